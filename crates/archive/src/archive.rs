@@ -9,7 +9,7 @@ use threads::Mutex;
 use threads::mpsc::sync_channel;
 
 use base::{Clock, DriveId, Duration, Epoch, LibraryId, RequestId, Uuid};
-use catalogue::{Command, Object, Outcome, Rejection};
+use catalogue::{Command, Object, Outcome, Rejection, Rule};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use library::CartridgeInfo;
 use pool::{Pool, PoolConfig};
@@ -100,6 +100,9 @@ impl Archive {
         let Outcome::Epoch(epoch) = catalogue.execute(Command::OpenEpoch)? else {
             unreachable!("opening an epoch gives an epoch");
         };
+        for rule in Rule::ALL {
+            catalogue.execute(Command::AdoptRule { rule })?;
+        }
         let classes = Classes::define(&settings, &catalogue)?;
         let drives_here = drives_of(&drives);
         let pool = open_pool(&settings, shape, &catalogue, drives, epoch)?;

@@ -25,9 +25,7 @@ impl Archive {
             return self.copy_bytes((from, source), record, to, options);
         }
         // By the catalogue's word alone the copy would have bytes that nothing has.
-        if self.engine().read(|view| view.is_restored())? {
-            crate::settle::check_online(self.engine(), &[source])?;
-        }
+        crate::settle::check_online(self.engine(), &[source])?;
         let (parent_path, name) = to.split().ok_or_else(|| ArchiveError::IsADirectory(to.clone()))?;
         let engine = self.engine();
         for _ in 0..TREE_RETRIES_MAX {

@@ -37,7 +37,8 @@ impl Engine {
         unreadable: bool,
     ) -> Result<bool, ArchiveError> {
         let Some(record) = self.read(|view| view.container(container))? else { return Ok(false) };
-        if !may_be_dissolved(&record) {
+        // A tape that was not looked at since a restore may have it.
+        if !may_be_dissolved(&record) || self.settling.waits_for_tapes() {
             return Ok(false);
         }
         let Some(why) = self.what_is_missing(container, &record, unreadable)? else { return Ok(false) };

@@ -364,6 +364,8 @@ impl Archive {
         engine.repack_after_run(vid);
         if !matches!(use_as, TapeUse::Disabled) {
             engine.retry_mends()?;
+            // Files of cold classes may have waited in the pool for it.
+            engine.sweep.ring();
         }
         Ok(())
     }

@@ -119,9 +119,7 @@ impl Archive {
     pub(crate) fn add_to_request(&self, request: RequestId, files: &[Selected]) -> Result<(), ArchiveError> {
         let engine = self.engine();
         let mut files: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
-        if engine.settling.holds_pool() {
-            settle::check_online(engine, &files)?;
-        }
+        settle::check_online(engine, &files)?;
         crate::away::give_up(engine, &files)?;
         for _ in 0..ADD_RETRIES_MAX {
             match engine.execute(Command::AddToRequest { request, files: files.clone() }) {

@@ -142,7 +142,7 @@ fn sweep(engine: &Arc<Engine>) -> Result<(), ArchiveError> {
 
 /// Files of cold classes leave the pool when tapes have them.
 fn evict_cold(engine: &Engine) -> Result<(), ArchiveError> {
-    while !engine.stop.load(Ordering::Relaxed) && !engine.read(|view| view.cold(1))?.is_empty() {
+    while !engine.stop.load(Ordering::Relaxed) && engine.read(|view| view.has_cold_work())? {
         if engine.execute(Work::EvictCold.some())? != Outcome::More(true) {
             break;
         }

@@ -148,15 +148,7 @@ fn of_settling(settling: &SettlingInfo) -> Option<String> {
         }
         SettlingStage::Unsettled => {
             if settling.missing > 0 {
-                let tapes: Vec<String> = settling.unsearched.iter().map(Vid::to_string).collect();
-                return Some(format!(
-                    "the catalogue was restored: {} files (named in the log) are neither in the pool nor on \
-                     a tape that was searched, and these disabled tapes were not: {}. The files are not \
-                     LOST, and nothing is evicted, until the tapes are in the library, or the files are \
-                     removed, and the server is restarted",
-                    settling.missing,
-                    named(&tapes)
-                ));
+                return Some(of_missing(settling));
             }
             if unseen.is_empty() && !settling.absent.is_empty() {
                 return Some(format!(
@@ -201,6 +193,27 @@ fn of_settling(settling: &SettlingInfo) -> Option<String> {
     };
     let absent = of_absent(&settling.absent);
     Some(format!("the catalogue was restored: {what}{silent}{unseen}{absent}{failing}"))
+}
+
+/// Files that only tapes which were not looked at may have.
+fn of_missing(settling: &SettlingInfo) -> String {
+    let of = |vids: &[Vid], what: &str| {
+        let vids: Vec<String> = vids.iter().map(Vid::to_string).collect();
+        (!vids.is_empty()).then(|| format!(", and {what}: {}", named(&vids)))
+    };
+    let unsearched = of(&settling.unsearched, "these disabled tapes were not");
+    let unseen = of(&settling.unseen, "these tapes could not be looked at");
+    let others: String = unsearched.into_iter().chain(unseen).collect();
+    let until = match others.is_empty() {
+        true => "",
+        false => " until the tapes are in the library, or the files are removed, and the server is restarted",
+    };
+    format!(
+        "the catalogue was restored: {} files (named in the log) are neither in the pool nor on a tape that \
+         was searched{others}. The files are not LOST and cannot be staged, and nothing is evicted{until}{}",
+        settling.missing,
+        of_absent(&settling.absent)
+    )
 }
 
 /// Tapes with sessions of before the restore that cannot be mounted, and what to do.

@@ -1,5 +1,6 @@
 //! Why something waits, in sentences, the nearest cause first.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use base::{ArchivePath, ByteCount, ContainerId, Count, FileId, RequestId, TapePoolId, Vid};
@@ -370,8 +371,8 @@ fn why_queued(
 
 /// A refusal in words.
 #[must_use]
-pub fn refusal_text(refusal: EvictRefusal) -> &'static str {
-    match refusal {
+pub fn refusal_text(refusal: &EvictRefusal) -> Cow<'static, str> {
+    let text = match refusal {
         EvictRefusal::NotFound => "there is no such file",
         EvictRefusal::Lost => "it is lost: no copy of it can be read",
         EvictRefusal::NotOnline => "it is not in the pool",
@@ -384,5 +385,13 @@ pub fn refusal_text(refusal: EvictRefusal) -> &'static str {
         EvictRefusal::NotSettled => {
             "the restore of the catalogue is not settled, not all tapes were looked at yet: see kist status"
         }
-    }
+        EvictRefusal::TapesSetAside(vids) => {
+            let vids: Vec<_> = vids.iter().map(Vid::to_string).collect();
+            return Cow::Owned(format!(
+                "its copies are on tapes that are suspect or disabled ({}): only the pool can give it now",
+                vids.join(", ")
+            ));
+        }
+    };
+    Cow::Borrowed(text)
 }

@@ -109,6 +109,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
     match command {
         Command::Initialise { .. } => Err(Rejection::AlreadyInitialised),
         Command::OpenEpoch => setup::open_epoch(draft),
+        Command::AdoptRule { rule } => setup::adopt_rule(draft, *rule),
         Command::DefineTapePool { name } => setup::define_tape_pool(draft, name),
         Command::DefineClass { name, copies } => setup::define_class(draft, name, copies),
         Command::MakeDirectory { parent, name, attributes, class } => {

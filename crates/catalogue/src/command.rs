@@ -21,7 +21,8 @@ pub use upload::{
 
 use crate::record::{
     AclEntry, Attributes, BucketSettings, ContainerKind, Entry, FileKind, Hold, LifecycleCursor,
-    MemberRecord, QuotaLimits, QuotaSubject, RunEnd, TapePlace, TapeState, UnknownExtent, UnneededSectors,
+    MemberRecord, QuotaLimits, QuotaSubject, Rule, RunEnd, TapePlace, TapeState, UnknownExtent,
+    UnneededSectors,
 };
 
 /// Most members that one container may have.
@@ -508,7 +509,8 @@ pub enum Command {
         /// Why.
         reason: String,
     },
-    /// Removes files from the pool; each only if all its tape copies are under an index and no pin holds it.
+    /// Removes files from the pool; each only if all its tape copies are under an index, no pin holds it and,
+    /// by [`Rule::ReadableIfEvicted`], tapes that are not set aside have all of it.
     Evict {
         /// The files.
         files: Vec<FileId>,
@@ -922,5 +924,10 @@ pub enum Command {
         parts: u32,
         /// How long they are together.
         bytes: ByteCount,
+    },
+    /// A rule holds from now on. No effect if it does already.
+    AdoptRule {
+        /// Which.
+        rule: Rule,
     },
 }

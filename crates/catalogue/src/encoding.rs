@@ -16,7 +16,7 @@ use crate::record::{
     ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter, DirectoryRecord, Entry, FileKind,
     FileState, Garbage, Hold, IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule,
     MemberRecord, QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RecallItem,
-    RequestItem, RequestRecord, RequestState, Retention, RetentionMode, RunEnd, RunItem, RunRecord,
+    RequestItem, RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord,
     SealingRecord, Tally, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord,
     UnknownExtent, UnneededSectors, Version, Versioning,
 };
@@ -318,6 +318,8 @@ record!(AdoptContainer { container, kind, class, members, length, checksums, sea
 record!(PlannedContainer { container, block, blocks });
 record!(RecallDone { blobs, files });
 
+choice!(Rule { 0 = ReadableIfEvicted });
+
 choice!(Work {
     0 = CancelRequest(request),
     1 = ForgetRequest(request),
@@ -422,6 +424,7 @@ choice!(Command {
     135 = TapeFailed { vid, cause, wrote, reason, retry },
     136 = ForgetTapeFailures { vid, doubts },
     137 = BaseOnTape { vid, change, parts, bytes },
+    138 = AdoptRule { rule },
 });
 
 /// The key of a counter: its kind, then its object.

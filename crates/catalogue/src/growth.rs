@@ -112,7 +112,8 @@ impl Command {
             | Command::ValuesRemoved { .. }
             | Command::ClosePack { .. }
             | Command::CondemnTree { .. }
-            | Command::BaseOnTape { .. } => Need::Room,
+            | Command::BaseOnTape { .. }
+            | Command::AdoptRule { .. } => Need::Room,
         }
     }
 

@@ -7,7 +7,7 @@ use base::{
 
 use crate::codec::Reader;
 use crate::error::ReadError;
-use crate::record::{QuotaSubject, RecallKey, SEGMENT_PAGES, UnknownExtent};
+use crate::record::{QuotaSubject, RecallKey, Rule, SEGMENT_PAGES, UnknownExtent};
 use crate::table::Table;
 
 pub(crate) type Key = Vec<u8>;
@@ -202,6 +202,14 @@ pub(crate) fn base(vid: Vid, change: u64) -> Key {
 
 /// The key of the one record of `clock`, of `leaps` and of `trimmed`.
 pub(crate) const CLOCK: &[u8] = &[0];
+
+pub(crate) fn rule(rule: Rule) -> Key {
+    vec![rule as u8]
+}
+
+pub(crate) fn cold_wait(vid: Vid, container: ContainerId) -> Key {
+    [&vid.as_bytes()[..], &container.0.to_be_bytes()].concat()
+}
 
 pub(crate) fn drive(name: &str) -> Key {
     name.as_bytes().to_vec()

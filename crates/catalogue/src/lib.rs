@@ -45,7 +45,7 @@ pub use record::{
     DirectoryOwner, DirectoryRecord, Entry, FileKind, FileRecord, FileState, Garbage, Hold,
     IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule, MemberRecord,
     QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RecallKey,
-    RequestItem, RequestRecord, RequestState, Retention, RetentionMode, RunEnd, RunItem, RunRecord,
+    RequestItem, RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord,
     SealingRecord, Tally, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord,
     UnknownExtent, UnneededSectors, UploadPart, UploadPlan, UploadRecord, UploadUse, Version, Versioning,
     Want,

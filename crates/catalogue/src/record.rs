@@ -8,6 +8,7 @@ mod cold;
 mod container;
 mod hold;
 mod quota;
+mod rule;
 mod sealing;
 mod segment;
 mod tape_history;
@@ -22,6 +23,7 @@ pub use base_on_tape::BaseRecord;
 pub use bucket::{BucketRecord, BucketSettings, LifecycleRule, Version};
 pub use clock::{ClockRecord, LeapsBelieved, TimeMove};
 pub use hold::{Hold, Retention, RetentionMode, Versioning};
+pub use rule::Rule;
 pub use sealing::SealingRecord;
 pub use segment::UnneededSectors;
 pub(crate) use segment::{PAGES as SEGMENT_PAGES, Sectors};
@@ -205,6 +207,12 @@ pub enum TapeState {
 }
 
 impl TapeState {
+    /// Whether its data are not read for now, by Kist's doubt or an operator's word.
+    #[must_use]
+    pub fn is_set_aside(self) -> bool {
+        matches!(self, TapeState::Suspect | TapeState::Disabled)
+    }
+
     /// The word for it in all answers, reports and reasons.
     #[must_use]
     pub fn word(self) -> &'static str {

@@ -120,11 +120,16 @@ pub enum Table {
     Base = 63,
     /// One record: how far the log was trimmed.
     Trimmed = 64,
+    /// Rule → nothing: it holds for all changes from the one that wrote the row on.
+    Rule = 65,
+    /// VID of a tape that is set aside, container id → nothing: members of cold classes stay in the pool
+    /// until the tape can be read again.
+    ColdWait = 66,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 54;
+    pub const COUNT: usize = 56;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -182,6 +187,8 @@ impl Table {
         Table::Tree,
         Table::Base,
         Table::Trimmed,
+        Table::Rule,
+        Table::ColdWait,
     ];
 
     /// The table's name in the engine.
@@ -242,6 +249,8 @@ impl Table {
             Table::Tree => "tree",
             Table::Base => "base",
             Table::Trimmed => "trimmed",
+            Table::Rule => "rule",
+            Table::ColdWait => "cold_wait",
         }
     }
 

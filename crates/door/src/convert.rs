@@ -210,7 +210,7 @@ pub(crate) fn request_file(file: &RequestFile) -> wire::RequestFileReply {
 pub(crate) fn evict_reply(done: &EvictDone) -> wire::EvictReply {
     let refused = |(path, refusal): &(String, EvictRefusal)| wire::RefusedReply {
         path: path.clone(),
-        reason: refusal_text(*refusal).to_owned(),
+        reason: refusal_text(refusal).into_owned(),
     };
     wire::EvictReply {
         evicted: done.evicted,

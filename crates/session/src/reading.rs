@@ -1,14 +1,15 @@
 //! A reading session: all that is wanted from the tape is put in order, and in a new one when more was asked
 //! for; batch by batch what is still wanted and has room is read and stored.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::cell::Cell;
+use std::collections::{HashMap, VecDeque};
 
 use base::{BlockAddress, BlockCount, ByteCount, ClassId, Duration, FileId, Timestamp};
 use mechanics::Track;
 
 use crate::SessionEnd;
 use crate::order::{self, Aim, Approach, Candidate, OrderLimits};
-use crate::plan::{RECALL_BATCH_BYTES, REPLAN_EVERY, plan_stands, take_batch};
+use crate::plan::{PLAN_FILES_MAX, RECALL_BATCH_BYTES, REPLAN_EVERY, plan_stands, take_batch};
 use crate::room::{FreeSpace, Room, RoomClaim, TooLarge};
 use crate::wanted::Wanted;
 
@@ -134,9 +135,12 @@ pub struct ReadingSession<P> {
     rules: ReadingRules,
     /// Planned and not handed out yet.
     queue: VecDeque<Planned<P>>,
-    /// All that this session was given, had it room or not: what is on its way to the pool stands in the
-    /// tape's set until it is committed.
-    given: HashSet<FileId>,
+    /// What this session was given, had it room or not, and at which plan somebody last asked for each. What
+    /// is on its way to the pool, and what was refused, stands in the tape's set until it is committed or not
+    /// wanted any more; the set is gone through for each plan, and what is not met there is forgotten.
+    given: HashMap<FileId, Cell<u64>>,
+    /// How many plans were begun.
+    plans: u64,
     /// Arrivals when the plan was made.
     seen: u64,
     /// When the plan was begun, until its end is known.
@@ -156,7 +160,8 @@ impl<P: Copy> ReadingSession<P> {
         ReadingSession {
             rules,
             queue: VecDeque::new(),
-            given: HashSet::new(),
+            given: HashMap::new(),
+            plans: 0,
             seen: 0,
             plan_began: None,
             plan_stands_until: Duration::ZERO,
@@ -195,10 +200,12 @@ impl<P: Copy> ReadingSession<P> {
         }
     }
 
-    /// Whether the session has read this file already, or tried to.
+    /// Whether the session has read this file already, or tried to; to be asked for each file that is met
+    /// while a plan is gathered: what is not asked for is not wanted any more.
     #[must_use]
     pub fn was_given(&self, file: FileId) -> bool {
-        self.given.contains(&file)
+        let plan = self.given.get(&file);
+        plan.inspect(|plan| plan.set(self.plans)).is_some()
     }
 
     /// Whether something found no room.
@@ -222,6 +229,7 @@ impl<P: Copy> ReadingSession<P> {
         if self.queue.is_empty() || is_stale {
             self.seen = arrivals;
             self.plan_began = Some(now);
+            self.plans += 1;
             return ReadingAction::Gather;
         }
         self.hand_out()
@@ -233,7 +241,7 @@ impl<P: Copy> ReadingSession<P> {
             return ReadingAction::End(end);
         }
         let batch = take_batch(&mut self.queue, self.rules.batch_bytes, |planned| planned.wanted.length.0);
-        self.given.extend(batch.iter().map(|planned| planned.wanted.file));
+        self.given.extend(batch.iter().map(|planned| (planned.wanted.file, Cell::new(self.plans))));
         ReadingAction::Check(batch)
     }
 
@@ -245,6 +253,10 @@ impl<P: Copy> ReadingSession<P> {
         track: &Track,
         drive_order: Option<&[usize]>,
     ) {
+        // Of more than that only the first ones were gathered.
+        if wanted.len() < PLAN_FILES_MAX {
+            self.given.retain(|_, plan| plan.get() == self.plans);
+        }
         let before = std::mem::take(&mut self.queue);
         let aim = match self.rules.order {
             // Of one file there is one order.

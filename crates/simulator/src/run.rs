@@ -428,6 +428,8 @@ impl Aftermath {
             Ok(())
         });
         released.unwrap_or_else(|error| panic!("I7: release: {error}"));
+        // What only tapes that are set aside have stays in the pool.
+        let _ = self.ask("operate", give_back);
         let all = Selection { paths: vec![path("/")], recursive: true };
         let evicted = self.ask("evict all", {
             let all = all.clone();

@@ -110,7 +110,11 @@ fn newest_on_data(
     while let Some(closing) = behind {
         let mut unreadable = Doubt::default();
         let opening = file_mark_before(drive, closing, block_size, &mut unreadable)?;
-        let Some(mark) = opening else { break };
+        let Some(mark) = opening else {
+            // Nothing tells what stood between there and here.
+            doubt.join(unreadable);
+            break;
+        };
         let begins = BlockAddress(mark.0 + 1);
         if begins < closing {
             match read_index(drive, begins, closing, uuid, block_size)? {
@@ -185,7 +189,99 @@ fn is_index(xml: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use base::{ByteCount, Vid};
+    use library::{DriveName, WriteResult};
+
     use super::*;
+
+    /// What stands on a data partition: a block of a user, a file mark (`|`), or one that cannot be read
+    /// (`?`).
+    struct Blocks(&'static [u8], usize);
+
+    impl TapeDrive for Blocks {
+        fn read_block(&mut self, buffer: &mut [u8]) -> Result<ReadBlock, TapeError> {
+            let block = BlockAddress(self.1 as u64);
+            match self.0[self.1] {
+                b'|' => Ok(ReadBlock::FileMark),
+                b'?' => Err(TapeError::Unreadable {
+                    vid: Vid::new("KT0001").unwrap(),
+                    at: TapePosition { partition: Partition::Data, block },
+                }),
+                byte => {
+                    buffer[0] = byte;
+                    Ok(ReadBlock::Data(1))
+                }
+            }
+        }
+
+        fn locate(&mut self, to: TapePosition) -> Result<(), TapeError> {
+            self.1 = to.block.0 as usize;
+            Ok(())
+        }
+
+        fn id(&self) -> &DriveName {
+            unreachable!()
+        }
+
+        fn write_block(&mut self, _: &[u8]) -> Result<WriteResult, TapeError> {
+            unreachable!()
+        }
+
+        fn write_filemarks(&mut self, _: u32) -> Result<WriteResult, TapeError> {
+            unreachable!()
+        }
+
+        fn space_to_end_of_data(&mut self, _: Partition) -> Result<TapePosition, TapeError> {
+            unreachable!()
+        }
+
+        fn position(&mut self) -> Result<TapePosition, TapeError> {
+            unreachable!()
+        }
+
+        fn rewind(&mut self) -> Result<(), TapeError> {
+            unreachable!()
+        }
+
+        fn loaded(&self) -> bool {
+            true
+        }
+
+        fn format_partitions(&mut self) -> Result<(), TapeError> {
+            unreachable!()
+        }
+
+        fn read_attribute(&mut self, _: Partition, _: u16) -> Result<Option<Vec<u8>>, TapeError> {
+            unreachable!()
+        }
+
+        fn write_attribute(&mut self, _: Partition, _: u16, _: &[u8]) -> Result<(), TapeError> {
+            unreachable!()
+        }
+
+        fn remaining(&mut self) -> Result<ByteCount, TapeError> {
+            unreachable!()
+        }
+    }
+
+    fn doubt_of(blocks: &'static [u8]) -> Option<(u64, u64)> {
+        let block_size = BlockSize::new(65_536).unwrap();
+        let end = BlockAddress(blocks.len() as u64);
+        let (found, doubt) = newest_on_data(&mut Blocks(blocks, 0), Uuid([1; 16]), block_size, end).unwrap();
+        assert!(found.is_none());
+        doubt.0.map(|(first, last)| (first.0, last.0))
+    }
+
+    /// What could not be read before the first file mark that was found may have been an index too: it did
+    /// not count, and the copy on the index partition was taken for the newest one without a doubt.
+    #[test]
+    fn what_cannot_be_read_is_doubted_up_to_the_beginning_of_the_tape() {
+        assert_eq!(doubt_of(b"v|data|data|"), None);
+        assert_eq!(doubt_of(b"v|da?a|data|"), Some((4, 4)));
+        assert_eq!(doubt_of(b"v|data|data?"), Some((11, 11)));
+        assert_eq!(doubt_of(b"v?data|data|"), Some((1, 1)));
+        assert_eq!(doubt_of(b"v?da?a|"), Some((1, 4)));
+    }
 
     #[test]
     fn a_doubt_has_one_stretch() {

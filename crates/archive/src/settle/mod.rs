@@ -131,6 +131,8 @@ fn settle(engine: &Engine, drives: &Drives) -> Result<(), ArchiveError> {
     if engine.stopping() {
         return Ok(());
     }
+    // Before the stage ends in which all files are doubted.
+    engine.settling.missing(&missing, false);
     engine.settling.enter(engine.now(), SettlingStage::OtherTapes);
     engine.bell.backlog_changed();
     if !look_at_tapes(engine) {
@@ -147,22 +149,20 @@ fn settle(engine: &Engine, drives: &Drives) -> Result<(), ArchiveError> {
         }
     }
     // What could not be looked at may have them; of disabled tapes nothing more is to come by itself.
-    let is_certain = engine.settling.all_unsearched().is_empty();
-    let left = match engine.settling.count_unseen() {
-        0 => pool::conclude_missing(engine, &mut shards, missing, is_certain)?,
-        _ => 0,
-    };
+    let is_certain = engine.settling.all_unsearched().is_empty() && engine.settling.count_unseen() == 0;
+    let left = pool::conclude_missing(engine, &mut shards, missing, is_certain)?;
+    engine.settling.missing(&left, true);
     pool::look_at_containers(engine, &mut shards)?;
     if engine.stopping() {
         return Ok(());
     }
     engine.bell.backlog_changed();
-    conclude(engine, shards, left)
+    conclude(engine, shards, left.files().len())
 }
 
 /// All was looked at that can be: the restore is settled, unless something is left that may be decided
 /// otherwise by what could not be. `left`: files that disabled tapes may have.
-fn conclude(engine: &Engine, shards: Shards<'_>, left: u64) -> Result<(), ArchiveError> {
+fn conclude(engine: &Engine, shards: Shards<'_>, left: usize) -> Result<(), ArchiveError> {
     let (unlisted, doubtful) = shards.unfound();
     if !unlisted.is_empty() {
         tracing::error!(
@@ -178,13 +178,13 @@ fn conclude(engine: &Engine, shards: Shards<'_>, left: u64) -> Result<(), Archiv
     if unseen > 0 {
         tracing::error!(
             unseen,
-            "tapes could not be looked at since the restore: nothing is evicted until a start has seen them, \
-             or they are disabled"
+            missing = left,
+            "tapes could not be looked at since the restore: nothing is evicted, and what only they may have \
+             is not staged, until a start has seen them, or they are disabled"
         );
         return Ok(());
     }
     if left > 0 {
-        engine.settling.missing(left);
         tracing::error!(
             files = left,
             unsearched = ?engine.settling.all_unsearched(),

@@ -32,6 +32,15 @@ impl Missing {
         self.files.is_empty() && !self.more
     }
 
+    /// Those that are remembered.
+    pub(super) fn files(&self) -> &[FileId] {
+        &self.files
+    }
+
+    pub(super) fn has_more(&self) -> bool {
+        self.more
+    }
+
     fn note(&mut self, file: FileId) {
         if self.files.len() < MISSING_MAX {
             self.files.push(file);
@@ -71,16 +80,16 @@ pub(super) fn conclude_missing(
     shards: &mut Shards<'_>,
     missing: Missing,
     is_certain: bool,
-) -> Result<u64, ArchiveError> {
+) -> Result<Missing, ArchiveError> {
     let mut found = Found::default();
     if missing.more {
         go_through(engine, shards, &mut found, is_certain)?;
     }
     // What is beyond those that are remembered was gone through.
-    let remembered = if missing.more { Vec::new() } else { missing.files };
+    let remembered: &[FileId] = if missing.more { &[] } else { &missing.files };
     for page in remembered.chunks(BULK_FILES) {
         if engine.stopping() {
-            return Ok(0);
+            return Ok(missing);
         }
         let files = engine.read(|view| {
             let mut files = Vec::with_capacity(page.len());
@@ -95,7 +104,7 @@ pub(super) fn conclude_missing(
     for file in found.missing.files.iter().take(NAMED_MAX) {
         tracing::error!(%file, path = path_of(engine, *file), "no tape that was searched has this file");
     }
-    Ok(found.missing.files.len() as u64)
+    Ok(found.missing)
 }
 
 fn go_through(
@@ -257,17 +266,17 @@ fn is_gone(engine: &Engine, blob: &BlobDescription, piece: &BlobPiece) -> Result
     }
 }
 
-/// Refuses files that are in the pool by the catalogue's word alone, which nobody has looked for yet: who
-/// asks for them must not be told that they are there.
+/// Refuses files that are in the pool by the catalogue's word alone, which nobody has looked for yet or has
+/// found: who asks for them must not be told that they are there.
 pub(crate) fn check_online(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveError> {
-    for id in files {
-        let Some(file) = engine.read(|view| view.file(*id))? else { continue };
+    for id in engine.settling.doubted(files) {
+        let Some(file) = engine.read(|view| view.file(id))? else { continue };
         for piece in &file.pieces {
             let blob = engine.read(|view| view.blob(piece.blob))?;
             let state =
                 blob.map(|blob| engine.pool.verify_piece(&blob, piece, Depth::Headers)).transpose()?;
             if matches!(state, None | Some(PieceState::Gone))
-                && let Some(path) = engine.read(|view| view.path_of_file(*id))?
+                && let Some(path) = engine.read(|view| view.path_of_file(id))?
                 && let Ok(path) = ArchivePath::new(&path)
             {
                 return Err(ArchiveError::NotSettled { path });

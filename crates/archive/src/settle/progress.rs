@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::PoisonError;
 use threads::{Condvar, Mutex, MutexGuard};
 
-use base::{Duration, Timestamp, Vid};
+use base::{Duration, FileId, Timestamp, Vid};
 
 use super::found::VolumeFound;
+use super::pool::Missing;
 use crate::settling_info::time_left;
 use crate::tape_queue::{FAILURES_MAX, TapeQueue};
 use crate::{SettlingInfo, SettlingStage, TapeLook};
@@ -65,7 +66,11 @@ struct State {
     absent: BTreeSet<Vid>,
     /// Of those, such that no library had when it was asked.
     away: BTreeSet<Vid>,
-    /// Files that these tapes may have, as it was found at the end.
+    /// Files that neither the pool nor a tape that was looked at has, as far as they are remembered.
+    missing_files: BTreeSet<FileId>,
+    /// Whether there are more of them than are remembered.
+    has_more_missing: bool,
+    /// How many there are, as it was found at the end.
     missing: u64,
     /// Tapes of which all is known that they hold and files need that have no other place.
     known: BTreeSet<Vid>,
@@ -293,15 +298,36 @@ impl Settling {
         self.state().unsearched.clone()
     }
 
-    /// Files that nothing has but, perhaps, disabled tapes that were not searched.
-    pub(super) fn missing(&self, files: u64) {
-        self.state().missing = files;
+    /// Files that nothing has but, perhaps, tapes that were not looked at. `is_over`: no more tapes are
+    /// looked at for now.
+    pub(super) fn missing(&self, files: &Missing, is_over: bool) {
+        let mut state = self.state();
+        state.missing_files = files.files().iter().copied().collect();
+        state.has_more_missing = files.has_more();
+        state.missing = if is_over { files.files().len() as u64 } else { 0 };
+    }
+
+    /// Those of the files that are in the pool by the catalogue's word alone: nobody has looked for them
+    /// yet, or nobody has found them.
+    pub(crate) fn doubted(&self, files: &[FileId]) -> Vec<FileId> {
+        let state = self.state();
+        let is_doubted = |file: &FileId| match state.stage {
+            None | Some(SettlingStage::Settled) => false,
+            Some(SettlingStage::WrittenTapes | SettlingStage::Pool) => true,
+            Some(_) => state.has_more_missing || state.missing_files.contains(file),
+        };
+        files.iter().copied().filter(is_doubted).collect()
     }
 
     /// Tapes that decide on files and are not known.
     pub(super) fn count_unseen(&self) -> usize {
         let state = self.state();
         state.unseen.union(&state.absent).count()
+    }
+
+    /// Whether tapes that could not be looked at may hold what the restored catalogue does not know.
+    pub(crate) fn waits_for_tapes(&self) -> bool {
+        self.stage().is_some_and(|stage| stage != SettlingStage::Settled) && self.count_unseen() > 0
     }
 
     /// These tapes with open sessions cannot be mounted. Whether there are any that could be before.

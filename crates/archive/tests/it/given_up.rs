@@ -3,11 +3,13 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::common::{bytes, get, migrate_all, put, stage, wait_until};
+use crate::common::{Instance, all, bytes, get, migrate_all, put, stage, wait_for, wait_until};
 use crate::faulty::{Trouble, check_all, data, fill, place, round, vid};
-use archive::{ArchiveError, TapeUse};
-use base::ByteCount;
-use catalogue::TapeState;
+use crate::restoring::{at_rest, open};
+use crate::settling::locality;
+use archive::{Archive, ArchiveError, Locality, TapeUse, refusal_text};
+use base::{ByteCount, Vid};
+use catalogue::{EvictRefusal, TapeState};
 
 /// Files whose drives were away and whose tapes were out of use were staged: they lost their pool copy at
 /// once, which the drives could have brought back, and the request waited for tapes that nobody can read.
@@ -114,5 +116,61 @@ fn a_repack_keeps_a_flushed_copy_that_the_pool_has_lost() {
     assert_eq!(archive.tape(on).unwrap().state, TapeState::Repacking);
     assert_eq!(place(&archive, "/t/large"), [(on, block)], "the only bytes that are left");
     assert!(archive.reclaim_tape(on).is_err());
+    archive.close();
+}
+
+/// The tapes that hold containers, all disabled.
+fn disable_used(archive: &Archive) -> Vec<Vid> {
+    let used: Vec<Vid> =
+        archive.tapes().unwrap().iter().filter(|tape| tape.containers > 0).map(|tape| tape.vid).collect();
+    for vid in &used {
+        archive.set_tape(*vid, TapeUse::Disabled, "it is in the safe").unwrap();
+    }
+    used
+}
+
+/// Both tapes of a file were disabled, and an evict gave up what the pool had without a word: the only bytes
+/// that could be read.
+#[test]
+fn an_evict_gives_up_no_pool_copy_while_all_its_tapes_are_set_aside() {
+    let instance = Instance::with(ByteCount::mib(256), at_rest);
+    let archive = open(&instance);
+    put(&archive, "/t/file", &bytes(1, 300_000));
+    migrate_all(&archive);
+    let used = disable_used(&archive);
+    assert_eq!(used.len(), 2);
+    let done = archive.evict(&all(&["/t"])).unwrap();
+    assert_eq!((done.evicted, done.refused_count), (0, 1));
+    let EvictRefusal::TapesSetAside(mut vids) = done.refused[0].1.clone() else {
+        panic!("{:?}", done.refused);
+    };
+    let told = refusal_text(&done.refused[0].1);
+    assert!(used.iter().all(|vid| told.contains(vid.as_str())), "{told}");
+    vids.sort();
+    assert_eq!(vids, used);
+    assert!(get(&archive, "/t/file").unwrap() == bytes(1, 300_000));
+    archive.set_tape(used[0], TapeUse::ReadOnly, "").unwrap();
+    assert_eq!(archive.evict(&all(&["/t"])).unwrap().evicted, 1, "one of them is enough");
+    wait_for(&archive, stage(&archive, &["/t"]));
+    assert!(get(&archive, "/t/file").unwrap() == bytes(1, 300_000));
+    archive.close();
+}
+
+/// A class whose files live on tape did the same by itself.
+#[test]
+fn files_that_live_on_tape_leave_the_pool_when_a_tape_can_be_read_again() {
+    let instance = Instance::with(ByteCount::mib(256), |settings| {
+        at_rest(settings);
+        settings.classes.iter_mut().for_each(|class| class.cold = true);
+    });
+    let archive = open(&instance);
+    put(&archive, "/t/file", &bytes(1, 300_000));
+    let request = stage(&archive, &["/t"]);
+    migrate_all(&archive);
+    let used = disable_used(&archive);
+    archive.release(request, None).unwrap();
+    assert_eq!(locality(&archive, "/t/file"), Locality::OnlineAndNearline);
+    archive.set_tape(used[1], TapeUse::ReadOnly, "").unwrap();
+    wait_until("it leaves", || locality(&archive, "/t/file") == Locality::Nearline);
     archive.close();
 }

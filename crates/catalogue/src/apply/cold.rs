@@ -3,7 +3,7 @@
 use base::{ByteCount, ClassId, ContainerId, FileId};
 
 use super::{evict, lifecycle, limit, lost, namespace};
-use crate::command::{BATCH_FILES_MAX, Command, Outcome};
+use crate::command::{BATCH_FILES_MAX, Command, EvictRefusal, Outcome};
 use crate::draft::Draft;
 use crate::encoding::Nothing;
 use crate::error::{Object, Rejection};
@@ -60,7 +60,25 @@ pub(super) fn leave(draft: &mut Draft<'_>, id: FileId) -> Result<(), Rejection> 
     if draft.meta()?.restored {
         return queue(draft, id);
     }
-    let _kept = evict::evict_one(draft, id, file)?;
+    if matches!(evict::evict_one(draft, id, file)?, Err(EvictRefusal::TapesSetAside(_)))
+        && let Some((container, vids)) = evict::set_aside(draft, id)?
+    {
+        for vid in vids {
+            draft.put(Table::ColdWait, key::cold_wait(vid, container), &Nothing);
+        }
+    }
+    Ok(())
+}
+
+/// Queues what waits for tapes that are in use again, at most `most` containers.
+fn queue_back_in_use(draft: &mut Draft<'_>, most: usize) -> Result<(), Rejection> {
+    let Some(vid) = draft.view().back_in_use()? else { return Ok(()) };
+    for container in draft.view().cold_waits(vid, most)? {
+        draft.remove(Table::ColdWait, key::cold_wait(vid, container));
+        if draft.view().container(container)?.is_some() {
+            draft.put(Table::Cold, key::container(container), &ByteCount(0));
+        }
+    }
     Ok(())
 }
 
@@ -83,6 +101,7 @@ pub(super) fn evict_cold(draft: &mut Draft<'_>, most: usize) -> Result<Outcome, 
     if draft.meta()?.restored {
         return Ok(Outcome::More(false));
     }
+    queue_back_in_use(draft, most.min(CONTAINERS_MAX))?;
     let mut room = most;
     for (container, from) in draft.view().cold(CONTAINERS_MAX)? {
         let after = from.0.checked_sub(1).map(|last| (ByteCount(last), FileId(u64::MAX)));
@@ -101,7 +120,7 @@ pub(super) fn evict_cold(draft: &mut Draft<'_>, most: usize) -> Result<Outcome, 
         draft.remove(Table::Cold, key::container(container));
         room -= members.len();
     }
-    Ok(Outcome::More(!draft.view().cold(1)?.is_empty()))
+    Ok(Outcome::More(draft.view().has_cold_work()?))
 }
 
 fn change_class(draft: &mut Draft<'_>, id: FileId, to: ClassId) -> Result<Outcome, Rejection> {

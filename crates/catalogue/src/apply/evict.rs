@@ -1,14 +1,16 @@
 //! Files leave the pool when their tape copies are all they need.
 
-use base::FileId;
 use base::planted::{Bug, is_planted};
+use base::{ContainerId, FileId, Vid};
 
 use super::{limit, pool};
 use crate::command::{BATCH_FILES_MAX, EvictRefusal, Outcome};
 use crate::draft::Draft;
 use crate::error::Rejection;
 use crate::key;
-use crate::record::{ClassRecord, ContainerRecord, Counter, FileRecord, FileState};
+use crate::record::{
+    ClassRecord, ContainerCopy, ContainerRecord, Counter, FileRecord, FileState, Rule, TapeRecord,
+};
 use crate::table::Table;
 
 pub(super) fn evict(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, Rejection> {
@@ -45,6 +47,9 @@ pub(super) fn evict_one(
     if draft.view().pins(id)?.iter().any(|(_, until)| *until > draft.at) {
         return Ok(Err(EvictRefusal::Pinned));
     }
+    if let Some((_, vids)) = set_aside(draft, id)? {
+        return Ok(Err(EvictRefusal::TapesSetAside(vids)));
+    }
     let pieces = std::mem::take(&mut file.pieces);
     draft.put(Table::File, key::file(id), &file);
     draft.discount(Counter::Online(file.class), 1, file.size.0)?;
@@ -66,4 +71,25 @@ fn is_safe(draft: &Draft<'_>, id: FileId, file: &FileRecord) -> Result<bool, Rej
         covered += member.length.0;
     }
     Ok(covered == file.size.0)
+}
+
+/// A part of a file that only tapes which are set aside have, and these: without the pool nothing could read
+/// it now.
+pub(super) fn set_aside(draft: &Draft<'_>, id: FileId) -> Result<Option<(ContainerId, Vec<Vid>)>, Rejection> {
+    if !draft.view().holds(Rule::ReadableIfEvicted)? {
+        return Ok(None);
+    }
+    for (container, _) in draft.view().parts(id)? {
+        let record: ContainerRecord = draft.view().expect(Table::Container, &key::container(container))?;
+        let vids: Vec<Vid> = record.copies.iter().flat_map(ContainerCopy::safe_on).collect();
+        let mut is_readable = false;
+        for vid in &vids {
+            let tape: TapeRecord = draft.view().expect(Table::Tape, &key::tape(*vid))?;
+            is_readable |= !tape.state.is_set_aside();
+        }
+        if !is_readable {
+            return Ok(Some((container, vids)));
+        }
+    }
+    Ok(None)
 }

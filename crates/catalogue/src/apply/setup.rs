@@ -5,10 +5,10 @@ use base::{BlobId, ClassId, DirId, Epoch, TapePoolId, Uuid};
 use super::limit;
 use crate::command::Outcome;
 use crate::draft::Draft;
-use crate::encoding::Meta;
+use crate::encoding::{Meta, Nothing};
 use crate::error::{Object, Rejection};
 use crate::key;
-use crate::record::{Attributes, ClassRecord, DirectoryRecord};
+use crate::record::{Attributes, ClassRecord, DirectoryRecord, Rule};
 use crate::table::Table;
 
 /// Most tape copies of a class.
@@ -58,6 +58,13 @@ pub(super) fn open_epoch(draft: &mut Draft<'_>) -> Result<Outcome, Rejection> {
         meta.epoch.0 += 1;
         Outcome::Epoch(meta.epoch)
     })
+}
+
+pub(super) fn adopt_rule(draft: &mut Draft<'_>, rule: Rule) -> Result<Outcome, Rejection> {
+    if !draft.view().holds(rule)? {
+        draft.put(Table::Rule, key::rule(rule), &Nothing);
+    }
+    Ok(Outcome::Done)
 }
 
 fn check_label(what: &'static str, name: &str) -> Result<(), Rejection> {

@@ -5,7 +5,8 @@ use base::{ByteCount, ClassId, ContainerId, DirId};
 use super::Check;
 use crate::encoding::Nothing;
 use crate::error::ReadError;
-use crate::record::LifecycleCursor;
+use crate::key;
+use crate::record::{LifecycleCursor, Rule};
 use crate::table::Table;
 
 impl Check<'_> {
@@ -18,6 +19,17 @@ impl Check<'_> {
         self.walk(Table::Cold, |check, mut parts, key, _: ByteCount| {
             let is_known = check.view.container(ContainerId(parts.u64()?))?.is_some();
             check.expect(is_known, Table::Cold, key, "the container does not exist");
+            Ok(())
+        })?;
+        self.walk(Table::ColdWait, |check, mut parts, key, _: Nothing| {
+            // The container may be gone meanwhile: the row goes when the tape is in use again.
+            let is_known = check.view.tape(parts.vid()?)?.is_some();
+            check.expect(is_known, Table::ColdWait, key, "the tape does not exist");
+            Ok(())
+        })?;
+        self.walk(Table::Rule, |check, _, key, _: Nothing| {
+            let is_known = Rule::ALL.iter().any(|rule| key::rule(*rule) == key);
+            check.expect(is_known, Table::Rule, key, "the rule is not known");
             Ok(())
         })?;
         self.walk(Table::Lifecycle, |check, mut parts, key, _: LifecycleCursor| {

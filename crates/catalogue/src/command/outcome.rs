@@ -1,6 +1,8 @@
 //! What commands answer.
 
-use base::{ByteCount, ClassId, ContainerId, DirId, Epoch, FileId, RequestId, RunId, TapePoolId, UploadId};
+use base::{
+    ByteCount, ClassId, ContainerId, DirId, Epoch, FileId, RequestId, RunId, TapePoolId, UploadId, Vid,
+};
 
 use crate::record::Entry;
 
@@ -120,7 +122,7 @@ pub struct PutOutcome {
 }
 
 /// Why a file stays in the pool.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EvictRefusal {
     /// No such live file.
     NotFound,
@@ -138,4 +140,7 @@ pub enum EvictRefusal {
     Lost,
     /// Not all tapes were looked at since the catalogue was restored: its copies may be gone.
     NotSettled,
+    /// All copies of a part of it are on these tapes, which are suspect or disabled: the pool has the only
+    /// bytes that can be read now.
+    TapesSetAside(Vec<Vid>),
 }

@@ -95,10 +95,19 @@ impl ContainerCopy {
         self.state.place().into_iter().chain(self.source.map(|source| (source.vid, source.block)))
     }
 
+    /// The tapes on which the copy is under a synced index, at its present or its older place.
+    pub fn safe_on(&self) -> impl Iterator<Item = Vid> + use<> {
+        let present = match self.state {
+            CopyState::Indexed { vid, .. } => Some(vid),
+            _ => None,
+        };
+        present.into_iter().chain(self.source.map(|source| source.vid))
+    }
+
     /// Whether the copy is under a synced index, at its present or its older place.
     #[must_use]
     pub fn is_safe(&self) -> bool {
-        matches!(self.state, CopyState::Indexed { .. }) || self.source.is_some()
+        self.safe_on().next().is_some()
     }
 }
 

@@ -1,12 +1,13 @@
 //! Reading what leaves the pool by itself, and how far lifecycle rules have come.
 
-use base::{ByteCount, ClassId, ContainerId, DirId};
+use base::{ByteCount, ClassId, ContainerId, DirId, Vid};
 
 use super::View;
+use crate::encoding::Nothing;
 use crate::error::ReadError;
 use crate::frame;
 use crate::key::{self, Key};
-use crate::record::LifecycleCursor;
+use crate::record::{LifecycleCursor, Rule};
 use crate::table::Table;
 
 impl View<'_> {
@@ -31,6 +32,44 @@ impl View<'_> {
     pub fn cold(&self, limit: usize) -> Result<Vec<(ContainerId, ByteCount)>, ReadError> {
         self.rows(Table::Cold, &[], None, limit, |mut parts, key, value| {
             Ok((ContainerId(parts.u64()?), frame::open(Table::Cold, key, value)?))
+        })
+    }
+
+    /// Whether a rule holds.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn holds(&self, rule: Rule) -> Result<bool, ReadError> {
+        self.has(Table::Rule, &key::rule(rule))
+    }
+
+    /// Whether members of containers may have to leave the pool now: `EvictCold` has something to do.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn has_cold_work(&self) -> Result<bool, ReadError> {
+        Ok(!self.cold(1)?.is_empty() || self.back_in_use()?.is_some())
+    }
+
+    /// A tape that is not set aside any more, and whose containers wait for that.
+    pub(crate) fn back_in_use(&self) -> Result<Option<Vid>, ReadError> {
+        let mut from = Key::new();
+        loop {
+            let vids = self.rows(Table::ColdWait, &from, None, 1, |mut parts, _, _| parts.vid())?;
+            let Some(&vid) = vids.first() else { return Ok(None) };
+            if !self.tape(vid)?.is_some_and(|tape| tape.state.is_set_aside()) {
+                return Ok(Some(vid));
+            }
+            from = key::behind(key::cold_wait(vid, ContainerId(u64::MAX)));
+        }
+    }
+
+    /// Containers that wait for a tape to be in use again, at most `limit`.
+    pub(crate) fn cold_waits(&self, vid: Vid, limit: usize) -> Result<Vec<ContainerId>, ReadError> {
+        self.rows_within(Table::ColdWait, vid.as_bytes(), None, limit, |mut parts, key, value| {
+            let Nothing = frame::open(Table::ColdWait, key, value)?;
+            parts.vid()?;
+            Ok(ContainerId(parts.u64()?))
         })
     }
 

@@ -202,3 +202,105 @@ fn cursors_of_rules_go_with_their_bucket() {
     let elsewhere = Command::SetLifecycleCursor { dir: DirId(9_999), rule: "r".into(), action: 0, cursor };
     bench.rejected(elsewhere);
 }
+
+fn set(bench: &mut Bench, at: usize, state: TapeState) {
+    let reason = "by an operator".to_owned();
+    bench.ok(Command::SetTapeState { vid: bench.tapes[at], state, reason });
+}
+
+/// A file with two copies under an index, whose tapes were both disabled, was evicted: its only readable bytes
+/// went.
+#[test]
+fn a_file_whose_tapes_are_all_set_aside_stays_in_the_pool() {
+    let mut bench = Bench::new();
+    bench.ok(Command::AdoptRule { rule: Rule::ReadableIfEvicted });
+    let file = bench.put("one", "1");
+    on_tape(&mut bench, &[file]);
+    set(&mut bench, 0, TapeState::Disabled);
+    set(&mut bench, 1, TapeState::Suspect);
+    let refused = Err(EvictRefusal::TapesSetAside(bench.tapes.to_vec()));
+    assert_eq!(bench.evict(file), refused);
+    set(&mut bench, 0, TapeState::Active);
+    assert_eq!(bench.evict(file), Ok(()), "one tape that is in use is enough");
+    assert_eq!(bench.view().check().unwrap(), []);
+}
+
+/// By itself too a cold class gave up the only readable bytes.
+#[test]
+fn files_of_cold_classes_leave_when_their_tapes_are_in_use_again() {
+    let mut bench = cold();
+    bench.ok(Command::AdoptRule { rule: Rule::ReadableIfEvicted });
+    let (file, removed) = (bench.put("one", "1"), bench.put("two", "2"));
+    on_tape(&mut bench, &[file]);
+    on_tape(&mut bench, &[removed]);
+    set(&mut bench, 0, TapeState::Disabled);
+    set(&mut bench, 1, TapeState::Disabled);
+    leave(&mut bench);
+    assert!(bench.file(file).is_online());
+    assert!(!bench.view().has_cold_work().unwrap(), "nothing to do before a tape is back");
+    bench.ok(Command::RemoveFile { parent: DirId::ROOT, name: name("two") });
+    // A pin that goes while the tapes are set aside changes nothing.
+    let request = bench.request(&[file]);
+    bench.ok(Command::Release { request, files: None });
+    assert!(bench.file(file).is_online());
+    set(&mut bench, 1, TapeState::Active);
+    assert!(bench.view().has_cold_work().unwrap());
+    leave(&mut bench);
+    assert!(!bench.file(file).is_online());
+    set(&mut bench, 0, TapeState::Active);
+    leave(&mut bench);
+    assert_eq!(bench.view().size(Table::ColdWait).unwrap().0, 0);
+    assert_eq!(bench.view().check().unwrap(), []);
+}
+
+/// More containers wait for a tape than one part of the work takes.
+#[test]
+fn what_waits_for_a_tape_is_queued_in_parts() {
+    let mut bench = cold();
+    bench.ok(Command::AdoptRule { rule: Rule::ReadableIfEvicted });
+    let files: Vec<FileId> = ["a", "b", "c"].map(|name| bench.put(name, name)).to_vec();
+    for file in &files {
+        on_tape(&mut bench, &[*file]);
+    }
+    set(&mut bench, 0, TapeState::Disabled);
+    set(&mut bench, 1, TapeState::Disabled);
+    leave(&mut bench);
+    set(&mut bench, 0, TapeState::Active);
+    let some = Command::DoSome { work: Work::EvictCold, most: 1 };
+    let mut parts = 1;
+    while bench.ok(some.clone()) == Outcome::More(true) {
+        parts += 1;
+        assert!(parts < 20, "it comes to an end");
+    }
+    assert!(parts >= files.len());
+    assert!(files.iter().all(|file| !bench.file(*file).is_online()));
+}
+
+/// A log of a Kist that did not ask for the tapes' state gives what it gave then: the rule holds from the
+/// change on that says so.
+#[test]
+fn changes_of_before_the_rule_are_replayed_as_they_were() {
+    let mut bench = cold();
+    let (evicted, released) = (bench.put("one", "1"), bench.put("two", "2"));
+    let request = bench.request(&[evicted, released]);
+    on_tape(&mut bench, &[evicted]);
+    on_tape(&mut bench, &[released]);
+    set(&mut bench, 0, TapeState::Disabled);
+    set(&mut bench, 1, TapeState::Disabled);
+    bench.ok(Command::SetResidency { class: ClassId(1), cold: false });
+    bench.ok(Command::Release { request, files: Some(vec![evicted]) });
+    assert_eq!(bench.evict(evicted), Ok(()));
+    bench.ok(Command::SetResidency { class: ClassId(1), cold: true });
+    bench.ok(Command::Release { request, files: Some(vec![released]) });
+    assert!(!bench.file(released).is_online());
+    bench.ok(Command::AdoptRule { rule: Rule::ReadableIfEvicted });
+    let changes = bench.view().last_change().unwrap();
+    bench.ok(Command::AdoptRule { rule: Rule::ReadableIfEvicted });
+    assert_eq!(bench.view().last_change().unwrap(), changes, "it holds already");
+    let mut replayed = MemoryStore::new();
+    for (number, change) in (1..).zip(&bench.log) {
+        apply(&mut replayed, &Envelope::decode(change).unwrap()).unwrap();
+        assert_eq!(View::new(&replayed).last_change().unwrap(), number, "each changes something");
+    }
+    assert!(replayed == bench.store);
+}

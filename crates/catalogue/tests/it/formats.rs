@@ -125,7 +125,24 @@ fn full() -> Bench {
     condemned_tree(&mut bench);
     bench.ok(Command::TrimChanges { through: 2 });
     bench.ok(Command::BaseOnTape { vid: bench.tapes[0], change: 9, parts: 2, bytes: ByteCount(1 << 27) });
+    waiting_for_tapes(&mut bench);
     bench
+}
+
+/// A file of a cold class that nothing but its tapes keeps in the pool, which are disabled.
+fn waiting_for_tapes(bench: &mut Bench) {
+    bench.ok(Command::AdoptRule { rule: Rule::ReadableIfEvicted });
+    let file = bench.put("stays", "until its tapes are back");
+    let request = bench.request(&[file]);
+    let pack = bench.pack(&[file]);
+    for (at, tape) in ["EEE001", "FFF001"].into_iter().enumerate() {
+        bench.label(vid(tape), bench.pools[at]);
+        bench.tapes[at] = vid(tape);
+        bench.write_to(at, pack);
+        let reason = "in the safe".to_owned();
+        bench.ok(Command::SetTapeState { vid: vid(tape), state: TapeState::Disabled, reason });
+    }
+    bench.ok(Command::Release { request, files: None });
 }
 
 /// A tree of which one file is gone.
@@ -607,6 +624,7 @@ fn clock_commands() -> Vec<Command> {
             parts: 3,
             bytes: ByteCount(130 << 20),
         },
+        Command::AdoptRule { rule: Rule::ReadableIfEvicted },
     ]
 }
 
@@ -629,7 +647,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 92, "one of each command");
+    assert_eq!(tags.len(), 93, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();
@@ -733,6 +751,8 @@ fn a_missing_row_is_found_by_the_check() {
                     | Table::Residency
                     | Table::Cold
                     | Table::Lifecycle
+                    | Table::Rule
+                    | Table::ColdWait
             );
             assert!(is_found || is_first_change || has_no_partner, "{} {}", table.name(), hex(key));
         }

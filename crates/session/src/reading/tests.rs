@@ -110,6 +110,27 @@ fn a_tape_is_read_batch_by_batch_each_file_once() {
     assert_eq!(world.gathered, 2, "once at the beginning, and once to see that nothing is left");
 }
 
+/// A session that lasted for days kept the id of each file that it had read.
+#[test]
+fn files_that_have_come_to_the_pool_are_forgotten() {
+    let mut world = world(Vec::new());
+    world.set.push(wanted(1_000, 5, 100));
+    assert_eq!(world.files(), Ok(vec![1_000]));
+    for file in 1..=100 {
+        // The one before stands in the catalogue; the first one stays on its way to the pool.
+        world.set.truncate(1);
+        world.set.push(wanted(file, file * 10, 100));
+        world.arrivals += 1;
+        assert_eq!(world.files(), Ok(vec![file]));
+    }
+    assert!(world.session.given.len() <= 3, "{:?}", world.session.given);
+    // Evicted and wanted again, it is read again.
+    world.set.push(wanted(1, 10, 100));
+    world.arrivals += 1;
+    assert_eq!(world.files(), Ok(vec![1]));
+    assert_eq!(world.files(), Err(SessionEnd::Drained), "each once");
+}
+
 #[test]
 fn what_arrives_joins_with_a_new_plan_and_not_too_often() {
     let mut world = world((1..=10).map(|file| wanted(file, file * 100, 100)).collect());

@@ -326,7 +326,7 @@ impl Bench {
 
     pub fn evict(&mut self, file: FileId) -> Result<(), EvictRefusal> {
         match self.ok(Command::Evict { files: vec![file] }) {
-            Outcome::Evicted(outcomes) => outcomes[0],
+            Outcome::Evicted(outcomes) => outcomes[0].clone(),
             other => panic!("{other:?}"),
         }
     }

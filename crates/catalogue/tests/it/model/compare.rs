@@ -22,6 +22,9 @@ pub fn compare(store: &MemoryStore, model: &Model) {
     assert_eq!(view.is_restored().unwrap(), model.restored);
     let down: Vec<_> = model.drives_down.clone().into_iter().collect();
     assert_eq!(view.drives_down().unwrap(), down);
+    for rule in Rule::ALL {
+        assert_eq!(view.holds(rule).unwrap(), model.rules.contains(&rule));
+    }
     namespace(&view, model);
     containers(&view, model);
     tapes(&view, model);

@@ -104,6 +104,7 @@ pub struct Model {
     pub packs: Tally,
     pub segments: BTreeMap<(Vid, u64), u64>,
     pub drives_down: BTreeMap<String, String>,
+    pub rules: BTreeSet<Rule>,
 }
 
 impl Model {
@@ -134,6 +135,23 @@ impl Model {
         let mut parts: Vec<_> = all.filter(|(_, member)| member.file == id).collect();
         parts.sort_by_key(|(_, member)| member.file_offset);
         parts
+    }
+
+    /// The tapes of the first part of a file that could not be read now.
+    fn only_set_aside(&self, id: FileId) -> Option<Vec<Vid>> {
+        let is_aside = |vid: &Vid| matches!(self.tapes[vid].state, TapeState::Suspect | TapeState::Disabled);
+        let vids_of = |container: &Container| {
+            let mut vids = Vec::new();
+            for copy in &container.copies {
+                if let CopyState::Indexed { vid, .. } = copy.state {
+                    vids.push(vid);
+                }
+                vids.extend(copy.source.map(|source| source.vid));
+            }
+            vids
+        };
+        let mut parts = self.parts(id).into_iter().map(|(id, _)| vids_of(&self.containers[&id]));
+        parts.find(|vids| vids.iter().all(is_aside))
     }
 
     fn is_safe(&self, id: FileId) -> bool {
@@ -261,6 +279,10 @@ impl Model {
             Command::OpenEpoch => {
                 self.epoch += 1;
                 return Ok(Outcome::Epoch(Epoch(self.epoch)));
+            }
+            Command::AdoptRule { rule } => {
+                self.rules.insert(*rule);
+                return Ok(Outcome::Done);
             }
             Command::DefineTapePool { name } => {
                 let at = self.pools.iter().position(|known| known == name).unwrap_or_else(|| {
@@ -603,6 +625,10 @@ impl Model {
         }
         if self.pins.iter().any(|((file, _), until)| *file == id && *until > self.at) {
             return Err(EvictRefusal::Pinned);
+        }
+        let aside = self.only_set_aside(id).filter(|_| self.rules.contains(&Rule::ReadableIfEvicted));
+        if let Some(vids) = aside {
+            return Err(EvictRefusal::TapesSetAside(vids));
         }
         let pieces = std::mem::take(&mut self.files.get_mut(&id).unwrap().pieces);
         self.released(&pieces);
