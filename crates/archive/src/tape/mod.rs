@@ -18,6 +18,7 @@ use threads::mpsc::Receiver;
 
 use base::{BlockAddress, FailureCause, Vid};
 use catalogue::TapeState;
+use journal::MountKind;
 use library::{DriveName, LibraryError, TapeDrive, TapeError};
 use mover::Volume;
 use scheduler::{Event, Failure, SessionEnd};
@@ -25,7 +26,7 @@ use scheduler::{Event, Failure, SessionEnd};
 use crate::ArchiveError;
 use crate::conductor::{DriveTask, Order};
 use crate::engine::{Engine, Session};
-use crate::mount_log::{MountKind, MountTracker};
+use crate::mount_log::MountTracker;
 use crate::{settle, suspects};
 
 use mounted::{Mounted, MountedTape};
