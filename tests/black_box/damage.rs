@@ -151,6 +151,30 @@ fn a_locally_repairable_pool_bears_and_rebuilds_two_drives() {
     instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
 }
 
+/// Story: with too few drives for a new stripe nothing could be sealed. `kist wait` waited for ever, and
+/// `kist status` said nothing of it.
+#[test]
+fn a_wait_for_a_seal_that_cannot_go_on_says_what_to_do() {
+    let (mut instance, _) = filled();
+    instance.stop();
+    for drive in 0..3 {
+        let place = instance.dir().join(format!("pool/d{drive}"));
+        fs::rename(&place, place.with_extension("away")).unwrap();
+    }
+    instance.start();
+    instance.kist(&["migrate", "--now"]).exits(0);
+    let needed = "5 drives of the pool take new data and 6 are needed to seal";
+    wait_until("the seal has failed", || {
+        let status = instance.kist(&["status"]).exits(0).out;
+        status.lines().any(|line| line.starts_with("waits") && line.contains(needed))
+    });
+    let waited = instance.kist(&["wait", "--timeout", "5s"]).exits(1);
+    waited.says(&["does not end before somebody does something", needed, "drive 0 (missing)"]);
+    let queue = instance.kist(&["queue", "--json"]).exits(0).json();
+    let line = queue.as_array().unwrap().iter().find(|line| line["cause"]["kind"] == "too-few-pool-drives");
+    assert_eq!(line.unwrap_or_else(|| panic!("{queue}"))["cause"]["needs_an_operator"], true);
+}
+
 #[test]
 fn with_three_drives_gone_files_are_recalled_or_lost_and_found_again() {
     let (mut instance, tree) = filled();
@@ -179,6 +203,21 @@ fn with_three_drives_gone_files_are_recalled_or_lost_and_found_again() {
         stat["locality"].as_str() == Some("LOST")
     });
     instance.kist(&["get", "/fresh/a", instance.beside("out").to_str().unwrap()]).exits(7).says(&["LOST"]);
+    // Nothing promises it a tape, and who asks for it learns why not.
+    let said = |arguments: &[&str], words: &[&str]| {
+        let said = instance.kist(arguments).exits(0).out;
+        words.iter().for_each(|word| assert!(said.contains(word), "'{word}' is not in:\n{said}"));
+    };
+    said(&["stat", "/fresh/a"], &["none will come"]);
+    said(&["why", "/fresh/a"], &["LOST", "kist pool drive replace"]);
+    for options in [&["--quiet"][..], &["--wait"], &["--json"]] {
+        let staged = instance.kist(&[&["stage", "/fresh/a"], options].concat()).exits(1);
+        staged.says(&["/fresh/a: LOST", "1 of 1 file failed"]);
+    }
+    let request = instance.kist(&["request", "ls", "--json"]).exits(0).json()[0]["id"].to_string();
+    said(&["why", &request], &["/fresh/a failed: LOST"]);
+    let shown = instance.kist(&["request", "show", &request, "--json"]).exits(0).json();
+    assert_eq!(shown["files"][0]["cause"].as_str(), Some("lost"), "{shown}");
     let scrub = instance.kist(&["scrub", "--json"]).exits(0).json();
     let files = scrub["files"].to_string();
     assert!(files.contains("/fresh/a LOST"), "{scrub}");

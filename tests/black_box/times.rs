@@ -89,7 +89,18 @@ fn a_request_that_cannot_end_names_what_is_missing_and_what_comes_last() {
     let file = instance.kist(&["why", "--json", "/f"]).exits(0).json();
     assert_eq!(kind(&file["causes"][0]["expected"]), "never", "{file}");
     assert_eq!(file["causes"][0]["text"], file["reasons"][0], "{file}");
-    instance.kist(&["why", "no-such-drive"]).exits(3);
+    let unknown = instance.kist(&["why", "no-such-thing"]).exits(3);
+    unknown.says(&["no tape (VID), tape pool, storage class or tape drive", "kist class ls", "begins with"]);
+    let lower = vid.to_lowercase();
+    instance.kist(&["why", &lower]).exits(3).says(&[&format!("there is {vid}")]);
+    for name in ["vault", "VAULT-A"] {
+        instance.kist(&["why", name]).exits(3).says(&["there is vault-a"]);
+    }
+    assert!(instance.kist(&["why", "vault-a"]).exits(0).out.contains("nothing waits for tapes of this pool"));
+    instance.kist(&["tape", "set", vid, "read-only", "--reason", "a look"]).exits(0);
+    let state = instance.kist(&["why", vid]).exits(0).out;
+    assert!(state.contains("its state is read-only: a look") && !state.contains("ReadOnly"), "{state}");
+    instance.kist(&["tape", "set", vid, "active"]).exits(0);
     instance.kist(&["why", "99"]).exits(3);
 
     for name in &names {
@@ -116,7 +127,16 @@ fn a_drive_that_is_to_come_back_gives_a_range() {
         ["earliest", "likely", "latest"].map(|at| cause["expected"][at].as_str().unwrap().to_owned());
     assert!(earliest <= likely && likely <= latest, "{why}");
     let people = instance.kist(&["why", "/young"]).exits(0).out;
-    assert!(people.contains("; done between ") && people.contains(" UTC, likely "), "{people}");
+    // One form of times: the reason's.
+    for time in [&earliest, &likely, &latest] {
+        assert!(time.len() == "2026-11-21T20:29:00Z".len(), "{why}");
+    }
+    let words: Vec<&str> = people.split_whitespace().collect();
+    let at =
+        words.windows(2).position(|pair| pair == ["done", "between"]).unwrap_or_else(|| panic!("{people}"));
+    for time in [words[at + 2], words[at + 4].trim_end_matches(','), words[at + 6]] {
+        assert!(time.len() == earliest.len() && time.ends_with('Z'), "{people}");
+    }
     instance.kist(&["drive", "up", &names[0]]).exits(0);
     instance.kist(&["stage", "--wait", "/f"]).exits(0);
 }

@@ -230,6 +230,32 @@ pub struct RequestFile {
     pub size: ByteCount,
     /// How it stands.
     pub state: catalogue::ItemState,
+    /// If it failed: what keeps it from being had, as the file stands now.
+    pub failure: Option<ItemFailure>,
+}
+
+/// What keeps a file of a request from being brought online.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ItemFailure {
+    /// No copy of it can be read.
+    Lost,
+    /// It was removed, or another one stands in its place.
+    Removed,
+    /// Its tapes could not be read; it may be asked for again.
+    NotReadable,
+}
+
+impl ItemFailure {
+    /// The same word for the same failure, for programs.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            ItemFailure::Lost => "lost",
+            ItemFailure::Removed => "removed",
+            ItemFailure::NotReadable => "not-readable",
+        }
+    }
 }
 
 /// What happened to each path of an evict.
@@ -371,10 +397,14 @@ pub struct PoolDriveInfo {
     pub id: u16,
     /// Its directory.
     pub path: String,
-    /// `up`, `full`, `missing`, `lost`, or `suspect: WHY`, `away: WHY` and `wiped: WHY`.
-    pub state: String,
-    /// Whether it reads, and writes unless it is full.
+    /// `up`, `full`, `suspect`, `away`, `wiped`, `missing` or `lost`.
+    pub state: &'static str,
+    /// What happened to one that is `suspect`, `away` or `wiped`; else empty.
+    pub reason: String,
+    /// Whether it works; one that is full does.
     pub up: bool,
+    /// Whether only a lack of room keeps new files from it.
+    pub full: bool,
     /// It was away, or put back from an old copy, and may lack what was written after this change of the
     /// catalogue: what is missing is being looked for and written anew.
     pub gaps_after: Option<u64>,
@@ -401,8 +431,8 @@ pub struct PoolInfo {
     pub parity: u8,
     /// Copies of a small value.
     pub segment_copies: u8,
-    /// Too few drives have room for new files, which are refused.
-    pub full: bool,
+    /// Why new files are refused, if they are.
+    pub refuses: Option<crate::HealthProblem>,
     /// The drives.
     pub drives: Vec<PoolDriveInfo>,
     /// Files in the pool.
@@ -479,6 +509,10 @@ pub enum About {
     Tape(Vid),
     /// A tape drive.
     Drive(String),
+    /// A tape pool: what waits to be written to its tapes.
+    TapePool(String),
+    /// A storage class: what waits to be gathered, and for its tape pools.
+    Class(String),
 }
 
 /// How far a request is and what is to come.
@@ -518,8 +552,8 @@ pub struct Totals {
     pub live: catalogue::Tally,
     /// Of those in the pool.
     pub online: catalogue::Tally,
-    /// Of those, at most so many could be evicted now: tapes have them and nobody pins them.
-    pub evictable: catalogue::Tally,
+    /// What could be evicted of that, and who holds the rest.
+    pub holders: crate::PoolHolders,
     /// Lines of the queue that wait until somebody does something about it; the first ones.
     pub stuck: Vec<QueueLine>,
     /// Files that are LOST.
@@ -548,8 +582,10 @@ pub struct Totals {
     pub pool_used: ByteCount,
     /// Drives of the pool.
     pub pool_drives: u64,
-    /// Of those, such that are read and written.
+    /// Of those, such that work; full ones do.
     pub pool_drives_up: u64,
+    /// Of these, such that take no new files only because they are full.
+    pub pool_drives_full: u64,
     /// What an operator should know, in words; empty if all is well.
     pub warnings: Vec<String>,
     /// What keeps the server from taking changes; in words it is among the warnings.

@@ -11,6 +11,7 @@ use threads::mpsc::sync_channel;
 use base::{Clock, DriveId, Duration, Epoch, LibraryId, RequestId, Uuid};
 use catalogue::{Command, Object, Outcome, Rejection};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
+use library::CartridgeInfo;
 use pool::{Pool, PoolConfig};
 use scheduler::{Event, Scheduler};
 use store::CatalogueStore;
@@ -22,6 +23,7 @@ use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::Engine;
 use crate::flow::Flow;
 use crate::foresight::Foresight;
+use crate::inventory::Inventory;
 use crate::libraries::Libraries;
 use crate::scrub::Upkeep;
 use crate::settle::{self, drives_of};
@@ -103,11 +105,13 @@ impl Archive {
         let pool = open_pool(&settings, shape, &catalogue, drives, epoch)?;
         // Before the first job of a drive: one that began without a clock would seem to hang for decades.
         pool.set_clock(Arc::clone(&clock));
+        // Before the inventory: what comes meanwhile is another change.
+        let changes = library.changes()?;
         let inventory = library.inventory()?;
-        let libraries = Libraries::new(&settings, &inventory);
-        for cartridge in inventory {
-            catalogue.execute(Command::RegisterTape { vid: cartridge.vid, capacity: cartridge.capacity })?;
+        for CartridgeInfo { vid, capacity, .. } in &inventory {
+            catalogue.execute(Command::RegisterTape { vid: *vid, capacity: *capacity })?;
         }
+        let libraries = Libraries::new(&settings, inventory);
         let scheduler = Scheduler::new(classes.policy(&settings));
         let foresight = Foresight::new(classes.pace(&settings)?);
         let engine = Arc::new(Engine {
@@ -143,6 +147,7 @@ impl Archive {
             trees: SweepBell::default(),
             removing: AtomicBool::new(false),
             lifecycle: SweepBell::default(),
+            inventory: Inventory::new(changes),
             upkeep: Upkeep::default(),
             segment_use: Mutex::default(),
             small: SmallPuts::default(),
@@ -151,6 +156,7 @@ impl Archive {
             bases: crate::bases::Bases::default(),
             settling: crate::settle::Settling::default(),
             lost_files: crate::lost_files::LostFiles::default(),
+            seal_failures: crate::seal::SealFailures::default(),
         });
         if has_backup {
             // Before the sweeper runs: nobody knows yet what the backup has.
@@ -188,6 +194,7 @@ impl Archive {
         engine.sweep.ring();
         engine.lifecycle.ring();
         engine.trees.ring();
+        engine.inventory.stop();
         if let Some(backup) = self.0.backup.get() {
             backup.ring();
         }
@@ -415,6 +422,10 @@ impl Archive {
         self.spawn("lifecycle", {
             let archive = self.clone();
             move || crate::lifecycle::run(&archive)
+        })?;
+        self.spawn("inventory", {
+            let engine = Arc::clone(engine);
+            move || crate::inventory::run(&engine)
         })?;
         crate::pool_drives::resume_unfilled(engine);
         self.spawn("scrubber", {

@@ -322,7 +322,9 @@ pub(crate) fn run_sealer(engine: &Arc<Engine>, seals: &Receiver<Seal>) {
         }
         match seal {
             Seal::Class { class, partial } => {
-                if let Err(error) = seal_class(engine, class, partial) {
+                let sealed = seal_class(engine, class, partial);
+                engine.seal_failures.ended(class, sealed.as_ref().err());
+                if let Err(error) = sealed {
                     let class = engine.classes.name(class);
                     tracing::error!(class, %error, "sealing failed; it is tried again");
                 }

@@ -73,9 +73,11 @@ pub(crate) struct Engine {
     pub(crate) mounts: crate::mount_log::Mounts,
     /// What users do, on its way to the access log.
     pub(crate) access: crate::access_log::AccessQueue,
-    /// Rung when there is garbage to remove.
     /// Wakes the thread of the lifecycle rules.
     pub(crate) lifecycle: SweepBell,
+    /// How far the thread is that hears of cartridges that come and go.
+    pub(crate) inventory: crate::inventory::Inventory,
+    /// Rung when there is garbage to remove.
     pub(crate) sweep: SweepBell,
     /// Wakes the thread that removes what is in condemned trees.
     pub(crate) trees: SweepBell,
@@ -96,6 +98,7 @@ pub(crate) struct Engine {
     /// How far a restored catalogue was compared with pool and tapes.
     pub(crate) settling: crate::settle::Settling,
     pub(crate) lost_files: crate::lost_files::LostFiles,
+    pub(crate) seal_failures: crate::seal::SealFailures,
 }
 
 /// Resting containers that are counted; more of them count as work, which costs a mount at worst.
@@ -199,7 +202,12 @@ impl Engine {
     pub(crate) fn summary_of(&self, vid: Vid, record: &TapeRecord) -> TapeSummary {
         let suspect = record.is_doubted();
         let library = LibraryId(self.libraries.of_tape(vid));
-        let reason = format!("{:?}: {}", record.state, record.told(vid));
+        if !self.libraries.holds(vid) {
+            let reason = "no library holds it: put it in".to_owned();
+            let (readable, writable) = (false, false);
+            return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
+        }
+        let reason = format!("it is {}: {}", record.state.word(), record.told(vid));
         TapeSummary { library, suspect, reason, ..summary(record) }
     }
 

@@ -239,6 +239,9 @@ pub enum ArchiveError {
     /// No such tape drive.
     #[error("there is no tape drive '{0}': see kist drive ls")]
     NoSuchDrive(String),
+    /// No such tape pool.
+    #[error("there is no tape pool '{0}': kist class ls names them")]
+    NoSuchTapePool(String),
     /// Paths of a stage or evict are not there; nothing was done.
     #[error("{} not exist, the first is {first}: nothing was done", paths_text(*.count))]
     SomeNotFound {
@@ -366,9 +369,15 @@ pub enum ArchiveError {
     /// Too little space is left in the pool to take new files; what is there still goes to tape.
     #[error(
         "the pool is full but for what migration and recall need: evict or remove files, wait for migration, \
-         or add drives"
+         or add drives; kist status tells what holds the room"
     )]
     PoolFull,
+    /// Drives would be given up that hold the only copy of files.
+    #[error(
+        "that makes these files LOST, of which the pool has the only copy: {0}; nothing was done: bring the \
+         drive back if it can be read, or go on with --accept-loss"
+    )]
+    WouldLose(crate::LossForeseen),
     /// What a change is written down in has no room, so that the change is not made.
     #[error(
         "the audit log in {0} has no room: until there is some, only what makes room is taken, and nothing \

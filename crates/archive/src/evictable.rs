@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use base::{BlockAddress, ByteCount, ContainerId, FileId, TapePoolId};
+use base::{BlockAddress, ByteCount, ContainerId, Count, FileId, TapePoolId};
 use catalogue::{Counter, FileRecord, ReadError, Tally, View};
 
 use crate::engine::Engine;
@@ -12,32 +12,84 @@ const CONTAINERS_MAX: usize = 2_000;
 /// Pinned files that are looked up one by one; further ones count as if nobody held them.
 const PINNED_MAX: usize = 2_000;
 
-/// Files and bytes that an evict could take from the pool at most. Empty files and links among the files are
-/// not told apart, and neither is what pins or queues hold beyond the first thousands.
-pub(crate) fn evictable(engine: &Engine, view: &View<'_>) -> Result<Tally, ReadError> {
+/// Who holds the pool's room.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PoolHolders {
+    /// At most so much could be evicted now: tapes have it, and nobody pins it.
+    pub evictable: Tally,
+    /// Only pins hold it: tapes have it.
+    pub pinned: Tally,
+    /// Its tapes do not all have it under an index yet.
+    pub unsafe_yet: Tally,
+    /// It is of classes that are not on tape.
+    pub without_tape: Tally,
+}
+
+/// Who holds the pool's room. Empty files and links among the files are not told apart, and neither is what
+/// pins or queues hold beyond the first thousands. Nothing is evicted before a restore is settled.
+pub(crate) fn holders(engine: &Engine, view: &View<'_>) -> Result<PoolHolders, ReadError> {
+    let mut holders = PoolHolders::default();
     if view.is_restored()? {
-        return Ok(Tally::default());
+        return Ok(holders);
     }
     let mut sum = Tally::default();
-    for class in engine.classes.all().iter().filter(|class| !class.copies.is_empty()) {
+    for class in engine.classes.all() {
         let (online, todo) = (view.tally(Counter::Online(class.id))?, view.tally(Counter::Todo(class.id))?);
-        sum.files += online.files.saturating_sub(todo.files);
-        sum.bytes.0 += online.bytes.0.saturating_sub(todo.bytes.0);
+        if class.copies.is_empty() {
+            add(&mut holders.without_tape, online);
+        } else {
+            add(&mut sum, online);
+            add(&mut holders.unsafe_yet, todo);
+        }
     }
     let (waiting, uncounted) = waiting_containers(engine, view)?;
-    sum.bytes.0 = sum.bytes.0.saturating_sub(uncounted.0);
+    add(&mut holders.unsafe_yet, Tally { files: 0, bytes: uncounted });
     for id in waiting {
         let Some(container) = view.container(id)?.filter(|container| !container.is_safe()) else { continue };
-        sum.files = sum.files.saturating_sub(container.live_members.into());
-        sum.bytes.0 = sum.bytes.0.saturating_sub(container.live_bytes.0);
+        let members = Tally { files: container.live_members.into(), bytes: container.live_bytes };
+        add(&mut holders.unsafe_yet, members);
     }
     for file in view.pinned_files(PINNED_MAX)? {
         if let Some(record) = held_by_pins_alone(engine, view, file)? {
-            sum.files = sum.files.saturating_sub(1);
-            sum.bytes.0 = sum.bytes.0.saturating_sub(record.size.0);
+            add(&mut holders.pinned, Tally { files: 1, bytes: record.size });
         }
     }
-    Ok(if sum.bytes.0 == 0 { Tally::default() } else { sum })
+    let held = |of: fn(Tally) -> u64| of(holders.unsafe_yet).saturating_add(of(holders.pinned));
+    let bytes = sum.bytes.0.saturating_sub(held(|tally| tally.bytes.0));
+    if bytes > 0 {
+        let files = sum.files.saturating_sub(held(|tally| tally.files));
+        holders.evictable = Tally { files, bytes: ByteCount(bytes) };
+    }
+    Ok(holders)
+}
+
+fn add(sum: &mut Tally, more: Tally) {
+    sum.files = sum.files.saturating_add(more.files);
+    sum.bytes.0 = sum.bytes.0.saturating_add(more.bytes.0);
+}
+
+impl PoolHolders {
+    /// What makes room, for people: each who holds some, and what ends that.
+    pub(crate) fn advice(&self) -> String {
+        let line = |held: Tally, what: &str| {
+            let files = if held.files == 1 { "file" } else { "files" };
+            (held.bytes.0 > 0).then(|| format!("{} {files} ({}) {what}", Count(held.files), held.bytes))
+        };
+        let can_go = match line(self.evictable, "can be evicted now (kist evict)") {
+            Some(line) => format!("up to {line}"),
+            None => "nothing can be evicted now".to_owned(),
+        };
+        let others = [
+            line(
+                self.pinned,
+                "are held by pins alone: kist release REQUEST ends those of a request (kist request ls), \
+                 then kist evict",
+            ),
+            line(self.unsafe_yet, "are not on all their tapes yet: kist migrate --now hurries them there"),
+            line(self.without_tape, "are of classes without tape, which only kist rm removes"),
+        ];
+        [can_go].into_iter().chain(others.into_iter().flatten()).collect::<Vec<_>>().join("; ")
+    }
 }
 
 /// Containers that may lack a copy under an index, and the bytes of those that were not looked for.
@@ -90,4 +142,25 @@ fn held_by_pins_alone(
         }
     }
     Ok((!parts.is_empty()).then_some(record))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Story: a full pool all of whose files were pinned was to be migrated.
+    #[test]
+    fn the_advice_names_who_holds_the_room() {
+        let held = |files, bytes| Tally { files, bytes: ByteCount(bytes) };
+        let pinned = PoolHolders { pinned: held(3, 3_000_000), ..PoolHolders::default() }.advice();
+        assert!(
+            pinned.starts_with("nothing can be evicted now; 3 files (3.00 MB) are held by pins"),
+            "{pinned}"
+        );
+        assert!(pinned.contains("kist release") && !pinned.contains("migrate"), "{pinned}");
+        let waiting = PoolHolders { unsafe_yet: held(1, 500), ..PoolHolders::default() }.advice();
+        assert!(waiting.contains("kist migrate") && !waiting.contains("release"), "{waiting}");
+        let ready = PoolHolders { evictable: held(2, 500), ..PoolHolders::default() }.advice();
+        assert_eq!(ready, "up to 2 files (500 B) can be evicted now (kist evict)");
+    }
 }

@@ -6,6 +6,7 @@ use base::{ByteCount, Duration, ShareId, Timestamp};
 use pool::{Feeding, TapeStream};
 use scheduler::Event;
 use session::FreeSpace;
+use store::Refused;
 
 use crate::engine::Engine;
 use crate::{Archive, ArchiveError};
@@ -69,13 +70,22 @@ impl Archive {
 }
 
 impl Engine {
+    /// Whether the catalogue has no room for what tape sessions and seals write into it.
+    pub(crate) fn has_no_room_for_work(&self) -> bool {
+        self.catalogue.lack().is_some_and(|(_, refused)| refused > Refused::Growth)
+    }
+
     /// A tape stream with the reserved rate, for as long as a session runs.
     pub(crate) fn tape_stream(&self) -> TapeStream {
         self.pool.tape_stream(self.settings.tape.flow.stream_rate)
     }
 
-    /// The most sessions that may run at once; `None`: as many as there are drives.
+    /// The most sessions that may run at once; `None`: as many as there are drives. None while the catalogue
+    /// takes nothing of what they would do.
     pub(crate) fn streams_max(&self) -> Option<usize> {
+        if self.has_no_room_for_work() {
+            return Some(0);
+        }
         let set = Some(self.settings.tape.flow.streams_max).filter(|max| *max > 0);
         let fed = self.pool.feeding().streams_max.map(|max| max.max(1));
         [set, fed].into_iter().flatten().min()

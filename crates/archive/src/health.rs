@@ -17,14 +17,29 @@ pub enum HealthProblem {
     CatalogueMapFull(Refused),
     /// Too few drives of the pool have room for new files.
     PoolFull,
+    /// Too few drives of the pool are up for new files.
+    DrivesAway {
+        /// Drives that take new data.
+        writable: usize,
+        /// Drives that each row of a file needs.
+        needed: usize,
+        /// Whether files that share segments are taken still: these need fewer drives.
+        takes_small: bool,
+    },
     /// The audit log in this directory has no room.
     AuditFull(PathBuf),
 }
 
 impl HealthProblem {
     /// All words that [`HealthProblem::word`] gives.
-    pub const WORDS: [&str; 5] =
-        ["catalogue-stopped", "catalogue-disk-full", "catalogue-map-full", "audit-full", "pool-full"];
+    pub const WORDS: [&str; 6] = [
+        "catalogue-stopped",
+        "catalogue-disk-full",
+        "catalogue-map-full",
+        "audit-full",
+        "pool-full",
+        "drives-away",
+    ];
 
     /// The same word for the same kind of problem, for programs.
     #[must_use]
@@ -35,6 +50,7 @@ impl HealthProblem {
             HealthProblem::CatalogueMapFull(_) => Self::WORDS[2],
             HealthProblem::AuditFull(_) => Self::WORDS[3],
             HealthProblem::PoolFull => Self::WORDS[4],
+            HealthProblem::DrivesAway { .. } => Self::WORDS[5],
         }
     }
 }
@@ -60,6 +76,18 @@ impl fmt::Display for HealthProblem {
                 "the pool is full: new files are refused until files are evicted or removed, or drives \
                  added; reads, migration and all other changes go on",
             ),
+            HealthProblem::DrivesAway { writable, needed, takes_small } => {
+                let (what, others) = match takes_small {
+                    true => ("files above 256 KiB", "smaller files, reads"),
+                    false => ("new files", "reads"),
+                };
+                write!(
+                    f,
+                    "{writable} drives of the pool take new data and {needed} are needed: {what} are refused \
+                     and nothing is recalled until drives are back, or replaced or added (kist pool show); \
+                     {others} and all other changes go on"
+                )
+            }
             HealthProblem::AuditFull(directory) => write!(
                 f,
                 "the audit log in {} has no room: changes are refused until there is some; reads go on",
@@ -85,6 +113,14 @@ fn what_goes_on(refused: Refused) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn too_few_drives_refuse_what_they_cannot_hold() {
+        let told =
+            |takes_small| HealthProblem::DrivesAway { writable: 5, needed: 6, takes_small }.to_string();
+        assert!(told(true).contains("6 are needed: files above 256 KiB are refused"), "{}", told(true));
+        assert!(told(false).contains("6 are needed: new files are refused"), "{}", told(false));
+    }
 
     /// Story: the status said that what makes room goes on when evictions were refused.
     #[test]

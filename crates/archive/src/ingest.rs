@@ -72,11 +72,7 @@ impl Archive {
             let key = options.idempotency.as_ref().map(|(key, owner)| hashed_key(owner, key));
             self.check_quota(path, &options.attributes.group, length, key.as_ref())?;
         }
-        self.check_room()?;
-        // A refusal in the midst of a large body costs its sending, and many clients never read it.
-        if options.length.is_some_and(|length| length.0 > SMALL_BYTES_MAX as u64) {
-            self.engine().pool.check_placement()?;
-        }
+        self.check_room(options.length)?;
         Ok(Upload {
             archive: self.clone(),
             path: path.clone(),
@@ -90,11 +86,11 @@ impl Archive {
         })
     }
 
-    /// Whether there is room for new files, and a writer to commit them.
-    pub(crate) fn check_room(&self) -> Result<(), ArchiveError> {
+    /// Whether there is room for a new file, and a writer to commit them.
+    pub(crate) fn check_room(&self, length: Option<ByteCount>) -> Result<(), ArchiveError> {
         let engine = self.engine();
         engine.catalogue.check_room().map_err(ArchiveError::Store)?;
-        if engine.pool_is_full() { Err(ArchiveError::PoolFull) } else { Ok(()) }
+        engine.check_takes_file(length)
     }
 
     pub(crate) fn check_parent(&self, path: &ArchivePath, make_parents: bool) -> Result<(), ArchiveError> {

@@ -30,6 +30,7 @@ mod glacier;
 mod haste;
 mod health;
 mod ingest;
+mod inventory;
 mod keep_time;
 mod keys;
 mod libraries;
@@ -95,6 +96,7 @@ pub use catalogue::{
 pub use change_log::{ChangeLogInfo, LogKept};
 pub use download::Download;
 pub use error::{ArchiveError, OpenError, WhyNotAtOnce};
+pub use evictable::PoolHolders;
 pub use flow::{FlowInfo, RecallRoom};
 pub use health::HealthProblem;
 pub use ingest::{PutCallback, SMALL_BYTES_MAX, Upload};
@@ -103,6 +105,7 @@ pub use journal::{
     MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport, MountSessionEnd, QueueAtMount, ReportBy,
     ReportRow, SessionRecord, Spread, USAGE_STEP_BYTES, UsageReport,
 };
+pub use lost::LossForeseen;
 pub use lost_files::LostFilesInfo;
 pub use machines::{
     Machines, PoolDrive, PoolShape, create_catalogue, open_libraries, open_library, pool_seen,
@@ -127,8 +130,9 @@ pub use select::SELECTION_PATHS_MAX;
 pub use session::PACK_MEMBERS_MAX;
 pub use session::order::Aim;
 pub use settings::{
-    ChangeLogSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings, MountSettings,
+    ChangeLogSettings, ClassSettings, DriveLimits, FlowSettings, LibraryKind, LibrarySettings, MountSettings,
     PoolDriveSettings, PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings,
+    VirtualLibrarySettings,
 };
 pub use settling_info::{SettlingInfo, SettlingStage, TapeLook, time_left};
 pub use store::Refused;

@@ -1,18 +1,20 @@
-//! Which library each tape stands in.
+//! Which library each tape stands in, now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
 
-use base::{LibraryId, Vid};
+use base::{ByteCount, LibraryId, Vid};
 use library::CartridgeInfo;
 use scheduler::LibraryPolicy;
+use threads::{Mutex, MutexGuard};
 
 use crate::{LibrarySettings, Settings};
 
 /// The libraries of this instance, numbered in the order of the settings.
-#[derive(Clone, Default, Debug)]
+#[derive(Debug)]
 pub(crate) struct Libraries {
     names: Vec<String>,
-    tapes: BTreeMap<Vid, u16>,
+    tapes: Mutex<BTreeMap<Vid, CartridgeInfo>>,
 }
 
 /// All libraries by their numbers.
@@ -35,20 +37,50 @@ pub(crate) fn number(settings: &Settings, name: &str) -> Option<u16> {
 }
 
 impl Libraries {
-    pub(crate) fn new(settings: &Settings, inventory: &[CartridgeInfo]) -> Self {
-        let tapes = inventory.iter().map(|cartridge| (cartridge.vid, cartridge.library));
-        let names = all(settings).map(|library| library.name.clone());
-        Libraries { names: names.collect(), tapes: tapes.collect() }
+    pub(crate) fn new(settings: &Settings, inventory: Vec<CartridgeInfo>) -> Self {
+        let names = all(settings).map(|library| library.name.clone()).collect();
+        let libraries = Libraries { names, tapes: Mutex::default() };
+        libraries.replace(inventory);
+        libraries
+    }
+
+    fn tapes(&self) -> MutexGuard<'_, BTreeMap<Vid, CartridgeInfo>> {
+        self.tapes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over a new inventory; gives the tapes that came, went, or can be used in another way than before.
+    pub(crate) fn replace(&self, inventory: Vec<CartridgeInfo>) -> BTreeSet<Vid> {
+        let now: BTreeMap<Vid, CartridgeInfo> =
+            inventory.into_iter().map(|cartridge| (cartridge.vid, cartridge)).collect();
+        let mut tapes = self.tapes();
+        let before = std::mem::replace(&mut *tapes, now);
+        let is_as_before = |one: &CartridgeInfo, other: &CartridgeInfo| {
+            let place = one.place.is_in_use() == other.place.is_in_use();
+            place && one.capacity == other.capacity && one.library == other.library
+        };
+        let mut changed: BTreeSet<Vid> = BTreeSet::new();
+        for (vid, cartridge) in tapes.iter() {
+            if !before.get(vid).is_some_and(|old| is_as_before(old, cartridge)) {
+                changed.insert(*vid);
+            }
+        }
+        changed.extend(before.into_keys().filter(|vid| !tapes.contains_key(vid)));
+        changed
     }
 
     /// The library of a tape; the first one for a tape that is in none.
     pub(crate) fn of_tape(&self, vid: Vid) -> u16 {
-        self.tapes.get(&vid).copied().unwrap_or(0)
+        self.tapes().get(&vid).map_or(0, |cartridge| cartridge.library)
     }
 
-    /// Whether a library held the tape when the server was started.
+    /// What an empty tape holds; `None` if no library has it.
+    pub(crate) fn capacity_of(&self, vid: Vid) -> Option<ByteCount> {
+        self.tapes().get(&vid).map(|cartridge| cartridge.capacity)
+    }
+
+    /// Whether a library holds the tape where a robot can take it.
     pub(crate) fn holds(&self, vid: Vid) -> bool {
-        self.tapes.contains_key(&vid)
+        self.tapes().get(&vid).is_some_and(|cartridge| cartridge.place.is_in_use())
     }
 
     /// The name of a library.

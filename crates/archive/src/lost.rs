@@ -3,10 +3,11 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::atomic::Ordering;
 
 use base::{
-    BlobDescription, BlobId, BlockAddress, ByteCount, ClassId, ContainerId, DriveId, Duration, FileId,
+    BlobDescription, BlobId, BlockAddress, ByteCount, ClassId, ContainerId, Count, DriveId, Duration, FileId,
     StreamChecksums, Timestamp, Vid,
 };
 use catalogue::{
@@ -27,6 +28,28 @@ const FILES_KEPT: usize = 1_000;
 const OWNER: &str = "kist";
 /// For how long such files are pinned once they are back.
 const PIN: Duration = Duration::from_secs(3600);
+
+/// Files named to whom is about to lose them.
+const FORESEEN_NAMED_MAX: usize = 5;
+
+/// Files that are about to be LOST.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LossForeseen {
+    /// So many.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: ByteCount,
+    /// The first ones.
+    pub named: Vec<String>,
+}
+
+impl fmt::Display for LossForeseen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let more = if self.files > self.named.len() as u64 { ", ..." } else { "" };
+        let files = if self.files == 1 { "file" } else { "files" };
+        write!(f, "{} {files} ({}): {}{more}", Count(self.files), self.bytes, self.named.join(", "))
+    }
+}
 
 /// What became of files that the pool cannot give: how many, and the first [`FILES_KEPT`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -87,6 +110,8 @@ pub(crate) fn declare(engine: &Engine, files: &[FileId]) -> Result<Declared, Arc
     for files in declared.nearline.chunks(BULK_FILES) {
         recall(engine, files)?;
     }
+    // They wait for no tape any more: what reasons and forecasts count must not have them.
+    engine.bell.backlog_changed();
     engine.sweep.ring();
     declared.nearline_count = declared.nearline.len() as u64;
     declared.lost_count = declared.lost.len() as u64;
@@ -247,6 +272,63 @@ pub(crate) fn find(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<Declared
         match last {
             Some(last) if !engine.stop.load(Ordering::Relaxed) => after = Some(last),
             _ => return Ok(all),
+        }
+    }
+}
+
+/// What is to be LOST without these drives: files that cannot be read without them and have no copy on tape
+/// that an index covers. Files are looked at only if some blob does not bear that loss.
+pub(crate) fn foresee(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<LossForeseen, ArchiveError> {
+    let mut loss = LossForeseen::default();
+    if !is_any_blob_unreadable(engine, gone)? {
+        return Ok(loss);
+    }
+    let mut after = None;
+    loop {
+        let last = engine.read(|view| {
+            let mut blobs: BTreeMap<BlobId, BlobDescription> = BTreeMap::new();
+            let files = view.files(after, PAGE)?;
+            let last = files.last().map(|(id, _)| *id);
+            for (id, file) in files.into_iter().filter(|(_, file)| file.is_online()) {
+                if is_unreadable(engine, view, &file, gone, &mut blobs)? && !is_on_tape(view, id)? {
+                    loss.files += 1;
+                    loss.bytes.0 = loss.bytes.0.saturating_add(file.size.0);
+                    if loss.named.len() < FORESEEN_NAMED_MAX {
+                        loss.named.extend(view.path_of_file(id)?);
+                    }
+                }
+            }
+            Ok(last)
+        })?;
+        match last {
+            Some(last) => after = Some(last),
+            None => return Ok(loss),
+        }
+    }
+}
+
+/// Whether some stripe or segment cannot be read without these drives.
+fn is_any_blob_unreadable(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<bool, ArchiveError> {
+    let mut after = None;
+    loop {
+        let page = engine.read(|view| {
+            let mut page = Vec::new();
+            for (id, _) in view.blobs(after, PAGE)? {
+                page.push((id, view.blob(id)?));
+            }
+            Ok(page)
+        })?;
+        let Some((last, _)) = page.last() else { return Ok(false) };
+        after = Some(*last);
+        let is_hit = |blob: &BlobDescription| {
+            blob.stripes.iter().any(|set| {
+                let on = |shard: &usize| set.drives.get(*shard).is_some_and(|drive| gone.contains(drive));
+                let lacking: Vec<usize> = (0..set.drives.len()).filter(on).collect();
+                !lacking.is_empty() && !pool::survives(blob.layout, &lacking)
+            })
+        };
+        if page.iter().filter_map(|(_, blob)| blob.as_ref()).any(is_hit) {
+            return Ok(true);
         }
     }
 }

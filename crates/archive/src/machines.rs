@@ -13,7 +13,10 @@ use library::{
 use mechanics::{Geometry, RobotTiming};
 use store::{CatalogueStore, StoreOptions};
 
-use crate::{AccessLog, LibrarySettings, MountLog, OpenError, PoolSeen, Settings, TimingSettings};
+use crate::{
+    AccessLog, LibraryKind, LibrarySettings, MountLog, OpenError, PoolSeen, Settings, TimingSettings,
+    VirtualLibrarySettings,
+};
 
 /// Commands that one group commit may hold.
 const COMMIT_BATCH_MAX: usize = 1_024;
@@ -124,12 +127,17 @@ pub fn open_libraries(settings: &Settings) -> Result<Arc<dyn Library>, OpenError
 
 /// Opens a library whose drives have names that begin with `prefix`.
 fn open_named(settings: &LibrarySettings, prefix: &str) -> Result<Arc<dyn Library>, OpenError> {
-    let config = library_config(settings, prefix)?;
-    let library = match &settings.timing {
-        None => VirtualLibrary::open(&settings.directory, &config)?,
-        Some(timing) => VirtualLibrary::open_timed(&settings.directory, &config, library_timing(timing)?)?,
-    };
-    Ok(Arc::new(library))
+    match &settings.kind {
+        LibraryKind::Virtual(files) => Ok(Arc::new(open_virtual(files, prefix)?)),
+    }
+}
+
+fn open_virtual(files: &VirtualLibrarySettings, prefix: &str) -> Result<VirtualLibrary, OpenError> {
+    let config = library_config(files, prefix)?;
+    Ok(match &files.timing {
+        None => VirtualLibrary::open(&files.directory, &config)?,
+        Some(timing) => VirtualLibrary::open_timed(&files.directory, &config, library_timing(timing)?)?,
+    })
 }
 
 /// The time that machines of these models take, by the clock of this machine.
@@ -190,7 +198,10 @@ fn open_drives(settings: &Settings, instance: Uuid) -> Result<Vec<PoolDrive>, Op
 }
 
 /// The virtual library's drives and robot; its cartridges are those that stand in its directory.
-fn library_config(settings: &LibrarySettings, prefix: &str) -> Result<VirtualLibraryConfig, OpenError> {
+fn library_config(
+    settings: &VirtualLibrarySettings,
+    prefix: &str,
+) -> Result<VirtualLibraryConfig, OpenError> {
     let names = (0..settings.drives).map(|number| DriveName::new(&format!("{prefix}vdrive{number}")));
     Ok(VirtualLibraryConfig {
         drives: names.collect::<Result<_, _>>()?,

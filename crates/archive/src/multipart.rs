@@ -48,7 +48,7 @@ impl Archive {
             None => self.check_parent(path, options.make_parents)?,
         }
         self.check_quota_of_upload(path, &options.attributes.group)?;
-        self.check_room()?;
+        self.check_room(None)?;
         let owner = options.who.as_deref().unwrap_or(&options.attributes.owner);
         let open = OpenUpload {
             bucket: self.directory_id(&ArchivePath::root().join(&bucket)?)?,

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use base::{BlockAddress, ByteCount, ClassId, TapePoolId, Timestamp, Vid};
 use catalogue::{Command, Counter, ReadError, Tally, TapeRecord, TapeState, View};
-use pool::DriveHealth;
+use pool::{DriveHealth, DriveReport};
 use scheduler::{DriveState, Event, Forecast};
 
 use crate::engine::{Engine, truncated};
@@ -23,6 +23,8 @@ pub const TAPE_PAGE_MAX: usize = 10_000;
 const STUCK_MAX: usize = 10;
 /// The state of a drive that looks at tapes since a restore.
 const LOOKING: &str = "looking";
+/// Stands behind the name of a tape pool in the line for what none of its tapes takes.
+pub(crate) const TOO_LARGE: &str = " (too large)";
 /// Garbage counted exactly up to here.
 const GARBAGE_COUNT_MAX: usize = 100_000;
 
@@ -128,8 +130,10 @@ impl Archive {
                 id: drive.id.0,
                 // One that is missing has no name of its own.
                 path: if drive.name.is_empty() { self.directory_of(drive.id) } else { drive.name.clone() },
-                state: state_of(&drive.health),
-                up: matches!(drive.health, DriveHealth::Up | DriveHealth::Full),
+                state: if drive.is_full() { DriveHealth::Full.word() } else { drive.health.word() },
+                reason: drive.health.reason().unwrap_or_default().to_owned(),
+                up: drive.health.is_up(),
+                full: drive.is_full(),
                 gaps_after: drive.gaps_after.filter(|_| !drive.health.is_silent()),
                 capacity: drive.capacity,
                 used: drive.used,
@@ -144,7 +148,7 @@ impl Archive {
             local_parity: config.code.local,
             parity: config.code.global,
             segment_copies: config.segment_copies,
-            full: engine.pool_is_full(),
+            refuses: engine.pool_refuses(),
             drives,
             online,
             reconstructed: status.reconstructions,
@@ -249,7 +253,7 @@ impl Archive {
             lines.push((Queued::TapePool(id), line));
         }
         if let Some((_, first)) = too_large.containers.first() {
-            let what = format!("migrate {name} (too large)");
+            let what = format!("migrate {name}{TOO_LARGE}");
             let line = queue_line(engine, what, large, Some(first.since), too_large.reason());
             lines.push((Queued::TooLarge, line));
         }
@@ -288,7 +292,7 @@ impl Archive {
                 packs: view.tally(Counter::PacksSealed)?.files,
                 flushes: view.tally(Counter::Flushes)?,
                 indexes: view.tally(Counter::Indexes)?.files,
-                evictable: crate::evictable::evictable(engine, view)?,
+                holders: crate::evictable::holders(engine, view)?,
                 tape_written: ByteCount(tapes.iter().map(|(_, tape)| tape.written.0).sum()),
                 ..Totals::default()
             };
@@ -299,9 +303,11 @@ impl Archive {
         totals.pool_capacity = pool.capacity;
         totals.pool_used = pool.used;
         totals.pool_drives = pool.drives.len() as u64;
-        totals.pool_drives_up =
-            pool.drives.iter().filter(|drive| drive.health == DriveHealth::Up).count() as u64;
-        totals.warnings = crate::warnings::all(engine, &tapes, &pool, totals.evictable);
+        let count =
+            |of: fn(&DriveReport) -> bool| pool.drives.iter().filter(|drive| of(drive)).count() as u64;
+        totals.pool_drives_up = count(|drive| drive.health.is_up());
+        totals.pool_drives_full = count(DriveReport::is_full);
+        totals.warnings = crate::warnings::all(engine, &tapes, &pool, &totals.holders);
         let stuck = |line: &QueueLine| line.cause.as_ref().is_some_and(Reason::needs_an_operator);
         let waiting = self.waiting()?.into_iter().map(|(_, line)| line);
         totals.stuck = waiting.filter(stuck).take(STUCK_MAX).collect();
@@ -485,19 +491,6 @@ fn drive_info(engine: &Engine, name: String, state: &DriveState) -> TapeDriveInf
         cause: None,
         expected: None,
         motion: *session.motion.lock().unwrap_or_else(PoisonError::into_inner),
-    }
-}
-
-/// What a drive of the pool is, for people.
-fn state_of(health: &DriveHealth) -> String {
-    match health {
-        DriveHealth::Up => "up".to_owned(),
-        DriveHealth::Full => "full".to_owned(),
-        DriveHealth::Suspect { reason } => format!("suspect: {reason}"),
-        DriveHealth::Away { reason } => format!("away: {reason}"),
-        DriveHealth::Wiped { reason } => format!("wiped: {reason}"),
-        DriveHealth::Missing => "missing".to_owned(),
-        DriveHealth::Lost => "lost".to_owned(),
     }
 }
 

@@ -63,10 +63,7 @@ impl Archive {
             self.check_part_fits_tapes(&path, class, length)?;
         }
         let room = self.room_for_part(upload, number, length.unwrap_or(ByteCount(0)))?;
-        self.check_room()?;
-        if length.is_some_and(|length| length.0 > SMALL_BYTES_MAX as u64) {
-            engine.pool.check_placement()?;
-        }
+        self.check_room(length)?;
         let offset = likely_offset(number, length.map(|length| length.0), first);
         Ok(PartUpload {
             archive: self.clone(),

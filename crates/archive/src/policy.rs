@@ -20,7 +20,7 @@ impl Classes {
     pub(crate) fn pace(&self, settings: &Settings) -> Result<Pace, OpenError> {
         let pools = |class: &Class| (class.id, class.copies.clone());
         let tape_pools = self.all().iter().map(pools).collect();
-        let timing = libraries::all(settings).find_map(|library| library.timing.as_ref());
+        let timing = libraries::all(settings).find_map(|library| library.files().timing.as_ref());
         let pace = timing.map(timed).transpose()?.unwrap_or_else(Pace::untimed);
         Ok(Pace { tape_pools, ..pace })
     }

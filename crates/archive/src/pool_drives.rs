@@ -13,7 +13,7 @@ use pool::{DriveHealth, PoolError};
 
 use crate::bell::SweepBell;
 use crate::engine::Engine;
-use crate::lost::path_of;
+use crate::lost::{self, path_of};
 use crate::{Archive, ArchiveError, ScrubInfo, UpkeepSettings};
 
 /// Blobs looked up together.
@@ -79,6 +79,7 @@ impl Archive {
             Err(error) => tracing::warn!(%error, "which files are LOST is not known now"),
         }
         info.waiting = engine.pool.repairs_waiting() as u64;
+        info.bound_totals();
         if let (true, Some(began)) = (info.running, info.began) {
             let seconds = engine.now().since(began).as_secs_f64();
             info.rate = if seconds > 0.0 { info.bytes.0 as f64 / seconds } else { 0.0 };
@@ -158,9 +159,11 @@ impl Archive {
     /// again or the server starts anew.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchPoolDrive`].
-    pub fn pool_drive_lost(&self, id: u16) -> Result<(), ArchiveError> {
+    /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::WouldLose`] if files would be LOST and that is not
+    /// accepted.
+    pub fn pool_drive_lost(&self, id: u16, accept_loss: bool) -> Result<(), ArchiveError> {
         self.health_of_drive(DriveId(id))?;
+        self.check_loss([DriveId(id)], accept_loss)?;
         self.engine().pool.declare_lost(DriveId(id))?;
         self.engine().upkeep.ring();
         Ok(())
@@ -170,12 +173,16 @@ impl Archive {
     /// after which that happens by itself.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::Pool`] if it answers.
-    pub fn pool_rebuild(&self, id: Option<u16>) -> Result<(), ArchiveError> {
+    /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::Pool`] if it answers;
+    /// [`ArchiveError::WouldLose`] if files would be LOST and that is not accepted.
+    pub fn pool_rebuild(&self, id: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError> {
         let engine = self.engine();
         if let Some(id) = id.map(DriveId) {
             match self.health_of_drive(id)? {
-                health if health.is_silent() => engine.pool.declare_lost(id)?,
+                health if health.is_silent() => {
+                    self.check_loss([id], accept_loss)?;
+                    engine.pool.declare_lost(id)?;
+                }
                 _ => {
                     return Err(refused(
                         id,
@@ -184,10 +191,11 @@ impl Archive {
                 }
             }
         } else {
-            let health = engine.pool.drive_health();
-            for (id, _) in health.iter().filter(|(_, health)| matches!(health, DriveHealth::Missing)) {
-                engine.pool.declare_lost(*id)?;
-            }
+            let missing = engine.pool.drive_health().into_iter();
+            let missing = missing.filter(|(_, health)| matches!(health, DriveHealth::Missing));
+            let missing: Vec<DriveId> = missing.map(|(id, _)| id).collect();
+            self.check_loss(missing.iter().copied(), accept_loss)?;
+            missing.into_iter().try_for_each(|id| engine.pool.declare_lost(id))?;
         }
         engine.upkeep.order(|orders| orders.rebuild = true);
         Ok(())
@@ -252,6 +260,25 @@ impl Archive {
         });
         engine.upkeep.some_lost.store(true, std::sync::atomic::Ordering::SeqCst);
         Ok(what)
+    }
+
+    /// Refuses to give up drives with which the only copies of files would go.
+    fn check_loss(
+        &self,
+        drives: impl IntoIterator<Item = DriveId>,
+        accept_loss: bool,
+    ) -> Result<(), ArchiveError> {
+        let engine = self.engine();
+        // Those that were given up are no part of what is decided now, but of whether the rest is enough.
+        let given_up = engine.pool.drive_health().into_iter().filter(|(_, health)| health.is_given_up());
+        let before: BTreeSet<DriveId> = given_up.map(|(id, _)| id).chain(engine.upkeep.given_up()).collect();
+        let mut gone = before.clone();
+        gone.extend(drives);
+        if accept_loss || gone == before {
+            return Ok(());
+        }
+        let loss = lost::foresee(engine, &gone)?;
+        if loss.files == 0 { Ok(()) } else { Err(ArchiveError::WouldLose(loss)) }
     }
 
     pub(crate) fn path_of_drive(&self, id: DriveId) -> Result<PathBuf, ArchiveError> {

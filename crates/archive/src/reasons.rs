@@ -5,8 +5,9 @@ use std::sync::PoisonError;
 
 use base::{ByteCount, ClassId, ContainerId, FileId, TapePoolId, Timestamp, Vid};
 use catalogue::{QueuedContainer, ReadError, Tally, TapeRecord, TapeState, View};
+use cluster::PlacementError;
+use pool::{DriveHealth, PoolError};
 use scheduler::DriveName;
-use store::Refused;
 
 use crate::Reason;
 use crate::classes::Class;
@@ -84,7 +85,7 @@ impl Engine {
             Waiting::Chores(vid) => Some(self.scheduler().why_chores(vid)),
             Waiting::Drive(drive) => self.scheduler().why_drive(drive, now),
         };
-        Ok(reason.map(|reason| self.while_drives_look(reason)))
+        Ok(reason.map(|reason| self.while_drives_look(self.while_drives_are_away(reason))))
     }
 
     /// For the scheduler, drives that look at tapes since a restore are down; nobody has to do anything about
@@ -101,21 +102,55 @@ impl Engine {
                 Some((done, tapes)) => Reason::DrivesLook { done, tapes },
                 None => reason,
             },
+            Reason::WaitingForStream { .. } if self.has_no_room_for_work() => Reason::CatalogueFull,
             reason => reason,
         }
     }
 
-    /// The scheduler knows that nothing could be gathered, not why.
-    fn why_not_sealed(&self, class: ClassId, now: Timestamp) -> Reason {
-        let reason = self.scheduler().why_sealing(class, now);
-        if !matches!(reason, Reason::Resting { .. }) {
+    /// The scheduler knows that nothing fits into the pool, not why: no evict helps where drives lack.
+    fn while_drives_are_away(&self, reason: Reason) -> Reason {
+        if !matches!(reason, Reason::WaitingForSpace { .. }) {
             return reason;
         }
-        if self.catalogue.lack().is_some_and(|(_, refused)| refused > Refused::Growth) {
+        match self.no_place_in_pool() {
+            Some(lack @ Reason::TooFewPoolDrives { .. }) => lack,
+            _ => reason,
+        }
+    }
+
+    /// The scheduler knows that nothing could be gathered, not why; and not at all that a seal of full packs
+    /// failed. What lasts is told as long as it lasts, also while the seal is tried once more.
+    fn why_not_sealed(&self, class: ClassId, now: Timestamp) -> Reason {
+        let reason = self.scheduler().why_sealing(class, now);
+        let failed = self.seal_failures.of(class);
+        let is_due = failed.is_some() || matches!(reason, Reason::Resting { .. });
+        if !is_due || matches!(reason, Reason::NothingWaits | Reason::NoPolicy) {
+            return reason;
+        }
+        if self.has_no_room_for_work() {
             return Reason::CatalogueFull;
         }
-        let is_full = self.pool.check_placement().is_err_and(|error| error.is_full());
-        if is_full { Reason::PoolFull } else { reason }
+        if let Some(lasting) = self.no_place_in_pool() {
+            return lasting;
+        }
+        match (reason, failed) {
+            (Reason::Resting { until, .. }, Some(cause)) => Reason::Resting { until, cause },
+            (reason, _) => reason,
+        }
+    }
+
+    /// Why the pool takes no new stripe, if it takes none.
+    fn no_place_in_pool(&self) -> Option<Reason> {
+        match self.pool.check_placement().err()? {
+            error if error.is_full() => Some(Reason::PoolFull),
+            PoolError::Placement(PlacementError::TooFewDrives { width, writable }) => {
+                let drives = self.pool.drive_health();
+                let drives = drives.iter().filter(|(_, health)| *health != DriveHealth::Up);
+                let drives = drives.map(|(id, health)| (format!("drive {id}"), health.word().to_owned()));
+                Some(Reason::TooFewPoolDrives { needed: width, takes: writable, drives: drives.collect() })
+            }
+            _ => None,
+        }
     }
 
     /// For the scheduler nothing waits that is left alone.

@@ -2,7 +2,7 @@
 
 use base::{ArchivePath, FileId, RequestId};
 use catalogue::{
-    BULK_FILES, Command, EvictRefusal, Followed, Object, Outcome, PRIORITY_USUAL, Rejection, Work,
+    BULK_FILES, Command, EvictRefusal, Followed, ItemState, Object, Outcome, PRIORITY_USUAL, Rejection, Work,
 };
 
 use crate::access_log::Notice;
@@ -11,7 +11,8 @@ use crate::resume::waiting_files;
 use crate::select::Selected;
 use crate::settle;
 use crate::{
-    Archive, ArchiveError, CallProgress, EvictDone, RequestFile, RequestInfo, Selection, StageOptions,
+    Archive, ArchiveError, CallProgress, EvictDone, ItemFailure, RequestFile, RequestInfo, Selection,
+    StageOptions,
 };
 
 /// Refused files named in the answer of one evict.
@@ -198,10 +199,16 @@ impl Archive {
                 };
                 // In a removed directory its old path says nothing of who may see it any more.
                 let path = if is_gone { None } else { view.path_of_file(item.file)? };
+                let failure = matches!(item.state, ItemState::Failed(_)).then(|| match &record {
+                    Some(record) if record.is_lost() && !is_gone => ItemFailure::Lost,
+                    Some(record) if record.is_named() && !is_gone => ItemFailure::NotReadable,
+                    _ => ItemFailure::Removed,
+                });
                 files.push(RequestFile {
                     path: path.unwrap_or_else(|| format!("(file {}, deleted)", item.file)),
                     size: record.map(|record| record.size).unwrap_or_default(),
                     state: item.state,
+                    failure,
                 });
             }
             Ok((files, next))

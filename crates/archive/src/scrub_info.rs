@@ -78,3 +78,29 @@ pub struct ScrubInfo {
     /// Files that the pool cannot give, by path and with what became of them, the first thousand.
     pub files: Vec<String>,
 }
+
+impl ScrubInfo {
+    /// The totals are estimates of the beginning of the pass: what was put since is read too.
+    pub(crate) fn bound_totals(&mut self) {
+        self.blobs_total = self.blobs_total.max(self.blobs);
+        self.bytes_total = self.bytes_total.max(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Story: a pass over a pool that was empty when it began had read "13.6 MB of about 0 B".
+    #[test]
+    fn a_total_is_no_less_than_what_is_done() {
+        let (blobs, bytes) = (3, ByteCount(13_600_000));
+        let mut info = ScrubInfo { blobs, bytes, ..ScrubInfo::default() };
+        info.bound_totals();
+        assert_eq!((info.blobs_total, info.bytes_total), (blobs, bytes));
+        let (blobs_total, bytes_total) = (7, ByteCount(20_000_000));
+        let mut info = ScrubInfo { blobs_total, bytes_total, ..info };
+        info.bound_totals();
+        assert_eq!((info.blobs_total, info.bytes_total), (blobs_total, bytes_total));
+    }
+}

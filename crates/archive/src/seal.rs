@@ -1,7 +1,9 @@
 //! Sealing: files that wait become containers with a fixed membership, queued for each tape pool of their
 //! class.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+use threads::{Mutex, MutexGuard};
 
 use base::{ArchivePath, ByteCount, ClassId, ContainerId, FileId};
 use catalogue::{
@@ -23,6 +25,29 @@ const TODO_PAGE: usize = 4_096;
 const SEAL_RETRIES_MAX: usize = 4;
 /// Packs whose sealing did not end that are looked up together; there is one at most.
 const UNFINISHED_PAGE: usize = 16;
+
+/// Classes whose last seal failed, and of what.
+#[derive(Default)]
+pub(crate) struct SealFailures(Mutex<BTreeMap<ClassId, String>>);
+
+impl SealFailures {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ClassId, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why the last seal of a class failed, if it did.
+    pub(crate) fn of(&self, class: ClassId) -> Option<String> {
+        self.lock().get(&class).cloned()
+    }
+
+    /// How a seal ended.
+    pub(crate) fn ended(&self, class: ClassId, error: Option<&ArchiveError>) {
+        match error {
+            Some(error) => drop(self.lock().insert(class, error.to_string())),
+            None => drop(self.lock().remove(&class)),
+        }
+    }
+}
 
 /// A file that is to go into a container.
 struct Candidate {

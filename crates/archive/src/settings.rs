@@ -84,19 +84,33 @@ pub struct PoolDriveSettings {
     pub enclosure: String,
 }
 
-/// A virtual tape library.
+/// A tape library.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LibrarySettings {
     /// Its name; drives of further libraries are called after it.
     pub name: String,
     /// Where it stands; may be empty.
     pub site: String,
+    /// What a mount there costs against one elsewhere, in percent: see [`scheduler::LibraryPolicy`].
+    pub mount_cost_percent: u32,
+    /// What its machines are.
+    pub kind: LibraryKind,
+}
+
+/// What the machines of a library are, with all that is needed to open them.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LibraryKind {
+    /// Files.
+    Virtual(VirtualLibrarySettings),
+}
+
+/// A library made of files.
+#[derive(Clone, PartialEq, Debug)]
+pub struct VirtualLibrarySettings {
     /// Where the cartridges lie.
     pub directory: PathBuf,
     /// How many tape drives.
     pub drives: u16,
-    /// What a mount there costs against one elsewhere, in percent: see [`scheduler::LibraryPolicy`].
-    pub mount_cost_percent: u32,
     /// Whose time its machines take; `None`: they are as fast as their files.
     pub timing: Option<TimingSettings>,
 }
@@ -108,11 +122,22 @@ impl LibrarySettings {
         LibrarySettings {
             name: "library".to_owned(),
             site: String::new(),
-            directory,
-            drives,
             mount_cost_percent: 100,
-            timing: None,
+            kind: LibraryKind::Virtual(VirtualLibrarySettings { directory, drives, timing: None }),
         }
+    }
+
+    /// The files of a library that is made of them.
+    #[must_use]
+    pub fn files(&self) -> &VirtualLibrarySettings {
+        let LibraryKind::Virtual(files) = &self.kind;
+        files
+    }
+
+    /// The same, to change it.
+    pub fn files_mut(&mut self) -> &mut VirtualLibrarySettings {
+        let LibraryKind::Virtual(files) = &mut self.kind;
+        files
     }
 }
 

@@ -230,6 +230,7 @@ fn same(error: &ExecuteError) -> ExecuteError {
     match error {
         ExecuteError::MapFull => ExecuteError::MapFull,
         ExecuteError::DiskFull => ExecuteError::DiskFull,
+        ExecuteError::NotNow(why) => ExecuteError::NotNow(why.clone()),
         ExecuteError::Engine(reason) => ExecuteError::Engine(reason.clone()),
         _ => ExecuteError::Stopped,
     }

@@ -12,13 +12,9 @@ use catalogue::Counter;
 use pool::{DriveSpace, PoolError};
 use session::{FreeSpace, Room, RoomClaim};
 
-use crate::ArchiveError;
 use crate::engine::Engine;
-
-/// New files are refused when a drive has less than this part of it free ...
-const FLOOR_PART: u64 = 50;
-/// ... or less than this, whichever is less.
-const FLOOR_BYTES_MAX: u64 = 1 << 30;
+use crate::ingest::SMALL_BYTES_MAX;
+use crate::{ArchiveError, HealthProblem};
 
 /// What running sessions have claimed, and what did not fit.
 #[derive(Default)]
@@ -31,20 +27,33 @@ impl Space {
 }
 
 impl Engine {
-    /// Whether new files are refused because too few drives have room for them: the one place that says so,
-    /// for the doors, the health and the screens. A part of the pool is kept for what empties it: skeletons
-    /// of packs and recalled files.
-    pub(crate) fn pool_is_full(&self) -> bool {
-        let has_room = |drive: &&DriveSpace| {
-            let floor = (drive.capacity.0 / FLOOR_PART).min(FLOOR_BYTES_MAX);
-            drive.up && drive.free.0 > floor
-        };
-        let width = self.pool.config().code.width();
-        // Asked of the file systems at most once a second.
-        let spaces = self.pool.spaces();
-        // Too few drives at all is another matter, of which the pool tells itself.
-        let answer = |drive: &&DriveSpace| drive.up || drive.full;
-        spaces.iter().filter(has_room).count() < width && spaces.iter().filter(answer).count() >= width
+    /// Why the pool refuses new files, if it does.
+    pub(crate) fn pool_refuses(&self) -> Option<HealthProblem> {
+        match self.pool.takes_files() {
+            Ok(()) => None,
+            Err(error) if error.is_full() => Some(HealthProblem::PoolFull),
+            Err(_) => {
+                let (config, drives) = (self.pool.config(), self.pool.spaces());
+                let writable = drives.iter().filter(|drive| drive.takes_files()).count();
+                let takes_small = writable >= usize::from(config.segment_copies);
+                Some(HealthProblem::DrivesAway { writable, needed: config.code.width(), takes_small })
+            }
+        }
+    }
+
+    /// Refuses a file of this length for which the pool has no room, or not enough drives.
+    ///
+    /// # Errors
+    /// [`ArchiveError::PoolFull`]; [`ArchiveError::Pool`] if too few drives are up for a file that is
+    /// known to share no segments: of others the first write tells.
+    pub(crate) fn check_takes_file(&self, length: Option<ByteCount>) -> Result<(), ArchiveError> {
+        match self.pool.takes_files().map_err(ArchiveError::from) {
+            // A refusal in the midst of a large body costs its sending, and many clients never read it.
+            Err(ArchiveError::Pool(_)) if length.is_none_or(|length| length.0 <= SMALL_BYTES_MAX as u64) => {
+                Ok(())
+            }
+            result => result,
+        }
     }
 
     /// What is free for recalls now, as known by at most a second ago.
@@ -111,11 +120,7 @@ impl Engine {
         match error {
             error if error.is_full() => true,
             PoolError::Placement(_) | PoolError::WriteLost { .. } => {
-                // What the failed write left behind is removed already, and with it a drive's state `full`.
-                self.pool
-                    .spaces()
-                    .iter()
-                    .any(|drive| drive.full || (drive.up && left_for_recalls(drive) == 0))
+                self.pool.spaces().iter().any(|drive| drive.health.is_up() && left_for_recalls(drive) == 0)
             }
             _ => false,
         }
@@ -127,7 +132,7 @@ fn left_for_puts(drive: &DriveSpace) -> u64 {
 }
 
 fn left_for_recalls(drive: &DriveSpace) -> u64 {
-    if drive.up { drive.free.0.saturating_sub(left_for_puts(drive)) } else { 0 }
+    if drive.health.is_writable() { drive.free.0.saturating_sub(left_for_puts(drive)) } else { 0 }
 }
 
 /// Bytes of files that fit if each drive takes so many: the most rows of which each has its cells on `width`
@@ -192,8 +197,7 @@ mod tests {
     fn drives(free: &[u64]) -> Vec<DriveSpace> {
         let drive = |(id, free): (usize, &u64)| DriveSpace {
             id: base::DriveId(id as u16),
-            up: true,
-            full: false,
+            health: pool::DriveHealth::Up,
             capacity: ByteCount(1_000),
             free: ByteCount(*free),
         };

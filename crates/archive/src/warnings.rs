@@ -1,8 +1,8 @@
 //! What an operator should know, in words: `kist status` says it.
 
 use base::{Count, Duration, Vid};
-use catalogue::{Tally, TapeRecord, TapeState};
-use pool::{DriveHealth, GatheringReport, PoolStatus};
+use catalogue::{TapeRecord, TapeState};
+use pool::{GatheringReport, PoolStatus};
 use scheduler::DriveState;
 use store::Shortage;
 
@@ -10,7 +10,7 @@ use crate::engine::{Engine, truncated};
 use crate::operate::leaving;
 use crate::settle::SILENT_MAX;
 use crate::tapes::is_unidentified;
-use crate::{HealthProblem, SettlingInfo, SettlingStage, TapeLook};
+use crate::{HealthProblem, PoolHolders, SettlingInfo, SettlingStage, TapeLook};
 
 /// Objects named in one warning; the others are only counted.
 const NAMED_MAX: usize = 5;
@@ -31,8 +31,7 @@ pub(crate) fn health(engine: &Engine) -> Vec<HealthProblem> {
         Shortage::Map => HealthProblem::CatalogueMapFull(refused),
     };
     let of_catalogue = engine.catalogue.lack().map(problem);
-    let of_pool = engine.pool_is_full().then_some(HealthProblem::PoolFull);
-    of_catalogue.into_iter().chain(of_pool).collect()
+    of_catalogue.into_iter().chain(engine.pool_refuses()).collect()
 }
 
 /// What is not as it should be.
@@ -40,7 +39,7 @@ pub(crate) fn all(
     engine: &Engine,
     tapes: &[(Vid, TapeRecord)],
     pool: &PoolStatus,
-    evictable: Tally,
+    holders: &PoolHolders,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     let standing = engine.clock.trusted().map(base::TrustedClock::standing);
@@ -58,9 +57,11 @@ pub(crate) fn all(
                 .to_owned(),
         );
     }
-    warnings.extend(health(engine).iter().map(ToString::to_string));
+    let problems = health(engine);
+    warnings.extend(problems.iter().map(ToString::to_string));
     warnings.extend(of_uploads(&engine.pool.gathering_report()));
-    warnings.extend(of_pool(pool, engine.pool.config().code.bears(), evictable));
+    let is_full = problems.contains(&HealthProblem::PoolFull);
+    warnings.extend(of_pool(pool, engine.pool.config().code.bears(), is_full, holders));
     let states: Vec<(String, DriveState)> =
         engine.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();
     // Drives that look at tapes since a restore are no matter of their own.
@@ -213,21 +214,18 @@ fn of_absent(absent: &[Vid]) -> String {
 }
 
 /// What is wrong with the drives of the pool, and how full it is.
-fn of_pool(pool: &PoolStatus, bears: usize, evictable: Tally) -> Vec<String> {
+fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, holders: &PoolHolders) -> Vec<String> {
     let mut warnings = Vec::new();
     let (mut silent, mut hurt, mut gaps) = (Vec::new(), Vec::new(), Vec::new());
     for drive in &pool.drives {
         if drive.gaps_after.is_some() && !drive.health.is_silent() {
             gaps.push(drive.id.to_string());
         }
-        match &drive.health {
-            DriveHealth::Up => {}
-            DriveHealth::Full => hurt.push(format!("{} (full)", drive.id)),
-            DriveHealth::Suspect { .. } => hurt.push(format!("{} (suspect)", drive.id)),
-            DriveHealth::Away { .. } => silent.push(format!("{} (away)", drive.id)),
-            DriveHealth::Wiped { .. } => silent.push(format!("{} (emptied while in use)", drive.id)),
-            DriveHealth::Missing => silent.push(format!("{} (missing)", drive.id)),
-            DriveHealth::Lost => silent.push(format!("{} (lost)", drive.id)),
+        let named = format!("{} ({})", drive.id, if drive.is_full() { "full" } else { drive.health.word() });
+        if drive.health.is_silent() {
+            silent.push(named);
+        } else if !drive.takes_files() {
+            hurt.push(named);
         }
     }
     let of = pool.drives.len();
@@ -258,15 +256,8 @@ fn of_pool(pool: &PoolStatus, bears: usize, evictable: Tally) -> Vec<String> {
         ));
     }
     let fill = pool.used.0.saturating_mul(100).checked_div(pool.capacity.0).unwrap_or(0);
-    if fill >= FILL_WARNED {
-        let can_go = match evictable.files {
-            0 => "nothing can be evicted now".to_owned(),
-            files => format!("up to {} files ({}) can be evicted now", Count(files), evictable.bytes),
-        };
-        warnings.push(format!(
-            "the pool is {fill}% full: {can_go}; kist evict makes room once files are on tape, kist migrate \
-             --now hurries them there"
-        ));
+    if is_full || fill >= FILL_WARNED {
+        warnings.push(format!("the drives of the pool are {fill}% full: {}", holders.advice()));
     }
     warnings
 }
@@ -315,7 +306,8 @@ fn named(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use base::{ByteCount, DriveId};
-    use pool::DriveReport;
+    use catalogue::Tally;
+    use pool::{DriveHealth, DriveReport};
 
     use super::*;
 
@@ -355,23 +347,25 @@ mod tests {
     /// A newcomer found `"warnings": []` with drives missing.
     #[test]
     fn drives_that_do_not_answer_or_are_full_are_warned_of() {
-        let (none, some) = (Tally::default(), Tally { files: 18_000, bytes: ByteCount(23_000_000_000) });
-        assert_eq!(of_pool(&pool(&[DriveHealth::Up, DriveHealth::Up], 89), 1, none), [""; 0]);
+        let evictable = Tally { files: 18_000, bytes: ByteCount(23_000_000_000) };
+        let (none, some) = (PoolHolders::default(), PoolHolders { evictable, ..PoolHolders::default() });
+        let of_pool = |pool: &PoolStatus, holders| of_pool(pool, 1, false, &holders);
+        assert_eq!(of_pool(&pool(&[DriveHealth::Up, DriveHealth::Up], 89), none), [""; 0]);
         let away = DriveHealth::Away { reason: "gone".to_owned() };
-        let told = of_pool(&pool(&[DriveHealth::Missing, DriveHealth::Up, away], 90), 1, some);
+        let told = of_pool(&pool(&[DriveHealth::Missing, DriveHealth::Up, away], 90), some);
         assert_eq!(told.len(), 2, "{told:?}");
         let silent = "2 of 3 drives of the pool do not answer: 0 (missing), 2 (away); that is more than";
         assert!(told[0].starts_with(silent), "{told:?}");
-        let fill = "the pool is 90% full: up to 18,000 files (23.0 GB) can be evicted now; kist evict makes";
+        let fill = "the drives of the pool are 90% full: up to 18,000 files (23.0 GB) can be evicted now";
         assert!(told[1].starts_with(fill), "{told:?}");
-        let told = of_pool(&pool(&[DriveHealth::Lost, DriveHealth::Full], 1), 1, none);
+        let told = of_pool(&pool(&[DriveHealth::Lost, DriveHealth::Full], 1), none);
         assert!(told[0].starts_with("1 of 2 drives of the pool does not answer: 0 (lost): see"), "{told:?}");
         assert!(told[1].starts_with("1 of 2 drives of the pool takes no new data: 1 (full)"), "{told:?}");
         let reason = String::new();
         let mut status = pool(&[DriveHealth::Up, DriveHealth::Wiped { reason }], 1);
         status.drives.iter_mut().for_each(|drive| drive.gaps_after = Some(7));
-        let told = of_pool(&status, 1, none);
-        assert!(told[0].contains("does not answer: 1 (emptied while in use)"), "{told:?}");
+        let told = of_pool(&status, none);
+        assert!(told[0].contains("does not answer: 1 (wiped)"), "{told:?}");
         assert!(told[1].starts_with("1 of 2 drives of the pool may lack") && told[1].contains(": 0: what"));
     }
 

@@ -6,8 +6,9 @@ use base::{ArchivePath, ByteCount, ContainerId, Count, FileId, RequestId, TapePo
 use catalogue::{CopyState, EvictRefusal, Followed, ItemState, RequestState, TapeState};
 
 use crate::engine::Engine;
+use crate::operate::TOO_LARGE;
 use crate::reasons::Waiting;
-use crate::{About, Archive, ArchiveError, Cause, Locality, Reason};
+use crate::{About, Archive, ArchiveError, Cause, Expected, ItemFailure, Locality, Reason};
 
 /// Waiting files of a request whose reasons are told.
 const WAITING_TOLD_MAX: usize = 5;
@@ -42,7 +43,62 @@ impl Archive {
             About::Request(request) => self.causes_of_request(*request),
             About::Tape(vid) => self.causes_of_tape(*vid),
             About::Drive(drive) => self.causes_of_drive(drive),
+            About::TapePool(pool) => self.causes_of_tape_pool(pool),
+            About::Class(class) => self.causes_of_class(class),
         }
+    }
+
+    fn causes_of_tape_pool(&self, name: &str) -> Result<Vec<Cause>, ArchiveError> {
+        let mut pools = self.engine().classes.tape_pools().values();
+        if !pools.any(|pool| pool.name == name) {
+            return Err(ArchiveError::NoSuchTapePool(name.to_owned()));
+        }
+        let causes = self.causes_in_queue(&[], &[name.to_owned()])?;
+        Ok(if causes.is_empty() {
+            vec![said("nothing waits for tapes of this pool".to_owned())]
+        } else {
+            causes
+        })
+    }
+
+    fn causes_of_class(&self, name: &str) -> Result<Vec<Cause>, ArchiveError> {
+        let class = self.engine().classes.by_name(name)?;
+        let pools: Vec<String> =
+            class.copies.iter().map(|id| self.engine().classes.tape_pool_name(*id)).collect();
+        let causes = self.causes_in_queue(&[name.to_owned()], &pools)?;
+        Ok(if causes.is_empty() {
+            vec![said(
+                "no file of this class waits to be gathered, nor anything for its tape pools".to_owned(),
+            )]
+        } else {
+            causes
+        })
+    }
+
+    /// What the queue says of these classes and tape pools.
+    fn causes_in_queue(&self, classes: &[String], pools: &[String]) -> Result<Vec<Cause>, ArchiveError> {
+        let mut causes = Vec::new();
+        for line in self.queue()? {
+            let noun = match line.what.split_once(' ') {
+                Some(("seal", name)) if classes.iter().any(|class| class == name) => "file",
+                Some(("migrate", name)) => {
+                    let name = name.strip_suffix(TOO_LARGE).unwrap_or(name);
+                    if !pools.iter().any(|pool| pool == name) {
+                        continue;
+                    }
+                    "container copy"
+                }
+                _ => continue,
+            };
+            let things = match (line.items, noun) {
+                (1, noun) => format!("1 {noun}"),
+                (items, "file") => format!("{} files", Count(items)),
+                (items, _) => format!("{} container copies", Count(items)),
+            };
+            let text = format!("{}: {things} ({}): {}", line.what, line.bytes, line.reason);
+            causes.push(Cause { text, reason: line.cause, expected: line.expected });
+        }
+        Ok(causes)
     }
 
     fn causes_of_tape(&self, vid: Vid) -> Result<Vec<Cause>, ArchiveError> {
@@ -78,8 +134,8 @@ impl Archive {
         }
         if tape.state != TapeState::Active && tape.state != TapeState::Full {
             causes.push(said(match tape.reason.as_str() {
-                "" => format!("its state is {:?}", tape.state),
-                why => format!("its state is {:?}: {why}", tape.state),
+                "" => format!("its state is {}", tape.state.word()),
+                why => format!("its state is {}: {why}", tape.state.word()),
             }));
         }
         Ok(causes)
@@ -135,7 +191,13 @@ impl Archive {
             Count(u64::from(record.failed)),
             Count(u64::from(record.cancelled))
         ))];
-        if matches!(record.state, RequestState::Completed | RequestState::Cancelled) {
+        let has_ended = matches!(record.state, RequestState::Completed | RequestState::Cancelled);
+        if has_ended && record.failed == 0 {
+            return Ok(reasons);
+        }
+        let failed = self.failures_of_request(request)?;
+        if has_ended {
+            reasons.extend(failed);
             return Ok(reasons);
         }
         if let Some(first) = reasons.first_mut() {
@@ -153,7 +215,33 @@ impl Archive {
             }
         }
         reasons.extend(told);
+        reasons.extend(failed);
         Ok(reasons)
+    }
+
+    /// Why files of a request failed, like ones together.
+    fn failures_of_request(&self, request: RequestId) -> Result<Vec<Cause>, ArchiveError> {
+        let (files, _) = self.request_files(request, 0, WAITING_LOOKED_AT_MAX)?;
+        let mut told: Vec<(Cause, String, u64)> = Vec::new();
+        for file in files {
+            let (ItemState::Failed(text), Some(failure)) = (file.state, file.failure) else { continue };
+            let reason = (failure == ItemFailure::Lost).then_some(Reason::Lost);
+            let is_alike =
+                |(cause, ..): &&mut (Cause, String, u64)| cause.text == text && cause.reason == reason;
+            if let Some((.., count)) = told.iter_mut().find(is_alike) {
+                *count += 1;
+            } else if told.len() < WAITING_TOLD_MAX {
+                told.push((Cause { text, reason, expected: None }, file.path, 1));
+            }
+        }
+        let in_words = |(cause, first, count): (Cause, String, u64)| {
+            let what = match count {
+                1 => format!("{first} failed"),
+                count => format!("{} files failed, {first} among them", Count(count)),
+            };
+            Cause { text: format!("{what}: {}", cause.text), ..cause }
+        };
+        Ok(told.into_iter().map(in_words).collect())
     }
 }
 
@@ -209,7 +297,11 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Cau
         let expected = engine.expected_of_file(file, reason.as_ref());
         reasons.push(Cause { text: format!("recall: {text}"), reason, expected });
     }
-    if containers.is_empty() && stat.copies_wanted > 0 {
+    let is_lost = record.is_lost();
+    if is_lost {
+        let expected = Some(Expected::Never(Reason::Lost));
+        reasons.push(Cause { expected, ..cause(Reason::Lost.to_string(), Reason::Lost) });
+    } else if containers.is_empty() && stat.copies_wanted > 0 && record.has_data() {
         let reason = engine.reason(Waiting::SealFile(record.class, record.size))?;
         let reason = reason.unwrap_or(Reason::NothingWaits);
         let expected = engine.expected(Some(&reason), |forecast| forecast.of_class(record.class));
@@ -218,13 +310,18 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Cau
     }
     for (id, container) in containers {
         let Some(container) = container else { continue };
-        if container.copies.is_empty() {
+        // A pack is sealed anew without its lost members.
+        if container.copies.is_empty() && !is_lost {
             reasons.push(said("being sealed into a pack".to_owned()));
         }
         for copy in &container.copies {
             let pool = engine.classes.tape_pool_name(copy.tape_pool);
             reasons.extend(match copy.state {
-                CopyState::Queued => Some(why_queued(engine, id, container.length, copy.tape_pool, &pool)?),
+                CopyState::Queued => {
+                    let why = why_queued(engine, id, container.length, copy.tape_pool, &pool)?;
+                    // That it was tried in vain is true of a lost file too; that it goes to tape is not.
+                    (!is_lost || matches!(why.reason, Some(Reason::Resting { .. }))).then_some(why)
+                }
                 CopyState::Planned { vid, .. } => {
                     Some(said(format!("copy in {pool}: being written to {vid}")))
                 }

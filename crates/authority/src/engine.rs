@@ -377,8 +377,8 @@ impl Engine for Archive {
         Archive::clone_object(self, from, which, to, options)
     }
 
-    fn pool_rebuild(&self, drive: Option<u16>) -> Result<(), ArchiveError> {
-        Archive::pool_rebuild(self, drive)
+    fn pool_rebuild(&self, drive: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError> {
+        Archive::pool_rebuild(self, drive, accept_loss)
     }
 
     fn access_chain(&self, path: &ArchivePath) -> Result<AccessChain, ArchiveError> {
@@ -423,8 +423,8 @@ impl Engine for Archive {
         Archive::remove_quota(self, of)
     }
 
-    fn pool_drive_lost(&self, drive: u16) -> Result<(), ArchiveError> {
-        Archive::pool_drive_lost(self, drive)
+    fn pool_drive_lost(&self, drive: u16, accept_loss: bool) -> Result<(), ArchiveError> {
+        Archive::pool_drive_lost(self, drive, accept_loss)
     }
 
     fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<ReplacedDrive, ArchiveError> {

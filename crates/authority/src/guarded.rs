@@ -413,7 +413,9 @@ impl Engine for Guarded {
             About::Path(path) => self.rule.may("explain", Rights::STAT, path)?,
             About::Request(request) => drop(self.rule.own("explain", *request, true)?),
             About::Tape(vid) => self.rule.looks("explain", vid)?,
-            About::Drive(name) => self.rule.looks("explain", name)?,
+            About::Drive(name) | About::TapePool(name) | About::Class(name) => {
+                self.rule.looks("explain", name)?;
+            }
         }
         self.engine.explain(about)
     }
@@ -620,15 +622,15 @@ impl Engine for Guarded {
         self.engine.verify_catalogue()
     }
 
-    fn pool_rebuild(&self, drive: Option<u16>) -> Result<(), ArchiveError> {
+    fn pool_rebuild(&self, drive: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError> {
         let what = drive.map_or("all".to_owned(), |drive| format!("drive {drive}"));
         self.rule.admin("rebuild", &what)?;
-        self.rule.done("rebuild", what, || self.engine.pool_rebuild(drive))
+        self.rule.done("rebuild", what, || self.engine.pool_rebuild(drive, accept_loss))
     }
 
-    fn pool_drive_lost(&self, drive: u16) -> Result<(), ArchiveError> {
+    fn pool_drive_lost(&self, drive: u16, accept_loss: bool) -> Result<(), ArchiveError> {
         self.rule.admin("drive-lost", drive)?;
-        self.rule.done("drive-lost", drive, || self.engine.pool_drive_lost(drive))
+        self.rule.done("drive-lost", drive, || self.engine.pool_drive_lost(drive, accept_loss))
     }
 
     fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<ReplacedDrive, ArchiveError> {

@@ -189,8 +189,9 @@ pub trait Engine: Send + Sync + 'static {
     fn scrub_now(&self);
     fn verify(&self, path: &ArchivePath, offset: u64, length: u64) -> Result<VerifyDone, ArchiveError>;
     fn verify_catalogue(&self) -> Result<Vec<CatalogueFinding>, ArchiveError>;
-    fn pool_rebuild(&self, drive: Option<u16>) -> Result<(), ArchiveError>;
-    fn pool_drive_lost(&self, drive: u16) -> Result<(), ArchiveError>;
+    /// `accept_loss`: also if files are LOST by it, as with the next.
+    fn pool_rebuild(&self, drive: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError>;
+    fn pool_drive_lost(&self, drive: u16, accept_loss: bool) -> Result<(), ArchiveError>;
     /// `new`: a directory that is not there is made.
     fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<ReplacedDrive, ArchiveError>;
 

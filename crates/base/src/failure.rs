@@ -13,6 +13,8 @@ pub enum FailureCause {
     Robot,
     /// The way between the host and the drive: cable, switch, adapter.
     Path,
+    /// This host, whatever drive it speaks to.
+    Host,
 }
 
 impl FailureCause {
@@ -25,6 +27,7 @@ impl FailureCause {
             FailureCause::Drive => "drive",
             FailureCause::Robot => "robot",
             FailureCause::Path => "path",
+            FailureCause::Host => "host",
         }
     }
 }

@@ -241,7 +241,7 @@ grown_record!(TapeRecord {
     replaces,
 } history);
 record!(TapeHistory { before, wrote, failures, retry, cause });
-choice!(FailureCause { 0 = Unknown, 1 = Cartridge, 2 = Drive, 3 = Robot, 4 = Path });
+choice!(FailureCause { 0 = Unknown, 1 = Cartridge, 2 = Drive, 3 = Robot, 4 = Path, 5 = Host });
 choice!(RunEnd { 0 = Finished, 1 = TapeFull, 2 = Failed, 3 = Torn });
 record!(RunRecord { vid, drive, tape_pool, generation, start, started, planned, committed, indexed, ended });
 record!(RunItem { container, block, blocks });

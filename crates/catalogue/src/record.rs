@@ -204,6 +204,23 @@ pub enum TapeState {
     Repacking,
 }
 
+impl TapeState {
+    /// The word for it in all answers, reports and reasons.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            TapeState::Scratch => "scratch",
+            TapeState::Labelling => "labelling",
+            TapeState::Active => "active",
+            TapeState::Full => "full",
+            TapeState::ReadOnly => "read-only",
+            TapeState::Suspect => "suspect",
+            TapeState::Disabled => "disabled",
+            TapeState::Repacking => "repacking",
+        }
+    }
+}
+
 /// A cartridge.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TapeRecord {

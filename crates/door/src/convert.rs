@@ -6,7 +6,7 @@ use archive::{
     TapeDriveInfo, TapeInfo, TapeMotionInfo, Totals, refusal_text,
 };
 use base::{ArchivePath, Timestamp, Uuid, Vid};
-use catalogue::{Attributes, ContainerKind, EvictRefusal, FileKind, ItemState, RequestState, TapeState};
+use catalogue::{Attributes, ContainerKind, EvictRefusal, FileKind, ItemState, RequestState};
 
 use crate::foresee;
 use crate::headers::precise;
@@ -40,19 +40,6 @@ fn copy_word(progress: CopyProgress) -> &'static str {
 
 /// Shown in the place of the state of a cartridge that its library cannot identify.
 const UNIDENTIFIED: &str = "unidentified";
-
-pub(crate) fn tape_word(state: TapeState) -> &'static str {
-    match state {
-        TapeState::Scratch => "scratch",
-        TapeState::Labelling => "labelling",
-        TapeState::Active => "active",
-        TapeState::Full => "full",
-        TapeState::ReadOnly => "read-only",
-        TapeState::Suspect => "suspect",
-        TapeState::Disabled => "disabled",
-        TapeState::Repacking => "repacking",
-    }
-}
 
 fn request_word(state: RequestState) -> &'static str {
     match state {
@@ -214,7 +201,9 @@ pub(crate) fn request_file(file: &RequestFile) -> wire::RequestFileReply {
         ItemState::Cancelled => ("cancelled", None),
         ItemState::Released => ("released", None),
     };
-    wire::RequestFileReply { path: file.path.clone(), size: file.size.0, state: state.to_owned(), error }
+    let cause = file.failure.map(|failure| failure.word().to_owned());
+    let (path, state) = (file.path.clone(), state.to_owned());
+    wire::RequestFileReply { path, size: file.size.0, state, error, cause }
 }
 
 /// What an evict did.
@@ -236,7 +225,7 @@ pub(crate) fn evict_reply(done: &EvictDone) -> wire::EvictReply {
 pub(crate) fn tape_reply(tape: &TapeInfo) -> wire::TapeReply {
     wire::TapeReply {
         vid: tape.vid.to_string(),
-        state: if tape.unidentified { UNIDENTIFIED } else { tape_word(tape.state) }.to_owned(),
+        state: if tape.unidentified { UNIDENTIFIED } else { tape.state.word() }.to_owned(),
         reason: tape.reason.clone(),
         tape_pool: tape.tape_pool.clone(),
         library: tape.library.clone(),
@@ -254,7 +243,7 @@ pub(crate) fn tape_reply(tape: &TapeInfo) -> wire::TapeReply {
         wanted_bytes: tape.wanted.bytes.0,
         changes_through: tape.changes_through,
         history: tape.history.map(|history| wire::TapeHistoryReply {
-            before: tape_word(history.before).to_owned(),
+            before: history.before.word().to_owned(),
             failures: history.failures,
             retry: history.retry.map(|at| at.to_string()),
             cause: history.cause.word().to_owned(),
@@ -321,7 +310,10 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
     let drive = |drive: &PoolDriveInfo| wire::PoolDriveReply {
         id: drive.id,
         path: drive.path.clone(),
-        state: drive.state.clone(),
+        state: drive.state.to_owned(),
+        reason: drive.reason.clone(),
+        up: drive.up,
+        full: drive.full,
         gaps_after: drive.gaps_after,
         capacity: drive.capacity.0,
         used: drive.used.0,
@@ -334,7 +326,9 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
         local_parity: pool.local_parity,
         parity: pool.parity,
         segment_copies: pool.segment_copies,
-        full: pool.full,
+        full: pool.refuses == Some(archive::HealthProblem::PoolFull),
+        refuses: pool.refuses.as_ref().map(|problem| problem.word().to_owned()),
+        refuses_text: pool.refuses.as_ref().map(ToString::to_string),
         online_files: pool.online.files,
         online_bytes: pool.online.bytes.0,
         reconstructed: pool.reconstructed,
@@ -393,12 +387,16 @@ pub(crate) fn status_reply(instance: Uuid, totals: &Totals, memory_anonymous: u6
         pool_used: totals.pool_used.0,
         pool_drives: totals.pool_drives,
         pool_drives_up: totals.pool_drives_up,
+        pool_drives_full: totals.pool_drives_full,
+        refuses: totals.problems.iter().map(|problem| problem.word().to_owned()).collect(),
         files: totals.live.files,
         bytes: totals.live.bytes.0,
         online_files: totals.online.files,
         online_bytes: totals.online.bytes.0,
-        evictable_files: totals.evictable.files,
-        evictable_bytes: totals.evictable.bytes.0,
+        evictable_files: totals.holders.evictable.files,
+        evictable_bytes: totals.holders.evictable.bytes.0,
+        pinned_files: totals.holders.pinned.files,
+        pinned_bytes: totals.holders.pinned.bytes.0,
         waiting: totals.stuck.iter().map(queue_reply).collect(),
         lost_files: Some(totals.lost.files),
         lost_files_counted: totals.lost.is_counted,
@@ -446,6 +444,7 @@ pub(crate) fn selection_text(selection: &Selection) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use catalogue::TapeState;
 
     /// The words by which lists are filtered are those that they show.
     #[test]
@@ -460,7 +459,7 @@ mod tests {
             TapeState::Disabled,
             TapeState::Repacking,
         ];
-        assert_eq!(tapes.map(tape_word), wire::TAPE_STATES);
+        assert_eq!(tapes.map(TapeState::word), wire::TAPE_STATES);
         let requests = [
             RequestState::Filling,
             RequestState::Active,

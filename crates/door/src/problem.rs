@@ -229,6 +229,7 @@ fn kind_of(error: &ArchiveError) -> Kind {
         | ArchiveError::NoSuchRemoval(_)
         | ArchiveError::NoSuchTape(_)
         | ArchiveError::NoSuchDrive(_)
+        | ArchiveError::NoSuchTapePool(_)
         | ArchiveError::NoSuchPoolDrive(_)
         | ArchiveError::NoSuchQuota(_)
         | ArchiveError::SomeNotFound { .. } => Kind::NotFound,
@@ -249,6 +250,7 @@ fn kind_of(error: &ArchiveError) -> Kind {
         | ArchiveError::Backup(_)
         | ArchiveError::OtherDate { .. }
         | ArchiveError::ClockBehind { .. }
+        | ArchiveError::WouldLose(_)
         | ArchiveError::NoDriveDirectory { .. } => Kind::WrongState,
         ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => Kind::Nearline,
         ArchiveError::DrivesAway { .. } => Kind::DrivesAway,
@@ -373,6 +375,7 @@ mod tests {
         check(ArchiveError::NotSettled { path: at() }, "not-settled", 503);
         check(ArchiveError::DrivesAway { path: at(), drives: vec![1], vids: vec![] }, "drives-away", 503);
         check(ArchiveError::NoSuchPoolDrive(99), "not-found", 404);
+        check(ArchiveError::WouldLose(archive::LossForeseen::default()), "wrong-state", 409);
         check(ArchiveError::NoDriveDirectory { drive: 3, path: "/mnt/d3".into() }, "wrong-state", 409);
         check(ArchiveError::Lost(at()), "lost", 410);
         check(ArchiveError::LengthMismatch { expected: 1, actual: 2 }, "length-mismatch", 400);

@@ -81,7 +81,7 @@ pub(crate) async fn rebuild(
 ) -> Result<StatusCode, Refusal> {
     let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::RebuildBody>()?;
     call.about(body.drive.map_or_else(String::new, |drive| format!("drive {drive}")));
-    shared.call(move |engine| Ok(engine.pool_rebuild(body.drive)?)).await?;
+    shared.call(move |engine| Ok(engine.pool_rebuild(body.drive, body.accept_loss)?)).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -89,10 +89,12 @@ pub(crate) async fn drive_lost(
     shared: Door,
     Extension(call): Caller,
     id: PathPart,
+    body: Body,
 ) -> Result<StatusCode, Refusal> {
     let id = drive_id(id)?;
+    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::DriveLostBody>()?;
     call.about(format!("drive {id}"));
-    shared.call(move |engine| Ok(engine.pool_drive_lost(id)?)).await?;
+    shared.call(move |engine| Ok(engine.pool_drive_lost(id, body.accept_loss)?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -403,6 +403,22 @@ impl DirectoryDrive {
         }
         Err(io::Error::other("a page reads back otherwise than it was written"))
     }
+
+    /// Reserves so much and gives it back.
+    fn try_room(&self, bytes: ByteCount) -> io::Result<()> {
+        if bytes.0 == 0 {
+            return Ok(());
+        }
+        let name = self.path.join(PROBE);
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&name)?;
+        let reserved = fallocate(&file, FallocateFlags::KEEP_SIZE, 0, bytes.0).map_err(io::Error::from);
+        let _ = fs::remove_file(&name);
+        match reserved {
+            // As for extents: then the first write tells.
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+            reserved => reserved,
+        }
+    }
 }
 
 impl ObjectDrive for DirectoryDrive {
@@ -571,6 +587,14 @@ impl ObjectDrive for DirectoryDrive {
         })?;
         self.shared.suspect.store(false, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn probe_room(&self, bytes: ByteCount) -> Result<(), DriveError> {
+        self.try_room(bytes).map_err(|source| DriveError::Probe {
+            drive: self.shared.id,
+            path: self.path.clone(),
+            source,
+        })
     }
 }
 

@@ -188,6 +188,16 @@ pub trait ObjectDrive: Send + Sync {
     fn probe(&self) -> Result<(), DriveError> {
         Ok(())
     }
+
+    /// Finds out whether so much can be reserved, as [`ObjectDrive::create`] would; nothing of it stays. What
+    /// the file system says is free does not tell that where a quota limits it.
+    ///
+    /// # Errors
+    /// [`DriveError::Probe`].
+    fn probe_room(&self, bytes: ByteCount) -> Result<(), DriveError> {
+        let _ = bytes;
+        Ok(())
+    }
 }
 
 /// The one writer of an extent. Dropping it leaves the extent unsealed, to be deleted by its owner.

@@ -101,6 +101,11 @@ impl Progress {
         *self.shared.note.lock().unwrap_or_else(PoisonError::into_inner) = note.to_owned();
     }
 
+    /// Whether nothing is shown.
+    pub fn is_quiet(&self) -> bool {
+        self.ticker.is_none()
+    }
+
     /// Time since the start.
     pub fn elapsed(&self) -> Duration {
         self.shared.started.elapsed()

@@ -5,6 +5,8 @@ use std::fmt;
 use base::{BlockAddress, ByteCount, FailureCause, Partition, TapePosition, Vid};
 use mechanics::{MotionReport, Track};
 
+use crate::{DeviceError, Sense, TapeAlert};
+
 /// The name of a tape drive: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, for example `vdrive0`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DriveName(String);
@@ -155,16 +157,70 @@ pub enum TapeError {
         vid: Vid,
         /// What failed: `write`, `flush`, `read`.
         operation: &'static str,
-        /// What the system said.
-        source: std::io::Error,
+        /// What was heard of it.
+        source: DeviceError,
     },
     /// The drive itself does not work: this says nothing about the cartridge in it.
-    #[error("drive {drive} failed at {operation}: look at the drive; what is in it can be read elsewhere")]
+    #[error(
+        "drive {drive} failed at {operation} ({source}): look at the drive; what is in it can be read elsewhere"
+    )]
     DriveFailed {
         /// The drive.
         drive: DriveName,
         /// The command that failed.
         operation: &'static str,
+        /// What was heard of it.
+        source: DeviceError,
+    },
+    /// The drive does not work on before it is cleaned; nothing was carried out.
+    #[error("drive {drive} must be cleaned: {sense}")]
+    CleaningNeeded {
+        /// The drive.
+        drive: DriveName,
+        /// What it said.
+        sense: Sense,
+    },
+    /// Drive and host do not reach each other: a cable, a switch or an adapter. Whether the last command was
+    /// carried out is unknown.
+    #[error("drive {drive} is not reached at {operation} ({source}): look at the cables and switches to it")]
+    Path {
+        /// The drive.
+        drive: DriveName,
+        /// The command that failed.
+        operation: &'static str,
+        /// What was heard of it.
+        source: DeviceError,
+    },
+    /// Another host has reserved the drive; nothing was carried out.
+    #[error("drive {drive} is reserved by another host: end its use there")]
+    Reserved {
+        /// The drive.
+        drive: DriveName,
+    },
+    /// This host cannot carry out commands, for any drive.
+    #[error("this host cannot do {operation} ({source}): look at its adapter and its memory")]
+    Host {
+        /// The command that failed.
+        operation: &'static str,
+        /// What was heard of it.
+        source: DeviceError,
+    },
+    /// The drive is becoming ready, or busy; nothing was carried out. It is tried again.
+    #[error("drive {drive} is not ready yet ({sense}): it is tried again")]
+    NotReady {
+        /// The drive.
+        drive: DriveName,
+        /// What it said.
+        sense: Sense,
+    },
+    /// The drive was reset, or somebody else has loaded it (unit attention): nothing was carried out. Where
+    /// the tape stands, and which it is, must be looked at anew: by a new mount.
+    #[error("drive {drive} was reset or its cartridge changed ({sense}): it is mounted anew")]
+    Interrupted {
+        /// The drive.
+        drive: DriveName,
+        /// What it said.
+        sense: Sense,
     },
     /// The drive does not know where the tape stands; nothing was written. A locate or a new mount helps.
     #[error("cartridge {vid}: the drive has lost its position: unmount it and mount it again")]
@@ -213,11 +269,16 @@ pub enum TapeError {
 }
 
 impl TapeError {
-    /// What it speaks against; `None`: nothing failed, but what was asked for cannot be done.
+    /// What it speaks against; `None`: nothing failed, but what was asked for cannot be done, or not now.
     #[must_use]
     pub fn cause(&self) -> Option<FailureCause> {
         match self {
-            TapeError::DriveFailed { .. } | TapeError::PositionUnknown { .. } => Some(FailureCause::Drive),
+            TapeError::DriveFailed { .. }
+            | TapeError::CleaningNeeded { .. }
+            | TapeError::PositionUnknown { .. } => Some(FailureCause::Drive),
+            // One that another host keeps is a drive that cannot be reached.
+            TapeError::Path { .. } | TapeError::Reserved { .. } => Some(FailureCause::Path),
+            TapeError::Host { .. } => Some(FailureCause::Host),
             TapeError::WriteProtected { .. }
             | TapeError::EndOfMedium { .. }
             | TapeError::BeyondEndOfData { .. } => Some(FailureCause::Cartridge),
@@ -226,13 +287,34 @@ impl TapeError {
             | TapeError::Unreadable { .. }
             | TapeError::Medium { .. }
             | TapeError::Poisoned { .. } => Some(FailureCause::Unknown),
-            TapeError::BlockLength { .. }
+            TapeError::NotReady { .. }
+            | TapeError::Interrupted { .. }
+            | TapeError::BlockLength { .. }
             | TapeError::FileMarkCount { .. }
             | TapeError::BufferTooSmall { .. }
             | TapeError::AttributeReadOnly { .. }
             | TapeError::AttributeLength { .. }
             | TapeError::SegmentCount { .. }
             | TapeError::AttributesFull { .. } => None,
+        }
+    }
+
+    /// Whether the drive is of no use before somebody has looked at it.
+    #[must_use]
+    pub fn is_of_the_drive(&self) -> bool {
+        matches!(self, TapeError::DriveFailed { .. } | TapeError::CleaningNeeded { .. })
+    }
+
+    /// Whether it says nothing about the medium under the head, so that what stands there may be read
+    /// elsewhere, or later.
+    #[must_use]
+    pub fn spares_the_medium(&self) -> bool {
+        match self {
+            TapeError::NotReady { .. } | TapeError::Interrupted { .. } => true,
+            other => matches!(
+                other.cause(),
+                Some(FailureCause::Drive | FailureCause::Path | FailureCause::Robot | FailureCause::Host)
+            ),
         }
     }
 }
@@ -242,7 +324,8 @@ impl TapeError {
 ///
 /// Records and file marks are the *objects* of a partition, counted from 0. After a mount the tape stands at
 /// object 0 of the index partition. Writing anywhere but at the end of data cuts off everything behind, as
-/// tape does. A call that fails leaves the tape where it stood, unless the error says otherwise.
+/// tape does. A call that fails leaves the tape where it stood, unless the error says otherwise. No call has a
+/// default: whoever wraps a drive decides about each.
 pub trait TapeDrive: Send {
     /// The drive's name.
     fn id(&self) -> &DriveName;
@@ -328,9 +411,7 @@ pub trait TapeDrive: Send {
     ///
     /// # Errors
     /// [`TapeError::NotLoaded`], [`TapeError::Medium`].
-    fn end_of_wrap_positions(&mut self) -> Result<Option<Vec<BlockAddress>>, TapeError> {
-        Ok(None)
-    }
+    fn end_of_wrap_positions(&mut self) -> Result<Option<Vec<BlockAddress>>, TapeError>;
 
     /// The order in which the drive would read these segments of the data partition from where it stands, as
     /// indexes into `segments`; each is a first block and the one behind its last. `None` if the drive
@@ -341,24 +422,23 @@ pub trait TapeDrive: Send {
     fn recommended_order(
         &mut self,
         segments: &[(BlockAddress, BlockAddress)],
-    ) -> Result<Option<Vec<usize>>, TapeError> {
-        let _ = segments;
-        Ok(None)
-    }
+    ) -> Result<Option<Vec<usize>>, TapeError>;
 
     /// What the ways on the data partition of the tape in the drive cost, if it holds blocks of `block_size`
     /// bytes. `None` if nothing is known of the drive's timing.
     ///
     /// # Errors
     /// [`TapeError::NotLoaded`], [`TapeError::Medium`].
-    fn track(&mut self, block_size: u32) -> Result<Option<Track>, TapeError> {
-        let _ = block_size;
-        Ok(None)
-    }
+    fn track(&mut self, block_size: u32) -> Result<Option<Track>, TapeError>;
 
     /// What the drive did since the mount, also if the tape was unloaded meanwhile; the bounds of the
     /// transfers are those since this was last asked. `None` if the drive does not count.
-    fn motion_report(&mut self) -> Option<MotionReport> {
-        None
-    }
+    fn motion_report(&mut self) -> Option<MotionReport>;
+
+    /// The flags that the drive has raised about itself or the medium since this was last asked; empty if it
+    /// raises none.
+    ///
+    /// # Errors
+    /// If the drive cannot be asked.
+    fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError>;
 }

@@ -4,11 +4,16 @@
 
 mod drive;
 mod machine;
+mod sense;
 mod union;
 mod virtual_tape;
 
 pub use drive::{DriveName, DriveNameError, ReadBlock, TapeDrive, TapeError, WriteResult};
+/// Types of `mechanics` in which a drive tells of its motion.
+pub use mechanics::{MotionReport, Track};
+
 pub use machine::{CartridgeInfo, Library, LibraryError, Place, Slot};
+pub use sense::{DeviceError, Sense, TapeAlert};
 pub use union::Union;
 #[doc(hidden)]
 pub use virtual_tape::fuzz;
@@ -19,4 +24,4 @@ pub use virtual_tape::{
     Waiter,
 };
 #[cfg(feature = "faults")]
-pub use virtual_tape::{DriveCommand, Faults};
+pub use virtual_tape::{Condition, DriveCommand, Faults};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use base::{ByteCount, FailureCause, Vid};
 
-use crate::{CartridgeError, DriveName, TapeDrive, TapeError};
+use crate::{CartridgeError, DeviceError, DriveName, Sense, TapeDrive, TapeError};
 
 /// A storage slot of a library, counted from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -23,6 +23,21 @@ pub enum Place {
     Slot(Slot),
     /// In a drive.
     Drive(DriveName),
+    /// In a slot at the library's door, by which cartridges come and go: it is not mounted from there.
+    ImportExport(Slot),
+    /// Somewhere else: in the robot's hand after a move that failed, or where the library does not say.
+    Unknown,
+}
+
+impl Place {
+    /// Whether a cartridge can be brought from here into a drive, or is in one.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        match self {
+            Place::Slot(_) | Place::Drive(_) => true,
+            Place::ImportExport(_) | Place::Unknown => false,
+        }
+    }
 }
 
 /// A cartridge as the library knows it.
@@ -141,18 +156,37 @@ pub enum LibraryError {
         vid: Vid,
     },
     /// The robot could not move the cartridge; it is still in its slot.
-    #[error("the robot could not bring cartridge {vid} to drive {drive}: look into the library")]
+    #[error("the robot could not bring cartridge {vid} to drive {drive} ({source}): look into the library")]
     RobotJam {
         /// The cartridge.
         vid: Vid,
         /// Where it should have gone.
         drive: DriveName,
+        /// What was heard of it.
+        source: DeviceError,
     },
     /// The drive does not work; the cartridge is where it was.
-    #[error("drive {drive} does not work: look at the drive")]
+    #[error("drive {drive} does not work ({source}): look at the drive")]
     DriveFailed {
         /// The drive.
         drive: DriveName,
+        /// What was heard of it.
+        source: DeviceError,
+    },
+    /// Library and host do not reach each other. Whether the last move was carried out is unknown: see the
+    /// inventory.
+    #[error("the library is not reached at {operation} ({source}): look at the cables and switches to it")]
+    Path {
+        /// What was tried.
+        operation: &'static str,
+        /// What was heard of it.
+        source: DeviceError,
+    },
+    /// Another host has reserved the robot, or an operator has taken it: nothing moved.
+    #[error("the library is in other hands ({sense}): it is tried again")]
+    NotReady {
+        /// What it said.
+        sense: Sense,
     },
     /// The cartridge cannot be loaded or created; it is in its slot.
     #[error(transparent)]
@@ -178,13 +212,14 @@ pub enum LibraryError {
 }
 
 impl LibraryError {
-    /// What it speaks against; `None`: nothing failed, but what was asked for cannot be done.
+    /// What it speaks against; `None`: nothing failed, but what was asked for cannot be done, or not now.
     #[must_use]
     pub fn cause(&self) -> Option<FailureCause> {
         match self {
             LibraryError::DriveFailed { .. } => Some(FailureCause::Drive),
+            LibraryError::Cartridge(error) if error.is_for_want_of_space() => Some(FailureCause::Host),
             LibraryError::Cartridge(_) => Some(FailureCause::Cartridge),
-            LibraryError::RobotJam { .. } => Some(FailureCause::Robot),
+            LibraryError::RobotJam { .. } | LibraryError::Path { .. } => Some(FailureCause::Robot),
             LibraryError::UnmountFlush { source, .. } => source.cause(),
             // Somebody moved a cartridge by hand, or the host does not reach the library.
             LibraryError::UnknownCartridge { .. }
@@ -194,7 +229,8 @@ impl LibraryError {
             | LibraryError::DriveEmpty { .. }
             | LibraryError::CartridgeInUse { .. }
             | LibraryError::Directory { .. } => Some(FailureCause::Unknown),
-            LibraryError::DuplicateDrive { .. }
+            LibraryError::NotReady { .. }
+            | LibraryError::DuplicateDrive { .. }
             | LibraryError::OtherLibrary { .. }
             | LibraryError::CartridgeTwice { .. }
             | LibraryError::TooManyLibraries { .. }
@@ -214,15 +250,21 @@ pub trait Library: Send + Sync {
     /// If the library cannot be asked.
     fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError>;
 
+    /// How often the inventory has changed since the library was opened by anything but mounts and unmounts:
+    /// cartridges that came, went or became readable. Who sees another number than before takes the
+    /// inventory anew. Asked every few seconds: what a driver hears of a change (a unit attention, a
+    /// directory's time) it counts here.
+    ///
+    /// # Errors
+    /// If the library cannot be asked.
+    fn changes(&self) -> Result<u64, LibraryError>;
+
     /// All drives, in the order of the configuration.
     fn drives(&self) -> Vec<DriveName>;
 
     /// The number of the library that a drive is in, 0 unless this is a [`Union`](crate::Union): the drive
-    /// takes
-    /// cartridges of that one only.
-    fn library_of(&self, _drive: &DriveName) -> u16 {
-        0
-    }
+    /// takes cartridges of that one only.
+    fn library_of(&self, drive: &DriveName) -> u16;
 
     /// The handle of a drive, for its one mover thread. Dropping it gives the drive back.
     ///

@@ -79,6 +79,14 @@ impl Library for Union {
         }
     }
 
+    fn changes(&self) -> Result<u64, LibraryError> {
+        let mut sum = 0u64;
+        for member in &self.members {
+            sum = sum.wrapping_add(member.library.changes()?);
+        }
+        Ok(sum)
+    }
+
     fn drives(&self) -> Vec<DriveName> {
         self.members.iter().flat_map(|member| member.drives.iter().cloned()).collect()
     }

@@ -59,7 +59,10 @@ pub enum VolumeError {
         actual: BlockAddress,
     },
     /// The drive stands elsewhere than it should before a write; nothing was written.
-    #[error("cartridge {vid}: the drive stands at {actual:?} and not at {expected:?} before a write")]
+    #[error(
+        "cartridge {vid}: the drive stands at {} and not at {} before a write", place(*.actual),
+        place(*.expected)
+    )]
     Position {
         /// The cartridge.
         vid: Vid,
@@ -146,4 +149,24 @@ pub enum MoverError {
         /// Bytes given.
         actual: u64,
     },
+}
+
+/// A position for operators: `block 12 of partition b`.
+fn place(at: TapePosition) -> String {
+    format!("block {} of partition {}", at.block, at.partition.ltfs_id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Partition;
+
+    /// Story: positions stood in the reason of a tape as `TapePosition { partition: Data, .. }`.
+    #[test]
+    fn positions_are_told_as_tapes_have_them() {
+        let at = |block| TapePosition { partition: Partition::Data, block: BlockAddress(block) };
+        let (vid, expected, actual) = (Vid::new("KT0001").unwrap(), at(12), at(7));
+        let said = VolumeError::Position { vid, expected, actual }.to_string();
+        assert!(said.contains("at block 7 of partition b and not at block 12 of partition b"), "{said}");
+    }
 }

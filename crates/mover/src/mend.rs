@@ -61,7 +61,7 @@ impl Volume {
 /// The newest whole index of the index partition that is not newer than `generation`.
 ///
 /// # Errors
-/// If the drive fails. What cannot be read of the medium is passed over.
+/// If the drive fails, or the way to it. What cannot be read of the medium is passed over.
 pub fn newest_of_index_partition(
     drive: &mut dyn TapeDrive,
     uuid: Uuid,
@@ -70,7 +70,7 @@ pub fn newest_of_index_partition(
 ) -> Result<Option<Index>, VolumeError> {
     let end = match drive.space_to_end_of_data(Partition::Index) {
         Ok(end) => end.block,
-        Err(error @ library::TapeError::DriveFailed { .. }) => return Err(error.into()),
+        Err(error) if error.spares_the_medium() => return Err(error.into()),
         Err(_) => return Ok(None),
     };
     let stretch =
@@ -86,7 +86,7 @@ pub fn newest_of_index_partition(
         true
     });
     match result {
-        Err(VolumeError::Tape(error @ library::TapeError::DriveFailed { .. })) => Err(error.into()),
+        Err(VolumeError::Tape(error)) if error.spares_the_medium() => Err(error.into()),
         // A medium error further on leaves what was found before it.
         _ => Ok(newest),
     }

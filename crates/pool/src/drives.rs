@@ -10,7 +10,8 @@ use base::{BlobId, ByteCount, DriveId, Timestamp};
 use drive::{DriveError, DriveStatus, ObjectDrive};
 
 use crate::config::{
-    PROBE_REST_FIRST, PROBE_REST_FULL, PROBE_REST_MAX, READ_FAILURES_MAX, SPACE_KEPT, STUCK_READS_AFTER,
+    PROBE_REST_FIRST, PROBE_REST_FREED, PROBE_REST_FULL, PROBE_REST_MAX, READ_FAILURES_MAX, SPACE_KEPT,
+    STUCK_READS_AFTER,
 };
 use crate::gather::lock;
 use crate::queue::JobQueue;
@@ -40,6 +41,8 @@ struct Health {
     failures: u32,
     next_probe: Timestamp,
     probing: bool,
+    /// Room that a full drive lacked when it was last asked for some; it is in use again when it has as much.
+    lacked: ByteCount,
 }
 
 #[derive(Default)]
@@ -59,7 +62,13 @@ pub(crate) fn count(counter: &AtomicU64, by: usize) {
 
 impl Device {
     fn new(drive: Arc<dyn ObjectDrive>, watch: Arc<Watch>) -> Arc<Self> {
-        let health = Health { now: DriveHealth::Up, failures: 0, next_probe: Timestamp(0), probing: false };
+        let health = Health {
+            now: DriveHealth::Up,
+            failures: 0,
+            next_probe: Timestamp(0),
+            probing: false,
+            lacked: ByteCount(0),
+        };
         Arc::new(Device {
             drive,
             counters: Counters::default(),
@@ -76,19 +85,19 @@ impl Device {
         lock(&self.health).now.clone()
     }
 
-    pub(crate) fn is_up(&self) -> bool {
-        lock(&self.health).now == DriveHealth::Up
-    }
-
     /// Whether it is set aside: neither read nor written.
     pub(crate) fn is_away(&self) -> bool {
         lock(&self.health).now.is_silent()
     }
 
-    /// Takes note of a failed write: the drive gets no new data, what it holds is still read.
-    pub(crate) fn write_failed(&self, error: &DriveError) {
-        // A full drive finds no room for each of its stamps.
-        if !(error.is_full() && self.health() == DriveHealth::Full) {
+    /// Takes note of a failed write that needed so much room: the drive gets no new data, what it holds is
+    /// still read.
+    pub(crate) fn write_failed(&self, error: &DriveError, room: ByteCount) {
+        // A lack of room is a state, and no error of the drive.
+        if error.is_full() {
+            let mut state = lock(&self.health);
+            state.lacked = if state.now == DriveHealth::Full { state.lacked.max(room) } else { room };
+        } else {
             count(&self.counters.errors, 1);
         }
         *lock(&self.space) = None;
@@ -161,13 +170,27 @@ impl Device {
         true
     }
 
-    /// Space came free: a full drive may be tried again.
+    /// Space came free: a full drive is tried again soon. It is not in use before it was: what came free may
+    /// be only what a refused write had taken, and the pool would be full and not full in turn.
     pub(crate) fn space_freed(&self) {
         *lock(&self.space) = None;
-        let mut health = lock(&self.health);
-        if health.now == DriveHealth::Full {
-            health.now = DriveHealth::Up;
+        let mut state = lock(&self.health);
+        if state.now == DriveHealth::Full {
+            state.next_probe = state.next_probe.min(self.watch.now().plus(PROBE_REST_FREED));
         }
+    }
+
+    /// Room that it must have to be in use again; `None` if it is not full.
+    pub(crate) fn lacked(&self) -> Option<ByteCount> {
+        let state = lock(&self.health);
+        (state.now == DriveHealth::Full).then_some(state.lacked)
+    }
+
+    /// Finds out whether it works, and, if it is full, whether it has the room that it lacked.
+    pub(crate) fn try_again(&self) -> Result<(), DriveError> {
+        let lacked = self.lacked();
+        self.drive.probe()?;
+        lacked.map_or(Ok(()), |lacked| self.drive.probe_room(lacked))
     }
 
     /// Reads and counts.
@@ -244,6 +267,13 @@ impl Device {
         due
     }
 
+    /// It was not probed: the file system says that it lacks room.
+    pub(crate) fn is_still_full(&self) {
+        let mut state = lock(&self.health);
+        state.probing = false;
+        state.next_probe = self.watch.now().plus(state.rest());
+    }
+
     /// Takes note of a probe; takes the drive up again if it works.
     pub(crate) fn probed(&self, result: Result<(), DriveError>) {
         let mut state = lock(&self.health);
@@ -254,6 +284,7 @@ impl Device {
                 tracing::info!(drive = %self.drive.id(), was = ?state.now, "a drive works again");
                 state.now = DriveHealth::Up;
                 state.failures = 0;
+                state.lacked = ByteCount(0);
                 self.read_failures.store(0, Ordering::Relaxed);
                 count(&self.counters.recoveries, 1);
             }
@@ -434,7 +465,7 @@ impl Present {
     pub(crate) fn probe(&self) {
         let probe = Probe(Arc::clone(&self.device));
         self.writes.push_now(Box::new(move |device| {
-            let result = device.drive.probe();
+            let result = device.try_again();
             // The drive has answered: that the probe took long does not set it aside again.
             device.writing_since.store(device.watch.moment(), Ordering::Relaxed);
             device.probed(result);

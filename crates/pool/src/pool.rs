@@ -22,7 +22,7 @@ use crate::geometry::Geometry;
 use crate::read::BlobReader;
 use crate::segment::Segment;
 use crate::small::SmallWriter;
-use crate::status::{DriveHealth, DriveReport, FileSystemShares, PoolStatus};
+use crate::status::{DriveHealth, DriveReport, DriveSpace, FileSystemShares, PoolStatus};
 use crate::traffic::Traffic;
 use crate::watch::Watch;
 use crate::write::BlobWriter;
@@ -227,7 +227,7 @@ impl Pool {
             let (id, ticket) = (present.device.drive.id(), gather.ticket());
             present.write(Box::new(move |device| {
                 let stamped = device.drive.set_stamp(epoch, commit);
-                ticket.done((id, stamped.inspect_err(|error| device.write_failed(error))));
+                ticket.done((id, stamped.inspect_err(|error| device.write_failed(error, ByteCount(0)))));
             }));
             asked.push((id, present));
         }
@@ -367,7 +367,7 @@ impl Pool {
 
     /// The drives that get no new data.
     pub(crate) fn unwritable(&self) -> BTreeSet<DriveId> {
-        let drives = self.drives.values().filter(|drive| drive.health() != DriveHealth::Up);
+        let drives = self.drives.values().filter(|drive| !drive.health().is_writable());
         drives.map(|drive| drive.id).collect()
     }
 
@@ -381,6 +381,27 @@ impl Pool {
             return Err(self.no_place(PlacementError::TooFewDrives { width, writable }));
         }
         Ok(())
+    }
+
+    /// Whether new files are taken, of any size: as many drives as a striped blob needs have room for them
+    /// and leave some to what empties the pool. The one place that tells, for the doors, the health and the
+    /// screens; the file systems are asked at most once a second.
+    ///
+    /// # Errors
+    /// [`PoolError::Full`] if enough drives are up and too few have room; [`PoolError::Placement`] if too few
+    /// are up.
+    pub fn takes_files(&self) -> Result<(), PoolError> {
+        let spaces = self.spaces();
+        let width = self.config.code.width();
+        let count = |of: fn(&DriveSpace) -> bool| spaces.iter().filter(|drive| of(drive)).count();
+        let (up, writable) = (count(|drive| drive.health.is_up()), count(DriveSpace::takes_files));
+        if writable >= width {
+            Ok(())
+        } else if up >= width {
+            Err(PoolError::Full { width, writable })
+        } else {
+            Err(PlacementError::TooFewDrives { width, writable }.into())
+        }
     }
 
     /// Why there is no place for new data: a drive that is full lacks room and not a repair.

@@ -1,6 +1,6 @@
 //! One extent being written: a shard of a stripe, or a copy of a segment.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use threads::Mutex;
 
 use base::planted::{Bug, is_planted};
@@ -18,6 +18,8 @@ pub(crate) struct ShardStream {
     /// Whether it takes the place of an extent that may be there, once it is sealed.
     replaces: bool,
     state: Mutex<State>,
+    /// Bytes appended so far.
+    appended: AtomicU64,
     // Beside the state, whose lock is held as long as a write takes.
     failed: AtomicBool,
 }
@@ -37,6 +39,7 @@ impl ShardStream {
             preallocate,
             replaces: false,
             state: Mutex::new(State::New),
+            appended: AtomicU64::new(0),
             failed: AtomicBool::new(false),
         }
     }
@@ -63,6 +66,7 @@ impl ShardStream {
                 Err(error) => self.failed(device, &error),
             };
         }
+        self.appended.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         if let State::Open(writer) = &mut *state {
             match writer.append(bytes) {
                 Ok(()) => count(&device.counters.bytes_written, bytes.len()),
@@ -120,7 +124,9 @@ impl ShardStream {
 
     fn failed(&self, device: &Device, error: &DriveError) -> State {
         self.failed.store(true, Ordering::Release);
-        device.write_failed(error);
+        // What was written is given back, so that it does not count as room for the next attempt.
+        let appended = ByteCount(self.appended.load(Ordering::Relaxed));
+        device.write_failed(error, self.preallocate.max(appended));
         State::Failed
     }
 }

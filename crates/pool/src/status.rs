@@ -5,6 +5,11 @@ use std::collections::BTreeMap;
 use base::{ByteCount, DriveId};
 use drive::DriveStatus;
 
+/// New files do not go to a drive that has less than this part of it free ...
+const FLOOR_PART: u64 = 50;
+/// ... or less than this, whichever is less.
+const FLOOR_BYTES_MAX: u64 = 1 << 30;
+
 /// Whether a drive is of use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DriveHealth {
@@ -35,6 +40,43 @@ pub enum DriveHealth {
 }
 
 impl DriveHealth {
+    /// It works; whether it has room is another matter.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        matches!(self, DriveHealth::Up | DriveHealth::Full)
+    }
+
+    /// New data may be written there.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        *self == DriveHealth::Up
+    }
+
+    /// One word for people and programs.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            DriveHealth::Up => "up",
+            DriveHealth::Full => "full",
+            DriveHealth::Suspect { .. } => "suspect",
+            DriveHealth::Away { .. } => "away",
+            DriveHealth::Wiped { .. } => "wiped",
+            DriveHealth::Missing => "missing",
+            DriveHealth::Lost => "lost",
+        }
+    }
+
+    /// What happened to it, for people.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            DriveHealth::Suspect { reason }
+            | DriveHealth::Away { reason }
+            | DriveHealth::Wiped { reason } => Some(reason),
+            DriveHealth::Up | DriveHealth::Full | DriveHealth::Missing | DriveHealth::Lost => None,
+        }
+    }
+
     /// Neither read nor written: what it holds, or held, is not to be had for now.
     #[must_use]
     pub fn is_silent(&self) -> bool {
@@ -91,18 +133,44 @@ pub struct DriveReport {
 }
 
 /// Room on one drive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DriveSpace {
     /// The drive.
     pub id: DriveId,
-    /// Whether it takes new data.
-    pub up: bool,
-    /// Whether it takes none only because it is full.
-    pub full: bool,
+    /// Whether it is of use.
+    pub health: DriveHealth,
     /// Size; 0 if unknown. Of a file system that drives share, an even part, as of what is free.
     pub capacity: ByteCount,
     /// Free.
     pub free: ByteCount,
+}
+
+impl DriveSpace {
+    /// Whether new files may go there.
+    #[must_use]
+    pub fn takes_files(&self) -> bool {
+        takes_files(&self.health, self.capacity, self.free)
+    }
+}
+
+impl DriveReport {
+    /// Whether new files may go there.
+    #[must_use]
+    pub fn takes_files(&self) -> bool {
+        takes_files(&self.health, self.capacity, self.free)
+    }
+
+    /// Whether only a lack of room keeps new files from it.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.health.is_up() && !self.takes_files()
+    }
+}
+
+/// The one rule for room on a drive. What is below the floor is left to what empties the pool: headers of
+/// packs, and recalled files.
+fn takes_files(health: &DriveHealth, capacity: ByteCount, free: ByteCount) -> bool {
+    health.is_writable() && free.0 > (capacity.0 / FLOOR_PART).min(FLOOR_BYTES_MAX)
 }
 
 /// How many drives share each file system.
@@ -115,10 +183,15 @@ impl FileSystemShares {
         FileSystemShares(counts)
     }
 
+    /// How many drives share the file system of one; itself counts.
+    pub(crate) fn sharing(&self, status: DriveStatus) -> u64 {
+        status.file_system.and_then(|id| self.0.get(&id)).copied().unwrap_or(1).max(1)
+    }
+
     /// A drive's even part of what is shared, so that sums over drives count no byte twice.
     pub(crate) fn of(&self, status: DriveStatus) -> DriveStatus {
-        let sharing = status.file_system.and_then(|id| self.0.get(&id)).copied().unwrap_or(1);
-        let part = |bytes: ByteCount| ByteCount(bytes.0 / sharing.max(1));
+        let sharing = self.sharing(status);
+        let part = |bytes: ByteCount| ByteCount(bytes.0 / sharing);
         let (capacity, used, free) = (part(status.capacity), part(status.used), part(status.free));
         DriveStatus { capacity, used, free, ..status }
     }

@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::{BlobId, BlobPiece, Clock, DriveId};
+use base::{BlobId, BlobPiece, ByteCount, Clock, DriveId};
 use cluster::{DriveEntry, DriveMap, DriveState};
 use drive::{DriveError, ObjectDrive};
 
 use crate::config::HUNG_AFTER;
-use crate::drives::PoolDrive;
+use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
 use crate::gather::{Gather, lock};
 use crate::pool::{Pool, take_up};
@@ -68,9 +68,21 @@ impl Pool {
             }
             // A drive that is still at its job answers no probe.
             if silence <= HUNG_AFTER && device.begin_probe() {
-                present.probe();
+                if self.lacks_room(device) {
+                    device.is_still_full();
+                } else {
+                    present.probe();
+                }
             }
         }
+    }
+
+    /// Whether the file system of a full drive has less free than all drives on it need to take what this one
+    /// could not: one alone could reserve that, and the next write would be refused again.
+    fn lacks_room(&self, device: &Device) -> bool {
+        let (Some(lacked), Some(space)) = (device.lacked(), device.space()) else { return false };
+        let drives = self.shares().sharing(space).min(self.config().code.width() as u64);
+        space.free.0 < lacked.0.saturating_mul(drives)
     }
 
     /// Looks whether each drive still stands where it was opened and has its superblock; one that does not is
@@ -100,7 +112,9 @@ impl Pool {
         let ticket = gather.ticket();
         let present = self.drive(id).and_then(PoolDrive::present).ok_or_else(|| not_there(id))?;
         present.write(Box::new(move |device| {
-            ticket.done(device.drive.set_gaps(None).inspect_err(|error| device.write_failed(error)));
+            ticket.done(
+                device.drive.set_gaps(None).inspect_err(|error| device.write_failed(error, ByteCount(0))),
+            );
         }));
         let written = gather.wait_unless(|_| present.device.is_away()).pop();
         Ok(written.ok_or_else(|| not_there(id))??)
@@ -113,7 +127,7 @@ impl Pool {
             && present.device.silence(self.watch().now()) <= HUNG_AFTER
             && !present.device.health().is_given_up()
         {
-            present.device.probed(present.device.drive.probe());
+            present.device.probed(present.device.try_again());
         }
         drive.health()
     }
@@ -124,14 +138,12 @@ impl Pool {
         let shares = self.shares();
         let space = |drive: &PoolDrive| {
             let device = drive.device();
-            let full = drive.is_full();
             let space = device.as_ref().and_then(|device| device.space()).map(|space| shares.of(space));
             DriveSpace {
                 id: drive.id,
-                up: device.is_some_and(|device| device.is_up()),
-                full,
-                capacity: space.map_or(base::ByteCount(0), |space| space.capacity),
-                free: space.map_or(base::ByteCount(0), |space| space.free),
+                health: drive.health(),
+                capacity: space.map_or(ByteCount(0), |space| space.capacity),
+                free: space.map_or(ByteCount(0), |space| space.free),
             }
         };
         self.drives().map(space).collect()
@@ -179,7 +191,7 @@ impl Pool {
                 let Err(fault) = device.drive.check_stamp() else { return ticket.done(None) };
                 let (stamp, drive) = (device.drive.stamp(), device.drive.id());
                 let written = device.drive.set_stamp(stamp.epoch, stamp.commit);
-                let failure = written.inspect_err(|error| device.write_failed(error)).err();
+                let failure = written.inspect_err(|error| device.write_failed(error, ByteCount(0))).err();
                 ticket.done(Some(BadSuperblock { drive, fault, failure }));
             }));
             found.extend(gather.wait_unless(|_| present.device.is_away()).pop().flatten());

@@ -22,6 +22,8 @@ impl Reason {
             Reason::NoScratchTape => "no-scratch-tape",
             Reason::LargerThanTapes { .. } => "larger-than-tapes",
             Reason::PoolFull => "pool-full",
+            Reason::TooFewPoolDrives { .. } => "too-few-pool-drives",
+            Reason::Lost => "lost",
             Reason::CatalogueFull => "catalogue-full",
             Reason::NoDriveKnown => "no-drive-known",
             Reason::AllDrivesDown { .. } => "all-drives-down",
@@ -56,6 +58,8 @@ impl Reason {
             | Reason::NoScratchTape
             | Reason::LargerThanTapes { .. }
             | Reason::PoolFull
+            | Reason::TooFewPoolDrives { .. }
+            | Reason::Lost
             | Reason::CatalogueFull
             | Reason::NoDriveKnown
             | Reason::AllDrivesDown { .. }

@@ -76,6 +76,11 @@ pub enum Reason {
     LargerThanTapes { length: ByteCount, largest: ByteCount },
     /// The pool has no room even for the headers of packs, without which small files do not go to tape.
     PoolFull,
+    /// Fewer drives of the pool take new data than a seal needs; `drives`: those that take none, and how they
+    /// stand.
+    TooFewPoolDrives { needed: usize, takes: usize, drives: Vec<(String, String)> },
+    /// The file has no copy that can be read: nothing can be written to tape or recalled.
+    Lost,
     /// The catalogue has no room for containers, but for a last part that is kept for what makes room.
     CatalogueFull,
     /// An operator takes the drive out of use; it ends what it does.
@@ -92,7 +97,7 @@ impl fmt::Display for Reason {
             Reason::NothingWaits => write!(f, "nothing waits"),
             Reason::NoPolicy => write!(f, "no policy names it; add it to the configuration"),
             Reason::WaitingForBytes { have, need, due: Some(due) } => {
-                write!(f, "waits for more: {have} of {need} are there; it goes at {due} at the latest")
+                write!(f, "waits for more: {have} of {need} are there; it begins at {due} at the latest")
             }
             Reason::WaitingForBytes { have, need, due: None } => {
                 write!(f, "waits for more: {have} of {need} are there")
@@ -133,6 +138,20 @@ impl fmt::Display for Reason {
                 f,
                 "the pool is full, also for the headers of packs: evict or remove files, or free its disks \
                  of other files"
+            ),
+            Reason::TooFewPoolDrives { needed, takes, drives } => {
+                write!(
+                    f,
+                    "{takes} drives of the pool take new data and {needed} are needed: bring back, replace \
+                     or make room on those that take none (kist pool show)"
+                )?;
+                list(f, drives)
+            }
+            Reason::Lost => write!(
+                f,
+                "it is LOST: no copy of it can be read, so nothing is written to tape or recalled; if drives \
+                 of the pool that held it can be had again, put them in (kist pool drive replace), then kist \
+                 scrub --now; else put the file anew, or remove it"
             ),
             Reason::CatalogueFull => {
                 write!(f, "the catalogue is full: what is sealed finds no room in it; kist status says more")

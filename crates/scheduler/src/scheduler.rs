@@ -286,7 +286,12 @@ impl Scheduler {
             Event::Unmounted(drive) => self.unmounted(&drive, now),
             Event::TapeReleased(vid) => self.release_tape(vid),
             Event::PoolSpace { share, free } => self.pool_space(share, free.0),
-            Event::Streams { max } => self.streams = max,
+            Event::Streams { max } => {
+                if self.streams == 0 && max > 0 {
+                    self.end_rests_of_host();
+                }
+                self.streams = max;
+            }
             // The engine has used up the tick that was asked for.
             Event::Tick => self.wake = None,
         }
@@ -374,6 +379,7 @@ impl Scheduler {
 
     pub(crate) fn rest(&mut self, drive: &DriveName, vid: Vid, cause: String, now: Timestamp) {
         let until = now.plus(self.policy.retry_delay);
+        self.blame.of_host.remove(&(vid, drive.clone()));
         self.resting.insert((vid, drive.clone()), Rest { until, cause });
     }
 

@@ -61,6 +61,9 @@ pub enum OpenError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// The change log cannot be taken over, or what it has does not fit the tables.
+    #[error("the catalogue cannot follow its change log: {0}")]
+    ChangeLog(String),
     /// Another process, or another store of this one, has it open.
     #[error("the catalogue in {0} is in use by another process: stop that process first")]
     InUse(PathBuf),
@@ -138,6 +141,9 @@ pub enum ExecuteError {
         "the file system of the catalogue is full: make room on it; until then only what makes room is taken"
     )]
     DiskFull,
+    /// The change log takes nothing now. Nothing was changed; reads go on.
+    #[error("the catalogue's change log takes nothing now ({0}): try again later")]
+    NotNow(String),
     /// The engine failed. Whether the command is durable is unknown until the restart.
     #[error("the catalogue's engine failed ({0}): nothing more is written until the restart")]
     Engine(String),

@@ -4,6 +4,7 @@
 //! wait, applies
 //! them in one transaction, syncs, then answers. Readers never wait.
 
+mod change_log;
 mod engine;
 mod error;
 mod even_copy;
@@ -23,6 +24,7 @@ mod verify;
 mod waiting;
 mod writer;
 
+pub use change_log::{AppendError, ChangeLog, Changes, Durable, Embedded, FollowError, Term};
 pub use error::{Damage, ExecuteError, OpenError, ReplayError, SnapshotError};
 pub use format::{FORMAT_VERSION, OLDEST_FORMAT_READ};
 pub use memory::{CommitControl, CommitFate, MemoryCatalogue, MemoryChange, MemorySnapshot};

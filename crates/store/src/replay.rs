@@ -4,11 +4,10 @@ use std::fs::File;
 use std::path::Path;
 
 use base::{ByteCount, Timestamp};
-use catalogue::{Envelope, Outcome, ReadError, View, apply};
+use catalogue::{Envelope, Outcome, ReadError, Transaction, View, apply};
 
 use crate::engine::{LmdbEngine, kv_error_of_rejection};
 use crate::error::{OpenError, ReplayError};
-use crate::lmdb_writing::LmdbWriting;
 use crate::snapshot::{Digests, digests};
 use crate::store::open_directory;
 
@@ -127,7 +126,11 @@ impl Replay {
 
 /// A change of a log changed something when it was made, and must again: else the log and the tables are not
 /// of one history.
-fn replay_one(txn: &mut LmdbWriting<'_>, number: u64, envelope: &Envelope) -> Result<(), ReplayError> {
+pub(crate) fn replay_one(
+    txn: &mut dyn Transaction,
+    number: u64,
+    envelope: &Envelope,
+) -> Result<(), ReplayError> {
     apply(txn, envelope).map_err(|error| match kv_error_of_rejection(&error) {
         Some(reason) => ReplayError::Engine(reason),
         None => ReplayError::Change { number, reason: format!("it is refused: {error}") },

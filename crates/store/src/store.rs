@@ -10,11 +10,13 @@ use threads::mpsc::{SyncSender, sync_channel};
 use base::{ByteCount, Clock, Timestamp};
 use catalogue::{Command, Envelope, KvError, Outcome, ReadError, Rejection, Table, View};
 
+use crate::change_log::{ChangeLog, Embedded};
 use crate::engine::{Engine, LmdbEngine};
 use crate::error::{ExecuteError, OpenError};
 use crate::format::{self, FIRST_WITH_SUMS};
 use crate::integrity;
 use crate::memory::MemoryCatalogue;
+use crate::replay::replay_one;
 use crate::room::{Lack, Refused, Shortage};
 use crate::sums::Sums;
 use crate::writer::{Answer, BATCH_MAX, EXECUTE_ALL_MAX, Job, QUEUE_MAX, Writer};
@@ -70,8 +72,21 @@ impl CatalogueStore {
     /// # Errors
     /// If the directory is in use, of another format, damaged, or cannot be opened. Nothing is changed then.
     pub fn open(dir: &Path, options: StoreOptions) -> Result<CatalogueStore, OpenError> {
+        Self::open_with_log(dir, options, Box::new(Embedded))
+    }
+
+    /// As [`CatalogueStore::open`], with a change log of its own, which is taken over: what it has and the
+    /// tables lack is applied first.
+    ///
+    /// # Errors
+    /// As [`CatalogueStore::open`]; [`OpenError::ChangeLog`] if the log cannot be followed.
+    pub fn open_with_log(
+        dir: &Path,
+        options: StoreOptions,
+        log: Box<dyn ChangeLog>,
+    ) -> Result<CatalogueStore, OpenError> {
         let (lock, engine) = open_directory(dir, options.map_size)?;
-        Self::start(Engine::Lmdb(Box::new(engine)), options, Some(lock))
+        Self::start(Engine::Lmdb(Box::new(engine)), options, Some(lock), log)
     }
 
     /// Opens tables in memory, for the simulator and tests; `options.map_size` is not looked at. Whoever has
@@ -80,10 +95,30 @@ impl CatalogueStore {
     /// # Errors
     /// If the writer's thread cannot be started.
     pub fn open_memory(tables: &MemoryCatalogue, options: StoreOptions) -> Result<CatalogueStore, OpenError> {
-        Self::start(Engine::Memory(tables.open()), options, None)
+        Self::open_memory_with_log(tables, options, Box::new(Embedded))
     }
 
-    fn start(engine: Engine, options: StoreOptions, lock: Option<File>) -> Result<CatalogueStore, OpenError> {
+    /// As [`CatalogueStore::open_memory`], with a change log of its own.
+    ///
+    /// # Errors
+    /// As [`CatalogueStore::open_with_log`].
+    pub fn open_memory_with_log(
+        tables: &MemoryCatalogue,
+        options: StoreOptions,
+        log: Box<dyn ChangeLog>,
+    ) -> Result<CatalogueStore, OpenError> {
+        Self::start(Engine::Memory(tables.open()), options, None, log)
+    }
+
+    fn start(
+        engine: Engine,
+        options: StoreOptions,
+        lock: Option<File>,
+        mut log: Box<dyn ChangeLog>,
+    ) -> Result<CatalogueStore, OpenError> {
+        let followed = log.take_over().map_err(|error| error.to_string());
+        let followed = followed.and_then(|term| catch_up(&engine, log.as_mut()).map(|()| term));
+        let term = followed.map_err(OpenError::ChangeLog)?;
         let engine = Arc::new(engine);
         let commits = Arc::new(AtomicU64::new(0));
         let is_stopped = Arc::new(AtomicBool::new(false));
@@ -95,6 +130,8 @@ impl CatalogueStore {
             batch_max: options.batch_max.clamp(1, BATCH_MAX),
             commits: Arc::clone(&commits),
             is_stopped: Arc::clone(&is_stopped),
+            log,
+            term,
             #[cfg(test)]
             commit_fails: Arc::clone(&commit_fails),
         };
@@ -220,6 +257,24 @@ impl CatalogueStore {
     }
 }
 
+/// Applies what the log has and the tables lack, in commits of their own: each is whole or not there.
+fn catch_up(engine: &Engine, log: &mut dyn ChangeLog) -> Result<(), String> {
+    let mut last = engine.read(|snapshot| View::new(snapshot).last_change()).map_err(|e| e.to_string())?;
+    loop {
+        let changes = log.follow(last).map_err(|error| error.to_string())?;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let mut txn = engine.write().map_err(|error| error.to_string())?;
+        for bytes in &changes {
+            last += 1;
+            let envelope = Envelope::decode(bytes).map_err(|error| format!("change {last}: {error}"))?;
+            replay_one(txn.transaction(), last, &envelope).map_err(|error| error.to_string())?;
+        }
+        txn.commit().map_err(|error| error.to_string())?;
+    }
+}
+
 /// Locks a catalogue's directory, checks its format and opens the engine.
 pub(crate) fn open_directory(dir: &Path, map_size: ByteCount) -> Result<(File, LmdbEngine), OpenError> {
     let at = |path: &Path| {
@@ -277,6 +332,8 @@ impl Drop for CatalogueStore {
 
 #[cfg(test)]
 mod base_tests;
+#[cfg(test)]
+mod log_tests;
 #[cfg(test)]
 mod memory_tests;
 #[cfg(test)]

@@ -6,9 +6,10 @@ use threads::mpsc::{Receiver, SyncSender};
 
 use base::planted::{Bug, is_planted};
 use base::{Clock, Duration};
-use catalogue::{Batch, Envelope, KvError, Need, Outcome, ReadError, Rejection};
+use catalogue::{Batch, Envelope, KvError, Need, Outcome, ReadError, Rejection, View};
 
-use crate::engine::Engine;
+use crate::change_log::{AppendError, ChangeLog, Changes, Durable, Term};
+use crate::engine::{Engine, Writing};
 use crate::error::ExecuteError;
 use crate::room::{Lack, Refused, Shortage};
 use crate::waiting::{Waiting, is_bulk};
@@ -37,6 +38,8 @@ enum Group {
     Committed(Vec<Vec<Result<Outcome, Rejection>>>),
     /// Dropped for lack of room.
     Full(Shortage),
+    /// Dropped since the change log took nothing.
+    NotNow(String),
     /// The engine failed; what is durable is unknown.
     Failed(String),
 }
@@ -47,6 +50,9 @@ pub(crate) struct Writer {
     pub(crate) batch_max: usize,
     pub(crate) commits: Arc<AtomicU64>,
     pub(crate) is_stopped: Arc<AtomicBool>,
+    pub(crate) log: Box<dyn ChangeLog>,
+    /// Under which this writer appends to the log.
+    pub(crate) term: Term,
     #[cfg(test)]
     pub(crate) commit_fails: Arc<AtomicBool>,
 }
@@ -55,7 +61,7 @@ impl Writer {
     /// Works until all senders are gone or the engine fails. After a failed commit the pages in memory say
     /// nothing about
     /// those on disk, so that nothing is tried again: the thread ends, and with it every call.
-    pub(crate) fn run(self, jobs: &Receiver<Job>) {
+    pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
         let mut waiting = Waiting::default();
         loop {
             if waiting.len() == 0 {
@@ -73,7 +79,7 @@ impl Writer {
     }
 
     /// Serves a group; gives the bulk work that there was no time for, and `None` if the writer must stop.
-    fn serve(&self, group: Vec<Job>) -> Option<Vec<Job>> {
+    fn serve(&mut self, group: Vec<Job>) -> Option<Vec<Job>> {
         let mut group = match self.engine.lack(self.clock.steady()) {
             Ok(None) => group,
             Ok(Some(lack)) => refuse(group, lack),
@@ -86,7 +92,7 @@ impl Writer {
         self.end(group, ended)
     }
 
-    fn end(&self, mut group: Vec<Job>, ended: Group) -> Option<Vec<Job>> {
+    fn end(&mut self, mut group: Vec<Job>, ended: Group) -> Option<Vec<Job>> {
         match ended {
             Group::Committed(answers) => {
                 let left = group.split_off(answers.len());
@@ -106,6 +112,10 @@ impl Writer {
                 group.iter().for_each(|job| reply(job, Err(shortage.into())));
                 Some(Vec::new())
             }
+            Group::NotNow(why) => {
+                group.iter().for_each(|job| reply(job, Err(ExecuteError::NotNow(why.clone()))));
+                Some(Vec::new())
+            }
             Group::Failed(reason) => {
                 self.is_stopped.store(true, Ordering::SeqCst);
                 group.iter().for_each(|job| reply(job, Err(ExecuteError::Engine(reason.clone()))));
@@ -114,10 +124,15 @@ impl Writer {
         }
     }
 
-    fn perform(&self, group: &mut [Job]) -> Group {
+    fn perform(&mut self, group: &mut [Job]) -> Group {
         let mut txn = match self.engine.write() {
             Ok(txn) => txn,
             Err(error) => return failure(error),
+        };
+        let before = match View::new(txn.transaction()).last_change() {
+            Ok(before) => before,
+            Err(ReadError::Kv(error)) => return failure(error),
+            Err(error) => return Group::Failed(error.to_string()),
         };
         let mut answers = Vec::with_capacity(group.len());
         let mut batch = Batch::new(txn.transaction());
@@ -153,14 +168,35 @@ impl Writer {
                 reply(job, Ok(std::mem::take(answer)));
             }
         }
-        match txn.commit() {
-            Ok(()) => {
+        let durable = match append(self.log.as_mut(), self.term, before, &mut txn) {
+            Ok(durable) => durable,
+            Err(ended) => return ended,
+        };
+        match (txn.commit(), durable) {
+            (Ok(()), _) => {
                 self.commits.fetch_add(1, Ordering::Relaxed);
                 Group::Committed(answers)
             }
-            Err(error) => failure(self.engine.after_failure(error, self.clock.steady())),
+            (Err(error), Durable::WithCommit) => {
+                failure(self.engine.after_failure(error, self.clock.steady()))
+            }
+            // The log has them: to refuse them now would be an answer that no other replica gives.
+            (Err(error), Durable::Already) => Group::Failed(error.to_string()),
         }
     }
+}
+
+/// Appends to the log what was applied behind change `before` in a transaction.
+fn append(log: &mut dyn ChangeLog, term: Term, before: u64, txn: &mut Writing<'_>) -> Result<Durable, Group> {
+    let changes = Changes::behind(before, View::new(txn.transaction()));
+    let changes = changes.map_err(|error| Group::Failed(error.to_string()))?;
+    if changes.is_empty() {
+        return Ok(Durable::WithCommit);
+    }
+    log.append(term, &changes).map_err(|error| match error {
+        AppendError::NotNow(why) => Group::NotNow(why),
+        error @ (AppendError::Fenced(_) | AppendError::Unknown(_)) => Group::Failed(error.to_string()),
+    })
 }
 
 /// Refuses what may not use the room that is left; gives the others.

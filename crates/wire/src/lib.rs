@@ -27,8 +27,8 @@ pub use files::{
 };
 pub use keys::{KeyBody, KeyReply, NewKeyReply};
 pub use pool::{
-    PoolDriveReply, PoolHealthReply, PoolReply, RebuildBody, ReplaceBody, ReplaceReply, ScrubReply,
-    SmallFilesReply, VerifyCatalogueReply, VerifyReply,
+    DriveLostBody, PoolDriveReply, PoolHealthReply, PoolReply, RebuildBody, ReplaceBody, ReplaceReply,
+    ScrubReply, SmallFilesReply, VerifyCatalogueReply, VerifyReply,
 };
 pub use problem::Problem;
 pub use protection::{BackupReply, ChangeLogReply, QuarantineReply, SnapshotReply};

@@ -16,6 +16,12 @@ pub struct PoolReply {
     /// Too few drives have room for new files, which are refused.
     #[serde(default)]
     pub full: bool,
+    /// Why new files are refused, if they are: `pool-full` or `drives-away`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refuses: Option<String>,
+    /// The same for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refuses_text: Option<String>,
     /// Files in it.
     pub online_files: u64,
     /// Their bytes.
@@ -57,8 +63,17 @@ pub struct PoolDriveReply {
     pub id: u16,
     /// Its directory.
     pub path: String,
-    /// `up`, `full`, `missing` or `lost`; or `suspect`, `away` or `wiped`, a colon and the reason.
+    /// `up`, `full`, `suspect`, `away`, `wiped`, `missing` or `lost`.
     pub state: String,
+    /// What happened to one that is `suspect`, `away` or `wiped`; else empty.
+    #[serde(default)]
+    pub reason: String,
+    /// Whether it works; one that is full does.
+    #[serde(default)]
+    pub up: bool,
+    /// Whether only a lack of room keeps new files from it.
+    #[serde(default)]
+    pub full: bool,
     /// It was away, or put back from an old copy, and may lack what was written after this change: what is
     /// missing is being looked for and written anew.
     #[serde(default)]
@@ -71,7 +86,7 @@ pub struct PoolDriveReply {
     pub read: u64,
     /// Bytes written since the start.
     pub written: u64,
-    /// Errors since the start.
+    /// Errors since the start; that it was full is none.
     pub errors: u64,
 }
 
@@ -184,6 +199,17 @@ pub struct RebuildBody {
     /// Only what this drive held.
     #[serde(default)]
     pub drive: Option<u16>,
+    /// Go on although files are LOST by it.
+    #[serde(default)]
+    pub accept_loss: bool,
+}
+
+/// `POST /api/v1/pool/drives/{id}/lost`.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema, Default)]
+pub struct DriveLostBody {
+    /// Go on although files are LOST by it.
+    #[serde(default)]
+    pub accept_loss: bool,
 }
 
 /// `POST /api/v1/pool/drives/{id}/replace`.

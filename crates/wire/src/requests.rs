@@ -91,9 +91,13 @@ pub struct RequestFileReply {
     pub size: u64,
     /// `waiting`, `done`, `failed`, `cancelled` or `released`.
     pub state: String,
-    /// Why it failed.
+    /// Why it failed, in words.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<String>,
+    /// If it failed, what keeps it from being had as it stands now: `lost`, `removed` or `not-readable`; more
+    /// words may be added.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cause: Option<String>,
 }
 
 /// What an evict did.

@@ -75,9 +75,15 @@ pub struct StatusReply {
     /// Drives of the pool.
     #[serde(default)]
     pub pool_drives: u64,
-    /// Of those, such that are read and written.
+    /// Of those, such that work; full ones do.
     #[serde(default)]
     pub pool_drives_up: u64,
+    /// Of these, such that take no new files only because they are full.
+    #[serde(default)]
+    pub pool_drives_full: u64,
+    /// Why changes are refused: the words of `/healthz`, such as `pool-full`; empty if none are.
+    #[serde(default)]
+    pub refuses: Vec<String>,
     /// Files archived.
     pub files: u64,
     /// Their bytes.
@@ -92,6 +98,12 @@ pub struct StatusReply {
     /// Their bytes.
     #[serde(default)]
     pub evictable_bytes: u64,
+    /// So many more could be evicted but for pins.
+    #[serde(default)]
+    pub pinned_files: u64,
+    /// Their bytes.
+    #[serde(default)]
+    pub pinned_bytes: u64,
     /// What waits until somebody does something about it, and why: the first lines of the queue.
     #[serde(default)]
     pub waiting: Vec<QueueReply>,

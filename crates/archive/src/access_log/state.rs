@@ -1,7 +1,7 @@
 //! Lines of state: what a replay begins with.
 
 use base::Timestamp;
-use catalogue::{TapeRecord, TapeState};
+use catalogue::TapeRecord;
 use usage::{Access, Begins, ClassState, DriveState, Start, What};
 
 use crate::ArchiveError;
@@ -50,21 +50,11 @@ fn lines(
 }
 
 fn tape_state(engine: &Engine, vid: base::Vid, record: &TapeRecord) -> usage::TapeState {
-    let state = match record.state {
-        TapeState::Scratch => "scratch",
-        TapeState::Labelling => "labelling",
-        TapeState::Active => "active",
-        TapeState::Full => "full",
-        TapeState::ReadOnly => "read-only",
-        TapeState::Suspect => "suspect",
-        TapeState::Disabled => "disabled",
-        TapeState::Repacking => "repacking",
-    };
     usage::TapeState {
         vid,
         pool: record.tape_pool.map(|id| engine.classes.tape_pool_name(id)),
         library: engine.libraries.name(engine.libraries.of_tape(vid)).to_owned(),
-        state: state.to_owned(),
+        state: record.state.word().to_owned(),
         capacity: record.capacity,
         written: record.written,
         free: summary(record).free,

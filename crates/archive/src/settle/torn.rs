@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use base::{Duration, Vid};
+use base::Vid;
 use catalogue::TapeState;
 
 use super::progress::Question;
@@ -16,10 +16,10 @@ use crate::engine::Engine;
 
 /// Waits until they are closed whose tapes can be mounted. `false`: the server stops.
 pub(super) fn wait_for_sessions(engine: &Engine) -> Result<bool, ArchiveError> {
-    let mut here = Here::default();
     loop {
         let open = open_sessions(engine)?;
-        let absent = absent(engine, &open, here.vids(engine)?)?;
+        engine.look_at_inventory()?;
+        let absent = absent(engine, &open)?;
         if engine.settling.set_absent(absent.clone()) {
             tracing::warn!(
                 ?absent,
@@ -41,11 +41,10 @@ pub(super) fn wait_for_absent(engine: &Engine) -> bool {
     if before.is_empty() {
         return false;
     }
-    let mut here = Here::default();
     while !engine.stopping() {
         let still = open_sessions(engine).and_then(|open| {
-            let vids = here.vids(engine)?;
-            absent(engine, &open, vids)
+            engine.look_at_inventory()?;
+            absent(engine, &open)
         });
         let back: Vec<Vid> = match &still {
             Ok(still) => before.difference(still).copied().collect(),
@@ -81,11 +80,11 @@ fn open_sessions(engine: &Engine) -> Result<Vec<Vid>, ArchiveError> {
 }
 
 /// Those that no drive will mount by itself: no library has them, or they failed too often.
-fn absent(engine: &Engine, open: &[Vid], here: &BTreeSet<Vid>) -> Result<BTreeSet<Vid>, ArchiveError> {
+fn absent(engine: &Engine, open: &[Vid]) -> Result<BTreeSet<Vid>, ArchiveError> {
     let mut absent = BTreeSet::new();
     for vid in open {
         let has_failed = engine.tape(*vid)?.state == TapeState::Suspect && !engine.is_to_be_tried(*vid);
-        if !here.contains(vid) {
+        if !engine.libraries.holds(*vid) {
             engine.settling.went_away(*vid);
             absent.insert(*vid);
         } else if engine.settling.came_back(*vid) {
@@ -96,22 +95,4 @@ fn absent(engine: &Engine, open: &[Vid], here: &BTreeSet<Vid>) -> Result<BTreeSe
         }
     }
     Ok(absent)
-}
-
-/// What the libraries hold, asked for now and then.
-#[derive(Default)]
-struct Here {
-    vids: BTreeSet<Vid>,
-    asked: Option<Duration>,
-}
-
-impl Here {
-    fn vids(&mut self, engine: &Engine) -> Result<&BTreeSet<Vid>, ArchiveError> {
-        let now = engine.steady();
-        if self.asked.is_none_or(|asked| now.saturating_sub(asked) >= ASK_LIBRARY_EVERY) {
-            self.vids = engine.library.inventory()?.into_iter().map(|cartridge| cartridge.vid).collect();
-            self.asked = Some(now);
-        }
-        Ok(&self.vids)
-    }
 }

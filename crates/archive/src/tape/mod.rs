@@ -22,6 +22,7 @@ use journal::MountKind;
 use library::{DriveName, LibraryError, TapeDrive, TapeError};
 use mover::Volume;
 use scheduler::{Event, Failure, SessionEnd};
+use store::ExecuteError;
 
 use crate::ArchiveError;
 use crate::conductor::{DriveTask, Order};
@@ -225,9 +226,7 @@ fn failure_of(engine: &Engine, vid: Vid, error: &SessionError) -> Failure {
 /// Remembers that the drive itself does not work.
 fn note_drive(broken: &mut Option<String>, error: &SessionError) {
     let what = match error {
-        SessionError::Volume(mover::VolumeError::Tape(error @ TapeError::DriveFailed { .. })) => {
-            error.to_string()
-        }
+        SessionError::Volume(mover::VolumeError::Tape(error)) if error.is_of_the_drive() => error.to_string(),
         SessionError::Archive(ArchiveError::Library(error @ LibraryError::DriveFailed { .. })) => {
             error.to_string()
         }
@@ -237,13 +236,19 @@ fn note_drive(broken: &mut Option<String>, error: &SessionError) {
 }
 
 impl SessionError {
-    /// What it speaks against. Errors of pool and catalogue come with one tape or with all of them: what
-    /// fails with several partners shows which, and rests longer each time.
+    /// What it speaks against. Errors of the pool come with one tape or with all of them: what fails with
+    /// several partners shows which, and rests longer each time. A catalogue that takes nothing comes with
+    /// all, and speaks against this host.
     fn cause(&self) -> Option<FailureCause> {
         match self {
             SessionError::Volume(error) => error.cause(),
             SessionError::Archive(ArchiveError::Library(error)) => error.cause(),
             SessionError::Archive(ArchiveError::NothingToWrite { .. }) => None,
+            SessionError::Archive(ArchiveError::Store(error))
+                if !matches!(error, ExecuteError::Rejected(_)) =>
+            {
+                Some(FailureCause::Host)
+            }
             SessionError::Archive(_) => Some(FailureCause::Unknown),
         }
     }
@@ -262,7 +267,11 @@ fn is_of_a_write(error: &SessionError) -> bool {
 /// Whether the tape is to be suspected for a session's error: one of the drive, the way to it, the catalogue
 /// or the pool is no reason.
 fn is_the_tapes_fault(error: &SessionError) -> bool {
-    matches!(error, SessionError::Volume(_)) && scheduler::suspects_tape(error.cause())
+    match error {
+        SessionError::Volume(mover::VolumeError::Tape(error)) if error.spares_the_medium() => false,
+        SessionError::Volume(_) => scheduler::suspects_tape(error.cause()),
+        SessionError::Archive(_) => false,
+    }
 }
 
 /// An upper bound of the bytes between the last commit and the end of data.

@@ -123,6 +123,9 @@ impl DriveThread {
             _ => None,
         };
         let Some(tape_pool) = tape_pool else { return Ok(()) };
+        if self.engine.has_no_room_for_work() {
+            self.engine.catalogue.check_room().map_err(ArchiveError::Store)?;
+        }
         if plan::has_work(&self.engine, tape_pool, record.capacity)? {
             return Ok(());
         }
@@ -276,6 +279,7 @@ impl DriveThread {
         {
             tape.fail(&error);
         }
+        self.tell_alerts();
         self.mounts.unmounting(&self.engine, self.drive.as_mut());
         let mut failed = None;
         match self.engine.library.unmount(&self.name) {
@@ -293,6 +297,19 @@ impl DriveThread {
         self.mounts.unmounted(&self.engine, failed);
         if let Some(mounted) = self.mounted.take() {
             self.engine.post_tape(mounted.vid);
+        }
+    }
+}
+
+impl DriveThread {
+    /// What the drive says of itself and of the medium goes to the log, where a site's monitoring finds it.
+    fn tell_alerts(&mut self) {
+        let vid = self.mounted.as_ref().map(|mounted| mounted.vid);
+        match self.drive.alerts() {
+            Ok(alerts) => alerts.into_iter().for_each(|alert| {
+                tracing::warn!(drive = %self.name, ?vid, %alert, "the drive asks for attention");
+            }),
+            Err(error) => tracing::debug!(drive = %self.name, %error, "the drive's flags are not known"),
         }
     }
 }

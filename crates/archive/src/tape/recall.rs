@@ -57,7 +57,7 @@ impl MountedTape<'_> {
         match (result, failure) {
             (Ok(()), None) if engine.stop.load(Ordering::Relaxed) => SessionEnd::Stopped,
             (Ok(()), None) => order.end(),
-            (Ok(()), Some(error)) => SessionEnd::Failed(error.to_string().into()),
+            (Ok(()), Some(error)) => SessionEnd::Failed(SessionError::Archive(error).failure()),
             (Err(RecallEnd::Pool(error)), None) if engine.is_for_want_of_room(&error) => {
                 tracing::warn!(%vid, %error, "the pool filled meanwhile; the rest waits for room");
                 SessionEnd::NoRoom

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use base::{BlockAddress, ContainerId, Partition, Vid};
 use catalogue::ContainerRecord;
-use library::TapeError;
 use ltfs::coherency::{self, VolumeCoherency};
 use mover::{BlockFault, Stray, Stretch, survey};
 
@@ -105,7 +104,7 @@ impl MountedTape<'_> {
         }
         let end = match self.drive.space_to_end_of_data(Partition::Index) {
             Ok(end) => end.block,
-            Err(error @ TapeError::DriveFailed { .. }) => return Err(error.into()),
+            Err(error) if error.spares_the_medium() => return Err(error.into()),
             Err(error) => {
                 note(&engine, vid, DamagedPart::Index, BEHIND_LABELS, error.to_string());
                 return Ok(());

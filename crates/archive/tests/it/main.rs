@@ -16,6 +16,7 @@ mod drives;
 #[path = "common/faulty.rs"]
 mod faulty;
 mod foretold;
+mod full_catalogue;
 mod given_up;
 mod glacier;
 #[path = "common/held.rs"]
@@ -25,6 +26,7 @@ mod histories;
 #[path = "common/history.rs"]
 mod history;
 mod index_partition;
+mod inventory;
 #[path = "common/kept.rs"]
 mod kept;
 mod larger_files;
@@ -32,6 +34,7 @@ mod later_points;
 mod libraries;
 #[path = "common/listed.rs"]
 mod listed;
+mod lost_reasons;
 mod mount_report;
 mod multipart;
 mod not_blank;

@@ -214,7 +214,7 @@ fn of_a_file_that_no_tape_takes_any_more() {
     let archive = instance.open();
     put(&archive, "/t/large", &bytes(1, 12_000_000));
     stop(archive);
-    let directory = &instance.settings.library.directory;
+    let directory = &instance.settings.library.files().directory;
     fs::remove_dir_all(directory.join("cartridges")).unwrap();
     let small = |n: u16| (Vid::new(&format!("KS{n:04}")).unwrap(), ByteCount::mib(10));
     let config = VirtualLibraryConfig {
@@ -247,7 +247,8 @@ fn of_a_file_that_no_tape_takes_any_more() {
 fn of_what_could_be_evicted() {
     let instance = instance(|_| {});
     let archive = instance.open();
-    let evictable = || archive.totals().unwrap().evictable;
+    let evictable = || archive.totals().unwrap().holders.evictable;
+    let pinned = || archive.totals().unwrap().holders.pinned;
     for n in 0..3 {
         put(&archive, &format!("/t/f{n}"), &bytes(n, FILE));
     }
@@ -262,6 +263,7 @@ fn of_what_could_be_evicted() {
     assert_eq!(evictable().files, 3, "no tape has the new one");
     let request = stage(&archive, &["/t/f0"]);
     assert_eq!((evictable().files, evictable().bytes.0), (2, 2 * FILE as u64), "one is pinned");
+    assert_eq!((pinned().files, pinned().bytes.0), (1, FILE as u64));
     archive.release(request, None).unwrap();
     let evicted = archive.evict(&all(&["/t"])).unwrap();
     assert_eq!((evicted.evicted, evicted.refused_count), (3, 1));

@@ -135,6 +135,40 @@ fn a_pool_that_fills_under_a_recall_is_no_fault_of_tape_or_drive() {
     archive.close();
 }
 
+/// Story: with fewer drives than a row of a file has cells every put was refused, and `/healthz` said `ok`; a
+/// recall waited for an evict, which could not help.
+#[test]
+fn too_few_drives_say_so_everywhere() {
+    let instance = instance(None);
+    let archive = instance.open();
+    nearline(&archive);
+    archive.close();
+    drop(archive);
+    for drive in &instance.settings.pool.drives[..3] {
+        std::fs::rename(&drive.path, drive.path.with_extension("gone")).unwrap();
+    }
+    let archive = instance.open();
+    let away = HealthProblem::DrivesAway { writable: 5, needed: 6, takes_small: true };
+    assert_eq!(archive.health(), std::slice::from_ref(&away));
+    assert_eq!(archive.pool_info().unwrap().refuses, Some(away));
+    let totals = archive.totals().unwrap();
+    assert_eq!((totals.pool_drives_up, totals.pool_drives_full), (5, 0));
+    assert!(
+        totals.warnings.iter().any(|line| line.contains("files above 256 KiB are refused")),
+        "{totals:?}"
+    );
+    let length = Some(ByteCount(FILE as u64));
+    let refused =
+        put_with(&archive, "/large", &bytes(1, FILE), PutOptions { length, ..PutOptions::default() });
+    assert!(matches!(refused, Err(ArchiveError::Pool(_))), "{refused:?}");
+    put(&archive, "/small", &bytes(1, 1_000));
+    let request = stage(&archive, &["/t"]);
+    why_says(&archive, request, "waits for drives of the pool: 5 take new data and 6 are needed");
+    assert_eq!(states(&archive, request), (0, 4));
+    nothing_is_marked_bad(&archive);
+    archive.close();
+}
+
 #[test]
 fn a_file_that_can_never_fit_is_refused_and_no_request_is_made() {
     let instance = instance(Some(ByteCount(2_000_000)));
@@ -183,14 +217,17 @@ fn a_full_pool_says_so_everywhere_and_goes_on_by_itself() {
         archive.migrate_now(None).unwrap();
         stamps() > before.0 + 40 && probes() > before.1 + 80
     });
-    let states = || -> Vec<String> {
+    let states = || -> Vec<&str> {
         archive.pool_info().unwrap().drives.into_iter().map(|drive| drive.state).collect()
     };
-    assert!(states().iter().all(|state| state == "full"), "{:?}", states());
-    assert!(archive.pool_info().unwrap().full);
+    assert!(states().iter().all(|state| *state == "full"), "{:?}", states());
+    let drives = archive.pool_info().unwrap().drives;
+    assert!(drives.iter().all(|drive| drive.up && drive.full && drive.errors == 0), "{drives:?}");
+    assert_eq!(archive.pool_info().unwrap().refuses, Some(HealthProblem::PoolFull));
     assert_eq!(archive.health(), [HealthProblem::PoolFull]);
     let totals = archive.totals().unwrap();
     assert!(totals.warnings.iter().any(|warning| warning.contains("the pool is full")), "{totals:?}");
+    assert_eq!((totals.pool_drives_up, totals.pool_drives_full), (8, 8));
     let refused = put_one("/after").unwrap_err();
     assert!(matches!(refused, ArchiveError::PoolFull), "{refused}");
     assert!(get(&archive, "/b/before").unwrap() == bytes(1, FILE));
@@ -199,7 +236,7 @@ fn a_full_pool_says_so_everywhere_and_goes_on_by_itself() {
     wait_until("there is room again", || {
         clock.advance(Duration::from_secs(1));
         archive.migrate_now(None).unwrap();
-        archive.health().is_empty() && states().iter().all(|state| state == "up")
+        archive.health().is_empty() && states().iter().all(|state| *state == "up")
     });
     put_one("/after").unwrap();
     archive.close();

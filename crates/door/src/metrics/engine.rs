@@ -42,9 +42,12 @@ fn totals(page: &mut Page, totals: &Totals) {
         let doubted = f64::from(u8::from(clock.is_doubted()));
         page.gauge("clock_in_doubt", "1 if the difference puts the time in doubt", doubted);
     }
-    let evictable = totals.evictable;
+    let evictable = totals.holders.evictable;
     page.gauge("evictable_files", "At most so many files could be evicted now", evictable.files as f64);
     page.gauge("evictable_bytes", "Their bytes", evictable.bytes.0 as f64);
+    let pinned = totals.holders.pinned;
+    page.gauge("pinned_files", "Files that could be evicted but for pins", pinned.files as f64);
+    page.gauge("pinned_bytes", "Their bytes", pinned.bytes.0 as f64);
     page.gauge("lost_files", "Files of which no copy can be read: see kist scrub", totals.lost.files as f64);
     page.gauge("unindexed_containers", "Container copies not under an index yet", totals.unindexed as f64);
     page.counter("tape_mounts", "Mounts of tapes, ever", totals.mounts);
@@ -99,7 +102,7 @@ fn queues(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
 fn tapes(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
     let mut states = BTreeMap::<(String, String), (u64, u64)>::new();
     for tape in engine.tapes()? {
-        let state = crate::convert::tape_word(tape.state).to_owned();
+        let state = tape.state.word().to_owned();
         let sum = states.entry((tape.tape_pool.unwrap_or_default(), state)).or_default();
         *sum = (sum.0 + 1, sum.1.saturating_add(tape.capacity.0.saturating_sub(tape.written.0)));
     }
@@ -122,7 +125,9 @@ fn pool(page: &mut Page, pool: &PoolInfo) {
         pool.drives.iter().map(|d| (label("drive", d.id.to_string()), value(d))).collect::<Vec<_>>()
     };
     let up = rows(|drive| if drive.up { 1.0 } else { 0.0 });
-    page.gauges("pool_drive_up", "Whether a drive of the pool answers", up);
+    page.gauges("pool_drive_up", "Whether a drive of the pool works; a full one does", up);
+    let full = rows(|drive| if drive.full { 1.0 } else { 0.0 });
+    page.gauges("pool_drive_full", "Whether only a lack of room keeps new files from it", full);
     let gaps = rows(|drive| if drive.gaps_after.is_some() { 1.0 } else { 0.0 });
     page.gauges("pool_drive_gaps", "Whether a drive may lack what was written while it was away", gaps);
     page.gauges("pool_drive_capacity_bytes", "What it can hold", rows(|drive| drive.capacity.0 as f64));
@@ -132,7 +137,11 @@ fn pool(page: &mut Page, pool: &PoolInfo) {
     };
     page.counters("pool_drive_read_bytes", "Bytes read since the start", counters(|d| d.read.0));
     page.counters("pool_drive_written_bytes", "Bytes written since the start", counters(|d| d.written.0));
-    page.counters("pool_drive_errors", "Errors since the start", counters(|d| d.errors));
+    page.counters(
+        "pool_drive_errors",
+        "Errors since the start; that it was full is none",
+        counters(|d| d.errors),
+    );
     page.counter("pool_reconstructed_cells", "Cells rebuilt on read since the start", pool.reconstructed);
     page.gauge("pool_garbage", "Blobs and values that wait for removal", pool.garbage as f64);
     if let Some(small) = &pool.small {

@@ -30,7 +30,7 @@ fn names() -> Vec<Endpoint> {
     const WHY: &[Query] = &[
         text("path", "a file or directory"),
         number("request", "a request"),
-        text("name", "a tape, a tape drive or a class"),
+        text("name", "a tape (VID), a tape pool, a class or a tape drive"),
     ];
     vec![
         Endpoint::get("/stat", "All about a file or directory", Shape::of::<wire::StatReply>()).query(PATH),
@@ -131,7 +131,8 @@ fn pool() -> Vec<Endpoint> {
         Endpoint::get("/pool/health", "What the pool lacks", Shape::of::<wire::PoolHealthReply>()),
         Endpoint::post("/pool/rebuild", "Rebuilds what missing drives held", 202)
             .with(Shape::of::<wire::RebuildBody>()),
-        Endpoint::post("/pool/drives/{id}/lost", "Says that a drive will not come back", 204),
+        Endpoint::post("/pool/drives/{id}/lost", "Says that a drive will not come back", 204)
+            .with(Shape::of::<wire::DriveLostBody>()),
         Endpoint::post("/pool/drives/{id}/replace", "Puts in a drive in the place of another", 200)
             .with(Shape::of::<wire::ReplaceBody>())
             .replies(Shape::of::<wire::ReplaceReply>()),

@@ -35,6 +35,11 @@ fn every_address_answers() {
     assert_eq!((files.next, files.files[0].error.as_deref()), (Some(4), Some("unreadable")));
     assert_eq!(server.get("/api/v1/why?path=/a").json::<WhyReply>().reasons, ["/a waits for a drive"]);
     assert_eq!(server.get("/api/v1/why?request=42").json::<WhyReply>().subject, "request 42");
+    assert_eq!(server.get("/api/v1/why?name=KS0001").json::<WhyReply>().subject, "tape KS0001");
+    assert_eq!(server.get("/api/v1/why?name=small").json::<WhyReply>().subject, "class small");
+    let unknown = server.get("/api/v1/why?name=ks0001");
+    refused(&unknown, 404, "not-found");
+    assert!(unknown.json::<wire::Problem>().detail.contains("there is KS0001"), "{unknown:?}");
     let tapes: Vec<TapeReply> = server.get("/api/v1/tapes").json();
     assert_eq!((tapes[0].vid.as_str(), tapes[0].state.as_str()), ("KS0001", "read-only"));
     let tape: TapeContentReply = server.get("/api/v1/tapes/KS0001?from=4").json();

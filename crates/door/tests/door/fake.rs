@@ -506,7 +506,10 @@ impl Engine for Fake {
         _: usize,
     ) -> Result<(Vec<RequestFile>, Option<u32>), ArchiveError> {
         let state = catalogue::ItemState::Failed("unreadable".into());
-        Ok((vec![RequestFile { path: "/a".into(), size: ByteCount(1), state }], Some(from + 1)))
+        Ok((
+            vec![RequestFile { path: "/a".into(), size: ByteCount(1), state, failure: None }],
+            Some(from + 1),
+        ))
     }
 
     fn set_priority(&self, request: RequestId, _: u8) -> Result<(), ArchiveError> {
@@ -537,6 +540,11 @@ impl Engine for Fake {
             About::Tape(vid) if vid.as_str() != "KS0001" => return Err(ArchiveError::NoSuchTape(*vid)),
             About::Tape(vid) => (format!("tape {vid} is in its slot"), Reason::InSlot),
             About::Drive(drive) => return Err(ArchiveError::NoSuchDrive(drive.clone())),
+            About::TapePool(pool) => return Err(ArchiveError::NoSuchTapePool(pool.clone())),
+            About::Class(class) if class == "small" => ("seal small".to_owned(), Reason::Sealing),
+            About::Class(class) => {
+                return Err(ArchiveError::NoSuchClass { name: class.clone(), known: "small".into() });
+            }
         };
         let at = |second: i64| Timestamp(second * 1_000_000_000);
         let range = TimeRange { earliest: at(60), likely: at(120), latest: at(300) };
@@ -630,7 +638,7 @@ impl Engine for Fake {
             local_parity: 0,
             parity: 2,
             segment_copies: 3,
-            full: false,
+            refuses: None,
             drives: vec![],
             online: Default::default(),
             reconstructed: 0,
@@ -664,11 +672,11 @@ impl Engine for Fake {
         Ok(vec![archive::CatalogueFinding { what: "table file, key 01: wrong".into() }])
     }
 
-    fn pool_rebuild(&self, _: Option<u16>) -> Result<(), ArchiveError> {
+    fn pool_rebuild(&self, _: Option<u16>, _: bool) -> Result<(), ArchiveError> {
         Ok(())
     }
 
-    fn pool_drive_lost(&self, drive: u16) -> Result<(), ArchiveError> {
+    fn pool_drive_lost(&self, drive: u16, _: bool) -> Result<(), ArchiveError> {
         Err(ArchiveError::NoSuchPoolDrive(drive))
     }
 

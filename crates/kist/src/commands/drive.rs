@@ -77,7 +77,6 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
 }
 
 fn table(drives: &[DriveReply]) -> String {
-    let now = text::now();
     let dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     let headings = [
         "drive",
@@ -104,7 +103,7 @@ fn table(drives: &[DriveReply]) -> String {
             text::count(drive.files),
             text::size(drive.bytes),
             format!("{}/s", text::size(drive.rate.max(0.0) as u64)),
-            expected::words_or_dash(drive.expected.as_ref(), now),
+            expected::words_or_dash(drive.expected.as_ref()),
             drive.reason.clone(),
         ]);
     }

@@ -235,7 +235,7 @@ fn fill(args: &Args, key: &str) -> Outcome {
         DirectoryDrive::format(&drive.path, id, DriveId(drive.id))
             .map_err(|error| wrong(error.to_string()))?;
     }
-    make_library(args, &settings.library.directory)?;
+    make_library(args, &settings.library.files().directory)?;
     instance::write_keys(dir, "admin", key)?;
     // This file makes the directory an instance, so it comes last.
     instance::write_instance_file(dir)

@@ -2,7 +2,9 @@
 
 use base::StripeCode;
 use wire::QuarantineReply;
-use wire::{PoolHealthReply, PoolReply, RebuildBody, ReplaceBody, ReplaceReply};
+use wire::{
+    DriveLostBody, PoolDriveReply, PoolHealthReply, PoolReply, RebuildBody, ReplaceBody, ReplaceReply,
+};
 
 use crate::cli::Common;
 use crate::client::Client;
@@ -16,6 +18,7 @@ use crate::{output, text};
 Examples:
   kist pool show
   kist pool drive lost 3       what it held is rebuilt on the others
+  kist pool drive lost 3 --accept-loss
   kist pool drive replace 3    its directory is empty, or holds it again
   kist pool drive replace 3 --new
   kist pool drive add 8        one more, which kist.toml names since the start
@@ -33,6 +36,9 @@ enum Action {
     Rebuild {
         /// Only what this drive held
         drive: Option<u16>,
+        /// Go on although files are LOST by it
+        #[arg(long)]
+        accept_loss: bool,
     },
     /// Show what is kept although the catalogue does not name it, or remove it
     Quarantine {
@@ -51,9 +57,16 @@ enum Action {
 #[derive(clap::Subcommand, Debug)]
 enum DriveAction {
     /// Give a drive up for good: what it held is rebuilt on the others
+    #[command(after_help = "\
+If files are LOST by it, since the pool has their only copy and the drives that
+are left are too few for it, it names some and does nothing without
+--accept-loss.")]
     Lost {
         /// Its number
         id: u16,
+        /// Go on although files are LOST by it
+        #[arg(long)]
+        accept_loss: bool,
     },
     /// Put a new or the same drive in the place of a missing or lost one, or where kist.toml has one more
     #[command(
@@ -78,13 +91,15 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let client = common.connection.client()?;
     match &args.action {
         Action::Show => show(&client, common.json),
-        Action::Rebuild { drive } => {
-            client.post("/api/v1/pool/rebuild", &RebuildBody { drive: *drive })?;
+        Action::Rebuild { drive, accept_loss } => {
+            let body = RebuildBody { drive: *drive, accept_loss: *accept_loss };
+            client.post("/api/v1/pool/rebuild", &body)?;
             said(common.json, "rebuilding: kist scrub shows how far it is")
         }
         Action::Quarantine { end } => quarantine(&client, *end, common.json),
-        Action::Drive { action: DriveAction::Lost { id } } => {
-            client.post(&format!("/api/v1/pool/drives/{id}/lost"), &serde_json::json!({}))?;
+        Action::Drive { action: DriveAction::Lost { id, accept_loss } } => {
+            let body = DriveLostBody { accept_loss: *accept_loss };
+            client.post(&format!("/api/v1/pool/drives/{id}/lost"), &body)?;
             said(common.json, "given up: kist scrub shows how far the rebuild is")
         }
         Action::Drive { action: DriveAction::Replace { id, new } } => {
@@ -116,6 +131,21 @@ fn repairs(health: &PoolHealthReply) -> String {
     }
 }
 
+/// What happened to a drive, and what it may lack.
+fn remarks(drive: &PoolDriveReply) -> Vec<String> {
+    let what = (!drive.reason.is_empty()).then(|| format!("drive {}: {}", drive.id, drive.reason));
+    let lacks = drive.gaps_after.map(|change| {
+        format!("drive {}: may lack what was written after change {change}: that is written anew", drive.id)
+    });
+    what.into_iter().chain(lacks).collect()
+}
+
+/// How many drives do not answer.
+fn silent(drives: u64) -> String {
+    let verb = if drives == 1 { "does" } else { "do" };
+    format!("{} {verb} not answer", text::plural(drives, "drive"))
+}
+
 fn said(json: bool, what: &str) -> Outcome {
     if json { output::json(&serde_json::json!({ "done": what })) } else { output::line(what) }
 }
@@ -138,10 +168,8 @@ fn show(client: &Client, json: bool) -> Outcome {
         text::plural(pool.reconstructed, "cell"),
         text::plural(pool.garbage, "blob")
     ))?;
-    if pool.full {
-        output::line(
-            "the pool is full: new files are refused until files are evicted or removed, or drives added",
-        )?;
+    if let Some(refuses) = &pool.refuses_text {
+        output::line(refuses)?;
     }
     if let Some(small) = pool.small.as_ref().filter(|small| small.values > 0) {
         output::line(&format!(
@@ -155,8 +183,8 @@ fn show(client: &Client, json: bool) -> Outcome {
     }
     if health.silent_drives > 0 || health.degraded > 0 {
         output::line(&format!(
-            "{} silent; of {} {} degraded, of these {} bear no further loss; {} unreadable",
-            text::plural(health.silent_drives, "drive"),
+            "{}; of {} {} degraded, of these {} bear no further loss; {} unreadable",
+            silent(health.silent_drives),
             text::plural(health.stripes, "stripe"),
             text::count(health.degraded),
             text::count(health.critical),
@@ -172,22 +200,20 @@ fn show(client: &Client, json: bool) -> Outcome {
     }
     let mut table =
         Table::new(&[">drive", "state", ">fs size", ">fs used", ">read", ">written", ">errors", "directory"]);
-    for drive in pool.drives {
+    for drive in &pool.drives {
         table.row(vec![
             drive.id.to_string(),
-            match drive.gaps_after {
-                Some(change) => format!("{}, may lack what is after change {change}", drive.state),
-                None => drive.state,
-            },
+            drive.state.clone(),
             text::size(drive.capacity),
             text::size(drive.used),
             text::size(drive.read),
             text::size(drive.written),
             text::count(drive.errors),
-            drive.path,
+            drive.path.clone(),
         ]);
     }
     output::write(&table.render())?;
+    pool.drives.iter().flat_map(remarks).try_for_each(|remark| output::line(&remark))?;
     let kept: QuarantineReply = client.get("/api/v1/pool/quarantine")?;
     if kept.on || kept.unknown > 0 {
         output::line(&quarantine_text(&kept))?;
@@ -254,6 +280,32 @@ fn quarantine_text(kept: &QuarantineReply) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Story: the column of states had sentences of 230 characters.
+    #[test]
+    fn what_happened_to_a_drive_stands_below_the_table() {
+        let drive = PoolDriveReply {
+            id: 3,
+            path: "/d3".to_owned(),
+            state: "away".to_owned(),
+            reason: "its directory is gone".to_owned(),
+            up: false,
+            full: false,
+            gaps_after: None,
+            capacity: 0,
+            used: 0,
+            read: 0,
+            written: 0,
+            errors: 0,
+        };
+        assert_eq!(remarks(&drive), ["drive 3: its directory is gone"]);
+        let back = PoolDriveReply { reason: String::new(), gaps_after: Some(7), ..drive };
+        assert!(remarks(&back)[0].starts_with("drive 3: may lack what was written after change 7"));
+        assert_eq!(
+            (silent(1), silent(0)),
+            ("1 drive does not answer".into(), "0 drives do not answer".into())
+        );
+    }
 
     /// Ending a quarantine said that there was none.
     #[test]

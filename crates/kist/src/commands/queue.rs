@@ -62,7 +62,6 @@ fn table(queue: &[QueueReply], wanted: Option<(u64, u64)>) -> String {
     if queue.is_empty() {
         return "nothing waits\n".to_owned();
     }
-    let now = text::now();
     let mut table =
         Table::new(&["what", ">items", ">bytes", "oldest", ">longest wait", "done", "why it waits"]);
     for line in queue {
@@ -70,9 +69,9 @@ fn table(queue: &[QueueReply], wanted: Option<(u64, u64)>) -> String {
             line.what.clone(),
             text::count(line.items),
             text::size(line.bytes),
-            line.oldest.clone().unwrap_or_else(|| "-".to_owned()),
+            line.oldest.as_deref().map_or_else(|| "-".to_owned(), text::whole_seconds),
             line.oldest_seconds.map_or_else(|| "-".to_owned(), |age| text::span(Duration::from_secs(age))),
-            expected::words_or_dash(line.expected.as_ref(), now),
+            expected::words_or_dash(line.expected.as_ref()),
             line.reason.clone(),
         ]);
     }

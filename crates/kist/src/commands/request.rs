@@ -198,12 +198,11 @@ fn show_outlook(outlook: &OutlookReply) -> Outcome {
     if outlook.waiting == 0 {
         return Ok(());
     }
-    let now = text::now();
     let rate = text::size(outlook.rate.max(0.0) as u64);
     let waiting = text::files(outlook.waiting);
     output::line(&format!("\nwaits for {waiting}; {rate}/s came online since it was made"))?;
     if let Some(end) = &outlook.expected {
-        output::line(&format!("complete {}", expected::words(end, now)))?;
+        output::line(&format!("complete {}", expected::words(end)))?;
     }
     if outlook.tail.is_empty() {
         return Ok(());
@@ -215,7 +214,7 @@ fn show_outlook(outlook: &OutlookReply) -> Outcome {
             file.path.clone(),
             text::size(file.size),
             file.tapes.join(" "),
-            expected::words_or_dash(file.expected.as_ref(), now),
+            expected::words_or_dash(file.expected.as_ref()),
             file.reason.text.clone(),
         ]);
     }
@@ -261,7 +260,7 @@ mod tests {
 
     fn file(n: usize, state: &str, error: Option<&str>) -> RequestFileReply {
         let (state, error) = (state.to_owned(), error.map(str::to_owned));
-        RequestFileReply { path: format!("/f{n}"), size: 1_000, state, error }
+        RequestFileReply { path: format!("/f{n}"), size: 1_000, state, error, cause: None }
     }
 
     /// A request of 110 files filled the screen with lines that said the same.

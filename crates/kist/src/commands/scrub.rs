@@ -60,7 +60,7 @@ fn wait(client: &Client, before: ScrubReply, quiet: bool) -> Outcome<ScrubReply>
     let progress = Progress::start_of("scrub", "blob", before.blobs_total, before.bytes_total, quiet);
     loop {
         let reply: ScrubReply = client.get("/api/v1/scrub")?;
-        progress.set_totals(reply.blobs_total, reply.bytes_total.max(reply.bytes));
+        progress.set_totals(reply.blobs_total, reply.bytes_total);
         progress.set(reply.blobs, reply.bytes);
         progress.note(&format!("{}, {} found", reply.phase, text::count(reply.found)));
         if reply.passes > before.passes && !reply.running && reply.waiting == 0 {

@@ -30,8 +30,9 @@ const LIST_BYTES_MAX: u64 = 1 << 30;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 One request for all paths: the server orders it over the tapes. Directories
-stand for all files below. Staged files are pinned in the pool for a while;
-kist release gives them free earlier.
+stand for all files below. Staged files are pinned in the pool for a while, also
+those that are online already; kist release gives them free earlier. A file that
+can never be had fails at once, with its cause; exit code 1 then.
 
 Examples:
   kist stage --wait /demo-1
@@ -65,25 +66,21 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     }
     let client = common.connection.client()?;
     let id = submit(&client, paths, args.pin.0, args.priority, common.quiet)?;
-    if !args.wait && common.json {
-        return output::json(&CreatedReply { id });
-    }
-    // Tapes take longer than a question: what is done by now was online before.
+    // Tapes take longer than a question: what is done by now was online before, what failed can never be had.
     let first: RequestReply = client.get(&format!("/api/v1/requests/{id}"))?;
     let amount = format!("{}, {}", text::files(u64::from(first.files)), text::size(first.bytes));
     let online = u64::from(first.done);
     let all_online = first.done == first.files;
     if !args.wait {
-        let then = if all_online {
-            "all online already".to_owned()
+        if common.json {
+            output::json(&CreatedReply { id })?;
         } else {
-            format!("watch: kist request show {id}, kist why {id}")
-        };
-        return output::line(&format!("request {id}: {amount}; {then}"));
+            output::line(&format!("request {id}: {amount}; {}", begun(&first)))?;
+        }
+        return outcome(&client, &first);
     }
     if !common.quiet {
-        let already = if all_online { "; all online already, now pinned" } else { "" };
-        output::note(&format!("request {id}: {amount}{already}"));
+        output::note(&format!("request {id}: {amount}; {}", begun(&first)));
     }
     let progress = Progress::start("stage", 0, 0, common.quiet);
     let request = wait_for(&client, id, &progress)?;
@@ -101,6 +98,27 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         output::note(&format!("staged {staged}, {}{already}", text::speed(bytes, elapsed)));
     }
     outcome(&client, &request)
+}
+
+/// How a request stands right after it was made: what was online is pinned by it like what comes from tape.
+fn begun(request: &RequestReply) -> String {
+    let (id, failed) = (request.id, u64::from(request.failed));
+    let pinned = text::write_span(Duration::from_secs(request.pin_seconds));
+    let mut parts = Vec::new();
+    match request.done {
+        0 => {}
+        all if all == request.files => parts.push(format!("all online already, now pinned for {pinned}")),
+        some => {
+            parts.push(format!("{} online already, now pinned for {pinned}", text::count(u64::from(some))))
+        }
+    }
+    if failed > 0 {
+        parts.push(format!("{} failed", text::count(failed)));
+    }
+    if request.done + request.failed + request.cancelled < request.files {
+        parts.push(format!("watch: kist request show {id}, kist why {id}"));
+    }
+    if parts.is_empty() { "there is no file in it".to_owned() } else { parts.join("; ") }
 }
 
 /// Asks for paths, all below directories included, and gives the request's id.

@@ -1,6 +1,6 @@
 //! `kist stat`.
 
-use wire::{CopyReply, StatReply};
+use wire::{CopyReply, FileReply, StatReply};
 
 use crate::cli::Common;
 use crate::client::archive_path;
@@ -63,10 +63,22 @@ pub fn print(stat: &StatReply) -> Outcome {
         field("pinned", &format!("by request {} until {until}", pin.request))?;
     }
     if file.copies.is_empty() {
-        return field("copies", &format!("none of {} yet: it waits for its pack", file.copies_wanted));
+        return field("copies", &no_copies(stat, file));
     }
     field("copies", &format!("{} wanted", file.copies_wanted))?;
     output::write(&copies(&file.copies))
+}
+
+/// Why a file has no copy on tape.
+fn no_copies(stat: &StatReply, file: &FileReply) -> String {
+    if file.locality == "LOST" {
+        return "none, and none will come: no copy of it can be read (kist why)".to_owned();
+    }
+    match file.copies_wanted {
+        0 => "none: its class has no tape copies".to_owned(),
+        _ if stat.size == 0 => "none: it has no bytes and is always online".to_owned(),
+        wanted => format!("none of {wanted} yet: it waits for its pack"),
+    }
 }
 
 fn copies(copies: &[CopyReply]) -> String {

@@ -65,27 +65,28 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
     status.warnings.iter().try_for_each(|warning| output::line(&format!("{:<10} {warning}", "warning")))
 }
 
-/// How long the catalogue's log is, and why it is not shorter.
+/// How long the catalogue's log of changes is, and from where on it goes. Why it is not shorter is told only
+/// where it lacks something; else `--json` has it.
 fn change_log(log: &ChangeLogReply) -> String {
-    let base = match log.base {
-        // Healthy: whatever has the log has all of the history.
-        0 if log.first <= 1 => "it goes back to the first change, so that no base is needed yet".to_owned(),
-        0 => "no base on tapes counts".to_owned(),
-        base => format!("tapes have it up to change {base} as a base"),
+    let (changes, bytes) = (text::plural(log.changes, "change"), text::size(log.bytes));
+    let from = match (log.first, log.base) {
+        (0 | 1, _) => "all since the first one".to_owned(),
+        (first, 0) => format!("since change {first}; no base on tapes counts: {}", log.kept),
+        (first, base) => format!("since change {first}; tapes have the catalogue up to change {base}"),
     };
-    format!(
-        "{}, {} of the catalogue; {base}; {}",
-        text::plural(log.changes, "change"),
-        text::size(log.bytes),
-        log.kept
-    )
+    format!("{changes} of the catalogue, {bytes}, {from}")
 }
 
-/// What an evict could take from the pool now.
+/// What an evict could take from the pool now, and what pins keep from it.
 fn evictable(status: &StatusReply) -> String {
-    match status.evictable_files {
+    let amount = |files: u64, bytes: u64| format!("{}, {}", text::files(files), text::size(bytes));
+    let now = match status.evictable_files {
         0 => "nothing".to_owned(),
-        files => format!("up to {}, {}", text::files(files), text::size(status.evictable_bytes)),
+        files => format!("up to {}", amount(files, status.evictable_bytes)),
+    };
+    match status.pinned_files {
+        0 => now,
+        files => format!("{now}; {} but for pins", amount(files, status.pinned_bytes)),
     }
 }
 
@@ -104,7 +105,10 @@ fn lost(status: &StatusReply) -> String {
 
 /// How full the pool is, and how many of its drives work.
 fn pool(status: &StatusReply) -> String {
-    let up = format!("{} of {} up", status.pool_drives_up, text::plural(status.pool_drives, "drive"));
+    let mut up = format!("{} of {} up", status.pool_drives_up, text::plural(status.pool_drives, "drive"));
+    if status.pool_drives_full > 0 {
+        up += &format!(", of these {} full", text::count(status.pool_drives_full));
+    }
     if status.pool_capacity == 0 {
         return up;
     }
@@ -125,11 +129,12 @@ mod tests {
         change_log(&ChangeLogReply { changes, bytes, first, base, kept, failing: None })
     }
 
-    /// Story: "no base on tapes counts" was said of every young instance, as if something were wrong.
+    /// Story: "no base on tapes counts", and why the log was no shorter, was said of every young instance, as
+    /// if something were wrong.
     #[test]
-    fn a_log_that_goes_back_to_the_first_change_needs_no_base() {
-        assert!(log(1, 0).contains("no base is needed yet"), "{}", log(1, 0));
-        assert!(log(50, 0).contains("no base on tapes counts"), "{}", log(50, 0));
-        assert!(log(50, 49).contains("up to change 49 as a base"), "{}", log(50, 49));
+    fn a_log_that_lacks_nothing_gives_no_reasons() {
+        assert!(log(1, 0).ends_with("of the catalogue, 4.10 kB, all since the first one"), "{}", log(1, 0));
+        assert!(log(50, 0).contains("no base on tapes counts: its oldest"), "{}", log(50, 0));
+        assert!(log(50, 49).ends_with("since change 50; tapes have the catalogue up to change 49"));
     }
 }

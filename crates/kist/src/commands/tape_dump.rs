@@ -82,7 +82,8 @@ fn cartridge_directory(vid: Vid, common: &Common) -> Outcome<PathBuf> {
     let config =
         config::load(&instance.path(CONFIG_FILE)).map_err(|error| Failure::usage(error.to_string()))?;
     let settings = config.settings(&instance.directory);
-    let place = |library: &archive::LibrarySettings| library.directory.join("cartridges").join(vid.as_str());
+    let place =
+        |library: &archive::LibrarySettings| library.files().directory.join("cartridges").join(vid.as_str());
     let further = settings.more_libraries.iter().map(place).find(|directory| directory.is_dir());
     Ok(further.unwrap_or_else(|| place(&settings.library)))
 }

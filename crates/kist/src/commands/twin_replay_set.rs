@@ -56,18 +56,19 @@ impl Change {
         match key.as_str() {
             "drives" => {
                 let drives = self.number::<u16>(1)?;
-                libraries(settings, |library| library.drives = drives);
+                libraries(settings, |library| library.files_mut().drives = drives);
             }
             "drive" => libraries(settings, |library| {
                 let usual = TimingSettings { drive: value.clone(), scale: 1.0, robots: 1 };
-                let timing = library.timing.take();
-                library.timing =
+                let files = library.files_mut();
+                let timing = files.timing.take();
+                files.timing =
                     Some(timing.map_or(usual, |old| TimingSettings { drive: value.clone(), ..old }));
             }),
             "robots" => {
                 let robots = self.number::<u16>(1)?;
                 libraries(settings, |library| {
-                    if let Some(timing) = &mut library.timing {
+                    if let Some(timing) = &mut library.files_mut().timing {
                         timing.robots = robots;
                     }
                 });

@@ -84,7 +84,7 @@ pub fn progress(quiet: bool) -> Progress {
 pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> Outcome<StatusReply> {
     let (mut most, mut most_containers) = (0, 0);
     let mut last = (Instant::now(), (0, 0, 0, 0));
-    let mut reason = String::new();
+    let (mut reason, mut told) = (String::new(), Vec::new());
     loop {
         let status: StatusReply = client.get("/api/v1/status")?;
         let left =
@@ -103,6 +103,14 @@ pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> 
             reason.clear();
         } else if last.0.elapsed() >= REASON_AFTER {
             reason = reasons(client)?;
+            let lasting = lasting(&status);
+            if !lasting.is_empty() && kinds(&lasting) != told && !progress.is_quiet() {
+                let lines: Vec<String> =
+                    lasting.iter().map(|line| format!("{}: {}", line.what, line.reason)).collect();
+                let lines = lines.join("; ");
+                output::note(&format!("this does not end before somebody does something: {lines}"));
+            }
+            told = kinds(&lasting);
         }
         let amounts = settling.unwrap_or_else(|| amounts(left.0, left.1, left.2));
         progress.note(if reason.is_empty() { &amounts } else { &reason });
@@ -150,6 +158,24 @@ fn amounts(unsealed: u64, queued: u64, unindexed: u64) -> String {
     )
 }
 
+/// What waits for tape until somebody does something about it.
+fn lasting(status: &StatusReply) -> Vec<&QueueReply> {
+    status.waiting.iter().filter(|line| is_waited_for(line)).collect()
+}
+
+/// A recall is not.
+fn is_waited_for(line: &QueueReply) -> bool {
+    !line.what.starts_with("recall ")
+}
+
+/// What it is said again for: figures and times in a reason may change all the time.
+fn kinds(lines: &[&QueueReply]) -> Vec<(String, Option<String>)> {
+    lines
+        .iter()
+        .map(|line| (line.what.clone(), line.cause.as_ref().map(|cause| cause.kind.clone())))
+        .collect()
+}
+
 fn reasons(client: &Client) -> Outcome<String> {
     let queue: Vec<QueueReply> = client.get("/api/v1/queue")?;
     let lines: Vec<String> = queue.iter().map(|line| format!("{}: {}", line.what, line.reason)).collect();
@@ -159,6 +185,7 @@ fn reasons(client: &Client) -> Outcome<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::ReasonReply;
 
     /// Story: a wait behind a restore ended without a word about what had come of it.
     #[test]
@@ -182,6 +209,26 @@ mod tests {
         assert!(said.contains("2 files LOST (kist scrub"), "{said}");
         let said = settled(&settling("unsettled", &["KT0001"]), 0);
         assert!(said.contains("NOT settled (tapes KT0001)"), "{said}");
+    }
+
+    /// Story: a wait for a seal that could not go on went on for ever, and nobody was told what to do.
+    #[test]
+    fn what_lasts_is_told_once_however_its_figures_change() {
+        let line = |what: &str, kind: &str, text: &str| {
+            let (kind, text, what) = (kind.to_owned(), text.to_owned(), what.to_owned());
+            let (tapes, drives, needs_an_operator) = (Vec::new(), Vec::new(), true);
+            let reason = text.clone();
+            let cause = Some(ReasonReply { kind, text, tapes, drives, until: None, needs_an_operator });
+            let (items, bytes, oldest, oldest_seconds, expected) = (1, 1, None, None, None);
+            QueueReply { what, items, bytes, oldest, oldest_seconds, reason, cause, expected }
+        };
+        let before = line("seal small", "too-few-pool-drives", "5 of 6");
+        let after = line("seal small", "too-few-pool-drives", "4 of 6");
+        let other = line("seal small", "pool-full", "full");
+        assert_eq!(kinds(&[&before]), kinds(&[&after]));
+        assert_ne!(kinds(&[&before]), kinds(&[&other]));
+        let recall = line("recall KS0001", "tape-not-readable", "no");
+        assert!(is_waited_for(&before) && !is_waited_for(&recall));
     }
 
     #[test]

@@ -18,10 +18,11 @@ Examples:
   kist why /demo-1/README.md
   kist why 17
   kist why KS0001
+  kist why vault-a
   kist why vdrive0")]
 pub struct Args {
-    /// A path, the number of a request, the VID of a tape, or a tape drive
-    #[arg(value_name = "PATH|REQUEST|VID|DRIVE")]
+    /// A path, the number of a request, the VID of a tape, a tape pool, a storage class, or a tape drive
+    #[arg(value_name = "PATH|REQUEST|VID|TAPEPOOL|CLASS|DRIVE")]
     subject: String,
 }
 
@@ -31,11 +32,10 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     if common.json {
         return output::json(&reply);
     }
-    let now = text::now();
-    reply.causes.iter().try_for_each(|cause| output::line(&one_line(&expected::cause(cause, now))))
+    reply.causes.iter().try_for_each(|cause| output::line(&one_line(&expected::cause(cause))))
 }
 
-/// Paths begin with a slash; a number is a request, or the VID of a tape if there is no such request.
+/// Paths begin with a slash; a number is a request, or a name if there is no such request.
 fn ask(client: &Client, subject: &str) -> Outcome<WhyReply> {
     if subject.starts_with('/') {
         return client.get(&format!("/api/v1/why?path={}", text::encode(&archive_path(subject)?)));

@@ -7,13 +7,13 @@ use std::time::Duration;
 use archive::{
     Aim, BackupSettings, ChangeLogSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings,
     MountSettings, PoolDriveSettings, PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings,
-    TimingSettings, UpkeepSettings,
+    TimingSettings, UpkeepSettings, VirtualLibrarySettings,
 };
 use toml::Spanned;
 
 use super::file::{
-    Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Recall, RecallOrder, Residency, Tape,
-    TapePool, Timing,
+    Backup, Catalogue, Class, Config, Library, LibraryKind, Pool, PoolDrive, Recall, RecallOrder, Residency,
+    Tape, TapePool, Timing,
 };
 
 impl Config {
@@ -45,15 +45,19 @@ impl Config {
         // How the pool is kept is told the engine apart: see `upkeep`.
         let Pool { data, parity, local_parity, arena, unknown_kept, drives, .. } = pool;
         let library_settings = |library: &Library| {
-            let Library { name, site, kind: _, directory: below, drives, mount_cost_percent, timing } =
-                library;
+            let Library { name, site, kind, directory: below, drives, mount_cost_percent, timing } = library;
+            let kind = match kind {
+                LibraryKind::Virtual => archive::LibraryKind::Virtual(VirtualLibrarySettings {
+                    directory: directory.join(below),
+                    drives: *drives.get_ref(),
+                    timing: timing.as_ref().map(timing_settings),
+                }),
+            };
             LibrarySettings {
                 name: name.get_ref().clone(),
                 site: site.clone(),
-                directory: directory.join(below),
-                drives: *drives.get_ref(),
                 mount_cost_percent: *mount_cost_percent.get_ref(),
-                timing: timing.as_ref().map(timing_settings),
+                kind,
             }
         };
         let drive = |drive: &PoolDrive| {

@@ -122,7 +122,7 @@ mod tests {
         changed(&[A_HERE, B_FAR, (from, &library)]).unwrap();
         let config = changed(&[SITE, A_HERE, B_FAR, (from, &site)]).unwrap();
         let settings = config.settings(std::path::Path::new("/x"));
-        assert_eq!(settings.more_libraries[0].directory, std::path::Path::new("/x/far"));
+        assert_eq!(settings.more_libraries[0].files().directory, std::path::Path::new("/x/far"));
         assert_eq!(settings.tape_pools[1].library.as_deref(), Some("far"));
         let error = changed(&[A_HERE, B_FAR, (from, &site)]).unwrap_err();
         assert!(error.contains("'library' names no site"), "{error}");

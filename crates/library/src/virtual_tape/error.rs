@@ -69,6 +69,16 @@ pub enum CartridgeError {
 }
 
 impl CartridgeError {
+    /// Whether the file system of the library is full: this says nothing of the cartridge.
+    #[must_use]
+    pub fn is_for_want_of_space(&self) -> bool {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        match self {
+            CartridgeError::File { source, .. } => matches!(source.kind(), StorageFull | QuotaExceeded),
+            _ => false,
+        }
+    }
+
     /// Whether the file is gone or its content is, rather than that something else is wrong.
     pub(super) fn is_loss(&self) -> bool {
         match self {

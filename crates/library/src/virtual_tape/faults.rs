@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{BlockAddress, TapePosition, Vid};
 
-use crate::{DriveName, TapeError};
+use crate::{DeviceError, DriveName, Sense, TapeAlert, TapeError};
 
 /// A command to a drive at which it may be planned to die.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -38,6 +38,44 @@ impl DriveCommand {
     }
 }
 
+/// A state of a drive, or of the way to it, in which it carries out nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Condition {
+    /// It was reset (unit attention).
+    Reset,
+    /// It is busy.
+    Busy,
+    /// Another host has reserved it.
+    Reserved,
+    /// It must be cleaned.
+    Dirty,
+    /// It is not reached.
+    Unreached,
+    /// This host cannot carry out commands.
+    HostFails,
+}
+
+impl Condition {
+    fn error(self, drive: &DriveName, operation: &'static str) -> TapeError {
+        let drive = drive.clone();
+        let sense = |key, code, qualifier| Sense { key, code, qualifier };
+        match self {
+            Condition::Reset => TapeError::Interrupted { drive, sense: sense(0x6, 0x29, 0x00) },
+            Condition::Busy => TapeError::NotReady { drive, sense: sense(0x2, 0x04, 0x01) },
+            Condition::Reserved => TapeError::Reserved { drive },
+            Condition::Dirty => TapeError::CleaningNeeded { drive, sense: sense(0x4, 0x00, 0x17) },
+            Condition::Unreached => {
+                let source = DeviceError::TimeOut(std::time::Duration::from_secs(60));
+                TapeError::Path { drive, operation, source }
+            }
+            Condition::HostFails => {
+                let source = DeviceError::System(io::ErrorKind::OutOfMemory.into());
+                TapeError::Host { operation, source }
+            }
+        }
+    }
+}
+
 /// The faults planned for a library's cartridges. Clones share one plan.
 #[derive(Clone, Default)]
 pub struct Faults(Arc<Mutex<Plan>>);
@@ -46,6 +84,7 @@ pub struct Faults(Arc<Mutex<Plan>>);
 struct Plan {
     write_errors: BTreeSet<(Vid, TapePosition)>,
     write_errors_once: BTreeSet<(Vid, TapePosition)>,
+    no_space: bool,
     ends: BTreeSet<(Vid, TapePosition)>,
     unreadable: BTreeSet<(Vid, TapePosition)>,
     unreadable_in: BTreeSet<(DriveName, Vid, TapePosition)>,
@@ -54,6 +93,8 @@ struct Plan {
     dead: BTreeSet<DriveName>,
     strays: BTreeMap<Vid, Vid>,
     lost_positions: BTreeSet<(Vid, TapePosition)>,
+    conditions: BTreeMap<(DriveName, DriveCommand), (Condition, u32)>,
+    alerts: BTreeMap<DriveName, Vec<TapeAlert>>,
     fired: usize,
 }
 
@@ -66,6 +107,11 @@ impl Faults {
     /// The same once: the next attempt succeeds.
     pub fn plan_write_error_once(&self, vid: Vid, at: TapePosition) {
         self.lock().write_errors_once.insert((vid, at));
+    }
+
+    /// Whether the file system behind all cartridges is full.
+    pub fn plan_no_space(&self, is_full: bool) {
+        self.lock().no_space = is_full;
     }
 
     /// The partition ends at this block.
@@ -111,6 +157,16 @@ impl Faults {
         self.lock().lost_positions.insert((vid, at));
     }
 
+    /// The drive's next `times` commands of this kind end so, with nothing carried out.
+    pub fn plan_condition(&self, drive: &DriveName, at: DriveCommand, condition: Condition, times: u32) {
+        self.lock().conditions.insert((drive.clone(), at), (condition, times));
+    }
+
+    /// The drive raises this flag, until somebody asks for its flags.
+    pub fn plan_alert(&self, drive: &DriveName, alert: TapeAlert) {
+        self.lock().alerts.entry(drive.clone()).or_default().push(alert);
+    }
+
     /// Forgets all plans. Dead drives stay dead.
     pub fn clear(&self) {
         let fired = self.fired();
@@ -127,6 +183,10 @@ impl Faults {
 
     pub(super) fn write_at(&self, vid: Vid, at: TapePosition) -> io::Result<()> {
         let mut plan = self.lock();
+        if plan.no_space {
+            plan.fired += 1;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         if plan.write_errors.contains(&(vid, at)) || plan.write_errors_once.remove(&(vid, at)) {
             plan.fired += 1;
             return Err(io::Error::from_raw_os_error(5));
@@ -168,10 +228,38 @@ impl Faults {
     }
 
     pub(super) fn check_alive(&self, drive: &DriveName, command: DriveCommand) -> Result<(), TapeError> {
+        if let Some(condition) = self.condition(drive, command) {
+            return Err(condition.error(drive, command.word()));
+        }
         if self.is_dead(drive, command) {
-            return Err(TapeError::DriveFailed { drive: drive.clone(), operation: command.word() });
+            return Err(TapeError::DriveFailed {
+                drive: drive.clone(),
+                operation: command.word(),
+                source: DeviceError::Sense(Sense::INTERNAL_FAILURE),
+            });
         }
         Ok(())
+    }
+
+    /// The condition that a command of a drive meets, if one is planned.
+    fn condition(&self, drive: &DriveName, command: DriveCommand) -> Option<Condition> {
+        let mut plan = self.lock();
+        let (condition, left) = plan.conditions.get_mut(&(drive.clone(), command))?;
+        let condition = *condition;
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            plan.conditions.remove(&(drive.clone(), command));
+        }
+        plan.fired += 1;
+        Some(condition)
+    }
+
+    /// The flags that the drive has raised.
+    pub(super) fn alerts(&self, drive: &DriveName) -> Vec<TapeAlert> {
+        let mut plan = self.lock();
+        let raised = plan.alerts.remove(drive).unwrap_or_default();
+        plan.fired += raised.len();
+        raised
     }
 
     pub(super) fn stray(&self, vid: Vid) -> Option<Vid> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use base::{ByteCount, Vid};
 
@@ -15,6 +16,8 @@ use super::identity::{Identity, VirtualCartridgeOptions};
 use super::tape_drive::{DriveBay, Loaded, VirtualDrive};
 use super::timed::{Timed, VirtualTiming};
 use crate::{CartridgeInfo, DriveName, Library, LibraryError, Place, Slot, TapeDrive, TapeError};
+#[cfg(feature = "faults")]
+use crate::{DeviceError, Sense};
 
 /// The most cartridges of one library.
 const CARTRIDGES_MAX: usize = 1 << 20;
@@ -42,10 +45,22 @@ pub struct VirtualLibrary {
     cartridges_directory: PathBuf,
     bays: Vec<Arc<DriveBay>>,
     robots: Vec<Mutex<()>>,
-    cartridges: Mutex<BTreeMap<Vid, Shelf>>,
+    cartridges: Mutex<Shelves>,
     timed: Option<Arc<Timed>>,
     #[cfg(feature = "faults")]
     faults: Faults,
+}
+
+/// What stands in the directory of cartridges, as last looked at.
+#[derive(Default)]
+struct Shelves {
+    by_vid: BTreeMap<Vid, Shelf>,
+    /// The directory's time when it was looked at.
+    seen: Option<SystemTime>,
+    /// Whether it must be looked at again even if its time has not changed: it may have changed within one
+    /// step of its clock, or a cartridge that is gone is in a drive.
+    again: bool,
+    changes: u64,
 }
 
 /// A cartridge's row in the inventory. Its slot is its rank by VID.
@@ -118,7 +133,9 @@ impl VirtualLibrary {
             )));
         }
         let cartridges_directory = directory.join("cartridges");
-        let cartridges = read_shelves(&cartridges_directory)?;
+        let seen = time_of(&cartridges_directory)?;
+        let by_vid = read_shelves(&cartridges_directory)?;
+        let cartridges = Shelves { by_vid, seen: Some(seen), again: true, changes: 0 };
         Ok(VirtualLibrary {
             cartridges_directory,
             robots: (0..config.robots.min(config.drives.len().max(1) as u32))
@@ -143,15 +160,16 @@ impl VirtualLibrary {
         options: &VirtualCartridgeOptions,
     ) -> Result<(), LibraryError> {
         let mut cartridges = self.lock_cartridges();
-        if cartridges.contains_key(&vid) {
+        if cartridges.by_vid.contains_key(&vid) {
             return Err(LibraryError::CartridgeExists { vid });
         }
-        if cartridges.len() >= CARTRIDGES_MAX {
+        if cartridges.by_vid.len() >= CARTRIDGES_MAX {
             return Err(LibraryError::LibraryFull { max: CARTRIDGES_MAX });
         }
         cartridge::create(&self.cartridges_directory, vid, capacity, options)?;
         let identity = Some(Identity::new(vid, capacity, options));
-        cartridges.insert(vid, Shelf { identity, drive: None });
+        cartridges.by_vid.insert(vid, Shelf { identity, drive: None });
+        cartridges.changes += 1;
         Ok(())
     }
 
@@ -161,7 +179,7 @@ impl VirtualLibrary {
     /// [`LibraryError::CartridgeInUse`] if it is in a drive.
     pub fn set_write_protected(&self, vid: Vid, on: bool) -> Result<(), LibraryError> {
         let mut cartridges = self.lock_cartridges();
-        let shelf = cartridges.get_mut(&vid).ok_or(LibraryError::UnknownCartridge { vid })?;
+        let shelf = cartridges.by_vid.get_mut(&vid).ok_or(LibraryError::UnknownCartridge { vid })?;
         if let Some(drive) = &shelf.drive {
             return Err(LibraryError::CartridgeInUse { vid, drive: drive.clone() });
         }
@@ -170,6 +188,7 @@ impl VirtualLibrary {
         let identity = Identity { write_protected: on, ..Identity::read(&directory, vid)? };
         identity.write(&directory)?;
         shelf.identity = Some(identity);
+        cartridges.changes += 1;
         Ok(())
     }
 
@@ -183,7 +202,7 @@ impl VirtualLibrary {
         self.cartridges_directory.join(vid.as_str())
     }
 
-    fn lock_cartridges(&self) -> MutexGuard<'_, BTreeMap<Vid, Shelf>> {
+    fn lock_cartridges(&self) -> MutexGuard<'_, Shelves> {
         self.cartridges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -200,7 +219,7 @@ impl VirtualLibrary {
     /// Takes a cartridge off its shelf, so that no other mount can.
     fn reserve(&self, vid: Vid, drive: &DriveName) -> Result<(), LibraryError> {
         let mut cartridges = self.lock_cartridges();
-        let shelf = cartridges.get_mut(&vid).ok_or(LibraryError::UnknownCartridge { vid })?;
+        let shelf = cartridges.by_vid.get_mut(&vid).ok_or(LibraryError::UnknownCartridge { vid })?;
         if let Some(drive) = &shelf.drive {
             return Err(LibraryError::CartridgeInUse { vid, drive: drive.clone() });
         }
@@ -209,7 +228,7 @@ impl VirtualLibrary {
     }
 
     fn put_back(&self, vid: Vid) {
-        if let Some(shelf) = self.lock_cartridges().get_mut(&vid) {
+        if let Some(shelf) = self.lock_cartridges().by_vid.get_mut(&vid) {
             shelf.drive = None;
         }
     }
@@ -227,7 +246,7 @@ impl VirtualLibrary {
 impl Library for VirtualLibrary {
     fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError> {
         let cartridges = self.lock_cartridges();
-        let rows = cartridges.iter().enumerate().map(|(rank, (vid, shelf))| CartridgeInfo {
+        let rows = cartridges.by_vid.iter().enumerate().map(|(rank, (vid, shelf))| CartridgeInfo {
             vid: *vid,
             place: shelf.drive.clone().map_or(Place::Slot(Slot(rank as u32)), Place::Drive),
             capacity: ByteCount(shelf.identity.map_or(0, |identity| identity.data.total)),
@@ -236,6 +255,22 @@ impl Library for VirtualLibrary {
             library: 0,
         });
         Ok(rows.collect())
+    }
+
+    fn changes(&self) -> Result<u64, LibraryError> {
+        // Before the names are read: what comes meanwhile gives the directory another time.
+        let time = time_of(&self.cartridges_directory)?;
+        let mut cartridges = self.lock_cartridges();
+        if cartridges.seen != Some(time) || cartridges.again {
+            cartridges.look_again(&self.cartridges_directory, time)?;
+        } else {
+            cartridges.look_at_unidentified(&self.cartridges_directory);
+        }
+        Ok(cartridges.changes)
+    }
+
+    fn library_of(&self, _drive: &DriveName) -> u16 {
+        0
     }
 
     fn drives(&self) -> Vec<DriveName> {
@@ -263,12 +298,13 @@ impl Library for VirtualLibrary {
         #[cfg(feature = "faults")]
         if self.faults.jams(vid) {
             self.put_back(vid);
-            return Err(LibraryError::RobotJam { vid, drive: drive.clone() });
+            let source = DeviceError::Sense(Sense::MOVE_FAILED);
+            return Err(LibraryError::RobotJam { vid, drive: drive.clone(), source });
         }
         #[cfg(feature = "faults")]
         if self.faults.is_dead(drive, DriveCommand::Load) {
             self.put_back(vid);
-            return Err(LibraryError::DriveFailed { drive: drive.clone() });
+            return Err(drive_failed(drive));
         }
         if let Some(timed) = &self.timed {
             timed.move_cartridge();
@@ -292,7 +328,7 @@ impl Library for VirtualLibrary {
         let mut state = bay.lock();
         #[cfg(feature = "faults")]
         if state.loaded.is_some() && self.faults.is_dead(drive, DriveCommand::Unload) {
-            return Err(LibraryError::DriveFailed { drive: drive.clone() });
+            return Err(drive_failed(drive));
         }
         let loaded = state.loaded.take().ok_or_else(|| LibraryError::DriveEmpty { drive: drive.clone() })?;
         let vid = loaded.slot_of;
@@ -304,11 +340,55 @@ impl Library for VirtualLibrary {
         match unloaded {
             Ok(()) => Ok(vid),
             Err(source) => {
-                let source = Box::new(TapeError::Medium { vid, operation: "flush", source });
+                let source = Box::new(TapeError::Medium { vid, operation: "flush", source: source.into() });
                 Err(LibraryError::UnmountFlush { vid, source })
             }
         }
     }
+}
+
+#[cfg(feature = "faults")]
+fn drive_failed(drive: &DriveName) -> LibraryError {
+    LibraryError::DriveFailed { drive: drive.clone(), source: DeviceError::Sense(Sense::INTERNAL_FAILURE) }
+}
+
+impl Shelves {
+    /// Takes over what stands in the directory now, which had this time just before.
+    fn look_again(&mut self, directory: &Path, time: SystemTime) -> Result<(), LibraryError> {
+        let mut found = read_shelves(directory)?;
+        let is_as_before =
+            |vid, shelf: &Shelf| self.by_vid.get(vid).is_some_and(|old| old.identity == shelf.identity);
+        let came = found.iter().filter(|(vid, shelf)| !is_as_before(*vid, shelf)).count();
+        let mut went = 0;
+        self.again = self.seen != Some(time);
+        self.seen = Some(time);
+        for (vid, shelf) in std::mem::take(&mut self.by_vid) {
+            match found.get_mut(&vid) {
+                Some(here) => here.drive = shelf.drive,
+                // It goes when it has left the drive.
+                None if shelf.drive.is_some() => {
+                    self.again = true;
+                    found.insert(vid, shelf);
+                }
+                None => went += 1,
+            }
+        }
+        self.by_vid = found;
+        self.changes += u64::from(came + went > 0);
+        Ok(())
+    }
+
+    /// One that is not whole may have been on its way here.
+    fn look_at_unidentified(&mut self, directory: &Path) {
+        for (vid, shelf) in self.by_vid.iter_mut().filter(|(_, shelf)| shelf.identity.is_none()) {
+            shelf.identity = Identity::read(&directory.join(vid.as_str()), *vid).ok();
+            self.changes += u64::from(shelf.identity.is_some());
+        }
+    }
+}
+
+fn time_of(directory: &Path) -> Result<SystemTime, LibraryError> {
+    fs::metadata(directory).and_then(|metadata| metadata.modified()).map_err(directory_error(directory))
 }
 
 fn directory_error(path: &Path) -> impl FnOnce(std::io::Error) -> LibraryError {

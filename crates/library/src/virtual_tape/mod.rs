@@ -23,7 +23,7 @@ mod timed;
 
 pub use error::CartridgeError;
 #[cfg(feature = "faults")]
-pub use faults::{DriveCommand, Faults};
+pub use faults::{Condition, DriveCommand, Faults};
 pub use frame::BLOCK_BYTES_MAX;
 pub use identity::VirtualCartridgeOptions;
 pub use library::{VirtualLibrary, VirtualLibraryConfig};

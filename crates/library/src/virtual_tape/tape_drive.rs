@@ -13,7 +13,7 @@ use super::frame::{BLOCK_BYTES_MAX, FrameKind};
 use super::memory::{MEMORY_ATTRIBUTES_MAX, MEMORY_VALUE_BYTES_MAX, Memory};
 use super::partition::PartitionRead;
 use super::timed::{self, Pace, Timed};
-use crate::{DriveName, ReadBlock, TapeDrive, TapeError, WriteResult};
+use crate::{DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
 
 /// The most file marks that one command writes.
 pub const FILE_MARKS_MAX: u32 = 1024;
@@ -61,6 +61,17 @@ impl BayState {
     }
 }
 
+/// What an error of the files behind a cartridge is. That their file system is full says nothing of the
+/// cartridge: a real one has its own room.
+fn failed(vid: Vid, operation: &'static str, source: io::Error) -> TapeError {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            TapeError::Host { operation, source: source.into() }
+        }
+        _ => TapeError::Medium { vid, operation, source: source.into() },
+    }
+}
+
 /// A cartridge under the head.
 pub struct Loaded {
     pub cartridge: Cartridge,
@@ -98,7 +109,7 @@ impl Loaded {
         let vid = self.vid();
         change(&mut self.cartridge).map_err(|source| {
             self.cartridge.poisoned = true;
-            TapeError::Medium { vid, operation, source }
+            failed(vid, operation, source)
         })
     }
 
@@ -244,7 +255,7 @@ impl TapeDrive for VirtualDrive {
                 return Err(TapeError::Unreadable { vid, at });
             }
             let read = loaded.cartridge.partition(at.partition).read(at.block.0, buffer);
-            let read = read.map_err(|source| TapeError::Medium { vid, operation: "read", source })?;
+            let read = read.map_err(|error| failed(vid, "read", error))?;
             let result = match read {
                 PartitionRead::Data(length) => ReadBlock::Data(length),
                 PartitionRead::FileMark => ReadBlock::FileMark,
@@ -395,7 +406,7 @@ impl TapeDrive for VirtualDrive {
             }
             // The file is replaced as a whole: after a failure the old one stands, and the tape is untouched.
             let written = loaded.cartridge.set_memory(memory);
-            written.map_err(|source| TapeError::Medium { vid, operation: "memory write", source })
+            written.map_err(|error| failed(vid, "memory write", error))
         })
     }
 
@@ -436,5 +447,12 @@ impl TapeDrive for VirtualDrive {
     fn motion_report(&mut self) -> Option<MotionReport> {
         let timed = self.bay.timed.as_deref()?;
         Some(self.bay.lock().motion.as_mut()?.report(timed.now_us()))
+    }
+
+    fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
+        #[cfg(feature = "faults")]
+        return Ok(self.bay.faults.alerts(&self.bay.name));
+        #[cfg(not(feature = "faults"))]
+        Ok(Vec::new())
     }
 }

@@ -167,3 +167,47 @@ fn dropping_the_cache_loses_nothing() {
         );
     }
 }
+
+/// The library tells that something came or went, by whomever, but not what it did itself.
+#[test]
+fn changes_of_the_inventory_are_told() {
+    let bench = Bench::new();
+    let vids = || bench.library.inventory().unwrap().into_iter().map(|info| info.vid).collect::<Vec<_>>();
+    let (drive, before) = (drive_name("vdrive0"), vids());
+    let same = bench.library.changes().unwrap();
+    bench.library.mount(before[0], &drive).unwrap();
+    assert_eq!(bench.library.changes().unwrap(), same, "a mount is no change");
+    let in_drive = bench.library.inventory().unwrap().remove(0).place;
+    assert_eq!(in_drive, Place::Drive(drive.clone()));
+
+    // One comes, copied in bit by bit: it is seen, and seen again when it is whole.
+    let (new, parts) = (vid("NEW001"), bench.directory.path().join("parts"));
+    let other = VirtualLibrary::create(&parts, &config()).unwrap();
+    other.add_cartridge(new, ByteCount::mib(1), &VirtualCartridgeOptions::default()).unwrap();
+    let (from, to) = (parts.join("cartridges/NEW001"), bench.cartridge("NEW001"));
+    std::fs::create_dir(&to).unwrap();
+    let half = bench.library.changes().unwrap();
+    assert!(half > same);
+    let seen = |library: &VirtualLibrary| {
+        library.inventory().unwrap().into_iter().find(|info| info.vid == new).map(|info| info.damaged)
+    };
+    assert_eq!(seen(&bench.library), Some(true));
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+    // Once for its directory, which may have changed again within one step of the clock, once for it.
+    let whole = (0..3).map(|_| bench.library.changes().unwrap()).max().unwrap();
+    assert!(whole > half);
+    assert_eq!(seen(&bench.library), Some(false));
+    assert_eq!(bench.library.changes().unwrap(), whole);
+
+    // One that is in a drive goes when it is out of it.
+    std::fs::rename(bench.cartridge(before[0].as_str()), bench.directory.path().join("aside")).unwrap();
+    bench.library.changes().unwrap();
+    assert!(vids().contains(&before[0]));
+    let _ = bench.library.unmount(&drive);
+    let gone = bench.library.changes().unwrap();
+    assert!(gone > whole && !vids().contains(&before[0]));
+    assert!(matches!(bench.library.mount(before[0], &drive), Err(LibraryError::UnknownCartridge { .. })));
+}

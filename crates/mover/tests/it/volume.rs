@@ -11,8 +11,8 @@ use base::{
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{DirectIo, DirectoryDrive, ObjectDrive};
 use library::{
-    DriveName, Library, ReadBlock, TapeDrive, TapeError, VirtualCartridgeOptions, VirtualLibrary,
-    VirtualLibraryConfig, WriteResult,
+    DriveName, Library, MotionReport, ReadBlock, TapeAlert, TapeDrive, TapeError, Track,
+    VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig, WriteResult,
 };
 use ltfs::BlockSize;
 use ltfs::coherency::{VOLUME_CHANGE_REFERENCE, VOLUME_COHERENCY, VolumeCoherency};
@@ -399,6 +399,24 @@ impl TapeDrive for Counting {
     }
     fn remaining(&mut self) -> Result<ByteCount, TapeError> {
         self.drive.remaining()
+    }
+    fn end_of_wrap_positions(&mut self) -> Result<Option<Vec<BlockAddress>>, TapeError> {
+        self.drive.end_of_wrap_positions()
+    }
+    fn recommended_order(
+        &mut self,
+        segments: &[(BlockAddress, BlockAddress)],
+    ) -> Result<Option<Vec<usize>>, TapeError> {
+        self.drive.recommended_order(segments)
+    }
+    fn track(&mut self, block_size: u32) -> Result<Option<Track>, TapeError> {
+        self.drive.track(block_size)
+    }
+    fn motion_report(&mut self) -> Option<MotionReport> {
+        self.drive.motion_report()
+    }
+    fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
+        self.drive.alerts()
     }
 }
 

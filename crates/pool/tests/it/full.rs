@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use base::{Clock, ManualClock, Timestamp};
+use base::{ByteCount, Clock, ManualClock, Timestamp};
 use pool::{DriveHealth, Pool, PoolError};
 
 use crate::common::{Bench, bytes, get, put, small_cells};
@@ -63,12 +63,52 @@ fn a_full_pool_is_called_full_and_goes_on_soon_after_there_is_room() {
     assert!(get(&pool, &later).unwrap() == value);
 }
 
+/// Story: a pool at 96 % took no put, and was full and not full in turn: a probe needs a page of room, and
+/// what a refused put had taken was room again, for the next to be refused.
+#[test]
+fn a_drive_is_full_until_it_has_the_room_that_it_lacked() {
+    let mut bench = Bench::new(6);
+    let (pool, clock) = watched(&mut bench);
+    let small = put(&pool, &bytes(40_000, 1)).unwrap();
+    let room = |left: u64| bench.faults.iter().for_each(|faults| faults.room.store(left, Ordering::SeqCst));
+    // A page finds room; a shard of the blob does not.
+    room(16_384);
+    let value = bytes(160_000, 2);
+    let put_whole = || {
+        let mut writer = pool.create_sized(ByteCount(value.len() as u64)).unwrap();
+        writer.write(&value).and_then(|()| writer.finish())
+    };
+    let is_full = || matches!(pool.takes_files(), Err(PoolError::Full { width: 6, writable: 0 }));
+    for _ in 0..12 {
+        assert!(put_whole().unwrap_err().is_full());
+        assert!(is_full() && all_are(&pool, &DriveHealth::Full), "{:?}", pool.drive_health());
+        (0..3).for_each(|_| second(&pool, &clock, 9).unwrap());
+        assert!(is_full() && all_are(&pool, &DriveHealth::Full), "{:?}", pool.drive_health());
+    }
+    assert_eq!(pool.status().errors, 0, "a full drive has no errors");
+    // Too little came free, then enough.
+    pool.remove(&small).unwrap();
+    (0..12).for_each(|_| second(&pool, &clock, 10).unwrap());
+    assert!(is_full(), "{:?}", pool.drive_health());
+    room(100_000);
+    let free = |bytes: u64| bench.faults.iter().for_each(|faults| faults.free.store(bytes, Ordering::SeqCst));
+    // All drives stand on one file system, of which each needs about 45 kB: one alone would find as much.
+    free(100_000);
+    (0..12).for_each(|_| second(&pool, &clock, 10).unwrap());
+    assert!(is_full(), "{:?}", pool.drive_health());
+    free(10_000_000);
+    (0..6).for_each(|_| second(&pool, &clock, 11).unwrap());
+    assert!(pool.takes_files().is_ok() && all_are(&pool, &DriveHealth::Up), "{:?}", pool.drive_health());
+    assert!(get(&pool, &put_whole().unwrap()).unwrap() == value);
+}
+
 /// Drives that are away are no full pool, whatever else is full.
 #[test]
 fn too_few_drives_are_not_called_a_full_pool() {
     let mut bench = Bench::new(7);
     let pool = bench.open(small_cells(), &[0, 1]);
     assert!(matches!(pool.check_placement(), Err(PoolError::Placement(_))));
+    assert!(matches!(pool.takes_files(), Err(PoolError::Placement(_))));
     fill(&bench, true);
     assert!(!put(&pool, &bytes(40_000, 1)).unwrap_err().is_full());
     assert!(matches!(pool.stamp(9), Err(error) if error.is_full()));

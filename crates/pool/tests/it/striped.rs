@@ -443,6 +443,8 @@ fn many_writers_and_readers_share_the_least_memory() {
 fn a_full_drive_is_used_again_once_it_has_space() {
     let mut bench = Bench::new(7);
     let pool = bench.open(small_cells(), &[]);
+    let clock = std::sync::Arc::new(base::ManualClock::new(base::Timestamp(1_000_000_000)));
+    pool.set_clock(std::sync::Arc::clone(&clock) as std::sync::Arc<dyn base::Clock>);
     let value = bytes(40_000, 22);
     let earlier = put(&pool, &value).unwrap();
     let victim = earlier.stripes[0].drives[0];
@@ -456,6 +458,10 @@ fn a_full_drive_is_used_again_once_it_has_space() {
     assert!(blobs.iter().all(|blob| get(&pool, blob).unwrap() == value));
     faults.full.store(false, std::sync::atomic::Ordering::SeqCst);
     pool.remove(&earlier).unwrap();
+    // It is tried before it is used, soon after something on it was removed.
+    clock.advance(std::time::Duration::from_secs(1));
+    pool.tend();
+    pool.stamp(9).unwrap();
     assert_eq!(health(&pool), DriveHealth::Up);
     let later: Vec<_> = (0..14).map(|_| put(&pool, &value).unwrap()).collect();
     assert!(later.iter().any(|blob| blob.stripes[0].drives.contains(&victim)));

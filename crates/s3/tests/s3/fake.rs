@@ -451,10 +451,10 @@ impl Engine for Fake {
     fn verify_catalogue(&self) -> Result<Vec<CatalogueFinding>, ArchiveError> {
         unreachable!("S3 does not ask for this")
     }
-    fn pool_rebuild(&self, _drive: Option<u16>) -> Result<(), ArchiveError> {
+    fn pool_rebuild(&self, _drive: Option<u16>, _accept_loss: bool) -> Result<(), ArchiveError> {
         unreachable!("S3 does not ask for this")
     }
-    fn pool_drive_lost(&self, _drive: u16) -> Result<(), ArchiveError> {
+    fn pool_drive_lost(&self, _drive: u16, _accept_loss: bool) -> Result<(), ArchiveError> {
         unreachable!("S3 does not ask for this")
     }
     fn pool_drive_replace(&self, _drive: u16, _new: bool) -> Result<ReplacedDrive, ArchiveError> {

@@ -20,6 +20,8 @@ pub(crate) struct Blame {
     cleared: BTreeSet<Vid>,
     /// Tapes to be cleared now, and the drives that are to blame.
     to_clear: Vec<(DriveName, Vid)>,
+    /// Which part for a while although neither did anything wrong: this host could do nothing.
+    pub(crate) of_host: BTreeSet<(Vid, DriveName)>,
     /// How often a tape was set aside since then.
     tape_rests: BTreeMap<Vid, u32>,
     /// The same for drives.
@@ -45,6 +47,9 @@ impl Scheduler {
             }
         }
         self.rest(drive, vid, reason.to_owned(), now);
+        if failure.cause == Some(FailureCause::Host) {
+            self.blame.of_host.insert((vid, drive.clone()));
+        }
         match failure.cause {
             // A robot that does not reach one drive, or one slot, shows by what else fails there.
             Some(FailureCause::Unknown | FailureCause::Robot) => {
@@ -53,10 +58,18 @@ impl Scheduler {
             }
             Some(FailureCause::Cartridge) => self.blame_tape(drive, vid, reason, now),
             Some(FailureCause::Drive | FailureCause::Path) => self.blame_drive(drive, vid, reason, now),
-            None => {}
+            // All drives would be to blame, and none is.
+            Some(FailureCause::Host) | None => {}
         }
         if failure.suspect {
             self.suspect_in(drive, vid, now);
+        }
+    }
+
+    /// This host can do something again.
+    pub(crate) fn end_rests_of_host(&mut self) {
+        for pair in std::mem::take(&mut self.blame.of_host) {
+            self.resting.remove(&pair);
         }
     }
 

@@ -44,11 +44,14 @@ pub const ASIDE_REST_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The longest rest of a drive that fails again and again.
 pub const DRIVE_REST_MAX: Duration = Duration::from_secs(6 * 3600);
 
-/// Whether a tape is to be suspected because a session on it failed: a fault of the drive, of the robot or of
-/// the way to them is no reason.
+/// Whether a tape is to be suspected because a session on it failed: a fault of the drive, of the robot, of
+/// the way to them or of this host is no reason.
 #[must_use]
 pub fn suspects_tape(cause: Option<FailureCause>) -> bool {
-    !matches!(cause, Some(FailureCause::Drive | FailureCause::Robot | FailureCause::Path))
+    !matches!(
+        cause,
+        Some(FailureCause::Drive | FailureCause::Robot | FailureCause::Path | FailureCause::Host)
+    )
 }
 
 /// When a tape that has failed so many times in a row is tried again: after a rest that doubles. `None`: not

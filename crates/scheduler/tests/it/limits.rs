@@ -380,6 +380,29 @@ fn no_more_streams_than_the_pool_can_feed() {
     assert_eq!(hand.tell(Event::Streams { max: 2 }).len(), 1);
 }
 
+/// While this host can carry out nothing, no session begins; what failed for it alone is tried at once when it
+/// can again, and nobody was to blame.
+#[test]
+fn a_failure_of_this_host_ends_with_its_cause() {
+    let mut hand = Hand::new(Policy { recall_age: secs(0), ..policy() }, 1, 3);
+    for number in 0..3 {
+        let (drive, tape) = hand.want(number, 1, 0, &[number as usize])[0].clone();
+        hand.tell(Event::Mounted(drive.clone(), tape));
+        let reason = "the catalogue is full".to_owned();
+        let failure = Failure { reason, cause: Some(FailureCause::Host), suspect: false };
+        hand.tell(Event::RecallEnded(drive.clone(), SessionEnd::Failed(failure)));
+        hand.tell(Event::Streams { max: 0 });
+        assert_eq!(hand.tell(Event::Unmounted(drive)), []);
+        let begun = hand.tell(Event::Streams { max: usize::MAX });
+        assert_eq!(begun.len(), 1, "{number}: at once, without a rest");
+        let (drive, tape) = begun[0].clone();
+        hand.tell(Event::Mounted(drive.clone(), tape));
+        hand.tell(Event::NotWanted(FileId(number)));
+        hand.tell(Event::RecallEnded(drive.clone(), SessionEnd::Drained));
+        hand.tell(Event::Unmounted(drive));
+    }
+}
+
 #[test]
 fn robots_move_no_more_tapes_than_they_can() {
     let mut hand = Hand::new(Policy { recall_age: secs(0), mounts_at_once_max: 1, ..policy() }, 3, 3);

@@ -361,7 +361,7 @@ fn reasons_in_plain_words() {
     );
     assert_eq!(file(&scheduler, 2), "not wanted");
     let sealing =
-        "waits for more: 1.00 GB of 4.00 GB are there; it goes at 1970-01-01T00:10:00Z at the latest";
+        "waits for more: 1.00 GB of 4.00 GB are there; it begins at 1970-01-01T00:10:00Z at the latest";
     assert_eq!(scheduler.why_sealing(ClassId(1), at(1)).to_string(), sealing);
     // No age brings a drive: it is told at once.
     assert_eq!(scheduler.why_migrating(TapePoolId(1), at(1)).to_string(), "there is no tape drive");

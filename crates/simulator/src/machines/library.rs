@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 use library::{
-    CartridgeError, CartridgeInfo, DriveName, Library, LibraryError, Place, Slot, TapeDrive, TapeError,
+    CartridgeError, CartridgeInfo, DeviceError, DriveName, Library, LibraryError, Place, Sense, Slot,
+    TapeDrive, TapeError,
 };
 
 use super::faults::Place as At;
@@ -415,6 +416,14 @@ impl Library for SimLibrary {
         Ok(rows.collect())
     }
 
+    fn changes(&self) -> Result<u64, LibraryError> {
+        Ok(0)
+    }
+
+    fn library_of(&self, _drive: &DriveName) -> u16 {
+        0
+    }
+
     fn drives(&self) -> Vec<DriveName> {
         self.lock().bays.iter().map(|bay| bay.name.clone()).collect()
     }
@@ -444,7 +453,8 @@ impl Library for SimLibrary {
         let is_dead = self.is_dead(&mut state, bay, MountState::Mounting);
         if jams || is_dead || state.life != life || threads::simulated::is_dead() {
             self.put_back(&mut state, vid);
-            return Err(LibraryError::RobotJam { vid, drive: drive.clone() });
+            let source = DeviceError::Sense(Sense::MOVE_FAILED);
+            return Err(LibraryError::RobotJam { vid, drive: drive.clone(), source });
         }
         if fails {
             self.put_back(&mut state, vid);
@@ -474,7 +484,8 @@ impl Library for SimLibrary {
         let process_is_dead = threads::simulated::is_dead() || state.life != life;
         if process_is_dead || self.is_dead(&mut state, bay, MountState::Unmounting) {
             // The cartridge is stuck in the drive.
-            return Err(LibraryError::RobotJam { vid, drive: drive.clone() });
+            let source = DeviceError::Sense(Sense::MOVE_FAILED);
+            return Err(LibraryError::RobotJam { vid, drive: drive.clone(), source });
         }
         let loaded = state.bays[bay].loaded.take().ok_or_else(empty)?;
         self.put_back(&mut state, loaded.vid);
@@ -483,7 +494,7 @@ impl Library for SimLibrary {
             return Ok(vid);
         }
         if flush_fails && self.lose_buffer(&mut state, loaded.actual) {
-            let source = Box::new(TapeError::Medium { vid, operation: "flush", source: eio() });
+            let source = Box::new(TapeError::Medium { vid, operation: "flush", source: eio().into() });
             return Err(LibraryError::UnmountFlush { vid, source });
         }
         self.apply(&mut state, loaded.actual, TapeEffect::Flush);

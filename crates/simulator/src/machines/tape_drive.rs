@@ -2,8 +2,8 @@
 
 use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 use library::{
-    BLOCK_BYTES_MAX, DriveName, FILE_MARKS_MAX, MEMORY_ATTRIBUTES_MAX, MEMORY_VALUE_BYTES_MAX, ReadBlock,
-    TapeDrive, TapeError, WriteResult,
+    BLOCK_BYTES_MAX, DriveName, FILE_MARKS_MAX, MEMORY_ATTRIBUTES_MAX, MEMORY_VALUE_BYTES_MAX, MotionReport,
+    ReadBlock, Sense, TapeAlert, TapeDrive, TapeError, Track, WriteResult,
 };
 
 use super::Fault;
@@ -57,7 +57,7 @@ impl Command<'_> {
     }
 
     fn medium(&mut self, operation: &'static str) -> TapeError {
-        TapeError::Medium { vid: self.vid(), operation, source: eio() }
+        TapeError::Medium { vid: self.vid(), operation, source: eio().into() }
     }
 
     /// Something that changes the medium failed: nothing more is written.
@@ -183,7 +183,7 @@ impl SimTapeDrive {
             if let Some(loaded) = &mut state.bays[self.bay].loaded {
                 loaded.is_poisoned = true;
             }
-            return Err(TapeError::Medium { vid, operation, source: eio() });
+            return Err(TapeError::Medium { vid, operation, source: eio().into() });
         }
         if is_reset {
             // A write that fails poisons as always; otherwise only what was lost with the buffer does.
@@ -192,7 +192,8 @@ impl SimTapeDrive {
                 loaded.position = LOAD_POINT;
                 loaded.is_poisoned |= has_lost;
             }
-            return Err(TapeError::Medium { vid, operation, source: eio() });
+            let sense = Sense { key: 0x6, code: 0x29, qualifier: 0x00 };
+            return Err(TapeError::Interrupted { drive: self.name.clone(), sense });
         }
         run(&mut Command { library: &self.library, state: &mut state, bay: self.bay })
     }
@@ -372,5 +373,28 @@ impl TapeDrive for SimTapeDrive {
             let tape = command.state.tape(actual);
             Ok(ByteCount(tape.capacity.saturating_sub(tape.payload(Partition::Data))))
         })
+    }
+
+    fn end_of_wrap_positions(&mut self) -> Result<Option<Vec<BlockAddress>>, TapeError> {
+        Ok(None)
+    }
+
+    fn recommended_order(
+        &mut self,
+        _segments: &[(BlockAddress, BlockAddress)],
+    ) -> Result<Option<Vec<usize>>, TapeError> {
+        Ok(None)
+    }
+
+    fn track(&mut self, _block_size: u32) -> Result<Option<Track>, TapeError> {
+        Ok(None)
+    }
+
+    fn motion_report(&mut self) -> Option<MotionReport> {
+        None
+    }
+
+    fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
+        Ok(Vec::new())
     }
 }

@@ -60,7 +60,7 @@ pub fn create(directory: &Path) -> io::Result<()> {
         options: VirtualCartridgeOptions::default(),
         drop_cache: false,
     };
-    VirtualLibrary::create(&settings.library.directory, &config).map_err(other)?;
+    VirtualLibrary::create(&settings.library.files().directory, &config).map_err(other)?;
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Settings;
+use super::run::named;
 use super::trace::CALLS;
 
 /// How long threads may take to stop.
@@ -29,6 +30,18 @@ struct Recording {
     program: Option<Pid>,
 }
 
+impl Recording {
+    /// How strace ended, which ends as its program did, and what was written to standard error.
+    fn last_words(&mut self) -> io::Result<String> {
+        self.program = None;
+        let mut text = String::new();
+        if let Some(mut stderr) = self.strace.stderr.take() {
+            stderr.read_to_string(&mut text)?;
+        }
+        Ok(format!("{}: {text}", self.strace.wait()?))
+    }
+}
+
 impl Drop for Recording {
     fn drop(&mut self) {
         match self.program {
@@ -39,11 +52,19 @@ impl Drop for Recording {
     }
 }
 
-/// What strace has written of a workload from its first call to the stop of its last thread.
+/// What came of a recording.
+pub enum Recorded {
+    /// What strace has written of a workload from its first call to the stop of its last thread.
+    Log(String),
+    /// The program ended by itself before all its threads had stopped: how, and its last words.
+    Ended(String),
+}
+
+/// Records a workload.
 ///
 /// # Errors
 /// If the workload fails or does not stop.
-pub fn log(settings: &Settings, dir: &Path, root: &Path, seed: u64) -> io::Result<String> {
+pub fn log(settings: &Settings, dir: &Path, root: &Path, seed: u64) -> io::Result<Recorded> {
     let (marks, output) = (dir.join("marks"), dir.join("strace"));
     for left in [&marks, &output] {
         let _ = std::fs::remove_file(left);
@@ -55,7 +76,8 @@ pub fn log(settings: &Settings, dir: &Path, root: &Path, seed: u64) -> io::Resul
     if let Some(bug) = &settings.planted {
         command.env("KIST_PLANTED", bug);
     }
-    let strace = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let strace = named(Path::new("strace"), command.spawn())?;
     let mut recording = Recording { strace, program: None };
     let mut line = String::new();
     if let Some(stdout) = recording.strace.stdout.take() {
@@ -63,20 +85,19 @@ pub fn log(settings: &Settings, dir: &Path, root: &Path, seed: u64) -> io::Resul
     }
     recording.program = line.trim().parse().ok().and_then(Pid::from_raw);
     let Some(pid) = recording.program else {
-        let status = recording.strace.wait()?;
-        let mut text = String::new();
-        if let Some(mut stderr) = recording.strace.stderr.take() {
-            stderr.read_to_string(&mut text)?;
-        }
-        return Err(io::Error::other(format!("recording failed: {status}: {text}")));
+        return Err(io::Error::other(format!("recording failed: {}", recording.last_words()?)));
     };
-    await_stop(pid, &output)
+    match await_stop(pid, &output)? {
+        Some(log) => Ok(Recorded::Log(log)),
+        None => Ok(Recorded::Ended(recording.last_words()?)),
+    }
 }
 
-/// Waits until all threads of the process have stopped; gives what strace has written by then.
-fn await_stop(pid: Pid, output: &Path) -> io::Result<String> {
+/// Waits until all threads of the process have stopped; gives what strace has written by then. `None`: the
+/// process has ended.
+fn await_stop(pid: Pid, output: &Path) -> io::Result<Option<String>> {
     let begin = Instant::now();
-    let (mut file, mut bytes) = (File::open(output)?, Vec::new());
+    let (mut file, mut bytes) = (named(output, File::open(output))?, Vec::new());
     let (mut stopped, mut read) = (BTreeSet::new(), 0);
     loop {
         file.read_to_end(&mut bytes)?;
@@ -91,9 +112,12 @@ fn await_stop(pid: Pid, output: &Path) -> io::Result<String> {
         }
         read = whole;
         // Listed after the log was read: who has stopped by then has started no others since.
-        let threads = crate::strace::threads(pid.as_raw_nonzero().get().unsigned_abs())?;
+        let threads = match crate::strace::threads(pid.as_raw_nonzero().get().unsigned_abs()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            threads => threads?,
+        };
         if threads.keys().all(|thread| stopped.contains(thread)) {
-            return String::from_utf8(bytes).map_err(io::Error::other);
+            return String::from_utf8(bytes).map(Some).map_err(io::Error::other);
         }
         if begin.elapsed() > PATIENCE {
             let running: Vec<_> = threads.iter().filter(|(thread, _)| !stopped.contains(thread)).collect();

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use super::check::{Found, hashed, judge, look_at};
 use super::disk::{Disk, Files};
+use super::record::Recorded;
 use super::trace::{Step, Trace, bytes, descriptor};
 use super::work::{Marks, expected};
 use super::{Report, Settings, engine, record};
@@ -35,9 +36,9 @@ pub fn run(settings: &Settings) -> io::Result<Report> {
                 let (next, shapes, total) = (&next, &shapes, &total);
                 scope.spawn(move || -> io::Result<()> {
                     let dir = settings.dir.join(format!("w{worker}"));
-                    std::fs::create_dir_all(&dir)?;
+                    named(&dir, std::fs::create_dir_all(&dir))?;
                     // As strace prints it.
-                    let dir = dir.canonicalize()?;
+                    let dir = named(&dir, dir.canonicalize())?;
                     loop {
                         let number = next.fetch_add(1, Ordering::SeqCst);
                         if number >= settings.histories {
@@ -68,7 +69,15 @@ fn history(settings: &Settings, dir: &Path, seed: u64) -> io::Result<(Report, u6
     let mut report = Report { histories: 1, ..Report::default() };
     let begin = Instant::now();
     let root = dir.join("instance");
-    let (before, trace) = record(settings, dir, &root, seed)?;
+    let (before, trace) = match record(settings, dir, &root, seed)? {
+        (before, Ok(trace)) => (before, trace),
+        // A planted bug may show by an assertion of the program itself.
+        (_, Err(why)) if settings.planted.is_some() => {
+            report.violations.push(format!("seed {seed}: the program ended by itself: {why}"));
+            return Ok((report, seed));
+        }
+        (_, Err(why)) => return Err(io::Error::other(format!("seed {seed}: the program ended: {why}"))),
+    };
     report.recording = begin.elapsed().as_secs_f64();
     report.calls = trace.calls.len() as u64;
     report.syncs = trace.calls.iter().filter(|call| call.name.contains("sync")).count() as u64;
@@ -122,15 +131,24 @@ fn history(settings: &Settings, dir: &Path, seed: u64) -> io::Result<(Report, u6
     Ok((report, shape(&trace)))
 }
 
-/// Records a history on a new instance; gives the files before it and all calls.
-fn record(settings: &Settings, dir: &Path, root: &Path, seed: u64) -> io::Result<(Files, Trace)> {
+/// Records a history on a new instance; gives the files before it and all calls, or how the program ended
+/// that was to stop.
+fn record(
+    settings: &Settings,
+    dir: &Path,
+    root: &Path,
+    seed: u64,
+) -> io::Result<(Files, Result<Trace, String>)> {
     let _ = std::fs::remove_dir_all(root);
-    engine::create(root)?;
+    named(root, engine::create(root))?;
     let mut before = Files::new();
     gather(root, root, &mut before)?;
-    let trace = Trace::parse(&engine::retried(|| record::log(settings, dir, root, seed))?);
+    let trace = match engine::retried(|| record::log(settings, dir, root, seed))? {
+        Recorded::Log(log) => Trace::parse(&log),
+        Recorded::Ended(why) => return Ok((before, Err(why))),
+    };
     compare_model(&trace, root, &before)?;
-    Ok((before, trace))
+    Ok((before, Ok(trace)))
 }
 
 /// The model, told of all calls, must come to the files that are there.
@@ -195,14 +213,14 @@ fn hash(files: &Files) -> [u8; 32] {
 }
 
 /// Says of which file an error is.
-fn named<T>(path: &Path, result: io::Result<T>) -> io::Result<T> {
+pub(super) fn named<T>(path: &Path, result: io::Result<T>) -> io::Result<T> {
     result.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
 /// All files below `at`, but LMDB's table of readers, which no crash leaves in use.
 fn gather(root: &Path, at: &Path, files: &mut Files) -> io::Result<()> {
     for entry in named(at, std::fs::read_dir(at))? {
-        let (entry, path) = entry.map(|entry| (entry.file_type(), entry.path()))?;
+        let (entry, path) = named(at, entry.map(|entry| (entry.file_type(), entry.path())))?;
         if named(&path, entry)?.is_dir() {
             gather(root, &path, files)?;
         } else if !path.ends_with("lock.mdb") {
@@ -225,7 +243,7 @@ fn build(root: &Path, files: &Files) -> io::Result<()> {
 
 fn clear(at: &Path) -> io::Result<()> {
     for entry in named(at, std::fs::read_dir(at))? {
-        let entry = entry?;
+        let entry = named(at, entry)?;
         let path = entry.path();
         if named(&path, entry.file_type())?.is_dir() {
             clear(&path)?;

@@ -40,6 +40,36 @@ fn acknowledged_files_survive_every_crash_image() {
     assert!(report.lossy > 0 && report.full > 0 && report.read > 0 && report.acknowledged > 0);
 }
 
+/// One that ends by itself where it was to stop is told as that, with its last words; a planted bug is found
+/// by it.
+#[test]
+fn a_program_that_ends_by_itself_is_told() {
+    use std::os::unix::fs::PermissionsExt;
+    if !strace::is_wanted() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("recorded");
+    std::fs::write(&program, "#!/bin/sh\necho an assertion failed >&2\necho $$\nexit 7\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let dir = directory.path().join("histories");
+    let mut settings = Settings {
+        recorded: program,
+        dir,
+        histories: 1,
+        images: 1,
+        full_every: 1,
+        seed: 1,
+        planted: None,
+        workers: 1,
+    };
+    let error = run(&settings).unwrap_err().to_string();
+    assert!(error.contains("exit status: 7") && error.contains("an assertion failed"), "{error}");
+    settings.planted = Some("MissingTapeFlush".to_owned());
+    let report = run(&settings).unwrap();
+    assert_eq!(report.violations.len(), 1, "{report}");
+}
+
 /// Each missing sync is found, so that the images are known to lose what was not synced.
 fn is_found(bug: &str, full_every: u64) {
     for _ in 0..10 {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use archive::{Archive, LibrarySettings, Machines, MountLog, Settings, Stat};
+use archive::{Archive, Machines, MountLog, Settings, Stat};
 use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 use library::{DriveName, Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
@@ -30,7 +30,7 @@ impl Trouble {
 
     pub fn with(drives: u16, retry_delay: Duration, change: impl FnOnce(&mut Settings)) -> Self {
         let instance = Instance::with(ByteCount::mib(128), |settings| {
-            settings.library = LibrarySettings { drives, ..settings.library.clone() };
+            settings.library.files_mut().drives = drives;
             settings.tape.retry_delay = retry_delay;
             // All small files are one pack, whenever the sealer looks.
             for class in &mut settings.classes {
@@ -54,7 +54,7 @@ impl Trouble {
             options: VirtualCartridgeOptions::default(),
             drop_cache: false,
         };
-        let library = VirtualLibrary::open(&settings.library.directory, &config).unwrap();
+        let library = VirtualLibrary::open(&settings.library.files().directory, &config).unwrap();
         let faults = library.faults();
         let machines = Machines::open(&settings, Arc::new(SystemClock)).unwrap();
         let machines = Machines { library: Arc::new(library), mount_log, ..machines };

@@ -42,6 +42,8 @@ struct State {
     hanging: usize,
     /// Tapes that are not in the library.
     gone: BTreeSet<Vid>,
+    /// How often a tape was taken out or put back.
+    changes: u64,
 }
 
 impl Gate {
@@ -82,12 +84,14 @@ impl Gate {
 
     /// A tape leaves the library: further mounts of it are refused.
     pub fn take_out(&self, vid: Vid) {
-        self.0.0.lock().unwrap().gone.insert(vid);
+        let mut state = self.0.0.lock().unwrap();
+        state.changes += u64::from(state.gone.insert(vid));
     }
 
     /// A tape is in the library again.
     pub fn put_back(&self, vid: Vid) {
-        self.0.0.lock().unwrap().gone.remove(&vid);
+        let mut state = self.0.0.lock().unwrap();
+        state.changes += u64::from(state.gone.remove(&vid));
     }
 
     fn is_gone(&self, vid: Vid) -> bool {
@@ -162,6 +166,10 @@ impl Library for Held {
         let mut inventory = self.library.inventory()?;
         inventory.retain(|cartridge| !self.gate.is_gone(cartridge.vid));
         Ok(inventory)
+    }
+
+    fn changes(&self) -> Result<u64, LibraryError> {
+        Ok(self.library.changes()? + self.gate.0.0.lock().unwrap().changes)
     }
 
     fn drives(&self) -> Vec<DriveName> {

@@ -538,7 +538,7 @@ fn at_rest_for_years(settings: &mut Settings) {
 /// The files of pool drives and cartridges that hold these bytes.
 fn media_with(instance: &Instance, mark: &[u8]) -> Vec<PathBuf> {
     let drives = instance.settings.pool.drives.iter().map(|drive| drive.path.join("extents"));
-    files_with(drives.chain([instance.settings.library.directory.clone()]), mark)
+    files_with(drives.chain([instance.settings.library.files().directory.clone()]), mark)
 }
 
 fn files_with(places: impl Iterator<Item = PathBuf>, mark: &[u8]) -> Vec<PathBuf> {

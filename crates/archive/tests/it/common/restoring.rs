@@ -117,7 +117,7 @@ pub fn at_rest(settings: &mut Settings) {
 pub fn replace_lost(archive: &Archive, instance: &Instance, drive: u16, round: u64) {
     let path = &instance.settings.pool.drives[usize::from(drive)].path;
     fs::rename(path, path.with_extension(format!("gone{round}"))).unwrap();
-    archive.pool_drive_lost(drive).unwrap();
+    archive.pool_drive_lost(drive, true).unwrap();
     let begun = std::time::Instant::now();
     loop {
         let health = archive.pool_health().unwrap();

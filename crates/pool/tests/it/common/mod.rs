@@ -31,6 +31,10 @@ pub struct Faults {
     dead: AtomicBool,
     /// Whatever needs space finds none: appends, superblocks, the page of a probe.
     pub full: AtomicBool,
+    /// No more than so much can be reserved for an extent; 0: no limit.
+    pub room: AtomicU64,
+    /// The file system says that so much is free; 0: what is really free.
+    pub free: AtomicU64,
     /// Reads that begin at this offset less one fail; 0: none.
     pub bad_sector: AtomicI64,
     /// This many reads at offsets of `passing_from` and more fail with EIO, then all is well again.
@@ -74,6 +78,14 @@ impl Faults {
         }
         self.fired.fetch_add(1, Ordering::SeqCst);
         Err(std::io::ErrorKind::StorageFull.into())
+    }
+
+    /// Whether so much cannot be reserved.
+    fn lacks(&self, bytes: ByteCount) -> bool {
+        let room = self.room.load(Ordering::SeqCst);
+        let lacks = room > 0 && bytes.0 > room;
+        self.fired.fetch_add(u64::from(lacks), Ordering::SeqCst);
+        lacks
     }
 
     fn fires(&self, counter: &AtomicI64) -> bool {
@@ -160,6 +172,9 @@ impl ObjectDrive for FaultyDrive {
     }
 
     fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
+        if self.faults.lacks(preallocate) {
+            return Err(DriveError::Full { drive: self.inner.id(), extent: id });
+        }
         let inner = Some(self.inner.create(id, preallocate)?);
         let (drive, faults) = (self.inner.id(), Arc::clone(&self.faults));
         Ok(Box::new(FaultyWriter { inner, id, drive, faults, poisoned: false }))
@@ -230,6 +245,14 @@ impl ObjectDrive for FaultyDrive {
         self.inner.probe()
     }
 
+    fn probe_room(&self, bytes: ByteCount) -> Result<(), DriveError> {
+        if self.faults.lacks(bytes) {
+            let source = std::io::ErrorKind::StorageFull.into();
+            return Err(DriveError::Probe { drive: self.inner.id(), path: PathBuf::new(), source });
+        }
+        self.inner.probe_room(bytes)
+    }
+
     fn punch(&self, id: ExtentId, offset: ByteCount, length: ByteCount) -> Result<(), DriveError> {
         self.inner.punch(id, offset, length)
     }
@@ -243,7 +266,11 @@ impl ObjectDrive for FaultyDrive {
     }
 
     fn status(&self) -> Result<DriveStatus, DriveError> {
-        self.inner.status()
+        let status = self.inner.status()?;
+        Ok(match self.faults.free.load(Ordering::SeqCst) {
+            0 => status,
+            free => DriveStatus { capacity: ByteCount(10 * free), free: ByteCount(free), ..status },
+        })
     }
 
     fn stamp(&self) -> Stamp {

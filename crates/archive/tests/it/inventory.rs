@@ -1,0 +1,127 @@
+//! Cartridges that come and go, and drives in states in which they carry out nothing.
+
+use std::fs;
+use std::time::Duration;
+
+use archive::{Archive, TapeInfo};
+use base::{ByteCount, Vid};
+use catalogue::TapeState;
+use library::{Condition, DriveCommand, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+
+use crate::common::{Instance, all, migrate_all, put, settled, stage, stop, wait_for, wait_until};
+use crate::faulty::{Trouble, check_all, drive, fill, place};
+
+fn tape(archive: &Archive, vid: Vid) -> Option<TapeInfo> {
+    archive.tapes().unwrap().into_iter().find(|tape| tape.vid == vid)
+}
+
+/// A new cartridge is used without a restart. One that is taken out is told and not mounted; when it is back,
+/// what waits for it goes on.
+#[test]
+fn cartridges_come_and_go() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let archive = settled(instance.open());
+    assert!(archive.take_inventory().unwrap().is_empty());
+
+    let config = VirtualLibraryConfig {
+        drives: Vec::new(),
+        robots: 1,
+        cartridges: Vec::new(),
+        options: VirtualCartridgeOptions::default(),
+        drop_cache: false,
+    };
+    let other = VirtualLibrary::open(&instance.settings.library.files().directory, &config).unwrap();
+    let new = Vid::new("NEW001").unwrap();
+    other.add_cartridge(new, ByteCount::mib(64), &config.options).unwrap();
+    assert!(tape(&archive, new).is_none());
+    // It may have been found by the thread already.
+    archive.take_inventory().unwrap();
+    let found = tape(&archive, new).unwrap();
+    assert_eq!((found.state, found.capacity), (TapeState::Scratch, ByteCount::mib(64)));
+
+    put(&archive, "/t/file", &[7; 300_000]);
+    migrate_all(&archive);
+    archive.evict(&all(&["/t/file"])).unwrap();
+    let vids: Vec<Vid> = place(&archive, "/t/file").into_iter().map(|(vid, _)| vid).collect();
+    wait_until("the drives are empty", || archive.tape_drives().iter().all(|drive| drive.vid.is_none()));
+    let aside = tempfile::tempdir().unwrap();
+    for vid in &vids {
+        fs::rename(instance.cartridge(*vid), aside.path().join(vid.as_str())).unwrap();
+    }
+    archive.take_inventory().unwrap();
+    let request = stage(&archive, &["/t/file"]);
+    wait_until("the reason is told", || {
+        let why = archive.why_request(request).unwrap();
+        format!("{why:?}").contains("no library holds it")
+    });
+    let mounts = |vid: &Vid| tape(&archive, *vid).unwrap().mounts;
+    let before: Vec<u64> = vids.iter().map(mounts).collect();
+    for vid in &vids {
+        fs::rename(aside.path().join(vid.as_str()), instance.cartridge(*vid)).unwrap();
+    }
+    archive.take_inventory().unwrap();
+    wait_for(&archive, request);
+    assert_eq!(archive.request(request).unwrap().record.failed, 0);
+    assert_eq!(vids.iter().map(mounts).sum::<u64>(), before.iter().sum::<u64>() + 1, "one is mounted, once");
+    assert!(vids.iter().all(|vid| tape(&archive, *vid).unwrap().state != TapeState::Suspect));
+    stop(archive);
+}
+
+/// None of what a drive can be, but ready, makes a tape suspect or loses what was written; a drive that only
+/// says "not now" is to blame for nothing.
+#[test]
+fn what_a_drive_says_of_itself_is_no_fault_of_the_tape() {
+    let conditions = [
+        Condition::Reset,
+        Condition::Busy,
+        Condition::Reserved,
+        Condition::Dirty,
+        Condition::Unreached,
+        Condition::HostFails,
+    ];
+    for condition in conditions {
+        let trouble = Trouble::with_retry(2, Duration::from_millis(50));
+        let (archive, faults) = trouble.open();
+        let files = fill(&archive);
+        faults.plan_condition(&drive(0), DriveCommand::Write, condition, 1);
+        faults.plan_condition(&drive(1), DriveCommand::Flush, condition, 1);
+        migrate_all(&archive);
+        assert!(faults.fired() >= 2, "{condition:?}: {}", faults.fired());
+        archive.evict(&all(&["/t"])).unwrap();
+        let before = faults.fired();
+        faults.plan_condition(&drive(0), DriveCommand::Read, condition, 1);
+        faults.plan_condition(&drive(1), DriveCommand::Read, condition, 1);
+        let request = stage(&archive, &["/t"]);
+        wait_for(&archive, request);
+        assert!(faults.fired() > before, "{condition:?}");
+        assert_eq!(archive.request(request).unwrap().record.failed, 0, "{condition:?}");
+        check_all(&archive, &files);
+        let states = [TapeState::Suspect, TapeState::ReadOnly, TapeState::Disabled];
+        for tape in archive.tapes().unwrap() {
+            assert!(!states.contains(&tape.state), "{condition:?}: {} is {:?}", tape.vid, tape.state);
+        }
+        stop(archive);
+    }
+}
+
+/// A full file system behind all cartridges is no fault of one of them: when it has room again, the same tapes
+/// are written on.
+#[test]
+fn a_full_file_system_of_the_library_is_no_fault_of_a_tape() {
+    let trouble = Trouble::with_retry(2, Duration::from_millis(50));
+    let (archive, faults) = trouble.open();
+    let first = fill(&archive);
+    migrate_all(&archive);
+    put(&archive, "/t/more", &[3; 700_000]);
+    faults.plan_no_space(true);
+    archive.migrate_now(None).unwrap();
+    wait_until("writes have failed", || faults.fired() >= 4);
+    faults.plan_no_space(false);
+    migrate_all(&archive);
+    for tape in archive.tapes().unwrap() {
+        let is_well = matches!(tape.state, TapeState::Active | TapeState::Full | TapeState::Scratch);
+        assert!(is_well, "{} is {:?}: {}", tape.vid, tape.state, tape.reason);
+    }
+    check_all(&archive, &first);
+    stop(archive);
+}

@@ -1,0 +1,85 @@
+//! What a device says of a command that it did not carry out, and of its own health.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+/// Sense data as far as a decision needs it: which SPC-5, table 29, and annex F of it explain.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Sense {
+    /// The sense key, 0 to 15.
+    pub key: u8,
+    /// The additional sense code.
+    pub code: u8,
+    /// Its qualifier.
+    pub qualifier: u8,
+}
+
+impl Sense {
+    /// A failure inside a device (hardware error, internal target failure).
+    pub const INTERNAL_FAILURE: Sense = Sense { key: 0x4, code: 0x44, qualifier: 0x00 };
+    /// A cartridge could not be moved (hardware error, mechanical positioning error).
+    pub const MOVE_FAILED: Sense = Sense { key: 0x4, code: 0x15, qualifier: 0x01 };
+}
+
+impl fmt::Display for Sense {
+    /// As the field writes it: key, code and qualifier in hexadecimal digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sense {:X}/{:02X}/{:02X}", self.key, self.code, self.qualifier)
+    }
+}
+
+/// What was heard of a command that failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// The operating system reported an error.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    /// The device reported sense data.
+    #[error("{0}")]
+    Sense(Sense),
+    /// Nothing was heard in time. Whether the command was carried out is unknown.
+    #[error("no answer within {} s", .0.as_secs())]
+    TimeOut(Duration),
+}
+
+/// A flag that a drive raises about itself or its medium (TapeAlert, SSC-5 annex A).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TapeAlert(pub u8);
+
+impl TapeAlert {
+    /// The drive must be cleaned before it works on.
+    pub const CLEAN_NOW: TapeAlert = TapeAlert(20);
+    /// The drive is to be cleaned soon.
+    pub const CLEAN_PERIODIC: TapeAlert = TapeAlert(21);
+
+    /// What the flag means, for those that ask an operator to do something.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self.0 {
+            1 => "reading is slow or needs many retries",
+            2 => "writing is slow or needs many retries",
+            3 => "an error that could not be corrected",
+            4 => "the medium performs badly: copy what is on it",
+            5 => "reading failed: medium or drive",
+            6 => "writing failed: medium or drive",
+            7 => "the medium is at the end of its life",
+            11 => "a cleaning cartridge is in the drive",
+            15 => "the cartridge's memory chip failed",
+            20 => "clean the drive now",
+            21 => "clean the drive soon",
+            22 => "the cleaning cartridge is used up",
+            30 => "the drive's hardware failed",
+            31 => "the drive's interface failed",
+            39 => "the drive's diagnostics ask for service",
+            _ => "see the drive's manual",
+        }
+    }
+}
+
+impl fmt::Display for TapeAlert {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TapeAlert {}: {}", self.0, self.meaning())
+    }
+}
