@@ -6,11 +6,6 @@ use base::Crc32c;
 
 use crate::SnapshotInfo;
 
-/// A line of the mount log.
-pub fn mount_line(data: &[u8]) {
-    crate::mount_log::check_line(data);
-}
-
 /// The manifest of a snapshot, with a checksum that agrees.
 pub fn snapshot_manifest(text: &str) {
     let _ = SnapshotInfo::parse(Path::new("snapshot"), text);

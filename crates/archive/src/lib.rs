@@ -81,11 +81,7 @@ mod versions;
 mod warnings;
 mod why;
 
-pub use access_log::{
-    ACCESS_LOG_BYTES_MAX, ACCESS_LOG_FILES_MAX, ACCESSES_WAITING_MAX, AccessLog, AccessLogFiles,
-    AccessLogRead, AccessReading, DAYS_KEPT_MAX, DayReading, DayTotal, LINES_WINDOW_MAX, USAGE_STEP_BYTES,
-    UsageReading, UsageReport,
-};
+pub use access_log::{ACCESSES_WAITING_MAX, UsageReading};
 pub use api::*;
 pub use archive::Archive;
 pub use backup::{
@@ -105,16 +101,17 @@ pub use evictable::PoolHolders;
 pub use flow::{FlowInfo, RecallRoom};
 pub use health::HealthProblem;
 pub use ingest::{PutCallback, SMALL_BYTES_MAX, Upload};
+pub use journal::{
+    AccessLog, AccessLogFiles, AccessLogRead, AccessReading, DayReading, DayTotal, MotionRecord, MountKind,
+    MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport, MountSessionEnd, QueueAtMount, ReportBy,
+    ReportRow, SessionRecord, Spread, USAGE_STEP_BYTES, UsageReport,
+};
 pub use lost::LossForeseen;
 pub use lost_files::LostFilesInfo;
 pub use machines::{
     Machines, PoolDrive, PoolShape, create_catalogue, open_libraries, open_library, pool_seen,
 };
-pub use mount_log::{
-    MOUNT_LOG_BYTES_MAX, MOUNT_LOG_FILES_MAX, MOUNT_REASON_MAX, MOUNT_SESSIONS_MAX, MotionRecord, MountKind,
-    MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport, MountSessionEnd, QueueAge, QueueAtMount,
-    ReportBy, ReportRow, SessionRecord, Spread, TapeReport, WaitingFor,
-};
+pub use mount_log::{QueueAge, TapeReport, WaitingFor};
 pub use multipart::{MULTIPART_PAGE_MAX, UPLOAD_XATTRS};
 pub use namespace::LIST_PAGE_MAX;
 pub use objects_api::*;

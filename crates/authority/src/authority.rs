@@ -8,9 +8,10 @@ use std::sync::{Arc, PoisonError};
 use archive::{ArchiveError, HealthProblem};
 use base::{Blake3, Clock, Duration, Timestamp};
 use identity::{Caller, CertificateMapping, How, Issuer, TokenLimits, certificate_caller, verify_token};
+use journal::{AuditEntry, Outcome, Room};
 use threads::Mutex;
 
-use crate::audit::{Audit, AuditEntry, AuditRoom, Outcome};
+use crate::audit::Audit;
 use crate::guarded::Guarded;
 use crate::keyring::{AccessKey, KeyError, KeyInfo, KeyRequest, Keyring, NewKey, same};
 use crate::notices::Notices;
@@ -352,7 +353,7 @@ pub(crate) struct Ledger {
 }
 
 fn audit_problem(audit: Option<&Audit>) -> Option<HealthProblem> {
-    let audit = audit.filter(|audit| audit.room() != AuditRoom::Enough)?;
+    let audit = audit.filter(|audit| audit.room() != Room::Enough)?;
     Some(HealthProblem::AuditFull(audit.directory().to_owned()))
 }
 
@@ -384,11 +385,9 @@ impl Ledger {
     pub(crate) fn admit(&self, verb: &str) -> Result<(), ArchiveError> {
         let Some(audit) = &self.audit else { return Ok(()) };
         match audit.room() {
-            AuditRoom::Enough => Ok(()),
-            AuditRoom::Reserve if !GROWING.contains(&verb) => Ok(()),
-            AuditRoom::Reserve | AuditRoom::None => {
-                Err(ArchiveError::AuditFull(audit.directory().to_owned()))
-            }
+            Room::Enough => Ok(()),
+            Room::Reserve if !GROWING.contains(&verb) => Ok(()),
+            Room::Reserve | Room::None => Err(ArchiveError::AuditFull(audit.directory().to_owned())),
         }
     }
 

@@ -5,8 +5,6 @@ mod audit;
 mod authority;
 mod connection;
 mod engine;
-#[doc(hidden)]
-pub mod fuzz;
 mod guarded;
 mod keyring;
 mod notices;
@@ -17,12 +15,10 @@ mod strangers;
 mod transfers;
 
 pub use allowances::{Allowance, AllowanceSettings, Allowances, Exceeded, Rate};
-pub use audit::{
-    AUDIT_BYTES_MAX, AUDIT_FILES_MAX, AUDIT_QUEUE_MAX, Audit, AuditEntry, AuditFault, AuditLine,
-    AuditSummary, Outcome, read_audit,
-};
+pub use audit::{AUDIT_QUEUE_MAX, Audit, AuditFault, AuditSummary, read_audit};
 pub use authority::{Authority, AuthoritySettings, Denied, Identities, Refusing};
 pub use connection::{ClientCertificate, Encrypted, Peer};
+pub use journal::{AuditEntry, AuditLine, Outcome};
 pub use keyring::{AccessKey, KEY_GROUPS_MAX, KEYS_MAX, KeyError, KeyInfo, KeyRequest, NewKey};
 pub use notices::Notices;
 pub use places::{Admission, Holder, Pace, Place, Places};

@@ -8,8 +8,8 @@ use archive::{AccessChain, ArchiveError, RenameOf, RequestInfo, Which};
 use base::{ArchivePath, RequestId};
 use catalogue::{Attributes, DirectoryOwner, Entry};
 use identity::{Acl, AclEntry, AclError, Node, Refused, Rights, Target, decide, rights_at};
+use journal::Outcome;
 
-use crate::audit::Outcome;
 use crate::authority::Ledger;
 use crate::seam::Engine;
 

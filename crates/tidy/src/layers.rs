@@ -23,7 +23,7 @@ pub const LAYERS: [(&str, &[&str]); 8] = [
     ),
     ("twin", &["twin"]),
     ("drivers", &["threads", "store", "drive", "library"]),
-    ("engine", &["pool", "mover", "archive", "authority"]),
+    ("engine", &["pool", "mover", "journal", "archive", "authority"]),
     ("doors", &["wire", "s3", "door"]),
     ("program", &["kist"]),
     ("tests", &TEST_CRATES),

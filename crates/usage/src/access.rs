@@ -24,7 +24,6 @@ pub struct Access {
 
 /// What happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub enum What {
     /// A file was stored.
     Put(Put),

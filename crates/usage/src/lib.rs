@@ -1,6 +1,6 @@
-//! What users did: the lines of the access log, and what follows from them.
+//! What users did: the records of the access log, and what follows from them.
 //!
-//! Pure: lines come in as text, figures go out.
+//! Pure: records come in, figures go out. How a record is a line of text is in `journal`.
 
 mod access;
 mod analysis;
@@ -8,7 +8,6 @@ mod day;
 mod figures;
 mod files;
 mod histogram;
-mod line;
 mod reads;
 mod series;
 mod stored;
@@ -25,7 +24,6 @@ pub use figures::{
     CacheLife, ClassUsage, ClassWorkload, Count, Daily, Movement, QUANTILES, Rereads, SizeBucket, Sizes,
     Spans, Usage, Window,
 };
-pub use line::{ACCESS_LINE_BYTES_MAX, LineFault, decode, encode};
 pub use series::{DAYS_MAX, Moved, Peak};
 pub use total::Total;
 pub use tracker::Tracker;

@@ -1,19 +1,13 @@
-//! What users did, written down: a bounded queue that holds nobody up, a thread that writes, the analysis.
+//! The access log as the engine writes it: what is handed over, the thread that looks up what the catalogue
+//! knows and writes lines, the state that begins a file. Lines, files, queue and analysis are in `journal`.
 
-mod days;
-mod file;
-mod place;
 mod queue;
 mod report;
 mod state;
 mod write;
 
-pub use days::{DAYS_KEPT_MAX, DayReading, DayTotal};
-pub use file::{
-    ACCESS_LOG_BYTES_MAX, ACCESS_LOG_FILES_MAX, AccessLog, AccessLogFiles, AccessLogRead, AccessReading,
-};
 pub use queue::ACCESSES_WAITING_MAX;
-pub use report::{LINES_WINDOW_MAX, USAGE_STEP_BYTES, UsageReading, UsageReport};
+pub use report::UsageReading;
 
 pub(crate) use queue::{AccessQueue, Notice};
 pub(crate) use write::{refused, run, wanted_since};

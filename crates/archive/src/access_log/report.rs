@@ -1,62 +1,16 @@
-//! The analysis of the log.
+//! Reports on what users did, and the summaries of days.
 
 use std::io;
 
 use base::{Duration, Timestamp};
-use usage::{Analysis, Usage, Window};
+use journal::{LINES_WINDOW_MAX, ReadingTurn, UsageReport, UsageSource, summarise_days};
+use usage::{Analysis, Window};
 
-use super::days::{DayReading, DayTotal};
-use super::file::{AccessLog, AccessLogRead, AccessReading};
-use super::queue::ReadingTurn;
 use crate::engine::Engine;
 use crate::{Archive, ArchiveError};
 
-/// Bytes of the log that are read in one step of a report: a good tenth of a second of work, or half a second
-/// of a slow machine.
-pub const USAGE_STEP_BYTES: u64 = 8 << 20;
-/// Of a longer time a report reads the summaries of whole days; of a shorter one lines.
-pub const LINES_WINDOW_MAX: Duration = Duration::from_secs(2 * 86_400);
 /// How long an analysis waits for the newest lines.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(2);
-
-/// What users did, and what follows.
-#[derive(Clone, PartialEq, Debug)]
-pub struct UsageReport {
-    /// Whether accesses are written down.
-    pub is_logged: bool,
-    /// What is wrong with the log, in words.
-    pub trouble: Option<String>,
-    /// The figures.
-    pub usage: Usage,
-}
-
-impl UsageReport {
-    /// What a reading of a log met, and what its lines add up to.
-    #[must_use]
-    pub fn of(read: io::Result<AccessLogRead>, usage: Usage) -> Self {
-        let mut troubles = Vec::new();
-        match read {
-            Ok(AccessLogRead { damaged, newer, days_lost }) => {
-                if damaged + newer > 0 {
-                    troubles
-                        .push(format!("{damaged} damaged lines and {newer} of a newer kist are left out"));
-                }
-                if days_lost > 0 {
-                    troubles.push(format!(
-                        "{days_lost} days are left out: their summaries are damaged, and the log does not \
-                         have their lines any more"
-                    ));
-                }
-            }
-            Err(error) => troubles.push(format!("the access log cannot be read: {error}")),
-        }
-        if usage.dropped > 0 {
-            troubles.push(format!("{} lines were not written down in time", usage.dropped));
-        }
-        let trouble = (!troubles.is_empty()).then(|| troubles.join("; "));
-        UsageReport { is_logged: true, trouble, usage }
-    }
-}
 
 /// A report in the making, of which each step takes a bounded time. While there is one nobody else reads the
 /// log.
@@ -65,27 +19,17 @@ pub struct UsageReading {
     window: Window,
     class: Option<String>,
     /// What is read; what was wrong with it once it is over.
-    log: Result<Source, io::Error>,
+    log: Result<UsageSource, io::Error>,
     /// It keeps others from reading.
     _turn: Option<ReadingTurn>,
 }
 
-/// What a report is made of.
-enum Source {
-    /// Nothing is written down.
-    None,
-    /// The lines of the window.
-    Lines(Box<dyn AccessReading>, Box<Analysis>),
-    /// The days of the window, of which those that are over have summaries.
-    Days(Box<DayReading>, Option<Box<DayTotal>>),
-}
-
 impl UsageReading {
-    /// Reads about the next [`USAGE_STEP_BYTES`]; the report once all is read.
+    /// Reads about the next [`journal::USAGE_STEP_BYTES`]; the report once all is read.
     pub fn step(&mut self) -> Option<UsageReport> {
         let (window, class) = (self.window, self.class.as_deref());
         let step = match &mut self.log {
-            Ok(source) => source.step(window, class).transpose()?,
+            Ok(source) => source.step().transpose()?,
             Err(error) => Err(std::mem::replace(error, io::ErrorKind::Other.into())),
         };
         let is_logged = self.archive.engine().access.log().is_some();
@@ -93,49 +37,14 @@ impl UsageReading {
             Ok((usage, read)) => (usage, Ok(read)),
             Err(error) => (Analysis::new(window, class).end(), Err(error)),
         };
-        self.log = Ok(Source::None);
+        self.log = Ok(UsageSource::nothing(window, class));
         Some(UsageReport { is_logged, ..UsageReport::of(read, usage) })
     }
 
     /// Bytes that were read, and that there are.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
-        match &self.log {
-            Ok(Source::Lines(log, _)) => log.progress(),
-            Ok(Source::Days(days, _)) => days.progress(),
-            _ => (0, 0),
-        }
-    }
-}
-
-impl Source {
-    /// The figures once all is read.
-    fn step(&mut self, window: Window, class: Option<&str>) -> io::Result<Option<(Usage, AccessLogRead)>> {
-        match self {
-            Source::None => Ok(Some((Analysis::new(window, class).end(), AccessLogRead::default()))),
-            Source::Lines(log, analysis) => {
-                if log.read_some(USAGE_STEP_BYTES, &mut |access| analysis.add(&access))? {
-                    return Ok(None);
-                }
-                let analysis = std::mem::replace(&mut **analysis, Analysis::new(window, class));
-                Ok(Some((analysis.end(), log.met())))
-            }
-            Source::Days(days, total) => {
-                if total.is_none() {
-                    if !days.read_some(USAGE_STEP_BYTES, window.until)? {
-                        *total = Some(Box::new(days.begin_total(window, class)));
-                    }
-                    return Ok(None);
-                }
-                let Some(of) = total else { return Ok(None) };
-                let added = days.add_some(of)?;
-                if added.is_none() && days.has_lines() {
-                    // A summary was damaged, and its day is made anew.
-                    *total = None;
-                }
-                Ok(added)
-            }
-        }
+        self.log.as_ref().map_or((0, 0), UsageSource::progress)
     }
 }
 
@@ -179,19 +88,11 @@ impl Archive {
         // A disk that does not take the newest lines would not give the older ones either.
         let log = match engine.access.log() {
             Some(_) if !is_flushed => Err(io::ErrorKind::TimedOut.into()),
-            Some(log) => open(log.as_ref(), window, class.as_deref(), of_days),
-            None => Ok(Source::None),
+            Some(log) => UsageSource::open(log.as_ref(), window, class.as_deref(), of_days),
+            None => Ok(UsageSource::nothing(window, class.as_deref())),
         };
         Ok(UsageReading { archive, window, class, log, _turn: Some(turn) })
     }
-}
-
-fn open(log: &dyn AccessLog, window: Window, class: Option<&str>, of_days: bool) -> io::Result<Source> {
-    if of_days && let Some(days) = log.open_days() {
-        return Ok(Source::Days(Box::new(days?), None));
-    }
-    let lines = log.open(window.since, window.until)?;
-    Ok(Source::Lines(lines, Box::new(Analysis::new(window, class))))
 }
 
 /// Starts a thread that writes the summaries of days that are over; `false` while somebody reads the log. It
@@ -201,7 +102,7 @@ pub(super) fn summarise(engine: &Engine) -> bool {
     let now = engine.now();
     let Some(turn) = engine.access.reader().begin_days() else { return false };
     let run = move || {
-        if let Err(error) = read_days(log.as_ref(), now, || turn.is_wanted()) {
+        if let Err(error) = summarise_days(log.as_ref(), now, || turn.is_wanted()) {
             tracing::warn!(%error, "days of the access log are not summarised");
         }
     };
@@ -209,11 +110,4 @@ pub(super) fn summarise(engine: &Engine) -> bool {
         tracing::warn!(%error, "days of the access log are not summarised");
     }
     true
-}
-
-fn read_days(log: &dyn AccessLog, now: Timestamp, is_wanted: impl Fn() -> bool) -> io::Result<()> {
-    let Some(days) = log.open_days() else { return Ok(()) };
-    let mut days = days?;
-    while !is_wanted() && days.read_some(USAGE_STEP_BYTES, now)? {}
-    Ok(())
 }

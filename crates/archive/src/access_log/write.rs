@@ -2,12 +2,12 @@
 
 use base::{BlockAddress, ByteCount, ClassId, ContainerId, FileId, RequestId, Timestamp, Vid};
 use catalogue::{ReadError, View};
+use journal::{ACCESS_ORDER_SLACK, AccessLog, Queued as _, encode};
 use usage::{
     Access, Begins, CopyPlace, DayNumber, FileSize, Get, Migrated, Put, Recalled, STAGE_COPIES_MAX, Stage,
-    What, encode,
+    What,
 };
 
-use super::file::{AccessLog, ORDER_SLACK};
 use super::queue::{Notice, Wanted};
 use super::report::summarise;
 use super::state::state_lines;
@@ -47,7 +47,7 @@ pub(crate) fn run(engine: &Engine) {
         if taken.dropped > 0 {
             tracing::warn!(lines = taken.dropped, "the access log is too slow: lines are left out");
         }
-        empty = taken.notices;
+        empty = taken.items;
         empty.drain(..).for_each(|notice| writer.write(notice));
         writer.hand_on();
         if taken.stopped {
@@ -82,7 +82,7 @@ struct Writer<'a> {
 
 /// The day that is not over, or was so late that lines of it may still come.
 fn newest_day(engine: &Engine) -> DayNumber {
-    let slack = i64::try_from(ORDER_SLACK.as_nanos()).unwrap_or(i64::MAX);
+    let slack = i64::try_from(ACCESS_ORDER_SLACK.as_nanos()).unwrap_or(i64::MAX);
     DayNumber::of(Timestamp(engine.now().0.saturating_sub(slack)))
 }
 

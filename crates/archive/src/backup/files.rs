@@ -10,27 +10,16 @@ use ltfs::changes::{ChangeSegment, SEGMENT_BYTES_MAX};
 use super::error::BackupError;
 use super::layout::SegmentFile;
 
-/// Names that begin so are of files being written; what a crash left of them is removed.
-pub(super) const TEMPORARY: &str = ".new-";
+/// What a crash left of them is removed.
+pub(super) use journal::TEMPORARY;
+
 /// Bytes copied or hashed at a time.
 const COPY_BYTES: usize = 1 << 20;
 
-/// Writes `directory/name` by another name, sync, rename and sync of the directory: after a crash it is whole
-/// or not there.
+/// Writes `directory/name`: after a crash it is whole or not there.
 pub(crate) fn write_durable(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), BackupError> {
-    let temporary = directory.join(format!("{TEMPORARY}{name}"));
-    let write = || {
-        let mut file = File::create(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, directory.join(name))?;
-        File::open(directory)?.sync_all()
-    };
-    write().map_err(|error| {
-        // A full disk must not stay full of what is of no use.
-        let _ = fs::remove_file(&temporary);
-        BackupError::at(&directory.join(name), "writing")(error)
-    })
+    journal::write_durable(directory, name, bytes)
+        .map_err(|error| BackupError::at(&directory.join(name), "writing")(error))
 }
 
 /// Syncs the names in a directory.

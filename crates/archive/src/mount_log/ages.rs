@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{ByteCount, ClassId, Duration, FileId, TapePoolId, Timestamp, Vid};
 use catalogue::{Counter, ReadError, Tally, View};
+use journal::QueueAtMount;
 use scheduler::Purpose;
 
-use super::record::QueueAtMount;
 use crate::ArchiveError;
 use crate::engine::Engine;
 

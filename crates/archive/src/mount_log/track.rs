@@ -5,15 +5,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use base::{ByteCount, Timestamp, Vid};
+use journal::{MotionRecord, MountKind, MountLog, MountRecord, MountSessionEnd, SessionRecord};
 use library::TapeDrive;
 use mechanics::MotionReport;
 use scheduler::{DriveState, Purpose, SessionEnd};
 use threads::Mutex;
 
 use super::ages::queue_at_mount;
-use super::file::MountLog;
 use super::flow::Flow;
-use super::record::{MotionRecord, MountKind, MountRecord, MountSessionEnd, SessionRecord};
 use super::watch::{SharedFlow, WatchedDrive};
 use crate::engine::{Engine, Session};
 

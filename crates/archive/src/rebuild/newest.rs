@@ -262,6 +262,29 @@ mod tests {
         fn remaining(&mut self) -> Result<ByteCount, TapeError> {
             unreachable!()
         }
+
+        fn end_of_wrap_positions(&mut self) -> Result<Option<Vec<BlockAddress>>, TapeError> {
+            unreachable!()
+        }
+
+        fn recommended_order(
+            &mut self,
+            _segments: &[(BlockAddress, BlockAddress)],
+        ) -> Result<Option<Vec<usize>>, TapeError> {
+            unreachable!()
+        }
+
+        fn track(&mut self, _block_size: u32) -> Result<Option<library::Track>, TapeError> {
+            unreachable!()
+        }
+
+        fn motion_report(&mut self) -> Option<library::MotionReport> {
+            unreachable!()
+        }
+
+        fn alerts(&mut self) -> Result<Vec<library::TapeAlert>, TapeError> {
+            unreachable!()
+        }
     }
 
     fn doubt_of(blocks: &'static [u8]) -> Option<(u64, u64)> {

@@ -18,6 +18,7 @@ use threads::mpsc::Receiver;
 
 use base::{FailureCause, Vid};
 use catalogue::TapeState;
+use journal::MountKind;
 use library::{DriveName, LibraryError, TapeDrive, TapeError};
 use scheduler::{Event, Failure, SessionEnd};
 use store::ExecuteError;
@@ -25,7 +26,7 @@ use store::ExecuteError;
 use crate::ArchiveError;
 use crate::conductor::{DriveTask, Order};
 use crate::engine::{Engine, Session};
-use crate::mount_log::{MountKind, MountTracker};
+use crate::mount_log::MountTracker;
 use crate::{settle, suspects};
 
 use mounted::{Mounted, MountedTape};

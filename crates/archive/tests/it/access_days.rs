@@ -83,7 +83,7 @@ fn history_of(begin: i64, days: u64, files: u64) -> Vec<Access> {
 fn append(log: &AccessLogFiles, lines: &[Access]) {
     for lines in lines.chunks(50) {
         let mut text = String::new();
-        lines.iter().for_each(|access| usage::encode(access, &mut text));
+        lines.iter().for_each(|access| journal::encode(access, &mut text));
         log.append(&text).unwrap();
     }
 }

@@ -12,7 +12,8 @@ use archive::{
     Selection, StageOptions, Stat, USAGE_STEP_BYTES,
 };
 use base::{ByteCount, Clock, Duration, FileId, Timestamp};
-use usage::{Access, Begins, Get, Put, What, decode};
+use journal::decode;
+use usage::{Access, Begins, Get, Put, What};
 
 const DAY: Duration = Duration::from_secs(86_400);
 const FOREVER: Timestamp = Timestamp(i64::MAX);
@@ -305,7 +306,7 @@ fn a_new_file_begins_with_the_state() {
     assert!(files.len() > 2, "{files:?}");
     for path in files {
         let text = std::fs::read_to_string(path).unwrap();
-        let first = decode(text.lines().next().unwrap().as_bytes()).unwrap();
+        let first = decode::<Access>(text.lines().next().unwrap().as_bytes()).unwrap();
         assert!(matches!(first.what, What::Start(_)), "{first:?}");
     }
     let puts = found.iter().filter(|access| matches!(access.what, What::Put(_))).count();
@@ -377,7 +378,7 @@ fn a_report_is_made_in_steps_that_read_a_little_each() {
     while (text.len() as u64) < 2 * USAGE_STEP_BYTES + USAGE_STEP_BYTES / 2 {
         let put = Put { file: FileId(lines), bytes: ByteCount(lines), set: 0, took: Duration::ZERO };
         let at = Timestamp(now.0 - 3_600_000_000_000 + lines as i64);
-        usage::encode(
+        journal::encode(
             &Access { at, class: Some("small".into()), who: None, what: What::Put(put) },
             &mut text,
         );

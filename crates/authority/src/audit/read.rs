@@ -1,15 +1,17 @@
 //! Reading the audit log, and proving that no line of it was changed, removed or put elsewhere.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use base::Blake3;
-
-use super::files::list;
-use super::line::{AuditLine, HASH_DIGITS, LINE_BYTES_MAX, OTHER_KIND, OTHER_VERSION, body, chained, decode};
+use journal::{
+    AUDIT_OTHER_KIND, AUDIT_OTHER_VERSION, AuditLine, ChainLink, LineReader, LogFiles, Piece, Record as _,
+};
 
 const NOT_FOLLOWING: &str = "its hash does not follow from the line before";
+/// Hexadecimal digits of a hash.
+const HASH_DIGITS: usize = 64;
 
 /// What a whole log is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,7 +74,7 @@ pub fn read_audit(
     each: &mut dyn FnMut(u64, &AuditLine),
 ) -> Result<AuditSummary, AuditFault> {
     let failed = |source| AuditFault::Io { path: directory.to_owned(), source };
-    let files = list(directory).map_err(failed)?;
+    let files = LogFiles::<AuditLine>::new(directory).list().map_err(failed)?;
     let mut summary = AuditSummary {
         files: 0,
         lines: 0,
@@ -108,16 +110,15 @@ struct Chain<'a> {
 impl Chain<'_> {
     fn read(&mut self, each: &mut dyn FnMut(u64, &AuditLine)) -> Result<(), AuditFault> {
         let failed = |source| AuditFault::Io { path: self.path.to_owned(), source };
-        let mut file = BufReader::new(File::open(self.path).map_err(failed)?);
-        let (mut line, mut count) = (Vec::new(), 0);
-        while next_line(&mut file, &mut line).map_err(failed)? {
+        let mut file = LineReader::<_, AuditLine>::new(File::open(self.path).map_err(failed)?);
+        let mut count = 0;
+        while let Some(piece) = file.next_piece().map_err(failed)? {
             count += 1;
             let wrong = |what| AuditFault::Line { path: self.path.to_owned(), line: count, what };
-            let Some(whole) = line.strip_suffix(b"\n") else {
-                if self.is_last && line.len() < LINE_BYTES_MAX {
-                    break;
-                }
-                return Err(wrong("it has no end"));
+            let whole = match piece {
+                Piece::Whole(line) => line,
+                Piece::Torn(_) if self.is_last => break,
+                Piece::Torn(_) | Piece::TooLong => return Err(wrong("it has no end")),
             };
             let (number, read) = self.check(whole, count == 1).map_err(wrong)?;
             each(number, &read);
@@ -132,19 +133,20 @@ impl Chain<'_> {
     /// What is wrong with a line that cannot be read. What is damaged has any version and kind: they are
     /// believed only if the hash follows, which nothing tells of the first line of the oldest file.
     fn behind_hash(&self, wrong: &'static str, line: &[u8], is_first: bool) -> &'static str {
-        if ![OTHER_VERSION, OTHER_KIND].contains(&wrong) {
+        if ![AUDIT_OTHER_VERSION, AUDIT_OTHER_KIND].contains(&wrong) {
             return wrong;
         }
         if is_first && self.summary.files == 0 {
             return "it is damaged, or of a newer kist: compare a copy, or read it with a newer kist";
         }
         let said = line.get(..HASH_DIGITS).and_then(|digits| std::str::from_utf8(digits).ok());
-        let follows = chained(self.summary.hash, body(line)).to_string();
+        let follows = ChainLink::hash_of_next(self.summary.hash, line).to_string();
         if said == Some(follows.as_str()) { wrong } else { NOT_FOLLOWING }
     }
 
     fn check(&mut self, line: &[u8], is_first: bool) -> Result<(u64, AuditLine), &'static str> {
-        let (hash, number, read) = decode(line).map_err(|wrong| self.behind_hash(wrong, line, is_first))?;
+        let (read, ChainLink { number, hash }) =
+            AuditLine::decode(line).map_err(|wrong| self.behind_hash(wrong, line, is_first))?;
         let mut previous = self.summary.hash;
         if let AuditLine::Begin { file, previous: told } = &read {
             if !is_first || *file != self.number {
@@ -162,7 +164,7 @@ impl Chain<'_> {
         } else if is_first {
             return Err("the file has no beginning");
         }
-        if chained(previous, body(line)) != hash {
+        if ChainLink::hash_of_next(previous, line) != hash {
             return Err(NOT_FOLLOWING);
         }
         if number != self.summary.last.saturating_add(1) {
@@ -174,44 +176,4 @@ impl Chain<'_> {
         self.summary.has_expected |= self.expected == Some(hash);
         Ok((number, read))
     }
-}
-
-/// Where a file's last whole line ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Tail {
-    /// Whole lines that can be read.
-    pub lines: u64,
-    /// Bytes up to the end of the last of them.
-    pub length: u64,
-    /// Its number.
-    pub line: u64,
-    /// Its hash.
-    pub hash: Blake3,
-}
-
-impl Tail {
-    /// Before the first line of a log.
-    pub(super) const NONE: Tail = Tail { lines: 0, length: 0, line: 0, hash: Blake3([0; 32]) };
-}
-
-/// The tail of a file. Lines that cannot be read are passed over: they stay where they are, for those who
-/// verify.
-pub(super) fn read_tail(path: &Path) -> io::Result<Tail> {
-    let mut file = BufReader::new(File::open(path)?);
-    let (mut line, mut tail, mut at) = (Vec::new(), Tail::NONE, 0);
-    while next_line(&mut file, &mut line)? {
-        at += line.len() as u64;
-        let Some(whole) = line.strip_suffix(b"\n") else { continue };
-        tail.length = at;
-        if let Ok((hash, number, _)) = decode(whole) {
-            (tail.lines, tail.line, tail.hash) = (tail.lines + 1, number, hash);
-        }
-    }
-    Ok(tail)
-}
-
-/// The next line with its end, or as much of it as a line may have.
-fn next_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
-    line.clear();
-    Ok(file.take(LINE_BYTES_MAX as u64).read_until(b'\n', line)? > 0)
 }

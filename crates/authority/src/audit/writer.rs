@@ -6,10 +6,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use base::{Clock, Duration};
-use threads::{Condvar, JoinHandle, Mutex, mpsc};
-
-use super::files::{AUDIT_BYTES_MAX, AUDIT_FILES_MAX, Appender, AuditRoom};
-use super::line::{AuditEntry, AuditLine, Outcome};
+use journal::{Appender, AuditEntry, AuditLine, LogFiles, Outcome, Queue, QueueForm, Queued, Room, Taken};
+use threads::{Condvar, JoinHandle, Mutex};
 
 /// Entries that wait to be written. A further one makes its caller wait: nothing is left out.
 pub const AUDIT_QUEUE_MAX: usize = 4096;
@@ -27,46 +25,44 @@ const ATTEMPTS_AT_STOP: u32 = 3;
 pub struct Audit {
     directory: PathBuf,
     shared: Arc<Shared>,
-    sender: Mutex<Option<mpsc::SyncSender<Message>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the thread tells those who record.
-#[derive(Default)]
+/// What the thread and those who record share.
 struct Shared {
-    /// An [`AuditRoom`] as a number.
+    queue: Queue<Entry>,
+    /// A [`Room`] as a number.
     room: AtomicU8,
     /// Refusals that were not written down for lack of room, since the last line.
     left_out: AtomicU64,
 }
 
 impl Shared {
-    fn set(&self, room: AuditRoom) {
+    fn set(&self, room: Room) {
         let before = self.room.swap(room as u8, Ordering::SeqCst);
         match room {
             _ if before == room as u8 => {}
-            AuditRoom::Enough => tracing::info!("the audit log has room: changes are taken again"),
-            AuditRoom::Reserve => {
+            Room::Enough => tracing::info!("the audit log has room: changes are taken again"),
+            Room::Reserve => {
                 tracing::error!("the audit log has little room: only what makes room is taken")
             }
-            AuditRoom::None => tracing::error!("the audit log has no room: changes are refused"),
+            Room::None => tracing::error!("the audit log has no room: changes are refused"),
         }
     }
 
-    fn room(&self) -> AuditRoom {
+    fn room(&self) -> Room {
         match self.room.load(Ordering::SeqCst) {
-            0 => AuditRoom::Enough,
-            1 => AuditRoom::Reserve,
-            _ => AuditRoom::None,
+            0 => Room::Enough,
+            1 => Room::Reserve,
+            _ => Room::None,
         }
     }
 }
 
-enum Message {
-    Entry(Box<AuditEntry>),
-    /// Tell when all before is durable.
-    Flush(mpsc::SyncSender<()>),
-}
+/// An entry that waits to be written.
+struct Entry(Box<AuditEntry>);
+
+impl Queued for Entry {}
 
 impl Audit {
     /// Opens the log in `directory`, behind its last line.
@@ -74,7 +70,7 @@ impl Audit {
     /// # Errors
     /// If it cannot be opened, or the thread cannot be started.
     pub fn open(directory: &Path, clock: Arc<dyn Clock>) -> io::Result<Self> {
-        Audit::with_limits(directory, clock, AUDIT_BYTES_MAX, AUDIT_FILES_MAX)
+        Audit::of(LogFiles::new(directory), clock)
     }
 
     /// As [`Audit::open`], with files of `bytes_max` bytes, `files_max` of them.
@@ -85,16 +81,21 @@ impl Audit {
         directory: &Path,
         clock: Arc<dyn Clock>,
         bytes_max: u64,
-        files_max: usize,
+        files_max: u32,
     ) -> io::Result<Self> {
-        let mut appender = Appender::open(directory, bytes_max, files_max)?;
-        let (sender, receiver) = mpsc::sync_channel(AUDIT_QUEUE_MAX);
-        let shared = Arc::new(Shared::default());
+        Audit::of(LogFiles::with_limits(directory, bytes_max, files_max), clock)
+    }
+
+    fn of(files: LogFiles<AuditLine>, clock: Arc<dyn Clock>) -> io::Result<Self> {
+        let directory = files.directory().to_owned();
+        let mut appender = Appender::open(files)?;
+        let queue = Queue::new(QueueForm { lines_max: AUDIT_QUEUE_MAX, gather: Duration::ZERO });
+        let (room, left_out) = (AtomicU8::new(Room::Enough as u8), AtomicU64::new(0));
+        let shared = Arc::new(Shared { queue, room, left_out });
         shared.set(appender.look_ahead());
-        let writer = Writer { appender, clock, receiver, shared: Arc::clone(&shared), is_stopping: false };
+        let writer = Writer { appender, clock, shared: Arc::clone(&shared), is_stopping: false };
         let writer = threads::Builder::new().name("audit".to_owned()).spawn(move || writer.run())?;
-        let directory = directory.to_owned();
-        Ok(Audit { directory, shared, sender: Mutex::new(Some(sender)), writer: Mutex::new(Some(writer)) })
+        Ok(Audit { directory, shared, writer: Mutex::new(Some(writer)) })
     }
 
     /// Where the log is.
@@ -104,19 +105,18 @@ impl Audit {
     }
 
     /// The room that it has.
-    pub(crate) fn room(&self) -> AuditRoom {
+    pub(crate) fn room(&self) -> Room {
         self.shared.room()
     }
 
     /// Writes an entry down, soon; waits if too many wait already. Without room refusals are only counted,
     /// so that the lines of what was done find their place.
     pub fn record(&self, entry: AuditEntry) {
-        if entry.outcome == Outcome::Refused && self.room() == AuditRoom::None {
+        if entry.outcome == Outcome::Refused && self.room() == Room::None {
             self.shared.left_out.fetch_add(1, Ordering::SeqCst);
             return;
         }
-        let sent = self.sender().map(|sender| sender.send(Message::Entry(Box::new(entry))));
-        if !matches!(sent, Some(Ok(()))) {
+        if !self.shared.queue.push(Entry(Box::new(entry))) {
             tracing::error!("a call came when the audit log was closed already");
         }
     }
@@ -124,32 +124,23 @@ impl Audit {
     /// Writes an entry down, soon; `false` if too many wait already.
     #[must_use]
     pub fn try_record(&self, entry: AuditEntry) -> bool {
-        self.sender().is_some_and(|sender| sender.try_send(Message::Entry(Box::new(entry))).is_ok())
+        self.shared.queue.try_push(Entry(Box::new(entry)))
     }
 
     /// Waits until everything recorded so far is durable.
     pub fn flush(&self) {
-        let (done, wait) = mpsc::sync_channel(1);
-        if let Some(sender) = self.sender()
-            && sender.send(Message::Flush(done)).is_ok()
-        {
-            let _ = wait.recv();
-        }
+        self.shared.queue.flush(None);
     }
 
     /// Makes everything durable and ends the thread.
     pub fn close(&self) {
-        drop(self.sender.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.shared.queue.stop();
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = writer
             && writer.join().is_err()
         {
             tracing::error!("the thread of the audit log ended early");
         }
-    }
-
-    fn sender(&self) -> Option<mpsc::SyncSender<Message>> {
-        self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -160,11 +151,17 @@ impl Drop for Audit {
 }
 
 struct Writer {
-    appender: Appender,
+    appender: Appender<AuditLine>,
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
-    receiver: mpsc::Receiver<Message>,
     is_stopping: bool,
+}
+
+/// Whatever ends the thread, nobody waits for it any more.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.shared.queue.end();
+    }
 }
 
 impl Writer {
@@ -174,39 +171,27 @@ impl Writer {
         loop {
             let patience =
                 since.map(|since| SYNC_AFTER.saturating_sub(self.clock.steady().saturating_sub(since)));
-            let lacks = self.shared.room() != AuditRoom::Enough;
+            let lacks = self.shared.room() != Room::Enough;
             let patience = patience.or(lacks.then_some(RETRY_AFTER));
-            let first = match patience {
-                None => self.receiver.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
-                Some(patience) => self.receiver.recv_timeout(patience),
-            };
-            let (mut lines, mut flushes) = (Vec::new(), Vec::new());
-            self.is_stopping = matches!(first, Err(mpsc::RecvTimeoutError::Disconnected));
-            let mut next = first.ok();
-            while let Some(message) = next {
-                match message {
-                    Message::Entry(entry) => lines.push(AuditLine::Entry(entry)),
-                    Message::Flush(done) => flushes.push(done),
-                }
-                next = if lines.len() < BATCH_MAX { self.receiver.try_recv().ok() } else { None };
-            }
+            let Taken { items, hurried, stopped, .. } = self.shared.queue.take(Vec::new(), patience);
+            self.is_stopping = stopped;
+            let mut lines: Vec<_> = items.into_iter().map(|Entry(entry)| AuditLine::Entry(entry)).collect();
             self.tell_left_out(&mut lines);
+            for lines in lines.chunks(BATCH_MAX) {
+                self.until_done(|appender| appender.append(lines));
+            }
             if !lines.is_empty() {
-                self.until_done(|appender| appender.append(&lines));
                 since.get_or_insert_with(|| self.clock.steady());
             }
             if !lines.is_empty() || lacks {
                 self.shared.set(self.appender.look_ahead());
             }
             let is_due = since.is_some_and(|since| self.clock.steady().saturating_sub(since) >= SYNC_AFTER);
-            if since.is_some() && (is_due || self.is_stopping || !flushes.is_empty()) {
+            if since.is_some() && (is_due || stopped || hurried) {
                 self.sync();
                 since = None;
             }
-            for done in flushes {
-                let _ = done.try_send(());
-            }
-            if self.is_stopping {
+            if stopped {
                 return;
             }
         }
@@ -215,8 +200,8 @@ impl Writer {
     /// A line for refusals that had none, once there is room.
     fn tell_left_out(&self, lines: &mut Vec<AuditLine>) {
         let left_out = match self.shared.room() {
-            AuditRoom::Enough => self.shared.left_out.swap(0, Ordering::SeqCst),
-            AuditRoom::Reserve | AuditRoom::None => 0,
+            Room::Enough => self.shared.left_out.swap(0, Ordering::SeqCst),
+            Room::Reserve | Room::None => 0,
         };
         if left_out > 0 {
             lines.push(AuditLine::Entry(Box::new(AuditEntry {
@@ -241,13 +226,13 @@ impl Writer {
         }
     }
 
-    fn until_done(&mut self, mut work: impl FnMut(&mut Appender) -> io::Result<()>) {
+    fn until_done(&mut self, mut work: impl FnMut(&mut Appender<AuditLine>) -> io::Result<()>) {
         let mut attempts = 0;
         while let Err(error) = work(&mut self.appender) {
             if attempts == 0 {
                 tracing::error!(%error, "the audit log cannot be written: changes are refused");
             }
-            self.shared.set(AuditRoom::None);
+            self.shared.set(Room::None);
             attempts += 1;
             if self.is_stopping && attempts >= ATTEMPTS_AT_STOP {
                 tracing::error!("the last lines of the audit log are lost");

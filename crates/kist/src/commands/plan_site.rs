@@ -379,9 +379,9 @@ mod tests {
         let nobody = logged(dir.path(), Span::parse("90d").unwrap(), Timestamp(0)).unwrap_err();
         assert!(nobody.message.contains("no line of an access log"), "{nobody}");
         assert!(logged(&dir.path().join("not"), Span::parse("90d").unwrap(), Timestamp(0)).is_err());
-        let golden = include_str!("../../../usage/src/golden/access-1.log");
+        let golden = include_str!("../../../journal/src/access/golden/access-1.log");
         std::fs::write(dir.path().join("access.log"), golden).unwrap();
-        let lines = golden.lines().filter_map(|line| usage::decode(line.as_bytes()).ok());
+        let lines = golden.lines().filter_map(|line| journal::decode::<usage::Access>(line.as_bytes()).ok());
         let last = lines.map(|access| access.at).max().unwrap();
         let usage = logged(dir.path(), Span::parse("90d").unwrap(), Timestamp(last.0 + 1)).unwrap();
         let measured: Vec<ClassWorkload> = usage.workloads().iter().map(ClassWorkload::measured).collect();

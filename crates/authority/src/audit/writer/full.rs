@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration as StdDuration, Instant};
 
-use super::super::line::tests::entry;
-use super::tests::{Still, read};
+use super::tests::{Still, entry, read};
 use super::*;
 
 /// A file system of its own, gone when dropped.
@@ -38,7 +37,7 @@ impl Drop for SmallDisk {
     }
 }
 
-fn wait_for(audit: &Audit, room: AuditRoom) {
+fn wait_for(audit: &Audit, room: Room) {
     let begin = Instant::now();
     while audit.room() != room {
         assert!(begin.elapsed() < StdDuration::from_secs(60), "{:?} and not {room:?}", audit.room());
@@ -54,7 +53,7 @@ fn a_full_log_says_so_before_it_has_no_room_and_goes_on_by_itself() {
     let audit = Audit::open(&disk.0, Arc::new(Still)).unwrap();
     let other = disk.fill();
     let mut written = Vec::new();
-    let mut fill_to = |room: AuditRoom| {
+    let mut fill_to = |room: Room| {
         for n in 0.. {
             written.push(format!("/{room:?}/{n}/{}", "x".repeat(4000)));
             audit.record(entry(written.last().unwrap()));
@@ -65,8 +64,8 @@ fn a_full_log_says_so_before_it_has_no_room_and_goes_on_by_itself() {
             assert!(n < 1000, "the log never fills");
         }
     };
-    fill_to(AuditRoom::Reserve);
-    fill_to(AuditRoom::None);
+    fill_to(Room::Reserve);
+    fill_to(Room::None);
     // What was under way still finds its place, and nobody waits; refusals are counted.
     for n in 0..20 {
         written.push(format!("/under way/{n}"));
@@ -78,7 +77,7 @@ fn a_full_log_says_so_before_it_has_no_room_and_goes_on_by_itself() {
         audit.record(AuditEntry { outcome: Outcome::Refused, ..entry("/no") });
     }
     std::fs::remove_file(other).unwrap();
-    wait_for(&audit, AuditRoom::Enough);
+    wait_for(&audit, Room::Enough);
     written.push("/after".to_owned());
     audit.record(entry("/after"));
     audit.close();
@@ -94,16 +93,16 @@ fn lines_without_room_wait_and_their_callers_do_not() {
     let directory = tempfile::tempdir().unwrap();
     let Some(disk) = SmallDisk::mount(directory.path().join("disk"), "1m") else { return };
     let audit = Audit::open(&disk.0, Arc::new(Still)).unwrap();
-    assert_eq!(audit.room(), AuditRoom::None, "too small for what must be left");
+    assert_eq!(audit.room(), Room::None, "too small for what must be left");
     let other = disk.fill();
     let names: Vec<String> = (0..300).map(|n| format!("/{n}/{}", "x".repeat(4000))).collect();
     names.iter().for_each(|name| audit.record(entry(name)));
-    wait_for(&audit, AuditRoom::None);
+    wait_for(&audit, Room::None);
     std::fs::remove_file(other).unwrap();
     let mut options = Command::new("mount");
     let larger = options.args(["-o", "remount,size=16m"]).arg(&disk.0).status().unwrap();
     assert!(larger.success());
-    wait_for(&audit, AuditRoom::Enough);
+    wait_for(&audit, Room::Enough);
     audit.close();
     assert_eq!(read(&disk.0).unwrap().0, names);
 }

@@ -5,9 +5,21 @@ use std::path::PathBuf;
 
 use base::Timestamp;
 
-use super::super::line::tests::entry;
 use super::super::read::{AuditFault, AuditSummary, read_audit};
 use super::*;
+
+pub(super) fn entry(what: &str) -> AuditEntry {
+    AuditEntry {
+        at: Timestamp(1_790_000_000_000_000_000),
+        who: "anna".to_owned(),
+        how: "key".to_owned(),
+        peer: "127.0.0.1:5000".to_owned(),
+        verb: "put".to_owned(),
+        what: what.to_owned(),
+        outcome: Outcome::Done,
+        note: String::new(),
+    }
+}
 
 pub(super) struct Still;
 
@@ -32,7 +44,7 @@ pub(super) fn read(directory: &Path) -> Result<(Vec<String>, AuditSummary), Audi
 }
 
 fn files(directory: &Path) -> Vec<PathBuf> {
-    super::super::files::list(directory).unwrap().into_iter().map(|(_, path)| path).collect()
+    LogFiles::<AuditLine>::new(directory).list().unwrap().into_iter().map(|(_, path)| path).collect()
 }
 
 fn write(directory: &Path, names: &[&str]) {

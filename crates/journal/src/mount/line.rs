@@ -1,74 +1,83 @@
 //! A mount as a line of text: `docs/format/mount-log.md` says it to the byte.
 
-use std::fmt::Write;
-
 use base::{ByteCount, Crc32c, Duration, Timestamp, Vid};
 
+use super::files::{MOUNT_LOG_BYTES_MAX, MOUNT_LOG_FILES_MAX};
 use super::record::{
     MOUNT_REASON_MAX, MOUNT_SESSIONS_MAX, MotionRecord, MountKind, MountRecord, MountSessionEnd,
     QueueAtMount, SessionRecord,
 };
-use crate::engine::truncated;
+use crate::form::{LogForm, Naming, Record, TimedRecord, TornEnd};
+use crate::line::{self, Fields, LineFault, TextForm, nanos, optional, parts, span};
 
-/// The version of the line's content.
-const VERSION: &str = "1";
 /// The longest line that is read, its end included. None that is written comes near it.
-pub(super) const LINE_BYTES_MAX: usize = 256 << 10;
+const LINE_BYTES_MAX: usize = 256 << 10;
+/// Names of drives and pools.
+const NAMES: TextForm = TextForm { escapes_comma: true, bytes_max: LINE_BYTES_MAX };
+/// Why something failed.
+const REASONS: TextForm = TextForm { escapes_comma: true, bytes_max: MOUNT_REASON_MAX };
 
-/// For the fuzz targets: what is read is written as it reads.
-///
-/// # Panics
-/// If it is not.
-pub(crate) fn check_line(line: &[u8]) {
-    if let Ok(record) = decode(line) {
-        let written = encode(&record);
-        assert_eq!(decode(written.trim_end_matches('\n').as_bytes()).as_ref(), Ok(&record), "{written}");
+impl Record for MountRecord {
+    type Link = ();
+    type Fault = LineFault;
+    const FORM: LogForm = LogForm {
+        stem: "mounts",
+        naming: Naming::ByAge,
+        bytes_max: MOUNT_LOG_BYTES_MAX,
+        files_max: MOUNT_LOG_FILES_MAX,
+        line_bytes_max: LINE_BYTES_MAX,
+        torn: TornEnd::Ended,
+        is_durable: false,
+        mode: 0o666,
+        reserve: None,
+    };
+
+    fn encode(&self, (): (), out: &mut String) {
+        line::seal(Crc32c(0), out, |body| encode_fields(self, &mut Fields { out: body, texts: NAMES }));
+    }
+
+    fn decode(line: &[u8]) -> Result<(Self, ()), LineFault> {
+        decode_fields(line::open(line)?).map(|record| (record, ())).ok_or(LineFault::Damaged)
     }
 }
 
-/// Why a line is no record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum LineFault {
-    /// Its checksum does not agree, or it is malformed.
-    Damaged,
-    /// A newer Kist has written it.
-    Newer,
+/// Mounts are written down when they end.
+impl TimedRecord for MountRecord {
+    const ORDER_SLACK: Duration = Duration::ZERO;
+
+    fn written_at(&self) -> Timestamp {
+        self.newest()
+    }
 }
 
-/// The line of a record, with the line feed at its end.
-pub(super) fn encode(record: &MountRecord) -> String {
-    let mut body = String::from(VERSION);
-    let mut field = |name: &str, value: &str| {
-        let _ = write!(body, " {name}={value}");
-    };
-    field("drive", &escaped(&record.drive));
-    field("vid", record.vid.as_str());
-    field("pool", &text(record.tape_pool.as_deref()));
-    field("for", kind_word(record.kind));
-    field("ordered", &record.ordered.0.to_string());
-    field("loaded", &time(record.loaded));
-    field("ready", &time(record.ready));
-    field("unmounting", &time(record.unmounting));
-    field("unmounted", &time(record.unmounted));
-    field("failed", &text(record.failed.as_deref().map(|why| truncated(why, MOUNT_REASON_MAX)).as_deref()));
+fn encode_fields(record: &MountRecord, fields: &mut Fields<'_>) {
+    fields.text("drive", &record.drive);
+    fields.number("vid", record.vid);
+    fields.optional_text("pool", record.tape_pool.as_deref());
+    fields.number("for", kind_word(record.kind));
+    fields.number("ordered", record.ordered.0);
+    fields.number("loaded", time(record.loaded));
+    fields.number("ready", time(record.ready));
+    fields.number("unmounting", time(record.unmounting));
+    fields.number("unmounted", time(record.unmounted));
+    fields.number("failed", reason(record.failed.as_deref()));
     let queue = &record.queue;
-    field("queue", &format!("{},{},{}", queue.items, queue.bytes.0, time(queue.oldest)));
+    fields.number("queue", format_args!("{},{},{}", queue.items, queue.bytes.0, time(queue.oldest)));
     let moved = (record.read.0, record.written.0, record.locates, nanos(record.moving));
-    field("moved", &format!("{},{},{},{}", moved.0, moved.1, moved.2, moved.3));
+    fields.number("moved", format_args!("{},{},{},{}", moved.0, moved.1, moved.2, moved.3));
     if let Some(motion) = &record.motion {
         let spans =
             [motion.locating, motion.streaming, motion.starved, motion.hitching, motion.flushing].map(nanos);
         let [locating, streaming, starved, hitching, flushing] = spans;
-        let counts = format!("{},{}", motion.back_hitches, motion.flushes);
-        field("motion", &format!("{locating},{streaming},{starved},{hitching},{flushing},{counts}"));
+        let spans = format_args!("{locating},{streaming},{starved},{hitching},{flushing}");
+        fields.number("motion", format_args!("{spans},{},{}", motion.back_hitches, motion.flushes));
     }
     if let Some(rate) = record.native_rate {
-        field("native", &rate.to_string());
+        fields.number("native", rate);
     }
     for session in record.sessions.iter().take(MOUNT_SESSIONS_MAX) {
-        field("session", &encode_session(session));
+        fields.number("session", encode_session(session));
     }
-    format!("{} {body}\n", Crc32c::of(body.as_bytes()))
 }
 
 fn encode_session(session: &SessionRecord) -> String {
@@ -76,7 +85,7 @@ fn encode_session(session: &SessionRecord) -> String {
         MountSessionEnd::Drained => ("drained", None),
         MountSessionEnd::Full => ("full", None),
         MountSessionEnd::Stopped => ("stopped", None),
-        MountSessionEnd::Failed(why) => ("failed", Some(truncated(why, MOUNT_REASON_MAX))),
+        MountSessionEnd::Failed(why) => ("failed", Some(why.as_str())),
     };
     let parts = [
         kind_word(session.kind).to_owned(),
@@ -91,42 +100,28 @@ fn encode_session(session: &SessionRecord) -> String {
         session.locates.to_string(),
         nanos(session.moving).to_string(),
         word.to_owned(),
-        text(why.as_deref()),
+        reason(why),
     ];
     parts.join(",")
 }
 
-/// The record of a line without its line feed.
-pub(super) fn decode(line: &[u8]) -> Result<MountRecord, LineFault> {
-    let line = std::str::from_utf8(line).map_err(|_| LineFault::Damaged)?;
-    let (sum, body) = line.split_once(' ').ok_or(LineFault::Damaged)?;
-    if sum != Crc32c::of(body.as_bytes()).to_string() {
-        return Err(LineFault::Damaged);
-    }
-    let mut words = body.split(' ');
-    if words.next() != Some(VERSION) {
-        return Err(LineFault::Newer);
-    }
-    decode_fields(words).ok_or(LineFault::Damaged)
-}
-
-fn decode_fields<'a>(words: impl Iterator<Item = &'a str>) -> Option<MountRecord> {
+fn decode_fields(text: &str) -> Option<MountRecord> {
     let (mut drive, mut vid, mut kind, mut ordered) = (None, None, None, None);
     let any = Vid::new("000000").ok()?;
     let mut record = MountRecord::ordered("", any, MountKind::Migrate, Timestamp(0));
-    for word in words {
-        let (name, value) = word.split_once('=')?;
+    for field in line::fields(text) {
+        let (name, value) = field?;
         match name {
-            "drive" => drive = Some(plain(value)?),
+            "drive" => drive = Some(NAMES.read(value)?),
             "vid" => vid = Some(Vid::new(value).ok()?),
-            "pool" => record.tape_pool = read_text(value)?,
+            "pool" => record.tape_pool = NAMES.read_optional(value)?,
             "for" => kind = Some(read_kind(value)?),
             "ordered" => ordered = Some(Timestamp(value.parse().ok()?)),
             "loaded" => record.loaded = read_time(value)?,
             "ready" => record.ready = read_time(value)?,
             "unmounting" => record.unmounting = read_time(value)?,
             "unmounted" => record.unmounted = read_time(value)?,
-            "failed" => record.failed = read_reason(value)?,
+            "failed" => record.failed = REASONS.read_optional(value)?,
             "queue" => {
                 let [items, bytes, oldest] = parts(value)?;
                 let (items, bytes) = (items.parse().ok()?, ByteCount(bytes.parse().ok()?));
@@ -137,7 +132,7 @@ fn decode_fields<'a>(words: impl Iterator<Item = &'a str>) -> Option<MountRecord
                 record.read = ByteCount(read.parse().ok()?);
                 record.written = ByteCount(written.parse().ok()?);
                 record.locates = locates.parse().ok()?;
-                record.moving = read_span(moving)?;
+                record.moving = span(moving)?;
             }
             "motion" => record.motion = Some(decode_motion(value)?),
             "native" => record.native_rate = Some(value.parse().ok()?),
@@ -155,11 +150,11 @@ fn decode_fields<'a>(words: impl Iterator<Item = &'a str>) -> Option<MountRecord
 fn decode_motion(value: &str) -> Option<MotionRecord> {
     let [locating, streaming, starved, hitching, flushing, back_hitches, flushes] = parts(value)?;
     Some(MotionRecord {
-        locating: read_span(locating)?,
-        streaming: read_span(streaming)?,
-        starved: read_span(starved)?,
-        hitching: read_span(hitching)?,
-        flushing: read_span(flushing)?,
+        locating: span(locating)?,
+        streaming: span(streaming)?,
+        starved: span(starved)?,
+        hitching: span(hitching)?,
+        flushing: span(flushing)?,
         back_hitches: back_hitches.parse().ok()?,
         flushes: flushes.parse().ok()?,
     })
@@ -179,21 +174,15 @@ fn decode_session(value: &str) -> Option<SessionRecord> {
         read: ByteCount(read.parse().ok()?),
         written: ByteCount(written.parse().ok()?),
         locates: locates.parse().ok()?,
-        moving: read_span(moving)?,
+        moving: span(moving)?,
         end: match end {
             "drained" => MountSessionEnd::Drained,
             "full" => MountSessionEnd::Full,
             "stopped" => MountSessionEnd::Stopped,
-            "failed" => MountSessionEnd::Failed(read_reason(why)?.unwrap_or_default()),
+            "failed" => MountSessionEnd::Failed(REASONS.read_optional(why)?.unwrap_or_default()),
             _ => return None,
         },
     })
-}
-
-/// Exactly `N` parts between commas.
-fn parts<const N: usize>(value: &str) -> Option<[&str; N]> {
-    let parts: Vec<&str> = value.split(',').collect();
-    parts.try_into().ok()
 }
 
 fn kind_word(kind: MountKind) -> &'static str {
@@ -215,69 +204,27 @@ fn time(at: Option<Timestamp>) -> String {
 }
 
 fn read_time(text: &str) -> Option<Option<Timestamp>> {
-    if text == "-" { Some(None) } else { text.parse().ok().map(|nanos| Some(Timestamp(nanos))) }
+    optional(text).map(|nanos| nanos.map(Timestamp))
 }
 
-fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn read_span(text: &str) -> Option<Duration> {
-    text.parse().ok().map(Duration::from_nanos)
-}
-
-/// `-` for nothing; a text that is `-` itself is written with its percent sign.
-fn text(value: Option<&str>) -> String {
-    match value {
-        None => "-".to_owned(),
-        Some("-") => "%2D".to_owned(),
-        Some(value) => escaped(value),
-    }
-}
-
-fn read_text(value: &str) -> Option<Option<String>> {
-    if value == "-" { Some(None) } else { plain(value).map(Some) }
-}
-
-/// Why something failed. A longer text than any that is written is none.
-fn read_reason(value: &str) -> Option<Option<String>> {
-    read_text(value).filter(|why| why.as_ref().is_none_or(|why| why.len() <= MOUNT_REASON_MAX))
-}
-
-/// Bytes outside of `!` to `~`, and `%` and `,`, as `%` and two upper-case hexadecimal digits.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_graphic() && !matches!(byte, b'%' | b',') {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
+fn reason(why: Option<&str>) -> String {
+    let mut out = String::new();
+    REASONS.write_optional(&mut out, why);
     out
 }
 
-fn plain(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            out.push(byte);
-            continue;
-        }
-        let (high, low) = (char::from(bytes.next()?).to_digit(16)?, char::from(bytes.next()?).to_digit(16)?);
-        out.push(u8::try_from(high * 16 + low).ok()?);
-    }
-    String::from_utf8(out).ok()
-}
-
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
+pub(crate) mod tests {
     use proptest::prelude::*;
 
+    use super::*;
+
+    fn decode(line: &[u8]) -> Result<MountRecord, LineFault> {
+        line::decode(line)
+    }
+
     /// The record of the golden file.
-    pub(in crate::mount_log) fn sample() -> MountRecord {
+    pub(crate) fn sample() -> MountRecord {
         let second = |count: i64| Timestamp(1_795_292_940_000_000_000 + count * 1_000_000_000);
         let mut record =
             MountRecord::ordered("vdrive0", Vid::new("KS0001").unwrap(), MountKind::Recall, second(0));
@@ -317,6 +264,12 @@ pub(super) mod tests {
             end: MountSessionEnd::Failed("block 7 of KS0001, 100% unreadable".to_owned()),
         });
         record
+    }
+
+    fn encode(record: &MountRecord) -> String {
+        let mut line = String::new();
+        line::encode(record, &mut line);
+        line
     }
 
     /// Bytes that a released Kist has written stay readable: this file never changes.

@@ -1,15 +1,16 @@
 //! The mount log as files in a directory.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::Timestamp;
-use threads::Mutex;
 
-use super::line::{LINE_BYTES_MAX, LineFault, decode, encode};
 use super::record::MountRecord;
+use crate::files::LogFiles;
+use crate::line::encode;
+use crate::lines::LogLine;
+use crate::statistics::StatisticsLog;
 
 /// A file of this length is closed and a new one begun.
 pub const MOUNT_LOG_BYTES_MAX: u64 = 4 << 20;
@@ -41,99 +42,38 @@ pub struct MountLogRead {
 
 /// The log in files: `mounts.log`, and the older ones `mounts.1.log` to `mounts.7.log`.
 pub struct MountLogFiles {
-    directory: PathBuf,
-    bytes_max: u64,
-    files_max: u32,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    /// The file that grows, and its length.
-    open: Option<(File, u64)>,
+    log: StatisticsLog<MountRecord>,
     /// Whether it was told that writing fails.
-    told: bool,
+    told: AtomicBool,
 }
 
 impl MountLogFiles {
     /// The log in `directory`, which is made with the first record.
     #[must_use]
     pub fn new(directory: &Path) -> Self {
-        MountLogFiles::with_limits(directory, MOUNT_LOG_BYTES_MAX, MOUNT_LOG_FILES_MAX)
+        MountLogFiles::of(LogFiles::new(directory))
     }
 
     /// As [`MountLogFiles::new`], with files of `bytes_max` bytes, `files_max` of them.
     #[must_use]
     pub fn with_limits(directory: &Path, bytes_max: u64, files_max: u32) -> Self {
-        assert!(files_max > 0, "a log has a file");
-        MountLogFiles { directory: directory.to_owned(), bytes_max, files_max, state: Mutex::default() }
+        MountLogFiles::of(LogFiles::with_limits(directory, bytes_max, files_max))
     }
 
-    fn path(&self, age: u32) -> PathBuf {
-        let name = if age == 0 { "mounts.log".to_owned() } else { format!("mounts.{age}.log") };
-        self.directory.join(name)
-    }
-
-    fn append(&self, state: &mut State, line: &str) -> io::Result<()> {
-        if state.open.as_ref().is_some_and(|(_, length)| *length >= self.bytes_max) {
-            state.open = None;
-            self.rotate()?;
-        }
-        let (file, length) = match &mut state.open {
-            Some(open) => open,
-            none => none.insert(self.open()?),
-        };
-        file.write_all(line.as_bytes())?;
-        *length += line.len() as u64;
-        Ok(())
-    }
-
-    /// Opens the file that grows. What a crash left of a last line is ended, so that the next one stands by
-    /// itself.
-    fn open(&self) -> io::Result<(File, u64)> {
-        fs::create_dir_all(&self.directory)?;
-        let mut file = OpenOptions::new().create(true).read(true).append(true).open(self.path(0))?;
-        let mut length = file.metadata()?.len();
-        if length >= self.bytes_max {
-            self.rotate()?;
-            file = OpenOptions::new().create(true).read(true).append(true).open(self.path(0))?;
-            length = file.metadata()?.len();
-        }
-        if length > 0 {
-            let mut last = [0u8];
-            file.seek(SeekFrom::End(-1))?;
-            file.read_exact(&mut last)?;
-            if last != *b"\n" {
-                file.write_all(b"\n")?;
-                length += 1;
-            }
-        }
-        Ok((file, length))
-    }
-
-    /// Each file gets the next name; the oldest goes.
-    fn rotate(&self) -> io::Result<()> {
-        if self.files_max == 1 {
-            return missing_is_fine(fs::remove_file(self.path(0)));
-        }
-        for age in (0..self.files_max - 1).rev() {
-            missing_is_fine(fs::rename(self.path(age), self.path(age + 1)))?;
-        }
-        Ok(())
+    fn of(files: LogFiles<MountRecord>) -> Self {
+        MountLogFiles { log: StatisticsLog::new(files), told: AtomicBool::new(false) }
     }
 }
 
 impl MountLog for MountLogFiles {
     fn record(&self, record: &MountRecord) {
-        let line = encode(record);
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.append(&mut state, &line) {
-            Ok(()) => state.told = false,
+        let mut line = String::new();
+        encode(record, &mut line);
+        match self.log.append(&line) {
+            Ok(()) => self.told.store(false, Ordering::Relaxed),
             Err(error) => {
-                // Half a line may stand there: it is opened anew, which ends that line.
-                state.open = None;
-                if !std::mem::replace(&mut state.told, true) {
-                    let directory = self.directory.display();
+                if !self.told.swap(true, Ordering::Relaxed) {
+                    let directory = self.log.files().directory().display();
                     tracing::error!(%directory, %error, "mounts are not written down");
                 }
             }
@@ -141,72 +81,32 @@ impl MountLog for MountLogFiles {
     }
 
     fn read(&self, since: Timestamp, each: &mut dyn FnMut(MountRecord)) -> io::Result<MountLogRead> {
-        let mut files = Vec::new();
-        {
-            // Held so that no file changes its name between two of them; they are read afterwards.
-            let _state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            for age in 0..self.files_max {
-                match File::open(self.path(age)) {
-                    Ok(file) => files.push((file.metadata()?.len(), file)),
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
         let mut met = MountLogRead::default();
-        for (length, file) in files {
-            if !read_file(BufReader::new(file.take(length)), since, each, &mut met)? {
-                break;
+        let mut lines = self.log.lines_since(since)?;
+        while let Some(line) = lines.next_line()? {
+            match line {
+                LogLine::Record(record) if record.newest() >= since => each(record),
+                LogLine::Newer => met.newer += 1,
+                LogLine::Damaged => met.damaged += 1,
+                LogLine::Record(_) | LogLine::Nothing => {}
             }
         }
         Ok(met)
     }
 }
 
-/// Gives the records of one file; whether older files may hold wanted ones too.
-fn read_file(
-    mut file: impl BufRead,
-    since: Timestamp,
-    each: &mut dyn FnMut(MountRecord),
-    met: &mut MountLogRead,
-) -> io::Result<bool> {
-    let (mut line, mut first) = (Vec::new(), None);
-    loop {
-        line.clear();
-        let length = (&mut file).take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut line)?;
-        if length == 0 {
-            // Mounts are written down when they end, so this file's first one ended before all others in it.
-            return Ok(first.is_none_or(|first| first >= since));
-        }
-        let Some(record) = line.strip_suffix(b"\n") else {
-            // Torn, or still being written.
-            met.damaged += u64::from(length == LINE_BYTES_MAX);
-            continue;
-        };
-        match decode(record) {
-            Ok(record) => {
-                first = first.or(Some(record.newest()));
-                if record.newest() >= since {
-                    each(record);
-                }
-            }
-            Err(LineFault::Newer) => met.newer += 1,
-            Err(LineFault::Damaged) => met.damaged += u64::from(!record.is_empty()),
-        }
-    }
-}
-
-fn missing_is_fine(result: io::Result<()>) -> io::Result<()> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::super::line::tests::sample;
     use super::*;
+
+    fn encode(record: &MountRecord) -> String {
+        let mut line = String::new();
+        super::encode(record, &mut line);
+        line
+    }
 
     fn numbered(number: i64) -> MountRecord {
         let mut record = sample();
@@ -288,10 +188,10 @@ mod tests {
         fs::write(&below, b"in the way").unwrap();
         let log = MountLogFiles::new(&below);
         log.record(&numbered(1));
-        assert!(log.state.lock().unwrap().told);
+        assert!(log.told.load(Ordering::Relaxed));
         fs::remove_file(&below).unwrap();
         log.record(&numbered(2));
-        assert!(!log.state.lock().unwrap().told, "the next trouble is told again");
+        assert!(!log.told.load(Ordering::Relaxed), "the next trouble is told again");
         assert_eq!(since(&log, 0).0, [2]);
     }
 }

@@ -3,17 +3,18 @@
 use std::io;
 use std::ops::Range;
 
-use usage::DayNumber;
+use usage::{Access, DayNumber};
 
-use super::super::file::{LogFile, LogLine, LogLines};
 use super::super::place::Place;
+use crate::files::LogFile;
+use crate::lines::{LogLine, LogLines};
 
 /// The files of the log, and the reading of their lines.
 pub(super) struct Position {
     files: Vec<LogFile>,
     /// The first of `files` whose lines are read.
     first: usize,
-    lines: LogLines,
+    lines: LogLines<Access>,
 }
 
 impl Position {
@@ -35,8 +36,8 @@ impl Position {
         Ok(true)
     }
 
-    pub(super) fn next(&mut self) -> io::Result<Option<LogLine>> {
-        self.lines.next()
+    pub(super) fn next_line(&mut self) -> io::Result<Option<LogLine<Access>>> {
+        self.lines.next_line()
     }
 
     /// Where the next line begins.
@@ -53,9 +54,9 @@ impl Position {
     }
 
     /// The day of the log's first line.
-    pub(super) fn oldest_day(&mut self) -> io::Result<Option<DayNumber>> {
-        for file in &mut self.files {
-            if let Some(at) = file.first_time()? {
+    pub(super) fn oldest_day(&self) -> io::Result<Option<DayNumber>> {
+        for file in &self.files {
+            if let Some(at) = file.first_time::<Access>()? {
                 return Ok(Some(DayNumber::of(at)));
             }
         }

@@ -10,7 +10,10 @@ use std::{io, mem};
 use base::Timestamp;
 use usage::{Access, Day, DayNumber, Total, Tracker, Usage, Window};
 
-use super::file::{AccessLogRead, LogFile, LogLine, ORDER_SLACK};
+use super::files::AccessLogRead;
+use super::line::ACCESS_ORDER_SLACK;
+use crate::files::LogFile;
+use crate::lines::LogLine;
 
 mod position;
 mod summaries;
@@ -139,7 +142,7 @@ impl DayReading {
     pub fn read_some(&mut self, bytes: u64, now: Timestamp) -> io::Result<bool> {
         let enough = self.log.progress().0.saturating_add(bytes.max(1));
         while self.log.progress().0 < enough {
-            match self.log.next()? {
+            match self.log.next_line()? {
                 None => {
                     if self.is_damaged && !self.is_rebuilt() {
                         self.begin_anew()?;
@@ -149,7 +152,7 @@ impl DayReading {
                     self.write(&over)?;
                     return Ok(false);
                 }
-                Some(LogLine::Access(access)) => self.add(&access)?,
+                Some(LogLine::Record(access)) => self.add(&access)?,
                 Some(LogLine::Newer) => self.unreadable(true)?,
                 Some(LogLine::Damaged) => self.unreadable(false)?,
                 Some(LogLine::Nothing) => {}
@@ -219,7 +222,7 @@ impl DayReading {
     /// knows that the log is to be read once more for it.
     fn over(&self, now: Timestamp) -> Vec<DayNumber> {
         let is_over = |number: &DayNumber| {
-            number.end().plus(ORDER_SLACK) <= now && self.summaries.kept.crc(*number).is_none()
+            number.end().plus(ACCESS_ORDER_SLACK) <= now && self.summaries.kept.crc(*number).is_none()
         };
         self.tracker.days().map(|(number, _)| number).filter(is_over).collect()
     }

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use base::{Crc32c, Timestamp};
 use usage::{Day, DayNumber, Tracker};
 
-use super::super::file::missing_is_fine;
 use super::super::place::{DaysKept, Place};
 use super::DAYS_KEPT_MAX;
-use crate::backup::write_durable;
+use crate::files::{missing_is_fine, write_durable};
 
 /// The directory of the summaries, in that of the log.
 const DIRECTORY: &str = "days";
@@ -77,7 +76,7 @@ impl Summaries {
     /// Writes the summary of a day, durably. It counts once it is [added](DaysKept::add) to those kept.
     pub(super) fn write(&self, number: DayNumber, day: &Day) -> io::Result<Crc32c> {
         let file = day.encode(number);
-        write_durable(&self.directory, &name(number), &file).map_err(io::Error::other)?;
+        write_durable(&self.directory, &name(number), &file)?;
         Ok(Crc32c::of(&file))
     }
 
@@ -91,7 +90,7 @@ impl Summaries {
 
     pub(super) fn write_tracker(&self, tracker: &Tracker, place: &Place) -> io::Result<()> {
         let file = tracker.encode(&place.encode(&self.kept));
-        write_durable(&self.directory, TRACKER, &file).map_err(io::Error::other)
+        write_durable(&self.directory, TRACKER, &file)
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use base::Crc32c;
 use usage::DayNumber;
 
-use super::file::LogFile;
+use crate::files::LogFile;
 
 /// By so many of its first bytes a file is known, and so many before the place are compared.
 const HEAD_BYTES: u64 = 256;

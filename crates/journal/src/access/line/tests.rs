@@ -1,8 +1,14 @@
 //! The codec: every kind there and back, the golden file, damage.
 
+use base::Crc32c;
 use proptest::prelude::*;
 
 use super::*;
+use crate::line::encode;
+
+fn decode(line: &[u8]) -> Result<Access, LineFault> {
+    line::decode(line)
+}
 
 const BEGIN: i64 = 1_795_292_940_000_000_000;
 
