@@ -59,8 +59,8 @@ pub struct SettlingInfo {
     /// Tapes on which a session was open at the point, and that no library has or that failed too often: all
     /// else is looked at, and when they are back it goes on by itself.
     pub absent: Vec<Vid>,
-    /// When it is over, files that no tape but those that were not seen or searched may have: they are neither
-    /// LOST nor staged, and nothing is settled.
+    /// When it is over, files that no tape but those that were not seen or searched may have: they are
+    /// neither LOST nor staged, and nothing is settled.
     pub missing: u64,
     /// Why it cannot go on now; it is tried again.
     pub failing: Option<String>,

@@ -668,8 +668,8 @@ fn without_a_torn_tape() -> (Instance, Archive, Gate, Vid) {
     unreachable!("a session has an end");
 }
 
-/// A file that nothing has but a tape which could not be looked at: a stage said "online already, now pinned",
-/// and no get ever gave it.
+/// A file that nothing has but a tape which could not be looked at: a stage said "online already, now
+/// pinned", and no get ever gave it.
 fn not_there_now(archive: &Archive, name: &str) {
     assert_eq!(archive.settling().unwrap().missing, 1);
     let options = StageOptions { owner: "test".to_owned(), pin: Duration::ZERO, priority: 5 };

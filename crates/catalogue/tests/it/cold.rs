@@ -208,8 +208,8 @@ fn set(bench: &mut Bench, at: usize, state: TapeState) {
     bench.ok(Command::SetTapeState { vid: bench.tapes[at], state, reason });
 }
 
-/// A file with two copies under an index, whose tapes were both disabled, was evicted: its only readable bytes
-/// went.
+/// A file with two copies under an index, whose tapes were both disabled, was evicted: its only readable
+/// bytes went.
 #[test]
 fn a_file_whose_tapes_are_all_set_aside_stays_in_the_pool() {
     let mut bench = Bench::new();
