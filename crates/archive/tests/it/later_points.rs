@@ -252,7 +252,7 @@ fn a_shard_beside_its_place_stays_until_the_one_in_its_place_was_read() {
     drop(archive);
     let drives = || instance.settings.pool.drives.iter().map(|drive| drive.at.directory());
     let is_shard = |extent: &PathBuf| fs::read(extent).unwrap().starts_with(b"KISTCELL");
-    let from = drives().flat_map(|drive| extents(drive)).find(is_shard).unwrap();
+    let from = drives().flat_map(extents).find(is_shard).unwrap();
     let name = from.file_name().unwrap();
     let bucket = from.parent().unwrap().file_name().unwrap();
     let stripe = name.to_str().unwrap().rsplit_once('.').unwrap().0;
