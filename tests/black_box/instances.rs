@@ -80,7 +80,11 @@ fn one_server_and_no_newer_instance() {
     instance.kist(&["ls"]).exits(5).says(&["kist serve"]);
     let file = instance.dir().join("instance.kist");
     let text = fs::read_to_string(&file).unwrap();
+    // A format is believed behind the checksum only.
     fs::write(&file, text.replace("format = 1", "format = 2")).unwrap();
+    kist(&["serve", dir]).exits(7).says(&["checksum"]);
+    let body = text.rsplit_once("crc32c = ").unwrap().0.replace("format = 1", "format = 2");
+    fs::write(&file, format!("{body}crc32c = {}\n", base::Crc32c::of(body.as_bytes()))).unwrap();
     kist(&["serve", dir]).exits(4).says(&["newer kist"]);
     fs::write(&file, text.replace("created", "creatd")).unwrap();
     kist(&["serve", dir]).exits(7).says(&["checksum"]);
