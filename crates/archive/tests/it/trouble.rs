@@ -429,6 +429,8 @@ fn nearline_on_suspects(archive: &Archive, faults: &Faults) -> (Files, Vec<Vid>,
     let tapes: Vec<Vid> = place(archive, "/t/large0").into_iter().map(|(vid, _)| vid).collect();
     assert_eq!(archive.evict(&all(&["/t"])).unwrap().refused_count, 0);
     let blank = archive.tapes().unwrap().into_iter().find(|tape| tape.uuid.is_none()).unwrap().vid;
+    // Else what is wanted is read from the tape that is in the drive still.
+    wait_until("the drive is empty", || archive.tape_drives().iter().all(|drive| drive.vid.is_none()));
     for vid in &tapes {
         faults.plan_wrong_cartridge(*vid, blank);
     }
