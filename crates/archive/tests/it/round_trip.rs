@@ -195,8 +195,8 @@ fn a_repeat_is_not_acknowledged_if_the_kept_bytes_cannot_be_read() {
         // The scrubber was first to find that the file is lost: these bytes bring it back.
         done => assert!(done.is_ok(), "{done:?}"),
     }
-    // Known, and to be mended (issue 17): the scrubber's word on the first bytes may come behind a repeat that
-    // was acknowledged, and calls the file LOST although its new bytes are whole. Another repeat ends that.
+    // Known, and to be mended (issue 17): the scrubber's word on the first bytes may come behind a repeat
+    // that was acknowledged, and calls the file LOST although its new bytes are whole. A repeat ends that.
     if matches!(get(&archive, "/file"), Err(ArchiveError::Lost(_))) {
         put_with(&archive, "/file", &content, options()).unwrap();
     }
