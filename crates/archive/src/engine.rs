@@ -6,7 +6,8 @@ use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
 use base::{
-    BlobDescription, BlobPiece, ByteCount, ClassId, Clock, ContainerId, FileId, LibraryId, Timestamp, Vid,
+    BlobDescription, BlobId, BlobPiece, ByteCount, ClassId, Clock, ContainerId, FileId, LibraryId, Timestamp,
+    Vid,
 };
 use catalogue::{Command, Object, Outcome, ReadError, RecallKey, Rejection, TapeRecord, TapeState, View};
 use library::Library;
@@ -153,6 +154,19 @@ impl Engine {
         f: impl FnOnce(&View<'_>) -> Result<T, ReadError>,
     ) -> Result<T, ArchiveError> {
         self.catalogue.read(f).map_err(ArchiveError::from)
+    }
+
+    /// At most `most` blobs behind `after`, with what they are made of; the last number is needed even if the
+    /// blob is gone.
+    pub(crate) fn blob_page(
+        &self,
+        after: Option<BlobId>,
+        most: usize,
+    ) -> Result<Vec<(BlobId, Option<BlobDescription>)>, ArchiveError> {
+        self.read(|view| {
+            let blobs = view.blobs(after, most)?;
+            blobs.into_iter().map(|(id, _)| Ok((id, view.blob(id)?))).collect()
+        })
     }
 
     pub(crate) fn execute(&self, command: Command) -> Result<Outcome, ArchiveError> {

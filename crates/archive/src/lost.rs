@@ -311,13 +311,7 @@ pub(crate) fn foresee(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<LossF
 fn is_any_blob_unreadable(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<bool, ArchiveError> {
     let mut after = None;
     loop {
-        let page = engine.read(|view| {
-            let mut page = Vec::new();
-            for (id, _) in view.blobs(after, PAGE)? {
-                page.push((id, view.blob(id)?));
-            }
-            Ok(page)
-        })?;
+        let page = engine.blob_page(after, PAGE)?;
         let Some((last, _)) = page.last() else { return Ok(false) };
         after = Some(*last);
         let is_hit = |blob: &BlobDescription| {

@@ -23,8 +23,6 @@ pub const TAPE_PAGE_MAX: usize = 10_000;
 const STUCK_MAX: usize = 10;
 /// The state of a drive that looks at tapes since a restore.
 const LOOKING: &str = "looking";
-/// Stands behind the name of a tape pool in the line for what none of its tapes takes.
-pub(crate) const TOO_LARGE: &str = " (too large)";
 /// Garbage counted exactly up to here.
 const GARBAGE_COUNT_MAX: usize = 100_000;
 
@@ -186,15 +184,20 @@ impl Archive {
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn queue(&self) -> Result<Vec<QueueLine>, ArchiveError> {
+        Ok(self.foretold()?.into_iter().map(|(_, line)| line).collect())
+    }
+
+    /// The same, and what each line is about.
+    pub(crate) fn foretold(&self) -> Result<Vec<(Queued, QueueLine)>, ArchiveError> {
         let engine = self.engine();
         let lines = self.waiting()?.into_iter().map(|(queued, line)| {
             let of = |forecast: &Forecast| match queued {
                 Queued::Class(id) => forecast.of_class(id),
                 Queued::TapePool(id) => forecast.of_tape_pool(id),
                 Queued::Tape(vid) => forecast.of_tape(vid),
-                Queued::TooLarge => None,
+                Queued::TooLarge(_) => None,
             };
-            QueueLine { expected: engine.expected(line.cause.as_ref(), of), ..line }
+            (queued, QueueLine { expected: engine.expected(line.cause.as_ref(), of), ..line })
         });
         Ok(lines.collect())
     }
@@ -253,9 +256,9 @@ impl Archive {
             lines.push((Queued::TapePool(id), line));
         }
         if let Some((_, first)) = too_large.containers.first() {
-            let what = format!("migrate {name}{TOO_LARGE}");
+            let what = format!("migrate {name} (too large)");
             let line = queue_line(engine, what, large, Some(first.since), too_large.reason());
-            lines.push((Queued::TooLarge, line));
+            lines.push((Queued::TooLarge(id), line));
         }
         Ok(())
     }
@@ -388,10 +391,11 @@ impl Archive {
 
 /// What a line of the queue is about.
 #[derive(Clone, Copy)]
-enum Queued {
+pub(crate) enum Queued {
     Class(ClassId),
     TapePool(TapePoolId),
-    TooLarge,
+    /// What no tape of the pool takes.
+    TooLarge(TapePoolId),
     Tape(Vid),
 }
 

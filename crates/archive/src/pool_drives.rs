@@ -139,13 +139,7 @@ impl Archive {
         };
         let mut after = None;
         loop {
-            let page = engine.read(|view| {
-                let mut page = Vec::new();
-                for (id, _) in view.blobs(after, PAGE)? {
-                    page.push((id, view.blob(id)?));
-                }
-                Ok(page)
-            })?;
+            let page = engine.blob_page(after, PAGE)?;
             let Some((last, _)) = page.last() else { return Ok(health) };
             after = Some(*last);
             page.iter().filter_map(|(_, blob)| blob.as_ref()).for_each(&mut count);

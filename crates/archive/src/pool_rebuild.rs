@@ -186,15 +186,7 @@ pub(crate) fn all(scrubber: &mut Scrubber, replaced: &BTreeSet<DriveId>) -> Resu
     for left in 0..=usize::from(u8::MAX) {
         let (mut after, mut higher) = (None, false);
         loop {
-            let page = engine.read(|view| {
-                let mut page = Vec::new();
-                for (id, record) in view.blobs(after, PAGE)? {
-                    // The last id is needed even if the blob is gone.
-                    let _ = record;
-                    page.push((id, view.blob(id)?));
-                }
-                Ok(page)
-            })?;
+            let page = engine.blob_page(after, PAGE)?;
             let Some((last, _)) = page.last() else { break };
             after = Some(*last);
             for blob in page.into_iter().filter_map(|(_, blob)| blob) {

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use base::{ArchivePath, ByteCount, ContainerId, Count, FileId, RequestId, TapePoolId, Vid};
+use base::{ArchivePath, ByteCount, ClassId, ContainerId, Count, FileId, RequestId, TapePoolId, Vid};
 use catalogue::{CopyState, EvictRefusal, Followed, ItemState, RequestState, TapeState};
 
 use crate::engine::Engine;
-use crate::operate::TOO_LARGE;
+use crate::operate::Queued;
 use crate::reasons::Waiting;
 use crate::{About, Archive, ArchiveError, Cause, Expected, ItemFailure, Locality, Reason};
 
@@ -50,11 +50,10 @@ impl Archive {
     }
 
     fn causes_of_tape_pool(&self, name: &str) -> Result<Vec<Cause>, ArchiveError> {
-        let mut pools = self.engine().classes.tape_pools().values();
-        if !pools.any(|pool| pool.name == name) {
-            return Err(ArchiveError::NoSuchTapePool(name.to_owned()));
-        }
-        let causes = self.causes_in_queue(&[], &[name.to_owned()])?;
+        let pools = self.engine().classes.tape_pools();
+        let found = pools.iter().find(|(_, pool)| pool.name == name).map(|(id, _)| *id);
+        let id = found.ok_or_else(|| ArchiveError::NoSuchTapePool(name.to_owned()))?;
+        let causes = self.causes_in_queue(None, &[id])?;
         Ok(if causes.is_empty() {
             vec![said("nothing waits for tapes of this pool".to_owned())]
         } else {
@@ -64,9 +63,7 @@ impl Archive {
 
     fn causes_of_class(&self, name: &str) -> Result<Vec<Cause>, ArchiveError> {
         let class = self.engine().classes.by_name(name)?;
-        let pools: Vec<String> =
-            class.copies.iter().map(|id| self.engine().classes.tape_pool_name(*id)).collect();
-        let causes = self.causes_in_queue(&[name.to_owned()], &pools)?;
+        let causes = self.causes_in_queue(Some(class.id), &class.copies)?;
         Ok(if causes.is_empty() {
             vec![said(
                 "no file of this class waits to be gathered, nor anything for its tape pools".to_owned(),
@@ -76,19 +73,17 @@ impl Archive {
         })
     }
 
-    /// What the queue says of these classes and tape pools.
-    fn causes_in_queue(&self, classes: &[String], pools: &[String]) -> Result<Vec<Cause>, ArchiveError> {
+    /// What the queue says of a class and of tape pools.
+    fn causes_in_queue(
+        &self,
+        class: Option<ClassId>,
+        pools: &[TapePoolId],
+    ) -> Result<Vec<Cause>, ArchiveError> {
         let mut causes = Vec::new();
-        for line in self.queue()? {
-            let noun = match line.what.split_once(' ') {
-                Some(("seal", name)) if classes.iter().any(|class| class == name) => "file",
-                Some(("migrate", name)) => {
-                    let name = name.strip_suffix(TOO_LARGE).unwrap_or(name);
-                    if !pools.iter().any(|pool| pool == name) {
-                        continue;
-                    }
-                    "container copy"
-                }
+        for (queued, line) in self.foretold()? {
+            let noun = match queued {
+                Queued::Class(id) if class == Some(id) => "file",
+                Queued::TapePool(id) | Queued::TooLarge(id) if pools.contains(&id) => "container copy",
                 _ => continue,
             };
             let things = match (line.items, noun) {

@@ -191,10 +191,7 @@ pub trait ObjectDrive: Send + Sync {
     ///
     /// # Errors
     /// [`DriveError::Probe`].
-    fn probe_room(&self, bytes: ByteCount) -> Result<(), DriveError> {
-        let _ = bytes;
-        Ok(())
-    }
+    fn probe_room(&self, bytes: ByteCount) -> Result<(), DriveError>;
 }
 
 /// The one writer of an extent. Dropping it leaves the extent unsealed, to be deleted by its owner.

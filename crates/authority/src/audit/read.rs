@@ -10,8 +10,6 @@ use journal::{
 };
 
 const NOT_FOLLOWING: &str = "its hash does not follow from the line before";
-/// Hexadecimal digits of a hash.
-const HASH_DIGITS: usize = 64;
 
 /// What a whole log is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -139,9 +137,7 @@ impl Chain<'_> {
         if is_first && self.summary.files == 0 {
             return "it is damaged, or of a newer kist: compare a copy, or read it with a newer kist";
         }
-        let said = line.get(..HASH_DIGITS).and_then(|digits| std::str::from_utf8(digits).ok());
-        let follows = ChainLink::hash_of_next(self.summary.hash, line).to_string();
-        if said == Some(follows.as_str()) { wrong } else { NOT_FOLLOWING }
+        if ChainLink::follows(self.summary.hash, line) { wrong } else { NOT_FOLLOWING }
     }
 
     fn check(&mut self, line: &[u8], is_first: bool) -> Result<(u64, AuditLine), &'static str> {

@@ -158,14 +158,8 @@ fn update(
 
 fn word(state: TapeState) -> &'static str {
     match state {
-        TapeState::Scratch => "scratch",
         TapeState::Labelling => "being labelled",
-        TapeState::Active => "active",
-        TapeState::Full => "full",
-        TapeState::ReadOnly => "read-only",
-        TapeState::Suspect => "suspect",
-        TapeState::Disabled => "disabled",
-        TapeState::Repacking => "repacking",
+        state => state.word(),
     }
 }
 

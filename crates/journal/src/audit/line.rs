@@ -87,6 +87,12 @@ impl Default for ChainLink {
 }
 
 impl ChainLink {
+    /// Whether a line, which need not be known, says the hash that it must have behind one with this hash.
+    #[must_use]
+    pub fn follows(previous: Blake3, line: &[u8]) -> bool {
+        line::split_sum(line).is_ok_and(|(said, _)| Self::hash_of_next(previous, line) == said)
+    }
+
     /// The hash that a line, which [`Record::decode`] read, must have behind one with this hash.
     #[must_use]
     pub fn hash_of_next(previous: Blake3, line: &[u8]) -> Blake3 {

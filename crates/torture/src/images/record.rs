@@ -114,6 +114,8 @@ fn await_stop(pid: Pid, output: &Path) -> io::Result<Option<String>> {
         // Listed after the log was read: who has stopped by then has started no others since.
         let threads = match crate::strace::threads(pid.as_raw_nonzero().get().unsigned_abs()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            // It ended between the list and the names: no thread is left that could have stopped.
+            Ok(threads) if threads.is_empty() => return Ok(None),
             threads => threads?,
         };
         if threads.keys().all(|thread| stopped.contains(thread)) {

@@ -95,6 +95,10 @@ impl ObjectDrive for Listed {
         self.drive.allocated(id)
     }
 
+    fn probe_room(&self, bytes: ByteCount) -> Result<(), DriveError> {
+        self.drive.probe_room(bytes)
+    }
+
     fn check_stamp(&self) -> Result<(), DriveError> {
         self.drive.check_stamp()
     }

@@ -94,6 +94,10 @@ impl ObjectDrive for TightDrive {
         self.inner.allocated(id)
     }
 
+    fn probe_room(&self, bytes: ByteCount) -> Result<(), DriveError> {
+        self.inner.probe_room(bytes)
+    }
+
     fn check_stamp(&self) -> Result<(), DriveError> {
         self.inner.check_stamp()
     }
