@@ -1,5 +1,6 @@
 //! What operators look at: tapes, drives, the pool, classes, queues, totals; and the order to migrate now.
 
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
@@ -21,6 +22,8 @@ use crate::{
 pub const TAPE_PAGE_MAX: usize = 10_000;
 /// Lines of the queue among the totals that wait for an operator.
 const STUCK_MAX: usize = 10;
+/// Why a drive is not in use that the scheduler has not heard of yet.
+const STARTING: &str = "the server is starting";
 /// The state of a drive that looks at tapes since a restore.
 const LOOKING: &str = "looking";
 /// Garbage counted exactly up to here.
@@ -92,8 +95,7 @@ impl Archive {
     #[must_use]
     pub fn tape_drives(&self) -> Vec<TapeDriveInfo> {
         let engine = self.engine();
-        let states: Vec<(String, DriveState)> =
-            engine.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();
+        let states = drive_states(engine);
         let down = engine.read(|view| view.drives_down()).unwrap_or_default();
         let (now, forecast) = (engine.now(), engine.forecast());
         let info = |(name, state): (String, DriveState)| {
@@ -379,14 +381,35 @@ impl Archive {
     /// [`ArchiveError::NoSuchDrive`]; if the catalogue cannot be written.
     pub fn drive_up(&self, drive: &str) -> Result<(), ArchiveError> {
         let engine = self.engine();
-        if !engine.scheduler().drives().any(|(name, _)| name == drive) {
-            return Err(ArchiveError::NoSuchDrive(drive.to_owned()));
-        }
+        engine.known_drive(drive)?;
         let _one = engine.ordering.lock().unwrap_or_else(PoisonError::into_inner);
         engine.execute(Command::SetDriveDown { drive: drive.to_owned(), down: None })?;
         engine.bell.post(Event::DriveUp(drive.to_owned()));
         Ok(())
     }
+}
+
+impl Engine {
+    /// Asks the library and not the scheduler, which hears of the drives only after a start has read all that
+    /// is wanted from tape.
+    pub(crate) fn known_drive(&self, drive: &str) -> Result<(), ArchiveError> {
+        match self.library.drives().iter().any(|name| name.as_str() == drive) {
+            true => Ok(()),
+            false => Err(ArchiveError::NoSuchDrive(drive.to_owned())),
+        }
+    }
+}
+
+/// All drives of the library; those that the scheduler has not heard of yet are not in use yet.
+pub(crate) fn drive_states(engine: &Engine) -> Vec<(String, DriveState)> {
+    let names = engine.library.drives();
+    let scheduler = engine.scheduler();
+    let known: BTreeMap<_, _> = scheduler.drives().collect();
+    let state = |name: &str| match known.get(&String::from(name)) {
+        Some(state) => (*state).clone(),
+        None => DriveState::Down { reason: STARTING.to_owned() },
+    };
+    names.iter().map(|name| (name.as_str().to_owned(), state(name.as_str()))).collect()
 }
 
 /// What a line of the queue is about.
@@ -485,10 +508,11 @@ fn drive_info(engine: &Engine, name: String, state: &DriveState) -> TapeDriveInf
         .and_then(|vid| engine.tape(vid).ok())
         .and_then(|record| record.tape_pool)
         .map(|id| engine.classes.tape_pool_name(id));
-    let library = engine.scheduler().library_of(&name);
+    let library = engine.library.drives().into_iter().find(|drive| drive.as_str() == name);
+    let library = library.map_or(0, |drive| engine.library.library_of(&drive));
     TapeDriveInfo {
         name,
-        library: engine.libraries.name(library.0).to_owned(),
+        library: engine.libraries.name(library).to_owned(),
         state: word.to_owned(),
         vid,
         tape_pool,

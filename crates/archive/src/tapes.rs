@@ -307,9 +307,7 @@ impl Archive {
     /// [`ArchiveError::NoSuchDrive`]; if the catalogue cannot be written.
     pub fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError> {
         let engine = self.engine();
-        if !engine.library.drives().iter().any(|name| name.as_str() == drive) {
-            return Err(ArchiveError::NoSuchDrive(drive.to_owned()));
-        }
+        engine.known_drive(drive)?;
         let reason = match reason.is_empty() {
             true => "taken out of use by an operator".to_owned(),
             false => truncated(reason, 512),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Instance, all, bytes, migrate_all, path, put, stage, wait_for, wait_until};
+use crate::common::{Instance, all, bytes, migrate_all, path, put, stage, stop, wait_for, wait_until};
 use crate::faulty::{Trouble, check_all, data, drive, fill, place, round, vid};
 use crate::held::{Gate, open_behind};
 use archive::{
@@ -418,6 +418,20 @@ fn a_drive_stays_out_of_use_over_a_restart() {
     let (archive, _) = trouble.open();
     round(&archive, &files);
     archive.close();
+}
+
+/// Until the scheduler had heard of the drives after a start, none was listed, and `drive up` knew none.
+#[test]
+fn the_drives_are_known_from_the_first_moment() {
+    const STARTS: usize = 20;
+    let trouble = Trouble::new(2);
+    for start in 0..STARTS {
+        let (archive, _) = trouble.open();
+        let names: Vec<_> = archive.tape_drives().into_iter().map(|drive| drive.name).collect();
+        assert_eq!(names, ["vdrive0", "vdrive1"], "start {start}");
+        names.iter().for_each(|name| archive.drive_up(name).unwrap());
+        stop(archive);
+    }
 }
 
 type Files = Vec<(String, Vec<u8>)>;
