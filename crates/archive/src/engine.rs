@@ -118,7 +118,10 @@ pub(crate) struct Rest {
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     pub(crate) began: Mutex<Option<Timestamp>>,
+    /// Files that were moved; while a container is being written, also those of it whose bytes are on tape.
     pub(crate) files: AtomicU64,
+    /// Containers that were written or read back, files that were recalled: what the mount log counts.
+    pub(crate) items: AtomicU64,
     pub(crate) bytes: AtomicU64,
     /// What the drive did in the last session that is over.
     pub(crate) motion: Mutex<Option<crate::TapeMotionInfo>>,

@@ -11,6 +11,8 @@ pub(crate) struct Block {
     bytes: Vec<u8>,
     /// How many of the bytes are filled.
     pub(crate) length: usize,
+    /// Files whose last byte is in it, or in front of it, and was not counted with an earlier block.
+    pub(crate) files_ended: u64,
     home: SyncSender<Vec<u8>>,
 }
 
@@ -72,6 +74,6 @@ impl BlockArena {
     pub(crate) fn take(&self) -> Block {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = free.recv().expect("the arena itself keeps the channel open");
-        Block { bytes, length: 0, home: self.home.clone() }
+        Block { bytes, length: 0, files_ended: 0, home: self.home.clone() }
     }
 }

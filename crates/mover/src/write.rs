@@ -26,6 +26,8 @@ pub enum Part {
     Bytes(Arc<[u8]>, std::ops::Range<usize>),
     /// So many zeros: padding of a pack.
     Zeros(u64),
+    /// No bytes: so many files end here, for displays.
+    FilesEnd(u64),
 }
 
 /// A container to be written.
@@ -80,8 +82,8 @@ pub struct Written {
 /// Blocks on their way to the drive.
 enum Message {
     Block(Block),
-    /// The container is complete and its checksums agree.
-    Complete,
+    /// The container is complete and its checksums agree; files that ended behind its last block.
+    Complete(u64),
     Failed(ContainerId, MoverError),
 }
 
@@ -97,8 +99,11 @@ pub struct WriteContext<'a> {
     pub buffer: ByteCount,
     /// Counts bytes written, for displays.
     pub progress: &'a AtomicU64,
-    /// Counts containers that are whole on tape, though no flush has confirmed them, for displays.
+    /// Counts containers that are whole on tape, though no flush has confirmed them, for the mount log.
     pub containers: &'a AtomicU64,
+    /// Counts files whose bytes are on tape, for displays: also those of the container that is being written,
+    /// which are taken back if it does not become whole.
+    pub files: &'a AtomicU64,
     /// Set when the session is to stop after the current container.
     pub stop: &'a AtomicBool,
     /// Asked between containers: whether a flush is due by time.
@@ -153,7 +158,7 @@ pub fn check_source(
         loop {
             match receiver.recv() {
                 Ok(Message::Block(_)) => {}
-                Ok(Message::Complete) | Err(_) => return Ok(()),
+                Ok(Message::Complete(_)) | Err(_) => return Ok(()),
                 Ok(Message::Failed(_, error)) => return Err(error),
             }
         }
@@ -180,7 +185,8 @@ fn drain(
             written.ended = early;
             break;
         }
-        match write_one(drive, vid, *block, &receiver, context, &mut written.torn) {
+        let mut files = 0;
+        match write_one(drive, vid, *block, &receiver, context, (&mut written.torn, &mut files)) {
             Ok(warning) => {
                 assert_eq!(written.torn, *length, "a complete container has its length on tape");
                 written.containers += 1;
@@ -189,6 +195,7 @@ fn drain(
                 warned |= warning;
             }
             Err(ended) => {
+                context.files.fetch_sub(files, Ordering::Relaxed);
                 written.ended = ended;
                 break;
             }
@@ -202,15 +209,19 @@ fn drain(
     written
 }
 
-/// One container; whether the drive warned. `torn` counts its bytes on tape.
+/// One container; whether the drive warned. `torn` counts its bytes on tape, `files` those that end there.
 fn write_one(
     drive: &mut dyn TapeDrive,
     vid: Vid,
     block: BlockAddress,
     receiver: &Receiver<Message>,
     context: WriteContext<'_>,
-    torn: &mut u64,
+    (torn, files): (&mut u64, &mut u64),
 ) -> Result<bool, Ended> {
+    let mut ended = |count| {
+        *files += count;
+        context.files.fetch_add(count, Ordering::Relaxed);
+    };
     let expected = TapePosition { partition: Partition::Data, block };
     let actual = drive.position().map_err(|error| Ended::Tape(error.into()))?;
     if actual != expected {
@@ -227,13 +238,15 @@ fn write_one(
                 Ok(result) => {
                     warned |= result.early_warning;
                     *torn += block.length as u64;
+                    ended(block.files_ended);
                     context.progress.fetch_add(block.length as u64, Ordering::Relaxed);
                     context.stream.moved(block.length as u64);
                 }
                 Err(TapeError::EndOfMedium { .. }) => return Err(Ended::EndOfMedium),
                 Err(error) => return Err(Ended::Tape(error.into())),
             },
-            Ok(Message::Complete) => {
+            Ok(Message::Complete(count)) => {
+                ended(count);
                 context.containers.fetch_add(1, Ordering::Relaxed);
                 return Ok(warned);
             }
@@ -249,8 +262,8 @@ fn read_ahead(pool: &Arc<Pool>, plans: Vec<ContainerPlan>, arena: &BlockArena, s
         let container = plan.container;
         let result = fill(pool, plan, arena, sender);
         let message = match result {
-            Ok(Flow::Continue) => Message::Complete,
-            Ok(Flow::Abandoned) => return,
+            Ok(Some(files)) => Message::Complete(files),
+            Ok(None) => return,
             Err(error) => Message::Failed(container, error),
         };
         let failed = matches!(message, Message::Failed(..));
@@ -311,12 +324,14 @@ impl Filler<'_> {
     }
 }
 
+/// Sends one container's blocks. Gives how many files end behind its last block; `None` if nobody receives any
+/// more.
 fn fill(
     pool: &Arc<Pool>,
     plan: ContainerPlan,
     arena: &BlockArena,
     sender: &SyncSender<Message>,
-) -> Result<Flow, MoverError> {
+) -> Result<Option<u64>, MoverError> {
     let container = plan.container;
     let mut filler =
         Filler { arena, sender, block: arena.take(), sums: StreamChecksums::default(), length: 0 };
@@ -325,22 +340,26 @@ fn fill(
             Part::Pool(blob, piece) => fill_from_pool(pool, container, &blob, &piece, &mut filler)?,
             Part::Bytes(bytes, range) => filler.bytes(bytes.get(range).unwrap_or_default()),
             Part::Zeros(count) => filler.zeros(count),
+            Part::FilesEnd(count) => {
+                filler.block.files_ended += count;
+                Flow::Continue
+            }
         };
         if flow == Flow::Abandoned {
-            return Ok(flow);
+            return Ok(None);
         }
     }
     if filler.block.length > 0 {
         let last = std::mem::replace(&mut filler.block, arena.take());
         if filler.send(last) == Flow::Abandoned {
-            return Ok(Flow::Abandoned);
+            return Ok(None);
         }
     }
     // Its blocks are on their way; without the `Complete` that follows it is never counted as written.
     if filler.sums != plan.checksums || filler.length != plan.length.0 {
         return Err(MoverError::Checksum { container });
     }
-    Ok(Flow::Continue)
+    Ok(Some(filler.block.files_ended))
 }
 
 fn fill_from_pool(

@@ -20,7 +20,7 @@ pub struct DriveReply {
     pub library: String,
     /// Since when; `null` of a drive that was not used since the server's start.
     pub since: Option<String>,
-    /// Containers or files in this session.
+    /// Files moved in this session; of a container that is being written, those whose bytes are on tape.
     pub files: u64,
     /// Bytes in this session.
     pub bytes: u64,

@@ -166,7 +166,7 @@ impl MountTracker {
     ) {
         let (Some(flow), Some((began, mark))) = (&self.flow, self.session.take()) else { return };
         let flow = *flow.lock().unwrap_or_else(PoisonError::into_inner);
-        let (files, bytes) = (session.files.load(Ordering::Relaxed), session.bytes.load(Ordering::Relaxed));
+        let (files, bytes) = (session.items.load(Ordering::Relaxed), session.bytes.load(Ordering::Relaxed));
         let moved = Moved::between(&mark, &flow);
         let end = match end {
             SessionEnd::Drained => MountSessionEnd::Drained,

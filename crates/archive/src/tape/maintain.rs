@@ -122,7 +122,10 @@ impl MountedTape<'_> {
             engine.chores().broken_off.remove(&vid);
         }
         if back.is_good() {
-            self.session.files.fetch_add(1, Ordering::Relaxed);
+            let record = engine.read(|view| view.container(what.container))?;
+            let files = record.map_or(1, |record| record.live_members.max(1));
+            self.session.files.fetch_add(files.into(), Ordering::Relaxed);
+            self.session.items.fetch_add(1, Ordering::Relaxed);
         }
         Ok(back)
     }

@@ -155,7 +155,8 @@ impl MountedTape<'_> {
             pool: &engine.pool,
             buffer: engine.settings.tape.buffer,
             progress: &self.session.bytes,
-            containers: &self.session.files,
+            containers: &self.session.items,
+            files: &self.session.files,
             stop: &engine.stop,
             flush_due: &flush_due,
             stream: &migration.stream,
@@ -179,8 +180,12 @@ impl MountedTape<'_> {
                 WriteEnded::NoSource
             }
             Ended::Tape(error) => {
-                // What is whole in front of the fault may be safe yet.
-                self.commit(&migration.chosen, written.containers, written.bytes)?;
+                // What is whole in front of the fault may be safe yet; if it is not, the next mount looks for it. The
+                // session failed for the first fault: a drive that refuses all after it does not say whose it was.
+                if let Err(later) = self.commit(&migration.chosen, written.containers, written.bytes) {
+                    let vid = self.tape.vid;
+                    tracing::warn!(%vid, %later, "what was written in front of a fault is not committed");
+                }
                 return Err(error.into());
             }
         };

@@ -177,6 +177,7 @@ impl DriveThread {
         let mut began = self.session.began.lock().unwrap_or_else(PoisonError::into_inner);
         *began = Some(self.engine.now());
         self.session.files.store(0, Ordering::Relaxed);
+        self.session.items.store(0, Ordering::Relaxed);
         self.session.bytes.store(0, Ordering::Relaxed);
         self.mounts.session_began(&self.engine);
     }

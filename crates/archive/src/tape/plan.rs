@@ -323,7 +323,10 @@ fn image_plan(
         block: planned.block,
         length: record.length,
         checksums: record.checksums,
-        parts: VecDeque::from([Part::Pool(Arc::new(blob), *image)]),
+        parts: VecDeque::from([
+            Part::Pool(Arc::new(blob), *image),
+            Part::FilesEnd(record.live_members.max(1).into()),
+        ]),
     })
 }
 
@@ -349,6 +352,7 @@ fn file_parts(
         };
         parts.push_back(Part::Pool(blob, *piece));
     }
+    parts.push_back(Part::FilesEnd(1));
     Ok(record.is_online())
 }
 

@@ -40,6 +40,7 @@ impl MountedTape<'_> {
             &mut |drive| order.next_batch(drive),
             &mut |batch| {
                 session.files.fetch_add(batch.files.len() as u64, Ordering::Relaxed);
+                session.items.fetch_add(batch.files.len() as u64, Ordering::Relaxed);
                 let result = commit(&engine, vid, batch, &mut damaged);
                 claims.done();
                 let go_on = result.is_ok();

@@ -9,7 +9,7 @@ use catalogue::TapeState;
 use library::{Condition, DriveCommand, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 use crate::common::{Instance, all, migrate_all, put, settled, stage, stop, wait_for, wait_until};
-use crate::faulty::{Trouble, check_all, drive, fill, place};
+use crate::faulty::{Trouble, check_all, data, drive, fill, place, round, vid};
 
 fn tape(archive: &Archive, vid: Vid) -> Option<TapeInfo> {
     archive.tapes().unwrap().into_iter().find(|tape| tape.vid == vid)
@@ -102,6 +102,23 @@ fn what_a_drive_says_of_itself_is_no_fault_of_the_tape() {
         }
         stop(archive);
     }
+}
+
+/// The same in the midst of a session: the flush of what was whole before failed too, since the drive takes no
+/// write after one that failed, and that error set the tape aside.
+#[test]
+fn a_write_without_room_in_the_midst_of_a_session_is_no_fault_of_the_tape() {
+    let trouble = Trouble::with_retry(2, Duration::from_millis(50));
+    let (archive, faults) = trouble.open();
+    faults.plan_no_space_once(vid(1), data(80));
+    let files = fill(&archive);
+    round(&archive, &files);
+    assert!(faults.fired() > 0);
+    let tape = archive.tape(vid(1)).unwrap();
+    assert_eq!(tape.state, TapeState::Active, "{}", tape.reason);
+    assert!(tape.containers >= 1, "the whole prefix is adopted");
+    assert!(tape.torn.0 > 0);
+    stop(archive);
 }
 
 /// A full file system behind all cartridges is no fault of one of them: when it has room again, the same

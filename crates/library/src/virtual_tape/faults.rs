@@ -85,6 +85,7 @@ struct Plan {
     write_errors: BTreeSet<(Vid, TapePosition)>,
     write_errors_once: BTreeSet<(Vid, TapePosition)>,
     no_space: bool,
+    no_space_once: BTreeSet<(Vid, TapePosition)>,
     ends: BTreeSet<(Vid, TapePosition)>,
     unreadable: BTreeSet<(Vid, TapePosition)>,
     unreadable_in: BTreeSet<(DriveName, Vid, TapePosition)>,
@@ -112,6 +113,11 @@ impl Faults {
     /// Whether the file system behind all cartridges is full.
     pub fn plan_no_space(&self, is_full: bool) {
         self.lock().no_space = is_full;
+    }
+
+    /// The file system is full when this block is written, once.
+    pub fn plan_no_space_once(&self, vid: Vid, at: TapePosition) {
+        self.lock().no_space_once.insert((vid, at));
     }
 
     /// The partition ends at this block.
@@ -183,7 +189,7 @@ impl Faults {
 
     pub(super) fn write_at(&self, vid: Vid, at: TapePosition) -> io::Result<()> {
         let mut plan = self.lock();
-        if plan.no_space {
+        if plan.no_space || plan.no_space_once.remove(&(vid, at)) {
             plan.fired += 1;
             return Err(io::ErrorKind::StorageFull.into());
         }

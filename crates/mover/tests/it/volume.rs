@@ -72,17 +72,21 @@ impl Bench {
     }
 }
 
+/// Files that each planned container has.
+const FILES_OF_A_PLAN: u64 = 3;
+
 fn label(bench: &Bench, drive: &mut dyn TapeDrive) -> Result<Volume, VolumeError> {
     Volume::label(drive, bench.vid, UUID, BlockSize::new(4096).unwrap(), None, NOW)
 }
 
 fn write(pool: &Arc<Pool>, drive: &mut dyn TapeDrive, vid: Vid, plans: Vec<ContainerPlan>) -> Written {
-    let containers = AtomicU64::new(0);
+    let (containers, files) = (AtomicU64::new(0), AtomicU64::new(0));
     let context = WriteContext {
         pool,
         buffer: ByteCount::kib(64),
         progress: &AtomicU64::new(0),
         containers: &containers,
+        files: &files,
         stop: &AtomicBool::new(false),
         flush_due: &|| false,
         stream: &pool.tape_stream(ByteCount(0)),
@@ -90,6 +94,8 @@ fn write(pool: &Arc<Pool>, drive: &mut dyn TapeDrive, vid: Vid, plans: Vec<Conta
     let written = write_containers(drive, vid, BlockSize::new(4096).unwrap(), plans, context);
     // Displays count them while they are written: until 2026-11 a session of hours showed 0 files.
     assert_eq!(containers.into_inner(), written.containers as u64);
+    // Those of a container that did not become whole are taken back.
+    assert_eq!(files.into_inner(), written.containers as u64 * FILES_OF_A_PLAN);
     written
 }
 
@@ -100,7 +106,7 @@ fn plan(container: u64, block: u64, bytes: &[u8], sums: StreamChecksums) -> Cont
         block: BlockAddress(block),
         length: ByteCount(bytes.len() as u64),
         checksums: sums,
-        parts: VecDeque::from([part]),
+        parts: VecDeque::from([part, Part::FilesEnd(FILES_OF_A_PLAN)]),
     }
 }
 

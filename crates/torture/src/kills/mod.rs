@@ -26,7 +26,23 @@ pub struct Settings {
     pub errors: bool,
     /// Instances that are hit at the same time.
     pub workers: u64,
+    /// Points on one instance, whose tapes only fill; they are read without Kist when all have fired.
+    pub points_per_instance: u64,
+    /// What is hit.
+    pub only: Only,
 }
+
+/// What is hit; all that is not said.
+#[derive(Clone, Default, Debug)]
+pub struct Only {
+    /// One workload, by its name.
+    pub load: Option<String>,
+    /// Threads whose names begin so.
+    pub threads: Option<String>,
+}
+
+/// Points on one instance unless something else is said.
+pub const POINTS_PER_INSTANCE: u64 = 40;
 
 /// What came of it.
 #[derive(Clone, Default, Debug)]

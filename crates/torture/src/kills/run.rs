@@ -26,15 +26,12 @@ const AFTERMATH: Duration = Duration::from_millis(150);
 /// Calls of one thread beyond this many are hit like this one: later ones take long to come to.
 const NUMBER_MAX: u64 = 40;
 
-/// Points on one instance: its tapes only fill.
-const POINTS_PER_INSTANCE: u64 = 40;
-
 /// Runs all workloads, several instances side by side. Violations are in the report.
 ///
 /// # Errors
 /// If an instance cannot be made, or strace does not work.
 pub fn run(settings: &Settings) -> io::Result<Report> {
-    let parts = parts(settings.points);
+    let parts = parts(settings)?;
     let (next, total) = (AtomicUsize::new(0), Mutex::new(Report::default()));
     let work = || -> io::Result<()> {
         loop {
@@ -58,19 +55,25 @@ pub fn run(settings: &Settings) -> io::Result<Report> {
 }
 
 /// Which workload shall be hit how often on each instance: workloads in turn, so that each is met early.
-fn parts(points: u64) -> Vec<(&'static Load, u64)> {
+fn parts(settings: &Settings) -> io::Result<Vec<(&'static Load, u64)>> {
+    let is_hit = |load: &&Load| settings.only.load.as_deref().is_none_or(|name| name == load.name);
+    let loads: Vec<&'static Load> = LOADS.iter().filter(is_hit).collect();
+    if loads.is_empty() || settings.points_per_instance == 0 {
+        let names: Vec<_> = LOADS.iter().map(|load| load.name).collect();
+        return Err(io::Error::other(format!("nothing is hit; workloads are {names:?}")));
+    }
     let mut parts = Vec::new();
-    let mut left: Vec<u64> = vec![points.div_ceil(LOADS.len() as u64); LOADS.len()];
+    let mut left: Vec<u64> = vec![settings.points.div_ceil(loads.len() as u64); loads.len()];
     while left.iter().any(|left| *left > 0) {
-        for (load, left) in LOADS.iter().zip(&mut left) {
-            let share = (*left).min(POINTS_PER_INSTANCE);
+        for (load, left) in loads.iter().zip(&mut left) {
+            let share = (*left).min(settings.points_per_instance);
             *left -= share;
             if share > 0 {
-                parts.push((load, share));
+                parts.push((*load, share));
             }
         }
     }
-    parts
+    Ok(parts)
 }
 
 struct Campaign<'s> {
@@ -230,12 +233,16 @@ impl<'s> Campaign<'s> {
         // Writes of these threads go to sockets and bells.
         let is_file = |thread: &str, call: &str| call != "write" || !["door", "conductor"].contains(&thread);
         let reads = self.random.one_in(3);
+        let is_hit =
+            |thread: &str| self.settings.only.threads.as_deref().is_none_or(|it| thread.starts_with(it));
         let fits = |thread: &str, call: &str| match self.settings.errors {
+            _ if !is_hit(thread) => false,
             true => errors(call).is_some(),
             // Most openings only read.
             false => is_file(thread, call) && (reads || call != "openat"),
         };
         let of: Vec<_> = counts.iter().filter(|((thread, call), _)| fits(thread, call)).collect();
+        assert!(!of.is_empty(), "the threads that are to be hit make calls: {counts:?}");
         let ((thread, call), count) = of[self.random.below(of.len() as u64) as usize];
         let mut number = 1 + self.random.below((*count).min(NUMBER_MAX));
         // Threads that come and go count from their own beginning.

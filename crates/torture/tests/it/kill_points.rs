@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use torture::kills::{Report, Settings, run};
+use torture::kills::{Only, POINTS_PER_INSTANCE, Report, Settings, run};
 use torture::server::{released, with_knobs};
 use torture::strace;
 
@@ -24,6 +24,8 @@ fn torture(points: u64, errors: bool, planted: Option<&str>) -> Option<Report> {
         planted: planted.map(ToOwned::to_owned),
         errors,
         workers: 4,
+        points_per_instance: POINTS_PER_INSTANCE,
+        only: Only::default(),
     };
     let begin = Instant::now();
     let report = run(&settings).unwrap();
