@@ -22,6 +22,8 @@ pub struct TapeFile {
     pub path: String,
     /// Its length.
     pub length: u64,
+    /// The cartridge.
+    pub vid: String,
 }
 
 /// What was read of tapes.
@@ -61,6 +63,7 @@ pub fn list(cartridge: &Path) -> io::Result<(Vec<TapeFile>, Reading)> {
         }
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let vid = cartridge.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (mut files, mut reading) = (Vec::new(), None);
     for line in text.lines() {
         let value: Value = serde_json::from_str(line).map_err(io::Error::other)?;
@@ -72,7 +75,8 @@ pub fn list(cartridge: &Path) -> io::Result<(Vec<TapeFile>, Reading)> {
             reading = Some(Reading { tapes: 1, indexes: indexes?, packs: packs?, bytes: bytes? });
         } else {
             let path = value["path"].as_str().unwrap_or_default().to_owned();
-            files.push(TapeFile { id: number(&value, "id")?, path, length: number(&value, "length")? });
+            let (id, length) = (number(&value, "id")?, number(&value, "length")?);
+            files.push(TapeFile { id, path, length, vid: vid.clone() });
         }
     }
     let reading = reading

@@ -421,16 +421,18 @@ impl<'s> Campaign<'s> {
     /// Stops the server and reads its cartridges without Kist: exactly one copy in each tape pool.
     fn check_tapes(&mut self) -> io::Result<u64> {
         let http = self.http();
-        let mut pools = BTreeMap::new();
+        let (mut pools, mut states) = (BTreeMap::new(), BTreeMap::new());
         for tape in self.ask(&http, "tapes")?.as_array().into_iter().flatten() {
             if let (Some(vid), Some(pool)) = (tape["vid"].as_str(), tape["tape_pool"].as_str()) {
                 pools.insert(vid.to_owned(), pool.to_owned());
+                states.insert(vid.to_owned(), format!("{} {}", tape["state"], tape["reason"]));
             }
         }
         let mut live = Vec::new();
         for path in self.there(&http)? {
             let stat = self.ask(&http, &format!("stat?path={path}"))?;
-            live.push((path, stat["file_id"].as_u64().unwrap_or(0), stat["size"].as_u64().unwrap_or(0)));
+            let (id, size) = (stat["file_id"].as_u64().unwrap_or(0), stat["size"].as_u64().unwrap_or(0));
+            live.push((path, id, size, stat["copies"].clone()));
         }
         if let Some(server) = self.server.take() {
             let status = server.stop()?;
@@ -445,11 +447,12 @@ impl<'s> Campaign<'s> {
                 return Ok(0);
             }
         };
-        for (path, id, size) in &live {
+        for (path, id, size, known) in &live {
             let found = copies.get(id);
             let once = |files: &Vec<cartridges::TapeFile>| files.len() == 1 && files[0].length == *size;
             if !found.is_some_and(|pools| pools.len() == 2 && pools.values().all(once)) {
-                self.state.violation(format!("WRONG on tape: {path}, file {id}: {found:?}"));
+                let text = format!("{found:?}, the catalogue: {known}, tapes: {states:?}");
+                self.state.violation(format!("WRONG on tape: {path}, file {id}: {text}"));
             }
         }
         Ok(live.len() as u64)
