@@ -124,6 +124,10 @@ impl Door {
         self.bound.iter().map(|bound| bound.address).collect()
     }
 
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.settings.limits
+    }
+
     /// The certificates of all listeners, to have them read again. The door itself looks at their files every
     /// [`Limits::certificate_watch`].
     #[must_use]
@@ -161,7 +165,7 @@ pub fn bind(settings: DoorSettings) -> Result<Door, BindError> {
 /// If the runtime cannot be set up, or a listener's service is missing.
 pub fn run(
     door: Door,
-    services: impl Into<Services>,
+    services: Services,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -182,19 +186,18 @@ pub fn run(
 /// If a listener cannot be handed to the runtime, or its service is missing.
 pub async fn serve(
     door: Door,
-    services: impl Into<Services>,
+    services: Services,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let certificates = door.certificates();
     let Door { bound, settings } = door;
     let DoorSettings { listeners: _, keys, limits } = settings;
-    let Services { authority, s3 } = services.into();
+    let Services { authority, transfers, s3 } = services;
     authority.add_admin_keys(keys.into_iter().map(|key| (key.name, key.hash)));
     let allowances = allowances(&limits);
     let notices = authority.notices().clone();
-    let shared = Arc::new(Shared::new(authority, limits.clone()));
-    let (transfers, calls) = (shared.transfers.clone(), shared.calls.clone());
-    notices.set("transfers", move || transfers.shortage("transfers").into_iter().collect());
+    let shared = Arc::new(Shared::new(authority, transfers, limits.clone()));
+    let calls = shared.calls.clone();
     notices.set("calls", move || calls.shortage("calls").into_iter().collect());
     let s3 = s3.map(|s3| watch_mounted(&shared.counts, "s3", s3));
     let native = Serving::Native(TowerToHyperService::new(router(shared)));

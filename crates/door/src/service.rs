@@ -9,9 +9,11 @@ use authority::{Authority, Engine};
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::{Request, Response};
+use transfer::Transfers;
 
-/// The body of a request that goes to a mounted service. A client that sends it too slowly ends it with an
-/// error of the kind `TimedOut`; one that goes away, with another.
+use crate::server::Door;
+
+/// The body of a request that goes to a mounted service: a [`transfer::Paced`] one.
 pub type RequestBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// The body of a reply of a mounted service; an error in it breaks the reply off.
@@ -40,13 +42,24 @@ pub enum ServiceKind {
 pub struct Services {
     /// Lets people in at the door's own addresses, each to the engine as they may use it.
     pub authority: Arc<Authority>,
+    /// The one budget of all services for bodies of files.
+    pub transfers: Transfers,
     /// S3, if it is offered.
     pub s3: Option<Mounted>,
 }
 
-/// An engine with nobody but the admins of [`DoorSettings::keys`](crate::DoorSettings), for tests and tools.
-impl<E: Engine + 'static> From<Arc<E>> for Services {
-    fn from(engine: Arc<E>) -> Self {
-        Services { authority: Arc::new(Authority::new(engine)), s3: None }
+impl Services {
+    /// The door's own addresses alone, with a budget as the limits of this door say.
+    #[must_use]
+    pub fn new(door: &Door, authority: Arc<Authority>) -> Self {
+        let transfers = Transfers::new(door.limits().transfer.clone(), &authority);
+        Services { authority, transfers, s3: None }
+    }
+
+    /// The same over an engine with nobody but the admins of [`DoorSettings::keys`](crate::DoorSettings), for
+    /// tests and tools.
+    #[must_use]
+    pub fn over<E: Engine>(door: &Door, engine: Arc<E>) -> Self {
+        Services::new(door, Arc::new(Authority::new(engine)))
     }
 }

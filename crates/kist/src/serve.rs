@@ -166,10 +166,11 @@ fn serve(
     let stopped = stop::serving(stop_with_stdin);
     let served = people.guard(archive.clone()).and_then(|(authority, audit)| {
         announce(instance, &run_files, &url, s3_address.map(|address| format!("{scheme}://{address}")))?;
+        let mut services = Services::new(&door, authority.clone());
         let clocks = ::s3::S3Clocks { system: clock, trusted };
-        let s3 = ::s3::service(authority.clone(), s3_settings, clocks);
+        let s3 = ::s3::service(authority.clone(), services.transfers.clone(), s3_settings, clocks);
         let s3 = s3.map_err(|error| Failure::usage(error.to_string()))?;
-        let s3 = s3_address.map(|_| Arc::new(s3.mounted()) as door::Mounted);
+        services.s3 = s3_address.map(|_| Arc::new(s3.mounted()) as door::Mounted);
         let certificates = door.certificates();
         let (directory, people) = (instance.directory.clone(), authority.clone());
         let issuer_keys = IssuerKeys::start(directory.clone(), config.identity.clone(), people.clone())?;
@@ -185,7 +186,7 @@ fn serve(
                 () = run_files.write_when_there_is_room() => {}
             }
         };
-        let served = door::run(door, Services { authority, s3 }, until);
+        let served = door::run(door, services, until);
         audit.close();
         served.map_err(|error| Failure::internal(error.to_string()))
     });

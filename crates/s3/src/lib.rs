@@ -28,7 +28,6 @@ mod lifecycle;
 mod list;
 mod lock;
 mod markers;
-mod md5_lanes;
 mod metadata;
 mod multipart;
 mod multipart_complete;

@@ -15,8 +15,8 @@ use s3s::host::{S3Host, VirtualHost};
 use s3s::service::S3ServiceBuilder;
 use s3s::validation::NameValidation;
 use s3s::{Body, HttpResponse, S3Error, S3Result, s3_error};
+use transfer::{AnyError, Transfers};
 
-use crate::body::AnyError;
 use crate::context::{Context, S3Clocks, Said};
 use crate::documents::{self, Told};
 use crate::gate;
@@ -47,17 +47,18 @@ pub enum S3OpenError {
     Domain(String),
 }
 
-/// Makes the S3 door. Its bodies of objects and its calls need [`crate::S3Limits::blocking_threads`] of the
-/// runtime that it is called on.
+/// Makes the S3 door, with bodies of objects in the budget `transfers`. Its calls need
+/// [`crate::S3Limits::blocking_threads`] of the runtime that it is called on.
 ///
 /// # Errors
 /// If the domain is none.
 pub fn service(
     authority: Arc<Authority>,
+    transfers: Transfers,
     settings: S3Settings,
     clocks: S3Clocks,
 ) -> Result<S3Service, S3OpenError> {
-    let context = Context::new(authority, settings, clocks);
+    let context = Context::new(authority, transfers, settings, clocks);
     let mut builder = S3ServiceBuilder::new(Door { context: context.clone() });
     let mut config = S3Config::default();
     config.xml_max_body_size = context.settings.limits.xml_bytes;

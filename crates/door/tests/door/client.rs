@@ -6,15 +6,32 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use base::Blake3;
+use base::{Blake3, ByteCount};
 use door::{
     Certificates, DoorSettings, KeyEntry, Limits, Listener, Mounted, ServiceKind, Services, TlsSettings,
 };
 use serde::de::DeserializeOwned;
+use transfer::{LowestRate, TransferLimits};
 
 use crate::fake::Fake;
 
 pub const KEY: &str = "Authorization: Bearer secret-of-anna\r\n";
+
+/// Limits of which bodies of files have others.
+pub fn transfers(transfer: TransferLimits) -> Limits {
+    Limits { transfer, ..Limits::default() }
+}
+
+/// The usual limits, but for the lowest rate.
+pub fn at_rate(bytes: u64, window: Duration) -> Limits {
+    let rate = LowestRate { bytes: ByteCount(bytes), window };
+    transfers(TransferLimits { rate, ..TransferLimits::default() })
+}
+
+/// The usual limits, but for the patience of those who wait for a place.
+pub fn impatient(admission_wait: Duration) -> Limits {
+    transfers(TransferLimits { admission_wait, ..TransferLimits::default() })
+}
 
 pub struct Server {
     pub address: SocketAddr,
@@ -47,7 +64,7 @@ impl Server {
         let engine = Arc::new(Fake::default());
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let certificates = door.certificates();
-        let services = Services { s3: mounted, ..Services::from(engine.clone()) };
+        let services = Services { s3: mounted, ..Services::over(&door, engine.clone()) };
         let thread = std::thread::spawn(move || {
             let stopped = async {
                 let _ = stopped.await;

@@ -58,7 +58,7 @@ impl Guarded {
             .unwrap();
         let address = door.addresses()[0];
         let (stop, stopped) = tokio::sync::oneshot::channel();
-        let services = Services { authority: authority.clone(), s3: None };
+        let services = Services::new(&door, authority.clone());
         let thread = std::thread::spawn(move || {
             let stopped = async {
                 let _ = stopped.await;

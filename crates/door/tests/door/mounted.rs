@@ -6,13 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use authority::{Allowances, Peer};
-use base::ByteCount;
 use bytes::Bytes;
 use door::{Limits, Mounted, ReplyBody};
 use http_body_util::{BodyExt, Full};
 use hyper::Response;
 
-use crate::client::{Reply, Server};
+use crate::client::{Reply, Server, at_rate};
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -82,7 +81,7 @@ fn requests_come_with_what_is_known_of_the_client() {
 #[test]
 fn a_slow_body_ends_with_an_error() {
     let (service, told) = reader();
-    let limits = Limits { rate_bytes: ByteCount(1000), rate_window: SHORT, ..Limits::default() };
+    let limits = at_rate(1000, SHORT);
     let server = Server::open(limits, None, Some(service));
     let mut stream = server.connect();
     stream.write_all(b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\nabc").unwrap();

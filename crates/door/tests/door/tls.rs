@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use archive::Locality;
 use authority::{ClientCertificate, Encrypted};
-use base::ByteCount;
 use bytes::Bytes;
 use door::{ClientAuth, Limits, Mounted, TlsError, TlsSettings, check_tls};
 use http_body_util::{BodyExt, Full};
@@ -19,7 +18,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, Serve
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion};
 
-use crate::client::{KEY, Reply, Server};
+use crate::client::{KEY, Reply, Server, at_rate};
 use crate::fake::Event;
 
 const SHORT: Duration = Duration::from_millis(50);
@@ -317,7 +316,7 @@ fn a_header_that_never_ends_is_not_waited_for_behind_tls() {
 #[test]
 fn slow_readers_and_writers_are_broken_off_behind_tls() {
     let site = Site::new();
-    let limits = Limits { rate_bytes: ByteCount(1000), rate_window: SHORT, ..Limits::default() };
+    let limits = at_rate(1000, SHORT);
     let server = site.server(limits);
     server.engine.add("/endless", &[7; 1 << 16], Locality::Online);
     let mut reader = site.connect(&server);

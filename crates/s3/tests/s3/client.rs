@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, Full};
 use identity::Caller;
 use s3::{S3Clocks, S3Service, S3Settings, service};
 use sha2::{Digest, Sha256};
+use transfer::{TransferLimits, Transfers};
 
 use crate::fake::Fake;
 
@@ -49,7 +50,8 @@ impl World {
         let authority = Arc::new(Authority::with(engine, set).unwrap());
         let key =
             authority.create_key(&Arc::new(Caller::admin("root")), None, &key_request("anna", true)).unwrap();
-        let service = service(authority.clone(), settings, clocks).unwrap();
+        let transfers = Transfers::new(TransferLimits::default(), &authority);
+        let service = service(authority.clone(), transfers, settings, clocks).unwrap();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         World { fake, service, authority, key: key.info.id, secret: key.secret, runtime }
