@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use archive::Locality;
 use base::Blake3;
-use door::{DoorSettings, KeyEntry, Limits, Listener, ServiceKind, Services};
+use door::{DoorSettings, KeyEntry, Limits, Listener, Services};
 
 const KEY: &str = "Authorization: Bearer k\r\n";
 const PIECE: usize = 1 << 20;
@@ -43,7 +43,7 @@ fn main() {
         listeners: vec![Listener {
             another_port: false,
             address: "127.0.0.1:0".parse().expect("an address"),
-            service: ServiceKind::Native,
+            service: door::HTTP,
             tls: None,
         }],
         keys: vec![KeyEntry { name: "k".into(), hash: Blake3::of(b"k").0 }],

@@ -47,6 +47,6 @@ pub use certificates::{Certificates, check_tls};
 pub use limits::Limits;
 pub use openapi::document as openapi;
 pub use server::{BindError, Door, DoorSettings, KeyEntry, Listener, ServeError, bind, run, serve};
-pub use service::{Mounted, ReplyBody, Replying, RequestBody, ServiceKind, Services};
+pub use service::{HTTP, Services};
 pub use tls::{ClientAuth, TlsError, TlsSettings};
 pub use usage_report::usage_reply;

@@ -21,8 +21,6 @@ pub struct Limits {
     /// A call over very many files is answered with 202 after this long, if its client takes that, and goes
     /// on: asking again costs little, and a shorter one is better answered at once.
     pub answer_soon: Duration,
-    /// Threads for blocking calls of what is mounted beside the door (S3).
-    pub mounted_threads: usize,
     /// Request line and header fields together; more is answered 431.
     pub header_bytes: usize,
     /// Header fields; more are answered 431.
@@ -97,7 +95,6 @@ impl Default for Limits {
             calls: 64,
             long_calls: 16,
             answer_soon: Duration::from_secs(1),
-            mounted_threads: 0,
             header_bytes: 64 << 10,
             header_count: 100,
             uri_bytes: 16 << 10,
@@ -132,10 +129,11 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Threads for blocking calls, so that admitted work never waits for a thread.
+    /// Threads for blocking calls of the door's own service and of all transfers, so that admitted work never
+    /// waits for a thread.
     #[must_use]
     pub fn blocking_threads(&self) -> usize {
         let calls = self.calls.saturating_add(self.long_calls);
-        self.transfer.at_once.saturating_add(calls).saturating_add(self.mounted_threads).max(1)
+        self.transfer.at_once.saturating_add(calls).max(1)
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::{Clock, Duration, Timestamp, TrustedClock};
-use door::{DoorSettings, Limits, Listener, ServiceKind, Services};
+use door::{DoorSettings, Limits, Listener, Services};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use sd_notify::NotifyState;
@@ -140,10 +140,7 @@ fn serve(
     let notices = authority::Notices::default();
     warnings::warn_of_permissions(instance, config, &listeners, &notices);
     let requests_per_second = config.server.requests_per_second.as_ref().map(|rate| *rate.get_ref());
-    let mut limits = Limits { requests_per_second, ..Limits::default() };
-    if listeners.iter().any(|listener| listener.service == ServiceKind::S3) {
-        limits.mounted_threads = s3_settings.limits.blocking_threads();
-    }
+    let limits = Limits { requests_per_second, ..Limits::default() };
     let settings = DoorSettings { listeners, keys: Vec::new(), limits };
     let door = door::bind(settings).map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
     let address = door.addresses()[0];
@@ -168,9 +165,9 @@ fn serve(
         announce(instance, &run_files, &url, s3_address.map(|address| format!("{scheme}://{address}")))?;
         let mut services = Services::new(&door, authority.clone());
         let clocks = ::s3::S3Clocks { system: clock, trusted };
-        let s3 = ::s3::service(authority.clone(), services.transfers.clone(), s3_settings, clocks);
+        let s3 = ::s3::service(authority.clone(), services.transfers().clone(), s3_settings, clocks);
         let s3 = s3.map_err(|error| Failure::usage(error.to_string()))?;
-        services.s3 = s3_address.map(|_| Arc::new(s3.mounted()) as door::Mounted);
+        services.register(s3.registered());
         let certificates = door.certificates();
         let (directory, people) = (instance.directory.clone(), authority.clone());
         let issuer_keys = IssuerKeys::start(directory.clone(), config.identity.clone(), people.clone())?;

@@ -48,5 +48,5 @@ mod versions;
 pub use context::S3Clocks;
 #[doc(hidden)]
 pub use known::{Content, Level, Operation, operations};
-pub use service::{S3OpenError, S3Service, service};
+pub use service::{NAME, S3OpenError, S3Service, service};
 pub use settings::{S3Limits, S3Settings};

@@ -9,6 +9,7 @@ mod md5_lanes;
 mod paced;
 mod places;
 mod rate;
+mod service;
 mod transfers;
 mod up;
 
@@ -19,5 +20,6 @@ pub use md5_lanes::Md5Lanes;
 pub use paced::Paced;
 pub use places::{Admission, Holder, Pace, Place, Places};
 pub use rate::{LowestRate, RateWindow};
+pub use service::{ReplyBody, Replying, RequestBody, Service, Take};
 pub use transfers::{TransferLimits, Transfers, WHOLE_BYTES_MAX};
 pub use up::{AnyError, Reply, Sink, Source, gather, next_bytes, on_thread};

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use crate::problem::{Kind, Refusal};
 use crate::shared::Asked;
 use page::Page;
-pub(crate) use requests::{RequestCounts, watch_mounted, watch_native};
+pub(crate) use requests::{RequestCounts, watch, watch_native};
 
 /// The address.
 pub(crate) const ADDRESS: &str = "/metrics";

@@ -10,7 +10,7 @@ use std::time::Duration;
 use archive::Locality;
 use authority::{ClientCertificate, Encrypted};
 use bytes::Bytes;
-use door::{ClientAuth, Limits, Mounted, TlsError, TlsSettings, check_tls};
+use door::{ClientAuth, Limits, TlsError, TlsSettings, check_tls};
 use http_body_util::{BodyExt, Full};
 use hyper::Response;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
@@ -213,7 +213,7 @@ fn a_changed_file_is_noticed() {
 }
 
 /// Answers with whether the connection is encrypted and how long the certificate of the client is.
-fn mirror() -> Mounted {
+fn mirror() -> transfer::Take {
     Arc::new(|request| {
         let encrypted = request.extensions().get::<Encrypted>().is_some();
         let certificate = request.extensions().get::<ClientCertificate>().map_or(0, |shown| shown.0.len());
