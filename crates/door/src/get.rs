@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use archive::{ArchiveError, FileStat, Stat};
-use authority::Engine;
 use axum::body::Body;
 use axum::http::header::{
     ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_MATCH,
@@ -18,6 +17,7 @@ use transfer::{Content, Opened};
 use crate::audit::Call;
 use crate::convert::locality_word;
 use crate::data::DataRequest;
+use crate::engine::Engine;
 use crate::headers::{Range, http_date, names_tag, precise, range};
 use crate::percent;
 use crate::problem::{Kind, Refusal, unsatisfied};

@@ -10,6 +10,7 @@ mod clock;
 mod connection;
 mod convert;
 mod data;
+mod engine;
 mod foresee;
 #[doc(hidden)]
 pub mod fuzz;
@@ -42,8 +43,8 @@ mod upkeep;
 mod usage_report;
 mod works;
 
-pub use authority::{Download, Engine, Upload};
 pub use certificates::{Certificates, check_tls};
+pub use engine::Engine;
 pub use limits::Limits;
 pub use openapi::document as openapi;
 pub use server::{BindError, Door, DoorSettings, KeyEntry, Listener, ServeError, bind, run, serve};

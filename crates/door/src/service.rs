@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use authority::{Authority, Engine};
+use authority::{Authority, Guard};
 use transfer::{Service, Transfers};
 
+use crate::engine::Engine;
 use crate::server::Door;
 
 /// The name of the door's own service: `/data`, `/api/v1` and `/healthz`.
@@ -14,7 +15,7 @@ pub const HTTP: &str = "http";
 /// Everything that the listeners of a door can serve. The program fills it before the door opens.
 pub struct Services {
     /// Lets people in at the door's own addresses, each to the engine as they may use it.
-    pub(crate) authority: Arc<Authority>,
+    pub(crate) authority: Guard<dyn Engine>,
     pub(crate) transfers: Transfers,
     pub(crate) registered: BTreeMap<&'static str, Service>,
 }
@@ -22,8 +23,9 @@ pub struct Services {
 impl Services {
     /// The door's own service alone, [`HTTP`], with a budget for bodies as the limits of this door say.
     #[must_use]
-    pub fn new(door: &Door, authority: Arc<Authority>) -> Self {
-        let transfers = Transfers::new(door.limits().transfer.clone(), &authority);
+    pub fn new(door: &Door, authority: Guard<dyn Engine>) -> Self {
+        let (limits, asked) = (door.limits().transfer.clone(), authority.clone());
+        let transfers = Transfers::new(limits, authority.notices(), move |caller| asked.upload_haste(caller));
         Services { authority, transfers, registered: BTreeMap::new() }
     }
 
@@ -31,7 +33,7 @@ impl Services {
     /// tests and tools.
     #[must_use]
     pub fn over<E: Engine>(door: &Door, engine: Arc<E>) -> Self {
-        Services::new(door, Arc::new(Authority::new(engine)))
+        Services::new(door, Guard::new(Arc::new(Authority::default()), engine as Arc<dyn Engine>))
     }
 
     /// The one budget of all services for bodies of files, to make further services with.

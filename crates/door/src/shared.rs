@@ -8,16 +8,17 @@ use axum::http::request::Parts;
 use tokio::task::spawn_blocking;
 
 use crate::audit::Call;
+use crate::engine::Engine;
 use crate::limits::Limits;
 use crate::metrics::RequestCounts;
 use crate::problem::{Kind, Refusal};
 use crate::works::Works;
-use authority::{Authority, Engine};
+use authority::Guard;
 use transfer::{Fault, Holder, Pace, Place, Places, Transfers};
 
 /// One for each door.
 pub(crate) struct Shared {
-    pub authority: Arc<Authority>,
+    pub authority: Guard<dyn Engine>,
     pub limits: Limits,
     /// What the doors count.
     pub counts: Arc<RequestCounts>,
@@ -36,7 +37,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(authority: Arc<Authority>, transfers: Transfers, limits: Limits) -> Self {
+    pub(crate) fn new(authority: Guard<dyn Engine>, transfers: Transfers, limits: Limits) -> Self {
         Shared {
             authority,
             counts: RequestCounts::new(),

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use archive::CallProgress;
-use authority::Engine;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use axum::http::header::{HeaderName, HeaderValue, LOCATION};
@@ -21,6 +20,7 @@ use transfer::{Holder, Pace, Place, Places, Transfers};
 
 use crate::admin::no_such_part;
 use crate::audit::Call;
+use crate::engine::Engine;
 use crate::problem::{Kind, Refusal};
 use crate::shared::{Asked, lost_thread};
 use wire::WorkReply;

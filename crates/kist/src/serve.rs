@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use authority::Guard;
 use base::{Clock, Duration, Timestamp, TrustedClock};
 use door::{DoorSettings, Limits, Listener, Services};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -161,11 +162,17 @@ fn serve(
     }
     let url = format!("{scheme}://{address}");
     let stopped = stop::serving(stop_with_stdin);
-    let served = people.guard(archive.clone()).and_then(|(authority, audit)| {
+    let served = people.authority(&archive).and_then(|(authority, audit)| {
         announce(instance, &run_files, &url, s3_address.map(|address| format!("{scheme}://{address}")))?;
-        let mut services = Services::new(&door, authority.clone());
+        let engine = Arc::new(archive.clone());
+        let mut services = Services::new(&door, Guard::new(authority.clone(), engine.clone()));
         let clocks = ::s3::S3Clocks { system: clock, trusted };
-        let s3 = ::s3::service(authority.clone(), services.transfers().clone(), s3_settings, clocks);
+        let s3 = ::s3::service(
+            Guard::new(authority.clone(), engine),
+            services.transfers().clone(),
+            s3_settings,
+            clocks,
+        );
         let s3 = s3.map_err(|error| Failure::usage(error.to_string()))?;
         services.register(s3.registered());
         let certificates = door.certificates();

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use archive::ArchiveError;
-use authority::{Allowance, Authority, Engine};
+use authority::{Allowance, Guard};
 use base::Clock;
 use http::Extensions;
 use identity::Caller;
@@ -13,6 +13,7 @@ use tokio::task::spawn_blocking;
 use transfer::{Fault, Holder, Pace, Place, Places, Transfers};
 
 use crate::chunked::ChunkError;
+use crate::engine::Engine;
 use crate::settings::S3Settings;
 
 /// Small bodies of the largest size that are in memory at once; of smaller ones so many more.
@@ -30,7 +31,7 @@ pub struct S3Clocks {
 /// What all requests share.
 #[derive(Clone)]
 pub(crate) struct Context {
-    pub authority: Arc<Authority>,
+    pub authority: Guard<dyn Engine>,
     pub settings: Arc<S3Settings>,
     /// What signatures are checked by.
     pub clock: Arc<dyn Clock>,
@@ -71,7 +72,7 @@ pub(crate) struct Guest {
 
 impl Context {
     pub(crate) fn new(
-        authority: Arc<Authority>,
+        authority: Guard<dyn Engine>,
         transfers: Transfers,
         settings: S3Settings,
         clocks: S3Clocks,

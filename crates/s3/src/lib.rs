@@ -15,6 +15,7 @@ mod copy;
 mod copy_source;
 mod documents;
 mod elements;
+mod engine;
 mod errors;
 mod etag;
 #[doc(hidden)]
@@ -46,6 +47,7 @@ mod tagging;
 mod versions;
 
 pub use context::S3Clocks;
+pub use engine::Engine;
 #[doc(hidden)]
 pub use known::{Content, Level, Operation, operations};
 pub use service::{NAME, S3OpenError, S3Service, service};

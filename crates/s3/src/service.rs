@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use authority::Authority;
+use authority::Guard;
 use bytes::Bytes;
 use http::header::{CONNECTION, EXPECT};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
@@ -16,6 +16,7 @@ use transfer::{AnyError, ReplyBody, Replying, RequestBody, Transfers};
 
 use crate::context::{Context, S3Clocks, Said};
 use crate::documents::{self, Told};
+use crate::engine::Engine;
 use crate::gate;
 use crate::glacier;
 use crate::known::Operation;
@@ -52,7 +53,7 @@ pub enum S3OpenError {
 /// # Errors
 /// If the domain is none.
 pub fn service(
-    authority: Arc<Authority>,
+    authority: Guard<dyn Engine>,
     transfers: Transfers,
     settings: S3Settings,
     clocks: S3Clocks,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use authority::Authority;
+use authority::Notices;
 use base::{ByteCount, Duration};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -59,13 +59,17 @@ struct Inner {
 }
 
 impl Transfers {
-    /// A budget with these limits for callers of this authority, whose notices say when places are scarce.
+    /// A budget with these limits. `notices` say when places are scarce; `haste` says how many times the
+    /// lowest rate is due of the uploads of a caller ([`authority::Bytes::upload_haste`]).
     #[must_use]
-    pub fn new(limits: TransferLimits, authority: &Arc<Authority>) -> Self {
-        let asked = authority.clone();
-        let places = Places::with_haste(limits.at_once, move |caller| asked.upload_haste(caller));
+    pub fn new(
+        limits: TransferLimits,
+        notices: &Notices,
+        haste: impl Fn(&str) -> u64 + Send + Sync + 'static,
+    ) -> Self {
+        let places = Places::with_haste(limits.at_once, haste);
         let told = places.clone();
-        authority.notices().set("transfers", move || told.shortage("transfers").into_iter().collect());
+        notices.set("transfers", move || told.shortage("transfers").into_iter().collect());
         // None is as good as any number: all downloads copy then.
         let loans = Arc::new(Semaphore::new(limits.loans.min(Semaphore::MAX_PERMITS)));
         Transfers(Arc::new(Inner { limits, places, loans, md5: Md5Lanes::default() }))
