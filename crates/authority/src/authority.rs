@@ -12,10 +12,8 @@ use journal::{AuditEntry, Outcome, Room};
 use threads::Mutex;
 
 use crate::audit::Audit;
-use crate::guarded::Guarded;
 use crate::keyring::{AccessKey, KeyError, KeyInfo, KeyRequest, Keyring, NewKey, same};
 use crate::notices::Notices;
-use crate::seam::Engine;
 use crate::strangers::Strangers;
 
 /// The longest address of a refused request in the audit log, and the longest reason; the rest is cut.
@@ -52,9 +50,9 @@ pub struct AuthoritySettings {
 /// Hashes of the keys of admins, and whose they are.
 type AdminKeys = Vec<([u8; 32], Arc<Caller>)>;
 
-/// Guards an engine: whoever comes through a door gets it from here and from nowhere else.
+/// Knows who comes in, and writes down what they do. What they may do with an engine is for
+/// [`Guard`](crate::Guard).
 pub struct Authority {
-    engine: Arc<dyn Engine>,
     clock: Option<Arc<dyn Clock>>,
     keyring: Keyring,
     admin_keys: Mutex<Arc<AdminKeys>>,
@@ -73,40 +71,34 @@ pub enum Denied {
     Invalid(String),
 }
 
-impl Authority {
-    /// Guards an engine, with no keys yet, no clock and no audit log.
-    #[must_use]
-    pub fn new(engine: Arc<dyn Engine>) -> Self {
-        Authority::of(engine, Keyring::none(), AuthoritySettings::default())
+impl Default for Authority {
+    /// No keys yet, no clock and no audit log.
+    fn default() -> Self {
+        Authority::of(Keyring::none(), AuthoritySettings::default())
     }
+}
 
-    /// Guards an engine.
+impl Authority {
+    /// With these settings.
     ///
     /// # Errors
     /// If the file of keys cannot be read.
-    pub fn with(engine: Arc<dyn Engine>, settings: AuthoritySettings) -> Result<Self, KeyError> {
+    pub fn with(settings: AuthoritySettings) -> Result<Self, KeyError> {
         let keyring = match &settings.keys_file {
             Some(path) => Keyring::open(path)?,
             None => Keyring::none(),
         };
-        Ok(Authority::of(engine, keyring, settings))
+        Ok(Authority::of(keyring, settings))
     }
 
-    fn of(engine: Arc<dyn Engine>, keyring: Keyring, settings: AuthoritySettings) -> Self {
+    fn of(keyring: Keyring, settings: AuthoritySettings) -> Self {
         let AuthoritySettings { clock, keys_file: _, admin_keys, identities, audit, notices } = settings;
         let identities = Mutex::new(Arc::new(identities));
         let (known, strangers) = (Mutex::default(), Strangers::default());
         let authority =
-            Authority { engine, clock, keyring, admin_keys: known, identities, audit, strangers, notices };
+            Authority { clock, keyring, admin_keys: known, identities, audit, strangers, notices };
         authority.add_admin_keys(admin_keys);
         authority
-    }
-
-    /// How many times the lowest rate of a client is due of this caller's uploads; see
-    /// [`Engine::upload_haste`].
-    #[must_use]
-    pub fn upload_haste(&self, caller: &str) -> u64 {
-        self.engine.upload_haste(caller)
     }
 
     /// Takes further keys of admins, as names and BLAKE3 hashes. One of all zeros is never taken.
@@ -175,18 +167,9 @@ impl Authority {
         caller.map(Arc::new).map_err(|error| Denied::Invalid(error.to_string()))
     }
 
-    /// The engine as this caller may use it: each call is authorised and written down.
-    #[must_use]
-    pub fn enter(&self, caller: &Arc<Caller>) -> Arc<dyn Engine> {
-        self.enter_from(caller, None)
-    }
-
-    /// As [`Authority::enter`], with the address of the caller for the audit log.
-    #[must_use]
-    pub fn enter_from(&self, caller: &Arc<Caller>, peer: Option<SocketAddr>) -> Arc<dyn Engine> {
-        let ledger =
-            Ledger { clock: self.clock.clone(), audit: self.audit.clone(), caller: caller.clone(), peer };
-        Arc::new(Guarded::new(self.engine.clone(), ledger, self.notices.clone()))
+    /// What one caller does is written down with it.
+    pub(crate) fn ledger(&self, caller: &Arc<Caller>, peer: Option<SocketAddr>) -> Ledger {
+        Ledger { clock: self.clock.clone(), audit: self.audit.clone(), caller: caller.clone(), peer }
     }
 
     /// What operators are told beside what the engine says.
@@ -282,12 +265,9 @@ impl Authority {
         Ok(done?)
     }
 
-    /// What keeps the server from taking changes; none: it takes them.
-    #[must_use]
-    pub fn health(&self) -> Vec<HealthProblem> {
-        let mut problems = self.engine.health();
-        problems.extend(audit_problem(self.audit.as_deref()));
-        problems
+    /// What keeps changes from being written down.
+    pub(crate) fn problem(&self) -> Option<HealthProblem> {
+        audit_problem(self.audit.as_deref())
     }
 
     /// Waits until all that was written down is durable.
@@ -304,8 +284,7 @@ impl Authority {
         verb: &str,
         what: &str,
     ) -> Result<Ledger, Refusing> {
-        let ledger =
-            Ledger { clock: self.clock.clone(), audit: self.audit.clone(), caller: caller.clone(), peer };
+        let ledger = self.ledger(caller, peer);
         if caller.is_admin {
             return Ok(ledger);
         }

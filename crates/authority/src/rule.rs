@@ -11,11 +11,11 @@ use identity::{Acl, AclEntry, AclError, Node, Refused, Rights, Target, decide, r
 use journal::Outcome;
 
 use crate::authority::Ledger;
-use crate::seam::Engine;
+use crate::roles::{Access, Objects, Staging};
 
 /// One caller before one engine.
-pub(crate) struct Rule {
-    pub engine: Arc<dyn Engine>,
+pub(crate) struct Rule<E: ?Sized> {
+    pub engine: Arc<E>,
     pub ledger: Ledger,
 }
 
@@ -28,11 +28,105 @@ pub(crate) enum Putting {
     Create,
 }
 
-impl Rule {
+impl<E: ?Sized> Rule<E> {
     pub(crate) fn is_admin(&self) -> bool {
         self.ledger.caller.is_admin
     }
 
+    /// What has to be allowed where a name is taken away from. A token that may create may also rename what
+    /// it made; for everybody else a name that goes is a change.
+    fn renaming(&self) -> Rights {
+        if self.ledger.caller.is_confined() { Rights::CREATE } else { Rights::MODIFY }
+    }
+
+    /// That the caller is an admin, or may at least look.
+    pub(crate) fn looks(&self, verb: &'static str, what: impl Display) -> Result<(), ArchiveError> {
+        if self.is_admin() || (self.ledger.caller.is_operator && !self.ledger.caller.is_confined()) {
+            return Ok(());
+        }
+        self.deny(verb, what, Refused::NotAdmin)
+    }
+
+    /// That the caller is an admin.
+    pub(crate) fn admin(&self, verb: &'static str, what: impl Display) -> Result<(), ArchiveError> {
+        if self.is_admin() { Ok(()) } else { self.deny(verb, what, Refused::NotAdmin) }
+    }
+
+    /// Whether the caller may see what goes on in the name of this one.
+    pub(crate) fn sees(&self, owner: &str) -> bool {
+        let caller = &self.ledger.caller;
+        let removes = |rights: Rights| rights.contains(Rights::MODIFY);
+        let scoped = !caller.is_confined() || caller.capabilities.iter().any(|c| removes(c.rights));
+        let is_own = scoped && !caller.is_anonymous() && owner == caller.name;
+        caller.is_admin || is_own || (caller.is_operator && !caller.is_confined())
+    }
+
+    pub(crate) fn owns(&self, info: &RequestInfo, looks: bool) -> bool {
+        let caller = &self.ledger.caller;
+        if caller.is_admin || (looks && caller.is_operator && !caller.is_confined()) {
+            return true;
+        }
+        let wanted = if looks { Rights::POLL } else { Rights::STAGE };
+        let given = |rights: Rights| rights.contains(wanted);
+        let scoped = !caller.is_confined() || caller.capabilities.iter().any(|c| given(c.rights));
+        scoped && !caller.is_anonymous() && info.record.owner == caller.name
+    }
+
+    /// Makes a change if it can be written down, and writes down how it ended.
+    pub(crate) fn done<T>(
+        &self,
+        verb: &'static str,
+        what: impl Display,
+        change: impl FnOnce() -> Result<T, ArchiveError>,
+    ) -> Result<T, ArchiveError> {
+        self.ledger.admit(verb)?;
+        let result = change();
+        self.ledger.outcome(verb, &what.to_string(), &result);
+        result
+    }
+
+    /// Makes the caller the owner of what they make, unless an admin names another one.
+    pub(crate) fn own_up(&self, attributes: &mut Attributes) {
+        let caller = &self.ledger.caller;
+        if !caller.is_admin || attributes.owner.is_empty() {
+            attributes.owner.clone_from(&caller.name);
+        }
+        let may_name = caller.is_admin || caller.groups.contains(&attributes.group);
+        if attributes.group.is_empty() || !may_name {
+            attributes.group = caller.groups.first().cloned().unwrap_or_default();
+        }
+    }
+
+    /// Who is named to the engine: the caller, unless an admin names somebody else.
+    pub(crate) fn acting(&self, named: &str) -> String {
+        let caller = &self.ledger.caller;
+        if caller.is_admin && !named.is_empty() { named.to_owned() } else { caller.name.clone() }
+    }
+
+    pub(crate) fn deny<T>(
+        &self,
+        verb: &'static str,
+        what: impl Display,
+        why: impl Display,
+    ) -> Result<T, ArchiveError> {
+        let (what, why) = (what.to_string(), why.to_string());
+        self.ledger.write(verb, &what, Outcome::Refused, &why);
+        Err(ArchiveError::Denied { who: self.ledger.caller.label().to_owned(), verb, what, why })
+    }
+
+    fn on(
+        &self,
+        rights: Rights,
+        path: &ArchivePath,
+        target: Option<Target>,
+        chain: &AccessChain,
+    ) -> Result<(), Refused> {
+        let there = if chain.exists && chain.is_directory { Target::Directory } else { Target::File };
+        decide(&self.ledger.caller, rights, path, target.unwrap_or(there), &nodes(chain))
+    }
+}
+
+impl<E: Access + ?Sized> Rule<E> {
     /// That the caller has these rights on a path.
     pub(crate) fn may(
         &self,
@@ -40,46 +134,21 @@ impl Rule {
         rights: Rights,
         path: &ArchivePath,
     ) -> Result<(), ArchiveError> {
-        if self.is_admin() {
-            return Ok(());
-        }
-        let chain = self.engine.access_chain(path)?;
-        self.on(rights, path, None, &chain).or_else(|why| self.deny(verb, path, why))
+        self.may_current(verb, rights, path).map(drop)
     }
 
-    /// The same for a version. It is its own owner's: whoever has put another one at its path since gets no
-    /// right to it by that. Gives what was looked at; `None` if there is nothing, or the caller is an admin.
-    pub(crate) fn may_version(
+    /// The same, and gives what was looked at; `None` if there is nothing, or the caller is an admin.
+    pub(crate) fn may_current(
         &self,
         verb: &'static str,
         rights: Rights,
         path: &ArchivePath,
-        which: Which,
     ) -> Result<Option<Entry>, ArchiveError> {
         if self.is_admin() {
             return Ok(None);
         }
-        let Some((directory, _)) = path.split().filter(|_| which != Which::Current) else {
-            let chain = self.engine.access_chain(path)?;
-            self.on(rights, path, None, &chain).or_else(|why| self.deny(verb, path, why))?;
-            return Ok(chain.entry);
-        };
-        let mut chain = self.chain_in(&directory)?;
-        match self.engine.object(path, which) {
-            Ok(object) => {
-                let Attributes { owner, group, .. } = object.file.attributes;
-                (chain.exists, chain.owner, chain.group) = (true, owner, group);
-                chain.entry = Some(Entry::File(object.file.file));
-            }
-            Err(
-                ArchiveError::NotFound(_)
-                | ArchiveError::DeleteMarker { .. }
-                | ArchiveError::IsADirectory(_)
-                | ArchiveError::NotADirectory(_),
-            ) => {}
-            Err(error) => return Err(error),
-        }
-        self.on(rights, path, Some(Target::File), &chain).or_else(|why| self.deny(verb, path, why))?;
+        let chain = self.engine.access_chain(path)?;
+        self.on(rights, path, None, &chain).or_else(|why| self.deny(verb, path, why))?;
         Ok(chain.entry)
     }
 
@@ -232,26 +301,43 @@ impl Rule {
             },
         }
     }
+}
 
-    /// What has to be allowed where a name is taken away from. A token that may create may also rename what
-    /// it made; for everybody else a name that goes is a change.
-    fn renaming(&self) -> Rights {
-        if self.ledger.caller.is_confined() { Rights::CREATE } else { Rights::MODIFY }
-    }
-
-    /// That the caller is an admin, or may at least look.
-    pub(crate) fn looks(&self, verb: &'static str, what: impl Display) -> Result<(), ArchiveError> {
-        if self.is_admin() || (self.ledger.caller.is_operator && !self.ledger.caller.is_confined()) {
-            return Ok(());
+impl<E: Access + Objects + ?Sized> Rule<E> {
+    /// As [`Rule::may_current`] for a version. It is its own owner's: whoever has put another one at its path
+    /// since gets no right to it by that.
+    pub(crate) fn may_version(
+        &self,
+        verb: &'static str,
+        rights: Rights,
+        path: &ArchivePath,
+        which: Which,
+    ) -> Result<Option<Entry>, ArchiveError> {
+        let Some((directory, _)) = path.split().filter(|_| which != Which::Current && !self.is_admin())
+        else {
+            return self.may_current(verb, rights, path);
+        };
+        let mut chain = self.chain_in(&directory)?;
+        match self.engine.object(path, which) {
+            Ok(object) => {
+                let Attributes { owner, group, .. } = object.file.attributes;
+                (chain.exists, chain.owner, chain.group) = (true, owner, group);
+                chain.entry = Some(Entry::File(object.file.file));
+            }
+            Err(
+                ArchiveError::NotFound(_)
+                | ArchiveError::DeleteMarker { .. }
+                | ArchiveError::IsADirectory(_)
+                | ArchiveError::NotADirectory(_),
+            ) => {}
+            Err(error) => return Err(error),
         }
-        self.deny(verb, what, Refused::NotAdmin)
+        self.on(rights, path, Some(Target::File), &chain).or_else(|why| self.deny(verb, path, why))?;
+        Ok(chain.entry)
     }
+}
 
-    /// That the caller is an admin.
-    pub(crate) fn admin(&self, verb: &'static str, what: impl Display) -> Result<(), ArchiveError> {
-        if self.is_admin() { Ok(()) } else { self.deny(verb, what, Refused::NotAdmin) }
-    }
-
+impl<E: Staging + ?Sized> Rule<E> {
     /// A request that is the caller's own. To others it does not exist.
     pub(crate) fn own(
         &self,
@@ -265,79 +351,6 @@ impl Rule {
         }
         self.ledger.write(verb, &format!("request {request}"), Outcome::Refused, "it is somebody else's");
         Err(ArchiveError::NoSuchRequest(request))
-    }
-
-    /// Whether the caller may see what goes on in the name of this one.
-    pub(crate) fn sees(&self, owner: &str) -> bool {
-        let caller = &self.ledger.caller;
-        let removes = |rights: Rights| rights.contains(Rights::MODIFY);
-        let scoped = !caller.is_confined() || caller.capabilities.iter().any(|c| removes(c.rights));
-        let is_own = scoped && !caller.is_anonymous() && owner == caller.name;
-        caller.is_admin || is_own || (caller.is_operator && !caller.is_confined())
-    }
-
-    pub(crate) fn owns(&self, info: &RequestInfo, looks: bool) -> bool {
-        let caller = &self.ledger.caller;
-        if caller.is_admin || (looks && caller.is_operator && !caller.is_confined()) {
-            return true;
-        }
-        let wanted = if looks { Rights::POLL } else { Rights::STAGE };
-        let given = |rights: Rights| rights.contains(wanted);
-        let scoped = !caller.is_confined() || caller.capabilities.iter().any(|c| given(c.rights));
-        scoped && !caller.is_anonymous() && info.record.owner == caller.name
-    }
-
-    /// Makes a change if it can be written down, and writes down how it ended.
-    pub(crate) fn done<T>(
-        &self,
-        verb: &'static str,
-        what: impl Display,
-        change: impl FnOnce() -> Result<T, ArchiveError>,
-    ) -> Result<T, ArchiveError> {
-        self.ledger.admit(verb)?;
-        let result = change();
-        self.ledger.outcome(verb, &what.to_string(), &result);
-        result
-    }
-
-    /// Makes the caller the owner of what they make, unless an admin names another one.
-    pub(crate) fn own_up(&self, attributes: &mut Attributes) {
-        let caller = &self.ledger.caller;
-        if !caller.is_admin || attributes.owner.is_empty() {
-            attributes.owner.clone_from(&caller.name);
-        }
-        let may_name = caller.is_admin || caller.groups.contains(&attributes.group);
-        if attributes.group.is_empty() || !may_name {
-            attributes.group = caller.groups.first().cloned().unwrap_or_default();
-        }
-    }
-
-    /// Who is named to the engine: the caller, unless an admin names somebody else.
-    pub(crate) fn acting(&self, named: &str) -> String {
-        let caller = &self.ledger.caller;
-        if caller.is_admin && !named.is_empty() { named.to_owned() } else { caller.name.clone() }
-    }
-
-    pub(crate) fn deny<T>(
-        &self,
-        verb: &'static str,
-        what: impl Display,
-        why: impl Display,
-    ) -> Result<T, ArchiveError> {
-        let (what, why) = (what.to_string(), why.to_string());
-        self.ledger.write(verb, &what, Outcome::Refused, &why);
-        Err(ArchiveError::Denied { who: self.ledger.caller.label().to_owned(), verb, what, why })
-    }
-
-    fn on(
-        &self,
-        rights: Rights,
-        path: &ArchivePath,
-        target: Option<Target>,
-        chain: &AccessChain,
-    ) -> Result<(), Refused> {
-        let there = if chain.exists && chain.is_directory { Target::Directory } else { Target::File };
-        decide(&self.ledger.caller, rights, path, target.unwrap_or(there), &nodes(chain))
     }
 }
 

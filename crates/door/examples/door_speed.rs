@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use archive::Locality;
 use base::Blake3;
-use door::{DoorSettings, KeyEntry, Limits, Listener, ServiceKind};
+use door::{DoorSettings, KeyEntry, Limits, Listener, Services};
 
 const KEY: &str = "Authorization: Bearer k\r\n";
 const PIECE: usize = 1 << 20;
@@ -43,7 +43,7 @@ fn main() {
         listeners: vec![Listener {
             another_port: false,
             address: "127.0.0.1:0".parse().expect("an address"),
-            service: ServiceKind::Native,
+            service: door::HTTP,
             tls: None,
         }],
         keys: vec![KeyEntry { name: "k".into(), hash: Blake3::of(b"k").0 }],
@@ -55,7 +55,8 @@ fn main() {
     (engine.discard, engine.piece) = (true, PIECE);
     let engine = Arc::new(engine);
     engine.add("/endless", &vec![7; PIECE], Locality::Online);
-    std::thread::spawn(move || door::run(door, engine, std::future::pending()));
+    let services = Services::over(&door, engine);
+    std::thread::spawn(move || door::run(door, services, std::future::pending()));
     for _ in 0..3 {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");

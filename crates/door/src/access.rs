@@ -12,11 +12,11 @@ use identity::Acl;
 
 use crate::admin::{Door, Reply};
 use crate::audit::Call;
+use crate::engine::Engine;
 use crate::json::JsonBody;
 use crate::parameters::Parameters;
 use crate::percent::bad_path;
 use crate::problem::Refusal;
-use authority::Engine;
 
 type Caller = Extension<Arc<Call>>;
 

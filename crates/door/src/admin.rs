@@ -14,6 +14,7 @@ use catalogue::Attributes;
 
 use crate::audit::Call;
 use crate::convert;
+use crate::engine::Engine;
 use crate::foresee::outlook_reply;
 use crate::json::{JsonBody, ReleaseInput, SelectionInput};
 use crate::parameters::Parameters;
@@ -22,7 +23,6 @@ use crate::problem::{Kind, Refusal};
 use crate::put::{parse_mode, parse_mtime};
 use crate::shared::Asked;
 use crate::works::Answer;
-use authority::Engine;
 
 /// For how long files of a request are pinned if the client does not say.
 const PIN_DEFAULT: Duration = Duration::from_secs(86_400);

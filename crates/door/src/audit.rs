@@ -7,10 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use authority::{Allowance, Engine, Holder, Pace};
+use authority::Allowance;
 use axum::http::{Method, StatusCode};
 use identity::Caller;
 use tracing::Level;
+use transfer::{Holder, Pace};
+
+use crate::engine::Engine;
 
 /// The target of the lines, to send them to a log of their own.
 const TARGET: &str = "audit";

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use authority::{Allowances, ClientCertificate, Encrypted, Pace, Peer};
+use authority::{Allowances, ClientCertificate, Encrypted, Peer};
 use axum::body::Body;
 use http::header::HOST;
 use http::{HeaderValue, Version};
@@ -20,12 +20,11 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use transfer::{Pace, Paced, Take};
 
 use crate::certificates::Certificate;
 use crate::http2::{self, Streams, Verdict};
 use crate::limits::Limits;
-use crate::paced::Paced;
-use crate::service::Mounted;
 use crate::sniff::sniff;
 use crate::stream::GuardedStream;
 use crate::unread;
@@ -44,7 +43,7 @@ pub(crate) enum Stop {
 #[derive(Clone)]
 pub(crate) enum Serving {
     Native(TowerToHyperService<axum::Router>),
-    Mounted(Mounted),
+    Registered(Take),
 }
 
 /// What all connections of a listener get.
@@ -247,9 +246,10 @@ async fn answer(mut request: Request<Incoming>, terms: &Terms, client: Client) -
             Ok(response) => response,
             Err(never) => match never {},
         },
-        Serving::Mounted(service) => {
-            let request = request.map(|body| Paced::new(body, &terms.limits, client.pace).boxed_unsync());
-            service(request).await.map(Body::new)
+        Serving::Registered(take) => {
+            let request =
+                request.map(|body| Paced::new(body, terms.limits.transfer.rate, client.pace).boxed_unsync());
+            take(request).await.map(Body::new)
         }
     };
     // With HTTP/2 only the stream ends with a body that is not read.

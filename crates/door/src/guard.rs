@@ -14,7 +14,8 @@ use crate::audit::{AuditLine, Call, denied};
 use crate::auth::{NotIn, come_in};
 use crate::problem::{Kind, Refusal};
 use crate::shared::Shared;
-use authority::{Allowances, Pace, Peer};
+use authority::{Allowances, Peer};
+use transfer::Pace;
 
 /// The only address that needs no key.
 pub(crate) const HEALTH: &str = "/healthz";

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use authority::Pace;
 use axum::body::Body;
 use base::Duration;
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
@@ -15,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::limits::Limits;
-use crate::rate::RateWindow;
+use transfer::{Pace, RateWindow};
 
 /// The largest piece of a reply that is handed on at once. `h2` takes a piece as soon as the client allows
 /// one byte, so a larger one would lie in memory for a client that takes nothing.
@@ -104,7 +103,7 @@ impl Streams {
 
     /// How often [`Streams::judge`] is to be asked.
     pub(crate) fn tick(&self) -> Duration {
-        (self.limits.rate_window.min(self.limits.header_deadline) / 4).max(TICK_MIN)
+        (self.limits.transfer.rate.window.min(self.limits.header_deadline) / 4).max(TICK_MIN)
     }
 
     /// Looks at replies that wait for the client, and at a connection without any.
@@ -153,8 +152,7 @@ impl Stream {
             let mut state = self.streams.state();
             let number = state.next;
             state.next += 1;
-            let limits = &self.streams.limits;
-            let rate = RateWindow::new(limits.rate_bytes, limits.rate_window, pace);
+            let rate = RateWindow::new(self.streams.limits.transfer.rate, pace);
             state.replies.push((number, Reply { rate, handed: None }));
             number
         };

@@ -3,13 +3,13 @@
 use std::fmt;
 
 use archive::Selection;
-use authority::{Holder, Pace, Place};
 use axum::body::Body;
 use base::{ArchivePath, NameError};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use transfer::{Holder, Pace, Place};
 
 use crate::audit::Call;
 use crate::percent::bad_path;

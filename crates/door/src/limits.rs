@@ -1,6 +1,7 @@
 //! Every bound that the door sets to its clients and to itself.
 
-use base::{ByteCount, Duration};
+use base::Duration;
+use transfer::TransferLimits;
 
 /// All limits of the door. The defaults are for a server with hundreds of clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -9,13 +10,10 @@ pub struct Limits {
     pub connections: usize,
     /// Requests at once of one principal; a further one is answered 429.
     pub principal_requests: usize,
-    /// Bodies of files that are streamed at once, in and out; each has a thread. A caller, and a connection,
-    /// gets as many as stay free ([`authority::Places`]): half of them if nobody else is there.
-    pub transfers: usize,
-    /// Downloads at once that hand on the pool's own memory; further ones copy, so that clients that stop
-    /// reading cannot hold all of it.
-    pub loans: usize,
-    /// Other calls of the engine at once; each has a thread. They are shared likewise.
+    /// Bodies of files, over all doors.
+    pub transfer: TransferLimits,
+    /// Other calls of the engine at once; each has a thread. They are shared as
+    /// places for bodies are ([`transfer::Places`]).
     pub calls: usize,
     /// Calls at once that may go through very many files or a whole catalogue, such as stage, cancel, release
     /// and evict: each has a thread, and they do not take the places of the others.
@@ -23,10 +21,6 @@ pub struct Limits {
     /// A call over very many files is answered with 202 after this long, if its client takes that, and goes
     /// on: asking again costs little, and a shorter one is better answered at once.
     pub answer_soon: Duration,
-    /// Threads for blocking calls of what is mounted beside the door (S3).
-    pub mounted_threads: usize,
-    /// How long a request waits for one of those above before it is answered 503.
-    pub admission_wait: Duration,
     /// Request line and header fields together; more is answered 431.
     pub header_bytes: usize,
     /// Header fields; more are answered 431.
@@ -56,13 +50,6 @@ pub struct Limits {
     pub page: usize,
     /// Lines of a page if the client names no `limit=`.
     pub page_default: usize,
-    /// Bytes that a client has to send or take within [`Limits::rate_window`] (as many times as its caller
-    /// holds transfers, while few places for transfers are free) ...
-    pub rate_bytes: ByteCount,
-    /// ... of time in which the door waits for it: else 408, or the connection is closed.
-    pub rate_window: Duration,
-    /// Pieces of a file between the connection and the engine, of at most 1 MiB each.
-    pub pieces: usize,
     /// The buffer of a connection, and so the largest piece of a body that is read at once.
     pub buffer_bytes: usize,
     /// How long and ...
@@ -104,13 +91,10 @@ impl Default for Limits {
         Limits {
             connections: 2048,
             principal_requests: 512,
-            transfers: 96,
-            loans: 6,
+            transfer: TransferLimits::default(),
             calls: 64,
             long_calls: 16,
             answer_soon: Duration::from_secs(1),
-            mounted_threads: 0,
-            admission_wait: Duration::from_secs(10),
             header_bytes: 64 << 10,
             header_count: 100,
             uri_bytes: 16 << 10,
@@ -124,9 +108,6 @@ impl Default for Limits {
             paths: 100_000,
             page: 10_000,
             page_default: 1000,
-            rate_bytes: ByteCount::kib(960),
-            rate_window: Duration::from_secs(60),
-            pieces: 2,
             buffer_bytes: 512 << 10,
             linger: Duration::from_secs(2),
             linger_bytes: 64 << 20,
@@ -148,10 +129,11 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Threads for blocking calls, so that admitted work never waits for a thread.
+    /// Threads for blocking calls of the door's own service and of all transfers, so that admitted work never
+    /// waits for a thread.
     #[must_use]
     pub fn blocking_threads(&self) -> usize {
         let calls = self.calls.saturating_add(self.long_calls);
-        self.transfers.saturating_add(calls).saturating_add(self.mounted_threads).max(1)
+        self.transfer.at_once.saturating_add(calls).max(1)
     }
 }

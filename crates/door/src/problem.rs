@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use catalogue::Rejection;
 use pool::PoolError;
 use store::ExecuteError;
+use transfer::Fault;
 
 use wire::Problem;
 
@@ -155,12 +156,6 @@ impl Refusal {
             .with(ALLOW, HeaderValue::from_static(allowed))
     }
 
-    /// No place came free in time.
-    pub(crate) fn busy() -> Self {
-        let detail = "the server is busy, or with other requests of this caller: try again later";
-        Refusal::new(Kind::Unavailable, detail)
-    }
-
     /// A malformed request.
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
         Refusal::new(Kind::BadRequest, detail)
@@ -196,6 +191,22 @@ impl IntoResponse for Refusal {
         // A struct of two texts and a number can always be written.
         let body = serde_json::to_vec(&problem).unwrap_or_default();
         (status, headers, body).into_response()
+    }
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        let kind = match fault {
+            Fault::Busy | Fault::NoThread => {
+                let detail = "the server is busy, or with other requests of this caller: try again later";
+                return Refusal::new(Kind::Unavailable, detail);
+            }
+            Fault::TooSlow => Kind::Timeout,
+            Fault::EndedEarly => Kind::LengthMismatch,
+            Fault::Differs | Fault::Lost => Kind::Internal,
+        };
+        let kept = if kind.is_the_servers() { "" } else { ": nothing was stored" };
+        Refusal::new(kind, format!("{fault}{kept}"))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The listeners of a door.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener as StdListener};
@@ -16,9 +17,9 @@ use tokio::time::Instant;
 use crate::certificates::{Certificate, Certificates};
 use crate::connection::{Serving, Stop, Terms, connection};
 use crate::limits::Limits;
-use crate::metrics::watch_mounted;
+use crate::metrics::watch;
 use crate::router::router;
-use crate::service::{ServiceKind, Services};
+use crate::service::{HTTP, Services};
 use crate::shared::Shared;
 use crate::tls::{TlsError, TlsSettings};
 
@@ -46,8 +47,8 @@ pub struct Listener {
     pub address: SocketAddr,
     /// Takes a free port if that of the address is another's.
     pub another_port: bool,
-    /// What is served.
-    pub service: ServiceKind,
+    /// The name of what is served: [`HTTP`], or of a service that is registered ([`Services::register`]).
+    pub service: &'static str,
     /// The server's certificate; `None`: without TLS.
     pub tls: Option<TlsSettings>,
 }
@@ -92,13 +93,15 @@ pub enum ServeError {
     /// The runtime or the listener cannot be set up.
     #[error("the door cannot be set up: {0}: check the limits of threads and descriptors")]
     Runtime(#[from] std::io::Error),
-    /// There is a listener for a service that was not given.
-    #[error("nothing serves {service:?} at {address}: give the door that service")]
+    /// There is a listener for a service that is not registered.
+    #[error("there is no service '{service}' for {address}: there are {known}")]
     NoService {
         /// The address.
         address: SocketAddr,
         /// What is missing.
-        service: ServiceKind,
+        service: &'static str,
+        /// The names of the services that there are.
+        known: String,
     },
 }
 
@@ -113,7 +116,7 @@ pub struct Door {
 struct Bound {
     listener: StdListener,
     address: SocketAddr,
-    service: ServiceKind,
+    service: &'static str,
     certificate: Option<Arc<Certificate>>,
 }
 
@@ -122,6 +125,10 @@ impl Door {
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.bound.iter().map(|bound| bound.address).collect()
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.settings.limits
     }
 
     /// The certificates of all listeners, to have them read again. The door itself looks at their files every
@@ -158,14 +165,14 @@ pub fn bind(settings: DoorSettings) -> Result<Door, BindError> {
 /// Serves on a runtime of its own, with as many threads as the limits name, until `shutdown` is ready.
 ///
 /// # Errors
-/// If the runtime cannot be set up, or a listener's service is missing.
+/// If the runtime cannot be set up, or a listener's service is not registered.
 pub fn run(
     door: Door,
-    services: impl Into<Services>,
+    services: Services,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .max_blocking_threads(door.settings.limits.blocking_threads())
+        .max_blocking_threads(door.limits().blocking_threads().saturating_add(services.threads()))
         .thread_name("door")
         .enable_all()
         .build()?;
@@ -176,37 +183,38 @@ pub fn run(
 
 /// Serves on the present runtime until `shutdown` is ready; then takes no more connections, lets running
 /// requests end for [`Limits::drain`], and breaks off the rest. The runtime needs
-/// [`Limits::blocking_threads`].
+/// [`Limits::blocking_threads`], and those of the services.
 ///
 /// # Errors
-/// If a listener cannot be handed to the runtime, or its service is missing.
+/// If a listener cannot be handed to the runtime, or its service is not registered.
 pub async fn serve(
     door: Door,
-    services: impl Into<Services>,
+    services: Services,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let certificates = door.certificates();
     let Door { bound, settings } = door;
     let DoorSettings { listeners: _, keys, limits } = settings;
-    let Services { authority, s3 } = services.into();
+    let known = services.names().join(", ");
+    let Services { authority, transfers, registered } = services;
     authority.add_admin_keys(keys.into_iter().map(|key| (key.name, key.hash)));
     let allowances = allowances(&limits);
     let notices = authority.notices().clone();
-    let shared = Arc::new(Shared::new(authority, limits.clone()));
-    let (transfers, calls) = (shared.transfers.clone(), shared.calls.clone());
-    notices.set("transfers", move || transfers.shortage("transfers").into_iter().collect());
+    let shared = Arc::new(Shared::new(authority, transfers, limits.clone()));
+    let calls = shared.calls.clone();
     notices.set("calls", move || calls.shortage("calls").into_iter().collect());
-    let s3 = s3.map(|s3| watch_mounted(&shared.counts, "s3", s3));
-    let native = Serving::Native(TowerToHyperService::new(router(shared)));
+    let registered = registered.into_iter();
+    let mut served: BTreeMap<&str, Serving> = registered
+        .map(|(name, service)| (name, Serving::Registered(watch(&shared.counts, service))))
+        .collect();
+    served.insert(HTTP, Serving::Native(TowerToHyperService::new(router(shared))));
     let connections_max = u32::try_from(limits.connections.clamp(1, 1 << 20)).unwrap_or(1 << 20);
     let places = Arc::new(Semaphore::new(connections_max as usize));
     let (stop, stopped) = watch::channel(Stop::Running);
     let mut listening = JoinSet::new();
     for Bound { listener, address, service, certificate } in bound {
-        let serving = match (service, &s3) {
-            (ServiceKind::Native, _) => native.clone(),
-            (ServiceKind::S3, Some(s3)) => Serving::Mounted(s3.clone()),
-            (ServiceKind::S3, None) => return Err(ServeError::NoService { address, service }),
+        let Some(serving) = served.get(service).cloned() else {
+            return Err(ServeError::NoService { address, service, known });
         };
         let encrypted = certificate.is_some();
         if let Some(certificate) = certificate.clone() {
@@ -216,7 +224,7 @@ pub async fn serve(
         let terms = Arc::new(Terms { serving, limits: limits.clone(), certificate, allowances });
         let listener = TcpListener::from_std(listener)?;
         let (places, stopped) = (places.clone(), stopped.clone());
-        tracing::info!(%address, ?service, encrypted, "the door is open");
+        tracing::info!(%address, service, encrypted, "the door is open");
         listening.spawn(Listening { listener, terms, places, stopped }.accept());
     }
     let watching = watch_files(certificates, limits.certificate_watch);

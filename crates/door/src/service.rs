@@ -1,52 +1,65 @@
-//! What answers the requests of a listener: the door's own addresses, or a service from outside of this
-//! crate.
+//! What the listeners of a door serve: the door's own addresses, and services that are registered by name.
 
-use std::error::Error;
-use std::pin::Pin;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use authority::{Authority, Engine};
-use bytes::Bytes;
-use http_body_util::combinators::UnsyncBoxBody;
-use hyper::{Request, Response};
+use authority::{Authority, Guard};
+use transfer::{Service, Transfers};
 
-/// The body of a request that goes to a mounted service. A client that sends it too slowly ends it with an
-/// error of the kind `TimedOut`; one that goes away, with another.
-pub type RequestBody = UnsyncBoxBody<Bytes, std::io::Error>;
+use crate::engine::Engine;
+use crate::server::Door;
 
-/// The body of a reply of a mounted service; an error in it breaks the reply off.
-pub type ReplyBody = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
+/// The name of the door's own service: `/data`, `/api/v1` and `/healthz`.
+pub const HTTP: &str = "http";
 
-/// The reply of a mounted service, to come.
-pub type Replying = Pin<Box<dyn Future<Output = Response<ReplyBody>> + Send>>;
-
-/// A service that is mounted at a listener of its own, such as S3. All of it are types of `http`,
-/// `http-body-util` and the standard library, so that a service needs nothing of this crate. Requests carry
-/// the extensions [`authority::Peer`], and where they apply [`authority::Encrypted`] and
-/// [`authority::ClientCertificate`]. The future is dropped when the client goes away: whatever must not be
-/// broken off belongs on a thread of its own.
-pub type Mounted = Arc<dyn Fn(Request<RequestBody>) -> Replying + Send + Sync>;
-
-/// What a listener serves.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ServiceKind {
-    /// `/data`, `/api/v1` and `/healthz`.
-    Native,
-    /// S3: [`Services::s3`].
-    S3,
-}
-
-/// Everything that the listeners of a door serve.
+/// Everything that the listeners of a door can serve. The program fills it before the door opens.
 pub struct Services {
     /// Lets people in at the door's own addresses, each to the engine as they may use it.
-    pub authority: Arc<Authority>,
-    /// S3, if it is offered.
-    pub s3: Option<Mounted>,
+    pub(crate) authority: Guard<dyn Engine>,
+    pub(crate) transfers: Transfers,
+    pub(crate) registered: BTreeMap<&'static str, Service>,
 }
 
-/// An engine with nobody but the admins of [`DoorSettings::keys`](crate::DoorSettings), for tests and tools.
-impl<E: Engine + 'static> From<Arc<E>> for Services {
-    fn from(engine: Arc<E>) -> Self {
-        Services { authority: Arc::new(Authority::new(engine)), s3: None }
+impl Services {
+    /// The door's own service alone, [`HTTP`], with a budget for bodies as the limits of this door say.
+    #[must_use]
+    pub fn new(door: &Door, authority: Guard<dyn Engine>) -> Self {
+        let (limits, asked) = (door.limits().transfer.clone(), authority.clone());
+        let transfers = Transfers::new(limits, authority.notices(), move |caller| asked.upload_haste(caller));
+        Services { authority, transfers, registered: BTreeMap::new() }
+    }
+
+    /// The same over an engine with nobody but the admins of [`DoorSettings::keys`](crate::DoorSettings), for
+    /// tests and tools.
+    #[must_use]
+    pub fn over<E: Engine>(door: &Door, engine: Arc<E>) -> Self {
+        Services::new(door, Guard::new(Arc::new(Authority::default()), engine as Arc<dyn Engine>))
+    }
+
+    /// The one budget of all services for bodies of files, to make further services with.
+    #[must_use]
+    pub fn transfers(&self) -> &Transfers {
+        &self.transfers
+    }
+
+    /// Adds a service, for listeners that name it.
+    ///
+    /// # Panics
+    /// If there is one of its name: two services of one name are a mistake of the program.
+    pub fn register(&mut self, service: Service) {
+        let name = service.name;
+        let is_new = name != HTTP && self.registered.insert(name, service).is_none();
+        assert!(is_new, "there are two services '{name}'");
+    }
+
+    /// The names of all services.
+    #[must_use]
+    pub fn names(&self) -> Vec<&'static str> {
+        [HTTP].into_iter().chain(self.registered.keys().copied()).collect()
+    }
+
+    /// Threads for blocking calls of all services but the door's own.
+    pub(crate) fn threads(&self) -> usize {
+        self.registered.values().fold(0, |sum, service| sum.saturating_add(service.threads))
     }
 }

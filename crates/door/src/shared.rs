@@ -5,26 +5,25 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::audit::Call;
+use crate::engine::Engine;
 use crate::limits::Limits;
 use crate::metrics::RequestCounts;
 use crate::problem::{Kind, Refusal};
 use crate::works::Works;
-use authority::{Authority, Engine, Holder, Pace, Place, Places};
+use authority::Guard;
+use transfer::{Fault, Holder, Pace, Place, Places, Transfers};
 
 /// One for each door.
 pub(crate) struct Shared {
-    pub authority: Arc<Authority>,
+    pub authority: Guard<dyn Engine>,
     pub limits: Limits,
     /// What the doors count.
     pub counts: Arc<RequestCounts>,
-    /// Allowance for streams of bytes.
-    pub transfers: Places,
-    /// Allowance for downloads that hand on the engine's own memory.
-    pub loans: Arc<Semaphore>,
+    /// Allowance for streams of bytes, with those of other doors.
+    pub transfers: Transfers,
     /// Allowance for other calls.
     pub calls: Places,
     /// Allowance for calls that may take long.
@@ -38,15 +37,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(authority: Arc<Authority>, limits: Limits) -> Self {
-        let asked = authority.clone();
-        let transfers = Places::with_haste(limits.transfers, move |caller| asked.upload_haste(caller));
+    pub(crate) fn new(authority: Guard<dyn Engine>, transfers: Transfers, limits: Limits) -> Self {
         Shared {
             authority,
             counts: RequestCounts::new(),
             transfers,
-            // None is as good as any number: all downloads copy then.
-            loans: Arc::new(Semaphore::new(limits.loans.min(Semaphore::MAX_PERMITS))),
             calls: Places::new(limits.calls),
             long_calls: Places::new(limits.long_calls),
             json_large: Places::new(limits.json_large_at_once),
@@ -59,10 +54,9 @@ impl Shared {
     /// Waits for a place, but not for long.
     ///
     /// # Errors
-    /// 503 if none came free within [`Limits::admission_wait`].
+    /// 503 if none came free within [`transfer::TransferLimits::admission_wait`].
     pub(crate) async fn admit(&self, places: &Places, holder: &Holder) -> Result<Place, Refusal> {
-        let wait = tokio::time::timeout(self.limits.admission_wait, places.admit(holder)).await;
-        wait.map_err(|_| Refusal::busy())
+        Ok(self.transfers.admit_to(places, holder, 1).await?)
     }
 }
 
@@ -148,5 +142,5 @@ impl Asked {
 
 /// A thread that ended without an answer.
 pub(crate) fn lost_thread<E>(_: E) -> Refusal {
-    Refusal::new(Kind::Internal, "the operation ended unexpectedly: see the server's log")
+    Fault::Lost.into()
 }

@@ -6,12 +6,11 @@ use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use authority::Pace;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::limits::Limits;
-use crate::rate::RateWindow;
+use transfer::{Pace, RateWindow};
 
 /// Bytes that are read away at once from a closed connection.
 const LINGER_BUFFER: usize = 16 << 10;
@@ -42,7 +41,7 @@ impl<S> GuardedStream<S> {
     pub(crate) fn new(inner: S, limits: &Limits, pace: Pace) -> Self {
         GuardedStream {
             inner,
-            rate: RateWindow::new(limits.rate_bytes, limits.rate_window, pace),
+            rate: RateWindow::new(limits.transfer.rate, pace),
             waiting: None,
             linger: Linger::Open,
             linger_for: limits.linger,
@@ -145,14 +144,12 @@ mod tests {
     use super::*;
     use base::{ByteCount, Duration};
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use transfer::{LowestRate, TransferLimits};
 
     fn limits() -> Limits {
-        Limits {
-            rate_bytes: ByteCount(1000),
-            rate_window: Duration::from_secs(10),
-            linger: Duration::from_secs(2),
-            ..Limits::default()
-        }
+        let rate = LowestRate { bytes: ByteCount(1000), window: Duration::from_secs(10) };
+        let transfer = TransferLimits { rate, ..TransferLimits::default() };
+        Limits { transfer, linger: Duration::from_secs(2), ..Limits::default() }
     }
 
     #[tokio::test(start_paused = true)]

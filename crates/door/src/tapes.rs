@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use crate::admin::no_such_part;
 use crate::audit::Call;
+use crate::engine::Engine;
 use crate::json::JsonBody;
 use crate::problem::Refusal;
 use crate::shared::Asked;
-use authority::Engine;
 
 type Door = Asked;
 type Caller = Extension<Arc<Call>>;

@@ -11,13 +11,13 @@ use axum::response::Response;
 use axum::{Extension, Json};
 
 use crate::audit::Call;
+use crate::engine::Engine;
 use crate::headers::precise;
 use crate::json::JsonBody;
 use crate::parameters::Parameters;
 use crate::problem::Refusal;
 use crate::shared::Asked;
 use crate::works::Answer;
-use authority::Engine;
 
 type Door = Asked;
 type Caller = Extension<Arc<Call>>;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use archive::{CallProgress, UsageReport};
-use authority::{Engine, UsageSteps};
+use authority::UsageSteps;
 use axum::Extension;
 use axum::extract::RawQuery;
 use axum::http::{HeaderMap, StatusCode};
@@ -12,6 +12,7 @@ use base::{ByteCount, Duration, Timestamp};
 use usage::{CacheLife, ClassUsage, Count, Daily, Moved, Movement, Peak, QUANTILES, Sizes, Spans, Usage};
 
 use crate::audit::Call;
+use crate::engine::Engine;
 use crate::parameters::Parameters;
 use crate::problem::Refusal;
 use crate::shared::Asked;

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use archive::CallProgress;
-use authority::{Engine, Holder, Pace, Place, Places};
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use axum::http::header::{HeaderName, HeaderValue, LOCATION};
@@ -17,9 +16,11 @@ use axum::{Extension, Json};
 use identity::Caller;
 use serde::Serialize;
 use tokio::sync::oneshot;
+use transfer::{Holder, Pace, Place, Places, Transfers};
 
 use crate::admin::no_such_part;
 use crate::audit::Call;
+use crate::engine::Engine;
 use crate::problem::{Kind, Refusal};
 use crate::shared::{Asked, lost_thread};
 use wire::WorkReply;
@@ -296,7 +297,7 @@ impl Asked {
     fn stepper(&self) -> Stepper {
         let (engine, places) = (self.engine.clone(), self.long_calls.clone());
         let holder = Holder { pace: Pace::default(), ..self.holder.clone() };
-        Stepper { engine, places, holder, patience: self.limits.admission_wait }
+        Stepper { engine, places, holder, transfers: self.transfers.clone() }
     }
 }
 
@@ -311,7 +312,7 @@ struct Stepper {
     engine: Arc<dyn Engine>,
     places: Places,
     holder: Holder,
-    patience: Duration,
+    transfers: Transfers,
 }
 
 impl Stepper {
@@ -323,8 +324,7 @@ impl Stepper {
     {
         let Steps { begin, next } = steps;
         let engine = self.engine.clone();
-        let place = tokio::time::timeout(self.patience, self.places.admit(&self.holder)).await;
-        let place = place.map_err(|_| Refusal::busy())?;
+        let place = self.transfers.admit_to(&self.places, &self.holder, 1).await?;
         let mut state = Self::in_place(place, move || begin(&*engine)).await?;
         loop {
             // Told here, since the thread of a step has it for itself.

@@ -54,10 +54,10 @@ impl People {
         Ok(People { settings, audit })
     }
 
-    /// Puts the engine behind an authority; the log is to be closed at the end.
-    pub fn guard(self, archive: archive::Archive) -> Outcome<(Arc<Authority>, Arc<Audit>)> {
-        warnings::warn_of_root_list(&archive, &self.settings.notices);
-        let authority = Authority::with(Arc::new(archive), self.settings);
+    /// Who comes in to this engine; the log is to be closed at the end.
+    pub fn authority(self, archive: &archive::Archive) -> Outcome<(Arc<Authority>, Arc<Audit>)> {
+        warnings::warn_of_root_list(archive, &self.settings.notices);
+        let authority = Authority::with(self.settings);
         let authority = authority.map_err(|error| Failure::usage(error.to_string()))?;
         Ok((Arc::new(authority), self.audit))
     }

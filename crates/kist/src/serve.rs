@@ -5,8 +5,9 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use authority::Guard;
 use base::{Clock, Duration, Timestamp, TrustedClock};
-use door::{DoorSettings, Limits, Listener, ServiceKind, Services};
+use door::{DoorSettings, Limits, Listener, Services};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use sd_notify::NotifyState;
@@ -140,10 +141,7 @@ fn serve(
     let notices = authority::Notices::default();
     warnings::warn_of_permissions(instance, config, &listeners, &notices);
     let requests_per_second = config.server.requests_per_second.as_ref().map(|rate| *rate.get_ref());
-    let mut limits = Limits { requests_per_second, ..Limits::default() };
-    if listeners.iter().any(|listener| listener.service == ServiceKind::S3) {
-        limits.mounted_threads = s3_settings.limits.blocking_threads();
-    }
+    let limits = Limits { requests_per_second, ..Limits::default() };
     let settings = DoorSettings { listeners, keys: Vec::new(), limits };
     let door = door::bind(settings).map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
     let address = door.addresses()[0];
@@ -164,12 +162,19 @@ fn serve(
     }
     let url = format!("{scheme}://{address}");
     let stopped = stop::serving(stop_with_stdin);
-    let served = people.guard(archive.clone()).and_then(|(authority, audit)| {
+    let served = people.authority(&archive).and_then(|(authority, audit)| {
         announce(instance, &run_files, &url, s3_address.map(|address| format!("{scheme}://{address}")))?;
+        let engine = Arc::new(archive.clone());
+        let mut services = Services::new(&door, Guard::new(authority.clone(), engine.clone()));
         let clocks = ::s3::S3Clocks { system: clock, trusted };
-        let s3 = ::s3::service(authority.clone(), s3_settings, clocks);
+        let s3 = ::s3::service(
+            Guard::new(authority.clone(), engine),
+            services.transfers().clone(),
+            s3_settings,
+            clocks,
+        );
         let s3 = s3.map_err(|error| Failure::usage(error.to_string()))?;
-        let s3 = s3_address.map(|_| Arc::new(s3.mounted()) as door::Mounted);
+        services.register(s3.registered());
         let certificates = door.certificates();
         let (directory, people) = (instance.directory.clone(), authority.clone());
         let issuer_keys = IssuerKeys::start(directory.clone(), config.identity.clone(), people.clone())?;
@@ -185,7 +190,7 @@ fn serve(
                 () = run_files.write_when_there_is_room() => {}
             }
         };
-        let served = door::run(door, Services { authority, s3 }, until);
+        let served = door::run(door, services, until);
         audit.close();
         served.map_err(|error| Failure::internal(error.to_string()))
     });

@@ -10,8 +10,9 @@ use s3s::dto::{
     TimestampFormat,
 };
 use s3s::s3_error;
+use transfer::Kind;
 
-use crate::checksums::Kind;
+use crate::checksums;
 use crate::context::{Failure, Guest};
 use crate::glacier;
 use crate::keys::{self, Place};
@@ -150,7 +151,7 @@ pub(crate) fn other_sums(attributes: &Attributes, headers: &mut http::HeaderMap)
     for line in text(attributes, metadata::SUMS).unwrap_or_default().lines() {
         let Some((kind, value)) = line.split_once('=') else { continue };
         if let Some(kind) = Kind::of_name(kind)
-            && kind.say(value.split(' ').next().unwrap_or_default(), headers)
+            && checksums::say(kind, value.split(' ').next().unwrap_or_default(), headers)
         {
             // They are of objects that were put in one request.
             let form = http::HeaderValue::from_static(ChecksumType::FULL_OBJECT);

@@ -1,34 +1,20 @@
-//! Bodies of objects on their way in: from the connection to a thread that may block, with the digests
-//! computed beside it. A small body is gathered first, so that the thread is needed only for a moment.
+//! Bodies of objects on their way in, as S3 frames them, with the digests that S3 asks for.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use archive::ArchiveError;
-use authority::UPLOAD_SLOW_AFTER;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{Extensions, HeaderMap};
-use http_body_util::BodyExt;
 use hyper::body::Body;
-use s3s::{S3Result, s3_error};
-use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::spawn_blocking;
+use s3s::{S3Error, S3Result, s3_error};
+use transfer::{AnyError, Beside, Sink, Source, WHOLE_BYTES_MAX, gather, next_bytes, on_thread};
 
-use crate::checksums::{Beside, Expected, Verified};
+use crate::checksums::{Expected, Verified};
 use crate::chunked::{ChunkError, Decoder};
-use crate::context::{Context, Failure, Guest, lost_thread};
-use crate::md5_lanes::Md5Lanes;
+use crate::context::{Context, Failure, Guest};
 
-/// Any error of a connection.
-pub(crate) type AnyError = Box<dyn std::error::Error + Send + Sync>;
 /// What a connection gives.
 pub(crate) type Frames = Pin<Box<dyn Body<Data = Bytes, Error = AnyError> + Send>>;
-
-/// Bodies up to this are gathered before the engine is called.
-const WHOLE_BYTES_MAX: u64 = archive::SMALL_BYTES_MAX as u64;
-/// Smaller pieces of a gathered body are joined.
-const OWN_BYTES_MIN: usize = 16 << 10;
 
 /// The body of an object as it comes in. s3s does not see it.
 pub(crate) struct ObjectBody {
@@ -98,7 +84,7 @@ impl ObjectBody {
                     None => continue,
                 }
             }
-            let Some(bytes) = next_bytes(&mut self.frames).await? else { break };
+            let Some(bytes) = next_bytes(&mut self.frames).await.map_err(Failure::from)? else { break };
             self.pending = bytes;
         }
         match &mut self.decoder {
@@ -121,26 +107,10 @@ impl ObjectBody {
         self.received += bytes.len() as u64;
         if self.received > self.length { Err(refused(ChunkError::Length)) } else { Ok(bytes) }
     }
-
-    /// All of a body that is known to be small.
-    async fn gather(mut self) -> S3Result<(Vec<Bytes>, HeaderMap)> {
-        let mut pieces: Vec<Bytes> = Vec::new();
-        // A piece keeps all of the buffer that it came in, and chunks may have one byte each.
-        let mut small = BytesMut::new();
-        while let Some(bytes) = self.next().await? {
-            if bytes.len() >= OWN_BYTES_MIN {
-                pieces.extend((!small.is_empty()).then(|| small.split().freeze()));
-                pieces.push(bytes);
-            } else {
-                small.extend_from_slice(&bytes);
-            }
-        }
-        pieces.extend((!small.is_empty()).then(|| small.freeze()));
-        Ok((pieces, self.trailers))
-    }
 }
 
-fn refused(error: ChunkError) -> s3s::S3Error {
+/// What a body that is not as announced is refused with.
+pub(crate) fn refused(error: ChunkError) -> S3Error {
     match error {
         ChunkError::Signature => s3_error!(SignatureDoesNotMatch, "{error}: nothing was stored"),
         ChunkError::Incomplete | ChunkError::Length => {
@@ -154,55 +124,41 @@ fn refused(error: ChunkError) -> s3s::S3Error {
     }
 }
 
-/// The next bytes of a body; `None` at its end. The listener breaks off clients that send too slowly.
-async fn next_bytes(frames: &mut Frames) -> S3Result<Option<Bytes>> {
-    loop {
-        let error = match frames.frame().await {
-            None => return Ok(None),
-            Some(Ok(frame)) => match frame.into_data() {
-                Ok(bytes) if !bytes.is_empty() => return Ok(Some(bytes)),
-                // Trailers of HTTP carry nothing that S3 knows.
-                _ => continue,
-            },
-            Some(Err(error)) => error,
-        };
-        let io = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
-        if io == Some(std::io::ErrorKind::TimedOut) {
-            return Err(s3_error!(RequestTimeout, "the body came too slowly: nothing was stored"));
-        }
-        tracing::debug!(%error, "a body was broken off");
-        return Err(refused(ChunkError::Incomplete));
+impl Source for ObjectBody {
+    type End = HeaderMap;
+    type Error = Failure;
+
+    async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        Ok(ObjectBody::next(self).await?)
+    }
+
+    fn end(self) -> HeaderMap {
+        self.trailers
     }
 }
 
-/// Where the bytes of a body go. Dropping it keeps nothing.
-pub(crate) trait Sink: Send + 'static {
-    fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError>;
-
-    /// The client has sent nothing for a while.
-    fn pause(&mut self);
+/// Where the bytes of a body go while their digests are computed beside.
+struct Digesting<U> {
+    sink: U,
+    beside: Beside,
+    expected: Expected,
+    /// Counts against the caller until the last byte.
+    _guest: Guest,
 }
 
-impl Sink for Box<dyn authority::PartUpload> {
-    fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
-        authority::PartUpload::write(&mut **self, bytes)
+impl<U: Sink<Failure>> Sink<Failure> for Digesting<U> {
+    fn write(&mut self, bytes: &Bytes) -> Result<(), Failure> {
+        self.beside.update(bytes)?;
+        self.sink.write(bytes)
     }
 
     fn pause(&mut self) {
-        authority::PartUpload::pause(&mut **self);
+        self.sink.pause();
     }
 }
 
 /// Is told how it ended, at once or later, on whatever thread.
-pub(crate) type Reply<T> = Box<dyn FnOnce(Result<T, Failure>) + Send>;
-
-/// What goes from the connection to the thread that stores.
-enum Piece {
-    Bytes(Bytes),
-    /// The body is complete, with what came behind it. Without it the body is not: a channel that closes
-    /// early drops the upload.
-    End(HeaderMap),
-}
+pub(crate) type Reply<T> = transfer::Reply<T, Failure>;
 
 /// Receives a body: `begin` opens what it goes to, `finish` gets it once all bytes are in it and agree with
 /// all that was `expected`. Both are called on threads that may block.
@@ -215,18 +171,17 @@ pub(crate) async fn receive<U, T, B, F>(
     finish: F,
 ) -> S3Result<T>
 where
-    U: Sink,
+    U: Sink<Failure> + 'static,
     T: Send + 'static,
     B: FnOnce(&Guest) -> Result<U, Failure> + Send + 'static,
     F: FnOnce(U, Verified, Reply<T>) + Send + 'static,
 {
-    let (sender, outcome) = oneshot::channel();
     if body.length <= WHOLE_BYTES_MAX {
         // It is gathered without a place, or clients that send slowly would keep all of them.
         let memory = cx.admit_bytes(&guest.holder, body.length).await?;
-        let (pieces, trailers) = body.gather().await?;
-        let reply = reply_to(sender, cx.admit(&cx.transfers, &guest.holder).await?);
-        spawn_blocking(move || {
+        let (pieces, trailers) = gather(body).await?;
+        let place = cx.transfers.admit(&guest.holder).await.map_err(Failure::from)?;
+        let stored = on_thread(place, move |reply: Reply<T>| {
             let received = store_whole(&guest, &pieces, &trailers, &expected, begin);
             drop((pieces, memory));
             match received {
@@ -234,32 +189,26 @@ where
                 Err(failure) => reply(Err(failure)),
             }
         });
-        return Ok(outcome.await.map_err(lost_thread)??);
+        return Ok(stored.await?);
     }
-    let reply = reply_to(sender, cx.admit(&cx.transfers, &guest.holder).await?);
-    let (pieces, receiver) = mpsc::channel(cx.settings.limits.pieces.max(1));
-    let (ready, begun) = oneshot::channel();
-    let job = Job { guest, expected, md5: cx.md5.clone(), ready, pieces: receiver };
-    spawn_blocking(move || job.run(begin, finish, reply));
-    // The body is asked for only once the engine agreed, so that `Expect: 100-continue` saves the sending.
-    if begun.await.is_ok() {
-        pump(body, pieces).await?;
-    }
-    Ok(outcome.await.map_err(lost_thread)??)
+    let (transfers, holder) = (cx.transfers.clone(), guest.holder.clone());
+    let begin = move || {
+        let sink = begin(&guest)?;
+        let beside = Beside::start(expected.hasher(), transfers.md5())?;
+        Ok(Digesting { sink, beside, expected, _guest: guest })
+    };
+    let finish = move |to: Digesting<U>, trailers: HeaderMap, reply: Reply<T>| {
+        let Digesting { sink, beside, expected, _guest } = to;
+        let sums = beside.finish().map_err(Failure::from);
+        match sums.and_then(|sums| Ok(expected.verify(sums, &trailers)?)) {
+            Ok(verified) => finish(sink, verified, reply),
+            Err(failure) => reply(Err(failure)),
+        }
+    };
+    Ok(cx.transfers.receive(&holder, body, begin, finish).await?)
 }
 
-/// Tells the one who waits, and gives the place back. The one may be gone; what is stored is stored.
-fn reply_to<T: Send + 'static>(
-    sender: oneshot::Sender<Result<T, Failure>>,
-    permit: authority::Place,
-) -> Reply<T> {
-    Box::new(move |outcome| {
-        drop(permit);
-        let _ = sender.send(outcome);
-    })
-}
-
-fn store_whole<U: Sink>(
+fn store_whole<U: Sink<Failure>>(
     guest: &Guest,
     pieces: &[Bytes],
     trailers: &HeaderMap,
@@ -272,84 +221,4 @@ fn store_whole<U: Sink>(
     let mut sink = begin(guest)?;
     pieces.iter().try_for_each(|bytes| sink.write(bytes))?;
     Ok((sink, verified))
-}
-
-/// Moves the body into the channel. An error of the engine is left to the caller: the channel is closed then.
-async fn pump(mut body: ObjectBody, pieces: mpsc::Sender<Piece>) -> S3Result<()> {
-    while let Some(bytes) = body.next().await? {
-        if pieces.send(Piece::Bytes(bytes)).await.is_err() {
-            return Ok(());
-        }
-    }
-    let _ = pieces.send(Piece::End(std::mem::take(&mut body.trailers))).await;
-    Ok(())
-}
-
-struct Job {
-    guest: Guest,
-    expected: Expected,
-    md5: Arc<Md5Lanes>,
-    ready: oneshot::Sender<()>,
-    pieces: mpsc::Receiver<Piece>,
-}
-
-impl Job {
-    /// Runs on a thread of its own.
-    fn run<U, T, B, F>(self, begin: B, finish: F, reply: Reply<T>)
-    where
-        U: Sink,
-        B: FnOnce(&Guest) -> Result<U, Failure>,
-        F: FnOnce(U, Verified, Reply<T>),
-    {
-        let sink = match begin(&self.guest) {
-            Ok(sink) => sink,
-            Err(failure) => return reply(Err(failure)),
-        };
-        let _ = self.ready.send(());
-        match take_all(self.expected, &self.md5, self.pieces, sink) {
-            Ok(Some((sink, verified))) => finish(sink, verified, reply),
-            // The one who would be told has told the client already.
-            Ok(None) => {}
-            Err(failure) => reply(Err(failure)),
-        }
-    }
-}
-
-/// The next piece of a body; `None` once there will be none. A client that sends nothing for a while must not
-/// keep memory that tapes and other clients write through: then the engine gets it back.
-fn next_piece(pieces: &mut mpsc::Receiver<Piece>, pause: impl FnOnce()) -> Option<Piece> {
-    if let Ok(piece) = pieces.try_recv() {
-        return Some(piece);
-    }
-    let soon = async { tokio::time::timeout(UPLOAD_SLOW_AFTER, pieces.recv()).await };
-    match Handle::current().block_on(soon) {
-        Ok(piece) => piece,
-        Err(_) => {
-            pause();
-            pieces.blocking_recv()
-        }
-    }
-}
-
-/// `None`: the body did not come to its end.
-fn take_all<U: Sink>(
-    expected: Expected,
-    md5: &Md5Lanes,
-    mut pieces: mpsc::Receiver<Piece>,
-    mut sink: U,
-) -> Result<Option<(U, Verified)>, Failure> {
-    let mut beside = Beside::start(expected.hasher(), md5)?;
-    while let Some(piece) = next_piece(&mut pieces, || sink.pause()) {
-        match piece {
-            Piece::Bytes(bytes) => {
-                beside.update(&bytes)?;
-                sink.write(&bytes)?;
-            }
-            Piece::End(trailers) => {
-                let verified = expected.verify(beside.finish()?, &trailers)?;
-                return Ok(Some((sink, verified)));
-            }
-        }
-    }
-    Ok(None)
 }

@@ -1,86 +1,26 @@
-//! Digests of objects: which are asked for, computing them beside the data path, and whether they agree.
+//! Digests of objects: which are asked for, and whether they agree. S3's other checksums, XXH64, XXH3 and
+//! XXH128, are refused: [`crate::known`] does not list them. SHA-512 and MD5 are for objects put in one
+//! request, and for parts on their way.
 
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::JoinHandle;
-
-use bytes::Bytes;
-use crc_fast::CrcAlgorithm;
 use http::HeaderMap;
-use md5::Md5;
 use s3s::{S3Error, S3Result, s3_error};
-use sha1::Sha1;
-use sha2::{Digest, Sha256, Sha512};
+use transfer::{Hasher, KINDS, Kind, Sums};
 
 use crate::base64;
-use crate::md5_lanes::{Lane, Md5Lanes};
-
-/// Pieces that wait for the thread that computes digests.
-const WAITING_MAX: usize = 2;
-
-/// A checksum of S3. The other ones, XXH64, XXH3 and XXH128, are refused: [`crate::known`] does not list
-/// them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Kind {
-    Crc32,
-    Crc32c,
-    Crc64nvme,
-    Sha1,
-    Sha256,
-    /// Of objects put in one request, and of parts on their way.
-    Sha512,
-    /// As [`Kind::Sha512`].
-    Md5,
-}
-
-/// All of them.
-pub(crate) const KINDS: [Kind; 7] =
-    [Kind::Crc32, Kind::Crc32c, Kind::Crc64nvme, Kind::Sha1, Kind::Sha256, Kind::Sha512, Kind::Md5];
 
 /// What is computed and kept if a client sends no checksum, as in S3.
 pub(crate) const DEFAULT: Kind = Kind::Crc64nvme;
 
-impl Kind {
-    /// Its name in lower case.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Kind::Crc32 => "crc32",
-            Kind::Crc32c => "crc32c",
-            Kind::Crc64nvme => "crc64nvme",
-            Kind::Sha1 => "sha1",
-            Kind::Sha256 => "sha256",
-            Kind::Sha512 => "sha512",
-            Kind::Md5 => "md5",
-        }
-    }
-
-    /// Of a name in whatever case.
-    pub(crate) fn of_name(name: &str) -> Option<Kind> {
-        KINDS.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
-    }
-
-    /// Bytes of a value.
-    fn bytes(self) -> usize {
-        match self {
-            Kind::Crc32 | Kind::Crc32c => 4,
-            Kind::Crc64nvme => 8,
-            Kind::Sha1 => 20,
-            Kind::Sha256 => 32,
-            Kind::Sha512 => 64,
-            Kind::Md5 => 16,
-        }
-    }
-
-    /// Says a value in a header of an answer, where s3s has no field for the kind; whether it did.
-    pub(crate) fn say(self, value: &str, headers: &mut HeaderMap) -> bool {
-        let name = match self {
-            Kind::Sha512 => "x-amz-checksum-sha512",
-            Kind::Md5 => "x-amz-checksum-md5",
-            _ => return false,
-        };
-        let Ok(value) = http::HeaderValue::from_str(value) else { return false };
-        headers.insert(name, value);
-        true
-    }
+/// Says a value in a header of an answer, where s3s has no field for its kind; whether it did.
+pub(crate) fn say(kind: Kind, value: &str, headers: &mut HeaderMap) -> bool {
+    let name = match kind {
+        Kind::Sha512 => "x-amz-checksum-sha512",
+        Kind::Md5 => "x-amz-checksum-md5",
+        _ => return false,
+    };
+    let Ok(value) = http::HeaderValue::from_str(value) else { return false };
+    headers.insert(name, value);
+    true
 }
 
 /// What a client says about the bytes that it sends.
@@ -182,11 +122,8 @@ impl Expected {
     pub(crate) fn hasher(&self) -> Hasher {
         let sent = self.sent();
         let computed = self.computed.filter(|kind| sent.is_none() || self.both && sent != Some(*kind));
-        Hasher {
-            md5: (self.etag || self.md5.is_some()).then(Md5::new),
-            payload: self.payload.map(|_| Sha256::new()),
-            sums: sent.into_iter().chain(computed).map(|kind| (kind, Sum::new(kind))).collect(),
-        }
+        let md5 = self.etag || self.md5.is_some();
+        Hasher::new(md5, self.payload.is_some(), sent.into_iter().chain(computed))
     }
 
     /// Compares what was computed with what was said. `trailers`: what came behind the body.
@@ -194,7 +131,7 @@ impl Expected {
     /// # Errors
     /// `BadDigest`, `XAmzContentSHA256Mismatch`.
     pub(crate) fn verify(&self, sums: Sums, trailers: &HeaderMap) -> S3Result<Verified> {
-        if self.payload.is_some() && self.payload != sums.payload {
+        if self.payload.is_some() && self.payload != sums.sha256 {
             return Err(crate::errors::custom(
                 "XAmzContentSHA256Mismatch",
                 http::StatusCode::BAD_REQUEST,
@@ -208,6 +145,7 @@ impl Expected {
             ));
         }
         let mut verified = Verified { md5: sums.md5, ..Verified::default() };
+        // The one that the client sent comes first.
         for (at, (kind, actual)) in sums.sums.into_iter().enumerate() {
             let value = (kind, base64::encode(&actual));
             if at > 0 {
@@ -235,185 +173,11 @@ impl Expected {
     }
 }
 
-enum Sum {
-    Crc(crc_fast::Digest),
-    Sha1(Sha1),
-    Sha256(Sha256),
-    Sha512(Sha512),
-    Md5(Md5),
-}
-
-impl Sum {
-    fn new(kind: Kind) -> Sum {
-        match kind {
-            Kind::Crc32 => Sum::Crc(crc_fast::Digest::new(CrcAlgorithm::Crc32IsoHdlc)),
-            Kind::Crc32c => Sum::Crc(crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi)),
-            Kind::Crc64nvme => Sum::Crc(crc_fast::Digest::new(CrcAlgorithm::Crc64Nvme)),
-            Kind::Sha1 => Sum::Sha1(Sha1::new()),
-            Kind::Sha256 => Sum::Sha256(Sha256::new()),
-            Kind::Sha512 => Sum::Sha512(Sha512::new()),
-            Kind::Md5 => Sum::Md5(Md5::new()),
-        }
-    }
-}
-
-/// Computes digests of a stream.
-pub(crate) struct Hasher {
-    md5: Option<Md5>,
-    payload: Option<Sha256>,
-    /// The one that the client sent comes first.
-    sums: Vec<(Kind, Sum)>,
-}
-
-/// What a [`Hasher`] computed.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Sums {
-    md5: Option<[u8; 16]>,
-    payload: Option<[u8; 32]>,
-    sums: Vec<(Kind, Vec<u8>)>,
-}
-
-/// An MD5, and a checksum of S3.
-pub(crate) type Values = (Option<[u8; 16]>, Option<(Kind, Vec<u8>)>);
-
-impl Sums {
-    /// The MD5, and the checksum of S3.
-    pub(crate) fn values(self) -> Values {
-        (self.md5, self.sums.into_iter().next())
-    }
-}
-
-/// The checksum of `bytes`.
-pub(crate) fn digest(kind: Kind, bytes: &[u8]) -> Vec<u8> {
-    let mut hasher = Expected { trailer: Some(kind), ..Expected::default() }.hasher();
-    hasher.update(bytes);
-    hasher.finish().values().1.map(|(_, value)| value).unwrap_or_default()
-}
-
-impl Hasher {
-    /// Whether it costs next to nothing: a CRC at most.
-    fn is_quick(&self) -> bool {
-        let is_crc = self.sums.iter().all(|(_, sum)| matches!(sum, Sum::Crc(_)));
-        self.md5.is_none() && self.payload.is_none() && is_crc
-    }
-
-    /// Takes the next bytes.
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
-        if let Some(md5) = &mut self.md5 {
-            md5.update(bytes);
-        }
-        if let Some(payload) = &mut self.payload {
-            payload.update(bytes);
-        }
-        for (_, sum) in &mut self.sums {
-            match sum {
-                Sum::Crc(crc) => crc.update(bytes),
-                Sum::Sha1(sha) => sha.update(bytes),
-                Sum::Sha256(sha) => sha.update(bytes),
-                Sum::Sha512(sha) => sha.update(bytes),
-                Sum::Md5(md5) => md5.update(bytes),
-            }
-        }
-    }
-
-    /// The digests of all bytes.
-    pub(crate) fn finish(self) -> Sums {
-        let finished = self.sums.into_iter().map(|(kind, sum)| {
-            let value = match sum {
-                Sum::Crc(crc) => {
-                    let value = crc.finalize().to_be_bytes();
-                    value[value.len() - kind.bytes()..].to_vec()
-                }
-                Sum::Sha1(sha) => sha.finalize().to_vec(),
-                Sum::Sha256(sha) => sha.finalize().to_vec(),
-                Sum::Sha512(sha) => sha.finalize().to_vec(),
-                Sum::Md5(md5) => md5.finalize().to_vec(),
-            };
-            (kind, value)
-        });
-        Sums {
-            md5: self.md5.map(|md5| md5.finalize().into()),
-            payload: self.payload.map(|sha| sha.finalize().into()),
-            sums: finished.collect(),
-        }
-    }
-}
-
-/// Computes digests beside the thread that stores.
-pub(crate) struct Beside {
-    /// The MD5, together with those of other bodies.
-    md5: Option<Lane>,
-    rest: Rest,
-}
-
-/// All digests but that of the lane.
-enum Rest {
-    /// Nothing, or what takes less time than to hand the bytes over.
-    Here(Box<Hasher>),
-    /// On a thread of its own.
-    Running(SyncSender<Bytes>, JoinHandle<Sums>),
-}
-
-fn not_computed<E>(_: E) -> S3Error {
-    s3_error!(InternalError, "the digests could not be computed")
-}
-
-impl Beside {
-    /// Begins; starts a thread if there is much to compute.
-    ///
-    /// # Errors
-    /// `SlowDown` if no thread can be had.
-    pub(crate) fn start(mut hasher: Hasher, lanes: &Md5Lanes) -> S3Result<Beside> {
-        let md5 = hasher.md5.as_ref().and_then(|_| lanes.begin());
-        if md5.is_some() {
-            hasher.md5 = None;
-        }
-        if hasher.is_quick() {
-            return Ok(Beside { md5, rest: Rest::Here(Box::new(hasher)) });
-        }
-        let (sender, pieces) = sync_channel::<Bytes>(WAITING_MAX);
-        let work = move || {
-            pieces.iter().for_each(|bytes| hasher.update(&bytes));
-            hasher.finish()
-        };
-        let thread = std::thread::Builder::new().name("digests".to_owned()).spawn(work);
-        let thread = thread.map_err(|error| {
-            tracing::error!(%error, "no thread can be had for digests");
-            s3_error!(SlowDown, "the server is busy: try again later")
-        })?;
-        Ok(Beside { md5, rest: Rest::Running(sender, thread) })
-    }
-
-    /// Takes the next bytes; waits if a thread lags behind.
-    pub(crate) fn update(&mut self, bytes: &Bytes) -> S3Result<()> {
-        if let Some(md5) = &self.md5 {
-            md5.update(bytes).map_err(not_computed)?;
-        }
-        match &mut self.rest {
-            Rest::Here(hasher) => hasher.update(bytes),
-            Rest::Running(sender, _) => sender.send(bytes.clone()).map_err(not_computed)?,
-        }
-        Ok(())
-    }
-
-    /// The digests of all bytes.
-    pub(crate) fn finish(self) -> S3Result<Sums> {
-        let mut sums = match self.rest {
-            Rest::Here(hasher) => hasher.finish(),
-            Rest::Running(sender, thread) => {
-                drop(sender);
-                thread.join().map_err(not_computed)?
-            }
-        };
-        if let Some(md5) = self.md5 {
-            sums.md5 = Some(md5.finish().map_err(not_computed)?);
-        }
-        Ok(sums)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use transfer::{Beside, Md5Lanes};
+
     use super::*;
 
     fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
@@ -440,12 +204,12 @@ mod tests {
             (Kind::Md5, "25f9e794323b453885f5181f1b624d0b"),
         ] {
             let expected = Expected { trailer: Some(kind), etag: true, ..Expected::default() };
-            let lanes = Md5Lanes::new();
+            let lanes = Md5Lanes::default();
             let mut beside = Beside::start(expected.hasher(), &lanes).unwrap();
             beside.update(&Bytes::from_static(b"1234")).unwrap();
             beside.update(&Bytes::from_static(b"56789")).unwrap();
             let sums = beside.finish().unwrap();
-            let (_, value) = sums.clone().values().1.unwrap();
+            let value = sums.sums[0].1.clone();
             assert_eq!(crate::sigv4::hex(&value), digits, "{kind:?}");
             assert_eq!(crate::sigv4::hex(&sums.md5.unwrap()), "25f9e794323b453885f5181f1b624d0b");
             let name = http::HeaderName::try_from(format!("x-amz-checksum-{}", kind.name())).unwrap();

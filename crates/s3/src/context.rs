@@ -4,15 +4,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use archive::ArchiveError;
-use authority::{Allowance, Authority, Engine, Holder, Pace, Place, Places};
+use authority::{Allowance, Guard};
 use base::Clock;
 use http::Extensions;
 use identity::Caller;
 use s3s::{S3Error, S3Result, s3_error};
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+use transfer::{Fault, Holder, Pace, Place, Places, Transfers};
 
-use crate::md5_lanes::Md5Lanes;
+use crate::chunked::ChunkError;
+use crate::engine::Engine;
 use crate::settings::S3Settings;
 
 /// Small bodies of the largest size that are in memory at once; of smaller ones so many more.
@@ -30,18 +31,14 @@ pub struct S3Clocks {
 /// What all requests share.
 #[derive(Clone)]
 pub(crate) struct Context {
-    pub authority: Arc<Authority>,
+    pub authority: Guard<dyn Engine>,
     pub settings: Arc<S3Settings>,
     /// What signatures are checked by.
     pub clock: Arc<dyn Clock>,
     /// What retentions end by.
     pub trusted: Arc<dyn Clock>,
-    /// Places for bodies of objects.
-    pub transfers: Places,
-    /// Downloads that hand on the engine's own memory.
-    pub loans: Arc<Semaphore>,
-    /// Where MD5s of large bodies are computed.
-    pub md5: Arc<Md5Lanes>,
+    /// Bodies of objects, with those of other doors.
+    pub transfers: Transfers,
     /// Places for other calls.
     calls: Places,
     /// Memory for small bodies, in KiB.
@@ -74,21 +71,17 @@ pub(crate) struct Guest {
 }
 
 impl Context {
-    pub(crate) fn new(authority: Arc<Authority>, settings: S3Settings, clocks: S3Clocks) -> Self {
-        let asked = authority.clone();
-        let haste = move |caller: &str| asked.upload_haste(caller);
-        let transfers = Places::with_haste(settings.limits.transfers, haste);
-        let told = transfers.clone();
-        let shortage = move || told.shortage("transfers by S3").into_iter().collect();
-        authority.notices().set("S3 transfers", shortage);
+    pub(crate) fn new(
+        authority: Guard<dyn Engine>,
+        transfers: Transfers,
+        settings: S3Settings,
+        clocks: S3Clocks,
+    ) -> Self {
         Context {
             authority,
             clock: clocks.system,
             trusted: clocks.trusted,
             transfers,
-            // None is as good as any number: all downloads copy then.
-            loans: Arc::new(Semaphore::new(settings.limits.loans.min(Semaphore::MAX_PERMITS))),
-            md5: Arc::new(Md5Lanes::new()),
             calls: Places::new(settings.limits.calls),
             memory: Places::new(settings.limits.xml_bytes.div_ceil(1 << 10) * XML_BODIES),
             settings: Arc::new(settings),
@@ -105,23 +98,12 @@ impl Context {
         Ok(Guest { engine, caller, holder, _allowance: allowance })
     }
 
-    /// Waits for a place, but not for long.
-    pub(crate) async fn admit(&self, places: &Places, holder: &Holder) -> S3Result<Place> {
-        self.admit_many(places, holder, 1).await
-    }
-
     /// Memory for so many bytes of a small body; to be kept as long as they are.
     pub(crate) async fn admit_bytes(&self, holder: &Holder, bytes: u64) -> S3Result<Place> {
         // The memory is no transfer: how fast the client has to be goes by its transfers.
         let holder = Holder { pace: Pace::default(), ..holder.clone() };
         let kib = usize::try_from(bytes.div_ceil(1 << 10)).unwrap_or(usize::MAX);
-        self.admit_many(&self.memory, &holder, kib).await
-    }
-
-    async fn admit_many(&self, places: &Places, holder: &Holder, count: usize) -> S3Result<Place> {
-        let wait = places.admit_many(holder, count);
-        let wait = tokio::time::timeout(self.settings.limits.admission_wait, wait).await;
-        wait.map_err(|_| s3_error!(SlowDown, "the server is busy, or with this caller: try again later"))
+        Ok(self.transfers.admit_to(&self.memory, &holder, kib).await.map_err(Failure::from)?)
     }
 
     /// Calls the engine on a thread that may block, as whoever made the request. Errors of the engine become
@@ -133,7 +115,7 @@ impl Context {
     {
         let guest = self.guest(extensions)?;
         let holder = Holder { pace: Pace::default(), ..guest.holder.clone() };
-        let permit = self.admit(&self.calls, &holder).await?;
+        let permit = self.transfers.admit_to(&self.calls, &holder, 1).await.map_err(Failure::from)?;
         let outcome = spawn_blocking(move || {
             let _permit = permit;
             work(&guest)
@@ -144,7 +126,7 @@ impl Context {
 
 /// A thread that ended without an answer.
 pub(crate) fn lost_thread<E>(_: E) -> S3Error {
-    s3_error!(InternalError, "the operation ended unexpectedly: see the server's log")
+    s3_error!(InternalError, "{}", Fault::Lost)
 }
 
 /// Why an operation failed: an error of S3 or of the engine, so that `?` takes both.
@@ -160,6 +142,19 @@ impl From<S3Error> for Failure {
 impl From<ArchiveError> for Failure {
     fn from(error: ArchiveError) -> Self {
         Failure(crate::errors::s3_error_of(error))
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Failure(match fault {
+            Fault::Busy => s3_error!(SlowDown, "the server is busy, or with this caller: try again later"),
+            Fault::TooSlow => s3_error!(RequestTimeout, "the body came too slowly: nothing was stored"),
+            Fault::EndedEarly => crate::body::refused(ChunkError::Incomplete),
+            Fault::Differs => s3_error!(InternalError, "the object could not be read to its end"),
+            Fault::Lost => lost_thread(fault),
+            Fault::NoThread => s3_error!(SlowDown, "the server is busy: try again later"),
+        })
     }
 }
 

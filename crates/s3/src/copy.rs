@@ -4,9 +4,9 @@ use archive::{CloneOptions, Hold, Versioning, Which};
 use catalogue::Attributes;
 use s3s::dto::{CopyObjectInput, CopyObjectOutput, CopyObjectResult, MetadataDirective, TaggingDirective};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
+use transfer::Kind;
 
 use crate::answers::{Known, bucket, find, sums, timestamp};
-use crate::checksums::Kind;
 use crate::conditions::{Conditions, failed};
 use crate::context::{Context, Failure, Guest};
 use crate::copy_source;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use authority::{AccessKey, Allowance, Allowances, ClientCertificate, Holder, Pace, Peer};
+use authority::{AccessKey, Allowance, Allowances, ClientCertificate, Peer};
 use bytes::Bytes;
 use http::header::{
     AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, RANGE, RETRY_AFTER,
@@ -14,8 +14,9 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use identity::{Caller, How};
 use s3s::{Body, S3Result, s3_error};
+use transfer::{AnyError, Holder, Pace};
 
-use crate::body::{AnyError, Frames, ObjectBody};
+use crate::body::{Frames, ObjectBody};
 use crate::checksums::Expected;
 use crate::chunked::Decoder;
 use crate::context::{Context, Entered};

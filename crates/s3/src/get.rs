@@ -1,36 +1,22 @@
-//! GetObject and HeadObject: a thread draws verified bytes from the engine, a bounded channel leads them to
-//! the connection. A small object comes in one piece and needs no channel.
+//! GetObject and HeadObject.
 
 use std::ops::Range as Span;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as Wake, Poll, ready};
 
 use archive::{ArchiveError, Which};
 use authority::Download;
-use base::Duration;
-use bytes::Bytes;
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use s3s::dto::*;
 use s3s::{Body, S3Error, S3Request, S3Response, S3Result, s3_error};
-use tokio::runtime::Handle;
-use tokio::sync::mpsc::error::SendTimeoutError;
-use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::task::spawn_blocking;
+use transfer::{Content, Opened};
 
 use crate::answers::{Known, absent, find, other_sums, storage_class, sums, sums_of_part, timestamp};
 use crate::conditions::Conditions;
-use crate::context::{Context, Failure, Guest, Said, lost_thread};
+use crate::context::{Context, Failure, Guest, Said};
 use crate::glacier;
 use crate::keys::{self, Place};
 use crate::metadata::{self, text};
 use crate::settings::S3Settings;
 use crate::{markers, parts};
-
-/// A client that takes no piece for this long is slow.
-const SLOW_AFTER: Duration = Duration::from_millis(250);
-/// An object or range up to this is copied out of the engine's memory at once.
-const WHOLE_BYTES_MAX: u64 = archive::SMALL_BYTES_MAX as u64;
 
 /// What HEAD and GET are asked for.
 #[derive(Clone)]
@@ -186,12 +172,9 @@ pub(crate) async fn get_object(
         if_range,
         number,
     };
-    let permit = cx.admit(&cx.transfers, &guest.holder).await?;
-    let (pieces, receiver) = mpsc::channel(cx.settings.limits.pieces.max(1));
-    let (head, answered) = oneshot::channel();
-    let job = Job { guest, asked, head, pieces, loans: cx.loans.clone(), _permit: permit };
-    spawn_blocking(move || job.run());
-    let Opened { known, part, length, whole } = answered.await.map_err(lost_thread)??;
+    let holder = guest.holder.clone();
+    let sent = cx.transfers.send(&holder, guest, move |guest| open(guest, &asked)).await;
+    let (Head { known, part, length }, content) = sent?;
     let with_sums = wants_sums && part.is_none();
     let mut output = answer!(GetObjectOutput, cx, known, input, wants_sums);
     output.content_length = i64::try_from(length).ok();
@@ -199,9 +182,9 @@ pub(crate) async fn get_object(
     output.parts_count = parts_count(number, &known);
     let tags = metadata::tags(&known.file.attributes).len();
     output.tag_count = i32::try_from(tags).ok().filter(|tags| *tags > 0);
-    let body = match whole {
-        Some(bytes) => Body::from(bytes),
-        None => Body::http_body(ObjectStream { pieces: receiver, remaining: length }),
+    let body = match content {
+        Content::Whole(bytes) => Body::from(bytes),
+        Content::Stream(rest) => Body::http_body(rest),
     };
     output.body = Some(StreamingBlob::from(body));
     let mut response = S3Response::new(output);
@@ -299,136 +282,25 @@ fn unsatisfied(size: u64) -> S3Error {
 }
 
 /// What is told before the first byte is sent.
-struct Opened {
+struct Head {
     known: Known,
     part: Option<Span<u64>>,
     length: u64,
-    /// All of the bytes, if they are few.
-    whole: Option<Bytes>,
 }
 
-struct Job {
-    guest: Guest,
-    asked: Asked,
-    head: oneshot::Sender<Result<Opened, Failure>>,
-    pieces: mpsc::Sender<Result<Bytes, Broken>>,
-    /// Downloads that hand on the engine's own memory; the others copy.
-    loans: Arc<Semaphore>,
-    _permit: authority::Place,
-}
-
-impl Job {
-    /// Runs on a thread of its own.
-    fn run(self) {
-        let Job { guest, asked, head, pieces, loans, _permit } = self;
-        let (mut opened, download) = match open(&guest, &asked) {
-            Ok(opened) => opened,
-            Err(failure) => return drop(head.send(Err(failure))),
-        };
-        let Some(mut download) = download.filter(|_| opened.length > 0) else {
-            opened.whole = Some(Bytes::new());
-            return drop(head.send(Ok(opened)));
-        };
-        if opened.length <= WHOLE_BYTES_MAX {
-            let whole =
-                gather(&mut *download, opened.length).map(|whole| Opened { whole: Some(whole), ..opened });
-            return drop(head.send(whole));
-        }
-        // The first piece is read before the status is sent: what cannot be read at all is refused in words.
-        let first = match download.next() {
-            Ok(first) => first,
-            Err(error) => return drop(head.send(Err(error.into()))),
-        };
-        let remaining = opened.length;
-        if head.send(Ok(opened)).is_err() {
-            return;
-        }
-        let lends = loans.try_acquire_owned().ok();
-        stream(&pieces, lends.is_some(), &mut *download, first, remaining);
+impl Head {
+    fn with(self, download: Option<Box<dyn Download>>) -> Opened<Head> {
+        Opened { length: self.length, head: self, download }
     }
 }
 
-/// Sends piece after piece until all is sent, the client goes away, or the engine fails.
-fn stream(
-    pieces: &mpsc::Sender<Result<Bytes, Broken>>,
-    lends: bool,
-    download: &mut dyn Download,
-    first: Option<Bytes>,
-    mut remaining: u64,
-) {
-    let mut next = Ok(first);
-    while remaining > 0 {
-        let piece = match next {
-            Ok(Some(bytes)) if bytes.len() as u64 <= remaining => bytes,
-            Ok(other) => {
-                let got = other.map(|bytes| bytes.len());
-                tracing::error!(remaining, ?got, "the engine gave another number of bytes");
-                return drop(pieces.blocking_send(Err(Broken)));
-            }
-            Err(error) => {
-                tracing::error!(remaining, %error, "a download was broken off");
-                return drop(pieces.blocking_send(Err(Broken)));
-            }
-        };
-        remaining -= piece.len() as u64;
-        if !send(pieces, lends, download, piece) {
-            return;
-        }
-        next = if remaining > 0 { download.next() } else { Ok(None) };
-    }
-}
-
-/// Hands a piece to the connection. A client that does not take it for a while must not keep memory that
-/// others read through: then the engine gets back what it holds ready. `false` if the client has gone.
-fn send(
-    pieces: &mpsc::Sender<Result<Bytes, Broken>>,
-    lends: bool,
-    download: &mut dyn Download,
-    piece: Bytes,
-) -> bool {
-    let piece = if lends {
-        piece
-    } else {
-        // The engine gets its memory back now, not when the client has taken the copy.
-        let own = Bytes::copy_from_slice(&piece);
-        drop(piece);
-        own
-    };
-    match Handle::current().block_on(pieces.send_timeout(Ok(piece), SLOW_AFTER)) {
-        Ok(()) => true,
-        Err(SendTimeoutError::Closed(_)) => false,
-        Err(SendTimeoutError::Timeout(piece)) => {
-            download.pause();
-            let own = piece.map(|piece| Bytes::copy_from_slice(&piece));
-            pieces.blocking_send(own).is_ok()
-        }
-    }
-}
-
-/// All bytes of a short download, up to its end, so that a whole object is verified before any is sent.
-fn gather(download: &mut dyn Download, length: u64) -> Result<Bytes, Failure> {
-    let broken = || Failure(s3_error!(InternalError, "the object could not be read to its end"));
-    let length = usize::try_from(length).map_err(|_| broken())?;
-    let mut all = Vec::with_capacity(length);
-    while all.len() < length {
-        let bytes = download.next()?.ok_or_else(broken)?;
-        if all.len() + bytes.len() > length {
-            return Err(broken());
-        }
-        all.extend_from_slice(&bytes);
-    }
-    Ok(Bytes::from(all))
-}
-
-type Held = Option<Box<dyn Download>>;
-
-fn open(guest: &Guest, asked: &Asked) -> Result<(Opened, Held), Failure> {
+fn open(guest: &Guest, asked: &Asked) -> Result<Opened<Head>, Failure> {
     let place = &asked.place;
     if place.is_directory {
         let known = markers::find(guest, place)?;
         asked.conditions.check(&known.tag(), known.file.created)?;
         let (part, length) = span(asked.range, 0)?;
-        return Ok((Opened { known, part, length, whole: None }, None));
+        return Ok(Head { known, part, length }.with(None));
     }
     let version = asked.version.as_deref();
     let which = keys::which(version)?;
@@ -454,7 +326,7 @@ fn open(guest: &Guest, asked: &Asked) -> Result<(Opened, Held), Failure> {
     if length > 0 {
         download.check_drives()?;
     }
-    Ok((Opened { known, part, length, whole: None }, Some(download)))
+    Ok(Head { known, part, length }.with(Some(download)))
 }
 
 /// Why an object cannot be opened. Conditions come first: one that is on tape only may be known already.
@@ -469,42 +341,4 @@ fn unopened(guest: &Guest, asked: &Asked, error: ArchiveError) -> Failure {
         }
     }
     absent(guest, &asked.place, version, error)
-}
-
-/// The rest of an object cannot be sent: the connection is closed before its last byte.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the object could not be read to its end")]
-struct Broken;
-
-/// The body of an answer that carries an object.
-struct ObjectStream {
-    pieces: mpsc::Receiver<Result<Bytes, Broken>>,
-    remaining: u64,
-}
-
-impl HttpBody for ObjectStream {
-    type Data = Bytes;
-    type Error = Broken;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Wake<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        if self.remaining == 0 {
-            return Poll::Ready(None);
-        }
-        Poll::Ready(Some(match ready!(self.pieces.poll_recv(cx)) {
-            Some(Ok(bytes)) => {
-                self.remaining = self.remaining.saturating_sub(bytes.len() as u64);
-                Ok(Frame::data(bytes))
-            }
-            // A closed channel: the thread has panicked.
-            Some(Err(_)) | None => Err(Broken),
-        }))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.remaining == 0
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.remaining)
-    }
 }

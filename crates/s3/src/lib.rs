@@ -15,6 +15,7 @@ mod copy;
 mod copy_source;
 mod documents;
 mod elements;
+mod engine;
 mod errors;
 mod etag;
 #[doc(hidden)]
@@ -28,7 +29,6 @@ mod lifecycle;
 mod list;
 mod lock;
 mod markers;
-mod md5_lanes;
 mod metadata;
 mod multipart;
 mod multipart_complete;
@@ -47,7 +47,8 @@ mod tagging;
 mod versions;
 
 pub use context::S3Clocks;
+pub use engine::Engine;
 #[doc(hidden)]
 pub use known::{Content, Level, Operation, operations};
-pub use service::{S3OpenError, S3Service, service};
+pub use service::{NAME, S3OpenError, S3Service, service};
 pub use settings::{S3Limits, S3Settings};

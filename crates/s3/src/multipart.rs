@@ -5,10 +5,11 @@ use authority::PartUpload;
 use base::{ArchivePath, ByteCount, Name, UploadId};
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
+use transfer::{KINDS, Kind};
 
 use crate::answers::{bucket as bucket_of, owner, storage_class, timestamp};
 use crate::body::{self, ObjectBody};
-use crate::checksums::{self, Expected, Kind};
+use crate::checksums::{self, Expected};
 use crate::context::{Context, Failure, Guest};
 use crate::metadata::{self, Kept};
 use crate::parts::{self, PART_BYTES_MAX, PARTS_MAX, Plan, Stored};
@@ -189,9 +190,9 @@ pub(crate) async fn upload_part(
         checksum_sha256: of(Kind::Sha256),
         ..Default::default()
     });
-    for kind in checksums::KINDS {
+    for kind in KINDS {
         if let Some(value) = of(kind) {
-            kind.say(&value, &mut response.headers);
+            checksums::say(kind, &value, &mut response.headers);
         }
     }
     Ok(response)

@@ -4,8 +4,8 @@ use archive::{ArchiveError, CompleteOptions, PartInfo, PutDone, Versioning, Whic
 use base::{ArchivePath, FileId, UploadId};
 use s3s::dto::*;
 use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
+use transfer::Kind;
 
-use crate::checksums::Kind;
 use crate::context::{Context, Failure, Guest};
 use crate::multipart::{part_number, path_of, stored, upload_id, upload_of};
 use crate::parts::{self, PART_BYTES_MIN, PARTS_MAX, Plan, Stored};

@@ -8,14 +8,13 @@ use base::{ArchivePath, ByteCount, UploadId};
 use bytes::Bytes;
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
-use tokio::task::spawn_blocking;
+use transfer::{Beside, Hasher, Kind, Md5Lanes, Reply, on_thread};
 
 use crate::answers::{Known, absent, timestamp};
-use crate::checksums::{self, Beside, Expected, Kind};
+use crate::checksums;
 use crate::conditions::Conditions;
-use crate::context::{Context, Failure, Guest, lost_thread};
+use crate::context::{Context, Failure, Guest};
 use crate::keys::{self, Place};
-use crate::md5_lanes::Md5Lanes;
 use crate::multipart::{part_number, path_of, stored, upload_id, upload_of};
 use crate::parts::{self, PART_BYTES_MAX, Plan};
 use crate::settings::S3Settings;
@@ -99,9 +98,8 @@ fn copy(guest: &Guest, copy: &Copy, lanes: &Md5Lanes) -> Result<PartInfo, Failur
         return Err(s3_error!(EntityTooLarge, "a part has at most {PART_BYTES_MAX} bytes").into());
     }
     let kind = Plan::of(&info.attributes).map(|plan| plan.kind);
-    let kind = kind.or(Some(checksums::DEFAULT));
-    let computed = Expected { etag: true, computed: kind, ..Expected::default() };
-    let mut beside = Beside::start(computed.hasher(), lanes)?;
+    let hasher = Hasher::new(true, false, [kind.unwrap_or(checksums::DEFAULT)]);
+    let mut beside = Beside::start(hasher, lanes)?;
     let (who, length) = (&guest.caller.name, Some(ByteCount(length)));
     let mut part = guest.engine.begin_part(copy.upload, copy.number, length, who)?;
     while let Some(bytes) = source.next()? {
@@ -109,9 +107,9 @@ fn copy(guest: &Guest, copy: &Copy, lanes: &Md5Lanes) -> Result<PartInfo, Failur
         beside.update(&bytes)?;
         part.write(&bytes)?;
     }
-    let (md5, sum) = beside.finish()?.values();
-    let sum = sum.map(|(kind, value)| (kind, crate::base64::encode(&value)));
-    Ok(part.finish(parts::kept(&md5.unwrap_or_default(), sum))?)
+    let sums = beside.finish()?;
+    let sum = sums.sums.iter().map(|(kind, value)| (*kind, crate::base64::encode(value)));
+    Ok(part.finish(parts::kept(&sums.md5.unwrap_or_default(), sum))?)
 }
 
 pub(crate) async fn upload_part_copy(
@@ -140,13 +138,12 @@ pub(crate) async fn upload_part_copy(
     };
     let version = wanted.version.clone();
     let guest = cx.guest(&req.extensions)?;
-    let permit = cx.admit(&cx.transfers, &guest.holder).await?;
-    let lanes = cx.md5.clone();
-    let copied = spawn_blocking(move || {
-        let _permit = permit;
-        copy(&guest, &wanted, &lanes)
+    let place = cx.transfers.admit(&guest.holder).await.map_err(Failure::from)?;
+    let transfers = cx.transfers.clone();
+    let copied = on_thread(place, move |reply: Reply<_, Failure>| {
+        reply(copy(&guest, &wanted, transfers.md5()));
     });
-    let part = copied.await.map_err(lost_thread)??;
+    let part = copied.await?;
     let found = stored(&part)?;
     let of = |kind| found.sum_text(kind);
     let result = CopyPartResult {

@@ -6,9 +6,10 @@ use crc_fast::CrcAlgorithm;
 use md5::{Digest, Md5};
 use s3s::dto::{ChecksumAlgorithm, ChecksumType};
 use s3s::{S3Result, s3_error};
+use transfer::{Kind, digest};
 
 use crate::base64;
-use crate::checksums::{self, Kind};
+use crate::checksums::DEFAULT;
 use crate::metadata::{self, text};
 use crate::sigv4::hex;
 
@@ -84,8 +85,8 @@ impl Plan {
     /// What an upload has that was begun without: what S3 computes by default, whatever else the client sent
     /// with the parts; if all parts have it, since older servers computed it only of parts that came without.
     pub(crate) fn by_default(parts: &[&Stored]) -> Option<Plan> {
-        let has = |part: &&Stored| part.sum(checksums::DEFAULT).is_some();
-        parts.iter().all(has).then_some(Plan { kind: checksums::DEFAULT, full: true })
+        let has = |part: &&Stored| part.sum(DEFAULT).is_some();
+        parts.iter().all(has).then_some(Plan { kind: DEFAULT, full: true })
     }
 
     /// What an upload keeps of it.
@@ -184,7 +185,7 @@ pub(crate) fn sum(plan: Plan, parts: &[&Stored]) -> Option<String> {
         return combined(plan.kind, &values).map(|value| base64::encode(&value));
     }
     let all: Vec<u8> = values.iter().flat_map(|(value, _)| value.iter().copied()).collect();
-    Some(format!("{}-{}", base64::encode(&checksums::digest(plan.kind, &all)), parts.len()))
+    Some(format!("{}-{}", base64::encode(&digest(plan.kind, &all)), parts.len()))
 }
 
 /// The CRC of parts one behind the other.
@@ -271,7 +272,7 @@ mod tests {
     use base::{ByteCount, Timestamp};
 
     fn part(number: u16, content: &[u8], kind: Kind) -> Stored {
-        let sum = base64::encode(&checksums::digest(kind, content));
+        let sum = base64::encode(&digest(kind, content));
         let attributes = kept(&Md5::digest(content), Some((kind, sum)));
         let (size, stored) = (ByteCount(content.len() as u64), Timestamp(0));
         Stored::of(&PartInfo { number, size, stored, attributes, stamp: 7 }).unwrap()
@@ -288,7 +289,7 @@ mod tests {
                     parts.push(part(number as u16 + 1, &whole[from..to.max(from)], kind));
                     from = to.max(from);
                 }
-                let expected = base64::encode(&checksums::digest(kind, &whole));
+                let expected = base64::encode(&digest(kind, &whole));
                 let parts: Vec<&Stored> = parts.iter().collect();
                 assert_eq!(sum(Plan { kind, full: true }, &parts), Some(expected), "{kind:?} {cuts:?}");
             }
@@ -299,8 +300,8 @@ mod tests {
     fn composite_checksums_and_etags_are_of_the_parts() {
         let parts = [part(1, b"one", Kind::Sha256), part(4, b"two", Kind::Sha256)];
         let both: Vec<&Stored> = parts.iter().collect();
-        let raw = [checksums::digest(Kind::Sha256, b"one"), checksums::digest(Kind::Sha256, b"two")].concat();
-        let expected = format!("{}-2", base64::encode(&checksums::digest(Kind::Sha256, &raw)));
+        let raw = [digest(Kind::Sha256, b"one"), digest(Kind::Sha256, b"two")].concat();
+        let expected = format!("{}-2", base64::encode(&digest(Kind::Sha256, &raw)));
         assert_eq!(sum(Plan { kind: Kind::Sha256, full: false }, &both), Some(expected));
         assert_eq!(sum(Plan { kind: Kind::Sha1, full: false }, &both), None, "they have another one");
         let md5s = [Md5::digest(b"one"), Md5::digest(b"two")].concat();
@@ -344,7 +345,7 @@ mod tests {
         ] {
             assert_eq!(asked(name, form), Err(()), "{name:?} {form:?}");
         }
-        for kind in checksums::KINDS.into_iter().take(5) {
+        for kind in transfer::KINDS.into_iter().take(5) {
             for full in [true, false] {
                 let plan = Plan { kind, full };
                 let xattrs = vec![(UPLOAD_SUM.to_owned(), plan.text().into_bytes())];

@@ -1,15 +1,17 @@
 //! PutObject.
 
-use archive::{ArchiveError, BucketSettings, PutDone, PutOptions, SMALL_BYTES_MAX, Versioning, Which};
+use archive::{BucketSettings, PutDone, PutOptions, SMALL_BYTES_MAX, Versioning, Which};
 use authority::Upload;
 use base::ByteCount;
+use bytes::Bytes;
 use catalogue::Attributes;
 use s3s::dto::{ChecksumType, ETag, ETagCondition, PutObjectInput, PutObjectOutput};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
+use transfer::{Kind, Sink};
 
 use crate::answers::{absent, bucket};
-use crate::body::{ObjectBody, Reply, Sink, receive};
-use crate::checksums::{self, Expected, Kind, Verified};
+use crate::body::{ObjectBody, Reply, receive};
+use crate::checksums::{self, Expected, Verified};
 use crate::conditions::failed;
 use crate::context::{Context, Failure, Guest};
 use crate::keys::{self, Place};
@@ -79,13 +81,13 @@ struct Incoming {
     versioning: Versioning,
 }
 
-impl Sink for Incoming {
-    fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
-        self.upload.write(bytes)
+impl Sink<Failure> for Incoming {
+    fn write(&mut self, bytes: &Bytes) -> Result<(), Failure> {
+        Sink::write(&mut self.upload, bytes)
     }
 
     fn pause(&mut self) {
-        self.upload.pause();
+        Sink::<Failure>::pause(&mut self.upload);
     }
 }
 
@@ -139,7 +141,7 @@ pub(crate) async fn put_object(
     let sum = done.verified.sum.clone();
     let mut response = S3Response::new(answer(done));
     if let Some((kind, value)) = sum {
-        kind.say(&value, &mut response.headers);
+        checksums::say(kind, &value, &mut response.headers);
     }
     Ok(response)
 }
@@ -282,8 +284,8 @@ async fn put_marker(
 /// Where no bytes go.
 struct Nothing;
 
-impl Sink for Nothing {
-    fn write(&mut self, _bytes: &[u8]) -> Result<(), ArchiveError> {
+impl Sink<Failure> for Nothing {
+    fn write(&mut self, _bytes: &Bytes) -> Result<(), Failure> {
         Ok(())
     }
 

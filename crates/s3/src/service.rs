@@ -1,30 +1,31 @@
 //! The door itself: gate, s3s, answer.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use authority::Authority;
+use authority::Guard;
 use bytes::Bytes;
 use http::header::{CONNECTION, EXPECT};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
-use http_body_util::combinators::UnsyncBoxBody;
 use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::host::{S3Host, VirtualHost};
 use s3s::service::S3ServiceBuilder;
 use s3s::validation::NameValidation;
 use s3s::{Body, HttpResponse, S3Error, S3Result, s3_error};
+use transfer::{AnyError, ReplyBody, Replying, RequestBody, Transfers};
 
-use crate::body::AnyError;
 use crate::context::{Context, S3Clocks, Said};
 use crate::documents::{self, Told};
+use crate::engine::Engine;
 use crate::gate;
 use crate::glacier;
 use crate::known::Operation;
 use crate::operations::Door;
 use crate::percent;
 use crate::settings::S3Settings;
+
+/// The name of the service.
+pub const NAME: &str = "s3";
 
 /// S3 over one engine: a request in, a response out. Cheap to clone.
 #[derive(Clone)]
@@ -47,17 +48,17 @@ pub enum S3OpenError {
     Domain(String),
 }
 
-/// Makes the S3 door. Its bodies of objects and its calls need [`crate::S3Limits::blocking_threads`] of the
-/// runtime that it is called on.
+/// Makes the S3 door, with bodies of objects in the budget `transfers`.
 ///
 /// # Errors
 /// If the domain is none.
 pub fn service(
-    authority: Arc<Authority>,
+    authority: Guard<dyn Engine>,
+    transfers: Transfers,
     settings: S3Settings,
     clocks: S3Clocks,
 ) -> Result<S3Service, S3OpenError> {
-    let context = Context::new(authority, settings, clocks);
+    let context = Context::new(authority, transfers, settings, clocks);
     let mut builder = S3ServiceBuilder::new(Door { context: context.clone() });
     let mut config = S3Config::default();
     config.xml_max_body_size = context.settings.limits.xml_bytes;
@@ -157,19 +158,16 @@ fn waits_for_nothing<B: hyper::body::Body>(request: &Request<B>) -> bool {
         && request.body().is_end_stream()
 }
 
-/// The reply of the service, to come.
-pub type Replying = Pin<Box<dyn Future<Output = Response<UnsyncBoxBody<Bytes, AnyError>>> + Send>>;
-
 impl S3Service {
-    /// The service as a listener mounts it.
-    pub fn mounted<E>(self) -> impl Fn(Request<UnsyncBoxBody<Bytes, E>>) -> Replying + Send + Sync + 'static
-    where
-        E: Into<AnyError> + 'static,
-    {
-        move |request| {
+    /// The service as listeners take it.
+    #[must_use]
+    pub fn registered(self) -> transfer::Service {
+        let threads = self.inner.context.settings.limits.blocking_threads();
+        let take = move |request: Request<RequestBody>| -> Replying {
             let service = self.clone();
-            Box::pin(async move { service.call(request).await.map(UnsyncBoxBody::new) })
-        }
+            Box::pin(async move { service.call(request).await.map(ReplyBody::new) })
+        };
+        transfer::Service { name: NAME, threads, take: Arc::new(take) }
     }
 }
 

@@ -36,16 +36,8 @@ impl Default for S3Settings {
 /// Every bound that the S3 door sets to its clients and to itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct S3Limits {
-    /// Bodies of objects that are streamed at once, in and out; each has a thread that may block.
-    pub transfers: usize,
-    /// Other calls of the engine at once; each has a thread that may block.
+    /// Calls of the engine at once, beside bodies of objects; each has a thread that may block.
     pub calls: usize,
-    /// Downloads at once that hand on the pool's own memory; further ones copy.
-    pub loans: usize,
-    /// How long a request waits for one of the places above before it is answered 503 `SlowDown`.
-    pub admission_wait: Duration,
-    /// Pieces of an object between the connection and the engine, of at most 1 MiB each.
-    pub pieces: usize,
     /// An object in one put; a larger one is `EntityTooLarge`.
     pub put_bytes: ByteCount,
     /// A body of XML.
@@ -65,11 +57,7 @@ pub struct S3Limits {
 impl Default for S3Limits {
     fn default() -> Self {
         S3Limits {
-            transfers: 96,
             calls: 64,
-            loans: 6,
-            admission_wait: Duration::from_secs(10),
-            pieces: 2,
             put_bytes: ByteCount(5 << 30),
             xml_bytes: 4 << 20,
             uri_bytes: 16 << 10,
@@ -82,11 +70,11 @@ impl Default for S3Limits {
 }
 
 impl S3Limits {
-    /// Threads for blocking calls that the runtime must have for S3 alone, so that admitted work never waits
-    /// for a thread.
+    /// Threads for blocking calls that the runtime must have for S3 alone, beside those of transfers, so that
+    /// admitted work never waits for a thread.
     #[must_use]
     pub fn blocking_threads(&self) -> usize {
-        self.transfers.saturating_add(self.calls).max(1)
+        self.calls.max(1)
     }
 }
 

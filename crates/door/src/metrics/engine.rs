@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use archive::{ArchiveError, HealthProblem, PoolInfo, Totals};
-use authority::Engine;
+use authority::Operation;
 
 use super::page::{Labels, Page};
 
@@ -12,7 +12,7 @@ fn label(name: &'static str, value: impl Into<String>) -> Labels {
 }
 
 /// Writes all of it.
-pub(super) fn write(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
+pub(super) fn write(page: &mut Page, engine: &dyn Operation) -> Result<(), ArchiveError> {
     let version =
         vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("instance", engine.instance().to_string())];
     page.gauges("server", "The server that is asked; always 1", [(version, 1.0)]);
@@ -58,7 +58,7 @@ fn totals(page: &mut Page, totals: &Totals) {
     page.gauge("tape_written_bytes", "Bytes on tapes", totals.tape_written.0 as f64);
 }
 
-fn classes(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
+fn classes(page: &mut Page, engine: &dyn Operation) -> Result<(), ArchiveError> {
     let classes = engine.classes()?;
     let rows = |value: fn(catalogue::Tally) -> u64| {
         let of = move |class: &archive::ClassInfo| {
@@ -73,7 +73,7 @@ fn classes(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-fn queues(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
+fn queues(page: &mut Page, engine: &dyn Operation) -> Result<(), ArchiveError> {
     // By kind of queue: a series for each tape that is wanted would never end.
     let mut kinds = BTreeMap::<String, (u64, u64, f64)>::new();
     let mut reasons = BTreeMap::<(String, &'static str), u64>::new();
@@ -99,7 +99,7 @@ fn queues(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-fn tapes(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
+fn tapes(page: &mut Page, engine: &dyn Operation) -> Result<(), ArchiveError> {
     let mut states = BTreeMap::<(String, String), (u64, u64)>::new();
     for tape in engine.tapes()? {
         let state = tape.state.word().to_owned();
@@ -152,7 +152,7 @@ fn pool(page: &mut Page, pool: &PoolInfo) {
     }
 }
 
-fn health(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
+fn health(page: &mut Page, engine: &dyn Operation) -> Result<(), ArchiveError> {
     let health = engine.pool_health()?;
     let states = [
         ("degraded", health.degraded),
@@ -173,7 +173,7 @@ fn health(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-fn change_log(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
+fn change_log(page: &mut Page, engine: &dyn Operation) -> Result<(), ArchiveError> {
     let Some(log) = engine.change_log()? else { return Ok(()) };
     page.gauge("catalogue_log_changes", "Changes in the log of the catalogue", log.changes as f64);
     page.gauge("catalogue_log_bytes", "Bytes of the catalogue that its log takes", log.bytes as f64);
@@ -183,7 +183,7 @@ fn change_log(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> 
     Ok(())
 }
 
-fn backup(page: &mut Page, engine: &dyn Engine) {
+fn backup(page: &mut Page, engine: &dyn Operation) {
     let Some(backup) = engine.backup_status() else { return };
     let behind = backup.change.saturating_sub(backup.shipped);
     page.gauge("backup_changes_behind", "Changes of the catalogue that are not shipped yet", behind as f64);

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use crate::problem::{Kind, Refusal};
 use crate::shared::Asked;
 use page::Page;
-pub(crate) use requests::{RequestCounts, watch_mounted, watch_native};
+pub(crate) use requests::{RequestCounts, watch, watch_native};
 
 /// The address.
 pub(crate) const ADDRESS: &str = "/metrics";
@@ -21,12 +21,12 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 pub(crate) async fn metrics(shared: Asked) -> Result<Response, Refusal> {
     let counts = shared.counts.clone();
     let places = [
-        ("transfers", shared.transfers.free()),
+        ("transfers", shared.transfers.places().free()),
         ("calls", shared.calls.free()),
         ("long_calls", shared.long_calls.free()),
     ];
     let waiting = [
-        ("transfers", shared.transfers.waiting()),
+        ("transfers", shared.transfers.places().waiting()),
         ("calls", shared.calls.waiting()),
         ("long_calls", shared.long_calls.waiting()),
     ];

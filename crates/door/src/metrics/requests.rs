@@ -15,10 +15,11 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+use transfer::{Service, Take};
 
 use super::body::Counted;
 use super::page::PREFIX;
-use crate::service::Mounted;
+use crate::service::HTTP;
 
 type Pair = (&'static str, &'static str);
 /// The first bound of the latencies in seconds; each further one is four times as large: up to 6.5 s.
@@ -100,18 +101,17 @@ pub(crate) async fn watch_native(
     request: Request,
     next: Next,
 ) -> Response {
-    const DOOR: &str = "http";
     let (since, method) = (Instant::now(), request.method().clone());
-    let received = RequestCounts::bytes(&counts.received, DOOR);
+    let received = RequestCounts::bytes(&counts.received, HTTP);
     let response = next.run(request.map(|body| Body::new(Counted::new(body, received)))).await;
-    counts.answered(DOOR, &method, response.status(), since);
-    let sent = RequestCounts::bytes(&counts.sent, DOOR);
+    counts.answered(HTTP, &method, response.status(), since);
+    let sent = RequestCounts::bytes(&counts.sent, HTTP);
     response.map(|body| Body::new(Counted::new(body, sent)))
 }
 
-/// A mounted service of which the same is counted.
-pub(crate) fn watch_mounted(counts: &Arc<RequestCounts>, door: &'static str, inner: Mounted) -> Mounted {
-    let counts = counts.clone();
+/// A registered service of which the same is counted.
+pub(crate) fn watch(counts: &Arc<RequestCounts>, service: Service) -> Take {
+    let (counts, door, inner) = (counts.clone(), service.name, service.take);
     Arc::new(move |request| {
         let (since, method, counts) = (Instant::now(), request.method().clone(), counts.clone());
         let received = RequestCounts::bytes(&counts.received, door);

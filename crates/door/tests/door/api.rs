@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use archive::Locality;
+use authority::{Guard, Operation};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -234,7 +235,8 @@ fn a_drive_is_made_only_when_that_is_asked_for() {
 /// What only doors and keys know, such as an authority of clients that has ended, was in the log at most.
 #[test]
 fn the_status_tells_what_the_doors_know() {
-    let authority = authority::Authority::new(Arc::new(crate::fake::Fake::default()));
+    let authority =
+        Guard::new(Arc::default(), Arc::new(crate::fake::Fake::default()) as Arc<dyn door::Engine>);
     let admin = authority.enter(&Arc::new(identity::Caller::admin("root")));
     let before = admin.totals().unwrap().warnings;
     authority.notices().say("keys", vec!["others can read it".to_owned()]);

@@ -6,20 +6,36 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use base::Blake3;
-use door::{
-    Certificates, DoorSettings, KeyEntry, Limits, Listener, Mounted, ServiceKind, Services, TlsSettings,
-};
+use base::{Blake3, ByteCount};
+use door::{Certificates, DoorSettings, KeyEntry, Limits, Listener, Services, TlsSettings};
 use serde::de::DeserializeOwned;
+use transfer::{LowestRate, Service, Take, TransferLimits, Transfers};
 
 use crate::fake::Fake;
 
 pub const KEY: &str = "Authorization: Bearer secret-of-anna\r\n";
 
+/// Limits of which bodies of files have others.
+pub fn transfers(transfer: TransferLimits) -> Limits {
+    Limits { transfer, ..Limits::default() }
+}
+
+/// The usual limits, but for the lowest rate.
+pub fn at_rate(bytes: u64, window: Duration) -> Limits {
+    let rate = LowestRate { bytes: ByteCount(bytes), window };
+    transfers(TransferLimits { rate, ..TransferLimits::default() })
+}
+
+/// The usual limits, but for the patience of those who wait for a place.
+pub fn impatient(admission_wait: Duration) -> Limits {
+    transfers(TransferLimits { admission_wait, ..TransferLimits::default() })
+}
+
 pub struct Server {
     pub address: SocketAddr,
     pub engine: Arc<Fake>,
     pub certificates: Certificates,
+    pub transfers: Transfers,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -34,8 +50,8 @@ impl Server {
     }
 
     /// A server with TLS, or with a service mounted in the place of the door's own.
-    pub fn open(limits: Limits, tls: Option<TlsSettings>, mounted: Option<Mounted>) -> Server {
-        let service = if mounted.is_some() { ServiceKind::S3 } else { ServiceKind::Native };
+    pub fn open(limits: Limits, tls: Option<TlsSettings>, mounted: Option<Take>) -> Server {
+        let service = if mounted.is_some() { "mounted" } else { door::HTTP };
         let key = |name: &str, key: &str| KeyEntry { name: name.into(), hash: Blake3::of(key.as_bytes()).0 };
         let settings = DoorSettings {
             listeners: vec![Listener { service, tls, ..at("127.0.0.1:0") }],
@@ -47,14 +63,18 @@ impl Server {
         let engine = Arc::new(Fake::default());
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let certificates = door.certificates();
-        let services = Services { s3: mounted, ..Services::from(engine.clone()) };
+        let mut services = Services::over(&door, engine.clone());
+        if let Some(take) = mounted {
+            services.register(Service { name: "mounted", threads: 0, take });
+        }
+        let transfers = services.transfers().clone();
         let thread = std::thread::spawn(move || {
             let stopped = async {
                 let _ = stopped.await;
             };
             door::run(door, services, stopped).unwrap();
         });
-        Server { address, engine, certificates, stop: Some(stop), thread: Some(thread) }
+        Server { address, engine, certificates, transfers, stop: Some(stop), thread: Some(thread) }
     }
 
     pub fn connect(&self) -> TcpStream {
@@ -165,7 +185,7 @@ impl Reply {
 /// The door's own service at an address.
 pub fn at(address: impl ToString) -> Listener {
     let address = address.to_string().parse().unwrap();
-    Listener { address, another_port: false, service: ServiceKind::Native, tls: None }
+    Listener { address, another_port: false, service: door::HTTP, tls: None }
 }
 
 pub fn refused(reply: &Reply, status: u16, word: &str) {

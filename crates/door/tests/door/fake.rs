@@ -6,14 +6,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use archive::*;
-use authority::UsageSteps;
+use authority::{Download, Upload, UsageSteps};
 use base::{
     ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, DirId, Duration, FileId, Name, RequestId,
     Timestamp, Uuid, Vid,
 };
 use bytes::Bytes;
 use catalogue::{Attributes, ContainerKind, Entry, FileKind, RequestRecord, RequestState, TapeState};
-use door::{Download, Engine, Upload};
 
 /// What the engine tells the test.
 #[derive(PartialEq, Debug)]
@@ -127,6 +126,16 @@ fn stat_of(at: &ArchivePath, file: u64, options: &PutOptions, bytes: &[u8], loca
 }
 
 impl Fake {
+    fn usage(&self, window: Duration, class: Option<&str>) -> Result<UsageReport, ArchiveError> {
+        let until = Timestamp(0).plus(Duration::from_secs(10_000_000));
+        let since = Timestamp(0).plus(Duration::from_secs(10_000_000) - window);
+        let mut analysis = usage::Analysis::new(usage::Window { since, until }, class);
+        let put = usage::Put { file: FileId(1), bytes: ByteCount(500), set: 1, took: window };
+        let class = Some("standard".to_owned());
+        analysis.add(&usage::Access { at: since, class, who: None, what: usage::What::Put(put) });
+        Ok(UsageReport::of(Ok(archive::AccessLogRead::default()), analysis.end()))
+    }
+
     pub fn event(&self) -> Event {
         self.events.lock().unwrap().recv_timeout(Duration::from_secs(20)).expect("the event")
     }
@@ -220,6 +229,10 @@ impl Upload for FakeUpload {
             .insert(self.path.to_string(), Bytes::from(std::mem::take(&mut self.bytes)));
         Ok(PutDone { file, created, replaced: old.is_some(), size: ByteCount(actual), checksums, class })
     }
+
+    fn finish_then(self: Box<Self>, done: PutCallback) {
+        done(self.finish());
+    }
 }
 
 impl Drop for FakeUpload {
@@ -305,11 +318,7 @@ impl Drop for FakeDownload {
     }
 }
 
-impl Engine for Fake {
-    fn health(&self) -> Vec<archive::HealthProblem> {
-        self.problems.lock().unwrap().clone()
-    }
-
+impl authority::Access for Fake {
     fn access_chain(&self, at: &ArchivePath) -> Result<AccessChain, ArchiveError> {
         let mut files = self.files.lock().unwrap();
         let below = format!("{}/", at.as_str().trim_end_matches('/'));
@@ -333,11 +342,9 @@ impl Engine for Fake {
         }
         Ok(chain)
     }
+}
 
-    fn instance(&self) -> Uuid {
-        Uuid([7; 16])
-    }
-
+impl authority::Namespace for Fake {
     fn stat(&self, at: &ArchivePath) -> Result<Stat, ArchiveError> {
         match self.file(at) {
             Err(ArchiveError::IsADirectory(path)) => Ok(Stat::Directory(DirectoryStat {
@@ -393,13 +400,6 @@ impl Engine for Fake {
         }
     }
 
-    fn rename_entry(&self, from: &ArchivePath, to: &ArchivePath, of: &RenameOf) -> Result<(), ArchiveError> {
-        if of.source != Entry::File(self.file(from)?.file) {
-            return Err(ArchiveError::TreeChanges);
-        }
-        self.rename(from, to, of.replace)
-    }
-
     fn rename(&self, from: &ArchivePath, to: &ArchivePath, _: bool) -> Result<(), ArchiveError> {
         let mut stat = self.file(from)?;
         stat.path = to.clone();
@@ -407,6 +407,13 @@ impl Engine for Fake {
         files.remove(from.as_str());
         files.insert(to.to_string(), stat);
         Ok(())
+    }
+
+    fn rename_entry(&self, from: &ArchivePath, to: &ArchivePath, of: &RenameOf) -> Result<(), ArchiveError> {
+        if of.source != Entry::File(self.file(from)?.file) {
+            return Err(ArchiveError::TreeChanges);
+        }
+        self.rename(from, to, of.replace)
     }
 
     fn remove(&self, at: &ArchivePath) -> Result<(), ArchiveError> {
@@ -417,7 +424,53 @@ impl Engine for Fake {
             .map(|_| ())
             .ok_or_else(|| ArchiveError::NotFound(at.clone()))
     }
+}
 
+impl authority::Trees for Fake {
+    fn remove_tree(&self, _: &ArchivePath, _: RemoveTree) -> Result<TreeRemoval, ArchiveError> {
+        unreachable!("no test asks for this")
+    }
+
+    fn tree_removal(&self, _: DirId) -> Result<TreeRemoval, ArchiveError> {
+        unreachable!("no test asks for this")
+    }
+
+    fn tree_removals(&self) -> Result<Vec<TreeRemoval>, ArchiveError> {
+        unreachable!("no test asks for this")
+    }
+}
+
+impl authority::Owners for Fake {
+    fn acl(&self, _: &ArchivePath) -> Result<Option<Vec<AclEntry>>, ArchiveError> {
+        unreachable!("no test asks for this")
+    }
+
+    fn set_acl(&self, _: &ArchivePath, _: Option<Vec<AclEntry>>) -> Result<(), ArchiveError> {
+        unreachable!("no test asks for this")
+    }
+
+    fn set_acl_of(&self, _: &ArchivePath, _: DirId, _: Option<Vec<AclEntry>>) -> Result<(), ArchiveError> {
+        unreachable!("no test asks for this")
+    }
+
+    fn set_owner(&self, _: &ArchivePath, _: Option<&str>, _: Option<&str>) -> Result<(), ArchiveError> {
+        unreachable!("no test asks for this")
+    }
+
+    fn quotas(&self) -> Result<Vec<QuotaInfo>, ArchiveError> {
+        unreachable!("no test asks for this")
+    }
+
+    fn set_quota(&self, _: &QuotaOf, _: QuotaLimits) -> Result<(), ArchiveError> {
+        unreachable!("no test asks for this")
+    }
+
+    fn remove_quota(&self, _: &QuotaOf) -> Result<(), ArchiveError> {
+        unreachable!("no test asks for this")
+    }
+}
+
+impl authority::Bytes for Fake {
     fn begin_put(&self, at: &ArchivePath, options: PutOptions) -> Result<Box<dyn Upload>, ArchiveError> {
         if options.keep_existing && self.file(at).is_ok() {
             return Err(ArchiveError::Exists(at.clone()));
@@ -437,7 +490,11 @@ impl Engine for Fake {
         }))
     }
 
-    fn open_read(&self, at: &ArchivePath) -> Result<Box<dyn Download>, ArchiveError> {
+    fn upload_haste(&self, _: &str) -> u64 {
+        1
+    }
+
+    fn open_read_for(&self, at: &ArchivePath, _: &str) -> Result<Box<dyn Download>, ArchiveError> {
         let mut stat = self.file(at)?;
         if stat.locality == Locality::Nearline {
             return Err(ArchiveError::Nearline {
@@ -462,7 +519,18 @@ impl Engine for Fake {
         }))
     }
 
-    fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError> {
+    fn verify(&self, path: &ArchivePath, _: u64, _: u64) -> Result<archive::VerifyDone, ArchiveError> {
+        Err(ArchiveError::Lost(path.clone()))
+    }
+}
+
+impl authority::Staging for Fake {
+    fn stage_told(
+        &self,
+        selection: &Selection,
+        options: StageOptions,
+        _: &CallProgress,
+    ) -> Result<RequestId, ArchiveError> {
         self.selections.lock().unwrap().push((selection.paths.len(), Some(options)));
         if selection.paths.first().is_some_and(|path| path.as_str() == "/held") {
             self.tell.send(Event::Begun("/held".into())).unwrap();
@@ -516,16 +584,21 @@ impl Engine for Fake {
         self.request(request).map(|_| ())
     }
 
-    fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError> {
+    fn cancel_request_told(&self, request: RequestId, _: &CallProgress) -> Result<(), ArchiveError> {
         self.request(request).map(|_| ())
     }
 
-    fn release(&self, request: RequestId, paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError> {
+    fn release_told(
+        &self,
+        request: RequestId,
+        paths: Option<&[ArchivePath]>,
+        _: &CallProgress,
+    ) -> Result<(), ArchiveError> {
         self.selections.lock().unwrap().push((paths.map_or(0, <[_]>::len), None));
         self.request(request).map(|_| ())
     }
 
-    fn evict(&self, selection: &Selection) -> Result<EvictDone, ArchiveError> {
+    fn evict_told(&self, selection: &Selection, _: &CallProgress) -> Result<EvictDone, ArchiveError> {
         let refused = vec![(selection.paths[0].to_string(), catalogue::EvictRefusal::Pinned)];
         Ok(EvictDone { evicted: 1, bytes: ByteCount(5), already: 0, refused, refused_count: 1 })
     }
@@ -563,6 +636,24 @@ impl Engine for Fake {
         };
         let expected = Some(Expected::Never(reason));
         Ok(RequestOutlook { waiting: 1, looked_at: 2, rate: 2.5, expected, tail: vec![tail] })
+    }
+}
+
+impl authority::Operation for Fake {
+    fn instance(&self) -> Uuid {
+        Uuid([7; 16])
+    }
+
+    fn may_look(&self) -> Result<(), ArchiveError> {
+        unreachable!("no test asks for this")
+    }
+
+    fn may_administrate(&self) -> Result<(), ArchiveError> {
+        unreachable!("no test asks for this")
+    }
+
+    fn health(&self) -> Vec<archive::HealthProblem> {
+        self.problems.lock().unwrap().clone()
     }
 
     fn tapes(&self) -> Result<Vec<TapeInfo>, ArchiveError> {
@@ -654,37 +745,6 @@ impl Engine for Fake {
         })
     }
 
-    fn pool_health(&self) -> Result<archive::PoolHealth, ArchiveError> {
-        Ok(archive::PoolHealth { stripes: 10, degraded: 2, ..Default::default() })
-    }
-
-    fn scrub_info(&self) -> archive::ScrubInfo {
-        archive::ScrubInfo { phase: "idle".into(), passes: 3, ..Default::default() }
-    }
-
-    fn scrub_now(&self) {}
-
-    fn verify(&self, path: &ArchivePath, _: u64, _: u64) -> Result<archive::VerifyDone, ArchiveError> {
-        Err(ArchiveError::Lost(path.clone()))
-    }
-
-    fn verify_catalogue(&self) -> Result<Vec<archive::CatalogueFinding>, ArchiveError> {
-        Ok(vec![archive::CatalogueFinding { what: "table file, key 01: wrong".into() }])
-    }
-
-    fn pool_rebuild(&self, _: Option<u16>, _: bool) -> Result<(), ArchiveError> {
-        Ok(())
-    }
-
-    fn pool_drive_lost(&self, drive: u16, _: bool) -> Result<(), ArchiveError> {
-        Err(ArchiveError::NoSuchPoolDrive(drive))
-    }
-
-    fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<archive::ReplacedDrive, ArchiveError> {
-        let at = archive::DriveLocation::Directory("/mnt/none".into());
-        if new { Ok(archive::ReplacedDrive::New) } else { Err(ArchiveError::NoDriveDirectory { drive, at }) }
-    }
-
     fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError> {
         Ok(vec![])
     }
@@ -701,38 +761,6 @@ impl Engine for Fake {
             expected: Some(Expected::NotWithin(Duration::from_secs(60))),
         };
         Ok(vec![line])
-    }
-
-    fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {
-        let until = Timestamp(0).plus(Duration::from_secs(1_000_000));
-        let since = Timestamp(0).plus(Duration::from_secs(1_000_000) - window);
-        let mut report = MountReport::new(by, since, until);
-        let mut record =
-            MountRecord::ordered("vdrive0", Vid::new("KS0001").unwrap(), MountKind::Recall, since);
-        record.loaded = Some(since);
-        report.add(&record);
-        let (rows, total) = report.end();
-        Ok(TapeReport { since, until, by, is_logged: true, trouble: None, rows, total, ages: Vec::new() })
-    }
-
-    fn begin_usage(
-        &self,
-        window: Duration,
-        class: Option<&str>,
-    ) -> Result<Box<dyn UsageSteps>, ArchiveError> {
-        let report = self.usage(window, class)?;
-        let gate = self.usage_gate.lock().unwrap().take();
-        Ok(Box::new(Gated { gate, tell: self.tell.clone(), done: 0, report }))
-    }
-
-    fn usage(&self, window: Duration, class: Option<&str>) -> Result<UsageReport, ArchiveError> {
-        let until = Timestamp(0).plus(Duration::from_secs(10_000_000));
-        let since = Timestamp(0).plus(Duration::from_secs(10_000_000) - window);
-        let mut analysis = usage::Analysis::new(usage::Window { since, until }, class);
-        let put = usage::Put { file: FileId(1), bytes: ByteCount(500), set: 1, took: window };
-        let class = Some("standard".to_owned());
-        analysis.add(&usage::Access { at: since, class, who: None, what: usage::What::Put(put) });
-        Ok(UsageReport::of(Ok(archive::AccessLogRead::default()), analysis.end()))
     }
 
     fn totals(&self) -> Result<Totals, ArchiveError> {
@@ -771,7 +799,88 @@ impl Engine for Fake {
         Err(ArchiveError::SegmentsOwed { vid, other: None })
     }
 
+    fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {
+        let until = Timestamp(0).plus(Duration::from_secs(1_000_000));
+        let since = Timestamp(0).plus(Duration::from_secs(1_000_000) - window);
+        let mut report = MountReport::new(by, since, until);
+        let mut record =
+            MountRecord::ordered("vdrive0", Vid::new("KS0001").unwrap(), MountKind::Recall, since);
+        record.loaded = Some(since);
+        report.add(&record);
+        let (rows, total) = report.end();
+        Ok(TapeReport { since, until, by, is_logged: true, trouble: None, rows, total, ages: Vec::new() })
+    }
+
+    fn begin_usage(
+        &self,
+        window: Duration,
+        class: Option<&str>,
+    ) -> Result<Box<dyn UsageSteps>, ArchiveError> {
+        let report = self.usage(window, class)?;
+        let gate = self.usage_gate.lock().unwrap().take();
+        Ok(Box::new(Gated { gate, tell: self.tell.clone(), done: 0, report }))
+    }
+
     fn migrate_now(&self, _: Option<&str>) -> Result<(), ArchiveError> {
         Ok(())
+    }
+
+    fn backup_status(&self) -> Option<BackupStatus> {
+        None
+    }
+
+    fn backup_now(&self) -> Option<u64> {
+        unreachable!("no test asks for this")
+    }
+
+    fn change_log(&self) -> Result<Option<ChangeLogInfo>, ArchiveError> {
+        Ok(None)
+    }
+
+    fn quarantined(&self) -> Result<Option<KeptExtents>, ArchiveError> {
+        unreachable!("no test asks for this")
+    }
+
+    fn unknown_kept(&self) -> Result<UnknownKept, ArchiveError> {
+        unreachable!("no test asks for this")
+    }
+
+    fn end_quarantine(&self) -> Result<(), ArchiveError> {
+        unreachable!("no test asks for this")
+    }
+
+    fn clock_info(&self) -> Result<ClockInfo, ArchiveError> {
+        unreachable!("no test asks for this")
+    }
+
+    fn accept_time(&self, _: Timestamp, _: bool) -> Result<ClockInfo, ArchiveError> {
+        unreachable!("no test asks for this")
+    }
+
+    fn pool_health(&self) -> Result<archive::PoolHealth, ArchiveError> {
+        Ok(archive::PoolHealth { stripes: 10, degraded: 2, ..Default::default() })
+    }
+
+    fn scrub_info(&self) -> archive::ScrubInfo {
+        archive::ScrubInfo { phase: "idle".into(), passes: 3, ..Default::default() }
+    }
+
+    fn scrub_now(&self) {}
+
+    fn verify_catalogue(&self) -> Result<Vec<archive::CatalogueFinding>, ArchiveError> {
+        Ok(vec![archive::CatalogueFinding { what: "table file, key 01: wrong".into() }])
+    }
+
+    fn pool_rebuild(&self, _: Option<u16>, _: bool) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+
+    fn pool_drive_lost(&self, drive: u16, _: bool) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NoSuchPoolDrive(drive))
+    }
+
+    fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<archive::ReplacedDrive, ArchiveError> {
+        let at = archive::DriveLocation::Directory("/mnt/none".into());
+        if new { Ok(archive::ReplacedDrive::New) } else { Err(ArchiveError::NoDriveDirectory { drive, at }) }
     }
 }

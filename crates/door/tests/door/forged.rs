@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use archive::Locality;
-use authority::{Audit, AuditLine, Authority, AuthoritySettings, KeyRequest, Outcome, read_audit};
+use authority::{Audit, AuditLine, Authority, AuthoritySettings, Guard, KeyRequest, Outcome, read_audit};
 use base::{Blake3, Clock, Duration, Timestamp};
 use door::{DoorSettings, Limits, Services};
 use identity::Caller;
@@ -52,13 +52,13 @@ impl Guarded {
             audit: Some(Arc::new(audit)),
             ..AuthoritySettings::default()
         };
-        let authority = Arc::new(Authority::with(engine.clone(), settings).unwrap());
+        let authority = Arc::new(Authority::with(settings).unwrap());
         let limits = Limits { drain: Duration::from_secs(5), ..Limits::default() };
         let door = door::bind(DoorSettings { listeners: vec![at("127.0.0.1:0")], keys: Vec::new(), limits })
             .unwrap();
         let address = door.addresses()[0];
         let (stop, stopped) = tokio::sync::oneshot::channel();
-        let services = Services { authority: authority.clone(), s3: None };
+        let services = Services::new(&door, Guard::new(authority.clone(), engine.clone()));
         let thread = std::thread::spawn(move || {
             let stopped = async {
                 let _ = stopped.await;

@@ -5,10 +5,10 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use archive::Locality;
-use base::ByteCount;
 use door::Limits;
+use transfer::TransferLimits;
 
-use crate::client::Server;
+use crate::client::{Server, at_rate, transfers};
 use crate::fake::Event;
 
 const SHORT: Duration = Duration::from_millis(50);
@@ -164,7 +164,11 @@ fn requests_are_answered_and_limits_are_told() {
 /// Downloads that nobody takes, all of one connection, had all places for transfers.
 #[test]
 fn downloads_that_are_not_taken_leave_places_to_others() {
-    let limits = Limits { transfers: 8, admission_wait: Duration::from_secs(2), ..Limits::default() };
+    let limits = transfers(TransferLimits {
+        at_once: 8,
+        admission_wait: Duration::from_secs(2),
+        ..TransferLimits::default()
+    });
     let server = Server::with(limits);
     server.engine.add("/f", &[7; 300_000], Locality::Online);
     let (mut client, _) = Http2::open(&server);
@@ -268,7 +272,7 @@ fn a_header_list_that_is_too_long_is_refused() {
 
 #[test]
 fn a_reply_that_is_not_taken_ends_the_connection() {
-    let limits = Limits { rate_bytes: ByteCount(1 << 20), rate_window: SHORT, ..Limits::default() };
+    let limits = at_rate(1 << 20, SHORT);
     let server = Server::with(limits);
     server.engine.add("/endless", &[7; 1 << 16], Locality::Online);
     let (mut client, _) = Http2::open(&server);
@@ -316,7 +320,7 @@ fn an_uploader_that_vanishes_leaves_nothing() {
 
 #[test]
 fn a_slow_body_is_answered_and_ends() {
-    let limits = Limits { rate_bytes: ByteCount(1000), rate_window: SHORT, ..Limits::default() };
+    let limits = at_rate(1000, SHORT);
     let server = Server::with(limits);
     let (mut client, _) = Http2::open(&server);
     client.request(1, "PUT", "/data/f", 0);

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use archive::Locality;
-use base::ByteCount;
 use door::{DoorSettings, Limits, Listener};
+use transfer::TransferLimits;
 use wire::CreatedReply;
 
-use crate::client::{KEY, Reply, Server, at, refused};
+use crate::client::{KEY, Reply, Server, at, at_rate, impatient, refused, transfers};
 use crate::fake::Event;
 
 const SHORT: Duration = Duration::from_millis(50);
@@ -104,7 +104,7 @@ fn a_header_that_never_ends_is_not_waited_for() {
 
 #[test]
 fn a_slow_body_is_answered_408() {
-    let limits = Limits { rate_bytes: ByteCount(1000), rate_window: SHORT, ..Limits::default() };
+    let limits = at_rate(1000, SHORT);
     let server = Server::with(limits);
     // The engine hears of a small body only once it is there.
     for length in [100_000, 1_000_000] {
@@ -120,7 +120,7 @@ fn a_slow_body_is_answered_408() {
 
 #[test]
 fn a_slow_reader_is_broken_off() {
-    let limits = Limits { rate_bytes: ByteCount(1000), rate_window: SHORT, ..Limits::default() };
+    let limits = at_rate(1000, SHORT);
     let server = Server::with(limits);
     server.engine.add("/endless", &[7; 1 << 16], Locality::Online);
     let mut stream = server.connect();
@@ -136,7 +136,7 @@ fn a_slow_reader_is_broken_off() {
 #[test]
 fn a_slow_reader_that_borrows_nothing_keeps_no_memory_of_the_engine() {
     const LOOKS: usize = 20;
-    let server = Server::with(Limits { loans: 0, ..Limits::default() });
+    let server = Server::with(transfers(TransferLimits { loans: 0, ..TransferLimits::default() }));
     server.engine.add("/endless", &[7; 1 << 16], Locality::Online);
     let mut stream = server.connect();
     stream.write_all(format!("GET /data/endless HTTP/1.1\r\nHost: h\r\n{KEY}\r\n").as_bytes()).unwrap();
@@ -205,7 +205,10 @@ fn one_principal_has_a_rate() {
 
 #[test]
 fn transfers_do_not_hold_up_other_calls() {
-    let server = Server::with(Limits { transfers: 1, calls: 1, admission_wait: SHORT, ..Limits::default() });
+    let server = Server::with(Limits {
+        calls: 1,
+        ..transfers(TransferLimits { at_once: 1, admission_wait: SHORT, ..TransferLimits::default() })
+    });
     let mut first = begun(&server);
     let second = server.get("/data/g");
     refused(&second, 503, "unavailable");
@@ -315,7 +318,11 @@ const BERT: &str = "Host: h\r\nConnection: close\r\nAuthorization: Bearer secret
 /// A hundred slow bodies of one user had all places for transfers, and nobody else got one.
 #[test]
 fn slow_bodies_of_one_user_leave_places_to_others() {
-    let limits = Limits { transfers: 8, admission_wait: Duration::from_secs(2), ..Limits::default() };
+    let limits = transfers(TransferLimits {
+        at_once: 8,
+        admission_wait: Duration::from_secs(2),
+        ..TransferLimits::default()
+    });
     let server = Server::with(limits);
     server.engine.add("/g", b"x", Locality::Online);
     let head = "PUT /data/f HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n";
@@ -352,7 +359,7 @@ fn a_body_that_stands_still_is_told_to_the_engine() {
 /// Stage, cancel, release and evict of a million files had the places of short calls for a minute.
 #[test]
 fn long_calls_do_not_hold_up_short_ones() {
-    let server = Server::with(Limits { calls: 1, long_calls: 4, admission_wait: SHORT, ..Limits::default() });
+    let server = Server::with(Limits { calls: 1, long_calls: 4, ..impatient(SHORT) });
     let held = server.engine.held.lock().unwrap();
     let body = "{\"paths\":[\"/held\"]}";
     let length = body.len();

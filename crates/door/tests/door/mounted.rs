@@ -5,14 +5,16 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use archive::Locality;
 use authority::{Allowances, Peer};
-use base::ByteCount;
 use bytes::Bytes;
-use door::{Limits, Mounted, ReplyBody};
+use door::{DoorSettings, Limits, Listener, Services};
 use http_body_util::{BodyExt, Full};
 use hyper::Response;
+use transfer::{Holder, ReplyBody, Service, Take, TransferLimits};
 
-use crate::client::{Reply, Server};
+use crate::client::{Reply, Server, at, at_rate, refused, transfers};
+use crate::fake::Fake;
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -40,10 +42,10 @@ impl Drop for Tell {
 }
 
 /// Reads whole bodies, tells how they ended, and answers with what it knows of the client.
-fn reader() -> (Mounted, Receiver<Outcome>) {
+fn reader() -> (Take, Receiver<Outcome>) {
     let (tell, told) = channel();
     let tell = Arc::new(Mutex::new(tell));
-    let service: Mounted = Arc::new(move |request| {
+    let service: Take = Arc::new(move |request| {
         let tell = tell.clone();
         Box::pin(async move {
             let (parts, body) = request.into_parts();
@@ -79,10 +81,37 @@ fn requests_come_with_what_is_known_of_the_client() {
     assert_eq!((unread.status, unread.header("connection")), (200, Some("close")));
 }
 
+/// Each door had a budget of its own for one engine.
+#[test]
+fn services_share_the_places_for_bodies() {
+    let limits = TransferLimits { at_once: 1, admission_wait: SHORT, ..TransferLimits::default() };
+    let server = Server::with(transfers(limits));
+    server.engine.add("/g", b"x", Locality::Online);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let other = Holder { caller: "a client of another service".to_owned(), ..Holder::default() };
+    let place = runtime.block_on(server.transfers.admit(&other)).unwrap();
+    refused(&server.get("/data/g"), 503, "unavailable");
+    drop(place);
+    assert_eq!(server.get("/data/g").status, 200);
+}
+
+#[test]
+fn services_are_known_by_their_names() {
+    let listener = Listener { service: "webdav", ..at("127.0.0.1:0") };
+    let settings = DoorSettings { listeners: vec![listener], keys: Vec::new(), limits: Limits::default() };
+    let door = door::bind(settings).unwrap();
+    let mut services = Services::over(&door, Arc::new(Fake::default()));
+    services.register(Service { name: "s3", threads: 1, take: reader().0 });
+    assert_eq!(services.names(), [door::HTTP, "s3"]);
+    let words = door::run(door, services, std::future::pending()).unwrap_err().to_string();
+    assert!(words.starts_with("there is no service 'webdav' for 127.0.0.1:"), "{words}");
+    assert!(words.ends_with(": there are http, s3"), "{words}");
+}
+
 #[test]
 fn a_slow_body_ends_with_an_error() {
     let (service, told) = reader();
-    let limits = Limits { rate_bytes: ByteCount(1000), rate_window: SHORT, ..Limits::default() };
+    let limits = at_rate(1000, SHORT);
     let server = Server::open(limits, None, Some(service));
     let mut stream = server.connect();
     stream.write_all(b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\nabc").unwrap();

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use archive::{ArchiveError, Locality};
-use authority::{Authority, Engine};
+use authority::{Authority, Guard};
+use door::Engine;
 use identity::Caller;
 
 use crate::fake::{Fake, path};
@@ -15,7 +16,8 @@ fn enter() -> (Arc<Fake>, Arc<dyn Engine>) {
         fake.add(at, b"bytes", Locality::Online);
         fake.files.lock().unwrap().get_mut(at).unwrap().attributes.owner = owner.to_owned();
     }
-    let engine = Authority::new(fake.clone()).enter(&Arc::new(Caller::named("anna", [])));
+    let guard = Guard::new(Arc::new(Authority::default()), fake.clone() as Arc<dyn Engine>);
+    let engine = guard.enter(&Arc::new(Caller::named("anna", [])));
     (fake, engine)
 }
 
@@ -28,10 +30,10 @@ fn is_denied<T>(outcome: Result<T, ArchiveError>) -> bool {
 #[test]
 fn what_is_opened_is_what_was_looked_at() {
     let (fake, anna) = enter();
-    assert!(anna.open_read(&path("/x/mine")).is_ok());
-    assert!(is_denied(anna.open_read(&path("/x/secret"))));
+    assert!(anna.open_read_for(&path("/x/mine"), "").is_ok());
+    assert!(is_denied(anna.open_read_for(&path("/x/secret"), "")));
     *fake.swap.lock().unwrap() = Some(("/x/mine", "/x/secret"));
-    assert!(is_denied(anna.open_read(&path("/x/mine"))), "it is bert's by now");
+    assert!(is_denied(anna.open_read_for(&path("/x/mine"), "")), "it is bert's by now");
     assert!(fake.swap.lock().unwrap().is_none(), "it was swapped");
 }
 

@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use archive::Locality;
 use authority::{ClientCertificate, Encrypted};
-use base::ByteCount;
 use bytes::Bytes;
-use door::{ClientAuth, Limits, Mounted, TlsError, TlsSettings, check_tls};
+use door::{ClientAuth, Limits, TlsError, TlsSettings, check_tls};
 use http_body_util::{BodyExt, Full};
 use hyper::Response;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
@@ -19,7 +18,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, Serve
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion};
 
-use crate::client::{KEY, Reply, Server};
+use crate::client::{KEY, Reply, Server, at_rate};
 use crate::fake::Event;
 
 const SHORT: Duration = Duration::from_millis(50);
@@ -214,7 +213,7 @@ fn a_changed_file_is_noticed() {
 }
 
 /// Answers with whether the connection is encrypted and how long the certificate of the client is.
-fn mirror() -> Mounted {
+fn mirror() -> transfer::Take {
     Arc::new(|request| {
         let encrypted = request.extensions().get::<Encrypted>().is_some();
         let certificate = request.extensions().get::<ClientCertificate>().map_or(0, |shown| shown.0.len());
@@ -317,7 +316,7 @@ fn a_header_that_never_ends_is_not_waited_for_behind_tls() {
 #[test]
 fn slow_readers_and_writers_are_broken_off_behind_tls() {
     let site = Site::new();
-    let limits = Limits { rate_bytes: ByteCount(1000), rate_window: SHORT, ..Limits::default() };
+    let limits = at_rate(1000, SHORT);
     let server = site.server(limits);
     server.engine.add("/endless", &[7; 1 << 16], Locality::Online);
     let mut reader = site.connect(&server);

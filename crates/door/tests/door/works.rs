@@ -7,7 +7,7 @@ use base::ByteCount;
 use door::Limits;
 use wire::{CreatedReply, EvictReply, WorkReply};
 
-use crate::client::{KEY, Reply, Server, refused};
+use crate::client::{KEY, Reply, Server, impatient, refused};
 use crate::fake::{Event, STEPS};
 
 const SHORT: Duration = Duration::from_millis(20);
@@ -37,8 +37,7 @@ fn end(server: &Server, id: u64) -> WorkReply {
 /// Story: a stage of a million files held its connection, and what it had done was lost with it.
 #[test]
 fn a_call_that_takes_long_is_answered_and_tells_how_it_ended() {
-    let limits =
-        Limits { calls: 1, long_calls: 4, admission_wait: SHORT, answer_soon: SHORT, ..Limits::default() };
+    let limits = Limits { calls: 1, long_calls: 4, answer_soon: SHORT, ..impatient(SHORT) };
     let server = Server::with(limits);
     let held = server.engine.held.lock().unwrap();
     let begin = |body: &[u8]| {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use door::{ClientAuth, Listener, ServiceKind, TlsSettings};
+use door::{ClientAuth, Listener, TlsSettings};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
@@ -60,8 +60,8 @@ impl Server {
     pub fn listeners(&self, directory: &Path) -> Vec<Listener> {
         let Server { listen, s3_listen, requests_per_second: _, tls } = self;
         let tls = tls.as_ref().map(|tls| tls.settings(directory));
-        let asked = [(Some(listen), ServiceKind::Native), (s3_listen.as_ref(), ServiceKind::S3)];
-        let listener = |(address, service): (Option<&Spanned<String>>, ServiceKind)| {
+        let asked = [(Some(listen), door::HTTP), (s3_listen.as_ref(), ::s3::NAME)];
+        let listener = |(address, service): (Option<&Spanned<String>>, &'static str)| {
             // That it is an address was checked when the file was read.
             let address = address?.get_ref().parse().ok()?;
             Some(Listener { address, another_port: false, service, tls: tls.clone() })
@@ -122,7 +122,7 @@ mod tests {
     fn listeners_are_those_that_are_named() {
         let server = read("listen = \"127.0.0.1:7420\"").unwrap();
         let listeners = server.listeners(Path::new("/srv"));
-        assert_eq!((listeners.len(), listeners[0].service), (1, ServiceKind::Native));
+        assert_eq!((listeners.len(), listeners[0].service), (1, door::HTTP));
         assert!(listeners[0].tls.is_none());
         let text = "listen = \"0.0.0.0:7420\"\ns3_listen = \"0.0.0.0:7421\"\nrequests_per_second = 50\n\
                     tls = { certificate = \"tls/a.pem\", key = \"/k\", \
@@ -135,7 +135,7 @@ mod tests {
             client_ca: Some("/srv/ca".into()),
             client_auth: ClientAuth::Optional,
         };
-        assert_eq!((listeners[1].service, listeners[1].address.port()), (ServiceKind::S3, 7421));
+        assert_eq!((listeners[1].service, listeners[1].address.port()), ("s3", 7421));
         assert!(listeners.iter().all(|listener| listener.tls.as_ref() == Some(&tls)));
         // What is printed is read again.
         assert!(read(&toml::to_string(&server).unwrap()).is_ok());

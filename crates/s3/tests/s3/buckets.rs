@@ -113,7 +113,9 @@ fn buckets_can_stand_in_the_host_name() {
     let wrong = s3::S3Settings { domain: Some("a..b".to_owned()), ..s3::S3Settings::default() };
     let clock = std::sync::Arc::new(base::ManualClock::default());
     let clocks = s3::S3Clocks { system: clock.clone(), trusted: clock };
-    assert!(s3::service(world.authority.clone(), wrong, clocks).is_err());
+    let transfers =
+        transfer::Transfers::new(transfer::TransferLimits::default(), world.authority.notices(), |_| 1);
+    assert!(s3::service(world.guard.clone(), transfers, wrong, clocks).is_err());
 }
 
 #[test]

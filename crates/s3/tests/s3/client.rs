@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use authority::{Authority, AuthoritySettings, Engine, KeyRequest};
+use authority::{Authority, AuthoritySettings, Guard, KeyRequest};
 use base::{ManualClock, Timestamp};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use identity::Caller;
-use s3::{S3Clocks, S3Service, S3Settings, service};
+use s3::{Engine, S3Clocks, S3Service, S3Settings, service};
 use sha2::{Digest, Sha256};
+use transfer::{TransferLimits, Transfers};
 
 use crate::fake::Fake;
 
@@ -21,6 +22,7 @@ pub struct World {
     pub fake: Fake,
     pub service: S3Service,
     pub authority: Arc<Authority>,
+    pub guard: Guard<dyn Engine>,
     pub key: String,
     pub secret: String,
     runtime: tokio::runtime::Runtime,
@@ -46,13 +48,15 @@ impl World {
         let clock = Arc::new(ManualClock::new(Timestamp(1_795_292_940_000_000_000)));
         let clocks = S3Clocks { system: clock.clone(), trusted: Arc::new(ManualClock::new(trusted)) };
         let set = AuthoritySettings { clock: Some(clock.clone()), ..AuthoritySettings::default() };
-        let authority = Arc::new(Authority::with(engine, set).unwrap());
+        let authority = Arc::new(Authority::with(set).unwrap());
         let key =
             authority.create_key(&Arc::new(Caller::admin("root")), None, &key_request("anna", true)).unwrap();
-        let service = service(authority.clone(), settings, clocks).unwrap();
+        let transfers = Transfers::new(TransferLimits::default(), authority.notices(), |_| 1);
+        let guard = Guard::new(authority.clone(), engine);
+        let service = service(guard.clone(), transfers, settings, clocks).unwrap();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        World { fake, service, authority, key: key.info.id, secret: key.secret, runtime }
+        World { fake, service, authority, guard, key: key.info.id, secret: key.secret, runtime }
     }
 
     /// With a bucket `b-1`.

@@ -5,10 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use archive::*;
-use authority::{Download, Engine, Upload};
-use base::{
-    ArchivePath, BlockAddress, ByteCount, Checksums, Duration, FileId, Name, RequestId, Timestamp, Uuid, Vid,
-};
+use authority::{Bytes as _, Download, Upload};
+use base::{ArchivePath, ByteCount, Checksums, FileId, Name, Timestamp, UploadId};
 use bytes::Bytes;
 use catalogue::{Attributes, FileKind};
 
@@ -118,6 +116,10 @@ impl Upload for FakeUpload {
         tree.files.insert(path.as_str().to_owned(), stored);
         Ok(PutDone { file, created: true, replaced, size: ByteCount(actual), checksums, class })
     }
+
+    fn finish_then(self: Box<Self>, done: PutCallback) {
+        done(self.finish());
+    }
 }
 
 struct FakeDownload {
@@ -147,19 +149,29 @@ impl Download for FakeDownload {
     }
 
     fn pause(&mut self) {}
+
+    fn check_drives(&self) -> Result<(), ArchiveError> {
+        Ok(())
+    }
 }
 
-impl Engine for Fake {
-    fn instance(&self) -> Uuid {
-        Uuid([7; 16])
+impl authority::Access for Fake {
+    fn access_chain(&self, _: &ArchivePath) -> Result<AccessChain, ArchiveError> {
+        unreachable!("no test asks the fake for this")
     }
+}
 
+impl authority::Namespace for Fake {
     fn stat(&self, path: &ArchivePath) -> Outcome<Stat> {
         if let Some(attributes) = self.tree().directories.get(path.as_str()) {
             let (path, attributes) = (path.clone(), attributes.clone());
             return Ok(Stat::Directory(DirectoryStat { path, created: CREATED, attributes, class: None }));
         }
         Ok(Stat::File(Box::new(self.file(path)?.stat)))
+    }
+
+    fn list(&self, _: &ArchivePath, _: Option<&Name>, _: usize) -> Result<(Vec<Listed>, bool), ArchiveError> {
+        unreachable!("no test asks the fake for this")
     }
 
     fn make_directory(
@@ -177,6 +189,14 @@ impl Engine for Fake {
         Ok(())
     }
 
+    fn rename(&self, _: &ArchivePath, _: &ArchivePath, _: bool) -> Result<(), ArchiveError> {
+        unreachable!("no test asks the fake for this")
+    }
+
+    fn rename_entry(&self, _: &ArchivePath, _: &ArchivePath, _: &RenameOf) -> Result<(), ArchiveError> {
+        unreachable!("no test asks the fake for this")
+    }
+
     fn remove(&self, path: &ArchivePath) -> Outcome<()> {
         let mut tree = self.tree();
         let below = format!("{path}/");
@@ -185,7 +205,9 @@ impl Engine for Fake {
         }
         tree.directories.remove(path.as_str()).map(drop).ok_or_else(|| ArchiveError::NotFound(path.clone()))
     }
+}
 
+impl authority::Bytes for Fake {
     fn begin_put(&self, path: &ArchivePath, options: PutOptions) -> Outcome<Box<dyn Upload>> {
         match self.file(path) {
             Err(error @ ArchiveError::IsADirectory(_)) => return Err(error),
@@ -202,7 +224,11 @@ impl Engine for Fake {
         Ok(Box::new(FakeUpload { fake: self.clone(), path: path.clone(), options, bytes: vec![] }))
     }
 
-    fn open_read(&self, path: &ArchivePath) -> Outcome<Box<dyn Download>> {
+    fn upload_haste(&self, _: &str) -> u64 {
+        unreachable!("no test asks the fake for this")
+    }
+
+    fn open_read_for(&self, path: &ArchivePath, _: &str) -> Outcome<Box<dyn Download>> {
         let stored = self.file(path)?;
         if stored.stat.locality == Locality::Nearline {
             return Err(ArchiveError::Nearline { path: path.clone(), vids: vec![], recall: None });
@@ -211,6 +237,12 @@ impl Engine for Fake {
         Ok(Box::new(FakeDownload { stored, at: 0, end }))
     }
 
+    fn verify(&self, _: &ArchivePath, _: u64, _: u64) -> Result<VerifyDone, ArchiveError> {
+        unreachable!("no test asks the fake for this")
+    }
+}
+
+impl authority::Objects for Fake {
     fn buckets(&self) -> Outcome<Vec<BucketInfo>> {
         Ok(self.tree().buckets.values().cloned().collect())
     }
@@ -260,7 +292,7 @@ impl Engine for Fake {
 
     fn open_object(&self, path: &ArchivePath, which: Which, _: &str) -> Outcome<Box<dyn Download>> {
         self.object(path, which)?;
-        self.open_read(path)
+        self.open_read_for(path, "")
     }
 
     fn remove_object(&self, path: &ArchivePath, which: Which, _: bool) -> Outcome<ObjectRemoved> {
@@ -302,14 +334,8 @@ impl Engine for Fake {
         Ok(page)
     }
 
-    fn restore_object(&self, path: &ArchivePath, _: Which, options: StageOptions) -> Outcome<bool> {
-        let mut tree = self.tree();
-        tree.restores.push(options.priority);
-        let stored = tree.files.get_mut(path.as_str()).ok_or_else(|| ArchiveError::NotFound(path.clone()))?;
-        let is_there = stored.stat.locality != Locality::Nearline;
-        let until = CREATED.plus(options.pin);
-        stored.restore = if is_there { RestoreState::Until(until) } else { RestoreState::Ongoing };
-        Ok(is_there)
+    fn list_versions(&self, _: &VersionQuery) -> Result<VersionPage, ArchiveError> {
+        unreachable!("no test asks the fake for this")
     }
 
     fn set_xattrs(&self, path: &ArchivePath, _: Which, changes: &[(String, Option<Vec<u8>>)]) -> Outcome<()> {
@@ -328,137 +354,83 @@ impl Engine for Fake {
         Ok(())
     }
 
-    fn list(
+    fn set_hold(&self, _: &ArchivePath, _: Which, _: Hold, _: bool) -> Result<(), ArchiveError> {
+        unreachable!("no test asks the fake for this")
+    }
+
+    fn clone_object(
         &self,
-        _path: &ArchivePath,
-        _after: Option<&Name>,
-        _limit: usize,
-    ) -> Result<(Vec<Listed>, bool), ArchiveError> {
-        unreachable!("S3 does not ask for this")
+        _: &ArchivePath,
+        _: Which,
+        _: &ArchivePath,
+        _: CloneOptions,
+    ) -> Result<PutDone, ArchiveError> {
+        unreachable!("no test asks the fake for this")
     }
-    fn rename(&self, _from: &ArchivePath, _to: &ArchivePath, _replace: bool) -> Result<(), ArchiveError> {
-        unreachable!("S3 does not ask for this")
+
+    fn change_class(&self, _: &ArchivePath, _: &str) -> Result<(), ArchiveError> {
+        unreachable!("no test asks the fake for this")
     }
-    fn stage(&self, _selection: &Selection, _options: StageOptions) -> Result<RequestId, ArchiveError> {
-        unreachable!("S3 does not ask for this")
+
+    fn restore_object(&self, path: &ArchivePath, _: Which, options: StageOptions) -> Outcome<bool> {
+        let mut tree = self.tree();
+        tree.restores.push(options.priority);
+        let stored = tree.files.get_mut(path.as_str()).ok_or_else(|| ArchiveError::NotFound(path.clone()))?;
+        let is_there = stored.stat.locality != Locality::Nearline;
+        let until = CREATED.plus(options.pin);
+        stored.restore = if is_there { RestoreState::Until(until) } else { RestoreState::Ongoing };
+        Ok(is_there)
     }
-    fn request(&self, _request: RequestId) -> Result<RequestInfo, ArchiveError> {
-        unreachable!("S3 does not ask for this")
+}
+
+impl authority::Parts for Fake {
+    fn open_multipart(&self, _: &ArchivePath, _: PutOptions) -> Result<UploadId, ArchiveError> {
+        unreachable!("no test asks the fake for this")
     }
-    fn requests(&self, _before: Option<RequestId>, _limit: usize) -> Result<Vec<RequestInfo>, ArchiveError> {
-        unreachable!("S3 does not ask for this")
+
+    fn multipart(&self, _: UploadId) -> Result<MultipartInfo, ArchiveError> {
+        unreachable!("no test asks the fake for this")
     }
-    fn request_files(
+
+    fn multiparts(
         &self,
-        _request: RequestId,
-        _from: u32,
-        _limit: usize,
-    ) -> Result<(Vec<RequestFile>, Option<u32>), ArchiveError> {
-        unreachable!("S3 does not ask for this")
+        _: &Name,
+        _: &str,
+        _: Option<(&str, UploadId)>,
+        _: usize,
+    ) -> Result<(Vec<MultipartInfo>, bool), ArchiveError> {
+        unreachable!("no test asks the fake for this")
     }
-    fn set_priority(&self, _request: RequestId, _priority: u8) -> Result<(), ArchiveError> {
-        unreachable!("S3 does not ask for this")
+
+    fn parts(&self, _: UploadId, _: u16, _: usize) -> Result<(Vec<PartInfo>, bool), ArchiveError> {
+        unreachable!("no test asks the fake for this")
     }
-    fn cancel_request(&self, _request: RequestId) -> Result<(), ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn release(&self, _request: RequestId, _paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn evict(&self, _selection: &Selection) -> Result<EvictDone, ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn explain(&self, _about: &About) -> Result<Vec<Cause>, ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn request_outlook(&self, _request: RequestId) -> Result<RequestOutlook, ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn tapes(&self) -> Result<Vec<TapeInfo>, ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn tape(&self, _vid: Vid) -> Result<TapeInfo, ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn tape_content(
+
+    fn begin_part(
         &self,
-        _vid: Vid,
-        _from: BlockAddress,
-        _limit: usize,
-    ) -> Result<(Vec<TapeContent>, Option<BlockAddress>), ArchiveError> {
-        unreachable!("S3 does not ask for this")
+        _: UploadId,
+        _: u16,
+        _: Option<ByteCount>,
+        _: &str,
+    ) -> Result<Box<dyn authority::PartUpload>, ArchiveError> {
+        unreachable!("no test asks the fake for this")
     }
-    fn tape_drives(&self) -> Vec<TapeDriveInfo> {
-        unreachable!("S3 does not ask for this")
+
+    fn complete_multipart(
+        &self,
+        _: UploadId,
+        _: &[u16],
+        _: CompleteOptions,
+    ) -> Result<PutDone, ArchiveError> {
+        unreachable!("no test asks the fake for this")
     }
-    fn pool_info(&self) -> Result<PoolInfo, ArchiveError> {
-        unreachable!("S3 does not ask for this")
+
+    fn completed_multipart(&self, _: &ArchivePath, _: UploadId) -> Result<PutDone, ArchiveError> {
+        unreachable!("no test asks the fake for this")
     }
-    fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn queue(&self) -> Result<Vec<QueueLine>, ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn totals(&self) -> Result<Totals, ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn set_tape(&self, _vid: Vid, _use_as: TapeUse, _reason: &str) -> Result<(), ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn drive_up(&self, _drive: &str) -> Result<(), ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn drive_down(&self, _drive: &str, _reason: &str) -> Result<(), ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn check_tapes(&self, _vids: &[Vid]) -> Result<(), ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn tape_check(&self, _vid: Vid) -> Result<Option<TapeCheck>, ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn repack_tape(&self, _vid: Vid, _reason: &str) -> Result<(), ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn tape_repack(&self, _vid: Vid) -> Result<Option<TapeRepack>, ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn reclaim_tape(&self, _vid: Vid) -> Result<(), ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn tape_report(&self, _window: Duration, _by: ReportBy) -> Result<TapeReport, ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn usage(&self, _window: Duration, _class: Option<&str>) -> Result<UsageReport, ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn migrate_now(&self, _class: Option<&str>) -> Result<(), ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn pool_health(&self) -> Result<PoolHealth, ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn scrub_info(&self) -> ScrubInfo {
-        unreachable!("S3 does not ask for this")
-    }
-    fn scrub_now(&self) {
-        unreachable!("S3 does not ask for this")
-    }
-    fn verify(&self, _path: &ArchivePath, _offset: u64, _length: u64) -> Result<VerifyDone, ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn verify_catalogue(&self) -> Result<Vec<CatalogueFinding>, ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn pool_rebuild(&self, _drive: Option<u16>, _accept_loss: bool) -> Result<(), ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn pool_drive_lost(&self, _drive: u16, _accept_loss: bool) -> Result<(), ArchiveError> {
-        unreachable!("S3 does not ask for this")
-    }
-    fn pool_drive_replace(&self, _drive: u16, _new: bool) -> Result<ReplacedDrive, ArchiveError> {
-        unreachable!("S3 does not ask for this")
+
+    fn abort_multipart(&self, _: UploadId) -> Result<(), ArchiveError> {
+        unreachable!("no test asks the fake for this")
     }
 }
 

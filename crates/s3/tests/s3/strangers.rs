@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use archive::{AclEntry, Archive, Selection, StageOptions};
-use authority::KeyRequest;
+use archive::{AclEntry, Archive, CallProgress, Selection, StageOptions};
+use authority::{Guard, KeyRequest, Staging};
 use base::{ArchivePath, ByteCount, Duration};
 use identity::{Caller, Rights};
 use s3::S3Settings;
@@ -118,11 +118,12 @@ fn whoever_stages_a_directory_does_not_learn_what_they_may_not_see() {
     world.put("/b-1/s/secret", b"x");
     grant(&archive, "/b-1", Rights::STAGE);
     archive.set_acl(&ArchivePath::new("/b-1/s").unwrap(), Some(vec![])).unwrap();
-    let bert = world.authority.enter(&Arc::new(Caller::named("bert", [])));
+    let bert = Guard::new(world.authority.clone(), Arc::new(archive.clone()))
+        .enter(&Arc::new(Caller::named("bert", [])));
     let all = Selection { paths: vec![ArchivePath::new("/b-1").unwrap()], recursive: true };
     let options = StageOptions { owner: String::new(), pin: Duration::from_secs(60), priority: 5 };
-    let request = bert.stage(&all, options).unwrap();
-    let seen = |engine: &dyn authority::Engine| {
+    let request = bert.stage_told(&all, options, &CallProgress::default()).unwrap();
+    let seen = |engine: &dyn Staging| {
         let (files, _) = engine.request_files(request, 0, 10).unwrap();
         files.into_iter().map(|file| file.path).collect::<Vec<_>>()
     };

@@ -14,7 +14,8 @@ const PROCESSORS_A_THREAD: usize = 8;
 const TOGETHER_BYTES_MIN: usize = 4 << 10;
 
 /// Computes MD5s; threads are started with the first body and end with this value.
-pub(crate) struct Md5Lanes(Arc<Shared>);
+#[derive(Default)]
+pub struct Md5Lanes(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
@@ -58,10 +59,6 @@ pub(crate) struct Lane {
 pub(crate) struct Lost;
 
 impl Md5Lanes {
-    pub(crate) fn new() -> Self {
-        Md5Lanes(Arc::default())
-    }
-
     /// Begins a body; `None` where nothing is gained by computing several together, or no thread can be had.
     pub(crate) fn begin(&self) -> Option<Lane> {
         if Md5Stream::together_pays() { self.begin_anyway() } else { None }
@@ -270,7 +267,7 @@ mod tests {
 
     #[test]
     fn bodies_that_come_together_have_the_md5_that_each_has_alone() {
-        let lanes = Md5Lanes::new();
+        let lanes = Md5Lanes::default();
         std::thread::scope(|scope| {
             for body in 0..3 * MD5_LANES {
                 let lanes = &lanes;
@@ -290,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_body_that_is_given_up_is_forgotten_and_the_end_is_told() {
-        let lanes = Md5Lanes::new();
+        let lanes = Md5Lanes::default();
         let given_up = lanes.begin_anyway().unwrap();
         given_up.update(&content(1, 100_000)).unwrap();
         drop(given_up);

@@ -1,19 +1,23 @@
-//! Bodies of requests for mounted services: a client that sends too slowly ends them with an error.
+//! Bodies of requests that end with an error if their client sends too slowly.
 
 use std::future::Future;
 use std::io::{Error, ErrorKind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use authority::Pace;
-use hyper::body::{Body, Bytes, Frame, SizeHint};
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::limits::Limits;
-use crate::rate::RateWindow;
+use crate::fault::Fault;
+use crate::places::Pace;
+use crate::rate::{LowestRate, RateWindow};
+use crate::up::AnyError;
 
-/// A body that has to come at the rate that [`Limits`] name. Time in which nobody asks for it does not count.
-pub(crate) struct Paced<B> {
+/// A body that has to come at the lowest rate; else it ends with an error of the kind
+/// [`ErrorKind::TimedOut`], as one whose client goes away with [`ErrorKind::UnexpectedEof`]. Time in which
+/// nobody asks for it does not count.
+pub struct Paced<B> {
     body: B,
     rate: RateWindow,
     /// Since when, and until when at most, somebody waits for the client.
@@ -21,12 +25,16 @@ pub(crate) struct Paced<B> {
 }
 
 impl<B> Paced<B> {
-    pub(crate) fn new(body: B, limits: &Limits, pace: Pace) -> Self {
-        Paced { body, rate: RateWindow::new(limits.rate_bytes, limits.rate_window, pace), waiting: None }
+    /// The body, of a client that has to be as fast as `pace` says.
+    pub fn new(body: B, rate: LowestRate, pace: Pace) -> Self {
+        Paced { body, rate: RateWindow::new(rate, pace), waiting: None }
     }
 }
 
-impl<B: Body<Data = Bytes, Error = hyper::Error> + Unpin> Body for Paced<B> {
+impl<B: Body<Data = Bytes> + Unpin> Body for Paced<B>
+where
+    B::Error: Into<AnyError>,
+{
     type Data = Bytes;
     type Error = Error;
 
@@ -45,7 +53,9 @@ impl<B: Body<Data = Bytes, Error = hyper::Error> + Unpin> Body for Paced<B> {
                 // A client that is too slow is found at its next wait, so that the end of a body always
                 // counts.
                 let _ = this.rate.note(waited, bytes);
-                return Poll::Ready(frame.map(|frame| frame.map_err(broken)));
+                return Poll::Ready(
+                    frame.map(|frame| frame.map_err(|error| Error::new(ErrorKind::UnexpectedEof, error))),
+                );
             }
             let remaining = this.rate.remaining();
             let (since, until) =
@@ -56,7 +66,7 @@ impl<B: Body<Data = Bytes, Error = hyper::Error> + Unpin> Body for Paced<B> {
             let waited = since.elapsed().max(remaining);
             this.waiting = None;
             if !this.rate.note(waited, 0) {
-                return Poll::Ready(Some(Err(Error::new(ErrorKind::TimedOut, "the body comes too slowly"))));
+                return Poll::Ready(Some(Err(Error::new(ErrorKind::TimedOut, Fault::TooSlow))));
             }
         }
     }
@@ -68,8 +78,4 @@ impl<B: Body<Data = Bytes, Error = hyper::Error> + Unpin> Body for Paced<B> {
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }
-}
-
-fn broken(error: hyper::Error) -> Error {
-    Error::new(ErrorKind::UnexpectedEof, error)
 }

@@ -1,0 +1,67 @@
+//! Names: directories and the files in them.
+
+use archive::{ArchiveError, Listed, RenameOf, Stat};
+use base::{ArchivePath, Name};
+use catalogue::Attributes;
+use identity::Rights;
+
+use super::{Guarded, until_unchanged};
+use crate::roles::{Access, Namespace};
+
+impl<E: Namespace + Access + ?Sized> Namespace for Guarded<E> {
+    fn stat(&self, path: &ArchivePath) -> Result<Stat, ArchiveError> {
+        self.rule.may("stat", Rights::STAT, path)?;
+        self.engine.stat(path)
+    }
+
+    fn list(
+        &self,
+        path: &ArchivePath,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<(Vec<Listed>, bool), ArchiveError> {
+        self.rule.may("list", Rights::LIST, path)?;
+        self.engine.list(path, after, limit)
+    }
+
+    fn make_directory(
+        &self,
+        path: &ArchivePath,
+        mut attributes: Attributes,
+        class: Option<&str>,
+        parents: bool,
+    ) -> Result<(), ArchiveError> {
+        self.rule.may_make("mkdir", path)?;
+        self.rule.own_up(&mut attributes);
+        self.rule.done("mkdir", path, || self.engine.make_directory(path, attributes, class, parents))
+    }
+
+    fn rename(&self, from: &ArchivePath, to: &ArchivePath, replace: bool) -> Result<(), ArchiveError> {
+        let what = format!("{from} to {to}");
+        if self.rule.is_admin() {
+            return self.rule.done("rename", what, || self.engine.rename(from, to, replace));
+        }
+        self.rule.ledger.admit("rename")?;
+        let renamed = until_unchanged(|| {
+            let of = self.rule.may_rename("rename", from, to, replace)?;
+            self.engine.rename_entry(from, to, &of)
+        });
+        // What is refused was written down there.
+        if !matches!(renamed, Err(ArchiveError::Denied { .. })) {
+            self.rule.ledger.outcome("rename", &what, &renamed);
+        }
+        renamed
+    }
+
+    fn rename_entry(&self, from: &ArchivePath, to: &ArchivePath, of: &RenameOf) -> Result<(), ArchiveError> {
+        if !self.rule.is_admin() && self.rule.may_rename("rename", from, to, of.replace)? != *of {
+            return Err(ArchiveError::TreeChanges);
+        }
+        self.rule.done("rename", format!("{from} to {to}"), || self.engine.rename_entry(from, to, of))
+    }
+
+    fn remove(&self, path: &ArchivePath) -> Result<(), ArchiveError> {
+        self.rule.may("remove", Rights::MODIFY, path)?;
+        self.rule.done("remove", path, || self.engine.remove(path))
+    }
+}

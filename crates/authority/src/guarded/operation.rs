@@ -1,0 +1,240 @@
+//! The machines: tapes, drives, pool, catalogue, and reports about them.
+
+use archive::{
+    ArchiveError, BackupStatus, CatalogueFinding, ChangeLogInfo, ClassInfo, ClockInfo, HealthProblem,
+    KeptExtents, PoolHealth, PoolInfo, QueueLine, ReplacedDrive, ReportBy, ScrubInfo, TapeCheck, TapeContent,
+    TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept,
+};
+use base::{BlockAddress, Duration, Timestamp, Uuid, Vid};
+
+use super::Guarded;
+use crate::roles::Operation;
+use crate::seam::UsageSteps;
+
+impl<E: Operation + ?Sized> Operation for Guarded<E> {
+    fn instance(&self) -> Uuid {
+        self.engine.instance()
+    }
+
+    fn may_look(&self) -> Result<(), ArchiveError> {
+        self.rule.looks("look at", "machines")
+    }
+
+    fn may_administrate(&self) -> Result<(), ArchiveError> {
+        self.rule.admin("run", "machines")
+    }
+
+    fn health(&self) -> Vec<HealthProblem> {
+        let mut problems = self.engine.health();
+        problems.extend(self.rule.ledger.problem());
+        problems
+    }
+
+    fn tapes(&self) -> Result<Vec<TapeInfo>, ArchiveError> {
+        self.rule.looks("list", "tapes")?;
+        self.engine.tapes()
+    }
+
+    fn tape(&self, vid: Vid) -> Result<TapeInfo, ArchiveError> {
+        self.rule.looks("look at", vid)?;
+        self.engine.tape(vid)
+    }
+
+    fn tape_content(
+        &self,
+        vid: Vid,
+        from: BlockAddress,
+        limit: usize,
+    ) -> Result<(Vec<TapeContent>, Option<BlockAddress>), ArchiveError> {
+        self.rule.looks("look at", vid)?;
+        self.engine.tape_content(vid, from, limit)
+    }
+
+    fn tape_drives(&self) -> Vec<TapeDriveInfo> {
+        if self.rule.looks("list", "drives").is_ok() { self.engine.tape_drives() } else { Vec::new() }
+    }
+
+    fn pool_info(&self) -> Result<PoolInfo, ArchiveError> {
+        self.rule.looks("look at", "the pool")?;
+        self.engine.pool_info()
+    }
+
+    /// Everybody needs the names of classes to put something.
+    fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError> {
+        self.engine.classes()
+    }
+
+    fn queue(&self) -> Result<Vec<QueueLine>, ArchiveError> {
+        self.rule.looks("look at", "the queue")?;
+        self.engine.queue()
+    }
+
+    fn totals(&self) -> Result<Totals, ArchiveError> {
+        self.rule.looks("look at", "the totals")?;
+        let mut totals = self.engine.totals()?;
+        if let Some(problem) = self.rule.ledger.problem() {
+            totals.warnings.push(problem.to_string());
+            totals.problems.push(problem);
+        }
+        totals.warnings.extend(self.notices.all());
+        Ok(totals)
+    }
+
+    fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError> {
+        self.rule.admin("set-tape", vid)?;
+        let to = match use_as {
+            TapeUse::Active => "active",
+            TapeUse::ReadOnly => "read-only",
+            TapeUse::Disabled => "disabled",
+        };
+        let what = with_reason(&format!("{vid} {to}"), reason);
+        self.rule.done("set-tape", what, || self.engine.set_tape(vid, use_as, reason))
+    }
+
+    fn drive_up(&self, drive: &str) -> Result<(), ArchiveError> {
+        self.rule.admin("drive-up", drive)?;
+        self.rule.done("drive-up", drive, || self.engine.drive_up(drive))
+    }
+
+    fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError> {
+        self.rule.admin("drive-down", drive)?;
+        self.rule.done("drive-down", with_reason(drive, reason), || self.engine.drive_down(drive, reason))
+    }
+
+    fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError> {
+        let what = vids.first().map(ToString::to_string).unwrap_or_default();
+        self.rule.admin("check-tapes", &what)?;
+        self.rule.done("check-tapes", what, || self.engine.check_tapes(vids))
+    }
+
+    fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError> {
+        self.rule.looks("look at", vid)?;
+        self.engine.tape_check(vid)
+    }
+
+    fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
+        self.rule.admin("repack-tape", vid)?;
+        self.rule.done("repack-tape", with_reason(&vid.to_string(), reason), || {
+            self.engine.repack_tape(vid, reason)
+        })
+    }
+
+    fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError> {
+        self.rule.looks("look at", vid)?;
+        self.engine.tape_repack(vid)
+    }
+
+    fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
+        self.rule.admin("reclaim-tape", vid)?;
+        self.rule.done("reclaim-tape", vid, || self.engine.reclaim_tape(vid))
+    }
+
+    fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {
+        self.rule.looks("look at", "the report of tapes")?;
+        self.engine.tape_report(window, by)
+    }
+
+    fn begin_usage(
+        &self,
+        window: Duration,
+        class: Option<&str>,
+    ) -> Result<Box<dyn UsageSteps>, ArchiveError> {
+        self.rule.looks("look at", "the report of usage")?;
+        self.engine.begin_usage(window, class)
+    }
+
+    fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {
+        let what = class.unwrap_or("all classes");
+        self.rule.admin("migrate", what)?;
+        self.rule.done("migrate", what, || self.engine.migrate_now(class))
+    }
+
+    fn backup_status(&self) -> Option<BackupStatus> {
+        self.rule.looks("look at", "the backup").ok()?;
+        self.engine.backup_status()
+    }
+
+    fn backup_now(&self) -> Option<u64> {
+        self.rule.admin("backup", "").ok()?;
+        self.rule.done("backup", "", || Ok(self.engine.backup_now())).ok()?
+    }
+
+    fn change_log(&self) -> Result<Option<ChangeLogInfo>, ArchiveError> {
+        self.rule.looks("look at", "the log of changes")?;
+        self.engine.change_log()
+    }
+
+    fn quarantined(&self) -> Result<Option<KeptExtents>, ArchiveError> {
+        self.rule.looks("look at", "the quarantine")?;
+        self.engine.quarantined()
+    }
+
+    fn unknown_kept(&self) -> Result<UnknownKept, ArchiveError> {
+        self.rule.looks("look at", "the quarantine")?;
+        self.engine.unknown_kept()
+    }
+
+    fn end_quarantine(&self) -> Result<(), ArchiveError> {
+        self.rule.admin("end-quarantine", "")?;
+        self.rule.done("end-quarantine", "", || self.engine.end_quarantine())
+    }
+
+    fn clock_info(&self) -> Result<ClockInfo, ArchiveError> {
+        self.rule.looks("look at", "the clock")?;
+        self.engine.clock_info()
+    }
+
+    fn accept_time(&self, today: Timestamp, back: bool) -> Result<ClockInfo, ArchiveError> {
+        let what = if back { "the system's clock, also back" } else { "the system's clock" };
+        self.rule.admin("accept-time", what)?;
+        self.rule.done("accept-time", what, || self.engine.accept_time(today, back))
+    }
+
+    fn pool_health(&self) -> Result<PoolHealth, ArchiveError> {
+        self.rule.looks("look at", "the pool")?;
+        self.engine.pool_health()
+    }
+
+    fn scrub_info(&self) -> ScrubInfo {
+        if self.rule.looks("look at", "the scrub").is_ok() {
+            self.engine.scrub_info()
+        } else {
+            ScrubInfo::default()
+        }
+    }
+
+    fn scrub_now(&self) {
+        if self.rule.admin("scrub", "").is_ok() {
+            let _ = self.rule.done("scrub", "", || {
+                self.engine.scrub_now();
+                Ok(())
+            });
+        }
+    }
+
+    fn verify_catalogue(&self) -> Result<Vec<CatalogueFinding>, ArchiveError> {
+        self.rule.admin("verify", "the catalogue")?;
+        self.engine.verify_catalogue()
+    }
+
+    fn pool_rebuild(&self, drive: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError> {
+        let what = drive.map_or("all".to_owned(), |drive| format!("drive {drive}"));
+        self.rule.admin("rebuild", &what)?;
+        self.rule.done("rebuild", what, || self.engine.pool_rebuild(drive, accept_loss))
+    }
+
+    fn pool_drive_lost(&self, drive: u16, accept_loss: bool) -> Result<(), ArchiveError> {
+        self.rule.admin("drive-lost", drive)?;
+        self.rule.done("drive-lost", drive, || self.engine.pool_drive_lost(drive, accept_loss))
+    }
+
+    fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<ReplacedDrive, ArchiveError> {
+        self.rule.admin("drive-replace", drive)?;
+        self.rule.done("drive-replace", drive, || self.engine.pool_drive_replace(drive, new))
+    }
+}
+
+/// What was changed, and why as its operator says.
+fn with_reason(what: &str, reason: &str) -> String {
+    if reason.is_empty() { what.to_owned() } else { format!("{what}: {reason}") }
+}
