@@ -427,8 +427,13 @@ impl Engine for Archive {
         Archive::pool_drive_lost(self, drive, accept_loss)
     }
 
-    fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<ReplacedDrive, ArchiveError> {
-        Archive::pool_drive_replace(self, drive, new)
+    fn pool_drive_replace(
+        &self,
+        drive: u16,
+        new: bool,
+        accept_loss: bool,
+    ) -> Result<ReplacedDrive, ArchiveError> {
+        Archive::pool_drive_replace(self, drive, new, accept_loss)
     }
 
     fn change_class(&self, path: &ArchivePath, class: &str) -> Result<(), ArchiveError> {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use archive::{Archive, ArchiveError, HealthProblem, Machines, PutOptions, Settings, StageOptions};
+use archive::{Archive, ArchiveError, HealthProblem, PutOptions, Settings, StageOptions};
 use base::{ByteCount, Clock, Duration, RequestId};
 use catalogue::{ItemState, TapeState};
 
-use crate::common::tight::{TightDrive, Tightness};
+use crate::common::tight::{Tightness, open_tight_on};
 use crate::common::{
     Instance, SystemClock, all, bytes, get, migrate_all, path, put, put_with, stage, wait_for, wait_until,
 };
@@ -24,17 +24,6 @@ fn instance(pool_max: Option<ByteCount>) -> Instance {
 
 fn open_tight(instance: &Instance) -> (Archive, Arc<Tightness>) {
     open_tight_on(instance, Arc::new(SystemClock))
-}
-
-fn open_tight_on(instance: &Instance, clock: Arc<dyn Clock>) -> (Archive, Arc<Tightness>) {
-    let settings = instance.settings.clone();
-    let tightness = Arc::<Tightness>::default();
-    let mut machines = Machines::open(&settings, Arc::clone(&clock)).unwrap();
-    for (_, drive) in &mut machines.drives {
-        let inner = drive.take().unwrap();
-        *drive = Some(Arc::new(TightDrive { inner, tightness: Arc::clone(&tightness) }));
-    }
-    (Archive::open_on(machines, settings, clock).unwrap(), tightness)
 }
 
 /// Four files of 3 MB that are on tape only.

@@ -457,7 +457,12 @@ impl Engine for Fake {
     fn pool_drive_lost(&self, _drive: u16, _accept_loss: bool) -> Result<(), ArchiveError> {
         unreachable!("S3 does not ask for this")
     }
-    fn pool_drive_replace(&self, _drive: u16, _new: bool) -> Result<ReplacedDrive, ArchiveError> {
+    fn pool_drive_replace(
+        &self,
+        _drive: u16,
+        _new: bool,
+        _accept_loss: bool,
+    ) -> Result<ReplacedDrive, ArchiveError> {
         unreachable!("S3 does not ask for this")
     }
 }
