@@ -363,8 +363,8 @@ impl Engine {
     }
 
     /// Gives up the image of a container, if it is still the one that could not be read, so that another is
-    /// made from tape. It stays while drives of the pool may come back that have it, and while no tape has a place that is not
-    /// known to be damaged: it may be the only whole copy.
+    /// made from tape. It stays while drives of the pool may come back that have it, and while no tape has a
+    /// place that is not known to be damaged: it may be the only whole copy.
     pub(crate) fn drop_bad_image(
         &self,
         container: ContainerId,

@@ -388,9 +388,9 @@ impl Upload {
         result
     }
 
-    /// Commits a put, or makes sure of what it repeats; and whether the catalogue knows its blob, or may. Refused
-    /// for certain, or a repeat: nothing refers to the bytes. After an engine failure nobody knows, so they
-    /// stay, and the next start finds out.
+    /// Commits a put, or makes sure of what it repeats; and whether the catalogue knows its blob, or may.
+    /// Refused for certain, or a repeat: nothing refers to the bytes. After an engine failure nobody knows,
+    /// so they stay, and the next start finds out.
     fn commit_or_keep(
         &self,
         put: &PutFile,

@@ -24,8 +24,8 @@ pub(crate) const PAGE: usize = 1_000;
 pub(crate) const NAMED_MAX: usize = 100;
 /// Files kept to be named to people.
 const FILES_KEPT: usize = 1_000;
-/// Pieces that are named in one command, about: some hundred kilobytes of the change log. A file of many parts
-/// may have more by itself.
+/// Pieces that are named in one command, about: some hundred kilobytes of the change log. A file of many
+/// parts may have more by itself.
 const PIECES_AT_ONCE: usize = 10_000;
 /// Who asks for files back that the pool has lost.
 const OWNER: &str = "kist";

@@ -245,8 +245,8 @@ fn drives_that_take_files_with_them_are_given_up_only_if_that_is_accepted() {
     archive.close();
 }
 
-/// Story: an empty directory in the place of a missing drive is a new drive at once: files of which the missing
-/// one had what was left were LOST, and nobody was asked.
+/// Story: an empty directory in the place of a missing drive is a new drive at once: files of which the
+/// missing one had what was left were LOST, and nobody was asked.
 #[test]
 fn a_new_drive_takes_files_with_it_only_if_that_is_accepted() {
     let instance = instance();

@@ -1,14 +1,16 @@
 //! Put, two tapes, evict, stage, get, on real files: every byte compared.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{TryRecvError, channel};
+use std::time::Duration;
 
 use crate::common::tight::open_tight_on;
 use crate::common::{
-    Instance, SystemClock, all, bytes, extents, get, migrate_all, path, put, put_with, stage, wait_for,
-    wait_until,
+    Instance, SystemClock, all, bytes, extents, get, migrate_all, path, put, put_with, scrub, stage,
+    wait_for, wait_until,
 };
 use archive::{ArchiveError, Locality, PutDone, PutOptions, Stat, TapeUse};
 use base::ByteCount;
@@ -212,20 +214,24 @@ fn a_repeat_is_not_acknowledged_if_the_kept_bytes_cannot_be_read() {
 /// was kept: the put was acknowledged, its bytes were thrown away, and the file stayed LOST.
 #[test]
 fn a_repeat_of_a_file_that_is_lost_meanwhile_is_kept() {
-    let instance = Instance::new(ByteCount::mib(64));
-    let contents = [bytes(1, 10_000), bytes(2, 10_000)];
-    let (held, held_on) = put_apart(&instance, "/held", &contents[0]);
-    // In a segment that is on other drives.
-    let (lost, lost_on) = loop {
-        let (lost, lost_on) = put_apart(&instance, "/lost", &contents[1]);
-        if !held_on.is_subset(&lost_on) {
-            break (lost, lost_on);
+    // Nothing is sealed, so that nobody else reads.
+    let instance = Instance::with(ByteCount::mib(64), |settings| {
+        for class in &mut settings.classes {
+            (class.pack_age, class.pack_bytes) = (Duration::from_secs(3600), ByteCount::mib(4_000));
         }
-        let archive = instance.open();
-        archive.remove(&path("/lost")).unwrap();
-        archive.close();
-    };
+    });
+    let contents = [bytes(1, 10_000), bytes(2, 10_000)];
+    let (held, held_on) = put_apart(&instance, 0, "/held", &contents[0]);
+    // In a segment that is on other drives.
+    let (lost, lost_on) = put_apart(&instance, 1, "/lost", &contents[1]);
+    assert!(!held_on.is_subset(&lost_on), "{held_on:?} {lost_on:?}");
+    for drive in lost_on {
+        let drive = instance.settings.pool.drives[usize::from(drive)].at.directory();
+        std::fs::rename(drive, drive.with_extension("gone")).unwrap();
+    }
     let (archive, tightness) = open_tight_on(&instance, Arc::new(SystemClock));
+    // What the scrubber does first is behind it.
+    scrub(&archive);
     tightness.hold_reads.store(true, Ordering::SeqCst);
     let (answer, answers) = channel();
     let repeat = |name: &str, content: &[u8]| {
@@ -235,16 +241,18 @@ fn a_repeat_of_a_file_that_is_lost_meanwhile_is_kept() {
         upload.finish_then(Box::new(move |done| answer.send((name, done)).unwrap()));
     };
     repeat("/held", &contents[0]);
-    wait_until("the first repeat is read", || tightness.reads_held.load(Ordering::SeqCst) > 0);
+    wait_until("the first repeat is read", || {
+        assert_eq!(answers.try_recv().err(), Some(TryRecvError::Empty), "no repeat is answered yet");
+        tightness.reads_held.load(Ordering::SeqCst) > 0
+    });
     // Repeats are looked at one by one, so that this one is committed and waits.
     repeat("/lost", &contents[1]);
     put(&archive, "/behind", &bytes(3, 10_000));
-    for drive in lost_on {
-        archive.pool_drive_lost(drive, true).unwrap();
-    }
+    // All at once: what a rebuild reads between two of them would wait.
+    archive.pool_rebuild(None, true).unwrap();
     wait_until("the file is lost", || {
         let Stat::File(stat) = archive.stat(&path("/lost")).unwrap() else { panic!("a file") };
-        assert!(answers.try_recv().is_err(), "no repeat is answered yet");
+        assert_eq!(answers.try_recv().err(), Some(TryRecvError::Empty), "no repeat is answered yet");
         stat.file == lost.file && stat.locality == Locality::Lost
     });
     tightness.hold_reads.store(false, Ordering::SeqCst);
@@ -257,14 +265,21 @@ fn a_repeat_of_a_file_that_is_lost_meanwhile_is_kept() {
     archive.close();
 }
 
-/// Puts a small file in a segment of its own, and gives the drives that have it.
-fn put_apart(instance: &Instance, name: &str, content: &[u8]) -> (PutDone, BTreeSet<u16>) {
+/// Puts a small file in a segment of its own, and gives the drives that have it. Placement goes round, from
+/// the same beginning at each start: it stands behind so many large files.
+fn put_apart(instance: &Instance, large: u64, name: &str, content: &[u8]) -> (PutDone, BTreeSet<u16>) {
     let archive = instance.open();
-    let held = || instance.settings.pool.drives.iter().map(|drive| extents(drive.at.directory()).len());
-    let before: Vec<usize> = held().collect();
+    for n in 0..large {
+        put(&archive, &format!("/large{n}"), &bytes(100 + n, 300_000));
+    }
+    let drives = || instance.settings.pool.drives.iter().map(|drive| extents(drive.at.directory()));
+    let before: Vec<_> = drives().collect();
     let done = put(&archive, name, content);
-    let on = held().zip(before).zip(0..).filter(|((now, before), _)| now > before);
-    let on = on.map(|(_, drive)| drive).collect();
+    // Others may go meanwhile.
+    let is_new = |(now, before): &(Vec<PathBuf>, Vec<PathBuf>)| now.iter().any(|now| !before.contains(now));
+    let on: BTreeSet<u16> =
+        drives().zip(before).zip(0..).filter(|(both, _)| is_new(both)).map(|(_, drive)| drive).collect();
+    assert_eq!(on.len(), 3, "one segment: {on:?}");
     archive.close();
     (done, on)
 }

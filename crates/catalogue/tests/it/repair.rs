@@ -148,8 +148,8 @@ fn what_the_pool_loses_is_nearline_or_lost() {
     assert_eq!((online.files, online.bytes.0), (2, 11));
 }
 
-/// The scrubber's word on the bytes that it had read came behind a recall, or a repeated put, that brought new
-/// ones: the file was LOST, or NEARLINE again, although it was whole.
+/// The scrubber's word on the bytes that it had read came behind a recall, or a repeated put, that brought
+/// new ones: the file was LOST, or NEARLINE again, although it was whole.
 #[test]
 fn a_word_on_bytes_that_are_gone_says_nothing_of_those_that_came() {
     let (mut bench, file, container) = on_tape();

@@ -31,8 +31,9 @@ pub fn open_tight_on(instance: &Instance, clock: Arc<dyn Clock>) -> (Archive, Ar
     let tightness = Arc::<Tightness>::default();
     let mut machines = Machines::open(&settings, Arc::clone(&clock)).unwrap();
     for (_, drive) in &mut machines.drives {
-        let inner = drive.take().unwrap();
-        *drive = Some(Arc::new(TightDrive { inner, tightness: Arc::clone(&tightness) }));
+        if let Some(inner) = drive.take() {
+            *drive = Some(Arc::new(TightDrive { inner, tightness: Arc::clone(&tightness) }));
+        }
     }
     (Archive::open_on(machines, settings, clock).unwrap(), tightness)
 }
