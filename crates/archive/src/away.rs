@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use base::{BlobPiece, ByteCount, DriveId, FileId, Layout};
-use catalogue::{Command, ContainerRecord, FileRecord, FileState, ReadError, View};
+use catalogue::{ContainerRecord, FileRecord, FileState, PoolCopy, ReadError, View};
 
 use crate::download::readable_vids;
 use crate::engine::{Engine, summary};
-use crate::lost::waits_for_drives;
+use crate::lost::{self, waits_for_drives};
 use crate::namespace::{Containers, locality};
 use crate::{ArchiveError, Download, FileStat, Locality};
 
@@ -82,7 +82,7 @@ pub(crate) fn give_up(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveEr
                 && !missing_for(engine, view, &file, &silent)?.is_empty()
                 && can_be_recalled(engine, view, *id)?
             {
-                concerned.push(*id);
+                concerned.push(PoolCopy::of(*id, &file));
             }
         }
         Ok(concerned)
@@ -96,7 +96,9 @@ pub(crate) fn give_up(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveEr
         "drives of the pool do not answer: files that were staged come back from tape"
     );
     engine.upkeep.some_lost.store(true, Ordering::SeqCst);
-    engine.execute(Command::PoolCopyLost { files: concerned })?;
+    for copies in lost::parts(&concerned) {
+        lost::record_lost(engine, copies)?;
+    }
     engine.sweep.ring();
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 use threads::MutexGuard;
 
-use base::{BlobDescription, BlockAddress, ByteCount, ContainerId, Timestamp, Vid};
+use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, Timestamp, Vid};
 use catalogue::{Command, ContainerKind, ContainerRecord, CopyState, ReadError, TapeState, View};
 use ltfs::pack::SKELETON_FRAME_BYTES;
 use scheduler::Event;
@@ -362,12 +362,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives up the image of a container, which could not be read, so that another is made from tape. It
-    /// stays while drives of the pool may come back that have it, and while no tape has a place that is not
-    /// known to be damaged: it may be the only whole copy.
-    pub(crate) fn drop_bad_image(&self, container: ContainerId) -> Result<(), ArchiveError> {
+    /// Gives up the image of a container, if it is still the one that could not be read, so that another is
+    /// made from tape. It stays while drives of the pool may come back that have it, and while no tape has a
+    /// place that is not known to be damaged: it may be the only whole copy.
+    pub(crate) fn drop_bad_image(
+        &self,
+        container: ContainerId,
+        image: BlobPiece,
+    ) -> Result<(), ArchiveError> {
         let Some(record) = self.read(|view| view.container(container))? else { return Ok(()) };
-        if record.image.is_none() || !self.no_drive_may_come_back() {
+        if record.image != Some(image) || !self.no_drive_may_come_back() {
             return Ok(());
         }
         // The tapes that the catalogue names may hold something else since a restore.
@@ -386,7 +390,7 @@ impl Engine {
             tracing::error!(%container, "its image cannot be read now and is kept: no tape has it whole");
             return Ok(());
         }
-        self.execute_on_container(Command::DropImage { container })?;
+        self.execute_on_container(Command::ImageLost { container, image })?;
         self.sweep.ring();
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use base::{
     ArchivePath, BlobDescription, BlobPiece, ByteCount, FileId, Layout, StreamChecksums, Timestamp, Vid,
 };
-use catalogue::{FileRecord, Followed, ReadError, View};
+use catalogue::{FileRecord, Followed, PoolCopy, ReadError, View};
 use pool::{PieceReader, PoolBuffer, Use};
 
 use crate::access_log::Notice;
@@ -22,6 +22,8 @@ pub(crate) type FoundFile = Result<Result<(FileId, FileRecord), ArchiveError>, R
 pub struct Download {
     archive: Archive,
     stat: FileStat,
+    /// What the file had in the pool when it was opened.
+    pieces: Vec<BlobPiece>,
     /// What is still to be read: a range of each piece.
     rest: VecDeque<(BlobDescription, BlobPiece, u64, u64)>,
     reader: Option<Current>,
@@ -118,16 +120,17 @@ impl Archive {
                 Ok(found) => found,
                 Err(error) => return Ok(Err(error)),
             };
-            let mut pieces = VecDeque::new();
+            let mut rest = VecDeque::new();
             for piece in &record.pieces {
                 let Some(blob) = view.blob(piece.blob)? else {
                     return Ok(Err(ArchiveError::Lost(path.clone())));
                 };
-                pieces.push_back((blob, *piece, 0, piece.length.0));
+                rest.push_back((blob, *piece, 0, piece.length.0));
             }
-            Ok(Ok((file_stat(engine, view, path, id, record)?, pieces)))
+            let pieces = record.pieces.clone();
+            Ok(Ok((file_stat(engine, view, path, id, record)?, pieces, rest)))
         })?;
-        let (stat, rest) = found?;
+        let (stat, pieces, rest) = found?;
         if stat.locality == Locality::Lost {
             return Err(ArchiveError::Lost(path.clone()).into());
         }
@@ -145,7 +148,7 @@ impl Archive {
             is_users: true,
         };
         let archive = self.clone();
-        Ok(Download { archive, stat, rest, reader: None, whole, account, _reading: reading })
+        Ok(Download { archive, stat, pieces, rest, reader: None, whole, account, _reading: reading })
     }
 }
 
@@ -279,7 +282,8 @@ impl Download {
         }
         match next {
             Err(ArchiveError::Pool(error @ pool::PoolError::Unrecoverable { .. })) => {
-                Err(crate::lost::met(self.archive.engine(), &self.stat, error))
+                let read = PoolCopy { file: self.stat.file, pieces: self.pieces.clone() };
+                Err(crate::lost::met(self.archive.engine(), &self.stat, read, error))
             }
             other => other,
         }

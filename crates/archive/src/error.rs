@@ -373,6 +373,17 @@ pub enum ArchiveError {
          or add drives; kist status tells what holds the room"
     )]
     PoolFull,
+    /// The pool takes new files, but none as large as this one.
+    #[error(
+        "the file has {size} and the pool has room for {room} of new files now: evict or remove files, wait \
+         for migration, or add drives; kist status tells what holds the room"
+    )]
+    TooLittleRoom {
+        /// Its size, or what is known of it.
+        size: ByteCount,
+        /// What the pool takes.
+        room: ByteCount,
+    },
     /// Drives would be given up that hold the only copy of files.
     #[error(
         "that makes these files LOST, of which the pool has the only copy: {0}; nothing was done: bring the \

@@ -23,6 +23,18 @@ pub const SMALL_BYTES_MAX: usize = 256 << 10;
 /// How often a small value is stored anew because its segment was removed meanwhile.
 pub(crate) const SEGMENT_RETRIES_MAX: usize = 4;
 
+/// How often a put is committed whose file turns out to be LOST behind its commit: each further time it was
+/// found again, and lost again, in between.
+const LOST_RETRIES_MAX: usize = 4;
+
+/// What becomes of the bytes of a repeat.
+enum Repeated {
+    /// The file has what the first put brought. Whether these bytes are known to the catalogue all the same.
+    Kept { used: bool },
+    /// It became LOST behind the commit that called this put a repeat: nothing but these bytes is left.
+    Lost,
+}
+
 /// Is told how a put ended.
 pub type PutCallback = Box<dyn FnOnce(Result<PutDone, ArchiveError>) + Send>;
 
@@ -369,50 +381,78 @@ impl Upload {
     fn commit_large(&self, mut put: PutFile, blob: BlobDescription) -> Result<PutOutcome, ArchiveError> {
         let piece = base::BlobPiece { blob: blob.id, offset: ByteCount(0), length: put.size };
         put.data = Some(PoolData { blobs: vec![blob.clone()], pieces: vec![piece] });
-        let mut result = self.commit(put);
-        // Refused for certain, or a repeat: nothing refers to these bytes. After an engine failure nobody
-        // knows, so they stay, and the next start finds out.
-        let used = match &result {
-            Ok(outcome) if outcome.created => true,
-            Ok(outcome) => match self.keep_repeat(outcome.file, || Ok((blob.clone(), piece))) {
-                Ok(used) => used,
-                Err(error) => {
-                    let used = !error.is_certain_refusal();
-                    result = Err(error);
-                    used
-                }
-            },
-            Err(error) => !error.is_certain_refusal(),
-        };
+        let (result, used) = self.commit_or_keep(&put, &blob, piece);
         if !used && let Err(error) = self.archive.engine().pool.remove(&blob) {
             tracing::warn!(%error, "an unused blob stays until the next start");
         }
         result
     }
 
+    /// Commits a put, or makes sure of what it repeats; and whether the catalogue knows its blob, or may.
+    /// Refused for certain, or a repeat: nothing refers to the bytes. After an engine failure nobody knows,
+    /// so they stay, and the next start finds out.
+    fn commit_or_keep(
+        &self,
+        put: &PutFile,
+        blob: &BlobDescription,
+        piece: BlobPiece,
+    ) -> (Result<PutOutcome, ArchiveError>, bool) {
+        let failed = |error: ArchiveError| {
+            let used = !error.is_certain_refusal();
+            (Err(error), used)
+        };
+        for _ in 0..LOST_RETRIES_MAX {
+            let outcome = match self.commit(put.clone()) {
+                Ok(outcome) if outcome.created => return (Ok(outcome), true),
+                Ok(outcome) => outcome,
+                Err(error) => return failed(error),
+            };
+            match self.keep_repeat(outcome.file, || Ok((blob.clone(), piece))) {
+                Ok(Repeated::Kept { used }) => return (Ok(outcome), used),
+                // The next commit finds it LOST, and takes these bytes.
+                Ok(Repeated::Lost) => {}
+                Err(error) => return failed(error),
+            }
+        }
+        (Err(ArchiveError::Lost(self.path.clone())), false)
+    }
+
     /// A repeat is acknowledged only if what was kept the first time can be read. If it is on tape only, the
-    /// bytes just received take the place of a recall: then `store` is called for where they are. Gives
-    /// whether they were used.
+    /// bytes just received take the place of a recall: then `store` is called for where they are.
     ///
     /// # Errors
-    /// If the pool holds the kept bytes and cannot read them.
+    /// If the pool holds the kept bytes and cannot read them; [`ArchiveError::Lost`] if the file became LOST
+    /// while the bytes took the place of a recall.
     fn keep_repeat(
         &self,
         file: FileId,
         store: impl FnOnce() -> Result<(BlobDescription, BlobPiece), ArchiveError>,
-    ) -> Result<bool, ArchiveError> {
+    ) -> Result<Repeated, ArchiveError> {
         let engine = self.archive.engine();
-        let Some(record) = engine.read(|view| view.file(file))? else { return Ok(false) };
+        let Some(record) = engine.read(|view| view.file(file))? else {
+            return Ok(Repeated::Kept { used: false });
+        };
         if record.is_online() {
-            return self.check_readable(&record).map(|()| false);
+            return self.check_readable(&record).map(|()| Repeated::Kept { used: false });
+        }
+        if record.is_lost() {
+            return Ok(Repeated::Lost);
         }
         let (blob, piece) = store()?;
         let recall = RecallDone { blobs: vec![blob], files: vec![(file, vec![piece])] };
         let outcome = engine.execute(Command::RecallDone(Box::new(recall)))?;
         engine.bell.wants_changed(file);
         engine.sweep.ring();
+        if outcome == Outcome::Recalled(0) {
+            // It is something else by now, and these bytes are given up.
+            match engine.read(|view| view.file(file))? {
+                Some(record) if record.is_lost() => return Err(ArchiveError::Lost(self.path.clone())),
+                Some(record) if record.is_online() => self.check_readable(&record)?,
+                _ => {}
+            }
+        }
         // A blob of which nothing was taken is garbage that the catalogue knows and the sweeper removes.
-        Ok(matches!(outcome, Outcome::Recalled(_)))
+        Ok(Repeated::Kept { used: true })
     }
 
     fn check_readable(&self, record: &FileRecord) -> Result<(), ArchiveError> {
@@ -446,7 +486,7 @@ impl Upload {
         Err(ArchiveError::Stopping)
     }
 
-    /// What follows from the commit of a small value; `None` if it has to be stored in another segment.
+    /// What follows from the commit of a small value; `None` if it has to be stored and committed anew.
     pub(crate) fn settle_small(
         &self,
         blob: &BlobDescription,
@@ -468,8 +508,11 @@ impl Upload {
                     engine.pool.seal_segments();
                     Ok(engine.pool.put_small(&self.small)?)
                 });
-                if let Err(error) = kept {
-                    return Some(Err(error));
+                match kept {
+                    Ok(Repeated::Kept { .. }) => {}
+                    // The value just given up was all that was left: it is stored and committed once more.
+                    Ok(Repeated::Lost) => return None,
+                    Err(error) => return Some(Err(error)),
                 }
                 engine.sweep.ring();
             }

@@ -11,7 +11,7 @@ use base::{
     StreamChecksums, Timestamp, Vid,
 };
 use catalogue::{
-    BULK_FILES, Command, ContainerCopy, FileRecord, FileState, Outcome, PoolLoss, ReadError, View,
+    BULK_FILES, Command, ContainerCopy, FileRecord, FileState, Outcome, PoolCopy, PoolLoss, ReadError, View,
 };
 use pool::PoolError;
 
@@ -24,6 +24,9 @@ pub(crate) const PAGE: usize = 1_000;
 pub(crate) const NAMED_MAX: usize = 100;
 /// Files kept to be named to people.
 const FILES_KEPT: usize = 1_000;
+/// Pieces that are named in one command, about: some hundred kilobytes of the change log. A file of many
+/// parts may have more by itself.
+const PIECES_AT_ONCE: usize = 10_000;
 /// Who asks for files back that the pool has lost.
 const OWNER: &str = "kist";
 /// For how long such files are pinned once they are back.
@@ -73,32 +76,29 @@ impl Declared {
     }
 }
 
-/// Records that the pool cannot give the bytes of these files, and asks for those back that tapes hold.
+/// Records that the pool cannot give these copies, and asks for those back that tapes hold. A file that has
+/// got other bytes since they were looked at is not concerned.
 /// Nothing is decided while a restored catalogue is not settled: their shards may have moved to drives that
 /// are away, and the tapes that it names may hold something else by now.
-pub(crate) fn declare(engine: &Engine, files: &[FileId]) -> Result<Declared, ArchiveError> {
+pub(crate) fn declare(engine: &Engine, copies: &[PoolCopy]) -> Result<Declared, ArchiveError> {
     let mut declared = Declared::default();
-    if files.is_empty() {
+    if copies.is_empty() {
         return Ok(declared);
     }
     if engine.read(|view| view.is_restored())? {
         tracing::warn!(
-            files = files.len(),
+            files = copies.len(),
             "files cannot be read from the pool: nothing is decided about them before the restore is settled"
         );
         return Ok(declared);
     }
-    for files in files.chunks(BULK_FILES) {
-        let command = Command::PoolCopyLost { files: files.to_vec() };
+    for copies in parts(copies) {
         // Said before: an index that is committed right behind the command looks for lost files.
         engine.upkeep.some_lost.store(true, Ordering::SeqCst);
-        let Outcome::PoolCopyLost(losses) = engine.execute(command)? else {
-            unreachable!("lost pool copies give losses");
-        };
-        for (file, loss) in files.iter().zip(losses) {
+        for (file, loss) in record_lost(engine, copies)? {
             match loss {
-                PoolLoss::Nearline => declared.nearline.push(*file),
-                PoolLoss::Lost => declared.lost.push(*file),
+                PoolLoss::Nearline => declared.nearline.push(file),
+                PoolLoss::Lost => declared.lost.push(file),
                 PoolLoss::NotConcerned => {}
             }
         }
@@ -116,6 +116,30 @@ pub(crate) fn declare(engine: &Engine, files: &[FileId]) -> Result<Declared, Arc
     declared.nearline_count = declared.nearline.len() as u64;
     declared.lost_count = declared.lost.len() as u64;
     Ok(declared)
+}
+
+/// Records that the pool cannot give these copies, and what that leaves of each file.
+pub(crate) fn record_lost(
+    engine: &Engine,
+    copies: &[PoolCopy],
+) -> Result<Vec<(FileId, PoolLoss)>, ArchiveError> {
+    let outcome = engine.execute(Command::PoolCopiesLost { copies: copies.to_vec() })?;
+    let Outcome::PoolCopyLost(losses) = outcome else { unreachable!("lost pool copies give losses") };
+    Ok(copies.iter().map(|copy| copy.file).zip(losses).collect())
+}
+
+/// Copies in parts for a command each: [`BULK_FILES`] at most, and no further one behind [`PIECES_AT_ONCE`].
+pub(crate) fn parts(copies: &[PoolCopy]) -> impl Iterator<Item = &[PoolCopy]> {
+    let mut pieces = 0;
+    let mut count = 0;
+    copies.chunk_by(move |copy, next| {
+        (count, pieces) = (count + 1, pieces + copy.pieces.len());
+        let goes_on = count < BULK_FILES && pieces + next.pieces.len() <= PIECES_AT_ONCE;
+        if !goes_on {
+            (count, pieces) = (0, 0);
+        }
+        goes_on
+    })
 }
 
 fn name(engine: &Engine, what: &str, files: &[FileId]) {
@@ -158,12 +182,12 @@ pub(crate) fn declare_unreadable(
     engine: &Engine,
     files: &[(FileId, FileRecord)],
 ) -> Result<Declared, ArchiveError> {
-    let mut concerned: Vec<FileId> = Vec::new();
+    let mut concerned = Vec::new();
     for (id, file) in files {
         match is_whole(engine, file) {
             Ok(true) => {}
             Ok(false) if waits_for_drives(engine, file)? => {}
-            Ok(false) => concerned.push(*id),
+            Ok(false) => concerned.push(PoolCopy::of(*id, file)),
             Err(error) => tracing::warn!(file = %id, %error, "whether it can be read is not known"),
         }
     }
@@ -201,8 +225,9 @@ pub(crate) fn declare_members(
 }
 
 /// A get met bytes that cannot be read. If it waits for drives that are not given up, it stays as it is:
-/// they bring it back. Else it is NEARLINE at once if tapes have the file.
-pub(crate) fn met(engine: &Engine, stat: &FileStat, error: PoolError) -> ArchiveError {
+/// they bring it back. Else it is NEARLINE at once if tapes have the file. `read`: what it had in the pool
+/// when the get was opened.
+pub(crate) fn met(engine: &Engine, stat: &FileStat, read: PoolCopy, error: PoolError) -> ArchiveError {
     if let Some(refusal) = crate::away::refusal(engine, stat) {
         return refusal;
     }
@@ -217,7 +242,7 @@ pub(crate) fn met(engine: &Engine, stat: &FileStat, error: PoolError) -> Archive
             return ArchiveError::Pool(error);
         }
     }
-    match declare(engine, &[stat.file]) {
+    match declare(engine, &[read]) {
         Ok(declared) if !declared.nearline.is_empty() => crate::download::nearline(engine, stat),
         Ok(declared) if !declared.lost.is_empty() => ArchiveError::Lost(stat.path.clone()),
         Ok(_) => ArchiveError::Pool(error),
@@ -263,7 +288,7 @@ pub(crate) fn find(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<Declared
             let last = files.last().map(|(id, _)| *id);
             for (id, file) in files {
                 if is_unreadable(engine, view, &file, gone, &mut blobs)? {
-                    concerned.push(id);
+                    concerned.push(PoolCopy::of(id, &file));
                 }
             }
             Ok((concerned, last))
@@ -363,7 +388,7 @@ pub(crate) fn find_again(engine: &Engine, files: &[(FileId, FileRecord)]) -> Res
         match is_whole(engine, file) {
             Ok(true) => {
                 tracing::debug!(file = %id, path = path_of(engine, *id), "a lost file can be read again");
-                found.push(*id);
+                found.push(PoolCopy::of(*id, file));
                 let since = waiting.entry(file.class).or_insert(file.created);
                 *since = file.created.min(*since);
             }
@@ -371,7 +396,7 @@ pub(crate) fn find_again(engine: &Engine, files: &[(FileId, FileRecord)]) -> Res
                 // Told before it is looked at: an index written meanwhile looks at it or is seen here.
                 engine.upkeep.some_lost.store(true, Ordering::SeqCst);
                 if engine.read(|view| is_on_tape(view, *id))? {
-                    on_tape.push(*id);
+                    on_tape.push(PoolCopy::of(*id, file));
                 }
             }
             Err(error) => {
@@ -382,9 +407,9 @@ pub(crate) fn find_again(engine: &Engine, files: &[(FileId, FileRecord)]) -> Res
     }
     declare(engine, &on_tape)?;
     let count = found.len() as u64;
-    for files in found.chunks(BULK_FILES) {
-        engine.execute(Command::PoolCopyFound { files: files.to_vec() })?;
-        files.iter().for_each(|file| engine.bell.wants_changed(*file));
+    for copies in parts(&found) {
+        engine.execute(Command::PoolCopiesFound { copies: copies.to_vec() })?;
+        copies.iter().for_each(|copy| engine.bell.wants_changed(copy.file));
         engine.bell.backlog_changed();
     }
     // Those that are not sealed wait again: when all was to be migrated they were LOST, and nothing waited.
@@ -426,12 +451,14 @@ fn lost_and_on_tape(
     view: &View<'_>,
     container: ContainerId,
     after: Option<Member>,
-) -> Result<(Vec<FileId>, Option<Member>), ReadError> {
+) -> Result<(Vec<PoolCopy>, Option<Member>), ReadError> {
     let members = view.members(container, after, PAGE)?;
     let mut covered = Vec::new();
     for member in &members {
-        if view.file(member.file)?.is_some_and(|file| file.is_lost()) && is_on_tape(view, member.file)? {
-            covered.push(member.file);
+        if let Some(file) = view.file(member.file)?.filter(FileRecord::is_lost)
+            && is_on_tape(view, member.file)?
+        {
+            covered.push(PoolCopy::of(member.file, &file));
         }
     }
     Ok((covered, members.last().map(|last| (last.data_offset, last.file))))

@@ -196,19 +196,25 @@ impl Archive {
     /// Puts a drive in the place of a missing or lost one: the directory of the settings is either empty,
     /// then it becomes a new drive and gets back what is not rebuilt elsewhere yet, or it holds the drive
     /// itself. `new`: a directory that is not there is made; without that it is refused, since it may be a
-    /// disk that is not mounted.
+    /// disk that is not mounted. A new drive gives up what the other one held, as
+    /// [`Archive::pool_drive_lost`].
     ///
     /// # Errors
     /// [`ArchiveError::NoSuchPoolDrive`], [`ArchiveError::NoDriveDirectory`], [`ArchiveError::Pool`] if the
-    /// drive is in use, or the directory is another's.
-    pub fn pool_drive_replace(&self, id: u16, new: bool) -> Result<ReplacedDrive, ArchiveError> {
+    /// drive is in use, or the directory is another's; [`ArchiveError::WouldLose`] if files would be LOST and
+    /// that is not accepted.
+    pub fn pool_drive_replace(
+        &self,
+        id: u16,
+        new: bool,
+        accept_loss: bool,
+    ) -> Result<ReplacedDrive, ArchiveError> {
         let engine = self.engine();
         let drive = DriveId(id);
         let at = self.location_of_drive(drive)?;
-        match self.health_of_drive(drive)? {
-            DriveHealth::Missing | DriveHealth::Lost => {}
-            // What held the emptied directory lets it go.
-            DriveHealth::Wiped { .. } => engine.pool.declare_lost(drive)?,
+        let health = self.health_of_drive(drive)?;
+        match health {
+            DriveHealth::Missing | DriveHealth::Lost | DriveHealth::Wiped { .. } => {}
             DriveHealth::Away { .. } | DriveHealth::Suspect { .. } => {
                 return match engine.pool.probe_drive(drive) {
                     DriveHealth::Up => Ok(ReplacedDrive::Returned),
@@ -226,11 +232,18 @@ impl Archive {
         let what = match at.read_stamp() {
             Ok(_) => ReplacedDrive::Returned,
             Err(DriveOpenError::NotADrive(_)) => {
-                at.format_unfilled(engine.instance, drive).map_err(|error| opening(drive, &error))?;
+                self.check_loss([drive], accept_loss)?;
                 ReplacedDrive::New
             }
             Err(error) => return Err(opening(drive, &error)),
         };
+        if matches!(health, DriveHealth::Wiped { .. }) {
+            // What held the emptied directory lets it go.
+            engine.pool.declare_lost(drive)?;
+        }
+        if what == ReplacedDrive::New {
+            at.format_unfilled(engine.instance, drive).map_err(|error| opening(drive, &error))?;
+        }
         let opened = open_when_left(&at, engine.instance, drive)?;
         let last = engine.read(|view| view.last_change())?;
         let seen = opened.stamp().commit;

@@ -41,19 +41,34 @@ impl Engine {
         }
     }
 
-    /// Refuses a file of this length for which the pool has no room, or not enough drives.
+    /// Refuses a file of this length for which the pool has no room, or not enough drives. What puts under
+    /// way will take is not known here: one that is let through may still find no room.
     ///
     /// # Errors
-    /// [`ArchiveError::PoolFull`]; [`ArchiveError::Pool`] if too few drives are up for a file that is
-    /// known to share no segments: of others the first write tells.
+    /// [`ArchiveError::PoolFull`], [`ArchiveError::TooLittleRoom`]; [`ArchiveError::Pool`] if too few drives
+    /// are up for a file that is known to share no segments: of others the first write tells.
     pub(crate) fn check_takes_file(&self, length: Option<ByteCount>) -> Result<(), ArchiveError> {
         match self.pool.takes_files().map_err(ArchiveError::from) {
             // A refusal in the midst of a large body costs its sending, and many clients never read it.
             Err(ArchiveError::Pool(_)) if length.is_none_or(|length| length.0 <= SMALL_BYTES_MAX as u64) => {
                 Ok(())
             }
-            result => result,
+            result => {
+                result?;
+                let Some(size) = length.filter(|length| length.0 > SMALL_BYTES_MAX as u64) else {
+                    return Ok(());
+                };
+                let room = self.room_for_files();
+                if size > room { Err(ArchiveError::TooLittleRoom { size, room }) } else { Ok(()) }
+            }
         }
+    }
+
+    /// Bytes of new files that the pool takes before it is full, as known by at most a second ago.
+    fn room_for_files(&self) -> ByteCount {
+        let code = self.pool.config().code;
+        let room = |drive: &DriveSpace| drive.room_for_files().0;
+        ByteCount(logical(&self.pool.spaces(), code.width(), code.data.into(), room))
     }
 
     /// What is free for recalls now, as known by at most a second ago.

@@ -281,6 +281,8 @@ role! {
         fn pool_rebuild(&self, drive: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError>;
         fn pool_drive_lost(&self, drive: u16, accept_loss: bool) -> Result<(), ArchiveError>;
         /// `new`: a directory that is not there is made.
-        fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<ReplacedDrive, ArchiveError>;
+        fn pool_drive_replace(
+            &self, drive: u16, new: bool, accept_loss: bool
+        ) -> Result<ReplacedDrive, ArchiveError>;
     }
 }

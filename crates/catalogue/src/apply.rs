@@ -163,12 +163,15 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::ValuesRemoved { values, pages } => segment::values_removed(draft, values, pages),
         Command::TrimChanges { through } => tidy::trim_changes(draft, *through, tidy::ROWS_MAX),
         Command::MoveStripe { blob, stripe, from, to } => stripe::moved(draft, *blob, *stripe, *from, to),
-        Command::PoolCopyLost { files } => lost::pool_copy_lost(draft, files),
-        Command::PoolCopyFound { files } => lost::pool_copy_found(draft, files),
+        Command::PoolCopyLost { files } => lost::any_pool_copies_lost(draft, files),
+        Command::PoolCopyFound { files } => lost::any_pool_copies_found(draft, files),
+        Command::PoolCopiesLost { copies } => lost::pool_copies_lost(draft, copies),
+        Command::PoolCopiesFound { copies } => lost::pool_copies_found(draft, copies),
         Command::CopyDamaged { .. }
         | Command::StoreImage { .. }
         | Command::MendCopy { .. }
         | Command::DropImage { .. }
+        | Command::ImageLost { .. }
         | Command::RequeueCopy { .. }
         | Command::CopyVerified { .. } => copy::perform(draft, command),
         Command::AcceptRestore { epoch, after, seen } => restore::accept(draft, *epoch, *after, *seen),

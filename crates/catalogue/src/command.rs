@@ -20,7 +20,7 @@ pub use upload::{
 };
 
 use crate::record::{
-    AclEntry, Attributes, BucketSettings, ContainerKind, Entry, FileKind, Hold, LifecycleCursor,
+    AclEntry, Attributes, BucketSettings, ContainerKind, Entry, FileKind, FileRecord, Hold, LifecycleCursor,
     MemberRecord, QuotaLimits, QuotaSubject, Rule, RunEnd, TapePlace, TapeState, UnknownExtent,
     UnneededSectors,
 };
@@ -235,6 +235,30 @@ pub struct PlannedContainer {
     pub block: BlockAddress,
     /// Its number of blocks.
     pub blocks: BlockCount,
+}
+
+/// What a file had in the pool when somebody looked at it. By the time of the command it may have something
+/// else there: a repeated put or a recall brings new bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolCopy {
+    /// The file.
+    pub file: FileId,
+    /// All its pieces then. Places in blobs are never used again, so that they tell one copy from the next.
+    pub pieces: Vec<BlobPiece>,
+}
+
+impl PoolCopy {
+    /// The pool copy of a file as this record has it.
+    #[must_use]
+    pub fn of(file: FileId, record: &FileRecord) -> Self {
+        PoolCopy { file, pieces: record.pieces.clone() }
+    }
+
+    /// Whether it is what the file has in the pool by this record.
+    #[must_use]
+    pub fn is_of(&self, record: &FileRecord) -> bool {
+        self.pieces == record.pieces
+    }
 }
 
 /// Files of a recall that are in the pool now.
@@ -550,19 +574,32 @@ pub enum Command {
         /// The set it stands on; recorded if new.
         to: StripeSet,
     },
-    /// The pool cannot give the bytes of these files. If every byte is in containers with a place on tape
-    /// under a synced index, the pieces become garbage and the file is NEARLINE; else the file is lost, its
-    /// pieces are kept, and it waits no more to be sealed. Given again for a lost file, it is decided anew: a
-    /// copy may have come to tape meanwhile. Pins stay.
+    /// As [`Command::PoolCopiesLost`], whatever the files have in the pool by then: only in change logs of a
+    /// Kist of before.
     PoolCopyLost {
         /// The files, at most [`BATCH_FILES_MAX`].
         files: Vec<FileId>,
     },
-    /// Lost files whose bytes were read whole from the pool again become live, and wait to be sealed as far
-    /// as they are not. Others are passed over.
+    /// As [`Command::PoolCopiesFound`], whatever the files have in the pool by then: only in change logs of a
+    /// Kist of before.
     PoolCopyFound {
         /// The files, at most [`BATCH_FILES_MAX`].
         files: Vec<FileId>,
+    },
+    /// The pool cannot give these copies. If every byte of the file is in containers with a place on tape
+    /// under a synced index, the pieces become garbage and the file is NEARLINE; else the file is lost, its
+    /// pieces are kept, and it waits no more to be sealed. Given again for a lost file, it is decided anew: a
+    /// copy may have come to tape meanwhile. Pins stay. A file that has another copy in the pool by now is
+    /// not concerned.
+    PoolCopiesLost {
+        /// What was looked at, of at most [`BATCH_FILES_MAX`] files.
+        copies: Vec<PoolCopy>,
+    },
+    /// These copies were read whole from the pool again: lost files that have them still become live, and
+    /// wait to be sealed as far as they are not. Others are passed over.
+    PoolCopiesFound {
+        /// What was looked at, of at most [`BATCH_FILES_MAX`] files.
+        copies: Vec<PoolCopy>,
     },
     /// The copy at this place cannot be read. Nothing is expected there any more: its recall rows go, and
     /// items that no copy serves fail. The present place of a copy goes back to the queue, its source is
@@ -602,10 +639,19 @@ pub enum Command {
         /// One piece, as long as the container.
         image: PoolData,
     },
-    /// A container's image cannot be read: its piece becomes garbage. No effect if it has none.
+    /// As [`Command::ImageLost`], whichever image the container has by then: only in change logs of a Kist
+    /// of before.
     DropImage {
         /// The container.
         container: ContainerId,
+    },
+    /// A container's image cannot be read: its piece becomes garbage. No effect if the container has another
+    /// image by now, or none.
+    ImageLost {
+        /// The container.
+        container: ContainerId,
+        /// What was looked at.
+        image: BlobPiece,
     },
     /// A repack takes a container's copy off a tape: its place under an index becomes the copy's source, and
     /// the copy is queued. The copy of a container without named or condemned members is dropped instead.

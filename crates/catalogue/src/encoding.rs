@@ -8,8 +8,8 @@ use base::{
 
 use crate::codec::{Codec, Reader, choice, grown_record, record};
 use crate::command::{
-    AdoptContainer, CloneFile, Command, Envelope, OpenPack, PlannedContainer, PoolData, PutFile, PutObject,
-    RecallDone, Replace, SealContainer, TapeFound, Work,
+    AdoptContainer, CloneFile, Command, Envelope, OpenPack, PlannedContainer, PoolCopy, PoolData, PutFile,
+    PutObject, RecallDone, Replace, SealContainer, TapeFound, Work,
 };
 use crate::record::{
     AclEntry, Attributes, BaseRecord, BlobRecord, BucketRecord, BucketSettings, ClassRecord, ClockRecord,
@@ -293,6 +293,7 @@ record!(ClockRecord { noted, doubted, planned_back, moves });
 record!(TreeRecord { owner, path, condemned, ended, files, bytes, directories });
 
 record!(PoolData { blobs, pieces });
+record!(PoolCopy { file, pieces });
 choice!(Replace { 0 = Allowed, 1 = Refused });
 record!(PutFile {
     parent,
@@ -425,6 +426,9 @@ choice!(Command {
     136 = ForgetTapeFailures { vid, doubts },
     137 = BaseOnTape { vid, change, parts, bytes },
     138 = AdoptRule { rule },
+    139 = PoolCopiesLost { copies },
+    140 = PoolCopiesFound { copies },
+    141 = ImageLost { container, image },
 });
 
 /// The key of a counter: its kind, then its object.

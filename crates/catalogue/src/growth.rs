@@ -83,9 +83,12 @@ impl Command {
             | Command::MoveStripe { .. }
             | Command::PoolCopyLost { .. }
             | Command::PoolCopyFound { .. }
+            | Command::PoolCopiesLost { .. }
+            | Command::PoolCopiesFound { .. }
             | Command::CopyDamaged { .. }
             | Command::MendCopy { .. }
             | Command::DropImage { .. }
+            | Command::ImageLost { .. }
             | Command::RequeueCopy { .. }
             | Command::CopyVerified { .. }
             | Command::ReclaimTape { .. }
@@ -126,6 +129,7 @@ impl Command {
             | Command::Evict { files }
             | Command::PoolCopyLost { files }
             | Command::PoolCopyFound { files } => files.len(),
+            Command::PoolCopiesLost { copies } | Command::PoolCopiesFound { copies } => copies.len(),
             Command::DoSome { most, .. } => *most as usize,
             Command::CancelRequest { .. }
             | Command::Release { files: None, .. }

@@ -277,7 +277,7 @@ fn kind_of(error: &ArchiveError) -> Kind {
         ArchiveError::Catalogue(_) | ArchiveError::Corrupt { .. } | ArchiveError::KeptUnreadable { .. } => {
             Kind::Corrupt
         }
-        ArchiveError::PoolFull => Kind::PoolFull,
+        ArchiveError::PoolFull | ArchiveError::TooLittleRoom { .. } => Kind::PoolFull,
         ArchiveError::AuditFull(_) => Kind::ServerFull,
         ArchiveError::TreeChanges => Kind::Unavailable,
         ArchiveError::Store(error) => kind_of_execute(error),
@@ -407,6 +407,8 @@ mod tests {
         check(ArchiveError::Corrupt { path: at() }, "corrupt", 500);
         check(ArchiveError::Stopping, "unavailable", 503);
         check(ArchiveError::PoolFull, "pool-full", 503);
+        let (size, room) = (ByteCount::gib(2), ByteCount::gib(1));
+        check(ArchiveError::TooLittleRoom { size, room }, "pool-full", 503);
         check(ArchiveError::TreeChanges, "unavailable", 503);
         check(ArchiveError::NoEntropy, "unavailable", 503);
     }

@@ -108,7 +108,7 @@ pub(crate) async fn drive_replace(
     let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::ReplaceBody>()?;
     call.about(format!("drive {id}"));
     let replace = move |engine: &dyn Engine| {
-        let what = match engine.pool_drive_replace(id, body.new)? {
+        let what = match engine.pool_drive_replace(id, body.new, body.accept_loss)? {
             ReplacedDrive::New => "new",
             ReplacedDrive::Returned => "returned",
         };

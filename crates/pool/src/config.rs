@@ -34,8 +34,6 @@ pub(crate) const PROBE_REST_MAX: Duration = Duration::from_secs(600);
 /// The rest of a full drive before it is tried again, by writing a page and reserving what it lacked; it does
 /// not grow, so that work goes on soon after somebody has made room.
 pub(crate) const PROBE_REST_FULL: Duration = Duration::from_secs(5);
-/// The same once something on it was removed: many removals follow each other, and each try writes a page.
-pub(crate) const PROBE_REST_FREED: Duration = Duration::from_secs(1);
 /// For how long the free space of a drive counts as known.
 pub(crate) const SPACE_KEPT: Duration = Duration::from_secs(1);
 /// A drive that has been at one read for this long is asked for nothing that others can give.

@@ -10,8 +10,7 @@ use base::{BlobId, ByteCount, DriveId, Timestamp};
 use drive::{DriveError, DriveStatus, ObjectDrive};
 
 use crate::config::{
-    PROBE_REST_FIRST, PROBE_REST_FREED, PROBE_REST_FULL, PROBE_REST_MAX, READ_FAILURES_MAX, SPACE_KEPT,
-    STUCK_READS_AFTER,
+    PROBE_REST_FIRST, PROBE_REST_FULL, PROBE_REST_MAX, READ_FAILURES_MAX, SPACE_KEPT, STUCK_READS_AFTER,
 };
 use crate::gather::lock;
 use crate::queue::JobQueue;
@@ -170,13 +169,14 @@ impl Device {
         true
     }
 
-    /// Space came free: a full drive is tried again soon. It is not in use before it was: what came free may
-    /// be only what a refused write had taken, and the pool would be full and not full in turn.
+    /// Space came free: a full drive is due to be tried again, at once by `Pool::try_full_drives` or with the
+    /// next look. It is not in use before it was: what came free may be only what a refused write had taken,
+    /// and the pool would be full and not full in turn.
     pub(crate) fn space_freed(&self) {
         *lock(&self.space) = None;
         let mut state = lock(&self.health);
         if state.now == DriveHealth::Full {
-            state.next_probe = state.next_probe.min(self.watch.now().plus(PROBE_REST_FREED));
+            state.next_probe = state.next_probe.min(self.watch.now());
         }
     }
 

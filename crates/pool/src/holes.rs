@@ -91,6 +91,7 @@ impl Pool {
         let same: Vec<SharedPage> =
             asked.iter().filter(|page| given.contains(&page.number)).copied().collect();
         self.punch_unneeded(blob, &copies, &same, &mut back.failure);
+        self.try_full_drives();
         for number in given {
             back.pages.insert(number, 0);
             back.bytes.0 += PAGE as u64;

@@ -442,7 +442,9 @@ impl Pool {
                 (*drive, ExtentId { blob, stripe, shard })
             })
         });
-        self.delete_all(extents)
+        let deleted = self.delete_all(extents);
+        self.try_full_drives();
+        deleted
     }
 
     /// Deletes extents, as [`Pool::delete_extents`] does.

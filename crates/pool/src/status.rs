@@ -151,6 +151,12 @@ impl DriveSpace {
     pub fn takes_files(&self) -> bool {
         takes_files(&self.health, self.capacity, self.free)
     }
+
+    /// What new files may take of it.
+    #[must_use]
+    pub fn room_for_files(&self) -> ByteCount {
+        if self.health.is_writable() { above_floor(self.capacity, self.free) } else { ByteCount(0) }
+    }
 }
 
 impl DriveReport {
@@ -170,7 +176,11 @@ impl DriveReport {
 /// The one rule for room on a drive. What is below the floor is left to what empties the pool: headers of
 /// packs, and recalled files.
 fn takes_files(health: &DriveHealth, capacity: ByteCount, free: ByteCount) -> bool {
-    health.is_writable() && free.0 > (capacity.0 / FLOOR_PART).min(FLOOR_BYTES_MAX)
+    health.is_writable() && above_floor(capacity, free).0 > 0
+}
+
+fn above_floor(capacity: ByteCount, free: ByteCount) -> ByteCount {
+    ByteCount(free.0.saturating_sub((capacity.0 / FLOOR_PART).min(FLOOR_BYTES_MAX)))
 }
 
 /// How many drives share each file system.

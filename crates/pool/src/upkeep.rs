@@ -10,7 +10,7 @@ use cluster::{DriveEntry, DriveMap, DriveState};
 use drive::{DriveError, ObjectDrive};
 
 use crate::config::HUNG_AFTER;
-use crate::drives::{Device, PoolDrive};
+use crate::drives::{Device, PoolDrive, Present};
 use crate::error::PoolError;
 use crate::gather::{Gather, lock};
 use crate::pool::{Pool, take_up};
@@ -68,12 +68,30 @@ impl Pool {
             }
             // A drive that is still at its job answers no probe.
             if silence <= HUNG_AFTER && device.begin_probe() {
-                if self.lacks_room(device) {
-                    device.is_still_full();
-                } else {
-                    present.probe();
-                }
+                self.probe(&present);
             }
+        }
+    }
+
+    /// Tries full drives on which something came free, without waiting for the next look: what an evict or a
+    /// refused put has given back is room at once. Each try writes a page, and is made only if the file
+    /// system has what the drive lacked.
+    pub(crate) fn try_full_drives(&self) {
+        let now = self.watch().now();
+        for present in self.drives().filter_map(PoolDrive::attached) {
+            let device = &present.device;
+            if device.lacked().is_some() && device.silence(now) <= HUNG_AFTER && device.begin_probe() {
+                self.probe(&present);
+            }
+        }
+    }
+
+    /// After [`Device::begin_probe`].
+    fn probe(&self, present: &Present) {
+        if self.lacks_room(&present.device) {
+            present.device.is_still_full();
+        } else {
+            present.probe();
         }
     }
 

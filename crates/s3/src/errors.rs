@@ -63,7 +63,9 @@ pub(crate) fn s3_error_of(error: ArchiveError) -> S3Error {
         ArchiveError::Store(error) if error.shortage().is_some() => {
             s3_error!(ServiceUnavailable, "{text}")
         }
-        ArchiveError::PoolFull => custom("SlowDown", StatusCode::SERVICE_UNAVAILABLE, text),
+        ArchiveError::PoolFull | ArchiveError::TooLittleRoom { .. } => {
+            custom("SlowDown", StatusCode::SERVICE_UNAVAILABLE, text)
+        }
         ArchiveError::TreeChanges | ArchiveError::Stopping | ArchiveError::NotSettled { .. } => {
             s3_error!(ServiceUnavailable, "{text}")
         }

@@ -481,6 +481,7 @@ impl Client {
                 error,
                 ArchiveError::Pool(_)
                     | ArchiveError::PoolFull
+                    | ArchiveError::TooLittleRoom { .. }
                     | ArchiveError::DrivesAway { .. }
                     | ArchiveError::Corrupt { .. }
             )

@@ -218,6 +218,9 @@ pub struct ReplaceBody {
     /// Make the directory if it is not there.
     #[serde(default)]
     pub new: bool,
+    /// Go on although files are LOST by it.
+    #[serde(default)]
+    pub accept_loss: bool,
 }
 
 /// The answer to `POST /api/v1/pool/drives/{id}/replace`.

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::planted::{Bug, is_planted};
 use base::{ArchivePath, BlobDescription, BlobId, BlobPiece, ByteCount, FileId, Layout};
-use catalogue::{BULK_FILES, Command, FileRecord, Outcome, PoolLoss, ReadError, View};
+use catalogue::{BULK_FILES, Command, FileRecord, PoolCopy, PoolLoss, ReadError, View};
 use pool::{Depth, PieceState, PoolError};
 
 use super::shards::Shards;
 use crate::ArchiveError;
 use crate::engine::Engine;
-use crate::lost::{NAMED_MAX, path_of};
+use crate::lost::{NAMED_MAX, parts, path_of, record_lost};
 
 /// Files looked at between two reads of the catalogue.
 const FILES_PAGE: usize = 4_096;
@@ -169,21 +169,16 @@ fn decide(
                     continue;
                 }
                 if tapes_known || has_places(view, *file, record)? {
-                    decided.push(*file);
+                    decided.push(PoolCopy::of(*file, record));
                 } else {
                     found.missing.note(*file);
                 }
             }
             Ok(())
         })?;
-        if decided.is_empty() {
-            continue;
-        }
-        let outcome = engine.execute(Command::PoolCopyLost { files: decided.clone() })?;
-        let Outcome::PoolCopyLost(losses) = outcome else {
-            unreachable!("lost pool copies give losses");
-        };
-        for (file, loss) in decided.into_iter().zip(losses) {
+        for (file, loss) in
+            parts(&decided).map(|copies| record_lost(engine, copies)).collect::<Result<Vec<_>, _>>()?.concat()
+        {
             match loss {
                 PoolLoss::Nearline => found.nearline += 1,
                 PoolLoss::Lost => {
@@ -302,7 +297,7 @@ pub(super) fn look_at_containers(engine: &Engine, shards: &mut Shards<'_>) -> Re
             }
             let Some(record) = engine.read(|view| view.container(container))? else { continue };
             if record.image == Some(piece) {
-                engine.execute_on_container(Command::DropImage { container })?;
+                engine.execute_on_container(Command::ImageLost { container, image: piece })?;
                 // If it cannot be had otherwise either, whoever is to write it finds out.
             } else if record.image.is_none()
                 && record.skeleton == Some(piece)

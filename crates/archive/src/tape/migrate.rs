@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::planted::{Bug, is_planted};
-use base::{BlockAddress, ByteCount, ContainerId, TapePoolId};
+use base::{BlobPiece, BlockAddress, ByteCount, ContainerId, TapePoolId};
 use catalogue::{Command, PlannedContainer, RunEnd, TapeState};
 use mover::{Ended, MoverError, WriteContext, Written, write_containers};
 use pool::TapeStream;
@@ -31,8 +31,8 @@ struct Migration {
 
 /// Why the bytes of a container cannot be had.
 enum SourceFault {
-    /// Reading them failed; blocks of it may be on tape.
-    Unreadable(ContainerId, MoverError),
+    /// Reading them failed, of this piece if it was one; blocks of it may be on tape.
+    Unreadable(ContainerId, Option<BlobPiece>, MoverError),
     /// Nobody can say where they are.
     Unavailable(ContainerId, String),
 }
@@ -147,6 +147,7 @@ impl MountedTape<'_> {
     /// Streams what is chosen, until it is all written or a flush is due by time.
     fn write_chosen(&mut self, migration: &mut Migration) -> Result<WritingEvent, SessionError> {
         let (plans, unavailable) = self.build_plans(&migration.chosen);
+        let read: Vec<_> = plans.iter().map(|plan| (plan.container, plan::only_piece(plan))).collect();
         let engine = Arc::clone(self.engine);
         let mounted = &mut *self.tape;
         let (vid, block_size, rules) = (mounted.vid, mounted.volume.block_size(), mounted.writing);
@@ -172,7 +173,8 @@ impl MountedTape<'_> {
             Ended::Stopped => WriteEnded::Stopped,
             Ended::EarlyWarning | Ended::EndOfMedium => WriteEnded::TapeEnd,
             Ended::Source(container, error) => {
-                migration.fault = Some(SourceFault::Unreadable(container, error));
+                let piece = read.iter().find(|(of, _)| *of == container).and_then(|(_, piece)| *piece);
+                migration.fault = Some(SourceFault::Unreadable(container, piece, error));
                 WriteEnded::NoSource
             }
             Ended::Unavailable(container, why) => {
@@ -261,8 +263,8 @@ impl MountedTape<'_> {
     ) -> Result<WritingEvent, SessionError> {
         let fault = migration.fault.take();
         match &fault {
-            Some(SourceFault::Unreadable(container, error)) => {
-                plan::rest_unreadable(self.engine, *container, error)?;
+            Some(SourceFault::Unreadable(container, piece, error)) => {
+                plan::rest_unreadable(self.engine, *container, *piece, error)?;
             }
             Some(SourceFault::Unavailable(container, why)) => {
                 plan::rest(self.engine, *container, why.clone());
@@ -281,7 +283,7 @@ impl MountedTape<'_> {
             self.end_early(end, state, reason, torn)?;
         }
         match fault {
-            Some(SourceFault::Unreadable(container, error)) => {
+            Some(SourceFault::Unreadable(container, _, error)) => {
                 plan::give_up_lost(self.engine, container, Some(&error))?;
             }
             Some(SourceFault::Unavailable(container, _)) => {

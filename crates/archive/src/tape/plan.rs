@@ -135,8 +135,9 @@ fn can_be_written(engine: &Engine, container: ContainerId, length: ByteCount) ->
         let _reading = engine.gate.enter();
         match build(engine, &planned) {
             Ok(plan) => {
-                let buffer = engine.settings.tape.buffer;
-                mover::check_source(&engine.pool, buffer, engine.block_size(), plan).map_err(Some)
+                let (buffer, piece) = (engine.settings.tape.buffer, only_piece(&plan));
+                mover::check_source(&engine.pool, buffer, engine.block_size(), plan)
+                    .map_err(|error| Some((error, piece)))
             }
             Err(error) => {
                 rest(engine, container, error.to_string());
@@ -144,24 +145,27 @@ fn can_be_written(engine: &Engine, container: ContainerId, length: ByteCount) ->
             }
         }
     };
-    if let Err(Some(error)) = &checked {
-        rest_unreadable(engine, container, error)?;
+    if let Err(Some((error, piece))) = &checked {
+        rest_unreadable(engine, container, *piece, error)?;
     }
     if let Err(error) = &checked {
-        give_up_lost(engine, container, error.as_ref())?;
+        give_up_lost(engine, container, error.as_ref().map(|(error, _)| error))?;
     }
     Ok(checked.is_ok())
 }
 
 /// A container's bytes could not be read: it rests, and an image that cannot be read is not kept if a tape
-/// has another.
+/// has another. `piece`: what was read, if that was one piece of the pool.
 pub(super) fn rest_unreadable(
     engine: &Engine,
     container: ContainerId,
+    piece: Option<BlobPiece>,
     error: &MoverError,
 ) -> Result<(), ArchiveError> {
-    if !error.is_shortage() {
-        engine.drop_bad_image(container)?;
+    if let Some(piece) = piece
+        && !error.is_shortage()
+    {
+        engine.drop_bad_image(container, piece)?;
     }
     rest(engine, container, error.to_string());
     Ok(())
@@ -304,6 +308,14 @@ pub(super) fn build(engine: &Engine, planned: &PlannedContainer) -> Result<Conta
         checksums: record.checksums,
         parts,
     })
+}
+
+/// The piece that a plan reads, if it reads one piece of the pool: of a container with an image, that.
+pub(super) fn only_piece(plan: &ContainerPlan) -> Option<BlobPiece> {
+    match plan.parts.front() {
+        Some(Part::Pool(_, piece)) if plan.parts.len() == 1 => Some(*piece),
+        _ => None,
+    }
 }
 
 /// A container whose whole bytes came back from a tape.

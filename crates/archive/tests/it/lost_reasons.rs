@@ -86,7 +86,7 @@ fn a_seal_that_finds_too_few_drives_says_so_until_they_are_back() {
     assert!(why.iter().any(|why| why.reason.as_ref() == Some(&cause)), "{why:?}");
     for (id, drive) in (0..3).zip(drives) {
         fs::rename(drive.at.directory().with_extension("away"), drive.at.directory()).unwrap();
-        archive.pool_drive_replace(id, false).unwrap();
+        archive.pool_drive_replace(id, false, false).unwrap();
     }
     wait_until("it is sealed", || archive.totals().unwrap().todo.files == 0);
     archive.close();

@@ -170,7 +170,7 @@ fn a_drive_that_is_emptied_while_in_use_is_rebuilt_elsewhere() {
     });
     assert_eq!(fs::read_dir(drive).unwrap().count(), 0, "nothing was written to it");
     assert_eq!(archive.scrub_info().lost, 0);
-    assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
+    assert_eq!(archive.pool_drive_replace(0, false, false).unwrap(), ReplacedDrive::New);
     wait_for_pool(&archive, "it is filled", || !drive.join("unfilled.kist").exists());
     wait_for_pool(&archive, "and whole", || archive.pool_info().unwrap().drives[0].gaps_after.is_none());
     assert_eq!(state(&archive, 0), "up");
@@ -205,7 +205,7 @@ fn what_is_lost_keeps_no_drive_from_being_filled() {
     let left = || archive.pool_health().map(|health| (health.degraded, health.unreadable)).unwrap();
     wait_for_pool(&archive, "what can be is elsewhere", || left() == (0, 0));
     assert_eq!(archive.pool_health().unwrap().lost, 1);
-    let replaced = archive.pool_drive_replace(u16::try_from(n).unwrap(), true).unwrap();
+    let replaced = archive.pool_drive_replace(u16::try_from(n).unwrap(), true, false).unwrap();
     assert_eq!(replaced, ReplacedDrive::New);
     wait_for_pool(&archive, "it is filled", || !drive.join("unfilled.kist").exists());
     wait_for_pool(&archive, "and whole", || archive.pool_info().unwrap().drives[n].gaps_after.is_none());
@@ -242,6 +242,46 @@ fn drives_that_take_files_with_them_are_given_up_only_if_that_is_accepted() {
     archive.pool_drive_lost(2, true).unwrap();
     assert_eq!(state(&archive, 2), "lost");
     archive.pool_drive_lost(2, false).unwrap();
+    archive.close();
+}
+
+/// Story: an empty directory in the place of a missing drive is a new drive at once: files of which the
+/// missing one had what was left were LOST, and nobody was asked.
+#[test]
+fn a_new_drive_takes_files_with_it_only_if_that_is_accepted() {
+    let instance = instance();
+    let archive = instance.open();
+    fill(&archive, 0..FILES);
+    archive.close();
+    drop(archive);
+    for n in 0..3 {
+        fs::rename(directory(&instance, n), directory(&instance, n).with_extension("gone")).unwrap();
+    }
+    let archive = instance.open();
+    archive.pool_drive_lost(0, false).unwrap();
+    archive.pool_drive_lost(1, false).unwrap();
+    fs::create_dir(directory(&instance, 2)).unwrap();
+    let refused = archive.pool_drive_replace(2, false, false);
+    let Err(ArchiveError::WouldLose(loss)) = refused else { panic!("{refused:?}") };
+    assert!(loss.files > 0, "{loss:?}");
+    assert_eq!(state(&archive, 2), "missing");
+    assert_eq!(fs::read_dir(directory(&instance, 2)).unwrap().count(), 0, "nothing was written to it");
+    // The drive itself takes nothing with it.
+    fs::remove_dir(directory(&instance, 2)).unwrap();
+    fs::rename(directory(&instance, 2).with_extension("gone"), directory(&instance, 2)).unwrap();
+    assert_eq!(archive.pool_drive_replace(2, false, false).unwrap(), ReplacedDrive::Returned);
+    check(&archive, 0..FILES);
+    archive.close();
+    drop(archive);
+    for n in 0..3 {
+        let gone = directory(&instance, n).with_extension("gone");
+        drop(fs::rename(directory(&instance, n), gone));
+    }
+    let archive = instance.open();
+    archive.pool_drive_lost(0, true).unwrap();
+    archive.pool_drive_lost(1, true).unwrap();
+    fs::create_dir(directory(&instance, 2)).unwrap();
+    assert_eq!(archive.pool_drive_replace(2, false, true).unwrap(), ReplacedDrive::New);
     archive.close();
 }
 

@@ -55,7 +55,7 @@ fn tried_without_two(instance: &Instance) -> (Archive, PathBuf) {
         fs::rename(drives[n].at.directory(), drives[n].at.directory().with_extension("away")).unwrap();
     }
     let archive = instance.open();
-    assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
+    assert_eq!(archive.pool_drive_replace(0, false, false).unwrap(), ReplacedDrive::New);
     wait_for_pool(&archive, "a rebuild was tried", || {
         let info = archive.scrub_info();
         info.failed > 0 && info.phase == "idle"
@@ -82,7 +82,7 @@ fn a_replaced_drive_is_filled() {
     let instance = instance();
     let path = instance.settings.pool.drives[0].at.directory();
     let (archive, expected) = with_a_blank(&instance);
-    assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
+    assert_eq!(archive.pool_drive_replace(0, false, false).unwrap(), ReplacedDrive::New);
     wait_for_pool(&archive, "it is filled", || !path.join("unfilled.kist").exists());
     assert_eq!(extents(path), expected);
     archive.close();
@@ -95,7 +95,7 @@ fn a_replaced_drive_is_filled_after_a_restart() {
     let instance = instance();
     let path = instance.settings.pool.drives[0].at.directory();
     let (archive, expected) = with_a_blank(&instance);
-    assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
+    assert_eq!(archive.pool_drive_replace(0, false, false).unwrap(), ReplacedDrive::New);
     archive.close();
     drop(archive);
     let filled = extents(path);
@@ -117,7 +117,7 @@ fn a_drive_is_filled_when_what_it_needs_comes_back() {
     let (archive, mark) = tried_without_two(&instance);
     for n in [1, 2] {
         bring_back(&instance, n);
-        assert_eq!(archive.pool_drive_replace(n as u16, false).unwrap(), ReplacedDrive::Returned);
+        assert_eq!(archive.pool_drive_replace(n as u16, false, false).unwrap(), ReplacedDrive::Returned);
     }
     assert_filled(&archive, &mark);
 }

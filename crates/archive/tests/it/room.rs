@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use archive::{Archive, ArchiveError, HealthProblem, Machines, PutOptions, Settings, StageOptions};
+use archive::{Archive, ArchiveError, HealthProblem, PutOptions, Settings, StageOptions};
 use base::{ByteCount, Clock, Duration, RequestId};
 use catalogue::{ItemState, TapeState};
 
-use crate::common::tight::{TightDrive, Tightness};
+use crate::common::tight::{Tightness, open_tight_on};
 use crate::common::{
     Instance, SystemClock, all, bytes, get, migrate_all, path, put, put_with, stage, wait_for, wait_until,
 };
@@ -24,17 +24,6 @@ fn instance(pool_max: Option<ByteCount>) -> Instance {
 
 fn open_tight(instance: &Instance) -> (Archive, Arc<Tightness>) {
     open_tight_on(instance, Arc::new(SystemClock))
-}
-
-fn open_tight_on(instance: &Instance, clock: Arc<dyn Clock>) -> (Archive, Arc<Tightness>) {
-    let settings = instance.settings.clone();
-    let tightness = Arc::<Tightness>::default();
-    let mut machines = Machines::open(&settings, Arc::clone(&clock)).unwrap();
-    for (_, drive) in &mut machines.drives {
-        let inner = drive.take().unwrap();
-        *drive = Some(Arc::new(TightDrive { inner, tightness: Arc::clone(&tightness) }));
-    }
-    (Archive::open_on(machines, settings, clock).unwrap(), tightness)
 }
 
 /// Four files of 3 MB that are on tape only.
@@ -132,6 +121,28 @@ fn a_pool_that_fills_under_a_recall_is_no_fault_of_tape_or_drive() {
         assert!(get(&archive, file).unwrap() == bytes(n as u64, FILE), "{file}");
     }
     nothing_is_marked_bad(&archive);
+    archive.close();
+}
+
+/// Story: a put that was larger than the room that was left was taken, and refused in the midst of its body:
+/// its drives were full then, and others were refused too.
+#[test]
+fn a_put_larger_than_the_room_is_refused_before_its_body() {
+    let instance = instance(None);
+    let (archive, tightness) = open_tight(&instance);
+    put(&archive, "/before", &bytes(1, FILE));
+    // A fiftieth of the drives' 1 GB is left to what empties the pool: 5 MB of each of eight are for files.
+    tightness.free.store(25_000_000, Ordering::SeqCst);
+    let options = |length: u64| PutOptions { length: Some(ByteCount(length)), ..PutOptions::default() };
+    let begun = |length: u64| archive.begin_put(&path("/large"), options(length)).map(drop);
+    wait_until("the drives were asked", || begun(30_000_000).is_err());
+    let Err(ArchiveError::TooLittleRoom { size, room }) = begun(30_000_000) else { panic!("it is refused") };
+    assert_eq!((size.0, room.0), (30_000_000, 5_000_000 * 8 / 6 * 4));
+    begun(room.0).unwrap();
+    put_with(&archive, "/fits", &bytes(2, FILE), options(FILE as u64)).unwrap();
+    let drives = archive.pool_info().unwrap().drives;
+    assert!(drives.iter().all(|drive| drive.state == "up"), "{drives:?}");
+    assert!(archive.health().is_empty());
     archive.close();
 }
 

@@ -1,7 +1,18 @@
 //! Put, two tapes, evict, stage, get, on real files: every byte compared.
 
-use crate::common::{Instance, all, bytes, get, migrate_all, path, put, put_with, stage, wait_for};
-use archive::{ArchiveError, Locality, PutOptions, Stat, TapeUse};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{TryRecvError, channel};
+use std::time::Duration;
+
+use crate::common::tight::open_tight_on;
+use crate::common::{
+    Instance, SystemClock, all, bytes, extents, get, migrate_all, path, put, put_with, scrub, stage,
+    wait_for, wait_until,
+};
+use archive::{ArchiveError, Locality, PutDone, PutOptions, Stat, TapeUse};
 use base::ByteCount;
 use library::VirtualCartridgeOptions;
 
@@ -185,8 +196,8 @@ fn a_repeat_is_not_acknowledged_if_the_kept_bytes_cannot_be_read() {
     }
     let archive = instance.open();
     assert!(get(&archive, "/file").is_err());
-    let options = || PutOptions { make_parents: true, ..PutOptions::default() };
-    let repeat = put_with(&archive, "/file", &content, options());
+    let options = PutOptions { make_parents: true, ..PutOptions::default() };
+    let repeat = put_with(&archive, "/file", &content, options);
     match repeat {
         Err(ArchiveError::KeptUnreadable { .. }) => {
             archive.remove(&path("/file")).unwrap();
@@ -195,13 +206,82 @@ fn a_repeat_is_not_acknowledged_if_the_kept_bytes_cannot_be_read() {
         // The scrubber was first to find that the file is lost: these bytes bring it back.
         done => assert!(done.is_ok(), "{done:?}"),
     }
-    // Known, and to be mended (issue 17): the scrubber's word on the first bytes may come behind a repeat
-    // that was acknowledged, and calls the file LOST although its new bytes are whole. A repeat ends that.
-    if matches!(get(&archive, "/file"), Err(ArchiveError::Lost(_))) {
-        put_with(&archive, "/file", &content, options()).unwrap();
-    }
     assert_eq!(get(&archive, "/file").unwrap(), content);
     archive.close();
+}
+
+/// The scrubber called a file LOST between the commit that found its put to be a repeat, and the look at what
+/// was kept: the put was acknowledged, its bytes were thrown away, and the file stayed LOST.
+#[test]
+fn a_repeat_of_a_file_that_is_lost_meanwhile_is_kept() {
+    // Nothing is sealed, so that nobody else reads.
+    let instance = Instance::with(ByteCount::mib(64), |settings| {
+        for class in &mut settings.classes {
+            (class.pack_age, class.pack_bytes) = (Duration::from_secs(3600), ByteCount::mib(4_000));
+        }
+    });
+    let contents = [bytes(1, 10_000), bytes(2, 10_000)];
+    let (held, held_on) = put_apart(&instance, 0, "/held", &contents[0]);
+    // In a segment that is on other drives.
+    let (lost, lost_on) = put_apart(&instance, 1, "/lost", &contents[1]);
+    assert!(!held_on.is_subset(&lost_on), "{held_on:?} {lost_on:?}");
+    for drive in lost_on {
+        let drive = instance.settings.pool.drives[usize::from(drive)].at.directory();
+        std::fs::rename(drive, drive.with_extension("gone")).unwrap();
+    }
+    let (archive, tightness) = open_tight_on(&instance, Arc::new(SystemClock));
+    // What the scrubber does first is behind it.
+    scrub(&archive);
+    tightness.hold_reads.store(true, Ordering::SeqCst);
+    let (answer, answers) = channel();
+    let repeat = |name: &str, content: &[u8]| {
+        let mut upload = archive.begin_put(&path(name), PutOptions::default()).unwrap();
+        upload.write(content).unwrap();
+        let (name, answer) = (name.to_owned(), answer.clone());
+        upload.finish_then(Box::new(move |done| answer.send((name, done)).unwrap()));
+    };
+    repeat("/held", &contents[0]);
+    wait_until("the first repeat is read", || {
+        assert_eq!(answers.try_recv().err(), Some(TryRecvError::Empty), "no repeat is answered yet");
+        tightness.reads_held.load(Ordering::SeqCst) > 0
+    });
+    // Repeats are looked at one by one, so that this one is committed and waits.
+    repeat("/lost", &contents[1]);
+    put(&archive, "/behind", &bytes(3, 10_000));
+    // All at once: what a rebuild reads between two of them would wait.
+    archive.pool_rebuild(None, true).unwrap();
+    wait_until("the file is lost", || {
+        let Stat::File(stat) = archive.stat(&path("/lost")).unwrap() else { panic!("a file") };
+        assert_eq!(answers.try_recv().err(), Some(TryRecvError::Empty), "no repeat is answered yet");
+        stat.file == lost.file && stat.locality == Locality::Lost
+    });
+    tightness.hold_reads.store(false, Ordering::SeqCst);
+    for (name, file, created) in [("/held", held.file, false), ("/lost", lost.file, true)] {
+        let (answered, done) = answers.recv().unwrap();
+        let done = done.unwrap();
+        assert_eq!((answered.as_str(), done.created, done.file != file), (name, created, created));
+    }
+    assert_eq!(get(&archive, "/lost").unwrap(), contents[1]);
+    archive.close();
+}
+
+/// Puts a small file in a segment of its own, and gives the drives that have it. Placement goes round, from
+/// the same beginning at each start: it stands behind so many large files.
+fn put_apart(instance: &Instance, large: u64, name: &str, content: &[u8]) -> (PutDone, BTreeSet<u16>) {
+    let archive = instance.open();
+    for n in 0..large {
+        put(&archive, &format!("/large{n}"), &bytes(100 + n, 300_000));
+    }
+    let drives = || instance.settings.pool.drives.iter().map(|drive| extents(drive.at.directory()));
+    let before: Vec<_> = drives().collect();
+    let done = put(&archive, name, content);
+    // Others may go meanwhile.
+    let is_new = |(now, before): &(Vec<PathBuf>, Vec<PathBuf>)| now.iter().any(|now| !before.contains(now));
+    let on: BTreeSet<u16> =
+        drives().zip(before).zip(0..).filter(|(both, _)| is_new(both)).map(|(_, drive)| drive).collect();
+    assert_eq!(on.len(), 3, "one segment: {on:?}");
+    archive.close();
+    (done, on)
 }
 
 fn walk(directory: &std::path::Path) -> Vec<std::path::PathBuf> {

@@ -228,9 +228,14 @@ impl<E: Operation + ?Sized> Operation for Guarded<E> {
         self.rule.done("drive-lost", drive, || self.engine.pool_drive_lost(drive, accept_loss))
     }
 
-    fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<ReplacedDrive, ArchiveError> {
+    fn pool_drive_replace(
+        &self,
+        drive: u16,
+        new: bool,
+        accept_loss: bool,
+    ) -> Result<ReplacedDrive, ArchiveError> {
         self.rule.admin("drive-replace", drive)?;
-        self.rule.done("drive-replace", drive, || self.engine.pool_drive_replace(drive, new))
+        self.rule.done("drive-replace", drive, || self.engine.pool_drive_replace(drive, new, accept_loss))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tape copies that are written again: damaged ones, and those that a repack takes off their tape.
 
-use base::{ContainerId, TapePoolId, Vid};
+use base::{BlobPiece, ContainerId, TapePoolId, Vid};
 
 use super::{cold, lifecycle, lost, pool, reason, recall, request, sealing, tape};
 use crate::command::{Command, Outcome, PoolData, Requeue};
@@ -22,7 +22,8 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
             damaged(draft, *container, TapePlace { vid: *vid, block: *block }, &reason(why))?;
             store_image(draft, *container, image)
         }
-        Command::DropImage { container } => drop_image(draft, *container),
+        Command::DropImage { container } => drop_image(draft, *container, |_| true),
+        Command::ImageLost { container, image } => drop_image(draft, *container, |kept| kept == *image),
         Command::RequeueCopy { container, vid } => requeue(draft, *container, *vid).map(Outcome::Requeued),
         Command::CopyVerified { container, vid, block } => {
             verified(draft, *container, TapePlace { vid: *vid, block: *block })
@@ -200,9 +201,15 @@ fn store_image(draft: &mut Draft<'_>, id: ContainerId, image: &PoolData) -> Resu
     Ok(Outcome::Done)
 }
 
-fn drop_image(draft: &mut Draft<'_>, id: ContainerId) -> Result<Outcome, Rejection> {
+/// Drops the image if it is the one that was looked at.
+fn drop_image(
+    draft: &mut Draft<'_>,
+    id: ContainerId,
+    is_it: impl FnOnce(BlobPiece) -> bool,
+) -> Result<Outcome, Rejection> {
     let mut record = find(draft, id)?;
-    if let Some(image) = record.image.take() {
+    if let Some(image) = record.image.filter(|image| is_it(*image)) {
+        record.image = None;
         draft.put(Table::Container, key::container(id), &record);
         pool::dereference(draft, &[image])?;
     }

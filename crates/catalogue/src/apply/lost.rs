@@ -3,7 +3,7 @@
 use base::{ByteCount, ClassId, ContainerId, FileId};
 
 use super::{lifecycle, limit, pool, reason, request};
-use crate::command::{BATCH_FILES_MAX, Outcome, PoolLoss};
+use crate::command::{BATCH_FILES_MAX, Outcome, PoolCopy, PoolLoss};
 use crate::draft::Draft;
 use crate::error::Rejection;
 use crate::key;
@@ -13,17 +13,30 @@ use crate::table::Table;
 /// Members read at a time.
 const PAGE: usize = 1000;
 
-pub(super) fn pool_copy_lost(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, Rejection> {
+pub(super) fn pool_copies_lost(draft: &mut Draft<'_>, copies: &[PoolCopy]) -> Result<Outcome, Rejection> {
+    limit("files in one command", copies.len(), BATCH_FILES_MAX)?;
+    let losses = copies.iter().map(|copy| lose(draft, copy.file, |file| copy.is_of(file)));
+    losses.collect::<Result<_, _>>().map(Outcome::PoolCopyLost)
+}
+
+/// As a Kist of before had it: which copies were looked at is not known.
+pub(super) fn any_pool_copies_lost(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, Rejection> {
     limit("files in one command", files.len(), BATCH_FILES_MAX)?;
-    let mut losses = Vec::with_capacity(files.len());
-    for &id in files {
-        let file = draft.view().file(id)?.filter(|file| file.is_named() && file.has_data());
-        losses.push(match file {
-            Some(file) if file.is_lost() || !file.pieces.is_empty() => decide(draft, id, file)?,
-            _ => PoolLoss::NotConcerned,
-        });
+    let losses = files.iter().map(|id| lose(draft, *id, |_| true));
+    losses.collect::<Result<_, _>>().map(Outcome::PoolCopyLost)
+}
+
+/// Decides about a file if it has the copy that was looked at.
+fn lose(
+    draft: &mut Draft<'_>,
+    id: FileId,
+    is_it: impl FnOnce(&FileRecord) -> bool,
+) -> Result<PoolLoss, Rejection> {
+    let file = draft.view().file(id)?.filter(|file| file.is_named() && file.has_data());
+    match file.filter(is_it) {
+        Some(file) if file.is_lost() || !file.pieces.is_empty() => decide(draft, id, file),
+        _ => Ok(PoolLoss::NotConcerned),
     }
-    Ok(Outcome::PoolCopyLost(losses))
 }
 
 /// A named file whose pool bytes cannot be read: NEARLINE if tapes have all of it, else lost. What no index
@@ -70,19 +83,30 @@ pub(super) fn goes_to_tape(draft: &Draft<'_>, class: ClassId) -> Result<bool, Re
     Ok(class.is_some_and(|class| !class.copies.is_empty()))
 }
 
-pub(super) fn pool_copy_found(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, Rejection> {
-    limit("files in one command", files.len(), BATCH_FILES_MAX)?;
-    for &id in files {
-        let file = draft.view().file(id)?.filter(|file| file.is_lost() && !file.pieces.is_empty());
-        let Some(mut file) = file else { continue };
-        file.state = FileState::Live;
-        draft.count(Counter::Online(file.class), 1, file.size.0)?;
-        draft.put(Table::File, key::file(id), &file);
-        if waits(draft, id, &file)? {
-            lifecycle::put_todo(draft, id, &file)?;
-        }
-    }
+pub(super) fn pool_copies_found(draft: &mut Draft<'_>, copies: &[PoolCopy]) -> Result<Outcome, Rejection> {
+    limit("files in one command", copies.len(), BATCH_FILES_MAX)?;
+    copies.iter().try_for_each(|copy| find(draft, copy.file, |file| copy.is_of(file)))?;
     Ok(Outcome::Done)
+}
+
+/// As a Kist of before had it: which copies were looked at is not known.
+pub(super) fn any_pool_copies_found(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, Rejection> {
+    limit("files in one command", files.len(), BATCH_FILES_MAX)?;
+    files.iter().try_for_each(|id| find(draft, *id, |_| true))?;
+    Ok(Outcome::Done)
+}
+
+/// Takes a lost file back if it has the copy that was looked at.
+fn find(draft: &mut Draft<'_>, id: FileId, is_it: impl FnOnce(&FileRecord) -> bool) -> Result<(), Rejection> {
+    let file = draft.view().file(id)?.filter(|file| file.is_lost() && !file.pieces.is_empty());
+    let Some(mut file) = file.filter(is_it) else { return Ok(()) };
+    file.state = FileState::Live;
+    draft.count(Counter::Online(file.class), 1, file.size.0)?;
+    draft.put(Table::File, key::file(id), &file);
+    if waits(draft, id, &file)? {
+        lifecycle::put_todo(draft, id, &file)?;
+    }
+    Ok(())
 }
 
 /// A container has no readable place any more: its members that are not in the pool are lost.

@@ -68,7 +68,8 @@ pub enum Outcome {
         /// The version that lost its name.
         replaced: Option<FileId>,
     },
-    /// For each file, in order: what became of it.
+    /// For each file of [`Command::PoolCopiesLost`](crate::Command::PoolCopiesLost), in order: what became of
+    /// it.
     PoolCopyLost(Vec<PoolLoss>),
     /// A copy taken off its tape.
     Requeued(Requeue),

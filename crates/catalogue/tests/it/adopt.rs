@@ -92,6 +92,12 @@ fn planned() -> Restored {
 }
 
 impl Restored {
+    /// The pool gives none of these files.
+    fn lose(&mut self, files: &[FileId]) {
+        let copies = files.iter().map(|file| self.bench.pool_copy(*file)).collect();
+        self.bench.ok(Command::PoolCopiesLost { copies });
+    }
+
     fn find_tapes(&mut self) {
         for tape in self.tapes.clone() {
             self.bench.ok(Command::TapeFound(tape));
@@ -111,7 +117,7 @@ impl Restored {
 fn files_whose_pool_bytes_are_gone_are_found_on_tape() {
     let mut restored = restored();
     let lost = restored.files[1];
-    restored.bench.ok(Command::PoolCopyLost { files: vec![lost] });
+    restored.lose(&[lost]);
     assert!(matches!(restored.state(lost), FileState::Lost(_)), "nothing is known of the tapes yet");
     restored.find_tapes();
     restored.adopt();
@@ -130,7 +136,7 @@ fn files_whose_pool_bytes_are_gone_are_found_on_tape() {
     assert_eq!(view.check().unwrap(), []);
     drop(view);
     // All of it may go from the pool now, and a second look changes nothing.
-    restored.bench.ok(Command::PoolCopyLost { files: restored.files.clone() });
+    restored.lose(&restored.files.clone());
     let before = restored.bench.store.clone();
     restored.find_tapes();
     restored.adopt();
@@ -214,7 +220,7 @@ fn a_planned_copy_is_read_where_it_was_found() {
     assert_eq!(copy.source, Some(place));
     assert_eq!(restored.bench.view().check().unwrap(), []);
     // The pool does not have them any more, and the session has written nothing.
-    restored.bench.ok(Command::PoolCopyLost { files: restored.files.clone() });
+    restored.lose(&restored.files.clone());
     let (run, _) = restored.bench.view().open_runs().unwrap()[0].clone();
     restored.bench.ok(Command::EndRun {
         run,
@@ -298,7 +304,7 @@ fn classes_at_the_point_do_not_matter() {
     let mut restored = restored();
     let file = restored.files[1];
     restored.bench.ok(Command::ChangeClass { file, class: restored.bench.disk_only });
-    restored.bench.ok(Command::PoolCopyLost { files: restored.files.clone() });
+    restored.lose(&restored.files.clone());
     restored.find_tapes();
     restored.found.class = restored.bench.disk_only;
     restored.adopt();

@@ -625,6 +625,16 @@ fn clock_commands() -> Vec<Command> {
             bytes: ByteCount(130 << 20),
         },
         Command::AdoptRule { rule: Rule::ReadableIfEvicted },
+        Command::PoolCopiesLost {
+            copies: vec![
+                PoolCopy { file: FileId(1000), pieces: vec![piece(1 << 40, 0, 700), piece(9, 300, 5)] },
+                PoolCopy { file: FileId(7), pieces: Vec::new() },
+            ],
+        },
+        Command::PoolCopiesFound {
+            copies: vec![PoolCopy { file: FileId(1000), pieces: vec![piece(1 << 40, 0, 700)] }],
+        },
+        Command::ImageLost { container: ContainerId(300), image: piece(1 << 40, 0, 80_000) },
     ]
 }
 
@@ -647,7 +657,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 93, "one of each command");
+    assert_eq!(tags.len(), 96, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();

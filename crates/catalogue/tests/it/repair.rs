@@ -133,17 +133,94 @@ fn what_the_pool_loses_is_nearline_or_lost() {
     let (mut bench, file, _) = on_tape();
     let only = bench.put("only", "in the pool");
     let link = bench.put("empty", "");
-    let files = vec![file, only, link, FileId(99), file];
-    let losses = bench.ok(Command::PoolCopyLost { files });
+    let copies: Vec<_> = [file, only, link].map(|file| bench.pool_copy(file)).into();
+    let copies = [copies.clone(), vec![PoolCopy { file: FileId(99), pieces: Vec::new() }, copies[0].clone()]];
+    let losses = bench.ok(Command::PoolCopiesLost { copies: copies.concat() });
     use PoolLoss::{Lost, Nearline, NotConcerned};
     assert_eq!(losses, Outcome::PoolCopyLost(vec![Nearline, Lost, NotConcerned, NotConcerned, NotConcerned]));
     assert!(bench.file(file).pieces.is_empty() && !bench.file(only).pieces.is_empty());
     let online = bench.view().tally(Counter::Online(bench.class)).unwrap();
     assert_eq!((online.files, online.bytes.0), (1, 0));
-    bench.ok(Command::PoolCopyFound { files: vec![only, file] });
+    let copies = [only, file].map(|file| bench.pool_copy(file)).into();
+    bench.ok(Command::PoolCopiesFound { copies });
     assert_eq!(bench.file(only).state, FileState::Live);
     let online = bench.view().tally(Counter::Online(bench.class)).unwrap();
     assert_eq!((online.files, online.bytes.0), (2, 11));
+}
+
+/// The scrubber's word on the bytes that it had read came behind a recall, or a repeated put, that brought
+/// new ones: the file was LOST, or NEARLINE again, although it was whole.
+#[test]
+fn a_word_on_bytes_that_are_gone_says_nothing_of_those_that_came() {
+    let (mut bench, file, container) = on_tape();
+    let looked_at = bench.pool_copy(file);
+    assert_eq!(bench.evict(file), Ok(()));
+    bench.recall(file);
+    let whole = bench.pool_copy(file);
+    assert_ne!(whole, looked_at);
+    for copy in 0..2 {
+        let (vid, block) = place(&bench, container, copy);
+        bench.ok(Command::CopyDamaged { container, vid, block, reason: "medium error".into() });
+    }
+    let before = bench.store.clone();
+    let lost = |copy: &PoolCopy| Command::PoolCopiesLost { copies: vec![copy.clone()] };
+    let losses = bench.ok(lost(&looked_at));
+    assert_eq!(losses, Outcome::PoolCopyLost(vec![PoolLoss::NotConcerned]));
+    assert!(bench.store == before, "nothing is changed, and nothing logged");
+    assert_eq!(bench.ok(lost(&whole)), Outcome::PoolCopyLost(vec![PoolLoss::Lost]));
+    // Nor does it bring back what was never read.
+    bench.ok(Command::PoolCopiesFound { copies: vec![looked_at] });
+    assert!(matches!(bench.file(file).state, FileState::Lost(_)));
+    bench.ok(Command::PoolCopiesFound { copies: vec![whole] });
+    assert_eq!(bench.file(file).state, FileState::Live);
+    assert_eq!(bench.view().check().unwrap(), []);
+    assert!(bench.replayed() == bench.store);
+}
+
+/// A change log of a Kist of before names files alone: it gives what it gave then.
+#[test]
+fn old_changes_concern_whatever_a_file_has_in_the_pool() {
+    let (mut bench, file, container) = on_tape();
+    assert_eq!(bench.evict(file), Ok(()));
+    bench.recall(file);
+    let (vid, block) = place(&bench, container, 0);
+    bench.ok(Command::CopyDamaged { container, vid, block, reason: "medium error".into() });
+    let length = bench.view().container(container).unwrap().unwrap().length.0;
+    let image = bench.data(length);
+    bench.ok(Command::StoreImage { container, image });
+    bench.ok(Command::DropImage { container });
+    assert_eq!(bench.view().container(container).unwrap().unwrap().image, None);
+    let losses = bench.ok(Command::PoolCopyLost { files: vec![file] });
+    assert_eq!(losses, Outcome::PoolCopyLost(vec![PoolLoss::Nearline]));
+    let only = bench.put("only", "in the pool");
+    let losses = bench.ok(Command::PoolCopyLost { files: vec![only] });
+    assert_eq!(losses, Outcome::PoolCopyLost(vec![PoolLoss::Lost]));
+    bench.ok(Command::PoolCopyFound { files: vec![only] });
+    assert_eq!(bench.file(only).state, FileState::Live);
+    assert!(bench.replayed() == bench.store);
+}
+
+/// Two drives that had failed on one image gave it up one behind the other: the second one gave up the image
+/// that had been read from tape in between.
+#[test]
+fn an_image_is_given_up_by_its_place() {
+    let (mut bench, _, container) = on_tape();
+    let (vid, block) = place(&bench, container, 0);
+    bench.ok(Command::CopyDamaged { container, vid, block, reason: "medium error".into() });
+    let length = bench.view().container(container).unwrap().unwrap().length.0;
+    let images = [bench.data(length), bench.data(length)];
+    let [bad, whole] = images.each_ref().map(|image| image.pieces[0]);
+    let [first, second] = images.map(|image| Command::StoreImage { container, image });
+    bench.ok(first);
+    bench.ok(Command::ImageLost { container, image: bad });
+    assert!(bench.garbage_blobs().contains(&bad.blob.0));
+    bench.ok(second);
+    bench.ok(Command::ImageLost { container, image: bad });
+    assert_eq!(bench.view().container(container).unwrap().unwrap().image, Some(whole));
+    bench.ok(Command::ImageLost { container, image: whole });
+    assert_eq!(bench.view().container(container).unwrap().unwrap().image, None);
+    assert_eq!(bench.view().check().unwrap(), []);
+    assert!(bench.replayed() == bench.store);
 }
 
 #[test]
@@ -279,7 +356,8 @@ fn a_pack_that_can_never_be_written_is_dissolved() {
     };
     let container = bench.pack(&[live, lost, gone, link]);
     let skeleton = bench.view().container(container).unwrap().unwrap().skeleton.unwrap();
-    bench.ok(Command::PoolCopyLost { files: vec![lost] });
+    let copies = vec![bench.pool_copy(lost)];
+    bench.ok(Command::PoolCopiesLost { copies });
     bench.ok(Command::RemoveFile { parent: DirId::ROOT, name: name("gone") });
     assert!(matches!(bench.file(gone).state, FileState::Condemned(_)));
     let dissolve = Command::DissolvePack { container };
@@ -299,7 +377,8 @@ fn a_pack_that_can_never_be_written_is_dissolved() {
         bench.view().todo(class, None, 9).unwrap().into_iter().map(|((_, file), _)| file).collect()
     };
     assert_eq!(todo(&bench), [live, link]);
-    bench.ok(Command::PoolCopyFound { files: vec![lost] });
+    let copies = vec![bench.pool_copy(lost)];
+    bench.ok(Command::PoolCopiesFound { copies });
     assert_eq!(todo(&bench), [live, lost, link], "found again it goes to tape with others");
     assert!(bench.rejected(dissolve).contains("container"));
     let again = bench.pack(&[live, lost, link]);

@@ -48,7 +48,8 @@ fn case(state: State) -> Case {
         return case;
     }
     if state == State::Lost {
-        let lost = case.bench.ok(Command::PoolCopyLost { files: vec![file] });
+        let copies = vec![case.bench.pool_copy(file)];
+        let lost = case.bench.ok(Command::PoolCopiesLost { copies });
         assert_eq!(lost, Outcome::PoolCopyLost(vec![PoolLoss::Lost]));
         return case;
     }

@@ -879,7 +879,12 @@ impl authority::Operation for Fake {
         Err(ArchiveError::NoSuchPoolDrive(drive))
     }
 
-    fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<archive::ReplacedDrive, ArchiveError> {
+    fn pool_drive_replace(
+        &self,
+        drive: u16,
+        new: bool,
+        _: bool,
+    ) -> Result<archive::ReplacedDrive, ArchiveError> {
         let at = archive::DriveLocation::Directory("/mnt/none".into());
         if new { Ok(archive::ReplacedDrive::New) } else { Err(ArchiveError::NoDriveDirectory { drive, at }) }
     }

@@ -21,6 +21,7 @@ Examples:
   kist pool drive lost 3 --accept-loss
   kist pool drive replace 3    its directory is empty, or holds it again
   kist pool drive replace 3 --new
+  kist pool drive replace 3 --accept-loss
   kist pool drive add 8        one more, which kist.toml names since the start
   kist pool rebuild")]
 pub struct Args {
@@ -75,7 +76,9 @@ are left are too few for it, it names some and does nothing without
 The drive's directory is the one in kist.toml. If it is empty it becomes a new
 drive, which gets its shards back; if it holds the drive, that is in use again.
 A directory that is not there is refused, since its disk may not be mounted:
---new makes it."
+--new makes it. If files are LOST by a new drive, since the pool has their only
+copy and the drives that are left are too few for it, it names some and does
+nothing without --accept-loss."
     )]
     Replace {
         /// Its number
@@ -83,6 +86,9 @@ A directory that is not there is refused, since its disk may not be mounted:
         /// Make the directory if it is not there
         #[arg(long)]
         new: bool,
+        /// Go on although files are LOST by it
+        #[arg(long)]
+        accept_loss: bool,
     },
 }
 
@@ -102,9 +108,10 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             client.post(&format!("/api/v1/pool/drives/{id}/lost"), &body)?;
             said(common.json, "given up: kist scrub shows how far the rebuild is")
         }
-        Action::Drive { action: DriveAction::Replace { id, new } } => {
+        Action::Drive { action: DriveAction::Replace { id, new, accept_loss } } => {
             let target = format!("/api/v1/pool/drives/{id}/replace");
-            let reply: ReplaceReply = client.post_for(&target, &ReplaceBody { new: *new })?;
+            let body = ReplaceBody { new: *new, accept_loss: *accept_loss };
+            let reply: ReplaceReply = client.post_for(&target, &body)?;
             if common.json {
                 return output::json(&reply);
             }

@@ -102,6 +102,29 @@ fn a_drive_is_full_until_it_has_the_room_that_it_lacked() {
     assert!(get(&pool, &put_whole().unwrap()).unwrap() == value);
 }
 
+/// Story: a second passed until what an evict had removed counted as room, and the first put was refused.
+#[test]
+fn what_comes_free_is_room_at_once() {
+    let mut bench = Bench::new(6);
+    let (pool, _clock) = watched(&mut bench);
+    let value = bytes(40_000, 1);
+    let earlier = put(&pool, &value).unwrap();
+    fill(&bench, true);
+    assert!(put(&pool, &value).unwrap_err().is_full());
+    assert!(all_are(&pool, &DriveHealth::Full), "{:?}", pool.drive_health());
+    fill(&bench, false);
+    assert!(put(&pool, &value).unwrap_err().is_full(), "nothing was removed, and no time passes");
+    pool.remove(&earlier).unwrap();
+    // The probes are behind the removals in the drives' queues.
+    let begin = std::time::Instant::now();
+    while pool.takes_files().is_err() && begin.elapsed() < Duration::from_secs(60) {
+        std::thread::yield_now();
+    }
+    assert!(all_are(&pool, &DriveHealth::Up), "{:?}", pool.drive_health());
+    let later = put(&pool, &value).unwrap();
+    assert!(get(&pool, &later).unwrap() == value);
+}
+
 /// Drives that are away are no full pool, whatever else is full.
 #[test]
 fn too_few_drives_are_not_called_a_full_pool() {

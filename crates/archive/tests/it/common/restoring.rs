@@ -132,7 +132,7 @@ pub fn replace_lost(archive: &Archive, instance: &Instance, drive: u16, round: u
         );
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(archive.pool_drive_replace(drive, true).unwrap(), ReplacedDrive::New);
+    assert_eq!(archive.pool_drive_replace(drive, true, false).unwrap(), ReplacedDrive::New);
 }
 
 /// Story: 60 files in the pool only; three drives are lost, rebuilt and replaced one after another.

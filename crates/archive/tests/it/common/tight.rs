@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use base::{ByteCount, DriveId, Epoch};
+use crate::common::Instance;
+use archive::{Archive, Machines};
+use base::{ByteCount, Clock, DriveId, Epoch};
 use drive::{DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, SharedPage, Stamp};
 
 /// What all drives of a pool say and do.
@@ -17,6 +19,23 @@ pub struct Tightness {
     pub refused: AtomicU64,
     /// How many superblocks.
     pub stamps_refused: AtomicU64,
+    /// Whether reads wait.
+    pub hold_reads: AtomicBool,
+    /// How often one of them looked whether it still has to.
+    pub reads_held: AtomicU64,
+}
+
+/// The archive over such drives.
+pub fn open_tight_on(instance: &Instance, clock: Arc<dyn Clock>) -> (Archive, Arc<Tightness>) {
+    let settings = instance.settings.clone();
+    let tightness = Arc::<Tightness>::default();
+    let mut machines = Machines::open(&settings, Arc::clone(&clock)).unwrap();
+    for (_, drive) in &mut machines.drives {
+        if let Some(inner) = drive.take() {
+            *drive = Some(Arc::new(TightDrive { inner, tightness: Arc::clone(&tightness) }));
+        }
+    }
+    (Archive::open_on(machines, settings, clock).unwrap(), tightness)
 }
 
 /// A drive that says it has 1 GB.
@@ -103,6 +122,10 @@ impl ObjectDrive for TightDrive {
     }
 
     fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {
+        while self.tightness.hold_reads.load(Ordering::SeqCst) {
+            self.tightness.reads_held.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         self.inner.read_at(id, offset, into)
     }
 

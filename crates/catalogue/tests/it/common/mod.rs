@@ -210,6 +210,11 @@ impl Bench {
         self.view().file(id).unwrap().unwrap()
     }
 
+    /// What a file has in the pool now.
+    pub fn pool_copy(&self, id: FileId) -> PoolCopy {
+        PoolCopy::of(id, &self.file(id))
+    }
+
     pub fn reserve(&mut self) -> ContainerId {
         match self.ok(Command::ReserveContainer) {
             Outcome::Container(id) => id,

@@ -43,6 +43,31 @@ impl Model {
         PoolLoss::Lost
     }
 
+    /// Whether a file has in the pool what somebody saw there.
+    fn has_copy(&self, copy: &PoolCopy) -> bool {
+        self.files.get(&copy.file).is_some_and(|file| file.pieces == copy.pieces)
+    }
+
+    fn lose(&mut self, id: FileId) -> PoolLoss {
+        let concerns = self
+            .named(id)
+            .is_some_and(|file| file.size.0 > 0 && (self.is_lost(id) || !file.pieces.is_empty()));
+        if concerns { self.decide(id) } else { PoolLoss::NotConcerned }
+    }
+
+    fn found_again(&mut self, id: FileId) {
+        if !self.is_lost(id) || self.files[&id].pieces.is_empty() {
+            return;
+        }
+        let file = self.files.get_mut(&id).unwrap();
+        file.state = FileState::Live;
+        let (class, size) = (file.class, file.size.0);
+        let sealed: u64 = self.parts(id).iter().map(|(_, part)| part.length.0).sum();
+        if sealed < size && !self.class(class).unwrap().copies.is_empty() {
+            self.todo.insert(id);
+        }
+    }
+
     /// A container with an image has come to tape.
     pub fn revive(&mut self, id: ContainerId) {
         let container = &self.containers[&id];
@@ -90,25 +115,22 @@ impl Model {
                 *set = to.clone();
             }
             Command::PoolCopyLost { files } => {
+                let losses = files.iter().map(|id| self.lose(*id)).collect();
+                return Ok(Outcome::PoolCopyLost(losses));
+            }
+            Command::PoolCopiesLost { copies } => {
                 let mut losses = Vec::new();
-                for id in files {
-                    let concerns = self.named(*id).is_some_and(|file| {
-                        file.size.0 > 0 && (self.is_lost(*id) || !file.pieces.is_empty())
-                    });
-                    losses.push(if concerns { self.decide(*id) } else { PoolLoss::NotConcerned });
+                for copy in copies {
+                    let is_it = self.has_copy(copy);
+                    losses.push(if is_it { self.lose(copy.file) } else { PoolLoss::NotConcerned });
                 }
                 return Ok(Outcome::PoolCopyLost(losses));
             }
-            Command::PoolCopyFound { files } => {
-                for id in files {
-                    if self.is_lost(*id) && !self.files[id].pieces.is_empty() {
-                        let file = self.files.get_mut(id).unwrap();
-                        file.state = FileState::Live;
-                        let (class, size) = (file.class, file.size.0);
-                        let sealed: u64 = self.parts(*id).iter().map(|(_, part)| part.length.0).sum();
-                        if sealed < size && !self.class(class).unwrap().copies.is_empty() {
-                            self.todo.insert(*id);
-                        }
+            Command::PoolCopyFound { files } => files.iter().for_each(|id| self.found_again(*id)),
+            Command::PoolCopiesFound { copies } => {
+                for copy in copies {
+                    if self.has_copy(copy) {
+                        self.found_again(copy.file);
                     }
                 }
             }
@@ -142,6 +164,13 @@ impl Model {
             Command::DropImage { container } => {
                 let image = self.containers.get_mut(container).ok_or("NotFound")?.image.take();
                 self.released(image.as_slice());
+            }
+            Command::ImageLost { container, image } => {
+                let record = self.containers.get_mut(container).ok_or("NotFound")?;
+                if record.image == Some(*image) {
+                    record.image = None;
+                    self.released(&[*image]);
+                }
             }
             Command::RequeueCopy { container, vid } => {
                 return self.requeue(*container, *vid).map(Outcome::Requeued);
@@ -336,14 +365,29 @@ fn store_image(model: &Model, picks: &[u16; 6]) -> Command {
     Command::StoreImage { container, image: PoolData { blobs, pieces: vec![piece(blob, 0, length)] } }
 }
 
+/// What files have in the pool, or had before they got something else.
+fn looked_at(model: &Model, files: Vec<FileId>, picks: &[u16; 6]) -> Vec<PoolCopy> {
+    let copy = |(at, file): (usize, FileId)| {
+        let mut pieces = model.files.get(&file).map(|file| file.pieces.clone()).unwrap_or_default();
+        if (at + usize::from(picks[5])) % 4 == 3 {
+            pieces = vec![piece(3_000_001, 0, 1)];
+        }
+        PoolCopy { file, pieces }
+    };
+    files.into_iter().enumerate().map(copy).collect()
+}
+
 /// A command drawn blindly.
 pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
     let lost = || -> Vec<FileId> { model.files.keys().copied().filter(|id| model.is_lost(*id)).collect() };
     match kind {
         0 | 1 => move_stripe(model, picks),
-        2 | 3 => Command::PoolCopyLost { files: some_files(model, picks) },
-        4 => Command::PoolCopyLost { files: lost() },
-        5 => Command::PoolCopyFound { files: lost().into_iter().take(2).collect() },
+        2 => Command::PoolCopyLost { files: some_files(model, picks) },
+        3 => Command::PoolCopiesLost { copies: looked_at(model, some_files(model, picks), picks) },
+        4 if picks[0] % 2 == 0 => Command::PoolCopyLost { files: lost() },
+        4 => Command::PoolCopiesLost { copies: looked_at(model, lost(), picks) },
+        5 if picks[0] % 2 == 0 => Command::PoolCopyFound { files: lost().into_iter().take(2).collect() },
+        5 => Command::PoolCopiesFound { copies: looked_at(model, lost(), picks) },
         6 => Command::PoolCopyFound { files: some_files(model, picks) },
         7 => {
             let container = a_container(model, picks[0]);
@@ -361,7 +405,13 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
         }
         12 => {
             let with = model.containers.iter().find(|(_, record)| record.image.is_some());
-            Command::DropImage { container: with.map_or(a_container(model, picks[0]), |(id, _)| *id) }
+            let container = with.map_or(a_container(model, picks[0]), |(id, _)| *id);
+            let image = with.and_then(|(_, record)| record.image);
+            match picks[1] % 3 {
+                0 => Command::DropImage { container },
+                1 => Command::ImageLost { container, image: piece(3_000_001, 0, 1) },
+                _ => Command::ImageLost { container, image: image.unwrap_or(piece(3_000_001, 0, 1)) },
+            }
         }
         8 | 9 | 13 | 14 => {
             let container = a_container(model, picks[0]);
