@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use archive::{Archive, ArchiveError, CallProgress, Machines, RemovalWait, RemoveTree, UpkeepSettings};
+use archive::{
+    Archive, ArchiveError, CallProgress, Machines, RemovalWait, RemoveTree, StageOptions, UpkeepSettings,
+};
 use base::{ByteCount, DirId, Uuid};
 use catalogue::{Command, Table, TapeState};
 use scheduler::Reason;
@@ -19,9 +21,9 @@ use crate::common::{
 use crate::faulty::check_all;
 
 /// An instance with a small map, of which nothing goes to tape by itself.
-fn small_map() -> Instance {
+fn small_map(map: ByteCount) -> Instance {
     Instance::with(ByteCount::mib(64), |settings| {
-        settings.catalogue_map_size = ByteCount::mib(8);
+        settings.catalogue_map_size = map;
         settings.tape.retry_delay = Duration::from_secs(3600);
         for class in &mut settings.classes {
             class.pack_age = Duration::from_secs(3600);
@@ -59,7 +61,7 @@ fn remove_tree(archive: &Archive, at: &str) -> DirId {
 /// larger map all goes on.
 #[test]
 fn a_full_catalogue_is_no_fault_of_tapes_or_drives() {
-    let mut instance = small_map();
+    let mut instance = small_map(ByteCount::mib(8));
     let archive = settled(instance.open());
     let files = fill(&archive);
     let tapes = archive.tapes().unwrap().len();
@@ -98,13 +100,14 @@ fn a_full_catalogue_is_no_fault_of_tapes_or_drives() {
 /// not fit into what is kept for removals, and were tried again for ever.
 #[test]
 fn a_removed_directory_makes_room_in_a_full_catalogue() {
-    let instance = small_map();
+    let instance = small_map(ByteCount::mib(4));
     let archive = settled(instance.open());
     put(&archive, "/kept", &[3; 64]);
     for number in 0..900 {
         put(&archive, &format!("/t/a{number:03}"), &[5; 64]);
     }
-    let request = stage(&archive, &["/t"]);
+    let options = StageOptions { owner: "test".to_owned(), pin: base::Duration::from_secs(1), priority: 5 };
+    let request = archive.stage(&all(&["/t"]), options).unwrap();
     let files = fill(&archive).len() as u64 + 900;
     assert!(!archive.health().is_empty());
     // Requests are released and forgotten, too, in that part of the map.
