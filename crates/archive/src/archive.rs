@@ -29,6 +29,7 @@ use crate::scrub::Upkeep;
 use crate::settle::{self, drives_of};
 use crate::small::{SmallPuts, run_repeats, run_small_puts};
 use crate::tape::DriveThread;
+use crate::trees::RemovalWaits;
 use crate::unknown;
 use crate::{
     ArchiveError, BackupSettings, BackupStatus, Machines, OpenError, PoolDrive, PoolShape, Settings,
@@ -148,6 +149,7 @@ impl Archive {
             access: crate::access_log::AccessQueue::new(access_log),
             sweep: SweepBell::default(),
             trees: SweepBell::default(),
+            removal_waits: RemovalWaits::default(),
             removing: AtomicBool::new(false),
             lifecycle: SweepBell::default(),
             inventory: Inventory::new(changes),

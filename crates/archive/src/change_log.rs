@@ -269,7 +269,8 @@ fn trim(engine: &Engine) -> Result<(), ArchiveError> {
         }
         dropped += u64::from(count);
         limit.most = limit.most.saturating_sub(u64::from(count));
-        limit.first = oldest.last.saturating_add(1);
+        // All that were asked for, or on a full catalogue fewer.
+        limit.first = limit.first.saturating_add(u64::from(count));
     }
     Ok(())
 }

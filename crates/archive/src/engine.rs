@@ -25,6 +25,7 @@ use crate::scrub::Upkeep;
 use crate::small::SmallPuts;
 use crate::space::Space;
 use crate::tapes::is_unidentified;
+use crate::trees::RemovalWaits;
 use crate::{ArchiveError, Settings};
 
 /// The state of one engine, shared by its threads and by all who call it.
@@ -82,6 +83,8 @@ pub(crate) struct Engine {
     pub(crate) sweep: SweepBell,
     /// Wakes the thread that removes what is in condemned trees.
     pub(crate) trees: SweepBell,
+    /// Why that thread has not removed what it tried to.
+    pub(crate) removal_waits: RemovalWaits,
     /// That thread was started.
     pub(crate) removing: AtomicBool,
     /// What the scrubber is to do, and how far it is.

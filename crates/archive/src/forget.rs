@@ -3,9 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use base::{Duration, RequestId};
-use catalogue::{Outcome, RequestState, Work};
+use catalogue::{Outcome, Work};
 
 use crate::ArchiveError;
+use crate::api::has_ended;
 use crate::engine::Engine;
 
 /// Requests looked at together.
@@ -67,7 +68,8 @@ impl Round {
         for (id, request) in page {
             self.before = Some(id);
             self.newer += 1;
-            let has_ended = matches!(request.state, RequestState::Completed | RequestState::Cancelled);
+            // One that found no room halfway is gone on with.
+            let has_ended = has_ended(request.state);
             let Some(ended) = request.ended.filter(|_| has_ended) else { continue };
             // Its files are pinned for so long after the last one came.
             let is_held = ended.plus(request.pin) > now;

@@ -15,6 +15,8 @@ pub enum HealthProblem {
     CatalogueDiskFull(Refused),
     /// The map of the catalogue is full.
     CatalogueMapFull(Refused),
+    /// The map of the catalogue is full, since pages that hold nothing any more are still read.
+    CatalogueMapRead,
     /// Too few drives of the pool have room for new files.
     PoolFull,
     /// Too few drives of the pool are up for new files.
@@ -47,7 +49,7 @@ impl HealthProblem {
         match self {
             HealthProblem::CatalogueStopped => Self::WORDS[0],
             HealthProblem::CatalogueDiskFull(_) => Self::WORDS[1],
-            HealthProblem::CatalogueMapFull(_) => Self::WORDS[2],
+            HealthProblem::CatalogueMapFull(_) | HealthProblem::CatalogueMapRead => Self::WORDS[2],
             HealthProblem::AuditFull(_) => Self::WORDS[3],
             HealthProblem::PoolFull => Self::WORDS[4],
             HealthProblem::DrivesAway { .. } => Self::WORDS[5],
@@ -71,6 +73,12 @@ impl fmt::Display for HealthProblem {
                 "the catalogue's map is full: {}; remove files, or raise catalogue.map_size in kist.toml and \
                  restart",
                 what_goes_on(*refused)
+            ),
+            HealthProblem::CatalogueMapRead => write!(
+                f,
+                "the catalogue's map is full, and the room that removals made is still read, as by a snapshot \
+                 for a backup: {}; all goes on when that has ended",
+                what_goes_on(Refused::All)
             ),
             HealthProblem::PoolFull => f.write_str(
                 "the pool is full: new files are refused until files are evicted or removed, or drives \

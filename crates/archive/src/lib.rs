@@ -140,7 +140,7 @@ pub use store::Refused;
 pub use tapes::{
     CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
 };
-pub use trees::{RemoveTree, TreeRemoval};
+pub use trees::{RemovalWait, RemoveTree, TreeRemoval};
 pub use unknown::{KeptExtents, UnknownKept};
 pub use verify::{CatalogueFinding, VERIFY_BYTES_MAX, VerifyDone};
 pub use why::refusal_text;

@@ -2,7 +2,8 @@
 
 use base::{ArchivePath, FileId, RequestId};
 use catalogue::{
-    BULK_FILES, Command, EvictRefusal, Followed, ItemState, Object, Outcome, PRIORITY_USUAL, Rejection, Work,
+    BULK_FILES, Command, EvictRefusal, Followed, ItemState, Object, Outcome, PRIORITY_USUAL, Rejection,
+    RequestState, Work,
 };
 
 use crate::access_log::Notice;
@@ -232,8 +233,18 @@ impl Archive {
     ) -> Result<(), ArchiveError> {
         self.request(request)?;
         let waiting = waiting_files(self.engine(), request)?;
-        while self.engine().execute(Work::CancelRequest(request).some())? == Outcome::More(true) {
-            progress.add_files(BULK_FILES);
+        let mut counted = 0;
+        loop {
+            let has_more = self.engine().execute(Work::CancelRequest(request).some())? == Outcome::More(true);
+            // A full catalogue does fewer at a time than it was asked for.
+            let done = self.engine().read(|view| view.request(request))?.map_or(counted, |record| {
+                if record.state == RequestState::Cancelling { record.swept } else { record.files }
+            });
+            progress.add_files(done.saturating_sub(counted) as usize);
+            counted = done.max(counted);
+            if !has_more {
+                break;
+            }
         }
         waiting.into_iter().for_each(|file| self.engine().bell.wants_changed(file));
         Ok(())
@@ -288,8 +299,9 @@ impl Archive {
             let Some((last, _)) = items.last() else { return Ok(()) };
             from = last + 1;
             let files: Vec<FileId> = items.into_iter().map(|(_, item)| item.file).collect();
-            progress.add_files(files.len());
+            let count = files.len();
             self.engine().execute(Command::Release { request, files: Some(files) })?;
+            progress.add_files(count);
         }
     }
 
@@ -312,8 +324,9 @@ impl Archive {
     ) -> Result<EvictDone, ArchiveError> {
         let mut done = EvictDone::default();
         let result = self.for_each_selected(selection, &mut |files| {
+            self.evict_batch(&files, &mut done)?;
             progress.add_files(files.len());
-            self.evict_batch(&files, &mut done)
+            Ok(())
         });
         self.engine().sweep.ring();
         result.map(|()| done)

@@ -229,6 +229,7 @@ fn commit(engine: &Engine, stored: &[(SmallPut, Option<Place>)]) -> Vec<Result<O
 fn same(error: &ExecuteError) -> ExecuteError {
     match error {
         ExecuteError::MapFull => ExecuteError::MapFull,
+        ExecuteError::MapRead => ExecuteError::MapRead,
         ExecuteError::DiskFull => ExecuteError::DiskFull,
         ExecuteError::NotNow(why) => ExecuteError::NotNow(why.clone()),
         ExecuteError::Engine(reason) => ExecuteError::Engine(reason.clone()),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::planted::{Bug, is_planted};
 use base::{BlobDescription, BlobId, BlobPiece, Layout};
-use catalogue::{BULK_FILES, Command, Garbage, Outcome, UnneededSectors, Work};
+use catalogue::{Command, Garbage, Outcome, UnneededSectors, Work};
 use store::{ExecuteError, Shortage};
 
 use crate::ArchiveError;
@@ -153,7 +153,8 @@ fn evict_cold(engine: &Engine) -> Result<(), ArchiveError> {
 fn expire(engine: &Engine, work: &Work) -> Result<(), ArchiveError> {
     loop {
         match engine.execute(work.clone().some())? {
-            Outcome::Dropped(count) if count as usize >= BULK_FILES => {}
+            // Fewer than were asked for are no sign that there are no more: a full catalogue drops fewer.
+            Outcome::Dropped(count) if count > 0 => {}
             _ => return Ok(()),
         }
     }

@@ -1,6 +1,9 @@
 //! Directories that are removed at once with all that is in them: the name goes with one command, the files
 //! behind, in batches, over restarts.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -8,6 +11,8 @@ use base::{ArchivePath, DirId};
 use catalogue::{
     Command, Followed, NotAtOnce, Outcome, ReadError, Rejection, RemovedFile, TreeRecord, View, Work,
 };
+use store::{ExecuteError, Shortage};
+use threads::Mutex;
 
 use crate::access_log::Notice;
 use crate::engine::Engine;
@@ -16,6 +21,8 @@ use crate::{Archive, ArchiveError, WhyNotAtOnce};
 
 /// How often it is looked for condemned trees without being asked.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// How soon one that found no room in the catalogue is tried again: what keeps the room may end at any time.
+const ROOM_RETRY: Duration = Duration::from_secs(1);
 
 /// A directory that was removed at once with all that was in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,12 +32,66 @@ pub struct TreeRemoval {
     /// All else.
     pub record: TreeRecord,
     /// Why nothing is removed for now.
-    pub waits: Option<&'static str>,
+    pub waits: Option<RemovalWait>,
 }
 
-/// What is told of a removal while a restore is not settled: nobody can tell yet what pool and tapes have,
-/// and what the restore was made for may be in the tree.
-const UNSETTLED: &str = "it goes on when the restore of the catalogue is settled: see kist status";
+/// Why nothing of a removed directory is removed for now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RemovalWait {
+    /// A restore is not settled: nobody can tell yet what pool and tapes have, and what the restore was made
+    /// for may be in the tree.
+    Unsettled,
+    /// The catalogue has no room, not even for one file less.
+    NoRoom(Shortage),
+    /// The last try failed, in words.
+    Failed(String),
+}
+
+impl RemovalWait {
+    fn of(error: &ArchiveError) -> RemovalWait {
+        match error {
+            ArchiveError::Store(store) => match store.shortage() {
+                Some(shortage) => RemovalWait::NoRoom(shortage),
+                None => RemovalWait::Failed(store.to_string()),
+            },
+            other => RemovalWait::Failed(other.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for RemovalWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RemovalWait::Unsettled => {
+                f.write_str("it goes on when the restore of the catalogue is settled: see kist status")
+            }
+            RemovalWait::NoRoom(shortage) => {
+                write!(f, "it goes on when there is room: {}", ExecuteError::from(*shortage))
+            }
+            RemovalWait::Failed(why) => write!(f, "it is tried again: {why}"),
+        }
+    }
+}
+
+/// What the last try of each removal that failed came to.
+#[derive(Default)]
+pub(crate) struct RemovalWaits(Mutex<BTreeMap<DirId, RemovalWait>>);
+
+impl RemovalWaits {
+    fn of(&self, id: DirId) -> Option<RemovalWait> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    /// Gives whether that is news.
+    fn set(&self, id: DirId, wait: RemovalWait) -> bool {
+        let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waits.insert(id, wait.clone()) != Some(wait)
+    }
+
+    fn goes_on(&self, id: DirId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    }
+}
 
 /// How a directory is removed at once.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -98,9 +159,10 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::NoSuchRemoval`].
     pub fn tree_removal(&self, id: DirId) -> Result<TreeRemoval, ArchiveError> {
-        let (record, waits) = self.engine().read(|view| Ok((view.tree(id)?, waits(view)?)))?;
+        let engine = self.engine();
+        let (record, waits) = engine.read(|view| Ok((view.tree(id)?, waits(view)?)))?;
         let record = record.ok_or(ArchiveError::NoSuchRemoval(id))?;
-        Ok(removal(id, record, waits))
+        Ok(removal(engine, id, record, waits))
     }
 
     /// All removals that are under way or ended lately, newest first: at most
@@ -109,60 +171,79 @@ impl Archive {
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn tree_removals(&self) -> Result<Vec<TreeRemoval>, ArchiveError> {
-        let (trees, waits) = self.engine().read(|view| Ok((view.trees()?, waits(view)?)))?;
-        let mut found: Vec<_> = trees.into_iter().map(|(id, record)| removal(id, record, waits)).collect();
+        let engine = self.engine();
+        let (trees, waits) = engine.read(|view| Ok((view.trees()?, waits(view)?)))?;
+        let found = trees.into_iter().map(|(id, record)| removal(engine, id, record, waits.clone()));
+        let mut found: Vec<_> = found.collect();
         found.sort_by_key(|removal| std::cmp::Reverse((removal.record.condemned, removal.id)));
         Ok(found)
     }
 }
 
-fn removal(id: DirId, record: TreeRecord, waits: Option<&'static str>) -> TreeRemoval {
-    let waits = waits.filter(|_| record.ended.is_none());
+/// A removal; `waits` is what keeps all of them waiting.
+fn removal(engine: &Engine, id: DirId, record: TreeRecord, waits: Option<RemovalWait>) -> TreeRemoval {
+    let waits = waits.or_else(|| engine.removal_waits.of(id)).filter(|_| record.ended.is_none());
     TreeRemoval { id, record, waits }
 }
 
 /// What keeps all removals waiting.
-fn waits(view: &View<'_>) -> Result<Option<&'static str>, ReadError> {
-    Ok(view.is_restored()?.then_some(UNSETTLED))
+fn waits(view: &View<'_>) -> Result<Option<RemovalWait>, ReadError> {
+    Ok(view.is_restored()?.then_some(RemovalWait::Unsettled))
 }
 
 /// The thread that removes what is in condemned trees.
 pub(crate) fn run(engine: &Engine) {
     while !engine.stop.load(Ordering::Relaxed) {
-        if let Err(error) = turn(engine) {
+        let patience = turn(engine).unwrap_or_else(|error| {
             tracing::error!(%error, "what is in removed directories stays for now; it is tried again");
-        }
+            LOOK_EVERY
+        });
         if !engine.stop.load(Ordering::Relaxed) {
-            engine.trees.wait(LOOK_EVERY);
+            engine.trees.wait(patience);
         }
     }
 }
 
 /// Removes all that is in condemned trees, a batch of each in turn, so that a small one does not wait for a
-/// large one.
-fn turn(engine: &Engine) -> Result<(), ArchiveError> {
+/// large one. One that fails does not keep the others, and is tried again with the next turn; gives how long
+/// that has time.
+fn turn(engine: &Engine) -> Result<Duration, ArchiveError> {
+    let mut failed = BTreeSet::new();
+    let mut patience = LOOK_EVERY;
     while !engine.stop.load(Ordering::Relaxed) && engine.read(|view| view.has_condemned_trees())? {
         if engine.read(waits)?.is_some() {
-            return Ok(());
+            break;
         }
-        let trees = engine.read(|view| view.trees())?.into_iter().filter(|(_, tree)| tree.ended.is_none());
-        let mut failure = None;
-        for (id, _) in trees {
+        let trees = engine.read(|view| view.trees())?.into_iter();
+        let trees = trees.filter(|(id, tree)| tree.ended.is_none() && !failed.contains(id));
+        let trees: Vec<DirId> = trees.map(|(id, _)| id).collect();
+        if trees.is_empty() {
+            break;
+        }
+        for id in trees {
             if engine.stop.load(Ordering::Relaxed) {
-                return Ok(());
+                return Ok(patience);
             }
-            // One that cannot be removed must not keep the others.
             match engine.execute(Work::RemoveTree(id).some()) {
-                Ok(Outcome::TreeRemoved { files, more }) => tell(engine, id, &files, more),
+                Ok(Outcome::TreeRemoved { files, more }) => {
+                    engine.removal_waits.goes_on(id);
+                    tell(engine, id, &files, more);
+                }
                 Ok(other) => unreachable!("the outcome of a removal is one, not {other:?}"),
-                Err(error) => failure = Some(error),
+                Err(error) => {
+                    failed.insert(id);
+                    let wait = RemovalWait::of(&error);
+                    if matches!(wait, RemovalWait::NoRoom(_)) {
+                        patience = ROOM_RETRY;
+                    }
+                    if engine.removal_waits.set(id, wait) {
+                        tracing::error!(removal = %id, %error, "what was in a removed directory stays for now");
+                    }
+                }
             }
-        }
-        if let Some(error) = failure {
-            return Err(error);
         }
     }
-    Ok(())
+    Ok(patience)
 }
 
 /// Tells those whom it concerns what was removed.

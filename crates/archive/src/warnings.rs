@@ -30,6 +30,7 @@ pub(crate) fn health(engine: &Engine) -> Vec<HealthProblem> {
     let problem = |(shortage, refused)| match shortage {
         Shortage::Disk => HealthProblem::CatalogueDiskFull(refused),
         Shortage::Map => HealthProblem::CatalogueMapFull(refused),
+        Shortage::Readers => HealthProblem::CatalogueMapRead,
     };
     let of_catalogue = engine.catalogue.lack().map(problem);
     of_catalogue.into_iter().chain(engine.pool_refuses()).collect()

@@ -1,7 +1,7 @@
-//! What the writer needs to know of commands: which make the catalogue grow, on whose behalf, and how much
-//! work they are.
+//! What the writer needs to know of commands: which make the catalogue grow, on whose behalf, how much work
+//! they are, and which of them can be done in parts.
 
-use crate::command::{BATCH_FILES_MAX, Command};
+use crate::command::{BATCH_FILES_MAX, Command, Outcome};
 
 /// Which part of the catalogue's room a command may use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -149,6 +149,51 @@ impl Command {
             Command::CompleteUpload(complete) => complete.parts.len(),
             Command::NoteUnknown { found, gone } => found.len() + gone.len(),
             _ => 1,
+        }
+    }
+
+    /// A first half of the work, and what is left to do after it, each a command that could have been given
+    /// so: for where the whole finds no room. Nothing is left where whoever gave the command gives it again
+    /// until all is done. `None`: it is one thing, or must be done as a whole.
+    #[must_use]
+    pub fn halves(&self) -> Option<(Command, Option<Command>)> {
+        Some(match self {
+            Command::DoSome { work, most } if *most > 1 => {
+                (Command::DoSome { work: work.clone(), most: most / 2 }, None)
+            }
+            Command::Evict { files } => of_list(files, |files| Command::Evict { files })?,
+            Command::PoolCopyLost { files } => of_list(files, |files| Command::PoolCopyLost { files })?,
+            Command::PoolCopyFound { files } => of_list(files, |files| Command::PoolCopyFound { files })?,
+            Command::Release { request, files: Some(files) } => {
+                of_list(files, |files| Command::Release { request: *request, files: Some(files) })?
+            }
+            Command::GarbageRemoved { blobs, values } if values.is_empty() => {
+                of_list(blobs, |blobs| Command::GarbageRemoved { blobs, values: Vec::new() })?
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn of_list<T: Clone>(list: &[T], command: impl Fn(Vec<T>) -> Command) -> Option<(Command, Option<Command>)> {
+    let (first, rest) = list.split_at(list.len() / 2);
+    (!first.is_empty()).then(|| (command(first.to_vec()), Some(command(rest.to_vec()))))
+}
+
+impl Outcome {
+    /// What both [`Command::halves`] did together.
+    #[must_use]
+    pub fn and(self, next: Outcome) -> Outcome {
+        match (self, next) {
+            (Outcome::Evicted(mut done), Outcome::Evicted(next)) => {
+                done.extend(next);
+                Outcome::Evicted(done)
+            }
+            (Outcome::PoolCopyLost(mut done), Outcome::PoolCopyLost(next)) => {
+                done.extend(next);
+                Outcome::PoolCopyLost(done)
+            }
+            (_, next) => next,
         }
     }
 }

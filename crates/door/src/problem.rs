@@ -317,7 +317,9 @@ fn kind_of_execute(error: &ExecuteError) -> Kind {
     match error {
         ExecuteError::Rejected(rejection) => kind_of_rejection(rejection),
         ExecuteError::TooMany { .. } => Kind::Limit,
-        ExecuteError::DiskFull | ExecuteError::MapFull => Kind::ServerFull,
+        ExecuteError::DiskFull | ExecuteError::MapFull | ExecuteError::MapRead | ExecuteError::InPart(_) => {
+            Kind::ServerFull
+        }
         _ => Kind::Unavailable,
     }
 }
@@ -438,6 +440,8 @@ mod tests {
         check(rejected(Rejection::Read(damaged())), "corrupt", 500);
         check(ArchiveError::Store(ExecuteError::MapFull), "server-full", 503);
         check(ArchiveError::Store(ExecuteError::DiskFull), "server-full", 503);
+        check(ArchiveError::Store(ExecuteError::MapRead), "server-full", 503);
+        check(ArchiveError::Store(ExecuteError::InPart(store::Shortage::Map)), "server-full", 503);
         check(ArchiveError::AuditFull("log".into()), "server-full", 503);
         for (kind, is_told) in [
             (Kind::ServerFull, false),

@@ -54,7 +54,7 @@ fn reply(TreeRemoval { id, record, waits }: &TreeRemoval) -> RemovalReply {
         path: record.path.clone(),
         state: if record.ended.is_some() { "done" } else { "removing" }.to_owned(),
         since: record.condemned.to_string(),
-        waits: waits.map(str::to_owned),
+        waits: waits.as_ref().map(ToString::to_string),
         ended: record.ended.map(|at| at.to_string()),
         files: record.files,
         bytes: record.bytes.0,

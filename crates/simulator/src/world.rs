@@ -230,7 +230,7 @@ impl World {
     ) -> Called<Result<T, ArchiveError>> {
         let called = self.call(name, f);
         if let Called::Done(Err(ArchiveError::Store(error))) = &called
-            && !matches!(error, store::ExecuteError::MapFull)
+            && !matches!(error, store::ExecuteError::MapFull | store::ExecuteError::InPart(_))
         {
             lock(&self.0.engine).is_sick = true;
         }

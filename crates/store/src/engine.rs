@@ -79,6 +79,42 @@ impl Engine {
         }
     }
 
+    /// Bytes up to the last page; 0 of tables in memory.
+    #[cfg(test)]
+    pub(crate) fn used(&self) -> u64 {
+        match self {
+            Engine::Lmdb(engine) => engine.used(),
+            Engine::Memory(_) => 0,
+        }
+    }
+
+    /// Whether there are pages that hold nothing, as many as are kept for what makes room; readers may still
+    /// see what they held.
+    pub(crate) fn has_last_part(&self) -> bool {
+        match self {
+            Engine::Lmdb(engine) => engine.live().is_ok_and(|live| engine.room.has_last_part(live)),
+            Engine::Memory(_) => false,
+        }
+    }
+
+    /// Whether what a transaction has written lies in the part of the map that is kept for what makes room.
+    pub(crate) fn is_in_last_part(&self, txn: &Writing<'_>) -> Result<bool, KvError> {
+        match (self, txn) {
+            (Engine::Lmdb(engine), Writing::Lmdb(writing)) if engine.room.is_near_end(engine.used()) => {
+                Ok(!engine.room.has_last_part(engine.live_in(writing.reading())?))
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Makes a commit without changes; tables in memory have no use for one. Whether it did.
+    pub(crate) fn commit_nothing(&self) -> Result<bool, KvError> {
+        match self.write()? {
+            Writing::Lmdb(writing) => writing.commit().map(|()| true),
+            Writing::Memory(_) => Ok(false),
+        }
+    }
+
     /// How much of the tables the log is.
     pub(crate) fn log_size(&self) -> Result<LogSize, ReadError> {
         let mut size = LogSize::default();
@@ -93,6 +129,11 @@ impl Engine {
             }
         }
         Ok(size)
+    }
+
+    /// Whether the last command that makes room found none although there are pages that hold nothing.
+    pub(crate) fn is_kept_by_readers(&self) -> bool {
+        matches!(self, Engine::Lmdb(engine) if engine.room.was_exhausted()) && self.has_last_part()
     }
 
     /// Whether the last commit met a full file system.
@@ -208,16 +249,24 @@ impl LmdbEngine {
     }
 
     fn lack(&self, now: Duration) -> Result<Option<Lack>, KvError> {
-        let pages = self.env.info().last_page_number as u64 + 1;
-        self.room.look(now, pages * self.page_bytes, || self.live())
+        self.room.look(now, self.used(), || self.live())
+    }
+
+    /// Bytes up to the last page.
+    fn used(&self) -> u64 {
+        (self.env.info().last_page_number as u64 + 1) * self.page_bytes
     }
 
     /// Bytes of pages that hold something; the list of free pages itself is not counted.
     fn live(&self) -> Result<u64, KvError> {
         let txn = self.env.read_txn().map_err(kv_error)?;
+        self.live_in(&txn)
+    }
+
+    fn live_in(&self, txn: &RoTxn<'_>) -> Result<u64, KvError> {
         let mut pages = 0;
         for rows in self.tables.iter().chain([&self.sums]) {
-            let found = rows.stat(&txn).map_err(kv_error)?;
+            let found = rows.stat(txn).map_err(kv_error)?;
             pages += (found.branch_pages + found.leaf_pages + found.overflow_pages) as u64;
         }
         Ok(pages * self.page_bytes)

@@ -141,6 +141,15 @@ pub enum ExecuteError {
         "the file system of the catalogue is full: make room on it; until then only what makes room is taken"
     )]
     DiskFull,
+    /// Pages of the catalogue that are free cannot be used yet. Nothing was changed; reads go on.
+    #[error(
+        "the catalogue's map is full, and the room that removals made is still read, as by a snapshot for a \
+         backup: it is taken when that has ended"
+    )]
+    MapRead,
+    /// Of work that makes room and is done in parts, the first ones are done, and the next one finds no room.
+    #[error("a part of it is done; for the rest there is no room: {}", ExecuteError::from(*.0))]
+    InPart(Shortage),
     /// The change log takes nothing now. Nothing was changed; reads go on.
     #[error("the catalogue's change log takes nothing now ({0}): try again later")]
     NotNow(String),
@@ -159,6 +168,7 @@ impl From<Shortage> for ExecuteError {
         match shortage {
             Shortage::Disk => ExecuteError::DiskFull,
             Shortage::Map => ExecuteError::MapFull,
+            Shortage::Readers => ExecuteError::MapRead,
         }
     }
 }
@@ -170,6 +180,7 @@ impl ExecuteError {
         match self {
             ExecuteError::DiskFull => Some(Shortage::Disk),
             ExecuteError::MapFull => Some(Shortage::Map),
+            ExecuteError::MapRead => Some(Shortage::Readers),
             _ => None,
         }
     }

@@ -83,6 +83,11 @@ impl<'e> LmdbWriting<'e> {
         Ok(LmdbWriting { txn, tables, sums_table, head, data, room, is_changed: false, sums, hot, last })
     }
 
+    /// The tables with what the engine has been given so far.
+    pub(crate) fn reading(&self) -> &heed::RoTxn<'_> {
+        &self.txn
+    }
+
     #[cfg(test)]
     pub(crate) fn sums(&self) -> &Sums {
         &self.sums

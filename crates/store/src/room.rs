@@ -10,10 +10,23 @@ use base::Duration;
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use threads::{Mutex, MutexGuard};
 
-/// Kept for commands that make room, and allocated ahead: with less, what grows the catalogue is refused.
+/// Kept for commands that make room, and allocated ahead: with less, what grows the catalogue is refused. In
+/// bytes; half of it takes the removal of some 250 files that lie apart, with four pages each.
 const RESERVE_MAX: u64 = 8 << 20;
-/// The reserve is at most this part of the map.
+/// The reserve is this part of the map, within the limits beside it.
 const RESERVE_PART: u64 = 8;
+/// The least reserve, in bytes, of all maps but the smallest. A commit writes each page that it changes
+/// anew, and what it gives up can be written from the second commit behind it on: so the last part of the
+/// reserve has room for three single removals, two of which are not given back yet.
+const RESERVE_LEAST: u64 = 2 << 20;
+/// The reserve is at most this part of the smallest maps: an eighth of one of 2 MiB, which only tests have,
+/// is not enough for one removal.
+const RESERVE_PART_MAX: u64 = 4;
+/// Most bytes that the removal of one file writes, if it has few pieces: some nine tables are changed, with a
+/// page on each of up to five levels, and the lists of tables and of free pages with up to eight together,
+/// thus 53 pages of 4 KiB. With 60,000 files, three levels, 24 pages were measured.
+pub(crate) const SINGLE_REMOVAL: u64 = 256 << 10;
+const _: () = assert!(RESERVE_LEAST / LAST_PART >= 3 * SINGLE_REMOVAL);
 /// This part of the reserve is kept for what makes room: with less, work of the server that keeps more, as
 /// migration does, is refused too.
 const LAST_PART: u64 = 2;
@@ -31,6 +44,8 @@ pub enum Shortage {
     Disk,
     /// Address space: its map is full.
     Map,
+    /// Pages of its map: they hold nothing any more, and somebody still reads what they held.
+    Readers,
 }
 
 /// Which commands are refused for it.
@@ -80,7 +95,7 @@ impl Room {
     /// For the catalogue's file at `path`, in a map of `map` bytes.
     pub(crate) fn open(path: &Path, map: u64) -> io::Result<Room> {
         let file = File::options().write(true).open(path)?;
-        let reserve = (map / RESERVE_PART).min(RESERVE_MAX);
+        let reserve = reserve(map);
         let state = State { allocated: 0, asked: None, is_met: false, is_exhausted: false, found: None };
         let room = Room { file, map, reserve, state: Mutex::new(state) };
         // Blocks of an earlier run beyond the end of the file count, and holes are filled.
@@ -135,6 +150,16 @@ impl Room {
         Ok(state.found)
     }
 
+    /// Whether the part that is kept for what makes room is left when `live` bytes hold something.
+    pub(crate) fn has_last_part(&self, live: u64) -> bool {
+        self.map.saturating_sub(live) >= self.reserve / LAST_PART
+    }
+
+    /// Whether a commit may come into that part when `used` bytes lie up to the last page.
+    pub(crate) fn is_near_end(&self, used: u64) -> bool {
+        used + AHEAD * self.reserve > self.map
+    }
+
     /// A commit met a full file system. After a while another one is tried: a file system that copies what
     /// it writes, or that does not allocate ahead, tells in no other way whether it has room again.
     pub(crate) fn met_full(&self, now: Duration) {
@@ -156,6 +181,11 @@ impl Room {
         let mut state = self.lock();
         state.is_exhausted = true;
         state.found = state.found.map(|(shortage, _)| (shortage, Refused::All));
+    }
+
+    /// Whether the last command that makes room found none.
+    pub(crate) fn was_exhausted(&self) -> bool {
+        self.lock().is_exhausted
     }
 
     /// Whether the last commit met a full file system.
@@ -204,6 +234,11 @@ impl Room {
         let found = fstatvfs(&self.file).ok()?;
         Some(found.f_bavail.saturating_mul(found.f_frsize))
     }
+}
+
+/// What is kept of a map.
+fn reserve(map: u64) -> u64 {
+    (map / RESERVE_PART).clamp(RESERVE_LEAST, RESERVE_MAX).min(map / RESERVE_PART_MAX)
 }
 
 /// Whether an operation failed for lack of space.

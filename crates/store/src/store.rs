@@ -132,6 +132,7 @@ impl CatalogueStore {
             is_stopped: Arc::clone(&is_stopped),
             log,
             term,
+            is_turned: false,
             #[cfg(test)]
             commit_fails: Arc::clone(&commit_fails),
         };
@@ -233,6 +234,9 @@ impl CatalogueStore {
     #[must_use]
     pub fn lack(&self) -> Option<Lack> {
         let found = self.engine.lack(self.clock.steady()).ok().flatten();
+        if self.engine.is_kept_by_readers() {
+            return Some((Shortage::Readers, Refused::All));
+        }
         found.or(self.engine.is_met_full().then_some((Shortage::Disk, Refused::Growth)))
     }
 
@@ -336,5 +340,7 @@ mod base_tests;
 mod log_tests;
 #[cfg(test)]
 mod memory_tests;
+#[cfg(test)]
+mod room_tests;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use threads::mpsc::{Receiver, SyncSender};
 
 use base::planted::{Bug, is_planted};
 use base::{Clock, Duration};
-use catalogue::{Batch, Envelope, KvError, Need, Outcome, ReadError, Rejection, View};
+use catalogue::{Batch, Command, Envelope, KvError, Need, Outcome, ReadError, Rejection, View};
 
 use crate::change_log::{AppendError, ChangeLog, Changes, Durable, Term};
 use crate::engine::{Engine, Writing};
@@ -38,6 +38,9 @@ enum Group {
     Committed(Vec<Vec<Result<Outcome, Rejection>>>),
     /// Dropped for lack of room.
     Full(Shortage),
+    /// Dropped, since it would have kept something new in the last part of the map, which is for what makes
+    /// room.
+    IntoLastPart,
     /// Dropped since the change log took nothing.
     NotNow(String),
     /// The engine failed; what is durable is unknown.
@@ -53,6 +56,8 @@ pub(crate) struct Writer {
     pub(crate) log: Box<dyn ChangeLog>,
     /// Under which this writer appends to the log.
     pub(crate) term: Term,
+    /// The last commit was an empty one, for the pages that the one before gave up.
+    pub(crate) is_turned: bool,
     #[cfg(test)]
     pub(crate) commit_fails: Arc<AtomicBool>,
 }
@@ -102,14 +107,15 @@ impl Writer {
                 Some(left)
             }
             // One of them needs too much; by itself each of the others may fit.
-            Group::Full(_) if group.len() > 1 => {
+            Group::Full(_) | Group::IntoLastPart if group.len() > 1 => {
                 group.into_iter().try_fold(Vec::new(), |_, job| self.serve(vec![job]))
             }
+            // The group has no other.
             Group::Full(shortage) => {
-                if group.iter().all(|job| need(job) == Need::Room) {
-                    self.engine.is_exhausted();
-                }
-                group.iter().for_each(|job| reply(job, Err(shortage.into())));
+                group.into_iter().try_fold(Vec::new(), |_, job| self.serve_in_parts(job, shortage))
+            }
+            Group::IntoLastPart => {
+                group.iter().for_each(|job| reply(job, Err(Shortage::Map.into())));
                 Some(Vec::new())
             }
             Group::NotNow(why) => {
@@ -121,6 +127,78 @@ impl Writer {
                 group.iter().for_each(|job| reply(job, Err(ExecuteError::Engine(reason.clone()))));
                 None
             }
+        }
+    }
+
+    /// Serves a call that found no room by itself. What makes room is done in halves, and halves of these, each
+    /// a commit of its own. The log has the parts as they were applied, so that a replica does the same; whoever
+    /// gave a command for some of a work gives it again while there is more, and of a list all is done here.
+    ///
+    /// The whole was found valid before it found no room, and nothing comes between its parts: none of them
+    /// is refused for what it asks.
+    fn serve_in_parts(&mut self, mut job: Job, shortage: Shortage) -> Option<Vec<Job>> {
+        let need = need(&job);
+        // The last one is next; the whole has been tried.
+        let mut parts = vec![std::mem::take(&mut job.envelopes)];
+        let mut tried = Some(shortage);
+        let mut answer: Option<Vec<Result<Outcome, Rejection>>> = None;
+        while let Some(part) = parts.pop() {
+            job.envelopes = part;
+            let performed = |writer: &mut Self, job: &mut Job| writer.perform(std::slice::from_mut(job));
+            let ended = tried.take().map_or_else(|| performed(self, &mut job), Group::Full);
+            match ended {
+                Group::Committed(mut answers) => {
+                    let next = answers.pop().unwrap_or_default();
+                    answer = Some(match answer.take() {
+                        Some(before) => joined(before, next),
+                        None => next,
+                    });
+                }
+                Group::Full(shortage) => match halves(&job, need) {
+                    Some((first, rest)) => parts.extend(rest.into_iter().chain([first])),
+                    None => match self.turn() {
+                        Ok(true) => parts.push(std::mem::take(&mut job.envelopes)),
+                        Ok(false) => {
+                            let lacks = self.lacks(&job, need, shortage);
+                            let is_begun = answer.is_some();
+                            let error = if is_begun { ExecuteError::InPart(lacks) } else { lacks.into() };
+                            reply(&job, Err(error));
+                            return Some(Vec::new());
+                        }
+                        Err(error) => return self.end(vec![job], Group::Failed(error.to_string())),
+                    },
+                },
+                ended => return self.end(vec![job], ended),
+            }
+        }
+        reply(&job, Ok(answer.unwrap_or_default()));
+        Some(Vec::new())
+    }
+
+    /// What a call lacks that cannot be made smaller.
+    fn lacks(&self, job: &Job, need: Need, shortage: Shortage) -> Shortage {
+        if need != Need::Room {
+            return shortage;
+        }
+        self.engine.is_exhausted();
+        let is_little = job.envelopes.iter().map(|envelope| envelope.command.rows()).sum::<usize>() <= 1;
+        // What is so little fits into what is kept for it, if nobody keeps the pages there.
+        if shortage == Shortage::Map && is_little && self.engine.is_kept_by_readers() {
+            return Shortage::Readers;
+        }
+        shortage
+    }
+
+    /// Has the engine's free pages used again, as far as readers let it: what a commit gives up is written
+    /// again from the second commit behind it on, and where nothing finds room there would be none. Whether
+    /// that can have changed anything.
+    fn turn(&mut self) -> Result<bool, KvError> {
+        if std::mem::replace(&mut self.is_turned, true) {
+            return Ok(false);
+        }
+        match self.engine.commit_nothing() {
+            Err(KvError::MapFull | KvError::DiskFull) => Ok(false),
+            turned => turned,
         }
     }
 
@@ -158,6 +236,13 @@ impl Writer {
         if !txn.is_changed() {
             return Group::Committed(answers);
         }
+        if group.iter().take(answers.len()).any(|job| need(job) > Need::Room) {
+            match self.engine.is_in_last_part(&txn) {
+                Ok(false) => {}
+                Ok(true) => return Group::IntoLastPart,
+                Err(error) => return failure(error),
+            }
+        }
         #[cfg(test)]
         if self.commit_fails.load(Ordering::SeqCst) {
             return Group::Failed("planted".to_owned());
@@ -174,6 +259,7 @@ impl Writer {
         };
         match (txn.commit(), durable) {
             (Ok(()), _) => {
+                self.is_turned = false;
                 self.commits.fetch_add(1, Ordering::Relaxed);
                 Group::Committed(answers)
             }
@@ -205,6 +291,23 @@ fn refuse(group: Vec<Job>, (shortage, refused): Lack) -> Vec<Job> {
     let (refused, rest) = group.into_iter().partition::<Vec<_>, _>(|job| need(job) >= least);
     refused.iter().for_each(|job| reply(job, Err(shortage.into())));
     rest
+}
+
+/// The halves of a call that makes room and can be done in parts.
+fn halves(job: &Job, need: Need) -> Option<(Vec<Envelope>, Option<Vec<Envelope>>)> {
+    let [envelope] = job.envelopes.as_slice() else { return None };
+    let (first, rest) = envelope.command.halves().filter(|_| need == Need::Room)?;
+    let call = |command: Command| vec![Envelope { at: envelope.at, command }];
+    Some((call(first), rest.map(call)))
+}
+
+/// What two parts of a call did together.
+fn joined(
+    before: Vec<Result<Outcome, Rejection>>,
+    next: Vec<Result<Outcome, Rejection>>,
+) -> Vec<Result<Outcome, Rejection>> {
+    let both = before.into_iter().zip(next);
+    both.map(|(before, next)| before.and_then(|before| next.map(|next| before.and(next)))).collect()
 }
 
 /// What the most demanding of its commands needs.

@@ -1,5 +1,6 @@
 //! `kist rm`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use wire::{RemovalBody, RemovalReply};
@@ -304,5 +305,46 @@ fn show(client: &Client, common: &Common) -> Outcome {
             removal.path.clone(),
         ]);
     }
-    output::write(&table.render())
+    output::write(&(table.render() + &waits(&removals)))
+}
+
+/// A line for each reason why removals wait, below their table.
+fn waits(removals: &[RemovalReply]) -> String {
+    let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for removal in removals {
+        if let Some(why) = &removal.waits {
+            reasons.entry(why).or_default().push(removal.id.to_string());
+        }
+    }
+    let line = |(why, ids): (&str, Vec<String>)| format!("waiting, {}: {why}\n", ids.join(", "));
+    reasons.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn removal(id: u64, waits: Option<&str>) -> RemovalReply {
+        RemovalReply {
+            id,
+            owner: "alice".to_owned(),
+            path: "/a".to_owned(),
+            state: "removing".to_owned(),
+            since: "2026-01-01T00:00:00Z".to_owned(),
+            waits: waits.map(str::to_owned),
+            ended: None,
+            files: 0,
+            bytes: 0,
+            directories: 0,
+        }
+    }
+
+    /// The table said that a removal waits, and not what for.
+    #[test]
+    fn each_reason_is_told_once_with_the_removals_that_it_keeps() {
+        let all = [removal(4, Some("no room")), removal(5, None), removal(7, Some("no room"))];
+        assert_eq!(waits(&all), "waiting, 4, 7: no room\n");
+        assert_eq!(waits(&all[1..2]), "");
+        assert_eq!(waits(&[removal(9, Some("not settled"))]), "waiting, 9: not settled\n");
+    }
 }
