@@ -76,8 +76,8 @@ impl fmt::Display for HealthProblem {
             ),
             HealthProblem::CatalogueMapRead => write!(
                 f,
-                "the catalogue's map is full, and the room that removals made is still read, as by a snapshot \
-                 for a backup: {}; all goes on when that has ended",
+                "the catalogue's map is full, and the room that removals made is still read, as by a \
+                 snapshot for a backup: {}; all goes on when that has ended",
                 what_goes_on(Refused::All)
             ),
             HealthProblem::PoolFull => f.write_str(

@@ -237,7 +237,7 @@ fn turn(engine: &Engine) -> Result<Duration, ArchiveError> {
                         patience = ROOM_RETRY;
                     }
                     if engine.removal_waits.set(id, wait) {
-                        tracing::error!(removal = %id, %error, "what was in a removed directory stays for now");
+                        tracing::error!(removal = %id, %error, "what was removed with its directory stays");
                     }
                 }
             }

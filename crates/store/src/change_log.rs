@@ -6,9 +6,10 @@
 //! transaction is committed, with the number of the last change in it. So:
 //!
 //! - a refused command is in no log, and no replica ever sees one;
-//! - what has no room in this machine's tables is refused before anybody else hears of it; what is done in parts
-//!   for lack of room is in the log part by part, as it was applied. (LMDB writes its list of free pages with the
-//!   commit: where that alone finds no room behind a log that has the change already, the writer stops.)
+//! - what has no room in this machine's tables is refused before anybody else hears of it; what is done in
+//!   parts for lack of room is in the log part by part, as it was applied. (LMDB writes its list of free
+//!   pages with the commit: where that alone finds no room behind a log that has the change already, the
+//!   writer stops.)
 //! - after a crash between the two, the change is in the log and in the tables of whoever opens them next.
 //!
 //! What this process keeps beside the tables (the plan of what is written where, room in the pool, work on

@@ -130,9 +130,10 @@ impl Writer {
         }
     }
 
-    /// Serves a call that found no room by itself. What makes room is done in halves, and halves of these, each
-    /// a commit of its own. The log has the parts as they were applied, so that a replica does the same; whoever
-    /// gave a command for some of a work gives it again while there is more, and of a list all is done here.
+    /// Serves a call that found no room by itself. What makes room is done in halves, and halves of these,
+    /// each a commit of its own. The log has the parts as they were applied, so that a replica does the same;
+    /// whoever gave a command for some of a work gives it again while there is more, and of a list all is
+    /// done here.
     ///
     /// The whole was found valid before it found no room, and nothing comes between its parts: none of them
     /// is refused for what it asks.

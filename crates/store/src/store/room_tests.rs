@@ -16,8 +16,8 @@ const SINGLES: usize = 250;
 /// More of these calls than any removal here needs.
 const CALLS_MAX: usize = 20_000;
 
-/// A catalogue, and files in two directories whose order by name is not that by age: a removal by name touches
-/// other pages with each file.
+/// A catalogue, and files in two directories whose order by name is not that by age: a removal by name
+/// touches other pages with each file.
 struct Filled {
     store: CatalogueStore,
     clock: Arc<ManualClock>,
@@ -112,7 +112,7 @@ impl Filled {
     /// Puts files, every fourth of them where it stays.
     fn put(&mut self, files: u64) -> Result<(), ExecuteError> {
         self.pass_time();
-        let of = |number: u64| if number % 4 == 0 { self.kept } else { self.gone };
+        let of = |number: u64| if number.is_multiple_of(4) { self.kept } else { self.gone };
         let commands = (self.next..self.next + files).map(|number| put(of(number), number)).collect();
         self.store.execute_all(commands)?.into_iter().for_each(|result| drop(result.unwrap()));
         self.next += files;
@@ -232,7 +232,7 @@ fn single_removals_are_never_refused_on_a_full_map() {
         let dir = tempfile::tempdir().unwrap();
         let filled = Filled::new(dir.path(), ByteCount::mib(map), Box::new(Embedded));
         filled.fill_by_work();
-        for number in (0..filled.next).filter(|number| number % 4 == 0).take(SINGLES) {
+        for number in (0..filled.next).filter(|number| number.is_multiple_of(4)).take(SINGLES) {
             filled.removed_one(number).unwrap_or_else(|error| panic!("{map} MiB, file {number}: {error}"));
         }
         filled.sweep();
