@@ -162,8 +162,12 @@ impl Command {
                 (Command::DoSome { work: work.clone(), most: most / 2 }, None)
             }
             Command::Evict { files } => of_list(files, |files| Command::Evict { files })?,
-            Command::PoolCopyLost { files } => of_list(files, |files| Command::PoolCopyLost { files })?,
-            Command::PoolCopyFound { files } => of_list(files, |files| Command::PoolCopyFound { files })?,
+            Command::PoolCopiesLost { copies } => {
+                of_list(copies, |copies| Command::PoolCopiesLost { copies })?
+            }
+            Command::PoolCopiesFound { copies } => {
+                of_list(copies, |copies| Command::PoolCopiesFound { copies })?
+            }
             Command::Release { request, files: Some(files) } => {
                 of_list(files, |files| Command::Release { request: *request, files: Some(files) })?
             }

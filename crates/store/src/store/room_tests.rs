@@ -4,10 +4,12 @@
 //! fit into what was kept for removals, and were tried again and again, for ever.
 
 use base::{
-    Blake3, BlobDescription, BlobId, BlobPiece, Checksums, ClassId, DirId, DriveId, Layout, ManualClock,
-    Name, StreamChecksums, StripeCode, StripeSet, StripeSetId, TapePoolId, Uuid,
+    Blake3, BlobDescription, BlobId, BlobPiece, Checksums, ClassId, DirId, DriveId, FileId, Layout,
+    ManualClock, Name, StreamChecksums, StripeCode, StripeSet, StripeSetId, TapePoolId, Uuid,
 };
-use catalogue::{Attributes, FileKind, Garbage, PoolData, PutFile, RemovedFile, Replace, Work};
+use catalogue::{
+    Attributes, FileKind, Garbage, PoolCopy, PoolData, PutFile, ReadError, RemovedFile, Replace, View, Work,
+};
 
 use super::*;
 
@@ -355,7 +357,12 @@ fn a_replica_applies_the_parts_and_has_the_same_tables() {
         })
         .unwrap();
     assert_eq!(of_kept.len(), 400);
-    match filled.store.execute(Command::PoolCopyLost { files: of_kept.clone() }).unwrap() {
+    let of_files = |view: &View<'_>| {
+        let copy = |id: &FileId| Ok(view.file(*id)?.map(|file| PoolCopy::of(*id, &file)));
+        of_kept.iter().map(copy).collect::<Result<Vec<_>, ReadError>>()
+    };
+    let copies: Vec<_> = filled.store.read(of_files).unwrap().into_iter().flatten().collect();
+    match filled.store.execute(Command::PoolCopiesLost { copies }).unwrap() {
         Outcome::PoolCopyLost(found) => assert_eq!(found, vec![catalogue::PoolLoss::Lost; 400]),
         other => panic!("{other:?}"),
     }
@@ -365,9 +372,9 @@ fn a_replica_applies_the_parts_and_has_the_same_tables() {
     let (mut lost, mut list_parts, mut tree, mut tree_parts) = (Vec::new(), 0, 0, 0);
     for change in changes(&filled.store, before) {
         match Envelope::decode(&change).unwrap().command {
-            Command::PoolCopyLost { files } => {
+            Command::PoolCopiesLost { copies } => {
                 list_parts += 1;
-                lost.extend(files);
+                lost.extend(copies.into_iter().map(|copy| copy.file));
             }
             Command::DoSome { work: Work::RemoveTree(_), most } => {
                 tree_parts += 1;
