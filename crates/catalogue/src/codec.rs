@@ -66,6 +66,9 @@ pub(crate) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
 
 /// A value with exactly one form in bytes, of at least one byte.
 pub(crate) trait Codec: Sized {
+    /// The first bytes that values of this type may have, if it is a choice.
+    const TAGS: &'static [u8] = &[];
+
     /// Appends the value.
     fn put(&self, out: &mut Vec<u8>);
     /// Reads a value; `None` if the bytes are none.
@@ -328,6 +331,8 @@ macro_rules! choice {
         $($tag:literal = $variant:ident $(($($t:ident),*))? $({ $($f:ident),* $(,)? })?),* $(,)?
     }) => {
         impl Codec for $name {
+            const TAGS: &'static [u8] = &[$($tag),*];
+
             fn put(&self, out: &mut Vec<u8>) {
                 match self {
                     $(Self::$variant $(($($t),*))? $({ $($f),* })? => {

@@ -431,6 +431,11 @@ choice!(Command {
     141 = ImageLost { container, image },
 });
 
+impl Command {
+    /// The first byte of each kind of command in the change log.
+    pub const TAGS: &'static [u8] = <Self as Codec>::TAGS;
+}
+
 /// The key of a counter: its kind, then its object.
 pub(crate) fn counter_key(counter: Counter) -> Vec<u8> {
     let with = |kind: u8, object: &[u8]| [&[kind], object].concat();
