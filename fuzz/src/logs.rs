@@ -26,7 +26,7 @@ pub(crate) fn mount_line(data: &[u8]) {
 /// The manifest of a snapshot.
 pub(crate) fn snapshot_manifest(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
-        archive::fuzz::snapshot_manifest(text);
+        backup::fuzz::snapshot_manifest(text);
     }
 }
 

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
-use threads::JoinHandle;
-use threads::Mutex;
 use threads::mpsc::sync_channel;
+use threads::{Doorbell, JoinHandle, Mutex};
 
+use backup::{BackupReach, BackupSettings, BackupStatus, OlderLines, Worker, WorkerParts};
 use base::{Clock, DriveId, Duration, Epoch, LibraryId, RequestId, Uuid};
 use catalogue::{Command, Object, Outcome, Rejection, Rule};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
@@ -16,8 +16,7 @@ use pool::{Pool, PoolConfig};
 use scheduler::{Event, Scheduler};
 use store::CatalogueStore;
 
-use crate::backup::Backup;
-use crate::bell::{Bell, SweepBell};
+use crate::bell::Bell;
 use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::Engine;
@@ -31,9 +30,7 @@ use crate::small::{SmallPuts, run_repeats, run_small_puts};
 use crate::tape::DriveThread;
 use crate::trees::RemovalWaits;
 use crate::unknown;
-use crate::{
-    ArchiveError, BackupSettings, BackupStatus, Machines, OpenError, PoolDrive, PoolShape, Settings,
-};
+use crate::{ArchiveError, Machines, OpenError, PoolDrive, PoolShape, Settings};
 
 /// A stopping engine waits for its access log to go on for no longer than this.
 const ACCESS_LOG_PATIENCE: Duration = Duration::from_secs(5);
@@ -44,7 +41,7 @@ pub struct Archive(Arc<Inner>);
 
 struct Inner {
     engine: Arc<Engine>,
-    backup: OnceLock<Arc<Backup>>,
+    backup: OnceLock<Arc<Worker>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// The threads of small puts, which serve clients until all others have ended.
     small: Mutex<Vec<JoinHandle<()>>>,
@@ -123,7 +120,7 @@ impl Archive {
             clock,
             random_uuid,
             instance,
-            catalogue,
+            catalogue: Arc::new(catalogue),
             pool,
             library,
             libraries,
@@ -147,17 +144,18 @@ impl Archive {
             sessions: Mutex::new(BTreeMap::new()),
             mounts: crate::mount_log::Mounts::new(mount_log),
             access: crate::access_log::AccessQueue::new(access_log),
-            sweep: SweepBell::default(),
-            trees: SweepBell::default(),
+            sweep: Doorbell::default(),
+            trees: Doorbell::default(),
             removal_waits: RemovalWaits::default(),
             removing: AtomicBool::new(false),
-            lifecycle: SweepBell::default(),
+            lifecycle: Doorbell::default(),
             inventory: Inventory::new(changes),
             upkeep: Upkeep::default(),
             segment_use: Mutex::default(),
             small: SmallPuts::default(),
             space: crate::space::Space::default(),
             open_parts: crate::open_parts::OpenParts::default(),
+            backup_reach: Arc::new(BackupReach::default()),
             bases: crate::bases::Bases::default(),
             settling: crate::settle::Settling::default(),
             lost_files: crate::lost_files::LostFiles::default(),
@@ -165,14 +163,14 @@ impl Archive {
         });
         if has_backup {
             // Before the sweeper runs: nobody knows yet what the backup has.
-            engine.bases.backup_begins();
+            engine.backup_reach.begins();
         }
         // Before what is on tape is compared with the catalogue: no tape has anything of these.
         if let Err(error) = crate::seal::give_up_unfinished(&engine) {
             tracing::error!(%error, "packs whose sealing did not end are given up later");
         }
         crate::verify::clean(&engine.settings.catalogue_directory);
-        crate::bases::clean(&engine.settings.catalogue_directory);
+        backup::remove_made_bases(&engine.settings.catalogue_directory);
         let down: BTreeMap<_, _> = engine.catalogue.read(|view| view.drives_down())?.into_iter().collect();
         let settles = settle::begin(&engine, &down).map_err(|error| OpenError::Settle(Box::new(error)))?;
         let archive = Archive(Arc::new(Inner {
@@ -201,7 +199,7 @@ impl Archive {
         engine.trees.ring();
         engine.inventory.stop();
         if let Some(backup) = self.0.backup.get() {
-            backup.ring();
+            backup.stop();
         }
         engine.upkeep.ring();
         let threads = std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner));
@@ -213,7 +211,7 @@ impl Archive {
         self.close_access_log();
         if let Some(backup) = self.0.backup.get() {
             // What the other threads did last.
-            backup.turn(engine, false);
+            backup.turn(false);
         }
     }
 
@@ -260,20 +258,28 @@ impl Archive {
     /// # Errors
     /// If its thread cannot be started.
     pub fn start_backup(&self, settings: BackupSettings) -> Result<(), OpenError> {
-        // Until it has told what it has.
-        self.0.engine.bases.backup_begins();
-        let backup = Arc::new(Backup::new(settings));
-        if self.0.backup.set(Arc::clone(&backup)).is_err() {
+        let engine = &self.0.engine;
+        let parts = WorkerParts {
+            catalogue: Arc::clone(&engine.catalogue),
+            clock: Arc::clone(&engine.clock),
+            instance: engine.instance,
+            reach: Arc::clone(&engine.backup_reach),
+        };
+        let worker = Arc::new(Worker::new(settings, parts));
+        if self.0.backup.set(Arc::clone(&worker)).is_err() {
             return Ok(());
         }
-        let engine = Arc::clone(&self.0.engine);
-        self.spawn("backup", move || backup.run(&engine))
+        if engine.stopping() {
+            // Whoever closed the engine may not have met it.
+            worker.stop();
+        }
+        self.spawn("backup", move || worker.run())
     }
 
     /// How the backup of the catalogue stands; `None` if there is none.
     #[must_use]
     pub fn backup_status(&self) -> Option<BackupStatus> {
-        self.0.backup.get().map(|backup| backup.status(&self.0.engine))
+        self.0.backup.get().map(|backup| backup.status())
     }
 
     /// Asks for a snapshot now; it is taken when [`BackupStatus::answered`] has reached the number given.
@@ -344,9 +350,7 @@ impl Archive {
         let noted = unknown::all_noted(engine)?;
         engine.catalogue.check_pages()?;
         if restored.is_some() {
-            if let Some(backup) = self.0.backup.get() {
-                backup.check_quarantine_may_end()?;
-            }
+            self.check_quarantine_may_end()?;
             engine.execute(Command::EndQuarantine)?;
             engine.sweep.ring();
         }
@@ -361,6 +365,18 @@ impl Archive {
         engine.upkeep.order(|orders| orders.orphans = true);
         tracing::warn!(removed, "the quarantine has ended");
         Ok(removed)
+    }
+
+    /// Refuses while a line of the backup is kept to which the catalogue could go back to before its last
+    /// restore.
+    fn check_quarantine_may_end(&self) -> Result<(), ArchiveError> {
+        let Some(backup) = self.0.backup.get() else { return Ok(()) };
+        match backup.older_lines().map_err(|error| ArchiveError::Backup(Box::new(error)))? {
+            Some(OlderLines { oldest, lines, line }) => {
+                Err(ArchiveError::QuarantineNeeded { directory: oldest, lines, line })
+            }
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -527,7 +543,7 @@ fn check_backup_not_ahead(
     directory: PathBuf,
 ) -> Result<(), OpenError> {
     let change = catalogue.read(|view| view.last_change())?;
-    match crate::backup::newest_shipped(&directory, instance) {
+    match backup::newest_shipped(&directory, instance) {
         Ok(Some(shipped)) if shipped > change => {
             Err(OpenError::BackupAhead { catalogue: change, directory, shipped })
         }

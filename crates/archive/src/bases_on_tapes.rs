@@ -8,10 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{TapePoolId, Vid};
-use catalogue::{ReadError, TapeRecord, TapeState, View};
+use catalogue::{RESTORE_JUMP, ReadError, TapeRecord, TapeState, View};
 use store::LogSize;
 
-use crate::rebuild::JUMP;
 use crate::settings::ChangeLogSettings;
 
 /// The bases that count.
@@ -94,7 +93,11 @@ pub(crate) fn is_to_stay(tape: &TapeRecord) -> bool {
 
 /// How many changes came behind `change`, which may be 0. What a restore has left out counts for nothing.
 pub(crate) fn changes_behind(change: u64, last: u64) -> u64 {
-    if change / JUMP == last / JUMP { last.saturating_sub(change) } else { last % JUMP }
+    if change / RESTORE_JUMP == last / RESTORE_JUMP {
+        last.saturating_sub(change)
+    } else {
+        last % RESTORE_JUMP
+    }
 }
 
 /// The log of changes, as far as it decides whether a base is due.
@@ -176,7 +179,7 @@ mod tests {
         assert!(log(50, 60, 10, 1_000).is_behind(off, 48));
         assert!(!log(50, 60, 10, 1_000).is_behind(off, 49));
         // What a restore has left out is no change.
-        assert!(!log(1, JUMP + 50, 1_000_000, 10).is_behind(SETTINGS, 90));
+        assert!(!log(1, RESTORE_JUMP + 50, 1_000_000, 10).is_behind(SETTINGS, 90));
     }
 
     #[test]

@@ -101,26 +101,3 @@ impl Bell {
         heard
     }
 }
-
-/// Rung when garbage was made.
-#[derive(Debug, Default)]
-pub(crate) struct SweepBell {
-    rung: Mutex<bool>,
-    bell: Condvar,
-}
-
-impl SweepBell {
-    pub(crate) fn ring(&self) {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.bell.notify_one();
-    }
-
-    /// Waits until it is rung, at most for `patience`.
-    pub(crate) fn wait(&self, patience: Duration) {
-        let mut rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*rung {
-            rung = self.bell.wait_timeout(rung, patience).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        *rung = false;
-    }
-}

@@ -143,7 +143,7 @@ impl Archive {
             Ok(_) => LogKept::BeingTrimmed,
             Err(kept) => kept,
         };
-        let has_backup = engine.bases.backup_may_count(engine.steady());
+        let has_backup = engine.backup_reach.may_count(engine.steady());
         let failing = engine.bases.failing();
         engine.read(|view| {
             let (first, last) = (view.first_change()?, view.last_change()?);
@@ -176,7 +176,7 @@ fn limit(engine: &Engine) -> Result<Result<Limit, LogKept>, ArchiveError> {
         return Ok(Err(LogKept::Off));
     }
     let size = engine.catalogue.log_size()?;
-    let backup = engine.bases.backup_has();
+    let backup = engine.backup_reach.through();
     engine.read(|view| {
         if is_unsettled(view)? {
             return Ok(Err(LogKept::Restored));
@@ -289,7 +289,7 @@ fn ask_for_bases(engine: &Engine, asked: &mut BasesAsked) -> Result<(), ArchiveE
         return Ok(());
     }
     let size = engine.catalogue.log_size()?;
-    let has_backup = engine.bases.backup_may_count(engine.steady());
+    let has_backup = engine.backup_reach.may_count(engine.steady());
     let wanted = engine.read(|view| {
         if is_unsettled(view)? {
             return Ok(Vec::new());
@@ -359,7 +359,7 @@ impl BasesAsked {
 /// not give the catalogue back.
 pub(crate) fn lacking(engine: &Engine) -> Result<Vec<String>, ArchiveError> {
     let size = engine.catalogue.log_size()?;
-    let has_backup = engine.bases.backup_may_count(engine.steady());
+    let has_backup = engine.backup_reach.may_count(engine.steady());
     engine.read(|view| {
         let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup, None)?);
         let lacking = standing.pools().filter(|pool| log.lacks(standing.of_pool(*pool)));

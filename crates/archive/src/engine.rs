@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError};
-use threads::{Mutex, MutexGuard};
+use threads::{Doorbell, Mutex, MutexGuard};
 
+use backup::BackupReach;
 use base::{
     BlobDescription, BlobId, BlobPiece, ByteCount, ClassId, Clock, ContainerId, FileId, LibraryId, Timestamp,
     Vid,
@@ -17,7 +18,7 @@ use scheduler::{DriveName, Event, Scheduler, TapeSummary};
 use session::Affinity;
 use store::{CatalogueStore, ExecuteError};
 
-use crate::bell::{Bell, SweepBell};
+use crate::bell::Bell;
 use crate::classes::Classes;
 use crate::gate::ReadGate;
 use crate::libraries::Libraries;
@@ -34,7 +35,7 @@ pub(crate) struct Engine {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random_uuid: Arc<dyn Fn() -> Option<base::Uuid> + Send + Sync>,
     pub(crate) instance: base::Uuid,
-    pub(crate) catalogue: CatalogueStore,
+    pub(crate) catalogue: Arc<CatalogueStore>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) library: Arc<dyn Library>,
     pub(crate) libraries: Libraries,
@@ -76,13 +77,13 @@ pub(crate) struct Engine {
     /// What users do, on its way to the access log.
     pub(crate) access: crate::access_log::AccessQueue,
     /// Wakes the thread of the lifecycle rules.
-    pub(crate) lifecycle: SweepBell,
+    pub(crate) lifecycle: Doorbell,
     /// How far the thread is that hears of cartridges that come and go.
     pub(crate) inventory: crate::inventory::Inventory,
     /// Rung when there is garbage to remove.
-    pub(crate) sweep: SweepBell,
+    pub(crate) sweep: Doorbell,
     /// Wakes the thread that removes what is in condemned trees.
-    pub(crate) trees: SweepBell,
+    pub(crate) trees: Doorbell,
     /// Why that thread has not removed what it tried to.
     pub(crate) removal_waits: RemovalWaits,
     /// That thread was started.
@@ -97,6 +98,8 @@ pub(crate) struct Engine {
     pub(crate) space: Space,
     /// What the parts of uploads hold that are no files yet.
     pub(crate) open_parts: crate::open_parts::OpenParts,
+    /// How far the backup of the catalogue has its log of changes.
+    pub(crate) backup_reach: Arc<BackupReach>,
     /// Bases of the catalogue that are to be written to tapes.
     pub(crate) bases: crate::bases::Bases,
     /// How far a restored catalogue was compared with pool and tapes.

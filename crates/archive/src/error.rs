@@ -195,7 +195,7 @@ pub enum ArchiveError {
     TapeInUse(Vid),
     /// What the backup keeps is not known.
     #[error("the backup cannot be looked at: {0}")]
-    Backup(Box<crate::BackupError>),
+    Backup(Box<backup::BackupError>),
     /// Points of before a restore can still be gone back to, and need what is in quarantine.
     #[error(
         "the backup can still go back to before the restore, to which what is in quarantine belongs: {}. \

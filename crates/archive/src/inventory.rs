@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use base::Vid;
 use catalogue::Command;
-use threads::Mutex;
+use threads::{Doorbell, Mutex};
 
-use crate::bell::SweepBell;
 use crate::engine::Engine;
 use crate::{Archive, ArchiveError};
 
@@ -17,14 +16,14 @@ const ASK_EVERY: Duration = Duration::from_secs(5);
 
 /// How far the thread is that asks.
 pub(crate) struct Inventory {
-    bell: SweepBell,
+    bell: Doorbell,
     /// [`library::Library::changes`] of the inventory that is known; held while it is taken.
     seen: Mutex<u64>,
 }
 
 impl Inventory {
     pub(crate) fn new(changes: u64) -> Self {
-        Inventory { bell: SweepBell::default(), seen: Mutex::new(changes) }
+        Inventory { bell: Doorbell::default(), seen: Mutex::new(changes) }
     }
 
     /// Wakes the thread, which ends if the engine stops.

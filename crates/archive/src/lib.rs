@@ -5,7 +5,6 @@ mod access_log;
 mod api;
 mod archive;
 mod away;
-mod backup;
 mod bases;
 mod bases_on_tapes;
 mod bell;
@@ -23,8 +22,6 @@ mod evictable;
 mod flow;
 mod foresight;
 mod forget;
-#[doc(hidden)]
-pub mod fuzz;
 mod gate;
 mod glacier;
 mod haste;
@@ -54,7 +51,6 @@ mod pool_gaps;
 mod pool_rebuild;
 mod quotas;
 mod reasons;
-mod rebuild;
 mod repack;
 mod requests;
 mod resume;
@@ -71,7 +67,6 @@ mod space;
 mod suspects;
 mod sweep;
 mod tape;
-mod tape_queue;
 mod tapes;
 mod tracks;
 mod trees;
@@ -84,14 +79,10 @@ mod why;
 pub use access_log::{ACCESSES_WAITING_MAX, UsageReading};
 pub use api::*;
 pub use archive::Archive;
-pub use backup::{
-    BackupDirectory, BackupError, BackupSettings, BackupStatus, Candidate, Line, LineStart, Progress,
-    Reached, Rehearsed, RestoreTo, Restored, SegmentFile, SnapshotInfo, TableCount, rehearse, restore,
-    restore_before,
-};
+pub use backup::BackupStatus;
 pub use catalogue::{
     ACL_ENTRIES_MAX, AccessChain, AclEntry, DirectoryOwner, PRIORITY_MAX, PRIORITY_USUAL, QuotaCounting,
-    QuotaLimits, QuotaRecord,
+    QuotaLimits, QuotaRecord, RESTORE_JUMP,
 };
 pub use change_log::{ChangeLogInfo, LogKept};
 pub use download::Download;
@@ -120,8 +111,6 @@ pub use operate::TAPE_PAGE_MAX;
 pub use part_upload::PartUpload;
 pub use pool_drives::{PoolHealth, ReplacedDrive};
 pub use quotas::{QuotaInfo, QuotaOf};
-pub use rebuild::JUMP as RESTORE_JUMP;
-pub use rebuild::{PoolSeen, RebuildError, Rebuilt, TapeFound, TapeUnread, rebuild};
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
 pub use scheduler::SUSPECT_FAILURES_MAX;
 pub use scheduler::{Expected, Reason, TimeRange};
@@ -135,7 +124,7 @@ pub use settings::{
     PoolDriveSettings, PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings,
     VirtualLibrarySettings,
 };
-pub use settling_info::{SettlingInfo, SettlingStage, TapeLook, time_left};
+pub use settling_info::{SettlingInfo, SettlingStage, time_left};
 pub use store::Refused;
 pub use tapes::{
     CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,

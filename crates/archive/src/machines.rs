@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use backup::PoolSeen;
 use base::{ByteCount, Clock, DriveId, Epoch, Uuid};
 use catalogue::Command;
 use drive::ObjectDrive;
@@ -15,7 +16,7 @@ use store::{CatalogueStore, StoreOptions};
 
 use crate::warnings::of_what_has_no_vid;
 use crate::{
-    AccessLog, LibraryKind, LibrarySettings, MountLog, OpenError, PoolSeen, Settings, TimingSettings,
+    AccessLog, LibraryKind, LibrarySettings, MountLog, OpenError, Settings, TimingSettings,
     VirtualLibrarySettings,
 };
 

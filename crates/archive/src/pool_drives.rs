@@ -9,7 +9,6 @@ use base::{BlobDescription, DriveId, Layout, Uuid};
 use drive::{DriveLocation, DriveOpenError, ObjectDrive};
 use pool::{DriveHealth, PoolError};
 
-use crate::bell::SweepBell;
 use crate::engine::Engine;
 use crate::lost::{self, path_of};
 use crate::{Archive, ArchiveError, ScrubInfo, UpkeepSettings};
@@ -346,7 +345,7 @@ fn open_when_left(
 ) -> Result<Arc<dyn ObjectDrive>, ArchiveError> {
     for _ in 0..LEFT_LOOKS {
         match at.open(instance, drive) {
-            Err(DriveOpenError::Locked(_)) => SweepBell::default().wait(LEFT_LOOK_EVERY),
+            Err(DriveOpenError::Locked(_)) => threads::Doorbell::default().wait(LEFT_LOOK_EVERY),
             opened => return opened.map_err(|error| opening(drive, &error)),
         }
     }

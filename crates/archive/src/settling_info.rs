@@ -1,5 +1,6 @@
 //! How far a restored catalogue was compared with pool and tapes, as displays get it.
 
+use backup::TapeLook;
 use base::{Duration, Timestamp, Vid};
 
 /// What is being done about a restore; see `docs/operations.md`.
@@ -17,20 +18,6 @@ pub enum SettlingStage {
     Unsettled,
     /// The catalogue agrees with pool and tapes.
     Settled,
-}
-
-/// A tape that a drive looks at.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TapeLook {
-    /// The tape.
-    pub vid: Vid,
-    /// The drive.
-    pub drive: String,
-    /// For how long the drive has given no sign of life.
-    pub silent: Duration,
-    /// It waits for the library to bring or take away the tape, which has done nothing for another drive
-    /// since: the robot may be stuck, and the drive is not to blame.
-    pub waits_for_library: bool,
 }
 
 /// How far the settling of a restore is.

@@ -331,7 +331,7 @@ impl Archive {
     /// newest base that one of them has, and such a base if the log does not go back to the first change.
     fn ship_segments(&self, vid: Vid, tape_pool: TapePoolId) -> Result<(), ArchiveError> {
         let engine = self.engine();
-        let has_backup = engine.bases.backup_counts();
+        let has_backup = engine.backup_reach.counts();
         let size = engine.catalogue.log_size()?;
         let is_elsewhere = engine.read(|view| {
             let others = covered(view, tape_pool, Some(vid))?;

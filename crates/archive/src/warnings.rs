@@ -1,5 +1,6 @@
 //! What an operator should know, in words: `kist status` says it.
 
+use backup::TapeLook;
 use base::{Count, Duration, Vid};
 use catalogue::{TapeRecord, TapeState};
 use library::Library;
@@ -11,7 +12,7 @@ use crate::engine::{Engine, truncated};
 use crate::operate::leaving;
 use crate::settle::SILENT_MAX;
 use crate::tapes::is_unidentified;
-use crate::{HealthProblem, PoolHolders, SettlingInfo, SettlingStage, TapeLook};
+use crate::{HealthProblem, PoolHolders, SettlingInfo, SettlingStage};
 
 /// Objects named in one warning; the others are only counted.
 const NAMED_MAX: usize = 5;

@@ -41,6 +41,7 @@ mod unknown;
 mod upload;
 mod version;
 
+pub use restore::RESTORE_JUMP;
 pub(crate) use restore::level_of;
 
 /// Applies a command and appends it to the change log. Deterministic: the same commands in the same order

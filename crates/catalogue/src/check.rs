@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use base::{BlobId, BlobPiece, ByteCount, ClassId, DirId, DriveId, FileId, Layout, TapePoolId};
 
+use crate::apply::RESTORE_JUMP;
 use crate::codec::Codec;
 use crate::command::Envelope;
 use crate::encoding::{Meta, Nothing, PartRecord, counter_key};
@@ -335,7 +336,7 @@ impl Check<'_> {
             let bytes = frame::open_bytes(Table::Change, key, value)?;
             let sequence = KeyReader::new(Table::Change, key).u64()?;
             // After a restore the numbers go on behind a multiple of this.
-            let is_next = sequence == next || (sequence > next && sequence.is_multiple_of(1 << 32));
+            let is_next = sequence == next || (sequence > next && sequence.is_multiple_of(RESTORE_JUMP));
             self.expect(is_next, Table::Change, key, "a change is missing before this one");
             next = sequence.saturating_add(1);
             self.expect(Envelope::decode(bytes).is_ok(), Table::Change, key, "the change is no command");

@@ -22,7 +22,7 @@ mod record;
 mod table;
 mod view;
 
-pub use apply::{Batch, apply};
+pub use apply::{Batch, RESTORE_JUMP, apply};
 pub use check::Inconsistency;
 pub use command::{
     ABORT_PARTS_MAX, AdoptContainer, BATCH_FILES_MAX, BUCKET_UPLOADS_MAX, BULK_FILES, CONTAINER_MEMBERS_MAX,

@@ -299,6 +299,13 @@ impl TapeRecord {
         self.history.is_some()
     }
 
+    /// Whether it may be written as it stands here, so that after a restore more may be on it than this
+    /// catalogue knows.
+    #[must_use]
+    pub fn may_be_written(&self) -> bool {
+        matches!(self.state, TapeState::Active | TapeState::Labelling) || self.run.is_some()
+    }
+
     /// What it was before it failed, if it is suspect.
     #[must_use]
     pub fn before_failure(&self) -> Option<TapeState> {

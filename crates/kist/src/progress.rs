@@ -126,7 +126,7 @@ impl Stages {
     }
 
     /// How far it is.
-    pub fn told(&mut self, progress: archive::Progress) {
+    pub fn told(&mut self, progress: backup::Progress) {
         let now = self.shown.elapsed();
         if self.stage.0 != progress.what {
             self.stage = (progress.what, now);
@@ -135,8 +135,8 @@ impl Stages {
     }
 }
 
-fn told(progress: archive::Progress, took: Duration) -> String {
-    let archive::Progress { what, done, total, containers } = progress;
+fn told(progress: backup::Progress, took: Duration) -> String {
+    let backup::Progress { what, done, total, containers } = progress;
     let mut text = format!("{} of {} {what}", text::count(done), text::count(total));
     if containers > 0 {
         text.push_str(&format!(", {} files and packs", text::count(containers)));
@@ -246,7 +246,7 @@ mod tests {
         progress.note("the library is being opened");
         let mut stages = Stages::of(progress);
         assert_eq!(stages.shown.shared.figures(), "the library is being opened");
-        stages.told(archive::Progress { what: "tapes read", done: 0, total: 12, containers: 0 });
+        stages.told(backup::Progress { what: "tapes read", done: 0, total: 12, containers: 0 });
         assert_eq!(stages.shown.shared.figures(), "0 of 12 tapes read");
     }
 

@@ -5,8 +5,10 @@
 //! virtual time. That takes the feature `simulated`, for which the simulator alone asks; with it, the types
 //! here still behave like std's wherever no simulation is running.
 
+mod doorbell;
 mod guarded;
 
+pub use doorbell::Doorbell;
 pub use guarded::spawn_guarded;
 
 #[cfg(not(feature = "simulated"))]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use backup::tape::{TapeSeen, read_bytes};
 use base::{
     Adler32, Blake3, BlockAddress, ByteCount, ClassId, ContainerId, Crc32c, FileId, Generation,
     StreamChecksums, TapePoolId, Timestamp, Uuid, Vid,
@@ -16,7 +17,6 @@ use ltfs::pack::{Manifest, PACK_HEADER_BYTES_MAX, PackLayout, PackPlan, read_pac
 
 use crate::ArchiveError;
 use crate::engine::{Engine, truncated};
-use crate::rebuild::{TapeSeen, is_known_there, read_bytes};
 
 /// A volume, and the containers on it that the catalogue lacks and has files for.
 pub(super) struct VolumeFound {
@@ -96,7 +96,7 @@ pub(super) fn gather(
                 let standing = view.content(seen.vid, entry.block, 1)?;
                 return Ok(standing.first() == Some(&(entry.block, entry.container)));
             }
-            is_known_there(view, seen.vid, entry.container, entry.block)
+            view.is_known_there(seen.vid, entry.container, entry.block)
         };
         if engine.read(is_known)? {
             continue;

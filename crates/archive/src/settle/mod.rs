@@ -32,7 +32,7 @@ mod torn;
 
 pub(crate) use pool::check_online;
 pub(crate) use progress::Settling;
-pub(crate) use tapes::{DRIVES_LOOK, SILENT_MAX, answer, could_not_mount, look_at_written, may_be_written};
+pub(crate) use tapes::{DRIVES_LOOK, SILENT_MAX, answer, could_not_mount, look_at_written};
 
 use tapes::leave;
 
@@ -63,7 +63,7 @@ pub(crate) fn begin(engine: &Engine, down: &BTreeMap<String, String>) -> Result<
     }
     crate::multipart::give_up_restored(engine)?;
     let mut written = engine.read(|view| view.tapes())?;
-    written.retain(|(_, tape)| tapes::may_be_written(tape));
+    written.retain(|(_, tape)| tape.may_be_written());
     // What a session was writing decides most.
     written.sort_by_key(|(vid, tape)| (tape.run.is_none(), tape.generation.0 == 0, *vid));
     let written: Vec<(u16, Vid)> =
@@ -235,7 +235,7 @@ fn look_at_tapes(engine: &Engine) -> bool {
 
 fn is_asked_about(known: &BTreeSet<Vid>, vid: Vid, tape: &TapeRecord, question: Question) -> bool {
     let counts = match question {
-        Question::Label => tape.containers > 0 && !tapes::may_be_written(tape),
+        Question::Label => tape.containers > 0 && !tape.may_be_written(),
         Question::Content => tape.run.is_none(),
     };
     counts && !known.contains(&vid)

@@ -7,14 +7,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::PoisonError;
 use threads::{Condvar, Mutex, MutexGuard};
 
+use backup::{TapeLook, TapeQueue};
 use base::{Duration, FileId, Timestamp, Vid};
 
 use super::found::VolumeFound;
 use super::pool::Missing;
 use crate::settling_info::time_left;
-use crate::tape_queue::{FAILURES_MAX, TapeQueue};
-use crate::{SettlingInfo, SettlingStage, TapeLook};
+use crate::{SettlingInfo, SettlingStage};
 
+/// So many tapes that a drive cannot look at one after the other are its own fault.
+const FAILURES_MAX: usize = 2;
 /// Tapes of one library that the scheduler is told of at once: more than it has drives, and few enough that
 /// the order stays what it was made to be.
 const ASKED_FOR_MAX: usize = 32;

@@ -1,5 +1,7 @@
 //! Looks at tapes since a restore: what stands on them, and what of it the catalogue does not know.
 
+use backup::tape::{TapeSeen, look};
+use backup::{NotLookedAt, TapeLook};
 use base::{BlockAddress, ByteCount, Duration, Vid};
 use catalogue::{Command, RunEnd, TapeRecord, TapeState};
 use library::{DriveName, TapeDrive};
@@ -9,9 +11,7 @@ use scheduler::Event;
 use super::found::{self, VolumeFound};
 use super::progress::Question;
 use crate::engine::{Engine, truncated};
-use crate::rebuild::{TapeSeen, is_known_there, look};
-use crate::tape_queue::NotLookedAt;
-use crate::{ArchiveError, SettlingStage, TapeLook};
+use crate::{ArchiveError, SettlingStage};
 
 /// Containers of a tape looked up together.
 const CONTENT_PAGE: usize = 4_096;
@@ -44,11 +44,6 @@ impl From<Seen> for Look {
     fn from(seen: Seen) -> Self {
         Look { seen, found: None }
     }
-}
-
-/// Whether a tape may be written as it stands in the catalogue, which may not know what was written since.
-pub(crate) fn may_be_written(tape: &TapeRecord) -> bool {
-    matches!(tape.state, TapeState::Active | TapeState::Labelling) || tape.run.is_some()
 }
 
 /// Looks at tapes that may be written, in this drive, until none is left for it. With the last one of all
@@ -217,7 +212,7 @@ pub(super) fn not_seen(engine: &Engine, vid: Vid, question: Question, why: &str)
         // All the same it may have what nothing else has.
         engine.settling.unsearched(vid);
     }
-    if may_be_written(&record) {
+    if record.may_be_written() {
         set_aside(engine, vid, &record, &reason)?;
     }
     engine.post_tape(vid);
@@ -240,7 +235,7 @@ fn act(
             _ => engine.settling.unseen(vid),
         }
     }
-    if !is_unread && (may_be_written(record) || matches!(seen, Seen::Gone(_))) {
+    if !is_unread && (record.may_be_written() || matches!(seen, Seen::Gone(_))) {
         engine.settling.content_known(vid);
     }
     match seen {
@@ -350,7 +345,7 @@ fn look_at(
         Ok(found) => return Ok(Seen::Unseen(format!("it holds {found}")).into()),
         Err(error) => return Ok(Seen::Unseen(error.to_string()).into()),
     }
-    if !may_be_written(record) {
+    if !record.may_be_written() {
         return Ok(Seen::Good.into());
     }
     match look(drive) {
@@ -387,7 +382,7 @@ fn why_not_to_write(engine: &Engine, seen: &TapeSeen, record: &TapeRecord) -> Re
 fn count_unknown(engine: &Engine, seen: &TapeSeen) -> Result<u64, ArchiveError> {
     let mut unknown = 0;
     for named in seen.containers() {
-        let known = engine.read(|view| is_known_there(view, seen.vid, named.container, named.block))?;
+        let known = engine.read(|view| view.is_known_there(seen.vid, named.container, named.block))?;
         unknown += u64::from(!known);
     }
     Ok(unknown)

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use backup::tape::read_bytes;
+use backup::{BaseReader, MadeBase};
 use base::planted::{Bug, is_planted};
 use base::{BlockAddress, ByteCount, TapePoolId, Vid};
 use catalogue::{Command, TapeState};
@@ -15,10 +17,8 @@ use mover::{Volume, VolumeError};
 
 use super::{MountedTape, SessionError};
 use crate::ArchiveError;
-use crate::bases::Made;
 use crate::bases_on_tapes::{Log, Standing};
 use crate::engine::{Engine, reserve};
-use crate::rebuild::{BaseReader, read_bytes};
 
 impl MountedTape<'_> {
     /// Writes a base behind the newest index if the mounted tape is due for one, then an index that names it,
@@ -78,13 +78,13 @@ fn due(
     drive: &mut dyn TapeDrive,
     vid: Vid,
     tape_pool: TapePoolId,
-) -> Result<Option<Arc<Made>>, SessionError> {
+) -> Result<Option<Arc<MadeBase>>, SessionError> {
     let record = engine.tape(vid)?;
     if record.state != TapeState::Active || !engine.bases.may_write(vid, engine.steady()) {
         return Ok(None);
     }
     let settings = engine.settings.change_log;
-    let has_backup = engine.bases.backup_may_count(engine.steady());
+    let has_backup = engine.backup_reach.may_count(engine.steady());
     let size = engine.catalogue.log_size().map_err(ArchiveError::from)?;
     let is_due = engine.read(|view| {
         let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup, None)?);
@@ -110,7 +110,7 @@ fn write_parts(
     engine: &Engine,
     drive: &mut dyn TapeDrive,
     volume: &mut Volume,
-    made: &Made,
+    made: &MadeBase,
 ) -> Result<Result<(), String>, SessionError> {
     let parts = made.parts();
     for at in 0..parts {
@@ -153,11 +153,11 @@ fn read_back(
             Err(error) => return Err(error.into()),
         };
         let checked = reader.part(&bytes).and_then(|part| reader.check_rows(&part));
-        if let Err(reason) = checked {
-            return Ok(Err(format!("block {block}: {reason}")));
+        if let Err(error) = checked {
+            return Ok(Err(format!("block {block}: {error}")));
         }
     }
-    Ok(reader.end())
+    Ok(reader.end().map_err(|error| error.to_string()))
 }
 
 /// Where the index has the parts of a base, in order: block and length. Fewer than there are if it lacks

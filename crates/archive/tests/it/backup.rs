@@ -1,8 +1,8 @@
-//! The catalogue is destroyed and restored from its backup: to the newest point, to one in the middle; damage
-//! is found and named.
+//! The catalogue is destroyed and restored from its backup, to the newest point and to one in the middle, and
+//! the server goes on with it. What the backup does without a server: `crates/backup/tests/it`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +10,10 @@ use crate::common::{
     Instance, SystemClock, bytes, copy, extents_quarantined, get, migrate_all, path, put, wait_until,
 };
 use crate::history::{
-    blank_pool, compare, destroy_catalogue, evict_all, facts, first_part, flip, recall_and_compare,
-    second_part,
+    blank_pool, compare, destroy_catalogue, evict_all, facts, first_part, recall_and_compare, second_part,
 };
-use archive::{
-    Archive, BackupDirectory, BackupError, BackupSettings, Machines, RestoreTo, Restored, TapeUse, pool_seen,
-    rehearse, restore,
-};
+use archive::{Archive, Machines, TapeUse, pool_seen};
+use backup::{BackupDirectory, BackupSettings, RestoreError, RestoreTo, Restored, restore};
 use base::{ByteCount, Clock};
 use catalogue::TapeState;
 
@@ -104,7 +101,7 @@ pub fn snapshot(archive: &Archive) {
     wait_until("the snapshot is taken", || archive.backup_status().unwrap().answered >= asked);
 }
 
-pub fn restore_to(instance: &Instance, to: RestoreTo) -> Result<Restored, BackupError> {
+pub fn restore_to(instance: &Instance, to: RestoreTo) -> Result<Restored, RestoreError> {
     let from = BackupDirectory::open(&backup_directory(instance)).unwrap();
     let (seen, _) = pool_seen(&instance.settings);
     let into = &instance.settings.catalogue_directory;
@@ -114,20 +111,6 @@ pub fn restore_to(instance: &Instance, to: RestoreTo) -> Result<Restored, Backup
 pub fn close(archive: Archive) {
     archive.close();
     drop(archive);
-}
-
-fn files_of(directory: &Path, ending: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files_of(&path, ending));
-        } else if path.to_str().unwrap().ends_with(ending) {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
 }
 
 #[test]
@@ -175,10 +158,10 @@ fn a_point_in_the_middle_comes_back() {
     wait_shipped(&archive);
     close(archive);
 
-    assert!(matches!(restore_to(&instance, RestoreTo::Change(middle)), Err(BackupError::NotEmpty(_))));
+    assert!(matches!(restore_to(&instance, RestoreTo::Change(middle)), Err(RestoreError::NotEmpty(_))));
     destroy_catalogue(&instance);
     let beyond = restore_to(&instance, RestoreTo::Change(u64::MAX));
-    assert!(matches!(beyond, Err(BackupError::EndsBefore { .. })), "{beyond:?}");
+    assert!(matches!(beyond, Err(RestoreError::EndsBefore { .. })), "{beyond:?}");
     destroy_catalogue(&instance);
     assert_eq!(restore_to(&instance, RestoreTo::Change(middle)).unwrap().change, middle);
     let archive = open(&instance);
@@ -254,170 +237,6 @@ fn what_a_restored_catalogue_does_not_know_is_kept() {
 }
 
 #[test]
-fn damage_is_found_and_named() {
-    let instance = Instance::new(ByteCount::mib(256));
-    let archive = open(&instance);
-    put(&archive, "/one", b"1");
-    wait_shipped(&archive);
-    snapshot(&archive);
-    for n in 0..5 {
-        put(&archive, &format!("/later{n}"), b"2");
-        wait_shipped(&archive);
-    }
-    close(archive);
-    let scratch = instance.directory.path().join("scratch");
-    let from = BackupDirectory::open(&backup_directory(&instance)).unwrap();
-    let good = rehearse(&from, &scratch, MAP, &mut |_| {}).unwrap();
-    assert!(good.is_good() && good.compared_at.is_some(), "{good:?}");
-    let segments = files_of(from.root(), ".kcl");
-    assert!(segments.len() >= 4, "{segments:?}");
-    let mut found = 0;
-    for file in segments.iter().chain(&files_of(from.root(), "data.mdb")) {
-        let content = fs::read(file).unwrap();
-        for truncate in [false, true] {
-            if truncate {
-                fs::write(file, &content[..content.len() / 2]).unwrap()
-            } else {
-                flip(file)
-            }
-            fs::remove_dir_all(&scratch).unwrap();
-            // A damaged segment before the older snapshot's end is needed by nobody.
-            match rehearse(&from, &scratch, MAP, &mut |_| {}) {
-                Err(error) => {
-                    assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
-                    found += 1;
-                }
-                Ok(rehearsed) => {
-                    let told = rehearsed.restored.passed_over.concat();
-                    assert!(!rehearsed.is_good() && told.contains(file.to_str().unwrap()), "{rehearsed:?}");
-                    found += 1;
-                }
-            }
-        }
-        fs::write(file, content).unwrap();
-    }
-    assert_eq!(found, 2 * (segments.len() + 2));
-    // A missing one is a gap.
-    fs::remove_file(&segments[1]).unwrap();
-    fs::remove_dir_all(&scratch).unwrap();
-    let gap = rehearse(&from, &scratch, MAP, &mut |_| {});
-    assert!(matches!(gap, Err(BackupError::Gap { .. })), "{gap:?}");
-}
-
-/// Story: a snapshot is taken while writing goes on, so it is newer than the last segment. A kill at that
-/// moment made the next start go on behind the snapshot: the changes between were shipped never, the line had
-/// a gap for ever, and no restore succeeded any more, not even from another line.
-#[test]
-fn a_kill_between_snapshot_and_segment_leaves_no_gap() {
-    let instance = Instance::new(ByteCount::mib(256));
-    let archive = open(&instance);
-    put(&archive, "/one", b"1");
-    wait_shipped(&archive);
-    for n in 0..3 {
-        put(&archive, &format!("/later{n}"), b"2");
-        wait_shipped(&archive);
-    }
-    snapshot(&archive);
-    close(archive);
-    let from = BackupDirectory::open(&backup_directory(&instance)).unwrap();
-    let line = from.lines().unwrap().remove(0);
-    // What the kill left: the newest snapshot, and not the segments that lead up to it.
-    let segments = line.segments().unwrap();
-    let newest = line.snapshots().unwrap().last().unwrap().0;
-    let lost: Vec<_> = segments.iter().skip(2).collect();
-    assert!(lost.iter().any(|segment| segment.first < newest), "{segments:?}");
-    for segment in &lost {
-        fs::remove_file(&segment.path).unwrap();
-    }
-    let middle = segments[2].first;
-    let archive = open(&instance);
-    put(&archive, "/after the kill", b"3");
-    let end = wait_shipped(&archive);
-    let before = facts(&archive);
-    close(archive);
-    let line = from.lines().unwrap().pop().unwrap();
-    assert_eq!(line.number, 1);
-    // Closing may have added changes of its own.
-    assert!(line.segments().unwrap().last().unwrap().last >= end);
-    destroy_catalogue(&instance);
-    assert_eq!(restore_to(&instance, RestoreTo::Change(middle)).unwrap().change, middle);
-    destroy_catalogue(&instance);
-    restore_to(&instance, RestoreTo::Newest).unwrap();
-    let archive = instance.open();
-    assert_eq!(facts(&archive), before);
-    close(archive);
-}
-
-/// Story: a gap in one line made the restore from every other line fail, since the newest change of all lines
-/// was looked for with the check for gaps.
-#[test]
-fn a_gap_in_an_old_line_stops_no_restore() {
-    let instance = Instance::new(ByteCount::mib(256));
-    let archive = open(&instance);
-    for n in 0..4 {
-        put(&archive, &format!("/file{n}"), b"1");
-        wait_shipped(&archive);
-    }
-    close(archive);
-    let from = BackupDirectory::open(&backup_directory(&instance)).unwrap();
-    let segments = from.lines().unwrap().remove(0).segments().unwrap();
-    fs::remove_file(&segments[2].path).unwrap();
-    // The line has a gap, so another one begins.
-    let archive = open(&instance);
-    put(&archive, "/later", b"2");
-    wait_until("the new line is there", || archive.backup_status().unwrap().line == 2);
-    wait_shipped(&archive);
-    let before = facts(&archive);
-    close(archive);
-    destroy_catalogue(&instance);
-    assert_eq!(restore_to(&instance, RestoreTo::Newest).unwrap().line, 2);
-    let archive = instance.open();
-    assert_eq!(facts(&archive), before);
-    close(archive);
-    let before_gap = segments[1].last;
-    destroy_catalogue(&instance);
-    assert_eq!(restore_to(&instance, RestoreTo::Change(before_gap)).unwrap().change, before_gap);
-    destroy_catalogue(&instance);
-    let behind = restore_to(&instance, RestoreTo::Change(segments[3].first));
-    assert!(matches!(behind, Err(BackupError::Gap { .. })), "{behind:?}");
-    // Without a whole snapshot of its own line, the newest point is not one of a line that was given up.
-    for snapshot in files_of(&from.root().join("line-0002"), "data.mdb") {
-        flip(&snapshot);
-    }
-    destroy_catalogue(&instance);
-    let newest = restore_to(&instance, RestoreTo::Newest);
-    assert!(matches!(newest, Err(BackupError::NothingFor { .. })), "{newest:?}");
-}
-
-/// A crash may leave half a segment and half a snapshot; both have other names until they are whole.
-#[test]
-fn a_crash_while_shipping_leaves_a_usable_chain() {
-    let instance = Instance::new(ByteCount::mib(256));
-    let archive = open(&instance);
-    put(&archive, "/one", b"1");
-    wait_shipped(&archive);
-    close(archive);
-    let line = backup_directory(&instance).join("line-0001");
-    let half = line.join("segments/.new-00000000000000000099-00000000000000000100.kcl");
-    fs::write(&half, b"KISTCHG1").unwrap();
-    let half_snapshot = line.join("snapshots/.new-snapshot");
-    fs::create_dir(&half_snapshot).unwrap();
-    fs::write(half_snapshot.join("data.mdb"), b"half").unwrap();
-    let archive = open(&instance);
-    put(&archive, "/two", b"2");
-    wait_shipped(&archive);
-    snapshot(&archive);
-    let before = facts(&archive);
-    close(archive);
-    assert!(!half.exists() && !half_snapshot.exists());
-    destroy_catalogue(&instance);
-    assert_eq!(restore_to(&instance, RestoreTo::Newest).unwrap().line, 1);
-    let archive = instance.open();
-    assert_eq!(facts(&archive), before);
-    close(archive);
-}
-
-#[test]
 fn a_backup_that_fails_stops_nothing_and_says_why() {
     let instance = Instance::new(ByteCount::mib(256));
     let archive = instance.open();
@@ -445,43 +264,6 @@ fn a_backup_that_fails_stops_nothing_and_says_why() {
     close(archive);
 }
 
-#[test]
-fn pruning_keeps_the_window_whole() {
-    let instance = Instance::new(ByteCount::mib(256));
-    let archive = open(&instance);
-    let mut points = Vec::new();
-    for n in 0..6 {
-        put(&archive, &format!("/f{n}"), &bytes(n, 1_000));
-        points.push((wait_shipped(&archive), facts(&archive)));
-        snapshot(&archive);
-    }
-    close(archive);
-    let from = BackupDirectory::open(&backup_directory(&instance)).unwrap();
-    let line = from.lines().unwrap().remove(0);
-    let oldest = line.snapshots().unwrap()[0].0;
-    assert_eq!(line.snapshots().unwrap().len(), 3);
-    assert!(line.segments().unwrap()[0].last > oldest, "segments that nobody needs are removed");
-    let (mut whole, mut refused) = (0, 0);
-    for (change, expected) in points {
-        destroy_catalogue(&instance);
-        match restore_to(&instance, RestoreTo::Change(change)) {
-            Ok(_) => {
-                let archive = instance.open();
-                assert_eq!(facts(&archive), expected);
-                close(archive);
-                whole += 1;
-            }
-            Err(BackupError::NothingFor { .. }) => {
-                assert!(change < oldest);
-                fs::create_dir_all(&instance.settings.catalogue_directory).unwrap();
-                refused += 1;
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
-    assert!(whole >= 2 && refused >= 2, "{whole} {refused}");
-}
-
 /// The machine is lost but for its tapes and the backup.
 #[test]
 fn a_blank_pool_makes_everything_nearline() {
@@ -501,26 +283,6 @@ fn a_blank_pool_makes_everything_nearline() {
     assert!(get(&archive, "/only in the pool").is_err());
     archive.remove(&path("/only in the pool")).unwrap();
     recall_and_compare(&archive, &contents);
-    close(archive);
-}
-
-#[test]
-fn restores_to_a_time() {
-    let instance = Instance::new(ByteCount::mib(64));
-    let archive = open(&instance);
-    put(&archive, "/one", b"1");
-    wait_shipped(&archive);
-    let time = SystemClock.now();
-    let before = facts(&archive);
-    std::thread::sleep(Duration::from_millis(5));
-    put(&archive, "/two", b"2");
-    wait_shipped(&archive);
-    close(archive);
-    destroy_catalogue(&instance);
-    let restored = restore_to(&instance, RestoreTo::Time(time)).unwrap();
-    assert!(restored.changed_at <= time);
-    let archive = instance.open();
-    assert_eq!(facts(&archive), before);
     close(archive);
 }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::backup::{backup_directory, close, restore_to, settings, wait_shipped};
 use crate::common::{Instance, path, put, wait_until};
 use crate::history::destroy_catalogue;
-use archive::{Archive, BackupError, Candidate, Reached, RestoreTo, pool_seen};
+use archive::{Archive, pool_seen};
+use backup::{Candidate, Reached, RestoreError, RestoreTo, Restored};
 use base::{ByteCount, Clock, Duration, ManualClock, Timestamp};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -28,7 +29,7 @@ fn put_one(instance: &Instance, clock: &Arc<ManualClock>, name: &str) -> u64 {
     change
 }
 
-fn restored(instance: &Instance, to: RestoreTo) -> Result<archive::Restored, BackupError> {
+fn restored(instance: &Instance, to: RestoreTo) -> Result<Restored, RestoreError> {
     if instance.settings.catalogue_directory.exists() {
         destroy_catalogue(instance);
     }
@@ -37,9 +38,9 @@ fn restored(instance: &Instance, to: RestoreTo) -> Result<archive::Restored, Bac
 
 fn candidates(instance: &Instance, time: Timestamp) -> Vec<Candidate> {
     let result = restored(instance, RestoreTo::Time(time));
-    let Err(error @ BackupError::WhichLine { .. }) = &result else { panic!("{result:?}") };
+    let Err(error @ RestoreError::WhichLine { .. }) = &result else { panic!("{result:?}") };
     assert!(error.to_string().contains("nothing was restored") && error.to_string().contains("--to-change"));
-    let Err(BackupError::WhichLine { candidates, .. }) = result else { unreachable!() };
+    let Err(RestoreError::WhichLine { candidates, .. }) = result else { unreachable!() };
     candidates
 }
 
@@ -98,7 +99,7 @@ fn a_time_that_two_lines_may_have_had_is_refused() {
     assert_eq!(candidates(&instance, yesterday)[0].start, None, "a damaged note says nothing");
     // A time before the new line's first change is not one that it may have had.
     let early = before(begun.trusted, HOUR);
-    assert!(!matches!(restored(&instance, RestoreTo::Time(early)), Err(BackupError::WhichLine { .. })));
+    assert!(!matches!(restored(&instance, RestoreTo::Time(early)), Err(RestoreError::WhichLine { .. })));
     // Without the older line, the time of before is not the new line's either.
     fs::write(&note, &text).unwrap();
     fs::remove_dir_all(backup_directory(&instance).join("line-0001")).unwrap();
@@ -152,27 +153,4 @@ fn a_time_is_of_the_history_that_was_in_force() {
     assert_eq!(found.iter().map(|candidate| candidate.line).collect::<Vec<_>>(), [3, 2]);
     let before_restore = before(clock.now(), Duration::from_secs(3_600 * 7 / 2));
     assert_eq!(restored(&instance, RestoreTo::Time(before_restore)).unwrap().line, 2);
-}
-
-/// Story: the manifest of the newest snapshot was gone, and the backup failed from then on, for ever: as on a
-/// disk that does not answer, nothing more was shipped.
-#[test]
-fn a_missing_manifest_does_not_end_the_backup() {
-    let instance = Instance::new(ByteCount::mib(256));
-    let clock = instance.clock();
-    put_one(&instance, &clock, "/a");
-    let line = backup_directory(&instance).join("line-0001");
-    let snapshot = fs::read_dir(line.join("snapshots")).unwrap().next().unwrap().unwrap().path();
-    fs::remove_file(snapshot.join("MANIFEST")).unwrap();
-    let archive = start(&instance, &clock);
-    put(&archive, "/b", b"1");
-    wait_shipped(&archive);
-    assert_eq!(archive.backup_status().unwrap().line, 2);
-    close(archive);
-    let whole = restored(&instance, RestoreTo::Time(clock.now().plus(HOUR))).unwrap();
-    assert!(whole.line == 2 && whole.missing_to(0).is_none(), "{whole:?}");
-    // What lost all snapshots is no line to go on with.
-    fs::remove_dir_all(backup_directory(&instance).join("line-0002/snapshots")).unwrap();
-    let newest = restored(&instance, RestoreTo::Newest);
-    assert!(matches!(newest, Err(BackupError::NothingFor { .. })), "{newest:?}");
 }

@@ -15,10 +15,8 @@ use crate::history::{
     blank_pool, compare, destroy_catalogue, facts, first_part, recall_and_compare, second_part,
 };
 use crate::rebuild::{blocks_with, destroyed_with_faults, rebuild_all, rebuild_from, try_rebuild};
-use archive::{
-    Archive, BackupDirectory, CheckState, DamagedPart, LogKept, RebuildError, RestoreTo, Settings, TapeUse,
-    restore,
-};
+use archive::{Archive, CheckState, DamagedPart, LogKept, Settings, TapeUse};
+use backup::{BackupDirectory, RebuildError, RestoreTo, restore};
 use base::{BlockAddress, ByteCount, Vid};
 use catalogue::{Command, Table, TapeState};
 use store::{CatalogueStore, Replay, StoreOptions, TableDigest};

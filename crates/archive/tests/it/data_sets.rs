@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::common::{Instance, SystemClock, bytes, migrate_all, path, put, put_with, wait_until};
 use crate::history::destroy_catalogue;
-use archive::{Archive, PutOptions, Settings, Stat, open_library, pool_seen, rebuild};
+use archive::{Archive, PutOptions, Settings, Stat, open_library, pool_seen};
+use backup::rebuild;
 use base::{BlockAddress, ByteCount, Clock, ContainerId, Vid};
 
 /// An instance of which nothing is sealed before it is asked for.

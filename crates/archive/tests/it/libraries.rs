@@ -9,8 +9,8 @@ use crate::common::{
 use crate::history::{blank_pool, destroy_catalogue};
 use archive::{
     Archive, ArchiveError, LibrarySettings, OpenError, PutOptions, Settings, Stat, open_libraries, pool_seen,
-    rebuild,
 };
+use backup::rebuild;
 use base::{ByteCount, Clock, Vid};
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 

@@ -9,7 +9,8 @@ use crate::held::{Gate, Held};
 use crate::history::{
     blank_pool, compare, destroy_catalogue, evict_all, facts, first_part, recall_and_compare, second_part,
 };
-use archive::{Progress, RebuildError, Rebuilt, open_library, pool_seen, rebuild};
+use archive::{open_library, pool_seen};
+use backup::{Progress, RebuildError, Rebuilt, rebuild};
 use base::{BlockAddress, ByteCount, Clock, Partition, TapePosition, Vid};
 use library::{
     DriveName, Faults, Library, ReadBlock, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
@@ -163,14 +164,6 @@ fn one_tape_of_two_is_enough() {
         drop(archive);
     }
     assert!(complete >= 1);
-}
-
-#[test]
-fn without_the_beginning_nothing_is_made_up() {
-    let instance = Instance::new(ByteCount::mib(64));
-    destroy_catalogue(&instance);
-    let nothing = try_rebuild(&instance);
-    assert!(matches!(nothing, Err(RebuildError::NoBeginning { tapes: 0, .. })), "{nothing:?}");
 }
 
 /// A foreign cartridge is told and left as it is.

@@ -6,18 +6,20 @@ use crate::command::Outcome;
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
 
-/// What ids jump to a multiple of: no history gives so many between a backup and its loss.
-const JUMP: u64 = 1 << 32;
+/// What ids and the numbers of changes jump to a multiple of when a catalogue is restored
+/// ([`Command::AcceptRestore`](crate::Command::AcceptRestore)): no history gives so many between a backup and
+/// its loss.
+pub const RESTORE_JUMP: u64 = 1 << 32;
 
 /// The next multiple, never `next` itself, so that a second restore of the same backup jumps as well.
 fn jumped(next: u64) -> Option<u64> {
-    (next / JUMP).checked_add(1)?.checked_mul(JUMP)
+    (next / RESTORE_JUMP).checked_add(1)?.checked_mul(RESTORE_JUMP)
 }
 
 /// The number from which all ids and changes go on since the last restore before that change; 0 if there was
 /// none.
 pub(crate) fn level_of(change: u64) -> u64 {
-    change / JUMP * JUMP
+    change / RESTORE_JUMP * RESTORE_JUMP
 }
 
 pub(super) fn accept(
@@ -46,7 +48,7 @@ pub(super) fn accept(
     // One level for all, above everything that drives and tapes have seen of histories that were given up.
     let highest = ids.iter().map(|id| **id).fold(seen, u64::max);
     let what = "restores of a catalogue";
-    let level = jumped(highest).ok_or(Rejection::LimitExceeded { what, limit: u64::MAX / JUMP })?;
+    let level = jumped(highest).ok_or(Rejection::LimitExceeded { what, limit: u64::MAX / RESTORE_JUMP })?;
     for id in ids {
         *id = level;
     }

@@ -8,8 +8,8 @@ use crate::error::ReadError;
 use crate::frame;
 use crate::key::{self, KeyReader};
 use crate::record::{
-    BaseRecord, ClassRecord, ContainerRecord, Counter, MemberRecord, QueuedContainer, RecallItem, RecallKey,
-    RunItem, RunRecord, SealingRecord, Tally, TapeRecord, TodoFile,
+    BaseRecord, ClassRecord, ContainerRecord, CopyState, Counter, MemberRecord, QueuedContainer, RecallItem,
+    RecallKey, RunItem, RunRecord, SealingRecord, Tally, TapeRecord, TodoFile,
 };
 use crate::table::Table;
 use std::ops::ControlFlow;
@@ -123,6 +123,28 @@ impl View<'_> {
             parts.u16()?;
             Ok((ContainerId(parts.u64()?), frame::open(Table::Queue, key, value)?))
         })
+    }
+
+    /// Whether a container stands, or is planned to stand, on a tape from this block on.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn is_known_there(
+        &self,
+        vid: Vid,
+        container: ContainerId,
+        block: BlockAddress,
+    ) -> Result<bool, ReadError> {
+        let standing = self.content(vid, block, 1)?;
+        if standing.first().is_some_and(|(at, found)| (*at, *found) == (block, container)) {
+            return Ok(true);
+        }
+        let Some(record) = self.container(container)? else { return Ok(false) };
+        let planned = |state: CopyState| match state {
+            CopyState::Planned { vid, block, .. } => Some((vid, block)),
+            _ => None,
+        };
+        Ok(record.copies.iter().any(|copy| planned(copy.state) == Some((vid, block))))
     }
 
     /// What was committed to a tape from block `from` on, in the order of the blocks, at most `limit`.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use archive::{BackupDirectory, BackupError, Line, Rehearsed};
+use backup::{BackupDirectory, BackupError, Line, Rehearsed, RestoreError};
 use base::ByteCount;
 use serde::Serialize;
 use wire::{BackupReply, SnapshotReply};
@@ -78,20 +78,26 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
 /// The failure of a command that reads a backup.
 pub fn failed(error: &BackupError) -> Failure {
     let exit = match error {
-        BackupError::NotABackup(_) | BackupError::NothingFor { .. } | BackupError::EndsBefore { .. } => {
-            Exit::NotFound
-        }
-        BackupError::OtherInstance { .. } | BackupError::NotEmpty(_) | BackupError::WhichLine { .. } => {
-            Exit::Refused
-        }
+        BackupError::NotABackup(_) => Exit::NotFound,
         BackupError::DamagedIdentity(_)
         | BackupError::DamagedSegment { .. }
         | BackupError::UnreadableSegment { .. }
         | BackupError::WrongSegment { .. }
         | BackupError::UnreadableSnapshot { .. }
         | BackupError::DamagedSnapshot { .. }
-        | BackupError::Gap { .. }
-        | BackupError::Replay(_) => Exit::Differs,
+        | BackupError::Gap { .. } => Exit::Differs,
+        _ => Exit::Internal,
+    };
+    Failure::new(exit, error.to_string())
+}
+
+/// The failure of a command that restores a catalogue, for use or for practice.
+pub fn restore_failed(error: &RestoreError) -> Failure {
+    let exit = match error {
+        RestoreError::Backup(error) => return failed(error),
+        RestoreError::NothingFor { .. } | RestoreError::EndsBefore { .. } => Exit::NotFound,
+        RestoreError::NotEmpty(_) | RestoreError::WhichLine { .. } => Exit::Refused,
+        RestoreError::Replay(_) => Exit::Differs,
         _ => Exit::Internal,
     };
     Failure::new(exit, error.to_string())
@@ -296,11 +302,11 @@ fn rehearse(from: Option<&Path>, scratch: Option<&Path>, common: &Common) -> Out
     let scratch = Scratch(parent.join(name));
     fs::create_dir_all(&scratch.0).map_err(|error| Failure::io("making", &scratch.0, &error))?;
     let mut shown = Stages::of(Progress::start_of("rehearse", "step", 0, 0, common.quiet));
-    let rehearsed = archive::rehearse(&directory, &scratch.0, MAP_SIZE, &mut |progress| {
+    let rehearsed = backup::rehearse(&directory, &scratch.0, MAP_SIZE, &mut |progress| {
         shown.told(progress);
     });
     drop(shown);
-    let rehearsed = rehearsed.map_err(|error| failed(&error))?;
+    let rehearsed = rehearsed.map_err(|error| restore_failed(&error))?;
     drop(scratch);
     show_rehearsed(&rehearsed, begin.elapsed(), common)?;
     if rehearsed.is_good() {

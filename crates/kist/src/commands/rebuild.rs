@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use archive::{RebuildError, Rebuilt, TapeUnread, open_libraries};
+use archive::open_libraries;
+use backup::{RebuildError, Rebuilt, TapeUnread};
 use serde::Serialize;
 
 use super::backup::failed;
@@ -112,7 +113,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let progress = Progress::start_of("rebuild", "step", 0, 0, common.quiet);
     progress.note("drives and cartridges are looked for");
     let mut shown = Stages::of(progress);
-    let rebuilt = archive::rebuild(
+    let rebuilt = backup::rebuild(
         library.as_ref(),
         target.pool,
         &making,
@@ -127,6 +128,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         let _ = fs::remove_dir_all(&making);
         match &error {
             RebuildError::Backup(error) => failed(error),
+            RebuildError::NotEmpty(_) => Failure::new(Exit::Refused, error.to_string()),
             RebuildError::NoBeginning { .. } => Failure::new(Exit::NotFound, error.to_string()),
             RebuildError::Replay(_) => Failure::new(Exit::Differs, error.to_string()),
             _ => Failure::internal(error.to_string()),
@@ -292,7 +294,7 @@ fn unread_line(tape: &TapeUnread) -> UnreadLine {
     UnreadLine { vid: tape.vid.to_string(), what: tape.what.clone(), may_have_more: tape.may_have_more }
 }
 
-fn tape_line(tape: &archive::TapeFound) -> TapeLine {
+fn tape_line(tape: &backup::TapeFound) -> TapeLine {
     TapeLine {
         vid: tape.vid.to_string(),
         what: tape.what.clone(),

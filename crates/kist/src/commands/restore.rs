@@ -4,12 +4,13 @@ use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use archive::{BackupDirectory, PoolSeen, RESTORE_JUMP, Reached, RestoreTo, Restored, pool_seen};
+use archive::{RESTORE_JUMP, pool_seen};
+use backup::{BackupDirectory, PoolSeen, Reached, RestoreTo, Restored};
 use base::ByteCount;
 use serde::Serialize;
 use store::Replay;
 
-use super::backup::failed;
+use super::backup::{failed, restore_failed};
 use crate::cli::Common;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::instance::{CONFIG_FILE, Instance, InstanceLock};
@@ -292,13 +293,13 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let making = target.begin(args.move_aside)?;
     let mut shown = Stages::of(Progress::start_of("restore", "step", 0, 0, common.quiet));
     let accept = Some((target.pool, text::now()));
-    let restored = archive::restore(&from, to, &making, target.map_size, accept, &mut |progress| {
+    let restored = backup::restore(&from, to, &making, target.map_size, accept, &mut |progress| {
         shown.told(progress);
     });
     drop(shown);
     let restored = restored.map_err(|error| {
         let _ = fs::remove_dir_all(&making);
-        failed(&error)
+        restore_failed(&error)
     })?;
     let missing_to = restored.missing_to(target.pool.change);
     if let Some(seen) = missing_to.filter(|_| !args.accept_loss) {

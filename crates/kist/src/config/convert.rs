@@ -5,10 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{
-    Aim, BackupSettings, ChangeLogSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings,
-    MountSettings, PoolDriveSettings, PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings,
-    TimingSettings, UpkeepSettings, VirtualLibrarySettings,
+    Aim, ChangeLogSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings, MountSettings,
+    PoolDriveSettings, PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings,
+    UpkeepSettings, VirtualLibrarySettings,
 };
+use backup::BackupSettings;
 use drive::DriveLocation;
 use toml::Spanned;
 

@@ -12,10 +12,8 @@ use crate::common::{
     wait_until,
 };
 use crate::history::{Contents, compare, destroy_catalogue, recall_and_compare};
-use archive::{
-    Archive, BackupDirectory, BackupSettings, Machines, PoolShape, ReplacedDrive, RestoreTo, Settings,
-    pool_seen, restore,
-};
+use archive::{Archive, Machines, PoolShape, ReplacedDrive, Settings, pool_seen};
+use backup::{BackupDirectory, BackupSettings, RestoreTo, restore};
 use base::{ByteCount, Clock, TrustedClock};
 
 const MAP: ByteCount = ByteCount(256 << 20);

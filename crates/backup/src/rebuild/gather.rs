@@ -9,11 +9,10 @@ use threads::mpsc::{SyncSender, sync_channel};
 use base::{BlockAddress, Generation, Uuid, Vid};
 use library::{DriveName, Library, TapeDrive};
 
-use super::bases::BasePlace;
-use super::tape::{self, look};
 use super::{DRIVES_TRIED_MAX, RebuildError, TapeFound, Unread};
-use crate::backup::{BackupError, Progress, SegmentFile, write_durable};
-use crate::tape_queue::TapeQueue;
+use crate::files::write_durable;
+use crate::tape::{self, BasePlace, look};
+use crate::{BackupError, Progress, SegmentFile, TapeQueue};
 
 /// Tapes that were read and are not told of yet.
 const TOLD_MAX: usize = 64;
@@ -25,7 +24,7 @@ pub(super) type Drives = Vec<(DriveName, Box<dyn TapeDrive>)>;
 pub(super) struct VolumeSeen {
     pub(super) uuid: Uuid,
     pub(super) generation: Generation,
-    pub(super) containers: Vec<tape::Named>,
+    pub(super) containers: Vec<tape::NamedContainer>,
 }
 
 /// What all cartridges tell.

@@ -11,27 +11,21 @@
 mod bases;
 mod chain;
 mod gather;
-mod newest;
-mod tape;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use base::{BlockAddress, ByteCount, ContainerId, Epoch, Timestamp, Uuid, Vid};
+use base::{BlockAddress, ByteCount, ContainerId, Timestamp, Uuid, Vid};
 use catalogue::{Command, ContainerRecord, CopyState, Envelope, TapeRecord, TapeState};
 use library::Library;
 use store::{Replay, ReplayError};
 
-use crate::OpenError;
-use crate::backup::{BackupError, Progress, SegmentFile, read_segment};
-use crate::settle::may_be_written;
-pub(crate) use bases::BaseReader;
+use crate::files::read_segment;
+use crate::{BackupError, PoolSeen, Progress, SegmentFile};
 use bases::Bases;
-pub use chain::JUMP;
 use gather::{Gathered, VolumeSeen, choose_instance, gather};
-pub(crate) use tape::{TapeSeen, look, read_bytes};
 
 /// A tape that a drive cannot read to its end is read in so many drives at most: each pass takes an hour or
 /// more, and what three drives cannot read is damaged on the tape. Mounts that fail are tried in all drives.
@@ -43,13 +37,10 @@ const PATHS_SHOWN_MAX: usize = 100;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RebuildError {
-    /// The library cannot be used at all.
-    #[error(transparent)]
-    Open(#[from] OpenError),
     /// The library failed.
     #[error("the tape library: {0}")]
     Library(#[from] library::LibraryError),
-    /// It has no drive.
+    /// It has no drive: nothing can be read.
     #[error("the tape library has no drive to read the cartridges with")]
     NoDrive,
     /// There is nothing to begin with.
@@ -77,7 +68,10 @@ pub enum RebuildError {
         /// What could not be written.
         path: std::path::PathBuf,
     },
-    /// Files of the backup's form failed.
+    /// The place to make the catalogue in is not empty.
+    #[error("{} is not empty: nothing is written over; name a directory that is empty or new", .0.display())]
+    NotEmpty(std::path::PathBuf),
+    /// A file that is gathered from the tapes cannot be written or read.
     #[error(transparent)]
     Backup(#[from] BackupError),
     /// The new catalogue cannot be made.
@@ -162,17 +156,6 @@ pub struct Rebuilt {
     pub inconsistencies: u64,
 }
 
-/// What the drives of the pool know, as far as they are there.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct PoolSeen {
-    /// The instance that they belong to.
-    pub instance: Option<Uuid>,
-    /// The newest epoch that wrote to any of them.
-    pub epoch: Epoch,
-    /// The newest change that any of them has been told of.
-    pub change: u64,
-}
-
 /// Makes a catalogue in `into`, which must be empty or absent, from the cartridges of `library`, all in their
 /// slots. Segments of the change log are gathered in `spool` first, which is left for the caller to remove.
 /// Durable on return.
@@ -192,7 +175,7 @@ pub fn rebuild(
     let occupied =
         into.exists() && fs::read_dir(into).map_err(BackupError::at(into, "reading"))?.next().is_some();
     if occupied {
-        return Err(BackupError::NotEmpty(into.to_owned()).into());
+        return Err(RebuildError::NotEmpty(into.to_owned()));
     }
     fs::create_dir_all(spool).map_err(BackupError::at(spool, "making the directory"))?;
     let (mut gathered, mut unread, drives) = gather(library, spool, progress).map_err(full_disk)?;
@@ -259,7 +242,7 @@ impl Rebuilt {
         for vid in &self.absent {
             if self.unread.iter().all(|told| told.vid != *vid) {
                 let tape = replay.read(|view| view.tape(*vid))?;
-                let may_have_more = tape.is_some_and(|tape| may_be_written(&tape));
+                let may_have_more = tape.is_some_and(|tape| tape.may_be_written());
                 let what = "it has data, and is not in the library, or holds another volume".to_owned();
                 self.unread.push(TapeUnread { vid: *vid, what, may_have_more });
             }
@@ -389,7 +372,7 @@ fn compare(replay: &Replay, gathered: Gathered, rebuilt: &mut Rebuilt) -> Result
         }
         for named in &volume.containers {
             let is_known = replay.read(|view| {
-                let is_there = is_known_there(view, *vid, named.container, named.block)?;
+                let is_there = view.is_known_there(*vid, named.container, named.block)?;
                 let record = view.container(named.container)?;
                 Ok(is_there || record.is_some_and(|record| is_elsewhere(named.container, &record, &standing)))
             })?;
@@ -438,25 +421,6 @@ fn is_elsewhere(
     let mut places = record.copies.iter().map(|copy| place(copy.state));
     let are_on_tape = places.clone().all(|place| place.is_some());
     are_on_tape && places.any(|place| place.is_some_and(|place| standing.contains(&place)))
-}
-
-/// Whether the catalogue has this container at this place, planned or written.
-pub(crate) fn is_known_there(
-    view: &catalogue::View<'_>,
-    vid: Vid,
-    container: base::ContainerId,
-    block: base::BlockAddress,
-) -> Result<bool, catalogue::ReadError> {
-    let standing = view.content(vid, block, 1)?;
-    if standing.first().is_some_and(|(at, found)| (*at, *found) == (block, container)) {
-        return Ok(true);
-    }
-    let Some(record) = view.container(container)? else { return Ok(false) };
-    let planned = |state: CopyState| match state {
-        CopyState::Planned { vid, block, .. } => Some((vid, block)),
-        _ => None,
-    };
-    Ok(record.copies.iter().any(|copy| planned(copy.state) == Some((vid, block))))
 }
 
 #[cfg(test)]

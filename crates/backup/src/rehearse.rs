@@ -5,10 +5,11 @@ use std::path::Path;
 use base::ByteCount;
 use store::SnapshotReader;
 
-use super::choose::newest_change;
-use super::error::BackupError;
-use super::layout::BackupDirectory;
-use super::restore::{Progress, RestoreTo, Restored, replay_line, restore_before};
+use crate::choose::newest_change;
+use crate::error::RestoreError;
+use crate::layout::BackupDirectory;
+use crate::progress::Progress;
+use crate::restore::{RestoreTo, Restored, replay_line, restore_before};
 
 /// Inconsistencies that are told one by one.
 const INCONSISTENCIES_SHOWN_MAX: usize = 20;
@@ -51,14 +52,14 @@ impl Rehearsed {
 /// which is a copy of the live catalogue: it was not used for the restore, unless there is no other.
 ///
 /// # Errors
-/// As [`super::restore()`].
+/// As [`crate::restore()`].
 pub fn rehearse(
     from: &BackupDirectory,
     scratch: &Path,
     map_size: ByteCount,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Rehearsed, BackupError> {
-    let nothing = || BackupError::NothingFor {
+) -> Result<Rehearsed, RestoreError> {
+    let nothing = || RestoreError::NothingFor {
         path: from.root().to_owned(),
         target: RestoreTo::Newest.to_string(),
         earliest: "there is none".to_owned(),

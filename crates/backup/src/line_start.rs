@@ -4,19 +4,17 @@ use std::fmt::{self, Write};
 use std::fs;
 use std::path::Path;
 
-use base::{Crc32c, Timestamp};
-use catalogue::{Command, Envelope};
+use base::{Clock, Crc32c, Timestamp};
+use catalogue::{Command, Envelope, RESTORE_JUMP};
+use store::CatalogueStore;
 
-use super::error::BackupError;
-use super::files::write_durable;
-use super::layout::Line;
-use crate::engine::Engine;
+use crate::error::{BackupError, ShipError};
+use crate::files::write_durable;
+use crate::layout::Line;
 
 /// The file's name in the directory of a line.
 const LINE: &str = "LINE";
 const MAGIC: &str = "kist-line 1";
-/// What change numbers jump to a multiple of when a catalogue is restored.
-const JUMP: u64 = crate::rebuild::JUMP;
 /// A start opens its epoch within so many changes behind a restore: two are usual.
 const START_CHANGES_MAX: usize = 16;
 
@@ -44,25 +42,30 @@ impl fmt::Display for LineStart {
 
 impl LineStart {
     /// The start of line `line`, if it begins now and those before it end with change `older_end`.
-    pub(super) fn now(engine: &Engine, line: u32, older_end: u64) -> Result<Self, BackupError> {
-        let change = engine.catalogue.read(|view| view.last_change())?;
-        let (now, system) = match engine.clock.trusted().map(|clock| clock.standing()) {
+    pub(crate) fn now(
+        catalogue: &CatalogueStore,
+        clock: &dyn Clock,
+        line: u32,
+        older_end: u64,
+    ) -> Result<Self, ShipError> {
+        let change = catalogue.read(|view| view.last_change())?;
+        let (now, system) = match clock.trusted().map(|clock| clock.standing()) {
             Some(standing) => (standing.trusted, standing.system),
-            None => (engine.now(), engine.now()),
+            None => (clock.now(), clock.now()),
         };
-        let restored = change / JUMP * JUMP;
-        let trusted = if restored > older_end { first_start(engine, restored)? } else { now };
+        let restored = change / RESTORE_JUMP * RESTORE_JUMP;
+        let trusted = if restored > older_end { first_start(catalogue, restored)? } else { now };
         Ok(LineStart { line, trusted, system, change, older_end })
     }
 
     /// The newest change that was made in the history of the line before, which ends in the backup with
     /// change `end`. A restore gives that history up; else it goes on in this line.
-    pub(super) fn newest_before(&self, end: u64) -> u64 {
-        let goes_on = self.change / JUMP == end / JUMP;
+    pub(crate) fn newest_before(&self, end: u64) -> u64 {
+        let goes_on = self.change / RESTORE_JUMP == end / RESTORE_JUMP;
         self.older_end.max(end).max(if goes_on { self.change } else { 0 })
     }
 
-    pub(super) fn encode(&self) -> String {
+    pub(crate) fn encode(&self) -> String {
         let mut text = format!("{MAGIC}\n");
         // Writing into a String cannot fail.
         let _ = writeln!(text, "line {}", self.line);
@@ -89,15 +92,15 @@ impl LineStart {
     }
 
     /// Writes it into the directory of its line.
-    pub(super) fn write(&self, directory: &Path) -> Result<(), BackupError> {
+    pub(crate) fn write(&self, directory: &Path) -> Result<(), BackupError> {
         write_durable(directory, LINE, self.encode().as_bytes())
     }
 }
 
 /// When the catalogue was first opened behind change `restored`, with which a restore ended: the trusted time
 /// of that start is settled by then.
-fn first_start(engine: &Engine, restored: u64) -> Result<Timestamp, BackupError> {
-    let changes = engine.catalogue.read(|view| view.changes(restored, START_CHANGES_MAX, usize::MAX))?;
+fn first_start(catalogue: &CatalogueStore, restored: u64) -> Result<Timestamp, ShipError> {
+    let changes = catalogue.read(|view| view.changes(restored, START_CHANGES_MAX, usize::MAX))?;
     // The first ones may be on tape and not in the catalogue any more.
     let is_whole = changes.first().is_some_and(|(number, _)| *number == restored);
     let mut opened =
@@ -123,7 +126,7 @@ mod tests {
         line: 2,
         trusted: Timestamp(1_795_000_000_000_000_000),
         system: Timestamp(1_795_860_000_000_000_000),
-        change: JUMP,
+        change: RESTORE_JUMP,
         older_end: 57,
     };
 

@@ -1,19 +1,17 @@
 //! Which change-log segments make up the history of the instance.
 //!
 //! Numbers are consecutive but for restores: the first change of a restored catalogue has a multiple of
-//! [`JUMP`] for its number and says behind which change it follows. What came behind that change in the
-//! history before was given up, and no number of it is given again. So the history is found from its end: the
-//! highest multiple begins the last range, what it follows ends the range before, and so on down to a base,
-//! or to change 1. Below a multiple of [`JUMP`] all changes are of one history, up to the one that the next
-//! range follows: so a base belongs to it if its change is not behind that one.
+//! [`RESTORE_JUMP`] for its number and says behind which change it follows. What came behind that change in
+//! the history before was given up, and no number of it is given again. So the history is found from its end:
+//! the highest multiple begins the last range, what it follows ends the range before, and so on down to a
+//! base, or to change 1. Below a multiple of [`RESTORE_JUMP`] all changes are of one history, up to the one
+//! that the next range follows: so a base belongs to it if its change is not behind that one.
 
 use base::Uuid;
-use catalogue::{Command, Envelope};
+use catalogue::{Command, Envelope, RESTORE_JUMP};
 
-use crate::backup::{BackupError, SegmentFile, read_segment};
-
-/// What the numbers of changes jump to a multiple of when a catalogue is restored.
-pub const JUMP: u64 = 1 << 32;
+use crate::files::read_segment;
+use crate::{BackupError, SegmentFile};
 
 /// A range of changes that belong together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +71,7 @@ pub(crate) fn history(
 }
 
 fn begins_range(first: u64) -> bool {
-    first > 0 && first.is_multiple_of(JUMP)
+    first > 0 && first.is_multiple_of(RESTORE_JUMP)
 }
 
 /// The segment that holds change `number` and goes furthest from there.
@@ -113,22 +111,28 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let begin = segment(directory.path(), 1, 100, &Command::OpenEpoch);
         let restored = Command::AcceptRestore { epoch: Epoch(1), after: 50, seen: 100 };
-        let behind = segment(directory.path(), JUMP, 1, &restored);
-        let rest = segment(directory.path(), JUMP + 1, 10, &Command::OpenEpoch);
+        let behind = segment(directory.path(), RESTORE_JUMP, 1, &restored);
+        let rest = segment(directory.path(), RESTORE_JUMP + 1, 10, &Command::OpenEpoch);
         let all = [begin, behind.clone(), rest.clone()];
         let of = |segments: &[SegmentFile], bases: &[u64]| {
             let history = history(segments, bases, INSTANCE).unwrap();
             let ranges: Vec<_> = history.ranges.iter().map(|range| (range.first, range.last)).collect();
             (history.base, ranges)
         };
-        assert_eq!(of(&all, &[]), (None, vec![(1, Some(50)), (JUMP, None)]));
-        assert_eq!(of(&all, &[40, 80]), (Some(40), vec![(41, Some(50)), (JUMP, None)]));
-        assert_eq!(of(&all, &[50]), (Some(50), vec![(51, Some(50)), (JUMP, None)]));
-        assert_eq!(of(&all, &[51, 100]), (None, vec![(1, Some(50)), (JUMP, None)]));
-        assert_eq!(of(&all, &[40, JUMP, JUMP + 4]), (Some(JUMP + 4), vec![(JUMP + 5, None)]));
+        assert_eq!(of(&all, &[]), (None, vec![(1, Some(50)), (RESTORE_JUMP, None)]));
+        assert_eq!(of(&all, &[40, 80]), (Some(40), vec![(41, Some(50)), (RESTORE_JUMP, None)]));
+        assert_eq!(of(&all, &[50]), (Some(50), vec![(51, Some(50)), (RESTORE_JUMP, None)]));
+        assert_eq!(of(&all, &[51, 100]), (None, vec![(1, Some(50)), (RESTORE_JUMP, None)]));
+        assert_eq!(
+            of(&all, &[40, RESTORE_JUMP, RESTORE_JUMP + 4]),
+            (Some(RESTORE_JUMP + 4), vec![(RESTORE_JUMP + 5, None)])
+        );
         // What came before is on no tape any more.
-        assert_eq!(of(&[rest], &[JUMP + 4]), (Some(JUMP + 4), vec![(JUMP + 5, None)]));
-        assert_eq!(of(&[behind], &[45]), (Some(45), vec![(46, Some(50)), (JUMP, None)]));
+        assert_eq!(
+            of(&[rest], &[RESTORE_JUMP + 4]),
+            (Some(RESTORE_JUMP + 4), vec![(RESTORE_JUMP + 5, None)])
+        );
+        assert_eq!(of(&[behind], &[45]), (Some(45), vec![(46, Some(50)), (RESTORE_JUMP, None)]));
         assert_eq!(of(&[], &[7]), (Some(7), vec![(8, None)]));
     }
 }

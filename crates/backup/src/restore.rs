@@ -8,12 +8,12 @@ use base::{ByteCount, Timestamp};
 use catalogue::{Command, Envelope};
 use store::Replay;
 
-use super::choose::{behind_end, lines_for, newest_change};
-use super::error::BackupError;
-use super::files::{read_segment, sync_directory};
-use super::layout::{BackupDirectory, Line, SegmentFile};
-use super::manifest::SnapshotInfo;
-use crate::PoolSeen;
+use crate::choose::{behind_end, lines_for, newest_change};
+use crate::error::{BackupError, RestoreError};
+use crate::files::{read_segment, sync_directory};
+use crate::layout::{BackupDirectory, Line, SegmentFile};
+use crate::manifest::SnapshotInfo;
+use crate::{PoolSeen, Progress};
 
 /// The point to restore.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,25 +33,6 @@ impl fmt::Display for RestoreTo {
             RestoreTo::Change(change) => write!(f, "change {change}"),
             RestoreTo::Time(time) => write!(f, "{time}"),
         }
-    }
-}
-
-/// How far a long task is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Progress {
-    /// What is being done, in words.
-    pub what: &'static str,
-    /// How much of it is done.
-    pub done: u64,
-    /// How much there is.
-    pub total: u64,
-    /// Containers, files and packs, that the tapes name which were read so far; 0 for other tasks.
-    pub containers: u64,
-}
-
-impl Progress {
-    pub(crate) fn of(what: &'static str, done: u64, total: u64) -> Self {
-        Progress { what, done, total, containers: 0 }
     }
 }
 
@@ -107,8 +88,8 @@ impl Restored {
 /// as restored: the next start keeps what it does not know. Without it, it is a copy to look at.
 ///
 /// # Errors
-/// [`BackupError`] names the file that is damaged or the changes that are missing. What was written so far is
-/// left for the caller to remove.
+/// [`RestoreError`] names the file that is damaged or the changes that are missing. What was written so far
+/// is left for the caller to remove.
 pub fn restore(
     from: &BackupDirectory,
     to: RestoreTo,
@@ -116,7 +97,7 @@ pub fn restore(
     map_size: ByteCount,
     accept: Option<(PoolSeen, Timestamp)>,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Restored, BackupError> {
+) -> Result<Restored, RestoreError> {
     let (restored, mut replay) = restore_before(from, to, u64::MAX, into, map_size, progress)?;
     if let Some((pool, at)) = accept {
         let epoch = replay.read(|view| view.epoch())?.max(pool.epoch);
@@ -143,17 +124,17 @@ pub fn restore_before(
     into: &Path,
     map_size: ByteCount,
     progress: &mut dyn FnMut(Progress),
-) -> Result<(Restored, Replay), BackupError> {
+) -> Result<(Restored, Replay), RestoreError> {
     let occupied =
         into.exists() && fs::read_dir(into).map_err(BackupError::at(into, "reading"))?.next().is_some();
     if occupied {
-        return Err(BackupError::NotEmpty(into.to_owned()));
+        return Err(RestoreError::NotEmpty(into.to_owned()));
     }
     let (line, info, passed_over) = copy_snapshot(from, to, before, into, progress)?;
     let mut replay = Replay::open(into, map_size)?;
     if replay.last_change() != info.change {
         let what = format!("it stands at change {}, not {}", replay.last_change(), info.change);
-        return Err(BackupError::DamagedSnapshot { path: info.path, what });
+        return Err(BackupError::DamagedSnapshot { path: info.path, what }.into());
     }
     let mut restored = Restored {
         line: line.number,
@@ -170,21 +151,21 @@ pub fn restore_before(
     }
     match to {
         RestoreTo::Change(target) if restored.change != target => {
-            Err(BackupError::EndsBefore { reached: restored.change, target })
+            Err(RestoreError::EndsBefore { reached: restored.change, target })
         }
         _ => Ok((restored, replay)),
     }
 }
 
 /// Replays the segments of a line behind what `replay` holds, up to `to`. Whether a later change stopped it.
-pub(super) fn replay_line(
+pub(crate) fn replay_line(
     from: &BackupDirectory,
     line: &Line,
     to: RestoreTo,
     replay: &mut Replay,
     restored: &mut Restored,
     progress: &mut dyn FnMut(Progress),
-) -> Result<bool, BackupError> {
+) -> Result<bool, RestoreError> {
     let base = replay.last_change();
     let mut segments = line.segment_files()?;
     segments.retain(|segment| segment.last > base);
@@ -197,7 +178,7 @@ pub(super) fn replay_line(
             break;
         }
         if let Some(gap) = line.gap(replay.last_change(), segment).filter(|_| segment.first > base + 1) {
-            return Err(gap);
+            return Err(gap.into());
         }
         has_later = replay_segment(from, segment, to, replay, restored)?;
         progress(Progress::of("changes replayed", replay.last_change() - base, total));
@@ -216,7 +197,7 @@ fn replay_segment(
     to: RestoreTo,
     replay: &mut Replay,
     restored: &mut Restored,
-) -> Result<bool, BackupError> {
+) -> Result<bool, RestoreError> {
     read_segment(segment, from.instance(), |read| {
         let known = (replay.last_change() + 1).saturating_sub(segment.first) as usize;
         let changes = read.changes.get(known..).unwrap_or_default();
@@ -244,7 +225,7 @@ fn copy_snapshot(
     before: u64,
     into: &Path,
     progress: &mut dyn FnMut(Progress),
-) -> Result<(Line, SnapshotInfo, Vec<String>), BackupError> {
+) -> Result<(Line, SnapshotInfo, Vec<String>), RestoreError> {
     let (mut passed_over, mut earliest) = (Vec::new(), None);
     for line in lines_for(from, to)? {
         for (change, path) in line.snapshots()?.into_iter().rev() {
@@ -261,7 +242,7 @@ fn copy_snapshot(
                     passed_over.push(error.to_string());
                     remove_copies(into)?;
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
         let is_end = match to {
@@ -287,7 +268,7 @@ fn copy_snapshot(
         None => "there is none".to_owned(),
     };
     passed_over.iter().for_each(|damaged| known.push_str(&format!("; {damaged}")));
-    Err(BackupError::NothingFor { path: from.root().to_owned(), target: to.to_string(), earliest: known })
+    Err(RestoreError::NothingFor { path: from.root().to_owned(), target: to.to_string(), earliest: known })
 }
 
 /// Copies a snapshot, if it is not of later than the point. Whether it did.

@@ -1,5 +1,7 @@
 //! What one cartridge tells without a catalogue: its newest index, its change-log segments, its containers.
 
+mod newest;
+
 use std::collections::BTreeMap;
 
 use base::{BlockAddress, ContainerId, Generation, Partition, TapePosition, Uuid, Vid};
@@ -10,9 +12,8 @@ use ltfs::naming::{KIST_DIRECTORY, XATTR_CONTAINER, XATTR_PATH, parse_base_path,
 use ltfs::{BlockSize, Index};
 use mover::Found;
 
-use super::bases::BasePlace;
-use super::newest::{Newest, newest_index};
-use crate::backup::BackupError;
+use crate::BackupError;
+use newest::{Newest, newest_index};
 
 /// What every change-log segment begins with.
 const SEGMENT_MAGIC: &[u8] = b"KISTCHG1";
@@ -20,40 +21,67 @@ const SEGMENT_MAGIC: &[u8] = b"KISTCHG1";
 const SEGMENT_TRAILER_BYTES: u64 = 8;
 
 /// A volume of Kist as it stands on its cartridge.
-pub(crate) struct TapeSeen {
-    pub(crate) vid: Vid,
-    pub(crate) uuid: Uuid,
-    pub(crate) block_size: BlockSize,
-    pub(crate) end_of_data: BlockAddress,
-    /// The newest whole index of the data partition, or its copy on the index partition, and its first block
-    /// on the data partition.
-    pub(crate) index: Index,
-    pub(crate) index_block: BlockAddress,
+pub struct TapeSeen {
+    /// Its name, from its label.
+    pub vid: Vid,
+    /// The LTFS volume's UUID.
+    pub uuid: Uuid,
+    /// The size of its blocks.
+    pub block_size: BlockSize,
+    /// The first block of the data partition that nothing is written to.
+    pub end_of_data: BlockAddress,
+    /// The newest whole index of the data partition, or its copy on the index partition.
+    pub index: Index,
+    /// Its first block on the data partition.
+    pub index_block: BlockAddress,
     /// Whether something behind that index could not be read or understood: there may be a newer one.
-    pub(crate) is_doubtful: bool,
+    pub is_doubtful: bool,
 }
 
 /// A container that an index names.
-pub(crate) struct Named {
-    pub(crate) container: ContainerId,
-    pub(crate) block: BlockAddress,
+pub struct NamedContainer {
+    /// The container.
+    pub container: ContainerId,
+    /// Its first block on the data partition.
+    pub block: BlockAddress,
     /// Its path in the archive, or on tape if that is a pack.
-    pub(crate) path: String,
+    pub path: String,
 }
 
-/// Why a cartridge tells nothing.
+/// A base, as far as the index of one tape names it.
+pub(crate) struct BasePlace {
+    pub(crate) vid: Vid,
+    pub(crate) block_size: BlockSize,
+    /// Whose it is; `None`: no part of it begins as it should.
+    pub(crate) instance: Option<Uuid>,
+    pub(crate) change: u64,
+    /// In how many parts it is.
+    pub(crate) parts: u32,
+    /// Of each part that is named its first block and its length.
+    pub(crate) places: BTreeMap<u32, (BlockAddress, u64)>,
+}
+
+/// Why a cartridge tells nothing. Another drive may read it.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LookError {
+#[non_exhaustive]
+pub enum LookError {
+    /// Its labels cannot be read.
     #[error("{0}")]
     Volume(#[from] mover::VolumeError),
+    /// The drive or the tape failed.
     #[error("{0}")]
     Tape(#[from] TapeError),
+    /// Neither partition has an index that is whole.
     #[error("no index of it can be read")]
     NoIndex,
 }
 
-/// Looks at the cartridge in the drive. What is blank or no volume of Kist is given as found.
-pub(crate) fn look(drive: &mut dyn TapeDrive) -> Result<Result<TapeSeen, Found>, LookError> {
+/// Looks at the cartridge in the drive. What is blank or no volume of Kist is given as found. Reads labels
+/// and indexes, and moves the tape.
+///
+/// # Errors
+/// [`LookError`], if nothing is known of it.
+pub fn look(drive: &mut dyn TapeDrive) -> Result<Result<TapeSeen, Found>, LookError> {
     let (vid, uuid, block_size) = match mover::identify(drive)? {
         Found::Volume { vid, uuid, by_kist: true, block_size } => (vid, uuid, block_size),
         other => return Ok(Err(other)),
@@ -65,12 +93,14 @@ pub(crate) fn look(drive: &mut dyn TapeDrive) -> Result<Result<TapeSeen, Found>,
 }
 
 impl TapeSeen {
-    pub(crate) fn generation(&self) -> Generation {
+    /// The generation of its newest index.
+    #[must_use]
+    pub fn generation(&self) -> Generation {
         self.index.generation
     }
 
     /// The containers that the newest index names.
-    pub(crate) fn containers(&self) -> impl Iterator<Item = Named> {
+    pub fn containers(&self) -> impl Iterator<Item = NamedContainer> {
         self.index.tree.iter().filter_map(|(path, file)| {
             let value = |key: &str| {
                 let found = file.xattrs.iter().find(|(k, _)| k == key);
@@ -79,7 +109,7 @@ impl TapeSeen {
             let container = ContainerId(value(XATTR_CONTAINER)?.parse().ok()?);
             let block = file.extents.first().map(|extent| extent.start_block)?;
             let path = value(XATTR_PATH).unwrap_or_else(|| format!("/{}", path.join("/")));
-            Some(Named { container, block, path })
+            Some(NamedContainer { container, block, path })
         })
     }
 
@@ -122,7 +152,7 @@ impl TapeSeen {
 
     /// The bases of which the newest index names parts. Only the first block of each is read: it tells whose
     /// it is.
-    pub(super) fn bases(&self, drive: &mut dyn TapeDrive) -> Result<Vec<BasePlace>, TapeError> {
+    pub(crate) fn bases(&self, drive: &mut dyn TapeDrive) -> Result<Vec<BasePlace>, TapeError> {
         let mut bases: BTreeMap<(u64, u32), BasePlace> = BTreeMap::new();
         for (path, file) in self.index.tree.iter() {
             let Some((change, part, parts)) = parse_base_path(&path) else { continue };
@@ -202,8 +232,12 @@ fn segment_body(head: &[u8]) -> Option<u64> {
     (body <= SEGMENT_BYTES_MAX as u64).then_some(body)
 }
 
-/// `length` bytes of the data partition from the start of `block` on.
-pub(crate) fn read_bytes(
+/// `length` bytes of the data partition from the start of `block` on, at most as many as a change-log segment
+/// may have; fewer if a file mark or the end of data comes before.
+///
+/// # Errors
+/// As the drive gives them.
+pub fn read_bytes(
     drive: &mut dyn TapeDrive,
     block: BlockAddress,
     length: u64,

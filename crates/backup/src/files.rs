@@ -7,11 +7,11 @@ use std::path::Path;
 use base::{Blake3, Uuid};
 use ltfs::changes::{ChangeSegment, SEGMENT_BYTES_MAX};
 
-use super::error::BackupError;
-use super::layout::SegmentFile;
+use crate::error::BackupError;
+use crate::layout::SegmentFile;
 
 /// What a crash left of them is removed.
-pub(super) use journal::TEMPORARY;
+pub(crate) use journal::TEMPORARY;
 
 /// Bytes copied or hashed at a time.
 const COPY_BYTES: usize = 1 << 20;
@@ -23,12 +23,12 @@ pub(crate) fn write_durable(directory: &Path, name: &str, bytes: &[u8]) -> Resul
 }
 
 /// Syncs the names in a directory.
-pub(super) fn sync_directory(directory: &Path) -> Result<(), BackupError> {
+pub(crate) fn sync_directory(directory: &Path) -> Result<(), BackupError> {
     File::open(directory).and_then(|file| file.sync_all()).map_err(BackupError::at(directory, "syncing"))
 }
 
 /// Removes what a crash left half written.
-pub(super) fn remove_temporary(directory: &Path) -> Result<(), BackupError> {
+pub(crate) fn remove_temporary(directory: &Path) -> Result<(), BackupError> {
     let failed = BackupError::at(directory, "tidying");
     for entry in fs::read_dir(directory).map_err(&failed)? {
         let path = entry.map_err(&failed)?.path();
@@ -43,13 +43,13 @@ pub(super) fn remove_temporary(directory: &Path) -> Result<(), BackupError> {
 }
 
 /// Which side of a copy failed.
-pub(super) enum CopyError {
+pub(crate) enum CopyError {
     Reading(io::Error),
     Writing(io::Error),
 }
 
 /// Length and BLAKE3 of a file; with `to` also its copy, not yet synced.
-pub(super) fn hash_file(path: &Path, mut to: Option<&mut File>) -> Result<(u64, Blake3), CopyError> {
+pub(crate) fn hash_file(path: &Path, mut to: Option<&mut File>) -> Result<(u64, Blake3), CopyError> {
     let mut file = File::open(path).map_err(CopyError::Reading)?;
     let (mut hasher, mut length) = (blake3::Hasher::new(), 0u64);
     let mut buffer = vec![0u8; COPY_BYTES];

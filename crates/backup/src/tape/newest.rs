@@ -10,7 +10,7 @@ use library::{ReadBlock, TapeDrive, TapeError};
 use ltfs::coherency::{VOLUME_COHERENCY, VolumeCoherency};
 use ltfs::{BlockSize, Index};
 
-use super::tape::LookError;
+use super::LookError;
 
 /// Within so many bytes an index says that it is one.
 const INDEX_HEAD_BYTES: usize = 1_024;

@@ -9,84 +9,12 @@ use base::{BlockAddress, Uuid, Vid};
 use library::{Library, TapeError};
 use ltfs::BlockSize;
 use ltfs::catalogue_base::BasePart;
-use store::{BaseCheck, Replay, ReplayError};
+use store::{Replay, ReplayError};
 
 use super::gather::Drives;
-use super::tape::read_bytes;
 use super::{DRIVES_TRIED_MAX, RebuildError, Unread};
-use crate::backup::Progress;
-
-/// A base, as far as the index of one tape names it.
-pub(super) struct BasePlace {
-    pub(super) vid: Vid,
-    pub(super) block_size: BlockSize,
-    /// Whose it is; `None`: no part of it begins as it should.
-    pub(super) instance: Option<Uuid>,
-    pub(super) change: u64,
-    /// In how many parts it is.
-    pub(super) parts: u32,
-    /// Of each part that is named its first block and its length.
-    pub(super) places: BTreeMap<u32, (BlockAddress, u64)>,
-}
-
-/// A base that is read part by part, in order: each row must be what was written, and all rows of all tables
-/// must be there.
-pub(crate) struct BaseReader {
-    instance: Uuid,
-    change: u64,
-    parts: u32,
-    /// Parts taken.
-    taken: u32,
-    rows: u64,
-    check: BaseCheck,
-}
-
-impl BaseReader {
-    pub(crate) fn new(instance: Uuid, change: u64, parts: u32) -> Self {
-        BaseReader { instance, change, parts, taken: 0, rows: 0, check: BaseCheck::default() }
-    }
-
-    /// The next part, if these are its bytes; else another copy of it may be tried.
-    pub(crate) fn part<'b>(&mut self, bytes: &'b [u8]) -> Result<BasePart<'b>, String> {
-        let part = BasePart::parse(bytes).map_err(|error| error.to_string())?;
-        let head = part.head;
-        if head.instance != self.instance || head.change.0 != self.change {
-            return Err(format!("it is of change {} of instance {}", head.change.0, head.instance));
-        }
-        if head.format > store::FORMAT_VERSION || head.format < store::OLDEST_FORMAT_READ {
-            return Err(format!("its records have format {}, which this Kist does not read", head.format));
-        }
-        let number = self.taken + 1;
-        let is_next = (head.part, head.rows_before) == (number, self.rows);
-        if !is_next || head.is_last != (number == self.parts) {
-            return Err(format!("it is not part {number} of {}", self.parts));
-        }
-        self.taken = number;
-        self.rows += part.rows.len() as u64;
-        Ok(part)
-    }
-
-    /// Checks the rows of a part that goes nowhere.
-    pub(crate) fn check_rows(&mut self, part: &BasePart<'_>) -> Result<(), String> {
-        for row in &part.rows {
-            self.check.row(row.table, row.key, row.value).map_err(|error| error.to_string())?;
-        }
-        Ok(())
-    }
-
-    /// Whether it was read to its end and is whole; one that does not say what its rows add up to is not
-    /// known to be.
-    pub(crate) fn end(&self) -> Result<(), String> {
-        if self.taken != self.parts {
-            return Err(format!("it ends with part {} of {}", self.taken, self.parts));
-        }
-        match self.check.end(self.change) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err("it does not say what its rows add up to".to_owned()),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-}
+use crate::tape::{BasePlace, read_bytes};
+use crate::{BaseReader, Progress};
 
 /// All bases of the instance, and the drives to read them with.
 pub(super) struct Bases<'l> {
@@ -210,7 +138,7 @@ impl<'l> Bases<'l> {
             match read.map_err(|error: TapeError| error.to_string()) {
                 Ok(bytes) => match reader.part(&bytes) {
                     Ok(part) => return Ok(put(reader, &part)),
-                    Err(error) => why = Some(error),
+                    Err(error) => why = Some(error.to_string()),
                 },
                 Err(error) => why = Some(error),
             }
@@ -260,46 +188,5 @@ impl<'l> Bases<'l> {
 impl Drop for Bases<'_> {
     fn drop(&mut self) {
         self.unmount();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use ltfs::catalogue_base::{BasePartWriter, BaseRow, PartHead};
-    use ltfs::changes::ChangeNumber;
-
-    use super::*;
-
-    fn part(number: u32, rows_before: u64, is_last: bool) -> Vec<u8> {
-        let mut part = BasePartWriter::default();
-        assert!(part.add(BaseRow { table: 1, key: b"k", value: b"v" }));
-        part.close(&PartHead {
-            instance: Uuid([3; 16]),
-            format: store::FORMAT_VERSION,
-            change: ChangeNumber(9),
-            part: number,
-            is_last,
-            rows_before,
-        })
-    }
-
-    #[test]
-    fn parts_follow_each_other_to_the_last() {
-        let read = |of: &[Vec<u8>], parts| {
-            let mut reader = BaseReader::new(Uuid([3; 16]), 9, parts);
-            of.iter().all(|bytes| reader.part(bytes).is_ok()) && reader.taken == parts
-        };
-        assert!(read(&[part(1, 0, true)], 1));
-        assert!(read(&[part(1, 0, false), part(2, 1, true)], 2));
-        assert!(!read(&[part(1, 0, false)], 1));
-        assert!(!read(&[part(1, 0, false)], 2));
-        assert!(!read(&[part(2, 1, true)], 1));
-        assert!(!read(&[part(1, 0, false), part(3, 1, true)], 2));
-        assert!(!read(&[part(1, 0, false), part(2, 5, true)], 2));
-        assert!(!read(&[part(1, 0, true), part(2, 1, true)], 2));
-        let mut reader = BaseReader::new(Uuid([3; 16]), 8, 1);
-        assert!(reader.part(&part(1, 0, true)).is_err(), "of another change");
-        let mut reader = BaseReader::new(Uuid([4; 16]), 9, 1);
-        assert!(reader.part(&part(1, 0, true)).is_err(), "of another instance");
     }
 }

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 use base::{Crc32c, Uuid};
 
-use super::error::BackupError;
-use super::files::{TEMPORARY, remove_temporary, sync_directory, write_durable};
-use super::manifest::SnapshotInfo;
+use crate::error::{BackupError, ShipError};
+use crate::files::{TEMPORARY, remove_temporary, sync_directory, write_durable};
+use crate::manifest::SnapshotInfo;
 
 const IDENTITY: &str = "KIST-BACKUP";
 const MAGIC: &str = "kist-backup 1";
@@ -36,7 +36,7 @@ pub struct BackupDirectory {
 pub struct Line {
     /// Its number, from 1.
     pub number: u32,
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 /// A file with a range of the change log.
@@ -70,11 +70,11 @@ impl BackupDirectory {
 
     /// Opens the backup of `instance` in `root`, or begins it. The directory itself is made; its parent must
     /// be there, so that a disk that is not mounted is not mistaken for an empty one.
-    pub(super) fn open_or_create(root: &Path, instance: Uuid) -> Result<Self, BackupError> {
+    pub(crate) fn open_or_create(root: &Path, instance: Uuid) -> Result<Self, ShipError> {
         if !root.join(IDENTITY).exists() {
             match fs::create_dir(root) {
                 Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                    return Err(BackupError::at(root, "making the directory")(error));
+                    return Err(BackupError::at(root, "making the directory")(error).into());
                 }
                 _ => {}
             }
@@ -82,7 +82,7 @@ impl BackupDirectory {
         }
         let found = BackupDirectory::open(root)?;
         if found.instance != instance {
-            return Err(BackupError::OtherInstance {
+            return Err(ShipError::OtherInstance {
                 path: root.to_owned(),
                 found: found.instance.to_string(),
                 expected: instance.to_string(),
@@ -117,7 +117,7 @@ impl BackupDirectory {
         Ok(lines)
     }
 
-    pub(super) fn begin_line(&self, number: u32) -> Result<Line, BackupError> {
+    pub(crate) fn begin_line(&self, number: u32) -> Result<Line, BackupError> {
         let path = self.root.join(format!("line-{number:04}"));
         for directory in [path.clone(), path.join(SEGMENTS), path.join(SNAPSHOTS)] {
             fs::create_dir_all(&directory).map_err(BackupError::at(&directory, "making"))?;
@@ -129,15 +129,15 @@ impl BackupDirectory {
 }
 
 impl Line {
-    pub(super) fn segments_directory(&self) -> PathBuf {
+    pub(crate) fn segments_directory(&self) -> PathBuf {
         self.path.join(SEGMENTS)
     }
 
-    pub(super) fn snapshots_directory(&self) -> PathBuf {
+    pub(crate) fn snapshots_directory(&self) -> PathBuf {
         self.path.join(SNAPSHOTS)
     }
 
-    pub(super) fn remove_temporary(&self) -> Result<(), BackupError> {
+    pub(crate) fn remove_temporary(&self) -> Result<(), BackupError> {
         remove_temporary(&self.segments_directory())?;
         remove_temporary(&self.snapshots_directory())
     }
@@ -158,7 +158,7 @@ impl Line {
     }
 
     /// As [`Line::segments`], whether or not changes are missing between two.
-    pub(super) fn segment_files(&self) -> Result<Vec<SegmentFile>, BackupError> {
+    pub(crate) fn segment_files(&self) -> Result<Vec<SegmentFile>, BackupError> {
         let mut segments = Vec::new();
         for (name, path) in names_if_there(&self.segments_directory())? {
             let range = name.strip_suffix(".kcl").and_then(|range| range.split_once('-'));
@@ -170,7 +170,7 @@ impl Line {
     }
 
     /// What is wrong if `after` does not begin behind change `before`.
-    pub(super) fn gap(&self, before: u64, after: &SegmentFile) -> Option<BackupError> {
+    pub(crate) fn gap(&self, before: u64, after: &SegmentFile) -> Option<BackupError> {
         let from = before.saturating_add(1);
         let gap =
             || BackupError::Gap { path: self.segments_directory(), from, to: after.first.saturating_sub(1) };
@@ -200,7 +200,7 @@ impl Line {
 }
 
 /// The name of a change's number in a file name.
-pub(super) fn change_name(change: u64) -> String {
+pub(crate) fn change_name(change: u64) -> String {
     format!("{change:020}")
 }
 

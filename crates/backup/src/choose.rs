@@ -6,10 +6,10 @@
 use base::Timestamp;
 use store::time_of_change;
 
-use super::error::{BackupError, Candidate};
-use super::files::read_segment;
-use super::layout::{BackupDirectory, Line};
-use super::restore::{Reached, RestoreTo};
+use crate::error::{BackupError, Candidate, RestoreError};
+use crate::files::read_segment;
+use crate::layout::{BackupDirectory, Line};
+use crate::restore::{Reached, RestoreTo};
 
 /// Whether a line had begun at some time.
 enum Begun {
@@ -20,7 +20,7 @@ enum Begun {
 }
 
 /// The lines to take a snapshot for `to` from, in the order in which they are tried.
-pub(super) fn lines_for(from: &BackupDirectory, to: RestoreTo) -> Result<Vec<Line>, BackupError> {
+pub(crate) fn lines_for(from: &BackupDirectory, to: RestoreTo) -> Result<Vec<Line>, RestoreError> {
     let mut lines = from.lines()?;
     lines.reverse();
     match to {
@@ -30,7 +30,7 @@ pub(super) fn lines_for(from: &BackupDirectory, to: RestoreTo) -> Result<Vec<Lin
 }
 
 /// Of `lines`, the newest first, the one that was in force at `time`; `None` if none had begun.
-fn line_at(from: &BackupDirectory, lines: Vec<Line>, time: Timestamp) -> Result<Option<Line>, BackupError> {
+fn line_at(from: &BackupDirectory, lines: Vec<Line>, time: Timestamp) -> Result<Option<Line>, RestoreError> {
     let oldest = lines.last().map(|line| line.number);
     let mut unclear = Vec::new();
     for line in lines {
@@ -48,7 +48,7 @@ fn line_at(from: &BackupDirectory, lines: Vec<Line>, time: Timestamp) -> Result<
         return Ok(None);
     }
     let candidates = unclear.iter().map(|line| candidate(from, line, time)).collect();
-    Err(BackupError::WhichLine { time, candidates })
+    Err(RestoreError::WhichLine { time, candidates })
 }
 
 fn has_begun(line: &Line, time: Timestamp, is_oldest: bool) -> Result<Begun, BackupError> {
@@ -88,7 +88,7 @@ fn state_at(
     from: &BackupDirectory,
     line: &Line,
     time: Timestamp,
-) -> Result<Option<(u64, Timestamp)>, BackupError> {
+) -> Result<Option<(u64, Timestamp)>, RestoreError> {
     let snapshots = line.snapshots()?;
     let mut infos = snapshots.iter().rev().filter_map(|(_, path)| line.snapshot(path).ok());
     let Some(begin) = infos.find(|info| info.changed_at <= time) else { return Ok(None) };
@@ -108,7 +108,7 @@ fn state_at(
                 }
                 state = (number, made);
             }
-            Ok::<bool, BackupError>(false)
+            Ok::<bool, RestoreError>(false)
         })??;
         if is_over {
             break;
@@ -118,7 +118,7 @@ fn state_at(
 }
 
 /// What was made behind the end of `line`, which a restore to `to` reached at change `end`.
-pub(super) fn behind_end(
+pub(crate) fn behind_end(
     from: &BackupDirectory,
     line: &Line,
     to: RestoreTo,
@@ -138,7 +138,7 @@ pub(super) fn behind_end(
 
 /// The newest change of all lines. Looks at names only, so that damage in one line stops no restore from
 /// another.
-pub(super) fn newest_change(from: &BackupDirectory) -> Result<u64, BackupError> {
+pub(crate) fn newest_change(from: &BackupDirectory) -> Result<u64, BackupError> {
     from.lines()?.iter().try_fold(0, |newest: u64, line| Ok(newest.max(newest_of(line)?)))
 }
 

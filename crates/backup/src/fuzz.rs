@@ -1,4 +1,4 @@
-//! For the fuzz targets: parsers of files that the engine keeps.
+//! For the fuzz targets: parsers of files of the backup.
 
 use std::path::Path;
 

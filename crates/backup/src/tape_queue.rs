@@ -10,14 +10,23 @@ use threads::{Condvar, Mutex, MutexGuard};
 
 use base::{Duration, Vid, stood_still};
 
-use crate::TapeLook;
-
-/// So many tapes that a drive cannot look at one after the other are its own fault.
-pub(crate) const FAILURES_MAX: usize = 2;
+/// A tape that a drive looks at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TapeLook {
+    /// The tape.
+    pub vid: Vid,
+    /// The drive.
+    pub drive: String,
+    /// For how long the drive has given no sign of life.
+    pub silent: Duration,
+    /// It waits for the library to bring or take away the tape, which has done nothing for another drive
+    /// since: the robot may be stuck, and the drive is not to blame.
+    pub waits_for_library: bool,
+}
 
 /// The tapes, by library, and who looks at them.
 #[derive(Default)]
-pub(crate) struct TapeQueue {
+pub struct TapeQueue {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -83,7 +92,7 @@ enum LookAt {
 }
 
 /// Tapes that no drive could look at, and why; without a reason no drive of its library has tried.
-pub(crate) type NotLookedAt = Vec<(Vid, Option<String>)>;
+pub type NotLookedAt = Vec<(Vid, Option<String>)>;
 
 impl TapeQueue {
     fn state(&self) -> MutexGuard<'_, State> {
@@ -92,12 +101,7 @@ impl TapeQueue {
 
     /// Begins with tapes, each with its library, in their order. Each of `drives` has to call
     /// [`TapeQueue::leave`], and leaves after `failures_max` tapes in a row that it could not look at.
-    pub(crate) fn begin(
-        &self,
-        tapes: impl IntoIterator<Item = (u16, Vid)>,
-        drives: usize,
-        failures_max: usize,
-    ) {
+    pub fn begin(&self, tapes: impl IntoIterator<Item = (u16, Vid)>, drives: usize, failures_max: usize) {
         let mut state = self.state();
         (state.drives, state.failures_max) = (drives, failures_max);
         for (library, vid) in tapes {
@@ -106,14 +110,14 @@ impl TapeQueue {
     }
 
     /// Ends it for all drives as soon as each is done with its tape.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.state().stopped = true;
         self.changed.notify_all();
     }
 
     /// Has a drive look at tapes until there is none for it. `look` gives the reason if it could not. Gives
     /// the tape if drive and tape were given up meanwhile: the drive takes part no more, and must not leave.
-    pub(crate) fn each(
+    pub fn each(
         &self,
         library: u16,
         drive: &str,
@@ -135,17 +139,17 @@ impl TapeQueue {
     }
 
     /// Whether a drive looks at these tapes, or waits for one.
-    pub(crate) fn takes_part(&self, drive: &str) -> bool {
+    pub fn takes_part(&self, drive: &str) -> bool {
         self.state().begun.contains(drive)
     }
 
     /// Whether any drive does.
-    pub(crate) fn is_looked_at(&self) -> bool {
+    pub fn is_looked_at(&self) -> bool {
         !self.state().begun.is_empty()
     }
 
     /// What a drive looks at now.
-    pub(crate) fn looked_at_by(&self, drive: &str) -> Option<Vid> {
+    pub fn looked_at_by(&self, drive: &str) -> Option<Vid> {
         self.state().looking.get(drive).map(|look| look.vid)
     }
 
@@ -193,7 +197,7 @@ impl TapeQueue {
 
     /// The library has answered what the drive waited for: the tape is there, or taken away, or not to be
     /// had. So the robot works, whatever other drives of its library wait for.
-    pub(crate) fn served(&self, drive: &str) {
+    pub fn served(&self, drive: &str) {
         let mut state = self.state();
         let Some(look) = state.looking.get_mut(drive).filter(|look| look.at == LookAt::Way) else { return };
         (look.at, look.silent_since) = (LookAt::Tape, None);
@@ -203,21 +207,21 @@ impl TapeQueue {
     }
 
     /// The drive is done with the tape, which the library is to take away now.
-    pub(crate) fn leaves(&self, drive: &str) {
+    pub fn leaves(&self, drive: &str) {
         if let Some(look) = self.state().looking.get_mut(drive).filter(|look| look.at == LookAt::Tape) {
             (look.at, look.silent_since, look.library_works) = (LookAt::Way, None, false);
         }
     }
 
     /// The drive that looks at a tape, if any, gives a sign of life.
-    pub(crate) fn is_alive(&self, vid: Vid) {
+    pub fn is_alive(&self, vid: Vid) {
         let mut state = self.state();
         state.looking.values_mut().filter(|look| look.vid == vid).for_each(|look| look.silent_since = None);
     }
 
     /// The drive is done with its tape, and what it found is to be recorded. `false`: it was given up
     /// meanwhile, and nothing that it found counts.
-    pub(crate) fn record(&self, drive: &str) -> bool {
+    pub fn record(&self, drive: &str) -> bool {
         let mut state = self.state();
         let Some(look) = state.looking.get_mut(drive).filter(|look| look.is_waited_for()) else {
             return false;
@@ -228,7 +232,7 @@ impl TapeQueue {
 
     /// What drives look at, and for how long each was not heard of, as far as this was asked before. What
     /// passes while nobody asks for long does not count: the whole machine stood still.
-    pub(crate) fn silent(&self, now: Duration) -> Vec<TapeLook> {
+    pub fn silent(&self, now: Duration) -> Vec<TapeLook> {
         let mut state = self.state();
         // Who has read the clock before others may come behind them.
         let now = state.asked.map_or(now, |asked| now.max(asked));
@@ -248,7 +252,7 @@ impl TapeQueue {
 
     /// Gives up a drive and its tape, if it still looks at it and is to blame. The others go on waiting for
     /// it until it is [released](Self::release).
-    pub(crate) fn give_up(&self, look: &TapeLook) -> bool {
+    pub fn give_up(&self, look: &TapeLook) -> bool {
         let mut state = self.state();
         if state.looking.get(&look.drive).is_some_and(|found| state.may_wait_for_library(&look.drive, found))
         {
@@ -262,7 +266,7 @@ impl TapeQueue {
     }
 
     /// A drive that was given up takes part no more. As [`TapeQueue::leave`].
-    pub(crate) fn release(&self, drive: &str) -> Option<NotLookedAt> {
+    pub fn release(&self, drive: &str) -> Option<NotLookedAt> {
         self.state().looking.remove(drive);
         self.changed.notify_all();
         self.leave()
@@ -270,7 +274,7 @@ impl TapeQueue {
 
     /// A drive takes part no more. The last one gets the tapes that none could look at; unless it was
     /// stopped.
-    pub(crate) fn leave(&self) -> Option<NotLookedAt> {
+    pub fn leave(&self) -> Option<NotLookedAt> {
         let mut state = self.state();
         state.drives = state.drives.saturating_sub(1);
         if state.drives > 0 || state.stopped {
@@ -286,6 +290,9 @@ impl TapeQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// So many tapes that a drive cannot look at one after the other are its own fault.
+    const FAILURES_MAX: usize = 2;
 
     fn vid(n: u16) -> Vid {
         Vid::new(&format!("KT{n:04}")).unwrap()

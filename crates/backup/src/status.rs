@@ -1,30 +1,8 @@
-//! The backup of the catalogue: its change log shipped as it grows, and snapshots taken without stopping, in
-//! a directory; restoring to any point of it, and rehearsing that.
-//!
-//! `docs/format/backup.md` gives every byte.
-
-mod choose;
-mod error;
-mod files;
-mod layout;
-mod line_start;
-mod manifest;
-mod rehearse;
-mod restore;
-mod ship;
+//! What the backup is to do, and how it stands.
 
 use std::path::PathBuf;
 
 use base::{Duration, Timestamp};
-
-pub use error::{BackupError, Candidate};
-pub(crate) use files::{read_segment, write_durable};
-pub use layout::{BackupDirectory, Line, SegmentFile};
-pub use line_start::LineStart;
-pub use manifest::SnapshotInfo;
-pub use rehearse::{Rehearsed, TableCount, rehearse};
-pub use restore::{Progress, Reached, RestoreTo, Restored, restore, restore_before};
-pub(crate) use ship::{Backup, newest_shipped};
 
 /// What is shipped where, and how often.
 #[derive(Clone, PartialEq, Eq, Debug)]

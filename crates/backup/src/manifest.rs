@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use base::{Blake3, Crc32c, Epoch, Timestamp, Uuid};
 use store::snapshot_files;
 
-use super::error::BackupError;
-use super::files::{CopyError, hash_file};
+use crate::error::BackupError;
+use crate::files::{CopyError, hash_file};
 
 /// The manifest's name.
-pub(super) const MANIFEST: &str = "MANIFEST";
+pub(crate) const MANIFEST: &str = "MANIFEST";
 const MAGIC: &str = "kist-snapshot 1";
 /// The longest manifest that is read.
 const MANIFEST_BYTES_MAX: u64 = 64 << 10;
@@ -45,7 +45,7 @@ impl SnapshotInfo {
         self.files.iter().map(|(bytes, _)| bytes).sum()
     }
 
-    pub(super) fn encode(&self) -> String {
+    pub(crate) fn encode(&self) -> String {
         let mut text = format!("{MAGIC}\n");
         for (key, value) in [
             ("instance", self.instance.to_string()),
@@ -95,7 +95,7 @@ impl SnapshotInfo {
     }
 
     /// Reads the manifest of the snapshot in `path`; the files are not looked at.
-    pub(super) fn read(path: &Path) -> Result<Self, BackupError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, BackupError> {
         let manifest = path.join(MANIFEST);
         let damaged = |what: &str| BackupError::DamagedSnapshot { path: manifest.clone(), what: what.into() };
         let length = fs::metadata(&manifest).map_err(unreadable(&manifest))?.len();
@@ -109,7 +109,7 @@ impl SnapshotInfo {
     }
 
     /// Compares the files with the manifest; with `into` also copies them there, synced.
-    pub(super) fn verify(&self, into: Option<&Path>) -> Result<(), BackupError> {
+    pub(crate) fn verify(&self, into: Option<&Path>) -> Result<(), BackupError> {
         for ((name, path), expected) in snapshot_files(&self.path).iter().zip(&self.files) {
             let target = into.map(|into| into.join(name));
             let copy = target.as_ref().map(File::create_new).transpose();
