@@ -324,8 +324,8 @@ impl Filler<'_> {
     }
 }
 
-/// Sends one container's blocks. Gives how many files end behind its last block; `None` if nobody receives any
-/// more.
+/// Sends one container's blocks. Gives how many files end behind its last block; `None` if nobody receives
+/// any more.
 fn fill(
     pool: &Arc<Pool>,
     plan: ContainerPlan,

@@ -182,8 +182,9 @@ impl MountedTape<'_> {
                 WriteEnded::NoSource
             }
             Ended::Tape(error) => {
-                // What is whole in front of the fault may be safe yet; if it is not, the next mount looks for it. The
-                // session failed for the first fault: a drive that refuses all after it does not say whose it was.
+                // What is whole in front of the fault may be safe yet; if it is not, the next mount looks
+                // for it. The session failed for the first fault: a drive that refuses all after it does not
+                // say whose it was.
                 if let Err(later) = self.commit(&migration.chosen, written.containers, written.bytes) {
                     let vid = self.tape.vid;
                     tracing::warn!(%vid, %later, "what was written in front of a fault is not committed");

@@ -104,8 +104,8 @@ fn what_a_drive_says_of_itself_is_no_fault_of_the_tape() {
     }
 }
 
-/// The same in the midst of a session: the flush of what was whole before failed too, since the drive takes no
-/// write after one that failed, and that error set the tape aside.
+/// The same in the midst of a session: the flush of what was whole before failed too, since the drive takes
+/// no write after one that failed, and that error set the tape aside.
 #[test]
 fn a_write_without_room_in_the_midst_of_a_session_is_no_fault_of_the_tape() {
     let trouble = Trouble::with_retry(2, Duration::from_millis(50));

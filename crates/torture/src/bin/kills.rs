@@ -1,5 +1,5 @@
-//! `kills DIR POINTS SEED [--errors] [--planted BUG] [--load NAME] [--threads PREFIX] [--per-instance N]`: kills at
-//! system calls of the real server.
+//! `kills DIR POINTS SEED [--errors] [--planted BUG] [--load NAME] [--threads PREFIX] [--per-instance N]`:
+//! kills at system calls of the real server.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -14,7 +14,8 @@ fn main() -> ExitCode {
     let number = |at: usize| arguments.get(at).and_then(|text| text.parse().ok());
     let (Some(dir), Some(points), Some(seed)) = (arguments.first(), number(1), number(2)) else {
         eprintln!(
-            "kills DIR POINTS SEED [--errors] [--planted BUG] [--load NAME] [--threads PREFIX] [--per-instance N]"
+            "kills DIR POINTS SEED [--errors] [--planted BUG] [--load NAME] [--threads PREFIX] \
+             [--per-instance N]"
         );
         return ExitCode::from(2);
     };
