@@ -33,7 +33,7 @@ pub struct Opened<H> {
 
 /// What is to be sent.
 pub enum Content {
-    /// All bytes, read to their end: of a whole file they are verified.
+    /// All bytes, read to their end: of a whole file they are verified. What was `kept` lives as long.
     Whole(Bytes),
     /// More than [`WHOLE_BYTES_MAX`]; of a whole file the last bytes come only after its checksum agreed.
     Stream(Sending),
@@ -65,7 +65,7 @@ impl Transfers {
         let (pieces, receiver) = mpsc::channel(self.pieces());
         let (told, answer) = oneshot::channel();
         let job = Job { transfers: self.clone(), told, pieces, _place: place };
-        spawn_blocking(move || job.run(&kept, open));
+        spawn_blocking(move || job.run(kept, open));
         let (head, whole, length) = answer.await.map_err(|_| Fault::Lost)??;
         let content = match whole {
             Some(bytes) => Content::Whole(bytes),
@@ -87,9 +87,9 @@ struct Job<H, E> {
 
 impl<H, E: From<ArchiveError> + From<Fault>> Job<H, E> {
     /// Runs on a thread of its own.
-    fn run<K>(self, kept: &K, open: impl FnOnce(&K) -> Result<Opened<H>, E>) {
+    fn run<K: Send + 'static>(self, kept: K, open: impl FnOnce(&K) -> Result<Opened<H>, E>) {
         let Job { transfers, told, pieces, _place } = self;
-        let Opened { head, length, download } = match open(kept) {
+        let Opened { head, length, download } = match open(&kept) {
             Ok(opened) => opened,
             Err(error) => return drop(told.send(Err(error))),
         };
@@ -97,8 +97,10 @@ impl<H, E: From<ArchiveError> + From<Fault>> Job<H, E> {
             return drop(told.send(Ok((head, Some(Bytes::new()), 0))));
         };
         if length <= WHOLE_BYTES_MAX {
-            let whole = gather(&mut *download, length).map(|whole| (head, Some(whole), length));
-            return drop(told.send(whole));
+            // A client that takes nothing holds them until it is cut off: at most as many as its caller may.
+            let bytes = |whole| Bytes::from_owner(Whole { bytes: whole, _kept: kept });
+            let whole = gather(&mut *download, length).map(bytes);
+            return drop(told.send(whole.map(|whole| (head, Some(whole), length))));
         }
         let first = match download.next() {
             Ok(first) => first,
@@ -168,7 +170,10 @@ fn send(pieces: &Pieces, lends: bool, download: &mut dyn Download, piece: Bytes)
 }
 
 /// All bytes of a short download, up to its end, so that a whole file is verified before any is sent.
-fn gather<E: From<ArchiveError> + From<Fault>>(download: &mut dyn Download, length: u64) -> Result<Bytes, E> {
+fn gather<E>(download: &mut dyn Download, length: u64) -> Result<Vec<u8>, E>
+where
+    E: From<ArchiveError> + From<Fault>,
+{
     let length = usize::try_from(length).map_err(|_| Fault::Differs)?;
     let mut all = Vec::with_capacity(length);
     while all.len() < length {
@@ -178,7 +183,19 @@ fn gather<E: From<ArchiveError> + From<Fault>>(download: &mut dyn Download, leng
         }
         all.extend_from_slice(&bytes);
     }
-    Ok(Bytes::from(all))
+    Ok(all)
+}
+
+/// The bytes of a short file that are on their way to a client, and what is kept until the last is handed on.
+struct Whole<K> {
+    bytes: Vec<u8>,
+    _kept: K,
+}
+
+impl<K> AsRef<[u8]> for Whole<K> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// The body of an answer that carries a file: exactly the bytes that were announced, or an error
@@ -215,5 +232,75 @@ impl Body for Sending {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.remaining)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use archive::FileStat;
+    use authority::Notices;
+
+    use super::*;
+    use crate::places::tests::holder;
+    use crate::transfers::TransferLimits;
+
+    /// A file of three bytes.
+    struct Three(Option<Bytes>);
+
+    impl Download for Three {
+        fn stat(&self) -> &FileStat {
+            unreachable!("nothing goes wrong")
+        }
+
+        fn select(&mut self, _: u64, _: u64) -> Result<(), ArchiveError> {
+            Ok(())
+        }
+
+        fn check_drives(&self) -> Result<(), ArchiveError> {
+            Ok(())
+        }
+
+        fn next(&mut self) -> Result<Option<Bytes>, ArchiveError> {
+            Ok(self.0.take())
+        }
+
+        fn pause(&mut self) {}
+    }
+
+    #[derive(Debug)]
+    struct Failed;
+
+    impl From<ArchiveError> for Failed {
+        fn from(_: ArchiveError) -> Self {
+            Failed
+        }
+    }
+
+    impl From<Fault> for Failed {
+        fn from(_: Fault) -> Self {
+            Failed
+        }
+    }
+
+    /// A client that took nothing held the bytes of as many short files as it had streams: its calls were
+    /// over before a byte was sent.
+    #[test]
+    fn a_short_file_counts_until_its_last_byte_is_handed_on() {
+        let transfers = Transfers::new(TransferLimits::default(), &Notices::default(), |_| 1);
+        let kept = Arc::new(());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let open = |_: &Arc<()>| {
+            let download: Box<dyn Download> = Box::new(Three(Some(Bytes::from_static(b"abc"))));
+            Ok::<_, Failed>(Opened { head: (), length: 3, download: Some(download) })
+        };
+        let sent = runtime.block_on(transfers.send(&holder("anna", 1), Arc::clone(&kept), open));
+        let Ok(((), Content::Whole(bytes))) = sent else { panic!("three bytes are sent whole") };
+        let rest = bytes.slice(1..);
+        drop(bytes);
+        assert_eq!((&rest[..], Arc::strong_count(&kept)), (&b"bc"[..], 2));
+        drop(rest);
+        assert_eq!(Arc::strong_count(&kept), 1);
     }
 }

@@ -287,10 +287,10 @@ impl Drop for Place {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn holder(caller: &str, port: u16) -> Holder {
+    pub(crate) fn holder(caller: &str, port: u16) -> Holder {
         let connection = Some(SocketAddr::from(([127, 0, 0, 1], port)));
         Holder { caller: caller.to_owned(), connection, pace: Pace::default() }
     }
