@@ -308,12 +308,17 @@ impl Archive {
     pub fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError> {
         let engine = self.engine();
         engine.known_drive(drive)?;
+        let _one = engine.ordering.lock().unwrap_or_else(PoisonError::into_inner);
         let reason = match reason.is_empty() {
-            true => "taken out of use by an operator".to_owned(),
+            // One that is out of use already keeps the reason that it has.
+            true => {
+                let mut down = engine.read(|view| view.drives_down())?.into_iter();
+                let known = down.find(|(name, _)| name == drive).map(|(_, reason)| reason);
+                known.unwrap_or_else(|| "taken out of use by an operator".to_owned())
+            }
             false => truncated(reason, 512),
         };
         let down = Some(reason.clone());
-        let _one = engine.ordering.lock().unwrap_or_else(PoisonError::into_inner);
         engine.execute(Command::SetDriveDown { drive: drive.to_owned(), down })?;
         engine.bell.post(Event::RetireDrive(drive.to_owned(), reason));
         Ok(())

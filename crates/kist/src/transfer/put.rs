@@ -219,7 +219,7 @@ impl<'a> Putter<'a> {
         Ok(true)
     }
 
-    /// Whether the archive has this content under this name already.
+    /// Whether the archive has this content under this name already, and has not lost it.
     fn is_there(&self, item: &PutItem) -> Outcome<bool> {
         let Some((directory, name)) = item.remote.rsplit_once('/') else { return Ok(false) };
         let directory = if directory.is_empty() { "/" } else { directory };
@@ -231,6 +231,7 @@ impl<'a> Putter<'a> {
         let Some(entry) = names.get(name) else { return Ok(false) };
         match &item.local.kind {
             LocalKind::Link(target) => Ok(entry.kind == "link" && entry.target.as_ref() == Some(target)),
+            LocalKind::File if entry.locality.as_deref() == Some("LOST") => Ok(false),
             LocalKind::File if entry.kind == "file" && entry.size == item.local.size => {
                 let Some(theirs) = &entry.blake3 else { return Ok(false) };
                 let ours = hash_file(&item.local.path)?.blake3().to_string();
