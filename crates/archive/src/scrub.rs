@@ -152,8 +152,8 @@ impl Upkeep {
         let is_back = {
             let aside = &mut self.state().aside;
             if is_set_aside {
-                aside.insert(vid)
-            };
+                aside.insert(vid);
+            }
             !is_set_aside && aside.remove(&vid)
         };
         if is_back {

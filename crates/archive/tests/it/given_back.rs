@@ -170,7 +170,7 @@ fn parts_of_open_uploads_are_a_loss_too() {
     let instance = instance();
     let archive = instance.open();
     archive.make_directory(&path("/bucket"), Default::default(), None, true).unwrap();
-    let mut open = |key: &str| archive.open_multipart(&path(key), PutOptions::default()).unwrap();
+    let open = |key: &str| archive.open_multipart(&path(key), PutOptions::default()).unwrap();
     let (upload, empty) = (open("/bucket/a/object"), open("/bucket/empty"));
     for number in [1, 2] {
         let mut part = archive.begin_part(upload, number, None).unwrap();
