@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use base::{BlobPiece, ByteCount, DriveId, FileId, Layout};
-use catalogue::{ContainerRecord, FileRecord, FileState, PoolCopy, ReadError, View};
+use base::{BlobPiece, ByteCount, DriveId, FileId, Layout, Vid};
+use catalogue::{EvictRefusal, FileRecord, FileState, PoolCopy, ReadError, View};
 
 use crate::download::readable_vids;
 use crate::engine::{Engine, summary};
@@ -106,20 +106,48 @@ pub(crate) fn give_up(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveEr
 /// Whether each part of a file has all its copies under indexes, and one of them on a tape that a recall may
 /// read now, and that a library holds.
 fn can_be_recalled(engine: &Engine, view: &View<'_>, file: FileId) -> Result<bool, ReadError> {
+    Ok(is_safe(view, file)? && out_of_reach(engine, view, file)?.is_none())
+}
+
+/// Whether each part of a file has all its copies under indexes.
+fn is_safe(view: &View<'_>, file: FileId) -> Result<bool, ReadError> {
     for (container, _) in view.parts(file)? {
-        let Some(container) = view.container(container)?.filter(ContainerRecord::is_safe) else {
+        if view.container(container)?.is_none_or(|container| !container.is_safe()) {
             return Ok(false);
-        };
+        }
+    }
+    Ok(true)
+}
+
+/// The tapes of a part of a file that no tape can give now: none is in use, and held by a library.
+fn out_of_reach(engine: &Engine, view: &View<'_>, file: FileId) -> Result<Option<Vec<Vid>>, ReadError> {
+    for (container, _) in view.parts(file)? {
+        let Some(container) = view.container(container)? else { continue };
         let mut is_readable = false;
         for (vid, _) in container.places() {
             is_readable = is_readable
                 || engine.libraries.holds(vid) && view.tape(vid)?.is_some_and(|tape| summary(&tape).readable);
         }
         if !is_readable {
-            return Ok(false);
+            return Ok(Some(container.places().map(|(vid, _)| vid).collect()));
         }
     }
-    Ok(true)
+    Ok(None)
+}
+
+/// Why a file is not to be evicted, which the catalogue would allow and cannot know: no library holds the
+/// tapes that could give it.
+pub(crate) fn refuses_evict(
+    engine: &Engine,
+    view: &View<'_>,
+    id: FileId,
+) -> Result<Option<EvictRefusal>, ReadError> {
+    let file = view.file(id)?.filter(|file| file.state == FileState::Live && file.is_online());
+    // Else the catalogue says why.
+    if file.is_none() || !is_safe(view, id)? || view.set_aside(id)?.is_some() {
+        return Ok(None);
+    }
+    Ok(out_of_reach(engine, view, id)?.map(EvictRefusal::NotInLibrary))
 }
 
 impl Download {

@@ -216,6 +216,7 @@ impl Engine {
                     self.forget_chores(vid);
                 }
                 self.bell.post(Event::Tape(vid, self.summary_of(vid, &record)));
+                self.upkeep.note_tape(vid, record.state.is_set_aside());
             }
             Err(error) => tracing::error!(%vid, %error, "a tape's record cannot be read"),
         }

@@ -384,10 +384,11 @@ pub enum ArchiveError {
         /// What the pool takes.
         room: ByteCount,
     },
-    /// Drives would be given up that hold the only copy of files.
+    /// Drives would be given up that hold the only copy of files that can be read.
     #[error(
-        "that makes these files LOST, of which the pool has the only copy: {0}; nothing was done: bring the \
-         drive back if it can be read, or go on with --accept-loss"
+        "that makes these files LOST, of which the pool has the only copy that can be read: {0}; nothing was \
+         done: bring the drive back if it can be read, or tapes that are suspect or disabled back into use, \
+         or go on with --accept-loss"
     )]
     WouldLose(crate::LossForeseen),
     /// What a change is written down in has no room, so that the change is not made.

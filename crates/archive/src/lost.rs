@@ -7,16 +7,14 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 
 use base::{
-    BlobDescription, BlobId, BlockAddress, ByteCount, ClassId, ContainerId, Count, DriveId, Duration, FileId,
-    StreamChecksums, Timestamp, Vid,
+    BlobDescription, BlobId, BlobPiece, BlockAddress, ByteCount, ClassId, ContainerId, Count, DriveId,
+    Duration, FileId, StreamChecksums, Timestamp, Vid,
 };
-use catalogue::{
-    BULK_FILES, Command, ContainerCopy, FileRecord, FileState, Outcome, PoolCopy, PoolLoss, ReadError, View,
-};
+use catalogue::{BULK_FILES, Command, FileRecord, FileState, Outcome, PoolCopy, PoolLoss, ReadError, View};
 use pool::PoolError;
 
 use crate::engine::Engine;
-use crate::{ArchiveError, FileStat, Locality};
+use crate::{ArchiveError, FileStat, Locality, multipart};
 
 /// Files looked at together.
 pub(crate) const PAGE: usize = 1_000;
@@ -35,22 +33,40 @@ const PIN: Duration = Duration::from_secs(3600);
 /// Files named to whom is about to lose them.
 const FORESEEN_NAMED_MAX: usize = 5;
 
-/// Files that are about to be LOST.
+/// What is about to be LOST.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LossForeseen {
-    /// So many.
+    /// So many files.
     pub files: u64,
-    /// Their bytes.
+    /// Uploads in parts that are open and have acknowledged parts that go.
+    pub uploads: u64,
+    /// The bytes of those files and parts.
     pub bytes: ByteCount,
     /// The first ones.
     pub named: Vec<String>,
 }
 
+impl LossForeseen {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files == 0 && self.uploads == 0
+    }
+
+    fn add_bytes(&mut self, size: ByteCount) {
+        self.bytes.0 = self.bytes.0.saturating_add(size.0);
+    }
+}
+
 impl fmt::Display for LossForeseen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let more = if self.files > self.named.len() as u64 { ", ..." } else { "" };
-        let files = if self.files == 1 { "file" } else { "files" };
-        write!(f, "{} {files} ({}): {}{more}", Count(self.files), self.bytes, self.named.join(", "))
+        let count = |count: u64, one: &str| {
+            let ending = if count == 1 { "" } else { "s" };
+            (count > 0).then(|| format!("{} {one}{ending}", Count(count)))
+        };
+        let counts = [count(self.files, "file"), count(self.uploads, "open upload")];
+        let counts: Vec<String> = counts.into_iter().flatten().collect();
+        let all = self.files.saturating_add(self.uploads);
+        let more = if all > self.named.len() as u64 { ", ..." } else { "" };
+        write!(f, "{} ({}): {}{more}", counts.join(" and "), self.bytes, self.named.join(", "))
     }
 }
 
@@ -236,7 +252,7 @@ pub(crate) fn met(engine: &Engine, stat: &FileStat, read: PoolCopy, error: PoolE
         return ArchiveError::NotSettled { path: stat.path.clone() };
     }
     if stat.locality != Locality::OnlineAndNearline {
-        let on_tape = engine.read(|view| is_on_tape(view, stat.file));
+        let on_tape = engine.read(|view| is_on_tape(view, stat.file, stat.size));
         if !matches!(on_tape, Ok(true)) {
             // It stays as it is: drives that come back bring it back.
             return ArchiveError::Pool(error);
@@ -263,16 +279,11 @@ pub(crate) fn waits_for_drives(engine: &Engine, file: &FileRecord) -> Result<boo
     })
 }
 
-/// Whether every byte stands in a container with a copy on tape that an index covers.
-fn is_on_tape(view: &View<'_>, file: FileId) -> Result<bool, ReadError> {
-    let parts = view.parts(file)?;
-    for (container, _) in &parts {
-        let container = view.container(*container)?;
-        if !container.is_some_and(|c| c.copies.iter().any(ContainerCopy::is_safe)) {
-            return Ok(false);
-        }
-    }
-    Ok(!parts.is_empty())
+/// Whether every byte stands in a container with a copy that an index covers, on a tape that is neither
+/// suspect nor disabled: what the command asks for before it gives up what the pool has.
+fn is_on_tape(view: &View<'_>, file: FileId, size: ByteCount) -> Result<bool, ReadError> {
+    let sealed = view.parts(file)?.iter().fold(0u64, |sum, (_, part)| sum.saturating_add(part.length.0));
+    Ok(sealed == size.0 && view.set_aside(file)?.is_none())
 }
 
 /// Goes through all files and declares those that cannot be read without the drives in `gone`, exactly
@@ -301,8 +312,9 @@ pub(crate) fn find(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<Declared
     }
 }
 
-/// What is to be LOST without these drives: files that cannot be read without them and have no copy on tape
-/// that an index covers. Files are looked at only if some blob does not bear that loss.
+/// What is to be LOST without these drives: files that cannot be read without them and have no copy under an
+/// index on a tape that can be read, and acknowledged parts of open uploads, which no tape has. They are looked
+/// at only if some blob does not bear that loss.
 pub(crate) fn foresee(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<LossForeseen, ArchiveError> {
     let mut loss = LossForeseen::default();
     if !is_any_blob_unreadable(engine, gone)? {
@@ -315,9 +327,10 @@ pub(crate) fn foresee(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<LossF
             let files = view.files(after, PAGE)?;
             let last = files.last().map(|(id, _)| *id);
             for (id, file) in files.into_iter().filter(|(_, file)| file.is_online()) {
-                if is_unreadable(engine, view, &file, gone, &mut blobs)? && !is_on_tape(view, id)? {
+                if is_unreadable(engine, view, &file, gone, &mut blobs)? && !is_on_tape(view, id, file.size)?
+                {
                     loss.files += 1;
-                    loss.bytes.0 = loss.bytes.0.saturating_add(file.size.0);
+                    loss.add_bytes(file.size);
                     if loss.named.len() < FORESEEN_NAMED_MAX {
                         loss.named.extend(view.path_of_file(id)?);
                     }
@@ -327,9 +340,43 @@ pub(crate) fn foresee(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<LossF
         })?;
         match last {
             Some(last) => after = Some(last),
-            None => return Ok(loss),
+            None => break,
         }
     }
+    foresee_uploads(engine, gone, &mut loss)?;
+    Ok(loss)
+}
+
+/// Adds what open uploads lose without these drives. Those that are being given up lose nothing.
+fn foresee_uploads(
+    engine: &Engine,
+    gone: &BTreeSet<DriveId>,
+    loss: &mut LossForeseen,
+) -> Result<(), ArchiveError> {
+    multipart::each_upload(engine, |id, record| {
+        let (mut is_hit, mut after) = (false, Some(0));
+        while let Some(from) = after.filter(|_| !record.ending) {
+            after = engine.read(|view| {
+                let mut blobs = BTreeMap::new();
+                let parts = view.upload_parts(id, from, PAGE)?;
+                for (_, part) in &parts {
+                    if has_unreadable(engine, view, &part.pieces, gone, &mut blobs)? {
+                        is_hit = true;
+                        loss.add_bytes(part.size);
+                    }
+                }
+                Ok(parts.last().map(|(number, _)| *number))
+            })?;
+        }
+        if is_hit {
+            loss.uploads += 1;
+            if loss.named.len() < FORESEEN_NAMED_MAX {
+                let path = engine.read(|view| multipart::path_of(view, record))?;
+                loss.named.extend(path.map(|path| format!("upload {id} of {path}")));
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Whether some stripe or segment cannot be read without these drives.
@@ -359,10 +406,18 @@ fn is_unreadable(
     gone: &BTreeSet<DriveId>,
     blobs: &mut BTreeMap<BlobId, BlobDescription>,
 ) -> Result<bool, ReadError> {
-    if file.state != FileState::Live {
-        return Ok(false);
-    }
-    for piece in &file.pieces {
+    Ok(file.state == FileState::Live && has_unreadable(engine, view, &file.pieces, gone, blobs)?)
+}
+
+/// Whether some of these pieces cannot be read without these drives.
+fn has_unreadable(
+    engine: &Engine,
+    view: &View<'_>,
+    pieces: &[BlobPiece],
+    gone: &BTreeSet<DriveId>,
+    blobs: &mut BTreeMap<BlobId, BlobDescription>,
+) -> Result<bool, ReadError> {
+    for piece in pieces {
         if let Entry::Vacant(place) = blobs.entry(piece.blob)
             && let Some(blob) = view.blob(piece.blob)?
         {
@@ -395,7 +450,7 @@ pub(crate) fn find_again(engine: &Engine, files: &[(FileId, FileRecord)]) -> Res
             Ok(false) => {
                 // Told before it is looked at: an index written meanwhile looks at it or is seen here.
                 engine.upkeep.some_lost.store(true, Ordering::SeqCst);
-                if engine.read(|view| is_on_tape(view, *id))? {
+                if engine.read(|view| is_on_tape(view, *id, file.size))? {
                     on_tape.push(PoolCopy::of(*id, file));
                 }
             }
@@ -456,7 +511,7 @@ fn lost_and_on_tape(
     let mut covered = Vec::new();
     for member in &members {
         if let Some(file) = view.file(member.file)?.filter(FileRecord::is_lost)
-            && is_on_tape(view, member.file)?
+            && is_on_tape(view, member.file, file.size)?
         {
             covered.push(PoolCopy::of(member.file, &file));
         }

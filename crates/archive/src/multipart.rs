@@ -358,7 +358,8 @@ pub(crate) fn give_up_restored(engine: &Engine) -> Result<(), ArchiveError> {
     })
 }
 
-fn each_upload(
+/// Calls `act` for all uploads, also those that are being given up.
+pub(crate) fn each_upload(
     engine: &Engine,
     mut act: impl FnMut(UploadId, &UploadRecord) -> Result<(), ArchiveError>,
 ) -> Result<(), ArchiveError> {

@@ -280,7 +280,7 @@ impl Archive {
             return Ok(());
         }
         let loss = lost::foresee(engine, &gone)?;
-        if loss.files == 0 { Ok(()) } else { Err(ArchiveError::WouldLose(loss)) }
+        if loss.is_empty() { Ok(()) } else { Err(ArchiveError::WouldLose(loss)) }
     }
 
     pub(crate) fn location_of_drive(&self, id: DriveId) -> Result<DriveLocation, ArchiveError> {

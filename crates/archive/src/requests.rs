@@ -7,6 +7,7 @@ use catalogue::{
 };
 
 use crate::access_log::Notice;
+use crate::away::refuses_evict;
 use crate::namespace::in_words;
 use crate::resume::waiting_files;
 use crate::select::Selected;
@@ -332,15 +333,31 @@ impl Archive {
         result.map(|()| done)
     }
 
+    /// Evicts those files that some library's tapes can give back; answers for each.
+    fn evict_in_reach(&self, ids: &[FileId]) -> Result<Vec<Result<(), EvictRefusal>>, ArchiveError> {
+        let engine = self.engine();
+        let refused: Vec<Option<EvictRefusal>> =
+            engine.read(|view| ids.iter().map(|id| refuses_evict(engine, view, *id)).collect())?;
+        let kept = |(id, refusal): (&FileId, &Option<EvictRefusal>)| refusal.is_none().then_some(*id);
+        let files: Vec<FileId> = ids.iter().zip(&refused).filter_map(kept).collect();
+        let asked = files.len();
+        let Outcome::Evicted(evicted) = engine.execute(Command::Evict { files })? else {
+            unreachable!("an evict's outcome is a list of evicted files")
+        };
+        assert_eq!(evicted.len(), asked, "an evict answers for each file");
+        let mut evicted = evicted.into_iter();
+        Ok(refused
+            .into_iter()
+            .filter_map(|kept| kept.map_or_else(|| evicted.next(), |why| Some(Err(why))))
+            .collect())
+    }
+
     fn evict_batch(&self, files: &[Selected], done: &mut EvictDone) -> Result<(), ArchiveError> {
         let ids: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
         let results = if self.engine().read(|view| view.is_restored())? {
             vec![Err(EvictRefusal::NotSettled); ids.len()]
         } else {
-            match self.engine().execute(Command::Evict { files: ids })? {
-                Outcome::Evicted(results) => results,
-                _ => unreachable!("an evict's outcome is a list of evicted files"),
-            }
+            self.evict_in_reach(&ids)?
         };
         assert_eq!(results.len(), files.len(), "an evict answers for each file");
         let mut evicted = Vec::new();

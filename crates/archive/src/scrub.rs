@@ -10,6 +10,7 @@ use threads::{Condvar, Mutex, MutexGuard};
 
 use base::{
     BlobDescription, BlobId, BlobPiece, ByteCount, ContainerId, DriveId, Duration, FileId, Layout, Timestamp,
+    Vid,
 };
 use catalogue::FileRecord;
 use pool::{BadShard, DriveHealth, ScrubReport};
@@ -80,6 +81,8 @@ struct State {
     lost_stripes: BTreeSet<(BlobId, u32)>,
     /// Of these an extent beside its place was kept although its time was over.
     kept_beside: BTreeSet<BlobId>,
+    /// Tapes that are suspect or disabled.
+    aside: BTreeSet<Vid>,
     woken: bool,
 }
 
@@ -141,6 +144,20 @@ impl Upkeep {
         let kept = &mut self.state().kept_beside;
         if kept.len() < KEPT_BESIDE_MAX {
             kept.insert(blob);
+        }
+    }
+
+    /// How a tape stands now. When one is in use again, files that were LOST because it was not are looked for.
+    pub(crate) fn note_tape(&self, vid: Vid, is_set_aside: bool) {
+        let is_back = {
+            let aside = &mut self.state().aside;
+            if is_set_aside {
+                aside.insert(vid);
+            }
+            !is_set_aside && aside.remove(&vid)
+        };
+        if is_back {
+            self.order(|orders| orders.find_again = true);
         }
     }
 

@@ -387,6 +387,13 @@ pub fn refusal_text(refusal: &EvictRefusal) -> Cow<'static, str> {
                 vids.join(", ")
             ));
         }
+        EvictRefusal::NotInLibrary(vids) => {
+            let vids: Vec<_> = vids.iter().map(Vid::to_string).collect();
+            return Cow::Owned(format!(
+                "no library holds the tapes that have it ({}): only the pool can give it now",
+                vids.join(", ")
+            ));
+        }
     };
     Cow::Borrowed(text)
 }

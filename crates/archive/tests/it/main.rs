@@ -17,6 +17,7 @@ mod drives;
 mod faulty;
 mod foretold;
 mod full_catalogue;
+mod given_back;
 mod given_up;
 mod glacier;
 #[path = "common/held.rs"]

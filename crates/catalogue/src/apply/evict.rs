@@ -8,9 +8,7 @@ use crate::command::{BATCH_FILES_MAX, EvictRefusal, Outcome};
 use crate::draft::Draft;
 use crate::error::Rejection;
 use crate::key;
-use crate::record::{
-    ClassRecord, ContainerCopy, ContainerRecord, Counter, FileRecord, FileState, Rule, TapeRecord,
-};
+use crate::record::{ClassRecord, ContainerRecord, Counter, FileRecord, FileState, Rule};
 use crate::table::Table;
 
 pub(super) fn evict(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, Rejection> {
@@ -73,23 +71,10 @@ fn is_safe(draft: &Draft<'_>, id: FileId, file: &FileRecord) -> Result<bool, Rej
     Ok(covered == file.size.0)
 }
 
-/// A part of a file that only tapes which are set aside have, and these: without the pool nothing could read
-/// it now.
+/// As [`crate::View::set_aside`], from the change on from which that is asked.
 pub(super) fn set_aside(draft: &Draft<'_>, id: FileId) -> Result<Option<(ContainerId, Vec<Vid>)>, Rejection> {
     if !draft.view().holds(Rule::ReadableIfEvicted)? {
         return Ok(None);
     }
-    for (container, _) in draft.view().parts(id)? {
-        let record: ContainerRecord = draft.view().expect(Table::Container, &key::container(container))?;
-        let vids: Vec<Vid> = record.copies.iter().flat_map(ContainerCopy::safe_on).collect();
-        let mut is_readable = false;
-        for vid in &vids {
-            let tape: TapeRecord = draft.view().expect(Table::Tape, &key::tape(*vid))?;
-            is_readable |= !tape.state.is_set_aside();
-        }
-        if !is_readable {
-            return Ok(Some((container, vids)));
-        }
-    }
-    Ok(None)
+    Ok(draft.view().set_aside(id)?)
 }

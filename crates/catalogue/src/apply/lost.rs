@@ -7,22 +7,34 @@ use crate::command::{BATCH_FILES_MAX, Outcome, PoolCopy, PoolLoss};
 use crate::draft::Draft;
 use crate::error::Rejection;
 use crate::key;
-use crate::record::{ClassRecord, ContainerCopy, ContainerRecord, Counter, FileRecord, FileState, ItemState};
+use crate::record::{
+    ClassRecord, ContainerCopy, ContainerRecord, Counter, FileRecord, FileState, ItemState, Rule,
+};
 use crate::table::Table;
 
 /// Members read at a time.
 const PAGE: usize = 1000;
 
+/// What tapes must have of a file before what the pool had of it is given up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    /// A copy under an index, as a Kist of before had it.
+    Indexed,
+    /// Such a copy on a tape that can be read now. Drives that were given up may come back: what they hold
+    /// may be all that can be read.
+    Readable,
+}
+
 pub(super) fn pool_copies_lost(draft: &mut Draft<'_>, copies: &[PoolCopy]) -> Result<Outcome, Rejection> {
     limit("files in one command", copies.len(), BATCH_FILES_MAX)?;
-    let losses = copies.iter().map(|copy| lose(draft, copy.file, |file| copy.is_of(file)));
+    let losses = copies.iter().map(|copy| lose(draft, copy.file, Needs::Readable, |file| copy.is_of(file)));
     losses.collect::<Result<_, _>>().map(Outcome::PoolCopyLost)
 }
 
 /// As a Kist of before had it: which copies were looked at is not known.
 pub(super) fn any_pool_copies_lost(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, Rejection> {
     limit("files in one command", files.len(), BATCH_FILES_MAX)?;
-    let losses = files.iter().map(|id| lose(draft, *id, |_| true));
+    let losses = files.iter().map(|id| lose(draft, *id, Needs::Indexed, |_| true));
     losses.collect::<Result<_, _>>().map(Outcome::PoolCopyLost)
 }
 
@@ -30,21 +42,28 @@ pub(super) fn any_pool_copies_lost(draft: &mut Draft<'_>, files: &[FileId]) -> R
 fn lose(
     draft: &mut Draft<'_>,
     id: FileId,
+    needs: Needs,
     is_it: impl FnOnce(&FileRecord) -> bool,
 ) -> Result<PoolLoss, Rejection> {
     let file = draft.view().file(id)?.filter(|file| file.is_named() && file.has_data());
     match file.filter(is_it) {
-        Some(file) if file.is_lost() || !file.pieces.is_empty() => decide(draft, id, file),
+        Some(file) if file.is_lost() || !file.pieces.is_empty() => decide(draft, id, file, needs),
         _ => Ok(PoolLoss::NotConcerned),
     }
 }
 
 /// A named file whose pool bytes cannot be read: NEARLINE if tapes have all of it, else lost. What no index
-/// covers yet may still be refused by its tape: then the pieces are kept. Not so while a restored catalogue
-/// is settled, which may not know of an index that its tape has: there the bytes are gone for certain.
-fn decide(draft: &mut Draft<'_>, id: FileId, mut file: FileRecord) -> Result<PoolLoss, Rejection> {
-    let is_covered = file.pieces.is_empty() || draft.meta()?.restored || is_indexed(draft, id)?;
-    let is_on_tape = is_covered && request::places(draft, id, &file)?.is_some();
+/// covers yet may still be refused by its tape, and what only tapes have that are set aside may never be read
+/// from them: then the pieces are kept. Not so while a restored catalogue is settled, which may not know of an
+/// index that its tape has: there the bytes are gone for certain.
+fn decide(
+    draft: &mut Draft<'_>,
+    id: FileId,
+    mut file: FileRecord,
+    needs: Needs,
+) -> Result<PoolLoss, Rejection> {
+    let have_it = file.pieces.is_empty() || draft.meta()?.restored || tapes_have(draft, id, needs)?;
+    let is_on_tape = have_it && request::places(draft, id, &file)?.is_some();
     if !is_on_tape && file.is_lost() {
         return Ok(PoolLoss::Lost);
     }
@@ -58,6 +77,13 @@ fn decide(draft: &mut Draft<'_>, id: FileId, mut file: FileRecord) -> Result<Poo
     lifecycle::drop_todo(draft, id, &file)?;
     pool::dereference(draft, &dropped)?;
     Ok(if is_on_tape { PoolLoss::Nearline } else { PoolLoss::Lost })
+}
+
+fn tapes_have(draft: &Draft<'_>, id: FileId, needs: Needs) -> Result<bool, Rejection> {
+    match needs {
+        Needs::Indexed => is_indexed(draft, id),
+        Needs::Readable => Ok(draft.view().set_aside(id)?.is_none()),
+    }
 }
 
 /// Whether each part of a file has a copy under a synced index, at its present place or its source.
@@ -123,9 +149,11 @@ pub(super) fn container_lost(draft: &mut Draft<'_>, id: ContainerId, why: &str) 
 
 /// A container has its first readable place again: lost members are decided anew.
 pub(super) fn container_found(draft: &mut Draft<'_>, id: ContainerId) -> Result<(), Rejection> {
+    let asks = draft.view().holds(Rule::ReadableIfEvicted)?;
+    let needs = if asks { Needs::Readable } else { Needs::Indexed };
     for_members(draft, id, |draft, id, file| {
         if file.is_lost() {
-            decide(draft, id, file)?;
+            decide(draft, id, file, needs)?;
         }
         Ok(())
     })

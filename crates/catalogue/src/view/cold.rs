@@ -1,13 +1,13 @@
 //! Reading what leaves the pool by itself, and how far lifecycle rules have come.
 
-use base::{ByteCount, ClassId, ContainerId, DirId, Vid};
+use base::{ByteCount, ClassId, ContainerId, DirId, FileId, Vid};
 
 use super::View;
 use crate::encoding::Nothing;
 use crate::error::ReadError;
 use crate::frame;
 use crate::key::{self, Key};
-use crate::record::{LifecycleCursor, Rule};
+use crate::record::{ContainerCopy, ContainerRecord, LifecycleCursor, Rule, TapeRecord};
 use crate::table::Table;
 
 impl View<'_> {
@@ -41,6 +41,27 @@ impl View<'_> {
     /// If the catalogue cannot be read.
     pub fn holds(&self, rule: Rule) -> Result<bool, ReadError> {
         self.has(Table::Rule, &key::rule(rule))
+    }
+
+    /// A part of a file of which no copy under an index is on a tape that is in use, and the tapes that have
+    /// one and are set aside: without the pool nothing could read it now. `None`: tapes can give every part.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn set_aside(&self, file: FileId) -> Result<Option<(ContainerId, Vec<Vid>)>, ReadError> {
+        for (container, _) in self.parts(file)? {
+            let record: ContainerRecord = self.expect(Table::Container, &key::container(container))?;
+            let vids: Vec<Vid> = record.copies.iter().flat_map(ContainerCopy::safe_on).collect();
+            let mut is_readable = false;
+            for vid in &vids {
+                let tape: TapeRecord = self.expect(Table::Tape, &key::tape(*vid))?;
+                is_readable |= !tape.state.is_set_aside();
+            }
+            if !is_readable {
+                return Ok(Some((container, vids)));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether members of containers may have to leave the pool now: `EvictCold` has something to do.

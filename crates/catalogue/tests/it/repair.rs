@@ -177,6 +177,49 @@ fn a_word_on_bytes_that_are_gone_says_nothing_of_those_that_came() {
     assert!(bench.replayed() == bench.store);
 }
 
+/// Drives were given up while both tapes of a file were out of use: the pool copy went, which the drives could
+/// have brought back, and nothing could be read.
+#[test]
+fn what_only_tapes_have_that_are_set_aside_keeps_its_pool_copy() {
+    let (mut bench, file, _) = on_tape();
+    let set = |bench: &mut Bench, at: usize, state: TapeState| {
+        bench.ok(Command::SetTapeState { vid: bench.tapes[at], state, reason: "in the safe".into() })
+    };
+    let lost = |bench: &Bench| Command::PoolCopiesLost { copies: vec![bench.pool_copy(file)] };
+    set(&mut bench, 0, TapeState::Disabled);
+    set(&mut bench, 1, TapeState::Suspect);
+    let copy = bench.pool_copy(file);
+    for _ in 0..2 {
+        let command = lost(&bench);
+        assert_eq!(bench.ok(command), Outcome::PoolCopyLost(vec![PoolLoss::Lost]));
+        assert!(matches!(bench.file(file).state, FileState::Lost(_)));
+        assert_eq!(bench.pool_copy(file), copy, "what the drives may bring back");
+    }
+    bench.ok(Command::PoolCopiesFound { copies: vec![copy] });
+    assert_eq!(bench.file(file).state, FileState::Live);
+    assert_eq!(bench.view().check().unwrap(), []);
+    let command = lost(&bench);
+    bench.ok(command.clone());
+    set(&mut bench, 1, TapeState::ReadOnly);
+    assert_eq!(bench.ok(command), Outcome::PoolCopyLost(vec![PoolLoss::Nearline]), "one that can be read");
+    assert!(bench.file(file).state == FileState::Live && !bench.file(file).is_online());
+    assert_eq!(bench.view().check().unwrap(), []);
+    assert!(bench.replayed() == bench.store);
+}
+
+/// Only from the new command on: the old one gives what it gave then, also under the rule.
+#[test]
+fn old_changes_do_not_ask_for_the_state_of_tapes() {
+    let (mut bench, file, _) = on_tape();
+    bench.ok(Command::AdoptRule { rule: Rule::ReadableIfEvicted });
+    for vid in bench.tapes {
+        bench.ok(Command::SetTapeState { vid, state: TapeState::Disabled, reason: String::new() });
+    }
+    let losses = bench.ok(Command::PoolCopyLost { files: vec![file] });
+    assert_eq!(losses, Outcome::PoolCopyLost(vec![PoolLoss::Nearline]));
+    assert!(bench.replayed() == bench.store);
+}
+
 /// A change log of a Kist of before names files alone: it gives what it gave then.
 #[test]
 fn old_changes_concern_whatever_a_file_has_in_the_pool() {

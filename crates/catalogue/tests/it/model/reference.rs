@@ -138,7 +138,7 @@ impl Model {
     }
 
     /// The tapes of the first part of a file that could not be read now.
-    fn only_set_aside(&self, id: FileId) -> Option<Vec<Vid>> {
+    pub fn only_set_aside(&self, id: FileId) -> Option<Vec<Vid>> {
         let is_aside = |vid: &Vid| matches!(self.tapes[vid].state, TapeState::Suspect | TapeState::Disabled);
         let vids_of = |container: &Container| {
             let mut vids = Vec::new();

@@ -24,10 +24,12 @@ impl Model {
         self.parts(id).iter().all(|(container, _)| self.containers[container].copies.iter().any(indexed))
     }
 
-    /// What becomes of a named file that the pool cannot give.
-    fn decide(&mut self, id: FileId) -> PoolLoss {
+    /// What becomes of a named file that the pool cannot give; `by_state`: tapes that are set aside do not
+    /// count.
+    fn decide(&mut self, id: FileId, by_state: bool) -> PoolLoss {
         let at = self.at;
-        let is_covered = self.restored || self.files[&id].pieces.is_empty() || self.is_indexed(id);
+        let tapes_have = if by_state { self.only_set_aside(id).is_none() } else { self.is_indexed(id) };
+        let is_covered = self.restored || self.files[&id].pieces.is_empty() || tapes_have;
         let is_on_tape = is_covered && self.is_on_tape(id);
         let file = self.files.get_mut(&id).unwrap();
         if is_on_tape {
@@ -48,11 +50,11 @@ impl Model {
         self.files.get(&copy.file).is_some_and(|file| file.pieces == copy.pieces)
     }
 
-    fn lose(&mut self, id: FileId) -> PoolLoss {
+    fn lose(&mut self, id: FileId, by_state: bool) -> PoolLoss {
         let concerns = self
             .named(id)
             .is_some_and(|file| file.size.0 > 0 && (self.is_lost(id) || !file.pieces.is_empty()));
-        if concerns { self.decide(id) } else { PoolLoss::NotConcerned }
+        if concerns { self.decide(id, by_state) } else { PoolLoss::NotConcerned }
     }
 
     fn found_again(&mut self, id: FileId) {
@@ -74,7 +76,7 @@ impl Model {
         if container.image.is_some() && container.places().len() == 1 {
             let files: Vec<_> = container.members.iter().map(|member| member.file).collect();
             for file in files.into_iter().filter(|file| self.is_lost(*file)).collect::<Vec<_>>() {
-                self.decide(file);
+                self.decide(file, self.rules.contains(&Rule::ReadableIfEvicted));
             }
         }
     }
@@ -115,14 +117,14 @@ impl Model {
                 *set = to.clone();
             }
             Command::PoolCopyLost { files } => {
-                let losses = files.iter().map(|id| self.lose(*id)).collect();
+                let losses = files.iter().map(|id| self.lose(*id, false)).collect();
                 return Ok(Outcome::PoolCopyLost(losses));
             }
             Command::PoolCopiesLost { copies } => {
                 let mut losses = Vec::new();
                 for copy in copies {
                     let is_it = self.has_copy(copy);
-                    losses.push(if is_it { self.lose(copy.file) } else { PoolLoss::NotConcerned });
+                    losses.push(if is_it { self.lose(copy.file, true) } else { PoolLoss::NotConcerned });
                 }
                 return Ok(Outcome::PoolCopyLost(losses));
             }
