@@ -432,7 +432,7 @@ impl ArchiveError {
     #[must_use]
     pub fn is_certain_refusal(&self) -> bool {
         match self {
-            ArchiveError::Store(error) => error.shortage().is_some(),
+            ArchiveError::Store(error) => error.is_certain_refusal(),
             _ => true,
         }
     }

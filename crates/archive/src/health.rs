@@ -108,7 +108,8 @@ impl fmt::Display for HealthProblem {
 fn what_goes_on(refused: Refused) -> &'static str {
     match refused {
         Refused::Growth => {
-            "changes are refused until there is room; reads, migration, recalls, evictions and removals go on"
+            "changes and new recalls are refused until there is room; reads, migration, recalls that were asked \
+             for before, evictions and removals go on"
         }
         Refused::Work => {
             "changes, migration and recalls are refused until there is room; reads, evictions and removals \
@@ -140,6 +141,12 @@ mod tests {
                 sentences.into_iter().find(|sentence| sentence.ends_with(" go on")).unwrap()
             };
             assert!(goes_on(Refused::Growth).contains("migration"));
+            // A stage needs room for its request.
+            let text = full(Refused::Growth).to_string();
+            assert!(
+                text.contains("new recalls are refused") && !text.contains("migration, recalls,"),
+                "{text}"
+            );
             assert!(
                 goes_on(Refused::Work).contains("evictions") && !goes_on(Refused::Work).contains("migration")
             );

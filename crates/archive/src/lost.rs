@@ -82,6 +82,16 @@ pub(crate) struct Declared {
 }
 
 impl Declared {
+    fn note(&mut self, losses: Vec<(FileId, PoolLoss)>) {
+        for (file, loss) in losses {
+            match loss {
+                PoolLoss::Nearline => self.nearline.push(file),
+                PoolLoss::Lost => self.lost.push(file),
+                PoolLoss::NotConcerned => {}
+            }
+        }
+    }
+
     fn add(&mut self, more: Declared) {
         self.nearline_count += more.nearline_count;
         self.lost_count += more.lost_count;
@@ -108,15 +118,25 @@ pub(crate) fn declare(engine: &Engine, copies: &[PoolCopy]) -> Result<Declared, 
         );
         return Ok(declared);
     }
+    // What was recorded before something failed is told and asked for as well: nobody comes to it again.
+    let mut failed = None;
     for copies in parts(copies) {
         // Said before: an index that is committed right behind the command looks for lost files.
         engine.upkeep.some_lost.store(true, Ordering::SeqCst);
-        for (file, loss) in record_lost(engine, copies)? {
-            match loss {
-                PoolLoss::Nearline => declared.nearline.push(file),
-                PoolLoss::Lost => declared.lost.push(file),
-                PoolLoss::NotConcerned => {}
-            }
+        let losses = record_lost(engine, copies).or_else(|error| {
+            let losses = match &error {
+                ArchiveError::Store(store) if store.is_in_part() => in_part(engine, copies),
+                _ => Ok(Vec::new()),
+            };
+            failed = Some(error);
+            losses
+        });
+        match losses {
+            Ok(losses) => declared.note(losses),
+            Err(error) => tracing::error!(%error, "which of the files were recorded cannot be read"),
+        }
+        if failed.is_some() {
+            break;
         }
     }
     name(engine, "it is NEARLINE and is recalled", &declared.nearline);
@@ -124,11 +144,18 @@ pub(crate) fn declare(engine: &Engine, copies: &[PoolCopy]) -> Result<Declared, 
     engine.lost_files.add(&declared.lost);
     declared.lost.iter().for_each(|file| engine.bell.wants_changed(*file));
     for files in declared.nearline.chunks(BULK_FILES) {
-        recall(engine, files)?;
+        if let Err(error) = recall(engine, files) {
+            tracing::error!(%error, files = files.len(), "files are NEARLINE and not recalled: stage them");
+            failed.get_or_insert(error);
+            break;
+        }
     }
     // They wait for no tape any more: what reasons and forecasts count must not have them.
     engine.bell.backlog_changed();
     engine.sweep.ring();
+    if let Some(error) = failed {
+        return Err(error);
+    }
     declared.nearline_count = declared.nearline.len() as u64;
     declared.lost_count = declared.lost.len() as u64;
     Ok(declared)
@@ -142,6 +169,22 @@ pub(crate) fn record_lost(
     let outcome = engine.execute(Command::PoolCopiesLost { copies: copies.to_vec() })?;
     let Outcome::PoolCopyLost(losses) = outcome else { unreachable!("lost pool copies give losses") };
     Ok(copies.iter().map(|copy| copy.file).zip(losses).collect())
+}
+
+/// Which of these files were recorded by a command that was done in part. One that was evicted meanwhile
+/// cannot be told from them, and comes back once.
+fn in_part(engine: &Engine, copies: &[PoolCopy]) -> Result<Vec<(FileId, PoolLoss)>, ArchiveError> {
+    engine.read(|view| {
+        let loss = |copy: &PoolCopy| {
+            let loss = match view.file(copy.file)? {
+                Some(file) if file.is_lost() => PoolLoss::Lost,
+                Some(file) if file.state == FileState::Live && !file.is_online() => PoolLoss::Nearline,
+                _ => PoolLoss::NotConcerned,
+            };
+            Ok((copy.file, loss))
+        };
+        copies.iter().map(loss).collect()
+    })
 }
 
 /// Copies in parts for a command each: [`BULK_FILES`] at most, and no further one behind [`PIECES_AT_ONCE`].

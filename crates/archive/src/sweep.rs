@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::planted::{Bug, is_planted};
 use base::{BlobDescription, BlobId, BlobPiece, Layout};
-use catalogue::{Command, Garbage, Outcome, UnneededSectors, Work};
+use catalogue::{Command, Garbage, Outcome, ReadError, UnneededSectors, Work};
 use store::{ExecuteError, Shortage};
 
 use crate::ArchiveError;
@@ -183,7 +183,18 @@ fn remove(engine: &Engine, garbage: Vec<Garbage>) -> Result<usize, ArchiveError>
     }
     let mut removed = blobs.len();
     if removed > 0 {
-        engine.execute(Command::GarbageRemoved { blobs: blobs.clone(), values: Vec::new() })?;
+        let told = engine.execute(Command::GarbageRemoved { blobs: blobs.clone(), values: Vec::new() });
+        if let Err(ArchiveError::Store(error)) = &told
+            && error.is_in_part()
+        {
+            let gone = engine.read(|view| {
+                let of_all = blobs.iter().map(|blob| Ok((*blob, view.is_garbage(*blob)?)));
+                of_all.collect::<Result<Vec<_>, ReadError>>()
+            })?;
+            blobs = gone.into_iter().filter(|(_, is_garbage)| !is_garbage).map(|(blob, _)| blob).collect();
+            engine.upkeep.blobs_removed(&blobs);
+        }
+        told?;
         engine.upkeep.blobs_removed(&blobs);
     }
     let (mut gone, mut pages) = (Vec::new(), Vec::new());

@@ -50,7 +50,7 @@ pub enum RemovalWait {
 impl RemovalWait {
     fn of(error: &ArchiveError) -> RemovalWait {
         match error {
-            ArchiveError::Store(store) => match store.shortage() {
+            ArchiveError::Store(store) => match store.lacks() {
                 Some(shortage) => RemovalWait::NoRoom(shortage),
                 None => RemovalWait::Failed(store.to_string()),
             },

@@ -40,9 +40,14 @@ struct Health {
     failures: u32,
     next_probe: Timestamp,
     probing: bool,
-    /// Room that a full drive lacked when it was last asked for some; it is in use again when it has as much.
+    /// The most room that a write of a full drive lacked; it is in use again when it has as much.
     lacked: ByteCount,
+    /// The least that one lacked since the drive was last probed: what is smaller is worth a try.
+    refused: ByteCount,
 }
+
+/// No write was refused that something smaller could stand behind.
+const NOTHING_REFUSED: ByteCount = ByteCount(u64::MAX);
 
 #[derive(Default)]
 pub(crate) struct Counters {
@@ -67,6 +72,7 @@ impl Device {
             next_probe: Timestamp(0),
             probing: false,
             lacked: ByteCount(0),
+            refused: NOTHING_REFUSED,
         };
         Arc::new(Device {
             drive,
@@ -95,11 +101,13 @@ impl Device {
         // A lack of room is a state, and no error of the drive.
         if error.is_full() {
             let mut state = lock(&self.health);
-            state.lacked = if state.now == DriveHealth::Full { state.lacked.max(room) } else { room };
+            let is_first = state.now != DriveHealth::Full;
+            state.lacked = if is_first { room } else { state.lacked.max(room) };
+            state.refused = if is_first { room } else { state.refused.min(room) };
         } else {
             count(&self.counters.errors, 1);
         }
-        *lock(&self.space) = None;
+        self.forget_space();
         if error.is_shortage() {
             tracing::warn!(drive = %self.drive.id(), %error, "a write failed; the drive is not to blame");
             return;
@@ -173,11 +181,22 @@ impl Device {
     /// next look. It is not in use before it was: what came free may be only what a refused write had taken,
     /// and the pool would be full and not full in turn.
     pub(crate) fn space_freed(&self) {
-        *lock(&self.space) = None;
+        self.forget_space();
         let mut state = lock(&self.health);
         if state.now == DriveHealth::Full {
             state.next_probe = state.next_probe.min(self.watch.now());
         }
+    }
+
+    /// Whether it is full only for what is larger: a write of so many bytes is less than all that it refused.
+    pub(crate) fn may_take(&self, bytes: ByteCount) -> bool {
+        let state = lock(&self.health);
+        state.now == DriveHealth::Full && bytes < state.refused
+    }
+
+    /// What was last known of its space counts no more: it is asked anew.
+    pub(crate) fn forget_space(&self) {
+        *lock(&self.space) = None;
     }
 
     /// Room that it must have to be in use again; `None` if it is not full.
@@ -190,6 +209,8 @@ impl Device {
     pub(crate) fn try_again(&self) -> Result<(), DriveError> {
         let lacked = self.lacked();
         self.drive.probe()?;
+        // A page found room: what is larger than it, and smaller than what the drive lacked, may as well.
+        lock(&self.health).refused = NOTHING_REFUSED;
         lacked.map_or(Ok(()), |lacked| self.drive.probe_room(lacked))
     }
 
@@ -271,6 +292,8 @@ impl Device {
     pub(crate) fn is_still_full(&self) {
         let mut state = lock(&self.health);
         state.probing = false;
+        // Something may have come free, though not enough for all that it refused.
+        state.refused = NOTHING_REFUSED;
         state.next_probe = self.watch.now().plus(state.rest());
     }
 
@@ -309,7 +332,7 @@ impl Device {
         }
         let is_set_aside = !matches!(state.now, DriveHealth::Up | DriveHealth::Full);
         drop(state);
-        *lock(&self.space) = None;
+        self.forget_space();
         // It may have been emptied while it was away, when nobody else looks at it.
         if is_set_aside {
             self.gone();

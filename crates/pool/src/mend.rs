@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use base::DriveId;
+use base::{ByteCount, DriveId};
 use drive::{AlignedBuffer, DriveError};
 
 use crate::cell::{HEADER_BYTES, checksums_of};
@@ -64,7 +64,9 @@ impl Pool {
             }
             let lost: BTreeSet<DriveId> = failed.iter().map(|shard| stripe.shards[*shard].drive).collect();
             given_up.extend(&lost);
-            let mut avoid = self.unwritable();
+            let written = geometry.extent_offset(stripe.rows.len() as u64);
+            let bytes = stripe.preallocate.max(ByteCount(written));
+            let mut avoid = self.unwritable_for(bytes, stripe.whose);
             avoid.extend(&given_up);
             let set = self.substitute_set(&stripe.set, &lost, &avoid)?;
             tracing::warn!(blob = %stripe.blob, stripe = stripe.number, ?lost, "shards move to spare drives");

@@ -8,7 +8,7 @@ use threads::Mutex;
 
 use base::{BlobDescription, BlobId, ByteCount, DriveId, Epoch, Layout, StripeCode, StripeSet};
 use cluster::{DriveMap, PlacementError, StripeSets};
-use drive::{DriveError, ExtentId, ObjectDrive, Stamp};
+use drive::{DriveError, ExtentId, ObjectDrive, PAGE, Stamp};
 
 use crate::arena::Arena;
 use crate::cell::HEADER_BYTES;
@@ -22,8 +22,8 @@ use crate::geometry::Geometry;
 use crate::read::BlobReader;
 use crate::segment::Segment;
 use crate::small::SmallWriter;
-use crate::status::{DriveHealth, DriveReport, DriveSpace, FileSystemShares, PoolStatus};
-use crate::traffic::Traffic;
+use crate::status::{DriveHealth, DriveReport, DriveSpace, FileSystemShares, PoolStatus, above_floor};
+use crate::traffic::{Traffic, Use};
 use crate::watch::Watch;
 use crate::write::BlobWriter;
 
@@ -365,20 +365,56 @@ impl Pool {
         &self.mend_arena
     }
 
-    /// The drives that get no new data.
+    /// The drives that get no extent of so many bytes. A full drive gets one that is smaller than what it
+    /// refused and that its free space covers: of clients the part above the floor, else all of it, since
+    /// what empties the pool must go on. Without this a drive that had no room for much took nothing.
+    pub(crate) fn unwritable_for(&self, bytes: ByteCount, whose: Use) -> BTreeSet<DriveId> {
+        let mut drives = self.unwritable();
+        let may_take = |id: &DriveId| self.device(*id).filter(|device| device.may_take(bytes));
+        let candidates: Vec<_> = drives.iter().filter_map(|id| Some((*id, may_take(id)?))).collect();
+        if !candidates.is_empty() {
+            let shares = self.shares();
+            for (id, device) in candidates {
+                let Some(space) = device.space().map(|space| shares.of(space)) else { continue };
+                let room = match whose {
+                    Use::Client => above_floor(space.capacity, space.free),
+                    Use::Engine | Use::Stream => space.free,
+                };
+                if bytes <= room {
+                    drives.remove(&id);
+                }
+            }
+        }
+        drives
+    }
+
+    /// How much may be reserved ahead of what is written on each drive of a set: half of what is free above
+    /// the floor, so that others still find room meanwhile. It is asked anew.
+    pub(crate) fn room_ahead(&self, set: &StripeSet) -> ByteCount {
+        let devices: Vec<_> = set.drives.iter().filter_map(|id| self.device(*id)).collect();
+        devices.iter().for_each(|device| device.forget_space());
+        let shares = self.shares();
+        let spaces = devices.iter().filter_map(|device| device.space()).map(|space| shares.of(space));
+        let room = spaces.map(|space| above_floor(space.capacity, space.free).0 / 2).min();
+        ByteCount(room.map_or(u64::MAX, |room| room / PAGE as u64 * PAGE as u64))
+    }
+
+    /// The drives that get no new data, however little.
     pub(crate) fn unwritable(&self) -> BTreeSet<DriveId> {
         let drives = self.drives.values().filter(|drive| !drive.health().is_writable());
         drives.map(|drive| drive.id).collect()
     }
 
-    /// Whether there are as many drives that take data as a new striped blob needs.
+    /// Whether there are as many drives that take data as a new striped blob needs, if it is a small one.
     ///
     /// # Errors
     /// [`PoolError::Placement`] if not, or [`PoolError::Full`].
     pub fn check_placement(&self) -> Result<(), PoolError> {
-        let (width, writable) = (self.config.code.width(), self.drives.len() - self.unwritable().len());
+        let least = self.geometry(self.config.code).extent_bytes(1, 0);
+        let down = self.unwritable_for(ByteCount(least), Use::Engine);
+        let (width, writable) = (self.config.code.width(), self.drives.len() - down.len());
         if writable < width {
-            return Err(self.no_place(PlacementError::TooFewDrives { width, writable }));
+            return Err(self.no_place(PlacementError::TooFewDrives { width, writable }, &down));
         }
         Ok(())
     }
@@ -404,18 +440,26 @@ impl Pool {
         }
     }
 
-    /// Why there is no place for new data: a drive that is full lacks room and not a repair.
-    fn no_place(&self, error: PlacementError) -> PoolError {
+    /// Why there is no place for new data but on drives that are not `down`: one that is full lacks room and
+    /// not a repair.
+    fn no_place(&self, error: PlacementError, down: &BTreeSet<DriveId>) -> PoolError {
         let PlacementError::TooFewDrives { width, writable } = error else { return error.into() };
-        let full = self.drives.values().filter(|drive| drive.is_full()).count();
+        let is_full = |drive: &&PoolDrive| down.contains(&drive.id) && drive.is_full();
+        let full = self.drives.values().filter(is_full).count();
         if writable + full >= width { PoolError::Full { width, writable } } else { error.into() }
     }
 
-    pub(crate) fn choose_set(&self, width: usize) -> Result<StripeSet, PoolError> {
+    /// A set of drives for extents of at least so many bytes each.
+    pub(crate) fn choose_set(
+        &self,
+        width: usize,
+        bytes: ByteCount,
+        whose: Use,
+    ) -> Result<StripeSet, PoolError> {
         let turn = self.placements.fetch_add(1, Ordering::Relaxed);
-        let down = self.unwritable();
+        let down = self.unwritable_for(bytes, whose);
         let chosen = lock(&self.sets).choose(width, turn, &down);
-        chosen.map_err(|error| self.no_place(error))
+        chosen.map_err(|error| self.no_place(error, &down))
     }
 
     pub(crate) fn substitute_set(
@@ -425,12 +469,15 @@ impl Pool {
         avoid: &BTreeSet<DriveId>,
     ) -> Result<StripeSet, PoolError> {
         let substitute = lock(&self.sets).substitute(model, lost, avoid);
-        substitute.map_err(|error| self.no_place(error))
+        substitute.map_err(|error| self.no_place(error, avoid))
     }
 
-    pub(crate) fn new_segment(&self) -> Result<Segment, PoolError> {
-        let set = self.choose_set(self.config.segment_copies.into())?;
-        Ok(Segment::new(self.next_id()?, set, self.config.segment_size))
+    /// A segment with room for so many bytes at least, and for more if drives have it and `is_roomy`.
+    pub(crate) fn new_segment(&self, least: ByteCount, is_roomy: bool) -> Result<Segment, PoolError> {
+        let set = self.choose_set(self.config.segment_copies.into(), least, Use::Engine)?;
+        let room = if is_roomy { self.room_ahead(&set) } else { least };
+        let size = room.min(self.config.segment_size).max(least);
+        Ok(Segment::new(self.next_id()?, set, size))
     }
 
     /// Deletes all extents of a blob; goes on after failures and gives the first.

@@ -19,12 +19,19 @@ pub(crate) struct Placed {
     pub(crate) length: usize,
 }
 
+/// What a batch takes of a segment in which there are so many records with it, the footer included.
+pub(crate) fn taken(bytes: usize, records: usize) -> ByteCount {
+    ByteCount((bytes.next_multiple_of(PAGE) + footer_bytes(records)) as u64)
+}
+
 pub(crate) struct Segment {
     pub(crate) id: BlobId,
     set: StripeSet,
     copies: Vec<Arc<ShardStream>>,
     /// Bytes appended, whole pages.
     tail: u64,
+    /// The length at which it ends.
+    size: ByteCount,
     /// Acknowledged records: offset and length.
     records: Vec<(u32, u32)>,
 }
@@ -35,7 +42,7 @@ impl Segment {
             let shard = u8::try_from(copy).unwrap_or(u8::MAX);
             Arc::new(ShardStream::new(ExtentId { blob: id, stripe: 0, shard }, *drive, size))
         });
-        Segment { id, copies: copies.collect(), set, tail: 0, records: Vec::new() }
+        Segment { id, copies: copies.collect(), set, tail: 0, size, records: Vec::new() }
     }
 
     pub(crate) fn description(&self) -> BlobDescription {
@@ -49,9 +56,8 @@ impl Segment {
     }
 
     /// Whether a batch and the footer still fit.
-    pub(crate) fn has_room(&self, bytes: usize, records: usize, size: ByteCount) -> bool {
-        let pages = bytes.next_multiple_of(PAGE) as u64;
-        self.tail + pages + footer_bytes(self.records.len() + records) as u64 <= size.0
+    pub(crate) fn has_room(&self, bytes: usize, records: usize) -> bool {
+        self.tail + taken(bytes, self.records.len() + records).0 <= self.size.0
     }
 
     /// Where the next batch will begin.

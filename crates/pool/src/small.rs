@@ -13,7 +13,7 @@ use crate::error::PoolError;
 use crate::gather::lock;
 use crate::pool::Pool;
 use crate::record::{RECORD_PAYLOAD_MAX, RecordIdentity, block_crcs, lay, record_bytes};
-use crate::segment::{Placed, Segment};
+use crate::segment::{Placed, Segment, taken};
 
 /// The small values that wait, and the segment they go to.
 ///
@@ -137,15 +137,15 @@ impl SmallWriter {
         batch: Batch,
     ) -> (Result<(BlobDescription, u64), PoolError>, Option<AlignedBuffer>) {
         let Batch { mut buffer, length, records, .. } = batch;
-        let size = pool.config().segment_size;
         let mut segment = lock(&self.segment);
         let mut last = PoolError::Closed;
-        for _ in 0..SEGMENT_ATTEMPTS_MAX {
-            if segment.as_ref().is_some_and(|open| !open.has_room(length, records.len(), size)) {
+        for attempt in 0..SEGMENT_ATTEMPTS_MAX {
+            if segment.as_ref().is_some_and(|open| !open.has_room(length, records.len())) {
                 self.seal_open(pool, &mut segment);
             }
             if segment.is_none() {
-                match pool.new_segment() {
+                // What one attempt found no room for may have been what was reserved for later values.
+                match pool.new_segment(taken(length, records.len()), attempt == 0) {
                     Ok(new) => {
                         lock(&self.state).open = Some(new.id);
                         *segment = Some(new);

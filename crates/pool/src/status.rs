@@ -179,7 +179,8 @@ fn takes_files(health: &DriveHealth, capacity: ByteCount, free: ByteCount) -> bo
     health.is_writable() && above_floor(capacity, free).0 > 0
 }
 
-fn above_floor(capacity: ByteCount, free: ByteCount) -> ByteCount {
+/// What is free of it for new files; what is below is left to what empties the pool.
+pub(crate) fn above_floor(capacity: ByteCount, free: ByteCount) -> ByteCount {
     ByteCount(free.0.saturating_sub((capacity.0 / FLOOR_PART).min(FLOOR_BYTES_MAX)))
 }
 

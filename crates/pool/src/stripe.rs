@@ -13,6 +13,7 @@ use crate::gather::Gather;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
 use crate::shard::ShardStream;
+use crate::traffic::Use;
 
 pub(crate) struct Stripe {
     pub(crate) blob: BlobId,
@@ -22,6 +23,7 @@ pub(crate) struct Stripe {
     /// File bytes of each row submitted.
     pub(crate) rows: Vec<u64>,
     pub(crate) preallocate: ByteCount,
+    pub(crate) whose: Use,
     in_flight: VecDeque<InFlight>,
     pub(crate) sealing: bool,
 }
@@ -33,7 +35,7 @@ struct InFlight {
 }
 
 impl Stripe {
-    pub(crate) fn new(blob: BlobId, number: u32, set: StripeSet, preallocate: ByteCount) -> Self {
+    pub(crate) fn new(blob: BlobId, number: u32, set: StripeSet, preallocate: ByteCount, whose: Use) -> Self {
         let shards = set.drives.iter().enumerate().map(|(shard, drive)| {
             let shard = u8::try_from(shard).unwrap_or(u8::MAX);
             let id = ExtentId { blob, stripe: number, shard };
@@ -47,6 +49,7 @@ impl Stripe {
             shards,
             rows: Vec::new(),
             preallocate,
+            whose,
             in_flight: VecDeque::new(),
             sealing: false,
         }

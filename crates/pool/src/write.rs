@@ -248,7 +248,7 @@ impl BlobWriter {
             self.close_current()?;
         }
         if self.current.is_none() {
-            self.begin_stripe()?;
+            self.begin_stripe(payload)?;
         }
         if let Some(stripe) = &mut self.current {
             stripe.submit(&self.pool, &self.geometry, filled as u64, cells, &checksums);
@@ -290,17 +290,23 @@ impl BlobWriter {
         Ok(checksums)
     }
 
-    fn begin_stripe(&mut self) -> Result<(), PoolError> {
+    /// For a first row of cells with so much payload.
+    fn begin_stripe(&mut self, payload: usize) -> Result<(), PoolError> {
         let number = self.done.len() + usize::from(self.closing.is_some());
-        let set = self.pool.choose_set(self.geometry.width())?;
-        let preallocate = match self.expected {
-            Some(length) => self.geometry.extent_bytes(length.0, number as u64),
+        let known = self.expected.map(|length| self.geometry.extent_bytes(length.0, number as u64));
+        let least = ByteCount(known.unwrap_or(0).max((HEADER_BYTES + payload) as u64));
+        let set = self.pool.choose_set(self.geometry.width(), least, self.whose)?;
+        let preallocate = match known {
+            Some(bytes) => bytes,
             // Whoever wrote one stripe is likely to fill the next.
-            None if number > 0 => self.geometry.extent_offset(self.geometry.rows_per_stripe),
+            None if number > 0 => {
+                let whole = self.geometry.extent_offset(self.geometry.rows_per_stripe);
+                whole.min(self.pool.room_ahead(&set).0)
+            }
             None => 0,
         };
         let number = u32::try_from(number).unwrap_or(u32::MAX);
-        self.current = Some(Stripe::new(self.id, number, set, ByteCount(preallocate)));
+        self.current = Some(Stripe::new(self.id, number, set, ByteCount(preallocate), self.whose));
         Ok(())
     }
 

@@ -60,7 +60,7 @@ pub(crate) fn s3_error_of(error: ArchiveError) -> S3Error {
         // The code that Ceph's gateway has for it; clients do not try again at 403.
         ArchiveError::QuotaExceeded { .. } => custom("QuotaExceeded", StatusCode::FORBIDDEN, text),
         ArchiveError::AuditFull(_) => s3_error!(ServiceUnavailable, "{text}"),
-        ArchiveError::Store(error) if error.shortage().is_some() => {
+        ArchiveError::Store(error) if error.lacks().is_some() => {
             s3_error!(ServiceUnavailable, "{text}")
         }
         ArchiveError::PoolFull | ArchiveError::TooLittleRoom { .. } => {
@@ -259,5 +259,8 @@ mod tests {
         }
         check(ArchiveError::Store(ExecuteError::Rejected(Rejection::ReservedName)), "InvalidArgument", 400);
         check(ArchiveError::Store(ExecuteError::MapFull), "ServiceUnavailable", 503);
+        let in_part = ArchiveError::Store(ExecuteError::InPart(store::Shortage::Map));
+        let said = s3_error_of(in_part);
+        assert!(said.message().is_some_and(|text| text.contains("a part of it is done")), "{said:?}");
     }
 }

@@ -19,7 +19,7 @@ use crate::head::Head;
 use crate::integrity::{SUMS_KEY, SUMS_TABLE, Whole, walk_file};
 use crate::lmdb_writing::{LmdbWriting, went_back};
 use crate::memory::{MemoryEngine, MemoryWriting};
-use crate::room::{Lack, Room, is_full};
+use crate::room::{Lack, Room, Shortage, is_full};
 use crate::rows::LogSize;
 use crate::snapshot::SNAPSHOT_DATA;
 use crate::sums::{Sums, commit_of};
@@ -72,10 +72,10 @@ impl Engine {
         }
     }
 
-    /// A command that makes room was refused for lack of it.
-    pub(crate) fn is_exhausted(&self) {
+    /// A command that makes room was refused for lack of it, of this kind.
+    pub(crate) fn is_exhausted(&self, shortage: Shortage) {
         if let Engine::Lmdb(engine) = self {
-            engine.room.is_exhausted();
+            engine.room.is_exhausted(shortage);
         }
     }
 
@@ -131,9 +131,14 @@ impl Engine {
         Ok(size)
     }
 
-    /// Whether the last command that makes room found none although there are pages that hold nothing.
+    /// Whether the last command that makes room found none in the map although there are pages that hold
+    /// nothing. A full disk says nothing of readers, and a large map has such pages then.
     pub(crate) fn is_kept_by_readers(&self) -> bool {
-        matches!(self, Engine::Lmdb(engine) if engine.room.was_exhausted()) && self.has_last_part()
+        let exhausted = match self {
+            Engine::Lmdb(engine) => engine.room.exhausted(),
+            Engine::Memory(_) => None,
+        };
+        exhausted == Some(Shortage::Map) && self.has_last_part()
     }
 
     /// Whether the last commit met a full file system.

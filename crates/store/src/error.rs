@@ -150,6 +150,12 @@ pub enum ExecuteError {
     /// Of work that makes room and is done in parts, the first ones are done, and the next one finds no room.
     #[error("a part of it is done; for the rest there is no room: {}", ExecuteError::from(*.0))]
     InPart(Shortage),
+    /// Of work that makes room and is done in parts, the first ones are done, and the change log takes nothing
+    /// now.
+    #[error(
+        "a part of it is done; for the rest the catalogue's change log takes nothing now ({0}): try again"
+    )]
+    InPartNotNow(String),
     /// The change log takes nothing now. Nothing was changed; reads go on.
     #[error("the catalogue's change log takes nothing now ({0}): try again later")]
     NotNow(String),
@@ -183,6 +189,35 @@ impl ExecuteError {
             ExecuteError::MapRead => Some(Shortage::Readers),
             _ => None,
         }
+    }
+
+    /// What the catalogue lacks, if that is the reason, also if a part was done before.
+    #[must_use]
+    pub fn lacks(&self) -> Option<Shortage> {
+        match self {
+            ExecuteError::InPart(shortage) => Some(*shortage),
+            other => other.shortage(),
+        }
+    }
+
+    /// Whether nothing was changed, for certain.
+    #[must_use]
+    pub fn is_certain_refusal(&self) -> bool {
+        match self {
+            ExecuteError::Rejected(_) | ExecuteError::TooMany { .. } | ExecuteError::NotNow(_) => true,
+            // Of a call that the writer has taken, nobody knows when it stops.
+            ExecuteError::InPart(_)
+            | ExecuteError::InPartNotNow(_)
+            | ExecuteError::Engine(_)
+            | ExecuteError::Stopped => false,
+            ExecuteError::DiskFull | ExecuteError::MapFull | ExecuteError::MapRead => true,
+        }
+    }
+
+    /// Whether the first parts of it are done, and the rest is not.
+    #[must_use]
+    pub fn is_in_part(&self) -> bool {
+        matches!(self, ExecuteError::InPart(_) | ExecuteError::InPartNotNow(_))
     }
 }
 

@@ -86,8 +86,8 @@ struct State {
     asked: Option<Duration>,
     /// The last commit met a full file system.
     is_met: bool,
-    /// The last command that makes room was refused.
-    is_exhausted: bool,
+    /// What the last command that makes room was refused for.
+    exhausted: Option<Shortage>,
     found: Option<Lack>,
 }
 
@@ -96,7 +96,7 @@ impl Room {
     pub(crate) fn open(path: &Path, map: u64) -> io::Result<Room> {
         let file = File::options().write(true).open(path)?;
         let reserve = reserve(map);
-        let state = State { allocated: 0, asked: None, is_met: false, is_exhausted: false, found: None };
+        let state = State { allocated: 0, asked: None, is_met: false, exhausted: None, found: None };
         let room = Room { file, map, reserve, state: Mutex::new(state) };
         // Blocks of an earlier run beyond the end of the file count, and holes are filled.
         let length = room.file.metadata()?.len();
@@ -135,7 +135,7 @@ impl Room {
             let room = self.map.min(state.allocated).saturating_sub(live()?);
             if room < self.reserve {
                 let refused = match room {
-                    _ if state.is_exhausted => Refused::All,
+                    _ if state.exhausted.is_some() => Refused::All,
                     room if room < self.reserve / LAST_PART => Refused::Work,
                     _ => Refused::Growth,
                 };
@@ -173,19 +173,19 @@ impl Room {
     /// A commit found room.
     pub(crate) fn met_room(&self) {
         let mut state = self.lock();
-        (state.is_met, state.is_exhausted) = (false, false);
+        (state.is_met, state.exhausted) = (false, None);
     }
 
-    /// A command that makes room found none.
-    pub(crate) fn is_exhausted(&self) {
+    /// A command that makes room found none, for this reason.
+    pub(crate) fn is_exhausted(&self, shortage: Shortage) {
         let mut state = self.lock();
-        state.is_exhausted = true;
+        state.exhausted = Some(shortage);
         state.found = state.found.map(|(shortage, _)| (shortage, Refused::All));
     }
 
-    /// Whether the last command that makes room found none.
-    pub(crate) fn was_exhausted(&self) -> bool {
-        self.lock().is_exhausted
+    /// For what the last command that makes room found none.
+    pub(crate) fn exhausted(&self) -> Option<Shortage> {
+        self.lock().exhausted
     }
 
     /// Whether the last commit met a full file system.

@@ -169,6 +169,11 @@ impl Writer {
                         Err(error) => return self.end(vec![job], Group::Failed(error.to_string())),
                     },
                 },
+                // What is done stays done.
+                Group::NotNow(why) if answer.is_some() => {
+                    reply(&job, Err(ExecuteError::InPartNotNow(why)));
+                    return Some(Vec::new());
+                }
                 ended => return self.end(vec![job], ended),
             }
         }
@@ -181,7 +186,7 @@ impl Writer {
         if need != Need::Room {
             return shortage;
         }
-        self.engine.is_exhausted();
+        self.engine.is_exhausted(shortage);
         let is_little = job.envelopes.iter().map(|envelope| envelope.command.rows()).sum::<usize>() <= 1;
         // What is so little fits into what is kept for it, if nobody keeps the pages there.
         if shortage == Shortage::Map && is_little && self.engine.is_kept_by_readers() {

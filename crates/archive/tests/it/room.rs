@@ -252,3 +252,34 @@ fn a_full_pool_says_so_everywhere_and_goes_on_by_itself() {
     put_one("/after").unwrap();
     archive.close();
 }
+
+/// Story: three drives of 500 MB with 60 MB free each took no small file, since the segment for it found no
+/// room, and the pool was full from then on for the headers of packs too: nothing went to tape, so nothing
+/// could be evicted, also after a restart.
+#[test]
+fn a_pool_that_is_nearly_full_takes_small_files_and_is_emptied() {
+    let instance = instance(None);
+    let (archive, tightness) = open_tight(&instance);
+    put(&archive, "/t/before", &bytes(1, FILE));
+    tightness.room.store(60_000_000, Ordering::SeqCst);
+    tightness.free.store(60_000_000, Ordering::SeqCst);
+    put(&archive, "/t/small", b"small");
+    assert!(archive.health().is_empty(), "{:?}", archive.health());
+    // A file that does not fit makes the drives full ...
+    tightness.room.store(500_000, Ordering::SeqCst);
+    let length = Some(ByteCount(FILE as u64));
+    let options = PutOptions { length, ..PutOptions::default() };
+    let refused = put_with(&archive, "/t/large", &bytes(2, FILE), options.clone()).unwrap_err();
+    assert!(matches!(refused, ArchiveError::PoolFull), "{refused}");
+    assert_eq!(archive.health(), [HealthProblem::PoolFull]);
+    // ... and not too full for what empties them.
+    migrate_all(&archive);
+    let evicted = archive.evict(&all(&["/t"])).unwrap();
+    assert_eq!(evicted.evicted, 2, "{:?}", evicted.refused);
+    tightness.room.store(0, Ordering::SeqCst);
+    tightness.free.store(900_000_000, Ordering::SeqCst);
+    wait_until("there is room again", || archive.health().is_empty());
+    put_with(&archive, "/t/large", &bytes(2, FILE), options).unwrap();
+    put(&archive, "/t/small2", b"small");
+    archive.close();
+}

@@ -125,6 +125,72 @@ fn what_comes_free_is_room_at_once() {
     assert!(get(&pool, &later).unwrap() == value);
 }
 
+/// Story: with 60 MB free on each drive a value of five bytes opened a segment, whose 64 MiB did not fit:
+/// nothing was taken any more, for good, since nothing could be removed.
+#[test]
+fn a_segment_takes_no_more_room_than_drives_have_for_files() {
+    let mut bench = Bench::new(6);
+    let (pool, _clock) = watched(&mut bench);
+    for faults in &bench.faults {
+        faults.room.store(60_000_000, Ordering::SeqCst);
+        // All drives stand on one file system.
+        faults.free.store(6 * 60_000_000, Ordering::SeqCst);
+    }
+    for value in [&b"small"[..], &bytes(200_000, 1)] {
+        let (blob, piece) = pool.put_small(value).unwrap();
+        assert!(pool.read_small(&blob, &piece).unwrap()[..] == *value);
+    }
+    assert!(all_are(&pool, &DriveHealth::Up), "{:?}", pool.drive_health());
+    pool.takes_files().unwrap();
+    // A quota may leave less than the file system says; then only what is written is reserved.
+    pool.seal_segments();
+    bench.faults.iter().for_each(|faults| faults.room.store(100_000, Ordering::SeqCst));
+    let (blob, piece) = pool.put_small(b"small").unwrap();
+    assert!(pool.read_small(&blob, &piece).unwrap()[..] == b"small"[..]);
+    assert!(pool.put_small(&bytes(200_000, 2)).unwrap_err().is_full());
+}
+
+/// What empties a pool is small. It is written on drives that were too full for something larger.
+#[test]
+fn a_drive_that_is_too_full_for_much_takes_less() {
+    let mut bench = Bench::new(6);
+    let (pool, clock) = watched(&mut bench);
+    let room = |left: u64| bench.faults.iter().for_each(|faults| faults.room.store(left, Ordering::SeqCst));
+    let free =
+        |each: u64| bench.faults.iter().for_each(|faults| faults.free.store(6 * each, Ordering::SeqCst));
+    let put_whole = |length: usize, is_client: bool| {
+        let value = bytes(length, 3);
+        let mut writer = pool.create_sized(ByteCount(length as u64)).unwrap();
+        if is_client {
+            writer = writer.used_by_client_of("somebody");
+        }
+        writer.write(&value).and_then(|()| writer.finish()).map(|blob| (blob, value))
+    };
+    room(30_000);
+    free(30_000);
+    assert!(put_whole(160_000, false).unwrap_err().is_full());
+    assert!(all_are(&pool, &DriveHealth::Full), "{:?}", pool.drive_health());
+    pool.check_placement().unwrap();
+    for is_client in [false, true] {
+        let (blob, value) = put_whole(45_000, is_client).unwrap();
+        assert!(get(&pool, &blob).unwrap() == value, "client: {is_client}");
+    }
+    let (blob, piece) = pool.put_small(b"small").unwrap();
+    assert!(pool.read_small(&blob, &piece).unwrap()[..] == b"small"[..]);
+    assert!(pool.takes_files().unwrap_err().is_full(), "files may be larger");
+    // Room above the floor is less than a shard of it: what clients send goes there no more.
+    free(22_000);
+    clock.advance(Duration::from_secs(2));
+    assert!(put_whole(45_000, true).unwrap_err().is_full());
+    put_whole(45_000, false).unwrap();
+    // What is still smaller finds room where this does not.
+    room(16_000);
+    assert!(put_whole(45_000, false).unwrap_err().is_full());
+    put_whole(8_000, false).unwrap();
+    // None of this is room for what the drives lacked first.
+    assert!(all_are(&pool, &DriveHealth::Full), "{:?}", pool.drive_health());
+}
+
 /// Drives that are away are no full pool, whatever else is full.
 #[test]
 fn too_few_drives_are_not_called_a_full_pool() {

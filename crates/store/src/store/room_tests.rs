@@ -394,3 +394,77 @@ fn a_replica_applies_the_parts_and_has_the_same_tables() {
     let digests = filled.store.engine.read(|view| Ok(crate::snapshot::digests(view)?)).unwrap();
     assert_eq!(replica.digests().unwrap(), digests);
 }
+
+/// A log that takes so many groups more, and nothing then.
+struct Pausing(Arc<std::sync::atomic::AtomicUsize>);
+
+impl ChangeLog for Pausing {
+    fn take_over(&mut self) -> Result<crate::Term, crate::FollowError> {
+        Embedded.take_over()
+    }
+
+    fn follow(&mut self, after: u64) -> Result<Vec<Vec<u8>>, crate::FollowError> {
+        Embedded.follow(after)
+    }
+
+    fn append(
+        &mut self,
+        term: crate::Term,
+        changes: &crate::Changes<'_>,
+    ) -> Result<crate::Durable, crate::AppendError> {
+        let take = |left: usize| left.checked_sub(1);
+        match self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take) {
+            Ok(_) => Embedded.append(term, changes),
+            Err(_) => Err(crate::AppendError::NotNow("it has no quorum".to_owned())),
+        }
+    }
+}
+
+/// Story: the log took the first parts of a removal and not the others, and the answer was that nothing was
+/// changed.
+#[test]
+fn a_removal_that_the_log_takes_in_part_does_not_say_that_nothing_was_changed() {
+    let left = Arc::new(std::sync::atomic::AtomicUsize::new(usize::MAX));
+    let dir = tempfile::tempdir().unwrap();
+    let filled = Filled::new(dir.path(), ByteCount::mib(2), Box::new(Pausing(Arc::clone(&left))));
+    filled.fill_by_work();
+    filled.condemn();
+    let last_change = || filled.store.read(|view| view.last_change()).unwrap();
+    let mut in_part = 0;
+    for groups in (0..4).cycle().take(40) {
+        let before = last_change();
+        left.store(groups, Ordering::SeqCst);
+        match filled.remove_some() {
+            Ok((_, more)) => assert!(more, "the log takes so few of it"),
+            Err(error @ ExecuteError::NotNow(_)) => {
+                assert!(error.is_certain_refusal());
+                assert_eq!(last_change(), before);
+            }
+            Err(error @ ExecuteError::InPartNotNow(_)) => {
+                in_part += 1;
+                assert!(error.is_in_part() && !error.is_certain_refusal());
+                assert!(last_change() > before);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(in_part > 0);
+    left.store(usize::MAX, Ordering::SeqCst);
+    filled.remove_tree();
+    filled.sweep();
+    filled.check();
+}
+
+/// Story: a removal on a full disk was told as a map that somebody still reads, however large the map, also
+/// when there was room again.
+#[test]
+fn only_a_full_map_can_be_kept_by_readers() {
+    let dir = tempfile::tempdir().unwrap();
+    let filled = Filled::begin(dir.path(), ByteCount::mib(64), Box::new(Embedded));
+    filled.store.engine.is_exhausted(Shortage::Disk);
+    assert_eq!(filled.store.lack(), None, "there is room");
+    filled.store.engine.is_exhausted(Shortage::Map);
+    assert_eq!(filled.store.lack(), Some((Shortage::Readers, Refused::All)));
+    filled.store.execute(directory("more")).unwrap();
+    assert_eq!(filled.store.lack(), None);
+}

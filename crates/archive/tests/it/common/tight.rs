@@ -13,6 +13,8 @@ use drive::{DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, Shared
 pub struct Tightness {
     /// Bytes that a drive says are free; 0: what is really free.
     pub free: AtomicU64,
+    /// No more than so much can be reserved for an extent; 0: no limit.
+    pub room: AtomicU64,
     /// Whether everything that is to be written finds no space.
     pub full: AtomicBool,
     /// How many writes found none.
@@ -63,6 +65,14 @@ impl Tightness {
     }
 }
 
+impl Tightness {
+    /// Whether so much can be reserved.
+    fn check_room(&self, bytes: ByteCount, drive: DriveId, extent: ExtentId) -> Result<(), DriveError> {
+        let room = self.room.load(Ordering::SeqCst);
+        if room == 0 || bytes.0 <= room { Ok(()) } else { Err(DriveError::Full { drive, extent }) }
+    }
+}
+
 impl ExtentWriter for TightWriter {
     fn append(&mut self, bytes: &[u8]) -> Result<(), DriveError> {
         self.tightness.check(self.drive, self.extent)?;
@@ -89,6 +99,7 @@ impl ObjectDrive for TightDrive {
 
     fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
         self.tightness.check(self.id(), id)?;
+        self.tightness.check_room(preallocate, self.id(), id)?;
         let inner = self.inner.create(id, preallocate)?;
         let tightness = Arc::clone(&self.tightness);
         Ok(Box::new(TightWriter { inner, drive: self.id(), extent: id, tightness }))
@@ -96,6 +107,7 @@ impl ObjectDrive for TightDrive {
 
     fn replace(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
         self.tightness.check(self.id(), id)?;
+        self.tightness.check_room(preallocate, self.id(), id)?;
         let inner = self.inner.replace(id, preallocate)?;
         let tightness = Arc::clone(&self.tightness);
         Ok(Box::new(TightWriter { inner, drive: self.id(), extent: id, tightness }))
@@ -114,6 +126,8 @@ impl ObjectDrive for TightDrive {
     }
 
     fn probe_room(&self, bytes: ByteCount) -> Result<(), DriveError> {
+        let extent = ExtentId { blob: base::BlobId(0), stripe: 0, shard: 0 };
+        self.tightness.check_room(bytes, self.id(), extent)?;
         self.inner.probe_room(bytes)
     }
 
