@@ -337,6 +337,10 @@ fn kind_of_pool(error: &PoolError) -> Kind {
 }
 
 #[cfg(test)]
+#[path = "../../archive/tests/errors/samples.rs"]
+mod samples;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use base::{ArchivePath, ByteCount, DirId, Name, RequestId, Vid};
@@ -356,6 +360,14 @@ mod tests {
         let headers = refusal.into_response().headers().clone();
         assert_eq!(headers.contains_key(RETRY_AFTER), matches!(status, 503 | 429), "{text}");
         assert_eq!(headers.get("kist-problem").unwrap(), word);
+    }
+
+    #[test]
+    fn every_error_has_the_word_and_status_of_the_table() {
+        super::samples::check_column(2, |error| {
+            let (word, status) = Refusal::from(error).kind().word_and_status();
+            format!("{word} {}", status.as_u16())
+        });
     }
 
     #[test]

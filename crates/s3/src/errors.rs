@@ -157,6 +157,10 @@ fn of_missing(object: &Object, rejection: &Rejection) -> S3Error {
 }
 
 #[cfg(test)]
+#[path = "../../archive/tests/errors/samples.rs"]
+mod samples;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use base::{ArchivePath, BlobId, ByteCount, ClassId, DirId, FileId, Name, RequestId, UploadId};
@@ -166,6 +170,15 @@ mod tests {
         let said = s3_error_of(error);
         assert_eq!(said.code().as_str(), code, "{text}");
         assert_eq!(said.status_code().map(|status| status.as_u16()), Some(status), "{text}");
+    }
+
+    #[test]
+    fn every_error_has_the_code_and_status_of_the_table() {
+        super::samples::check_column(3, |error| {
+            let said = s3_error_of(error);
+            let status = said.status_code().map_or(0, |status| status.as_u16());
+            format!("{} {status}", said.code().as_str())
+        });
     }
 
     #[test]
