@@ -8,8 +8,8 @@ use base::{
     ArchivePath, ByteCount, Checksums, Name, PartHasher, PartsMerger, StreamChecksums, Timestamp, UploadId,
 };
 use catalogue::{
-    Command, CompleteUpload, FileRecord, Followed, Object, OpenUpload, Outcome, PARTS_MAX, PutObject,
-    PutOutcome, Rejection, UploadPart, UploadPlan, UploadRecord, View, completion_key,
+    CompleteUpload, FileRecord, Followed, Object, OpenUpload, PARTS_MAX, PutObject, PutOutcome, Rejection,
+    UploadPart, UploadPlan, UploadRecord, View, completion_key, typed,
 };
 use pool::Use;
 
@@ -64,11 +64,7 @@ impl Archive {
                 hold: options.hold,
             },
         };
-        match engine.execute(Command::BeginUpload(Box::new(open))) {
-            Ok(Outcome::Upload(upload)) => Ok(upload),
-            Ok(other) => unreachable!("the beginning of an upload gives an upload, not {other:?}"),
-            Err(error) => Err(crate::namespace::in_words(error, path)),
-        }
+        engine.ask(Box::new(open)).map_err(|error| crate::namespace::in_words(error, path))
     }
 
     /// An upload in parts.
@@ -213,9 +209,8 @@ impl Archive {
 
     fn commit_parts(&self, end: &Upload, complete: &CompleteUpload) -> Result<PutOutcome, ArchiveError> {
         let upload = complete.upload;
-        match self.engine().execute(Command::CompleteUpload(Box::new(complete.clone()))) {
-            Ok(Outcome::Put(outcome)) => Ok(outcome),
-            Ok(other) => unreachable!("the end of an upload is a put, not {other:?}"),
+        match self.engine().ask(Box::new(complete.clone())) {
+            Ok(outcome) => Ok(outcome),
             Err(ArchiveError::Rejected(Rejection::NotFound(Object::Upload(_)))) => {
                 Err(ArchiveError::NoSuchUpload(upload))
             }
@@ -329,9 +324,9 @@ impl Archive {
 fn give_up(engine: &Engine, upload: UploadId) -> Result<bool, ArchiveError> {
     let mut is_first = true;
     loop {
-        match engine.execute(Command::AbortUpload { upload }) {
-            Ok(Outcome::More(true)) => is_first = false,
-            Ok(_) => return Ok(true),
+        match engine.ask(typed::AbortUpload { upload }) {
+            Ok(true) => is_first = false,
+            Ok(false) => return Ok(true),
             // Somebody else has ended it.
             Err(ArchiveError::Rejected(Rejection::NotFound(Object::Upload(_)))) => return Ok(!is_first),
             Err(error) => return Err(error),

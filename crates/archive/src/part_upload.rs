@@ -1,7 +1,7 @@
 //! A part of an upload on its way in: bytes to the pool, synced, then one catalogue command.
 
 use base::{BlobDescription, BlobPiece, ByteCount, PartHash, PartHasher, StreamChecksums, UploadId};
-use catalogue::{Command, Object, Outcome, PARTS_MAX, PoolData, PutPart, Rejection};
+use catalogue::{Object, PARTS_MAX, PoolData, PutPart, Rejection};
 use pool::BlobWriter;
 
 use crate::ingest::{SEGMENT_RETRIES_MAX, SMALL_BYTES_MAX};
@@ -244,11 +244,8 @@ impl PartUpload {
         self.room.give_back();
         let engine = self.archive.engine();
         let (number, size, attributes) = (part.number, part.size, part.attributes.clone());
-        match engine.execute(Command::PutPart(Box::new(part))) {
-            Ok(Outcome::Part(stamp)) => {
-                Ok(PartInfo { number, size, stored: engine.now(), attributes, stamp })
-            }
-            Ok(other) => unreachable!("a part's outcome is a part, not {other:?}"),
+        match engine.ask(Box::new(part)) {
+            Ok(stamp) => Ok(PartInfo { number, size, stored: engine.now(), attributes, stamp }),
             Err(ArchiveError::Rejected(Rejection::NotFound(Object::Upload(upload)))) => {
                 Err(ArchiveError::NoSuchUpload(upload))
             }

@@ -2,8 +2,8 @@
 
 use base::{ArchivePath, FileId, RequestId};
 use catalogue::{
-    BULK_FILES, Command, EvictRefusal, Followed, ItemState, Object, Outcome, PRIORITY_USUAL, Rejection,
-    RequestState, Work,
+    BULK_FILES, Command, EvictRefusal, Followed, ItemState, Object, PRIORITY_USUAL, Rejection, RequestState,
+    typed,
 };
 
 use crate::access_log::Notice;
@@ -78,7 +78,7 @@ impl Archive {
                     Ok(_) | Err(ArchiveError::Rejected(Rejection::WrongState { .. })) => {}
                     Err(error) => return Err(error),
                 }
-                while engine.execute(Work::ForgetRequest(id).some())? == Outcome::More(true) {}
+                while engine.ask(typed::ForgetSome { request: id })? {}
                 return Err(error);
             }
             (None, Err(error)) => return Err(error),
@@ -90,11 +90,8 @@ impl Archive {
     }
 
     pub(crate) fn open_request(&self, options: &StageOptions) -> Result<RequestId, ArchiveError> {
-        let open = Command::OpenRequest { owner: options.owner.clone(), pin: options.pin };
-        let request = match self.engine().execute(open)? {
-            Outcome::Request(id) => id,
-            other => unreachable!("opening a request gives a request, not {other:?}"),
-        };
+        let open = typed::OpenRequest { owner: options.owner.clone(), pin: options.pin };
+        let request = self.engine().ask(open)?;
         if options.priority != PRIORITY_USUAL {
             let priority = options.priority;
             self.engine().execute(Command::SetRequestPriority { request, priority })?;
@@ -235,7 +232,7 @@ impl Archive {
         let waiting = waiting_files(self.engine(), request)?;
         let mut counted = 0;
         loop {
-            let has_more = self.engine().execute(Work::CancelRequest(request).some())? == Outcome::More(true);
+            let has_more = self.engine().ask(typed::CancelSome { request })?;
             // A full catalogue does fewer at a time than it was asked for.
             let done = self.engine().read(|view| view.request(request))?.map_or(counted, |record| {
                 if record.state == RequestState::Cancelling { record.swept } else { record.files }
@@ -337,10 +334,7 @@ impl Archive {
         let results = if self.engine().read(|view| view.is_restored())? {
             vec![Err(EvictRefusal::NotSettled); ids.len()]
         } else {
-            match self.engine().execute(Command::Evict { files: ids })? {
-                Outcome::Evicted(results) => results,
-                _ => unreachable!("an evict's outcome is a list of evicted files"),
-            }
+            self.engine().ask(typed::Evict { files: ids })?
         };
         assert_eq!(results.len(), files.len(), "an evict answers for each file");
         let mut evicted = Vec::new();
