@@ -6,6 +6,10 @@ use scheduler::Reason;
 use std::fmt;
 use std::path::PathBuf;
 
+mod kind;
+
+pub use kind::ErrorKind;
+
 /// An error of an engine operation, in the words of its user.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -338,17 +342,6 @@ pub enum ArchiveError {
         container: base::ContainerId,
         /// Why, for people.
         reason: String,
-    },
-    /// A blank tape was to be taken, and nothing that is queued for the pool can be written to it.
-    #[error(
-        "{vid} is not labelled: nothing of what is queued for tape pool {tape_pool} can be written to it; \
-         kist why PATH tells what each file waits for"
-    )]
-    NothingToWrite {
-        /// The tape.
-        vid: Vid,
-        /// The tape pool.
-        tape_pool: String,
     },
     /// A pack cannot be sealed.
     #[error("pack {container} cannot be sealed: {source}")]

@@ -144,7 +144,6 @@ pub fn of_the_engine() -> Vec<ArchiveError> {
         E::Verify(SnapshotError::Engine { path: "/c".into(), reason: "it".into() }),
         E::Corrupt { path: path() },
         E::ContainerBytes { container: ContainerId(1), reason: "it".into() },
-        E::NothingToWrite { vid: vid(), tape_pool: "x".into() },
         E::Pack { container: ContainerId(1), source: ltfs::pack::SealError::Members(0) },
         E::Library(library::LibraryError::UnknownCartridge { vid: vid() }),
         E::NoEntropy,
@@ -228,6 +227,7 @@ pub fn execute_errors() -> Vec<ExecuteError> {
         ExecuteError::NotNow("it".into()),
         ExecuteError::Engine("it".into()),
         ExecuteError::Stopped,
+        ExecuteError::WrongOutcome(Box::new(catalogue::Outcome::Done)),
     ]
 }
 

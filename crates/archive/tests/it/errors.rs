@@ -40,3 +40,16 @@ fn every_error_has_a_row() {
     let pool = include_str!("../../../pool/src/error.rs");
     check(pool, "PoolError", names(&samples::pool_errors()), &[]);
 }
+
+#[test]
+fn every_error_has_the_kind_of_the_table() {
+    samples::check_column(1, |error| format!("{:?}", error.kind()));
+}
+
+/// Bytes that a put stored are given up only if it is certain that nothing refers to them.
+#[test]
+fn after_a_wrong_outcome_the_bytes_are_kept() {
+    let wrong = store::ExecuteError::WrongOutcome(Box::new(catalogue::Outcome::Done));
+    assert!(!archive::ArchiveError::Store(wrong).is_certain_refusal());
+    assert!(archive::ArchiveError::Store(store::ExecuteError::MapFull).is_certain_refusal());
+}
