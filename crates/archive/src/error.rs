@@ -1,14 +1,16 @@
 //! What the engine refuses, and why.
 
-use base::{ArchivePath, ByteCount, RequestId, Timestamp, UploadId, Vid};
+use base::{ArchivePath, ByteCount, RequestId, Timestamp, Vid};
 use catalogue::{ReadError, Rejection};
 use scheduler::Reason;
 use std::fmt;
 use std::path::PathBuf;
 
 mod kind;
+mod upload;
 
 pub use kind::ErrorKind;
+pub use upload::UploadError;
 
 /// An error of an engine operation, in the words of its user.
 #[derive(Debug, thiserror::Error)]
@@ -153,25 +155,9 @@ pub enum ArchiveError {
     /// This engine does not do that.
     #[error("{0} is not offered")]
     NotOffered(&'static str),
-    /// No such upload in parts: there never was, or it was completed or given up.
-    #[error("there is no upload {0}: it was completed or given up, begin another one")]
-    NoSuchUpload(UploadId),
-    /// An upload has no part of this number.
-    #[error("upload {upload} has no part {number}: put it first")]
-    NoSuchPart {
-        /// The upload.
-        upload: UploadId,
-        /// The number.
-        number: u16,
-    },
-    /// A part is not the one that was meant.
-    #[error("part {number} of upload {upload} was put again meanwhile: list the parts and complete again")]
-    PartChanged {
-        /// The upload.
-        upload: UploadId,
-        /// The number.
-        number: u16,
-    },
+    /// Something is wrong with an upload in parts.
+    #[error(transparent)]
+    Upload(#[from] UploadError),
     /// A directory is not removed at once with all that is in it; nothing was done.
     #[error("{path} is not removed at once: {why}. Remove what is in it name by name")]
     NotAtOnce {

@@ -93,11 +93,11 @@ structs! {
     CountQuota { subject: QuotaSubject }
 }
 
-/// The parts of [`Work`], each the next items of it: to be given again while there are more.
+/// Parts of [`Work`]: to be given again while there are more items.
 macro_rules! parts {
     ($($name:ident { $($field:ident: $type:ty),* } => $command:expr;)*) => {
         $(
-            #[doc = concat!("The next part of [`Work`] that is named so: ", stringify!($command), ".")]
+            #[doc = concat!("The next items of some [`Work`]: `", stringify!($command), "`.")]
             #[derive(Clone, PartialEq, Eq, Debug)]
             pub struct $name {
                 $(

@@ -231,9 +231,7 @@ pub(crate) fn unsatisfied(size: u64) -> HeaderValue {
 fn kind_of(error: &ArchiveError) -> Kind {
     match error {
         // No request of this door is about uploads in parts.
-        ArchiveError::NoSuchUpload(_)
-        | ArchiveError::NoSuchPart { .. }
-        | ArchiveError::PartChanged { .. } => Kind::Internal,
+        ArchiveError::Upload(_) => Kind::Internal,
         error => word_of(error.kind()),
     }
 }

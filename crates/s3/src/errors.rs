@@ -126,6 +126,7 @@ mod samples;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use archive::UploadError;
     use base::{ArchivePath, BlobId, ByteCount, ClassId, DirId, FileId, Name, RequestId, UploadId};
     use catalogue::{Object, Rejection};
     use store::ExecuteError;
@@ -166,9 +167,17 @@ mod tests {
         check(ArchiveError::NotCurrent(at()), "PreconditionFailed", 412);
         check(ArchiveError::DeleteMarker { path: at(), version: FileId(3) }, "NoSuchKey", 404);
         check(ArchiveError::Held { path: at(), held: "a hold".into() }, "AccessDenied", 403);
-        check(ArchiveError::NoSuchUpload(UploadId(1)), "NoSuchUpload", 404);
-        check(ArchiveError::NoSuchPart { upload: UploadId(1), number: 2 }, "InvalidPart", 400);
-        check(ArchiveError::PartChanged { upload: UploadId(1), number: 2 }, "InvalidPart", 400);
+        check(ArchiveError::Upload(UploadError::NoSuchUpload(UploadId(1))), "NoSuchUpload", 404);
+        check(
+            ArchiveError::Upload(UploadError::NoSuchPart { upload: UploadId(1), number: 2 }),
+            "InvalidPart",
+            400,
+        );
+        check(
+            ArchiveError::Upload(UploadError::PartChanged { upload: UploadId(1), number: 2 }),
+            "InvalidPart",
+            400,
+        );
         check(ArchiveError::NotEmpty(at()), "BucketNotEmpty", 409);
         check(ArchiveError::Nearline { path: at(), vids: vec![], recall: None }, "InvalidObjectState", 403);
         let away = ArchiveError::NearlineAway { path: at(), drives: vec![1], vids: vec![] };

@@ -1,6 +1,6 @@
 //! What an error means to the one who called: one table for all who answer callers.
 
-use super::ArchiveError;
+use super::{ArchiveError, UploadError};
 use catalogue::{Object, Rejection};
 use pool::PoolError;
 use store::ExecuteError;
@@ -112,8 +112,8 @@ impl ArchiveError {
             ArchiveError::NotFound(_)
             | ArchiveError::SomeNotFound { .. }
             | ArchiveError::DeleteMarker { .. } => ErrorKind::NotFound,
-            ArchiveError::NoSuchUpload(_) => ErrorKind::NoSuchUpload,
-            ArchiveError::NoSuchPart { .. } | ArchiveError::PartChanged { .. } => ErrorKind::NoSuchPart,
+            ArchiveError::Upload(UploadError::NoSuchUpload(_)) => ErrorKind::NoSuchUpload,
+            ArchiveError::Upload(_) => ErrorKind::NoSuchPart,
             ArchiveError::NoSuchRequest(_)
             | ArchiveError::NoSuchRemoval(_)
             | ArchiveError::NoSuchTape(_)

@@ -2,7 +2,7 @@
 //! with its row of `table.txt`. Included by the tests of all crates that say what an error means.
 #![allow(dead_code, reason = "each crate uses a part of it")]
 
-use archive::{ArchiveError, DriveLocation};
+use archive::{ArchiveError, DriveLocation, UploadError};
 use base::{
     ArchivePath, BlobId, ByteCount, ClassId, ContainerId, DirId, DriveId, Epoch, FileId, Name, RequestId,
     RunId, StripeSetId, TapePoolId, Timestamp, UploadId, Vid,
@@ -49,6 +49,7 @@ fn named(error: ArchiveError) -> (String, ArchiveError) {
         ArchiveError::Rejected(inner) => Some(name_of(inner)),
         ArchiveError::Store(inner) => Some(name_of(inner)),
         ArchiveError::Pool(inner) => Some(name_of(inner)),
+        ArchiveError::Upload(inner) => Some(name_of(inner)),
         _ => None,
     };
     let name = variant_of(&error);
@@ -94,7 +95,7 @@ fn damaged() -> ReadError {
 /// One of each variant of [`ArchiveError`] but of those that hold an error of another crate.
 pub fn of_the_engine() -> Vec<ArchiveError> {
     use ArchiveError as E;
-    let (path, who) = (at, || "anna".to_owned());
+    let (path, upload, who) = (at, UploadId(1), || "anna".to_owned());
     vec![
         E::Name(base::NameError::Nul),
         E::NotFound(at()),
@@ -117,9 +118,9 @@ pub fn of_the_engine() -> Vec<ArchiveError> {
         E::Denied { who: who(), verb: "put", what: "/a".into(), why: "the list".into() },
         E::BadAcl { path: path(), reason: "it".into() },
         E::NotOffered("it"),
-        E::NoSuchUpload(UploadId(1)),
-        E::NoSuchPart { upload: UploadId(1), number: 2 },
-        E::PartChanged { upload: UploadId(1), number: 2 },
+        E::Upload(UploadError::NoSuchUpload(upload)),
+        E::Upload(UploadError::NoSuchPart { upload, number: 2 }),
+        E::Upload(UploadError::PartChanged { upload, number: 2 }),
         E::NotAtOnce { path: path(), why: archive::WhyNotAtOnce::List(None) },
         E::NoSuchRemoval(DirId(7)),
         E::NoSuchRequest(RequestId(1)),

@@ -94,7 +94,7 @@ fn uploads_requests_and_copies_have_their_answers() {
     assert_eq!(ask(&mut bench, typed::PoolCopiesLost { copies }), vec![PoolLoss::Nearline]);
     let vid = bench.tapes[0];
     assert_eq!(ask(&mut bench, typed::RequeueCopy { container, vid }), Requeue::Queued);
-    assert_eq!(ask(&mut bench, typed::ForgetSome { request }), false);
+    assert!(!ask(&mut bench, typed::ForgetSome { request }));
     let pin = Duration::from_secs(1);
     let request = ask(&mut bench, typed::OpenRequest { owner: "bob".into(), pin });
     assert!(!ask(&mut bench, typed::CancelSome { request }));
