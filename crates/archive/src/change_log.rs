@@ -369,6 +369,7 @@ pub(crate) fn lacking(engine: &Engine) -> Result<Vec<String>, ArchiveError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use catalogue::Command;
 
     fn change(number: u64, at: i64, bytes: usize) -> (u64, Vec<u8>) {
         let command = Command::SetTapeState {

@@ -1,7 +1,7 @@
 //! Commands with a type for their answer: one line for each command that answers something.
 //!
-//! [`Command`] is what is logged and [`Outcome`] is what the writer gives back, both for all commands. Whoever
-//! gives one of these commands gets what it answers, and meets no outcome of another.
+//! [`Command`] is what is logged and [`Outcome`] is what the writer gives back, both for all commands.
+//! Whoever gives one of these commands gets what it answers, and meets no outcome of another.
 
 use base::{ClassId, ContainerId, DirId, Duration, Epoch, Name, RequestId, RunId, TapePoolId, UploadId, Vid};
 
