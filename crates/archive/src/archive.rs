@@ -9,7 +9,7 @@ use threads::{Doorbell, JoinHandle, Mutex};
 
 use backup::{BackupReach, BackupSettings, BackupStatus, OlderLines, Worker, WorkerParts};
 use base::{Clock, DriveId, Duration, Epoch, LibraryId, RequestId, Uuid};
-use catalogue::{Command, Object, Outcome, Rejection, Rule};
+use catalogue::{Command, Object, Rejection, Rule, typed};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use library::CartridgeInfo;
 use pool::{Pool, PoolConfig};
@@ -95,9 +95,7 @@ impl Archive {
             check_backup_not_ahead(&catalogue, instance, directory)?;
         }
         crate::keep_time::begin(&catalogue, clock.as_ref())?;
-        let Outcome::Epoch(epoch) = catalogue.execute(Command::OpenEpoch)? else {
-            unreachable!("opening an epoch gives an epoch");
-        };
+        let epoch = catalogue.ask(typed::OpenEpoch {})?;
         for rule in Rule::ALL {
             catalogue.execute(Command::AdoptRule { rule })?;
         }

@@ -73,7 +73,7 @@ impl Archive {
         let attributes = Attributes { mtime, mode: 0o755, owner: owner.to_owned(), ..Attributes::default() };
         let settings = Box::new(set.clone());
         let command = Command::MakeBucket { name: name.clone(), attributes, settings };
-        self.engine().execute(command).map(drop).map_err(|error| in_words(error, &path_of(name)))
+        self.engine().execute(command).map_err(|error| in_words(error, &path_of(name)))
     }
 
     /// Sets a bucket: all its settings anew.
@@ -98,6 +98,6 @@ impl Archive {
         let (id, path) = (self.bucket_id(name)?, path_of(name));
         self.prune_below(id)?;
         let command = Command::RemoveDirectory { parent: DirId::ROOT, name: name.clone() };
-        self.engine().execute(command).map(drop).map_err(|error| in_words(error, &path))
+        self.engine().execute(command).map_err(|error| in_words(error, &path))
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use base::planted::{Bug, is_planted};
 use base::{Duration, TapePoolId, Timestamp, Vid};
-use catalogue::{BULK_FILES, Command, Envelope, Outcome, ReadError, TapeState, View, Work};
+use catalogue::{BULK_FILES, Envelope, ReadError, TapeState, View, typed};
 use session::back_off;
 
 use crate::bases_on_tapes::{Log, Standing, changes_behind};
@@ -262,8 +262,7 @@ fn trim(engine: &Engine) -> Result<(), ArchiveError> {
             break;
         }
         let most = u32::try_from(oldest.count).unwrap_or(u32::MAX);
-        let command = Command::DoSome { work: Work::TrimChanges(oldest.last), most };
-        let Outcome::Dropped(count) = engine.execute(command)? else { break };
+        let count = engine.ask(typed::TrimSome { through: oldest.last, most })?;
         if count == 0 {
             break;
         }
@@ -370,6 +369,7 @@ pub(crate) fn lacking(engine: &Engine) -> Result<Vec<String>, ArchiveError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use catalogue::Command;
 
     fn change(number: u64, at: i64, bytes: usize) -> (u64, Vec<u8>) {
         let command = Command::SetTapeState {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::{ByteCount, ClassId, ShareId, TapePoolId};
-use catalogue::{Command, Outcome};
+use catalogue::{Command, typed};
 use store::CatalogueStore;
 
 use crate::libraries;
@@ -35,10 +35,7 @@ impl Classes {
                 let (tape_pool, library) = (pool.name.clone(), library.clone());
                 return Err(OpenError::UnknownLibrary { tape_pool, library });
             }
-            let outcome = catalogue.execute(Command::DefineTapePool { name: pool.name.clone() })?;
-            if let Outcome::TapePool(id) = outcome {
-                pools.insert(id, pool.clone());
-            }
+            pools.insert(catalogue.ask(typed::DefineTapePool { name: pool.name.clone() })?, pool.clone());
         }
         let mut classes = Vec::new();
         for class in &settings.classes {
@@ -53,11 +50,10 @@ impl Classes {
                     })
                 })
                 .collect::<Result<Vec<_>, _>>()?;
-            let define = Command::DefineClass { name: class.name.clone(), copies: copies.clone() };
-            if let Outcome::Class(id) = catalogue.execute(define)? {
-                catalogue.execute(Command::SetResidency { class: id, cold: class.cold })?;
-                classes.push(Class { id, settings: class.clone(), copies });
-            }
+            let define = typed::DefineClass { name: class.name.clone(), copies: copies.clone() };
+            let id = catalogue.ask(define)?;
+            catalogue.execute(Command::SetResidency { class: id, cold: class.cold })?;
+            classes.push(Class { id, settings: class.clone(), copies });
         }
         Ok(Classes { classes, pools })
     }

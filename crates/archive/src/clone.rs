@@ -1,7 +1,7 @@
 //! Copies of objects that share the bytes in the pool.
 
 use base::{ArchivePath, ByteCount, FileId, Layout};
-use catalogue::{CloneFile, Command, Entry, FileKind, FileRecord, Outcome, PutOutcome, Replace};
+use catalogue::{CloneFile, Entry, FileKind, FileRecord, PutOutcome, Replace};
 
 use crate::namespace::{TREE_RETRIES_MAX, in_words};
 use crate::{Archive, ArchiveError, CloneOptions, PutDone, PutOptions, Which};
@@ -43,9 +43,8 @@ impl Archive {
                 if_current: None,
                 hold: options.hold,
             };
-            match engine.execute(Command::CloneFile(Box::new(clone))).map_err(|error| in_words(error, to)) {
-                Ok(Outcome::Put(done)) => return Ok(self.cloned(&record, class.settings.name, done)),
-                Ok(other) => unreachable!("a put's outcome is a put, not {other:?}"),
+            match engine.ask(Box::new(clone)).map_err(|error| in_words(error, to)) {
+                Ok(done) => return Ok(self.cloned(&record, class.settings.name, done)),
                 // The directory went with its last object, or the source went: then it is not found again.
                 Err(ArchiveError::NotFound(_)) => drop(self.version_file(from, which)?),
                 Err(error) => return Err(error),

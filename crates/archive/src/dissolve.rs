@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use base::{BlobPiece, ClassId, ContainerId, FileId, TapePoolId, Timestamp};
-use catalogue::{ContainerKind, ContainerRecord, CopyState, Outcome, ReadError, View, Work};
+use catalogue::{ContainerKind, ContainerRecord, CopyState, ReadError, View, typed};
 use ltfs::pack::{PackLayout, Piece};
 use pool::PoolError;
 
@@ -89,7 +89,7 @@ impl Engine {
     fn dissolve(&self, container: ContainerId) -> Result<bool, ArchiveError> {
         let waiting = self.oldest_members(container)?;
         let in_pieces = || -> Result<(), ArchiveError> {
-            while self.execute(Work::DissolvePack(container).some())? == Outcome::More(true) {}
+            while self.ask(typed::DissolveSome { container })? {}
             Ok(())
         };
         match in_pieces() {

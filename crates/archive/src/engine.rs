@@ -10,7 +10,9 @@ use base::{
     BlobDescription, BlobId, BlobPiece, ByteCount, ClassId, Clock, ContainerId, FileId, LibraryId, Timestamp,
     Vid,
 };
-use catalogue::{Command, Object, Outcome, ReadError, RecallKey, Rejection, TapeRecord, TapeState, View};
+use catalogue::{
+    Command, Object, ReadError, RecallKey, Rejection, TapeRecord, TapeState, TypedCommand, View,
+};
 use library::Library;
 use ltfs::BlockSize;
 use pool::{Pool, PoolError};
@@ -178,19 +180,34 @@ impl Engine {
         })
     }
 
-    pub(crate) fn execute(&self, command: Command) -> Result<Outcome, ArchiveError> {
-        self.catalogue.execute(command).map_err(|error| match error {
-            ExecuteError::Rejected(rejection) => self.refused(rejection),
-            other => ArchiveError::Store(other),
-        })
+    /// Carries out a command that answers nothing, or nothing that the caller needs.
+    pub(crate) fn execute(&self, command: Command) -> Result<(), ArchiveError> {
+        self.catalogue.execute(command).map(drop).map_err(|error| self.failed(error))
     }
 
-    /// Carries out what is about a container. `None` if the catalogue does not have it any more: its last
-    /// member was deleted, and its last place given up, since the caller looked.
-    pub(crate) fn execute_on_container(&self, command: Command) -> Result<Option<Outcome>, ArchiveError> {
-        match self.execute(command) {
-            Err(ArchiveError::Rejected(Rejection::NotFound(Object::Container(_)))) => Ok(None),
-            outcome => outcome.map(Some),
+    /// Carries out a command and gives what it answers.
+    pub(crate) fn ask<C: TypedCommand>(&self, command: C) -> Result<C::Answer, ArchiveError> {
+        self.catalogue.ask(command).map_err(|error| self.failed(error))
+    }
+
+    /// As [`Engine::execute`], of what is about a container: see [`if_there`].
+    pub(crate) fn execute_on_container(&self, command: Command) -> Result<Option<()>, ArchiveError> {
+        if_there(self.execute(command))
+    }
+
+    /// As [`Engine::ask`], of what is about a container: see [`if_there`].
+    pub(crate) fn ask_on_container<C: TypedCommand>(
+        &self,
+        command: C,
+    ) -> Result<Option<C::Answer>, ArchiveError> {
+        if_there(self.ask(command))
+    }
+
+    /// What the catalogue's refusal or failure means to whoever gave a command.
+    pub(crate) fn failed(&self, error: ExecuteError) -> ArchiveError {
+        match error {
+            ExecuteError::Rejected(rejection) => self.refused(rejection),
+            other => ArchiveError::Store(other),
         }
     }
 
@@ -299,6 +316,15 @@ impl Engine {
     pub(crate) fn session(&self, drive: &str) -> Arc<Session> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(sessions.entry(drive.to_owned()).or_default())
+    }
+}
+
+/// `None` if the catalogue does not have the container any more that the command was about: its last member
+/// was deleted, and its last place given up, since the caller looked.
+fn if_there<T>(answer: Result<T, ArchiveError>) -> Result<Option<T>, ArchiveError> {
+    match answer {
+        Err(ArchiveError::Rejected(Rejection::NotFound(Object::Container(_)))) => Ok(None),
+        answer => answer.map(Some),
     }
 }
 

@@ -1,10 +1,16 @@
 //! What the engine refuses, and why.
 
-use base::{ArchivePath, ByteCount, RequestId, Timestamp, UploadId, Vid};
+use base::{ArchivePath, ByteCount, RequestId, Timestamp, Vid};
 use catalogue::{ReadError, Rejection};
 use scheduler::Reason;
 use std::fmt;
 use std::path::PathBuf;
+
+mod kind;
+mod upload;
+
+pub use kind::ErrorKind;
+pub use upload::UploadError;
 
 /// An error of an engine operation, in the words of its user.
 #[derive(Debug, thiserror::Error)]
@@ -149,25 +155,9 @@ pub enum ArchiveError {
     /// This engine does not do that.
     #[error("{0} is not offered")]
     NotOffered(&'static str),
-    /// No such upload in parts: there never was, or it was completed or given up.
-    #[error("there is no upload {0}: it was completed or given up, begin another one")]
-    NoSuchUpload(UploadId),
-    /// An upload has no part of this number.
-    #[error("upload {upload} has no part {number}: put it first")]
-    NoSuchPart {
-        /// The upload.
-        upload: UploadId,
-        /// The number.
-        number: u16,
-    },
-    /// A part is not the one that was meant.
-    #[error("part {number} of upload {upload} was put again meanwhile: list the parts and complete again")]
-    PartChanged {
-        /// The upload.
-        upload: UploadId,
-        /// The number.
-        number: u16,
-    },
+    /// Something is wrong with an upload in parts.
+    #[error(transparent)]
+    Upload(#[from] UploadError),
     /// A directory is not removed at once with all that is in it; nothing was done.
     #[error("{path} is not removed at once: {why}. Remove what is in it name by name")]
     NotAtOnce {
@@ -338,17 +328,6 @@ pub enum ArchiveError {
         container: base::ContainerId,
         /// Why, for people.
         reason: String,
-    },
-    /// A blank tape was to be taken, and nothing that is queued for the pool can be written to it.
-    #[error(
-        "{vid} is not labelled: nothing of what is queued for tape pool {tape_pool} can be written to it; \
-         kist why PATH tells what each file waits for"
-    )]
-    NothingToWrite {
-        /// The tape.
-        vid: Vid,
-        /// The tape pool.
-        tape_pool: String,
     },
     /// A pack cannot be sealed.
     #[error("pack {container} cannot be sealed: {source}")]

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use base::{Duration, RequestId};
-use catalogue::{Outcome, Work};
+use catalogue::typed;
 
 use crate::ArchiveError;
 use crate::api::has_ended;
@@ -76,7 +76,7 @@ impl Round {
             let is_old = ended.plus(settings.requests_kept) <= now;
             if !is_held && (is_old || self.newer > settings.requests_kept_max) {
                 self.hurries = true;
-                while engine.execute(Work::ForgetRequest(id).some())? == Outcome::More(true) {}
+                while engine.ask(typed::ForgetSome { request: id })? {}
             }
         }
         Ok(is_end)

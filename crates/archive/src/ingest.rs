@@ -5,8 +5,8 @@ use base::{
     StreamChecksums, Timestamp,
 };
 use catalogue::{
-    Command, Entry, FileKind, FileRecord, Followed, Outcome, PoolData, PutFile, PutObject, PutOutcome,
-    RecallDone, Rejection, Replace,
+    Entry, FileKind, FileRecord, Followed, PoolData, PutFile, PutObject, PutOutcome, RecallDone, Rejection,
+    Replace, typed,
 };
 use pool::BlobWriter;
 use threads::mpsc::sync_channel;
@@ -440,10 +440,10 @@ impl Upload {
         }
         let (blob, piece) = store()?;
         let recall = RecallDone { blobs: vec![blob], files: vec![(file, vec![piece])] };
-        let outcome = engine.execute(Command::RecallDone(Box::new(recall)))?;
+        let taken = engine.ask(Box::new(recall))?;
         engine.bell.wants_changed(file);
         engine.sweep.ring();
-        if outcome == Outcome::Recalled(0) {
+        if taken == 0 {
             // It is something else by now, and these bytes are given up.
             match engine.read(|view| view.file(file))? {
                 Some(record) if record.is_lost() => return Err(ArchiveError::Lost(self.path.clone())),
@@ -533,12 +533,12 @@ impl Upload {
     }
 
     /// The command of this put.
-    pub(crate) fn command(&self, put: PutFile) -> Command {
+    pub(crate) fn command(&self, put: PutFile) -> typed::Put {
         let PutOptions { if_current, hold, implied_parents: always, .. } = self.options;
         if if_current.is_none() && hold.is_none() && !always {
-            return Command::PutFile(Box::new(put));
+            return typed::Put::File(Box::new(put));
         }
-        Command::PutObject(Box::new(PutObject { put, if_current, hold, always }))
+        typed::Put::Object(Box::new(PutObject { put, if_current, hold, always }))
     }
 
     /// Whether a refusal may mean that the directory went with its last object: see `implied_parents`.
@@ -560,11 +560,7 @@ impl Upload {
     }
 
     fn commit_once(&self, put: PutFile) -> Result<PutOutcome, ArchiveError> {
-        match self.archive.engine().execute(self.command(put)) {
-            Ok(Outcome::Put(outcome)) => Ok(outcome),
-            Ok(other) => unreachable!("a put's outcome is a put, not {other:?}"),
-            Err(error) => Err(self.in_words(error)),
-        }
+        self.archive.engine().ask(self.command(put)).map_err(|error| self.in_words(error))
     }
 }
 

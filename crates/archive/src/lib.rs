@@ -87,7 +87,7 @@ pub use catalogue::{
 pub use change_log::{ChangeLogInfo, LogKept};
 pub use download::Download;
 pub use drive::DriveLocation;
-pub use error::{ArchiveError, OpenError, WhyNotAtOnce};
+pub use error::{ArchiveError, ErrorKind, OpenError, UploadError, WhyNotAtOnce};
 pub use evictable::PoolHolders;
 pub use flow::{FlowInfo, RecallRoom};
 pub use health::HealthProblem;

@@ -11,7 +11,7 @@ use std::time::Duration as Patience;
 use base::{ArchivePath, Blake3, DirId, Duration, FileId, Name, Timestamp};
 use catalogue::{Command, Entry, FileRecord, FileState, LifecycleCursor, ReadError, View};
 
-use crate::{Archive, ArchiveError, BucketInfo, LifecycleRule};
+use crate::{Archive, ArchiveError, BucketInfo, LifecycleRule, UploadError};
 
 /// Files looked at between two steps of a cursor.
 const PAGE: usize = 1_000;
@@ -91,7 +91,7 @@ fn give_up_uploads(archive: &Archive, bucket: &BucketInfo) -> Result<(), Archive
                 let mine = upload.path.as_str().strip_prefix(&format!("/{}/", bucket.name));
                 if mine.is_some_and(|key| key.starts_with(&rule.prefix)) {
                     match archive.abort_multipart(upload.upload) {
-                        Ok(()) | Err(ArchiveError::NoSuchUpload(_)) => {}
+                        Ok(()) | Err(ArchiveError::Upload(UploadError::NoSuchUpload(_))) => {}
                         Err(error) => return Err(error),
                     }
                 }

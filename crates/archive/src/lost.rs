@@ -10,7 +10,7 @@ use base::{
     BlobDescription, BlobId, BlobPiece, BlockAddress, ByteCount, ClassId, ContainerId, Count, DriveId,
     Duration, FileId, StreamChecksums, Timestamp, Vid,
 };
-use catalogue::{BULK_FILES, Command, FileRecord, FileState, Outcome, PoolCopy, PoolLoss, ReadError, View};
+use catalogue::{BULK_FILES, Command, FileRecord, FileState, PoolCopy, PoolLoss, ReadError, View, typed};
 use pool::PoolError;
 
 use crate::engine::Engine;
@@ -166,8 +166,7 @@ pub(crate) fn record_lost(
     engine: &Engine,
     copies: &[PoolCopy],
 ) -> Result<Vec<(FileId, PoolLoss)>, ArchiveError> {
-    let outcome = engine.execute(Command::PoolCopiesLost { copies: copies.to_vec() })?;
-    let Outcome::PoolCopyLost(losses) = outcome else { unreachable!("lost pool copies give losses") };
+    let losses = engine.ask(typed::PoolCopiesLost { copies: copies.to_vec() })?;
     Ok(copies.iter().map(|copy| copy.file).zip(losses).collect())
 }
 
@@ -220,10 +219,7 @@ pub(crate) fn path_of(engine: &Engine, file: FileId) -> String {
 
 /// Asks for files back from tape, in the name of Kist itself.
 fn recall(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveError> {
-    let open = Command::OpenRequest { owner: OWNER.to_owned(), pin: PIN };
-    let Outcome::Request(request) = engine.execute(open)? else {
-        unreachable!("opening a request gives a request");
-    };
+    let request = engine.ask(typed::OpenRequest { owner: OWNER.to_owned(), pin: PIN })?;
     let added = engine.execute(Command::AddToRequest { request, files: files.to_vec() });
     engine.execute(Command::CloseRequest { request })?;
     if let Err(error) = added {

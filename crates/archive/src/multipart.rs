@@ -8,15 +8,17 @@ use base::{
     ArchivePath, ByteCount, Checksums, Name, PartHasher, PartsMerger, StreamChecksums, Timestamp, UploadId,
 };
 use catalogue::{
-    Command, CompleteUpload, FileRecord, Followed, Object, OpenUpload, Outcome, PARTS_MAX, PutObject,
-    PutOutcome, Rejection, UploadPart, UploadPlan, UploadRecord, View, completion_key,
+    CompleteUpload, FileRecord, Followed, Object, OpenUpload, PARTS_MAX, PutObject, PutOutcome, Rejection,
+    UploadPart, UploadPlan, UploadRecord, View, completion_key, typed,
 };
 use pool::Use;
 
 use crate::engine::{Engine, truncated};
 use crate::ingest::Upload;
 use crate::namespace::TREE_RETRIES_MAX;
-use crate::{Archive, ArchiveError, CompleteOptions, MultipartInfo, PartInfo, PutDone, PutOptions};
+use crate::{
+    Archive, ArchiveError, CompleteOptions, MultipartInfo, PartInfo, PutDone, PutOptions, UploadError,
+};
 
 /// Most uploads or parts in one page of a listing.
 pub const MULTIPART_PAGE_MAX: usize = 10_000;
@@ -64,24 +66,20 @@ impl Archive {
                 hold: options.hold,
             },
         };
-        match engine.execute(Command::BeginUpload(Box::new(open))) {
-            Ok(Outcome::Upload(upload)) => Ok(upload),
-            Ok(other) => unreachable!("the beginning of an upload gives an upload, not {other:?}"),
-            Err(error) => Err(crate::namespace::in_words(error, path)),
-        }
+        engine.ask(Box::new(open)).map_err(|error| crate::namespace::in_words(error, path))
     }
 
     /// An upload in parts.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchUpload`].
+    /// [`UploadError::NoSuchUpload`].
     pub fn multipart(&self, upload: UploadId) -> Result<MultipartInfo, ArchiveError> {
         let engine = self.engine();
         let info = engine.read(|view| match view.upload(upload)? {
             Some(record) if !record.ending => info(engine, view, upload, record),
             _ => Ok(None),
         })?;
-        info.ok_or(ArchiveError::NoSuchUpload(upload))
+        info.ok_or_else(|| UploadError::NoSuchUpload(upload).into())
     }
 
     /// Uploads below a directory of the root in the order of path and id, from behind a path and id on; and
@@ -136,7 +134,7 @@ impl Archive {
     /// Parts of an upload with numbers above `after`; and whether there is more.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchUpload`].
+    /// [`UploadError::NoSuchUpload`].
     pub fn parts(
         &self,
         upload: UploadId,
@@ -148,7 +146,7 @@ impl Archive {
             Some(record) if !record.ending => view.upload_parts(upload, after, limit + 1).map(Some),
             _ => Ok(None),
         })?;
-        let mut rows = rows.ok_or(ArchiveError::NoSuchUpload(upload))?;
+        let mut rows = rows.ok_or(UploadError::NoSuchUpload(upload))?;
         let more = rows.len() > limit;
         rows.truncate(limit);
         Ok((rows.into_iter().map(|(number, part)| part_info(number, part)).collect(), more))
@@ -159,7 +157,7 @@ impl Archive {
     /// are kept.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchUpload`], [`ArchiveError::NoSuchPart`], [`ArchiveError::PartChanged`], or as a
+    /// [`UploadError::NoSuchUpload`], [`UploadError::NoSuchPart`], [`UploadError::PartChanged`], or as a
     /// put. The upload is still open then, but for [`ArchiveError::Store`], where a repeat can tell.
     pub fn complete_multipart(
         &self,
@@ -203,7 +201,7 @@ impl Archive {
         }
         let outcome = match outcome {
             // Somebody else has completed or aborted it meanwhile.
-            Err(ArchiveError::NoSuchUpload(_)) => return self.completed(upload),
+            Err(ArchiveError::Upload(UploadError::NoSuchUpload(_))) => return self.completed(upload),
             outcome => outcome?,
         };
         // Parts that were not named, or all of them if the same bytes were there already.
@@ -213,16 +211,15 @@ impl Archive {
 
     fn commit_parts(&self, end: &Upload, complete: &CompleteUpload) -> Result<PutOutcome, ArchiveError> {
         let upload = complete.upload;
-        match self.engine().execute(Command::CompleteUpload(Box::new(complete.clone()))) {
-            Ok(Outcome::Put(outcome)) => Ok(outcome),
-            Ok(other) => unreachable!("the end of an upload is a put, not {other:?}"),
+        match self.engine().ask(Box::new(complete.clone())) {
+            Ok(outcome) => Ok(outcome),
             Err(ArchiveError::Rejected(Rejection::NotFound(Object::Upload(_)))) => {
-                Err(ArchiveError::NoSuchUpload(upload))
+                Err(UploadError::NoSuchUpload(upload).into())
             }
             Err(ArchiveError::Rejected(
                 Rejection::NotFound(Object::UploadPart(_, number))
                 | Rejection::WrongState { object: Object::UploadPart(_, number), .. },
-            )) => Err(ArchiveError::PartChanged { upload, number }),
+            )) => Err(UploadError::PartChanged { upload, number }.into()),
             Err(error) => Err(end.in_words(error)),
         }
     }
@@ -231,11 +228,15 @@ impl Archive {
     /// the file is at this path.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchUpload`].
+    /// [`UploadError::NoSuchUpload`].
     pub fn completed_multipart(&self, path: &ArchivePath, upload: UploadId) -> Result<PutDone, ArchiveError> {
         let done = self.completed(upload)?;
         let at = self.engine().read(|view| view.path_of_file(done.file))?;
-        if at.as_deref() == Some(path.as_str()) { Ok(done) } else { Err(ArchiveError::NoSuchUpload(upload)) }
+        if at.as_deref() == Some(path.as_str()) {
+            Ok(done)
+        } else {
+            Err(UploadError::NoSuchUpload(upload).into())
+        }
     }
 
     /// The answer to a repeat.
@@ -247,7 +248,7 @@ impl Archive {
         })?;
         // What is lost is not acknowledged once more: its client may still have it.
         let known = known.filter(|(_, record)| !record.is_lost());
-        let Some((file, record)) = known else { return Err(ArchiveError::NoSuchUpload(upload)) };
+        let Some((file, record)) = known else { return Err(UploadError::NoSuchUpload(upload).into()) };
         let FileRecord { size, checksums, class, .. } = record;
         Ok(PutDone {
             file,
@@ -313,12 +314,12 @@ impl Archive {
     /// Gives up an upload: its parts are removed. From the first moment on it takes no more parts.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchUpload`]; one that was completed is none.
+    /// [`UploadError::NoSuchUpload`]; one that was completed is none.
     pub fn abort_multipart(&self, upload: UploadId) -> Result<(), ArchiveError> {
         let engine = self.engine();
         let is_open = engine.read(|view| view.upload(upload))?.is_some();
         if !is_open || !give_up(engine, upload)? {
-            return Err(ArchiveError::NoSuchUpload(upload));
+            return Err(UploadError::NoSuchUpload(upload).into());
         }
         engine.sweep.ring();
         Ok(())
@@ -329,9 +330,9 @@ impl Archive {
 fn give_up(engine: &Engine, upload: UploadId) -> Result<bool, ArchiveError> {
     let mut is_first = true;
     loop {
-        match engine.execute(Command::AbortUpload { upload }) {
-            Ok(Outcome::More(true)) => is_first = false,
-            Ok(_) => return Ok(true),
+        match engine.ask(typed::AbortUpload { upload }) {
+            Ok(true) => is_first = false,
+            Ok(false) => return Ok(true),
             // Somebody else has ended it.
             Err(ArchiveError::Rejected(Rejection::NotFound(Object::Upload(_)))) => return Ok(!is_first),
             Err(error) => return Err(error),
@@ -421,9 +422,9 @@ fn named<'r>(
     let mut named = Vec::with_capacity(numbers.len());
     for (at, number) in numbers.iter().enumerate() {
         let row = rows.binary_search_by_key(number, |(number, _)| *number).ok().and_then(|at| rows.get(at));
-        let (_, part) = row.ok_or(ArchiveError::NoSuchPart { upload, number: *number })?;
+        let (_, part) = row.ok_or(UploadError::NoSuchPart { upload, number: *number })?;
         if stamps.get(at).is_some_and(|stamp| *stamp != part.stamp) {
-            return Err(ArchiveError::PartChanged { upload, number: *number });
+            return Err(UploadError::PartChanged { upload, number: *number }.into());
         }
         named.push((*number, part));
     }
@@ -443,7 +444,7 @@ fn check_drives(engine: &Engine, upload: UploadId, parts: &[(u16, &UploadPart)])
                 let Some(blob) = view.blob(piece.blob)? else { continue };
                 // A description that contradicts itself is the catalogue's check's to report.
                 if matches!(engine.pool.has_drives_without(&blob, piece, &given_up), Ok(false)) {
-                    return Ok(Err(ArchiveError::NoSuchPart { upload, number: *number }));
+                    return Ok(Err(UploadError::NoSuchPart { upload, number: *number }.into()));
                 }
             }
         }

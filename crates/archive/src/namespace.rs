@@ -5,8 +5,9 @@ use std::collections::{BTreeSet, HashMap, hash_map};
 
 use base::{ArchivePath, ByteCount, ClassId, ContainerId, DirId, DriveId, FileId, Name};
 use catalogue::{
-    Attributes, Command, ContainerRecord, CopyState, Entry, FileRecord, Followed, Object, Outcome, ReadError,
+    Attributes, Command, ContainerRecord, CopyState, Entry, FileRecord, Followed, Object, ReadError,
     Rejection, Replace, View,
+    typed::{self, RemovedName},
 };
 
 use crate::access_log::Notice;
@@ -99,7 +100,7 @@ impl Archive {
         };
         let command = Command::MakeDirectory { parent: directory, name, attributes, class };
         match engine.execute(command) {
-            Ok(_) => Ok(()),
+            Ok(()) => Ok(()),
             Err(ArchiveError::Rejected(Rejection::NameTaken { .. })) => {
                 let is_directory =
                     matches!(engine.read(|view| view.resolve(path))?, Some(Entry::Directory(_)));
@@ -182,15 +183,17 @@ impl Archive {
             };
             Ok((entry, known))
         })?;
-        let command = match entry {
+        let removed = match entry {
             None => return Err(ArchiveError::NotFound(path.clone())),
-            Some(Entry::Directory(_)) => Command::RemoveDirectory { parent, name },
-            Some(Entry::File(_)) => Command::RemoveFile { parent, name },
+            Some(Entry::Directory(_)) => {
+                engine.execute(Command::RemoveDirectory { parent, name }).map(|()| RemovedName::Gone)
+            }
+            Some(Entry::File(_)) => engine.ask(typed::RemoveFile { parent, name }),
         };
-        match engine.execute(command).map_err(|error| in_words(error, path))? {
+        match removed.map_err(|error| in_words(error, path))? {
             // The bucket keeps it as a version.
-            Outcome::RemovedVersion(removal) => self.forget_wants(removal.gone.map(Entry::File), None),
-            _ => self.forget_wants(entry, known),
+            RemovedName::Version(removal) => self.forget_wants(removal.gone.map(Entry::File), None),
+            RemovedName::Gone => self.forget_wants(entry, known),
         }
         Ok(())
     }
@@ -261,10 +264,10 @@ impl Archive {
                     let now = engine.now();
                     let xattrs = xattrs.to_vec();
                     let attributes = Attributes { mtime: now, mode: 0o755, xattrs, ..Attributes::default() };
-                    match engine.execute(Command::MakeDirectory { parent, name, attributes, class: None }) {
-                        Ok(Outcome::Directory(id)) => id,
+                    match engine.ask(typed::MakeDirectory { parent, name, attributes, class: None }) {
+                        Ok(id) => id,
                         // Somebody else made it, or removed the parent: the caller resolves again.
-                        Ok(_) | Err(ArchiveError::Rejected(_)) => return Ok(()),
+                        Err(ArchiveError::Rejected(_)) => return Ok(()),
                         Err(error) => return Err(error),
                     }
                 }

@@ -2,8 +2,8 @@
 
 use base::{ArchivePath, DirId, FileId, Name};
 use catalogue::{
-    Command, DirectoryRecord, Entry, FileRecord, Followed, Hold, Outcome, QuotaSubject, ReadError, Rejection,
-    Removal, Retention, RetentionMode, Version, View,
+    Command, DirectoryRecord, Entry, FileRecord, Followed, Hold, QuotaSubject, ReadError, Rejection, Removal,
+    Retention, RetentionMode, TypedCommand, Version, View, typed,
 };
 
 use crate::download::FoundFile;
@@ -151,11 +151,15 @@ impl Archive {
         which: Which,
         bypass: bool,
     ) -> Result<ObjectRemoved, ArchiveError> {
-        self.remove_by(path, |parent, name| match which {
-            Which::Current => Command::RemoveObject { parent, name, if_current: None },
-            Which::Null => Command::RemoveVersion { parent, name, version: None, bypass },
-            Which::Version(id) => Command::RemoveVersion { parent, name, version: Some(id), bypass },
-        })
+        let version = match which {
+            Which::Current => {
+                let current = |parent, name| typed::RemoveObject { parent, name, if_current: None };
+                return self.remove_by(path, current);
+            }
+            Which::Null => None,
+            Which::Version(id) => Some(id),
+        };
+        self.remove_by(path, |parent, name| typed::RemoveVersion { parent, name, version, bypass })
     }
 
     /// Deletes an object as a client would, but only while this file is its current version.
@@ -167,22 +171,21 @@ impl Archive {
         path: &ArchivePath,
         file: FileId,
     ) -> Result<ObjectRemoved, ArchiveError> {
-        self.remove_by(path, |parent, name| Command::RemoveObject { parent, name, if_current: Some(file) })
+        self.remove_by(path, |parent, name| typed::RemoveObject { parent, name, if_current: Some(file) })
     }
 
-    fn remove_by(
+    fn remove_by<C: TypedCommand<Answer = Removal>>(
         &self,
         path: &ArchivePath,
-        command: impl FnOnce(DirId, Name) -> Command,
+        command: impl FnOnce(DirId, Name) -> C,
     ) -> Result<ObjectRemoved, ArchiveError> {
         let engine = self.engine();
         let Some((parent, name)) = engine.read(|view| place(view, path))? else {
             return Ok(ObjectRemoved::default());
         };
         let command = command(parent, name);
-        let removal = match engine.execute(command) {
-            Ok(Outcome::RemovedVersion(removal)) => removal,
-            Ok(other) => unreachable!("the outcome of a delete is one, not {other:?}"),
+        let removal = match engine.ask(command) {
+            Ok(removal) => removal,
             // A directory is no object, and one that went takes its objects with it.
             Err(ArchiveError::Rejected(Rejection::IsADirectory { .. } | Rejection::NotFound(_))) => {
                 Removal::default()
@@ -219,7 +222,7 @@ impl Archive {
         }
         let (file, _) = self.version_file(path, which)?;
         let command = Command::SetXattrs { file, changes: changes.to_vec() };
-        self.engine().execute(command).map(drop).map_err(|error| in_words(error, path))
+        self.engine().execute(command).map_err(|error| in_words(error, path))
     }
 
     /// Sets what keeps a version. `bypass`: shortens or ends a retention of mode governance, or makes it one
@@ -248,7 +251,7 @@ impl Archive {
             return Err(in_words(ArchiveError::Rejected(held), path));
         }
         let command = Command::SetHold { file, hold, bypass };
-        self.engine().execute(command).map(drop).map_err(|error| in_words(error, path))
+        self.engine().execute(command).map_err(|error| in_words(error, path))
     }
 
     /// Removes a directory that was made for its objects only, and those above it, as far as they are empty

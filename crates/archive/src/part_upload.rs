@@ -1,13 +1,13 @@
 //! A part of an upload on its way in: bytes to the pool, synced, then one catalogue command.
 
 use base::{BlobDescription, BlobPiece, ByteCount, PartHash, PartHasher, StreamChecksums, UploadId};
-use catalogue::{Command, Object, Outcome, PARTS_MAX, PoolData, PutPart, Rejection};
+use catalogue::{Object, PARTS_MAX, PoolData, PutPart, Rejection};
 use pool::BlobWriter;
 
 use crate::ingest::{SEGMENT_RETRIES_MAX, SMALL_BYTES_MAX};
 use crate::multipart::path_of;
 use crate::open_parts::PartRoom;
-use crate::{Archive, ArchiveError, PartInfo};
+use crate::{Archive, ArchiveError, PartInfo, UploadError};
 
 /// Of parts of which nothing is known: what most clients send.
 const USUAL_PART: u64 = 8 << 20;
@@ -36,7 +36,7 @@ impl Archive {
     /// have in the file, and to refuse it before its body.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchUpload`], a number that no part has, there is no room, or
+    /// [`UploadError::NoSuchUpload`], a number that no part has, there is no room, or
     /// [`ArchiveError::QuotaExceeded`]: all parts of uploads count as their files will.
     pub fn begin_part(
         &self,
@@ -58,7 +58,7 @@ impl Archive {
             }
             _ => Ok(None),
         })?;
-        let (first, replaces, path, class) = found.ok_or(ArchiveError::NoSuchUpload(upload))?;
+        let (first, replaces, path, class) = found.ok_or(UploadError::NoSuchUpload(upload))?;
         if let (Some(length), Some(path)) = (length, path) {
             self.check_part_fits_tapes(&path, class, length)?;
         }
@@ -147,7 +147,7 @@ impl PartUpload {
     /// file, and one of its number that was there before is gone.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchUpload`] if the upload has ended meanwhile. After an error nothing is stored,
+    /// [`UploadError::NoSuchUpload`] if the upload has ended meanwhile. After an error nothing is stored,
     /// but for [`ArchiveError::Store`], where it may be.
     pub fn finish(mut self, attributes: Vec<(String, Vec<u8>)>) -> Result<PartInfo, ArchiveError> {
         if let Some(expected) = self.length
@@ -244,13 +244,10 @@ impl PartUpload {
         self.room.give_back();
         let engine = self.archive.engine();
         let (number, size, attributes) = (part.number, part.size, part.attributes.clone());
-        match engine.execute(Command::PutPart(Box::new(part))) {
-            Ok(Outcome::Part(stamp)) => {
-                Ok(PartInfo { number, size, stored: engine.now(), attributes, stamp })
-            }
-            Ok(other) => unreachable!("a part's outcome is a part, not {other:?}"),
+        match engine.ask(Box::new(part)) {
+            Ok(stamp) => Ok(PartInfo { number, size, stored: engine.now(), attributes, stamp }),
             Err(ArchiveError::Rejected(Rejection::NotFound(Object::Upload(upload)))) => {
-                Err(ArchiveError::NoSuchUpload(upload))
+                Err(UploadError::NoSuchUpload(upload).into())
             }
             Err(error) => Err(error),
         }

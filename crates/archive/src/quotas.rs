@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 
 use base::{ArchivePath, ByteCount, DirId};
-use catalogue::{Command, Entry, Followed, Outcome, QuotaLimits, QuotaRecord, QuotaSubject, ReadError, View};
+use catalogue::{Command, Entry, Followed, QuotaLimits, QuotaRecord, QuotaSubject, ReadError, View, typed};
 
 use crate::engine::Engine;
 use crate::{Archive, ArchiveError};
@@ -211,9 +211,8 @@ pub(crate) fn count(engine: &Engine) -> Result<(), ArchiveError> {
     for _ in 0..COUNT_BATCHES_MAX {
         let next = engine.read(|view| view.uncounted_quota())?;
         let Some(subject) = next.filter(|_| !engine.stop.load(Ordering::Relaxed)) else { return Ok(()) };
-        match engine.execute(Command::CountQuota { subject }) {
-            Ok(Outcome::More(_)) | Err(ArchiveError::Rejected(_)) => {}
-            Ok(other) => unreachable!("a count tells whether there is more, not {other:?}"),
+        match engine.ask(typed::CountQuota { subject }) {
+            Ok(_) | Err(ArchiveError::Rejected(_)) => {}
             Err(error) => return Err(error),
         }
     }

@@ -2,7 +2,7 @@
 //! tape is rid of it.
 
 use base::{BlockAddress, ByteCount, ContainerId, Vid};
-use catalogue::{Command, ContainerRecord, CopyState, Outcome, Requeue, TapeState};
+use catalogue::{ContainerRecord, CopyState, Requeue, TapeState, typed};
 
 use crate::ArchiveError;
 use crate::chores::Repack;
@@ -150,10 +150,10 @@ impl Engine {
             _ => {}
         }
         if record.is_empty() || self.has_bytes(container, record)? {
-            return Ok(match self.execute_on_container(Command::RequeueCopy { container, vid })? {
-                Some(Outcome::Requeued(Requeue::Queued)) => Taken::UnderWay,
-                Some(Outcome::Requeued(Requeue::Dropped)) => Taken::Dropped,
-                _ => Taken::Gone,
+            return Ok(match self.ask_on_container(typed::RequeueCopy { container, vid })? {
+                Some(Requeue::Queued) => Taken::UnderWay,
+                Some(Requeue::Dropped) => Taken::Dropped,
+                Some(Requeue::NotThere) | None => Taken::Gone,
             });
         }
         let told = self.want_bytes(container, |mend| mend.repack.extend([vid]))?;

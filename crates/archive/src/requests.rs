@@ -2,8 +2,8 @@
 
 use base::{ArchivePath, FileId, RequestId};
 use catalogue::{
-    BULK_FILES, Command, EvictRefusal, Followed, ItemState, Object, Outcome, PRIORITY_USUAL, Rejection,
-    RequestState, Work,
+    BULK_FILES, Command, EvictRefusal, Followed, ItemState, Object, PRIORITY_USUAL, Rejection, RequestState,
+    typed,
 };
 
 use crate::access_log::Notice;
@@ -79,7 +79,7 @@ impl Archive {
                     Ok(_) | Err(ArchiveError::Rejected(Rejection::WrongState { .. })) => {}
                     Err(error) => return Err(error),
                 }
-                while engine.execute(Work::ForgetRequest(id).some())? == Outcome::More(true) {}
+                while engine.ask(typed::ForgetSome { request: id })? {}
                 return Err(error);
             }
             (None, Err(error)) => return Err(error),
@@ -91,11 +91,8 @@ impl Archive {
     }
 
     pub(crate) fn open_request(&self, options: &StageOptions) -> Result<RequestId, ArchiveError> {
-        let open = Command::OpenRequest { owner: options.owner.clone(), pin: options.pin };
-        let request = match self.engine().execute(open)? {
-            Outcome::Request(id) => id,
-            other => unreachable!("opening a request gives a request, not {other:?}"),
-        };
+        let open = typed::OpenRequest { owner: options.owner.clone(), pin: options.pin };
+        let request = self.engine().ask(open)?;
         if options.priority != PRIORITY_USUAL {
             let priority = options.priority;
             self.engine().execute(Command::SetRequestPriority { request, priority })?;
@@ -236,7 +233,7 @@ impl Archive {
         let waiting = waiting_files(self.engine(), request)?;
         let mut counted = 0;
         loop {
-            let has_more = self.engine().execute(Work::CancelRequest(request).some())? == Outcome::More(true);
+            let has_more = self.engine().ask(typed::CancelSome { request })?;
             // A full catalogue does fewer at a time than it was asked for.
             let done = self.engine().read(|view| view.request(request))?.map_or(counted, |record| {
                 if record.state == RequestState::Cancelling { record.swept } else { record.files }
@@ -341,9 +338,7 @@ impl Archive {
         let kept = |(id, refusal): (&FileId, &Option<EvictRefusal>)| refusal.is_none().then_some(*id);
         let files: Vec<FileId> = ids.iter().zip(&refused).filter_map(kept).collect();
         let asked = files.len();
-        let Outcome::Evicted(evicted) = engine.execute(Command::Evict { files })? else {
-            unreachable!("an evict's outcome is a list of evicted files")
-        };
+        let evicted = engine.ask(typed::Evict { files })?;
         assert_eq!(evicted.len(), asked, "an evict answers for each file");
         let mut evicted = evicted.into_iter();
         Ok(refused

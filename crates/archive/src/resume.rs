@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use base::{ByteCount, ContainerId, FileId, RequestId, ShareId, Timestamp, Vid};
-use catalogue::{Command, ItemState, Outcome, PRIORITY_USUAL, RecallKey, RequestState, Work};
+use catalogue::{Command, ItemState, PRIORITY_USUAL, RecallKey, RequestState, typed};
 use scheduler::WantedFile;
 
 use crate::ArchiveError;
@@ -98,15 +98,13 @@ pub(crate) fn finish_requests(engine: &Engine, mut before: RequestId) -> Result<
             match record.state {
                 RequestState::Cancelling => {
                     let waiting = waiting_files(engine, request)?;
-                    while engine.execute(Work::CancelRequest(request).some())? == Outcome::More(true) {}
+                    while engine.ask(typed::CancelSome { request })? {}
                     waiting.into_iter().for_each(|file| engine.bell.wants_changed(file));
                 }
-                RequestState::Forgetting => {
-                    while engine.execute(Work::ForgetRequest(request).some())? == Outcome::More(true) {}
-                }
+                RequestState::Forgetting => while engine.ask(typed::ForgetSome { request })? {},
                 // Its client died while it was being filled; what it holds is worked on, nothing more is
                 // awaited.
-                RequestState::Filling => drop(engine.execute(Command::CloseRequest { request })?),
+                RequestState::Filling => engine.execute(Command::CloseRequest { request })?,
                 RequestState::Active | RequestState::Completed | RequestState::Cancelled => {}
             }
             if engine.stop.load(Ordering::Relaxed) {

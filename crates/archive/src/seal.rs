@@ -7,8 +7,8 @@ use threads::{Mutex, MutexGuard};
 
 use base::{ArchivePath, ByteCount, ClassId, ContainerId, FileId};
 use catalogue::{
-    BULK_FILES, Command, ContainerKind, FileKind, FileRecord, FileState, MemberRecord, OpenPack, Outcome,
-    PoolData, Rejection, SealContainer, TodoFile, Work,
+    BULK_FILES, Command, ContainerKind, FileKind, FileRecord, FileState, MemberRecord, OpenPack, PoolData,
+    Rejection, SealContainer, TodoFile, typed,
 };
 use ltfs::pack::{
     MEMBER_OVERHEAD_MAX, MemberKind, MemberLayout, PACK_OVERHEAD_MAX, PackLayout, PackMember, PackPlan,
@@ -124,19 +124,16 @@ fn load(engine: &Engine, files: &[FileId]) -> Result<Vec<Candidate>, ArchiveErro
 }
 
 fn reserve_container(engine: &Engine) -> Result<ContainerId, ArchiveError> {
-    match engine.execute(Command::ReserveContainer)? {
-        Outcome::Container(id) => Ok(id),
-        other => unreachable!("reserving a container gives a container, not {other:?}"),
-    }
+    engine.ask(typed::ReserveContainer {})
 }
 
 /// Each file becomes a container of its own.
 fn seal_files(engine: &Engine, class: &Class, files: Vec<Candidate>) -> Result<(), ArchiveError> {
-    let reserve = vec![Command::ReserveContainer; files.len()];
-    let ids = engine.catalogue.execute_all(reserve).map_err(ArchiveError::Store)?;
+    let reserve = vec![typed::ReserveContainer {}; files.len()];
+    let ids = engine.catalogue.ask_all(reserve).map_err(ArchiveError::Store)?;
     let mut commands = Vec::with_capacity(files.len());
     for (candidate, id) in files.into_iter().zip(ids) {
-        let Outcome::Container(container) = id.map_err(ArchiveError::Rejected)? else { continue };
+        let container = id.map_err(|error| engine.failed(error))?;
         let Candidate { file, record } = candidate;
         let Some(path) = path_of(engine, file)? else { continue };
         let tape_path = ltfs::naming::tape_path(&path, file, false);
@@ -249,7 +246,7 @@ fn try_seal_pack(
     let sealed = if members.len() > BULK_FILES {
         seal_in_pieces(engine, open, &members)
     } else {
-        engine.execute(seal_at_once(open, members)).map(drop)
+        engine.execute(seal_at_once(open, members))
     };
     match sealed {
         Ok(()) => Ok(None),
@@ -305,7 +302,7 @@ pub(crate) fn give_up_unfinished(engine: &Engine) -> Result<(), ArchiveError> {
         }
         for (container, _) in unfinished {
             tracing::info!(%container, "a pack whose sealing did not end is given up");
-            while engine.execute(Work::DissolvePack(container).some())? == Outcome::More(true) {}
+            while engine.ask(typed::DissolveSome { container })? {}
         }
         engine.sweep.ring();
     }

@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 use threads::{Condvar, Mutex, MutexGuard};
 
 use base::{BlobDescription, BlobPiece};
-use catalogue::{Outcome, PoolData, PutFile, PutOutcome};
+use catalogue::{PoolData, PutFile, PutOutcome};
 use pool::PoolError;
 use store::ExecuteError;
 
@@ -210,16 +210,16 @@ fn placed(put: &PutFile, place: Option<&Place>) -> PutFile {
 }
 
 /// Commits all in one transaction; each is accepted or refused by itself.
-fn commit(engine: &Engine, stored: &[(SmallPut, Option<Place>)]) -> Vec<Result<Outcome, ArchiveError>> {
+fn commit(engine: &Engine, stored: &[(SmallPut, Option<Place>)]) -> Vec<Result<PutOutcome, ArchiveError>> {
     let command =
         |(put, place): &(SmallPut, Option<Place>)| put.upload.command(placed(&put.put, place.as_ref()));
-    match engine.catalogue.execute_all(stored.iter().map(command).collect()) {
+    match engine.catalogue.ask_all(stored.iter().map(command)) {
         Ok(results) => {
-            results.into_iter().map(|result| result.map_err(|refusal| engine.refused(refusal))).collect()
+            results.into_iter().map(|result| result.map_err(|error| engine.failed(error))).collect()
         }
         // One of them needs too much; by itself each of the others may fit.
         Err(error) if error.shortage().is_some() && stored.len() > 1 => {
-            stored.iter().map(|put| engine.execute(command(put))).collect()
+            stored.iter().map(|put| engine.ask(command(put))).collect()
         }
         Err(error) => stored.iter().map(|_| Err(ArchiveError::Store(same(&error)))).collect(),
     }
@@ -238,12 +238,8 @@ fn same(error: &ExecuteError) -> ExecuteError {
 }
 
 /// Does what follows from the commit and tells the client.
-fn end(engine: &Engine, put: SmallPut, place: Option<Place>, result: Result<Outcome, ArchiveError>) {
-    let result: Result<PutOutcome, ArchiveError> = match result {
-        Ok(Outcome::Put(outcome)) => Ok(outcome),
-        Ok(other) => unreachable!("a put's outcome is a put, not {other:?}"),
-        Err(error) => Err(put.upload.in_words(error)),
-    };
+fn end(engine: &Engine, put: SmallPut, place: Option<Place>, result: Result<PutOutcome, ArchiveError>) {
+    let result = result.map_err(|error| put.upload.in_words(error));
     let result = match put.upload.has_lost_parent(&result) {
         true => put.upload.commit(placed(&put.put, place.as_ref())),
         false => result,

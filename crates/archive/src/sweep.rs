@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::planted::{Bug, is_planted};
 use base::{BlobDescription, BlobId, BlobPiece, Layout};
-use catalogue::{Command, Garbage, Outcome, ReadError, UnneededSectors, Work};
+use catalogue::{Command, Garbage, ReadError, TypedCommand, UnneededSectors, typed};
 use store::{ExecuteError, Shortage};
 
 use crate::ArchiveError;
@@ -101,8 +101,8 @@ fn tell_room(engine: &Engine, before: &mut Option<Shortage>) {
 }
 
 fn sweep(engine: &Arc<Engine>) -> Result<(), ArchiveError> {
-    expire(engine, &Work::ExpirePins)?;
-    expire(engine, &Work::ExpireIdempotency)?;
+    expire(engine, typed::ExpireSomePins {})?;
+    expire(engine, typed::ExpireSomeAnswers {})?;
     evict_cold(engine)?;
     crate::quotas::count(engine)?;
     loop {
@@ -143,21 +143,17 @@ fn sweep(engine: &Arc<Engine>) -> Result<(), ArchiveError> {
 /// Files of cold classes leave the pool when tapes have them.
 fn evict_cold(engine: &Engine) -> Result<(), ArchiveError> {
     while !engine.stop.load(Ordering::Relaxed) && engine.read(|view| view.has_cold_work())? {
-        if engine.execute(Work::EvictCold.some())? != Outcome::More(true) {
+        if !engine.ask(typed::EvictSomeCold {})? {
             break;
         }
     }
     Ok(())
 }
 
-fn expire(engine: &Engine, work: &Work) -> Result<(), ArchiveError> {
-    loop {
-        match engine.execute(work.clone().some())? {
-            // Fewer than were asked for are no sign that there are no more: a full catalogue drops fewer.
-            Outcome::Dropped(count) if count > 0 => {}
-            _ => return Ok(()),
-        }
-    }
+fn expire(engine: &Engine, some: impl TypedCommand<Answer = u32> + Clone) -> Result<(), ArchiveError> {
+    // Fewer than were asked for are no sign that there are no more: a full catalogue drops fewer.
+    while engine.ask(some.clone())? > 0 {}
+    Ok(())
 }
 
 /// Removes from the pool, then from the catalogue; gives how much went. What a sick drive does not remove is

@@ -8,9 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base::{ArchivePath, DirId};
-use catalogue::{
-    Command, Followed, NotAtOnce, Outcome, ReadError, Rejection, RemovedFile, TreeRecord, View, Work,
-};
+use catalogue::{Command, Followed, NotAtOnce, ReadError, Rejection, RemovedFile, TreeRecord, View, typed};
 use store::{ExecuteError, Shortage};
 use threads::Mutex;
 
@@ -224,12 +222,11 @@ fn turn(engine: &Engine) -> Result<Duration, ArchiveError> {
             if engine.stop.load(Ordering::Relaxed) {
                 return Ok(patience);
             }
-            match engine.execute(Work::RemoveTree(id).some()) {
-                Ok(Outcome::TreeRemoved { files, more }) => {
+            match engine.ask(typed::RemoveSomeOfTree { directory: id }) {
+                Ok((files, more)) => {
                     engine.removal_waits.goes_on(id);
                     tell(engine, id, &files, more);
                 }
-                Ok(other) => unreachable!("the outcome of a removal is one, not {other:?}"),
                 Err(error) => {
                     failed.insert(id);
                     let wait = RemovalWait::of(&error);

@@ -20,6 +20,7 @@ mod memory;
 mod overlay;
 mod record;
 mod table;
+pub mod typed;
 mod view;
 
 pub use apply::{Batch, RESTORE_JUMP, apply};
@@ -51,4 +52,5 @@ pub use record::{
     Want,
 };
 pub use table::Table;
+pub use typed::TypedCommand;
 pub use view::{Followed, TodoRow, View, merged_ranges};

@@ -1,12 +1,9 @@
 //! Errors as RFC 9457 problem details: one table from the engine's errors to status words and HTTP.
 
-use archive::ArchiveError;
+use archive::{ArchiveError, ErrorKind};
 use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use catalogue::Rejection;
-use pool::PoolError;
-use store::ExecuteError;
 use transfer::Fault;
 
 use wire::Problem;
@@ -233,115 +230,62 @@ pub(crate) fn unsatisfied(size: u64) -> HeaderValue {
 
 fn kind_of(error: &ArchiveError) -> Kind {
     match error {
-        ArchiveError::Name(_) => Kind::BadPath,
-        ArchiveError::NotFound(_)
-        | ArchiveError::DeleteMarker { .. }
-        | ArchiveError::NoSuchRequest(_)
-        | ArchiveError::NoSuchRemoval(_)
-        | ArchiveError::NoSuchTape(_)
-        | ArchiveError::NoSuchDrive(_)
-        | ArchiveError::NoSuchTapePool(_)
-        | ArchiveError::NoSuchPoolDrive(_)
-        | ArchiveError::NoSuchQuota(_)
-        | ArchiveError::SomeNotFound { .. } => Kind::NotFound,
-        ArchiveError::QuotaExceeded { .. } => Kind::QuotaExceeded,
-        ArchiveError::Denied { .. } => Kind::Forbidden,
-        ArchiveError::BadAcl { .. } => Kind::BadRequest,
-        ArchiveError::IsADirectory(_) => Kind::IsADirectory,
-        ArchiveError::NotADirectory(_) => Kind::NotADirectory,
-        ArchiveError::Exists(_) => Kind::Exists,
-        ArchiveError::NotEmpty(_) => Kind::NotEmpty,
-        ArchiveError::NotAtOnce { .. } => Kind::NotAtOnce,
-        ArchiveError::NotCurrent(_) => Kind::Precondition,
-        ArchiveError::Held { .. } => Kind::WrongState,
-        ArchiveError::TapeNotLabelled(_)
-        | ArchiveError::TapeInUse(_)
-        | ArchiveError::SegmentsOwed { .. }
-        | ArchiveError::QuarantineNeeded { .. }
-        | ArchiveError::Backup(_)
-        | ArchiveError::OtherDate { .. }
-        | ArchiveError::ClockBehind { .. }
-        | ArchiveError::WouldLose(_)
-        | ArchiveError::NoDriveDirectory { .. } => Kind::WrongState,
-        ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => Kind::Nearline,
-        ArchiveError::DrivesAway { .. } => Kind::DrivesAway,
-        ArchiveError::NotSettled { .. } => Kind::NotSettled,
-        ArchiveError::Lost(_) => Kind::Lost,
-        ArchiveError::LengthMismatch { .. } => Kind::LengthMismatch,
-        ArchiveError::DigestMismatch { .. } => Kind::DigestMismatch,
-        ArchiveError::NoSuchClass { .. } => Kind::NoSuchClass,
-        ArchiveError::IdempotencyKeyReused => Kind::IdempotencyKeyReused,
-        ArchiveError::RangeBeyondEnd { .. } => Kind::Range,
-        ArchiveError::Limit { .. } | ArchiveError::NeverFits { .. } => Kind::Limit,
-        ArchiveError::Rejected(rejection) => kind_of_rejection(rejection),
-        ArchiveError::Catalogue(_) | ArchiveError::Corrupt { .. } | ArchiveError::KeptUnreadable { .. } => {
-            Kind::Corrupt
+        // No request of this door is about uploads in parts.
+        ArchiveError::Upload(_) => Kind::Internal,
+        error => word_of(error.kind()),
+    }
+}
+
+fn word_of(kind: ErrorKind) -> Kind {
+    match kind {
+        ErrorKind::BadPath => Kind::BadPath,
+        ErrorKind::BadArgument => Kind::BadRequest,
+        ErrorKind::NoSuchClass => Kind::NoSuchClass,
+        ErrorKind::LengthMismatch => Kind::LengthMismatch,
+        ErrorKind::DigestMismatch => Kind::DigestMismatch,
+        ErrorKind::Range => Kind::Range,
+        ErrorKind::KeyReused => Kind::IdempotencyKeyReused,
+        ErrorKind::Limit | ErrorKind::TooLarge => Kind::Limit,
+        ErrorKind::NotFound | ErrorKind::NoSuchUpload | ErrorKind::NoSuchPart | ErrorKind::NoSuchObject => {
+            Kind::NotFound
         }
-        ArchiveError::PoolFull | ArchiveError::TooLittleRoom { .. } => Kind::PoolFull,
-        ArchiveError::AuditFull(_) => Kind::ServerFull,
-        ArchiveError::TreeChanges => Kind::Unavailable,
-        ArchiveError::Store(error) => kind_of_execute(error),
-        ArchiveError::Pool(error) => kind_of_pool(error),
-        ArchiveError::Library(_) | ArchiveError::NoEntropy | ArchiveError::Stopping => Kind::Unavailable,
-        ArchiveError::Pack { .. } => Kind::Internal,
-        // A new variant of the engine is a fault of the server until it has its line here.
+        ErrorKind::Exists => Kind::Exists,
+        ErrorKind::IsADirectory => Kind::IsADirectory,
+        ErrorKind::NotADirectory => Kind::NotADirectory,
+        ErrorKind::NotEmpty => Kind::NotEmpty,
+        ErrorKind::NotAtOnce => Kind::NotAtOnce,
+        ErrorKind::Changed => Kind::Precondition,
+        ErrorKind::Held | ErrorKind::WrongState | ErrorKind::KeepsVersions | ErrorKind::Refused => {
+            Kind::WrongState
+        }
+        ErrorKind::Nearline => Kind::Nearline,
+        ErrorKind::Denied => Kind::Forbidden,
+        ErrorKind::QuotaExceeded => Kind::QuotaExceeded,
+        ErrorKind::PoolFull => Kind::PoolFull,
+        ErrorKind::ServerFull => Kind::ServerFull,
+        ErrorKind::DrivesAway => Kind::DrivesAway,
+        ErrorKind::NotSettled => Kind::NotSettled,
+        ErrorKind::Busy | ErrorKind::Unavailable => Kind::Unavailable,
+        ErrorKind::Lost => Kind::Lost,
+        ErrorKind::Damaged => Kind::Corrupt,
+        ErrorKind::Malformed | ErrorKind::NotOffered | ErrorKind::Internal => Kind::Internal,
+        // A new kind is a fault of the server until it has its line here.
         _ => Kind::Internal,
     }
 }
 
-fn kind_of_rejection(rejection: &Rejection) -> Kind {
-    match rejection {
-        Rejection::NotFound(_) => Kind::NotFound,
-        Rejection::IsADirectory { .. } => Kind::IsADirectory,
-        Rejection::NotADirectory { .. } => Kind::NotADirectory,
-        Rejection::NameTaken { .. } => Kind::Exists,
-        Rejection::NotCurrent { .. } => Kind::Precondition,
-        Rejection::ReservedName => Kind::BadPath,
-        Rejection::DirectoryNotEmpty { .. } => Kind::NotEmpty,
-        Rejection::IntoItself { .. }
-        | Rejection::WrongState { .. }
-        | Rejection::Held { .. }
-        | Rejection::AcrossQuota(_)
-        | Rejection::KeepsVersions { .. } => Kind::WrongState,
-        Rejection::QuotaExceeded { .. } => Kind::QuotaExceeded,
-        Rejection::TimeDoubted { .. } => Kind::Unavailable,
-        Rejection::IdempotencyKeyReused { .. } => Kind::IdempotencyKeyReused,
-        Rejection::LimitExceeded { .. } => Kind::Limit,
-        Rejection::Read(_) => Kind::Corrupt,
-        // The rest are commands that the engine put together wrongly.
-        _ => Kind::Internal,
-    }
-}
-
-fn kind_of_execute(error: &ExecuteError) -> Kind {
-    match error {
-        ExecuteError::Rejected(rejection) => kind_of_rejection(rejection),
-        ExecuteError::TooMany { .. } => Kind::Limit,
-        ExecuteError::DiskFull | ExecuteError::MapFull | ExecuteError::MapRead | ExecuteError::InPart(_) => {
-            Kind::ServerFull
-        }
-        _ => Kind::Unavailable,
-    }
-}
-
-fn kind_of_pool(error: &PoolError) -> Kind {
-    match error {
-        error if error.is_full() => Kind::PoolFull,
-        PoolError::Placement(_) => Kind::DrivesAway,
-        PoolError::GroupCommit(error) => kind_of_pool(error),
-        PoolError::Unrecoverable { .. } => Kind::Corrupt,
-        PoolError::DriveState { .. } => Kind::WrongState,
-        PoolError::Description(_) | PoolError::OutOfRange { .. } => Kind::Internal,
-        _ => Kind::Unavailable,
-    }
-}
+#[cfg(test)]
+#[path = "../../archive/tests/errors/samples.rs"]
+mod samples;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use base::{ArchivePath, ByteCount, DirId, Name, RequestId, Vid};
-    use catalogue::{Object, ReadError, Table};
+    use catalogue::{Object, ReadError, Rejection, Table};
+    use pool::PoolError;
     use std::sync::Arc;
+    use store::ExecuteError;
 
     fn at() -> ArchivePath {
         ArchivePath::new("/a").unwrap()
@@ -356,6 +300,14 @@ mod tests {
         let headers = refusal.into_response().headers().clone();
         assert_eq!(headers.contains_key(RETRY_AFTER), matches!(status, 503 | 429), "{text}");
         assert_eq!(headers.get("kist-problem").unwrap(), word);
+    }
+
+    #[test]
+    fn every_error_has_the_word_and_status_of_the_table() {
+        super::samples::check_column(2, |error| {
+            let (word, status) = Refusal::from(error).kind().word_and_status();
+            format!("{word} {}", status.as_u16())
+        });
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Uploads in parts: their beginning, their parts, their listings, their end without an object.
 
-use archive::{ArchiveError, Locality, MultipartInfo, PartInfo, PutOptions};
+use archive::{ArchiveError, Locality, MultipartInfo, PartInfo, PutOptions, UploadError};
 use authority::PartUpload;
 use base::{ArchivePath, ByteCount, Name, UploadId};
 use s3s::dto::*;
@@ -66,7 +66,7 @@ pub(crate) fn upload_of(
 ) -> Result<MultipartInfo, Failure> {
     match guest.engine.multipart(upload) {
         Ok(info) if info.path == *path => Ok(info),
-        Ok(_) | Err(ArchiveError::NoSuchUpload(_)) => Err(no_such_upload().into()),
+        Ok(_) | Err(ArchiveError::Upload(UploadError::NoSuchUpload(_))) => Err(no_such_upload().into()),
         Err(error) => Err(error.into()),
     }
 }
@@ -214,7 +214,7 @@ pub(crate) async fn abort_multipart_upload(
     let abort = move |guest: &Guest| {
         upload_of(guest, upload, &path)?;
         match guest.engine.abort_multipart(upload) {
-            Err(ArchiveError::NoSuchUpload(_)) => Err(no_such_upload().into()),
+            Err(ArchiveError::Upload(UploadError::NoSuchUpload(_))) => Err(no_such_upload().into()),
             other => Ok(other?),
         }
     };

@@ -1,6 +1,6 @@
 //! The end of an upload in parts: what the client says of its parts is compared with what is there.
 
-use archive::{ArchiveError, CompleteOptions, PartInfo, PutDone, Versioning, Which};
+use archive::{ArchiveError, CompleteOptions, PartInfo, PutDone, UploadError, Versioning, Which};
 use base::{ArchivePath, FileId, UploadId};
 use s3s::dto::*;
 use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
@@ -213,7 +213,7 @@ fn repeated(guest: &Guest, end: &End) -> Result<Made, Failure> {
 /// What was made by whoever completed the upload, if it was one of this path.
 fn answer(guest: &Guest, end: &End, done: &PutDone) -> Result<Made, Failure> {
     let made = match guest.engine.object(&end.path, Which::Version(done.file)) {
-        Err(ArchiveError::NotFound(_)) => Err(ArchiveError::NoSuchUpload(end.upload)),
+        Err(ArchiveError::NotFound(_)) => Err(UploadError::NoSuchUpload(end.upload).into()),
         other => other,
     }?;
     let attributes = &made.file.attributes;

@@ -167,6 +167,10 @@ pub enum ExecuteError {
         "the catalogue's writer has stopped after an earlier failure: look for the first error, then restart"
     )]
     Stopped,
+    /// The command is carried out and durable, and its outcome is not one that such a command has: Kist is
+    /// wrong about its own commands. The tables are as the command left them.
+    #[error("the catalogue did what it was told and answered {0:?}, which is no answer to that: report this")]
+    WrongOutcome(Box<catalogue::Outcome>),
 }
 
 impl From<Shortage> for ExecuteError {
@@ -208,6 +212,7 @@ impl ExecuteError {
             // Of a call that the writer has taken, nobody knows when it stops.
             ExecuteError::InPart(_)
             | ExecuteError::InPartNotNow(_)
+            | ExecuteError::WrongOutcome(_)
             | ExecuteError::Engine(_)
             | ExecuteError::Stopped => false,
             ExecuteError::DiskFull | ExecuteError::MapFull | ExecuteError::MapRead => true,

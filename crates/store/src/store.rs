@@ -8,7 +8,7 @@ use threads::JoinHandle;
 use threads::mpsc::{SyncSender, sync_channel};
 
 use base::{ByteCount, Clock, Timestamp};
-use catalogue::{Command, Envelope, KvError, Outcome, ReadError, Rejection, Table, View};
+use catalogue::{Command, Envelope, KvError, Outcome, ReadError, Rejection, Table, TypedCommand, View};
 
 use crate::change_log::{ChangeLog, Embedded};
 use crate::engine::{Engine, LmdbEngine};
@@ -177,6 +177,26 @@ impl CatalogueStore {
         self.submit(commands)
     }
 
+    /// As [`CatalogueStore::execute`], with the answer that the command has.
+    ///
+    /// # Errors
+    /// As [`CatalogueStore::execute`]; [`ExecuteError::WrongOutcome`].
+    pub fn ask<C: TypedCommand>(&self, command: C) -> Result<C::Answer, ExecuteError> {
+        answer_of::<C>(self.execute(command.into_command())?)
+    }
+
+    /// As [`CatalogueStore::execute_all`], with the answer that each command has.
+    ///
+    /// # Errors
+    /// As [`CatalogueStore::execute_all`]; of one of them, as [`CatalogueStore::ask`].
+    pub fn ask_all<C: TypedCommand>(
+        &self,
+        commands: impl IntoIterator<Item = C>,
+    ) -> Result<Vec<Result<C::Answer, ExecuteError>>, ExecuteError> {
+        let results = self.execute_all(commands.into_iter().map(C::into_command).collect())?;
+        Ok(results.into_iter().map(|result| answer_of::<C>(result?)).collect())
+    }
+
     fn submit(&self, commands: Vec<Command>) -> Answer {
         let (answer, answered) = sync_channel(1);
         let jobs = self.jobs.as_ref().ok_or(ExecuteError::Stopped)?;
@@ -259,6 +279,14 @@ impl CatalogueStore {
     pub fn is_writing(&self) -> bool {
         !self.is_stopped.load(Ordering::SeqCst)
     }
+}
+
+/// The answer of a command that was carried out. Neither a panic nor a stop of the writer if the outcome is
+/// another's: the command is durable and the tables agree with it, only what the caller makes of it would be
+/// wrong, and a restart would change nothing about that. The caller must take the command for done and gets
+/// no answer, as after a failure of the engine, so that nobody gives up bytes that it refers to.
+fn answer_of<C: TypedCommand>(outcome: Outcome) -> Result<C::Answer, ExecuteError> {
+    C::answer(outcome).map_err(|other| ExecuteError::WrongOutcome(Box::new(other)))
 }
 
 /// Applies what the log has and the tables lack, in commits of their own: each is whole or not there.

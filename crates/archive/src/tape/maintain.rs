@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use base::planted::{Bug, is_planted};
 use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, StreamChecksums, Vid};
-use catalogue::{Command, ContainerRecord, CopyState, Outcome, PoolData, Requeue};
+use catalogue::{Command, ContainerRecord, CopyState, PoolData, Requeue, typed};
 use mover::{ContainerOnTape, ReadBack, read_back, read_piece_of};
 use scheduler::SessionEnd;
 
@@ -423,8 +423,8 @@ fn settle(
 fn requeue(engine: &Engine, container: ContainerId, mend: &Mend) -> Result<bool, ArchiveError> {
     let mut wanted = mend.repack.is_empty() || !mend.damaged.is_empty();
     for vid in &mend.repack {
-        match engine.execute_on_container(Command::RequeueCopy { container, vid: *vid }) {
-            Ok(outcome) => wanted |= outcome == Some(Outcome::Requeued(Requeue::Queued)),
+        match engine.ask_on_container(typed::RequeueCopy { container, vid: *vid }) {
+            Ok(requeue) => wanted |= requeue == Some(Requeue::Queued),
             Err(error @ ArchiveError::Rejected(_)) => {
                 tracing::error!(%container, %vid, %error, "a repack cannot take a container off its tape");
                 engine.repack_stuck(container)?;
@@ -456,7 +456,7 @@ fn store(
         None => (Command::StoreImage { container, image }, None),
     };
     match engine.execute(command) {
-        Ok(_) => {
+        Ok(()) => {
             given_up.into_iter().try_for_each(|vid| engine.place_dropped(container, vid))?;
             Ok(true)
         }

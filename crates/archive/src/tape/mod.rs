@@ -40,6 +40,12 @@ enum SessionError {
     Volume(#[from] mover::VolumeError),
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+    /// A blank tape was to be taken, and nothing that is queued for the pool can be written to it.
+    #[error(
+        "{vid} is not labelled: nothing of what is queued for tape pool {tape_pool} can be written to it; \
+         kist why PATH tells what each file waits for"
+    )]
+    NothingToWrite { vid: Vid, tape_pool: String },
 }
 
 impl From<library::TapeError> for SessionError {
@@ -243,7 +249,7 @@ impl SessionError {
         match self {
             SessionError::Volume(error) => error.cause(),
             SessionError::Archive(ArchiveError::Library(error)) => error.cause(),
-            SessionError::Archive(ArchiveError::NothingToWrite { .. }) => None,
+            SessionError::NothingToWrite { .. } => None,
             SessionError::Archive(ArchiveError::Store(error))
                 if !matches!(error, ExecuteError::Rejected(_)) =>
             {
@@ -270,6 +276,6 @@ fn is_the_tapes_fault(error: &SessionError) -> bool {
     match error {
         SessionError::Volume(mover::VolumeError::Tape(error)) if error.spares_the_medium() => false,
         SessionError::Volume(_) => scheduler::suspects_tape(error.cause()),
-        SessionError::Archive(_) => false,
+        SessionError::Archive(_) | SessionError::NothingToWrite { .. } => false,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::planted::{Bug, is_planted};
 use base::{BlockAddress, ByteCount, ContainerId, Generation, Partition, RunId, TapePoolId, Vid};
-use catalogue::{Command, RunEnd, SEGMENTS_MAX, TapeState};
+use catalogue::{Command, RunEnd, SEGMENTS_MAX, TapeState, typed};
 use library::{DriveName, TapeDrive, TapeError};
 use ltfs::changes::{ChangeNumber, ChangeSegment};
 use mover::{Volume, VolumeError};
@@ -168,14 +168,12 @@ impl MountedTape<'_> {
             self.engine.repack_after_run(mounted.vid);
         }
         mounted.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
-        let begin = Command::BeginRun {
+        let begin = typed::BeginRun {
             vid: mounted.vid,
             drive: self.name.as_str().to_owned(),
             start: record.end_of_data,
         };
-        let catalogue::Outcome::Run(id) = self.engine.execute(begin)? else {
-            unreachable!("beginning a run gives a run");
-        };
+        let id = self.engine.ask(begin)?;
         let run = OpenRun { id, tape_pool, planned: 0, committed: 0, end_of_data: record.end_of_data };
         mounted.run = Some(run);
         Ok(run)

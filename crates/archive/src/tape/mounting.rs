@@ -130,7 +130,7 @@ impl DriveThread {
             return Ok(());
         }
         let tape_pool = self.engine.classes.tape_pool_name(tape_pool);
-        Err(ArchiveError::NothingToWrite { vid, tape_pool }.into())
+        Err(SessionError::NothingToWrite { vid, tape_pool })
     }
 
     /// Looks at a suspect tape without labels: if nothing is on it that must not be lost, it is scratch

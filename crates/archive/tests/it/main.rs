@@ -13,6 +13,7 @@ mod common;
 mod dangling;
 mod data_sets;
 mod drives;
+mod errors;
 #[path = "common/faulty.rs"]
 mod faulty;
 mod foretold;
@@ -56,6 +57,8 @@ mod restores;
 mod restoring;
 mod room;
 mod round_trip;
+#[path = "../errors/samples.rs"]
+mod samples;
 mod sealing;
 mod settling;
 mod settling_doubt;

@@ -13,4 +13,5 @@ mod repair;
 mod sealing;
 mod states;
 mod trees;
+mod typed;
 mod versions;

@@ -87,6 +87,47 @@ fn waiting_commands_share_a_commit() {
     assert_eq!(known, (THREADS * EACH) as u64 + 1);
 }
 
+/// A command that is wrong about its answer: a directory's is another one.
+struct Mistaken(Command);
+
+impl TypedCommand for Mistaken {
+    type Answer = ();
+
+    fn into_command(self) -> Command {
+        self.0
+    }
+
+    fn answer(outcome: Outcome) -> Result<(), Outcome> {
+        Err(outcome)
+    }
+}
+
+#[test]
+fn a_wrong_outcome_is_an_error_of_its_own_and_what_was_done_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = initialised(dir.path());
+    let is_wrong = |error: &ExecuteError| match error {
+        ExecuteError::WrongOutcome(outcome) => matches!(**outcome, Outcome::Directory(_)),
+        _ => false,
+    };
+    assert!(is_wrong(&store.ask(Mistaken(directory("a"))).unwrap_err()));
+    let answers = store.ask_all(vec![Mistaken(directory("a")), Mistaken(directory("b"))]).unwrap();
+    assert!(matches!(answers[0], Err(ExecuteError::Rejected(Rejection::NameTaken { .. }))));
+    assert!(is_wrong(answers[1].as_ref().unwrap_err()));
+    assert!(store.is_writing(), "the tables are as the commands left them");
+    let made = store.read(|view| Ok(view.list(DirId::ROOT, None, 9)?.len())).unwrap();
+    assert_eq!(made, 2);
+    let make = catalogue::typed::MakeDirectory {
+        parent: DirId::ROOT,
+        name: Name::new("c").unwrap(),
+        attributes: Attributes::default(),
+        class: None,
+    };
+    let made = store.ask(make).unwrap();
+    let found = store.read(|view| view.entry(DirId::ROOT, &Name::new("c").unwrap())).unwrap();
+    assert_eq!(found, Some(Entry::Directory(made)));
+}
+
 #[test]
 fn one_call_is_one_commit_and_refusals_are_single() {
     let dir = tempfile::tempdir().unwrap();
