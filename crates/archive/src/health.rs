@@ -3,9 +3,11 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use base::Timestamp;
 use store::Refused;
 
-/// A reason why changes are refused; reads go on. `/healthz`, `kist status` and the metrics tell it.
+/// A reason why changes are refused, or do not get to tape; reads go on. `/healthz`, `kist status` and the
+/// metrics tell it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum HealthProblem {
@@ -30,17 +32,26 @@ pub enum HealthProblem {
     },
     /// The audit log in this directory has no room.
     AuditFull(PathBuf),
+    /// This host cannot write to tapes, whatever tape and drive. Changes are taken still, as long as the pool
+    /// has room.
+    TapesNotWritten {
+        /// What failed.
+        cause: String,
+        /// When it is tried again.
+        until: Timestamp,
+    },
 }
 
 impl HealthProblem {
     /// All words that [`HealthProblem::word`] gives.
-    pub const WORDS: [&str; 6] = [
+    pub const WORDS: [&str; 7] = [
         "catalogue-stopped",
         "catalogue-disk-full",
         "catalogue-map-full",
         "audit-full",
         "pool-full",
         "drives-away",
+        "tapes-not-written",
     ];
 
     /// The same word for the same kind of problem, for programs.
@@ -53,6 +64,7 @@ impl HealthProblem {
             HealthProblem::AuditFull(_) => Self::WORDS[3],
             HealthProblem::PoolFull => Self::WORDS[4],
             HealthProblem::DrivesAway { .. } => Self::WORDS[5],
+            HealthProblem::TapesNotWritten { .. } => Self::WORDS[6],
         }
     }
 }
@@ -96,6 +108,12 @@ impl fmt::Display for HealthProblem {
                      {others} and all other changes go on"
                 )
             }
+            HealthProblem::TapesNotWritten { cause, until } => write!(
+                f,
+                "this host cannot write to tapes: {cause}; tried again at {until}: make room for the library, \
+                 then kist migrate --now; nothing goes to tape until then, all else goes on as long as the \
+                 pool has room"
+            ),
             HealthProblem::AuditFull(directory) => write!(
                 f,
                 "the audit log in {} has no room: changes are refused until there is some; reads go on",

@@ -250,9 +250,15 @@ impl Archive {
         let large = too_large.tally();
         tally.files = tally.files.saturating_sub(large.files);
         tally.bytes.0 = tally.bytes.0.saturating_sub(large.bytes.0);
+        let is_large = |id| too_large.containers.iter().any(|(large, _)| *large == id);
+        let mut oldest = head.iter().find(|(id, _)| !is_large(*id)).map(|(_, queued)| queued.since);
+        // While this host cannot write, what stands on a tape in part comes back to no queue.
+        if engine.tapes_not_written().is_some() {
+            let (planned, since) = engine.read(|view| planned_for(view, id))?;
+            add(&mut tally, planned);
+            oldest = [oldest, since].into_iter().flatten().min();
+        }
         if tally.files > 0 {
-            let is_large = |id| too_large.containers.iter().any(|(large, _)| *large == id);
-            let oldest = head.iter().find(|(id, _)| !is_large(*id)).map(|(_, queued)| queued.since);
             let cause = engine.reason(Waiting::Migration(id))?;
             let line = queue_line(engine, format!("migrate {name}"), tally, oldest, cause);
             lines.push((Queued::TapePool(id), line));
@@ -433,6 +439,20 @@ fn queue_line(
     let (items, bytes, reason) = (tally.files, tally.bytes, cause.to_string());
     let age = oldest.map(|oldest| engine.now().since(oldest));
     QueueLine { what, items, bytes, oldest, age, reason, cause: Some(cause), expected: None }
+}
+
+/// What is planned on tapes of a pool and not whole there, and since when.
+fn planned_for(view: &View<'_>, pool: TapePoolId) -> Result<(Tally, Option<Timestamp>), ReadError> {
+    let (mut planned, mut since) = (Tally::default(), None);
+    for (id, run) in view.open_runs()?.into_iter().filter(|(_, run)| run.tape_pool == pool) {
+        let left = run.planned.saturating_sub(run.committed);
+        for item in view.run_items(id, run.committed, left as usize)? {
+            let Some(container) = view.container(item.container)? else { continue };
+            add(&mut planned, Tally { files: 1, bytes: container.length });
+            since = Some(since.map_or(run.started, |since: Timestamp| since.min(run.started)));
+        }
+    }
+    Ok((planned, since))
 }
 
 fn add(sum: &mut Tally, tally: Tally) {

@@ -9,10 +9,10 @@ use cluster::PlacementError;
 use pool::{DriveHealth, PoolError};
 use scheduler::DriveName;
 
-use crate::Reason;
 use crate::classes::Class;
 use crate::engine::{Engine, Rest, largest_container};
 use crate::tapes::is_unidentified;
+use crate::{HealthProblem, Reason};
 
 /// Containers at the head of a queue that are compared with the tapes. What no tape takes stays there: it is
 /// found although only the head is looked at.
@@ -29,6 +29,8 @@ pub(crate) enum Waiting<'a> {
     Migration(TapePoolId),
     /// One container that is queued for a tape pool, with its bytes.
     Copy(ContainerId, ByteCount, TapePoolId),
+    /// A container that was planned on a tape and is not whole there.
+    Planned(Vid),
     /// A file that somebody waits for.
     Recall(FileId),
     /// A tape: what is done with it, or why what is wanted from it is not read.
@@ -75,11 +77,10 @@ impl Engine {
                 let largest = self.catalogue.read(|view| self.largest_of(view, pool))?;
                 match largest.filter(|largest| length > *largest) {
                     Some(largest) => Some(Reason::LargerThanTapes { length, largest }),
-                    None => self
-                        .rest_of(container, now)
-                        .or_else(|| Some(self.scheduler().why_migrating(pool, now))),
+                    None => self.rest_of(container, now).or_else(|| Some(self.why_not_written(pool, now))),
                 }
             }
+            Waiting::Planned(vid) => self.scheduler().why_planned(vid),
             Waiting::Recall(file) => self.scheduler().why_recalling(file, now),
             Waiting::Tape(vid) => Some(self.scheduler().why_tape(vid)),
             Waiting::Chores(vid) => Some(self.scheduler().why_chores(vid)),
@@ -102,7 +103,11 @@ impl Engine {
                 Some((done, tapes)) => Reason::DrivesLook { done, tapes },
                 None => reason,
             },
-            Reason::WaitingForStream { .. } if self.has_no_room_for_work() => Reason::CatalogueFull,
+            Reason::WaitingForStream { .. } | Reason::HostCannotWrite { .. }
+                if self.has_no_room_for_work() =>
+            {
+                Reason::CatalogueFull
+            }
             reason => reason,
         }
     }
@@ -153,6 +158,22 @@ impl Engine {
         }
     }
 
+    /// The scheduler hears nothing of what stands on a tape in part, until it was taken over.
+    fn why_not_written(&self, pool: TapePoolId, now: Timestamp) -> Reason {
+        let scheduler = self.scheduler();
+        match scheduler.why_migrating(pool, now) {
+            Reason::NothingWaits => scheduler.why_host_cannot_write(pool).unwrap_or(Reason::NothingWaits),
+            reason => reason,
+        }
+    }
+
+    /// Whether this host fails to write to tapes.
+    pub(crate) fn tapes_not_written(&self) -> Option<HealthProblem> {
+        let (_, reason) = self.scheduler().hosts_failures().next()?;
+        let Reason::HostCannotWrite { until, cause } = reason else { return None };
+        Some(HealthProblem::TapesNotWritten { until, cause })
+    }
+
     /// For the scheduler nothing waits that is left alone.
     fn why_queue_waits(&self, pool: TapePoolId, now: Timestamp) -> Result<Reason, ReadError> {
         let reason = self.scheduler().why_migrating(pool, now);
@@ -163,7 +184,7 @@ impl Engine {
             Ok::<_, ReadError>((view.queue(pool, None, HEAD_MAX)?, self.too_large(view, pool)?))
         })?;
         let rest = head.iter().find_map(|(container, _)| self.rest_of(*container, now));
-        Ok(rest.or_else(|| too_large.reason()).unwrap_or(reason))
+        Ok(rest.or_else(|| too_large.reason()).unwrap_or_else(|| self.why_not_written(pool, now)))
     }
 
     /// Until when a container is left alone, and why.

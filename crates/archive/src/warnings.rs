@@ -34,7 +34,12 @@ pub(crate) fn health(engine: &Engine) -> Vec<HealthProblem> {
         Shortage::Readers => HealthProblem::CatalogueMapRead,
     };
     let of_catalogue = engine.catalogue.lack().map(problem);
-    of_catalogue.into_iter().chain(engine.pool_refuses()).collect()
+    // What the catalogue lacks is told as that.
+    let of_tapes = match of_catalogue {
+        None => engine.tapes_not_written(),
+        Some(_) => None,
+    };
+    of_catalogue.into_iter().chain(engine.pool_refuses()).chain(of_tapes).collect()
 }
 
 /// What is not as it should be.

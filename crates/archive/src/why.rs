@@ -318,9 +318,12 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Cau
                     // That it was tried in vain is true of a lost file too; that it goes to tape is not.
                     (!is_lost || matches!(why.reason, Some(Reason::Resting { .. }))).then_some(why)
                 }
-                CopyState::Planned { vid, .. } => {
-                    Some(said(format!("copy in {pool}: being written to {vid}")))
-                }
+                CopyState::Planned { vid, .. } => Some(match engine.reason(Waiting::Planned(vid))? {
+                    None | Some(Reason::Writing { .. }) => {
+                        said(format!("copy in {pool}: being written to {vid}"))
+                    }
+                    Some(reason) => cause(format!("copy in {pool}, begun on {vid}: {reason}"), reason),
+                }),
                 CopyState::Flushed { vid, .. } => {
                     let text = format!("copy in {pool}: safe on {vid}, waits for the next index there");
                     Some(said(text))

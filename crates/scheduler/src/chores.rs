@@ -48,13 +48,17 @@ impl Scheduler {
     /// Whether the tape in an idle drive has chores.
     pub(crate) fn has_chores(&self, drive: &DriveName) -> bool {
         let Some(vid) = self.idle_vid(drive) else { return false };
-        self.chores.contains_key(&vid) && !self.rests(drive, vid)
+        let may = self.host_lets_chores(self.library_of(drive));
+        may && self.chores.contains_key(&vid) && !self.rests(drive, vid)
     }
 
     /// An empty drive that nothing else needs gets the tape whose chores have waited longest: of several that
     /// were told at once, the first.
     pub(crate) fn mount_for_chores(&mut self, name: &DriveName, now: Timestamp, actions: &mut Vec<Action>) {
         let library = self.library_of(name);
+        if !self.host_lets_chores(library) {
+            return;
+        }
         let in_slot = |vid: &Vid| {
             let tape = self.tapes.get(vid).filter(|tape| tape.library() == library);
             tape.is_some_and(|tape| tape.drive.is_none() && tape.summary.is_some()) && !self.rests(name, *vid)
@@ -80,7 +84,7 @@ impl Scheduler {
         actions: &mut Vec<Action>,
     ) {
         let Some(&DriveState::Maintaining { vid, .. }) = self.state(name) else { return };
-        self.judge(name, vid, &end);
+        self.judge(name, vid, &end, now);
         self.set_state(name, DriveState::Idle { vid, since: now });
         let progress = end == SessionEnd::Stopped || !self.chores.contains_key(&vid);
         self.session_ended(name, vid, end, progress, now, actions);

@@ -226,6 +226,7 @@ impl Scheduler {
         let expected =
             matches!(self.state(name), Some(DriveState::Mounting { vid: ordered, .. }) if *ordered == vid);
         if expected {
+            self.note_host(name, vid, failure, now);
             self.set_state(name, DriveState::Empty);
             self.take_out_of(name, vid);
             self.failed_together(name, vid, failure, now);
@@ -277,7 +278,7 @@ impl Scheduler {
         actions: &mut Vec<Action>,
     ) {
         let Some(&DriveState::Migrating { vid, tape_pool, .. }) = self.state(name) else { return };
-        self.judge(name, vid, &end);
+        self.judge(name, vid, &end, now);
         let progress = self.drives.get(name).is_some_and(|drive| drive.progress);
         self.set_state(name, DriveState::Idle { vid, since: now });
         let others = self.writers(tape_pool) > 0;
@@ -305,18 +306,22 @@ impl Scheduler {
         actions: &mut Vec<Action>,
     ) {
         let Some(&DriveState::Recalling { vid, .. }) = self.state(name) else { return };
-        self.judge(name, vid, &end);
+        self.judge(name, vid, &end, now);
         let progress = self.drives.get(name).is_some_and(|drive| drive.progress);
         self.recall.close(vid);
         self.set_state(name, DriveState::Idle { vid, since: now });
         self.session_ended(name, vid, end, progress, now, actions);
     }
 
-    /// A session that did not fail speaks for its drive and its tape.
-    pub(crate) fn judge(&mut self, name: &DriveName, vid: Vid, end: &SessionEnd) {
-        if !matches!(end, SessionEnd::Failed(_)) {
-            self.drive_proved(name);
-            self.worked_together(name, vid);
+    /// A session that did not fail speaks for its drive and its tape, and one that has written for this host.
+    pub(crate) fn judge(&mut self, name: &DriveName, vid: Vid, end: &SessionEnd, now: Timestamp) {
+        self.host_proved(name, end);
+        match end {
+            SessionEnd::Failed(failure) => self.note_host(name, vid, failure, now),
+            _ => {
+                self.drive_proved(name);
+                self.worked_together(name, vid);
+            }
         }
     }
 

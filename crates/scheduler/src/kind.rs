@@ -32,6 +32,7 @@ impl Reason {
             Reason::TapeNotReadable { .. } => "tape-not-readable",
             Reason::NoReadableCopy { .. } => "no-readable-copy",
             Reason::Resting { .. } => "resting",
+            Reason::HostCannotWrite { .. } => "host-cannot-write",
             Reason::InSlot => "in-slot",
             Reason::KeptMounted { .. } => "kept-mounted",
             Reason::DriveDown { .. } => "drive-down",
@@ -67,6 +68,7 @@ impl Reason {
             | Reason::NoDriveInLibrary { .. }
             | Reason::PoolsLibraryDown { .. }
             | Reason::WaitingForSpace { .. }
+            | Reason::HostCannotWrite { .. }
             | Reason::NoReadableCopy { .. } => true,
             Reason::DrivesMax { limit }
             | Reason::ShareDrivesMax { limit, .. }
@@ -122,6 +124,7 @@ impl Reason {
         match self {
             Reason::WaitingForBytes { due, .. } => *due,
             Reason::Resting { until, .. }
+            | Reason::HostCannotWrite { until, .. }
             | Reason::JustUnmounted { until, .. }
             | Reason::KeptMounted { until, .. } => Some(*until),
             Reason::DriveDown { retry, .. } => *retry,

@@ -90,7 +90,7 @@ impl Scheduler {
     pub(crate) fn migration_to(&self, vid: Vid) -> Option<TapePoolId> {
         let tape = self.tapes.get(&vid).filter(|tape| tape.is_writable())?;
         let tape_pool = tape.summary.as_ref()?.tape_pool?;
-        if !self.writes_in(tape_pool, tape.library()) {
+        if !self.writes_in(tape_pool, tape.library()) || !self.host_lets_write(tape.library()) {
             return None;
         }
         let (policy, state, writers) = self.writable_pool(tape_pool)?;
@@ -100,13 +100,13 @@ impl Scheduler {
     /// The tape that a pool would be given in this drive: one that is begun, the fullest first, else a
     /// scratch tape, the least used first. One of the pool without labels is no better than a scratch tape
     /// once it was mounted [`LABELLING_MOUNTS_MAX`] times more often. No scratch tape is taken beyond the
-    /// number of begun ones that the pool may have.
+    /// number of begun ones that the pool may have, nor while this host cannot write.
     pub(crate) fn choose_tape(&self, tape_pool: TapePoolId, drive: &DriveName) -> Option<TapeChoice> {
         let library = self.library_of(drive);
         if !self.writes_in(tape_pool, library) {
             return None;
         }
-        if self.is_tape_leaving(tape_pool) {
+        if self.is_tape_leaving(tape_pool) || !self.host_lets_write(library) {
             return None;
         }
         let first = |from: Option<TapePoolId>| {
@@ -117,7 +117,8 @@ impl Scheduler {
         if own.is_some_and(|(_, vid)| self.cools(vid, tape_pool)) {
             return None;
         }
-        match (own, first(None).filter(|_| self.may_begin(tape_pool))) {
+        let may_begin = || self.may_begin(tape_pool) && self.host_lets_begin(tape_pool, library);
+        match (own, first(None).filter(|_| may_begin())) {
             (Some((mounts, vid)), Some((scratch_mounts, scratch)))
                 if !self.is_labelled(vid) && mounts > scratch_mounts + LABELLING_MOUNTS_MAX =>
             {

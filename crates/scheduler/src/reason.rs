@@ -47,6 +47,8 @@ pub enum Reason {
     NoReadableCopy { tapes: Vec<(Vid, String)> },
     /// It failed and is left alone for a while.
     Resting { until: Timestamp, cause: String },
+    /// Writing failed for this host, whatever the tape and the drive: it rests as a whole.
+    HostCannotWrite { until: Timestamp, cause: String },
     /// The pool has no room for more than what is being recalled already; `of` names the share whose own room
     /// is short, nothing if it is the pool's.
     WaitingForSpace { free: ByteCount, coming: ByteCount, of: Option<String> },
@@ -191,6 +193,9 @@ impl fmt::Display for Reason {
                 list(f, tapes)
             }
             Reason::Resting { until, cause } => write!(f, "failed ({cause}) and is tried again at {until}"),
+            Reason::HostCannotWrite { until, cause } => {
+                write!(f, "this host cannot write to tapes: {cause}; tried again at {until}")
+            }
             Reason::InSlot => write!(f, "in its slot; nothing waits for it"),
             Reason::Checking { drive, vid } => write!(f, "tape {vid} is being checked in drive {drive}"),
             Reason::KeptMounted { drive, vid, until } => {

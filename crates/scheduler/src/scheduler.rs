@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{ByteCount, ClassId, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 
 use crate::census::Drives;
-use crate::failures::{Blame, DriveFailures, Retiring};
+use crate::failures::{Blame, DriveFailures, HostRest, Retiring};
 use crate::migration::PoolState;
 use crate::recall::RecallQueue;
 use crate::seal::ClassState;
@@ -124,6 +124,8 @@ pub struct Scheduler {
     pub(crate) retiring: BTreeMap<DriveName, Retiring>,
     /// Which tapes failed in which drives.
     pub(crate) blame: Blame,
+    /// Libraries to whose tapes this host cannot write.
+    pub(crate) host_rests: BTreeMap<LibraryId, HostRest>,
     /// Tapes that are set aside after failures.
     pub(crate) asides: BTreeMap<Vid, Rest>,
     /// Tapes that were just unmounted, and until when they rest in their slots.
@@ -162,6 +164,7 @@ impl Scheduler {
             failures: BTreeMap::new(),
             retiring: BTreeMap::new(),
             blame: Blame::default(),
+            host_rests: BTreeMap::new(),
             asides: BTreeMap::new(),
             cooling: BTreeMap::new(),
             no_room: BTreeMap::new(),
@@ -189,6 +192,7 @@ impl Scheduler {
         self.cooling.retain(|_, until| *until > now);
         self.no_room.retain(|_, until| *until > now);
         self.end_asides(now);
+        self.end_host_rests(now);
         if self.changes_drives(&event) {
             self.charge(now);
         }
@@ -262,7 +266,10 @@ impl Scheduler {
             Event::Tape(vid, summary) => self.tape(vid, summary),
             Event::Todo(class, backlog) => self.todo(class, backlog),
             Event::Queued(tape_pool, backlog) => self.queued(tape_pool, backlog),
-            Event::MigrateNow(class) => self.migrate_now(class, now),
+            Event::MigrateNow(class) => {
+                self.try_host_now(now);
+                self.migrate_now(class, now);
+            }
             Event::SealEnded(class) => self.seal_ended(class, now),
             Event::Wanted { file, bytes, since, priority, share, copies } => {
                 self.recall.want(&WantedFile { file, bytes, since, priority, share, copies });

@@ -119,7 +119,7 @@ impl Scheduler {
             return reason;
         }
         if !waits {
-            return Reason::InSlot;
+            return self.why_not_written(vid).unwrap_or(Reason::InSlot);
         }
         let shares: Vec<ShareId> = self.recall.parts(vid).into_keys().collect();
         self.why_not_mounted(vid, &shares, self.recall.tapes.now)
@@ -137,7 +137,26 @@ impl Scheduler {
         if self.tapes.get(&vid).is_none_or(|tape| tape.summary.is_none()) {
             return Reason::TapeNotReadable { vid, reason: "no library holds it".to_owned() };
         }
-        self.no_drive_up().or_else(|| self.rests_everywhere(vid)).unwrap_or_else(|| self.no_drive())
+        let library = self.tapes.get(&vid).map(|tape| tape.library()).unwrap_or_default();
+        self.no_drive_up()
+            .or_else(|| self.host_cannot_write(library))
+            .or_else(|| self.rests_everywhere(vid))
+            .unwrap_or_else(|| self.no_drive())
+    }
+
+    /// Why a tape of a pool in its slot would not be written.
+    fn why_not_written(&self, vid: Vid) -> Option<Reason> {
+        let tape = self.tapes.get(&vid).filter(|tape| tape.is_writable())?;
+        tape.summary.as_ref()?.tape_pool.and_then(|_| self.host_cannot_write(tape.library()))
+    }
+
+    /// Why a container that was planned on a tape is not whole there yet: it is being written, or stands in what
+    /// a session that failed has left, which is taken over at the next mount.
+    #[must_use]
+    pub fn why_planned(&self, vid: Vid) -> Option<Reason> {
+        let library = self.tapes.get(&vid).map(|tape| tape.library()).unwrap_or_default();
+        let writing = self.in_drive(vid, 0).filter(|reason| matches!(reason, Reason::Writing { .. }));
+        writing.or_else(|| self.host_cannot_write(library))
     }
 
     /// The file waits for one of these tapes, the most wanted first.
@@ -268,6 +287,9 @@ impl Scheduler {
     fn why_no_tape(&self, tape_pool: TapePoolId) -> Reason {
         if self.drives_up().any(|drive| self.choose_tape(tape_pool, drive).is_some()) {
             return self.no_drive();
+        }
+        if let Some(reason) = self.why_host_cannot_write(tape_pool) {
+            return reason;
         }
         let of_pool = |vid: Vid| {
             let summary = self.tapes.get(&vid).and_then(|tape| tape.summary.as_ref());

@@ -81,7 +81,8 @@ pub struct StatusReply {
     /// Of these, such that take no new files only because they are full.
     #[serde(default)]
     pub pool_drives_full: u64,
-    /// Why changes are refused: the words of `/healthz`, such as `pool-full`; empty if none are.
+    /// Why changes are refused, or do not get to tape: the words of `/healthz`, such as `pool-full`; empty if
+    /// none are.
     #[serde(default)]
     pub refuses: Vec<String>,
     /// Files archived.

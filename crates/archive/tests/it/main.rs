@@ -27,6 +27,7 @@ mod held;
 mod histories;
 #[path = "common/history.rs"]
 mod history;
+mod host;
 mod index_partition;
 mod inventory;
 #[path = "common/kept.rs"]

@@ -31,7 +31,7 @@ fn totals(page: &mut Page, totals: &Totals) {
     page.gauge("warnings", "What an operator should know: see kist status", totals.warnings.len() as f64);
     let has = |word: &str| totals.problems.iter().any(|problem| problem.word() == word);
     let rows = HealthProblem::WORDS.map(|word| (label("reason", word), f64::from(u8::from(has(word)))));
-    page.gauges("refuses_changes", "1 for each reason why changes are refused", rows);
+    page.gauges("refuses_changes", "1 for each reason why changes are refused, or do not get to tape", rows);
     if let Some(clock) = &totals.clock {
         let ahead = clock.ahead() as f64 / 1e9;
         page.gauge(

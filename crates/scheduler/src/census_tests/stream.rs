@@ -2,10 +2,12 @@
 //! or fails, in any order and after any time.
 
 use crate::{
-    Action, Backlog, ClassPolicy, DriveName, Event, Policy, SessionEnd, SharePolicy, SidePolicy,
+    Action, Backlog, ClassPolicy, DriveName, Event, Failure, Policy, SessionEnd, SharePolicy, SidePolicy,
     TapePoolPolicy, TapeSummary,
 };
-use base::{ByteCount, ClassId, Duration, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
+use base::{
+    ByteCount, ClassId, Duration, FailureCause, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid,
+};
 
 const GB: u64 = 1_000_000_000;
 
@@ -198,7 +200,7 @@ impl Stream {
             return Event::DriveFailed(drive, "it broke".to_owned());
         }
         let end = match self.below(12) {
-            0 if self.odd < 1_000 => SessionEnd::Failed("so".into()),
+            0 if self.odd < 1_000 => SessionEnd::Failed(self.failure()),
             1 => SessionEnd::NoRoom,
             2 => SessionEnd::TapeFull,
             3 => SessionEnd::Stopped,
@@ -207,7 +209,7 @@ impl Stream {
         match kind {
             0 if self.is_odd() => {
                 self.in_drives.retain(|(of, _)| *of != drive);
-                Event::MountFailed(drive, vid, "so".into())
+                Event::MountFailed(drive, vid, self.failure())
             }
             0 => Event::Mounted(drive, vid),
             1 => Event::MigrationEnded(drive, end),
@@ -218,6 +220,12 @@ impl Stream {
                 Event::Unmounted(drive)
             }
         }
+    }
+
+    /// Nobody knows whose, or this host's.
+    fn failure(&mut self) -> Failure {
+        let cause = [FailureCause::Unknown, FailureCause::Host][self.below(2) as usize];
+        Failure { cause: Some(cause), .."so".into() }
     }
 
     fn outside(&mut self) -> Event {

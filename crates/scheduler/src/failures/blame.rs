@@ -22,6 +22,8 @@ pub(crate) struct Blame {
     to_clear: Vec<(DriveName, Vid)>,
     /// Which part for a while although neither did anything wrong: this host could do nothing.
     pub(crate) of_host: BTreeSet<(Vid, DriveName)>,
+    /// How often a tape could not be read for this host since it was last.
+    pub(crate) host_failures: BTreeMap<Vid, u32>,
     /// How often a tape was set aside since then.
     tape_rests: BTreeMap<Vid, u32>,
     /// The same for drives.
@@ -46,9 +48,9 @@ impl Scheduler {
                 tapes.retain(|failed| *failed != vid);
             }
         }
-        self.rest(drive, vid, reason.to_owned(), now);
-        if failure.cause == Some(FailureCause::Host) {
-            self.blame.of_host.insert((vid, drive.clone()));
+        // What fails for this host would fail with all others too: see `host.rs`.
+        if failure.cause != Some(FailureCause::Host) {
+            self.rest(drive, vid, reason.to_owned(), now);
         }
         match failure.cause {
             // A robot that does not reach one drive, or one slot, shows by what else fails there.
@@ -63,13 +65,6 @@ impl Scheduler {
         }
         if failure.suspect {
             self.suspect_in(drive, vid, now);
-        }
-    }
-
-    /// This host can do something again.
-    pub(crate) fn end_rests_of_host(&mut self) {
-        for pair in std::mem::take(&mut self.blame.of_host) {
-            self.resting.remove(&pair);
         }
     }
 
@@ -153,6 +148,7 @@ impl Scheduler {
     pub(crate) fn worked_together(&mut self, drive: &DriveName, vid: Vid) {
         self.blame.tape_rests.remove(&vid);
         self.blame.drive_rests.remove(drive);
+        self.blame.host_failures.remove(&vid);
         self.release_drive(drive);
         self.blame.cleared.remove(&vid);
         self.release_tape(vid);

@@ -6,6 +6,9 @@
 //!   `retry_delay`; who failed with so many partners is set aside.
 //! - A drive failed as a whole (`Event::DriveFailed`): against it, and the tape in it. It is down, and tried
 //!   again.
+//! - Writing failed for this host ([`FailureCause::Host`]): against nobody. In that library writing and chores
+//!   rest as a whole; then one session tries, on a tape that is in use already if there is one, and if it
+//!   writes something all goes on. Reading goes on: only a tape that cannot be read for this host rests.
 //! - A session failed by its tape ([`suspects_tape`]): the tape is suspect. Its copies are read last, it is
 //!   not written, and it is tried again; after so many failures an operator decides.
 //! - Tape after tape failed in one drive: the drive is taken out of use, the tapes are cleared
@@ -17,12 +20,14 @@
 
 mod blame;
 mod drives;
+mod host;
 
 use base::{Duration, FailureCause, Timestamp};
 use session::back_off;
 
 pub(crate) use blame::Blame;
 pub(crate) use drives::{DriveFailures, Retiring};
+pub(crate) use host::HostRest;
 
 /// A tape with which sessions or mounts failed in so many different drives, and none went well between, is
 /// set aside.
@@ -43,6 +48,9 @@ pub const ASIDE_REST_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The longest rest of a drive that fails again and again.
 pub const DRIVE_REST_MAX: Duration = Duration::from_secs(6 * 3600);
+
+/// The longest rest of what this host cannot do: it costs one mount to find that it can again.
+pub const HOST_REST_MAX: Duration = Duration::from_secs(3600);
 
 /// Whether a tape is to be suspected because a session on it failed: a fault of the drive, of the robot, of
 /// the way to them or of this host is no reason.

@@ -7,6 +7,7 @@ mod fairness;
 mod forecast;
 mod forecast_scale;
 mod forecast_world;
+mod host;
 mod limits;
 mod sessions;
 mod snapshots;
