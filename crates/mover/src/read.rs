@@ -219,6 +219,7 @@ impl Head<'_> {
         let size = self.size as u64;
         let mut at = wanted.header_offset.0;
         let end = wanted.data_offset.0 + wanted.length.0;
+        assert!(wanted.header_offset <= wanted.data_offset, "a member's header stands before its bytes");
         let mut read_through = wanted.read_through;
         while at < end {
             let number = wanted.block.0 + at / size;
@@ -228,6 +229,7 @@ impl Head<'_> {
             };
             let from = (at % size) as usize;
             let to = (from as u64 + (end - at)).min(size) as usize;
+            assert!(from < to && to <= self.size, "each turn reads bytes of one block, so that it ends");
             if to > block.length {
                 return Ok(Some(RecallFault::Misplaced { vid: self.vid, block: BlockAddress(number) }));
             }
@@ -240,6 +242,7 @@ impl Head<'_> {
                 return Ok(None);
             }
         }
+        assert_eq!(at, end, "a file is read to its end and not further");
         Ok(None)
     }
 
@@ -284,6 +287,7 @@ impl Head<'_> {
         };
         match self.drive.read_block(block.whole()) {
             Ok(ReadBlock::Data(length)) => {
+                assert!(length <= self.size, "a drive gives no more than the buffer takes");
                 block.length = length;
                 Ok(Ok(Arc::new(block)))
             }
@@ -321,8 +325,15 @@ fn store(
     let mut current: Option<Arriving> = None;
     for message in receiver {
         match message {
-            Message::Open(bytes) => expected = bytes,
+            Message::Open(bytes) => {
+                assert!(
+                    writer.is_none() && batch.files.is_empty(),
+                    "a batch begins when the last is committed"
+                );
+                expected = bytes;
+            }
             Message::Begin(wanted) => {
+                assert!(current.is_none(), "one file arrives at a time");
                 current = Some(Arriving {
                     wanted,
                     header: Vec::new(),
@@ -333,6 +344,7 @@ fn store(
             }
             Message::Bytes(block, range) => {
                 let Some(file) = &mut current else { continue };
+                assert!(range.end <= block.length, "what was sent was read");
                 let bytes = block.filled().get(range).unwrap_or_default();
                 let data = file.split_header(bytes);
                 if data.is_empty() {
@@ -346,14 +358,19 @@ fn store(
                 };
                 writer.write(data)?;
                 stored += data.len() as u64;
+                assert!(stored <= expected.0, "no more arrives than the room that was asked for");
+                assert!(file.received <= file.wanted.length.0, "nor more of a file than it has");
             }
             Message::End(fault) => {
                 let Some(file) = current.take() else { continue };
                 batch.files.push(file.judge(vid, fault));
             }
             Message::Commit => {
+                assert!(current.is_none(), "a batch ends when its last file has");
                 if let Some(writer) = writer.take() {
-                    batch.blob = Some(writer.finish()?);
+                    let blob = writer.finish()?;
+                    assert_eq!(blob.length.0, stored, "a blob has all that was written to it");
+                    batch.blob = Some(blob);
                 }
                 let complete = settle(std::mem::take(&mut batch));
                 stored = 0;
@@ -368,6 +385,13 @@ fn store(
 
 /// Gives the pieces the id of their blob, known only now.
 fn settle(mut batch: RecallBatch) -> RecallBatch {
+    let has_blob = batch.blob.is_some();
+    let stands =
+        |recalled: &Recalled| has_blob || recalled.result.as_ref().is_ok_and(|piece| piece.length.0 == 0);
+    assert!(
+        batch.files.iter().all(|recalled| recalled.result.is_err() || stands(recalled)),
+        "a recalled file with bytes stands in a blob"
+    );
     if let Some(blob) = &batch.blob {
         for recalled in &mut batch.files {
             if let Ok(piece) = &mut recalled.result {
@@ -403,6 +427,10 @@ impl Arriving {
 
     fn check(self, vid: Vid) -> Result<BlobPiece, RecallFault> {
         let WantedFile { file, block, length, checksums, header_offset, data_offset, .. } = self.wanted;
+        assert!(
+            self.header.len() as u64 <= data_offset.0 - header_offset.0,
+            "no bytes of a file are its header"
+        );
         if header_offset != data_offset {
             let refuse = |reason: String| RecallFault::Header { vid, block, file, reason };
             let header = read_pack_header(&self.header).map_err(|error| refuse(error.to_string()))?;

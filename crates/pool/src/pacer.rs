@@ -123,6 +123,12 @@ impl Pacer {
         } else if short < SHORT_FED {
             self.raise();
         }
+        assert!(self.budget.is_none_or(f64::is_finite), "a budget is a number");
+        assert!(
+            self.reach.is_none_or(|reach| 0.0 < reach && reach <= 1.0),
+            "streams reach a part of their rate"
+        );
+        assert_ne!(self.streams_max, Some(0), "one stream may always run");
         self.budget()
     }
 
@@ -231,7 +237,9 @@ fn worst(now: &Observation<'_>, seconds: f64, reach: f64) -> f64 {
     let share = |stream: &StreamSample| {
         missing(stream, seconds, reach) / (stream.rate as f64 * reach * seconds).max(1.0)
     };
-    now.streams.iter().map(share).fold(0.0, f64::max)
+    let worst = now.streams.iter().map(share).fold(0.0, f64::max);
+    assert!((0.0..=1.0).contains(&worst), "what a stream lacks is a part of its rate");
+    worst
 }
 
 #[cfg(test)]

@@ -243,6 +243,7 @@ impl LmdbEngine {
         let data = DataFile::of(data)?;
         let txn = env.read_txn()?;
         let page_bytes = u64::from(sums.stat(&txn)?.page_size);
+        assert!(page_bytes.is_power_of_two(), "room is counted in whole pages");
         drop(txn);
         let (head, damaged) = (Head::open(dir)?, OnceLock::new());
         Ok(LmdbEngine { env, tables, sums, head, room, page_bytes, data, damaged })
@@ -308,6 +309,7 @@ impl LmdbEngine {
              more: stop the server and start it again, which says how to go on"
         );
         let _ = self.damaged.set(text);
+        assert!(self.check_sound().is_err(), "from here on nothing is read of a damaged catalogue");
         self.check_sound()
     }
 
@@ -426,6 +428,7 @@ pub(crate) fn scan(
     let range = (from, to.map_or(Bound::Unbounded, Bound::Excluded));
     for row in rows.range(txn, &range).map_err(kv_error)? {
         let (key, value) = row.map_err(kv_error)?;
+        debug_assert!(to.is_none_or(|to| key < to), "no row is visited behind the end that was asked for");
         if visit(key, value).is_break() {
             break;
         }

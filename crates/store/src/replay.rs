@@ -74,7 +74,9 @@ impl Replay {
                 }
             }
             txn.commit().map_err(|error| ReplayError::Engine(error.to_string()))?;
+            assert!(batch > 0 || stopped, "each turn applies something, so that it ends");
             applied += batch;
+            assert!(applied as usize <= changes.len(), "no change is applied twice");
             if applied > 0 {
                 self.last = first + applied - 1;
             }
@@ -92,8 +94,10 @@ impl Replay {
         let outcome = apply(&mut txn, envelope)
             .map_err(|error| ReplayError::Change { number, reason: error.to_string() })?;
         txn.commit().map_err(|error| ReplayError::Engine(error.to_string()))?;
+        let before = self.last;
         self.last =
             self.read(|view| view.last_change()).map_err(|error| ReplayError::Engine(error.to_string()))?;
+        assert!(self.last >= before, "the log only grows");
         Ok(outcome)
     }
 

@@ -82,6 +82,7 @@ fn digest(snapshot: &dyn Snapshot, table: Table) -> Result<TableDigest, KvError>
         rows += 1;
         bytes += (key.len() + value.len()) as u64;
         for part in [key, value] {
+            assert!(part.len() <= u32::MAX as usize, "the length of a part of a row has four bytes");
             // Keys have at most 511 bytes and values less than 4 GiB.
             hasher.update(&(part.len() as u32).to_le_bytes());
         }
