@@ -62,7 +62,7 @@ pub(crate) fn put_varint(number: u64, out: &mut Vec<u8>) {
         out.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;
     }
-    out.push(value as u8);
+    out.push((value & 0x7f) as u8);
     let again = out.get(begin..).and_then(|bytes| Reader::new(bytes).varint());
     debug_assert_eq!(again, Some(number), "a number is read again as it is written");
 }

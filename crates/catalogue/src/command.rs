@@ -142,7 +142,7 @@ impl Work {
     /// The command for the next [`BULK_FILES`] items.
     #[must_use]
     pub fn some(self) -> Command {
-        Command::DoSome { work: self, most: BULK_FILES as u32 }
+        Command::DoSome { work: self, most: u32::try_from(BULK_FILES).unwrap_or(u32::MAX) }
     }
 }
 

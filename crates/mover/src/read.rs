@@ -139,7 +139,7 @@ pub fn recall(
     stream: &TapeStream,
 ) -> Result<(), RecallEnd> {
     let size = block_size.bytes() as usize;
-    let arena = BlockArena::new(size, buffer.0 as usize / size);
+    let arena = BlockArena::new(size, usize::try_from(buffer.0).unwrap_or(usize::MAX) / size);
     let (sender, receiver) = sync_channel(MESSAGES_MAX);
     threads::scope(|scope| {
         let storing = scope.spawn(move || store(pool, vid, receiver, commit));
@@ -227,8 +227,8 @@ impl Head<'_> {
                 Ok(block) => block,
                 Err(fault) => return Ok(Some(fault)),
             };
-            let from = (at % size) as usize;
-            let to = (from as u64 + (end - at)).min(size) as usize;
+            let (from, left) = (index(at % size), index(end - at));
+            let to = from.saturating_add(left).min(self.size);
             assert!(from < to && to <= self.size, "each turn reads bytes of one block, so that it ends");
             if to > block.length {
                 return Ok(Some(RecallFault::Misplaced { vid: self.vid, block: BlockAddress(number) }));
@@ -383,6 +383,11 @@ fn store(
     Ok(())
 }
 
+/// A place in memory; more than it can address is as far as it goes.
+fn index(at: u64) -> usize {
+    usize::try_from(at).unwrap_or(usize::MAX)
+}
+
 /// Gives the pieces the id of their blob, known only now.
 fn settle(mut batch: RecallBatch) -> RecallBatch {
     let has_blob = batch.blob.is_some();
@@ -409,7 +414,7 @@ fn settle(mut batch: RecallBatch) -> RecallBatch {
 impl Arriving {
     /// Keeps what belongs to the header and gives the file's own bytes.
     fn split_header<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
-        let header_length = (self.wanted.data_offset.0 - self.wanted.header_offset.0) as usize;
+        let header_length = index(self.wanted.data_offset.0 - self.wanted.header_offset.0);
         let missing = header_length.saturating_sub(self.header.len()).min(bytes.len());
         let (header, data) = bytes.split_at(missing);
         self.header.extend_from_slice(header);

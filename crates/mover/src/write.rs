@@ -128,7 +128,7 @@ pub fn write_containers(
         heads.is_sorted_by(|(block, _), (next, _)| block < next),
         "containers are written in their order"
     );
-    let arena = BlockArena::new(size, (buffer.0 as usize) / size);
+    let arena = BlockArena::new(size, usize::try_from(buffer.0).unwrap_or(usize::MAX) / size);
     let (sender, receiver) = sync_channel(MESSAGES_MAX);
     threads::scope(|scope| {
         let reader = threads::Builder::new().name(format!("read-{vid}"));
@@ -153,7 +153,7 @@ pub fn check_source(
     plan: ContainerPlan,
 ) -> Result<(), MoverError> {
     let size = block_size.bytes() as usize;
-    let arena = BlockArena::new(size, (buffer.0 as usize) / size);
+    let arena = BlockArena::new(size, usize::try_from(buffer.0).unwrap_or(usize::MAX) / size);
     let (sender, receiver) = sync_channel(MESSAGES_MAX);
     threads::scope(|scope| {
         let reader = threads::Builder::new().name(format!("check-{}", plan.container));

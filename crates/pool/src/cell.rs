@@ -12,6 +12,9 @@ use erasure::find_bad_cell;
 pub(crate) const HEADER_BYTES: usize = PAGE;
 /// Payload bytes under one CRC-32C.
 pub(crate) const BLOCK_BYTES: usize = 64 << 10;
+/// The same as the header has it.
+const BLOCK_LOG2: u8 = 16;
+const _: () = assert!(1 << BLOCK_LOG2 == BLOCK_BYTES);
 /// Blocks in the largest payload.
 pub(crate) const BLOCKS_MAX: usize = 16;
 /// The generation of a blob as first written; others are reserved.
@@ -70,7 +73,7 @@ impl CellIdentity {
         bytes[32..40].copy_from_slice(&self.blob.0.to_le_bytes());
         bytes[40..44].copy_from_slice(&self.stripe.to_le_bytes());
         bytes[44..48].copy_from_slice(&self.row.to_le_bytes());
-        bytes[48..52].copy_from_slice(&[self.shard, self.data, self.parity, BLOCK_BYTES.ilog2() as u8]);
+        bytes[48..52].copy_from_slice(&[self.shard, self.data, self.parity, BLOCK_LOG2]);
         bytes[52..56].copy_from_slice(&self.payload.to_le_bytes());
         bytes[56..60].copy_from_slice(&self.valid.to_le_bytes());
         bytes

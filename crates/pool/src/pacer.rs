@@ -134,12 +134,20 @@ impl Pacer {
 
     /// What the last step gave.
     #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a rate in whole bytes; what is too much is as much as there is"
+    )]
     pub fn budget(&self) -> Option<u64> {
         self.budget.map(|budget| budget as u64)
     }
 
     /// The least that clients get, in bytes a second.
     #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a rate in whole bytes; what is too much is as much as there is"
+    )]
     pub fn floor(&self) -> u64 {
         CLIENT_FLOOR.max(self.peak as u64 / CLIENT_FLOOR_PART)
     }

@@ -169,6 +169,10 @@ impl Traffic {
     }
 
     /// Takes a step if one is due.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a rate in whole bytes; what is too much is as much as there is"
+    )]
     fn tick(&self, state: &mut State, now: Duration) {
         let span = now.saturating_sub(state.stepped);
         if span < PACE_STEP || state.streams.is_empty() {

@@ -213,7 +213,7 @@ impl LmdbEngine {
         whole: &Whole,
     ) -> Result<Self, heed::Error> {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
-        options.map_size(map_size).max_readers(readers_max).max_dbs(Table::COUNT as u32 + 1);
+        options.map_size(map_size).max_readers(readers_max).max_dbs(tables_max() + 1);
         // SAFETY: the map may be touched by LMDB alone while it is open. The directory's lock, which the
         // caller holds,
         // keeps other Kist processes out; nothing else in Kist opens these files; no flag that weakens LMDB
@@ -246,7 +246,7 @@ impl LmdbEngine {
         assert!(page_bytes.is_power_of_two(), "room is counted in whole pages");
         drop(txn);
         let (head, damaged) = (Head::open(dir)?, OnceLock::new());
-        Ok(LmdbEngine { env, tables, sums, head, room, page_bytes, data, damaged })
+        Ok(LmdbEngine { env, tables, sums, head, data, room, page_bytes, damaged })
     }
 
     fn lack(&self, now: Duration) -> Result<Option<Lack>, KvError> {
@@ -391,6 +391,11 @@ impl DataFile {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// How many tables LMDB keeps open.
+pub(crate) fn tables_max() -> u32 {
+    u32::try_from(Table::COUNT).unwrap_or(u32::MAX)
 }
 
 fn identity(metadata: &std::fs::Metadata) -> (u64, u64) {

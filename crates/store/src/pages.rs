@@ -266,7 +266,7 @@ impl Pages {
         for page in first + 1..first + pages {
             self.meet(page)?;
         }
-        assert!(HEADER + length <= pages as usize * self.page_size, "a long value lies in its pages");
+        assert!((HEADER + length) as u64 <= pages * self.page_size as u64, "a long value lies in its pages");
         let mut value = vec![0; length];
         self.read_at(first, HEADER, &mut value)?;
         Ok(value)

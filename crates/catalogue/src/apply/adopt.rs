@@ -69,7 +69,7 @@ fn another_volume(draft: &mut Draft<'_>, vid: Vid, old: TapeRecord) -> Result<Ta
     }
     tape::forget_segments(draft, vid)?;
     let TapeRecord { capacity, mounts, state, reason, history, .. } = old;
-    Ok(TapeRecord { mounts, state, reason, history, ..TapeRecord::scratch(capacity) })
+    Ok(TapeRecord { state, reason, mounts, history, ..TapeRecord::scratch(capacity) })
 }
 
 /// A container stands under an index at these places. What the catalogue knows of it gets them; one that it
