@@ -59,11 +59,14 @@ test: needs-test build
 	$(CARGO) fmt --all --check
 	KIST=$(RELEASED) tests/gate
 
-# Lints alone, without generating code.
+# Lints alone, without generating code; licences, sources and known faults of crates from elsewhere (deny.toml) too, if
+# cargo-deny is there. A test of tidy holds licences and sources in any case.
 lint: export CARGO_INCREMENTAL := 0
 lint: needs-test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check; \
+		else echo "cargo-deny is not there, so deny.toml was not checked: cargo install --locked cargo-deny" >&2; fi
 
 # All that is long: fuzzing, campaigns, kills and crash images at full size, clients written in Go, sanitizers, benchmarks.
 # A line of figures for each part, beside those of the last hunt; they are kept in tests/hunt.tsv. One part: make hunt-fuzz;

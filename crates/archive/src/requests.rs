@@ -76,7 +76,7 @@ impl Archive {
                 engine.execute(Command::CloseRequest { request: id })?;
                 match self.cancel_request(id) {
                     // One that holds nothing has ended with being closed.
-                    Ok(_) | Err(ArchiveError::Rejected(Rejection::WrongState { .. })) => {}
+                    Ok(()) | Err(ArchiveError::Rejected(Rejection::WrongState { .. })) => {}
                     Err(error) => return Err(error),
                 }
                 while engine.ask(typed::ForgetSome { request: id })? {}

@@ -12,9 +12,9 @@ use blake3::{CHUNK_LEN, Hasher};
 use crate::{Blake3, ByteCount};
 
 /// Chunks hashed together: enough for all lanes of the processor, little enough to stay in its cache.
-const BLOCK_CHUNKS: u64 = 128;
+const BLOCK_CHUNKS: u64 = (BLOCK_BYTES / CHUNK_LEN) as u64;
 /// The same in bytes.
-const BLOCK_BYTES: usize = BLOCK_CHUNKS as usize * CHUNK_LEN;
+const BLOCK_BYTES: usize = 128 * CHUNK_LEN;
 /// No subtree has more than 2^54 chunks: offsets are below 2^64.
 const LEVEL_MAX: u8 = 54;
 
@@ -83,6 +83,7 @@ pub struct PartHasher {
 impl PartHasher {
     /// A part that begins at this offset of its file, as far as is known.
     #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "less than a chunk")]
     pub fn new(offset: ByteCount) -> Self {
         let chunk_bytes = CHUNK_LEN as u64;
         PartHasher {
@@ -128,6 +129,7 @@ impl PartHasher {
     }
 
     /// Takes whole chunks at `self.chunk`, as few subtrees as they make.
+    #[expect(clippy::cast_possible_truncation, reason = "a level is below 64")]
     fn absorb(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let chunks = (bytes.len() / CHUNK_LEN) as u64;

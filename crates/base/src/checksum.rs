@@ -52,7 +52,7 @@ impl Adler32 {
         // A sums the bytes from 1 on; B sums the A after each byte, so A's start counts once per byte.
         let a = (a1 + a2 + MODULUS - 1) % MODULUS;
         let b = (b1 + b2 + length * ((a1 + MODULUS - 1) % MODULUS)) % MODULUS;
-        Adler32(((b << 16) | a) as u32)
+        Adler32(low_half((b << 16) | a))
     }
 
     /// Reads eight hexadecimal digits, as in `Digest: adler32=`. `None` if malformed.
@@ -63,11 +63,17 @@ impl Adler32 {
     }
 }
 
+/// A checksum of 32 bits, which comes in the low half of more.
+#[expect(clippy::cast_possible_truncation, reason = "the high half is zero")]
+fn low_half(checksum: u64) -> u32 {
+    checksum as u32
+}
+
 impl Crc32c {
     /// The checksum of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        Crc32c(crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32)
+        Crc32c(low_half(crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes)))
     }
 
     /// Reads eight hexadecimal digits, as in `Digest: adler32=`. `None` if malformed.
@@ -84,7 +90,7 @@ impl Crc32c {
         let register = u64::from(self.0 ^ u32::MAX);
         let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, register);
         digest.update(bytes);
-        Crc32c(digest.finalize() as u32)
+        Crc32c(low_half(digest.finalize()))
     }
 
     /// The checksum of this stream followed by one of `next_length` bytes whose checksum is `next`.

@@ -174,7 +174,7 @@ impl Uuid {
                 }
                 continue;
             }
-            let value = (c as char).to_digit(16)? as u8;
+            let value = u8::try_from((c as char).to_digit(16)?).ok()?;
             bytes[digits / 2] = (bytes[digits / 2] << 4) | value;
             digits += 1;
         }

@@ -1,5 +1,8 @@
 //! The words of Kist: ids, units, checksums, names, times. No I/O, no clock, no threads.
 
+// Casts that lose something are no way to take what comes from outside; tests may.
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
+
 mod blake3_parts;
 mod blob;
 mod checksum;

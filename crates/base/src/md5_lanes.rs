@@ -81,6 +81,7 @@ impl Md5Stream {
         digest
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "less than a block")]
     fn rest_bytes(&self) -> usize {
         (self.length % BLOCK_BYTES as u64) as usize
     }

@@ -29,6 +29,7 @@ impl Timestamp {
 
     /// `(year, month, day, hour, minute, second, nanosecond)` in UTC, Gregorian calendar.
     #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "parts of a day, a month or a year")]
     pub fn civil(self) -> (i64, u32, u32, u32, u32, u32, u32) {
         let seconds = self.0.div_euclid(1_000_000_000);
         let nanos = self.0.rem_euclid(1_000_000_000) as u32;

@@ -81,12 +81,17 @@ impl<'t> Batch<'t> {
         let mut draft = Draft::new(&mut *self.txn, &mut self.memo, envelope.at);
         let outcome = perform(&mut draft, &envelope.command)?;
         quota::settle(&mut draft)?;
+        assert!(draft.charges.is_empty(), "all that counts for a quota is charged with the change");
         if draft.is_changed() {
             let sequence = draft.change_meta(|meta| {
                 let sequence = meta.next_change;
                 meta.next_change += 1;
                 sequence
             })?;
+            debug_assert!(
+                Envelope::decode(&bytes).is_ok_and(|again| again == *envelope),
+                "the log gives back the change that was applied"
+            );
             draft.put_bytes(Table::Change, key::change(sequence), &bytes);
             draft.write()?;
         }
@@ -248,5 +253,7 @@ const REASON_BYTES_MAX: usize = 512;
 
 fn reason(text: &str) -> String {
     let end = (0..=REASON_BYTES_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
-    text.get(..end.unwrap_or(0)).unwrap_or("").to_owned()
+    let kept = text.get(..end.unwrap_or(0)).unwrap_or("");
+    assert!(kept.len() + 3 >= REASON_BYTES_MAX.min(text.len()), "no more is cut off than part of a letter");
+    kept.to_owned()
 }

@@ -56,12 +56,15 @@ impl<'a> Reader<'a> {
     }
 }
 
-pub(crate) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
+pub(crate) fn put_varint(number: u64, out: &mut Vec<u8>) {
+    let (mut value, begin) = (number, out.len());
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;
     }
-    out.push(value as u8);
+    out.push((value & 0x7f) as u8);
+    let again = out.get(begin..).and_then(|bytes| Reader::new(bytes).varint());
+    debug_assert_eq!(again, Some(number), "a number is read again as it is written");
 }
 
 /// A value with exactly one form in bytes, of at least one byte.

@@ -31,12 +31,14 @@ pub const CONTAINER_MEMBERS_MAX: usize = 100_000;
 pub const PRIORITY_MAX: u8 = 9;
 /// The priority of requests of which nothing is said.
 pub const PRIORITY_USUAL: u8 = 5;
+const _: () = assert!(PRIORITY_USUAL <= PRIORITY_MAX, "what is usual is possible");
 /// Most extents that one `NoteUnknown` finds, or says to be gone.
 pub const UNKNOWN_BATCH_MAX: usize = 10_000;
 /// Most files in one `AddToRequest`, `Evict`, `Release` or `RecallDone`.
 pub const BATCH_FILES_MAX: usize = 10_000;
 /// Files that whoever gives commands puts into one: a few milliseconds of work, so that others do not wait.
 pub const BULK_FILES: usize = 400;
+const _: () = assert!(0 < BULK_FILES && BULK_FILES <= BATCH_FILES_MAX, "a part is a batch that apply takes");
 /// Most files in one request.
 pub const REQUEST_FILES_MAX: u32 = 10_000_000;
 /// Most ranges of changes in one `IndexWritten`.
@@ -140,7 +142,7 @@ impl Work {
     /// The command for the next [`BULK_FILES`] items.
     #[must_use]
     pub fn some(self) -> Command {
-        Command::DoSome { work: self, most: BULK_FILES as u32 }
+        Command::DoSome { work: self, most: u32::try_from(BULK_FILES).unwrap_or(u32::MAX) }
     }
 }
 

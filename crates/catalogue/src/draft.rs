@@ -68,6 +68,7 @@ impl<'t> Draft<'t> {
     }
 
     fn insert(&mut self, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
+        assert!(!matches!(table, Table::Meta | Table::Counter), "{table:?} is written by the memo only");
         match self.rows.iter_mut().find(|(of, _)| *of == table) {
             Some((_, rows)) => drop(rows.insert(key, value)),
             None => self.rows.push((table, Overlay::from([(key, value)]))),
@@ -76,12 +77,23 @@ impl<'t> Draft<'t> {
 
     pub(crate) fn put<T: Codec>(&mut self, table: Table, key: Vec<u8>, value: &T) {
         let bytes = frame::seal(table, &key, value);
+        assert!(key::fits(table, &key), "a row of {table:?} has a key of {} bytes", key.len());
+        debug_assert!(
+            frame::open::<T>(table, &key, &bytes)
+                .is_ok_and(|again| frame::seal(table, &key, &again) == bytes),
+            "what is written to {table:?} is read again as it was"
+        );
         self.insert(table, key, Some(bytes));
     }
 
     pub(crate) fn put_bytes(&mut self, table: Table, key: Vec<u8>, bytes: &[u8]) {
-        let bytes = frame::seal_bytes(table, &key, bytes);
-        self.insert(table, key, Some(bytes));
+        let sealed = frame::seal_bytes(table, &key, bytes);
+        assert!(key::fits(table, &key), "a row of {table:?} has a key of {} bytes", key.len());
+        debug_assert!(
+            frame::open_bytes(table, &key, &sealed).is_ok_and(|again| again == bytes),
+            "what is written to {table:?} is read again as it was"
+        );
+        self.insert(table, key, Some(sealed));
     }
 
     pub(crate) fn remove(&mut self, table: Table, key: Vec<u8>) {
@@ -108,13 +120,22 @@ impl<'t> Draft<'t> {
     /// Changes the record of `meta` and returns what `change` returns.
     pub(crate) fn change_meta<T>(&mut self, change: impl FnOnce(&mut Meta) -> T) -> Result<T, Rejection> {
         let mut meta = self.meta()?;
+        let before = meta.ids();
+        let (instance, epoch) = (meta.instance, meta.epoch);
         let result = change(&mut meta);
+        assert!(
+            meta.ids().iter().zip(before).all(|(now, before)| *now >= before),
+            "the next ids only rise, so that none is given twice"
+        );
+        assert!(meta.epoch >= epoch, "the epoch only rises, so that no blob's name is given twice");
+        assert_eq!(meta.instance, instance, "a catalogue stays that of its instance");
         self.meta = Some(meta);
         Ok(result)
     }
 
     /// Makes the first record of `meta`.
     pub(crate) fn put_meta(&mut self, meta: Meta) {
+        assert!(self.meta.is_none() && self.memo.meta.is_none(), "a catalogue is made once");
         self.meta = Some(meta);
     }
 
@@ -162,6 +183,12 @@ impl<'t> Draft<'t> {
 
     /// Writes the changes into the transaction and the memo.
     pub(crate) fn write(self) -> Result<(), KvError> {
+        assert!(self.meta.is_some(), "what changes rows has a number in the log");
+        let last = self.memo.meta.as_ref().map_or(0, |meta| meta.next_change);
+        assert!(
+            self.meta.as_ref().is_some_and(|meta| meta.next_change > last),
+            "each change has its own number"
+        );
         for (table, rows) in self.rows {
             for (key, value) in rows {
                 match value {

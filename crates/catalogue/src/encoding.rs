@@ -95,6 +95,22 @@ pub(crate) struct Meta {
     pub(crate) restored: bool,
 }
 
+impl Meta {
+    /// All that is counted on, each the next that is given.
+    pub(crate) fn ids(&self) -> [u64; 7] {
+        let (class, tape_pool) = (u64::from(self.next_class), u64::from(self.next_tape_pool));
+        [
+            self.next_file,
+            self.next_container,
+            self.next_request,
+            self.next_run,
+            self.next_change,
+            class,
+            tape_pool,
+        ]
+    }
+}
+
 /// Where a part of a file lies; the member record there says the rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PartRecord {

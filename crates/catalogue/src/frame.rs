@@ -48,6 +48,8 @@ fn checksum(table: Table, key: &[u8], body: &[u8]) -> Crc64 {
 fn finish(table: Table, key: &[u8], mut out: Vec<u8>) -> Vec<u8> {
     let checksum = checksum(table, key, &out);
     out.extend_from_slice(&checksum.0.to_le_bytes());
+    assert_eq!(out.first(), Some(&RECORD_VERSION), "a record begins with its version");
+    debug_assert!(check_record(table, key, &out).is_ok(), "a record of {table:?} carries its own checksum");
     out
 }
 

@@ -157,7 +157,7 @@ impl Command {
     /// until all is done. `None`: it is one thing, or must be done as a whole.
     #[must_use]
     pub fn halves(&self) -> Option<(Command, Option<Command>)> {
-        Some(match self {
+        let (first, rest) = match self {
             Command::DoSome { work, most } if *most > 1 => {
                 (Command::DoSome { work: work.clone(), most: most / 2 }, None)
             }
@@ -175,7 +175,14 @@ impl Command {
                 of_list(blobs, |blobs| Command::GarbageRemoved { blobs, values: Vec::new() })?
             }
             _ => return None,
-        })
+        };
+        assert!(
+            0 < first.rows() && first.rows() < self.rows(),
+            "a part is less than the whole, so that it ends"
+        );
+        let left = rest.as_ref().map_or(0, Command::rows);
+        assert!(rest.is_none() || first.rows() + left == self.rows(), "the parts together are the whole");
+        Some((first, rest))
     }
 }
 

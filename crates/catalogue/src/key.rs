@@ -1,13 +1,13 @@
 //! Keys: big-endian parts one behind the other, so that the order of the bytes is the order of the meaning.
 
 use base::{
-    BlobId, BlockAddress, ByteCount, ClassId, ContainerId, DirId, FileId, Name, RequestId, RunId,
-    StripeSetId, TapePoolId, Timestamp, UploadId, Vid,
+    BlobId, BlockAddress, ByteCount, ClassId, ContainerId, DirId, FileId, NAME_BYTES_MAX, Name, RequestId,
+    RunId, StripeSetId, TapePoolId, Timestamp, UploadId, Vid,
 };
 
 use crate::codec::Reader;
 use crate::error::ReadError;
-use crate::record::{QuotaSubject, RecallKey, Rule, SEGMENT_PAGES, UnknownExtent};
+use crate::record::{QuotaSubject, RecallKey, Rule, SEGMENT_PAGES, Sectors, UnknownExtent};
 use crate::table::Table;
 
 pub(crate) type Key = Vec<u8>;
@@ -71,6 +71,7 @@ pub(crate) fn unknown(extent: &UnknownExtent) -> Key {
     key.extend_from_slice(&blob.0.to_be_bytes());
     key.extend_from_slice(&stripe.to_be_bytes());
     key.push(*shard);
+    assert_eq!(key.len(), UNKNOWN_BYTES, "the parts of an extent's key have their widths");
     key
 }
 
@@ -82,7 +83,9 @@ pub(crate) fn garbage(blob: BlobId, offset: ByteCount) -> Key {
 pub(crate) fn unneeded(blob: BlobId, page: u32) -> (Key, usize) {
     let mut key = blob.0.to_be_bytes().to_vec();
     key.extend_from_slice(&(page / SEGMENT_PAGES).to_be_bytes());
-    (key, (page % SEGMENT_PAGES) as usize)
+    let place = (page % SEGMENT_PAGES) as usize;
+    assert!(place < std::mem::size_of::<Sectors>(), "each page of a segment has a place in a row");
+    (key, place)
 }
 
 pub(crate) fn container(id: ContainerId) -> Key {
@@ -165,7 +168,9 @@ pub(crate) fn pin(file: FileId, request: RequestId) -> Key {
 
 /// The time with its sign bit inverted, so that times before 1970 come before those after.
 pub(crate) fn time_bytes(at: Timestamp) -> [u8; 8] {
-    ((at.0 as u64) ^ (1 << 63)).to_be_bytes()
+    let bytes = ((at.0 as u64) ^ (1 << 63)).to_be_bytes();
+    assert_eq!(at < Timestamp(0), bytes < [0x80, 0, 0, 0, 0, 0, 0, 0], "what is before 1970 sorts before it");
+    bytes
 }
 
 pub(crate) fn pin_expiry(until: Timestamp, file: FileId, request: RequestId) -> Key {
@@ -242,8 +247,11 @@ pub(crate) fn upload_name_prefix(bucket: DirId, path: &str) -> Key {
 /// No path has the byte 0, so that a path comes before those that it is the beginning of.
 pub(crate) fn upload_name(bucket: DirId, path: &str, id: UploadId) -> Key {
     let mut key = upload_name_prefix(bucket, path);
+    let beginning = key.len();
     key.push(0);
     key.extend_from_slice(&id.0.to_be_bytes());
+    let again = split_upload_name(&key);
+    assert!(again.is_some_and(|(name, of)| name.len() == beginning && of == id), "the key names its upload");
     key
 }
 
@@ -264,6 +272,12 @@ pub(crate) fn versions(directory: DirId, name: &str) -> Key {
 pub(crate) fn version(directory: DirId, name: &str, id: FileId) -> Key {
     let mut key = versions(directory, name);
     key.extend_from_slice(&(!id.0).to_be_bytes());
+    debug_assert!(
+        KeyReader::new(Table::Version, key.get(8..).unwrap_or_default())
+            .version()
+            .is_ok_and(|(of, again)| of.as_str() == name && again == id),
+        "the key of a version names it"
+    );
     key
 }
 
@@ -275,6 +289,10 @@ pub(crate) fn quota(subject: &QuotaSubject) -> Key {
     };
     let mut key = vec![kind];
     key.extend_from_slice(rest);
+    debug_assert!(
+        KeyReader::new(Table::Quota, &key).quota().is_ok_and(|again| again == *subject),
+        "the key of a quota names whom it limits"
+    );
     key
 }
 
@@ -294,10 +312,58 @@ pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Key> {
     while let Some(last) = end.pop() {
         if last < u8::MAX {
             end.push(last + 1);
+            assert!(!end.starts_with(prefix) && *end > *prefix, "the end is behind all that has the prefix");
             return Some(end);
         }
     }
     None
+}
+
+/// Whether a key has the shape of the keys of this table, so that no row is written under another table's.
+pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
+    const NAMES: std::ops::RangeInclusive<usize> = 1..=NAME_BYTES_MAX;
+    let length = key.len();
+    let rest = |fixed: usize| length.wrapping_sub(fixed);
+    match table {
+        Table::Meta | Table::Clock | Table::Leaps | Table::Trimmed | Table::Rule => length == 1,
+        Table::Class | Table::TapePool | Table::Residency => length == 2,
+        Table::StripeSet => length == 4,
+        Table::Tape => length == 6,
+        Table::Directory
+        | Table::File
+        | Table::Blob
+        | Table::Container
+        | Table::Run
+        | Table::OpenRun
+        | Table::Request
+        | Table::RequestPriority
+        | Table::Change
+        | Table::Bucket
+        | Table::Hold
+        | Table::Cold
+        | Table::Upload
+        | Table::UploadUse
+        | Table::Acl
+        | Table::Sealing
+        | Table::Tree => length == 8,
+        Table::Queue | Table::UploadPart => length == 10,
+        Table::RunItem | Table::RequestItem | Table::Unneeded => length == 12,
+        Table::Content | Table::Segment | Table::Base | Table::ColdWait => length == 14,
+        Table::Unknown => length == UNKNOWN_BYTES,
+        Table::Garbage | Table::Part | Table::RequestFile | Table::Want | Table::Pin | Table::UploadIn => {
+            length == 16
+        }
+        Table::Todo => length == 18,
+        Table::Member | Table::PinExpiry => length == 24,
+        Table::Recall => length == 30,
+        Table::Idempotency => length == 32,
+        Table::IdempotencyAge => length == 40,
+        Table::Entry => NAMES.contains(&rest(8)),
+        Table::Version => NAMES.contains(&rest(8 + 9)),
+        Table::Lifecycle => rest(9) <= NAME_BYTES_MAX,
+        Table::UploadName => (1..=UPLOAD_PATH_BYTES).contains(&rest(8 + 9)),
+        Table::Counter | Table::Quota | Table::DriveDown => length > 0,
+    }
 }
 
 /// Reads the parts of a key that came from a table.

@@ -3,6 +3,9 @@
 //! Commands change it ([`apply()`]), a [`View`] reads it, both over a narrow ordered key-value seam
 //! ([`Snapshot`], [`Transaction`]). `docs/format/catalogue.md` gives every byte.
 
+// Casts that lose something are no way to take what comes from outside; tests may.
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
+
 mod apply;
 mod check;
 mod codec;

@@ -339,6 +339,8 @@ impl TapeRecord {
         {
             history.retry = None;
         }
+        let retries = self.history.is_some_and(|history| history.retry.is_some());
+        assert!(!retries || self.state == TapeState::Suspect, "only a suspect tape is tried again");
     }
 }
 

@@ -272,6 +272,7 @@ const PLACES: [usize; 256] = {
     let mut places = [0; 256];
     let mut place = 0;
     while place < Table::COUNT {
+        assert!(place == 0 || (Table::ALL[place - 1] as u8) < Table::ALL[place] as u8, "numbers ascend");
         places[Table::ALL[place] as usize] = place;
         place += 1;
     }

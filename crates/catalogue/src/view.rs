@@ -94,6 +94,7 @@ impl<'a> View<'a> {
             rows.push(read(KeyReader::new(table, key), key, value)?);
             Ok(if rows.len() >= limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
+        assert!(rows.len() <= limit, "no more rows than were asked for");
         Ok(rows)
     }
 
@@ -334,10 +335,17 @@ impl<'a> View<'a> {
         limit: usize,
     ) -> Result<Vec<(Name, Entry)>, ReadError> {
         let after = after.map(|name| key::entry(directory, name.as_str()));
-        self.rows_within(Table::Entry, &key::directory(directory), after, limit, |mut parts, key, value| {
-            parts.u64()?;
-            Ok((parts.name()?, frame::open(Table::Entry, key, value)?))
-        })
+        let within = key::directory(directory);
+        let names: Vec<(Name, Entry)> =
+            self.rows_within(Table::Entry, &within, after, limit, |mut parts, key, value| {
+                parts.u64()?;
+                Ok((parts.name()?, frame::open(Table::Entry, key, value)?))
+            })?;
+        debug_assert!(
+            names.is_sorted_by(|(one, _), (next, _)| one < next),
+            "names are listed in order, each once"
+        );
+        Ok(names)
     }
 
     /// A blob with the drives of its stripe sets.
@@ -362,6 +370,8 @@ impl<'a> View<'a> {
             };
             stripes.push(known);
         }
+        assert_eq!(stripes.len(), blob.stripes.len(), "each stripe of a blob is described");
+        assert!(sets.len() <= stripes.len(), "a blob has no set that none of its stripes stands on");
         Ok(BlobDescription { id, layout: blob.layout, length: blob.length, stripes })
     }
 
@@ -531,6 +541,12 @@ impl<'a> View<'a> {
             changes.push((KeyReader::new(Table::Change, key).u64()?, change.to_vec()));
             Ok(ControlFlow::Continue(()))
         })?;
+        assert!(changes.len() <= limit, "no more changes than were asked for");
+        assert!(changes.is_sorted_by_key(|(number, _)| *number), "changes are in their order");
+        assert!(
+            changes.first().is_none_or(|(first, _)| *first >= from),
+            "no change before the first asked for"
+        );
         Ok(changes)
     }
 

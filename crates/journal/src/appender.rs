@@ -52,7 +52,7 @@ impl<R: Record> Appender<R> {
         };
         match (newest, R::FORM.torn) {
             (None, _) => {
-                let number = if R::FORM.naming == Naming::ByNumber { 1 } else { 0 };
+                let number = u64::from(R::FORM.naming == Naming::ByNumber);
                 Appender::begin(files, number, R::Link::default())
             }
             (Some(number), TornEnd::Ended) => Appender::go_on_ending(files, number),

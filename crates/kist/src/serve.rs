@@ -260,7 +260,7 @@ async fn on_hangup(again: impl Fn() + Clone + Send + 'static) {
         tracing::info!("SIGHUP: certificates, access keys and issuers are read again");
         let _ = tokio::task::spawn_blocking(again.clone()).await;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 fn start_log(level: tracing::Level, format: LogFormat) {

@@ -18,6 +18,7 @@ pub(crate) struct Block {
 
 impl Block {
     pub(crate) fn filled(&self) -> &[u8] {
+        assert!(self.length <= self.bytes.len(), "a block holds no more than it has room for");
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
@@ -27,6 +28,7 @@ impl Block {
 
     /// Appends as much of `from` as fits and gives the rest.
     pub(crate) fn append<'a>(&mut self, from: &'a [u8]) -> &'a [u8] {
+        assert!(self.length <= self.bytes.len(), "a block holds no more than it has room for");
         let (now, later) = from.split_at(from.len().min(self.bytes.len() - self.length));
         self.bytes[self.length..self.length + now.len()].copy_from_slice(now);
         self.length += now.len();
@@ -57,23 +59,26 @@ impl Drop for Block {
 pub(crate) struct BlockArena {
     free: Arc<Mutex<Receiver<Vec<u8>>>>,
     home: SyncSender<Vec<u8>>,
+    size: usize,
 }
 
 impl BlockArena {
     /// `count` blocks of `size` bytes, at least 4.
     pub(crate) fn new(size: usize, count: usize) -> Self {
+        assert!(size > 0, "a block of a tape has bytes");
         let count = count.max(4);
         let (home, free) = sync_channel(count);
         for _ in 0..count {
             home.try_send(vec![0; size]).expect("the channel has room for every block");
         }
-        BlockArena { free: Arc::new(Mutex::new(free)), home }
+        BlockArena { free: Arc::new(Mutex::new(free)), home, size }
     }
 
     /// An empty block; waits until one is free.
     pub(crate) fn take(&self) -> Block {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = free.recv().expect("the arena itself keeps the channel open");
+        assert_eq!(bytes.len(), self.size, "each block that comes back is whole");
         Block { bytes, length: 0, files_ended: 0, home: self.home.clone() }
     }
 }

@@ -77,12 +77,13 @@ pub fn read_back(
     let mut buffer = vec![0u8; block_size.bytes() as usize];
     let mut back = ReadBack { faults: Vec::new(), stopped: false };
     let mut sums = StreamChecksums::default();
-    let mut stands = None;
+    let (mut stands, mut given) = (None, 0);
     for number in 0..what.blocks(block_size) {
         let block = BlockAddress(what.block.0 + number);
         let offset = number * size;
         let length = size.min(what.length.0 - offset);
         let wanted = usize::try_from(length).unwrap_or(usize::MAX);
+        assert!(0 < wanted && wanted <= buffer.len(), "each block of a container holds bytes of it");
         let fault = match read_at(drive, vid, block, stands, &mut buffer)? {
             Ok(read) if read == wanted => None,
             Ok(read) => Some(format!("it holds {read} bytes, {wanted} were written")),
@@ -100,11 +101,15 @@ pub fn read_back(
         }
         let bytes = buffer.get(..wanted).unwrap_or_default();
         sums = sums.extend(bytes);
+        given += length;
         if !sink(bytes) {
             back.stopped = true;
             return Ok(back);
         }
     }
+    assert_eq!(given, what.length.0, "all of a container is looked at, good or bad");
+    assert!(back.faults.len() < FAULTS_MAX, "what is found wrong is bounded");
+    assert!(back.faults.is_sorted_by(|one, next| one.block < next.block), "each bad block is told once");
     if back.faults.is_empty() && sums != what.checksums {
         let reason = "its bytes do not have the checksums of its sealing".to_owned();
         back.faults.push(BlockFault { block: what.block, offset: 0, length: what.length.0, reason });

@@ -9,11 +9,13 @@ use ltfs::{BlockSize, CREATOR, Vol1Label, VolumeLabel};
 
 use crate::VolumeError;
 use crate::survey::{Stray, Stretch, survey};
+use crate::volume::INDEX_PARTITION_START;
 
 /// Objects of a partition's labels: VOL1, file mark, LTFS label, file mark.
 const LABEL_OBJECTS: u64 = 4;
 /// Where the first index of a volume stands, on both partitions: behind the labels and a file mark.
 const FIRST_INDEX: BlockAddress = BlockAddress(LABEL_OBJECTS + 1);
+const _: () = assert!(INDEX_PARTITION_START.0 == LABEL_OBJECTS, "indexes stand behind the labels");
 
 /// What a cartridge holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -150,6 +152,13 @@ pub(crate) fn write_labels(
         block_size,
         compression: false,
     };
+    let again = VolumeLabel::parse(&label.encode());
+    assert!(
+        again.is_ok_and(|again| (again.volume_uuid, again.location) == (uuid, partition) && again.is_kist()),
+        "the label is read again as that of this volume"
+    );
+    let again = Vol1Label::parse(&Vol1Label { vid }.encode());
+    assert!(again.is_ok_and(|again| again.vid == vid), "and that of this cartridge");
     drive.locate(TapePosition { partition, block: BlockAddress(0) })?;
     drive.write_block(&Vol1Label { vid }.encode())?;
     drive.write_filemarks(1)?;

@@ -4,6 +4,9 @@
 //! The mover streams and checks; it decides nothing and knows no catalogue. Its caller makes each intent
 //! durable before [`write_containers`], commits after a flush, and says when an index is due.
 
+// Casts that lose something are no way to take what comes from outside; tests may.
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
+
 mod blocks;
 mod check;
 mod error;

@@ -39,6 +39,10 @@ impl Volume {
             Some(_) => twin.map_or(BlockAddress(0), |at| BlockAddress(at.block.0 + 1)),
             None => BlockAddress(0),
         };
+        assert!(
+            enter_from.0 <= index_block.0 + 1,
+            "what stands behind the last index is entered in any case"
+        );
         let tree = match newest {
             Some(index) if enter_from.0 > 0 => index.tree,
             _ => Tree::new(vid.as_str(), now),
@@ -88,6 +92,10 @@ pub fn newest_of_index_partition(
     match result {
         Err(VolumeError::Tape(error)) if error.spares_the_medium() => Err(error.into()),
         // A medium error further on leaves what was found before it.
-        _ => Ok(newest),
+        _ => {
+            let is_known = newest.as_ref().is_none_or(|newest| newest.generation <= generation);
+            assert!(is_known, "no index is taken that the catalogue does not know of");
+            Ok(newest)
+        }
     }
 }

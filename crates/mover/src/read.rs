@@ -139,7 +139,7 @@ pub fn recall(
     stream: &TapeStream,
 ) -> Result<(), RecallEnd> {
     let size = block_size.bytes() as usize;
-    let arena = BlockArena::new(size, buffer.0 as usize / size);
+    let arena = BlockArena::new(size, usize::try_from(buffer.0).unwrap_or(usize::MAX) / size);
     let (sender, receiver) = sync_channel(MESSAGES_MAX);
     threads::scope(|scope| {
         let storing = scope.spawn(move || store(pool, vid, receiver, commit));
@@ -219,6 +219,7 @@ impl Head<'_> {
         let size = self.size as u64;
         let mut at = wanted.header_offset.0;
         let end = wanted.data_offset.0 + wanted.length.0;
+        assert!(wanted.header_offset <= wanted.data_offset, "a member's header stands before its bytes");
         let mut read_through = wanted.read_through;
         while at < end {
             let number = wanted.block.0 + at / size;
@@ -226,8 +227,9 @@ impl Head<'_> {
                 Ok(block) => block,
                 Err(fault) => return Ok(Some(fault)),
             };
-            let from = (at % size) as usize;
-            let to = (from as u64 + (end - at)).min(size) as usize;
+            let (from, left) = (index(at % size), index(end - at));
+            let to = from.saturating_add(left).min(self.size);
+            assert!(from < to && to <= self.size, "each turn reads bytes of one block, so that it ends");
             if to > block.length {
                 return Ok(Some(RecallFault::Misplaced { vid: self.vid, block: BlockAddress(number) }));
             }
@@ -240,6 +242,7 @@ impl Head<'_> {
                 return Ok(None);
             }
         }
+        assert_eq!(at, end, "a file is read to its end and not further");
         Ok(None)
     }
 
@@ -284,6 +287,7 @@ impl Head<'_> {
         };
         match self.drive.read_block(block.whole()) {
             Ok(ReadBlock::Data(length)) => {
+                assert!(length <= self.size, "a drive gives no more than the buffer takes");
                 block.length = length;
                 Ok(Ok(Arc::new(block)))
             }
@@ -321,8 +325,15 @@ fn store(
     let mut current: Option<Arriving> = None;
     for message in receiver {
         match message {
-            Message::Open(bytes) => expected = bytes,
+            Message::Open(bytes) => {
+                assert!(
+                    writer.is_none() && batch.files.is_empty(),
+                    "a batch begins when the last is committed"
+                );
+                expected = bytes;
+            }
             Message::Begin(wanted) => {
+                assert!(current.is_none(), "one file arrives at a time");
                 current = Some(Arriving {
                     wanted,
                     header: Vec::new(),
@@ -333,6 +344,7 @@ fn store(
             }
             Message::Bytes(block, range) => {
                 let Some(file) = &mut current else { continue };
+                assert!(range.end <= block.length, "what was sent was read");
                 let bytes = block.filled().get(range).unwrap_or_default();
                 let data = file.split_header(bytes);
                 if data.is_empty() {
@@ -346,14 +358,19 @@ fn store(
                 };
                 writer.write(data)?;
                 stored += data.len() as u64;
+                assert!(stored <= expected.0, "no more arrives than the room that was asked for");
+                assert!(file.received <= file.wanted.length.0, "nor more of a file than it has");
             }
             Message::End(fault) => {
                 let Some(file) = current.take() else { continue };
                 batch.files.push(file.judge(vid, fault));
             }
             Message::Commit => {
+                assert!(current.is_none(), "a batch ends when its last file has");
                 if let Some(writer) = writer.take() {
-                    batch.blob = Some(writer.finish()?);
+                    let blob = writer.finish()?;
+                    assert_eq!(blob.length.0, stored, "a blob has all that was written to it");
+                    batch.blob = Some(blob);
                 }
                 let complete = settle(std::mem::take(&mut batch));
                 stored = 0;
@@ -366,8 +383,20 @@ fn store(
     Ok(())
 }
 
+/// A place in memory; more than it can address is as far as it goes.
+fn index(at: u64) -> usize {
+    usize::try_from(at).unwrap_or(usize::MAX)
+}
+
 /// Gives the pieces the id of their blob, known only now.
 fn settle(mut batch: RecallBatch) -> RecallBatch {
+    let has_blob = batch.blob.is_some();
+    let stands =
+        |recalled: &Recalled| has_blob || recalled.result.as_ref().is_ok_and(|piece| piece.length.0 == 0);
+    assert!(
+        batch.files.iter().all(|recalled| recalled.result.is_err() || stands(recalled)),
+        "a recalled file with bytes stands in a blob"
+    );
     if let Some(blob) = &batch.blob {
         for recalled in &mut batch.files {
             if let Ok(piece) = &mut recalled.result {
@@ -385,7 +414,7 @@ fn settle(mut batch: RecallBatch) -> RecallBatch {
 impl Arriving {
     /// Keeps what belongs to the header and gives the file's own bytes.
     fn split_header<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
-        let header_length = (self.wanted.data_offset.0 - self.wanted.header_offset.0) as usize;
+        let header_length = index(self.wanted.data_offset.0 - self.wanted.header_offset.0);
         let missing = header_length.saturating_sub(self.header.len()).min(bytes.len());
         let (header, data) = bytes.split_at(missing);
         self.header.extend_from_slice(header);
@@ -403,6 +432,10 @@ impl Arriving {
 
     fn check(self, vid: Vid) -> Result<BlobPiece, RecallFault> {
         let WantedFile { file, block, length, checksums, header_offset, data_offset, .. } = self.wanted;
+        assert!(
+            self.header.len() as u64 <= data_offset.0 - header_offset.0,
+            "no bytes of a file are its header"
+        );
         if header_offset != data_offset {
             let refuse = |reason: String| RecallFault::Header { vid, block, file, reason };
             let header = read_pack_header(&self.header).map_err(|error| refuse(error.to_string()))?;

@@ -76,6 +76,7 @@ pub fn survey(
             Object::Unreadable(reason) => Some(Stray::Unreadable(block, reason)),
             Object::End => return Ok(()),
         };
+        assert!(block < walk.at && walk.at <= stretch.to, "each turn gets on, up to the end of the stretch");
         if stray.is_some_and(|stray| !found(stray)) {
             return Ok(());
         }

@@ -340,6 +340,8 @@ impl Volume {
         std::mem::swap(&mut next.tree, &mut self.index.tree);
         let (end_of_data, bytes) = written?;
         std::mem::swap(&mut next.tree, &mut self.index.tree);
+        assert!(next.generation > self.index.generation, "the generation only grows");
+        assert_eq!(next.volume_uuid, self.index.volume_uuid, "a volume stays the same one");
         self.index = next;
         self.written += bytes;
         self.changed = false;
@@ -392,6 +394,8 @@ impl Volume {
             }
             other => other?,
         };
+        assert_eq!(self.index.location, on_data, "the newest index is still the one on the data partition");
+        assert_eq!(on_data.partition, Partition::Data, "and the memory is told of its place there");
         let (volume_uuid, generation) = (self.index.volume_uuid, self.index.generation);
         // Read behind the last write: it holds until the next one.
         let change_reference = change_reference(drive)?;
@@ -432,6 +436,13 @@ fn write_index_construct(
     block_size: BlockSize,
 ) -> Result<(BlockAddress, u64), TapeError> {
     let xml = index.encode();
+    debug_assert!(
+        Index::parse(&xml, block_size).is_ok_and(|again| {
+            (again.volume_uuid, again.generation, again.location)
+                == (index.volume_uuid, index.generation, index.location)
+        }),
+        "an index is read again as it is written"
+    );
     drive.write_filemarks(1)?;
     for record in xml.chunks(block_size.bytes() as usize) {
         drive.write_block(record)?;

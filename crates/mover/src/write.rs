@@ -124,7 +124,11 @@ pub fn write_containers(
     let WriteContext { pool, buffer, .. } = context;
     let size = block_size.bytes() as usize;
     let heads: Vec<(BlockAddress, u64)> = plans.iter().map(|plan| (plan.block, plan.length.0)).collect();
-    let arena = BlockArena::new(size, (buffer.0 as usize) / size);
+    assert!(
+        heads.is_sorted_by(|(block, _), (next, _)| block < next),
+        "containers are written in their order"
+    );
+    let arena = BlockArena::new(size, usize::try_from(buffer.0).unwrap_or(usize::MAX) / size);
     let (sender, receiver) = sync_channel(MESSAGES_MAX);
     threads::scope(|scope| {
         let reader = threads::Builder::new().name(format!("read-{vid}"));
@@ -149,7 +153,7 @@ pub fn check_source(
     plan: ContainerPlan,
 ) -> Result<(), MoverError> {
     let size = block_size.bytes() as usize;
-    let arena = BlockArena::new(size, (buffer.0 as usize) / size);
+    let arena = BlockArena::new(size, usize::try_from(buffer.0).unwrap_or(usize::MAX) / size);
     let (sender, receiver) = sync_channel(MESSAGES_MAX);
     threads::scope(|scope| {
         let reader = threads::Builder::new().name(format!("check-{}", plan.container));
@@ -201,6 +205,12 @@ fn drain(
             }
         }
     }
+    let complete = heads.iter().take(written.containers).map(|(_, length)| *length).sum::<u64>();
+    assert_eq!(written.bytes, complete, "what is said to be written is that of complete containers");
+    assert!(
+        written.containers < heads.len() || written.torn == 0,
+        "only of an incomplete one a part is torn"
+    );
     // Dropping the receiver ends the reading thread at its next message.
     drop(receiver);
     if warned && matches!(written.ended, Ended::All) {
@@ -236,6 +246,7 @@ fn write_one(
         match message {
             Ok(Message::Block(block)) => match drive.write_block(block.filled()) {
                 Ok(result) => {
+                    assert!(block.length > 0, "no empty block is written");
                     warned |= result.early_warning;
                     *torn += block.length as u64;
                     ended(block.files_ended);
@@ -305,7 +316,9 @@ impl Filler<'_> {
 
     fn bytes(&mut self, mut bytes: &[u8]) -> Flow {
         while !bytes.is_empty() {
+            let before = bytes.len();
             bytes = self.block.append(bytes);
+            assert!(bytes.len() < before, "each turn takes bytes, so that it ends");
             if self.send_full() == Flow::Abandoned {
                 return Flow::Abandoned;
             }
@@ -315,7 +328,9 @@ impl Filler<'_> {
 
     fn zeros(&mut self, mut count: u64) -> Flow {
         while count > 0 {
+            let before = count;
             count = self.block.append_zeros(count);
+            assert!(count < before, "each turn takes bytes, so that it ends");
             if self.send_full() == Flow::Abandoned {
                 return Flow::Abandoned;
             }
@@ -370,6 +385,7 @@ fn fill_from_pool(
     filler: &mut Filler<'_>,
 ) -> Result<Flow, MoverError> {
     let failed = |source| MoverError::Pool { container, source };
+    assert_eq!(blob.id, piece.blob, "a piece is read of its own blob");
     let mut given = 0u64;
     let mut reader = pool.read_piece(blob, piece).map_err(failed)?.used_by(Use::Stream);
     while let Some(chunk) = reader.next().map_err(failed)? {

@@ -62,6 +62,7 @@ impl Arena {
             _ if rows >= ROWS_KEPT_FROM || (some_run && rows >= 2) => row,
             _ => 0,
         };
+        assert!(kept <= self.capacity, "no more is kept for streams than there is");
         lock(&self.state).kept = kept;
         self.returned.notify_all();
     }
@@ -117,9 +118,13 @@ impl Arena {
         if whose == Use::Stream {
             state.streams_use += count;
         }
+        assert!(state.in_use <= self.capacity, "no more is handed out than there is");
+        assert!(state.streams_use <= state.in_use, "what streams use is in use");
         let keep = state.free.len().saturating_sub(count);
         let mut buffers = state.free.split_off(keep);
         buffers.resize_with(count, || AlignedBuffer::new(self.buffer_bytes));
+        let is_whole = |buffer: &AlignedBuffer| buffer.as_slice().len() == self.buffer_bytes;
+        assert!(buffers.iter().all(is_whole), "each buffer has its length");
         buffers
             .into_iter()
             .map(|buffer| CellBuffer { buffer: Some(buffer), arena: Arc::clone(self), whose, sums: None })
@@ -131,9 +136,11 @@ impl Arena {
         assert!(state.in_use > 0, "a buffer comes back once");
         state.in_use -= 1;
         if whose == Use::Stream {
+            assert!(state.streams_use > 0, "and to the use that it was taken for");
             state.streams_use -= 1;
         }
         state.free.push(buffer);
+        assert!(state.free.len() + state.in_use <= self.capacity, "no more buffers exist than there may be");
         if !state.waiting.is_empty() || !state.streams_waiting.is_empty() {
             self.returned.notify_all();
         }
@@ -172,6 +179,7 @@ impl CellBuffer {
 
     /// Keeps the checksums of a range, which were computed as it lies here now.
     pub(crate) fn keep_sums(&mut self, range: Range<usize>, sums: StreamChecksums) {
+        assert!(range.end <= self.as_slice().len(), "the sums are of bytes in the buffer");
         self.sums = Some((range, sums));
     }
 }

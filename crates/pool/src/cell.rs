@@ -12,6 +12,9 @@ use erasure::find_bad_cell;
 pub(crate) const HEADER_BYTES: usize = PAGE;
 /// Payload bytes under one CRC-32C.
 pub(crate) const BLOCK_BYTES: usize = 64 << 10;
+/// The same as the header has it.
+const BLOCK_LOG2: u8 = 16;
+const _: () = assert!(1 << BLOCK_LOG2 == BLOCK_BYTES);
 /// Blocks in the largest payload.
 pub(crate) const BLOCKS_MAX: usize = 16;
 /// The generation of a blob as first written; others are reserved.
@@ -24,6 +27,8 @@ const VERSION: u16 = 1;
 const IDENTITY: Range<usize> = 0..64;
 const CRCS_AT: usize = 64;
 const OWN_CRC_AT: usize = HEADER_BYTES - 4;
+const _: () =
+    assert!(CRCS_AT + 4 * BLOCKS_MAX <= OWN_CRC_AT, "a header has room for the checksum of each block");
 
 /// What a cell must say of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,7 +73,7 @@ impl CellIdentity {
         bytes[32..40].copy_from_slice(&self.blob.0.to_le_bytes());
         bytes[40..44].copy_from_slice(&self.stripe.to_le_bytes());
         bytes[44..48].copy_from_slice(&self.row.to_le_bytes());
-        bytes[48..52].copy_from_slice(&[self.shard, self.data, self.parity, BLOCK_BYTES.ilog2() as u8]);
+        bytes[48..52].copy_from_slice(&[self.shard, self.data, self.parity, BLOCK_LOG2]);
         bytes[52..56].copy_from_slice(&self.payload.to_le_bytes());
         bytes[56..60].copy_from_slice(&self.valid.to_le_bytes());
         bytes
@@ -79,6 +84,10 @@ impl CellIdentity {
     pub(crate) fn seal(&self, cell: &mut [u8], checksums: &[Crc32c]) {
         assert_eq!(cell.len(), HEADER_BYTES + self.payload as usize, "header and payload");
         assert_eq!(checksums.len(), (self.payload as usize).div_ceil(BLOCK_BYTES), "a checksum a block");
+        assert!(checksums.len() <= BLOCKS_MAX, "a header has room for the checksum of each block");
+        assert!(self.valid <= self.payload, "no more of a cell is a blob's than there is");
+        let width = usize::from(self.data) + usize::from(self.parity);
+        assert!(usize::from(self.shard) < width, "the shard is one of its code");
         let header = &mut cell[..HEADER_BYTES];
         header.fill(0);
         header[IDENTITY].copy_from_slice(&self.encode());
@@ -87,6 +96,7 @@ impl CellIdentity {
         }
         let own = Crc32c::of(&header[..OWN_CRC_AT]);
         header[OWN_CRC_AT..].copy_from_slice(&own.0.to_le_bytes());
+        assert_eq!(self.verify_header(cell), Ok(()), "a header is read again as it is written");
     }
 
     /// Says that this cell could not be computed: whoever reads it is told so, and never takes it for one.
@@ -97,6 +107,8 @@ impl CellIdentity {
         header[..8].copy_from_slice(&VOID_MAGIC);
         let own = Crc32c::of(&header[..OWN_CRC_AT]);
         header[OWN_CRC_AT..].copy_from_slice(&own.0.to_le_bytes());
+        let is_void = self.verify_header(cell) == Err(CellDamage::Void) || is_planted(Bug::UncheckedCell);
+        assert!(is_void, "what was not computed is never read as bytes of a blob");
     }
 
     /// Checks the header and the payload bytes in `range`, which begins at a block and ends at one or at the
@@ -132,6 +144,7 @@ impl CellIdentity {
             sums.crc32c = sums.crc32c.combine(crc32c, bytes.len() as u64);
             sums.adler32 = sums.adler32.extend(bytes);
         }
+        assert_eq!(left, 0, "each byte of the blob in this cell is summed");
         Ok(sums)
     }
 
@@ -157,6 +170,7 @@ impl CellIdentity {
 
 /// What the header says the checksums of the blocks in `range` are.
 pub(crate) fn stored_checksums(cell: &[u8], range: &Range<usize>) -> Vec<Crc32c> {
+    assert!(range.end <= BLOCK_BYTES * BLOCKS_MAX, "the checksum of each block stands in the header");
     let blocks = range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES);
     blocks.map(|block| Crc32c(read_u32(cell, CRCS_AT + 4 * block))).collect()
 }

@@ -134,6 +134,8 @@ impl Code {
             missing.iter().partition(|shard| chosen.contains(shard));
         let mut sources = if rebuilt.is_empty() { Vec::new() } else { self.rebuilt_from(chosen, &rebuilt)? };
         sources.extend(direct.into_iter().filter(|shard| !sources.contains(shard)).collect::<Vec<_>>());
+        assert!(sources.iter().all(|shard| candidates.contains(shard)), "only what may be read is read");
+        debug_assert!(self.determines(&sources, missing), "what is read determines what is missing");
         Some(sources)
     }
 

@@ -52,6 +52,11 @@ pub(crate) const HEDGE_MAX: Duration = Duration::from_secs(2);
 pub(crate) const HEDGE_DEFAULT: Duration = Duration::from_millis(500);
 /// Cell buffers for scrubbing and repair, used only as far as layouts are wide.
 pub(crate) const SCRUB_CELLS_MAX: usize = 512;
+const _: () = assert!(SCRUB_CELLS_MAX >= 2 * u8::MAX as usize, "a row of the widest code can be scrubbed");
+const _: () = assert!(BATCH_BYTES_MAX.is_multiple_of(PAGE), "a batch ends at a page");
+const _: () = assert!(PROBE_REST_FIRST.as_nanos() <= PROBE_REST_MAX.as_nanos());
+const _: () = assert!(HEDGE_MIN.as_nanos() <= HEDGE_DEFAULT.as_nanos());
+const _: () = assert!(HEDGE_DEFAULT.as_nanos() <= HEDGE_MAX.as_nanos());
 
 /// A repair reads the group of a loss alone only if the code has as many global parities: with fewer, a cell
 /// that does not belong to its row could not be told afterwards from the parity that speaks against it.

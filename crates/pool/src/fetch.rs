@@ -73,6 +73,9 @@ pub(crate) fn read_cell(
     (check, listed): (Check, bool),
     cell: &mut [u8],
 ) -> Result<Option<StreamChecksums>, CellFault> {
+    assert_eq!(cell.len(), HEADER_BYTES + identity.payload as usize, "header and payload");
+    assert!(blocks.start.is_multiple_of(crate::cell::BLOCK_BYTES), "blocks are read from their beginning");
+    assert!(blocks.end <= identity.payload as usize, "and in the cell");
     let is_whole = blocks == (0..identity.payload as usize);
     let read = if is_whole {
         device.read(id, offset, cell)
@@ -145,6 +148,8 @@ impl RowPlace {
         } else {
             0..payload
         };
+        assert!(blocks.start < blocks.end && blocks.end <= payload, "something is read, and of the cell");
+        assert!(cells.end <= geometry.data, "what is wanted stands in data shards");
         Some(RowPlace { part, set, stripe, row_in_stripe, blocks, listed: true })
     }
 
@@ -158,6 +163,7 @@ impl RowPlace {
         check: Check,
         gather: &Arc<Gather<Fetched>>,
     ) {
+        assert!(shard < geometry.width(), "the shard is one of the code");
         let place = (self.stripe, self.row_in_stripe);
         let identity = stripe::identity(pool, geometry, blob.id, place, self.part.bytes, shard);
         let id = ExtentId { blob: blob.id, stripe: identity.stripe, shard: identity.shard };

@@ -79,6 +79,7 @@ impl<T> Ticket<T> {
 impl<T> Drop for Ticket<T> {
     fn drop(&mut self) {
         let mut state = lock(&self.gather.state);
+        assert!(state.pending > 0, "a ticket ends once");
         state.pending -= 1;
         if state.pending == 0 {
             self.gather.all_in.notify_all();

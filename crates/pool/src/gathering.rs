@@ -101,10 +101,16 @@ impl Gathering {
                 Fit::Yes => {}
             }
             (waiter.admitted, woken) = (true, true);
+            assert!(waiter.bytes <= *free, "no more memory is handed out than there is");
             *free -= waiter.bytes;
             let Held { rows, bytes } = held;
             callers.insert(Arc::clone(&waiter.caller), Held { rows: rows + 1, bytes: bytes + waiter.bytes });
         }
+        debug_assert_eq!(
+            *free + callers.values().map(|held| held.bytes).sum::<usize>(),
+            self.total,
+            "memory is free, or held by a caller"
+        );
         if woken {
             self.returned.notify_all();
         }
@@ -115,6 +121,7 @@ impl Gathering {
         let held = state.callers.get(&portion.caller).copied().unwrap_or_default();
         assert!(held.rows > 0 && held.bytes >= portion.bytes, "memory for a row comes back once");
         state.free += portion.bytes;
+        assert!(state.free <= self.total, "no more comes back than was handed out");
         let held = Held { rows: held.rows - 1, bytes: held.bytes - portion.bytes };
         if held.rows == 0 {
             state.callers.remove(&portion.caller);

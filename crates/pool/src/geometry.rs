@@ -48,7 +48,13 @@ impl Geometry {
     /// The payload length of each cell of a row that holds `bytes` bytes of the file.
     pub(crate) fn payload(&self, bytes: u64) -> usize {
         let share = bytes.div_ceil(self.data as u64).next_multiple_of(PAGE as u64);
-        usize::try_from(share).unwrap_or(usize::MAX).min(self.cell_bytes)
+        let payload = usize::try_from(share).unwrap_or(usize::MAX).min(self.cell_bytes);
+        assert!(payload.is_multiple_of(PAGE), "cells are written in whole pages");
+        assert!(
+            payload as u64 * self.data as u64 >= bytes.min(self.row_bytes()),
+            "a row has room for its bytes"
+        );
+        payload
     }
 
     /// File bytes in a row of a blob of `length` bytes.
@@ -82,7 +88,9 @@ impl Geometry {
         let rows = self.rows(length).saturating_sub(first).min(self.rows_per_stripe);
         let Some(last) = rows.checked_sub(1) else { return 0 };
         let payload = self.payload(self.bytes_of_row(length, first + last));
-        self.extent_offset(last) + (HEADER_BYTES + payload) as u64
+        let bytes = self.extent_offset(last) + (HEADER_BYTES + payload) as u64;
+        assert!(bytes <= self.extent_offset(self.rows_per_stripe), "an extent has no more rows than it may");
+        bytes
     }
 
     /// Whether a description of a striped blob agrees with its layout.
@@ -109,6 +117,10 @@ pub(crate) struct RowPart {
 impl RowPart {
     /// The data cells that hold the wanted bytes.
     pub(crate) fn cells(&self, geometry: &Geometry) -> Range<usize> {
+        assert!(
+            self.wanted.start < self.wanted.end && self.wanted.end <= self.bytes,
+            "bytes of the row are wanted"
+        );
         let payload = geometry.payload(self.bytes) as u64;
         let index = |at: u64| usize::try_from(at / payload).unwrap_or(usize::MAX);
         index(self.wanted.start)..index(self.wanted.end - 1) + 1

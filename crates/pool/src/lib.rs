@@ -1,5 +1,8 @@
 //! Blobs over object drives: striped large values and replicated small ones, verified on every read.
 
+// Casts that lose something are no way to take what comes from outside; tests may.
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
+
 mod arena;
 mod cell;
 mod code;

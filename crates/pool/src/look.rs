@@ -104,6 +104,8 @@ impl Pool {
                 Layout::Segment { .. } => self.look_at_copies(blob, set, &concerned, &mut lacking),
             }
         }
+        let told = lacking.bad.len() as u64 + lacking.unknown;
+        assert!(told <= lacking.looked_at, "what lacks was looked at");
         Ok(lacking)
     }
 
@@ -335,6 +337,7 @@ impl Pool {
         });
         let answered: BTreeSet<usize> = came.iter().map(|(shard, _)| *shard).collect();
         came.extend(shards.difference(&answered).map(|shard| (*shard, Err(CellFault::NoDrive))));
+        assert_eq!(came.len(), shards.len(), "each shard that was asked for has one answer");
         came
     }
 }

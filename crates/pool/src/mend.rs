@@ -63,12 +63,17 @@ impl Pool {
                 return Err(self.full_or(failed, lost));
             }
             let lost: BTreeSet<DriveId> = failed.iter().map(|shard| stripe.shards[*shard].drive).collect();
+            let before = given_up.len();
             given_up.extend(&lost);
+            assert!(given_up.len() > before, "each round gives up at least one drive, so this ends");
             let written = geometry.extent_offset(stripe.rows.len() as u64);
             let bytes = stripe.preallocate.max(ByteCount(written));
             let mut avoid = self.unwritable_for(bytes, stripe.whose);
             avoid.extend(&given_up);
             let set = self.substitute_set(&stripe.set, &lost, &avoid)?;
+            assert_eq!(set.drives.len(), stripe.shards.len(), "each shard has a drive");
+            let is_new = |shard: &usize| !given_up.contains(&set.drives[*shard]);
+            assert!(failed.iter().all(is_new), "no shard moves to a drive that was given up");
             tracing::warn!(blob = %stripe.blob, stripe = stripe.number, ?lost, "shards move to spare drives");
             for shard in &failed {
                 let old = &stripe.shards[*shard];

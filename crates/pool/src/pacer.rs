@@ -123,17 +123,31 @@ impl Pacer {
         } else if short < SHORT_FED {
             self.raise();
         }
+        assert!(self.budget.is_none_or(f64::is_finite), "a budget is a number");
+        assert!(
+            self.reach.is_none_or(|reach| 0.0 < reach && reach <= 1.0),
+            "streams reach a part of their rate"
+        );
+        assert_ne!(self.streams_max, Some(0), "one stream may always run");
         self.budget()
     }
 
     /// What the last step gave.
     #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a rate in whole bytes; what is too much is as much as there is"
+    )]
     pub fn budget(&self) -> Option<u64> {
         self.budget.map(|budget| budget as u64)
     }
 
     /// The least that clients get, in bytes a second.
     #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a rate in whole bytes; what is too much is as much as there is"
+    )]
     pub fn floor(&self) -> u64 {
         CLIENT_FLOOR.max(self.peak as u64 / CLIENT_FLOOR_PART)
     }
@@ -231,7 +245,9 @@ fn worst(now: &Observation<'_>, seconds: f64, reach: f64) -> f64 {
     let share = |stream: &StreamSample| {
         missing(stream, seconds, reach) / (stream.rate as f64 * reach * seconds).max(1.0)
     };
-    now.streams.iter().map(share).fold(0.0, f64::max)
+    let worst = now.streams.iter().map(share).fold(0.0, f64::max);
+    assert!((0.0..=1.0).contains(&worst), "what a stream lacks is a part of its rate");
+    worst
 }
 
 #[cfg(test)]

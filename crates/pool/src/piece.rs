@@ -81,7 +81,8 @@ impl Pool {
             }
             Layout::Segment { .. } => {
                 let value = self.read_small(blob, piece)?;
-                let (from, to) = (offset.0 as usize, end as usize);
+                let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+                let (from, to) = (index(offset.0), index(end));
                 Ok(PieceReader::Small(Some(value.slice(from..to))))
             }
         }

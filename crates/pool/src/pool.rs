@@ -101,6 +101,7 @@ impl Pool {
         let unit = usize::try_from(config.cell_size.0).unwrap_or(usize::MAX) + HEADER_BYTES;
         let total = usize::try_from(config.arena.0).unwrap_or(usize::MAX) / unit;
         let mend = config.code.width();
+        assert!(total >= 5 * mend, "the settings were checked: two rows to write, two to read, one to mend");
         let write = (total - mend) / 2;
         let watch = Arc::new(Watch::default());
         let pool = Pool {
@@ -459,7 +460,11 @@ impl Pool {
         let turn = self.placements.fetch_add(1, Ordering::Relaxed);
         let down = self.unwritable_for(bytes, whose);
         let chosen = lock(&self.sets).choose(width, turn, &down);
-        chosen.map_err(|error| self.no_place(error, &down))
+        let set = chosen.map_err(|error| self.no_place(error, &down))?;
+        assert_eq!(set.drives.len(), width, "each shard has a drive");
+        let takes_it = |drive: &DriveId| !down.contains(drive);
+        assert!(set.drives.iter().all(takes_it), "nothing new is put on a drive that takes nothing");
+        Ok(set)
     }
 
     pub(crate) fn substitute_set(
@@ -469,7 +474,10 @@ impl Pool {
         avoid: &BTreeSet<DriveId>,
     ) -> Result<StripeSet, PoolError> {
         let substitute = lock(&self.sets).substitute(model, lost, avoid);
-        substitute.map_err(|error| self.no_place(error, avoid))
+        let set = substitute.map_err(|error| self.no_place(error, avoid))?;
+        assert_eq!(set.drives.len(), model.drives.len(), "each shard has a drive");
+        assert!(set.drives.iter().all(|drive| !lost.contains(drive)), "none of them is one that was lost");
+        Ok(set)
     }
 
     /// A segment with room for so many bytes at least, and for more if drives have it and `is_roomy`.

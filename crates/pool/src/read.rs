@@ -80,6 +80,7 @@ impl BlobReader {
         code: Arc<Code>,
         (offset, length): (ByteCount, ByteCount),
     ) -> Self {
+        assert!(offset.0 + length.0 <= blob.length.0, "what is read is part of the blob");
         BlobReader {
             pool,
             blob,
@@ -172,13 +173,16 @@ impl BlobReader {
             if wait { Some(arena.acquire(count, self.whose)) } else { arena.try_acquire(count, self.whose) };
         let Some(mut buffers) = buffers else { return Ok(false) };
         let gather = Gather::new();
+        assert_eq!(buffers.len(), count, "each cell that is read or computed has its memory");
         let spare = buffers.split_off(shards.len());
         // What is computed from is checked in the same pass.
         let check = if known.is_empty() { self.check } else { Check::Header };
         for cell in shards.iter().copied().zip(buffers) {
             place.fetch(&self.pool, &self.geometry, &self.blob, cell, check, &gather);
         }
+        let before = self.next;
         self.next = start + place.part.wanted.end;
+        assert!(before < self.next && self.next <= self.end, "each row gets on, up to the end");
         self.ahead.push_back(RowFetch { place, gather, asked: shards, spare });
         Ok(true)
     }
@@ -381,6 +385,7 @@ impl BlobReader {
     /// reads if that has not been done; one that is wrong is taken out, and nothing was computed.
     fn reconstruct(&self, place: &RowPlace, missing: &[usize], hand: &mut Hand) -> Result<(), PoolError> {
         let range = HEADER_BYTES + place.blocks.start..HEADER_BYTES + place.blocks.end;
+        assert!(hand.spare.len() >= missing.len(), "each cell that is computed has its memory");
         let mut targets = hand.spare.split_off(hand.spare.len() - missing.len());
         let mut outputs: Vec<(usize, &mut [u8])> = missing
             .iter()
@@ -420,13 +425,17 @@ impl BlobReader {
     }
 
     fn lay_ready(&mut self, place: &RowPlace, mut good: BTreeMap<usize, CellBuffer>) {
+        let mut laid = 0;
         for cell in place.part.cells(&self.geometry) {
             let within = place.part.within(&self.geometry, cell);
             if let Some(buffer) = good.remove(&cell) {
                 let range = HEADER_BYTES + within.start..HEADER_BYTES + within.end;
+                laid += range.len() as u64;
                 self.ready.push_back(PoolBuffer::of_cell(buffer, range));
             }
         }
+        let wanted = place.part.wanted.end - place.part.wanted.start;
+        assert_eq!(laid, wanted, "all of a row that was asked for is handed out");
     }
 
     /// Gives up the rows ahead; they are asked for again later.

@@ -19,6 +19,9 @@ const VERSION: u16 = 1;
 const CRCS_AT: usize = 56;
 const OWN_CRC_AT: usize = 76;
 const TRAILER_BYTES: usize = 64;
+const _: () = assert!(4 * RECORD_PAYLOAD_MAX / BLOCK_BYTES == 16, "a header has the checksum of each block");
+const _: () = assert!(CRCS_AT + 16 <= OWN_CRC_AT && OWN_CRC_AT + 4 == RECORD_HEADER_BYTES);
+const _: () = assert!(PAGE.is_multiple_of(RECORD_ALIGN), "no more records touch a page than it has sectors");
 
 /// Where a record is: what its header must say besides its checksums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +50,7 @@ pub(crate) fn block_crcs(value: &[u8]) -> [u8; 16] {
 
 /// Lays a value and its checksums where its record will be; [`RecordIdentity::seal`] completes the header.
 pub(crate) fn lay(record: &mut [u8], value: &[u8], crcs: &[u8; 16]) {
+    assert!(value.len() <= RECORD_PAYLOAD_MAX, "a header has the checksum of each block");
     let (header, rest) = record.split_at_mut(RECORD_HEADER_BYTES);
     header.fill(0);
     header[CRCS_AT..CRCS_AT + 16].copy_from_slice(crcs);
@@ -73,6 +77,11 @@ impl RecordIdentity {
         record[..CRCS_AT].copy_from_slice(&self.encode());
         let own = Crc32c::of(&record[..OWN_CRC_AT]);
         record[OWN_CRC_AT..RECORD_HEADER_BYTES].copy_from_slice(&own.0.to_le_bytes());
+        debug_assert_eq!(
+            self.verify(&record[..RECORD_HEADER_BYTES + self.length as usize]),
+            Ok(()),
+            "a record is read again as it is written"
+        );
     }
 
     /// Checks a record: header and value, without padding.
@@ -155,6 +164,8 @@ pub(crate) fn footer(instance: Uuid, segment: BlobId, offset: u64, records: &[(u
     let end = bytes.len() - 4;
     let crc = Crc32c::of(&bytes[..end]);
     bytes[end..].copy_from_slice(&crc.0.to_le_bytes());
+    let again = footer_at_end(&bytes, instance, segment);
+    assert_eq!(again, Some(bytes.len()), "a footer is found again as it is written");
     bytes
 }
 

@@ -83,6 +83,7 @@ impl fmt::Display for LostRow {
 impl Repaired {
     fn lose(&mut self, blob: BlobId, place: &RowPlace, cells: &RowCells) {
         self.lost_rows += 1;
+        assert!((self.lost.len() as u64) < self.lost_rows, "each row that is told was counted");
         if self.lost.len() < FINDINGS_MAX {
             let missing = cells.bad.keys().map(|shard| bad_shard(place, *shard)).collect();
             let stripe = u32::try_from(place.stripe).unwrap_or(u32::MAX);
@@ -201,6 +202,9 @@ impl Pool {
                 }
             }
         }
+        let moved = repaired.moved.iter().map(|moved| moved.old.len()).sum::<usize>();
+        let told = repaired.in_place.len() + moved + repaired.failed.len();
+        assert_eq!(told, bad.len(), "each shard is mended, or it is said why not");
         Ok(repaired)
     }
 

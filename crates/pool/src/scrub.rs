@@ -115,6 +115,7 @@ pub struct ScrubReport {
 impl ScrubReport {
     pub(crate) fn find(&mut self, blob: BlobId, shard: BadShard, row: Option<u64>, fault: Fault) {
         self.found += 1;
+        assert!((self.findings.len() as u64) < self.found, "each finding that is told was counted");
         self.bad.insert(shard);
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(Finding { blob, shard, row, fault });
@@ -265,12 +266,14 @@ impl Pool {
                 Err(fault) => drop(cells.bad.insert(shard, fault)),
             }
         }
+        let count = shards.len();
         for shard in shards {
             if !cells.good.contains_key(&shard) {
                 // Its drive was set aside meanwhile.
                 cells.bad.entry(shard).or_insert(CellFault::NoDrive);
             }
         }
+        assert_eq!(cells.good.len() + cells.bad.len(), count, "each cell is good or bad");
         cells
     }
 
@@ -302,6 +305,7 @@ impl Pool {
         let range = HEADER_BYTES..HEADER_BYTES + geometry.payload(place.part.bytes);
         let data: Vec<&[u8]> =
             good.range(..geometry.data).map(|(_, cell)| &cell.as_slice()[range.clone()]).collect();
+        assert_eq!(data.len(), geometry.data, "parity is computed from all data");
         let mut coded = self.scrub_arena().acquire(geometry.parity, Use::Engine);
         let mut parity: Vec<&mut [u8]> =
             coded.iter_mut().map(|cell| &mut cell.as_mut_slice()[range.clone()]).collect();

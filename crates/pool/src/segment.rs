@@ -75,6 +75,9 @@ impl Segment {
         length: usize,
         records: &[Placed],
     ) -> (bool, Option<AlignedBuffer>) {
+        let end = |placed: &Placed| placed.at + record_bytes(placed.length);
+        assert!(records.is_sorted_by(|one, next| end(one) <= next.at), "records do not overlap");
+        assert!(records.last().is_none_or(|last| end(last) <= length), "each is part of the batch");
         let instance = pool.config().instance;
         for placed in records {
             let identity = self.identity(instance, placed);
@@ -97,6 +100,8 @@ impl Segment {
             let listed: Vec<(u32, u32)> = listed.collect();
             self.records.extend(listed);
             self.tail += padded as u64;
+            assert!(self.tail.is_multiple_of(PAGE as u64), "a segment grows by whole pages");
+            assert!(self.tail < 1 << 31, "a place in a segment fits into its footer");
         }
         match Arc::try_unwrap(shared) {
             Ok(buffer) => (done, Some(buffer)),

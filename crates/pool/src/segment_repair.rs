@@ -115,6 +115,7 @@ impl Pool {
                 break;
             }
             let length = longest.min(WINDOW_BYTES);
+            assert!(length > 0 && length.is_multiple_of(PAGE), "each window gets on, by whole pages");
             for (target, carry) in targets.iter().zip(&mut carry) {
                 let written = self.write_window(blob, &window, target, carry, length);
                 has_footer |= written.has_footer;
@@ -217,6 +218,7 @@ impl Pool {
         let rest = bytes.split_off(length.min(bytes.len()));
         // What reaches into the next window, up to the end of the last record.
         *carry = rest[..begin.saturating_sub(length).min(rest.len())].to_vec();
+        assert!(carry.len() <= REACH_BYTES, "no record reaches further");
         let first = u32::try_from(window.at / PAGE as u64).unwrap_or(u32::MAX);
         let pages = (first..=u32::MAX).zip(bytes.chunks(PAGE));
         let zeros =

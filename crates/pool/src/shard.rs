@@ -55,6 +55,7 @@ impl ShardStream {
             return;
         }
         let mut state = lock(&self.state);
+        assert!(!matches!(*state, State::Sealed), "nothing is appended behind the seal of {}", self.id);
         if matches!(*state, State::New) {
             let begun = if self.replaces {
                 device.drive.replace(self.id, self.preallocate)

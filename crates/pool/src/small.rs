@@ -77,6 +77,7 @@ impl SmallWriter {
         let crcs = block_crcs(value);
         let size = record_bytes(value.len());
         let limit = Self::batch_limit(pool);
+        assert!(size <= limit, "a value fits into a batch, or it would wait for ever");
         let mut state = lock(&self.state);
         while !state.closed && state.batch.length + size > limit {
             state = self.lead_or_wait(pool, state);
@@ -95,6 +96,7 @@ impl SmallWriter {
         }
         batch.records.push(Placed { at, length: value.len() });
         batch.length += size;
+        assert!(batch.length <= limit, "a batch is bounded");
         Ok(Waiting { outcome: Arc::clone(&batch.outcome), at })
     }
 
@@ -240,6 +242,7 @@ impl Pool {
         (waiting, length): (Waiting, ByteCount),
     ) -> Result<(BlobDescription, BlobPiece), PoolError> {
         let (blob, offset) = self.small().settle(self, &waiting)?;
+        assert!(offset.is_multiple_of(crate::record::RECORD_ALIGN as u64), "a record begins at a sector");
         let piece = BlobPiece { blob: blob.id, offset: ByteCount(offset), length };
         Ok((blob, piece))
     }

@@ -57,6 +57,7 @@ fn runs(wanted: &[Wanted]) -> Vec<&[Wanted]> {
         }
     }
     runs.push(&wanted[begin..]);
+    assert_eq!(runs.iter().map(|run| run.len()).sum::<usize>(), wanted.len(), "each record is in one run");
     runs
 }
 

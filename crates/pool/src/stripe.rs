@@ -78,6 +78,11 @@ impl Stripe {
         checksums: &[Crc32c],
     ) {
         assert!(cells.len() == self.shards.len() && !self.sealing, "a cell for each shard");
+        assert!((self.rows.len() as u64) < geometry.rows_per_stripe, "a stripe has no more rows than it may");
+        let is_full = |bytes: u64| bytes == geometry.row_bytes();
+        assert!(self.rows.last().copied().is_none_or(is_full), "only the last row of a blob is not full");
+        assert!(0 < bytes && bytes <= geometry.row_bytes(), "a row has bytes, and no more than fit");
+        assert!(checksums.len().is_multiple_of(cells.len()), "each cell has as many checksums");
         self.rows.push(bytes);
         let row = self.rows.len() - 1;
         let gather = Gather::new();
@@ -113,6 +118,7 @@ impl Stripe {
 
     /// Queues the sync and seal of all shards behind their rows.
     pub(crate) fn seal(&mut self, pool: &Pool) {
+        assert!(!self.sealing, "a stripe is sealed once");
         self.sealing = true;
         let gather = Gather::new();
         let mut drives = Vec::with_capacity(self.shards.len());
@@ -157,6 +163,7 @@ pub(crate) fn identity(
     bytes: u64,
     shard: usize,
 ) -> CellIdentity {
+    assert!(shard < geometry.width() && row < geometry.rows_per_stripe, "the cell is one of the stripe");
     let small = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);
     let word = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     CellIdentity {

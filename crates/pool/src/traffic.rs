@@ -149,7 +149,9 @@ impl Traffic {
             self.clients.store(0, Ordering::Relaxed);
         }
         state.streams.push(Running { counters, rate, moved: 0, waited: Duration::ZERO });
-        self.running.fetch_add(1, Ordering::Relaxed) + 1
+        let running = self.running.fetch_add(1, Ordering::Relaxed) + 1;
+        assert_eq!(running, state.streams.len(), "each stream that runs is counted");
+        running
     }
 
     /// Forgets a stream; how many are left, or `None` if it was not known.
@@ -161,11 +163,16 @@ impl Traffic {
             state.pacer = Pacer::default();
             self.turn.notify_all();
         }
-        self.running.fetch_sub(1, Ordering::Relaxed);
+        let before = self.running.fetch_sub(1, Ordering::Relaxed);
+        assert_eq!(before, state.streams.len() + 1, "each stream that runs is counted");
         Some(state.streams.len())
     }
 
     /// Takes a step if one is due.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a rate in whole bytes; what is too much is as much as there is"
+    )]
     fn tick(&self, state: &mut State, now: Duration) {
         let span = now.saturating_sub(state.stepped);
         if span < PACE_STEP || state.streams.is_empty() {
@@ -173,6 +180,7 @@ impl Traffic {
         }
         let sample = |stream: &mut Running| {
             let counted = *lock(&stream.counters.0);
+            assert!(counted.moved >= stream.moved, "what a stream has moved only grows");
             let waiting = counted.since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
             let waited = counted.waited + waiting;
             let sample = StreamSample {

@@ -110,6 +110,7 @@ impl Watch {
         if repairs.len() < REPAIRS_MAX {
             repairs.insert((blob, value));
         }
+        assert!(repairs.len() <= REPAIRS_MAX, "what waits for repair is bounded");
     }
 
     pub(crate) fn take_repairs(&self, limit: usize) -> Vec<(BlobId, Option<BlobPiece>)> {

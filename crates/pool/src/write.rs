@@ -184,6 +184,7 @@ impl BlobWriter {
             }
             let Some(row) = &mut self.row else { break };
             let now = row.take(bytes, row_bytes, self.geometry.cell_bytes);
+            assert!(now > 0 && row.filled <= row_bytes, "each turn takes bytes, and no more than a row has");
             self.length += now as u64;
             bytes = bytes.split_at(now).1;
             let (is_full, is_clients) = (row.filled == row_bytes, row.portion.is_some());
@@ -203,6 +204,7 @@ impl BlobWriter {
 
     /// Waits for a row on its way to end, then for memory for the next, whole.
     fn begin_row(&mut self) -> Result<(), PoolError> {
+        assert!(self.row.is_none(), "one row is filled at a time");
         if let Some(stripe) = &mut self.current {
             stripe.wait_rows(WRITE_ROWS_IN_FLIGHT);
             if !stripe.failed().is_empty() {
@@ -237,8 +239,12 @@ impl BlobWriter {
         let Some(Row { memory, filled, portion, .. }) = self.row.take() else { return Ok(()) };
         let mut cells = match memory {
             Memory::Cells(cells) => cells,
-            Memory::Aside(bytes) => self.cells_of(&bytes),
+            Memory::Aside(bytes) => {
+                assert_eq!(bytes.len(), filled, "what was set aside is the whole row");
+                self.cells_of(&bytes)
+            }
         };
+        assert_eq!(cells.len(), self.geometry.width(), "each shard has a cell");
         drop(portion);
         let payload = self.geometry.payload(filled as u64);
         spread(&mut cells[..self.geometry.data], filled, self.geometry.cell_bytes, payload);
@@ -258,6 +264,7 @@ impl BlobWriter {
 
     /// Waits for memory of the arena for a row that was filled beside it.
     fn cells_of(&self, bytes: &[u8]) -> Vec<CellBuffer> {
+        assert!(bytes.len() as u64 <= self.geometry.row_bytes(), "a row has no more bytes than fit");
         let mut cells = self.pool.write_arena().acquire(self.geometry.width(), self.whose);
         for (cell, part) in cells.iter_mut().zip(bytes.chunks(self.geometry.cell_bytes)) {
             cell.as_mut_slice()[HEADER_BYTES..HEADER_BYTES + part.len()].copy_from_slice(part);
@@ -292,6 +299,7 @@ impl BlobWriter {
 
     /// For a first row of cells with so much payload.
     fn begin_stripe(&mut self, payload: usize) -> Result<(), PoolError> {
+        assert!(self.current.is_none(), "one stripe is written at a time");
         let number = self.done.len() + usize::from(self.closing.is_some());
         let known = self.expected.map(|length| self.geometry.extent_bytes(length.0, number as u64));
         let least = ByteCount(known.unwrap_or(0).max((HEADER_BYTES + payload) as u64));
@@ -360,6 +368,7 @@ impl Row {
             let part = (self.filled - aside.len()).min(cell_bytes);
             aside.extend_from_slice(&cell.as_slice()[HEADER_BYTES..HEADER_BYTES + part]);
         }
+        assert_eq!(aside.len(), self.filled, "no byte is lost on the way");
         self.memory = Memory::Aside(aside);
     }
 }
@@ -391,6 +400,7 @@ impl Drop for BlobWriter {
 /// Moves the bytes of a short row, which lie at `stride` per cell, to `payload` per cell, and zeroes the
 /// rest.
 fn spread(cells: &mut [CellBuffer], filled: usize, stride: usize, payload: usize) {
+    assert!(filled <= cells.len() * payload && payload <= stride, "the cells have room for all bytes");
     if filled < cells.len() * stride {
         // From the last cell down: a cell's new bytes come from itself or from cells before it.
         for target in (0..cells.len()).rev() {

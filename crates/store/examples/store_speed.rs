@@ -111,7 +111,7 @@ fn main() {
 
     let start = Instant::now();
     let mut batches = Vec::new();
-    let mut building = Instant::now() - Instant::now();
+    let mut building = Instant::now().elapsed();
     for first in (singles..files).step_by(4096) {
         let made = Instant::now();
         let numbers = first..files.min(first + 4096);

@@ -218,7 +218,7 @@ impl LmdbEngine {
         whole: &Whole,
     ) -> Result<Self, heed::Error> {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
-        options.map_size(map_size).max_readers(readers_max).max_dbs(Table::COUNT as u32 + 1);
+        options.map_size(map_size).max_readers(readers_max).max_dbs(tables_max() + 1);
         // SAFETY: the map may be touched by LMDB alone while it is open. The directory's lock, which the
         // caller holds,
         // keeps other Kist processes out; nothing else in Kist opens these files; no flag that weakens LMDB
@@ -248,9 +248,10 @@ impl LmdbEngine {
         let data = DataFile::of(data)?;
         let txn = env.read_txn()?;
         let page_bytes = u64::from(sums.stat(&txn)?.page_size);
+        assert!(page_bytes.is_power_of_two(), "room is counted in whole pages");
         drop(txn);
         let (head, damaged) = (Head::open(dir)?, OnceLock::new());
-        Ok(LmdbEngine { env, tables, sums, head, room, page_bytes, data, damaged })
+        Ok(LmdbEngine { env, tables, sums, head, data, room, page_bytes, damaged })
     }
 
     fn lack(&self, now: Duration) -> Result<Option<Lack>, KvError> {
@@ -313,6 +314,7 @@ impl LmdbEngine {
              more: stop the server and start it again, which says how to go on"
         );
         let _ = self.damaged.set(text);
+        assert!(self.check_sound().is_err(), "from here on nothing is read of a damaged catalogue");
         self.check_sound()
     }
 
@@ -396,6 +398,11 @@ impl DataFile {
     }
 }
 
+/// How many tables LMDB keeps open.
+pub(crate) fn tables_max() -> u32 {
+    u32::try_from(Table::COUNT).unwrap_or(u32::MAX)
+}
+
 fn identity(metadata: &std::fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
@@ -431,6 +438,7 @@ pub(crate) fn scan(
     let range = (from, to.map_or(Bound::Unbounded, Bound::Excluded));
     for row in rows.range(txn, &range).map_err(kv_error)? {
         let (key, value) = row.map_err(kv_error)?;
+        debug_assert!(to.is_none_or(|to| key < to), "no row is visited behind the end that was asked for");
         if visit(key, value).is_break() {
             break;
         }

@@ -14,6 +14,7 @@ pub const FORMAT_VERSION: u32 = 3;
 pub const OLDEST_FORMAT_READ: u32 = 2;
 /// From this format on every commit writes what the rows of the tables add up to.
 pub(crate) const FIRST_WITH_SUMS: u32 = 3;
+const _: () = assert!(OLDEST_FORMAT_READ <= FIRST_WITH_SUMS && FIRST_WITH_SUMS <= FORMAT_VERSION);
 const MAGIC: &[u8; 8] = b"KISTCAT\n";
 const NAME: &str = "FORMAT";
 /// The engine's file.
@@ -59,6 +60,7 @@ pub(crate) fn encode(version: u32) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&version.to_le_bytes());
     bytes.extend_from_slice(&Crc64::of(&bytes).0.to_le_bytes());
+    assert_eq!(self::version(&bytes), Some(version), "what is written is what a start reads");
     bytes
 }
 

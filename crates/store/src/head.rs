@@ -38,6 +38,8 @@ impl Head {
         bytes[8..16].copy_from_slice(&commit.to_le_bytes());
         let checksum = Crc64::of(&bytes[..16]).0.to_le_bytes();
         bytes[16..].copy_from_slice(&checksum);
+        assert_eq!(commit_in(&bytes), Some(commit), "what is written is what a start reads");
+        assert!(commit > self.last(), "the newest commit only rises");
         let _ = self.file.write_all_at(&bytes, 0);
         self.last.store(commit, Ordering::SeqCst);
     }
@@ -56,8 +58,12 @@ pub(crate) fn newest_commit(dir: &Path) -> io::Result<Option<u64>> {
         Err(error) => return Err(error),
     };
     let Ok(bytes) = <[u8; BYTES]>::try_from(bytes) else { return Ok(None) };
+    Ok(commit_in(&bytes))
+}
+
+fn commit_in(bytes: &[u8; BYTES]) -> Option<u64> {
     let is_sound = bytes[..8] == *MAGIC && Crc64::of(&bytes[..16]).0.to_le_bytes() == bytes[16..];
-    Ok(is_sound.then(|| u64::from_le_bytes(std::array::from_fn(|at| bytes[8 + at]))))
+    is_sound.then(|| u64::from_le_bytes(std::array::from_fn(|at| bytes[8 + at])))
 }
 
 #[cfg(test)]

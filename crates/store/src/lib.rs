@@ -4,6 +4,9 @@
 //! wait, applies
 //! them in one transaction, syncs, then answers. Readers never wait.
 
+// Casts that lose something are no way to take what comes from outside; tests may.
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
+
 mod change_log;
 mod engine;
 mod error;

@@ -112,7 +112,15 @@ impl<'e> LmdbWriting<'e> {
             }
         }
         let commit = self.txn.id() as u64;
-        self.sums_table.put(&mut self.txn, SUMS_KEY, &self.sums.encode(commit)).map_err(kv_error)?;
+        assert!(commit > self.head.last(), "each commit of this process is newer than the one before");
+        assert!(self.hot.iter().all(Overlay::is_empty), "what was kept back is written with the commit");
+        let encoded = self.sums.encode(commit);
+        assert_eq!(
+            Sums::decode(&encoded).as_ref().map(|(sums, at)| (sums, *at)),
+            Some((&self.sums, commit)),
+            "what the rows add up to is read again as it is written"
+        );
+        self.sums_table.put(&mut self.txn, SUMS_KEY, &encoded).map_err(kv_error)?;
         self.txn.commit().map_err(|error| match error {
             // What LMDB says of a write that a full file system has cut short.
             heed::Error::Io(error) if error.raw_os_error() == Some(EIO) && self.room.is_full() => {
@@ -146,6 +154,7 @@ impl<'e> LmdbWriting<'e> {
             let rows = &self.tables[table.index()];
             return rows.put(&mut self.txn, key, value).map_err(kv_error);
         }
+        debug_assert!(rows.get(&self.txn, key).is_ok_and(|old| old.is_none()), "what is appended is new");
         last.clear();
         last.extend_from_slice(key);
         rows.put_with_flags(&mut self.txn, PutFlags::APPEND, key, value).map_err(kv_error)
@@ -164,6 +173,7 @@ impl<'e> LmdbWriting<'e> {
     }
 
     fn put_hot(&mut self, table: Table, key: &[u8], value: &[u8]) {
+        assert!(is_hot(table) && !is_appended(table), "rows of {table:?} are kept back, not appended");
         let hot = &mut self.hot[table.index()];
         match hot.get_mut(key) {
             Some(Some(known)) => {
@@ -198,6 +208,7 @@ impl Snapshot for LmdbWriting<'_> {
 
 impl Transaction for LmdbWriting<'_> {
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), KvError> {
+        assert!(!key.is_empty() && !value.is_empty(), "a row of {table:?} has a key and a value");
         self.is_changed = true;
         self.sums.of(table).add(value);
         if is_appended(table) {
@@ -218,6 +229,8 @@ impl Transaction for LmdbWriting<'_> {
             self.hot[table.index()].insert(key.to_vec(), None);
             return Ok(was_there);
         }
-        self.tables[table.index()].delete(&mut self.txn, key).map_err(kv_error)
+        let is_gone = self.tables[table.index()].delete(&mut self.txn, key).map_err(kv_error)?;
+        assert_eq!(is_gone, was_there, "what is taken from the sums is what is deleted");
+        Ok(is_gone)
     }
 }

@@ -220,7 +220,12 @@ impl MemoryWriting<'_> {
         drop(base);
         let control = engine.tables.0.control.as_deref();
         let fate = control.map_or(CommitFate::Durable, |control| control.fate(&list));
+        assert!(
+            list.is_sorted_by(|one, next| (one.table, &one.key) < (next.table, &next.key)),
+            "each row is changed once by a commit"
+        );
         let mut state = engine.tables.0.state.write().unwrap_or_else(PoisonError::into_inner);
+        assert!(state.openings >= engine.opening, "openings are counted up");
         if state.openings != engine.opening {
             return Err(KvError::Engine("the process of this store has ended".to_owned()));
         }
@@ -231,6 +236,10 @@ impl MemoryWriting<'_> {
         }
         let tables = Arc::make_mut(&mut state.tables);
         list.iter().for_each(|change| tables.set(change.table, &change.key, change.new.as_deref()));
+        debug_assert!(
+            list.iter().all(|change| tables.0[change.table.index()].get(&change.key) == change.new.as_ref()),
+            "each row stands as the commit has it"
+        );
         if let Some(control) = control {
             control.committed(&list);
         }

@@ -151,6 +151,7 @@ impl Pages {
         let words = words.filter(|_| meta.last_page <= in_file.saturating_mul(2) + (1 << 20));
         let words = words.ok_or(Damage::Page { page: 0, what: "it gives more pages than the file has" })?;
         let mut pages = Pages { file, page_size, meta, met: vec![0; words] };
+        assert!(pages.met.len() as u64 > meta.last_page / 64, "each page up to the last one has its bit");
         pages.meet(0)?;
         pages.meet(1)?;
         Ok(pages)
@@ -170,6 +171,8 @@ impl Pages {
     }
 
     fn read_at(&self, page: u64, offset: usize, into: &mut [u8]) -> Result<(), Damage> {
+        assert!(page <= self.meta.last_page, "page {page} was met before it is read");
+        assert!(offset < self.page_size, "a read begins in its page");
         let at = page * self.page_size as u64 + offset as u64;
         self.file.read_exact_at(into, at).map_err(|error| match error.kind() {
             ErrorKind::UnexpectedEof => Damage::Page { page, what: "it lies behind the end of the file" },
@@ -263,6 +266,7 @@ impl Pages {
         for page in first + 1..first + pages {
             self.meet(page)?;
         }
+        assert!((HEADER + length) as u64 <= pages * self.page_size as u64, "a long value lies in its pages");
         let mut value = vec![0; length];
         self.read_at(first, HEADER, &mut value)?;
         Ok(value)

@@ -56,10 +56,10 @@ impl Replay {
     ) -> Result<u64, ReplayError> {
         let mut applied = 0;
         let mut stopped = false;
-        while !stopped && (applied as usize) < changes.len() {
+        while !stopped && applied < changes.len() as u64 {
             let mut txn = self.engine.write().map_err(|error| ReplayError::Engine(error.to_string()))?;
             let mut batch = 0;
-            for bytes in changes.iter().skip(applied as usize) {
+            for bytes in changes.iter().skip(usize::try_from(applied).unwrap_or(usize::MAX)) {
                 let number = first + applied + batch;
                 let envelope = Envelope::decode(bytes)
                     .map_err(|error| ReplayError::Change { number, reason: error.to_string() })?;
@@ -74,7 +74,9 @@ impl Replay {
                 }
             }
             txn.commit().map_err(|error| ReplayError::Engine(error.to_string()))?;
+            assert!(batch > 0 || stopped, "each turn applies something, so that it ends");
             applied += batch;
+            assert!(applied <= changes.len() as u64, "no change is applied twice");
             if applied > 0 {
                 self.last = first + applied - 1;
             }
@@ -92,8 +94,10 @@ impl Replay {
         let outcome = apply(&mut txn, envelope)
             .map_err(|error| ReplayError::Change { number, reason: error.to_string() })?;
         txn.commit().map_err(|error| ReplayError::Engine(error.to_string()))?;
+        let before = self.last;
         self.last =
             self.read(|view| view.last_change()).map_err(|error| ReplayError::Engine(error.to_string()))?;
+        assert!(self.last >= before, "the log only grows");
         Ok(outcome)
     }
 

@@ -98,6 +98,7 @@ impl Room {
         let reserve = reserve(map);
         let state = State { allocated: 0, asked: None, is_met: false, exhausted: None, found: None };
         let room = Room { file, map, reserve, state: Mutex::new(state) };
+        assert!(room.reserve < map, "what is kept for removals is a part of the map");
         // Blocks of an earlier run beyond the end of the file count, and holes are filled.
         let length = room.file.metadata()?.len();
         let mut state = room.lock();
@@ -204,6 +205,7 @@ impl Room {
     fn get_ahead(&self, state: &mut State, used: u64) -> bool {
         let piece = self.reserve / PIECES;
         let wanted = (used + AHEAD * self.reserve).min(self.map);
+        assert!(piece > 0, "each piece gets on, or it would not end");
         while state.allocated + piece < wanted {
             match self.allocate(state.allocated, piece) {
                 Ok(()) => state.allocated += piece,
@@ -238,7 +240,9 @@ impl Room {
 
 /// What is kept of a map.
 fn reserve(map: u64) -> u64 {
-    (map / RESERVE_PART).clamp(RESERVE_LEAST, RESERVE_MAX).min(map / RESERVE_PART_MAX)
+    let reserve = (map / RESERVE_PART).clamp(RESERVE_LEAST, RESERVE_MAX).min(map / RESERVE_PART_MAX);
+    assert!(RESERVE_PART_MAX * reserve <= map, "most of the map is for use");
+    reserve
 }
 
 /// Whether an operation failed for lack of space.

@@ -16,6 +16,8 @@ const ROWS_A_LOOK: u64 = 1_000;
 /// The last row of a base has this in place of the number of a table, which no table has: it says what the
 /// rows before it add up to.
 const SUMS_NUMBER: u8 = 255;
+const _: () =
+    assert!((Table::ALL[Table::COUNT - 1] as u8) < SUMS_NUMBER, "no table has the number of the sums");
 /// Its key.
 const SUMS_KEY: &[u8] = b"sums";
 
@@ -131,7 +133,13 @@ impl CatalogueStore {
                     return Err(KvError::Engine(what).into());
                 }
             }
-            Ok(row(change, SUMS_NUMBER, SUMS_KEY, &sums.encode(change)))
+            let said = sums.encode(change);
+            assert_eq!(
+                Sums::decode(&said),
+                Some((sums, change)),
+                "a base says of its rows what a reader finds"
+            );
+            Ok(row(change, SUMS_NUMBER, SUMS_KEY, &said))
         })
     }
 

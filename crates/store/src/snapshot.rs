@@ -82,8 +82,10 @@ fn digest(snapshot: &dyn Snapshot, table: Table) -> Result<TableDigest, KvError>
         rows += 1;
         bytes += (key.len() + value.len()) as u64;
         for part in [key, value] {
+            let length = u32::try_from(part.len());
+            assert!(length.is_ok(), "the length of a part of a row has four bytes");
             // Keys have at most 511 bytes and values less than 4 GiB.
-            hasher.update(&(part.len() as u32).to_le_bytes());
+            hasher.update(&length.unwrap_or(u32::MAX).to_le_bytes());
         }
         hasher.update(key).update(value);
         ControlFlow::Continue(())
@@ -112,7 +114,7 @@ impl SnapshotReader {
             reason: error.to_string(),
         };
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
-        options.max_dbs(Table::COUNT as u32);
+        options.max_dbs(crate::engine::tables_max());
         // SAFETY: the files of a snapshot are written once and never changed afterwards, so that neither a
         // lock nor care for writers is needed while they are mapped.
         let env = unsafe {

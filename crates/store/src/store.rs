@@ -159,6 +159,7 @@ impl CatalogueStore {
     /// If it was refused, or the engine failed.
     pub fn execute(&self, command: Command) -> Result<Outcome, ExecuteError> {
         let answer = self.submit(vec![command])?;
+        assert_eq!(answer.len(), 1, "a command has one answer");
         answer.into_iter().next().ok_or(ExecuteError::Stopped)?.map_err(ExecuteError::Rejected)
     }
 
@@ -174,7 +175,10 @@ impl CatalogueStore {
         if commands.len() > EXECUTE_ALL_MAX {
             return Err(ExecuteError::TooMany { found: commands.len(), limit: EXECUTE_ALL_MAX });
         }
-        self.submit(commands)
+        let count = commands.len();
+        let answers = self.submit(commands)?;
+        assert_eq!(answers.len(), count, "each command has its answer, at its place");
+        Ok(answers)
     }
 
     /// As [`CatalogueStore::execute`], with the answer that the command has.
@@ -304,6 +308,10 @@ fn catch_up(engine: &Engine, log: &mut dyn ChangeLog) -> Result<(), String> {
             replay_one(txn.transaction(), last, &envelope).map_err(|error| error.to_string())?;
         }
         txn.commit().map_err(|error| error.to_string())?;
+        debug_assert!(
+            engine.read(|snapshot| View::new(snapshot).last_change()).is_ok_and(|now| now == last),
+            "the tables stand where the log does"
+        );
     }
 }
 
@@ -329,6 +337,7 @@ pub(crate) fn open_directory(dir: &Path, map_size: ByteCount) -> Result<(File, L
     let rounded = map_size.0.div_ceil(MAP_UNIT).max(1).checked_mul(MAP_UNIT);
     let rounded = rounded.and_then(|size| usize::try_from(size).ok());
     let rounded = rounded.ok_or(OpenError::MapSize(map_size.0))?;
+    assert!(rounded as u64 >= map_size.0, "the map is not smaller than was asked for");
     let engine = LmdbEngine::open(dir, rounded, READERS_MAX, &whole);
     let engine = engine.map_err(|source| OpenError::Engine { path: dir.to_owned(), source })?;
     if found < FIRST_WITH_SUMS {

@@ -74,6 +74,7 @@ impl Sums {
             }
         }
         bytes.extend_from_slice(&Crc64::of(&bytes).0.to_le_bytes());
+        assert_eq!(commit_of(&bytes), Some(commit), "what is written is what a reader finds");
         bytes
     }
 

@@ -26,6 +26,7 @@ impl Waiting {
 
     /// Bulk work that a group had no time for goes first again.
     pub(crate) fn put_back(&mut self, jobs: Vec<Job>) {
+        assert!(jobs.iter().all(is_bulk), "only bulk work is put off");
         jobs.into_iter().rev().for_each(|job| self.bulk.push_front(job));
     }
 
@@ -39,7 +40,11 @@ impl Waiting {
     pub(crate) fn next_group(&mut self, commands_max: usize) -> Vec<Job> {
         let is_bulk = !self.bulk.is_empty() && (self.small.is_empty() || self.is_turn_of_bulk);
         self.is_turn_of_bulk = !is_bulk;
-        if is_bulk { self.next_bulk() } else { self.next_small(commands_max) }
+        let waited = self.len();
+        let group = if is_bulk { self.next_bulk() } else { self.next_small(commands_max) };
+        assert_eq!(group.len() + self.len(), waited, "each call is in the group or waits on");
+        assert!(waited == 0 || !group.is_empty(), "something is done each time, or it would not end");
+        group
     }
 
     fn next_small(&mut self, commands_max: usize) -> Vec<Job> {

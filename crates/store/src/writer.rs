@@ -100,6 +100,7 @@ impl Writer {
     fn end(&mut self, mut group: Vec<Job>, ended: Group) -> Option<Vec<Job>> {
         match ended {
             Group::Committed(answers) => {
+                assert!(!answers.is_empty() && answers.len() <= group.len(), "the first calls are answered");
                 let left = group.split_off(answers.len());
                 for (job, answer) in group.into_iter().zip(answers) {
                     reply(&job, Ok(answer));
@@ -150,6 +151,7 @@ impl Writer {
             match ended {
                 Group::Committed(mut answers) => {
                     let next = answers.pop().unwrap_or_default();
+                    assert!(answers.is_empty(), "a part is of one call");
                     answer = Some(match answer.take() {
                         Some(before) => joined(before, next),
                         None => next,
@@ -234,8 +236,10 @@ impl Writer {
                     result => answer.push(result),
                 }
             }
+            assert_eq!(answer.len(), job.envelopes.len(), "each command has its answer, at its place");
             answers.push(answer);
         }
+        assert!(answers.len() <= group.len() && !answers.is_empty(), "the first calls of a group are done");
         if let Err(error) = batch.finish() {
             return failure(error);
         }
@@ -282,6 +286,7 @@ impl Writer {
 fn append(log: &mut dyn ChangeLog, term: Term, before: u64, txn: &mut Writing<'_>) -> Result<Durable, Group> {
     let changes = Changes::behind(before, View::new(txn.transaction()));
     let changes = changes.map_err(|error| Group::Failed(error.to_string()))?;
+    assert!(changes.last() >= before, "the log only grows");
     if changes.is_empty() {
         return Ok(Durable::WithCommit);
     }
@@ -312,6 +317,7 @@ fn joined(
     before: Vec<Result<Outcome, Rejection>>,
     next: Vec<Result<Outcome, Rejection>>,
 ) -> Vec<Result<Outcome, Rejection>> {
+    assert_eq!(before.len(), next.len(), "each part answers the same commands");
     let both = before.into_iter().zip(next);
     both.map(|(before, next)| before.and_then(|before| next.map(|next| before.and(next)))).collect()
 }

@@ -190,12 +190,12 @@ mod tests {
 
     #[test]
     fn comments_and_literals_are_no_code() {
-        let text = r####"
+        let text = r##"
             // unsafe
             /* unsafe /* unsafe */ unsafe */
             let a = "unsafe \" unsafe"; let b = r#"unsafe " unsafe"#; let c = br"unsafe";
             let d: &'static str = f('"', '\'', 'u'); unsafe {}
-        "####;
+        "##;
         assert_eq!(strip(text).lines_with("unsafe"), [5]);
     }
 

@@ -67,7 +67,7 @@ const OUTSIDE: [(&str, &[&str]); 14] = [
     ("serde_json", &["wire", "door", "s3", "kist", "tidy", "torture", "identity", "authority", "black_box"]),
     ("tokio", &["door", "s3", "transfer", "kist"]),
     ("tokio-rustls", &["door"]),
-    ("toml", &["kist", "mechanics", "twin", "authority", "fuzz"]),
+    ("toml", &["kist", "mechanics", "twin", "authority", "fuzz", "tidy"]),
 ];
 
 /// The crates with fault injection, bugs on purpose or a simulated world, and the features that turn them on.

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde_json::Value;
 use tidy::{
-    Dependency, DependencyKind, Package, check_faults, check_layers, check_links, check_outside,
-    check_source, undocumented,
+    Dependency, DependencyKind, Foreign, Package, check_assertions, check_faults, check_layers,
+    check_licences, check_links, check_outside, check_source, undocumented,
 };
 
 /// Directories that are not part of the repository.
@@ -41,12 +41,17 @@ fn all(ending: &str) -> Vec<(String, String)> {
     found
 }
 
-fn packages() -> Vec<Package> {
+/// What cargo knows of the workspace.
+fn metadata(arguments: &[&str]) -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
-    let output = Command::new(cargo).args(arguments).current_dir(root()).output().unwrap();
+    let all = ["metadata", "--format-version", "1"].iter().chain(arguments);
+    let output = Command::new(cargo).args(all).current_dir(root()).output().unwrap();
     assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn packages() -> Vec<Package> {
+    let metadata = metadata(&["--no-deps", "--offline"]);
     let packages: Vec<Package> = metadata["packages"].as_array().unwrap().iter().map(package).collect();
     assert!(packages.iter().any(|package| package.name == "kist"), "the program is among the packages");
     packages
@@ -73,6 +78,12 @@ fn dependency(value: &Value) -> Dependency {
         is_ours: value["path"].is_string(),
         features: strings(&value["features"]),
     }
+}
+
+fn foreign(value: &Value) -> Foreign {
+    let text = |of: &str| value[of].as_str().map(str::to_owned);
+    let name = format!("{} {}", text("name").unwrap(), text("version").unwrap());
+    Foreign { name, licence: text("license"), source: text("source") }
 }
 
 fn strings(value: &Value) -> Vec<String> {
@@ -103,6 +114,18 @@ fn fault_injection_reaches_no_released_program() {
     none(&check_faults(&packages()));
 }
 
+// Those of other systems are no part of what is distributed, and need not be there.
+#[test]
+fn licences_go_with_ours_and_all_comes_from_one_registry() {
+    let rules: toml::Table = fs::read_to_string(root().join("deny.toml")).unwrap().parse().unwrap();
+    let allowed = rules["licenses"]["allow"].as_array().unwrap().iter();
+    let allowed: Vec<String> = allowed.map(|licence| licence.as_str().unwrap().to_owned()).collect();
+    let metadata = metadata(&["--locked", "--filter-platform", "x86_64-unknown-linux-gnu"]);
+    let packages: Vec<Foreign> = metadata["packages"].as_array().unwrap().iter().map(foreign).collect();
+    assert!(packages.iter().any(|package| package.source.is_some()), "there are crates from elsewhere");
+    none(&check_licences(&packages, &allowed));
+}
+
 #[test]
 fn every_dependency_is_explained() {
     let page = fs::read_to_string(root().join("docs/dependencies.md")).unwrap();
@@ -114,6 +137,11 @@ fn sources_keep_the_house_rules() {
     let violations: Vec<String> =
         all(".rs").iter().flat_map(|(path, text)| check_source(path, text)).collect();
     none(&violations);
+}
+
+#[test]
+fn crates_that_hold_data_state_what_they_take_for_granted() {
+    none(&check_assertions(&all(".rs")));
 }
 
 #[test]

@@ -122,7 +122,7 @@ impl Law {
                 let bounds = bounds(*least, *most)?;
                 let span = (most - least) as f64;
                 let shape = (0..count).map(|index| *least as f64 + span * middle(index)).collect();
-                Ok(with_mean(shape, (bounds.0 + bounds.1) / 2.0 * times, bounds))
+                Ok(with_mean(shape, f64::midpoint(bounds.0, bounds.1) * times, bounds))
             }
             Law::Lognormal { mean, sigma, least, most } => {
                 let bounds = bounds(*least, *most)?;

@@ -156,7 +156,7 @@ fn keys() -> impl Strategy<Value = BTreeSet<String>> {
 fn piece(keys: &BTreeSet<String>, pick: &(prop::sample::Index, usize, String)) -> String {
     let (index, cut, tail) = pick;
     let key =
-        if keys.is_empty() { String::new() } else { index.get(&keys.iter().collect::<Vec<_>>()).to_string() };
+        if keys.is_empty() { String::new() } else { (*index.get(&keys.iter().collect::<Vec<_>>())).clone() };
     let cut = key.char_indices().map(|(at, _)| at).chain([key.len()]).nth(*cut).unwrap_or(key.len());
     format!("{}{tail}", &key[..cut])
 }

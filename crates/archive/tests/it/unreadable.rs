@@ -150,7 +150,7 @@ fn no_tape_is_labelled_while_the_drives_of_the_pool_are_away() {
     // Every stripe of 4+2 over 8 drives has at least 3 of these 5.
     let drives = &trouble.instance.settings.pool.drives[..5];
     drives.iter().for_each(|drive| {
-        fs::rename(drive.at.directory(), drive.at.directory().with_extension("away")).unwrap()
+        fs::rename(drive.at.directory(), drive.at.directory().with_extension("away")).unwrap();
     });
     let (archive, _) = trouble.open();
     set_all_tapes(&archive, TapeUse::Active);
@@ -163,7 +163,7 @@ fn no_tape_is_labelled_while_the_drives_of_the_pool_are_away() {
     archive.close();
     drop(archive);
     drives.iter().for_each(|drive| {
-        fs::rename(drive.at.directory().with_extension("away"), drive.at.directory()).unwrap()
+        fs::rename(drive.at.directory().with_extension("away"), drive.at.directory()).unwrap();
     });
     let (archive, _) = trouble.open();
     migrate_all(&archive);

@@ -44,7 +44,7 @@ impl Shared {
             _ if before == room as u8 => {}
             Room::Enough => tracing::info!("the audit log has room: changes are taken again"),
             Room::Reserve => {
-                tracing::error!("the audit log has little room: only what makes room is taken")
+                tracing::error!("the audit log has little room: only what makes room is taken");
             }
             Room::None => tracing::error!("the audit log has no room: changes are refused"),
         }

@@ -162,7 +162,7 @@ impl<'l> Bases<'l> {
                 continue;
             }
             match self.library.mount(vid, name) {
-                Ok(_) => {
+                Ok(()) => {
                     self.mounted = Some((vid, at));
                     return Ok(at);
                 }

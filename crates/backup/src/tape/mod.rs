@@ -154,7 +154,7 @@ impl TapeSeen {
     /// it is.
     pub(crate) fn bases(&self, drive: &mut dyn TapeDrive) -> Result<Vec<BasePlace>, TapeError> {
         let mut bases: BTreeMap<(u64, u32), BasePlace> = BTreeMap::new();
-        for (path, file) in self.index.tree.iter() {
+        for (path, file) in &self.index.tree {
             let Some((change, part, parts)) = parse_base_path(&path) else { continue };
             let Some(extent) = file.extents.first() else { continue };
             let base = bases.entry((change.0, parts)).or_insert_with(|| BasePlace {

@@ -51,6 +51,8 @@ pub(super) fn tape_found(draft: &mut Draft<'_>, found: &TapeFound) -> Result<Out
     record.generation = found.generation;
     record.index_block = found.index_block;
     record.end_of_data = found.end_of_data;
+    assert!(record.index_block < record.end_of_data, "the end of data is behind the index");
+    assert!(record.generation.0 > 0 && record.run.is_none(), "it is a labelled volume in no run");
     if record.state != TapeState::Disabled {
         record.enter(TapeState::ReadOnly, reason(&found.reason));
     }
@@ -67,7 +69,7 @@ fn another_volume(draft: &mut Draft<'_>, vid: Vid, old: TapeRecord) -> Result<Ta
     }
     tape::forget_segments(draft, vid)?;
     let TapeRecord { capacity, mounts, state, reason, history, .. } = old;
-    Ok(TapeRecord { mounts, state, reason, history, ..TapeRecord::scratch(capacity) })
+    Ok(TapeRecord { state, reason, mounts, history, ..TapeRecord::scratch(capacity) })
 }
 
 /// A container stands under an index at these places. What the catalogue knows of it gets them; one that it
@@ -117,6 +119,8 @@ pub(super) fn adopt(draft: &mut Draft<'_>, found: &AdoptContainer) -> Result<Out
         live_bytes: ByteCount(members.iter().map(|member| member.length.0).sum()),
         condemned_members: 0,
     };
+    assert!(record.live_bytes <= record.length, "the members of a container are part of it");
+    assert!(record.live_members > 0, "a container that is taken over has members");
     seal::queue_copies(draft, id, &record)?;
     take_places(draft, found, record)
 }
@@ -171,6 +175,7 @@ fn take_places(
             tape.committed.0 = tape.committed.0.saturating_add(record.length.0);
             draft.put(Table::Tape, key::tape(vid), &tape);
         }
+        assert!(record.places().any(|at| at == (vid, block)), "what was taken over is a place of it");
         taken += 1;
     }
     draft.put(Table::Container, key::container(id), &record);

@@ -59,6 +59,7 @@ pub(super) fn set(draft: &mut Draft<'_>, id: DirId, settings: &BucketSettings) -
         return refuse("a default retention needs object lock");
     }
     let numbers = |versioning| versioning == Versioning::Enabled;
+    let before = bucket.numbered.len();
     if numbers(old.versioning) != numbers(settings.versioning) {
         let next = FileId(draft.meta()?.next_file);
         match bucket.numbered.last() == Some(&next) {
@@ -68,6 +69,8 @@ pub(super) fn set(draft: &mut Draft<'_>, id: DirId, settings: &BucketSettings) -
         }
         limit("turns of versioning on and off", bucket.numbered.len(), TURNS_MAX)?;
     }
+    let turns = bucket.numbered.len().abs_diff(before);
+    assert_eq!(turns, usize::from(numbers(old.versioning) != numbers(settings.versioning)), "a turn is one");
     bucket.settings = settings.clone();
     if known.as_ref() != Some(&bucket) {
         draft.put(Table::Bucket, key::directory(id), &bucket);

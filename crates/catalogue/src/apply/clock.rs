@@ -73,6 +73,9 @@ fn leap(draft: &mut Draft<'_>, record: &mut ClockRecord, leap: TimeMove) -> Resu
             next.after = next.after.max(oldest.after);
         }
     }
+    assert!(record.moves.len() <= MOVES_MAX, "the leaps that are kept do not grow for ever");
+    let is_last = record.moves.last().is_some_and(|last| last.below == below);
+    assert!(is_last, "what is put from now on did not see this leap");
     record.doubted = None;
     record.planned_back = None;
     Ok(())

@@ -118,6 +118,7 @@ pub(super) fn evict_cold(draft: &mut Draft<'_>, most: usize) -> Result<Outcome, 
             return Ok(Outcome::More(true));
         }
         draft.remove(Table::Cold, key::container(container));
+        assert!(members.len() < room, "a container is done with only if all its members were looked at");
         room -= members.len();
     }
     Ok(Outcome::More(draft.view().has_cold_work()?))

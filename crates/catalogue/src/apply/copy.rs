@@ -68,6 +68,8 @@ pub(super) fn put_queued(
     id: ContainerId,
     record: &ContainerRecord,
 ) -> Result<(), Rejection> {
+    let is_queued = draft.view().has(Table::Queue, &key::queue(tape_pool, id))?;
+    assert!(!is_queued, "container {id} waits for tape pool {tape_pool} already");
     let queued = QueuedContainer { length: record.length, since: record.sealed };
     draft.put(Table::Queue, key::queue(tape_pool, id), &queued);
     Ok(draft.count(Counter::Queued(tape_pool), 1, record.length.0)?)
@@ -132,7 +134,10 @@ pub(super) fn forget(
 
 /// Drops a container of which no tape has, or is about to get, anything.
 pub(super) fn drop_all(draft: &mut Draft<'_>, id: ContainerId) -> Result<(), Rejection> {
+    let mut left = usize::MAX;
     while let Some(record) = draft.view().container(id)? {
+        assert!(record.copies.len() < left, "each turn drops a copy, so that they end");
+        left = record.copies.len();
         if record.copies.is_empty() {
             forget(draft, id, &record)?;
         } else {

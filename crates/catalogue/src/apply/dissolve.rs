@@ -20,6 +20,7 @@ pub(super) fn dissolve(draft: &mut Draft<'_>, id: ContainerId) -> Result<Outcome
     let record = draft.view().container(id)?.ok_or(Rejection::NotFound(Object::Container(id)))?;
     check(id, &record)?;
     while take_out_some(draft, id, PAGE)?.len() == PAGE {}
+    assert!(draft.view().members(id, None, 1)?.is_empty(), "a pack is given up after all its members");
     for queued in &record.copies {
         copy::drop_queued(draft, queued.tape_pool, id, &record)?;
     }
@@ -35,7 +36,9 @@ pub(super) fn some(draft: &mut Draft<'_>, id: ContainerId, most: usize) -> Resul
         copy::drop_queued(draft, queued.tape_pool, id, &record)?;
     }
     let taken = take_out_some(draft, id, most)?;
+    assert!(taken.len() <= most, "no more members are taken out than were asked for");
     if taken.len() < most {
+        assert!(draft.view().members(id, None, 1)?.is_empty(), "a pack is given up after all its members");
         copy::forget(draft, id, &record)?;
         return Ok(Outcome::More(false));
     }

@@ -21,6 +21,7 @@ pub(super) fn evict(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, 
             _ => Err(EvictRefusal::NotFound),
         });
     }
+    assert_eq!(outcomes.len(), files.len(), "each file has its answer, at its place");
     Ok(Outcome::Evicted(outcomes))
 }
 
@@ -49,6 +50,7 @@ pub(super) fn evict_one(
         return Ok(Err(EvictRefusal::TapesSetAside(vids)));
     }
     let pieces = std::mem::take(&mut file.pieces);
+    assert!(!file.is_online() && !pieces.is_empty(), "what leaves the pool was there, and is not any more");
     draft.put(Table::File, key::file(id), &file);
     draft.discount(Counter::Online(file.class), 1, file.size.0)?;
     pool::dereference(draft, &pieces)?;

@@ -95,6 +95,10 @@ pub(super) fn set(draft: &mut Draft<'_>, id: FileId, new: Hold, bypass: bool) ->
         let what = "a retention ends in the future: name a later time";
         return Err(Rejection::Malformed { object: Object::File(id), what });
     }
+    let locked = held_at(old, draft.at).retention.filter(|held| held.mode == RetentionMode::Compliance);
+    let is_kept =
+        |held: Retention| new.retention.is_some_and(|new| new.mode == held.mode && new.until >= held.until);
+    assert!(locked.is_none_or(is_kept), "nothing shortens a retention of mode compliance");
     put(draft, id, new);
     Ok(Outcome::Done)
 }

@@ -6,7 +6,9 @@ use super::{hold, pool, quota, request};
 use crate::draft::Draft;
 use crate::error::{ReadError, Rejection};
 use crate::key;
-use crate::record::{ContainerRecord, Counter, FileRecord, FileState, ItemState, MemberRecord, TodoFile};
+use crate::record::{
+    ContainerRecord, Counter, FileRecord, FileState, Hold, ItemState, MemberRecord, TodoFile,
+};
 use crate::table::Table;
 
 /// Condemns a named file whose name was taken away, unless something holds it: the one way by which a file
@@ -30,6 +32,8 @@ pub(super) fn condemn(
         draft.remove(Table::PinExpiry, key::pin_expiry(until, id, request));
     }
     drop_todo(draft, id, &file)?;
+    assert_eq!(draft.view().hold(id)?, Hold::default(), "nothing keeps what is given up");
+    assert!(draft.view().pins(id)?.is_empty(), "and nobody has it pinned");
     let parts = draft.view().parts(id)?;
     let mut is_safe = true;
     for (container, member) in &parts {
@@ -55,6 +59,7 @@ pub(super) fn condemn(
 
 /// Removes a condemned file if all its containers are safe now.
 pub(super) fn finalise(draft: &mut Draft<'_>, id: FileId, file: &FileRecord) -> Result<(), Rejection> {
+    assert!(!file.is_named(), "only what was given up is removed for good");
     let parts = draft.view().parts(id)?;
     for (container, _) in &parts {
         let record: ContainerRecord = draft.view().expect(Table::Container, &key::container(*container))?;
@@ -80,6 +85,7 @@ pub(super) fn remove(
     for (container, member) in parts {
         take_out(draft, id, *container, member);
     }
+    debug_assert!(draft.view().parts(id)?.is_empty(), "a file that is gone stands in no container");
     pool::dereference(draft, &file.pieces)?;
     draft.remove(Table::File, key::file(id));
     Ok(())
@@ -93,6 +99,7 @@ pub(super) fn take_out(draft: &mut Draft<'_>, id: FileId, container: ContainerId
 
 /// Has a live file wait to be sealed.
 pub(super) fn put_todo(draft: &mut Draft<'_>, id: FileId, file: &FileRecord) -> Result<(), Rejection> {
+    assert!(file.state == FileState::Live && file.is_online(), "what waits to be sealed is in the pool");
     let todo = TodoFile { size: file.size, since: file.created };
     draft.put(Table::Todo, key::todo(file.class, file.dataset, id), &todo);
     Ok(draft.count(Counter::Todo(file.class), 1, file.size.0)?)

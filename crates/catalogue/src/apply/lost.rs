@@ -72,6 +72,11 @@ fn decide(
     }
     let dropped = if is_on_tape { std::mem::take(&mut file.pieces) } else { Vec::new() };
     file.state = if is_on_tape { FileState::Live } else { FileState::Lost(draft.at) };
+    assert!(!file.has_data() || !file.is_online(), "its copy in the pool is given up");
+    assert!(
+        !file.is_lost() || dropped.is_empty(),
+        "the bytes of a lost file are kept: they may be found again"
+    );
     draft.put(Table::File, key::file(id), &file);
     // What cannot be read cannot be sealed, and would keep its class due for ever.
     lifecycle::drop_todo(draft, id, &file)?;
@@ -129,6 +134,7 @@ fn find(draft: &mut Draft<'_>, id: FileId, is_it: impl FnOnce(&FileRecord) -> bo
     file.state = FileState::Live;
     draft.count(Counter::Online(file.class), 1, file.size.0)?;
     draft.put(Table::File, key::file(id), &file);
+    assert!(file.is_online(), "a file that was found is in the pool");
     if waits(draft, id, &file)? {
         lifecycle::put_todo(draft, id, &file)?;
     }
@@ -173,7 +179,11 @@ pub(super) fn for_members(
             each(draft, member.file, file)?;
         }
         match page.last() {
-            Some(last) if page.len() == PAGE => after = Some((last.data_offset, last.file)),
+            Some(last) if page.len() == PAGE => {
+                let last = Some((last.data_offset, last.file));
+                assert!(last > after, "each page begins behind the one before, so that they end");
+                after = last;
+            }
             _ => return Ok(()),
         }
     }

@@ -73,6 +73,7 @@ pub(super) fn make_directory(
         meta.next_file += 1;
         DirId(meta.next_file - 1)
     })?;
+    assert!(draft.view().directory(id)?.is_none(), "the number of a new directory was never given");
     let record = DirectoryRecord {
         parent,
         name: Some(name.clone()),
@@ -208,6 +209,8 @@ pub(super) fn rename(
             }
         }
     }
+    assert_eq!(draft.view().entry(to_parent, to_name)?, Some(source), "it has its new name");
+    assert_eq!(draft.view().entry(from_parent, from_name)?, None, "and not the old one any more");
     Ok(Outcome::Renamed { moved: source, replaced })
 }
 

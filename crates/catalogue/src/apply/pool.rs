@@ -42,6 +42,7 @@ pub(super) fn record_blobs(draft: &mut Draft<'_>, blobs: &[BlobDescription]) -> 
             }
             None => {
                 let BlobDescription { layout, length, .. } = *blob;
+                assert!(!blob.stripes.is_empty(), "a new blob stands somewhere");
                 let record = BlobRecord { layout, length, stripes, references: 0, live: ByteCount(0) };
                 draft.put(Table::Blob, key::blob(blob.id), &record);
             }
@@ -109,6 +110,7 @@ pub(super) fn refer(draft: &mut Draft<'_>, pieces: &[BlobPiece]) -> Result<(), R
         let Some(mut blob) = draft.view().blob_record(id)? else {
             return Err(Rejection::NotFound(Object::Blob(id)));
         };
+        let (before, count, bytes) = ((blob.references, blob.live.0), pieces.len() as u64, total(&pieces));
         for piece in pieces {
             let end = piece.offset.0.checked_add(piece.length.0);
             let inside = match blob.layout {
@@ -125,6 +127,8 @@ pub(super) fn refer(draft: &mut Draft<'_>, pieces: &[BlobPiece]) -> Result<(), R
             blob.references = references;
             blob.live = ByteCount(live);
         }
+        assert_eq!(blob.references - before.0, count, "each piece is one reference");
+        assert_eq!(Some(blob.live.0 - before.1), bytes.map(|bytes| bytes.0), "each byte of them is counted");
         draft.put(Table::Blob, key::blob(id), &blob);
     }
     Ok(())
@@ -135,6 +139,7 @@ fn by_blob(pieces: &[BlobPiece]) -> BTreeMap<BlobId, Vec<BlobPiece>> {
     for piece in pieces {
         blobs.entry(piece.blob).or_default().push(*piece);
     }
+    assert_eq!(blobs.values().map(Vec::len).sum::<usize>(), pieces.len(), "each piece is of one blob");
     blobs
 }
 
@@ -192,6 +197,7 @@ pub(super) fn dereference(draft: &mut Draft<'_>, pieces: &[BlobPiece]) -> Result
 
 /// Makes a whole blob garbage; what was garbage within it goes with it.
 fn discard_blob(draft: &mut Draft<'_>, id: BlobId, blob: &BlobRecord) -> Result<(), Rejection> {
+    assert_eq!(blob.references, 0, "a blob that somebody refers to is no garbage");
     let description = draft.view().describe(id, blob)?;
     let values =
         draft
@@ -218,6 +224,9 @@ fn discard_values(
     blob: &BlobRecord,
     pieces: &[BlobPiece],
 ) -> Result<(), Rejection> {
+    assert!(matches!(blob.layout, Layout::Segment { .. }), "only a segment is given up by the value");
+    assert!(blob.references > 0, "a segment that nobody refers to is given up whole");
+    assert!(pieces.iter().all(|piece| piece.blob == id), "each value is of this segment");
     let description = draft.view().describe(id, blob)?;
     for piece in pieces {
         let garbage = Garbage::Value(description.clone(), *piece);

@@ -74,6 +74,9 @@ pub(super) fn put(draft: &mut Draft<'_>, put: &PutFile, how: How<'_>) -> Result<
     }
     let replaced = version::give_way(draft, (put.parent, &put.name), current, "the file was replaced")?;
     let id = create(draft, put, how.pieces, !class.copies.is_empty())?;
+    assert_ne!(replaced, Some(id), "a file does not replace itself");
+    let named = draft.view().entry(put.parent, &put.name)?;
+    assert_eq!(named, Some(Entry::File(id)), "the name stands for the file that was put");
     let bucket = draft.view().bucket_of(put.parent)?.map(|(_, bucket)| bucket);
     hold::begin(draft, id, &put.name, how.hold, bucket.as_ref())?;
     Ok(Outcome::Put(PutOutcome { file: id, created: true, replaced }))
@@ -167,6 +170,10 @@ fn create(
         meta.next_file += 1;
         FileId(meta.next_file - 1)
     })?;
+    assert!(draft.view().file(id)?.is_none(), "the number of a new file was never given");
+    assert!(own.is_none() || shared.is_none(), "a file brings its bytes or shares those of another");
+    let is_whole = own.is_none_or(|own| pool::total(own) == Some(put.size));
+    assert!(is_whole, "the pieces of a file have all its bytes and no others");
     let record = FileRecord {
         parent: put.parent,
         name: put.name.clone(),

@@ -93,6 +93,10 @@ pub(super) fn settle(draft: &mut Draft<'_>) -> Result<(), Rejection> {
         };
         quota.used.files = sum(quota.used.files, files.into())?;
         quota.used.bytes.0 = sum(quota.used.bytes.0, bytes)?;
+        let is_within = |limit: Option<u64>, used| limit.is_none_or(|limit| used <= limit);
+        let of_bytes = quota.limits.bytes.map(|limit| limit.0);
+        assert!(bytes <= 0 || is_within(of_bytes, quota.used.bytes.0), "bytes do not grow beyond a quota");
+        assert!(files <= 0 || is_within(quota.limits.files, quota.used.files), "nor do files");
         draft.put(Table::Quota, key, &quota);
     }
     Ok(())
@@ -219,6 +223,8 @@ fn files_of(
         Ok(if looked >= BATCH_FILES_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     let behind = if looked < BATCH_FILES_MAX { end } else { FileId(last.0 + 1) };
+    assert!(behind > next || next >= until, "each batch counts on, so that the count ends");
+    assert!(behind <= until, "no file is counted that was put after the quota was set");
     for (upload, usage) in uploads.into_iter().filter(|(upload, _)| upload.0 < behind.0) {
         let record: UploadRecord = draft.view().expect(Table::Upload, &key::upload(upload))?;
         if members.has(usage.directory, &record.plan.attributes.group)? {

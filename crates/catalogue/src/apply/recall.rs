@@ -34,6 +34,7 @@ pub(super) fn done(draft: &mut Draft<'_>, done: &RecallDone) -> Result<Outcome, 
         cold::leave_later(draft, *id, &file)?;
         recalled += 1;
     }
+    assert_eq!(recalled as usize + skipped.len(), done.files.len(), "each file is taken or passed over");
     pool::refer(draft, &taken)?;
     for (id, pieces) in skipped {
         let holder = draft.view().file(id)?;

@@ -59,6 +59,7 @@ fn open(draft: &mut Draft<'_>, owner: &str, pin: Duration) -> Result<Outcome, Re
         meta.next_request += 1;
         RequestId(meta.next_request - 1)
     })?;
+    assert!(draft.view().request(id)?.is_none(), "the number of a new request was never given");
     let request = RequestRecord {
         owner: owner.to_owned(),
         created: draft.at,
@@ -83,6 +84,8 @@ fn add(draft: &mut Draft<'_>, id: RequestId, files: &[FileId]) -> Result<(), Rej
     if request.state != RequestState::Filling {
         return Err(wrong(id, &request, "being filled: open a new request"));
     }
+    let before = (request.files, request.done + request.failed);
+    let mut waiting = 0;
     for &file_id in files {
         let file = draft.view().file(file_id)?.filter(FileRecord::is_named);
         let file = file.ok_or(Rejection::NotFound(Object::File(file_id)))?;
@@ -100,9 +103,12 @@ fn add(draft: &mut Draft<'_>, id: RequestId, files: &[FileId]) -> Result<(), Rej
         request.files += 1;
         request.bytes.0 = request.bytes.0.saturating_add(file.size.0);
         let state = begin_item(draft, (id, &mut request), number, file_id, &file)?;
+        waiting += u32::from(state == ItemState::Waiting);
         draft.put(Table::RequestFile, file_key, &number);
         draft.put(Table::RequestItem, key::request_item(id, number), &RequestItem { file: file_id, state });
     }
+    let ended = request.done + request.failed - before.1;
+    assert_eq!(request.files - before.0, ended + waiting, "each new item is done, failed or waits");
     draft.put(Table::Request, key::request(id), &request);
     Ok(())
 }
@@ -210,6 +216,7 @@ pub(super) fn settle(
         complete(draft, &mut request);
         draft.put(Table::Request, key::request(id), &request);
     }
+    assert!(draft.view().wants(file_id)?.is_empty(), "nobody waits for what is settled");
     Ok(())
 }
 
@@ -268,6 +275,7 @@ fn drop_recalls(draft: &mut Draft<'_>, id: FileId) -> Result<(), Rejection> {
     for (key, item) in recalls(draft, id)? {
         drop_recall(draft, &key, &item)?;
     }
+    debug_assert!(recalls(draft, id)?.is_empty(), "what nobody waits for is in no tape's recall set");
     Ok(())
 }
 
@@ -296,6 +304,7 @@ pub(super) fn cancel(draft: &mut Draft<'_>, id: RequestId, most: usize) -> Resul
         }
         RequestState::Filling | RequestState::Active | RequestState::Cancelling => {}
     }
+    let swept = request.swept;
     let items = draft.view().request_items(id, request.swept, most)?;
     for (number, item) in items {
         request.swept = number.saturating_add(1);
@@ -311,6 +320,7 @@ pub(super) fn cancel(draft: &mut Draft<'_>, id: RequestId, most: usize) -> Resul
             release(draft, id, number, item)?;
         }
     }
+    assert!(request.swept >= swept, "each part goes on where the last one ended");
     let has_more = request.swept < request.files;
     request.state = if has_more { RequestState::Cancelling } else { RequestState::Cancelled };
     if !has_more {
@@ -371,6 +381,7 @@ pub(super) fn forget(draft: &mut Draft<'_>, id: RequestId, most: usize) -> Resul
         request.state = RequestState::Forgetting;
         draft.put(Table::Request, key::request(id), &request);
     } else {
+        assert!(draft.view().request_items(id, 0, 1)?.is_empty(), "a request is forgotten after its items");
         draft.remove(Table::Request, key::request(id));
         if draft.view().priority(id)? != PRIORITY_USUAL {
             draft.remove(Table::RequestPriority, key::request(id));

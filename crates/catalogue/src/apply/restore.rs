@@ -49,12 +49,15 @@ pub(super) fn accept(
     let highest = ids.iter().map(|id| **id).fold(seen, u64::max);
     let what = "restores of a catalogue";
     let level = jumped(highest).ok_or(Rejection::LimitExceeded { what, limit: u64::MAX / RESTORE_JUMP })?;
+    assert!(level > highest, "ids go on above all that histories that were given up may have used");
+    assert_eq!(level_of(level), level, "the level of a restore is told from its first change");
     for id in ids {
         *id = level;
     }
     meta.epoch = epoch;
     meta.quarantine = meta.quarantine.max(Some(epoch));
     meta.restored = true;
+    assert!(meta.quarantine >= Some(meta.epoch), "no blob of an epoch so far is taken for garbage");
     draft.change_meta(|record| *record = meta)?;
     Ok(Outcome::Done)
 }

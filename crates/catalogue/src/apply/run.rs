@@ -47,6 +47,7 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
             open.tape.generation = *generation;
             open.tape.index_block = *index_block;
             open.run.indexed = open.run.committed;
+            assert!(open.tape.index_block < open.tape.end_of_data, "the end of data is behind the index");
             draft.count(Counter::Indexes, 1, written.0)?;
             let vid = open.run.vid;
             let outcome = open.put(draft)?;
@@ -83,6 +84,7 @@ fn begin(draft: &mut Draft<'_>, vid: Vid, drive: &str, start: BlockAddress) -> R
         meta.next_run += 1;
         RunId(meta.next_run - 1)
     })?;
+    assert!(draft.view().run(id)?.is_none(), "the number of a new run was never given");
     let run = RunRecord {
         vid,
         drive: drive.to_owned(),
@@ -107,6 +109,7 @@ fn append(draft: &mut Draft<'_>, id: RunId, containers: &[PlannedContainer]) -> 
     let mut open = Open::find(draft, id)?;
     tape::need(open.run.vid, &open.tape, TapeState::Active)?;
     let mut next = open.next_block(draft)?;
+    let before = (open.run.planned, next);
     for planned in containers {
         let PlannedContainer { container, block, blocks } = *planned;
         let end = block.0.checked_add(blocks.0).filter(|_| blocks.0 > 0 && block == next);
@@ -125,6 +128,12 @@ fn append(draft: &mut Draft<'_>, id: RunId, containers: &[PlannedContainer]) -> 
         open.run.planned += 1;
         next = BlockAddress(end);
     }
+    assert_eq!(
+        (open.run.planned - before.0) as usize,
+        containers.len(),
+        "each container is an item of the run"
+    );
+    assert!(containers.is_empty() || next > before.1, "what is planned stands behind what was planned");
     open.put(draft)
 }
 
@@ -151,6 +160,8 @@ fn plan(draft: &mut Draft<'_>, open: &Open, id: ContainerId, block: BlockAddress
         return Err(refuse("not queued in the tape pool of the run"));
     };
     copy.state = CopyState::Planned { run: open.id, vid, block };
+    let here = record.copies.iter().filter(|copy| stands_here(&copy.state)).count();
+    assert_eq!(here, 1, "the copies of a container are planned for distinct tapes");
     draft.put(Table::Container, key::container(id), &record);
     copy::drop_queued(draft, open.run.tape_pool, id, &record)
 }
@@ -219,6 +230,8 @@ impl Open {
         if committed < self.run.committed || committed > self.run.planned {
             return Err(self.malformed("the number of committed items falls or is more than were planned"));
         }
+        let before = (self.tape.containers, self.tape.committed);
+        let (mut count, mut bytes) = (0u64, 0u64);
         for number in self.run.committed..committed {
             let item = self.item(draft, number)?;
             self.check_not_overtaken(&item)?;
@@ -231,12 +244,20 @@ impl Open {
             draft.put(Table::Content, key::content(self.run.vid, block), &container);
             self.tape.committed.0 = self.tape.committed.0.saturating_add(record.length.0);
             self.tape.containers = self.tape.containers.saturating_add(1);
+            (count, bytes) = (count + 1, bytes.saturating_add(record.length.0));
             // Only a container with an image is written although its members may be lost. Those of another
             // are decided anew when the pool says once more that it cannot give them.
             if record.image.is_some() && record.places().count() == 1 {
                 lost::container_found(draft, container)?;
             }
         }
+        assert_eq!(
+            count,
+            u64::from(committed - self.run.committed),
+            "each item from then to now is committed"
+        );
+        assert_eq!(self.tape.containers, before.0.saturating_add(count), "each is one more on the tape");
+        assert_eq!(self.tape.committed.0, before.1.0.saturating_add(bytes), "so is each of its bytes");
         // A file that waits for other copies is not added to this tape's set: those serve it.
         self.run.committed = committed;
         Ok(())
@@ -303,11 +324,15 @@ impl Open {
         if !matches!(state, TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Suspect) {
             return Err(self.malformed("after a run a tape is active, full, read-only or suspect"));
         }
+        let queued = draft.tallied(Counter::Queued(self.run.tape_pool))?.files;
         for number in self.run.committed..self.run.planned {
             let item = self.item(draft, number)?;
             let record = self.change_copy(draft, item.container, CopyState::Queued)?;
             copy::put_queued(draft, self.run.tape_pool, item.container, &record)?;
         }
+        let again = draft.tallied(Counter::Queued(self.run.tape_pool))?.files - queued;
+        let left = u64::from(self.run.planned.saturating_sub(self.run.committed));
+        assert_eq!(again, left, "what the run did not commit waits again");
         // What was set aside meanwhile is not lifted back, what an operator disabled stays so whatever became
         // of it, and what is to be repacked is so unless it is suspect now.
         let stays = match self.tape.state {
@@ -347,7 +372,10 @@ pub(super) fn cover(draft: &mut Draft<'_>, vid: Vid, from: BlockAddress) -> Resu
             }
         }
         match page.last() {
-            Some((last, _)) if page.len() == PAGE => from = BlockAddress(last.0.saturating_add(1)),
+            Some((last, _)) if page.len() == PAGE => {
+                assert!(*last >= from, "each page begins behind the one before, so that they end");
+                from = BlockAddress(last.0.saturating_add(1));
+            }
             _ => return Ok(()),
         }
     }

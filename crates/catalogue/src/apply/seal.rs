@@ -18,10 +18,12 @@ use crate::table::Table;
 const TAPE_PATH_BYTES_MAX: usize = 8192;
 
 pub(super) fn reserve(draft: &mut Draft<'_>) -> Result<Outcome, Rejection> {
-    draft.change_meta(|meta| {
+    let id = draft.change_meta(|meta| {
         meta.next_container += 1;
-        Outcome::Container(ContainerId(meta.next_container - 1))
-    })
+        ContainerId(meta.next_container - 1)
+    })?;
+    assert!(draft.view().container(id)?.is_none(), "the number of a new container was never given");
+    Ok(Outcome::Container(id))
 }
 
 pub(super) fn malformed(id: ContainerId, what: &'static str) -> Rejection {
@@ -58,6 +60,9 @@ pub(super) fn seal(draft: &mut Draft<'_>, seal: &SealContainer) -> Result<Outcom
         live_bytes: ByteCount(seal.members.iter().map(|member| member.length.0).sum()),
         condemned_members: 0,
     };
+    assert!(record.live_bytes <= record.length, "the members of a container are part of it");
+    assert!(!record.copies.is_empty(), "what is sealed waits for at least one tape");
+    assert!(record.skeleton.is_none() || record.kind == ContainerKind::Pack, "only a pack has a skeleton");
     draft.put(Table::Container, key::container(id), &record);
     queue_copies(draft, id, &record)?;
     Ok(Outcome::Done)
@@ -201,6 +206,7 @@ pub(super) fn enter_member(
     if end == Some(file.size.0) {
         lifecycle::drop_todo(draft, id, file)?;
     }
+    assert!(member.header_offset <= member.data_offset, "a member's header stands before its bytes");
     let part = PartRecord { container, data_offset: member.data_offset };
     draft.put(Table::Part, key::part(id, member.file_offset), &part);
     let value = MemberValue {
@@ -209,6 +215,11 @@ pub(super) fn enter_member(
         file_offset: member.file_offset,
     };
     draft.put(Table::Member, key::member(container, member.data_offset, id), &value);
+    debug_assert_eq!(
+        draft.view().parts(id)?.iter().map(|(_, part)| part.length.0).sum::<u64>(),
+        sealed + member.length.0,
+        "the parts of a file are read again as they were sealed"
+    );
     Ok(())
 }
 

@@ -85,6 +85,9 @@ pub(super) fn add(
         record.live_bytes.0 = record.live_bytes.0.checked_add(bytes)?;
         Some(())
     })?;
+    assert!(end >= sealing.end && end <= record.length, "what is sealed of a pack grows, up to its length");
+    assert!(bytes <= end.0 - sealing.end.0, "the new members stand behind those before");
+    assert!(added > sealing.added, "each piece of a sealing adds members");
     (sealing.added, sealing.end) = (added, end);
     draft.put(Table::Sealing, key::container(id), &sealing);
     Ok(Outcome::Done)
@@ -99,6 +102,7 @@ pub(super) fn close(draft: &mut Draft<'_>, id: ContainerId) -> Result<Outcome, R
     record.sealed = draft.at;
     record.copies = class.copies.iter().copied().map(ContainerCopy::queued).collect();
     draft.put(Table::Container, key::container(id), &record);
+    assert!(!record.copies.is_empty(), "what is sealed waits for at least one tape");
     draft.remove(Table::Sealing, key::container(id));
     for queued in &record.copies {
         copy::put_queued(draft, queued.tape_pool, id, &record)?;

@@ -12,6 +12,7 @@ use crate::table::Table;
 
 /// Pages that a segment may have: offsets in it are below 2^31.
 const PAGES_MAX: u32 = 1 << 19;
+const _: () = assert!(PAGES_MAX.is_multiple_of(SEGMENT_PAGES), "the last row of a segment is a whole one");
 
 /// What is not known as garbage is passed over, and so are pages of segments that are not in use any more: a
 /// repeat does no harm.

@@ -86,6 +86,8 @@ pub(super) fn define_tape_pool(draft: &mut Draft<'_>, name: &str) -> Result<Outc
         meta.next_tape_pool += 1;
         TapePoolId(meta.next_tape_pool - 1)
     })?;
+    let is_new = !draft.view().has(Table::TapePool, &key::tape_pool(id))?;
+    assert!(is_new, "the number of a new tape pool was never given");
     draft.put(Table::TapePool, key::tape_pool(id), &name.to_owned());
     Ok(Outcome::TapePool(id))
 }

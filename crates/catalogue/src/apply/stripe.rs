@@ -38,6 +38,8 @@ pub(super) fn moved(
     draft.put(Table::Blob, key::blob(id), &blob);
     // Garbage among its values carries the description by which it is removed.
     let description = draft.view().describe(id, &blob)?;
+    let stands_on = description.stripes.get(number as usize).map(|set| set.id);
+    assert_eq!(stands_on, Some(to.id), "garbage is removed where it stands now");
     let rows =
         draft.view().rows_within(Table::Garbage, &key::blob(id), None, usize::MAX, |_, key, value| {
             Ok((key.to_vec(), frame::open::<Garbage>(Table::Garbage, key, value)?))

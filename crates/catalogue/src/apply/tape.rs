@@ -107,6 +107,8 @@ pub(super) fn forget_segments(draft: &mut Draft<'_>, vid: Vid) -> Result<(), Rej
     for (change, _) in draft.view().bases(vid)? {
         draft.remove(Table::Base, key::base(vid, change));
     }
+    assert!(draft.view().segments(vid)?.is_empty(), "no change is looked for on a volume that is gone");
+    assert!(draft.view().bases(vid)?.is_empty(), "and no base");
     Ok(())
 }
 
@@ -151,7 +153,13 @@ fn update(
     change: impl FnOnce(&mut TapeRecord) -> Result<(), Rejection>,
 ) -> Result<(), Rejection> {
     let mut tape = find(draft, vid)?;
+    let before = tape.clone();
     change(&mut tape)?;
+    assert!(tape.end_of_data >= before.end_of_data, "the end of data of {vid} only grows");
+    assert!(tape.generation >= before.generation, "so does the generation of its index");
+    let holds = |tape: &TapeRecord| (tape.containers, tape.committed, tape.run);
+    assert_eq!(holds(&tape), holds(&before), "only a run changes what {vid} holds");
+    assert!(before.generation.0 == 0 || tape.uuid == before.uuid, "a labelled volume stays the same one");
     draft.put(Table::Tape, key::tape(vid), &tape);
     Ok(())
 }
@@ -247,5 +255,7 @@ fn failed(vid: Vid, tape: &mut TapeRecord, failure: Failure) -> Result<(), Rejec
     let failures = tape.history.map_or(0, |history| history.failures).saturating_add(1);
     tape.enter(TapeState::Suspect, failure.reason);
     tape.history = Some(TapeHistory { before, wrote, failures, retry: failure.retry, cause: failure.cause });
+    assert_eq!(tape.before_failure(), Some(before), "what {vid} was is known until it is used again");
+    assert!(tape.state.is_set_aside(), "nothing is written to {vid} meanwhile");
     Ok(())
 }

@@ -60,6 +60,7 @@ pub(super) fn condemn(
     namespace::forget_settings(draft, directory)?;
     draft.put(Table::Tree, key::directory(directory), &record);
     draft.count(Counter::Trees, 1, 0)?;
+    assert!(is_condemned(draft, directory)?, "nothing is found any more below a condemned tree");
     Ok(Outcome::Done)
 }
 
@@ -227,6 +228,7 @@ pub(super) fn remove_some(draft: &mut Draft<'_>, id: DirId, most: usize) -> Resu
         others: still_removed(draft)?,
         left: most,
     };
+    let counted = removal.tree.files;
     let mut way = vec![Walked::begin(id)];
     while removal.left > 0
         && let Some(walked) = way.last_mut()
@@ -243,7 +245,10 @@ pub(super) fn remove_some(draft: &mut Draft<'_>, id: DirId, most: usize) -> Resu
         }
     }
     let more = removal.tree.ended.is_none();
+    assert!(!more || removal.left == 0, "a part is as much as was asked for, or the last one");
+    assert_eq!(removal.tree.files - counted, removal.files.len() as u64, "each removed file is told");
     if !more {
+        assert!(draft.view().directory(id)?.is_none(), "the directory goes last");
         draft.discount(Counter::Trees, 1, 0)?;
     }
     draft.put(Table::Tree, key::directory(id), &removal.tree);
@@ -283,6 +288,7 @@ impl Removal {
     fn remove_directory(&mut self, draft: &mut Draft<'_>, at: DirId, top: DirId) -> Result<bool, Rejection> {
         let record: DirectoryRecord = draft.view().expect(Table::Directory, &key::directory(at))?;
         let moved = upload::move_some(draft, at, record.parent, self.left)?;
+        assert!(moved <= self.left, "no more uploads are moved than were asked for");
         self.left -= moved;
         if self.left == 0 {
             return Ok(false);

@@ -79,6 +79,7 @@ fn open_upload(draft: &mut Draft<'_>, open: &OpenUpload) -> Result<UploadId, Rej
         meta.next_file += 1;
         UploadId(meta.next_file - 1)
     })?;
+    assert!(draft.view().upload(upload)?.is_none(), "the number of a new upload was never given");
     let record = UploadRecord {
         bucket: open.bucket,
         key: open.key.clone(),
@@ -126,13 +127,14 @@ fn put_part(draft: &mut Draft<'_>, part: &PutPart) -> Result<Outcome, Rejection>
         pool::take(draft, data)?;
     }
     let key = key::upload_part(part.upload, part.number);
-    let mut replaced = ByteCount(0);
+    let (mut replaced, mut stamped) = (ByteCount(0), 0);
     if let Some(old) = draft.view().get::<UploadPart>(Table::UploadPart, &key)? {
         pool::dereference(draft, &old.pieces)?;
-        replaced = old.size;
+        (replaced, stamped) = (old.size, old.stamp);
     }
     usage::change(draft, part.upload, &upload, replaced, part.size)?;
     let stamp = draft.meta()?.next_change;
+    assert!(stamp > stamped, "a part that is put again has another stamp");
     let record = UploadPart {
         stamp,
         stored: draft.at,
@@ -173,6 +175,8 @@ fn complete_upload(draft: &mut Draft<'_>, complete: &CompleteUpload) -> Result<O
         }
         draft.remove(Table::UploadPart, key::upload_part(*upload, number));
     }
+    let left = draft.view().upload_parts(*upload, 0, 1)?;
+    assert!(left.is_empty(), "an upload is forgotten after all its parts");
     usage::end(draft, *upload, &record)?;
     draft.remove(Table::UploadName, key::upload_name(record.bucket, &record.key, *upload));
     draft.remove(Table::Upload, key::upload(*upload));
@@ -221,6 +225,8 @@ fn abort(draft: &mut Draft<'_>, upload: UploadId) -> Result<Outcome, Rejection> 
     if more {
         draft.put(Table::Upload, key::upload(upload), &record);
     } else {
+        let left = draft.view().upload_parts(upload, 0, 1)?;
+        assert!(left.is_empty(), "an upload is forgotten after all its parts");
         draft.remove(Table::Upload, key::upload(upload));
     }
     Ok(Outcome::More(more))

@@ -77,6 +77,7 @@ pub(super) fn mark(draft: &mut Draft<'_>, parent: DirId, name: &Name) -> Result<
         meta.next_file += 1;
         FileId(meta.next_file - 1)
     })?;
+    assert!(draft.view().file(id)?.is_none(), "the number of a new marker was never given");
     put_row(draft, parent, name, id, Version::Marker(draft.at));
     Ok(id)
 }
@@ -93,6 +94,8 @@ pub(super) fn remove_current(
     if current.is_some() {
         draft.remove(Table::Entry, key::entry(parent, name.as_str()));
     }
+    let left = draft.view().entry(parent, name)?;
+    assert!(!matches!(left, Some(Entry::File(_))), "a name that was removed stands for no file");
     if !keeps {
         return Ok(Removal { version: gone, marker: false, gone });
     }

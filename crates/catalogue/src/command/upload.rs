@@ -13,6 +13,9 @@ pub const UPLOADS_MAX: u64 = 100_000;
 pub const BUCKET_UPLOADS_MAX: usize = 20_000;
 /// Parts that are given up by one `AbortUpload`.
 pub const ABORT_PARTS_MAX: usize = 1_000;
+const _: () = assert!(ABORT_PARTS_MAX > 0, "each part of an abort gets on, or it would not end");
+const _: () =
+    assert!(BUCKET_UPLOADS_MAX as u64 <= UPLOADS_MAX, "one bucket has no more uploads than all have");
 
 /// The beginning of an upload in parts.
 #[derive(Clone, PartialEq, Eq, Debug)]

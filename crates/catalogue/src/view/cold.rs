@@ -81,6 +81,7 @@ impl View<'_> {
             if !self.tape(vid)?.is_some_and(|tape| tape.state.is_set_aside()) {
                 return Ok(Some(vid));
             }
+            assert!(*from <= *key::tape(vid), "each tape is looked at once");
             from = key::behind(key::cold_wait(vid, ContainerId(u64::MAX)));
         }
     }

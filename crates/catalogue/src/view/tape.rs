@@ -338,6 +338,7 @@ pub fn merged_ranges(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
             _ => merged.push((first, last)),
         }
     }
+    assert!(merged.is_sorted_by(|(_, end), (next, _)| end < next), "ranges that touch are one");
     merged
 }
 

@@ -104,6 +104,10 @@ impl View<'_> {
             Ok(ControlFlow::Continue(()))
         })?;
         sort(&mut found);
+        assert!(
+            found.is_sorted_by(|(a, one), (b, next)| (&one.key, a) < (&next.key, b)),
+            "uploads are listed by their paths, each once"
+        );
         found.truncate(limit);
         Ok(found)
     }

@@ -148,6 +148,7 @@ impl View<'_> {
                 names.push(name);
             }
         }
+        assert!(names.is_sorted_by(|one, next| one < next), "each name is told once, in order");
         Ok(names)
     }
 

@@ -37,7 +37,7 @@ impl Place {
     /// Behind `end` bytes of the last one of these files.
     pub(super) fn of(files: &[LogFile], end: u64) -> io::Result<Self> {
         let mut seen = Vec::new();
-        for file in files.iter() {
+        for file in files {
             let head_bytes = HEAD_BYTES.min(file.length);
             let head = checksum(file, 0, head_bytes)?;
             seen.push(Seen { head_bytes, head, length: file.length, modified: file.modified });

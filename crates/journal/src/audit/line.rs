@@ -304,7 +304,7 @@ pub(crate) mod tests {
         AuditLine::Entry(Box::new(entry("/a"))).encode(behind(7, [3; 32]), &mut out);
         let good = out.trim_end();
         let wrong = [
-            "".to_owned(),
+            String::new(),
             good[1..].to_owned(),
             good.replace(" 1 7 ", " 2 7 "),
             good.replace("call", "fall"),

@@ -119,7 +119,7 @@ fn timed(
             }
             // The first failure ends all.
             work(&mut wire, number).inspect_err(|_| {
-                next.store(usize::try_from(load.files).unwrap_or(usize::MAX), Ordering::Relaxed)
+                next.store(usize::try_from(load.files).unwrap_or(usize::MAX), Ordering::Relaxed);
             })?;
         }
     };

@@ -109,7 +109,7 @@ fn begun(request: &RequestReply) -> String {
         0 => {}
         all if all == request.files => parts.push(format!("all online already, now pinned for {pinned}")),
         some => {
-            parts.push(format!("{} online already, now pinned for {pinned}", text::count(u64::from(some))))
+            parts.push(format!("{} online already, now pinned for {pinned}", text::count(u64::from(some))));
         }
     }
     if failed > 0 {

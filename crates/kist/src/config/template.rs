@@ -272,7 +272,7 @@ fn timing_part(template: &Template) -> String {
         None => ("# ", "LTO-8", 1.0),
     };
     format!(
-        r#"# With this table, the virtual library takes the time that real drives and robots would.
+        r"# With this table, the virtual library takes the time that real drives and robots would.
 {sign}[library.timing]
 # The model of the drives, each with the medium that it is made for.
 {sign}drive = {drive:?}
@@ -280,7 +280,7 @@ fn timing_part(template: &Template) -> String {
 {sign}scale = {scale:?}
 # Robots that move cartridges at the same time.
 {sign}robots = 1
-"#
+"
     )
 }
 

@@ -178,7 +178,7 @@ impl Faults {
         let fired = self.fired();
         let mut plan = self.lock();
         let dead = std::mem::take(&mut plan.dead);
-        *plan = Plan { fired, dead, ..Plan::default() };
+        *plan = Plan { dead, fired, ..Plan::default() };
     }
 
     /// How many faults have happened: a test of a fault asserts that this rose.

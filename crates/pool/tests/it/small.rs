@@ -217,7 +217,7 @@ fn too_few_drives_refuse_small_values() {
     bench.faults[0].fail_sync(0);
     match pool.put_small(b"x") {
         Err(PoolError::GroupCommit(reason)) => {
-            assert!(matches!(*reason, PoolError::Placement(_)), "{reason}")
+            assert!(matches!(*reason, PoolError::Placement(_)), "{reason}");
         }
         other => panic!("{other:?}"),
     }

@@ -88,7 +88,7 @@ fn header_rows() -> Vec<Row> {
             put(),
             |r| {
                 let hash = crate::client::sha256(b"x");
-                *r.header("x-amz-content-sha256") = hash
+                *r.header("x-amz-content-sha256") = hash;
             },
             "SignatureDoesNotMatch",
         ),
@@ -148,7 +148,7 @@ fn header_rows() -> Vec<Row> {
                 let at = r.header("authorization");
                 let from = at.find('=').unwrap() + 1;
                 let to = at.find('/').unwrap();
-                at.replace_range(from..to, "")
+                at.replace_range(from..to, "");
             },
             "AuthorizationHeaderMalformed",
         ),
@@ -158,7 +158,7 @@ fn header_rows() -> Vec<Row> {
             |r| {
                 let at = r.header("authorization");
                 let last = at.pop().unwrap();
-                at.push(if last == '0' { '1' } else { '0' })
+                at.push(if last == '0' { '1' } else { '0' });
             },
             "SignatureDoesNotMatch",
         ),
@@ -178,7 +178,7 @@ fn header_rows() -> Vec<Row> {
                 let from = at.rfind('=').unwrap();
                 let up = at[from..].replace(|c: char| c.is_ascii_digit(), "A");
                 at.truncate(from);
-                at.push_str(&up)
+                at.push_str(&up);
             },
             "AuthorizationHeaderMalformed",
         ),
@@ -193,7 +193,7 @@ fn header_rows() -> Vec<Row> {
             put(),
             |r| {
                 let value = r.header("authorization").clone();
-                r.headers.push(("authorization".into(), value))
+                r.headers.push(("authorization".into(), value));
             },
             "InvalidRequest",
         ),
@@ -214,7 +214,7 @@ fn header_rows() -> Vec<Row> {
             put(),
             |r| {
                 r.headers.retain(|(n, _)| n != "authorization");
-                r.target += "?AWSAccessKeyId=AKID&Signature=c2ln&Expires=1895292940"
+                r.target += "?AWSAccessKeyId=AKID&Signature=c2ln&Expires=1895292940";
             },
             "InvalidRequest",
         ),

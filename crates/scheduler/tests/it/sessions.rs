@@ -147,7 +147,7 @@ impl TapeSet for Set<'_> {
         Ok(None)
     }
 
-    fn away_in_pack(&mut self, _: (), _: Option<()>) -> Result<WantedPage<(), ()>, Infallible> {
+    fn away_in_pack(&mut self, (): (), _: Option<()>) -> Result<WantedPage<(), ()>, Infallible> {
         Ok(WantedPage { files: Vec::new(), next: None })
     }
 }

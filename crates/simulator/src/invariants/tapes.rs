@@ -236,7 +236,7 @@ fn entries(
 ) -> Result<Named, ReadError> {
     let mut named = Named::new();
     let mut blocks: BTreeSet<BlockAddress> = BTreeSet::new();
-    for (path, file) in index.tree.iter() {
+    for (path, file) in &index.tree {
         let path = path.join("/");
         let object = format!("file {path} on {vid}");
         let start = file.extents.first().map(|extent| extent.start_block);

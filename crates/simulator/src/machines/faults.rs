@@ -211,7 +211,7 @@ impl Faults {
                 When::Once(0) => hit = hit.or(Some((index, true))),
                 When::Once(skip) => *skip -= 1,
                 When::OneIn(cases) if pace.random().is_multiple_of(*cases) => {
-                    hit = hit.or(Some((index, false)))
+                    hit = hit.or(Some((index, false)));
                 }
                 When::OneIn(_) => {}
             }

@@ -53,7 +53,7 @@ where
     finally(|| f(&scope), |unwound| scope.end(unwound, at))
 }
 
-impl<'scope, 'env> Scope<'scope, 'env> {
+impl<'scope> Scope<'scope, '_> {
     fn end(&self, unwound: bool, at: &'static Location<'static>) {
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         let runtime = runtime().expect("a scope ends where it began");
@@ -65,10 +65,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
                 }
             }
         };
-        if !unwound {
-            finally(wait, |_| tasks.iter().rev().for_each(|task| runtime.end_borrower(*task)));
-        } else {
+        if unwound {
             tasks.iter().rev().for_each(|task| runtime.end_borrower(*task));
+        } else {
+            finally(wait, |_| tasks.iter().rev().for_each(|task| runtime.end_borrower(*task)));
         }
     }
 

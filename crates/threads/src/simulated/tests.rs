@@ -234,7 +234,7 @@ fn outside_of_a_simulation_it_is_std() {
             receiver.iter().for_each(|value: u64| {
                 *sum.lock().unwrap() += value;
                 bell.notify_all();
-            })
+            });
         });
         (1..=100).for_each(|value| sender.send(value).unwrap());
         drop(sender);

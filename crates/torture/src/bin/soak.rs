@@ -77,9 +77,9 @@ fn main() -> ExitCode {
     match run(settings) {
         Ok(report) => {
             if json {
-                println!("{}", report.json())
+                println!("{}", report.json());
             } else {
-                println!("{report}")
+                println!("{report}");
             }
             if report.violations() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }

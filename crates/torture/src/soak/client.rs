@@ -250,7 +250,7 @@ impl Client {
                 oracle.refused(&from, gone);
                 oracle.refused(&to, come);
                 // The directory of the new name may not have been made yet.
-                let lost = why.contains(&from.to_string());
+                let lost = why.contains(&from.clone());
                 if status == 404 && lost {
                     return self.world.judge(Verdict::Lost(format!("{from}: rename: {why}")));
                 }

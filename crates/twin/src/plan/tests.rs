@@ -302,7 +302,7 @@ fn by_hand(figures: &str) -> f64 {
     while let Some(word) = words.next() {
         let trimmed = word.trim_start_matches(|c: char| !c.is_ascii_digit());
         let is_number = trimmed.trim_end_matches([')', ',']).parse::<f64>().is_ok();
-        let unit = words.peek().map(|next| next.trim_end_matches([')', ','])).unwrap_or("");
+        let unit = words.peek().map_or("", |next| next.trim_end_matches([')', ',']));
         let scale = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
         let lone = matches!(unit, "s" | "d");
         text.push_str(if word == "x" { "*" } else { word });

@@ -380,7 +380,7 @@ impl<'c> History<'c> {
         days.pass(&mut numbers);
         let archive = open_trusting(&instance, days.clock.clone());
         let uploads = Vec::new();
-        let mut this = History { instance, archive, numbers, days, points, contents, kept, uploads, ..self };
+        let mut this = History { instance, archive, numbers, contents, kept, days, points, uploads, ..self };
         this.fates.restores += 1;
         this.count("restores");
         let before = this.alive();
@@ -510,7 +510,7 @@ impl Shard {
             below(&drive.join("extents"), &mut |file| {
                 let name = file.file_name().unwrap().to_string_lossy();
                 found.extend(name.strip_prefix(&self.stripe).map(str::to_owned));
-            })
+            });
         });
         found
     }
@@ -550,7 +550,7 @@ fn files_with(places: impl Iterator<Item = PathBuf>, mark: &[u8]) -> Vec<PathBuf
             if memmem::find(&bytes, mark).is_some() {
                 held.push(file.to_owned());
             }
-        })
+        });
     });
     held
 }

@@ -251,9 +251,9 @@ impl Kept {
         let removed = archive.remove_object(&path(&at), Which::Current, false).unwrap();
         assert_eq!(removed.marker, keeps_versions(&at), "{at}");
         if removed.marker {
-            self.marked(&at, removed.version.unwrap())
+            self.marked(&at, removed.version.unwrap());
         } else {
-            drop(self.keys.remove(&at))
+            drop(self.keys.remove(&at));
         }
         "delete"
     }
@@ -392,11 +392,11 @@ impl Kept {
             match (at.as_bytes()[3], found) {
                 (b'e', Err(ArchiveError::DeleteMarker { version, .. })) if keeps_versions(&at) => {
                     looked.expired += 1;
-                    self.marked(&at, version)
+                    self.marked(&at, version);
                 }
                 (b'e', Err(ArchiveError::NotFound(_))) if !keeps_versions(&at) => {
                     looked.expired += 1;
-                    drop(self.keys.remove(&at))
+                    drop(self.keys.remove(&at));
                 }
                 (b'k', Ok(stat)) if stat.file.file == id && stat.file.class == COLD => {
                     looked.moved += 1;

@@ -79,7 +79,7 @@ fn nothing_is_left_out_when_the_queue_is_full() {
         .map(|writer| {
             let audit = audit.clone();
             threads::spawn(move || {
-                (0..AUDIT_QUEUE_MAX).for_each(|n| audit.record(entry(&format!("/{writer}/{n}"))))
+                (0..AUDIT_QUEUE_MAX).for_each(|n| audit.record(entry(&format!("/{writer}/{n}"))));
             })
         })
         .collect();

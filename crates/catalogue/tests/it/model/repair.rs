@@ -158,7 +158,7 @@ impl Model {
                 let before = self.clone();
                 let store = Command::StoreImage { container: *container, image: image.clone() };
                 let damaged = self.damaged(*container, (*vid, *block), reason);
-                if let Err(refused) = damaged.and_then(|_| self.repair(&store)) {
+                if let Err(refused) = damaged.and_then(|()| self.repair(&store)) {
                     *self = before;
                     return Err(refused);
                 }
@@ -348,7 +348,7 @@ fn move_stripe(model: &Model, picks: &[u16; 6]) -> Command {
     // Two sets for each width, so that a stripe can go and come back.
     let is_first = matches!(set.0, 1 | 2);
     let id = if width == 6 { 1 } else { 2 } + if is_first { 10 } else { 0 };
-    let start = if width == 6 { 0 } else { 1 } + if is_first { 20 } else { 0 };
+    let start = u16::from(width != 6) + if is_first { 20 } else { 0 };
     let drives = (start..start + width).map(DriveId).collect();
     let to = StripeSet { id: StripeSetId(id), drives };
     Command::MoveStripe { blob, stripe: u32::from(picks[2] % 8 == 7), from, to }

@@ -419,11 +419,7 @@ fn guided(model: &Model, picks: &[u16; 6]) -> Command {
     let stages = (0..STAGES).map(|stage| (picks[0] % STAGES + stage) % STAGES);
     // A copy that waits to be verified is rare, so it has a chance of its own.
     let rare = picks[5].is_multiple_of(4).then_some(10);
-    rare.into_iter()
-        .chain(stages)
-        .filter_map(|at| stage(model, at, picks))
-        .next()
-        .unwrap_or(Command::ExpirePins)
+    rare.into_iter().chain(stages).find_map(|at| stage(model, at, picks)).unwrap_or(Command::ExpirePins)
 }
 
 fn stage(model: &Model, stage: u16, picks: &[u16; 6]) -> Option<Command> {

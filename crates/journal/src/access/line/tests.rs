@@ -143,7 +143,7 @@ fn damage_and_newer_versions_are_told_apart() {
         let body = line.split_once(' ').unwrap().1;
         let more = framed(&format!("{body} new=1"));
         assert_eq!(decode(more.as_bytes()), Ok(access), "an unknown field is passed over");
-        for wrong in [format!("{body} word"), body.replacen(" at=", " at=x", 1), body.replacen("=", "", 1)] {
+        for wrong in [format!("{body} word"), body.replacen(" at=", " at=x", 1), body.replacen('=', "", 1)] {
             assert_eq!(decode(framed(&wrong).as_bytes()), Err(LineFault::Damaged), "{wrong}");
         }
     }
