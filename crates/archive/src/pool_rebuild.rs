@@ -75,7 +75,7 @@ pub(crate) fn repair(
         let MovedStripe { stripe, from, to, old: left } = step;
         let placed: Vec<BadShard> = left.iter().map(|bad| at(&to.drives, *bad)).collect();
         match engine.execute(Command::MoveStripe { blob: blob.id, stripe, from, to }) {
-            Ok(_) => old.push((blob.id, left)),
+            Ok(()) => old.push((blob.id, left)),
             Err(error) => {
                 // Moved or removed by another: nobody refers to what was written here.
                 if error.is_certain_refusal() {

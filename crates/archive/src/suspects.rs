@@ -35,7 +35,7 @@ impl Engine {
         let (cause, reason) = (cause.unwrap_or(FailureCause::Unknown), truncated(error, ERROR_MAX));
         tracing::warn!(%vid, cause = cause.word(), failures, reason, "a tape is suspect");
         match self.execute(Command::TapeFailed { vid, cause, wrote, reason, retry }) {
-            Ok(_) => self.set_retry(vid, retry),
+            Ok(()) => self.set_retry(vid, retry),
             Err(error) => tracing::error!(%vid, %error, "a tape's failure cannot be recorded"),
         }
         self.post_tape(vid);

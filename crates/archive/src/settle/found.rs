@@ -335,7 +335,7 @@ pub(super) fn take_over(engine: &Engine, volumes: Vec<VolumeFound>) -> Result<u6
             reason: truncated(reason, 512),
         };
         match engine.execute(Command::TapeFound(found)) {
-            Ok(_) => {}
+            Ok(()) => {}
             Err(ArchiveError::Rejected(rejection)) if !rejection.is_engine_failure() => {
                 tracing::error!(vid = %volume.vid, %rejection, "what a tape holds cannot be taken over");
                 continue;
@@ -352,7 +352,7 @@ pub(super) fn take_over(engine: &Engine, volumes: Vec<VolumeFound>) -> Result<u6
     for (container, what) in containers {
         let (files, places) = (what.members.len(), what.places.len());
         match engine.execute(Command::AdoptContainer(Box::new(what))) {
-            Ok(_) => {
+            Ok(()) => {
                 adopted += 1;
                 engine.members_moved(container)?;
                 tracing::info!(%container, files, places, "a container that tapes hold is taken over");

@@ -282,7 +282,7 @@ fn record(
     }
     let to = engine.pool.set_of_drives(drives)?;
     match engine.execute(Command::MoveStripe { blob, stripe, from: old.id, to }) {
-        Ok(_) => Ok(true),
+        Ok(()) => Ok(true),
         // It was given up meanwhile, or moved by somebody else.
         Err(ArchiveError::Rejected(rejection)) if !rejection.is_engine_failure() => Ok(false),
         Err(error) => Err(error),

@@ -127,7 +127,7 @@ pub fn of_the_engine() -> Vec<ArchiveError> {
         E::NoSuchTape(vid()),
         E::TapeNotLabelled(vid()),
         E::TapeInUse(vid()),
-        E::Backup(Box::new(backup::BackupError::Gone("/b".into()))),
+        E::Backup(Box::new(backup::BackupError::NotABackup("/b".into()))),
         E::QuarantineNeeded { directory: "/b/line-0001".into(), lines: 1, line: 2 },
         E::SegmentsOwed { vid: vid(), other: None },
         E::NoSuchPoolDrive(99),

@@ -32,9 +32,9 @@ fn damage_is_found_and_named() {
         let content = fs::read(file).unwrap();
         for truncate in [false, true] {
             if truncate {
-                fs::write(file, &content[..content.len() / 2]).unwrap()
+                fs::write(file, &content[..content.len() / 2]).unwrap();
             } else {
-                flip(file)
+                flip(file);
             }
             fs::remove_dir_all(&scratch).unwrap();
             // A damaged segment before the older snapshot's end is needed by nobody.
