@@ -34,8 +34,8 @@ fn vid(number: u64) -> Vid {
 }
 
 impl Site {
-    /// Tapes `0..used` are the pool's, the others scratch; drives and tapes with odd numbers are in library 1, if
-    /// there are two.
+    /// Tapes `0..used` are the pool's, the others scratch; drives and tapes with odd numbers are in library 1,
+    /// if there are two.
     fn new(drives: u64, tapes: u64, used: u64, libraries: u64, drives_max: usize) -> Self {
         let mut policy = Policy {
             retry_delay: Duration::from_secs(RETRY_S as u64),
