@@ -150,8 +150,8 @@ impl Scheduler {
         tape.summary.as_ref()?.tape_pool.and_then(|_| self.host_cannot_write(tape.library()))
     }
 
-    /// Why a container that was planned on a tape is not whole there yet: it is being written, or stands in what
-    /// a session that failed has left, which is taken over at the next mount.
+    /// Why a container that was planned on a tape is not whole there yet: it is being written, or stands in
+    /// what a session that failed has left, which is taken over at the next mount.
     #[must_use]
     pub fn why_planned(&self, vid: Vid) -> Option<Reason> {
         let library = self.tapes.get(&vid).map(|tape| tape.library()).unwrap_or_default();

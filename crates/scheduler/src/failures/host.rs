@@ -61,8 +61,8 @@ impl Scheduler {
         }
     }
 
-    /// Reading goes on: what failed may lie in what the mount of this tape had to write. So the tape rests, from
-    /// all drives, and nothing else.
+    /// Reading goes on: what failed may lie in what the mount of this tape had to write. So the tape rests,
+    /// from all drives, and nothing else.
     fn rest_from_all(&mut self, library: LibraryId, vid: Vid, cause: &str, now: Timestamp) {
         let before = self.blame.host_failures.entry(vid).or_default();
         let until = now.plus(back_off(self.policy.retry_delay, *before, HOST_REST_MAX));
@@ -90,8 +90,8 @@ impl Scheduler {
         }
     }
 
-    /// Time has passed: writing that has rested for long enough is tried. What was not tried for so long again is
-    /// forgotten: nothing was to be written.
+    /// Time has passed: writing that has rested for long enough is tried. What was not tried for long after
+    /// that is forgotten: nothing was to be written.
     pub(crate) fn end_host_rests(&mut self, now: Timestamp) {
         self.host_rests.retain(|_, rest| rest.until.plus(HOST_REST_MAX) > now);
         self.host_rests.values_mut().for_each(|rest| rest.is_over |= rest.until <= now);
@@ -131,8 +131,8 @@ impl Scheduler {
         self.host_rests.get(&library).is_none_or(|rest| rest.is_over)
     }
 
-    /// Whether a pool may be given a scratch tape in this library: while this host fails, only if none of its own
-    /// tapes there, wherever it is, can be tried.
+    /// Whether a pool may be given a scratch tape in this library: while this host fails, only if none of its
+    /// own tapes there, wherever it is, can be tried.
     pub(crate) fn host_lets_begin(&self, tape_pool: TapePoolId, library: LibraryId) -> bool {
         let can_be_tried = |(vid, tape): (&Vid, &crate::scheduler::Tape)| {
             let of = tape.summary.as_ref().and_then(|summary| summary.tape_pool);

@@ -34,8 +34,8 @@ fn vid(number: u64) -> Vid {
 }
 
 impl Site {
-    /// Tapes `0..used` are the pool's, the others scratch; drives and tapes with odd numbers are in library 1, if
-    /// there are two.
+    /// Tapes `0..used` are the pool's, the others scratch; drives and tapes with odd numbers are in library
+    /// 1, if there are two.
     fn new(drives: u64, tapes: u64, used: u64, libraries: u64, drives_max: usize) -> Self {
         let mut policy = Policy {
             retry_delay: Duration::from_secs(RETRY_S as u64),
@@ -190,6 +190,9 @@ fn a_host_that_cannot_write_takes_no_scratch_tape_and_mounts_little() {
         let mut site = Site::new(3, 12, used, 1, drives_max);
         site.queue(20);
         site.run_to(1060);
+        let mounts = site.mounts.len();
+        assert!(mounts <= 15, "{used}, {drives_max}: {mounts} mounts in a minute: {:?}", site.mounts);
+        assert!(site.used() <= (used as usize).max(drives_max), "{used}, {drives_max}: {}", site.used());
         let reason = site.scheduler.why_host_cannot_write(POOL).unwrap();
         assert!(matches!(&reason, Reason::HostCannotWrite { cause, .. } if cause == "no space left"));
         assert!(reason.needs_an_operator() && reason.until().is_some());
