@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use archive::{
-    Archive, ArchiveError, CallProgress, Locality, Machines, RemovalWait, RemoveTree, StageOptions,
+    Archive, ArchiveError, CallProgress, Locality, Machines, RemovalWait, RemoveTree, StageOptions, Stat,
     UpkeepSettings,
 };
 use base::{ByteCount, DirId, Uuid};
@@ -239,9 +239,17 @@ fn files_that_are_recorded_as_lost_in_part_are_asked_for() {
     archive.scrub_now();
     wait_until("they are asked for", || !archive.requests(None, 10).unwrap().is_empty());
     assert!(!control.is_last.load(Ordering::SeqCst));
-    let asked = archive.requests(None, 10).unwrap().iter().map(|request| request.record.files).sum::<u64>();
-    let locality = |number: u64| archive.stat(&path(&format!("/t/{number:02}"))).unwrap().locality;
-    let nearline = (0..20).filter(|number| locality(*number) == Locality::Nearline).count() as u64;
+    let asked = archive
+        .requests(None, 10)
+        .unwrap()
+        .iter()
+        .map(|request| u64::from(request.record.files))
+        .sum::<u64>();
+    let is_nearline = |number: &u64| match archive.stat(&path(&format!("/t/{number:02}"))).unwrap() {
+        Stat::File(file) => file.locality == Locality::Nearline,
+        Stat::Directory(_) => false,
+    };
+    let nearline = (0..20).filter(is_nearline).count() as u64;
     assert!((1..20).contains(&nearline) && asked == nearline, "{asked} of {nearline}");
     stop(archive);
 }
