@@ -12,7 +12,11 @@ use crate::run::{Plan, Report, simulate};
 /// Each kind of fault, what it is, and what Kist owes its users then.
 pub const KINDS: [(&str, &str, &str); 31] = [
     ("CatalogueCommit", "a commit fails", "the engine stops writing; a start goes on from the last commit"),
-    ("CatalogueFull", "the map is full", "that command alone is refused"),
+    (
+        "CatalogueFull",
+        "the map is full",
+        "that command alone is refused; what makes room is tried in smaller parts",
+    ),
     (
         "CatalogueInDoubt",
         "a commit is durable and reported as failed",

@@ -1,11 +1,12 @@
 //! A catalogue without room, and the tapes that its files wait for.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use archive::{
-    Archive, ArchiveError, CallProgress, Machines, RemovalWait, RemoveTree, StageOptions, UpkeepSettings,
+    Archive, ArchiveError, CallProgress, Locality, Machines, RemovalWait, RemoveTree, StageOptions, Stat,
+    UpkeepSettings,
 };
 use base::{ByteCount, DirId, Uuid};
 use catalogue::{Command, Table, TapeState};
@@ -16,7 +17,7 @@ use store::{
 };
 
 use crate::common::{
-    Instance, SystemClock, all, bytes, get, migrate_all, path, put, settled, stage, stop, wait_until,
+    Instance, SystemClock, all, bytes, extents, get, migrate_all, path, put, settled, stage, stop, wait_until,
 };
 use crate::faulty::check_all;
 
@@ -137,24 +138,36 @@ fn a_removed_directory_makes_room_in_a_full_catalogue() {
 struct Tight {
     table: Table,
     most: AtomicUsize,
+    /// Behind the next commit that changes such rows there is room for none.
+    is_last: AtomicBool,
+}
+
+impl Tight {
+    fn changed(&self, changes: &[MemoryChange]) -> usize {
+        changes.iter().filter(|change| change.table == self.table && change.old.is_some()).count()
+    }
 }
 
 impl CommitControl for Tight {
     fn fate(&self, changes: &[MemoryChange]) -> CommitFate {
-        let is_counted = |change: &&MemoryChange| change.table == self.table && change.old.is_some();
-        match changes.iter().filter(is_counted).count() > self.most.load(Ordering::Relaxed) {
+        match self.changed(changes) > self.most.load(Ordering::Relaxed) {
             true => CommitFate::MapFull,
             false => CommitFate::Durable,
         }
     }
 
-    fn committed(&self, _changes: &[MemoryChange]) {}
+    fn committed(&self, changes: &[MemoryChange]) {
+        if self.changed(changes) > 0 && self.is_last.swap(false, Ordering::SeqCst) {
+            self.most.store(0, Ordering::SeqCst);
+        }
+    }
 }
 
 fn tight(table: Table) -> (Instance, Archive, Arc<Tight>) {
     let instance = Instance::new(ByteCount::mib(64));
     let clock = Arc::new(SystemClock);
-    let control = Arc::new(Tight { table, most: AtomicUsize::new(usize::MAX) });
+    let control =
+        Arc::new(Tight { table, most: AtomicUsize::new(usize::MAX), is_last: AtomicBool::new(false) });
     let tables = MemoryCatalogue::with_control(Arc::<Tight>::clone(&control));
     let options = StoreOptions::new(ByteCount::mib(64), clock.clone());
     let catalogue = CatalogueStore::open_memory(&tables, options).unwrap();
@@ -203,5 +216,40 @@ fn a_cancel_in_small_parts_counts_what_is_done() {
     archive.cancel_request_told(request, &progress).unwrap();
     assert_eq!(progress.files(), 30);
     assert_eq!(archive.request(request).unwrap().record.cancelled, 30);
+    stop(archive);
+}
+
+/// Story: what the pool had lost was recorded in part, and the rest found no room: nobody asked for the files
+/// back that were NEARLINE by then.
+#[test]
+fn files_that_are_recorded_as_lost_in_part_are_asked_for() {
+    let (instance, archive, control) = tight(Table::File);
+    for number in 0..20 {
+        put(&archive, &format!("/t/{number:02}"), &bytes(number, 100));
+    }
+    migrate_all(&archive);
+    for drive in archive.tape_drives() {
+        archive.drive_down(&drive.name, "a test").unwrap();
+    }
+    for drive in &instance.settings.pool.drives {
+        extents(drive.at.directory()).iter().for_each(|extent| std::fs::remove_file(extent).unwrap());
+    }
+    control.most.store(7, Ordering::SeqCst);
+    control.is_last.store(true, Ordering::SeqCst);
+    archive.scrub_now();
+    wait_until("they are asked for", || !archive.requests(None, 10).unwrap().is_empty());
+    assert!(!control.is_last.load(Ordering::SeqCst));
+    let asked = archive
+        .requests(None, 10)
+        .unwrap()
+        .iter()
+        .map(|request| u64::from(request.record.files))
+        .sum::<u64>();
+    let is_nearline = |number: &u64| match archive.stat(&path(&format!("/t/{number:02}"))).unwrap() {
+        Stat::File(file) => file.locality == Locality::Nearline,
+        Stat::Directory(_) => false,
+    };
+    let nearline = (0..20).filter(is_nearline).count() as u64;
+    assert!((1..20).contains(&nearline) && asked == nearline, "{asked} of {nearline}");
     stop(archive);
 }

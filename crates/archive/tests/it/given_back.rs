@@ -207,7 +207,8 @@ fn an_evict_gives_up_no_pool_copy_while_no_library_holds_a_tape_of_it() {
     let refusal = of(&name(0));
     let mut on: Vec<Vid> = place(&archive, &name(0)).into_iter().map(|(vid, _)| vid).collect();
     let EvictRefusal::NotInLibrary(mut told) = refusal.clone() else { panic!("{refusal:?}") };
-    on.sort(); told.sort();
+    on.sort();
+    told.sort();
     assert_eq!(told, on);
     assert!(refusal_text(refusal).contains("no library holds"));
     check(&archive);
