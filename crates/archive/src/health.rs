@@ -126,8 +126,8 @@ impl fmt::Display for HealthProblem {
 fn what_goes_on(refused: Refused) -> &'static str {
     match refused {
         Refused::Growth => {
-            "changes and new recalls are refused until there is room; reads, migration, recalls that were asked \
-             for before, evictions and removals go on"
+            "changes and new recalls are refused until there is room; reads, migration, recalls that were \
+             asked for before, evictions and removals go on"
         }
         Refused::Work => {
             "changes, migration and recalls are refused until there is room; reads, evictions and removals \

@@ -352,8 +352,8 @@ pub(crate) fn find(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<Declared
 }
 
 /// What is to be LOST without these drives: files that cannot be read without them and have no copy under an
-/// index on a tape that can be read, and acknowledged parts of open uploads, which no tape has. They are looked
-/// at only if some blob does not bear that loss.
+/// index on a tape that can be read, and acknowledged parts of open uploads, which no tape has. They are
+/// looked at only if some blob does not bear that loss.
 pub(crate) fn foresee(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<LossForeseen, ArchiveError> {
     let mut loss = LossForeseen::default();
     if !is_any_blob_unreadable(engine, gone)? {

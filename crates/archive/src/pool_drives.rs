@@ -279,6 +279,9 @@ impl Archive {
         if accept_loss || gone == before {
             return Ok(());
         }
+        // Those that took the place of others have little of what should be on them before they are filled.
+        let drives = &engine.settings.pool.drives;
+        gone.extend(drives.iter().filter(|drive| drive.at.is_unfilled()).map(|drive| DriveId(drive.id)));
         let loss = lost::foresee(engine, &gone)?;
         if loss.is_empty() { Ok(()) } else { Err(ArchiveError::WouldLose(loss)) }
     }

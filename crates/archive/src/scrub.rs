@@ -147,7 +147,8 @@ impl Upkeep {
         }
     }
 
-    /// How a tape stands now. When one is in use again, files that were LOST because it was not are looked for.
+    /// How a tape stands now. When one is in use again, files that were LOST because it was not are looked
+    /// for.
     pub(crate) fn note_tape(&self, vid: Vid, is_set_aside: bool) {
         let is_back = {
             let aside = &mut self.state().aside;

@@ -591,9 +591,8 @@ pub enum Command {
     /// The pool cannot give these copies. If every byte of the file is in containers with a place under a
     /// synced index on a tape that is neither suspect nor disabled, the pieces become garbage and the file is
     /// NEARLINE; else the file is lost, its pieces are kept, and it waits no more to be sealed. Given again
-    /// for a lost file, it is decided anew: a copy may have come to tape meanwhile, or a tape be in use again.
-    /// Pins stay. A file that has another copy in the pool by now is
-    /// not concerned.
+    /// for a lost file, it is decided anew: a copy may have come to tape meanwhile, or a tape be in use
+    /// again. Pins stay. A file that has another copy in the pool by now is not concerned.
     PoolCopiesLost {
         /// What was looked at, of at most [`BATCH_FILES_MAX`] files.
         copies: Vec<PoolCopy>,

@@ -150,8 +150,8 @@ pub enum ExecuteError {
     /// Of work that makes room and is done in parts, the first ones are done, and the next one finds no room.
     #[error("a part of it is done; for the rest there is no room: {}", ExecuteError::from(*.0))]
     InPart(Shortage),
-    /// Of work that makes room and is done in parts, the first ones are done, and the change log takes nothing
-    /// now.
+    /// Of work that makes room and is done in parts, the first ones are done, and the change log takes
+    /// nothing now.
     #[error(
         "a part of it is done; for the rest the catalogue's change log takes nothing now ({0}): try again"
     )]

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::common::{Instance, bytes, copy, extents, get, migrate_all, path, put, scrub, wait_for_pool};
+use crate::common::{
+    Instance, bytes, copy, extents, get, migrate_all, path, put, scrub, stop, wait_for_pool,
+};
 use archive::{Archive, ArchiveError, Locality, PoolHealth, ReplacedDrive, Stat};
 use base::ByteCount;
 
@@ -282,6 +284,35 @@ fn a_new_drive_takes_files_with_it_only_if_that_is_accepted() {
     archive.pool_drive_lost(1, true).unwrap();
     fs::create_dir(directory(&instance, 2)).unwrap();
     assert_eq!(archive.pool_drive_replace(2, false, true).unwrap(), ReplacedDrive::New);
+    archive.close();
+}
+
+/// Story: drives that were given up and replaced one after the other took files with them, and nobody was asked:
+/// a new one counted as if it had all that should be on it.
+#[test]
+fn drives_that_are_replaced_one_by_one_take_files_with_them_only_if_that_is_accepted() {
+    let instance = instance();
+    let archive = instance.open();
+    fill(&archive, 0..FILES);
+    stop(archive);
+    for n in 0..3 {
+        fs::rename(directory(&instance, n), directory(&instance, n).with_extension("gone")).unwrap();
+    }
+    let archive = instance.open();
+    for n in [0, 1] {
+        archive.pool_drive_lost(n, false).unwrap();
+        assert_eq!(archive.pool_drive_replace(n, true, false).unwrap(), ReplacedDrive::New);
+    }
+    let refused = archive.pool_drive_lost(2, false);
+    let Err(ArchiveError::WouldLose(loss)) = refused else { panic!("{refused:?}") };
+    assert!(loss.files > 0, "{loss:?}");
+    let refused = archive.pool_drive_replace(2, true, false);
+    assert!(matches!(refused, Err(ArchiveError::WouldLose(_))), "{refused:?}");
+    // The drive itself brings all back.
+    let _ = fs::remove_dir_all(directory(&instance, 2));
+    fs::rename(directory(&instance, 2).with_extension("gone"), directory(&instance, 2)).unwrap();
+    assert_eq!(archive.pool_drive_replace(2, false, false).unwrap(), ReplacedDrive::Returned);
+    check(&archive, 0..FILES);
     archive.close();
 }
 

@@ -54,8 +54,8 @@ fn lose(
 
 /// A named file whose pool bytes cannot be read: NEARLINE if tapes have all of it, else lost. What no index
 /// covers yet may still be refused by its tape, and what only tapes have that are set aside may never be read
-/// from them: then the pieces are kept. Not so while a restored catalogue is settled, which may not know of an
-/// index that its tape has: there the bytes are gone for certain.
+/// from them: then the pieces are kept. Not so while a restored catalogue is settled, which may not know of
+/// an index that its tape has: there the bytes are gone for certain.
 fn decide(
     draft: &mut Draft<'_>,
     id: FileId,

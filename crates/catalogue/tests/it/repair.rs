@@ -177,8 +177,8 @@ fn a_word_on_bytes_that_are_gone_says_nothing_of_those_that_came() {
     assert!(bench.replayed() == bench.store);
 }
 
-/// Drives were given up while both tapes of a file were out of use: the pool copy went, which the drives could
-/// have brought back, and nothing could be read.
+/// Drives were given up while both tapes of a file were out of use: the pool copy went, which the drives
+/// could have brought back, and nothing could be read.
 #[test]
 fn what_only_tapes_have_that_are_set_aside_keeps_its_pool_copy() {
     let (mut bench, file, _) = on_tape();
