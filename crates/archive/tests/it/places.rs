@@ -287,8 +287,8 @@ fn a_new_drive_takes_files_with_it_only_if_that_is_accepted() {
     archive.close();
 }
 
-/// Story: drives that were given up and replaced one after the other took files with them, and nobody was asked:
-/// a new one counted as if it had all that should be on it.
+/// Story: drives that were given up and replaced one after the other took files with them, and nobody was
+/// asked: a new one counted as if it had all that should be on it.
 #[test]
 fn drives_that_are_replaced_one_by_one_take_files_with_them_only_if_that_is_accepted() {
     let instance = instance();
