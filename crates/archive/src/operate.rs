@@ -95,21 +95,25 @@ impl Archive {
     #[must_use]
     pub fn tape_drives(&self) -> Vec<TapeDriveInfo> {
         let engine = self.engine();
-        let states = drive_states(engine);
+        let mut known: BTreeMap<String, DriveState> =
+            engine.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();
         let down = engine.read(|view| view.drives_down()).unwrap_or_default();
         let (now, forecast) = (engine.now(), engine.forecast());
-        let info = |(name, state): (String, DriveState)| {
+        let info = |drive: library::DriveName| {
+            let name = drive.as_str().to_owned();
+            // Those that the scheduler has not heard of yet are not in use yet.
+            let state = known.remove(&name).unwrap_or(DriveState::Down { reason: STARTING.to_owned() });
             let cause = engine.reason(Waiting::Drive(&name)).ok().flatten();
             let expected = forecast.of_drive(&name).map(|expected| expected.seen_at(now));
             let leaving = leaving(&state, &name, &down);
-            let mut info = drive_info(engine, name, &state);
+            let mut info = drive_info(engine, &drive, &state);
             if let Some(Reason::DriveLooks { vid, .. }) = &cause {
                 (info.state, info.vid) = (LOOKING.to_owned(), *vid);
                 info.reason = cause.as_ref().map_or_else(String::new, Reason::to_string);
             }
             TapeDriveInfo { cause, expected, reason: leaving.unwrap_or(info.reason), ..info }
         };
-        states.into_iter().map(info).collect()
+        engine.library.drives().into_iter().map(info).collect()
     }
 
     /// The pool and its drives.
@@ -406,18 +410,6 @@ impl Engine {
     }
 }
 
-/// All drives of the library; those that the scheduler has not heard of yet are not in use yet.
-pub(crate) fn drive_states(engine: &Engine) -> Vec<(String, DriveState)> {
-    let names = engine.library.drives();
-    let scheduler = engine.scheduler();
-    let known: BTreeMap<_, _> = scheduler.drives().collect();
-    let state = |name: &str| match known.get(&String::from(name)) {
-        Some(state) => (*state).clone(),
-        None => DriveState::Down { reason: STARTING.to_owned() },
-    };
-    names.iter().map(|name| (name.as_str().to_owned(), state(name.as_str()))).collect()
-}
-
 /// What a line of the queue is about.
 #[derive(Clone, Copy)]
 pub(crate) enum Queued {
@@ -502,8 +494,8 @@ pub(crate) fn leaving(state: &DriveState, name: &str, down: &[(String, String)])
     goes_on.then(|| format!("goes out of use when its session has ended: {reason}"))
 }
 
-fn drive_info(engine: &Engine, name: String, state: &DriveState) -> TapeDriveInfo {
-    let session = engine.session(&name);
+fn drive_info(engine: &Engine, drive: &library::DriveName, state: &DriveState) -> TapeDriveInfo {
+    let session = engine.session(drive.as_str());
     let began = *session.began.lock().unwrap_or_else(PoisonError::into_inner);
     let (files, bytes) = (session.files.load(Ordering::Relaxed), session.bytes.load(Ordering::Relaxed));
     let working = matches!(
@@ -528,11 +520,9 @@ fn drive_info(engine: &Engine, name: String, state: &DriveState) -> TapeDriveInf
         .and_then(|vid| engine.tape(vid).ok())
         .and_then(|record| record.tape_pool)
         .map(|id| engine.classes.tape_pool_name(id));
-    let library = engine.library.drives().into_iter().find(|drive| drive.as_str() == name);
-    let library = library.map_or(0, |drive| engine.library.library_of(&drive));
     TapeDriveInfo {
-        name,
-        library: engine.libraries.name(library).to_owned(),
+        name: drive.as_str().to_owned(),
+        library: engine.libraries.name(engine.library.library_of(drive)).to_owned(),
         state: word.to_owned(),
         vid,
         tape_pool,

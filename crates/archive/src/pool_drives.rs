@@ -280,8 +280,7 @@ impl Archive {
             return Ok(());
         }
         // Those that took the place of others have little of what should be on them before they are filled.
-        let drives = &engine.settings.pool.drives;
-        gone.extend(drives.iter().filter(|drive| drive.at.is_unfilled()).map(|drive| DriveId(drive.id)));
+        gone.extend(unfilled(engine, &BTreeSet::new()));
         let loss = lost::foresee(engine, &gone)?;
         if loss.is_empty() { Ok(()) } else { Err(ArchiveError::WouldLose(loss)) }
     }
@@ -299,13 +298,17 @@ impl Archive {
     }
 }
 
+/// Drives that took the place of others and have not got all that they should hold. What is in `but` is not
+/// looked at.
+fn unfilled(engine: &Engine, but: &BTreeSet<DriveId>) -> BTreeSet<DriveId> {
+    let drives = engine.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.at));
+    drives.filter(|(id, at)| !but.contains(id) && at.is_unfilled()).map(|(id, _)| id).collect()
+}
+
 /// Orders the rebuild of drives that took the place of others and are not filled, at a start and when a drive
 /// comes back. One that is away is filled when it is put in again.
 pub(crate) fn resume_unfilled(engine: &Engine) {
-    let silent = engine.pool.silent_drives();
-    let drives = engine.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.at));
-    let unfilled: BTreeSet<DriveId> =
-        drives.filter(|(id, at)| !silent.contains(id) && at.is_unfilled()).map(|(id, _)| id).collect();
+    let unfilled = unfilled(engine, &engine.pool.silent_drives());
     if !unfilled.is_empty() {
         tracing::warn!(?unfilled, "drives that were replaced are not filled yet: their rebuild begins anew");
         engine.upkeep.order(|orders| orders.replaced.extend(unfilled));

@@ -86,6 +86,15 @@ fn give_up(archive: &Archive) -> Option<LossForeseen> {
     first
 }
 
+/// The files are LOST, and nothing else, until the drives are put in again.
+fn lost_until_they_come_back(instance: &Instance, archive: Archive) {
+    wait_until("they are LOST", || are(&archive, Locality::Lost));
+    bring_back(instance, &archive);
+    wait_until("they are found again", || are(&archive, Locality::OnlineAndNearline));
+    check(&archive);
+    stop(archive);
+}
+
 fn set(archive: &Archive, vids: &[Vid], as_what: TapeUse) {
     vids.iter().for_each(|vid| archive.set_tape(*vid, as_what, "for the test").unwrap());
 }
@@ -102,11 +111,7 @@ fn drives_that_come_back_bring_what_only_disabled_tapes_had() {
     let archive = without_drives(&instance, archive);
     let loss = give_up(&archive).expect("it asks");
     assert!(loss.files > 0 && loss.named.iter().all(|path| path.starts_with("/t/file")), "{loss:?}");
-    wait_until("they are LOST", || are(&archive, Locality::Lost));
-    bring_back(&instance, &archive);
-    wait_until("they are found again", || are(&archive, Locality::OnlineAndNearline));
-    check(&archive);
-    stop(archive);
+    lost_until_they_come_back(&instance, archive);
 }
 
 /// The same by a rebuild, and by the time after which a missing drive is given up without anybody asking.
@@ -125,11 +130,7 @@ fn nor_are_they_dropped_by_a_rebuild_or_after_a_while() {
             assert_eq!((loss.files, loss.uploads), (FILES, 0));
             archive.pool_rebuild(None, true).unwrap();
         }
-        wait_until("they are LOST", || are(&archive, Locality::Lost));
-        bring_back(&instance, &archive);
-        wait_until("they are found again", || are(&archive, Locality::OnlineAndNearline));
-        check(&archive);
-        stop(archive);
+        lost_until_they_come_back(&instance, archive);
     }
 }
 

@@ -45,6 +45,17 @@ fn directory(instance: &Instance, drive: usize) -> &Path {
     instance.settings.pool.drives[drive].at.directory()
 }
 
+/// Of some files this many drives held more than the code bears; they are gone, and nobody gave them up.
+fn filled_without_three(instance: &Instance) -> Archive {
+    let archive = instance.open();
+    fill(&archive, 0..FILES);
+    stop(archive);
+    for n in 0..3 {
+        fs::rename(directory(instance, n), directory(instance, n).with_extension("gone")).unwrap();
+    }
+    instance.open()
+}
+
 fn empty(path: &Path) {
     for entry in fs::read_dir(path).unwrap() {
         let entry = entry.unwrap().path();
@@ -222,14 +233,7 @@ fn what_is_lost_keeps_no_drive_from_being_filled() {
 #[test]
 fn drives_that_take_files_with_them_are_given_up_only_if_that_is_accepted() {
     let instance = instance();
-    let archive = instance.open();
-    fill(&archive, 0..FILES);
-    archive.close();
-    drop(archive);
-    for n in 0..3 {
-        fs::rename(directory(&instance, n), directory(&instance, n).with_extension("gone")).unwrap();
-    }
-    let archive = instance.open();
+    let archive = filled_without_three(&instance);
     // No file misses more than the code bears yet.
     archive.pool_drive_lost(0, false).unwrap();
     archive.pool_drive_lost(1, false).unwrap();
@@ -252,14 +256,7 @@ fn drives_that_take_files_with_them_are_given_up_only_if_that_is_accepted() {
 #[test]
 fn a_new_drive_takes_files_with_it_only_if_that_is_accepted() {
     let instance = instance();
-    let archive = instance.open();
-    fill(&archive, 0..FILES);
-    archive.close();
-    drop(archive);
-    for n in 0..3 {
-        fs::rename(directory(&instance, n), directory(&instance, n).with_extension("gone")).unwrap();
-    }
-    let archive = instance.open();
+    let archive = filled_without_three(&instance);
     archive.pool_drive_lost(0, false).unwrap();
     archive.pool_drive_lost(1, false).unwrap();
     fs::create_dir(directory(&instance, 2)).unwrap();
@@ -292,13 +289,7 @@ fn a_new_drive_takes_files_with_it_only_if_that_is_accepted() {
 #[test]
 fn drives_that_are_replaced_one_by_one_take_files_with_them_only_if_that_is_accepted() {
     let instance = instance();
-    let archive = instance.open();
-    fill(&archive, 0..FILES);
-    stop(archive);
-    for n in 0..3 {
-        fs::rename(directory(&instance, n), directory(&instance, n).with_extension("gone")).unwrap();
-    }
-    let archive = instance.open();
+    let archive = filled_without_three(&instance);
     for n in [0, 1] {
         archive.pool_drive_lost(n, false).unwrap();
         assert_eq!(archive.pool_drive_replace(n, true, false).unwrap(), ReplacedDrive::New);
