@@ -179,6 +179,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         | Command::DropImage { .. }
         | Command::ImageLost { .. }
         | Command::RequeueCopy { .. }
+        | Command::KeepCopy { .. }
         | Command::CopyVerified { .. } => copy::perform(draft, command),
         Command::AcceptRestore { epoch, after, seen } => restore::accept(draft, *epoch, *after, *seen),
         Command::TapeFound(found) => adopt::tape_found(draft, found),

@@ -665,6 +665,14 @@ pub enum Command {
         /// The tape.
         vid: Vid,
     },
+    /// A copy that is queued, and whose source stands on the tape that would be written, stays where it is:
+    /// the source is its place under an index again. No effect if it is not queued, or has no source there.
+    KeepCopy {
+        /// The container.
+        container: ContainerId,
+        /// The tape.
+        vid: Vid,
+    },
     /// The copy under an index at this place was read back and agreed: its source is released. No effect if
     /// it is not there or has no source.
     CopyVerified {

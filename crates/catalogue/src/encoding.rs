@@ -445,6 +445,7 @@ choice!(Command {
     139 = PoolCopiesLost { copies },
     140 = PoolCopiesFound { copies },
     141 = ImageLost { container, image },
+    142 = KeepCopy { container, vid },
 });
 
 impl Command {

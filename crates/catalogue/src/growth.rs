@@ -90,6 +90,7 @@ impl Command {
             | Command::DropImage { .. }
             | Command::ImageLost { .. }
             | Command::RequeueCopy { .. }
+            | Command::KeepCopy { .. }
             | Command::CopyVerified { .. }
             | Command::ReclaimTape { .. }
             | Command::AdoptRun { .. }

@@ -17,7 +17,7 @@ use unicode_normalization::{UnicodeNormalization, is_nfc};
 use crate::changes::ChangeNumber;
 use crate::text::push_encoded;
 use crate::tree::TAPE_NAME_BYTES_MAX;
-use crate::tree::{InsertError, Tree};
+use crate::tree::{File, InsertError, Tree};
 
 /// The directory of Kist's own files on a volume.
 pub const KIST_DIRECTORY: &str = ".kist";
@@ -94,6 +94,13 @@ pub fn free_path(tree: &Tree, path: &ArchivePath, file: FileId) -> Result<Vec<St
 #[must_use]
 pub fn pack_path(container: ContainerId) -> Vec<String> {
     vec![KIST_DIRECTORY.to_owned(), "packs".to_owned(), format!("{:016x}.tar", container.0)]
+}
+
+/// The container that an entry of an index holds, if it says so.
+#[must_use]
+pub fn container_of(file: &File) -> Option<ContainerId> {
+    let (_, value) = file.xattrs.iter().find(|(key, _)| key == XATTR_CONTAINER)?;
+    Some(ContainerId(std::str::from_utf8(value).ok()?.parse().ok()?))
 }
 
 /// The path of a change-log segment: `.kist/changes/<first>-<last>.kcl`, 20 decimal digits each.

@@ -206,6 +206,18 @@ impl Tree {
         directory.entries.get(name.as_ref())
     }
 
+    /// The number of the directory in which a path's last name stands, if there is one.
+    #[must_use]
+    pub fn directory_of<S: AsRef<str>>(&self, path: &[S]) -> Option<FileUid> {
+        let (_, parents) = path.split_last()?;
+        parents.iter().try_fold(FileUid::ROOT, |at, parent| {
+            match self.directories.get(&at)?.entries.get(parent.as_ref())? {
+                Entry::Directory(uid) => Some(*uid),
+                Entry::File(_) => None,
+            }
+        })
+    }
+
     /// Whether [`Tree::insert_file`] would take a file at this path.
     ///
     /// # Errors
@@ -258,6 +270,36 @@ impl Tree {
         self.change(at, now).insert(name.as_ref().to_owned(), Entry::File(Box::new(file)));
         self.files += 1;
         Ok(uid)
+    }
+
+    /// Takes files out of a directory, and gives how many those were. The directory stays, empty or not; the
+    /// numbers of the files are not given again.
+    pub fn remove_files(
+        &mut self,
+        directory: FileUid,
+        mut which: impl FnMut(&File) -> bool,
+        now: Timestamp,
+    ) -> usize {
+        let Some(found) = self.directories.get_mut(&directory) else { return 0 };
+        let before = found.entries.len();
+        found.entries.retain(|_, entry| !matches!(entry, Entry::File(file) if which(file)));
+        let removed = before - found.entries.len();
+        if removed > 0 {
+            found.times.modify = now;
+            found.times.change = now;
+        }
+        self.files -= removed;
+        removed
+    }
+
+    /// All files with the directories that hold them, in no order that means anything.
+    pub fn files_by_directory(&self) -> impl Iterator<Item = (FileUid, &File)> {
+        self.directories.iter().flat_map(|(uid, directory)| {
+            directory.entries.values().filter_map(|entry| match entry {
+                Entry::File(file) => Some((*uid, file.as_ref())),
+                Entry::Directory(_) => None,
+            })
+        })
     }
 
     /// All files with their paths, depth first, in order of names.
@@ -379,6 +421,27 @@ mod tests {
         assert_eq!(tree.root().times.modify, Timestamp(5));
         assert!(matches!(tree.lookup(&["a", "b"]), Some(Entry::Directory(FileUid(3)))));
         assert!(tree.lookup(&["a", "d", "x"]).is_none());
+    }
+
+    #[test]
+    fn a_file_is_taken_out_and_nothing_else() {
+        let mut tree = Tree::new("KS0001", Timestamp(0));
+        for path in [&["a", "b"][..], &["a", "c"], &["a", "d", "e"], &["f"]] {
+            assert!(tree.insert_file(path, file(), Timestamp(1)).is_ok());
+        }
+        let of = |tree: &Tree, name: &str| match tree.lookup(&["a", name]) {
+            Some(Entry::File(file)) => file.uid,
+            other => panic!("{other:?}"),
+        };
+        let (directory, gone) = (FileUid(2), of(&tree, "b"));
+        assert_eq!(tree.remove_files(directory, |file| file.uid == gone, Timestamp(9)), 1);
+        assert_eq!(tree.remove_files(directory, |file| file.uid == gone, Timestamp(11)), 0);
+        let paths: Vec<String> = tree.iter().map(|(path, _)| path.join("/")).collect();
+        assert_eq!((paths, tree.files_len()), (vec!["a/c".into(), "a/d/e".into(), "f".into()], 3));
+        assert_eq!(tree.directory(directory).unwrap().times.modify, Timestamp(9));
+        let highest = tree.highest_uid();
+        assert_eq!(tree.insert_file(&["a", "b"], file(), Timestamp(12)), Ok(FileUid(highest.0 + 1)));
+        assert_eq!(tree.files_by_directory().filter(|(uid, _)| *uid == directory).count(), 2);
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! A mounted LTFS volume: its labels, its index in memory, and the three points at which a tape becomes
 //! safer.
 
+use std::collections::BTreeSet;
+
 use base::planted::{Bug, is_planted};
-use base::{BlockAddress, ByteCount, Generation, Partition, TapePosition, Timestamp, Uuid, Vid};
+use base::{BlockAddress, ByteCount, ContainerId, Generation, Partition, TapePosition, Timestamp, Uuid, Vid};
 use library::{ReadBlock, TapeDrive, TapeError};
 use ltfs::coherency::{self, ChangeReference, MamAttribute, VolumeCoherency};
+use ltfs::naming::container_of;
 use ltfs::{BlockSize, CREATOR, Extent, File, FileUid, Index, Times, Tree, VolumeLock};
 
 use crate::VolumeError;
@@ -43,6 +46,8 @@ pub struct Volume {
     behind_index: BlockAddress,
     /// What is wrong with the label of one partition while the other one tells the volume.
     label_fault: Option<String>,
+    /// The directories in which the index in memory names containers, once somebody has asked.
+    named: Option<BTreeSet<(ContainerId, FileUid)>>,
 }
 
 pub(crate) const INDEX_PARTITION_START: BlockAddress = BlockAddress(4);
@@ -154,6 +159,7 @@ impl Volume {
             enter_from,
             behind_index,
             label_fault,
+            named: None,
         }
     }
 
@@ -258,9 +264,37 @@ impl Volume {
             extents: if file.length.0 > 0 { vec![extent] } else { Vec::new() },
             symlink: None,
         };
+        let container = container_of(&entry);
         self.index.tree.insert_file(&file.path, entry, now)?;
         self.changed = true;
+        if let (Some(named), Some(container)) = (&mut self.named, container)
+            && let Some(directory) = self.index.tree.directory_of(&file.path)
+        {
+            named.insert((container, directory));
+        }
         Ok(())
+    }
+
+    /// Leaves entries of a container out of the index from now on: it was written here before and that place
+    /// was given up, so that the next entry takes theirs. `kept`: the block of one that counts still. The
+    /// first call looks through the whole index.
+    pub fn leave_out(&mut self, container: ContainerId, kept: Option<BlockAddress>, now: Timestamp) {
+        let tree = &mut self.index.tree;
+        let named = self.named.get_or_insert_with(|| {
+            let found = tree.files_by_directory();
+            found.filter_map(|(directory, file)| Some((container_of(file)?, directory))).collect()
+        });
+        let of_it = (container, FileUid(0))..=(container, FileUid(u64::MAX));
+        let directories: Vec<FileUid> = named.range(of_it).map(|(_, directory)| *directory).collect();
+        for directory in directories {
+            let is_old = |file: &File| {
+                let place = file.extents.first().map(|extent| extent.start_block);
+                container_of(file) == Some(container) && (kept.is_none() || place != kept)
+            };
+            if tree.remove_files(directory, is_old, now) > 0 {
+                self.changed = true;
+            }
+        }
     }
 
     /// Moves behind the last object of the data partition and checks that this is where it should be.

@@ -12,7 +12,7 @@ use catalogue::{
     AdoptContainer, Command, ContainerKind, MemberRecord, ReadError, TapeFound, TapePlace, View,
 };
 use library::{TapeDrive, TapeError};
-use ltfs::naming::{XATTR_ADLER32, XATTR_BLAKE3, XATTR_CONTAINER, XATTR_CRC32C, XATTR_FILE_ID, XATTR_MTIME};
+use ltfs::naming::{XATTR_ADLER32, XATTR_BLAKE3, XATTR_CRC32C, XATTR_FILE_ID, XATTR_MTIME, container_of};
 use ltfs::pack::{Manifest, PACK_HEADER_BYTES_MAX, PackLayout, PackPlan, read_pack_header};
 
 use crate::ArchiveError;
@@ -157,7 +157,7 @@ fn entries(seen: &TapeSeen) -> Vec<Entry> {
             Some((file, Blake3::parse(text(XATTR_BLAKE3)?)?, modified))
         };
         Some(Entry {
-            container: ContainerId(text(XATTR_CONTAINER)?.parse().ok()?),
+            container: container_of(file)?,
             block: extent.start_block,
             length: file.length,
             checksums: StreamChecksums { adler32, crc32c },

@@ -76,7 +76,7 @@ pub(super) fn adopt(
     let torn = torn_bytes(drive, volume, safe, end)?;
     // A tape on which a write failed is kept for reading.
     let (tape_state, reason) = match record.state {
-        TapeState::Suspect => {
+        TapeState::Suspect if record.when_well() != Some(TapeState::Active) => {
             let reason = format!("what was whole on it was adopted, no more is written: {}", record.reason);
             (TapeState::ReadOnly, truncated(&reason, 512))
         }

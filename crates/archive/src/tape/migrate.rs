@@ -127,7 +127,7 @@ impl MountedTape<'_> {
             flush: FlushRules::by_bytes(self.engine.settings.tape.flush_bytes),
             left_to_others: pool.map_or(ByteCount(0), |pool| pool.mount_bytes),
         };
-        let mut queue = PoolQueue::of(self.engine, migration.tape_pool)?;
+        let mut queue = PoolQueue::of(self.engine, vid, migration.tape_pool)?;
         let mut planning = self.engine.planning();
         let queued = match session::choose(&mut queue, &mut planning, self.engine.now(), &target)? {
             Choice::Containers(queued) => queued,

@@ -85,7 +85,12 @@ impl DriveThread {
         note_drive(&mut self.broken, &error);
         if is_the_tapes_fault(&error) {
             self.engine.suspect_tape(vid, error.cause(), &error.to_string(), is_of_a_write(&error));
-            self.give_up(vid, &error.to_string());
+            // While the robot brings another cartridge nobody has seen this one: what is open on it stays
+            // open until it has been looked for in vain.
+            let was_seen = !matches!(error, SessionError::Volume(VolumeError::WrongLabel { .. }));
+            if was_seen || !self.engine.is_to_be_tried(vid) {
+                self.give_up(vid, &error.to_string());
+            }
         }
         if let Some(mounted) = &mut self.mounted {
             mounted.failed = true;

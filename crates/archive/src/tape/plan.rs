@@ -5,10 +5,11 @@ use std::sync::{Arc, PoisonError};
 
 use base::{
     ArchivePath, BlobDescription, BlobId, BlobPiece, BlockAddress, BlockCount, ByteCount, ContainerId,
-    FileId, TapePoolId,
+    FileId, TapePoolId, Vid,
 };
 use catalogue::{
-    ContainerKind, ContainerRecord, FileRecord, PlannedContainer, QueuedContainer, ReadError, View,
+    Command, ContainerKind, ContainerRecord, CopyState, FileRecord, PlannedContainer, QueuedContainer,
+    ReadError, View,
 };
 use ltfs::naming;
 use ltfs::pack::{PackLayout, Piece};
@@ -26,15 +27,38 @@ const PROBE_BYTES_MAX: ByteCount = ByteCount::gib(16);
 /// What is queued for a tape pool, as the catalogue has it.
 pub(super) struct PoolQueue<'a> {
     engine: &'a Engine,
+    /// The tape that is to be written.
+    vid: Vid,
     tape_pool: TapePoolId,
     /// What some tape of the pool takes when it is empty.
     largest: ByteCount,
 }
 
 impl<'a> PoolQueue<'a> {
-    pub(super) fn of(engine: &'a Engine, tape_pool: TapePoolId) -> Result<Self, ArchiveError> {
+    pub(super) fn of(engine: &'a Engine, vid: Vid, tape_pool: TapePoolId) -> Result<Self, ArchiveError> {
         let largest = engine.read(|view| largest_of(engine, view, tape_pool))?;
-        Ok(PoolQueue { engine, tape_pool, largest })
+        Ok(PoolQueue { engine, vid, tape_pool, largest })
+    }
+}
+
+impl PoolQueue<'_> {
+    /// A copy that was to leave this very tape when it was repacked: the tape was given back before it came
+    /// to that, so the copy stays where it stands.
+    fn stays_here(&self, container: ContainerId) -> Result<bool, ArchiveError> {
+        let vid = self.vid;
+        let record = self.engine.read(|view| view.container(container))?;
+        let stands_here = record.is_some_and(|record| {
+            record.copies.iter().any(|copy| {
+                copy.tape_pool == self.tape_pool
+                    && copy.state == CopyState::Queued
+                    && copy.source.is_some_and(|source| source.vid == vid)
+            })
+        });
+        if stands_here {
+            tracing::info!(%container, %vid, "a copy that was to leave its tape stays, as the tape does");
+            self.engine.execute_on_container(Command::KeepCopy { container, vid })?;
+        }
+        Ok(stands_here)
     }
 }
 
@@ -53,7 +77,7 @@ impl MigrationQueue for PoolQueue<'_> {
     }
 
     fn accept(&mut self, queued: &Queued) -> Result<Accepted, ArchiveError> {
-        if must_come_from_tape(self.engine, queued.container)? {
+        if self.stays_here(queued.container)? || must_come_from_tape(self.engine, queued.container)? {
             return Ok(Accepted::NotNow);
         }
         let record = self.engine.read(|view| view.container(queued.container))?;
@@ -430,6 +454,9 @@ pub(super) fn enter(
         copy.source.is_some_and(|source| source.vid != volume.vid())
             && copy.state.place().is_none_or(|place| place == (volume.vid(), block))
     });
+    // A place on this tape that was given up is named no more, or two entries would claim to be the copy.
+    let source = record.copies.iter().filter_map(|copy| copy.source).find(|it| it.vid == volume.vid());
+    volume.leave_out(container, source.map(|source| source.block), now);
     let entry = match &file {
         Some(((id, file), path)) => file_entry(engine, volume, container, &record, *id, file, path, block)?,
         None => FileOnTape {

@@ -58,6 +58,7 @@ mod restores;
 mod restoring;
 mod room;
 mod round_trip;
+mod same_tape;
 #[path = "../errors/samples.rs"]
 mod samples;
 mod sealing;

@@ -8,7 +8,7 @@ use base::{BlockAddress, ContainerId, Generation, Partition, TapePosition, Uuid,
 use library::{ReadBlock, TapeDrive, TapeError};
 use ltfs::catalogue_base::{PART_HEAD_BYTES, part_at};
 use ltfs::changes::{ChangeSegment, SEGMENT_BYTES_MAX, SEGMENT_HEAD_BYTES};
-use ltfs::naming::{KIST_DIRECTORY, XATTR_CONTAINER, XATTR_PATH, parse_base_path, parse_changes_path};
+use ltfs::naming::{KIST_DIRECTORY, XATTR_PATH, container_of, parse_base_path, parse_changes_path};
 use ltfs::{BlockSize, Index};
 use mover::Found;
 
@@ -106,7 +106,7 @@ impl TapeSeen {
                 let found = file.xattrs.iter().find(|(k, _)| k == key);
                 found.and_then(|(_, value)| String::from_utf8(value.clone()).ok())
             };
-            let container = ContainerId(value(XATTR_CONTAINER)?.parse().ok()?);
+            let container = container_of(file)?;
             let block = file.extents.first().map(|extent| extent.start_block)?;
             let path = value(XATTR_PATH).unwrap_or_else(|| format!("/{}", path.join("/")));
             Some(NamedContainer { container, block, path })

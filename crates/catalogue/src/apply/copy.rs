@@ -8,7 +8,8 @@ use crate::draft::Draft;
 use crate::error::{Object, ReadError, Rejection};
 use crate::key;
 use crate::record::{
-    ContainerRecord, CopyState, Counter, FileState, QueuedContainer, RecallKey, TapePlace, TapeRecord,
+    ContainerCopy, ContainerRecord, CopyState, Counter, FileState, QueuedContainer, RecallKey, TapePlace,
+    TapeRecord,
 };
 use crate::table::Table;
 
@@ -25,6 +26,7 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
         Command::DropImage { container } => drop_image(draft, *container, |_| true),
         Command::ImageLost { container, image } => drop_image(draft, *container, |kept| kept == *image),
         Command::RequeueCopy { container, vid } => requeue(draft, *container, *vid).map(Outcome::Requeued),
+        Command::KeepCopy { container, vid } => keep(draft, *container, *vid),
         Command::CopyVerified { container, vid, block } => {
             verified(draft, *container, TapePlace { vid: *vid, block: *block })
         }
@@ -257,6 +259,22 @@ fn requeue(draft: &mut Draft<'_>, id: ContainerId, vid: Vid) -> Result<Requeue, 
     enqueue(draft, id, &mut record, at)?;
     draft.put(Table::Container, key::container(id), &record);
     Ok(Requeue::Queued)
+}
+
+fn keep(draft: &mut Draft<'_>, id: ContainerId, vid: Vid) -> Result<Outcome, Rejection> {
+    let mut record = find(draft, id)?;
+    let is_it = |copy: &&mut ContainerCopy| {
+        copy.state == CopyState::Queued && copy.source.is_some_and(|source| source.vid == vid)
+    };
+    let Some(copy) = record.copies.iter_mut().find(is_it) else { return Ok(Outcome::Done) };
+    let tape_pool = copy.tape_pool;
+    if let Some(TapePlace { vid, block }) = copy.source.take() {
+        copy.state = CopyState::Indexed { vid, block };
+    }
+    drop_queued(draft, tape_pool, id, &record)?;
+    draft.put(Table::Container, key::container(id), &record);
+    made_safe(draft, id)?;
+    Ok(Outcome::Done)
 }
 
 fn verified(draft: &mut Draft<'_>, id: ContainerId, place: TapePlace) -> Result<Outcome, Rejection> {

@@ -635,6 +635,7 @@ fn clock_commands() -> Vec<Command> {
             copies: vec![PoolCopy { file: FileId(1000), pieces: vec![piece(1 << 40, 0, 700)] }],
         },
         Command::ImageLost { container: ContainerId(300), image: piece(1 << 40, 0, 80_000) },
+        Command::KeepCopy { container: ContainerId(300), vid: vid("KS0300") },
     ]
 }
 
@@ -657,7 +658,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 96, "one of each command");
+    assert_eq!(tags.len(), 97, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();

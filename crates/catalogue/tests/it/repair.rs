@@ -60,6 +60,26 @@ fn a_repack_copies_verifies_and_gives_the_tape_back() {
 }
 
 #[test]
+fn a_copy_that_is_to_leave_its_tape_stays_if_that_is_to_be_written() {
+    let (mut bench, file, container) = on_tape();
+    assert_eq!(bench.evict(file), Ok(()));
+    let (old, other) = (bench.tapes[0], bench.tapes[1]);
+    let before = bench.view().container(container).unwrap().unwrap();
+    set_state(&mut bench, old, TapeState::Repacking);
+    bench.ok(Command::RequeueCopy { container, vid: old });
+    set_state(&mut bench, old, TapeState::Active);
+    bench.ok(Command::KeepCopy { container, vid: other });
+    assert_eq!(bench.view().queue(bench.pools[0], None, 9).unwrap().len(), 1, "its source is elsewhere");
+    for _ in 0..2 {
+        bench.ok(Command::KeepCopy { container, vid: old });
+        assert_eq!(bench.view().container(container).unwrap().unwrap(), before);
+        assert_eq!(bench.view().queue(bench.pools[0], None, 9).unwrap(), []);
+    }
+    assert_eq!(bench.view().content(old, BlockAddress(0), 9).unwrap().len(), 1);
+    assert!(bench.replayed() == bench.store);
+}
+
+#[test]
 fn a_container_that_nobody_needs_is_dropped_by_a_repack() {
     let (mut bench, _, container) = on_tape();
     bench.ok(Command::RemoveFile { parent: DirId::ROOT, name: name("f") });

@@ -177,6 +177,19 @@ impl Model {
             Command::RequeueCopy { container, vid } => {
                 return self.requeue(*container, *vid).map(Outcome::Requeued);
             }
+            Command::KeepCopy { container, vid } => {
+                let record = self.containers.get_mut(container).ok_or("NotFound")?;
+                for copy in &mut record.copies {
+                    match copy.source {
+                        Some(source) if source.vid == *vid && copy.state == CopyState::Queued => {
+                            copy.state = CopyState::Indexed { vid: source.vid, block: source.block };
+                            copy.source = None;
+                        }
+                        _ => {}
+                    }
+                }
+                self.tidy();
+            }
             Command::CopyVerified { container, vid, block } => {
                 let record = self.containers.get_mut(container).ok_or("NotFound")?;
                 let present = CopyState::Indexed { vid: *vid, block: *block };
@@ -417,7 +430,11 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
         }
         8 | 9 | 13 | 14 => {
             let container = a_container(model, picks[0]);
-            Command::RequeueCopy { container, vid: a_place(model, container, picks[1]).0 }
+            let (vid, _) = a_place(model, container, picks[1]);
+            match picks[2] % 4 {
+                0 => Command::KeepCopy { container, vid },
+                _ => Command::RequeueCopy { container, vid },
+            }
         }
         15 => {
             let container = a_container(model, picks[0]);
@@ -485,6 +502,9 @@ pub fn guided(model: &Model, stage: u16, picks: &[u16; 6]) -> Option<Command> {
             Some(Command::RequeueCopy { container: *container, vid: *vid })
         }
         10 => {
+            if let (Some((container, vid)), 0) = (queued_with_source(model), picks[3] % 4) {
+                return Some(Command::KeepCopy { container, vid });
+            }
             let Some((container, vid, block)) = with_source(None) else {
                 return a_tape_for_repacked(model, picks);
             };
@@ -510,6 +530,14 @@ pub fn guided(model: &Model, stage: u16, picks: &[u16; 6]) -> Option<Command> {
             }
         }
     }
+}
+
+/// A copy that was taken off its tape and is not written yet, and the tape.
+fn queued_with_source(model: &Model) -> Option<(ContainerId, Vid)> {
+    model.containers.iter().find_map(|(id, record)| {
+        let mut queued = record.copies.iter().filter(|copy| copy.state == CopyState::Queued);
+        queued.find_map(|copy| Some((*id, copy.source?.vid)))
+    })
 }
 
 /// Brings a tape one step nearer to taking a copy that was taken off another one, if the pool has none.

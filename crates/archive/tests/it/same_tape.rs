@@ -1,0 +1,163 @@
+//! A copy stands on its tape once, whatever became of it there, and the index names it once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use archive::{Archive, TapeUse};
+use base::{BlockAddress, ContainerId, Partition, TapePosition, Vid};
+use catalogue::TapeState;
+use library::{Condition, DriveCommand, ReadBlock, TapeDrive};
+use ltfs::{BlockSize, Index};
+
+use crate::common::{bytes, migrate_all, put, stop, wait_until};
+use crate::faulty::{Trouble, check_all, data, drive, fill, place, vid};
+
+/// The newest index of a tape's data partition, read block by block.
+fn newest_index(drive: &mut dyn TapeDrive) -> Option<Index> {
+    let end = drive.space_to_end_of_data(Partition::Data).unwrap().block.0;
+    let (mut buffer, mut newest, mut object) = (vec![0; 1 << 16], None, Vec::new());
+    for block in 0..end {
+        drive.locate(TapePosition { partition: Partition::Data, block: BlockAddress(block) }).unwrap();
+        match drive.read_block(&mut buffer).unwrap() {
+            ReadBlock::Data(length) => object.extend_from_slice(&buffer[..length]),
+            _ => {
+                if object.starts_with(b"<?xml") {
+                    newest = Index::parse(&object, BlockSize::new(1 << 16).unwrap()).ok().or(newest);
+                }
+                object.clear();
+            }
+        }
+    }
+    newest
+}
+
+type Named = BTreeMap<(Vid, ContainerId), Vec<BlockAddress>>;
+
+/// The places at which the newest indexes of all tapes name each container. The archive is closed.
+fn named(trouble: &Trouble) -> Named {
+    let mut named = Named::new();
+    let library = archive::open_library(&trouble.instance.settings.library).unwrap();
+    let name = library.drives().remove(0);
+    let mut drive = library.take_drive(&name).unwrap();
+    for cartridge in library.inventory().unwrap() {
+        library.mount(cartridge.vid, &name).unwrap();
+        for (_, file) in newest_index(drive.as_mut()).iter().flat_map(|index| index.tree.iter()) {
+            let of_it = file.xattrs.iter().find(|(key, _)| key == "kist.container");
+            let Some((_, container)) = of_it else { continue };
+            let container = String::from_utf8(container.clone()).unwrap().parse().unwrap();
+            let places = named.entry((cartridge.vid, ContainerId(container))).or_default();
+            places.push(file.extents[0].start_block);
+        }
+        library.unmount(&name).unwrap();
+    }
+    named
+}
+
+fn set_drives(archive: &Archive, up: bool) {
+    for drive in archive.tape_drives() {
+        let done = if up { archive.drive_up(&drive.name) } else { archive.drive_down(&drive.name, "a test") };
+        done.unwrap();
+    }
+    let is_so = |state: &str| (state != "down") == up;
+    wait_until("the drives are so", || archive.tape_drives().iter().all(|drive| is_so(&drive.state)));
+}
+
+fn containers_on(archive: &Archive, vid: Vid) -> BTreeMap<ContainerId, BlockAddress> {
+    let (content, _) = archive.tape_content(vid, BlockAddress(0), 1_000).unwrap();
+    content.into_iter().map(|found| (found.container, found.block)).collect()
+}
+
+/// Story: a tape that was to be repacked was given back before its copies had gone elsewhere. They were
+/// written to it a second time, and its index named both places.
+#[test]
+fn a_tape_that_is_given_back_keeps_the_copies_that_were_to_leave_it() {
+    let trouble = Trouble::new(1);
+    let (archive, _) = trouble.open();
+    let files = fill(&archive);
+    migrate_all(&archive);
+    let (vid, _) = place(&archive, "/t/large0")[0];
+    let before = containers_on(&archive, vid);
+    assert!(before.len() >= 5, "{before:?}");
+    set_drives(&archive, false);
+    archive.repack_tape(vid, "for the test").unwrap();
+    wait_until("all its copies wait to go elsewhere", || {
+        archive.tape_repack(vid).unwrap().is_some_and(|repack| repack.under_way == before.len() as u64)
+    });
+    archive.set_tape(vid, TapeUse::Active, "it is well after all").unwrap();
+    set_drives(&archive, true);
+    put(&archive, "/t/late", &bytes(7, 3_000_000));
+    migrate_all(&archive);
+    let after = containers_on(&archive, vid);
+    assert!(before.iter().all(|(container, block)| after.get(container) == Some(block)), "{after:?}");
+    check_all(&archive, &files);
+    stop(archive);
+    let named = named(&trouble);
+    assert!(named.len() > before.len());
+    for ((on, container), places) in &named {
+        assert_eq!(places.len(), 1, "{container} on {on}");
+    }
+}
+
+fn hurt(content: &BTreeMap<ContainerId, BlockAddress>, block: BlockAddress) -> ContainerId {
+    *content.iter().find(|(_, at)| **at == block).unwrap().0
+}
+
+/// Story: a copy that was found unreadable was written again to the tape on which it stood, and the index
+/// named the old place too: under the name that a reader of LTFS opens.
+#[test]
+fn an_index_names_the_new_place_of_a_copy_that_was_written_again_and_no_other() {
+    let trouble = Trouble::new(1);
+    let (archive, faults) = trouble.open();
+    let files = fill(&archive);
+    migrate_all(&archive);
+    let (bad, block) = place(&archive, "/t/large0")[0];
+    let before = containers_on(&archive, bad);
+    faults.plan_unreadable(bad, data(block.0 + 3));
+    archive.check_tapes(&[bad]).unwrap();
+    let hurt = hurt(&before, block);
+    wait_until("the copy was given up", || containers_on(&archive, bad).get(&hurt) != Some(&block));
+    faults.clear();
+    if archive.tape(bad).unwrap().state != TapeState::Active {
+        archive.set_tape(bad, TapeUse::Active, "it is cleaned").unwrap();
+    }
+    migrate_all(&archive);
+    wait_until("it is on the tape again", || containers_on(&archive, bad).len() == before.len());
+    let after = containers_on(&archive, bad);
+    let moved: Vec<_> = before.iter().filter(|(container, at)| after.get(container) != Some(at)).collect();
+    assert!(matches!(moved[..], [(_, at)] if *at == block), "{moved:?}");
+    check_all(&archive, &files);
+    stop(archive);
+    let named = named(&trouble);
+    for (container, block) in &after {
+        assert_eq!(named.get(&(bad, *container)), Some(&vec![*block]), "{container}");
+    }
+}
+
+/// Story: a session was cut short, and at the next mount the robot brought another cartridge. That was taken
+/// for a fault of the tape that nobody had seen: its session was given up, the tape was read only, and what
+/// stood on it was written again elsewhere.
+#[test]
+fn a_session_is_not_given_up_because_another_cartridge_came() {
+    let trouble = Trouble::with_retry(1, Duration::from_secs(3));
+    let (archive, faults) = trouble.open();
+    let mut files = fill(&archive);
+    migrate_all(&archive);
+    let tapes = place(&archive, "/t/large0");
+    let blank = archive.tapes().unwrap().into_iter().find(|tape| tape.uuid.is_none()).unwrap().vid;
+    wait_until("the drive is empty", || archive.tape_drives().iter().all(|drive| drive.vid.is_none()));
+    faults.plan_condition(&drive(0), DriveCommand::Flush, Condition::Unreached, 1);
+    files.push(("/t/late".to_owned(), bytes(7, 3_000_000)));
+    put(&archive, "/t/late", &files.last().unwrap().1);
+    archive.migrate_now(None).unwrap();
+    wait_until("the session is cut short", || faults.fired() == 1);
+    set_drives(&archive, false);
+    tapes.iter().for_each(|(vid, _)| faults.plan_wrong_cartridge(*vid, blank));
+    set_drives(&archive, true);
+    wait_until("another cartridge came", || faults.fired() > 1);
+    migrate_all(&archive);
+    let states = || tapes.iter().map(|(vid, _)| archive.tape(*vid).unwrap().state).collect::<Vec<_>>();
+    wait_until("both are in use", || states() == [TapeState::Active; 2]);
+    assert_eq!(place(&archive, "/t/late").iter().map(|(vid, _)| *vid).collect::<Vec<_>>(), [vid(1), vid(2)]);
+    check_all(&archive, &files);
+    archive.close();
+}
