@@ -168,3 +168,16 @@ fn a_large_put_is_refused_before_its_body() {
         instance.raw(format!("{}x", head(1).replace("Expect: 100-continue", "Connection: close")).as_bytes());
     assert!(taken.starts_with("HTTP/1.1 201"), "{taken}");
 }
+
+/// Story: `kist put a/x b/x DIR` put one file in the place of the other, and said nothing.
+#[test]
+fn two_sources_of_one_name_are_refused_before_the_first_byte() {
+    let instance = Instance::serving();
+    let (one, two) = (instance.beside("a/x"), instance.beside("b/x"));
+    write(&one, b"one");
+    write(&two, b"two");
+    let [one, two] = [&one, &two].map(|path| path.to_str().unwrap());
+    instance.kist(&["put", one, two, "/t/"]).exits(2).says(&[one, two, "/t/x"]);
+    instance.kist(&["stat", "/t/x"]).exits(3);
+    instance.kist(&["put", one, "/t/"]).exits(0);
+}

@@ -150,6 +150,13 @@ pub(crate) fn refuses_evict(
     Ok(out_of_reach(engine, view, id)?.map(EvictRefusal::NotInLibrary))
 }
 
+/// Whether an evict refuses a file since its tapes could not give it back: they are set aside, or no library
+/// holds them.
+pub(crate) fn is_out_of_reach(engine: &Engine, view: &View<'_>, id: FileId) -> Result<bool, ReadError> {
+    let file = view.file(id)?.filter(|file| file.state == FileState::Live && file.is_online());
+    Ok(file.is_some() && is_safe(view, id)? && out_of_reach(engine, view, id)?.is_some())
+}
+
 impl Download {
     /// Whether drives answer that hold what is to be read. Reads nothing: it is decided from the states of
     /// the drives. To be called behind [`Download::select`], before the first [`Download::next`].

@@ -48,8 +48,8 @@ pub(crate) enum Order {
 pub(crate) enum Seal {
     /// Seals a class; with `partial` all of it.
     Class { class: ClassId, partial: bool },
-    /// Dissolves the packs that no tape takes.
-    TooLarge,
+    /// Dissolves the packs that no tape takes, and what failed and is needed by nobody.
+    Dissolve,
 }
 
 /// A seal of a class that is under way.
@@ -259,12 +259,13 @@ impl Conductor {
                     large.into_iter().map(|(id, _)| id).chain(self.resting.iter().copied()).collect();
                 events.push(Event::Queued(pool, waits(queued_backlog(view, pool, &left_alone)?)));
             }
+            to_dissolve = to_dissolve || !self.engine.unneeded(view)?.is_empty();
             Ok(events)
         })?;
         self.too_large = too_large;
         // If too much waits for the sealer it is found again: sealing changes the backlogs.
         if to_dissolve && !self.engine.dissolving.swap(true, Ordering::Relaxed) {
-            let sent = self.sealer.try_send(Seal::TooLarge);
+            let sent = self.sealer.try_send(Seal::Dissolve);
             self.engine.dissolving.store(sent.is_ok(), Ordering::Relaxed);
         }
         for event in &events {
@@ -330,10 +331,11 @@ pub(crate) fn run_sealer(engine: &Arc<Engine>, seals: &Receiver<Seal>) {
                 }
                 engine.bell.post(Event::SealEnded(class));
             }
-            Seal::TooLarge => {
+            Seal::Dissolve => {
                 engine.dissolving.store(false, Ordering::Relaxed);
-                if let Err(error) = engine.dissolve_too_large() {
-                    tracing::error!(%error, "packs that no tape takes are dissolved later");
+                if let Err(error) = engine.dissolve_too_large().and_then(|()| engine.dissolve_all_unneeded())
+                {
+                    tracing::error!(%error, "what no tape takes, or nobody needs, is dissolved later");
                 }
             }
         }

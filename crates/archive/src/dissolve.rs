@@ -1,5 +1,6 @@
 //! Packs that no tape has and that can never be written, since the pool lacks a part of them or no tape takes
-//! so much: they are dissolved, and their files go into new packs.
+//! so much: they are dissolved, and their files go into new packs. A container that failed, and of which no
+//! file has a name any more, is dissolved too.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -26,8 +27,8 @@ enum Skeleton {
 }
 
 impl Engine {
-    /// Dissolves a pack that no tape has if the pool can never give it whole: its skeleton is gone, or a
-    /// member is LOST. `unreadable`: its bytes were just found unreadable, so that members without a name,
+    /// Dissolves a container that no tape has if nobody needs it any more, and a pack if the pool can never
+    /// give it whole: its skeleton is gone, or a member is LOST. `unreadable`: its bytes were just found unreadable, so that members without a name,
     /// which nobody needs, are given up with it. Gives whether it was dissolved. What only waits for drives
     /// of the pool is left as it is, and so is what another drive plans to write: whoever fails on it comes
     /// again.
@@ -41,6 +42,9 @@ impl Engine {
         if !may_be_dissolved(&record) || self.settling.waits_for_tapes() {
             return Ok(false);
         }
+        if record.is_unneeded() {
+            return self.dissolve_unneeded(container);
+        }
         let Some(why) = self.what_is_missing(container, &record, unreadable)? else { return Ok(false) };
         let is_dissolved = self.dissolve(container)?;
         if is_dissolved {
@@ -52,6 +56,34 @@ impl Engine {
             );
         }
         Ok(is_dissolved)
+    }
+
+    fn dissolve_unneeded(&self, container: ContainerId) -> Result<bool, ArchiveError> {
+        let is_dissolved = self.dissolve(container)?;
+        if is_dissolved {
+            tracing::info!(%container, "a container whose files were all removed goes to no tape");
+        }
+        Ok(is_dissolved)
+    }
+
+    /// Dissolves what failed to come to tape and is needed by nobody since: its files were removed.
+    pub(crate) fn dissolve_all_unneeded(&self) -> Result<(), ArchiveError> {
+        for container in self.read(|view| self.unneeded(view))? {
+            let _planning = self.planning();
+            self.dissolve_unneeded(container)?;
+        }
+        Ok(())
+    }
+
+    /// What [`Engine::dissolve_all_unneeded`] dissolves.
+    pub(crate) fn unneeded(&self, view: &View<'_>) -> Result<Vec<ContainerId>, ReadError> {
+        let resting = self.resting_now();
+        let mut unneeded = Vec::new();
+        for container in resting {
+            let record = view.container(container)?.filter(ContainerRecord::is_unneeded);
+            unneeded.extend(record.filter(may_be_dissolved).map(|_| container));
+        }
+        Ok(unneeded)
     }
 
     /// Dissolves the packs at the head of tape pools' queues that are larger than any of their tapes takes:
@@ -213,7 +245,7 @@ impl Engine {
 /// As the catalogue's command asks for it.
 fn may_be_dissolved(record: &ContainerRecord) -> bool {
     let mut copies = record.copies.iter();
-    record.kind == ContainerKind::Pack
+    (record.kind == ContainerKind::Pack || record.is_unneeded())
         && record.image.is_none()
         && copies.all(|copy| copy.state == CopyState::Queued && copy.source.is_none())
 }

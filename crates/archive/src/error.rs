@@ -53,6 +53,14 @@ pub enum ArchiveError {
     /// Only empty directories can be removed.
     #[error("{0} is not empty: remove what is in it first, or all of it: kist rm -r {0}")]
     NotEmpty(ArchivePath),
+    /// A directory cannot be moved below itself.
+    #[error("{from} cannot be moved to {to}, which is in it: choose another target")]
+    IntoItself {
+        /// The directory.
+        from: ArchivePath,
+        /// Where to.
+        to: ArchivePath,
+    },
     /// The bytes are on tape only.
     #[error("{path} is NEARLINE, on {}: {}", vids_text(.vids), recall_text(path, recall.as_deref()))]
     Nearline {

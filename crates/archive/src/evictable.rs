@@ -5,12 +5,15 @@ use std::collections::BTreeSet;
 use base::{BlockAddress, ByteCount, ContainerId, Count, FileId, TapePoolId};
 use catalogue::{Counter, FileRecord, ReadError, Tally, View};
 
-use crate::engine::Engine;
+use crate::away::is_out_of_reach;
+use crate::engine::{Engine, summary};
 
 /// Containers without all their copies that are looked up one by one; of further ones only the bytes count.
 const CONTAINERS_MAX: usize = 2_000;
 /// Pinned files that are looked up one by one; further ones count as if nobody held them.
 const PINNED_MAX: usize = 2_000;
+/// Files of tapes out of reach that are looked up one by one; further ones count as if these could be read.
+const OUT_OF_REACH_MAX: usize = 2_000;
 
 /// Who holds the pool's room.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -19,6 +22,8 @@ pub struct PoolHolders {
     pub evictable: Tally,
     /// Only pins hold it: tapes have it.
     pub pinned: Tally,
+    /// Its tapes are set aside, or held by no library: an evict refuses it.
+    pub out_of_reach: Tally,
     /// Its tapes do not all have it under an index yet.
     pub unsafe_yet: Tally,
     /// It is of classes that are not on tape.
@@ -54,7 +59,11 @@ pub(crate) fn holders(engine: &Engine, view: &View<'_>) -> Result<PoolHolders, R
             add(&mut holders.pinned, Tally { files: 1, bytes: record.size });
         }
     }
-    let held = |of: fn(Tally) -> u64| of(holders.unsafe_yet).saturating_add(of(holders.pinned));
+    holders.out_of_reach = out_of_reach(engine, view)?;
+    let held = |of: fn(Tally) -> u64| {
+        let others = of(holders.pinned).saturating_add(of(holders.out_of_reach));
+        of(holders.unsafe_yet).saturating_add(others)
+    };
     let bytes = sum.bytes.0.saturating_sub(held(|tally| tally.bytes.0));
     if bytes > 0 {
         let files = sum.files.saturating_sub(held(|tally| tally.files));
@@ -84,6 +93,10 @@ impl PoolHolders {
                 self.pinned,
                 "are held by pins alone: kist release REQUEST ends those of a request (kist request ls), \
                  then kist evict",
+            ),
+            line(
+                self.out_of_reach,
+                "are on tapes that are set aside or that no library holds: bring those back (kist tape ls)",
             ),
             line(self.unsafe_yet, "are not on all their tapes yet: kist migrate --now hurries them there"),
             line(self.without_tape, "are of classes without tape, which only kist rm removes"),
@@ -121,6 +134,34 @@ fn waiting_containers(
 
 fn queued_bytes(view: &View<'_>, pool: TapePoolId) -> Result<u64, ReadError> {
     Ok(view.tally(Counter::Queued(pool))?.bytes.0)
+}
+
+/// Files in the pool that nobody pins and whose tapes could not give them back, by the rule of an evict.
+fn out_of_reach(engine: &Engine, view: &View<'_>) -> Result<Tally, ReadError> {
+    let (mut seen, mut left, mut sum) = (BTreeSet::new(), OUT_OF_REACH_MAX, Tally::default());
+    for (vid, tape) in view.tapes()? {
+        if tape.uuid.is_none() || engine.libraries.holds(vid) && summary(&tape).readable {
+            continue;
+        }
+        for (_, container) in view.content(vid, BlockAddress(0), CONTAINERS_MAX)? {
+            if left == 0 {
+                return Ok(sum);
+            }
+            if !seen.insert(container) {
+                continue;
+            }
+            let members = view.members(container, None, left)?;
+            left -= members.len();
+            for member in members {
+                if is_out_of_reach(engine, view, member.file)? && view.pins(member.file)?.is_empty() {
+                    // Bytes of this part: a large file may stand in several.
+                    let files = u64::from(member.file_offset.0 == 0);
+                    add(&mut sum, Tally { files, bytes: member.length });
+                }
+            }
+        }
+    }
+    Ok(sum)
 }
 
 /// The file, if tapes have all of it and it is in the pool.

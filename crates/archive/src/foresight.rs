@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use threads::Mutex;
 
 use base::{Duration, FileId, RequestId};
-use catalogue::{ItemState, RequestState};
+use catalogue::{ItemState, RequestRecord, RequestState};
 use scheduler::{Expected, Forecast, Forecaster, Pace, Reason, Subject, WantedGroup};
 
 use crate::engine::Engine;
@@ -179,31 +179,55 @@ impl Archive {
             engine.foresight.forecaster().foretell(Subject::Request(request), made, nominal);
         }
         let now = engine.now();
-        outlook.expected = told.expected.map(|expected| expected.seen_at(now));
+        let lasting = lasting_of_request(engine, request, &record, &waiting)?;
+        outlook.expected = match lasting {
+            Some(lasting) => Some(Expected::Never(lasting)),
+            None => told.expected.map(|expected| expected.seen_at(now)),
+        };
         for (group, expected) in told.groups {
             for file in waiting.files.get(&group).into_iter().flatten() {
                 if outlook.tail.len() >= TAIL_FILES_MAX {
                     return Ok(outlook);
                 }
                 let expected = expected.clone().map(|expected| expected.seen_at(now));
-                outlook.tail.extend(tail_file(engine, *file, &group, expected)?);
+                outlook.tail.extend(tail_file(engine, (request, &record), *file, &group, expected)?);
             }
         }
         Ok(outlook)
     }
 }
 
+/// What keeps a part of a request until somebody does something: then no time is foretold for the whole, as
+/// [`Engine::expected`] has it for a file.
+fn lasting_of_request(
+    engine: &Engine,
+    request: RequestId,
+    record: &RequestRecord,
+    waiting: &Waiting,
+) -> Result<Option<Reason>, ArchiveError> {
+    for file in waiting.files.values().filter_map(|files| files.first()) {
+        let reason = engine.reason(crate::reasons::Waiting::Recall(*file))?;
+        if let Some(lasting) = reason.filter(Reason::needs_an_operator) {
+            return engine.reason_in_request(request, record, lasting).map(Some);
+        }
+    }
+    Ok(None)
+}
+
 fn tail_file(
     engine: &Engine,
+    (request, of): (RequestId, &RequestRecord),
     file: FileId,
     group: &WantedGroup,
     expected: Option<Expected>,
 ) -> Result<Option<TailFile>, ArchiveError> {
     let (path, record) = engine.read(|view| Ok((view.path_of_file(file)?, view.file(file)?)))?;
     let Some(record) = record else { return Ok(None) };
-    let reason = engine.reason(crate::reasons::Waiting::Recall(file))?;
+    let Some(reason) = engine.reason(crate::reasons::Waiting::Recall(file))? else { return Ok(None) };
+    let reason = engine.reason_in_request(request, of, reason)?;
+    let expected = if reason.needs_an_operator() { Some(Expected::Never(reason.clone())) } else { expected };
     let taken = group.taken_by();
-    Ok(reason.map(|reason| TailFile {
+    Ok(Some(TailFile {
         path: path.unwrap_or_else(|| format!("(file {file}, deleted)")),
         size: record.size,
         tapes: taken.map_or_else(|| group.copies().to_vec(), |vid| vec![vid]),

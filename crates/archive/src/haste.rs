@@ -3,6 +3,8 @@
 use base::{ClassId, Timestamp};
 use catalogue::Counter;
 use scheduler::Event;
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
 
 use crate::engine::Engine;
 use crate::{Archive, ArchiveError};
@@ -17,6 +19,7 @@ impl Archive {
         let class = class.map(|name| engine.classes.by_name(name).map(|class| class.id)).transpose()?;
         let now = engine.now();
         engine.haste().ask_for(engine.hastened(class), now);
+        engine.end_rests(class)?;
         engine.hasten(class)
     }
 }
@@ -42,6 +45,33 @@ impl Engine {
         drop(haste);
         self.bell.post(Event::MigrateNow(only));
         self.bell.backlog_changed();
+        Ok(())
+    }
+
+    /// What failed to come to tape is tried at once, unless it is certain to fail again: no tape takes so much,
+    /// or the pool does not have its bytes. It rests longer if it fails again.
+    fn end_rests(&self, only: Option<ClassId>) -> Result<(), ArchiveError> {
+        let (mut in_vain, mut ended) = (BTreeSet::new(), Vec::new());
+        for pool in self.classes.tape_pools().keys() {
+            let too_large = self.read(|view| self.too_large(view, *pool))?;
+            in_vain.extend(too_large.containers.into_iter().map(|(container, _)| container));
+        }
+        for container in &self.resting_now() - &in_vain {
+            let Some(record) = self.read(|view| view.container(container))? else { continue };
+            let class = self.read(|view| {
+                let first = view.members(container, None, 1)?.into_iter().next();
+                Ok(first.map(|first| view.file(first.file)).transpose()?.flatten().map(|file| file.class))
+            })?;
+            let is_meant = only.is_none() || class == only;
+            if is_meant && self.has_bytes(container, &record)? {
+                ended.push(container);
+            }
+        }
+        let now = self.now();
+        let mut resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        for container in ended {
+            resting.entry(container).and_modify(|rest| rest.until = now.min(rest.until));
+        }
         Ok(())
     }
 

@@ -351,6 +351,26 @@ pub(crate) fn find(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<Declared
     }
 }
 
+/// Goes through all files, reads those with bytes in these blobs, and declares what the pool cannot give of
+/// them.
+pub(crate) fn find_in(engine: &Engine, blobs: &BTreeSet<BlobId>) -> Result<Declared, ArchiveError> {
+    let mut all = Declared::default();
+    let mut after = None;
+    loop {
+        let mut files = engine.read(|view| view.files(after, PAGE))?;
+        let last = files.last().map(|(id, _)| *id);
+        files.retain(|(_, file)| {
+            let touches = || file.pieces.iter().any(|piece| blobs.contains(&piece.blob));
+            file.state == FileState::Live && file.is_online() && touches()
+        });
+        all.add(declare_unreadable(engine, &files)?);
+        match last {
+            Some(last) if !engine.stop.load(Ordering::Relaxed) => after = Some(last),
+            _ => return Ok(all),
+        }
+    }
+}
+
 /// What is to be LOST without these drives: files that cannot be read without them and have no copy under an
 /// index on a tape that can be read, and acknowledged parts of open uploads, which no tape has. They are
 /// looked at only if some blob does not bear that loss.

@@ -130,10 +130,7 @@ impl Archive {
             to_name,
             replace: if replace { Replace::Allowed } else { Replace::Refused },
         };
-        self.engine().execute(command).map_err(|error| match error {
-            ArchiveError::Rejected(Rejection::NotFound(_)) => ArchiveError::NotFound(from.clone()),
-            other => in_words(other, to),
-        })?;
+        self.engine().execute(command).map_err(|error| rename_in_words(error, from, to))?;
         self.forget_wants(replaced, None);
         Ok(())
     }
@@ -157,9 +154,8 @@ impl Archive {
         let replace = if replace { Replace::Allowed } else { Replace::Refused };
         let command = Command::RenameEntry { source, from_parent, from_name, to_parent, to_name, replace };
         self.engine().execute(command).map_err(|error| match error {
-            ArchiveError::Rejected(Rejection::NotFound(_)) => ArchiveError::NotFound(from.clone()),
             ArchiveError::Rejected(Rejection::NotCurrent { .. }) => ArchiveError::TreeChanges,
-            other => in_words(other, to),
+            other => rename_in_words(other, from, to),
         })?;
         self.forget_wants(replaced, None);
         Ok(())
@@ -274,6 +270,17 @@ impl Archive {
             };
         }
         Ok(())
+    }
+}
+
+/// A rejection of a rename, in terms of both paths.
+fn rename_in_words(error: ArchiveError, from: &ArchivePath, to: &ArchivePath) -> ArchiveError {
+    match error {
+        ArchiveError::Rejected(Rejection::NotFound(_)) => ArchiveError::NotFound(from.clone()),
+        ArchiveError::Rejected(Rejection::IntoItself { .. }) => {
+            ArchiveError::IntoItself { from: from.clone(), to: to.clone() }
+        }
+        other => in_words(other, to),
     }
 }
 

@@ -253,10 +253,12 @@ impl Archive {
             ));
         }
         engine.pool.attach(opened, last)?;
+        let is_unfilled = at.is_unfilled();
+        engine.pool.set_filling(drive, is_unfilled);
         engine.upkeep.order(|orders| {
             orders.find_again = true;
             orders.orphans = true;
-            if at.is_unfilled() {
+            if is_unfilled {
                 orders.replaced.insert(drive);
             }
         });
@@ -311,6 +313,7 @@ pub(crate) fn resume_unfilled(engine: &Engine) {
     let unfilled = unfilled(engine, &engine.pool.silent_drives());
     if !unfilled.is_empty() {
         tracing::warn!(?unfilled, "drives that were replaced are not filled yet: their rebuild begins anew");
+        unfilled.iter().for_each(|drive| engine.pool.set_filling(*drive, true));
         engine.upkeep.order(|orders| orders.replaced.extend(unfilled));
     }
 }
@@ -336,7 +339,10 @@ pub(crate) fn filled(engine: &Engine, replaced: &BTreeSet<DriveId>) {
             continue;
         }
         match drive.at.set_filled() {
-            Ok(()) => tracing::info!(drive = %id, "the drive has all that it should hold"),
+            Ok(()) => {
+                engine.pool.set_filling(id, false);
+                tracing::info!(drive = %id, "the drive has all that it should hold");
+            }
             Err(error) => tracing::error!(drive = %id, %error, "the next start rebuilds the drive once more"),
         }
     }

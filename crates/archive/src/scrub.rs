@@ -382,6 +382,9 @@ impl Scrubber {
             self.tally.tell();
             self.phase("idle");
             self.rest_rebuild(rebuilt.is_err() || self.has_left_out);
+            if let Err(error) = self.find_lost_stripes(&orders.replaced) {
+                tracing::error!(%error, "not all lost files were found; the next pass finds the others");
+            }
             self.leave(rebuilt?);
             // Else the mark on them stays: they are rebuilt after a rest, when a drive comes back, and at the
             // next start.
@@ -511,6 +514,26 @@ impl Scrubber {
         let declared = lost::find(&self.engine, &self.given_up)?;
         self.declared(&declared);
         self.phase("idle");
+        Ok(())
+    }
+
+    /// Names the files of stripes that a rebuild could not read any more: no drive stays given up when
+    /// others have taken the places, so that nothing else looks for them before a pass comes to them.
+    fn find_lost_stripes(&mut self, replaced: &BTreeSet<DriveId>) -> Result<(), ArchiveError> {
+        let stripes = self.engine.upkeep.lost_stripes();
+        if stripes.len() >= LOST_STRIPES_MAX && !replaced.is_subset(&self.asked_for_gaps) {
+            // There are more than are remembered: a pass finds them all.
+            self.asked_for_gaps.extend(replaced);
+            self.asked = true;
+        }
+        let blobs: BTreeSet<BlobId> = stripes.into_iter().map(|(blob, _)| blob).collect();
+        if blobs.is_empty() {
+            return Ok(());
+        }
+        self.phase("looking for lost files");
+        let declared = lost::find_in(&self.engine, &blobs);
+        self.phase("idle");
+        self.declared(&declared?);
         Ok(())
     }
 

@@ -7,14 +7,19 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::PoisonError;
 use threads::{Mutex, MutexGuard};
 
-use base::{ByteCount, ClassId, FileId};
-use catalogue::Counter;
+use base::{ByteCount, ClassId, FileId, RequestId};
+use catalogue::{Counter, ItemState, RequestRecord};
 use pool::{DriveSpace, PoolError};
 use session::{FreeSpace, Room, RoomClaim};
 
 use crate::engine::Engine;
 use crate::ingest::SMALL_BYTES_MAX;
-use crate::{ArchiveError, HealthProblem};
+use crate::{ArchiveError, HealthProblem, Reason};
+
+/// Files of a request of which it is looked up whether it pins them.
+const PINNED_LOOKED_AT_MAX: u32 = 10_000;
+/// So many at once.
+const PINNED_PAGE: usize = 500;
 
 /// What running sessions have claimed, and what did not fit.
 #[derive(Default)]
@@ -128,6 +133,48 @@ impl Engine {
         };
         let limit = if pool == 0 { ceiling.unwrap_or_default() } else { ByteCount(limit) };
         Err(ArchiveError::NeverFits { path, size, what, limit })
+    }
+
+    /// Why files of a request wait, which wait for this reason by themselves: room that is short may be held
+    /// by what the request has brought back, so that waiting never ends.
+    pub(crate) fn reason_in_request(
+        &self,
+        request: RequestId,
+        record: &RequestRecord,
+        reason: Reason,
+    ) -> Result<Reason, ArchiveError> {
+        let Reason::WaitingForSpace { free, .. } = reason else { return Ok(reason) };
+        if record.done == 0 {
+            return Ok(reason);
+        }
+        let pinned = self.pinned_by(request)?;
+        let left = record.bytes.0.saturating_sub(record.done_bytes.0);
+        let evictable = self.read(|view| crate::evictable::holders(self, view))?.evictable.bytes;
+        if pinned.0 == 0 || free.0.saturating_add(evictable.0) >= left {
+            return Ok(reason);
+        }
+        Ok(Reason::OwnPinsHoldPool { request, pinned, left: ByteCount(left), free })
+    }
+
+    /// Bytes of files of a request that are pinned by it, of the first ones that it has.
+    fn pinned_by(&self, request: RequestId) -> Result<ByteCount, ArchiveError> {
+        let (mut pinned, mut from) = (0u64, 0);
+        while from < PINNED_LOOKED_AT_MAX {
+            let items = self.read(|view| {
+                let items = view.request_items(request, from, PINNED_PAGE)?;
+                for (_, item) in items.iter().filter(|(_, item)| matches!(item.state, ItemState::Done(_))) {
+                    if view.pins(item.file)?.iter().any(|(by, _)| *by == request)
+                        && let Some(file) = view.file(item.file)?
+                    {
+                        pinned = pinned.saturating_add(file.size.0);
+                    }
+                }
+                Ok(items)
+            })?;
+            let Some((last, _)) = items.last() else { break };
+            from = last.saturating_add(1);
+        }
+        Ok(ByteCount(pinned))
     }
 
     /// Whether a write failed because drives are full.

@@ -202,7 +202,13 @@ impl Archive {
         let items = engine.read(|view| view.request_items(request, 0, WAITING_LOOKED_AT_MAX))?;
         let mut told: Vec<Cause> = Vec::new();
         for (_, item) in items.iter().filter(|(_, item)| item.state == ItemState::Waiting) {
-            let (text, reason) = recall_reason(engine, item.file)?;
+            let (text, reason) = match recall_reason(engine, item.file)? {
+                (_, Some(reason)) => {
+                    let reason = engine.reason_in_request(request, &record, reason)?;
+                    (reason.to_string(), Some(reason))
+                }
+                unknown => unknown,
+            };
             if told.iter().all(|cause| cause.text != text) {
                 told.push(Cause { text, reason, expected: None });
             }

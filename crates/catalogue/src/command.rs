@@ -725,10 +725,11 @@ pub enum Command {
     RestoreSettled,
     /// Blobs that the catalogue does not know may be removed again.
     EndQuarantine,
-    /// A pack that no tape has cannot be written: the pool does not give its skeleton or one of its members.
+    /// A pack that no tape has cannot be written: the pool does not give its skeleton or one of its members;
+    /// or no file of a container has a name any more ([`crate::ContainerRecord::is_unneeded`]).
     /// It is given up, with its skeleton. Its live members that are in the pool wait to be sealed anew, as
-    /// far as their class goes to tape; condemned ones are gone. Refused unless it is a pack without an image
-    /// whose copies are all queued and have no source.
+    /// far as their class goes to tape; condemned ones are gone. Refused unless it is a pack, or
+    /// needed by nobody, without an image, whose copies are all queued and have no source.
     DissolvePack {
         /// The container.
         container: ContainerId,

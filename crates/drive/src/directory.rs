@@ -539,11 +539,21 @@ impl ObjectDrive for DirectoryDrive {
             source: error.into(),
         })?;
         let bytes = |blocks: u64| ByteCount(blocks.saturating_mul(space.f_frsize));
-        let file_system = fs::metadata(&self.path).ok().map(|metadata| metadata.dev());
+        // What is open still has its room when it stands here no more: that is none of the drive's.
+        let (opened, found) =
+            (identity(self.shared.directory().metadata()), identity(fs::metadata(&self.path)));
+        if opened.is_none() || found != opened {
+            return Err(DriveError::NotThere { drive: self.shared.id, path: self.path.clone() });
+        }
+        let file_system = found.map(|(device, _)| device);
+        let used = bytes(space.f_blocks.saturating_sub(space.f_bfree));
+        let free = bytes(space.f_bavail);
         Ok(DriveStatus {
-            capacity: bytes(space.f_blocks),
-            used: bytes(space.f_blocks.saturating_sub(space.f_bfree)),
-            free: bytes(space.f_bavail),
+            // As df has it: blocks that are free and not for us, since they are kept for root or the disk below
+            // is shared, are no room. Else a pool that takes nothing more would count as half full.
+            capacity: ByteCount(used.0.saturating_add(free.0)),
+            used,
+            free,
             suspect: self.shared.is_suspect(),
             file_system,
         })

@@ -152,6 +152,13 @@ pub enum DriveError {
 }
 
 impl DriveError {
+    /// What is wrong, for where the drive is named already: each text above begins with `drive N: `.
+    #[must_use]
+    pub fn without_drive(&self) -> String {
+        let text = self.to_string();
+        text.split_once(": ").map_or_else(|| text.clone(), |(_, what)| what.to_owned())
+    }
+
     /// The drive has no space, but is otherwise healthy.
     #[must_use]
     pub fn is_full(&self) -> bool {

@@ -2,7 +2,7 @@
 //! counters.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use threads::{JoinHandle, Mutex};
 
@@ -29,6 +29,9 @@ pub(crate) struct Device {
     space: Mutex<Option<(Timestamp, DriveStatus)>>,
     /// Reads that failed since the last that did not.
     read_failures: AtomicU32,
+    /// It took the place of another and has not got all that it should hold: an extent that is not there is
+    /// no error of it.
+    pub(crate) filling: AtomicBool,
     /// Since when the present job of each thread runs, in nanoseconds; 0: none runs.
     pub(crate) reading_since: AtomicI64,
     pub(crate) writing_since: AtomicI64,
@@ -81,6 +84,7 @@ impl Device {
             health: Mutex::new(health),
             space: Mutex::new(None),
             read_failures: AtomicU32::new(0),
+            filling: AtomicBool::new(false),
             reading_since: AtomicI64::new(0),
             writing_since: AtomicI64::new(0),
         })
@@ -118,7 +122,7 @@ impl Device {
         let worse = if error.is_full() {
             DriveHealth::Full
         } else {
-            DriveHealth::Suspect { reason: error.to_string() }
+            DriveHealth::Suspect { reason: error.without_drive() }
         };
         self.worsen(worse);
     }
@@ -146,16 +150,22 @@ impl Device {
     }
 
     pub(crate) fn read_failed(&self, blob: BlobId, error: &DriveError) {
-        count(&self.counters.errors, 1);
-        tracing::warn!(drive = %self.drive.id(), %blob, %error, "read failed");
-        if matches!(error, DriveError::NotFound { .. }) && self.gone() {
+        let is_missing = matches!(error, DriveError::NotFound { .. });
+        if is_missing && self.filling.load(Ordering::Relaxed) {
+            tracing::debug!(drive = %self.drive.id(), %blob, "a drive that is being filled has not got it yet");
+        } else {
+            count(&self.counters.errors, 1);
+            tracing::warn!(drive = %self.drive.id(), %blob, %error, "read failed");
+        }
+        if is_missing && self.gone() {
             return;
         }
         if error.is_shortage() || !matches!(error, DriveError::Io { .. }) {
             return;
         }
         if self.read_failures.fetch_add(1, Ordering::Relaxed) + 1 >= READ_FAILURES_MAX {
-            self.set_aside(format!("{READ_FAILURES_MAX} reads in a row failed, the last: {error}"));
+            let last = error.without_drive();
+            self.set_aside(format!("{READ_FAILURES_MAX} reads in a row failed, the last: {last}"));
         }
     }
 
@@ -166,7 +176,7 @@ impl Device {
         if error.is_shortage() {
             return false;
         }
-        let (reason, is_full) = (error.to_string(), error.is_full());
+        let (reason, is_full) = (error.without_drive(), error.is_full());
         self.worsen(match error {
             DriveError::Wiped { .. } => DriveHealth::Wiped { reason },
             DriveError::NotThere { .. } => DriveHealth::Away { reason },
@@ -237,7 +247,14 @@ impl Device {
             Some((_, status)) if self.is_away() => Some(status),
             None if self.is_away() => None,
             _ => {
-                let status = self.drive.status().ok()?;
+                let status = match self.drive.status() {
+                    Ok(status) => status,
+                    // Seen by who only asks for its room, before anybody reads or writes it.
+                    Err(DriveError::NotThere { .. }) if self.gone() => {
+                        return known.map(|(_, status)| status);
+                    }
+                    Err(_) => return None,
+                };
                 *lock(&self.space) = Some((now, status));
                 Some(status)
             }

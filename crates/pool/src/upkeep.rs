@@ -258,6 +258,14 @@ impl Pool {
         Ok(())
     }
 
+    /// Whether a drive took the place of another and is being filled: what it lacks meanwhile is not counted
+    /// as its errors.
+    pub fn set_filling(&self, id: DriveId, is_filling: bool) {
+        if let Some(device) = self.drive(id).and_then(PoolDrive::device) {
+            device.filling.store(is_filling, Ordering::Relaxed);
+        }
+    }
+
     fn set_drive_state(&self, id: DriveId, state: DriveState) {
         let mut sets = lock(self.sets());
         let map = sets.map();

@@ -38,6 +38,7 @@ impl Reason {
             Reason::DriveDown { .. } => "drive-down",
             Reason::DriveRetiring { .. } => "drive-retiring",
             Reason::WaitingForSpace { .. } => "waiting-for-space",
+            Reason::OwnPinsHoldPool { .. } => "own-pins-hold-pool",
             Reason::WaitingForStream { .. } => "waiting-for-stream",
             Reason::WaitingForRobot { .. } => "waiting-for-robot",
             Reason::ShareDrivesMax { .. } => "share-drives-max",
@@ -68,6 +69,7 @@ impl Reason {
             | Reason::NoDriveInLibrary { .. }
             | Reason::PoolsLibraryDown { .. }
             | Reason::WaitingForSpace { .. }
+            | Reason::OwnPinsHoldPool { .. }
             | Reason::HostCannotWrite { .. }
             | Reason::NoReadableCopy { .. } => true,
             Reason::DrivesMax { limit }

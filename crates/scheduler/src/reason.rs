@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use base::{ByteCount, Count, ShareId, Timestamp, Vid};
+use base::{ByteCount, Count, RequestId, ShareId, Timestamp, Vid};
 
 use crate::DriveName;
 
@@ -52,6 +52,9 @@ pub enum Reason {
     /// The pool has no room for more than what is being recalled already; `of` names the share whose own room
     /// is short, nothing if it is the pool's.
     WaitingForSpace { free: ByteCount, coming: ByteCount, of: Option<String> },
+    /// What a request has brought back is pinned by it and holds the room that the rest of it needs: `left`
+    /// bytes are still to come, and no evict of others makes room for them.
+    OwnPinsHoldPool { request: RequestId, pinned: ByteCount, left: ByteCount, free: ByteCount },
     /// The pool feeds as many tape streams as it can.
     WaitingForStream { limit: usize },
     /// The library's robots move as many tapes as they can.
@@ -224,6 +227,14 @@ impl Reason {
                     f,
                     ": {free} are free for recalls and {coming} are on their way to it; evict files, or \
                      release them first"
+                )
+            }
+            Reason::OwnPinsHoldPool { request, pinned, left, free } => {
+                write!(
+                    f,
+                    "request {request} itself holds the pool: it has {pinned} pinned there, {left} are still \
+                     to come and {free} are free; release what is done with (kist release {request} PATH, \
+                     then kist evict PATH), or stage in smaller parts"
                 )
             }
             Reason::WaitingForStream { limit } => {

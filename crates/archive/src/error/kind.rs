@@ -136,6 +136,7 @@ impl ArchiveError {
             | ArchiveError::OtherDate { .. }
             | ArchiveError::ClockBehind { .. }
             | ArchiveError::WouldLose(_)
+            | ArchiveError::IntoItself { .. }
             | ArchiveError::NoDriveDirectory { .. } => ErrorKind::Refused,
             ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => ErrorKind::Nearline,
             ArchiveError::Denied { .. } => ErrorKind::Denied,
@@ -168,9 +169,9 @@ fn of_rejection(rejection: &Rejection) -> ErrorKind {
         Rejection::NotADirectory { .. } => ErrorKind::NotADirectory,
         Rejection::NameTaken { .. } => ErrorKind::Exists,
         Rejection::NotCurrent { .. } => ErrorKind::Changed,
-        Rejection::ReservedName => ErrorKind::BadPath,
+        Rejection::ReservedName | Rejection::PathTooLong { .. } => ErrorKind::BadPath,
         Rejection::DirectoryNotEmpty { .. } => ErrorKind::NotEmpty,
-        Rejection::Malformed { .. } | Rejection::PathTooLong { .. } => ErrorKind::Malformed,
+        Rejection::Malformed { .. } => ErrorKind::Malformed,
         Rejection::WrongState { .. } => ErrorKind::WrongState,
         Rejection::Held { .. } => ErrorKind::Held,
         Rejection::KeepsVersions { .. } => ErrorKind::KeepsVersions,

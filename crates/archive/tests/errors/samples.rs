@@ -106,6 +106,7 @@ pub fn of_the_engine() -> Vec<ArchiveError> {
         E::DeleteMarker { path: path(), version: FileId(3) },
         E::Held { path: path(), held: "a hold".into() },
         E::NotEmpty(at()),
+        E::IntoItself { from: at(), to: at() },
         E::Nearline { path: path(), vids: vec![], recall: None },
         E::NearlineAway { path: path(), drives: vec![1, 3], vids: vec![vid()] },
         E::DrivesAway { path: path(), drives: vec![1], vids: vec![] },

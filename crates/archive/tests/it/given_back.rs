@@ -145,8 +145,10 @@ fn a_tape_that_is_in_use_again_takes_the_place_of_lost_drives() {
     wait_until("they are LOST", || are(&archive, Locality::Lost));
     set(&archive, &vids[..1], TapeUse::ReadOnly);
     wait_until("they are on tape", || are(&archive, Locality::Nearline));
-    let requests = archive.requests(None, 100).unwrap();
-    assert!(requests.iter().any(|request| request.record.owner == "kist"), "they are asked for");
+    // Behind the change that says that they are on tape.
+    let is_asked =
+        || archive.requests(None, 100).unwrap().iter().any(|request| request.record.owner == "kist");
+    wait_until("they are asked for", is_asked);
     bring_back(&instance, &archive);
     wait_until("they are recalled", || are(&archive, Locality::OnlineAndNearline));
     check(&archive);

@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use archive::{About, Archive, ArchiveError, Expected, QueueLine, Reason, Settings, TapeUse};
+use archive::{About, Archive, ArchiveError, Cause, Expected, QueueLine, Reason, Settings, TapeUse};
 use base::{ByteCount, Duration, RequestId, Vid};
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
@@ -265,8 +265,38 @@ fn of_what_could_be_evicted() {
     assert_eq!((evictable().files, evictable().bytes.0), (2, 2 * FILE as u64), "one is pinned");
     assert_eq!((pinned().files, pinned().bytes.0), (1, FILE as u64));
     archive.release(request, None).unwrap();
+    // Story: what evict refuses, since its tapes are set aside, counted as evictable.
+    let tapes: Vec<Vid> =
+        archive.tapes().unwrap().iter().filter(|tape| tape.uuid.is_some()).map(|t| t.vid).collect();
+    let set = |to| tapes.iter().for_each(|vid| archive.set_tape(*vid, to, "a test").unwrap());
+    set(TapeUse::Disabled);
+    assert_eq!(archive.evict(&all(&["/t"])).unwrap().evicted, 0);
+    assert_eq!((evictable().files, evictable().bytes.0), (0, 0), "their tapes are set aside");
+    set(TapeUse::Active);
     let evicted = archive.evict(&all(&["/t"])).unwrap();
     assert_eq!((evicted.evicted, evicted.refused_count), (3, 1));
     assert_eq!(evictable().files, 0);
+    archive.close();
+}
+
+/// Story: a request for more than the pool takes filled it with what it pinned. Its time left fell for ever, and the
+/// reason told to evict files, none of which could go.
+#[test]
+fn of_a_request_that_holds_the_pool_itself() {
+    let instance = instance(ceiling);
+    let archive = instance.open();
+    nearline(&archive);
+    let request = stage(&archive, &["/t"]);
+    wait_until("one is back", || archive.request(request).unwrap().record.done == 1);
+    let causes = || archive.explain(&About::Request(request)).unwrap();
+    let own =
+        |cause: &Cause| cause.reason.as_ref().is_some_and(|reason| reason.kind() == "own-pins-hold-pool");
+    wait_until("it is told what holds the room", || causes().iter().any(own));
+    let told = causes().into_iter().find(own).unwrap().text;
+    assert!(told.contains(&format!("kist release {request}")) && told.contains("smaller parts"), "{told}");
+    let outlook = archive.request_outlook(request).unwrap();
+    assert!(
+        matches!(&outlook.expected, Some(Expected::Never(reason)) if reason.kind() == "own-pins-hold-pool")
+    );
     archive.close();
 }

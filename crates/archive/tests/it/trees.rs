@@ -179,3 +179,15 @@ fn a_removed_tree_does_not_come_back_from_the_tapes() {
     assert_eq!(live(&archive), 2);
     archive.close();
 }
+
+/// Story: `kist mv /t /t/below/x` was refused in numbers of directories.
+#[test]
+fn a_directory_is_not_moved_into_itself_and_paths_say_so() {
+    let instance = Instance::new(ByteCount::mib(128));
+    let archive = instance.open();
+    put(&archive, "/t/below/f", b"f");
+    let refused = archive.rename(&path("/t"), &path("/t/below/x"), false).unwrap_err();
+    let said = "/t cannot be moved to /t/below/x, which is in it: choose another target";
+    assert_eq!(refused.to_string(), said);
+    stop(archive);
+}

@@ -171,3 +171,63 @@ fn no_tape_is_labelled_while_the_drives_of_the_pool_are_away() {
     assert_eq!(labelled(&archive), 2, "one tape for each pool");
     archive.close();
 }
+
+/// Story: a file was LOST before a tape had it, and was removed. Its container stayed in the tape queue, was
+/// tried in vain ever more seldom, and `kist wait` did not end.
+#[test]
+fn a_lost_file_that_is_removed_leaves_the_tape_queue() {
+    let trouble = Trouble::with_retry(2, Duration::from_secs(3_600));
+    let (archive, _) = trouble.open();
+    set_all_tapes(&archive, TapeUse::Disabled);
+    let mut shards = put_bad(&trouble, &archive, "/t/large", 3_000_000);
+    seal(&archive);
+    shards.extend(put_bad(&trouble, &archive, "/t/small", 300_000));
+    put(&archive, "/t/beside", &bytes(2, 300_000));
+    seal(&archive);
+    archive.remove(&path("/t/beside")).unwrap();
+    shards.iter().for_each(|path| fs::remove_file(path).unwrap());
+    set_all_tapes(&archive, TapeUse::Active);
+    archive.migrate_now(None).unwrap();
+    wait_until("they are known to be lost", || {
+        is_lost(&archive, "/t/large") && is_lost(&archive, "/t/small")
+    });
+    wait_for_rests(&archive, "/t/large", 1);
+    archive.remove(&path("/t/large")).unwrap();
+    archive.remove(&path("/t/small")).unwrap();
+    wait_until("nothing waits for tapes", || archive.totals().unwrap().queued.files == 0);
+    let queue = archive.queue().unwrap();
+    assert!(queue.is_empty(), "{queue:?}");
+    assert_eq!(labelled(&archive), 0, "{:?}", archive.tapes().unwrap());
+    archive.close();
+}
+
+/// Story: what had failed to come to tape rested for hours. Its cause was mended, and `migrate --now` did not
+/// hurry it.
+#[test]
+fn migrate_now_tries_at_once_what_rests() {
+    let trouble = Trouble::with_retry(2, Duration::from_secs(3_600));
+    let (archive, _) = trouble.open();
+    set_all_tapes(&archive, TapeUse::Disabled);
+    let files = fill(&archive);
+    seal(&archive);
+    archive.close();
+    drop(archive);
+    let drives = &trouble.instance.settings.pool.drives[..5];
+    drives.iter().for_each(|drive| {
+        fs::rename(drive.at.directory(), drive.at.directory().with_extension("away")).unwrap();
+    });
+    let (archive, _) = trouble.open();
+    set_all_tapes(&archive, TapeUse::Active);
+    archive.migrate_now(None).unwrap();
+    for name in ["/t/large0", "/t/large3"] {
+        wait_for_rests(&archive, name, 1);
+    }
+    for (id, drive) in (0..5).zip(drives) {
+        fs::remove_dir_all(drive.at.directory()).ok();
+        fs::rename(drive.at.directory().with_extension("away"), drive.at.directory()).unwrap();
+        archive.pool_drive_replace(id, false, false).unwrap();
+    }
+    migrate_all(&archive);
+    check_all(&archive, &files);
+    archive.close();
+}

@@ -1,4 +1,5 @@
-//! A pack that can never be written is given up, so that its files go into another one.
+//! A pack that can never be written is given up, so that its files go into another one; so is a container of
+//! which nobody needs anything any more.
 
 use base::{ByteCount, ContainerId};
 
@@ -20,7 +21,7 @@ pub(super) fn dissolve(draft: &mut Draft<'_>, id: ContainerId) -> Result<Outcome
     let record = draft.view().container(id)?.ok_or(Rejection::NotFound(Object::Container(id)))?;
     check(id, &record)?;
     while take_out_some(draft, id, PAGE)?.len() == PAGE {}
-    assert!(draft.view().members(id, None, 1)?.is_empty(), "a pack is given up after all its members");
+    assert!(draft.view().members(id, None, 1)?.is_empty(), "it is given up after all its members");
     for queued in &record.copies {
         copy::drop_queued(draft, queued.tape_pool, id, &record)?;
     }
@@ -38,7 +39,7 @@ pub(super) fn some(draft: &mut Draft<'_>, id: ContainerId, most: usize) -> Resul
     let taken = take_out_some(draft, id, most)?;
     assert!(taken.len() <= most, "no more members are taken out than were asked for");
     if taken.len() < most {
-        assert!(draft.view().members(id, None, 1)?.is_empty(), "a pack is given up after all its members");
+        assert!(draft.view().members(id, None, 1)?.is_empty(), "it is given up after all its members");
         copy::forget(draft, id, &record)?;
         return Ok(Outcome::More(false));
     }
@@ -70,7 +71,7 @@ fn take_out_some(
         let file: FileRecord = draft.view().expect(Table::File, &key::file(member.file))?;
         taken.push((file.is_named(), member.length));
         match file.state {
-            // A pack holds whole files: nothing else needs it.
+            // What is dissolved holds whole files: nothing else needs it.
             FileState::Condemned(_) => lifecycle::remove(draft, member.file, &file, &[(id, *member)])?,
             FileState::Live | FileState::Lost(_) => {
                 lifecycle::take_out(draft, member.file, id, member);
@@ -85,9 +86,10 @@ fn take_out_some(
 }
 
 fn check(id: ContainerId, record: &ContainerRecord) -> Result<(), Rejection> {
-    let needed = "a pack without an image, of which no tape has or is about to get anything";
+    let needed =
+        "a pack, or needed by nobody, without an image, of which no tape has or is about to get anything";
     let refuse = |state| Err(Rejection::WrongState { object: Object::Container(id), state, needed });
-    if record.kind != ContainerKind::Pack {
+    if record.kind != ContainerKind::Pack && !record.is_unneeded() {
         return refuse("a file's own container");
     }
     if record.image.is_some() && !record.copies.is_empty() {

@@ -142,6 +142,13 @@ pub struct ContainerRecord {
 }
 
 impl ContainerRecord {
+    /// Whether nobody needs what it holds: no file of it has a name any more. A segment of a file counts as
+    /// needed, since its others stand behind it.
+    #[must_use]
+    pub fn is_unneeded(&self) -> bool {
+        self.live_members == 0 && !matches!(self.kind, ContainerKind::Segment { .. })
+    }
+
     /// Whether every copy that the class asks for is under a synced index, at its present or an older place.
     #[must_use]
     pub fn is_safe(&self) -> bool {

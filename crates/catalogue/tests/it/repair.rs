@@ -406,6 +406,40 @@ fn a_large_request_is_cancelled_and_forgotten_in_batches() {
     assert!(bench.replayed() == bench.store);
 }
 
+/// Story: a file that the pool had lost was removed, and its container stayed in the tape queue for ever: no tape
+/// could get it, and nobody waited for it.
+#[test]
+fn a_file_s_container_that_nobody_needs_is_given_up() {
+    let mut bench = Bench::new();
+    let file = bench.put("lost", "content");
+    let container = bench.reserve();
+    let length = bench.file(file).size;
+    let none = ByteCount(0);
+    let (header_offset, data_offset, file_offset) = (none, none, none);
+    bench.ok(Command::SealContainer(Box::new(SealContainer {
+        container,
+        kind: ContainerKind::File(file),
+        class: bench.class,
+        members: vec![MemberRecord { file, header_offset, data_offset, length, file_offset }],
+        length,
+        checksums: StreamChecksums::of(b"content"),
+        tape_path: "/lost".to_owned(),
+        skeleton: None,
+    })));
+    let dissolve = Command::DissolvePack { container };
+    bench.ok(Command::PoolCopiesLost { copies: vec![bench.pool_copy(file)] });
+    assert!(bench.rejected(dissolve.clone()).contains("a file's own container"), "its file has a name");
+    bench.ok(Command::RemoveFile { parent: DirId::ROOT, name: name("lost") });
+    bench.ok(dissolve);
+    assert!(bench.view().container(container).unwrap().is_none());
+    assert_eq!(bench.view().file(file).unwrap(), None);
+    for pool in bench.pools {
+        assert_eq!(bench.view().queue(pool, None, 9).unwrap(), []);
+    }
+    assert_eq!(bench.view().check().unwrap(), []);
+    assert!(bench.replayed() == bench.store);
+}
+
 /// A pack whose skeleton the pool had lost before any tape had it waited for ever, and with it the files that
 /// the pool still had.
 #[test]

@@ -1,5 +1,6 @@
 //! `kist put`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::cli::Common;
@@ -18,7 +19,7 @@ continues where it stopped: files with the same length and BLAKE3 in the
 archive are skipped. Other content takes the place of what has that name, and
 how often it did is said; --keep-existing refuses that. A file gets the name
 REMOTE, or its own name in REMOTE if that is a directory or ends with '/'.
-Several LOCALs get their own names in REMOTE. Kept: times, modes, owners' names,
+Several LOCALs get their own names in REMOTE; two of one name are refused. Kept: times, modes, owners' names,
 symbolic links, empty directories.
 
 Examples:
@@ -110,8 +111,15 @@ fn plan(args: &Args, client: &Client) -> Outcome<Plan> {
     let under_own_name = trees.len() > 1 || (one_file && (into || is_directory()?));
     let mut plan =
         Plan { directories: Vec::new(), files: Vec::new(), parents: Vec::new(), left_out: Vec::new() };
+    let mut roots: BTreeMap<String, &PathBuf> = BTreeMap::new();
     for (local, tree) in trees {
         let root = if under_own_name { join(&remote, own_name(local)?) } else { remote.clone() };
+        // One would take the place of the other, whichever comes first.
+        if let Some(other) = roots.insert(root.clone(), local) {
+            let (one, two) = (other.display(), local.display());
+            let message = format!("{one} and {two} would both be {root}: put them one by one, or elsewhere");
+            return Err(Failure::usage(message));
+        }
         let place = |relative: &str| if relative.is_empty() { root.clone() } else { join(&root, relative) };
         let item = |local: crate::transfer::LocalItem| PutItem { remote: place(&local.relative), local };
         plan.directories.extend(tree.directories.into_iter().map(item));

@@ -97,7 +97,18 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let met = read.map_err(|error| Failure::io("reading the log of mounts", &logs, &error))?;
     recorder.lost(met.damaged, met.newer);
     ::twin::replay::find_forced(&mut mounts, &own_policy);
-    let replay = ::twin::replay::replay(&server, &recorder.finish(), &mounts)
+    let record = recorder.finish();
+    if mounts.is_empty() {
+        // Figures of nothing would pass for a finding.
+        let logs = logs.display();
+        if record.begin().is_none() {
+            let message =
+                format!("nothing was recorded in {logs} in that time: no put, no request, no mount");
+            return Err(Failure::new(Exit::NotFound, message));
+        }
+        output::note(&format!("no mount was recorded in {logs} in that time: there is none to compare with"));
+    }
+    let replay = ::twin::replay::replay(&server, &record, &mounts)
         .map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
     if let Some(directory) = &args.report {
         write_report(directory, args, &replay)?;

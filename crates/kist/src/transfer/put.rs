@@ -289,11 +289,36 @@ pub fn put_stream(
     headers.push(("kist-mtime", text::rfc3339(text::now())));
     let mut hasher = Hasher::new();
     let mut body = HashingReader::new(input, &mut hasher, progress);
-    let sent = client.send_put(&target, &headers, None, &mut body);
-    let response = sent.map_err(|attempt| attempt.failure)?;
+    let expect = [headers.as_slice(), &[("expect", "100-continue".to_owned())]].concat();
+    let response = match client.send_put(&target, &expect, None, &mut body) {
+        Ok(response) => response,
+        Err(attempt) => {
+            let refusal = refusal_of(client, settings, &target, hasher.bytes());
+            let is_broken = attempt.failure.exit == Exit::Unreachable;
+            return Err(refusal.filter(|_| is_broken).unwrap_or(attempt.failure));
+        }
+    };
     let reply = read_reply(response)?;
     hasher.agrees(remote, reply.size, &reply.blake3, Some(&reply.adler32))?;
     Ok(reply)
+}
+
+/// Why a put whose connection broke after so many bytes is refused, if it is: a server that refuses amid a body
+/// closes, and what it said is lost. It is asked once more, before any byte; nothing is put by that.
+fn refusal_of(client: &Client, settings: &PutSettings, target: &str, bytes: u64) -> Option<Failure> {
+    let mut headers = settings.headers();
+    headers.push(("expect", "100-continue".to_owned()));
+    let failure = client.send_put(target, &headers, Some(bytes.max(1)), &mut NoBody).err()?.failure;
+    (failure.exit != Exit::Unreachable).then_some(failure)
+}
+
+/// Breaks a request off that the server would take.
+struct NoBody;
+
+impl Read for NoBody {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        Err(std::io::Error::other("nothing is sent: only whether it would be taken was asked"))
+    }
 }
 
 fn check_reply(

@@ -364,3 +364,20 @@ fn a_value_that_was_punched_is_gone_although_its_extent_exists() {
     assert_eq!(state(&victim), PieceState::Gone);
     assert_eq!((state(&stored[0].1), state(&stored[2].1)), (PieceState::Readable, PieceState::Readable));
 }
+
+/// Story: the directory of a drive was moved away. The drive counted as up until somebody read from it, and the
+/// room of the file system that it had stood on as its own.
+#[test]
+fn who_asks_for_the_state_of_drives_sees_that_one_is_gone() {
+    let mut bench = Bench::new(6);
+    let pool = bench.open(small_cells(), &[]);
+    let there = bench.path(102);
+    fs::rename(bench.path(2), &there).unwrap();
+    let status = pool.status();
+    // And is not told twice which one it is.
+    let DriveHealth::Away { reason } = &status.drives[2].health else { panic!("{:?}", status.drives[2]) };
+    assert!(reason.starts_with(bench.path(2).to_str().unwrap()), "{reason}");
+    assert!(status.drives.iter().filter(|drive| drive.health == DriveHealth::Up).count() == 5);
+    fs::rename(there, bench.path(2)).unwrap();
+    assert_eq!(pool.probe_drive(DriveId(2)), DriveHealth::Up);
+}

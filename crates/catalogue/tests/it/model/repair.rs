@@ -249,8 +249,13 @@ impl Model {
             Command::DissolvePack { container } => {
                 let record = self.containers.get(container).ok_or("NotFound")?;
                 let queued = |c: &ContainerCopy| c.state == CopyState::Queued && c.source.is_none();
-                let is_pack = record.kind == ContainerKind::Pack;
-                if !is_pack || record.image.is_some() || !record.copies.iter().all(queued) {
+                let is_needed = record.members.iter().any(|member| self.named(member.file).is_some());
+                let may_go = match record.kind {
+                    ContainerKind::Pack => true,
+                    ContainerKind::File(_) => !is_needed,
+                    ContainerKind::Segment { .. } => false,
+                };
+                if !may_go || record.image.is_some() || !record.copies.iter().all(queued) {
                     return Err("WrongState");
                 }
                 let record = self.containers.remove(container).unwrap();
