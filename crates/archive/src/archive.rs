@@ -16,14 +16,11 @@ use pool::{Pool, PoolConfig};
 use scheduler::{Event, Scheduler};
 use store::CatalogueStore;
 
-use crate::bell::Bell;
-use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::Engine;
 use crate::flow::Flow;
 use crate::foresight::Foresight;
 use crate::inventory::Inventory;
-use crate::libraries::Libraries;
 use crate::scrub::Upkeep;
 use crate::settle::{self, drives_of};
 use crate::small::{SmallPuts, run_repeats, run_small_puts};
@@ -31,6 +28,7 @@ use crate::tape::DriveThread;
 use crate::trees::RemovalWaits;
 use crate::unknown;
 use crate::{ArchiveError, Machines, OpenError, PoolDrive, PoolShape, Settings};
+use ground::{AccessQueue, Bell, Classes, Ground, Libraries, Settled};
 
 /// A stopping engine waits for its access log to go on for no longer than this.
 const ACCESS_LOG_PATIENCE: Duration = Duration::from_secs(5);
@@ -113,21 +111,30 @@ impl Archive {
         let libraries = Libraries::new(&settings, inventory);
         let scheduler = Scheduler::new(classes.policy(&settings));
         let foresight = Foresight::new(classes.pace(&settings)?);
-        let engine = Arc::new(Engine {
+        let settling = Arc::new(settle::Settling::default());
+        let settled: Arc<dyn Settled> = Arc::clone(&settling) as Arc<dyn Settled>;
+        let ground = Arc::new(Ground {
             settings,
             clock,
-            random_uuid,
             instance,
             catalogue: Arc::new(catalogue),
             pool,
-            library,
             libraries,
             classes,
-            scheduler: Mutex::new(scheduler),
-            foresight,
             bell: Bell::default(),
             gate: Arc::default(),
             stop: AtomicBool::new(false),
+            sweep: Doorbell::default(),
+            lifecycle: Doorbell::default(),
+            access: AccessQueue::new(access_log),
+            settled,
+        });
+        let engine = Arc::new(Engine {
+            ground,
+            random_uuid,
+            library,
+            scheduler: Mutex::new(scheduler),
+            foresight,
             planning: Mutex::default(),
             dissolving: AtomicBool::new(false),
             keeping_time: Mutex::new(()),
@@ -141,12 +148,9 @@ impl Archive {
             chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),
             mounts: crate::mount_log::Mounts::new(mount_log),
-            access: crate::access_log::AccessQueue::new(access_log),
-            sweep: Doorbell::default(),
             trees: Doorbell::default(),
             removal_waits: RemovalWaits::default(),
             removing: AtomicBool::new(false),
-            lifecycle: Doorbell::default(),
             inventory: Inventory::new(changes),
             upkeep: Upkeep::default(),
             segment_use: Mutex::default(),
@@ -155,7 +159,7 @@ impl Archive {
             open_parts: crate::open_parts::OpenParts::default(),
             backup_reach: Arc::new(BackupReach::default()),
             bases: crate::bases::Bases::default(),
-            settling: crate::settle::Settling::default(),
+            settling,
             lost_files: crate::lost_files::LostFiles::default(),
             seal_failures: crate::seal::SealFailures::default(),
         });

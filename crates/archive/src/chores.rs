@@ -12,8 +12,9 @@ use catalogue::{Command, ContainerKind, ContainerRecord, CopyState, ReadError, T
 use ltfs::pack::SKELETON_FRAME_BYTES;
 use scheduler::Event;
 
-use crate::engine::{Engine, truncated};
+use crate::engine::Engine;
 use crate::{ArchiveError, CheckState, TapeCheck, TapeRepack};
+use ground::truncated;
 
 /// Containers that wait to be read whole from tapes; more are asked for again later.
 const MENDS_MAX: usize = 10_000;

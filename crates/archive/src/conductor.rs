@@ -12,10 +12,10 @@ use catalogue::{Counter, ReadError, View};
 use scheduler::{Action, Backlog, DriveName, Event};
 
 use crate::ArchiveError;
-use crate::bell::{Heard, Notice};
 use crate::engine::{Engine, wanted_event};
 use crate::flow::Flow;
 use crate::seal::seal_class;
+use ground::bell::{Heard, Notice};
 
 /// The longest time without a tick.
 const TICK_EVERY: Duration = Duration::from_secs(1);

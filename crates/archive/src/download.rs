@@ -8,12 +8,12 @@ use base::{
 use catalogue::{FileRecord, Followed, PoolCopy, ReadError, View};
 use pool::{PieceReader, PoolBuffer, Use};
 
-use crate::access_log::Notice;
 use crate::engine::Engine;
-use crate::gate::Reading;
 use crate::namespace::file_stat;
 use crate::reasons::Waiting;
 use crate::{Archive, ArchiveError, FileStat, Locality};
+use ground::Reading;
+use ground::access::Notice;
 
 /// The file that is to be read, or why there is none.
 pub(crate) type FoundFile = Result<Result<(FileId, FileRecord), ArchiveError>, ReadError>;

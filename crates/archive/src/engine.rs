@@ -1,53 +1,34 @@
 //! What all parts of the engine share.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError};
 use threads::{Doorbell, Mutex, MutexGuard};
 
 use backup::BackupReach;
-use base::{
-    BlobDescription, BlobId, BlobPiece, ByteCount, ClassId, Clock, ContainerId, FileId, LibraryId, Timestamp,
-    Vid,
-};
-use catalogue::{
-    Command, Object, ReadError, RecallKey, Rejection, TapeRecord, TapeState, TypedCommand, View,
-};
+use base::{ByteCount, ClassId, ContainerId, FileId, LibraryId, Timestamp, Vid};
+use catalogue::{Command, ReadError, RecallKey, TapeRecord, TapeState, View};
 use library::Library;
 use ltfs::BlockSize;
-use pool::{Pool, PoolError};
 use scheduler::{DriveName, Event, Scheduler, TapeSummary};
 use session::Affinity;
-use store::{CatalogueStore, ExecuteError};
 
-use crate::bell::Bell;
-use crate::classes::Classes;
-use crate::gate::ReadGate;
-use crate::libraries::Libraries;
 use crate::scrub::Upkeep;
 use crate::small::SmallPuts;
 use crate::space::Space;
 use crate::tapes::is_unidentified;
 use crate::trees::RemovalWaits;
-use crate::{ArchiveError, Settings};
+use ground::{Classes, Ground, truncated};
 
 /// The state of one engine, shared by its threads and by all who call it.
 pub(crate) struct Engine {
-    pub(crate) settings: Settings,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ground: Arc<Ground>,
     pub(crate) random_uuid: Arc<dyn Fn() -> Option<base::Uuid> + Send + Sync>,
-    pub(crate) instance: base::Uuid,
-    pub(crate) catalogue: Arc<CatalogueStore>,
-    pub(crate) pool: Arc<Pool>,
     pub(crate) library: Arc<dyn Library>,
-    pub(crate) libraries: Libraries,
-    pub(crate) classes: Classes,
     pub(crate) scheduler: Mutex<Scheduler>,
     /// When what it is told of will be done.
     pub(crate) foresight: crate::foresight::Foresight,
-    pub(crate) bell: Bell,
-    pub(crate) gate: Arc<ReadGate>,
-    pub(crate) stop: AtomicBool,
     /// Held while containers are taken from a queue into a run, so that two drives never plan the same one.
     /// Where data sets are written stands in it.
     pub(crate) planning: Mutex<Affinity>,
@@ -76,14 +57,8 @@ pub(crate) struct Engine {
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
     /// What is remembered of mounts, for reports.
     pub(crate) mounts: crate::mount_log::Mounts,
-    /// What users do, on its way to the access log.
-    pub(crate) access: crate::access_log::AccessQueue,
-    /// Wakes the thread of the lifecycle rules.
-    pub(crate) lifecycle: Doorbell,
     /// How far the thread is that hears of cartridges that come and go.
     pub(crate) inventory: crate::inventory::Inventory,
-    /// Rung when there is garbage to remove.
-    pub(crate) sweep: Doorbell,
     /// Wakes the thread that removes what is in condemned trees.
     pub(crate) trees: Doorbell,
     /// Why that thread has not removed what it tried to.
@@ -105,7 +80,7 @@ pub(crate) struct Engine {
     /// Bases of the catalogue that are to be written to tapes.
     pub(crate) bases: crate::bases::Bases,
     /// How far a restored catalogue was compared with pool and tapes.
-    pub(crate) settling: crate::settle::Settling,
+    pub(crate) settling: Arc<crate::settle::Settling>,
     pub(crate) lost_files: crate::lost_files::LostFiles,
     pub(crate) seal_failures: crate::seal::SealFailures,
 }
@@ -135,22 +110,15 @@ pub(crate) struct Session {
     pub(crate) motion: Mutex<Option<crate::TapeMotionInfo>>,
 }
 
+impl Deref for Engine {
+    type Target = Ground;
+
+    fn deref(&self) -> &Ground {
+        &self.ground
+    }
+}
+
 impl Engine {
-    /// The trusted time: everything that the engine decides goes by it.
-    pub(crate) fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    /// The span since some moment, by a clock that nobody sets and that never leaps.
-    pub(crate) fn steady(&self) -> base::Duration {
-        self.clock.steady()
-    }
-
-    /// Whether the server is to stop.
-    pub(crate) fn stopping(&self) -> bool {
-        self.stop.load(std::sync::atomic::Ordering::Relaxed)
-    }
-
     pub(crate) fn scheduler(&self) -> MutexGuard<'_, Scheduler> {
         self.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -158,71 +126,6 @@ impl Engine {
     /// The right to take containers from queues into runs.
     pub(crate) fn planning(&self) -> MutexGuard<'_, Affinity> {
         self.planning.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn read<T>(
-        &self,
-        f: impl FnOnce(&View<'_>) -> Result<T, ReadError>,
-    ) -> Result<T, ArchiveError> {
-        self.catalogue.read(f).map_err(ArchiveError::from)
-    }
-
-    /// At most `most` blobs behind `after`, with what they are made of; the last number is needed even if the
-    /// blob is gone.
-    pub(crate) fn blob_page(
-        &self,
-        after: Option<BlobId>,
-        most: usize,
-    ) -> Result<Vec<(BlobId, Option<BlobDescription>)>, ArchiveError> {
-        self.read(|view| {
-            let blobs = view.blobs(after, most)?;
-            blobs.into_iter().map(|(id, _)| Ok((id, view.blob(id)?))).collect()
-        })
-    }
-
-    /// Carries out a command that answers nothing, or nothing that the caller needs.
-    pub(crate) fn execute(&self, command: Command) -> Result<(), ArchiveError> {
-        self.catalogue.execute(command).map(drop).map_err(|error| self.failed(error))
-    }
-
-    /// Carries out a command and gives what it answers.
-    pub(crate) fn ask<C: TypedCommand>(&self, command: C) -> Result<C::Answer, ArchiveError> {
-        self.catalogue.ask(command).map_err(|error| self.failed(error))
-    }
-
-    /// As [`Engine::execute`], of what is about a container: see [`if_there`].
-    pub(crate) fn execute_on_container(&self, command: Command) -> Result<Option<()>, ArchiveError> {
-        if_there(self.execute(command))
-    }
-
-    /// As [`Engine::ask`], of what is about a container: see [`if_there`].
-    pub(crate) fn ask_on_container<C: TypedCommand>(
-        &self,
-        command: C,
-    ) -> Result<Option<C::Answer>, ArchiveError> {
-        if_there(self.ask(command))
-    }
-
-    /// What the catalogue's refusal or failure means to whoever gave a command.
-    pub(crate) fn failed(&self, error: ExecuteError) -> ArchiveError {
-        match error {
-            ExecuteError::Rejected(rejection) => self.refused(rejection),
-            other => ArchiveError::Store(other),
-        }
-    }
-
-    /// A refusal of the catalogue, as far as it can be said better here.
-    pub(crate) fn refused(&self, rejection: Rejection) -> ArchiveError {
-        match rejection {
-            Rejection::QuotaExceeded { subject, what, limit, used } => {
-                self.exceeded(subject, what, limit, used)
-            }
-            other => ArchiveError::Rejected(other),
-        }
-    }
-
-    pub(crate) fn tape(&self, vid: Vid) -> Result<TapeRecord, ArchiveError> {
-        self.read(|view| view.tape(vid))?.ok_or(ArchiveError::NoSuchTape(vid))
     }
 
     /// Tells the scheduler how a tape stands now.
@@ -275,16 +178,6 @@ impl Engine {
         self.pool.silent_drives().is_subset(&self.upkeep.given_up())
     }
 
-    /// All bytes of a small piece of the pool: the skeleton of a pack.
-    pub(crate) fn read_whole(&self, blob: &BlobDescription, piece: &BlobPiece) -> Result<Vec<u8>, PoolError> {
-        let mut bytes = Vec::with_capacity(usize::try_from(piece.length.0).unwrap_or(0));
-        let mut reader = self.pool.read_piece(blob, piece)?;
-        while let Some(chunk) = reader.next()? {
-            bytes.extend_from_slice(chunk.as_ref());
-        }
-        Ok(bytes)
-    }
-
     /// The size of blocks on tapes that are labelled from now on.
     pub(crate) fn block_size(&self) -> BlockSize {
         let bytes = u32::try_from(self.settings.tape.block_bytes.0).unwrap_or(u32::MAX);
@@ -316,15 +209,6 @@ impl Engine {
     pub(crate) fn session(&self, drive: &str) -> Arc<Session> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(sessions.entry(drive.to_owned()).or_default())
-    }
-}
-
-/// `None` if the catalogue does not have the container any more that the command was about: its last member
-/// was deleted, and its last place given up, since the caller looked.
-fn if_there<T>(answer: Result<T, ArchiveError>) -> Result<Option<T>, ArchiveError> {
-    match answer {
-        Err(ArchiveError::Rejected(Rejection::NotFound(Object::Container(_)))) => Ok(None),
-        answer => answer.map(Some),
     }
 }
 
@@ -391,9 +275,4 @@ pub(crate) fn reserve(capacity: ByteCount) -> ByteCount {
 /// much for the early warning, which comes a little before the end.
 pub(crate) fn largest_container(capacity: ByteCount) -> ByteCount {
     ByteCount(capacity.0.saturating_sub(2 * reserve(capacity).0))
-}
-
-/// At most `limit` bytes of `text`, cut between characters.
-pub(crate) fn truncated(text: &str, limit: usize) -> String {
-    text.get(..text.floor_char_boundary(limit.min(text.len()))).unwrap_or_default().to_owned()
 }

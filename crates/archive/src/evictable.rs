@@ -2,28 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use base::{BlockAddress, ByteCount, ContainerId, Count, FileId, TapePoolId};
+use base::{BlockAddress, ByteCount, ContainerId, FileId, TapePoolId};
 use catalogue::{Counter, FileRecord, ReadError, Tally, View};
 
+use crate::PoolHolders;
 use crate::engine::Engine;
 
 /// Containers without all their copies that are looked up one by one; of further ones only the bytes count.
 const CONTAINERS_MAX: usize = 2_000;
 /// Pinned files that are looked up one by one; further ones count as if nobody held them.
 const PINNED_MAX: usize = 2_000;
-
-/// Who holds the pool's room.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct PoolHolders {
-    /// At most so much could be evicted now: tapes have it, and nobody pins it.
-    pub evictable: Tally,
-    /// Only pins hold it: tapes have it.
-    pub pinned: Tally,
-    /// Its tapes do not all have it under an index yet.
-    pub unsafe_yet: Tally,
-    /// It is of classes that are not on tape.
-    pub without_tape: Tally,
-}
 
 /// Who holds the pool's room. Empty files and links among the files are not told apart, and neither is what
 /// pins or queues hold beyond the first thousands. Nothing is evicted before a restore is settled.
@@ -66,30 +54,6 @@ pub(crate) fn holders(engine: &Engine, view: &View<'_>) -> Result<PoolHolders, R
 fn add(sum: &mut Tally, more: Tally) {
     sum.files = sum.files.saturating_add(more.files);
     sum.bytes.0 = sum.bytes.0.saturating_add(more.bytes.0);
-}
-
-impl PoolHolders {
-    /// What makes room, for people: each who holds some, and what ends that.
-    pub(crate) fn advice(&self) -> String {
-        let line = |held: Tally, what: &str| {
-            let files = if held.files == 1 { "file" } else { "files" };
-            (held.bytes.0 > 0).then(|| format!("{} {files} ({}) {what}", Count(held.files), held.bytes))
-        };
-        let can_go = match line(self.evictable, "can be evicted now (kist evict)") {
-            Some(line) => format!("up to {line}"),
-            None => "nothing can be evicted now".to_owned(),
-        };
-        let others = [
-            line(
-                self.pinned,
-                "are held by pins alone: kist release REQUEST ends those of a request (kist request ls), \
-                 then kist evict",
-            ),
-            line(self.unsafe_yet, "are not on all their tapes yet: kist migrate --now hurries them there"),
-            line(self.without_tape, "are of classes without tape, which only kist rm removes"),
-        ];
-        [can_go].into_iter().chain(others.into_iter().flatten()).collect::<Vec<_>>().join("; ")
-    }
 }
 
 /// Containers that may lack a copy under an index, and the bytes of those that were not looked for.

@@ -6,8 +6,8 @@ use base::{Duration, RequestId};
 use catalogue::typed;
 
 use crate::ArchiveError;
-use crate::api::has_ended;
 use crate::engine::Engine;
+use ground::has_ended;
 
 /// Requests looked at together.
 const PAGE: usize = 256;

@@ -4,8 +4,8 @@ use base::ArchivePath;
 use catalogue::Command;
 
 use crate::namespace::in_words;
-use crate::select::Selected;
 use crate::{Archive, ArchiveError, StageOptions, Which};
+use ground::Selected;
 
 impl Archive {
     /// Has a version brought back from tape and kept in the pool for `options.pin` from then on. One that is

@@ -11,12 +11,12 @@ use catalogue::{
 use pool::BlobWriter;
 use threads::mpsc::sync_channel;
 
-use crate::access_log::Notice;
-use crate::classes::Class;
 use crate::namespace::{TREE_RETRIES_MAX, in_words};
 use crate::quotas::nearest;
 use crate::small::SmallPut;
 use crate::{Archive, ArchiveError, PutDone, PutOptions};
+use ground::Class;
+use ground::access::Notice;
 
 /// Values up to this size share log segments; above they are striped.
 pub const SMALL_BYTES_MAX: usize = 256 << 10;

@@ -3,18 +3,17 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::atomic::Ordering;
 
 use base::{
-    BlobDescription, BlobId, BlobPiece, BlockAddress, ByteCount, ClassId, ContainerId, Count, DriveId,
-    Duration, FileId, StreamChecksums, Timestamp, Vid,
+    BlobDescription, BlobId, BlobPiece, BlockAddress, ByteCount, ClassId, ContainerId, DriveId, Duration,
+    FileId, StreamChecksums, Timestamp, Vid,
 };
 use catalogue::{BULK_FILES, Command, FileRecord, FileState, PoolCopy, PoolLoss, ReadError, View, typed};
 use pool::PoolError;
 
 use crate::engine::Engine;
-use crate::{ArchiveError, FileStat, Locality, multipart};
+use crate::{ArchiveError, FileStat, Locality, LossForeseen, multipart};
 
 /// Files looked at together.
 pub(crate) const PAGE: usize = 1_000;
@@ -32,43 +31,6 @@ const PIN: Duration = Duration::from_secs(3600);
 
 /// Files named to whom is about to lose them.
 const FORESEEN_NAMED_MAX: usize = 5;
-
-/// What is about to be LOST.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct LossForeseen {
-    /// So many files.
-    pub files: u64,
-    /// Uploads in parts that are open and have acknowledged parts that go.
-    pub uploads: u64,
-    /// The bytes of those files and parts.
-    pub bytes: ByteCount,
-    /// The first ones.
-    pub named: Vec<String>,
-}
-
-impl LossForeseen {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.files == 0 && self.uploads == 0
-    }
-
-    fn add_bytes(&mut self, size: ByteCount) {
-        self.bytes.0 = self.bytes.0.saturating_add(size.0);
-    }
-}
-
-impl fmt::Display for LossForeseen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = |count: u64, one: &str| {
-            let ending = if count == 1 { "" } else { "s" };
-            (count > 0).then(|| format!("{} {one}{ending}", Count(count)))
-        };
-        let counts = [count(self.files, "file"), count(self.uploads, "open upload")];
-        let counts: Vec<String> = counts.into_iter().flatten().collect();
-        let all = self.files.saturating_add(self.uploads);
-        let more = if all > self.named.len() as u64 { ", ..." } else { "" };
-        write!(f, "{} ({}): {}{more}", counts.join(" and "), self.bytes, self.named.join(", "))
-    }
-}
 
 /// What became of files that the pool cannot give: how many, and the first [`FILES_KEPT`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -12,6 +12,7 @@ use base::{ContainerId, FileId};
 use catalogue::{FileRecord, View};
 
 use crate::ArchiveError;
+use crate::LostFilesInfo;
 use crate::engine::Engine;
 
 /// Files that are kept by id, and looked up when somebody asks: so many point reads take some tens of
@@ -19,15 +20,6 @@ use crate::engine::Engine;
 const KEPT_MAX: usize = 10_000;
 /// Members of a container looked at together.
 const MEMBERS_PAGE: usize = 500;
-
-/// LOST files.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct LostFilesInfo {
-    /// So many, as far as is known.
-    pub files: u64,
-    /// Whether all files were looked at since the server was started: else there may be more.
-    pub is_counted: bool,
-}
 
 /// The files that are known to be LOST.
 #[derive(Default)]

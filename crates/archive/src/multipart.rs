@@ -13,12 +13,13 @@ use catalogue::{
 };
 use pool::Use;
 
-use crate::engine::{Engine, truncated};
+use crate::engine::Engine;
 use crate::ingest::Upload;
 use crate::namespace::TREE_RETRIES_MAX;
 use crate::{
     Archive, ArchiveError, CompleteOptions, MultipartInfo, PartInfo, PutDone, PutOptions, UploadError,
 };
+use ground::truncated;
 
 /// Most uploads or parts in one page of a listing.
 pub const MULTIPART_PAGE_MAX: usize = 10_000;

@@ -10,13 +10,13 @@ use catalogue::{
     typed::{self, RemovedName},
 };
 
-use crate::access_log::Notice;
 use crate::engine::Engine;
 use crate::keys::MARKER_XATTR;
 use crate::{
     Archive, ArchiveError, CopyInfo, CopyProgress, DirectoryStat, FileStat, Listed, ListedKind, Locality,
     RenameOf, Stat,
 };
+use ground::access::Notice;
 
 /// Most names in one page of a listing.
 pub const LIST_PAGE_MAX: usize = 10_000;

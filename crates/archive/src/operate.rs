@@ -9,7 +9,7 @@ use catalogue::{Command, Counter, ReadError, Tally, TapeRecord, TapeState, View}
 use pool::{DriveHealth, DriveReport};
 use scheduler::{DriveState, Event, Forecast};
 
-use crate::engine::{Engine, truncated};
+use crate::engine::Engine;
 use crate::mount_log::{RowsLeft, oldest_wanted};
 use crate::reasons::Waiting;
 use crate::tapes::{is_unidentified, need_identified, told};
@@ -17,6 +17,7 @@ use crate::{
     Archive, ArchiveError, ClassInfo, PoolDriveInfo, PoolInfo, QueueLine, Reason, TapeContent, TapeDriveInfo,
     TapeInfo, TapeUse, Totals,
 };
+use ground::truncated;
 
 /// Containers in one page of a tape's content.
 pub const TAPE_PAGE_MAX: usize = 10_000;

@@ -2,8 +2,8 @@
 
 use base::{ArchivePath, Blake3, ByteCount, DirId};
 
-use crate::classes::Class;
 use crate::{Archive, ArchiveError};
+use ground::Class;
 
 /// The data set of a class that is one; no directory has this number.
 const WHOLE_CLASS: u64 = 0;

@@ -9,10 +9,10 @@ use cluster::PlacementError;
 use pool::{DriveHealth, PoolError};
 use scheduler::DriveName;
 
-use crate::classes::Class;
 use crate::engine::{Engine, Rest, largest_container};
 use crate::tapes::is_unidentified;
 use crate::{HealthProblem, Reason};
+use ground::Class;
 
 /// Containers at the head of a queue that are compared with the tapes. What no tape takes stays there: it is
 /// found although only the head is looked at.

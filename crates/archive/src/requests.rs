@@ -6,16 +6,16 @@ use catalogue::{
     typed,
 };
 
-use crate::access_log::Notice;
 use crate::away::refuses_evict;
 use crate::namespace::in_words;
 use crate::resume::waiting_files;
-use crate::select::Selected;
 use crate::settle;
 use crate::{
     Archive, ArchiveError, CallProgress, EvictDone, ItemFailure, RequestFile, RequestInfo, Selection,
     StageOptions,
 };
+use ground::Selected;
+use ground::access::Notice;
 
 /// Refused files named in the answer of one evict.
 pub const REFUSALS_SHOWN_MAX: usize = 100;

@@ -3,10 +3,11 @@
 
 use std::sync::PoisonError;
 
-use base::{BlobId, ByteCount, Duration, Epoch, Layout, Timestamp};
+use base::{BlobId, ByteCount, Duration, Epoch, Layout};
 use catalogue::BlobRecord;
 
 use crate::ArchiveError;
+use crate::SegmentUse;
 use crate::engine::Engine;
 
 /// Records of blobs looked at in one turn, most of which may be no segments.
@@ -20,32 +21,6 @@ const TURN_MAX: Duration = Duration::from_millis(500);
 const TURN_EVERY: Duration = Duration::from_secs(1);
 /// Between two rounds.
 const ROUND_EVERY: Duration = Duration::from_secs(10);
-
-/// What small values take, as the last round has found it. Segments that are written still do not count: they
-/// have space reserved.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SegmentUse {
-    /// Segments.
-    pub segments: u64,
-    /// Values in them that are needed.
-    pub values: u64,
-    /// Their bytes, once.
-    pub bytes: ByteCount,
-    /// Their bytes, in all copies.
-    pub copied: ByteCount,
-    /// What the segments take on all drives.
-    pub taken: ByteCount,
-    /// When the round ended.
-    pub at: Timestamp,
-}
-
-impl SegmentUse {
-    /// How many bytes are taken for each that is needed, its copies counted; `None` if none is needed.
-    #[must_use]
-    pub fn amplification(&self) -> Option<f64> {
-        (self.copied.0 > 0).then(|| self.taken.0 as f64 / self.copied.0 as f64)
-    }
-}
 
 /// How far a round is. The first one begins with the epoch before this start: its segments may have been left
 /// open, and what was reserved for them is given back.

@@ -1,9 +1,10 @@
 //! Which files a stage, evict or release means.
 
-use base::{ArchivePath, ByteCount, ClassId, DirId, FileId, Name};
+use base::{ArchivePath, DirId, FileId, Name};
 use catalogue::{FileRecord, Followed, ReadError, View};
 
 use crate::{Archive, ArchiveError, Selection};
+use ground::Selected;
 
 /// Most paths of one selection.
 pub const SELECTION_PATHS_MAX: usize = 100_000;
@@ -11,16 +12,6 @@ pub const SELECTION_PATHS_MAX: usize = 100_000;
 const PAGE: usize = 4_096;
 /// Files handed on at a time, for one command.
 pub(crate) const FILES_BATCH: usize = catalogue::BULK_FILES;
-
-/// A selected file.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Selected {
-    pub(crate) file: FileId,
-    pub(crate) size: ByteCount,
-    pub(crate) class: ClassId,
-    /// Whether the pool has it.
-    pub(crate) online: bool,
-}
 
 /// What a path of a selection stands for.
 enum Root {

@@ -14,9 +14,9 @@ use pool::PoolError;
 use store::ExecuteError;
 
 use crate::ArchiveError;
-use crate::classes::Class;
 use crate::engine::Engine;
 use crate::ingest::{PutCallback, Upload};
+use ground::Class;
 
 /// Puts that may wait; who hands over one more waits.
 const WAITING_MAX: usize = 1024;

@@ -8,10 +8,11 @@ use scheduler::Event;
 
 use crate::bases_on_tapes::{Log, Standing, is_to_stay};
 use crate::chores::Repack;
-use crate::engine::{Engine, truncated};
+use crate::engine::Engine;
 use crate::reasons::Waiting;
 use crate::tape::write_again;
 use crate::{Archive, ArchiveError, Reason};
+use ground::truncated;
 
 /// Places of damage that a check tells; it counts all.
 pub const DAMAGE_TOLD_MAX: usize = 1_000;

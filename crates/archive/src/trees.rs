@@ -12,10 +12,10 @@ use catalogue::{Command, Followed, NotAtOnce, ReadError, Rejection, RemovedFile,
 use store::{ExecuteError, Shortage};
 use threads::Mutex;
 
-use crate::access_log::Notice;
 use crate::engine::Engine;
 use crate::namespace::in_words;
 use crate::{Archive, ArchiveError, WhyNotAtOnce};
+use ground::access::Notice;
 
 /// How often it is looked for condemned trees without being asked.
 const LOOK_EVERY: Duration = Duration::from_secs(10);

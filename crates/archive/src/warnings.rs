@@ -8,11 +8,12 @@ use pool::{GatheringReport, PoolStatus};
 use scheduler::DriveState;
 use store::Shortage;
 
-use crate::engine::{Engine, truncated};
+use crate::engine::Engine;
 use crate::operate::leaving;
 use crate::settle::SILENT_MAX;
 use crate::tapes::is_unidentified;
 use crate::{HealthProblem, PoolHolders, SettlingInfo, SettlingStage};
+use ground::truncated;
 
 /// Objects named in one warning; the others are only counted.
 const NAMED_MAX: usize = 5;

@@ -8,13 +8,13 @@ use usage::{
     What,
 };
 
-use super::queue::{Notice, Wanted};
 use super::report::summarise;
 use super::state::state_lines;
 use crate::ArchiveError;
 use crate::engine::Engine;
 use crate::namespace::Containers;
-use crate::select::Selected;
+use ground::Selected;
+use ground::access::{Notice, Wanted};
 
 /// Lines are handed to the log when they have this many bytes.
 const CHUNK_BYTES: usize = 256 << 10;

@@ -14,8 +14,9 @@ use session::WritingSession;
 
 use super::adopt::Adopted;
 use super::{SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
-use crate::engine::{Engine, Session, truncated};
+use crate::engine::{Engine, Session};
 use crate::tapes::covered;
+use ground::truncated;
 
 /// Most changes in one segment on tape.
 const SEGMENT_CHANGES_MAX: usize = 500_000;

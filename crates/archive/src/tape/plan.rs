@@ -17,7 +17,8 @@ use session::{Accepted, CHOOSE_WINDOW, MigrationQueue, Queued};
 
 use super::SessionError;
 use crate::ArchiveError;
-use crate::engine::{Engine, Rest, largest_container, truncated};
+use crate::engine::{Engine, Rest, largest_container};
+use ground::truncated;
 
 /// The largest container that is read once to see whether it can be written, before a blank tape is labelled
 /// for it. A larger one is only read if it failed before: that takes longer than a blank tape is worth.

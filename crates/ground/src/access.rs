@@ -5,16 +5,28 @@ use std::sync::Arc;
 use base::{BlockAddress, ByteCount, ClassId, ContainerId, Duration, FileId, RequestId, Timestamp, Vid};
 use journal::{AccessLog, LogReader, Queue, QueueForm, Queued, Taken};
 
-use crate::select::Selected;
-
 /// Lines that may wait to be written; what comes beyond is left out and counted.
 pub const ACCESSES_WAITING_MAX: usize = 131_072;
 /// Lines are gathered for so long.
 const GATHER: Duration = Duration::from_millis(200);
 
+/// A selected file.
+#[derive(Clone, Copy, Debug)]
+pub struct Selected {
+    /// Its id.
+    pub file: FileId,
+    /// Its bytes.
+    pub size: ByteCount,
+    /// Its class.
+    pub class: ClassId,
+    /// Whether the pool has it.
+    pub online: bool,
+}
+
 /// Something that is to be written down. What the catalogue knows is filled in by the thread that writes.
 #[derive(Debug)]
-pub(crate) enum Notice {
+#[expect(missing_docs, reason = "the names of the variants and of their fields are those of the log's lines")]
+pub enum Notice {
     Put {
         at: Timestamp,
         class: ClassId,
@@ -60,11 +72,15 @@ pub(crate) enum Notice {
 
 /// A file that is recalled, and since when it was wanted, if anybody wanted it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) file: FileId,
-    pub(crate) class: ClassId,
-    pub(crate) bytes: ByteCount,
-    pub(crate) since: Option<Timestamp>,
+pub struct Wanted {
+    /// Its id.
+    pub file: FileId,
+    /// Its class.
+    pub class: ClassId,
+    /// Its bytes.
+    pub bytes: ByteCount,
+    /// When it was asked for.
+    pub since: Option<Timestamp>,
 }
 
 impl Queued for Notice {
@@ -85,7 +101,7 @@ impl Queued for Notice {
 }
 
 /// The queue of one engine.
-pub(crate) struct AccessQueue {
+pub struct AccessQueue {
     log: Option<Arc<dyn AccessLog>>,
     queue: Queue<Notice>,
     reader: Arc<LogReader>,
@@ -93,49 +109,50 @@ pub(crate) struct AccessQueue {
 
 impl AccessQueue {
     /// `None`: nothing is written down.
-    pub(crate) fn new(log: Option<Arc<dyn AccessLog>>) -> Self {
+    pub fn new(log: Option<Arc<dyn AccessLog>>) -> Self {
         let queue = Queue::new(QueueForm { lines_max: ACCESSES_WAITING_MAX, gather: GATHER });
         AccessQueue { log, queue, reader: Arc::default() }
     }
 
-    pub(crate) fn log(&self) -> Option<&Arc<dyn AccessLog>> {
+    /// Where it is written.
+    pub fn log(&self) -> Option<&Arc<dyn AccessLog>> {
         self.log.as_ref()
     }
 
     /// Who reads the log.
-    pub(super) fn reader(&self) -> &Arc<LogReader> {
+    pub fn reader(&self) -> &Arc<LogReader> {
         &self.reader
     }
 
     /// Hands over what happened, at once: what finds no room is left out.
-    pub(crate) fn push(&self, notice: impl FnOnce() -> Notice) {
+    pub fn push(&self, notice: impl FnOnce() -> Notice) {
         if self.log.is_some() {
             self.queue.push_or_count(notice());
         }
     }
 
     /// Waits for something to write.
-    pub(super) fn take(&self, empty: Vec<Notice>) -> Taken<Notice> {
+    pub fn take(&self, empty: Vec<Notice>) -> Taken<Notice> {
         self.queue.take(empty, None)
     }
 
     /// Waits until all that was pushed before is with the log, at most for `patience`; whether it is.
-    pub(crate) fn flush(&self, patience: Duration) -> bool {
+    pub fn flush(&self, patience: Duration) -> bool {
         self.log.is_none() || self.queue.flush(Some(patience))
     }
 
     /// Takes no more; what waits is still written.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.queue.stop();
     }
 
     /// The thread has ended.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         self.queue.end();
     }
 
     /// Waits for the end of the thread, at most for `patience`; whether it has ended.
-    pub(crate) fn wait_for_end(&self, patience: Duration) -> bool {
+    pub fn wait_for_end(&self, patience: Duration) -> bool {
         self.log.is_none() || self.queue.wait_for_end(patience)
     }
 }

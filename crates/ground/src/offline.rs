@@ -4,8 +4,8 @@ use base::{ByteCount, Duration};
 use mechanics::{DriveTiming, Geometry, RobotTiming};
 use scheduler::Policy;
 
-use crate::classes::Classes;
-use crate::machines::ROBOT_MODEL;
+use crate::Classes;
+use crate::policy::ROBOT_MODEL;
 use crate::{OpenError, Settings, TimingSettings};
 use session::{RECALL_BATCH_BYTES, REPLAN_EVERY};
 

@@ -11,22 +11,25 @@ use crate::{ArchiveError, ClassSettings, OpenError, Settings, TapePoolSettings};
 
 /// A storage class with its id.
 #[derive(Clone, Debug)]
-pub(crate) struct Class {
-    pub(crate) id: ClassId,
-    pub(crate) settings: ClassSettings,
-    pub(crate) copies: Vec<TapePoolId>,
+pub struct Class {
+    /// What the catalogue calls it.
+    pub id: ClassId,
+    /// What the configuration says of it.
+    pub settings: ClassSettings,
+    /// The tape pools that get a copy.
+    pub copies: Vec<TapePoolId>,
 }
 
 /// All classes and tape pools of this instance.
 #[derive(Clone, Debug)]
-pub(crate) struct Classes {
+pub struct Classes {
     classes: Vec<Class>,
     pools: BTreeMap<TapePoolId, TapePoolSettings>,
 }
 
 impl Classes {
     /// Makes what the configuration names known to the catalogue.
-    pub(crate) fn define(settings: &Settings, catalogue: &CatalogueStore) -> Result<Self, OpenError> {
+    pub fn define(settings: &Settings, catalogue: &CatalogueStore) -> Result<Self, OpenError> {
         let mut pools = BTreeMap::new();
         for pool in &settings.tape_pools {
             if let Some(library) = &pool.library
@@ -59,7 +62,7 @@ impl Classes {
     }
 
     /// What the configuration names, numbered from 1 in its order, without a catalogue.
-    pub(crate) fn numbered(settings: &Settings) -> Result<Self, OpenError> {
+    pub fn numbered(settings: &Settings) -> Result<Self, OpenError> {
         let ids = (1..).map(TapePoolId);
         let pools: BTreeMap<_, _> = ids.zip(settings.tape_pools.iter().cloned()).collect();
         let mut classes = Vec::new();
@@ -77,42 +80,48 @@ impl Classes {
 
     /// These classes, and no tape pools.
     #[cfg(test)]
-    pub(crate) fn of(classes: Vec<Class>) -> Self {
+    pub fn of(classes: Vec<Class>) -> Self {
         Classes { classes, pools: BTreeMap::new() }
     }
 
-    pub(crate) fn all(&self) -> &[Class] {
+    /// All classes, in the order of the configuration.
+    pub fn all(&self) -> &[Class] {
         &self.classes
     }
 
-    pub(crate) fn tape_pools(&self) -> &BTreeMap<TapePoolId, TapePoolSettings> {
+    /// All tape pools.
+    pub fn tape_pools(&self) -> &BTreeMap<TapePoolId, TapePoolSettings> {
         &self.pools
     }
 
-    pub(crate) fn get(&self, id: ClassId) -> Option<&Class> {
+    /// A class by its id, if the configuration has it still.
+    pub fn get(&self, id: ClassId) -> Option<&Class> {
         self.classes.iter().find(|class| class.id == id)
     }
 
     /// On whose behalf files of a class are recalled: each class has a share of its own, and with it its room
     /// in the pool.
-    pub(crate) fn share(&self, class: ClassId) -> ShareId {
+    pub fn share(&self, class: ClassId) -> ShareId {
         ShareId(class.0)
     }
 
     /// Whether some class recalls packs as a whole.
-    pub(crate) fn any_recalls_packs(&self) -> bool {
+    pub fn any_recalls_packs(&self) -> bool {
         self.classes.iter().any(|class| class.settings.recall_packs)
     }
 
-    pub(crate) fn name(&self, id: ClassId) -> String {
+    /// A class's name.
+    pub fn name(&self, id: ClassId) -> String {
         self.get(id).map_or_else(|| format!("class-{id}"), |class| class.settings.name.clone())
     }
 
-    pub(crate) fn tape_pool_name(&self, id: TapePoolId) -> String {
+    /// A tape pool's name.
+    pub fn tape_pool_name(&self, id: TapePoolId) -> String {
         self.pools.get(&id).map_or_else(|| format!("tape-pool-{id}"), |pool| pool.name.clone())
     }
 
-    pub(crate) fn by_name(&self, name: &str) -> Result<&Class, ArchiveError> {
+    /// The class of a name.
+    pub fn by_name(&self, name: &str) -> Result<&Class, ArchiveError> {
         self.classes.iter().find(|class| class.settings.name == name).ok_or_else(|| {
             ArchiveError::NoSuchClass {
                 name: name.to_owned(),
@@ -127,13 +136,13 @@ impl Classes {
     }
 
     /// The default class of a file of this size: the first that it fits, else the last.
-    pub(crate) fn by_size(&self, size: ByteCount) -> Option<&Class> {
+    pub fn by_size(&self, size: ByteCount) -> Option<&Class> {
         let fits = |class: &&Class| class.settings.up_to.is_none_or(|limit| size <= limit);
         self.classes.iter().find(fits).or_else(|| self.classes.last())
     }
 
     /// The default classes of files of this size and above.
-    pub(crate) fn of_size_and_above(&self, size: ByteCount) -> Vec<&Class> {
+    pub fn of_size_and_above(&self, size: ByteCount) -> Vec<&Class> {
         let fits = |class: &&Class| class.settings.up_to.is_none_or(|limit| size <= limit);
         let fitting = self.classes.iter().filter(fits);
         fitting.chain(self.classes.last()).collect()

@@ -81,7 +81,7 @@ pub struct ScrubInfo {
 
 impl ScrubInfo {
     /// The totals are estimates of the beginning of the pass: what was put since is read too.
-    pub(crate) fn bound_totals(&mut self) {
+    pub fn bound_totals(&mut self) {
         self.blobs_total = self.blobs_total.max(self.blobs);
         self.bytes_total = self.bytes_total.max(self.bytes);
     }

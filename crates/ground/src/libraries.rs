@@ -12,18 +12,18 @@ use crate::{LibrarySettings, Settings};
 
 /// The libraries of this instance, numbered in the order of the settings.
 #[derive(Debug)]
-pub(crate) struct Libraries {
+pub struct Libraries {
     names: Vec<String>,
     tapes: Mutex<BTreeMap<Vid, CartridgeInfo>>,
 }
 
 /// All libraries by their numbers.
-pub(crate) fn all(settings: &Settings) -> impl Iterator<Item = &LibrarySettings> {
+pub fn all(settings: &Settings) -> impl Iterator<Item = &LibrarySettings> {
     std::iter::once(&settings.library).chain(&settings.more_libraries)
 }
 
 /// What the scheduler must know of the libraries.
-pub(crate) fn policies(settings: &Settings) -> BTreeMap<LibraryId, LibraryPolicy> {
+pub fn policies(settings: &Settings) -> BTreeMap<LibraryId, LibraryPolicy> {
     let policy = |library: &LibrarySettings| LibraryPolicy {
         name: library.name.clone(),
         mount_cost_percent: library.mount_cost_percent,
@@ -32,12 +32,13 @@ pub(crate) fn policies(settings: &Settings) -> BTreeMap<LibraryId, LibraryPolicy
 }
 
 /// The number of a library.
-pub(crate) fn number(settings: &Settings, name: &str) -> Option<u16> {
+pub fn number(settings: &Settings, name: &str) -> Option<u16> {
     (0u16..).zip(all(settings)).find(|(_, library)| library.name == name).map(|(number, _)| number)
 }
 
 impl Libraries {
-    pub(crate) fn new(settings: &Settings, inventory: Vec<CartridgeInfo>) -> Self {
+    /// What the libraries hold.
+    pub fn new(settings: &Settings, inventory: Vec<CartridgeInfo>) -> Self {
         let names = all(settings).map(|library| library.name.clone()).collect();
         let libraries = Libraries { names, tapes: Mutex::default() };
         libraries.replace(inventory);
@@ -49,7 +50,7 @@ impl Libraries {
     }
 
     /// Takes over a new inventory; gives the tapes that came, went, or can be used otherwise than before.
-    pub(crate) fn replace(&self, inventory: Vec<CartridgeInfo>) -> BTreeSet<Vid> {
+    pub fn replace(&self, inventory: Vec<CartridgeInfo>) -> BTreeSet<Vid> {
         let now: BTreeMap<Vid, CartridgeInfo> =
             inventory.into_iter().map(|cartridge| (cartridge.vid, cartridge)).collect();
         let mut tapes = self.tapes();
@@ -69,22 +70,22 @@ impl Libraries {
     }
 
     /// The library of a tape; the first one for a tape that is in none.
-    pub(crate) fn of_tape(&self, vid: Vid) -> u16 {
+    pub fn of_tape(&self, vid: Vid) -> u16 {
         self.tapes().get(&vid).map_or(0, |cartridge| cartridge.library)
     }
 
     /// What an empty tape holds; `None` if no library has it.
-    pub(crate) fn capacity_of(&self, vid: Vid) -> Option<ByteCount> {
+    pub fn capacity_of(&self, vid: Vid) -> Option<ByteCount> {
         self.tapes().get(&vid).map(|cartridge| cartridge.capacity)
     }
 
     /// Whether a library holds the tape where a robot can take it.
-    pub(crate) fn holds(&self, vid: Vid) -> bool {
+    pub fn holds(&self, vid: Vid) -> bool {
         self.tapes().get(&vid).is_some_and(|cartridge| cartridge.place.is_in_use())
     }
 
     /// The name of a library.
-    pub(crate) fn name(&self, number: u16) -> &str {
+    pub fn name(&self, number: u16) -> &str {
         self.names.get(usize::from(number)).map_or("", String::as_str)
     }
 }

@@ -14,7 +14,8 @@ const EVENTS_MAX: usize = 100_000;
 
 /// What is told.
 #[derive(Debug)]
-pub(crate) enum Notice {
+pub enum Notice {
+    /// Something happened.
     Event(Event),
     /// Something about who wants this file changed. Whether it is wanted, and from which tapes, is read from
     /// the catalogue when the notice is heard: late and double notices do no harm.
@@ -32,14 +33,18 @@ struct State {
 
 /// What was heard.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
-    pub(crate) notices: Vec<Notice>,
-    pub(crate) backlog: bool,
-    pub(crate) stop: bool,
+pub struct Heard {
+    /// What was told, in its order.
+    pub notices: Vec<Notice>,
+    /// A backlog in the catalogue changed.
+    pub backlog: bool,
+    /// The server is to stop.
+    pub stop: bool,
 }
 
+/// The conductor's bell.
 #[derive(Debug, Default)]
-pub(crate) struct Bell {
+pub struct Bell {
     state: Mutex<State>,
     rung: Condvar,
     room: Condvar,
@@ -47,18 +52,18 @@ pub(crate) struct Bell {
 
 impl Bell {
     /// Tells an event; waits while too many are waiting.
-    pub(crate) fn post(&self, event: Event) {
+    pub fn post(&self, event: Event) {
         self.push(Notice::Event(event));
     }
 
     /// Says that something changed about who wants a file. The conductor looks for itself when it comes to
     /// it.
-    pub(crate) fn wants_changed(&self, file: FileId) {
+    pub fn wants_changed(&self, file: FileId) {
         self.push(Notice::Wants(file));
     }
 
     /// Says that files that were sealed wait once more.
-    pub(crate) fn waits_since(&self, class: ClassId, since: Timestamp) {
+    pub fn waits_since(&self, class: ClassId, since: Timestamp) {
         self.push(Notice::WaitsSince(class, since));
     }
 
@@ -72,7 +77,7 @@ impl Bell {
     }
 
     /// Says that a backlog in the catalogue changed.
-    pub(crate) fn backlog_changed(&self) {
+    pub fn backlog_changed(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if !state.backlog {
             state.backlog = true;
@@ -80,14 +85,15 @@ impl Bell {
         }
     }
 
-    pub(crate) fn stop(&self) {
+    /// Wakes the conductor for the last time; nobody waits for room any more.
+    pub fn stop(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
         self.rung.notify_all();
         self.room.notify_all();
     }
 
     /// Waits for something, at most for `patience`.
-    pub(crate) fn listen(&self, patience: Duration) -> Heard {
+    pub fn listen(&self, patience: Duration) -> Heard {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.events.is_empty() && !state.backlog && !state.stop {
             state = self.rung.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;

@@ -8,8 +8,10 @@ use scheduler::{ClassPolicy, PRIORITY_MAX, Pace, Policy, SharePolicy, SidePolicy
 
 use crate::classes::{Class, Classes};
 use crate::libraries;
-use crate::machines::ROBOT_MODEL;
 use crate::{DriveLimits, OpenError, Settings, ShareSettings, TapePoolSettings, TimingSettings};
+
+/// The robots of a virtual library that takes time.
+pub const ROBOT_MODEL: &str = "generic";
 
 /// No step takes longer than this, in seconds: a hundred years.
 const LONGEST: f64 = 3.2e9;
@@ -17,7 +19,7 @@ const LONGEST: f64 = 3.2e9;
 impl Classes {
     /// How long things take, as far as is known before anything was done: by the drives of the first library
     /// that names a model, else by a usual one.
-    pub(crate) fn pace(&self, settings: &Settings) -> Result<Pace, OpenError> {
+    pub fn pace(&self, settings: &Settings) -> Result<Pace, OpenError> {
         let pools = |class: &Class| (class.id, class.copies.clone());
         let tape_pools = self.all().iter().map(pools).collect();
         let timing = libraries::all(settings).find_map(|library| library.files().timing.as_ref());
@@ -25,7 +27,8 @@ impl Classes {
         Ok(Pace { tape_pools, ..pace })
     }
 
-    pub(crate) fn policy(&self, settings: &Settings) -> Policy {
+    /// What the scheduler goes by.
+    pub fn policy(&self, settings: &Settings) -> Policy {
         let mounts = &settings.tape.mounts;
         let pool =
             |(id, pool): (&TapePoolId, &TapePoolSettings)| (*id, self.pool_policy(*id, pool, settings));

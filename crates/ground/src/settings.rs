@@ -231,7 +231,7 @@ pub struct TapeSettings {
 
 impl TapeSettings {
     /// When what is written becomes safe, for who writes it.
-    pub(crate) fn writing_rules(&self) -> WritingRules {
+    pub fn writing_rules(&self) -> WritingRules {
         WritingRules { flush_age: self.flush_age, index_bytes: self.index_bytes }
     }
 }
@@ -247,7 +247,7 @@ pub struct DriveLimits {
 
 impl DriveLimits {
     /// The most drives as a number.
-    pub(crate) fn most(&self) -> usize {
+    pub fn most(&self) -> usize {
         self.max.unwrap_or(usize::MAX)
     }
 }

@@ -9,7 +9,7 @@ use threads::Mutex;
 
 /// Counts readers by generation.
 #[derive(Debug, Default)]
-pub(crate) struct ReadGate {
+pub struct ReadGate {
     state: Mutex<State>,
 }
 
@@ -21,13 +21,14 @@ struct State {
 
 /// A reader inside the gate; leaves when dropped.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub struct Reading {
     gate: Arc<ReadGate>,
     generation: u64,
 }
 
 impl ReadGate {
-    pub(crate) fn enter(self: &Arc<Self>) -> Reading {
+    /// Lets a reader in.
+    pub fn enter(self: &Arc<Self>) -> Reading {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let generation = state.generation;
         *state.inside.entry(generation).or_default() += 1;
@@ -36,7 +37,7 @@ impl ReadGate {
 
     /// Starts a new generation: what is garbage now may be removed once [`ReadGate::has_left`] says so of the
     /// value returned.
-    pub(crate) fn turn(&self) -> u64 {
+    pub fn turn(&self) -> u64 {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let before = state.generation;
         state.generation += 1;
@@ -44,7 +45,7 @@ impl ReadGate {
     }
 
     /// Whether all readers of `generation` and before are gone.
-    pub(crate) fn has_left(&self, generation: u64) -> bool {
+    pub fn has_left(&self, generation: u64) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.inside.keys().next().is_none_or(|oldest| *oldest > generation)
     }
