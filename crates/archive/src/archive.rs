@@ -1,50 +1,39 @@
 //! Opening and closing the engine.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError};
-use threads::mpsc::sync_channel;
-use threads::{Doorbell, JoinHandle, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
+use threads::{Doorbell, Mutex};
 
 use backup::{BackupReach, BackupSettings, BackupStatus, OlderLines, Worker, WorkerParts};
-use base::{Clock, DriveId, Duration, Epoch, LibraryId, RequestId, Uuid};
+use base::{Clock, DriveId, Epoch, Uuid};
 use catalogue::{Command, Object, Rejection, Rule, typed};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use library::CartridgeInfo;
 use pool::{Pool, PoolConfig};
-use scheduler::{Event, Scheduler};
+use scheduler::Scheduler;
 use store::CatalogueStore;
 
-use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::Engine;
-use crate::flow::Flow;
 use crate::foresight::Foresight;
 use crate::inventory::Inventory;
 use crate::scrub::Upkeep;
 use crate::settle::{self, drives_of};
-use crate::small::{SmallPuts, run_repeats, run_small_puts};
-use crate::tape::DriveThread;
-use crate::trees::RemovalWaits;
+use crate::small::SmallPuts;
 use crate::unknown;
 use crate::{ArchiveError, Machines, OpenError, PoolDrive, PoolShape, Settings};
-use ground::{AccessQueue, Bell, Classes, Ground, Libraries, Settled};
-
-/// A stopping engine waits for its access log to go on for no longer than this.
-const ACCESS_LOG_PATIENCE: Duration = Duration::from_secs(5);
+use ground::{AccessQueue, Bell, Classes, Duty, Ground, Libraries, Settled, Upward, Workers};
+use namespace::Namespace;
 
 /// The engine. Cheap to clone; all clones are one.
 #[derive(Clone)]
-pub struct Archive(Arc<Inner>);
+pub struct Archive(pub(crate) Arc<Inner>);
 
-struct Inner {
-    engine: Arc<Engine>,
-    backup: OnceLock<Arc<Worker>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    /// The threads of small puts, which serve clients until all others have ended.
-    small: Mutex<Vec<JoinHandle<()>>>,
-    /// The thread of the access log, the last to end, and not waited for for ever.
-    access: Mutex<Option<JoinHandle<()>>>,
+pub(crate) struct Inner {
+    pub(crate) engine: Arc<Engine>,
+    namespace: Arc<Namespace>,
+    pub(crate) backup: OnceLock<Arc<Worker>>,
 }
 
 impl Archive {
@@ -128,6 +117,8 @@ impl Archive {
             lifecycle: Doorbell::default(),
             access: AccessQueue::new(access_log),
             settled,
+            above: OnceLock::new(),
+            workers: Workers::default(),
         });
         let engine = Arc::new(Engine {
             ground,
@@ -148,9 +139,6 @@ impl Archive {
             chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),
             mounts: crate::mount_log::Mounts::new(mount_log),
-            trees: Doorbell::default(),
-            removal_waits: RemovalWaits::default(),
-            removing: AtomicBool::new(false),
             inventory: Inventory::new(changes),
             upkeep: Upkeep::default(),
             segment_use: Mutex::default(),
@@ -175,13 +163,11 @@ impl Archive {
         backup::remove_made_bases(&engine.settings.catalogue_directory);
         let down: BTreeMap<_, _> = engine.catalogue.read(|view| view.drives_down())?.into_iter().collect();
         let settles = settle::begin(&engine, &down).map_err(|error| OpenError::Settle(Box::new(error)))?;
-        let archive = Archive(Arc::new(Inner {
-            engine,
-            backup: OnceLock::new(),
-            threads: Mutex::new(Vec::new()),
-            small: Mutex::new(Vec::new()),
-            access: Mutex::new(None),
-        }));
+        let above: Arc<dyn Upward> = Arc::clone(&engine) as Arc<dyn Upward>;
+        let is_first = engine.above.set(Arc::downgrade(&above)).is_ok();
+        assert!(is_first, "the ground has one tape room");
+        let namespace = Arc::new(Namespace::new(Arc::clone(&engine.ground)));
+        let archive = Archive(Arc::new(Inner { engine, namespace, backup: OnceLock::new() }));
         if let Err(error) = archive.start(&down, settles.then_some(drives_here)) {
             archive.close();
             return Err(error);
@@ -189,69 +175,10 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Stops sessions at the next good point, writes owed indexes, unmounts, seals open segments. Afterwards
-    /// every operation that writes is refused.
-    pub fn close(&self) {
-        let engine = &self.0.engine;
-        engine.stop.store(true, Ordering::SeqCst);
-        engine.bell.stop();
-        engine.settling.stop();
-        engine.sweep.ring();
-        engine.lifecycle.ring();
-        engine.trees.ring();
-        engine.inventory.stop();
-        if let Some(backup) = self.0.backup.get() {
-            backup.stop();
-        }
-        engine.upkeep.ring();
-        let threads = std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        join(threads);
-        engine.small.stop();
-        join(std::mem::take(&mut *self.0.small.lock().unwrap_or_else(PoisonError::into_inner)));
-        engine.pool.close();
-        crate::sweep::stamp(engine);
-        self.close_access_log();
-        if let Some(backup) = self.0.backup.get() {
-            // What the other threads did last.
-            backup.turn(false);
-        }
-    }
-
     /// Whether [`Archive::close`] was called.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.0.engine.stopping()
-    }
-
-    /// Starts the thread that removes what is in condemned trees, unless it runs: most servers never need it.
-    pub(crate) fn start_removing(&self) -> Result<(), OpenError> {
-        let engine = Arc::clone(&self.0.engine);
-        if engine.removing.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        self.spawn("trees", move || crate::trees::run(&engine))
-    }
-
-    fn start_access_log(&self) -> Result<(), OpenError> {
-        if self.engine().access.log().is_some() {
-            let engine = Arc::clone(&self.0.engine);
-            let thread = guarded("access-log", move || crate::access_log::run(&engine))?;
-            *self.0.access.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        }
-        Ok(())
-    }
-
-    /// Ends the access log, unless its disk hangs: statistics hold up no stop.
-    fn close_access_log(&self) {
-        let engine = &self.0.engine;
-        engine.access.stop();
-        let thread = self.0.access.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(thread) = thread else { return };
-        if engine.access.wait_for_end(ACCESS_LOG_PATIENCE) {
-            join([thread]);
-        } else {
-            tracing::error!("the disk of the access log does not answer: its last lines are missing");
-        }
     }
 
     /// Starts the backup of the catalogue, once; further calls do nothing. It never stops the archive:
@@ -275,7 +202,14 @@ impl Archive {
             // Whoever closed the engine may not have met it.
             worker.stop();
         }
-        self.spawn("backup", move || worker.run())
+        let duty = Duty::new("backup", {
+            let worker = Arc::clone(&worker);
+            move || worker.stop()
+        });
+        engine.start(duty, move |me| {
+            me.does("shipping");
+            worker.run();
+        })
     }
 
     /// How the backup of the catalogue stands; `None` if there is none.
@@ -381,6 +315,11 @@ impl Archive {
         }
     }
 
+    /// The room of names.
+    pub(crate) fn namespace(&self) -> &Arc<Namespace> {
+        &self.0.namespace
+    }
+
     pub(crate) fn engine(&self) -> &Engine {
         &self.0.engine
     }
@@ -394,128 +333,6 @@ impl Archive {
     pub fn instance(&self) -> Uuid {
         self.0.engine.instance
     }
-
-    /// `down`: tape drives that an operator has taken out of use; `settled_with`: the drives of the pool that
-    /// a restored catalogue is compared with.
-    fn start(
-        &self,
-        down: &BTreeMap<String, String>,
-        settled_with: Option<settle::Drives>,
-    ) -> Result<(), OpenError> {
-        let engine = &self.0.engine;
-        let (small, repeats) = (Arc::clone(engine), Arc::clone(engine));
-        let small = guarded("small-puts", move || run_small_puts(&small))?;
-        self.0.small.lock().unwrap_or_else(PoisonError::into_inner).push(small);
-        self.start_access_log()?;
-        let repeats = guarded("small-repeats", move || run_repeats(&repeats))?;
-        self.0.small.lock().unwrap_or_else(PoisonError::into_inner).push(repeats);
-        let mut orders = BTreeMap::new();
-        for name in engine.library.drives() {
-            let (sender, receiver) = sync_channel(ORDERS_MAX);
-            let handle = engine.library.take_drive(&name)?;
-            let thread = DriveThread::new(Arc::clone(engine), name.clone(), handle);
-            orders.insert(name.as_str().to_owned(), sender);
-            let library = LibraryId(engine.library.library_of(&name));
-            let is_down = down.contains_key(name.as_str());
-            let looks = settled_with.is_some() && !is_down;
-            let own = name.as_str().to_owned();
-            engine.bell.post(Event::DriveIn(own.clone(), library));
-            engine.bell.post(match down.get(&own) {
-                Some(reason) => Event::DriveDown(own, reason.clone()),
-                None if looks => Event::DriveDown(own, settle::DRIVES_LOOK.to_owned()),
-                None => Event::DriveUp(own),
-            });
-            self.spawn(&format!("tape-{name}"), move || thread.run(&receiver, looks))?;
-        }
-        for (vid, record) in engine.catalogue.read(|view| view.tapes())? {
-            engine.bell.post(Event::Tape(vid, engine.summary_of(vid, &record)));
-        }
-        let (sealer, seals) = sync_channel(SEALS_MAX);
-        self.spawn("sealer", {
-            let engine = Arc::clone(engine);
-            move || run_sealer(&engine, &seals)
-        })?;
-        self.spawn("sweeper", {
-            let engine = Arc::clone(engine);
-            move || crate::sweep::run(&engine)
-        })?;
-        if engine.catalogue.read(|view| view.has_condemned_trees())? {
-            self.start_removing()?;
-        }
-        self.spawn("lifecycle", {
-            let archive = self.clone();
-            move || crate::lifecycle::run(&archive)
-        })?;
-        self.spawn("inventory", {
-            let engine = Arc::clone(engine);
-            move || crate::inventory::run(&engine)
-        })?;
-        crate::pool_drives::resume_unfilled(engine);
-        self.spawn("scrubber", {
-            let engine = Arc::clone(engine);
-            move || crate::scrub::run(&engine)
-        })?;
-        let conductor = Conductor {
-            engine: Arc::clone(engine),
-            began: engine.now(),
-            drives: orders,
-            sealer,
-            todo_since: BTreeMap::new(),
-            sealing: BTreeMap::new(),
-            wake: None,
-            flow: Flow::default(),
-            too_large: false,
-            resting: BTreeSet::new(),
-        };
-        self.spawn("conductor", move || conductor.run())?;
-        if let Some(drives) = settled_with {
-            let engine = Arc::clone(engine);
-            self.spawn("settle", move || settle::run(&engine, &drives))?;
-        }
-        // Only requests of before this start: those that come from now on tell of their files themselves.
-        let newest = engine.catalogue.read(|view| view.requests(None, 1))?;
-        let before = newest.first().map_or(RequestId(0), |(id, _)| RequestId(id.0 + 1));
-        self.spawn("resume", {
-            let engine = Arc::clone(engine);
-            move || {
-                if let Err(error) = crate::resume::finish_requests(&engine, before) {
-                    tracing::error!(%error, "open requests cannot be read");
-                }
-                if let Err(error) = crate::multipart::finish_aborts(&engine) {
-                    tracing::error!(%error, "uploads in parts cannot be read");
-                }
-                // What is to be written again is decided by what the pool has.
-                if !engine.settling.wait_for_pool() {
-                    return;
-                }
-                if let Err(error) = crate::tapes::resume(&engine) {
-                    tracing::error!(%error, "what is to be done on tapes cannot be read");
-                }
-            }
-        })
-    }
-
-    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
-        let thread = guarded(name, run)?;
-        self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
-        Ok(())
-    }
-}
-
-fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
-    for thread in threads {
-        if thread.join().is_err() {
-            tracing::error!("a thread of the engine ended with a panic");
-        }
-    }
-}
-
-/// Starts a thread of the engine.
-fn guarded(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
-    // A part of the engine that panicked has left its work in an unknown state, and the others wait for it
-    // for ever. A restart is a tested path, so the process ends.
-    let dying = || tracing::error!("a thread of the engine panicked: the server ends, start it again");
-    threads::spawn_guarded(name, run, dying).map_err(OpenError::Thread)
 }
 
 /// A drive that has seen a later change, or a later start, than the catalogue proves that an older catalogue

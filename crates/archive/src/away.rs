@@ -6,36 +6,13 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use base::{BlobPiece, ByteCount, DriveId, FileId, Layout, Vid};
-use catalogue::{EvictRefusal, FileRecord, FileState, PoolCopy, ReadError, View};
+use catalogue::{EvictRefusal, FileState, PoolCopy, ReadError, View};
 
 use crate::download::readable_vids;
 use crate::engine::{Engine, summary};
 use crate::lost::{self, waits_for_drives};
-use crate::namespace::{Containers, locality};
 use crate::{ArchiveError, Download, FileStat, Locality};
-
-/// Drives that do not answer and without which a file cannot be read; empty if it can be, as far as that
-/// depends on drives.
-pub(crate) fn missing_for(
-    engine: &Engine,
-    view: &View<'_>,
-    file: &FileRecord,
-    silent: &BTreeSet<DriveId>,
-) -> Result<BTreeSet<DriveId>, ReadError> {
-    let mut missing = BTreeSet::new();
-    if silent.is_empty() || file.state != FileState::Live {
-        return Ok(missing);
-    }
-    for piece in &file.pieces {
-        let Some(blob) = view.blob(piece.blob)? else { continue };
-        // A description that contradicts itself is the catalogue's check's to report.
-        if matches!(engine.pool.has_drives_without(&blob, piece, silent), Ok(false)) {
-            let of_blob = blob.stripes.iter().flat_map(|set| set.drives.iter().copied());
-            missing.extend(of_blob.filter(|drive| silent.contains(drive)));
-        }
-    }
-    Ok(missing)
-}
+use namespace::{Containers, locality, missing_for};
 
 /// What a reader is told of a file that waits for these drives: NEARLINE, like one that was evicted, if all
 /// its tapes have it.

@@ -3,8 +3,8 @@
 use base::{ArchivePath, ByteCount, FileId, Layout};
 use catalogue::{CloneFile, Entry, FileKind, FileRecord, PutOutcome, Replace};
 
-use crate::namespace::{TREE_RETRIES_MAX, in_words};
 use crate::{Archive, ArchiveError, CloneOptions, PutDone, PutOptions, Which};
+use namespace::{TREE_RETRIES_MAX, in_words};
 
 impl Archive {
     /// Copies a version to a path. Its bytes are shared; only values in segments, which are small, are
@@ -20,7 +20,7 @@ impl Archive {
         to: &ArchivePath,
         options: CloneOptions,
     ) -> Result<PutDone, ArchiveError> {
-        let (source, record) = self.version_file(from, which)?;
+        let (source, record) = self.namespace().version_file(from, which)?;
         if !record.is_online() || !self.is_shareable(&record)? {
             return self.copy_bytes((from, source), record, to, options);
         }
@@ -29,8 +29,8 @@ impl Archive {
         let (parent_path, name) = to.split().ok_or_else(|| ArchiveError::IsADirectory(to.clone()))?;
         let engine = self.engine();
         for _ in 0..TREE_RETRIES_MAX {
-            let parent = self.ensure_directory_with(&parent_path, &crate::objects::implied())?;
-            let class = self.class_for(options.class.as_deref(), parent, record.size)?;
+            let parent = self.namespace().ensure_directory_with(&parent_path, &namespace::implied())?;
+            let class = self.namespace().class_for(options.class.as_deref(), parent, record.size)?;
             self.check_fits_tapes(&[&class], record.size)?;
             let clone = CloneFile {
                 source,
@@ -38,7 +38,7 @@ impl Archive {
                 name: name.clone(),
                 attributes: options.attributes.clone(),
                 class: class.id,
-                dataset: self.data_set_for(None, (&parent_path, parent), &class)?,
+                dataset: self.namespace().data_set_for(None, (&parent_path, parent), &class)?,
                 replace: Replace::Allowed,
                 if_current: None,
                 hold: options.hold,
@@ -46,7 +46,7 @@ impl Archive {
             match engine.ask(Box::new(clone)).map_err(|error| in_words(error, to)) {
                 Ok(done) => return Ok(self.cloned(&record, class.settings.name, done)),
                 // The directory went with its last object, or the source went: then it is not found again.
-                Err(ArchiveError::NotFound(_)) => drop(self.version_file(from, which)?),
+                Err(ArchiveError::NotFound(_)) => drop(self.namespace().version_file(from, which)?),
                 Err(error) => return Err(error),
             }
         }
@@ -54,7 +54,7 @@ impl Archive {
     }
 
     fn cloned(&self, record: &FileRecord, class: String, done: PutOutcome) -> PutDone {
-        self.forget_wants(done.replaced.map(Entry::File), None);
+        self.namespace().forget_wants(done.replaced.map(Entry::File), None);
         self.engine().bell.backlog_changed();
         PutDone {
             file: done.file,

@@ -2,21 +2,16 @@
 
 use std::collections::VecDeque;
 
-use base::{
-    ArchivePath, BlobDescription, BlobPiece, ByteCount, FileId, Layout, StreamChecksums, Timestamp, Vid,
-};
-use catalogue::{FileRecord, Followed, PoolCopy, ReadError, View};
+use base::{ArchivePath, BlobDescription, BlobPiece, ByteCount, Layout, StreamChecksums, Timestamp, Vid};
+use catalogue::{Followed, PoolCopy, View};
 use pool::{PieceReader, PoolBuffer, Use};
 
 use crate::engine::Engine;
-use crate::namespace::file_stat;
 use crate::reasons::Waiting;
-use crate::{Archive, ArchiveError, FileStat, Locality};
+use crate::{Archive, ArchiveError, FileStat, Locality, Which};
 use ground::Reading;
 use ground::access::Notice;
-
-/// The file that is to be read, or why there is none.
-pub(crate) type FoundFile = Result<Result<(FileId, FileRecord), ArchiveError>, ReadError>;
+use namespace::{FoundFile, file_of, file_stat};
 
 /// A get in progress.
 pub struct Download {
@@ -72,6 +67,14 @@ impl Archive {
     /// As [`Archive::open_read`].
     pub fn open_read_for(&self, path: &ArchivePath, who: Option<&str>) -> Result<Download, ArchiveError> {
         self.open_found(path, who, |view| current(view, path))
+    }
+
+    /// Opens a version for reading.
+    ///
+    /// # Errors
+    /// As [`Archive::open_read`], and [`ArchiveError::DeleteMarker`].
+    pub fn open_object(&self, path: &ArchivePath, which: Which, who: &str) -> Result<Download, ArchiveError> {
+        self.open_found(path, Some(who), |view| file_of(view, path, which))
     }
 
     /// As [`Archive::open_read`], for the server itself: nobody's access.

@@ -4,22 +4,22 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError};
-use threads::{Doorbell, Mutex, MutexGuard};
+use threads::{Mutex, MutexGuard};
 
 use backup::BackupReach;
 use base::{ByteCount, ClassId, ContainerId, FileId, LibraryId, Timestamp, Vid};
 use catalogue::{Command, ReadError, RecallKey, TapeRecord, TapeState, View};
 use library::Library;
 use ltfs::BlockSize;
-use scheduler::{DriveName, Event, Scheduler, TapeSummary};
+use scheduler::{DriveName, Event, Reason, Scheduler, TapeSummary};
 use session::Affinity;
 
+use crate::reasons::Waiting;
 use crate::scrub::Upkeep;
 use crate::small::SmallPuts;
 use crate::space::Space;
 use crate::tapes::is_unidentified;
-use crate::trees::RemovalWaits;
-use ground::{Classes, Ground, truncated};
+use ground::{ArchiveError, Classes, Ground, Upward, truncated};
 
 /// The state of one engine, shared by its threads and by all who call it.
 pub(crate) struct Engine {
@@ -59,12 +59,6 @@ pub(crate) struct Engine {
     pub(crate) mounts: crate::mount_log::Mounts,
     /// How far the thread is that hears of cartridges that come and go.
     pub(crate) inventory: crate::inventory::Inventory,
-    /// Wakes the thread that removes what is in condemned trees.
-    pub(crate) trees: Doorbell,
-    /// Why that thread has not removed what it tried to.
-    pub(crate) removal_waits: RemovalWaits,
-    /// That thread was started.
-    pub(crate) removing: AtomicBool,
     /// What the scrubber is to do, and how far it is.
     pub(crate) upkeep: Upkeep,
     /// What small values take of the pool, as last measured.
@@ -115,6 +109,16 @@ impl Deref for Engine {
 
     fn deref(&self) -> &Ground {
         &self.ground
+    }
+}
+
+impl Upward for Engine {
+    fn recall_of(&self, file: FileId) -> Option<Reason> {
+        self.reason(Waiting::Recall(file)).ok().flatten()
+    }
+
+    fn wait_again(&self, class: ClassId, since: Timestamp) -> Result<(), ArchiveError> {
+        Engine::wait_again(self, class, since)
     }
 }
 

@@ -11,12 +11,11 @@ use catalogue::{
 use pool::BlobWriter;
 use threads::mpsc::sync_channel;
 
-use crate::namespace::{TREE_RETRIES_MAX, in_words};
-use crate::quotas::nearest;
 use crate::small::SmallPut;
 use crate::{Archive, ArchiveError, PutDone, PutOptions};
 use ground::Class;
 use ground::access::Notice;
+use namespace::{TREE_RETRIES_MAX, in_words, nearest_directory};
 
 /// Values up to this size share log segments; above they are striped.
 pub const SMALL_BYTES_MAX: usize = 256 << 10;
@@ -82,7 +81,7 @@ impl Archive {
         if let Some(length) = options.length {
             self.check_fits_its_tapes(path, options.class.as_deref(), length)?;
             let key = options.idempotency.as_ref().map(|(key, owner)| hashed_key(owner, key));
-            self.check_quota(path, &options.attributes.group, length, key.as_ref())?;
+            self.namespace().check_quota(path, &options.attributes.group, length, key.as_ref())?;
         }
         self.check_room(options.length)?;
         Ok(Upload {
@@ -107,7 +106,7 @@ impl Archive {
 
     pub(crate) fn check_parent(&self, path: &ArchivePath, make_parents: bool) -> Result<(), ArchiveError> {
         let Some((parent, _)) = path.split() else { return Ok(()) };
-        match self.directory_id(&parent) {
+        match self.namespace().directory_id(&parent) {
             Ok(_) => Ok(()),
             Err(ArchiveError::NotFound(_)) if make_parents => Ok(()),
             Err(error) => Err(error),
@@ -126,8 +125,8 @@ impl Archive {
             return Ok(());
         }
         let Some((parent, _)) = path.split() else { return Ok(()) };
-        let parent = self.engine().read(|view| nearest(view, &parent))?;
-        self.check_fits_tapes(&[&self.class_for(class, parent, length)?], length)
+        let parent = self.engine().read(|view| nearest_directory(view, &parent))?;
+        self.check_fits_tapes(&[&self.namespace().class_for(class, parent, length)?], length)
     }
 
     /// As for a file, of a part of one of which only is known that it is not shorter.
@@ -143,8 +142,8 @@ impl Archive {
         let classes = &self.engine().classes;
         let named = class.and_then(|id| classes.get(id)).map(|class| class.settings.name.as_str());
         let Some((parent, _)) = path.split() else { return Ok(()) };
-        let parent = self.engine().read(|view| nearest(view, &parent))?;
-        match self.class_of_place(named, parent)? {
+        let parent = self.engine().read(|view| nearest_directory(view, &parent))?;
+        match self.namespace().class_of_place(named, parent)? {
             Some(class) => self.check_fits_tapes(&[&class], length),
             None => self.check_fits_tapes(&classes.of_size_and_above(length), length),
         }
@@ -292,7 +291,7 @@ impl Upload {
         let (parent_path, _) =
             self.path.split().ok_or_else(|| ArchiveError::IsADirectory(self.path.clone()))?;
         let parent = self.parent(&parent_path)?;
-        let class = self.archive.class_for(self.options.class.as_deref(), parent, size)?;
+        let class = self.archive.namespace().class_for(self.options.class.as_deref(), parent, size)?;
         if self.options.length.is_none() {
             self.archive.check_fits_tapes(&[&class], size)?;
         }
@@ -304,7 +303,7 @@ impl Upload {
             attributes: self.options.attributes.clone(),
             checksums,
             class: class.id,
-            dataset: self.archive.data_set_for(
+            dataset: self.archive.namespace().data_set_for(
                 self.options.dataset.as_deref(),
                 (&parent_path, parent),
                 &class,
@@ -327,7 +326,7 @@ impl Upload {
         if done.created {
             self.write_down(put, done.file);
         }
-        self.archive.forget_wants(done.replaced.map(Entry::File), None);
+        self.archive.namespace().forget_wants(done.replaced.map(Entry::File), None);
         engine.bell.backlog_changed();
         // A repeat leaves the file as it was, its class included.
         let kept = if done.created { None } else { engine.read(|view| view.file(done.file))? };
@@ -372,9 +371,9 @@ impl Upload {
     /// The directory that the file comes to stand in, made if it is missing and may be.
     pub(crate) fn parent(&self, path: &ArchivePath) -> Result<DirId, ArchiveError> {
         match (self.options.make_parents, self.options.implied_parents) {
-            (true, true) => self.archive.ensure_directory_with(path, &crate::objects::implied()),
-            (true, false) => self.archive.ensure_directory(path),
-            (false, _) => self.archive.directory_id(path),
+            (true, true) => self.archive.namespace().ensure_directory_with(path, &namespace::implied()),
+            (true, false) => self.archive.namespace().ensure_directory(path),
+            (false, _) => self.archive.namespace().directory_id(path),
         }
     }
 

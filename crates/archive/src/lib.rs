@@ -1,12 +1,10 @@
 //! The engine: ingest, migrate, recall, evict. It knows no HTTP and no JSON.
 
-mod access;
 mod access_log;
 mod archive;
 mod away;
 mod bases;
 mod bases_on_tapes;
-mod buckets;
 mod change_log;
 mod chores;
 mod clone;
@@ -23,31 +21,26 @@ mod haste;
 mod ingest;
 mod inventory;
 mod keep_time;
-mod keys;
 mod lifecycle;
 mod lost;
 mod lost_files;
 mod machines;
 mod mount_log;
 mod multipart;
-mod namespace;
-mod objects;
 mod open_parts;
 mod operate;
 mod part_upload;
-mod placing;
 mod pool_drives;
 mod pool_gaps;
 mod pool_rebuild;
-mod quotas;
 mod reasons;
 mod repack;
 mod requests;
 mod resume;
+mod running;
 mod scrub;
 mod seal;
 mod segment_use;
-mod select;
 mod settle;
 mod small;
 mod space;
@@ -56,10 +49,9 @@ mod sweep;
 mod tape;
 mod tapes;
 mod tracks;
-mod trees;
 mod unknown;
+mod verbs;
 mod verify;
-mod versions;
 mod warnings;
 mod why;
 
@@ -86,7 +78,7 @@ pub use ground::{
     Selection, Settings, SettlingInfo, SettlingStage, ShareSettings, StageOptions, Stat, TailFile,
     TapeContent, TapeDriveInfo, TapeInfo, TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse,
     TimingSettings, Totals, UpkeepSettings, UploadError, VersionPage, VersionQuery, Versioning,
-    VirtualLibrarySettings, Which, WhyNotAtOnce, has_ended, time_left,
+    VirtualLibrarySettings, Which, WhyNotAtOnce, WorkerInfo, has_ended, time_left,
 };
 pub use ingest::{PutCallback, SMALL_BYTES_MAX, Upload};
 pub use journal::{
@@ -99,21 +91,19 @@ pub use machines::{
 };
 pub use mount_log::{QueueAge, TapeReport, WaitingFor};
 pub use multipart::{MULTIPART_PAGE_MAX, UPLOAD_XATTRS};
-pub use namespace::LIST_PAGE_MAX;
+pub use namespace::{LIST_PAGE_MAX, RemovalWait, RemoveTree, SELECTION_PATHS_MAX, TreeRemoval};
 pub use operate::TAPE_PAGE_MAX;
 pub use part_upload::PartUpload;
 pub use pool_drives::{PoolHealth, ReplacedDrive};
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
 pub use scheduler::SUSPECT_FAILURES_MAX;
 pub use scheduler::{Expected, Reason, TimeRange};
-pub use select::SELECTION_PATHS_MAX;
 pub use session::PACK_MEMBERS_MAX;
 pub use session::order::Aim;
 pub use store::Refused;
 pub use tapes::{
     CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
 };
-pub use trees::{RemovalWait, RemoveTree, TreeRemoval};
 pub use unknown::{KeptExtents, UnknownKept};
 pub use verify::{CatalogueFinding, VERIFY_BYTES_MAX, VerifyDone};
 pub use why::refusal_text;

@@ -15,11 +15,11 @@ use pool::Use;
 
 use crate::engine::Engine;
 use crate::ingest::Upload;
-use crate::namespace::TREE_RETRIES_MAX;
 use crate::{
     Archive, ArchiveError, CompleteOptions, MultipartInfo, PartInfo, PutDone, PutOptions, UploadError,
 };
 use ground::truncated;
+use namespace::TREE_RETRIES_MAX;
 
 /// Most uploads or parts in one page of a listing.
 pub const MULTIPART_PAGE_MAX: usize = 10_000;
@@ -50,11 +50,11 @@ impl Archive {
             Some(Followed::File(..)) => {}
             None => self.check_parent(path, options.make_parents)?,
         }
-        self.check_quota_of_upload(path, &options.attributes.group)?;
+        self.namespace().check_quota_of_upload(path, &options.attributes.group)?;
         self.check_room(None)?;
         let owner = options.who.as_deref().unwrap_or(&options.attributes.owner);
         let open = OpenUpload {
-            bucket: self.directory_id(&ArchivePath::root().join(&bucket)?)?,
+            bucket: self.namespace().directory_id(&ArchivePath::root().join(&bucket)?)?,
             key,
             owner: truncated(owner, OWNER_BYTES_MAX),
             plan: UploadPlan {
@@ -67,7 +67,7 @@ impl Archive {
                 hold: options.hold,
             },
         };
-        engine.ask(Box::new(open)).map_err(|error| crate::namespace::in_words(error, path))
+        engine.ask(Box::new(open)).map_err(|error| namespace::in_words(error, path))
     }
 
     /// An upload in parts.
@@ -97,7 +97,7 @@ impl Archive {
     ) -> Result<(Vec<MultipartInfo>, bool), ArchiveError> {
         let engine = self.engine();
         let limit = limit.clamp(1, MULTIPART_PAGE_MAX);
-        let directory = self.directory_id(&ArchivePath::root().join(bucket)?)?;
+        let directory = self.namespace().directory_id(&ArchivePath::root().join(bucket)?)?;
         engine.read(|view| {
             let mut rows = view.uploads(directory, prefix, after, limit + 1)?;
             let more = rows.len() > limit;

@@ -330,6 +330,7 @@ impl Archive {
         totals.problems = self.health();
         let (files, bytes) = engine.scheduler().wanted();
         totals.wanted = Tally { files, bytes };
+        totals.threads = engine.workers.info();
         totals.settling = self.settling();
         totals.clock = engine.clock.trusted().map(base::TrustedClock::standing);
         Ok(totals)

@@ -7,7 +7,6 @@ use catalogue::{
 };
 
 use crate::away::refuses_evict;
-use crate::namespace::in_words;
 use crate::resume::waiting_files;
 use crate::settle;
 use crate::{
@@ -16,6 +15,7 @@ use crate::{
 };
 use ground::Selected;
 use ground::access::Notice;
+use namespace::in_words;
 
 /// Refused files named in the answer of one evict.
 pub const REFUSALS_SHOWN_MAX: usize = 100;
@@ -47,7 +47,7 @@ impl Archive {
     ) -> Result<RequestId, ArchiveError> {
         let engine = self.engine();
         let mut request = None;
-        let result = self.for_each_selected(selection, &mut |files| {
+        let result = self.namespace().for_each_selected(selection, &mut |files| {
             for selected in files.iter().filter(|selected| !selected.online) {
                 engine.check_can_fit(selected.file, selected.class, selected.size)?;
             }
@@ -321,7 +321,7 @@ impl Archive {
         progress: &CallProgress,
     ) -> Result<EvictDone, ArchiveError> {
         let mut done = EvictDone::default();
-        let result = self.for_each_selected(selection, &mut |files| {
+        let result = self.namespace().for_each_selected(selection, &mut |files| {
             self.evict_batch(&files, &mut done)?;
             progress.add_files(files.len());
             Ok(())

@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::lost::{self, Declared, path_of};
 use crate::{ArchiveError, ScrubInfo, UpkeepSettings};
 use crate::{pool_drives, pool_gaps, pool_rebuild, unknown};
+use ground::Worker;
 
 /// Without being asked the first pass begins this long after the start.
 const FIRST_PASS_AFTER: Duration = Duration::from_secs(600);
@@ -241,9 +242,10 @@ impl Upkeep {
 }
 
 /// The scrubber's thread.
-pub(crate) fn run(engine: &Arc<Engine>) {
+pub(crate) fn run(engine: &Arc<Engine>, me: &Arc<Worker>) {
     let mut scrubber = Scrubber {
         engine: Arc::clone(engine),
+        me: Arc::clone(me),
         pass: None,
         asked: false,
         next_pass: engine.now().plus(FIRST_PASS_AFTER),
@@ -262,12 +264,15 @@ pub(crate) fn run(engine: &Arc<Engine>) {
     };
     while !engine.stop.load(Ordering::Relaxed) {
         if engine.settling.holds_pool() {
+            me.rests();
             engine.upkeep.wait(LOOK_EVERY);
             continue;
         }
         if let Err(error) = scrubber.step() {
             tracing::error!(%error, "scrubbing failed; it goes on with the next blob");
+            me.failed(&error);
             engine.upkeep.note(|info| info.findings.push(format!("a part was not checked: {error}")));
+            me.rests();
             engine.upkeep.wait(LOOK_EVERY);
         }
     }
@@ -303,6 +308,8 @@ struct Again {
 
 pub(crate) struct Scrubber {
     pub(crate) engine: Arc<Engine>,
+    /// Its thread.
+    me: Arc<Worker>,
     pass: Option<Pass>,
     /// A pass was asked for and has not begun.
     asked: bool,
@@ -348,6 +355,7 @@ enum Place {
 impl Scrubber {
     /// Does the next small thing, most urgent first.
     fn step(&mut self) -> Result<(), ArchiveError> {
+        self.me.does("looking after drives");
         self.watch_drives();
         self.remove_left_behind();
         let orders = self.engine.upkeep.take_orders();
@@ -363,6 +371,7 @@ impl Scrubber {
             && let Err(error) = self.find_lost()
         {
             tracing::error!(%error, "not all lost files were found; the next pass finds the others");
+            self.me.failed(&error);
         }
         if orders.find_again
             && self.engine.upkeep.some_lost.swap(false, Ordering::SeqCst)
@@ -370,6 +379,7 @@ impl Scrubber {
         {
             self.engine.upkeep.some_lost.store(true, Ordering::SeqCst);
             tracing::error!(%error, "not all lost files were tried; the next pass tries the others");
+            self.me.failed(&error);
         }
         let is_again = self.rebuild_again.is_some_and(|again| again.due <= self.engine.steady());
         if is_again {
@@ -377,6 +387,7 @@ impl Scrubber {
         }
         if orders.rebuild || is_again || !orders.replaced.is_empty() {
             self.phase("rebuilding");
+            self.me.does("rebuilding");
             self.has_left_out = false;
             let rebuilt = pool_rebuild::all(self, &orders.replaced);
             self.tally.tell();
@@ -402,12 +413,14 @@ impl Scrubber {
         }
         if self.pass.is_none() {
             self.tally.tell();
+            self.me.rests();
             self.engine.upkeep.wait(LOOK_EVERY);
             return Ok(());
         }
         if self.engine.upkeep.info().hurried {
             self.debt = Duration::ZERO;
         }
+        self.me.does("scrubbing");
         if self.debt > Duration::ZERO {
             let now = self.debt.min(LOOK_EVERY);
             self.engine.upkeep.wait(now);

@@ -17,6 +17,7 @@ use crate::ArchiveError;
 use crate::engine::Engine;
 use crate::ingest::{PutCallback, Upload};
 use ground::Class;
+use ground::Worker;
 
 /// Puts that may wait; who hands over one more waits.
 const WAITING_MAX: usize = 1024;
@@ -151,23 +152,27 @@ fn take_repeats(state: &mut State) -> VecDeque<SmallPut> {
 }
 
 /// The thread of small puts.
-pub(crate) fn run_small_puts(engine: &Engine) {
+pub(crate) fn run_small_puts(engine: &Engine, me: &Worker) {
     let _leftovers = Leftovers { puts: &engine.small, take: take_waiting };
     while let Some(group) = engine.small.take() {
+        me.does("storing");
         // Before the gate is entered, which garbage waits for.
         engine.pool.pace(group.iter().map(|put| put.upload.small().len() as u64).sum());
         serve(engine, group);
+        me.rests();
     }
     engine.small.lock().ended = true;
     engine.small.repeated.notify_all();
 }
 
 /// The thread of repeated small puts: a drive that hangs may hold up their reading.
-pub(crate) fn run_repeats(engine: &Engine) {
+pub(crate) fn run_repeats(engine: &Engine, me: &Worker) {
     let _leftovers = Leftovers { puts: &engine.small, take: take_repeats };
     while let Some(Repeat { put, place: (blob, piece), outcome }) = engine.small.take_repeat() {
+        me.does("reading");
         let _storing = engine.gate.enter();
         finish(put, Some(&(blob, piece)), Ok(outcome));
+        me.rests();
     }
 }
 

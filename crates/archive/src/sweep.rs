@@ -13,6 +13,7 @@ use store::{ExecuteError, Shortage};
 
 use crate::ArchiveError;
 use crate::engine::Engine;
+use ground::Worker;
 
 /// Garbage removed between two commits.
 const GARBAGE_BATCH_MAX: usize = 500;
@@ -55,12 +56,13 @@ fn attend_to_drives(engine: &Engine) {
 }
 
 /// The sweeper's thread.
-pub(crate) fn run(engine: &Arc<Engine>) {
+pub(crate) fn run(engine: &Arc<Engine>, me: &Worker) {
     let mut requests = crate::forget::Round::default();
     let mut segments = crate::segment_use::Round::new(engine.pool.epoch());
     let mut base_asked = crate::change_log::BasesAsked::default();
     let mut lacks = None;
     while !engine.stop.load(Ordering::Relaxed) {
+        me.does("sweeping");
         engine.keep_time();
         attend_to_drives(engine);
         tell_room(engine, &mut lacks);
@@ -68,19 +70,24 @@ pub(crate) fn run(engine: &Arc<Engine>) {
             && let Err(error) = sweep(engine)
         {
             tracing::error!(%error, "sweeping failed");
+            me.failed(&error);
         }
         let is_behind = requests.turn(engine).unwrap_or_else(|error| {
             tracing::error!(%error, "old requests are not forgotten");
+            me.failed(&error);
             false
         });
         if let Err(error) = segments.turn(engine) {
             tracing::error!(%error, "what small values take of the pool is not measured");
+            me.failed(&error);
         }
         if let Err(error) = crate::change_log::turn(engine, &mut base_asked) {
             tracing::error!(%error, "the catalogue's log is not trimmed");
+            me.failed(&error);
         }
         // Waiting for readers may have heard the ring that tells to stop.
         if !is_behind && !engine.stop.load(Ordering::Relaxed) {
+            me.rests();
             engine.sweep.wait(SWEEP_EVERY);
         }
     }
@@ -104,7 +111,7 @@ fn sweep(engine: &Arc<Engine>) -> Result<(), ArchiveError> {
     expire(engine, typed::ExpireSomePins {})?;
     expire(engine, typed::ExpireSomeAnswers {})?;
     evict_cold(engine)?;
-    crate::quotas::count(engine)?;
+    namespace::count_quotas(engine)?;
     loop {
         let garbage = engine.read(|view| view.garbage(GARBAGE_BATCH_MAX))?;
         if garbage.is_empty() || engine.stop.load(Ordering::Relaxed) {

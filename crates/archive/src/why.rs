@@ -268,7 +268,7 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Cau
     let (record, stat, containers, wants, missing) = engine.read(|view| {
         let record = view.file(file)?;
         let stat = match &record {
-            Some(record) => Some(crate::namespace::file_stat(engine, view, path, file, record.clone())?),
+            Some(record) => Some(namespace::file_stat(engine, view, path, file, record.clone())?),
             None => None,
         };
         let mut containers = Vec::new();
@@ -276,7 +276,7 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Cau
             containers.push((id, view.container(id)?));
         }
         let missing = match &record {
-            Some(record) => crate::away::missing_for(engine, view, record, &silent)?,
+            Some(record) => namespace::missing_for(engine, view, record, &silent)?,
             None => BTreeSet::new(),
         };
         Ok((record, stat, containers, view.wants(file)?, missing))

@@ -594,6 +594,8 @@ pub struct Totals {
     pub settling: Option<crate::SettlingInfo>,
     /// How the trusted time and the system's clock stand to each other; `None` if only one is kept.
     pub clock: Option<TimeStanding>,
+    /// What the engine's threads do.
+    pub threads: Vec<crate::WorkerInfo>,
 }
 
 /// What is known of the time.

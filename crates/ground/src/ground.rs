@@ -1,7 +1,7 @@
 //! What all rooms share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use base::{BlobDescription, BlobId, BlobPiece, Clock, Timestamp, Uuid, Vid};
 use catalogue::{Command, Object, ReadError, Rejection, TapeRecord, TypedCommand, View};
@@ -15,7 +15,9 @@ use crate::classes::Classes;
 use crate::gate::ReadGate;
 use crate::libraries::Libraries;
 use crate::settled::Settled;
-use crate::{ArchiveError, Settings};
+use crate::upward::Upward;
+use crate::worker::{Duty, Worker, Workers};
+use crate::{ArchiveError, OpenError, Settings};
 
 /// The state that no room owns, shared by all threads of the engine and by all who call it.
 pub struct Ground {
@@ -47,6 +49,10 @@ pub struct Ground {
     pub access: AccessQueue,
     /// How far a restored catalogue was compared with pool and tapes.
     pub settled: Arc<dyn Settled>,
+    /// The tape room, once there is one.
+    pub above: OnceLock<Weak<dyn Upward>>,
+    /// The threads of all rooms.
+    pub workers: Workers,
 }
 
 impl Ground {
@@ -63,6 +69,23 @@ impl Ground {
     /// Whether the server is to stop.
     pub fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The tape room, unless the engine is only being put together.
+    pub fn above(&self) -> Option<Arc<dyn Upward>> {
+        self.above.get().and_then(Weak::upgrade)
+    }
+
+    /// Starts a thread of a room.
+    ///
+    /// # Errors
+    /// If the system has no thread for it.
+    pub fn start(
+        &self,
+        duty: Duty,
+        run: impl FnOnce(&Arc<Worker>) + Send + 'static,
+    ) -> Result<(), OpenError> {
+        self.workers.start(&self.clock, duty, run)
     }
 
     /// Reads one state of the catalogue.

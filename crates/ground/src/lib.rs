@@ -20,6 +20,8 @@ mod scrub_info;
 mod settings;
 mod settled;
 mod settling_info;
+mod upward;
+mod worker;
 
 pub use access::{ACCESSES_WAITING_MAX, AccessQueue, Selected, Wanted};
 pub use api::*;
@@ -44,3 +46,5 @@ pub use settings::{
 };
 pub use settled::Settled;
 pub use settling_info::{SettlingInfo, SettlingStage, time_left};
+pub use upward::Upward;
+pub use worker::{Duty, Ends, Worker, WorkerInfo, Workers};

@@ -23,7 +23,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
     ),
     ("twin", &["twin"]),
     ("drivers", &["threads", "store", "drive", "library"]),
-    ("engine", &["pool", "mover", "journal", "backup", "ground", "archive", "authority"]),
+    ("engine", &["pool", "mover", "journal", "backup", "ground", "namespace", "archive", "authority"]),
     ("below the doors", &["wire", "transfer"]),
     (DOORS, &["s3", "door"]),
     ("program", &["kist"]),

@@ -12,9 +12,10 @@ use super::report::summarise;
 use super::state::state_lines;
 use crate::ArchiveError;
 use crate::engine::Engine;
-use crate::namespace::Containers;
 use ground::Selected;
+use ground::Worker;
 use ground::access::{Notice, Wanted};
+use namespace::Containers;
 
 /// Lines are handed to the log when they have this many bytes.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -23,7 +24,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 const LOOK_UP_MAX: usize = 1_000;
 
 /// The thread: until the engine has stopped and all that waited is written.
-pub(crate) fn run(engine: &Engine) {
+pub(crate) fn run(engine: &Engine, me: &Worker) {
     let Some(log) = engine.access.log() else { return };
     let mut writer = Writer {
         engine,
@@ -42,7 +43,9 @@ pub(crate) fn run(engine: &Engine) {
     writer.is_due = is_due && !summarise(engine);
     let mut empty = Vec::new();
     loop {
+        me.rests();
         let taken = engine.access.take(std::mem::take(&mut empty));
+        me.does("writing");
         writer.lost += taken.dropped;
         if taken.dropped > 0 {
             tracing::warn!(lines = taken.dropped, "the access log is too slow: lines are left out");

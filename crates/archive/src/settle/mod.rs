@@ -22,6 +22,7 @@ use drive::ObjectDrive;
 
 use crate::engine::Engine;
 use crate::{ArchiveError, PoolDrive, SettlingStage};
+use ground::Worker;
 
 mod found;
 mod pool;
@@ -89,11 +90,13 @@ pub(crate) fn begin(engine: &Engine, down: &BTreeMap<String, String>) -> Result<
 }
 
 /// The thread that settles a restore.
-pub(crate) fn run(engine: &Engine, drives: &Drives) {
+pub(crate) fn run(engine: &Engine, drives: &Drives, me: &Worker) {
+    me.does("comparing");
     loop {
         // What waits for a stage goes on waiting while it fails.
         while let Err(error) = settle(engine, drives) {
             tracing::error!(%error, "the restored catalogue cannot be compared now: it is tried again");
+            me.failed(&error);
             engine.settling.failing(error.to_string());
             engine.settling.pause(RETRY_AFTER);
         }

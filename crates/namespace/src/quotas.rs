@@ -5,20 +5,21 @@ use std::sync::atomic::Ordering;
 use base::{ArchivePath, ByteCount, DirId};
 use catalogue::{Command, Entry, Followed, QuotaLimits, QuotaSubject, ReadError, View, typed};
 
-use crate::engine::Engine;
-use crate::{Archive, ArchiveError, QuotaInfo, QuotaOf};
+use crate::Namespace;
+use ground::Ground;
 use ground::named;
+use ground::{ArchiveError, QuotaInfo, QuotaOf};
 
 /// Batches of a first count between two looks at garbage and pins.
 const COUNT_BATCHES_MAX: usize = 16;
 
-impl Archive {
+impl Namespace {
     /// All quotas, those of directories first; at most [`QUOTAS_MAX`](catalogue::QUOTAS_MAX) there are.
     ///
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn quotas(&self) -> Result<Vec<QuotaInfo>, ArchiveError> {
-        self.engine().read(|view| {
+        self.ground.read(|view| {
             let mut found = Vec::new();
             for (subject, record) in view.quotas(None, usize::MAX)? {
                 found.extend(named(view, subject)?.map(|of| QuotaInfo { of, record }));
@@ -34,8 +35,8 @@ impl Archive {
     /// [`ArchiveError::NotFound`], [`ArchiveError::NotADirectory`]; a group without a name.
     pub fn set_quota(&self, of: &QuotaOf, limits: QuotaLimits) -> Result<(), ArchiveError> {
         let subject = self.subject(of)?;
-        self.engine().execute(Command::SetQuota { subject, limits: Some(limits) })?;
-        self.engine().sweep.ring();
+        self.ground.execute(Command::SetQuota { subject, limits: Some(limits) })?;
+        self.ground.sweep.ring();
         Ok(())
     }
 
@@ -46,7 +47,7 @@ impl Archive {
     pub fn remove_quota(&self, of: &QuotaOf) -> Result<(), ArchiveError> {
         let subject = self.subject(of)?;
         let command = Command::SetQuota { subject, limits: None };
-        self.engine().execute(command).map_err(|error| match error {
+        self.ground.execute(command).map_err(|error| match error {
             ArchiveError::Rejected(catalogue::Rejection::NotFound(catalogue::Object::Quota(_))) => {
                 ArchiveError::NoSuchQuota(of.to_string())
             }
@@ -63,9 +64,9 @@ impl Archive {
     }
 
     /// Refuses an upload whose file a quota has no room for, before any part of it.
-    pub(crate) fn check_quota_of_upload(&self, path: &ArchivePath, group: &str) -> Result<(), ArchiveError> {
-        let engine = self.engine();
-        let exceeded = engine.read(|view| {
+    pub fn check_quota_of_upload(&self, path: &ArchivePath, group: &str) -> Result<(), ArchiveError> {
+        let ground = &*self.ground;
+        let exceeded = ground.read(|view| {
             let Some((parent, _)) = path.split().filter(|_| view.has_quotas().unwrap_or(true)) else {
                 return Ok(None);
             };
@@ -78,22 +79,22 @@ impl Archive {
             }))
         })?;
         match exceeded {
-            Some((subject, what, limit, used)) => Err(engine.exceeded(subject, what, limit, used)),
+            Some((subject, what, limit, used)) => Err(ground.exceeded(subject, what, limit, used)),
             None => Ok(()),
         }
     }
 
     /// Refuses bytes for which a quota has no room before they are sent. The last word has the command; a
     /// repeat with the key of a put that was answered gets that answer from it.
-    pub(crate) fn check_quota(
+    pub fn check_quota(
         &self,
         path: &ArchivePath,
         group: &str,
         length: ByteCount,
         key: Option<&[u8; 32]>,
     ) -> Result<(), ArchiveError> {
-        let engine = self.engine();
-        let exceeded = engine.read(|view| {
+        let ground = &*self.ground;
+        let exceeded = ground.read(|view| {
             if !view.has_quotas()? || key.is_some_and(|key| view.is_answered(key).unwrap_or(true)) {
                 return Ok(None);
             }
@@ -112,14 +113,14 @@ impl Archive {
             Ok(None)
         })?;
         match exceeded {
-            Some((subject, what, limit, used)) => Err(engine.exceeded(subject, what, limit, used)),
+            Some((subject, what, limit, used)) => Err(ground.exceeded(subject, what, limit, used)),
             None => Ok(()),
         }
     }
 }
 
 /// The nearest directory of a path that is there.
-pub(crate) fn nearest(view: &View<'_>, path: &ArchivePath) -> Result<DirId, ReadError> {
+pub fn nearest(view: &View<'_>, path: &ArchivePath) -> Result<DirId, ReadError> {
     let mut at = path.clone();
     loop {
         if let Some(Entry::Directory(id)) = view.resolve(&at)? {
@@ -133,15 +134,15 @@ pub(crate) fn nearest(view: &View<'_>, path: &ArchivePath) -> Result<DirId, Read
 }
 
 /// Goes on counting the files of new quotas, for a while; rings for the next turn if there are more.
-pub(crate) fn count(engine: &Engine) -> Result<(), ArchiveError> {
+pub fn count(ground: &Ground) -> Result<(), ArchiveError> {
     for _ in 0..COUNT_BATCHES_MAX {
-        let next = engine.read(|view| view.uncounted_quota())?;
-        let Some(subject) = next.filter(|_| !engine.stop.load(Ordering::Relaxed)) else { return Ok(()) };
-        match engine.ask(typed::CountQuota { subject }) {
+        let next = ground.read(|view| view.uncounted_quota())?;
+        let Some(subject) = next.filter(|_| !ground.stop.load(Ordering::Relaxed)) else { return Ok(()) };
+        match ground.ask(typed::CountQuota { subject }) {
             Ok(_) | Err(ArchiveError::Rejected(_)) => {}
             Err(error) => return Err(error),
         }
     }
-    engine.sweep.ring();
+    ground.sweep.ring();
     Ok(())
 }

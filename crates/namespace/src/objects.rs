@@ -6,10 +6,13 @@ use catalogue::{
     Retention, RetentionMode, TypedCommand, Version, View, typed,
 };
 
-use crate::download::FoundFile;
+use crate::Namespace;
 use crate::keys::{MARKER_XATTR, restore_state};
-use crate::namespace::{file_stat, in_words};
-use crate::{Archive, ArchiveError, Download, ObjectRemoved, ObjectStat, Which};
+use crate::names::{file_stat, in_words};
+use ground::{ArchiveError, ObjectRemoved, ObjectStat, Which};
+
+/// A file that was looked for, or why there is none.
+pub type FoundFile = Result<Result<(FileId, FileRecord), ArchiveError>, ReadError>;
 
 /// The extended attribute of directories that were made for an object and go with the last one.
 pub(crate) const IMPLIED: &str = "kist.implied";
@@ -17,7 +20,7 @@ pub(crate) const IMPLIED: &str = "kist.implied";
 const PRUNED_MAX: usize = 100_000;
 
 /// What such directories get.
-pub(crate) fn implied() -> [(String, Vec<u8>); 1] {
+pub fn implied() -> [(String, Vec<u8>); 1] {
     [(IMPLIED.to_owned(), b"1".to_vec())]
 }
 
@@ -89,7 +92,7 @@ pub(crate) fn find(view: &View<'_>, path: &ArchivePath, which: Which) -> Result<
 }
 
 /// The file of a version, or why there is none.
-fn file_of(view: &View<'_>, path: &ArchivePath, which: Which) -> FoundFile {
+pub fn file_of(view: &View<'_>, path: &ArchivePath, which: Which) -> FoundFile {
     Ok(match find(view, path, which)? {
         Found::File { id, record, .. } => Ok((id, *record)),
         other => Err(no_file(other, path)),
@@ -105,17 +108,17 @@ fn no_file(found: Found, path: &ArchivePath) -> ArchiveError {
     }
 }
 
-impl Archive {
+impl Namespace {
     /// All about a version of an object.
     ///
     /// # Errors
     /// [`ArchiveError::NotFound`], [`ArchiveError::DeleteMarker`], [`ArchiveError::IsADirectory`].
     pub fn object(&self, path: &ArchivePath, which: Which) -> Result<ObjectStat, ArchiveError> {
-        let engine = self.engine();
-        engine.read(|view| match find(view, path, which)? {
+        let ground = &*self.ground;
+        ground.read(|view| match find(view, path, which)? {
             Found::File { id, record, is_current, is_null } => {
                 let (restore, hold) = (restore_state(view, id, &record)?, view.hold(id)?);
-                let file = file_stat(engine, view, path, id, *record)?;
+                let file = file_stat(ground, view, path, id, *record)?;
                 Ok(Ok(ObjectStat { file, is_current, is_null, restore, hold }))
             }
             other => Ok(Err(no_file(other, path))),
@@ -123,20 +126,12 @@ impl Archive {
     }
 
     /// The file of a version.
-    pub(crate) fn version_file(
+    pub fn version_file(
         &self,
         path: &ArchivePath,
         which: Which,
     ) -> Result<(FileId, FileRecord), ArchiveError> {
-        self.engine().read(|view| file_of(view, path, which))?
-    }
-
-    /// Opens a version for reading.
-    ///
-    /// # Errors
-    /// As [`Archive::open_read`], and [`ArchiveError::DeleteMarker`].
-    pub fn open_object(&self, path: &ArchivePath, which: Which, who: &str) -> Result<Download, ArchiveError> {
-        self.open_found(path, Some(who), |view| file_of(view, path, which))
+        self.ground.read(|view| file_of(view, path, which))?
     }
 
     /// Deletes an object, or one version of it for good. What is not there is no error. Directories that were
@@ -165,12 +160,8 @@ impl Archive {
     /// Deletes an object as a client would, but only while this file is its current version.
     ///
     /// # Errors
-    /// [`ArchiveError::NotCurrent`]; as [`Archive::remove_object`].
-    pub(crate) fn remove_if_current(
-        &self,
-        path: &ArchivePath,
-        file: FileId,
-    ) -> Result<ObjectRemoved, ArchiveError> {
+    /// [`ArchiveError::NotCurrent`]; as [`Namespace::remove_object`].
+    pub fn remove_if_current(&self, path: &ArchivePath, file: FileId) -> Result<ObjectRemoved, ArchiveError> {
         self.remove_by(path, |parent, name| typed::RemoveObject { parent, name, if_current: Some(file) })
     }
 
@@ -179,12 +170,12 @@ impl Archive {
         path: &ArchivePath,
         command: impl FnOnce(DirId, Name) -> C,
     ) -> Result<ObjectRemoved, ArchiveError> {
-        let engine = self.engine();
-        let Some((parent, name)) = engine.read(|view| place(view, path))? else {
+        let ground = &*self.ground;
+        let Some((parent, name)) = ground.read(|view| place(view, path))? else {
             return Ok(ObjectRemoved::default());
         };
         let command = command(parent, name);
-        let removal = match engine.ask(command) {
+        let removal = match ground.ask(command) {
             Ok(removal) => removal,
             // A directory is no object, and one that went takes its objects with it.
             Err(ArchiveError::Rejected(Rejection::IsADirectory { .. } | Rejection::NotFound(_))) => {
@@ -211,10 +202,10 @@ impl Archive {
         which: Which,
         changes: &[(String, Option<Vec<u8>>)],
     ) -> Result<(), ArchiveError> {
-        let found = self.engine().read(|view| find(view, path, which))?;
+        let found = self.ground.read(|view| find(view, path, which))?;
         if let Found::Directory(dir) = found {
             let command = Command::SetDirectoryXattrs { dir, changes: changes.to_vec() };
-            self.engine().execute(command).map_err(|error| in_words(error, path))?;
+            self.ground.execute(command).map_err(|error| in_words(error, path))?;
             if changes.iter().any(|(name, value)| name == IMPLIED && value.is_some()) {
                 self.prune(path);
             }
@@ -222,7 +213,7 @@ impl Archive {
         }
         let (file, _) = self.version_file(path, which)?;
         let command = Command::SetXattrs { file, changes: changes.to_vec() };
-        self.engine().execute(command).map_err(|error| in_words(error, path))
+        self.ground.execute(command).map_err(|error| in_words(error, path))
     }
 
     /// Sets what keeps a version. `bypass`: shortens or ends a retention of mode governance, or makes it one
@@ -239,29 +230,29 @@ impl Archive {
         bypass: bool,
     ) -> Result<(), ArchiveError> {
         let (file, record) = self.version_file(path, which)?;
-        let engine = self.engine();
-        let old = engine.read(|view| view.hold(file))?;
+        let ground = &*self.ground;
+        let old = ground.read(|view| view.hold(file))?;
         // Nobody can take compliance back, so that it takes the right that ending governance takes. The
         // catalogue lets it through: it must still read journals in which this was done.
         let is_governed =
-            |kept: Retention| kept.mode == RetentionMode::Governance && kept.until > engine.now();
+            |kept: Retention| kept.mode == RetentionMode::Governance && kept.until > ground.now();
         let is_strict = |new: Retention| new.mode == RetentionMode::Compliance;
         if !bypass && old.retention.is_some_and(is_governed) && hold.retention.is_some_and(is_strict) {
             let held = Rejection::Held { file, name: record.name, hold: old };
             return Err(in_words(ArchiveError::Rejected(held), path));
         }
         let command = Command::SetHold { file, hold, bypass };
-        self.engine().execute(command).map_err(|error| in_words(error, path))
+        self.ground.execute(command).map_err(|error| in_words(error, path))
     }
 
     /// Removes a directory that was made for its objects only, and those above it, as far as they are empty
     /// and nobody has set anything of them. What cannot be removed stays: another client may have put
     /// something there.
     pub(crate) fn prune(&self, path: &ArchivePath) {
-        let engine = self.engine();
+        let ground = &*self.ground;
         let mut at = path.clone();
         while let Some((parent_path, name)) = at.split() {
-            let found = engine.read(|view| {
+            let found = ground.read(|view| {
                 let Some(Entry::Directory(id)) = view.resolve(&at)? else { return Ok(None) };
                 let is_empty =
                     view.list(id, None, 1)?.is_empty() && view.versions_in(id, None, 1)?.is_empty();
@@ -271,7 +262,7 @@ impl Archive {
                 Ok(view.directory(id)?.filter(is_implied))
             });
             let Ok(Some(record)) = found else { return };
-            let removed = engine.execute(Command::RemoveDirectory { parent: record.parent, name });
+            let removed = ground.execute(Command::RemoveDirectory { parent: record.parent, name });
             if removed.is_err() {
                 return;
             }
@@ -281,17 +272,17 @@ impl Archive {
 
     /// Removes all directories below one that were made for objects only and hold none.
     pub(crate) fn prune_below(&self, top: DirId) -> Result<(), ArchiveError> {
-        let engine = self.engine();
+        let ground = &*self.ground;
         // The deepest come last, and are removed first.
         let mut directories: Vec<(DirId, Name, DirId)> = Vec::new();
         let mut at = 0;
         let mut next = Some(top);
         while let Some(parent) = next {
-            let names = engine.read(|view| view.list(parent, None, PRUNED_MAX))?;
+            let names = ground.read(|view| view.list(parent, None, PRUNED_MAX))?;
             for (name, entry) in names {
                 let Entry::Directory(id) = entry else { return Ok(()) };
                 if directories.len() >= PRUNED_MAX
-                    || !engine.read(|view| view.directory(id))?.is_some_and(|record| is_implied(&record))
+                    || !ground.read(|view| view.directory(id))?.is_some_and(|record| is_implied(&record))
                 {
                     return Ok(());
                 }
@@ -301,7 +292,7 @@ impl Archive {
             at += 1;
         }
         for (parent, name, _) in directories.into_iter().rev() {
-            if engine.execute(Command::RemoveDirectory { parent, name }).is_err() {
+            if ground.execute(Command::RemoveDirectory { parent, name }).is_err() {
                 return Ok(());
             }
         }

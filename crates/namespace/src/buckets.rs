@@ -3,8 +3,9 @@
 use base::{ArchivePath, DirId, Name};
 use catalogue::{Attributes, Command, DirectoryRecord, Entry, Followed, ReadError, View};
 
-use crate::namespace::in_words;
-use crate::{Archive, ArchiveError, BucketInfo, BucketSettings, LIST_PAGE_MAX};
+use crate::names::in_words;
+use crate::{LIST_PAGE_MAX, Namespace};
+use ground::{ArchiveError, BucketInfo, BucketSettings};
 
 fn path_of(name: &Name) -> ArchivePath {
     // One component is never too long.
@@ -16,13 +17,13 @@ fn info(view: &View<'_>, name: Name, id: DirId, record: DirectoryRecord) -> Resu
     Ok(BucketInfo { name, owner: record.attributes.owner, created: record.created, settings })
 }
 
-impl Archive {
+impl Namespace {
     /// All buckets in the order of their names: every directory of the root is one.
     ///
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn buckets(&self) -> Result<Vec<BucketInfo>, ArchiveError> {
-        self.engine().read(|view| {
+        self.ground.read(|view| {
             let mut buckets = Vec::new();
             let mut after: Option<Name> = None;
             loop {
@@ -47,7 +48,7 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::NotFound`], also for a file of the root.
     pub fn bucket(&self, name: &Name) -> Result<BucketInfo, ArchiveError> {
-        let found = self.engine().read(|view| match view.entry(DirId::ROOT, name)? {
+        let found = self.ground.read(|view| match view.entry(DirId::ROOT, name)? {
             Some(Entry::Directory(id)) => {
                 let record = view.directory_at(DirId::ROOT, name.as_str(), id)?;
                 info(view, name.clone(), id, record).map(Some)
@@ -58,7 +59,7 @@ impl Archive {
     }
 
     fn bucket_id(&self, name: &Name) -> Result<DirId, ArchiveError> {
-        match self.engine().read(|view| view.find(&path_of(name)))? {
+        match self.ground.read(|view| view.find(&path_of(name)))? {
             Some(Followed::Directory(id, _)) => Ok(id),
             _ => Err(ArchiveError::NotFound(path_of(name))),
         }
@@ -69,11 +70,11 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::Exists`]; [`ArchiveError::Rejected`] if the settings contradict one another.
     pub fn make_bucket(&self, name: &Name, owner: &str, set: &BucketSettings) -> Result<(), ArchiveError> {
-        let mtime = self.engine().now();
+        let mtime = self.ground.now();
         let attributes = Attributes { mtime, mode: 0o755, owner: owner.to_owned(), ..Attributes::default() };
         let settings = Box::new(set.clone());
         let command = Command::MakeBucket { name: name.clone(), attributes, settings };
-        self.engine().execute(command).map_err(|error| in_words(error, &path_of(name)))
+        self.ground.execute(command).map_err(|error| in_words(error, &path_of(name)))
     }
 
     /// Sets a bucket: all its settings anew.
@@ -84,8 +85,8 @@ impl Archive {
     pub fn set_bucket(&self, name: &Name, settings: &BucketSettings) -> Result<(), ArchiveError> {
         let dir = self.bucket_id(name)?;
         let command = Command::SetBucket { dir, settings: Box::new(settings.clone()) };
-        self.engine().execute(command).map_err(|error| in_words(error, &path_of(name)))?;
-        self.engine().lifecycle.ring();
+        self.ground.execute(command).map_err(|error| in_words(error, &path_of(name)))?;
+        self.ground.lifecycle.ring();
         Ok(())
     }
 
@@ -98,6 +99,6 @@ impl Archive {
         let (id, path) = (self.bucket_id(name)?, path_of(name));
         self.prune_below(id)?;
         let command = Command::RemoveDirectory { parent: DirId::ROOT, name: name.clone() };
-        self.engine().execute(command).map_err(|error| in_words(error, &path))
+        self.ground.execute(command).map_err(|error| in_words(error, &path))
     }
 }

@@ -2,15 +2,16 @@
 
 use base::{ArchivePath, Blake3, ByteCount, DirId};
 
-use crate::{Archive, ArchiveError};
+use crate::Namespace;
+use ground::ArchiveError;
 use ground::Class;
 
 /// The data set of a class that is one; no directory has this number.
 const WHOLE_CLASS: u64 = 0;
 
-impl Archive {
+impl Namespace {
     /// The class that the client named, else the nearest directory's, else by size.
-    pub(crate) fn class_for(
+    pub fn class_for(
         &self,
         named: Option<&str>,
         parent: DirId,
@@ -19,21 +20,17 @@ impl Archive {
         if let Some(class) = self.class_of_place(named, parent)? {
             return Ok(class);
         }
-        let by_size = self.engine().classes.by_size(size).cloned();
+        let by_size = self.ground.classes.by_size(size).cloned();
         by_size.ok_or_else(|| ArchiveError::NoSuchClass { name: String::new(), known: String::new() })
     }
 
     /// The class that the client named, else the nearest directory's; `None` if sizes decide.
-    pub(crate) fn class_of_place(
-        &self,
-        named: Option<&str>,
-        parent: DirId,
-    ) -> Result<Option<Class>, ArchiveError> {
-        let classes = &self.engine().classes;
+    pub fn class_of_place(&self, named: Option<&str>, parent: DirId) -> Result<Option<Class>, ArchiveError> {
+        let classes = &self.ground.classes;
         if let Some(name) = named {
             return classes.by_name(name).cloned().map(Some);
         }
-        let inherited = self.engine().read(|view| {
+        let inherited = self.ground.read(|view| {
             let mut at = parent;
             while let Some(directory) = view.directory_or_gone(at, parent)? {
                 if let Some(class) = directory.class.and_then(|id| classes.get(id)) {
@@ -50,7 +47,7 @@ impl Archive {
     }
 
     /// What a file belongs to: the client's hint, else a directory above it, as deep as its class says.
-    pub(crate) fn data_set_for(
+    pub fn data_set_for(
         &self,
         hint: Option<&str>,
         (parent_path, parent): (&ArchivePath, DirId),
@@ -68,7 +65,7 @@ impl Archive {
             return Ok(WHOLE_CLASS);
         }
         // From the file upwards, so that a directory that is moved meanwhile does no harm.
-        self.engine().read(|view| {
+        self.ground.read(|view| {
             let (mut at, mut above) = (parent, parent_path.components().count().saturating_sub(depth));
             while above > 0 && at != DirId::ROOT {
                 let Some(directory) = view.directory_or_gone(at, parent)? else { break };

@@ -3,16 +3,17 @@
 use base::{ArchivePath, DirId};
 use catalogue::{AccessChain, AclEntry, Command, Entry, Followed};
 
-use crate::namespace::in_words;
-use crate::{Archive, ArchiveError};
+use crate::Namespace;
+use crate::names::in_words;
+use ground::ArchiveError;
 
-impl Archive {
+impl Namespace {
     /// All that decides who may do what with a path, of one state of the catalogue; a few look-ups.
     ///
     /// # Errors
     /// If the catalogue cannot be read. A path that stands for nothing is no error.
     pub fn access_chain(&self, path: &ArchivePath) -> Result<AccessChain, ArchiveError> {
-        self.engine().read(|view| view.access_chain(path))
+        self.ground.read(|view| view.access_chain(path))
     }
 
     /// The access control list of a directory; `None`: what holds above it.
@@ -21,7 +22,7 @@ impl Archive {
     /// [`ArchiveError::NotFound`], [`ArchiveError::NotADirectory`].
     pub fn acl(&self, path: &ArchivePath) -> Result<Option<Vec<AclEntry>>, ArchiveError> {
         let directory = self.directory_id(path)?;
-        self.engine().read(|view| view.acl(directory))
+        self.ground.read(|view| view.acl(directory))
     }
 
     /// Gives a directory another access control list; `None`: what holds above it. When this returns it is
@@ -34,10 +35,10 @@ impl Archive {
         self.set_acl_of(path, self.directory_id(path)?, entries)
     }
 
-    /// As [`Archive::set_acl`], but of the directory that was looked at, whatever has its path by now.
+    /// As [`Namespace::set_acl`], but of the directory that was looked at, whatever has its path by now.
     ///
     /// # Errors
-    /// As [`Archive::set_acl`].
+    /// As [`Namespace::set_acl`].
     pub fn set_acl_of(
         &self,
         path: &ArchivePath,
@@ -45,7 +46,7 @@ impl Archive {
         entries: Option<Vec<AclEntry>>,
     ) -> Result<(), ArchiveError> {
         let command = Command::SetAcl { directory, entries };
-        self.engine().execute(command).map_err(|error| in_words(error, path))?;
+        self.ground.execute(command).map_err(|error| in_words(error, path))?;
         Ok(())
     }
 
@@ -60,14 +61,14 @@ impl Archive {
         owner: Option<&str>,
         group: Option<&str>,
     ) -> Result<(), ArchiveError> {
-        let entry = match self.engine().read(|view| view.find(path))? {
+        let entry = match self.ground.read(|view| view.find(path))? {
             Some(Followed::Directory(id, _)) => Entry::Directory(id),
             Some(Followed::File(id, _)) => Entry::File(id),
             None => return Err(ArchiveError::NotFound(path.clone())),
         };
         let (owner, group) = (owner.map(str::to_owned), group.map(str::to_owned));
         let command = Command::SetOwner { entry, owner, group };
-        self.engine().execute(command).map_err(|error| in_words(error, path))?;
+        self.ground.execute(command).map_err(|error| in_words(error, path))?;
         Ok(())
     }
 }

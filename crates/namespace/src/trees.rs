@@ -3,19 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use base::{ArchivePath, DirId};
 use catalogue::{Command, Followed, NotAtOnce, ReadError, Rejection, RemovedFile, TreeRecord, View, typed};
 use store::{ExecuteError, Shortage};
-use threads::Mutex;
+use threads::{Doorbell, Mutex};
 
-use crate::engine::Engine;
-use crate::namespace::in_words;
-use crate::{Archive, ArchiveError, WhyNotAtOnce};
+use crate::Namespace;
+use crate::names::in_words;
 use ground::access::Notice;
+use ground::{ArchiveError, WhyNotAtOnce};
+use ground::{Duty, Ground, OpenError, Worker};
 
 /// How often it is looked for condemned trees without being asked.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -73,7 +74,7 @@ impl fmt::Display for RemovalWait {
 
 /// What the last try of each removal that failed came to.
 #[derive(Default)]
-pub(crate) struct RemovalWaits(Mutex<BTreeMap<DirId, RemovalWait>>);
+struct RemovalWaits(Mutex<BTreeMap<DirId, RemovalWait>>);
 
 impl RemovalWaits {
     fn of(&self, id: DirId) -> Option<RemovalWait> {
@@ -91,6 +92,17 @@ impl RemovalWaits {
     }
 }
 
+/// The removing of condemned trees, and its thread.
+#[derive(Default)]
+pub(crate) struct Removals {
+    /// Wakes the thread.
+    bell: Doorbell,
+    /// Why it has not removed what it tried to.
+    waits: RemovalWaits,
+    /// It was started.
+    is_started: AtomicBool,
+}
+
 /// How a directory is removed at once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RemoveTree {
@@ -102,7 +114,7 @@ pub struct RemoveTree {
     pub with_lists: bool,
 }
 
-impl Archive {
+impl Namespace {
     /// Removes a directory with all that is in it. On return its path stands for nothing, durably, and can be
     /// used again; files and directories of it are removed behind, and count until then.
     ///
@@ -111,9 +123,9 @@ impl Archive {
     /// nothing was done then, and it can be removed name by name. [`ArchiveError::NotFound`],
     /// [`ArchiveError::NotADirectory`]; [`ArchiveError::TreeChanges`] if another directory has the path.
     pub fn remove_tree(&self, path: &ArchivePath, how: RemoveTree) -> Result<TreeRemoval, ArchiveError> {
-        let engine = self.engine();
+        let ground = &*self.ground;
         let Some((_, name)) = path.split() else { return Err(ArchiveError::NotEmpty(path.clone())) };
-        let found = engine.read(|view| view.find(path))?;
+        let found = ground.read(|view| view.find(path))?;
         let (directory, parent) = match found {
             Some(Followed::Directory(id, record)) => (id, record.parent),
             Some(Followed::File(..)) => return Err(ArchiveError::NotADirectory(path.clone())),
@@ -124,7 +136,7 @@ impl Archive {
         }
         let RemoveTree { owner, with_lists, .. } = how;
         let command = Command::CondemnTree { parent, name, directory, owner, with_lists };
-        engine.execute(command).map_err(|error| match error {
+        ground.execute(command).map_err(|error| match error {
             ArchiveError::Rejected(Rejection::NotAtOnce { why, .. }) => self.not_at_once(path, &why),
             ArchiveError::Rejected(Rejection::NotCurrent { .. }) => ArchiveError::TreeChanges,
             other => in_words(other, path),
@@ -132,13 +144,13 @@ impl Archive {
         if let Err(error) = self.start_removing() {
             tracing::error!(%error, "what is in removed directories stays until the next start");
         }
-        engine.trees.ring();
+        self.removals.bell.ring();
         self.tree_removal(directory)
     }
 
     /// Why not, with paths for numbers.
     fn not_at_once(&self, path: &ArchivePath, why: &NotAtOnce) -> ArchiveError {
-        let named = self.engine().read(|view| match why {
+        let named = self.ground.read(|view| match why {
             NotAtOnce::Held { file, .. } => view.path_of_file(*file),
             NotAtOnce::List(directory) => view.path_of_directory(*directory),
             _ => Ok(None),
@@ -157,10 +169,9 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::NoSuchRemoval`].
     pub fn tree_removal(&self, id: DirId) -> Result<TreeRemoval, ArchiveError> {
-        let engine = self.engine();
-        let (record, waits) = engine.read(|view| Ok((view.tree(id)?, waits(view)?)))?;
+        let (record, waits) = self.ground.read(|view| Ok((view.tree(id)?, waits(view)?)))?;
         let record = record.ok_or(ArchiveError::NoSuchRemoval(id))?;
-        Ok(removal(engine, id, record, waits))
+        Ok(self.removal(id, record, waits))
     }
 
     /// All removals that are under way or ended lately, newest first: at most
@@ -169,19 +180,40 @@ impl Archive {
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn tree_removals(&self) -> Result<Vec<TreeRemoval>, ArchiveError> {
-        let engine = self.engine();
-        let (trees, waits) = engine.read(|view| Ok((view.trees()?, waits(view)?)))?;
-        let found = trees.into_iter().map(|(id, record)| removal(engine, id, record, waits.clone()));
+        let (trees, waits) = self.ground.read(|view| Ok((view.trees()?, waits(view)?)))?;
+        let found = trees.into_iter().map(|(id, record)| self.removal(id, record, waits.clone()));
         let mut found: Vec<_> = found.collect();
         found.sort_by_key(|removal| std::cmp::Reverse((removal.record.condemned, removal.id)));
         Ok(found)
     }
-}
 
-/// A removal; `waits` is what keeps all of them waiting.
-fn removal(engine: &Engine, id: DirId, record: TreeRecord, waits: Option<RemovalWait>) -> TreeRemoval {
-    let waits = waits.or_else(|| engine.removal_waits.of(id)).filter(|_| record.ended.is_none());
-    TreeRemoval { id, record, waits }
+    /// A removal; `waits` is what keeps all of them waiting.
+    fn removal(&self, id: DirId, record: TreeRecord, waits: Option<RemovalWait>) -> TreeRemoval {
+        let waits = waits.or_else(|| self.removals.waits.of(id)).filter(|_| record.ended.is_none());
+        TreeRemoval { id, record, waits }
+    }
+
+    /// Goes on with the removals that a stop broke off.
+    pub fn start(&self) -> Result<(), OpenError> {
+        if self.ground.catalogue.read(|view| view.has_condemned_trees())? {
+            self.start_removing()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Starts the thread that removes what is in condemned trees, unless it runs: most servers never need it.
+    fn start_removing(&self) -> Result<(), OpenError> {
+        if self.removals.is_started.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let (ground, removals) = (Arc::clone(&self.ground), Arc::clone(&self.removals));
+        let duty = Duty::new("trees", {
+            let removals = Arc::clone(&removals);
+            move || removals.bell.ring()
+        });
+        self.ground.start(duty, move |me| run(&ground, &removals, me))
+    }
 }
 
 /// What keeps all removals waiting.
@@ -190,14 +222,17 @@ fn waits(view: &View<'_>) -> Result<Option<RemovalWait>, ReadError> {
 }
 
 /// The thread that removes what is in condemned trees.
-pub(crate) fn run(engine: &Engine) {
-    while !engine.stop.load(Ordering::Relaxed) {
-        let patience = turn(engine).unwrap_or_else(|error| {
+fn run(ground: &Ground, removals: &Removals, me: &Worker) {
+    while !ground.stopping() {
+        me.does("removing files");
+        let patience = turn(ground, removals, me).unwrap_or_else(|error| {
             tracing::error!(%error, "what is in removed directories stays for now; it is tried again");
+            me.failed(&error);
             LOOK_EVERY
         });
-        if !engine.stop.load(Ordering::Relaxed) {
-            engine.trees.wait(patience);
+        me.rests();
+        if !ground.stopping() {
+            removals.bell.wait(patience);
         }
     }
 }
@@ -205,27 +240,27 @@ pub(crate) fn run(engine: &Engine) {
 /// Removes all that is in condemned trees, a batch of each in turn, so that a small one does not wait for a
 /// large one. One that fails does not keep the others, and is tried again with the next turn; gives how long
 /// that has time.
-fn turn(engine: &Engine) -> Result<Duration, ArchiveError> {
+fn turn(ground: &Ground, removals: &Removals, me: &Worker) -> Result<Duration, ArchiveError> {
     let mut failed = BTreeSet::new();
     let mut patience = LOOK_EVERY;
-    while !engine.stop.load(Ordering::Relaxed) && engine.read(|view| view.has_condemned_trees())? {
-        if engine.read(waits)?.is_some() {
+    while !ground.stopping() && ground.read(|view| view.has_condemned_trees())? {
+        if ground.read(waits)?.is_some() {
             break;
         }
-        let trees = engine.read(|view| view.trees())?.into_iter();
+        let trees = ground.read(|view| view.trees())?.into_iter();
         let trees = trees.filter(|(id, tree)| tree.ended.is_none() && !failed.contains(id));
         let trees: Vec<DirId> = trees.map(|(id, _)| id).collect();
         if trees.is_empty() {
             break;
         }
         for id in trees {
-            if engine.stop.load(Ordering::Relaxed) {
+            if ground.stopping() {
                 return Ok(patience);
             }
-            match engine.ask(typed::RemoveSomeOfTree { directory: id }) {
+            match ground.ask(typed::RemoveSomeOfTree { directory: id }) {
                 Ok((files, more)) => {
-                    engine.removal_waits.goes_on(id);
-                    tell(engine, id, &files, more);
+                    removals.waits.goes_on(id);
+                    tell(ground, id, &files, more);
                 }
                 Err(error) => {
                     failed.insert(id);
@@ -233,7 +268,8 @@ fn turn(engine: &Engine) -> Result<Duration, ArchiveError> {
                     if matches!(wait, RemovalWait::NoRoom(_)) {
                         patience = ROOM_RETRY;
                     }
-                    if engine.removal_waits.set(id, wait) {
+                    me.failed(&error);
+                    if removals.waits.set(id, wait) {
                         tracing::error!(removal = %id, %error, "what was removed with its directory stays");
                     }
                 }
@@ -244,16 +280,16 @@ fn turn(engine: &Engine) -> Result<Duration, ArchiveError> {
 }
 
 /// Tells those whom it concerns what was removed.
-fn tell(engine: &Engine, id: DirId, files: &[RemovedFile], more: bool) {
+fn tell(ground: &Ground, id: DirId, files: &[RemovedFile], more: bool) {
     for removed in files {
         let RemovedFile { file, class, size, wanted } = *removed;
-        engine.access.push(|| Notice::Deleted { at: engine.now(), file, known: Some((class, size)) });
+        ground.access.push(|| Notice::Deleted { at: ground.now(), file, known: Some((class, size)) });
         if wanted {
-            engine.bell.wants_changed(file);
+            ground.bell.wants_changed(file);
         }
     }
-    engine.bell.backlog_changed();
-    engine.sweep.ring();
+    ground.bell.backlog_changed();
+    ground.sweep.ring();
     if !more {
         tracing::info!(removal = %id, "all that was in a removed directory is removed");
     }

@@ -3,8 +3,9 @@
 use base::{ArchivePath, DirId, FileId, Name};
 use catalogue::{FileRecord, Followed, ReadError, View};
 
-use crate::{Archive, ArchiveError, Selection};
+use crate::Namespace;
 use ground::Selected;
+use ground::{ArchiveError, Selection};
 
 /// Most paths of one selection.
 pub const SELECTION_PATHS_MAX: usize = 100_000;
@@ -19,10 +20,10 @@ enum Root {
     Directory(DirId),
 }
 
-impl Archive {
+impl Namespace {
     /// Resolves all paths first, so that one that does not exist means that nothing is done; then hands on
     /// the files in batches of at most [`FILES_BATCH`].
-    pub(crate) fn for_each_selected(
+    pub fn for_each_selected(
         &self,
         selection: &Selection,
         take: &mut dyn FnMut(Vec<Selected>) -> Result<(), ArchiveError>,
@@ -33,7 +34,7 @@ impl Archive {
         let mut roots = Vec::with_capacity(selection.paths.len());
         let mut missing: Vec<&ArchivePath> = Vec::new();
         for path in &selection.paths {
-            match self.engine().read(|view| view.find(path))? {
+            match self.ground.read(|view| view.find(path))? {
                 None => missing.push(path),
                 Some(Followed::Directory(..)) if !selection.recursive => {
                     return Err(ArchiveError::IsADirectory(path.clone()));
@@ -71,8 +72,7 @@ impl Archive {
         while let Some(directory) = directories.pop() {
             let mut after: Option<Name> = None;
             loop {
-                let (files, below, last) =
-                    self.engine().read(|view| page(view, directory, after.as_ref()))?;
+                let (files, below, last) = self.ground.read(|view| page(view, directory, after.as_ref()))?;
                 batch.extend(files);
                 directories.extend(below);
                 hand_on(batch, take)?;

@@ -18,9 +18,10 @@ pub(crate) use lines::{Line, Lines, Start};
 pub(crate) use restore_state::restore_state;
 pub(crate) use walk::{Child, KeySource};
 
-use crate::engine::Engine;
-use crate::namespace::{Containers, LIST_PAGE_MAX, locality_now};
-use crate::{Archive, ArchiveError, KeyLine, KeyPage, KeyQuery, ObjectLine};
+use crate::Namespace;
+use crate::names::{Containers, LIST_PAGE_MAX, locality_now};
+use ground::Ground;
+use ground::{ArchiveError, KeyLine, KeyPage, KeyQuery, ObjectLine};
 
 /// The attribute of a directory that was put as an object: its key is its path and a slash.
 pub(crate) const MARKER_XATTR: &str = "kist.s3.marker";
@@ -68,7 +69,7 @@ impl KeySource for CurrentKeys<'_, '_> {
     }
 }
 
-impl Archive {
+impl Namespace {
     /// A page of the keys of a directory in the order of their bytes, at most [`LIST_PAGE_MAX`] lines. What
     /// has the delimiter behind the prefix is rolled up to one line. A page that looked at very many names
     /// without finding keys ends early; only [`KeyPage::next`] says whether there is more.
@@ -79,13 +80,13 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::NotFound`], [`ArchiveError::NotADirectory`].
     pub fn list_keys(&self, query: &KeyQuery) -> Result<KeyPage, ArchiveError> {
-        let engine = self.engine();
+        let ground = &*self.ground;
         let root = self.directory_id(&query.bucket)?;
-        engine.read(|view| page(engine, view, root, query))
+        ground.read(|view| page(ground, view, root, query))
     }
 }
 
-fn page(engine: &Engine, view: &View<'_>, root: DirId, query: &KeyQuery) -> Result<KeyPage, ReadError> {
+fn page(ground: &Ground, view: &View<'_>, root: DirId, query: &KeyQuery) -> Result<KeyPage, ReadError> {
     let mut page = KeyPage::default();
     let limit = query.limit.min(LIST_PAGE_MAX);
     if limit == 0 {
@@ -94,7 +95,7 @@ fn page(engine: &Engine, view: &View<'_>, root: DirId, query: &KeyQuery) -> Resu
     let source = CurrentKeys(view);
     let what = (query.prefix.as_str(), query.delimiter.as_deref());
     let mut lines = Lines::new(&source, root, what, Start::Behind(&query.after), KEY_ROWS_MAX)?;
-    let mut describe = Describe::below(engine, view, root)?;
+    let mut describe = Describe::below(ground, view, root)?;
     let mut last = String::new();
     loop {
         let is_full = page.lines.len() >= limit;
@@ -128,7 +129,7 @@ pub(crate) struct Is {
 
 /// Says all about the objects of one page.
 pub(crate) struct Describe<'e, 'v, 'a> {
-    engine: &'e Engine,
+    ground: &'e Ground,
     view: &'v View<'a>,
     containers: Containers,
     bucket: BucketRecord,
@@ -136,9 +137,9 @@ pub(crate) struct Describe<'e, 'v, 'a> {
 
 impl<'e, 'v, 'a> Describe<'e, 'v, 'a> {
     /// For objects below this directory.
-    pub(crate) fn below(engine: &'e Engine, view: &'v View<'a>, root: DirId) -> Result<Self, ReadError> {
+    pub(crate) fn below(ground: &'e Ground, view: &'v View<'a>, root: DirId) -> Result<Self, ReadError> {
         let bucket = view.bucket_of(root)?.map(|(_, bucket)| bucket).unwrap_or_default();
-        Ok(Describe { engine, view, containers: Containers::default(), bucket })
+        Ok(Describe { ground, view, containers: Containers::default(), bucket })
     }
 
     /// The line of a file that is the current version.
@@ -173,8 +174,8 @@ impl<'e, 'v, 'a> Describe<'e, 'v, 'a> {
             attributes: Attributes::default(),
             class: String::new(),
             blake3: base::Blake3::of(&[]),
-            locality: crate::Locality::Online,
-            restore: crate::RestoreState::No,
+            locality: ground::Locality::Online,
+            restore: ground::RestoreState::No,
             is_current: is.current,
             is_null: is.null,
             is_marker: true,
@@ -188,20 +189,20 @@ impl<'e, 'v, 'a> Describe<'e, 'v, 'a> {
         record: FileRecord,
         is: Is,
     ) -> Result<KeyLine, ReadError> {
-        let locality = locality_now(self.engine, self.view, &mut self.containers, file, &record)?;
+        let locality = locality_now(self.ground, self.view, &mut self.containers, file, &record)?;
         // What has no tape to come from is never brought back.
         let may_be_brought =
-            self.engine.classes.get(record.class).is_none_or(|class| !class.copies.is_empty());
+            self.ground.classes.get(record.class).is_none_or(|class| !class.copies.is_empty());
         let restore = match may_be_brought && record.has_data() {
             true => restore_state(self.view, file, &record)?,
-            false => crate::RestoreState::No,
+            false => ground::RestoreState::No,
         };
         Ok(KeyLine::Object(Box::new(ObjectLine {
             key,
             file,
             size: record.size,
             created: record.created,
-            class: self.engine.classes.name(record.class),
+            class: self.ground.classes.name(record.class),
             blake3: record.checksums.blake3,
             locality,
             restore,
@@ -215,7 +216,7 @@ impl<'e, 'v, 'a> Describe<'e, 'v, 'a> {
     /// The line of a directory that was put as an object.
     pub(crate) fn directory(&self, key: String, directory: DirId) -> Result<KeyLine, ReadError> {
         let record = self.view.existing_directory(directory)?;
-        let classes = &self.engine.classes;
+        let classes = &self.ground.classes;
         Ok(KeyLine::Object(Box::new(ObjectLine {
             key,
             file: FileId(directory.0),
@@ -224,8 +225,8 @@ impl<'e, 'v, 'a> Describe<'e, 'v, 'a> {
             attributes: record.attributes,
             class: record.class.map(|class| classes.name(class)).unwrap_or_default(),
             blake3: base::Blake3::of(&[]),
-            locality: crate::Locality::Online,
-            restore: crate::RestoreState::No,
+            locality: ground::Locality::Online,
+            restore: ground::RestoreState::No,
             is_current: true,
             is_null: true,
             is_marker: false,

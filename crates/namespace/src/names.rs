@@ -5,41 +5,42 @@ use std::collections::{BTreeSet, HashMap, hash_map};
 
 use base::{ArchivePath, ByteCount, ClassId, ContainerId, DirId, DriveId, FileId, Name};
 use catalogue::{
-    Attributes, Command, ContainerRecord, CopyState, Entry, FileRecord, Followed, Object, ReadError,
-    Rejection, Replace, View,
+    Attributes, Command, ContainerRecord, CopyState, Entry, FileRecord, FileState, Followed, Object,
+    ReadError, Rejection, Replace, View,
     typed::{self, RemovedName},
 };
 
-use crate::engine::Engine;
+use crate::Namespace;
 use crate::keys::MARKER_XATTR;
-use crate::{
-    Archive, ArchiveError, CopyInfo, CopyProgress, DirectoryStat, FileStat, Listed, ListedKind, Locality,
-    RenameOf, Stat,
-};
+use ground::Ground;
 use ground::access::Notice;
+use ground::{
+    ArchiveError, CopyInfo, CopyProgress, DirectoryStat, FileStat, Listed, ListedKind, Locality, RenameOf,
+    Stat,
+};
 
 /// Most names in one page of a listing.
 pub const LIST_PAGE_MAX: usize = 10_000;
 /// How often an operation on a path is tried again when the tree changes under it.
-pub(crate) const TREE_RETRIES_MAX: usize = 3;
+pub const TREE_RETRIES_MAX: usize = 3;
 
-impl Archive {
+impl Namespace {
     /// All about a path.
     ///
     /// # Errors
     /// [`ArchiveError::NotFound`].
     pub fn stat(&self, path: &ArchivePath) -> Result<Stat, ArchiveError> {
-        let engine = self.engine();
-        let stat = engine.read(|view| match view.find(path)? {
+        let ground = &*self.ground;
+        let stat = ground.read(|view| match view.find(path)? {
             None => Ok(None),
             Some(Followed::Directory(_, record)) => Ok(Some(Stat::Directory(DirectoryStat {
                 path: path.clone(),
                 created: record.created,
                 attributes: record.attributes,
-                class: record.class.map(|class| engine.classes.name(class)),
+                class: record.class.map(|class| ground.classes.name(class)),
             }))),
             Some(Followed::File(id, record)) => {
-                Ok(Some(Stat::File(Box::new(file_stat(engine, view, path, id, record)?))))
+                Ok(Some(Stat::File(Box::new(file_stat(ground, view, path, id, record)?))))
             }
         })?;
         stat.ok_or_else(|| ArchiveError::NotFound(path.clone()))
@@ -55,9 +56,9 @@ impl Archive {
         after: Option<&Name>,
         limit: usize,
     ) -> Result<(Vec<Listed>, bool), ArchiveError> {
-        let engine = self.engine();
+        let ground = &*self.ground;
         let limit = limit.clamp(1, LIST_PAGE_MAX);
-        engine.read(|view| match view.find(path)? {
+        ground.read(|view| match view.find(path)? {
             None => Ok(Err(ArchiveError::NotFound(path.clone()))),
             Some(Followed::File(..)) => Ok(Err(ArchiveError::NotADirectory(path.clone()))),
             Some(Followed::Directory(id, _)) => {
@@ -68,7 +69,7 @@ impl Archive {
                 let mut lines = Vec::with_capacity(names.len());
                 for (name, entry) in names {
                     let found = view.follow(id, name.as_str(), entry)?;
-                    lines.push(listed(engine, view, &mut containers, name, found)?);
+                    lines.push(listed(ground, view, &mut containers, name, found)?);
                 }
                 Ok(Ok((lines, more)))
             }
@@ -86,8 +87,8 @@ impl Archive {
         class: Option<&str>,
         parents: bool,
     ) -> Result<(), ArchiveError> {
-        let engine = self.engine();
-        let class = class.map(|name| engine.classes.by_name(name).map(|class| class.id)).transpose()?;
+        let ground = &*self.ground;
+        let class = class.map(|name| ground.classes.by_name(name).map(|class| class.id)).transpose()?;
         let Some((parent, name)) = path.split() else {
             return if parents { Ok(()) } else { Err(ArchiveError::Exists(path.clone())) };
         };
@@ -99,11 +100,11 @@ impl Archive {
             (false, _) => self.directory_id(&parent)?,
         };
         let command = Command::MakeDirectory { parent: directory, name, attributes, class };
-        match engine.execute(command) {
+        match ground.execute(command) {
             Ok(()) => Ok(()),
             Err(ArchiveError::Rejected(Rejection::NameTaken { .. })) => {
                 let is_directory =
-                    matches!(engine.read(|view| view.resolve(path))?, Some(Entry::Directory(_)));
+                    matches!(ground.read(|view| view.resolve(path))?, Some(Entry::Directory(_)));
                 match (parents, is_directory) {
                     (true, true) => Ok(()),
                     (true, false) => Err(ArchiveError::NotADirectory(path.clone())),
@@ -122,7 +123,7 @@ impl Archive {
         let (Some((from_parent, from_name)), Some((to_parent, to_name))) = (from.split(), to.split()) else {
             return Err(ArchiveError::Exists(ArchivePath::root()));
         };
-        let replaced = self.engine().read(|view| view.resolve(to))?;
+        let replaced = self.ground.read(|view| view.resolve(to))?;
         let command = Command::Rename {
             from_parent: self.directory_id(&from_parent)?,
             from_name,
@@ -130,7 +131,7 @@ impl Archive {
             to_name,
             replace: if replace { Replace::Allowed } else { Replace::Refused },
         };
-        self.engine().execute(command).map_err(|error| match error {
+        self.ground.execute(command).map_err(|error| match error {
             ArchiveError::Rejected(Rejection::NotFound(_)) => ArchiveError::NotFound(from.clone()),
             other => in_words(other, to),
         })?;
@@ -138,11 +139,11 @@ impl Archive {
         Ok(())
     }
 
-    /// As [`Archive::rename`], but only of what was looked at, and from and to the directories that were.
+    /// As [`Namespace::rename`], but only of what was looked at, and from and to the directories that were.
     ///
     /// # Errors
     /// [`ArchiveError::TreeChanges`] if another file or directory has the name by now; as
-    /// [`Archive::rename`].
+    /// [`Namespace::rename`].
     pub fn rename_entry(
         &self,
         from: &ArchivePath,
@@ -153,10 +154,10 @@ impl Archive {
             return Err(ArchiveError::Exists(ArchivePath::root()));
         };
         let RenameOf { source, from_parent, to_parent, replace } = *of;
-        let replaced = self.engine().read(|view| view.entry(to_parent, &to_name))?;
+        let replaced = self.ground.read(|view| view.entry(to_parent, &to_name))?;
         let replace = if replace { Replace::Allowed } else { Replace::Refused };
         let command = Command::RenameEntry { source, from_parent, from_name, to_parent, to_name, replace };
-        self.engine().execute(command).map_err(|error| match error {
+        self.ground.execute(command).map_err(|error| match error {
             ArchiveError::Rejected(Rejection::NotFound(_)) => ArchiveError::NotFound(from.clone()),
             ArchiveError::Rejected(Rejection::NotCurrent { .. }) => ArchiveError::TreeChanges,
             other => in_words(other, to),
@@ -173,9 +174,9 @@ impl Archive {
         let Some((parent_path, name)) = path.split() else {
             return Err(ArchiveError::NotEmpty(path.clone()));
         };
-        let engine = self.engine();
+        let ground = &*self.ground;
         let parent = self.directory_id(&parent_path)?;
-        let (entry, known) = engine.read(|view| {
+        let (entry, known) = ground.read(|view| {
             let entry = view.entry(parent, &name)?;
             let known = match entry.map(|entry| view.follow(parent, name.as_str(), entry)).transpose()? {
                 Some(Followed::File(_, record)) => Some((record.class, record.size)),
@@ -186,9 +187,9 @@ impl Archive {
         let removed = match entry {
             None => return Err(ArchiveError::NotFound(path.clone())),
             Some(Entry::Directory(_)) => {
-                engine.execute(Command::RemoveDirectory { parent, name }).map(|()| RemovedName::Gone)
+                ground.execute(Command::RemoveDirectory { parent, name }).map(|()| RemovedName::Gone)
             }
-            Some(Entry::File(_)) => engine.ask(typed::RemoveFile { parent, name }),
+            Some(Entry::File(_)) => ground.ask(typed::RemoveFile { parent, name }),
         };
         match removed.map_err(|error| in_words(error, path))? {
             // The bucket keeps it as a version.
@@ -200,19 +201,19 @@ impl Archive {
 
     /// A version that lost its name is wanted no more, and may have left garbage. `known`: its class and
     /// size.
-    pub(crate) fn forget_wants(&self, entry: Option<Entry>, known: Option<(ClassId, ByteCount)>) {
-        let engine = self.engine();
+    pub fn forget_wants(&self, entry: Option<Entry>, known: Option<(ClassId, ByteCount)>) {
+        let ground = &*self.ground;
         if let Some(Entry::File(file)) = entry {
-            engine.access.push(|| Notice::Deleted { at: engine.now(), file, known });
-            engine.bell.wants_changed(file);
-            engine.bell.backlog_changed();
-            engine.sweep.ring();
+            ground.access.push(|| Notice::Deleted { at: ground.now(), file, known });
+            ground.bell.wants_changed(file);
+            ground.bell.backlog_changed();
+            ground.sweep.ring();
         }
     }
 
     /// The directory of that path.
-    pub(crate) fn directory_id(&self, path: &ArchivePath) -> Result<DirId, ArchiveError> {
-        match self.engine().read(|view| view.find(path))? {
+    pub fn directory_id(&self, path: &ArchivePath) -> Result<DirId, ArchiveError> {
+        match self.ground.read(|view| view.find(path))? {
             Some(Followed::Directory(id, _)) => Ok(id),
             Some(Followed::File(..)) => Err(ArchiveError::NotADirectory(path.clone())),
             None => Err(self.nearest_obstacle(path)?),
@@ -224,7 +225,7 @@ impl Archive {
         let mut above = path.clone();
         while let Some((parent, _)) = above.split() {
             above = parent;
-            if matches!(self.engine().read(|view| view.resolve(&above))?, Some(Entry::File(_))) {
+            if matches!(self.ground.read(|view| view.resolve(&above))?, Some(Entry::File(_))) {
                 return Ok(ArchiveError::NotADirectory(above));
             }
         }
@@ -232,12 +233,12 @@ impl Archive {
     }
 
     /// The directory of that path, made with its parents if missing.
-    pub(crate) fn ensure_directory(&self, path: &ArchivePath) -> Result<DirId, ArchiveError> {
+    pub fn ensure_directory(&self, path: &ArchivePath) -> Result<DirId, ArchiveError> {
         self.ensure_directory_with(path, &[])
     }
 
-    /// As [`Archive::ensure_directory`]; those that are made get these extended attributes.
-    pub(crate) fn ensure_directory_with(
+    /// As [`Namespace::ensure_directory`]; those that are made get these extended attributes.
+    pub fn ensure_directory_with(
         &self,
         path: &ArchivePath,
         xattrs: &[(String, Vec<u8>)],
@@ -253,18 +254,18 @@ impl Archive {
     }
 
     fn make_missing(&self, path: &ArchivePath, xattrs: &[(String, Vec<u8>)]) -> Result<(), ArchiveError> {
-        let engine = self.engine();
+        let ground = &*self.ground;
         let mut parent = DirId::ROOT;
         for component in path.components() {
             let name = Name::new(component)?;
-            parent = match engine.read(|view| view.entry(parent, &name))? {
+            parent = match ground.read(|view| view.entry(parent, &name))? {
                 Some(Entry::Directory(id)) => id,
                 Some(Entry::File(_)) => return Err(ArchiveError::NotADirectory(path.clone())),
                 None => {
-                    let now = engine.now();
+                    let now = ground.now();
                     let xattrs = xattrs.to_vec();
                     let attributes = Attributes { mtime: now, mode: 0o755, xattrs, ..Attributes::default() };
-                    match engine.ask(typed::MakeDirectory { parent, name, attributes, class: None }) {
+                    match ground.ask(typed::MakeDirectory { parent, name, attributes, class: None }) {
                         Ok(id) => id,
                         // Somebody else made it, or removed the parent: the caller resolves again.
                         Err(ArchiveError::Rejected(_)) => return Ok(()),
@@ -278,7 +279,7 @@ impl Archive {
 }
 
 /// A rejection in terms of the path that the user gave.
-pub(crate) fn in_words(error: ArchiveError, path: &ArchivePath) -> ArchiveError {
+pub fn in_words(error: ArchiveError, path: &ArchivePath) -> ArchiveError {
     match error {
         ArchiveError::Rejected(rejection) => match rejection {
             Rejection::NotFound(Object::Name(..) | Object::Directory(_) | Object::File(_)) => {
@@ -301,18 +302,15 @@ pub(crate) fn in_words(error: ArchiveError, path: &ArchivePath) -> ArchiveError 
 
 /// Containers read within one operation, so that members of one pack cost one look-up.
 #[derive(Default)]
-pub(crate) struct Containers {
+pub struct Containers {
     known: HashMap<ContainerId, Option<ContainerRecord>>,
     /// Drives of the pool that do not answer, once somebody asked.
     silent: OnceCell<BTreeSet<DriveId>>,
 }
 
 impl Containers {
-    pub(crate) fn get(
-        &mut self,
-        view: &View<'_>,
-        id: ContainerId,
-    ) -> Result<Option<&ContainerRecord>, ReadError> {
+    /// A container, looked up once.
+    pub fn get(&mut self, view: &View<'_>, id: ContainerId) -> Result<Option<&ContainerRecord>, ReadError> {
         match self.known.entry(id) {
             hash_map::Entry::Occupied(known) => Ok(known.into_mut().as_ref()),
             hash_map::Entry::Vacant(unknown) => Ok(unknown.insert(view.container(id)?).as_ref()),
@@ -323,7 +321,7 @@ impl Containers {
 /// Where a reader finds a file's bytes now: what all its tapes have and the pool cannot give, as long as
 /// drives do not answer, is NEARLINE.
 pub(crate) fn locality_now(
-    engine: &Engine,
+    ground: &Ground,
     view: &View<'_>,
     containers: &mut Containers,
     id: FileId,
@@ -333,13 +331,36 @@ pub(crate) fn locality_now(
     if found != Locality::OnlineAndNearline {
         return Ok(found);
     }
-    let silent = containers.silent.get_or_init(|| engine.pool.silent_drives());
-    let is_given = crate::away::missing_for(engine, view, record, silent)?.is_empty();
+    let silent = containers.silent.get_or_init(|| ground.pool.silent_drives());
+    let is_given = missing_for(ground, view, record, silent)?.is_empty();
     Ok(if is_given { found } else { Locality::Nearline })
 }
 
+/// Drives that do not answer and without which a file cannot be read; empty if it can be, as far as that
+/// depends on drives.
+pub fn missing_for(
+    ground: &Ground,
+    view: &View<'_>,
+    file: &FileRecord,
+    silent: &BTreeSet<DriveId>,
+) -> Result<BTreeSet<DriveId>, ReadError> {
+    let mut missing = BTreeSet::new();
+    if silent.is_empty() || file.state != FileState::Live {
+        return Ok(missing);
+    }
+    for piece in &file.pieces {
+        let Some(blob) = view.blob(piece.blob)? else { continue };
+        // A description that contradicts itself is the catalogue's check's to report.
+        if matches!(ground.pool.has_drives_without(&blob, piece, silent), Ok(false)) {
+            let of_blob = blob.stripes.iter().flat_map(|set| set.drives.iter().copied());
+            missing.extend(of_blob.filter(|drive| silent.contains(drive)));
+        }
+    }
+    Ok(missing)
+}
+
 /// Where the catalogue has a file's bytes.
-pub(crate) fn locality(
+pub fn locality(
     view: &View<'_>,
     containers: &mut Containers,
     id: FileId,
@@ -366,15 +387,16 @@ pub(crate) fn locality(
     })
 }
 
-pub(crate) fn file_stat(
-    engine: &Engine,
+/// All about a file.
+pub fn file_stat(
+    ground: &Ground,
     view: &View<'_>,
     path: &ArchivePath,
     id: FileId,
     record: FileRecord,
 ) -> Result<FileStat, ReadError> {
     let mut containers = Containers::default();
-    let locality = locality_now(engine, view, &mut containers, id, &record)?;
+    let locality = locality_now(ground, view, &mut containers, id, &record)?;
     let mut copies = Vec::new();
     for (container_id, member) in view.parts(id)? {
         let Some(container) = containers.get(view, container_id)? else { continue };
@@ -387,7 +409,7 @@ pub(crate) fn file_stat(
                 CopyState::Indexed { vid, block } => (CopyProgress::Indexed, Some((vid, block))),
             };
             copies.push(CopyInfo {
-                tape_pool: engine.classes.tape_pool_name(copy.tape_pool),
+                tape_pool: ground.classes.tape_pool_name(copy.tape_pool),
                 state,
                 vid: place.map(|(vid, _)| vid),
                 block: place.map(|(_, block)| block),
@@ -399,7 +421,7 @@ pub(crate) fn file_stat(
             });
         }
     }
-    let copies_wanted = engine.classes.get(record.class).map_or(0, |class| class.copies.len() as u32);
+    let copies_wanted = ground.classes.get(record.class).map_or(0, |class| class.copies.len() as u32);
     Ok(FileStat {
         path: path.clone(),
         file: id,
@@ -408,7 +430,7 @@ pub(crate) fn file_stat(
         created: record.created,
         attributes: record.attributes,
         checksums: record.checksums,
-        class: engine.classes.name(record.class),
+        class: ground.classes.name(record.class),
         locality,
         copies,
         copies_wanted,
@@ -417,7 +439,7 @@ pub(crate) fn file_stat(
 }
 
 fn listed(
-    engine: &Engine,
+    ground: &Ground,
     view: &View<'_>,
     containers: &mut Containers,
     name: Name,
@@ -428,14 +450,14 @@ fn listed(
             Listed { name, what: ListedKind::Directory, size: ByteCount(0), attributes: record.attributes }
         }
         Followed::File(id, record) => {
-            let locality = locality_now(engine, view, containers, id, &record)?;
+            let locality = locality_now(ground, view, containers, id, &record)?;
             Listed {
                 name,
                 size: record.size,
                 what: ListedKind::File {
                     file: id,
                     kind: record.kind,
-                    class: engine.classes.name(record.class),
+                    class: ground.classes.name(record.class),
                     locality,
                     blake3: record.checksums.blake3,
                 },

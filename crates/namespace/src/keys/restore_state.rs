@@ -3,7 +3,7 @@
 use base::FileId;
 use catalogue::{FileRecord, ReadError, View};
 
-use crate::RestoreState;
+use ground::RestoreState;
 
 /// How a file stands between tape and pool: somebody waits for it, or pins keep it in the pool until the
 /// last of them ends.

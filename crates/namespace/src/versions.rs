@@ -3,9 +3,10 @@
 use base::{DirId, FileId, Name};
 use catalogue::{BucketRecord, Entry, ReadError, Version, View};
 
-use crate::engine::Engine;
 use crate::keys::{Child, Current, CurrentKeys, Describe, Is, KEY_ROWS_MAX, KeySource, Line, Lines, Start};
-use crate::{Archive, ArchiveError, KeyLine, LIST_PAGE_MAX, VersionPage, VersionQuery};
+use crate::{LIST_PAGE_MAX, Namespace};
+use ground::Ground;
+use ground::{ArchiveError, KeyLine, VersionPage, VersionQuery};
 
 /// Names that have a version or a marker, current or not.
 struct VersionKeys<'v, 'a>(&'v View<'a>);
@@ -71,16 +72,16 @@ impl KeySource for VersionKeys<'_, '_> {
     }
 }
 
-impl Archive {
+impl Namespace {
     /// A page of the versions and markers of a bucket, at most [`LIST_PAGE_MAX`] lines. Else as
-    /// [`Archive::list_keys`].
+    /// [`Namespace::list_keys`].
     ///
     /// # Errors
     /// [`ArchiveError::NotFound`], [`ArchiveError::NotADirectory`].
     pub fn list_versions(&self, query: &VersionQuery) -> Result<VersionPage, ArchiveError> {
-        let engine = self.engine();
+        let ground = &*self.ground;
         let root = self.directory_id(&query.keys.bucket)?;
-        engine.read(|view| Page::new(engine, view, root, query)?.fill(view, root, query))
+        ground.read(|view| Page::new(ground, view, root, query)?.fill(view, root, query))
     }
 }
 
@@ -96,7 +97,7 @@ struct Page<'e, 'v, 'a> {
 
 impl<'e, 'v, 'a> Page<'e, 'v, 'a> {
     fn new(
-        engine: &'e Engine,
+        ground: &'e Ground,
         view: &'v View<'a>,
         root: DirId,
         query: &VersionQuery,
@@ -105,7 +106,7 @@ impl<'e, 'v, 'a> Page<'e, 'v, 'a> {
             page: VersionPage::default(),
             limit: query.keys.limit.min(LIST_PAGE_MAX),
             bucket: view.bucket_of(root)?.map(|(_, bucket)| bucket).unwrap_or_default(),
-            describe: Describe::below(engine, view, root)?,
+            describe: Describe::below(ground, view, root)?,
             last: (query.keys.after.clone(), query.after_version),
         })
     }

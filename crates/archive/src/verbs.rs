@@ -1,0 +1,57 @@
+//! The verbs of the archive that a room has: who calls need not know which.
+
+use base::{ArchivePath, DirId, Name};
+use catalogue::{AccessChain, AclEntry, Attributes, QuotaLimits};
+use namespace::Namespace;
+
+use crate::{
+    Archive, ArchiveError, BucketInfo, BucketSettings, Hold, KeyPage, KeyQuery, Listed, ObjectRemoved,
+    ObjectStat, QuotaInfo, QuotaOf, RemoveTree, RenameOf, Stat, TreeRemoval, VersionPage, VersionQuery,
+    Which,
+};
+
+/// Gives the archive the methods of a room, by the same names.
+macro_rules! verbs {
+    ($room:ident: $of:ident { $(fn $name:ident(&self $(, $arg:ident: $type:ty)*) -> $out:ty;)* }) => {
+        impl Archive {
+            $(
+                #[doc = concat!("[`", stringify!($of), "::", stringify!($name), "`].")]
+                pub fn $name(&self $(, $arg: $type)*) -> $out {
+                    let room: &$of = self.$room();
+                    room.$name($($arg),*)
+                }
+            )*
+        }
+    };
+}
+
+verbs! { namespace: Namespace {
+    fn stat(&self, path: &ArchivePath) -> Result<Stat, ArchiveError>;
+    fn list(&self, path: &ArchivePath, after: Option<&Name>, limit: usize) -> Result<(Vec<Listed>, bool), ArchiveError>;
+    fn make_directory(&self, path: &ArchivePath, attributes: Attributes, class: Option<&str>, parents: bool) -> Result<(), ArchiveError>;
+    fn rename(&self, from: &ArchivePath, to: &ArchivePath, replace: bool) -> Result<(), ArchiveError>;
+    fn rename_entry(&self, from: &ArchivePath, to: &ArchivePath, of: &RenameOf) -> Result<(), ArchiveError>;
+    fn remove(&self, path: &ArchivePath) -> Result<(), ArchiveError>;
+    fn access_chain(&self, path: &ArchivePath) -> Result<AccessChain, ArchiveError>;
+    fn acl(&self, path: &ArchivePath) -> Result<Option<Vec<AclEntry>>, ArchiveError>;
+    fn set_acl(&self, path: &ArchivePath, entries: Option<Vec<AclEntry>>) -> Result<(), ArchiveError>;
+    fn set_acl_of(&self, path: &ArchivePath, directory: DirId, entries: Option<Vec<AclEntry>>) -> Result<(), ArchiveError>;
+    fn set_owner(&self, path: &ArchivePath, owner: Option<&str>, group: Option<&str>) -> Result<(), ArchiveError>;
+    fn quotas(&self) -> Result<Vec<QuotaInfo>, ArchiveError>;
+    fn set_quota(&self, of: &QuotaOf, limits: QuotaLimits) -> Result<(), ArchiveError>;
+    fn remove_quota(&self, of: &QuotaOf) -> Result<(), ArchiveError>;
+    fn remove_tree(&self, path: &ArchivePath, how: RemoveTree) -> Result<TreeRemoval, ArchiveError>;
+    fn tree_removal(&self, id: DirId) -> Result<TreeRemoval, ArchiveError>;
+    fn tree_removals(&self) -> Result<Vec<TreeRemoval>, ArchiveError>;
+    fn object(&self, path: &ArchivePath, which: Which) -> Result<ObjectStat, ArchiveError>;
+    fn remove_object(&self, path: &ArchivePath, which: Which, bypass: bool) -> Result<ObjectRemoved, ArchiveError>;
+    fn set_xattrs(&self, path: &ArchivePath, which: Which, changes: &[(String, Option<Vec<u8>>)]) -> Result<(), ArchiveError>;
+    fn set_hold(&self, path: &ArchivePath, which: Which, hold: Hold, bypass: bool) -> Result<(), ArchiveError>;
+    fn buckets(&self) -> Result<Vec<BucketInfo>, ArchiveError>;
+    fn bucket(&self, name: &Name) -> Result<BucketInfo, ArchiveError>;
+    fn make_bucket(&self, name: &Name, owner: &str, set: &BucketSettings) -> Result<(), ArchiveError>;
+    fn set_bucket(&self, name: &Name, settings: &BucketSettings) -> Result<(), ArchiveError>;
+    fn remove_bucket(&self, name: &Name) -> Result<(), ArchiveError>;
+    fn list_keys(&self, query: &KeyQuery) -> Result<KeyPage, ArchiveError>;
+    fn list_versions(&self, query: &VersionQuery) -> Result<VersionPage, ArchiveError>;
+} }
