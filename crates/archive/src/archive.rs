@@ -18,13 +18,12 @@ use store::CatalogueStore;
 use crate::engine::Engine;
 use crate::foresight::Foresight;
 use crate::inventory::Inventory;
-use crate::scrub::Upkeep;
 use crate::settle::{self, drives_of};
 use crate::small::SmallPuts;
-use crate::unknown;
 use crate::{ArchiveError, Machines, OpenError, PoolDrive, PoolShape, Settings};
 use ground::{AccessQueue, Bell, Classes, Duty, Ground, Libraries, Settled, Upward, Workers};
 use namespace::Namespace;
+use upkeep::Upkeep;
 
 /// The engine. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -81,7 +80,7 @@ impl Archive {
         if let Some(directory) = backup {
             check_backup_not_ahead(&catalogue, instance, directory)?;
         }
-        crate::keep_time::begin(&catalogue, clock.as_ref())?;
+        upkeep::begin_time(&catalogue, clock.as_ref())?;
         let epoch = catalogue.ask(typed::OpenEpoch {})?;
         for rule in Rule::ALL {
             catalogue.execute(Command::AdoptRule { rule })?;
@@ -120,6 +119,7 @@ impl Archive {
             above: OnceLock::new(),
             workers: Workers::default(),
         });
+        let upkeep = Arc::new(Upkeep::new(Arc::clone(&ground)));
         let engine = Arc::new(Engine {
             ground,
             random_uuid,
@@ -128,27 +128,23 @@ impl Archive {
             foresight,
             planning: Mutex::default(),
             dissolving: AtomicBool::new(false),
-            keeping_time: Mutex::new(()),
             ordering: Mutex::new(()),
             wishes: AtomicU64::new(0),
             haste: Mutex::default(),
             tape_states: Mutex::default(),
-            verifying: Mutex::new(()),
             tape_retries: Mutex::default(),
             resting: Mutex::new(HashMap::new()),
             chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),
             mounts: crate::mount_log::Mounts::new(mount_log),
             inventory: Inventory::new(changes),
-            upkeep: Upkeep::default(),
-            segment_use: Mutex::default(),
+            upkeep,
             small: SmallPuts::default(),
             space: crate::space::Space::default(),
             open_parts: crate::open_parts::OpenParts::default(),
             backup_reach: Arc::new(BackupReach::default()),
             bases: crate::bases::Bases::default(),
             settling,
-            lost_files: crate::lost_files::LostFiles::default(),
             seal_failures: crate::seal::SealFailures::default(),
         });
         if has_backup {
@@ -159,7 +155,7 @@ impl Archive {
         if let Err(error) = crate::seal::give_up_unfinished(&engine) {
             tracing::error!(%error, "packs whose sealing did not end are given up later");
         }
-        crate::verify::clean(&engine.settings.catalogue_directory);
+        upkeep::clean_verifying(&engine.settings.catalogue_directory);
         backup::remove_made_bases(&engine.settings.catalogue_directory);
         let down: BTreeMap<_, _> = engine.catalogue.read(|view| view.drives_down())?.into_iter().collect();
         let settles = settle::begin(&engine, &down).map_err(|error| OpenError::Settle(Box::new(error)))?;
@@ -246,7 +242,7 @@ impl Archive {
     /// # Errors
     /// If catalogue or drives cannot be read.
     pub fn quarantined(&self) -> Result<Option<crate::KeptExtents>, ArchiveError> {
-        self.quarantine()?.map(|until| unknown::count_unused(&self.0.engine, until)).transpose()
+        self.quarantine()?.map(|until| self.0.engine.upkeep.quarantined(until)).transpose()
     }
 
     /// What is kept although nothing names it, since a crashed writer may have left it.
@@ -254,7 +250,7 @@ impl Archive {
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn unknown_kept(&self) -> Result<crate::UnknownKept, ArchiveError> {
-        unknown::kept(&self.0.engine)
+        self.0.engine.upkeep.unknown_kept()
     }
 
     /// Ends the quarantine of a restore, if there is one, and removes what was in it, and the extents that
@@ -280,27 +276,7 @@ impl Archive {
             let object = Object::Catalogue;
             return Err(ArchiveError::Rejected(Rejection::WrongState { object, state, needed }));
         }
-        let restored = self.quarantine()?;
-        // Beyond what a restore has left only what was found before and told: not what a catalogue does not
-        // know just now.
-        let noted = unknown::all_noted(engine)?;
-        engine.catalogue.check_pages()?;
-        if restored.is_some() {
-            self.check_quarantine_may_end()?;
-            engine.execute(Command::EndQuarantine)?;
-            engine.sweep.ring();
-        }
-        let mut removed = 0;
-        unknown::for_each_unknown(engine, engine.pool.epoch(), |candidate| {
-            let is_of_restore = restored.is_some_and(|until| candidate.extent.blob.epoch() <= until);
-            if is_of_restore || noted.contains_key(&unknown::named(candidate)) {
-                removed += u64::from(unknown::remove(engine, candidate));
-            }
-        })?;
-        // What stands beside its place, by the thread that moves shards.
-        engine.upkeep.order(|orders| orders.orphans = true);
-        tracing::warn!(removed, "the quarantine has ended");
-        Ok(removed)
+        engine.upkeep.end_quarantine(|| self.check_quarantine_may_end())
     }
 
     /// Refuses while a line of the backup is kept to which the catalogue could go back to before its last
@@ -318,6 +294,11 @@ impl Archive {
     /// The room of names.
     pub(crate) fn namespace(&self) -> &Arc<Namespace> {
         &self.0.namespace
+    }
+
+    /// The room that keeps what is there.
+    pub(crate) fn upkeep(&self) -> &Arc<Upkeep> {
+        &self.0.engine.upkeep
     }
 
     pub(crate) fn engine(&self) -> &Engine {

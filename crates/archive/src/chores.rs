@@ -372,7 +372,7 @@ impl Engine {
         image: BlobPiece,
     ) -> Result<(), ArchiveError> {
         let Some(record) = self.read(|view| view.container(container))? else { return Ok(()) };
-        if record.image != Some(image) || !self.no_drive_may_come_back() {
+        if record.image != Some(image) || !self.upkeep.no_drive_may_come_back() {
             return Ok(());
         }
         // The tapes that the catalogue names may hold something else since a restore.
@@ -426,7 +426,7 @@ impl Engine {
     ) -> Result<(), ArchiveError> {
         let reason = truncated(reason, 512);
         self.execute_on_container(Command::CopyDamaged { container, vid, block, reason })?;
-        self.note_lost_members(container)?;
+        self.upkeep.note_lost_members(container)?;
         self.place_dropped(container, vid)
     }
 

@@ -2,12 +2,11 @@
 
 use std::collections::VecDeque;
 
-use base::{ArchivePath, BlobDescription, BlobPiece, ByteCount, Layout, StreamChecksums, Timestamp, Vid};
+use base::{ArchivePath, BlobDescription, BlobPiece, ByteCount, Layout, StreamChecksums, Timestamp};
 use catalogue::{Followed, PoolCopy, View};
 use pool::{PieceReader, PoolBuffer, Use};
 
 use crate::engine::Engine;
-use crate::reasons::Waiting;
 use crate::{Archive, ArchiveError, FileStat, Locality, Which};
 use ground::Reading;
 use ground::access::Notice;
@@ -179,17 +178,10 @@ impl From<ArchiveError> for Refused {
 impl Refused {
     fn told(self, engine: &Engine) -> ArchiveError {
         match self {
-            Refused::Nearline(stat) => nearline(engine, &stat),
+            Refused::Nearline(stat) => upkeep::nearline(engine, &stat),
             Refused::Other(error) => error,
         }
     }
-}
-
-/// The refusal to read what is on tape only, with the reason why it is not back yet if it is wanted.
-pub(crate) fn nearline(engine: &Engine, stat: &FileStat) -> ArchiveError {
-    let recall = engine.reason(Waiting::Recall(stat.file)).ok().flatten();
-    let (path, vids) = (stat.path.clone(), readable_vids(stat));
-    ArchiveError::Nearline { path, vids, recall: recall.map(Box::new) }
 }
 
 impl Drop for Download {
@@ -218,13 +210,6 @@ impl Drop for Download {
     }
 }
 
-pub(crate) fn readable_vids(stat: &FileStat) -> Vec<Vid> {
-    let mut vids: Vec<Vid> = stat.copies.iter().filter_map(|copy| copy.vid).collect();
-    vids.sort_unstable();
-    vids.dedup();
-    vids
-}
-
 impl Download {
     /// All about the file.
     #[must_use]
@@ -232,13 +217,34 @@ impl Download {
         &self.stat
     }
 
-    pub(crate) fn archive(&self) -> &Archive {
-        &self.archive
-    }
-
-    /// What is still to be read: a blob, a piece of it, and a range of that.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = (&BlobDescription, &BlobPiece, u64, u64)> {
-        self.rest.iter().map(|(blob, piece, offset, length)| (blob, piece, *offset, *length))
+    /// Whether drives answer that hold what is to be read. Reads nothing: it is decided from the states of
+    /// the drives. To be called behind [`Download::select`], before the first [`Download::next`].
+    ///
+    /// # Errors
+    /// [`ArchiveError::NearlineAway`] if tapes have the file, else [`ArchiveError::DrivesAway`].
+    pub fn check_drives(&self) -> Result<(), ArchiveError> {
+        let engine = self.archive.engine();
+        let silent = engine.pool.silent_drives();
+        if silent.is_empty() {
+            return Ok(());
+        }
+        let is_kept = self.rest.iter().any(|(blob, piece, offset, length)| {
+            let part = match blob.layout {
+                Layout::Striped { .. } => BlobPiece {
+                    offset: ByteCount(piece.offset.0.saturating_add(*offset)),
+                    length: ByteCount(*length),
+                    ..*piece
+                },
+                // A record is found by its beginning.
+                Layout::Segment { .. } => *piece,
+            };
+            matches!(engine.pool.has_drives_without(blob, &part, &silent), Ok(false))
+        });
+        if !is_kept {
+            return Ok(());
+        }
+        // What waits for drives that are given up is left to the first read, which declares it lost.
+        upkeep::refusal(&engine.upkeep, self.stat()).map_or(Ok(()), Err)
     }
 
     /// Reads only `length` bytes from `offset` on (fewer at the end of the file). Before the first
@@ -286,7 +292,7 @@ impl Download {
         match next {
             Err(ArchiveError::Pool(error @ pool::PoolError::Unrecoverable { .. })) => {
                 let read = PoolCopy { file: self.stat.file, pieces: self.pieces.clone() };
-                Err(crate::lost::met(self.archive.engine(), &self.stat, read, error))
+                Err(upkeep::met(&self.archive.engine().upkeep, &self.stat, read, error))
             }
             other => other,
         }

@@ -15,11 +15,11 @@ use scheduler::{DriveName, Event, Reason, Scheduler, TapeSummary};
 use session::Affinity;
 
 use crate::reasons::Waiting;
-use crate::scrub::Upkeep;
 use crate::small::SmallPuts;
 use crate::space::Space;
 use crate::tapes::is_unidentified;
-use ground::{ArchiveError, Classes, Ground, Upward, truncated};
+use ground::{ArchiveError, Classes, Ground, Upward, is_readable, truncated};
+use upkeep::Upkeep;
 
 /// The state of one engine, shared by its threads and by all who call it.
 pub(crate) struct Engine {
@@ -32,8 +32,6 @@ pub(crate) struct Engine {
     /// Held while containers are taken from a queue into a run, so that two drives never plan the same one.
     /// Where data sets are written stands in it.
     pub(crate) planning: Mutex<Affinity>,
-    /// Held while the clocks are compared: they are by one at a time.
-    pub(crate) keeping_time: Mutex<()>,
     /// Whether the sealer was told of packs that no tape takes.
     pub(crate) dissolving: AtomicBool,
     /// Held while a drive is taken out of use or given back: the catalogue and the scheduler hear the same
@@ -45,8 +43,6 @@ pub(crate) struct Engine {
     pub(crate) haste: Mutex<session::Haste>,
     /// See [`Engine::tape_states`].
     pub(crate) tape_states: Mutex<()>,
-    /// Held while the catalogue is verified.
-    pub(crate) verifying: Mutex<()>,
     /// Tapes that failed, and when they are tried again.
     pub(crate) tape_retries: Mutex<BTreeMap<Vid, Timestamp>>,
     /// Containers whose bytes could not be had, until when they are left alone, and why.
@@ -59,10 +55,8 @@ pub(crate) struct Engine {
     pub(crate) mounts: crate::mount_log::Mounts,
     /// How far the thread is that hears of cartridges that come and go.
     pub(crate) inventory: crate::inventory::Inventory,
-    /// What the scrubber is to do, and how far it is.
-    pub(crate) upkeep: Upkeep,
-    /// What small values take of the pool, as last measured.
-    pub(crate) segment_use: Mutex<Option<crate::SegmentUse>>,
+    /// The room that keeps what is there.
+    pub(crate) upkeep: Arc<Upkeep>,
     /// Small puts that wait for their common syncs.
     pub(crate) small: SmallPuts,
     /// Room that recalls have claimed.
@@ -75,7 +69,6 @@ pub(crate) struct Engine {
     pub(crate) bases: crate::bases::Bases,
     /// How far a restored catalogue was compared with pool and tapes.
     pub(crate) settling: Arc<crate::settle::Settling>,
-    pub(crate) lost_files: crate::lost_files::LostFiles,
     pub(crate) seal_failures: crate::seal::SealFailures,
 }
 
@@ -176,12 +169,6 @@ impl Engine {
         self.post_tape(vid);
     }
 
-    /// Whether what the pool cannot read now it cannot read later either: no drive is away that may come
-    /// back.
-    pub(crate) fn no_drive_may_come_back(&self) -> bool {
-        self.pool.silent_drives().is_subset(&self.upkeep.given_up())
-    }
-
     /// The size of blocks on tapes that are labelled from now on.
     pub(crate) fn block_size(&self) -> BlockSize {
         let bytes = u32::try_from(self.settings.tape.block_bytes.0).unwrap_or(u32::MAX);
@@ -251,10 +238,7 @@ fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {
 
 /// What a tape's record says to the scheduler, but for where it is and why it is in its state.
 pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
-    let readable = matches!(
-        record.state,
-        TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Repacking
-    );
+    let readable = is_readable(record);
     let writable = !is_unidentified(record)
         && matches!(record.state, TapeState::Scratch | TapeState::Labelling | TapeState::Active);
     let free = record.capacity.0.saturating_sub(record.written.0).saturating_sub(reserve(record.capacity).0);

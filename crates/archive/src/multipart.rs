@@ -2,8 +2,6 @@
 //! of them. No byte is copied; only a part that was hashed at another offset than it has in the file is read
 //! once.
 
-use std::sync::atomic::Ordering;
-
 use base::{
     ArchivePath, ByteCount, Checksums, Name, PartHasher, PartsMerger, StreamChecksums, Timestamp, UploadId,
 };
@@ -27,8 +25,6 @@ pub const MULTIPART_PAGE_MAX: usize = 10_000;
 pub const UPLOAD_XATTRS: &str = "kist.upload.";
 /// Most bytes in the name of who began an upload.
 const OWNER_BYTES_MAX: usize = 64;
-/// Uploads looked at together when those are searched that are being given up.
-const ENDING_PAGE: usize = 1_000;
 
 impl Archive {
     /// Begins an upload in parts of a path below a directory of the root. Of the options, length, checksums,
@@ -171,7 +167,7 @@ impl Archive {
         let _reading = engine.gate.enter();
         let found = engine.read(|view| match view.upload(upload)? {
             Some(record) if !record.ending => {
-                let path = path_of(view, &record)?;
+                let path = ground::path_of_upload(view, &record)?;
                 let rows = view.upload_parts(upload, 0, usize::from(PARTS_MAX))?;
                 Ok(path.map(|path| (record, path, rows)))
             }
@@ -343,14 +339,17 @@ fn give_up(engine: &Engine, upload: UploadId) -> Result<bool, ArchiveError> {
 
 /// Brings to an end what the last server had begun to give up.
 pub(crate) fn finish_aborts(engine: &Engine) -> Result<(), ArchiveError> {
-    each_upload(engine, |id, record| if record.ending { give_up(engine, id).map(drop) } else { Ok(()) })
+    ground::each_upload(
+        engine,
+        |id, record| if record.ending { give_up(engine, id).map(drop) } else { Ok(()) },
+    )
 }
 
 /// Gives up all uploads of before the restore of the catalogue: nobody knows whether the pool still has their
 /// parts, which nothing reads before they are a file. Those that were begun since stay.
 pub(crate) fn give_up_restored(engine: &Engine) -> Result<(), ArchiveError> {
     let from = engine.read(|view| view.restored_from())?;
-    each_upload(engine, |id, record| {
+    ground::each_upload(engine, |id, record| {
         if id.0 >= from {
             return Ok(());
         }
@@ -358,25 +357,6 @@ pub(crate) fn give_up_restored(engine: &Engine) -> Result<(), ArchiveError> {
         tracing::warn!(upload = %id, key, "an upload in parts is given up: its client begins anew");
         give_up(engine, id).map(drop)
     })
-}
-
-/// Calls `act` for all uploads, also those that are being given up.
-pub(crate) fn each_upload(
-    engine: &Engine,
-    mut act: impl FnMut(UploadId, &UploadRecord) -> Result<(), ArchiveError>,
-) -> Result<(), ArchiveError> {
-    let mut after = None;
-    loop {
-        let rows = engine.read(|view| view.uploads_before(Timestamp(i64::MAX), after, ENDING_PAGE))?;
-        let Some((last, _)) = rows.last() else { return Ok(()) };
-        after = Some(*last);
-        for (id, record) in &rows {
-            act(*id, record)?;
-        }
-        if engine.stop.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-    }
 }
 
 /// The directory of the root, and the path below it.
@@ -388,21 +368,13 @@ fn split_bucket(path: &ArchivePath) -> Result<(Name, String), ArchiveError> {
     }
 }
 
-pub(crate) fn path_of(
-    view: &View<'_>,
-    record: &UploadRecord,
-) -> Result<Option<ArchivePath>, catalogue::ReadError> {
-    let bucket = view.path_of_directory(record.bucket)?;
-    Ok(bucket.and_then(|bucket| ArchivePath::new(&format!("{bucket}/{}", record.key)).ok()))
-}
-
 fn info(
     engine: &Engine,
     view: &View<'_>,
     upload: UploadId,
     record: UploadRecord,
 ) -> Result<Option<MultipartInfo>, catalogue::ReadError> {
-    let Some(path) = path_of(view, &record)? else { return Ok(None) };
+    let Some(path) = ground::path_of_upload(view, &record)? else { return Ok(None) };
     let UploadRecord { owner, created, plan, .. } = record;
     let class = plan.class.map(|class| engine.classes.name(class));
     Ok(Some(MultipartInfo { upload, path, owner, created, attributes: plan.attributes, class }))

@@ -158,7 +158,7 @@ impl Archive {
             online,
             reconstructed: status.reconstructions,
             garbage,
-            small: *engine.segment_use.lock().unwrap_or_else(PoisonError::into_inner),
+            small: engine.upkeep.segment_use(),
         })
     }
 
@@ -314,7 +314,7 @@ impl Archive {
             };
             Ok((totals, tapes))
         })?;
-        totals.lost = engine.lost_info()?;
+        totals.lost = engine.upkeep.lost_info()?;
         let pool = engine.pool.status();
         totals.pool_capacity = pool.capacity;
         totals.pool_used = pool.used;
@@ -344,7 +344,7 @@ impl Archive {
 
     /// The directory of a drive of the pool as the settings have it; empty if they have none.
     fn directory_of(&self, id: base::DriveId) -> String {
-        self.location_of_drive(id).map_or_else(|_| String::new(), |at| at.to_string())
+        self.engine().upkeep.location_of_drive(id).map_or_else(|_| String::new(), |at| at.to_string())
     }
 
     /// Changes what may be done with a tape, durably. Given back to use, a tape that was never labelled is

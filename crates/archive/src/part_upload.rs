@@ -5,9 +5,9 @@ use catalogue::{Object, PARTS_MAX, PoolData, PutPart, Rejection};
 use pool::BlobWriter;
 
 use crate::ingest::{SEGMENT_RETRIES_MAX, SMALL_BYTES_MAX};
-use crate::multipart::path_of;
 use crate::open_parts::PartRoom;
 use crate::{Archive, ArchiveError, PartInfo, UploadError};
+use ground::path_of_upload;
 
 /// Of parts of which nothing is known: what most clients send.
 const USUAL_PART: u64 = 8 << 20;
@@ -54,7 +54,7 @@ impl Archive {
                 let first = view.upload_parts(upload, 0, 1)?.into_iter().next();
                 let first = first.map(|(number, part)| (number, part.size.0));
                 let replaces = view.upload_part(upload, number)?.is_some();
-                Ok(Some((first, replaces, path_of(view, &record)?, record.plan.class)))
+                Ok(Some((first, replaces, path_of_upload(view, &record)?, record.plan.class)))
             }
             _ => Ok(None),
         })?;

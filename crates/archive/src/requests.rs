@@ -6,7 +6,6 @@ use catalogue::{
     typed,
 };
 
-use crate::away::refuses_evict;
 use crate::resume::waiting_files;
 use crate::settle;
 use crate::{
@@ -16,6 +15,7 @@ use crate::{
 use ground::Selected;
 use ground::access::Notice;
 use namespace::in_words;
+use upkeep::refuses_evict;
 
 /// Refused files named in the answer of one evict.
 pub const REFUSALS_SHOWN_MAX: usize = 100;
@@ -119,7 +119,7 @@ impl Archive {
         let engine = self.engine();
         let mut files: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
         settle::check_online(engine, &files)?;
-        crate::away::give_up(engine, &files)?;
+        upkeep::give_up(&engine.upkeep, &files)?;
         for _ in 0..ADD_RETRIES_MAX {
             match engine.execute(Command::AddToRequest { request, files: files.clone() }) {
                 Err(ArchiveError::Rejected(Rejection::NotFound(Object::File(_)))) => {
@@ -334,7 +334,7 @@ impl Archive {
     fn evict_in_reach(&self, ids: &[FileId]) -> Result<Vec<Result<(), EvictRefusal>>, ArchiveError> {
         let engine = self.engine();
         let refused: Vec<Option<EvictRefusal>> =
-            engine.read(|view| ids.iter().map(|id| refuses_evict(engine, view, *id)).collect())?;
+            engine.read(|view| ids.iter().map(|id| refuses_evict(&engine.upkeep, view, *id)).collect())?;
         let kept = |(id, refusal): (&FileId, &Option<EvictRefusal>)| refusal.is_none().then_some(*id);
         let files: Vec<FileId> = ids.iter().zip(&refused).filter_map(kept).collect();
         let asked = files.len();

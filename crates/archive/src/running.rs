@@ -10,6 +10,7 @@ use ground::{Duty, Ends, OpenError, Worker};
 use scheduler::Event;
 
 use crate::Archive;
+use crate::change_log::BasesAsked;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::Engine;
 use crate::flow::Flow;
@@ -54,7 +55,8 @@ impl Archive {
         }
         let (sealer, seals) = sync_channel(SEALS_MAX);
         self.go("sealer", |engine| engine.settling.stop(), move |engine, me| run_sealer(engine, &seals, me))?;
-        self.go("sweeper", |engine| engine.sweep.ring(), |engine, me| crate::sweep::run(engine, me))?;
+        let (trimmed, mut asked) = (Arc::clone(engine), BasesAsked::default());
+        engine.upkeep.start(move || crate::change_log::turn(&trimmed, &mut asked))?;
         self.namespace().start()?;
         let archive = self.clone();
         self.go(
@@ -67,8 +69,6 @@ impl Archive {
             |engine| engine.inventory.stop(),
             |engine, me| crate::inventory::run(engine, me),
         )?;
-        crate::pool_drives::resume_unfilled(engine);
-        self.go("scrubber", |engine| engine.upkeep.ring(), crate::scrub::run)?;
         let conductor = Conductor {
             engine: Arc::clone(engine),
             began: engine.now(),
@@ -135,7 +135,7 @@ impl Archive {
         engine.workers.wake(Ends::BehindOthers);
         engine.workers.join(Ends::BehindOthers);
         engine.pool.close();
-        crate::sweep::stamp(engine);
+        engine.upkeep.stamp();
         // Unless its disk hangs: statistics hold up no stop.
         engine.workers.wake(Ends::Last);
         if engine.access.wait_for_end(ACCESS_LOG_PATIENCE) {

@@ -1,22 +1,23 @@
 //! The verbs of the archive that a room has: who calls need not know which.
 
-use base::{ArchivePath, DirId, Name};
+use base::{ArchivePath, DirId, Name, Timestamp};
 use catalogue::{AccessChain, AclEntry, Attributes, QuotaLimits};
 use namespace::Namespace;
+use upkeep::Upkeep;
 
 use crate::{
-    Archive, ArchiveError, BucketInfo, BucketSettings, Hold, KeyPage, KeyQuery, Listed, ObjectRemoved,
-    ObjectStat, QuotaInfo, QuotaOf, RemoveTree, RenameOf, Stat, TreeRemoval, VersionPage, VersionQuery,
-    Which,
+    Archive, ArchiveError, BucketInfo, BucketSettings, CatalogueFinding, ClockInfo, Hold, KeyPage, KeyQuery,
+    Listed, ObjectRemoved, ObjectStat, PoolHealth, QuotaInfo, QuotaOf, RemoveTree, RenameOf, ReplacedDrive,
+    ScrubInfo, Stat, TreeRemoval, UpkeepSettings, VersionPage, VersionQuery, Which,
 };
 
 /// Gives the archive the methods of a room, by the same names.
 macro_rules! verbs {
-    ($room:ident: $of:ident { $(fn $name:ident(&self $(, $arg:ident: $type:ty)*) -> $out:ty;)* }) => {
+    ($room:ident: $of:ident { $(fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $out:ty)?;)* }) => {
         impl Archive {
             $(
                 #[doc = concat!("[`", stringify!($of), "::", stringify!($name), "`].")]
-                pub fn $name(&self $(, $arg: $type)*) -> $out {
+                pub fn $name(&self $(, $arg: $type)*) $(-> $out)? {
                     let room: &$of = self.$room();
                     room.$name($($arg),*)
                 }
@@ -54,4 +55,17 @@ verbs! { namespace: Namespace {
     fn remove_bucket(&self, name: &Name) -> Result<(), ArchiveError>;
     fn list_keys(&self, query: &KeyQuery) -> Result<KeyPage, ArchiveError>;
     fn list_versions(&self, query: &VersionQuery) -> Result<VersionPage, ArchiveError>;
+} }
+
+verbs! { upkeep: Upkeep {
+    fn set_upkeep(&self, settings: UpkeepSettings);
+    fn scrub_info(&self) -> ScrubInfo;
+    fn scrub_now(&self);
+    fn pool_health(&self) -> Result<PoolHealth, ArchiveError>;
+    fn pool_drive_lost(&self, id: u16, accept_loss: bool) -> Result<(), ArchiveError>;
+    fn pool_rebuild(&self, id: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError>;
+    fn pool_drive_replace(&self, id: u16, new: bool, accept_loss: bool) -> Result<ReplacedDrive, ArchiveError>;
+    fn clock_info(&self) -> Result<ClockInfo, ArchiveError>;
+    fn accept_time(&self, today: Timestamp, back: bool) -> Result<ClockInfo, ArchiveError>;
+    fn verify_catalogue(&self) -> Result<Vec<CatalogueFinding>, ArchiveError>;
 } }

@@ -286,7 +286,7 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Cau
     };
     let mut reasons = Vec::new();
     if !missing.is_empty() {
-        reasons.push(said(crate::away::refused(&stat, missing).to_string()));
+        reasons.push(said(upkeep::refused(&stat, missing).to_string()));
     }
     if !wants.is_empty() {
         let (text, reason) = recall_reason(engine, file)?;

@@ -1,5 +1,6 @@
 //! The ground that all rooms of the engine stand on, and that none of them owns: settings, classes, the
-//! catalogue and the pool, the gate of readers, bells, the stop, errors, and the plain values that callers get.
+//! catalogue and the pool, the gate of readers, bells, threads, errors, and the plain values that callers
+//! get.
 
 pub mod access;
 mod api;
@@ -20,6 +21,7 @@ mod scrub_info;
 mod settings;
 mod settled;
 mod settling_info;
+mod uploads;
 mod upward;
 mod worker;
 
@@ -30,7 +32,7 @@ pub use classes::{Class, Classes};
 pub use error::{ArchiveError, ErrorKind, OpenError, UploadError, WhyNotAtOnce};
 pub use figures::{LostFilesInfo, PoolHolders, SegmentUse};
 pub use gate::{ReadGate, Reading};
-pub use ground::{Ground, truncated};
+pub use ground::{Ground, is_readable, truncated};
 pub use health::HealthProblem;
 pub use libraries::Libraries;
 pub use loss::LossForeseen;
@@ -46,5 +48,6 @@ pub use settings::{
 };
 pub use settled::Settled;
 pub use settling_info::{SettlingInfo, SettlingStage, time_left};
+pub use uploads::{each_upload, path_of_upload};
 pub use upward::Upward;
 pub use worker::{Duty, Ends, Worker, WorkerInfo, Workers};

@@ -173,7 +173,7 @@ impl Workers {
 #[cfg(test)]
 mod tests {
     use base::ManualClock;
-    use threads::mpsc::channel;
+    use threads::mpsc::sync_channel;
 
     use super::*;
 
@@ -187,7 +187,7 @@ mod tests {
     fn a_thread_tells_what_it_does_and_ends_when_it_is_woken() {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
         let workers = Workers::default();
-        let ((wake, woken), (tell, told)) = (channel(), channel());
+        let ((wake, woken), (tell, told)) = (sync_channel(1), sync_channel(1));
         let duty = Duty::new("sweeper", move || wake.send(()).expect("it listens")).ending(Ends::Last);
         let run = move |me: &Arc<Worker>| {
             me.does("sweeping");

@@ -23,7 +23,10 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
     ),
     ("twin", &["twin"]),
     ("drivers", &["threads", "store", "drive", "library"]),
-    ("engine", &["pool", "mover", "journal", "backup", "ground", "namespace", "archive", "authority"]),
+    (
+        "engine",
+        &["pool", "mover", "journal", "backup", "ground", "namespace", "upkeep", "archive", "authority"],
+    ),
     ("below the doors", &["wire", "transfer"]),
     (DOORS, &["s3", "door"]),
     ("program", &["kist"]),

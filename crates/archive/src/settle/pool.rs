@@ -11,7 +11,7 @@ use pool::{Depth, PieceState, PoolError};
 use super::shards::Shards;
 use crate::ArchiveError;
 use crate::engine::Engine;
-use crate::lost::{NAMED_MAX, parts, path_of, record_lost};
+use upkeep::{NAMED_MAX, parts, path_of, record_lost};
 
 /// Files looked at between two reads of the catalogue.
 const FILES_PAGE: usize = 4_096;
@@ -182,7 +182,7 @@ fn decide(
             match loss {
                 PoolLoss::Nearline => found.nearline += 1,
                 PoolLoss::Lost => {
-                    engine.lost_files.add(&[file]);
+                    engine.upkeep.note_lost(&[file]);
                     found.lost += 1;
                 }
                 PoolLoss::NotConcerned => {}

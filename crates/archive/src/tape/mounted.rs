@@ -217,7 +217,7 @@ impl MountedTape<'_> {
         engine.sweep.ring();
         engine.give_up_late()?;
         // The scrubber finds what is missed here: no reason to end a session.
-        if let Err(error) = crate::lost::index_written(engine, mounted.vid, covers_from) {
+        if let Err(error) = upkeep::index_written(&engine.upkeep, mounted.vid, covers_from) {
             tracing::error!(vid = %mounted.vid, %error, "files that an index covers now stay LOST");
         }
         Ok(())

@@ -186,7 +186,7 @@ pub(super) fn give_up_lost(
     if let Some(error) = unreadable
         && !has_image
     {
-        crate::lost::declare_members(engine, container, error.blob())?;
+        upkeep::declare_members(&engine.upkeep, container, error.blob())?;
     }
     // Not while another drive plans: what it has just chosen must not go.
     let _planning = engine.planning();

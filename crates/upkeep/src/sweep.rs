@@ -2,8 +2,6 @@
 //! expire.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base::planted::{Bug, is_planted};
@@ -11,8 +9,8 @@ use base::{BlobDescription, BlobId, BlobPiece, Layout};
 use catalogue::{Command, Garbage, ReadError, TypedCommand, UnneededSectors, typed};
 use store::{ExecuteError, Shortage};
 
-use crate::ArchiveError;
-use crate::engine::Engine;
+use crate::Upkeep;
+use ground::ArchiveError;
 use ground::Worker;
 
 /// Garbage removed between two commits.
@@ -24,20 +22,20 @@ const READERS_RETRY: Duration = Duration::from_millis(20);
 
 /// Tells the pool's drives how far the catalogue is, so that an older copy of it is recognised at a later
 /// start.
-pub(crate) fn stamp(engine: &Engine) {
+pub(crate) fn stamp(upkeep: &Upkeep) {
     // After a failed commit nobody knows whether the newest change is durable.
-    if !engine.catalogue.is_writing() {
+    if !upkeep.catalogue.is_writing() {
         return;
     }
-    match engine.catalogue.read(|view| view.last_change()) {
+    match upkeep.catalogue.read(|view| view.last_change()) {
         Ok(change) => {
-            let stamps = engine.pool.stamps();
+            let stamps = upkeep.pool.stamps();
             if let Some(newer) = stamps.iter().find(|stamp| stamp.commit > change) {
                 tracing::error!(change, seen = newer.commit, "the catalogue is older than its drives know");
                 return;
             }
             let known = stamps.iter().all(|stamp| stamp.commit == change);
-            match if known { Ok(()) } else { engine.pool.stamp(change) } {
+            match if known { Ok(()) } else { upkeep.pool.stamp(change) } {
                 // Of a full drive is told elsewhere, once.
                 Err(error) if error.is_full() => tracing::debug!(%error, "a full drive cannot be stamped"),
                 Err(error) => tracing::warn!(%error, "a pool drive cannot be stamped"),
@@ -50,53 +48,52 @@ pub(crate) fn stamp(engine: &Engine) {
 
 /// Tells the drives of the pool what they are to know, and looks at those too that have nothing to be told
 /// of.
-fn attend_to_drives(engine: &Engine) {
-    stamp(engine);
-    engine.pool.check_places();
+fn attend_to_drives(upkeep: &Upkeep) {
+    stamp(upkeep);
+    upkeep.pool.check_places();
 }
 
 /// The sweeper's thread.
-pub(crate) fn run(engine: &Arc<Engine>, me: &Worker) {
+pub(crate) fn run(upkeep: &Upkeep, me: &Worker, also: &mut dyn FnMut() -> Result<(), ArchiveError>) {
     let mut requests = crate::forget::Round::default();
-    let mut segments = crate::segment_use::Round::new(engine.pool.epoch());
-    let mut base_asked = crate::change_log::BasesAsked::default();
+    let mut segments = crate::segment_use::Round::new(upkeep.pool.epoch());
     let mut lacks = None;
-    while !engine.stop.load(Ordering::Relaxed) {
+    while !upkeep.stopping() {
         me.does("sweeping");
-        engine.keep_time();
-        attend_to_drives(engine);
-        tell_room(engine, &mut lacks);
-        if !engine.settling.holds_pool()
-            && let Err(error) = sweep(engine)
+        upkeep.keep_time();
+        attend_to_drives(upkeep);
+        tell_room(upkeep, &mut lacks);
+        if !upkeep.settled.holds_pool()
+            && let Err(error) = sweep(upkeep)
         {
             tracing::error!(%error, "sweeping failed");
             me.failed(&error);
         }
-        let is_behind = requests.turn(engine).unwrap_or_else(|error| {
+        let is_behind = requests.turn(upkeep).unwrap_or_else(|error| {
             tracing::error!(%error, "old requests are not forgotten");
             me.failed(&error);
             false
         });
-        if let Err(error) = segments.turn(engine) {
+        if let Err(error) = segments.turn(upkeep) {
             tracing::error!(%error, "what small values take of the pool is not measured");
             me.failed(&error);
         }
-        if let Err(error) = crate::change_log::turn(engine, &mut base_asked) {
+        if let Err(error) = also() {
             tracing::error!(%error, "the catalogue's log is not trimmed");
             me.failed(&error);
         }
         // Waiting for readers may have heard the ring that tells to stop.
-        if !is_behind && !engine.stop.load(Ordering::Relaxed) {
+        if !is_behind && !upkeep.stopping() {
             me.rests();
-            engine.sweep.wait(SWEEP_EVERY);
+            upkeep.sweep.wait(SWEEP_EVERY);
         }
     }
 }
 
 /// Says once that the catalogue has no room, and once that it has some again: what is refused meanwhile is
 /// told to those who asked.
-fn tell_room(engine: &Engine, before: &mut Option<Shortage>) {
-    let now = engine.catalogue.lack().map(|(shortage, _)| shortage);
+fn tell_room(upkeep: &Upkeep, before: &mut Option<Shortage>) {
+    let now = upkeep.catalogue.lack().map(|(shortage, _)| shortage);
     if now == *before {
         return;
     }
@@ -107,14 +104,14 @@ fn tell_room(engine: &Engine, before: &mut Option<Shortage>) {
     *before = now;
 }
 
-fn sweep(engine: &Arc<Engine>) -> Result<(), ArchiveError> {
-    expire(engine, typed::ExpireSomePins {})?;
-    expire(engine, typed::ExpireSomeAnswers {})?;
-    evict_cold(engine)?;
-    namespace::count_quotas(engine)?;
+fn sweep(upkeep: &Upkeep) -> Result<(), ArchiveError> {
+    expire(upkeep, typed::ExpireSomePins {})?;
+    expire(upkeep, typed::ExpireSomeAnswers {})?;
+    evict_cold(upkeep)?;
+    namespace::count_quotas(upkeep)?;
     loop {
-        let garbage = engine.read(|view| view.garbage(GARBAGE_BATCH_MAX))?;
-        if garbage.is_empty() || engine.stop.load(Ordering::Relaxed) {
+        let garbage = upkeep.read(|view| view.garbage(GARBAGE_BATCH_MAX))?;
+        if garbage.is_empty() || upkeep.stopping() {
             return Ok(());
         }
         // A segment that is to go must take no more values: it is sealed before the gate turns, so that
@@ -123,49 +120,49 @@ fn sweep(engine: &Arc<Engine>) -> Result<(), ArchiveError> {
         let is_segment =
             |g: &Garbage| matches!(g, Garbage::Blob(blob) if matches!(blob.layout, Layout::Segment { .. }));
         if garbage.iter().any(is_segment) {
-            engine.pool.seal_segments();
+            upkeep.pool.seal_segments();
         }
-        let mark = engine.gate.turn();
-        let mut told = engine.steady();
-        while !engine.gate.has_left(mark) && !is_planted(Bug::RemoveUnderReaders) {
-            if engine.stop.load(Ordering::Relaxed) {
+        let mark = upkeep.gate.turn();
+        let mut told = upkeep.steady();
+        while !upkeep.gate.has_left(mark) && !is_planted(Bug::RemoveUnderReaders) {
+            if upkeep.stopping() {
                 return Ok(());
             }
-            engine.sweep.wait(READERS_RETRY);
-            engine.keep_time();
+            upkeep.sweep.wait(READERS_RETRY);
+            upkeep.keep_time();
             // A download may take hours: drives are told and looked at meanwhile as at other times.
-            if engine.steady().saturating_sub(told) >= SWEEP_EVERY {
-                told = engine.steady();
-                attend_to_drives(engine);
+            if upkeep.steady().saturating_sub(told) >= SWEEP_EVERY {
+                told = upkeep.steady();
+                attend_to_drives(upkeep);
             }
             // A download may take hours, and must not keep what tapes have in the pool as long.
-            evict_cold(engine)?;
+            evict_cold(upkeep)?;
         }
-        if remove(engine, garbage)? == 0 {
+        if remove(upkeep, garbage)? == 0 {
             return Ok(());
         }
     }
 }
 
 /// Files of cold classes leave the pool when tapes have them.
-fn evict_cold(engine: &Engine) -> Result<(), ArchiveError> {
-    while !engine.stop.load(Ordering::Relaxed) && engine.read(|view| view.has_cold_work())? {
-        if !engine.ask(typed::EvictSomeCold {})? {
+fn evict_cold(upkeep: &Upkeep) -> Result<(), ArchiveError> {
+    while !upkeep.stopping() && upkeep.read(|view| view.has_cold_work())? {
+        if !upkeep.ask(typed::EvictSomeCold {})? {
             break;
         }
     }
     Ok(())
 }
 
-fn expire(engine: &Engine, some: impl TypedCommand<Answer = u32> + Clone) -> Result<(), ArchiveError> {
+fn expire(upkeep: &Upkeep, some: impl TypedCommand<Answer = u32> + Clone) -> Result<(), ArchiveError> {
     // Fewer than were asked for are no sign that there are no more: a full catalogue drops fewer.
-    while engine.ask(some.clone())? > 0 {}
+    while upkeep.ask(some.clone())? > 0 {}
     Ok(())
 }
 
 /// Removes from the pool, then from the catalogue; gives how much went. What a sick drive does not remove is
 /// left to the next start, which finds it as an orphan: it must not keep other garbage waiting.
-fn remove(engine: &Engine, garbage: Vec<Garbage>) -> Result<usize, ArchiveError> {
+fn remove(upkeep: &Upkeep, garbage: Vec<Garbage>) -> Result<usize, ArchiveError> {
     let mut blobs: Vec<BlobId> = Vec::new();
     let mut values: BTreeMap<BlobId, (BlobDescription, Vec<BlobPiece>)> = BTreeMap::new();
     for item in garbage {
@@ -176,7 +173,7 @@ fn remove(engine: &Engine, garbage: Vec<Garbage>) -> Result<usize, ArchiveError>
             }
             Garbage::Blob(blob) => blob,
         };
-        match engine.pool.remove(&blob) {
+        match upkeep.pool.remove(&blob) {
             // It takes values again; its turn comes with the next sweep.
             Err(pool::PoolError::SegmentOpen(_)) => continue,
             Err(error) => tracing::warn!(%error, "garbage stays on a drive of the pool until the next start"),
@@ -186,28 +183,28 @@ fn remove(engine: &Engine, garbage: Vec<Garbage>) -> Result<usize, ArchiveError>
     }
     let mut removed = blobs.len();
     if removed > 0 {
-        let told = engine.execute(Command::GarbageRemoved { blobs: blobs.clone(), values: Vec::new() });
+        let told = upkeep.execute(Command::GarbageRemoved { blobs: blobs.clone(), values: Vec::new() });
         if let Err(ArchiveError::Store(error)) = &told
             && error.is_in_part()
         {
-            let gone = engine.read(|view| {
+            let gone = upkeep.read(|view| {
                 let of_all = blobs.iter().map(|blob| Ok((*blob, view.is_garbage(*blob)?)));
                 of_all.collect::<Result<Vec<_>, ReadError>>()
             })?;
             blobs = gone.into_iter().filter(|(_, is_garbage)| !is_garbage).map(|(blob, _)| blob).collect();
-            engine.upkeep.blobs_removed(&blobs);
+            upkeep.blobs_removed(&blobs);
         }
         told?;
-        engine.upkeep.blobs_removed(&blobs);
+        upkeep.blobs_removed(&blobs);
     }
     let (mut gone, mut pages) = (Vec::new(), Vec::new());
     for (blob, pieces) in values.into_values() {
-        pages.extend(give_back(engine, &blob, &pieces)?);
+        pages.extend(give_back(upkeep, &blob, &pieces)?);
         gone.extend(pieces);
     }
     if !gone.is_empty() {
         removed += gone.len();
-        engine.execute(Command::ValuesRemoved { values: gone, pages })?;
+        upkeep.execute(Command::ValuesRemoved { values: gone, pages })?;
     }
     Ok(removed)
 }
@@ -215,17 +212,17 @@ fn remove(engine: &Engine, garbage: Vec<Garbage>) -> Result<usize, ArchiveError>
 /// Gives back what values of a segment held that others still use, as far as whole pages of it are unneeded;
 /// what is unneeded of the others is for the catalogue to know.
 fn give_back(
-    engine: &Engine,
+    upkeep: &Upkeep,
     blob: &BlobDescription,
     values: &[BlobPiece],
 ) -> Result<Vec<UnneededSectors>, ArchiveError> {
     let touched: BTreeSet<u32> =
         values.iter().flat_map(|piece| pool::sectors_of(piece).into_keys()).collect();
-    let known = engine.read(|view| {
+    let known = upkeep.read(|view| {
         let sectors = |page: u32| Ok((page, view.unneeded_sectors(blob.id, page)?));
         touched.into_iter().map(sectors).collect::<Result<pool::Unneeded, _>>()
     })?;
-    let back = engine.pool.give_back(blob, values, &known);
+    let back = upkeep.pool.give_back(blob, values, &known);
     if let Some(error) = &back.failure {
         tracing::warn!(%error, segment = %blob.id, "space of small values stays taken on a drive");
     }

@@ -9,9 +9,9 @@ use catalogue::{Command, ReadError, UNKNOWN_BATCH_MAX, UnknownExtent, View};
 use drive::ExtentId;
 use pool::OrphanCandidate;
 
-use crate::ArchiveError;
-use crate::engine::Engine;
+use crate::Upkeep;
 use crate::scrub::pace;
+use ground::ArchiveError;
 
 /// Extents looked at between two reads of the catalogue.
 const EXTENTS_PAGE: usize = 4_096;
@@ -55,9 +55,9 @@ struct Count {
 }
 
 impl Count {
-    fn add(&mut self, engine: &Engine, candidate: &OrphanCandidate) -> Result<(), ArchiveError> {
+    fn add(&mut self, upkeep: &Upkeep, candidate: &OrphanCandidate) -> Result<(), ArchiveError> {
         self.kept.extents += 1;
-        self.kept.bytes.0 = self.kept.bytes.0.saturating_add(engine.pool.orphan_bytes(candidate)?.0);
+        self.kept.bytes.0 = self.kept.bytes.0.saturating_add(upkeep.pool.orphan_bytes(candidate)?.0);
         if self.blobs.len() < NOTED_MAX {
             self.blobs.insert(candidate.extent.blob);
         }
@@ -80,30 +80,30 @@ struct Looked {
 
 /// Goes through the drives: what nothing names is noted, and removed when it was kept long enough. Gives when
 /// the next one is due.
-pub(crate) fn look(engine: &Engine) -> Result<Option<Timestamp>, ArchiveError> {
-    let keep = engine.settings.pool.unknown_kept;
-    let now = engine.now();
-    let mut noted = all_noted(engine)?;
+pub(crate) fn look(upkeep: &Upkeep) -> Result<Option<Timestamp>, ArchiveError> {
+    let keep = upkeep.settings.pool.unknown_kept;
+    let now = upkeep.now();
+    let mut noted = all_noted(upkeep)?;
     let room = NOTED_MAX.saturating_sub(noted.len());
     let mut looked = Looked::default();
     let mut first: Option<Timestamp> = None;
     // Pages of the catalogue that were lost since the start would make known extents unknown.
     let mut checked = None;
-    let listed = for_each_candidate(engine, is_unnamed, |candidate| {
+    let listed = for_each_candidate(upkeep, is_unnamed, |candidate| {
         let extent = named(candidate);
         let since = noted.remove(&extent);
         if since.map_or(keep.is_zero(), |since| now.since(since) >= keep) {
-            if checked.get_or_insert_with(|| engine.catalogue.check_pages()).is_err() {
+            if checked.get_or_insert_with(|| upkeep.catalogue.check_pages()).is_err() {
                 return;
             }
-            if is_not_needed(engine, candidate) {
-                if remove(engine, candidate) {
+            if is_not_needed(upkeep, candidate) {
+                if remove(upkeep, candidate) {
                     looked.removed += 1;
                     looked.gone.extend(since.map(|_| extent));
                 }
                 return;
             }
-            engine.upkeep.note_kept_beside(extent.blob);
+            upkeep.note_kept_beside(extent.blob);
         }
         looked.kept += 1;
         let over = since.unwrap_or(now).plus(keep);
@@ -111,7 +111,7 @@ pub(crate) fn look(engine: &Engine) -> Result<Option<Timestamp>, ArchiveError> {
         first = Some(first.map_or(due, |first| first.min(due)));
         if since.is_none() {
             // It is kept as it was written; what was reserved for more is of no use to anybody.
-            if let Err(error) = engine.pool.trim_orphan(candidate) {
+            if let Err(error) = upkeep.pool.trim_orphan(candidate) {
                 tracing::warn!(%error, "an extent that nothing names keeps what was reserved for it");
             }
             if looked.found.len() < room {
@@ -122,14 +122,14 @@ pub(crate) fn look(engine: &Engine) -> Result<Option<Timestamp>, ArchiveError> {
     checked.unwrap_or(Ok(()))?;
     if matches!(listed, Err(ArchiveError::Stopping)) {
         // What was found counts from now on; of what was not met nothing is known.
-        write(engine, &looked)?;
+        write(upkeep, &looked)?;
         return Ok(first);
     }
     listed?;
     // What was noted and not met is removed or named after all; a drive that is away may still have it.
-    let silent = engine.pool.silent_drives();
+    let silent = upkeep.pool.silent_drives();
     looked.gone.extend(noted.into_keys().filter(|extent| !silent.contains(&extent.drive)));
-    write(engine, &looked)?;
+    write(upkeep, &looked)?;
     tell(&looked, first);
     Ok(first)
 }
@@ -137,17 +137,17 @@ pub(crate) fn look(engine: &Engine) -> Result<Option<Timestamp>, ArchiveError> {
 /// Whether the bytes of an extent stand elsewhere too, or no record names its blob. What stands beside its
 /// place may be the only whole shard: all of its stripe is read before it goes; of a segment the lengths of
 /// all copies are compared, since its values are known with their files only.
-fn is_not_needed(engine: &Engine, candidate: &OrphanCandidate) -> bool {
+fn is_not_needed(upkeep: &Upkeep, candidate: &OrphanCandidate) -> bool {
     let extent = candidate.extent;
     let read = || -> Result<bool, ArchiveError> {
-        let _reading = engine.gate.enter();
-        let Some(blob) = engine.read(|view| view.blob(extent.blob))? else { return Ok(true) };
+        let _reading = upkeep.gate.enter();
+        let Some(blob) = upkeep.read(|view| view.blob(extent.blob))? else { return Ok(true) };
         if matches!(blob.layout, Layout::Segment { .. }) {
             let named = blob.stripes.iter().flat_map(|set| set.drives.iter().copied()).collect();
-            let lacking = engine.pool.lacking(&blob, &named)?;
+            let lacking = upkeep.pool.lacking(&blob, &named)?;
             return Ok(lacking.bad.is_empty() && lacking.unknown == 0);
         }
-        let report = engine.pool.scrub_stripe(&blob, extent.stripe, &mut |bytes| pace(engine, bytes))?;
+        let report = upkeep.pool.scrub_stripe(&blob, extent.stripe, &mut |bytes| pace(upkeep, bytes))?;
         Ok(report.complete && report.is_clean())
     };
     read().unwrap_or_else(|error| {
@@ -157,20 +157,20 @@ fn is_not_needed(engine: &Engine, candidate: &OrphanCandidate) -> bool {
 }
 
 /// When the first extent is to be removed that is noted.
-pub(crate) fn kept(engine: &Engine) -> Result<UnknownKept, ArchiveError> {
-    let noted = all_noted(engine)?;
-    let first = noted.values().min().map(|since| since.plus(engine.settings.pool.unknown_kept));
+pub(crate) fn kept(upkeep: &Upkeep) -> Result<UnknownKept, ArchiveError> {
+    let noted = all_noted(upkeep)?;
+    let first = noted.values().min().map(|since| since.plus(upkeep.settings.pool.unknown_kept));
     let mut count = Count::default();
-    noted.keys().try_for_each(|extent| count.add(engine, &candidate(extent)))?;
+    noted.keys().try_for_each(|extent| count.add(upkeep, &candidate(extent)))?;
     let KeptExtents { extents, blobs, bytes } = count.end();
     Ok(UnknownKept { extents, blobs, bytes, until: first })
 }
 
-pub(crate) fn all_noted(engine: &Engine) -> Result<Noted, ArchiveError> {
+pub(crate) fn all_noted(upkeep: &Upkeep) -> Result<Noted, ArchiveError> {
     let mut noted = Noted::new();
     loop {
         let after = noted.last_key_value().map(|(last, _)| *last);
-        let page = engine.read(|view| view.unknown_extents(after, EXTENTS_PAGE))?;
+        let page = upkeep.read(|view| view.unknown_extents(after, EXTENTS_PAGE))?;
         if page.is_empty() {
             return Ok(noted);
         }
@@ -197,23 +197,23 @@ fn is_unnamed(view: &View<'_>, candidate: &OrphanCandidate) -> Result<bool, Read
 /// Visits the extents of epochs up to `until` whose blob the catalogue does not know at all. Shards that a
 /// repair is just writing belong to known blobs and are not among them.
 pub(crate) fn for_each_unknown(
-    engine: &Engine,
+    upkeep: &Upkeep,
     until: Epoch,
     visit: impl FnMut(&OrphanCandidate),
 ) -> Result<(), ArchiveError> {
     let is_unknown = |view: &View<'_>, candidate: &OrphanCandidate| {
         Ok(is_unused(view, candidate, until)? && !view.is_garbage(candidate.extent.blob)?)
     };
-    for_each_candidate(engine, is_unknown, visit)
+    for_each_candidate(upkeep, is_unknown, visit)
 }
 
 /// Counts the extents of epochs up to `until` whose blob is not in use: not known, or garbage.
-pub(crate) fn count_unused(engine: &Engine, until: Epoch) -> Result<KeptExtents, ArchiveError> {
+pub(crate) fn count_unused(upkeep: &Upkeep, until: Epoch) -> Result<KeptExtents, ArchiveError> {
     let (mut count, mut counted) = (Count::default(), Ok(()));
     let is_wanted = |view: &View<'_>, candidate: &OrphanCandidate| is_unused(view, candidate, until);
-    for_each_candidate(engine, is_wanted, |candidate| {
+    for_each_candidate(upkeep, is_wanted, |candidate| {
         if counted.is_ok() {
-            counted = count.add(engine, candidate);
+            counted = count.add(upkeep, candidate);
         }
     })?;
     counted.map(|()| count.end())
@@ -227,17 +227,17 @@ fn is_unused(view: &View<'_>, candidate: &OrphanCandidate, until: Epoch) -> Resu
 /// Visits the extents of earlier epochs of which the catalogue says that they are wanted. When the server
 /// stops it ends with [`ArchiveError::Stopping`], within a page of the list and a visit.
 fn for_each_candidate(
-    engine: &Engine,
+    upkeep: &Upkeep,
     is_wanted: impl Fn(&View<'_>, &OrphanCandidate) -> Result<bool, ReadError>,
     mut visit: impl FnMut(&OrphanCandidate),
 ) -> Result<(), ArchiveError> {
     let mut cursor = None;
     loop {
-        if engine.stopping() {
+        if upkeep.stopping() {
             return Err(ArchiveError::Stopping);
         }
-        let page = engine.pool.list_orphan_candidates(cursor, EXTENTS_PAGE)?;
-        let wanted = engine.read(|view| {
+        let page = upkeep.pool.list_orphan_candidates(cursor, EXTENTS_PAGE)?;
+        let wanted = upkeep.read(|view| {
             let mut wanted = Vec::new();
             for candidate in page.candidates {
                 if is_wanted(view, &candidate)? {
@@ -247,7 +247,7 @@ fn for_each_candidate(
             Ok(wanted)
         })?;
         for candidate in &wanted {
-            if engine.stopping() {
+            if upkeep.stopping() {
                 return Err(ArchiveError::Stopping);
             }
             visit(candidate);
@@ -260,20 +260,20 @@ fn for_each_candidate(
 }
 
 /// Removes an extent; `false` if its drive does not.
-pub(crate) fn remove(engine: &Engine, candidate: &OrphanCandidate) -> bool {
-    let removed = engine.pool.remove_orphan(candidate);
+pub(crate) fn remove(upkeep: &Upkeep, candidate: &OrphanCandidate) -> bool {
+    let removed = upkeep.pool.remove_orphan(candidate);
     if let Err(error) = &removed {
         tracing::warn!(%error, "an extent that nothing names stays until the next look");
     }
     removed.is_ok()
 }
 
-fn write(engine: &Engine, looked: &Looked) -> Result<(), ArchiveError> {
+fn write(upkeep: &Upkeep, looked: &Looked) -> Result<(), ArchiveError> {
     for found in looked.found.chunks(UNKNOWN_BATCH_MAX) {
-        engine.execute(Command::NoteUnknown { found: found.to_vec(), gone: Vec::new() })?;
+        upkeep.execute(Command::NoteUnknown { found: found.to_vec(), gone: Vec::new() })?;
     }
     for gone in looked.gone.chunks(UNKNOWN_BATCH_MAX) {
-        engine.execute(Command::NoteUnknown { found: Vec::new(), gone: gone.to_vec() })?;
+        upkeep.execute(Command::NoteUnknown { found: Vec::new(), gone: gone.to_vec() })?;
     }
     Ok(())
 }
@@ -289,5 +289,56 @@ fn tell(looked: &Looked, first: Option<Timestamp>) {
             "the pool's drives hold extents that nothing names: they are kept for a while (kist pool \
              quarantine)"
         );
+    }
+}
+
+impl Upkeep {
+    /// What is in quarantine: the extents of epochs up to `until` whose blob the catalogue does not know, or
+    /// nobody refers to any more. Lists all drives.
+    ///
+    /// # Errors
+    /// If catalogue or drives cannot be read.
+    pub fn quarantined(&self, until: Epoch) -> Result<KeptExtents, ArchiveError> {
+        count_unused(self, until)
+    }
+
+    /// What is kept although nothing names it, since a crashed writer may have left it.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn unknown_kept(&self) -> Result<UnknownKept, ArchiveError> {
+        kept(self)
+    }
+
+    /// Ends the quarantine of a restore, if there is one and `may_end` has nothing against it, and removes
+    /// what was in it, and the extents that are kept for a while. Gives how many extents that were.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be written or a drive cannot be listed.
+    pub fn end_quarantine(
+        &self,
+        may_end: impl FnOnce() -> Result<(), ArchiveError>,
+    ) -> Result<u64, ArchiveError> {
+        let restored = self.read(|view| view.quarantine())?;
+        // Beyond what a restore has left only what was found before and told: not what a catalogue does not
+        // know just now.
+        let noted = all_noted(self)?;
+        self.catalogue.check_pages()?;
+        if restored.is_some() {
+            may_end()?;
+            self.execute(Command::EndQuarantine)?;
+            self.sweep.ring();
+        }
+        let mut removed = 0;
+        for_each_unknown(self, self.pool.epoch(), |candidate| {
+            let is_of_restore = restored.is_some_and(|until| candidate.extent.blob.epoch() <= until);
+            if is_of_restore || noted.contains_key(&named(candidate)) {
+                removed += u64::from(remove(self, candidate));
+            }
+        })?;
+        // What stands beside its place, by the thread that moves shards.
+        self.order(|orders| orders.orphans = true);
+        tracing::warn!(removed, "the quarantine has ended");
+        Ok(removed)
     }
 }

@@ -11,9 +11,9 @@ use threads::{Mutex, MutexGuard};
 use base::{ContainerId, FileId};
 use catalogue::{FileRecord, View};
 
-use crate::ArchiveError;
-use crate::LostFilesInfo;
-use crate::engine::Engine;
+use crate::Upkeep;
+use ground::ArchiveError;
+use ground::LostFilesInfo;
 
 /// Files that are kept by id, and looked up when somebody asks: so many point reads take some tens of
 /// milliseconds. Of more only the number is kept, as it was counted last.
@@ -105,9 +105,9 @@ impl LostFiles {
     }
 }
 
-impl Engine {
+impl Upkeep {
     /// How many files are LOST.
-    pub(crate) fn lost_info(&self) -> Result<LostFilesInfo, ArchiveError> {
+    pub fn lost_info(&self) -> Result<LostFilesInfo, ArchiveError> {
         self.read(|view| Ok(self.lost_files.now(view)?.1))
     }
 
@@ -119,7 +119,7 @@ impl Engine {
     }
 
     /// A place of a container on tape was given up: its files may be LOST.
-    pub(crate) fn note_lost_members(&self, container: ContainerId) -> Result<(), ArchiveError> {
+    pub fn note_lost_members(&self, container: ContainerId) -> Result<(), ArchiveError> {
         let mut after = None;
         loop {
             let (lost, last) = self.read(|view| {

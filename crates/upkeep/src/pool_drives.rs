@@ -9,9 +9,9 @@ use base::{BlobDescription, DriveId, Layout, Uuid};
 use drive::{DriveLocation, DriveOpenError, ObjectDrive};
 use pool::{DriveHealth, PoolError};
 
-use crate::engine::Engine;
+use crate::Upkeep;
 use crate::lost::{self, path_of};
-use crate::{Archive, ArchiveError, ScrubInfo, UpkeepSettings};
+use ground::{ArchiveError, ScrubInfo, UpkeepSettings};
 
 /// Blobs looked up together.
 const PAGE: usize = 1_000;
@@ -55,30 +55,30 @@ pub enum ReplacedDrive {
     Returned,
 }
 
-impl Archive {
+impl Upkeep {
     /// Sets how the pool is kept, from now on.
     pub fn set_upkeep(&self, settings: UpkeepSettings) {
-        self.engine().upkeep.set(settings);
+        self.set(settings);
     }
 
     /// How far the scrubber is, and what it found.
     #[must_use]
     pub fn scrub_info(&self) -> ScrubInfo {
-        let engine = self.engine();
-        let mut info = engine.upkeep.info();
-        match engine.first_lost(LOST_NAMED_MAX) {
+        let upkeep = self;
+        let mut info = upkeep.info();
+        match upkeep.first_lost(LOST_NAMED_MAX) {
             Ok(lost) => {
                 let lost: Vec<String> =
-                    lost.into_iter().map(|file| format!("{} LOST", path_of(engine, file))).collect();
+                    lost.into_iter().map(|file| format!("{} LOST", path_of(upkeep, file))).collect();
                 info.files.retain(|line| !lost.contains(line));
                 info.files.extend(lost);
             }
             Err(error) => tracing::warn!(%error, "which files are LOST is not known now"),
         }
-        info.waiting = engine.pool.repairs_waiting() as u64;
+        info.waiting = upkeep.pool.repairs_waiting() as u64;
         info.bound_totals();
         if let (true, Some(began)) = (info.running, info.began) {
-            let seconds = engine.now().since(began).as_secs_f64();
+            let seconds = upkeep.now().since(began).as_secs_f64();
             info.rate = if seconds > 0.0 { info.bytes.0 as f64 / seconds } else { 0.0 };
             let rest = info.bytes_total.0.saturating_sub(info.bytes.0) as f64;
             info.remaining =
@@ -89,7 +89,7 @@ impl Archive {
 
     /// Scrubs all of the pool now, as fast as clients let it; a pass under way goes on faster.
     pub fn scrub_now(&self) {
-        self.engine().upkeep.order(|orders| orders.pass = true);
+        self.order(|orders| orders.pass = true);
     }
 
     /// Counts how redundant the content of the pool is.
@@ -97,21 +97,21 @@ impl Archive {
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn pool_health(&self) -> Result<PoolHealth, ArchiveError> {
-        let engine = self.engine();
-        let silent = engine.pool.silent_drives();
-        let lost = engine.upkeep.lost_stripes();
-        let failed = engine.upkeep.tried_in_vain.load(Ordering::Relaxed);
+        let upkeep = self;
+        let silent = upkeep.pool.silent_drives();
+        let lost = upkeep.lost_stripes();
+        let failed = upkeep.tried_in_vain.load(Ordering::Relaxed);
         let mut health = PoolHealth {
             lost: lost.len() as u64,
             silent_drives: silent.len() as u64,
-            repairs_waiting: (engine.pool.repairs_waiting() as u64).saturating_add(failed),
+            repairs_waiting: (upkeep.pool.repairs_waiting() as u64).saturating_add(failed),
             repairs_failed: failed,
-            late_cells: engine.pool.late_cells(),
+            late_cells: upkeep.pool.late_cells(),
             ..PoolHealth::default()
         };
         // What a drive may lack does not count as redundancy, nor as lost.
         let doubtful: BTreeSet<DriveId> =
-            engine.pool.drives_with_gaps().into_keys().chain(silent.iter().copied()).collect();
+            upkeep.pool.drives_with_gaps().into_keys().chain(silent.iter().copied()).collect();
         if doubtful.is_empty() {
             return Ok(health);
         }
@@ -138,7 +138,7 @@ impl Archive {
         };
         let mut after = None;
         loop {
-            let page = engine.blob_page(after, PAGE)?;
+            let page = upkeep.blob_page(after, PAGE)?;
             let Some((last, _)) = page.last() else { return Ok(health) };
             after = Some(*last);
             page.iter().filter_map(|(_, blob)| blob.as_ref()).for_each(&mut count);
@@ -155,8 +155,8 @@ impl Archive {
     pub fn pool_drive_lost(&self, id: u16, accept_loss: bool) -> Result<(), ArchiveError> {
         self.health_of_drive(DriveId(id))?;
         self.check_loss([DriveId(id)], accept_loss)?;
-        self.engine().pool.declare_lost(DriveId(id))?;
-        self.engine().upkeep.ring();
+        self.pool.declare_lost(DriveId(id))?;
+        self.ring();
         Ok(())
     }
 
@@ -167,12 +167,12 @@ impl Archive {
     /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::Pool`] if it answers;
     /// [`ArchiveError::WouldLose`] if files would be LOST and that is not accepted.
     pub fn pool_rebuild(&self, id: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError> {
-        let engine = self.engine();
+        let upkeep = self;
         if let Some(id) = id.map(DriveId) {
             match self.health_of_drive(id)? {
                 health if health.is_silent() => {
                     self.check_loss([id], accept_loss)?;
-                    engine.pool.declare_lost(id)?;
+                    upkeep.pool.declare_lost(id)?;
                 }
                 _ => {
                     return Err(refused(
@@ -182,13 +182,13 @@ impl Archive {
                 }
             }
         } else {
-            let missing = engine.pool.drive_health().into_iter();
+            let missing = upkeep.pool.drive_health().into_iter();
             let missing = missing.filter(|(_, health)| matches!(health, DriveHealth::Missing));
             let missing: Vec<DriveId> = missing.map(|(id, _)| id).collect();
             self.check_loss(missing.iter().copied(), accept_loss)?;
-            missing.into_iter().try_for_each(|id| engine.pool.declare_lost(id))?;
+            missing.into_iter().try_for_each(|id| upkeep.pool.declare_lost(id))?;
         }
-        engine.upkeep.order(|orders| orders.rebuild = true);
+        upkeep.order(|orders| orders.rebuild = true);
         Ok(())
     }
 
@@ -196,7 +196,7 @@ impl Archive {
     /// then it becomes a new drive and gets back what is not rebuilt elsewhere yet, or it holds the drive
     /// itself. `new`: a directory that is not there is made; without that it is refused, since it may be a
     /// disk that is not mounted. A new drive gives up what the other one held, as
-    /// [`Archive::pool_drive_lost`].
+    /// [`Upkeep::pool_drive_lost`].
     ///
     /// # Errors
     /// [`ArchiveError::NoSuchPoolDrive`], [`ArchiveError::NoDriveDirectory`], [`ArchiveError::Pool`] if the
@@ -208,14 +208,14 @@ impl Archive {
         new: bool,
         accept_loss: bool,
     ) -> Result<ReplacedDrive, ArchiveError> {
-        let engine = self.engine();
+        let upkeep = self;
         let drive = DriveId(id);
         let at = self.location_of_drive(drive)?;
         let health = self.health_of_drive(drive)?;
         match health {
             DriveHealth::Missing | DriveHealth::Lost | DriveHealth::Wiped { .. } => {}
             DriveHealth::Away { .. } | DriveHealth::Suspect { .. } => {
-                return match engine.pool.probe_drive(drive) {
+                return match upkeep.pool.probe_drive(drive) {
                     DriveHealth::Up => Ok(ReplacedDrive::Returned),
                     _ => Err(refused(
                         drive,
@@ -238,13 +238,13 @@ impl Archive {
         };
         if matches!(health, DriveHealth::Wiped { .. }) {
             // What held the emptied directory lets it go.
-            engine.pool.declare_lost(drive)?;
+            upkeep.pool.declare_lost(drive)?;
         }
         if what == ReplacedDrive::New {
-            at.format_unfilled(engine.instance, drive).map_err(|error| opening(drive, &error))?;
+            at.format_unfilled(upkeep.instance, drive).map_err(|error| opening(drive, &error))?;
         }
-        let opened = open_when_left(&at, engine.instance, drive)?;
-        let last = engine.read(|view| view.last_change())?;
+        let opened = open_when_left(&at, upkeep.instance, drive)?;
+        let last = upkeep.read(|view| view.last_change())?;
         let seen = opened.stamp().commit;
         if seen > last {
             return Err(refused(
@@ -252,15 +252,15 @@ impl Archive {
                 "it has seen a later state than the catalogue, which is an older copy",
             ));
         }
-        engine.pool.attach(opened, last)?;
-        engine.upkeep.order(|orders| {
+        upkeep.pool.attach(opened, last)?;
+        upkeep.order(|orders| {
             orders.find_again = true;
             orders.orphans = true;
             if at.is_unfilled() {
                 orders.replaced.insert(drive);
             }
         });
-        engine.upkeep.some_lost.store(true, std::sync::atomic::Ordering::SeqCst);
+        upkeep.some_lost.store(true, std::sync::atomic::Ordering::SeqCst);
         Ok(what)
     }
 
@@ -270,29 +270,30 @@ impl Archive {
         drives: impl IntoIterator<Item = DriveId>,
         accept_loss: bool,
     ) -> Result<(), ArchiveError> {
-        let engine = self.engine();
+        let upkeep = self;
         // Those that were given up are no part of what is decided now, but of whether the rest is enough.
-        let given_up = engine.pool.drive_health().into_iter().filter(|(_, health)| health.is_given_up());
-        let before: BTreeSet<DriveId> = given_up.map(|(id, _)| id).chain(engine.upkeep.given_up()).collect();
+        let given_up = upkeep.pool.drive_health().into_iter().filter(|(_, health)| health.is_given_up());
+        let before: BTreeSet<DriveId> = given_up.map(|(id, _)| id).chain(upkeep.given_up()).collect();
         let mut gone = before.clone();
         gone.extend(drives);
         if accept_loss || gone == before {
             return Ok(());
         }
         // Those that took the place of others have little of what should be on them before they are filled.
-        gone.extend(unfilled(engine, &BTreeSet::new()));
-        let loss = lost::foresee(engine, &gone)?;
+        gone.extend(unfilled(upkeep, &BTreeSet::new()));
+        let loss = lost::foresee(upkeep, &gone)?;
         if loss.is_empty() { Ok(()) } else { Err(ArchiveError::WouldLose(loss)) }
     }
 
-    pub(crate) fn location_of_drive(&self, id: DriveId) -> Result<DriveLocation, ArchiveError> {
-        let drives = &self.engine().settings.pool.drives;
+    /// Where a drive of the pool is.
+    pub fn location_of_drive(&self, id: DriveId) -> Result<DriveLocation, ArchiveError> {
+        let drives = &self.settings.pool.drives;
         let found = drives.iter().find(|drive| drive.id == id.0).map(|drive| drive.at.clone());
         found.ok_or(ArchiveError::NoSuchPoolDrive(id.0))
     }
 
     fn health_of_drive(&self, id: DriveId) -> Result<DriveHealth, ArchiveError> {
-        let health = self.engine().pool.drive_health();
+        let health = self.pool.drive_health();
         let found = health.into_iter().find(|(drive, _)| *drive == id).map(|(_, health)| health);
         found.ok_or(ArchiveError::NoSuchPoolDrive(id.0))
     }
@@ -300,38 +301,38 @@ impl Archive {
 
 /// Drives that took the place of others and have not got all that they should hold. What is in `but` is not
 /// looked at.
-fn unfilled(engine: &Engine, but: &BTreeSet<DriveId>) -> BTreeSet<DriveId> {
-    let drives = engine.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.at));
+fn unfilled(upkeep: &Upkeep, but: &BTreeSet<DriveId>) -> BTreeSet<DriveId> {
+    let drives = upkeep.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.at));
     drives.filter(|(id, at)| !but.contains(id) && at.is_unfilled()).map(|(id, _)| id).collect()
 }
 
 /// Orders the rebuild of drives that took the place of others and are not filled, at a start and when a drive
 /// comes back. One that is away is filled when it is put in again.
-pub(crate) fn resume_unfilled(engine: &Engine) {
-    let unfilled = unfilled(engine, &engine.pool.silent_drives());
+pub(crate) fn resume_unfilled(upkeep: &Upkeep) {
+    let unfilled = unfilled(upkeep, &upkeep.pool.silent_drives());
     if !unfilled.is_empty() {
         tracing::warn!(?unfilled, "drives that were replaced are not filled yet: their rebuild begins anew");
-        engine.upkeep.order(|orders| orders.replaced.extend(unfilled));
+        upkeep.order(|orders| orders.replaced.extend(unfilled));
     }
 }
 
 /// The drives that may lack something, but for those that are filled as a whole.
-pub(crate) fn with_gaps(engine: &Engine) -> BTreeSet<DriveId> {
-    let gaps = engine.pool.drives_with_gaps();
-    let drives = engine.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.at));
+pub(crate) fn with_gaps(upkeep: &Upkeep) -> BTreeSet<DriveId> {
+    let gaps = upkeep.pool.drives_with_gaps();
+    let drives = upkeep.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.at));
     drives.filter(|(id, at)| gaps.contains_key(id) && !at.is_unfilled()).map(|(id, _)| id).collect()
 }
 
 /// Records that replaced drives have what they should hold, but those that do not answer.
-pub(crate) fn filled(engine: &Engine, replaced: &BTreeSet<DriveId>) {
-    let silent = engine.pool.silent_drives();
-    for drive in &engine.settings.pool.drives {
+pub(crate) fn filled(upkeep: &Upkeep, replaced: &BTreeSet<DriveId>) {
+    let silent = upkeep.pool.silent_drives();
+    for drive in &upkeep.settings.pool.drives {
         let id = DriveId(drive.id);
         if !replaced.contains(&id) || silent.contains(&id) {
             continue;
         }
         // In this order: that it is this drive still is looked at by the first, and not by the second.
-        if let Err(error) = engine.pool.has_no_gaps(id) {
+        if let Err(error) = upkeep.pool.has_no_gaps(id) {
             tracing::error!(drive = %id, %error, "the next start rebuilds the drive once more");
             continue;
         }

@@ -6,9 +6,9 @@ use std::sync::PoisonError;
 use base::{BlobId, ByteCount, Duration, Epoch, Layout};
 use catalogue::BlobRecord;
 
-use crate::ArchiveError;
-use crate::SegmentUse;
-use crate::engine::Engine;
+use crate::Upkeep;
+use ground::ArchiveError;
+use ground::SegmentUse;
 
 /// Records of blobs looked at in one turn, most of which may be no segments.
 const BLOBS_PAGE: usize = 16_384;
@@ -39,31 +39,31 @@ impl Round {
     }
 
     /// Looks at the next segments.
-    pub(crate) fn turn(&mut self, engine: &Engine) -> Result<(), ArchiveError> {
-        let steady = engine.steady();
+    pub(crate) fn turn(&mut self, upkeep: &Upkeep) -> Result<(), ArchiveError> {
+        let steady = upkeep.steady();
         if steady < self.due {
             return Ok(());
         }
-        let is_end = self.measure(engine)?;
+        let is_end = self.measure(upkeep)?;
         let rest = if is_end && !self.is_first { ROUND_EVERY } else { TURN_EVERY };
         self.due = steady.saturating_add(rest);
         if is_end {
             self.after = None;
-            let done = SegmentUse { at: engine.now(), ..std::mem::take(&mut self.so_far) };
+            let done = SegmentUse { at: upkeep.now(), ..std::mem::take(&mut self.so_far) };
             if std::mem::take(&mut self.is_first) {
                 return Ok(());
             }
-            *engine.segment_use.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+            *upkeep.segment_use.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
         }
         Ok(())
     }
 
-    fn measure(&mut self, engine: &Engine) -> Result<bool, ArchiveError> {
-        let page = engine.read(|view| view.blobs(self.after, BLOBS_PAGE))?;
-        let turn = Turn { ends: engine.steady().saturating_add(TURN_MAX), measured: 0 };
-        self.go_through(page, turn, &|| (engine.steady(), engine.stopping()), &mut |id| {
-            let blob = engine.read(|view| view.blob(id))?;
-            Ok(blob.and_then(|blob| engine.pool.room_of_segment(&blob)))
+    fn measure(&mut self, upkeep: &Upkeep) -> Result<bool, ArchiveError> {
+        let page = upkeep.read(|view| view.blobs(self.after, BLOBS_PAGE))?;
+        let turn = Turn { ends: upkeep.steady().saturating_add(TURN_MAX), measured: 0 };
+        self.go_through(page, turn, &|| (upkeep.steady(), upkeep.stopping()), &mut |id| {
+            let blob = upkeep.read(|view| view.blob(id))?;
+            Ok(blob.and_then(|blob| upkeep.pool.room_of_segment(&blob)))
         })
     }
 

@@ -8,8 +8,8 @@ use base::{Clock, Duration, Timestamp, TrustedClock};
 use catalogue::Command;
 use store::CatalogueStore;
 
-use crate::engine::Engine;
-use crate::{Archive, ArchiveError, ClockInfo, OpenError};
+use crate::Upkeep;
+use ground::{ArchiveError, ClockInfo, OpenError};
 
 /// The time is noted after so long in which nothing was written, so that a server that only runs ages too.
 const NOTED_AFTER: Duration = Duration::from_secs(3_600);
@@ -17,7 +17,7 @@ const NOTED_AFTER: Duration = Duration::from_secs(3_600);
 const DATE_TOLERANCE: Duration = Duration::from_secs(86_400);
 
 /// Goes on from the newest time of the catalogue, or from the earlier one that an operator has planned.
-pub(crate) fn begin(catalogue: &CatalogueStore, clock: &dyn Clock) -> Result<(), OpenError> {
+pub fn begin(catalogue: &CatalogueStore, clock: &dyn Clock) -> Result<(), OpenError> {
     let Some(trusted) = clock.trusted() else { return Ok(()) };
     let (record, newest) = catalogue.read(|view| Ok((view.clock()?, view.newest_time()?)))?;
     let Some(newest) = newest.map(|newest| newest.max(record.noted)) else { return Ok(()) };
@@ -74,7 +74,7 @@ fn keep(catalogue: &CatalogueStore, trusted: &TrustedClock, at_start: bool) -> R
 }
 
 /// What an operator is told of a system's clock that is not followed.
-pub(crate) fn apart(standing: &base::TimeStanding) -> String {
+pub fn apart(standing: &base::TimeStanding) -> String {
     let (trusted, system) = (standing.trusted, standing.system);
     let way = if standing.ahead() > 0 {
         "if it is right: kist clock accept, with today's date; if not, set it right"
@@ -88,7 +88,7 @@ pub(crate) fn apart(standing: &base::TimeStanding) -> String {
     )
 }
 
-impl Engine {
+impl Upkeep {
     /// Looks at both clocks, as long as the server runs.
     pub(crate) fn keep_time(&self) {
         let Some(trusted) = self.clock.trusted() else { return };
@@ -101,16 +101,16 @@ impl Engine {
     }
 }
 
-impl Archive {
+impl Upkeep {
     /// What is known of the time.
     ///
     /// # Errors
     /// If the catalogue cannot be read; [`ArchiveError::NotOffered`] if the engine was opened on a clock that
     /// is believed as it is.
     pub fn clock_info(&self) -> Result<ClockInfo, ArchiveError> {
-        let engine = self.engine();
-        let standing = engine.clock.trusted().ok_or(NO_TRUSTED_TIME)?.standing();
-        let record = engine.read(|view| view.clock())?;
+        let upkeep = self;
+        let standing = upkeep.clock.trusted().ok_or(NO_TRUSTED_TIME)?.standing();
+        let record = upkeep.read(|view| view.clock())?;
         Ok(ClockInfo {
             standing,
             doubted: record.doubted,
@@ -125,12 +125,12 @@ impl Archive {
     ///
     /// # Errors
     /// [`ArchiveError::OtherDate`] if the system's clock shows another day; [`ArchiveError::ClockBehind`];
-    /// [`ArchiveError::NotOffered`] as [`Archive::clock_info`].
+    /// [`ArchiveError::NotOffered`] as [`Upkeep::clock_info`].
     pub fn accept_time(&self, today: Timestamp, back: bool) -> Result<ClockInfo, ArchiveError> {
-        let engine = self.engine();
-        let trusted = engine.clock.trusted().ok_or(NO_TRUSTED_TIME)?;
+        let upkeep = self;
+        let trusted = upkeep.clock.trusted().ok_or(NO_TRUSTED_TIME)?;
         {
-            let _alone = engine.keeping_time.lock().unwrap_or_else(PoisonError::into_inner);
+            let _alone = upkeep.keeping_time.lock().unwrap_or_else(PoisonError::into_inner);
             let standing = trusted.standing();
             let system = standing.system;
             if system < Timestamp(today.0.saturating_sub(nanos(DATE_TOLERANCE)))
@@ -142,19 +142,19 @@ impl Archive {
                 if !back {
                     return Err(ArchiveError::ClockBehind { system, trusted: standing.trusted });
                 }
-                engine.execute(Command::PlanTimeBack { to: Some(system) })?;
+                upkeep.execute(Command::PlanTimeBack { to: Some(system) })?;
                 tracing::warn!(to = %system, "the trusted time goes back at the next start");
             } else if standing.is_apart() {
-                engine.execute(Command::MoveTimeForward { to: system })?;
+                upkeep.execute(Command::MoveTimeForward { to: system })?;
                 trusted.leap(system);
                 tracing::warn!(from = %standing.trusted, to = %system, "an operator moved the time forward");
-            } else if engine.read(|view| view.clock())?.planned_back.is_some() {
-                engine.execute(Command::PlanTimeBack { to: None })?;
+            } else if upkeep.read(|view| view.clock())?.planned_back.is_some() {
+                upkeep.execute(Command::PlanTimeBack { to: None })?;
             }
         }
-        engine.keep_time();
-        engine.lifecycle.ring();
-        engine.sweep.ring();
+        upkeep.keep_time();
+        upkeep.lifecycle.ring();
+        upkeep.sweep.ring();
         self.clock_info()
     }
 }

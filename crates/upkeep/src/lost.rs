@@ -12,13 +12,13 @@ use base::{
 use catalogue::{BULK_FILES, Command, FileRecord, FileState, PoolCopy, PoolLoss, ReadError, View, typed};
 use pool::PoolError;
 
-use crate::engine::Engine;
-use crate::{ArchiveError, FileStat, Locality, LossForeseen, multipart};
+use crate::Upkeep;
+use ground::{ArchiveError, FileStat, Ground, Locality, LossForeseen};
 
 /// Files looked at together.
 pub(crate) const PAGE: usize = 1_000;
 /// Files named in the log for one reason; all of them are counted.
-pub(crate) const NAMED_MAX: usize = 100;
+pub const NAMED_MAX: usize = 100;
 /// Files kept to be named to people.
 const FILES_KEPT: usize = 1_000;
 /// Pieces that are named in one command, about: some hundred kilobytes of the change log. A file of many
@@ -34,7 +34,7 @@ const FORESEEN_NAMED_MAX: usize = 5;
 
 /// What became of files that the pool cannot give: how many, and the first [`FILES_KEPT`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Declared {
+pub struct Declared {
     /// NEARLINE from now on, and asked for.
     pub(crate) nearline: Vec<FileId>,
     pub(crate) nearline_count: u64,
@@ -68,12 +68,12 @@ impl Declared {
 /// got other bytes since they were looked at is not concerned.
 /// Nothing is decided while a restored catalogue is not settled: their shards may have moved to drives that
 /// are away, and the tapes that it names may hold something else by now.
-pub(crate) fn declare(engine: &Engine, copies: &[PoolCopy]) -> Result<Declared, ArchiveError> {
+pub(crate) fn declare(upkeep: &Upkeep, copies: &[PoolCopy]) -> Result<Declared, ArchiveError> {
     let mut declared = Declared::default();
     if copies.is_empty() {
         return Ok(declared);
     }
-    if engine.read(|view| view.is_restored())? {
+    if upkeep.read(|view| view.is_restored())? {
         tracing::warn!(
             files = copies.len(),
             "files cannot be read from the pool: nothing is decided about them before the restore is settled"
@@ -84,10 +84,10 @@ pub(crate) fn declare(engine: &Engine, copies: &[PoolCopy]) -> Result<Declared, 
     let mut failed = None;
     for copies in parts(copies) {
         // Said before: an index that is committed right behind the command looks for lost files.
-        engine.upkeep.some_lost.store(true, Ordering::SeqCst);
-        let losses = record_lost(engine, copies).or_else(|error| {
+        upkeep.some_lost.store(true, Ordering::SeqCst);
+        let losses = record_lost(upkeep, copies).or_else(|error| {
             let losses = match &error {
-                ArchiveError::Store(store) if store.is_in_part() => in_part(engine, copies),
+                ArchiveError::Store(store) if store.is_in_part() => in_part(upkeep, copies),
                 _ => Ok(Vec::new()),
             };
             failed = Some(error);
@@ -101,20 +101,20 @@ pub(crate) fn declare(engine: &Engine, copies: &[PoolCopy]) -> Result<Declared, 
             break;
         }
     }
-    name(engine, "it is NEARLINE and is recalled", &declared.nearline);
-    name(engine, "it is LOST", &declared.lost);
-    engine.lost_files.add(&declared.lost);
-    declared.lost.iter().for_each(|file| engine.bell.wants_changed(*file));
+    name(upkeep, "it is NEARLINE and is recalled", &declared.nearline);
+    name(upkeep, "it is LOST", &declared.lost);
+    upkeep.lost_files.add(&declared.lost);
+    declared.lost.iter().for_each(|file| upkeep.bell.wants_changed(*file));
     for files in declared.nearline.chunks(BULK_FILES) {
-        if let Err(error) = recall(engine, files) {
+        if let Err(error) = recall(upkeep, files) {
             tracing::error!(%error, files = files.len(), "files are NEARLINE and not recalled: stage them");
             failed.get_or_insert(error);
             break;
         }
     }
     // They wait for no tape any more: what reasons and forecasts count must not have them.
-    engine.bell.backlog_changed();
-    engine.sweep.ring();
+    upkeep.bell.backlog_changed();
+    upkeep.sweep.ring();
     if let Some(error) = failed {
         return Err(error);
     }
@@ -124,18 +124,15 @@ pub(crate) fn declare(engine: &Engine, copies: &[PoolCopy]) -> Result<Declared, 
 }
 
 /// Records that the pool cannot give these copies, and what that leaves of each file.
-pub(crate) fn record_lost(
-    engine: &Engine,
-    copies: &[PoolCopy],
-) -> Result<Vec<(FileId, PoolLoss)>, ArchiveError> {
-    let losses = engine.ask(typed::PoolCopiesLost { copies: copies.to_vec() })?;
+pub fn record_lost(ground: &Ground, copies: &[PoolCopy]) -> Result<Vec<(FileId, PoolLoss)>, ArchiveError> {
+    let losses = ground.ask(typed::PoolCopiesLost { copies: copies.to_vec() })?;
     Ok(copies.iter().map(|copy| copy.file).zip(losses).collect())
 }
 
 /// Which of these files were recorded by a command that was done in part. One that was evicted meanwhile
 /// cannot be told from them, and comes back once.
-fn in_part(engine: &Engine, copies: &[PoolCopy]) -> Result<Vec<(FileId, PoolLoss)>, ArchiveError> {
-    engine.read(|view| {
+fn in_part(upkeep: &Upkeep, copies: &[PoolCopy]) -> Result<Vec<(FileId, PoolLoss)>, ArchiveError> {
+    upkeep.read(|view| {
         let loss = |copy: &PoolCopy| {
             let loss = match view.file(copy.file)? {
                 Some(file) if file.is_lost() => PoolLoss::Lost,
@@ -149,7 +146,7 @@ fn in_part(engine: &Engine, copies: &[PoolCopy]) -> Result<Vec<(FileId, PoolLoss
 }
 
 /// Copies in parts for a command each: [`BULK_FILES`] at most, and no further one behind [`PIECES_AT_ONCE`].
-pub(crate) fn parts(copies: &[PoolCopy]) -> impl Iterator<Item = &[PoolCopy]> {
+pub fn parts(copies: &[PoolCopy]) -> impl Iterator<Item = &[PoolCopy]> {
     let mut pieces = 0;
     let mut count = 0;
     copies.chunk_by(move |copy, next| {
@@ -162,9 +159,9 @@ pub(crate) fn parts(copies: &[PoolCopy]) -> impl Iterator<Item = &[PoolCopy]> {
     })
 }
 
-fn name(engine: &Engine, what: &str, files: &[FileId]) {
+fn name(upkeep: &Upkeep, what: &str, files: &[FileId]) {
     for file in files.iter().take(NAMED_MAX) {
-        tracing::error!(%file, path = path_of(engine, *file), "the pool cannot give this file: {what}");
+        tracing::error!(%file, path = path_of(upkeep, *file), "the pool cannot give this file: {what}");
     }
     if files.len() > NAMED_MAX {
         tracing::error!(files = files.len(), "the pool cannot give that many files in all: {what}");
@@ -172,57 +169,57 @@ fn name(engine: &Engine, what: &str, files: &[FileId]) {
 }
 
 /// The file's path, for people.
-pub(crate) fn path_of(engine: &Engine, file: FileId) -> String {
-    match engine.read(|view| view.path_of_file(file)) {
+pub fn path_of(ground: &Ground, file: FileId) -> String {
+    match ground.read(|view| view.path_of_file(file)) {
         Ok(Some(path)) => path,
         _ => format!("file {file}"),
     }
 }
 
 /// Asks for files back from tape, in the name of Kist itself.
-fn recall(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveError> {
-    let request = engine.ask(typed::OpenRequest { owner: OWNER.to_owned(), pin: PIN })?;
-    let added = engine.execute(Command::AddToRequest { request, files: files.to_vec() });
-    engine.execute(Command::CloseRequest { request })?;
+fn recall(upkeep: &Upkeep, files: &[FileId]) -> Result<(), ArchiveError> {
+    let request = upkeep.ask(typed::OpenRequest { owner: OWNER.to_owned(), pin: PIN })?;
+    let added = upkeep.execute(Command::AddToRequest { request, files: files.to_vec() });
+    upkeep.execute(Command::CloseRequest { request })?;
     if let Err(error) = added {
         // One of them was deleted meanwhile. The others are NEARLINE like any file, and can be staged.
         tracing::warn!(%error, "files that the pool has lost are not recalled by themselves: stage them");
         return Ok(());
     }
-    files.iter().for_each(|file| engine.bell.wants_changed(*file));
+    files.iter().for_each(|file| upkeep.bell.wants_changed(*file));
     Ok(())
 }
 
 /// Reads files that were found unreadable, and declares those that the pool cannot give, nor drives that are
 /// away and not given up. What was repaired since, or deleted, is none.
 pub(crate) fn declare_unreadable(
-    engine: &Engine,
+    upkeep: &Upkeep,
     files: &[(FileId, FileRecord)],
 ) -> Result<Declared, ArchiveError> {
     let mut concerned = Vec::new();
     for (id, file) in files {
-        match is_whole(engine, file) {
+        match is_whole(upkeep, file) {
             Ok(true) => {}
-            Ok(false) if waits_for_drives(engine, file)? => {}
+            Ok(false) if waits_for_drives(upkeep, file)? => {}
             Ok(false) => concerned.push(PoolCopy::of(*id, file)),
             Err(error) => tracing::warn!(file = %id, %error, "whether it can be read is not known"),
         }
     }
-    declare(engine, &concerned)
+    declare(upkeep, &concerned)
 }
 
 /// Members of a container whose bytes in this blob cannot be read, or of which nothing is known but that one
 /// of them is wrong: they are looked at now, not when the scrubber comes to them. A pack is then sealed anew
 /// without the lost ones.
-pub(crate) fn declare_members(
-    engine: &Engine,
+pub fn declare_members(
+    upkeep: &Upkeep,
     container: ContainerId,
     blob: Option<BlobId>,
 ) -> Result<Declared, ArchiveError> {
     let mut all = Declared::default();
     let mut after = None;
     loop {
-        let (files, last) = engine.read(|view| {
+        let (files, last) = upkeep.read(|view| {
             let members = view.members(container, after, PAGE)?;
             let mut files = Vec::new();
             for member in &members {
@@ -235,7 +232,7 @@ pub(crate) fn declare_members(
             }
             Ok((files, members.last().map(|last| (last.data_offset, last.file))))
         })?;
-        all.add(declare_unreadable(engine, &files)?);
+        all.add(declare_unreadable(upkeep, &files)?);
         let Some(last) = last else { return Ok(all) };
         after = Some(last);
     }
@@ -244,23 +241,23 @@ pub(crate) fn declare_members(
 /// A get met bytes that cannot be read. If it waits for drives that are not given up, it stays as it is:
 /// they bring it back. Else it is NEARLINE at once if tapes have the file. `read`: what it had in the pool
 /// when the get was opened.
-pub(crate) fn met(engine: &Engine, stat: &FileStat, read: PoolCopy, error: PoolError) -> ArchiveError {
-    if let Some(refusal) = crate::away::refusal(engine, stat) {
+pub fn met(upkeep: &Upkeep, stat: &FileStat, read: PoolCopy, error: PoolError) -> ArchiveError {
+    if let Some(refusal) = crate::away::refusal(upkeep, stat) {
         return refusal;
     }
-    if matches!(engine.read(|view| view.is_restored()), Ok(true)) {
+    if matches!(upkeep.read(|view| view.is_restored()), Ok(true)) {
         tracing::warn!(path = %stat.path, %error, "a file cannot be read before the restore is settled");
         return ArchiveError::NotSettled { path: stat.path.clone() };
     }
     if stat.locality != Locality::OnlineAndNearline {
-        let on_tape = engine.read(|view| is_on_tape(view, stat.file, stat.size));
+        let on_tape = upkeep.read(|view| is_on_tape(view, stat.file, stat.size));
         if !matches!(on_tape, Ok(true)) {
             // It stays as it is: drives that come back bring it back.
             return ArchiveError::Pool(error);
         }
     }
-    match declare(engine, &[read]) {
-        Ok(declared) if !declared.nearline.is_empty() => crate::download::nearline(engine, stat),
+    match declare(upkeep, &[read]) {
+        Ok(declared) if !declared.nearline.is_empty() => crate::away::nearline(upkeep, stat),
         Ok(declared) if !declared.lost.is_empty() => ArchiveError::Lost(stat.path.clone()),
         Ok(_) => ArchiveError::Pool(error),
         Err(error) => error,
@@ -268,15 +265,15 @@ pub(crate) fn met(engine: &Engine, stat: &FileStat, read: PoolCopy, error: PoolE
 }
 
 /// Whether a file can be read again once drives answer that are not given up.
-pub(crate) fn waits_for_drives(engine: &Engine, file: &FileRecord) -> Result<bool, ArchiveError> {
-    if engine.no_drive_may_come_back() {
+pub(crate) fn waits_for_drives(upkeep: &Upkeep, file: &FileRecord) -> Result<bool, ArchiveError> {
+    if upkeep.no_drive_may_come_back() {
         return Ok(false);
     }
-    let (silent, given_up) = (engine.pool.silent_drives(), engine.upkeep.given_up());
+    let (silent, given_up) = (upkeep.pool.silent_drives(), upkeep.given_up());
     let (mut now, mut later) = (BTreeMap::new(), BTreeMap::new());
-    engine.read(|view| {
-        Ok(is_unreadable(engine, view, file, &silent, &mut now)?
-            && !is_unreadable(engine, view, file, &given_up, &mut later)?)
+    upkeep.read(|view| {
+        Ok(is_unreadable(upkeep, view, file, &silent, &mut now)?
+            && !is_unreadable(upkeep, view, file, &given_up, &mut later)?)
     })
 }
 
@@ -289,25 +286,25 @@ fn is_on_tape(view: &View<'_>, file: FileId, size: ByteCount) -> Result<bool, Re
 
 /// Goes through all files and declares those that cannot be read without the drives in `gone`, exactly
 /// those. Gives how many are NEARLINE and lost.
-pub(crate) fn find(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<Declared, ArchiveError> {
+pub(crate) fn find(upkeep: &Upkeep, gone: &BTreeSet<DriveId>) -> Result<Declared, ArchiveError> {
     let mut all = Declared::default();
     let mut after = None;
     loop {
-        let (page, last) = engine.read(|view| {
+        let (page, last) = upkeep.read(|view| {
             let mut blobs: BTreeMap<BlobId, BlobDescription> = BTreeMap::new();
             let mut concerned = Vec::new();
             let files = view.files(after, PAGE)?;
             let last = files.last().map(|(id, _)| *id);
             for (id, file) in files {
-                if is_unreadable(engine, view, &file, gone, &mut blobs)? {
+                if is_unreadable(upkeep, view, &file, gone, &mut blobs)? {
                     concerned.push(PoolCopy::of(id, &file));
                 }
             }
             Ok((concerned, last))
         })?;
-        all.add(declare(engine, &page)?);
+        all.add(declare(upkeep, &page)?);
         match last {
-            Some(last) if !engine.stop.load(Ordering::Relaxed) => after = Some(last),
+            Some(last) if !upkeep.stopping() => after = Some(last),
             _ => return Ok(all),
         }
     }
@@ -316,19 +313,19 @@ pub(crate) fn find(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<Declared
 /// What is to be LOST without these drives: files that cannot be read without them and have no copy under an
 /// index on a tape that can be read, and acknowledged parts of open uploads, which no tape has. They are
 /// looked at only if some blob does not bear that loss.
-pub(crate) fn foresee(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<LossForeseen, ArchiveError> {
+pub(crate) fn foresee(upkeep: &Upkeep, gone: &BTreeSet<DriveId>) -> Result<LossForeseen, ArchiveError> {
     let mut loss = LossForeseen::default();
-    if !is_any_blob_unreadable(engine, gone)? {
+    if !is_any_blob_unreadable(upkeep, gone)? {
         return Ok(loss);
     }
     let mut after = None;
     loop {
-        let last = engine.read(|view| {
+        let last = upkeep.read(|view| {
             let mut blobs: BTreeMap<BlobId, BlobDescription> = BTreeMap::new();
             let files = view.files(after, PAGE)?;
             let last = files.last().map(|(id, _)| *id);
             for (id, file) in files.into_iter().filter(|(_, file)| file.is_online()) {
-                if is_unreadable(engine, view, &file, gone, &mut blobs)? && !is_on_tape(view, id, file.size)?
+                if is_unreadable(upkeep, view, &file, gone, &mut blobs)? && !is_on_tape(view, id, file.size)?
                 {
                     loss.files += 1;
                     loss.add_bytes(file.size);
@@ -344,24 +341,24 @@ pub(crate) fn foresee(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<LossF
             None => break,
         }
     }
-    foresee_uploads(engine, gone, &mut loss)?;
+    foresee_uploads(upkeep, gone, &mut loss)?;
     Ok(loss)
 }
 
 /// Adds what open uploads lose without these drives. Those that are being given up lose nothing.
 fn foresee_uploads(
-    engine: &Engine,
+    upkeep: &Upkeep,
     gone: &BTreeSet<DriveId>,
     loss: &mut LossForeseen,
 ) -> Result<(), ArchiveError> {
-    multipart::each_upload(engine, |id, record| {
+    ground::each_upload(upkeep, |id, record| {
         let (mut is_hit, mut after) = (false, Some(0));
         while let Some(from) = after.filter(|_| !record.ending) {
-            after = engine.read(|view| {
+            after = upkeep.read(|view| {
                 let mut blobs = BTreeMap::new();
                 let parts = view.upload_parts(id, from, PAGE)?;
                 for (_, part) in &parts {
-                    if has_unreadable(engine, view, &part.pieces, gone, &mut blobs)? {
+                    if has_unreadable(upkeep, view, &part.pieces, gone, &mut blobs)? {
                         is_hit = true;
                         loss.add_bytes(part.size);
                     }
@@ -372,7 +369,7 @@ fn foresee_uploads(
         if is_hit {
             loss.uploads += 1;
             if loss.named.len() < FORESEEN_NAMED_MAX {
-                let path = engine.read(|view| multipart::path_of(view, record))?;
+                let path = upkeep.read(|view| ground::path_of_upload(view, record))?;
                 loss.named.extend(path.map(|path| format!("upload {id} of {path}")));
             }
         }
@@ -381,10 +378,10 @@ fn foresee_uploads(
 }
 
 /// Whether some stripe or segment cannot be read without these drives.
-fn is_any_blob_unreadable(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<bool, ArchiveError> {
+fn is_any_blob_unreadable(upkeep: &Upkeep, gone: &BTreeSet<DriveId>) -> Result<bool, ArchiveError> {
     let mut after = None;
     loop {
-        let page = engine.blob_page(after, PAGE)?;
+        let page = upkeep.blob_page(after, PAGE)?;
         let Some((last, _)) = page.last() else { return Ok(false) };
         after = Some(*last);
         let is_hit = |blob: &BlobDescription| {
@@ -401,18 +398,18 @@ fn is_any_blob_unreadable(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<b
 }
 
 fn is_unreadable(
-    engine: &Engine,
+    upkeep: &Upkeep,
     view: &View<'_>,
     file: &FileRecord,
     gone: &BTreeSet<DriveId>,
     blobs: &mut BTreeMap<BlobId, BlobDescription>,
 ) -> Result<bool, ReadError> {
-    Ok(file.state == FileState::Live && has_unreadable(engine, view, &file.pieces, gone, blobs)?)
+    Ok(file.state == FileState::Live && has_unreadable(upkeep, view, &file.pieces, gone, blobs)?)
 }
 
 /// Whether some of these pieces cannot be read without these drives.
 fn has_unreadable(
-    engine: &Engine,
+    upkeep: &Upkeep,
     view: &View<'_>,
     pieces: &[BlobPiece],
     gone: &BTreeSet<DriveId>,
@@ -426,7 +423,7 @@ fn has_unreadable(
         }
         let Some(blob) = blobs.get(&piece.blob) else { continue };
         // A description that contradicts itself is the catalogue's check's to report.
-        if matches!(engine.pool.has_drives_without(blob, piece, gone), Ok(false)) {
+        if matches!(upkeep.pool.has_drives_without(blob, piece, gone), Ok(false)) {
             return Ok(true);
         }
     }
@@ -434,64 +431,66 @@ fn has_unreadable(
 }
 
 /// Reads the lost files of a page and takes those back that are whole. Gives how many.
-pub(crate) fn find_again(engine: &Engine, files: &[(FileId, FileRecord)]) -> Result<u64, ArchiveError> {
+pub(crate) fn find_again(upkeep: &Upkeep, files: &[(FileId, FileRecord)]) -> Result<u64, ArchiveError> {
     let (mut found, mut on_tape) = (Vec::new(), Vec::new());
     let mut waiting = BTreeMap::<ClassId, Timestamp>::new();
     for (id, file) in files.iter().filter(|(_, file)| file.is_lost() && !file.pieces.is_empty()) {
-        if engine.stop.load(Ordering::Relaxed) {
+        if upkeep.stopping() {
             break;
         }
-        match is_whole(engine, file) {
+        match is_whole(upkeep, file) {
             Ok(true) => {
-                tracing::debug!(file = %id, path = path_of(engine, *id), "a lost file can be read again");
+                tracing::debug!(file = %id, path = path_of(upkeep, *id), "a lost file can be read again");
                 found.push(PoolCopy::of(*id, file));
                 let since = waiting.entry(file.class).or_insert(file.created);
                 *since = file.created.min(*since);
             }
             Ok(false) => {
                 // Told before it is looked at: an index written meanwhile looks at it or is seen here.
-                engine.upkeep.some_lost.store(true, Ordering::SeqCst);
-                if engine.read(|view| is_on_tape(view, *id, file.size))? {
+                upkeep.some_lost.store(true, Ordering::SeqCst);
+                if upkeep.read(|view| is_on_tape(view, *id, file.size))? {
                     on_tape.push(PoolCopy::of(*id, file));
                 }
             }
             Err(error) => {
                 tracing::warn!(file = %id, %error, "it is not known whether a lost file can be read again");
-                engine.upkeep.some_lost.store(true, Ordering::SeqCst);
+                upkeep.some_lost.store(true, Ordering::SeqCst);
             }
         }
     }
-    declare(engine, &on_tape)?;
+    declare(upkeep, &on_tape)?;
     let count = found.len() as u64;
     for copies in parts(&found) {
-        engine.execute(Command::PoolCopiesFound { copies: copies.to_vec() })?;
-        copies.iter().for_each(|copy| engine.bell.wants_changed(copy.file));
-        engine.bell.backlog_changed();
+        upkeep.execute(Command::PoolCopiesFound { copies: copies.to_vec() })?;
+        copies.iter().for_each(|copy| upkeep.bell.wants_changed(copy.file));
+        upkeep.bell.backlog_changed();
     }
     // Those that are not sealed wait again: when all was to be migrated they were LOST, and nothing waited.
     for (class, since) in waiting {
-        engine.wait_again(class, since)?;
+        if let Some(above) = upkeep.above() {
+            above.wait_again(class, since)?;
+        }
     }
     Ok(count)
 }
 
 /// An index was written on a tape. Lost files that it covers, behind block `from`, are NEARLINE now: what was
 /// only flushed when the pool lost them did not count.
-pub(crate) fn index_written(engine: &Engine, vid: Vid, from: BlockAddress) -> Result<(), ArchiveError> {
-    if !engine.upkeep.some_lost.load(Ordering::SeqCst) {
+pub fn index_written(upkeep: &Upkeep, vid: Vid, from: BlockAddress) -> Result<(), ArchiveError> {
+    if !upkeep.some_lost.load(Ordering::SeqCst) {
         return Ok(());
     }
     let mut from = from;
     loop {
-        let content = engine.read(|view| view.content(vid, from, PAGE))?;
+        let content = upkeep.read(|view| view.content(vid, from, PAGE))?;
         let Some((last, _)) = content.last() else { return Ok(()) };
         from = BlockAddress(last.0 + 1);
         for (_, container) in content {
             let mut after = None;
             loop {
-                let (covered, last) = engine.read(|view| lost_and_on_tape(view, container, after))?;
+                let (covered, last) = upkeep.read(|view| lost_and_on_tape(view, container, after))?;
                 if !covered.is_empty() {
-                    declare(engine, &covered)?;
+                    declare(upkeep, &covered)?;
                 }
                 let Some(last) = last else { break };
                 after = Some(last);
@@ -524,13 +523,13 @@ fn lost_and_on_tape(
 ///
 /// # Errors
 /// [`PoolError::Shortage`] too: nothing is known then.
-pub(crate) fn is_whole(engine: &Engine, file: &FileRecord) -> Result<bool, ArchiveError> {
-    let _reading = engine.gate.enter();
+pub(crate) fn is_whole(upkeep: &Upkeep, file: &FileRecord) -> Result<bool, ArchiveError> {
+    let _reading = upkeep.gate.enter();
     let mut sums = StreamChecksums::default();
     let mut length = 0;
     for piece in &file.pieces {
-        let Some(blob) = engine.read(|view| view.blob(piece.blob))? else { return Ok(false) };
-        let mut reader = match engine.pool.read_piece(&blob, piece) {
+        let Some(blob) = upkeep.read(|view| view.blob(piece.blob))? else { return Ok(false) };
+        let mut reader = match upkeep.pool.read_piece(&blob, piece) {
             Ok(reader) => reader,
             Err(error @ PoolError::Shortage { .. }) => return Err(error.into()),
             Err(_) => return Ok(false),

@@ -5,18 +5,17 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use base::{BlobPiece, ByteCount, DriveId, FileId, Layout, Vid};
+use base::{DriveId, FileId, Vid};
 use catalogue::{EvictRefusal, FileState, PoolCopy, ReadError, View};
 
-use crate::download::readable_vids;
-use crate::engine::{Engine, summary};
+use crate::Upkeep;
 use crate::lost::{self, waits_for_drives};
-use crate::{ArchiveError, Download, FileStat, Locality};
+use ground::{ArchiveError, FileStat, Ground, Locality, is_readable};
 use namespace::{Containers, locality, missing_for};
 
 /// What a reader is told of a file that waits for these drives: NEARLINE, like one that was evicted, if all
 /// its tapes have it.
-pub(crate) fn refused(stat: &FileStat, drives: BTreeSet<DriveId>) -> ArchiveError {
+pub fn refused(stat: &FileStat, drives: BTreeSet<DriveId>) -> ArchiveError {
     let (path, vids) = (stat.path.clone(), readable_vids(stat));
     let drives = drives.into_iter().map(|drive| drive.0).collect();
     match stat.locality {
@@ -27,13 +26,13 @@ pub(crate) fn refused(stat: &FileStat, drives: BTreeSet<DriveId>) -> ArchiveErro
 
 /// The refusal for a file that can be read again once drives answer that are not given up; `None` if that is
 /// not what keeps it from being read.
-pub(crate) fn refusal(engine: &Engine, stat: &FileStat) -> Option<ArchiveError> {
-    let silent = engine.pool.silent_drives();
-    let file = engine.read(|view| view.file(stat.file)).ok().flatten()?;
-    if !matches!(waits_for_drives(engine, &file), Ok(true)) {
+pub fn refusal(upkeep: &Upkeep, stat: &FileStat) -> Option<ArchiveError> {
+    let silent = upkeep.pool.silent_drives();
+    let file = upkeep.read(|view| view.file(stat.file)).ok().flatten()?;
+    if !matches!(waits_for_drives(upkeep, &file), Ok(true)) {
         return None;
     }
-    let drives = engine.read(|view| missing_for(engine, view, &file, &silent)).ok()?;
+    let drives = upkeep.read(|view| missing_for(upkeep, view, &file, &silent)).ok()?;
     (!drives.is_empty()).then(|| refused(stat, drives))
 }
 
@@ -41,12 +40,12 @@ pub(crate) fn refusal(engine: &Engine, stat: &FileStat) -> Option<ArchiveError> 
 /// all their tapes have and that the pool cannot give lose their pool copy, as by an evict, so that they are
 /// recalled. Of others nothing is given up, nor of those whose copies no index covers yet, or whose tapes
 /// cannot be read now: what the drives bring back may be all that is left of them.
-pub(crate) fn give_up(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveError> {
-    let silent = engine.pool.silent_drives();
+pub fn give_up(upkeep: &Upkeep, files: &[FileId]) -> Result<(), ArchiveError> {
+    let silent = upkeep.pool.silent_drives();
     if silent.is_empty() {
         return Ok(());
     }
-    let concerned = engine.read(|view| {
+    let concerned = upkeep.read(|view| {
         let mut concerned = Vec::new();
         // What the tapes hold is not known before the restore is settled.
         if view.is_restored()? {
@@ -56,8 +55,8 @@ pub(crate) fn give_up(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveEr
         for id in files {
             let Some(file) = view.file(*id)? else { continue };
             if locality(view, &mut containers, *id, &file)? == Locality::OnlineAndNearline
-                && !missing_for(engine, view, &file, &silent)?.is_empty()
-                && can_be_recalled(engine, view, *id)?
+                && !missing_for(upkeep, view, &file, &silent)?.is_empty()
+                && can_be_recalled(upkeep, view, *id)?
             {
                 concerned.push(PoolCopy::of(*id, &file));
             }
@@ -72,18 +71,18 @@ pub(crate) fn give_up(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveEr
         ?silent,
         "drives of the pool do not answer: files that were staged come back from tape"
     );
-    engine.upkeep.some_lost.store(true, Ordering::SeqCst);
+    upkeep.some_lost.store(true, Ordering::SeqCst);
     for copies in lost::parts(&concerned) {
-        lost::record_lost(engine, copies)?;
+        lost::record_lost(upkeep, copies)?;
     }
-    engine.sweep.ring();
+    upkeep.sweep.ring();
     Ok(())
 }
 
 /// Whether each part of a file has all its copies under indexes, and one of them on a tape that a recall may
 /// read now, and that a library holds.
-fn can_be_recalled(engine: &Engine, view: &View<'_>, file: FileId) -> Result<bool, ReadError> {
-    Ok(is_safe(view, file)? && out_of_reach(engine, view, file)?.is_none())
+fn can_be_recalled(upkeep: &Upkeep, view: &View<'_>, file: FileId) -> Result<bool, ReadError> {
+    Ok(is_safe(view, file)? && out_of_reach(upkeep, view, file)?.is_none())
 }
 
 /// Whether each part of a file has all its copies under indexes.
@@ -97,15 +96,15 @@ fn is_safe(view: &View<'_>, file: FileId) -> Result<bool, ReadError> {
 }
 
 /// The tapes of a part of a file that no tape can give now: none is in use, and held by a library.
-fn out_of_reach(engine: &Engine, view: &View<'_>, file: FileId) -> Result<Option<Vec<Vid>>, ReadError> {
+fn out_of_reach(upkeep: &Upkeep, view: &View<'_>, file: FileId) -> Result<Option<Vec<Vid>>, ReadError> {
     for (container, _) in view.parts(file)? {
         let Some(container) = view.container(container)? else { continue };
-        let mut is_readable = false;
+        let mut has_readable = false;
         for (vid, _) in container.places() {
-            is_readable = is_readable
-                || engine.libraries.holds(vid) && view.tape(vid)?.is_some_and(|tape| summary(&tape).readable);
+            has_readable = has_readable
+                || upkeep.libraries.holds(vid) && view.tape(vid)?.is_some_and(|tape| is_readable(&tape));
         }
-        if !is_readable {
+        if !has_readable {
             return Ok(Some(container.places().map(|(vid, _)| vid).collect()));
         }
     }
@@ -114,8 +113,8 @@ fn out_of_reach(engine: &Engine, view: &View<'_>, file: FileId) -> Result<Option
 
 /// Why a file is not to be evicted, which the catalogue would allow and cannot know: no library holds the
 /// tapes that could give it.
-pub(crate) fn refuses_evict(
-    engine: &Engine,
+pub fn refuses_evict(
+    upkeep: &Upkeep,
     view: &View<'_>,
     id: FileId,
 ) -> Result<Option<EvictRefusal>, ReadError> {
@@ -124,37 +123,19 @@ pub(crate) fn refuses_evict(
     if file.is_none() || !is_safe(view, id)? || view.set_aside(id)?.is_some() {
         return Ok(None);
     }
-    Ok(out_of_reach(engine, view, id)?.map(EvictRefusal::NotInLibrary))
+    Ok(out_of_reach(upkeep, view, id)?.map(EvictRefusal::NotInLibrary))
 }
 
-impl Download {
-    /// Whether drives answer that hold what is to be read. Reads nothing: it is decided from the states of
-    /// the drives. To be called behind [`Download::select`], before the first [`Download::next`].
-    ///
-    /// # Errors
-    /// [`ArchiveError::NearlineAway`] if tapes have the file, else [`ArchiveError::DrivesAway`].
-    pub fn check_drives(&self) -> Result<(), ArchiveError> {
-        let engine = self.archive().engine();
-        let silent = engine.pool.silent_drives();
-        if silent.is_empty() {
-            return Ok(());
-        }
-        let is_kept = self.ranges().any(|(blob, piece, offset, length)| {
-            let part = match blob.layout {
-                Layout::Striped { .. } => BlobPiece {
-                    offset: ByteCount(piece.offset.0.saturating_add(offset)),
-                    length: ByteCount(length),
-                    ..*piece
-                },
-                // A record is found by its beginning.
-                Layout::Segment { .. } => *piece,
-            };
-            matches!(engine.pool.has_drives_without(blob, &part, &silent), Ok(false))
-        });
-        if !is_kept {
-            return Ok(());
-        }
-        // What waits for drives that are given up is left to the first read, which declares it lost.
-        refusal(engine, self.stat()).map_or(Ok(()), Err)
-    }
+/// The refusal to read what is on tape only, with the reason why it is not back yet if it is wanted.
+pub fn nearline(ground: &Ground, stat: &FileStat) -> ArchiveError {
+    let recall = ground.above().and_then(|above| above.recall_of(stat.file));
+    let (path, vids) = (stat.path.clone(), readable_vids(stat));
+    ArchiveError::Nearline { path, vids, recall: recall.map(Box::new) }
+}
+
+fn readable_vids(stat: &FileStat) -> Vec<Vid> {
+    let mut vids: Vec<Vid> = stat.copies.iter().filter_map(|copy| copy.vid).collect();
+    vids.sort_unstable();
+    vids.dedup();
+    vids
 }

@@ -4,7 +4,7 @@
 //! Its place in a pass is kept in memory: after a restart a pass begins anew.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use threads::{Condvar, Mutex, MutexGuard};
 
@@ -15,11 +15,11 @@ use base::{
 use catalogue::FileRecord;
 use pool::{BadShard, DriveHealth, ScrubReport};
 
-use crate::engine::Engine;
+use crate::Upkeep;
 use crate::lost::{self, Declared, path_of};
-use crate::{ArchiveError, ScrubInfo, UpkeepSettings};
 use crate::{pool_drives, pool_gaps, pool_rebuild, unknown};
 use ground::Worker;
+use ground::{ArchiveError, ScrubInfo, UpkeepSettings};
 
 /// Without being asked the first pass begins this long after the start.
 const FIRST_PASS_AFTER: Duration = Duration::from_secs(600);
@@ -58,18 +58,14 @@ const LOST_STRIPES_MAX: usize = 100_000;
 /// Blobs with lost bytes remembered in a pass; the files of further ones are found by the next.
 const LOST_BLOBS_MAX: usize = 100_000;
 
-/// What others tell the scrubber, and what it tells them.
-pub(crate) struct Upkeep {
-    state: Mutex<State>,
-    rung: Condvar,
-    /// Whether there may be lost files.
-    pub(crate) some_lost: AtomicBool,
-    /// How much of the repair list was tried in vain and is tried again.
-    pub(crate) tried_in_vain: AtomicU64,
-}
-
 /// Blobs that are remembered to have an extent beside its place; of others it goes with the next look.
 const KEPT_BESIDE_MAX: usize = 10_000;
+
+/// What the scrubber is to do and does, and the bell that wakes it.
+pub(crate) struct Doing {
+    state: Mutex<State>,
+    rung: Condvar,
+}
 
 #[derive(Default)]
 struct State {
@@ -104,25 +100,20 @@ pub(crate) struct Orders {
     pub(crate) replaced: BTreeSet<DriveId>,
 }
 
-impl Default for Upkeep {
+impl Default for Doing {
     fn default() -> Self {
         let state = State {
             orders: Orders { find_again: true, ..Orders::default() },
             info: ScrubInfo { phase: "idle".to_owned(), ..ScrubInfo::default() },
             ..State::default()
         };
-        Upkeep {
-            state: Mutex::new(state),
-            rung: Condvar::new(),
-            some_lost: AtomicBool::new(true),
-            tried_in_vain: AtomicU64::new(0),
-        }
+        Doing { state: Mutex::new(state), rung: Condvar::new() }
     }
 }
 
 impl Upkeep {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.doing.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn settings(&self) -> UpkeepSettings {
@@ -150,7 +141,7 @@ impl Upkeep {
 
     /// How a tape stands now. When one is in use again, files that were LOST because it was not are looked
     /// for.
-    pub(crate) fn note_tape(&self, vid: Vid, is_set_aside: bool) {
+    pub fn note_tape(&self, vid: Vid, is_set_aside: bool) {
         let is_back = {
             let aside = &mut self.state().aside;
             if is_set_aside {
@@ -196,11 +187,11 @@ impl Upkeep {
 
     pub(crate) fn ring(&self) {
         self.state().woken = true;
-        self.rung.notify_all();
+        self.doing.rung.notify_all();
     }
 
     /// The drives whose content is rebuilt elsewhere.
-    pub(crate) fn given_up(&self) -> BTreeSet<DriveId> {
+    pub fn given_up(&self) -> BTreeSet<DriveId> {
         self.state().given_up.clone()
     }
 
@@ -217,7 +208,7 @@ impl Upkeep {
     fn wait(&self, patience: Duration) {
         let mut state = self.state();
         if !state.woken {
-            state = self.rung.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.doing.rung.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
         }
         state.woken = false;
     }
@@ -225,7 +216,7 @@ impl Upkeep {
     /// Waits for a moment, rung or not.
     fn pause(&self, span: Duration) {
         let state = self.state();
-        drop(self.rung.wait_timeout(state, span).unwrap_or_else(PoisonError::into_inner).0);
+        drop(self.doing.rung.wait_timeout(state, span).unwrap_or_else(PoisonError::into_inner).0);
     }
 
     pub(crate) fn note(&self, change: impl FnOnce(&mut ScrubInfo)) {
@@ -242,19 +233,19 @@ impl Upkeep {
 }
 
 /// The scrubber's thread.
-pub(crate) fn run(engine: &Arc<Engine>, me: &Arc<Worker>) {
+pub(crate) fn run(upkeep: &Arc<Upkeep>, me: &Arc<Worker>) {
     let mut scrubber = Scrubber {
-        engine: Arc::clone(engine),
+        upkeep: Arc::clone(upkeep),
         me: Arc::clone(me),
         pass: None,
         asked: false,
-        next_pass: engine.now().plus(FIRST_PASS_AFTER),
+        next_pass: upkeep.now().plus(FIRST_PASS_AFTER),
         debt: Duration::ZERO,
         left_behind: VecDeque::new(),
         has_left_out: false,
         rebuild_again: None,
         // At once: what is not removed takes room, no more, so nobody waits for it.
-        unknown_due: Some(engine.now()),
+        unknown_due: Some(upkeep.now()),
         silent_since: BTreeMap::new(),
         given_up: BTreeSet::new(),
         still_with_gaps: BTreeSet::new(),
@@ -262,18 +253,18 @@ pub(crate) fn run(engine: &Arc<Engine>, me: &Arc<Worker>) {
         tried: BTreeMap::new(),
         tally: pool_rebuild::Tally::default(),
     };
-    while !engine.stop.load(Ordering::Relaxed) {
-        if engine.settling.holds_pool() {
+    while !upkeep.stopping() {
+        if upkeep.settled.holds_pool() {
             me.rests();
-            engine.upkeep.wait(LOOK_EVERY);
+            upkeep.wait(LOOK_EVERY);
             continue;
         }
         if let Err(error) = scrubber.step() {
             tracing::error!(%error, "scrubbing failed; it goes on with the next blob");
             me.failed(&error);
-            engine.upkeep.note(|info| info.findings.push(format!("a part was not checked: {error}")));
+            upkeep.note(|info| info.findings.push(format!("a part was not checked: {error}")));
             me.rests();
-            engine.upkeep.wait(LOOK_EVERY);
+            upkeep.wait(LOOK_EVERY);
         }
     }
 }
@@ -307,7 +298,7 @@ struct Again {
 }
 
 pub(crate) struct Scrubber {
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) upkeep: Arc<Upkeep>,
     /// Its thread.
     me: Arc<Worker>,
     pass: Option<Pass>,
@@ -358,11 +349,11 @@ impl Scrubber {
         self.me.does("looking after drives");
         self.watch_drives();
         self.remove_left_behind();
-        let orders = self.engine.upkeep.take_orders();
+        let orders = self.upkeep.take_orders();
         // Kept, since what is more urgent ends this step.
         self.asked |= orders.pass;
         // By this thread, which alone moves stripes: an extent that is not in the catalogue yet is no orphan.
-        let is_due = self.unknown_due.is_some_and(|due| due <= self.engine.now());
+        let is_due = self.unknown_due.is_some_and(|due| due <= self.upkeep.now());
         if orders.orphans || is_due {
             self.look_for_unknown();
         }
@@ -374,16 +365,16 @@ impl Scrubber {
             self.me.failed(&error);
         }
         if orders.find_again
-            && self.engine.upkeep.some_lost.swap(false, Ordering::SeqCst)
+            && self.upkeep.some_lost.swap(false, Ordering::SeqCst)
             && let Err(error) = self.find_again()
         {
-            self.engine.upkeep.some_lost.store(true, Ordering::SeqCst);
+            self.upkeep.some_lost.store(true, Ordering::SeqCst);
             tracing::error!(%error, "not all lost files were tried; the next pass tries the others");
             self.me.failed(&error);
         }
-        let is_again = self.rebuild_again.is_some_and(|again| again.due <= self.engine.steady());
+        let is_again = self.rebuild_again.is_some_and(|again| again.due <= self.upkeep.steady());
         if is_again {
-            pool_drives::resume_unfilled(&self.engine);
+            pool_drives::resume_unfilled(&self.upkeep);
         }
         if orders.rebuild || is_again || !orders.replaced.is_empty() {
             self.phase("rebuilding");
@@ -396,34 +387,34 @@ impl Scrubber {
             self.leave(rebuilt?);
             // Else the mark on them stays: they are rebuilt after a rest, when a drive comes back, and at the
             // next start.
-            let stopped = self.engine.stop.load(Ordering::Relaxed);
+            let stopped = self.upkeep.stopping();
             if !stopped && !self.has_left_out {
                 // One that was replaced once more meanwhile is blank again.
-                let again = self.engine.upkeep.replaced();
-                pool_drives::filled(&self.engine, &(&orders.replaced - &again));
+                let again = self.upkeep.replaced();
+                pool_drives::filled(&self.upkeep, &(&orders.replaced - &again));
             }
         }
         self.fill_gaps()?;
         if self.repair_list()? {
             return Ok(());
         }
-        if self.pass.is_none() && (self.asked || self.next_pass <= self.engine.now()) {
+        if self.pass.is_none() && (self.asked || self.next_pass <= self.upkeep.now()) {
             let hurried = std::mem::take(&mut self.asked);
             self.begin(hurried)?;
         }
         if self.pass.is_none() {
             self.tally.tell();
             self.me.rests();
-            self.engine.upkeep.wait(LOOK_EVERY);
+            self.upkeep.wait(LOOK_EVERY);
             return Ok(());
         }
-        if self.engine.upkeep.info().hurried {
+        if self.upkeep.info().hurried {
             self.debt = Duration::ZERO;
         }
         self.me.does("scrubbing");
         if self.debt > Duration::ZERO {
             let now = self.debt.min(LOOK_EVERY);
-            self.engine.upkeep.wait(now);
+            self.upkeep.wait(now);
             self.debt -= now;
             return Ok(());
         }
@@ -432,7 +423,7 @@ impl Scrubber {
 
     /// Goes through drives that may lack something, once until something changes.
     fn fill_gaps(&mut self) -> Result<(), ArchiveError> {
-        let drives = &pool_drives::with_gaps(&self.engine) - &self.still_with_gaps;
+        let drives = &pool_drives::with_gaps(&self.upkeep) - &self.still_with_gaps;
         if drives.is_empty() {
             return Ok(());
         }
@@ -440,8 +431,8 @@ impl Scrubber {
         self.phase("looking for gaps");
         let filled = pool_gaps::fill(self, &drives);
         self.phase("idle");
-        let stopped = self.engine.stop.load(Ordering::Relaxed);
-        let has_lost = self.has_left_out || !self.engine.upkeep.lost_stripes().is_empty();
+        let stopped = self.upkeep.stopping();
+        let has_lost = self.has_left_out || !self.upkeep.lost_stripes().is_empty();
         if has_lost && !stopped && !drives.is_subset(&self.asked_for_gaps) {
             // What is lost with the gaps is found by reading all of it, and its files are named; once.
             self.asked_for_gaps.extend(&drives);
@@ -451,7 +442,7 @@ impl Scrubber {
     }
 
     fn phase(&self, phase: &str) {
-        self.engine.upkeep.note(|info| phase.clone_into(&mut info.phase));
+        self.upkeep.note(|info| phase.clone_into(&mut info.phase));
     }
 
     /// The drives whose content is to be rebuilt elsewhere.
@@ -465,24 +456,24 @@ impl Scrubber {
             Some(again) => (again.rest * 2).min(REBUILD_REST_MAX),
             None => REBUILD_REST_MIN,
         };
-        let due = self.engine.steady().saturating_add(rest);
+        let due = self.upkeep.steady().saturating_add(rest);
         self.rebuild_again = failed.then_some(Again { due, rest });
     }
 
     /// Goes through the drives for what nothing names, and knows when to do so again.
     fn look_for_unknown(&mut self) {
-        self.unknown_due = unknown::look(&self.engine).unwrap_or_else(|error| {
+        self.unknown_due = unknown::look(&self.upkeep).unwrap_or_else(|error| {
             tracing::warn!(%error, "what nothing names stays on the drives for now");
-            Some(self.engine.now().plus(UNKNOWN_AGAIN))
+            Some(self.upkeep.now().plus(UNKNOWN_AGAIN))
         });
     }
 
     /// Looks which drives do not answer, and for how long.
     fn watch_drives(&mut self) {
         // Not by the trusted time: when it leaps nobody has waited for a drive.
-        let now = self.engine.steady();
-        let patience = self.engine.upkeep.settings().rebuild_after;
-        let health = self.engine.pool.drive_health();
+        let now = self.upkeep.steady();
+        let patience = self.upkeep.settings().rebuild_after;
+        let health = self.upkeep.pool.drive_health();
         let silent = DriveHealth::is_silent;
         let before = self.silent_since.len();
         self.silent_since.retain(|id, _| health.iter().any(|(drive, health)| drive == id && silent(health)));
@@ -497,10 +488,10 @@ impl Scrubber {
         let given_up: BTreeSet<DriveId> =
             health.iter().filter(|(id, health)| is_given_up(id, health)).map(|(id, _)| *id).collect();
         let more = given_up.difference(&self.given_up).next().is_some();
-        self.engine.upkeep.state().given_up.clone_from(&given_up);
+        self.upkeep.state().given_up.clone_from(&given_up);
         self.given_up = given_up;
         if more || came_back {
-            self.engine.upkeep.order(|orders| {
+            self.upkeep.order(|orders| {
                 orders.find |= more;
                 orders.rebuild |= more;
                 orders.find_again |= came_back;
@@ -508,11 +499,11 @@ impl Scrubber {
             });
         }
         if came_back {
-            self.engine.upkeep.forget_lost_stripes();
+            self.upkeep.forget_lost_stripes();
             self.still_with_gaps.clear();
             self.asked_for_gaps.clear();
             // What they hold may be what a replaced drive could not be filled without.
-            pool_drives::resume_unfilled(&self.engine);
+            pool_drives::resume_unfilled(&self.upkeep);
         }
     }
 
@@ -521,7 +512,7 @@ impl Scrubber {
             return Ok(());
         }
         self.phase("looking for lost files");
-        let declared = lost::find(&self.engine, &self.given_up)?;
+        let declared = lost::find(&self.upkeep, &self.given_up)?;
         self.declared(&declared);
         self.phase("idle");
         Ok(())
@@ -530,10 +521,10 @@ impl Scrubber {
     fn declared(&self, declared: &Declared) {
         let named = |what: &str, files: &[FileId]| -> Vec<String> {
             let files = files.iter().take(FILES_KEPT);
-            files.map(|file| format!("{} {what}", path_of(&self.engine, *file))).collect()
+            files.map(|file| format!("{} {what}", path_of(&self.upkeep, *file))).collect()
         };
         let (lost, nearline) = (named("LOST", &declared.lost), named("NEARLINE", &declared.nearline));
-        self.engine.upkeep.note(|info| {
+        self.upkeep.note(|info| {
             info.lost += declared.lost_count;
             info.nearline += declared.nearline_count;
             info.files.extend(lost.into_iter().chain(nearline));
@@ -543,19 +534,19 @@ impl Scrubber {
     /// Tries all lost files.
     fn find_again(&mut self) -> Result<(), ArchiveError> {
         self.phase("looking for lost files");
-        self.engine.lost_files.begin_count();
+        self.upkeep.lost_files.begin_count();
         let mut after = None;
         loop {
-            let files = self.engine.read(|view| view.files(after, lost::PAGE))?;
+            let files = self.upkeep.read(|view| view.files(after, lost::PAGE))?;
             let Some((last, _)) = files.last() else {
-                self.engine.lost_files.end_count();
+                self.upkeep.lost_files.end_count();
                 break;
             };
             after = Some(*last);
-            self.engine.lost_files.count(&files);
+            self.upkeep.lost_files.count(&files);
             // Drives that were filled without them lack their shards.
             self.asked |= self.found_again(&files)? > 0;
-            if self.engine.stop.load(Ordering::Relaxed) {
+            if self.upkeep.stopping() {
                 break;
             }
         }
@@ -564,20 +555,20 @@ impl Scrubber {
     }
 
     fn found_again(&mut self, files: &[(FileId, FileRecord)]) -> Result<u64, ArchiveError> {
-        let found = lost::find_again(&self.engine, files)?;
+        let found = lost::find_again(&self.upkeep, files)?;
         self.tally.found_again += found;
-        self.engine.upkeep.note(|info| info.found_again += found);
+        self.upkeep.note(|info| info.found_again += found);
         Ok(found)
     }
 
     /// Removes what moved stripes have left behind, as far as no reader is in it.
     pub(crate) fn remove_left_behind(&mut self) {
         while let Some((mark, ..)) = self.left_behind.front()
-            && self.engine.gate.has_left(*mark)
+            && self.upkeep.gate.has_left(*mark)
         {
             let Some((_, blob, old)) = self.left_behind.pop_front() else { return };
             // A shard may have come back meanwhile to where it was.
-            let unnamed = self.engine.read(|view| {
+            let unnamed = self.upkeep.read(|view| {
                 let mut unnamed = Vec::new();
                 for bad in old {
                     if !view.is_known_extent(blob, (bad.stripe, bad.shard), bad.drive)? {
@@ -586,7 +577,7 @@ impl Scrubber {
                 }
                 Ok(unnamed)
             });
-            let removed = unnamed.and_then(|old| Ok(self.engine.pool.remove_moved(blob, &old)?));
+            let removed = unnamed.and_then(|old| Ok(self.upkeep.pool.remove_moved(blob, &old)?));
             if let Err(error) = removed {
                 tracing::warn!(%error, "what a moved stripe left behind stays until the next start");
             }
@@ -596,22 +587,22 @@ impl Scrubber {
     /// Takes over what is to be removed once its readers have left. Called without a reading of one's own.
     pub(crate) fn leave(&mut self, moved: Vec<(BlobId, Vec<BadShard>)>) {
         // What is on drives that are not there is found when they are put in.
-        let silent = self.engine.pool.silent_drives();
+        let silent = self.upkeep.pool.silent_drives();
         let there = moved.into_iter().filter_map(|(blob, mut old)| {
             old.retain(|bad| !silent.contains(&bad.drive));
             (!old.is_empty()).then_some((blob, old))
         });
         let there: Vec<(BlobId, Vec<BadShard>)> = there.collect();
         if !there.is_empty() {
-            let mark = self.engine.gate.turn();
+            let mark = self.upkeep.gate.turn();
             self.left_behind.extend(there.into_iter().map(|(blob, old)| (mark, blob, old)));
         }
     }
 
     /// Repairs some of what reads have found damaged; `false` if there was nothing.
     fn repair_list(&mut self) -> Result<bool, ArchiveError> {
-        let list = self.engine.pool.take_repairs(REPAIRS_AT_ONCE);
-        let now = self.engine.now();
+        let list = self.upkeep.pool.take_repairs(REPAIRS_AT_ONCE);
+        let now = self.upkeep.now();
         // With so many that cannot be repaired only the passes repair.
         let is_full = self.tried.len() >= TRIED_MAX;
         let mut due: Vec<(BlobId, Option<BlobPiece>)> = list
@@ -640,7 +631,7 @@ impl Scrubber {
                 self.tried.insert(key, tried);
             }
         }
-        self.engine.upkeep.tried_in_vain.store(self.tried.len() as u64, Ordering::Relaxed);
+        self.upkeep.tried_in_vain.store(self.tried.len() as u64, Ordering::Relaxed);
         if worked {
             self.phase("idle");
         }
@@ -649,18 +640,18 @@ impl Scrubber {
 
     /// Checks and repairs a blob of the list; whether nothing is left to be repaired.
     fn repair_listed(&mut self, id: BlobId, pieces: &[BlobPiece]) -> Result<bool, ArchiveError> {
-        let stripes = match self.engine.read(|view| view.blob(id))? {
+        let stripes = match self.upkeep.read(|view| view.blob(id))? {
             Some(blob) if matches!(blob.layout, Layout::Striped { .. }) => blob.stripes.len(),
             Some(_) => 1,
             None => return Ok(true),
         };
-        let failed = |scrubber: &Self| scrubber.engine.upkeep.info().failed;
+        let failed = |scrubber: &Self| scrubber.upkeep.info().failed;
         let mut helped = true;
         for stripe in 0..stripes {
             let before = failed(self);
             let report = self.check(id, u32::try_from(stripe).unwrap_or(u32::MAX), pieces)?;
             helped &= report.complete;
-            let waits = self.engine.pool.silent_drives();
+            let waits = self.upkeep.pool.silent_drives();
             let is_left = report.bad.iter().any(|bad| waits.contains(&bad.drive));
             helped &= report.lost.is_empty() && !is_left && failed(self) == before;
         }
@@ -668,17 +659,17 @@ impl Scrubber {
     }
 
     fn begin(&mut self, hurried: bool) -> Result<(), ArchiveError> {
-        let engine = Arc::clone(&self.engine);
-        engine.catalogue.check_pages()?;
+        let upkeep = Arc::clone(&self.upkeep);
+        upkeep.catalogue.check_pages()?;
         let (blobs, bytes) = self.amount()?;
-        let (passes, waiting) = (engine.upkeep.info().passes, engine.pool.repairs_waiting() as u64);
-        engine.upkeep.note(|info| {
+        let (passes, waiting) = (upkeep.info().passes, upkeep.pool.repairs_waiting() as u64);
+        upkeep.note(|info| {
             *info = ScrubInfo {
                 phase: "blobs".to_owned(),
                 running: true,
                 hurried,
                 passes,
-                began: Some(engine.now()),
+                began: Some(upkeep.now()),
                 ended: info.ended,
                 blobs_total: blobs,
                 bytes_total: bytes,
@@ -686,9 +677,9 @@ impl Scrubber {
                 ..ScrubInfo::default()
             };
         });
-        for bad in engine.pool.scrub_superblocks() {
+        for bad in upkeep.pool.scrub_superblocks() {
             tracing::warn!(drive = %bad.drive, what = %bad, "a superblock was damaged");
-            engine.upkeep.note(|info| {
+            upkeep.note(|info| {
                 info.found += 1;
                 *if bad.failure.is_none() { &mut info.repaired } else { &mut info.failed } += 1;
                 info.findings.push(bad.to_string());
@@ -703,7 +694,7 @@ impl Scrubber {
     fn amount(&self) -> Result<(u64, ByteCount), ArchiveError> {
         let (mut blobs, mut bytes, mut after) = (0, 0u64, None);
         loop {
-            let page = self.engine.read(|view| view.blobs(after, BLOBS_PAGE))?;
+            let page = self.upkeep.read(|view| view.blobs(after, BLOBS_PAGE))?;
             let Some((last, _)) = page.last() else { return Ok((blobs, ByteCount(bytes))) };
             after = Some(*last);
             for (_, blob) in page {
@@ -721,7 +712,7 @@ impl Scrubber {
     /// Checks the next stripe or page of files.
     fn advance(&mut self) -> Result<(), ArchiveError> {
         let Some(mut pass) = self.pass.take() else { return Ok(()) };
-        let begin = self.engine.upkeep.info().bytes;
+        let begin = self.upkeep.info().bytes;
         let result = match &mut pass.place {
             Place::Blobs { .. } => self.next_stripe(&mut pass),
             Place::Files { after } => {
@@ -733,8 +724,8 @@ impl Scrubber {
                 self.next_containers(&mut pass, after)
             }
         };
-        let info = self.engine.upkeep.info();
-        let settings = self.engine.upkeep.settings();
+        let info = self.upkeep.info();
+        let settings = self.upkeep.settings();
         let rate = (info.bytes_total.0 / settings.pass.as_secs().max(1)).max(RATE_MIN);
         let read = info.bytes.0.saturating_sub(begin.0);
         self.debt += Duration::from_millis(read.saturating_mul(1000) / rate);
@@ -751,12 +742,12 @@ impl Scrubber {
     }
 
     fn end(&mut self) {
-        let now = self.engine.now();
+        let now = self.upkeep.now();
         // What was lost may have been deleted since, and what was damaged repaired.
         self.still_with_gaps.clear();
-        self.next_pass = now.plus(self.engine.upkeep.settings().pass / 20);
+        self.next_pass = now.plus(self.upkeep.settings().pass / 20);
         self.debt = Duration::ZERO;
-        self.engine.upkeep.note(|info| {
+        self.upkeep.note(|info| {
             info.running = false;
             info.hurried = false;
             info.passes += 1;
@@ -771,7 +762,7 @@ impl Scrubber {
             Some(place) => place,
             None => {
                 let Some(id) = page.pop_front() else {
-                    let blobs = self.engine.read(|view| view.blobs(*after, BLOBS_PAGE))?;
+                    let blobs = self.upkeep.read(|view| view.blobs(*after, BLOBS_PAGE))?;
                     let Some((last, _)) = blobs.last() else {
                         pass.place = Place::Files { after: None };
                         self.phase("values");
@@ -781,8 +772,8 @@ impl Scrubber {
                     page.extend(blobs.into_iter().map(|(id, _)| id));
                     return Ok(true);
                 };
-                self.engine.upkeep.note(|info| info.blobs += 1);
-                match self.engine.read(|view| view.blob(id))? {
+                self.upkeep.note(|info| info.blobs += 1);
+                match self.upkeep.read(|view| view.blob(id))? {
                     Some(blob) => (blob, 0),
                     None => return Ok(true),
                 }
@@ -805,21 +796,21 @@ impl Scrubber {
 
     /// Checks a stripe of a blob, or values of a segment, and repairs what is wrong.
     fn check(&mut self, id: BlobId, stripe: u32, pieces: &[BlobPiece]) -> Result<ScrubReport, ArchiveError> {
-        let engine = Arc::clone(&self.engine);
-        let reading = engine.gate.enter();
-        let Some(blob) = engine.read(|view| view.blob(id))? else {
+        let upkeep = Arc::clone(&self.upkeep);
+        let reading = upkeep.gate.enter();
+        let Some(blob) = upkeep.read(|view| view.blob(id))? else {
             return Ok(ScrubReport { complete: true, ..ScrubReport::default() });
         };
-        let mut pace = |bytes: ByteCount| pace(&engine, bytes);
+        let mut pace = |bytes: ByteCount| pace(&upkeep, bytes);
         let mut report = match blob.layout {
-            Layout::Striped { .. } => engine.pool.scrub_stripe(&blob, stripe, &mut pace)?,
-            Layout::Segment { .. } => engine.pool.scrub_blob(&blob, pieces, &mut pace)?,
+            Layout::Striped { .. } => upkeep.pool.scrub_stripe(&blob, stripe, &mut pace)?,
+            Layout::Segment { .. } => upkeep.pool.scrub_blob(&blob, pieces, &mut pace)?,
         };
         if matches!(blob.layout, Layout::Segment { .. }) {
             // Its values are checked with their files; here only whether its drives are there.
             report.bad.extend(pool_rebuild::shards_on(&blob, &self.given_up));
         }
-        engine.upkeep.note(|info| {
+        upkeep.note(|info| {
             info.bytes.0 += report.bytes.0;
             info.found += report.found;
             info.findings.extend(report.findings.iter().map(ToString::to_string));
@@ -835,7 +826,7 @@ impl Scrubber {
     }
 
     fn next_files(&mut self, pass: &mut Pass, after: Option<FileId>) -> Result<bool, ArchiveError> {
-        let files = self.engine.read(|view| view.files(after, FILES_PAGE))?;
+        let files = self.upkeep.read(|view| view.files(after, FILES_PAGE))?;
         let Some((last, _)) = files.last() else {
             pass.place = Place::Containers { after: None };
             return Ok(true);
@@ -849,19 +840,19 @@ impl Scrubber {
         let pieces: Vec<(FileId, BlobPiece)> = pieces.collect();
         let unreadable = self.check_values(pass, &pieces)?;
         let concerned: Vec<_> = files.into_iter().filter(|(id, _)| unreadable.contains(id)).collect();
-        let declared = lost::declare_unreadable(&self.engine, &concerned)?;
+        let declared = lost::declare_unreadable(&self.upkeep, &concerned)?;
         self.declared(&declared);
         Ok(true)
     }
 
     fn next_containers(&mut self, pass: &mut Pass, after: Option<ContainerId>) -> Result<bool, ArchiveError> {
-        let (pieces, last) = self.engine.read(|view| view.container_pieces(after, FILES_PAGE))?;
+        let (pieces, last) = self.upkeep.read(|view| view.container_pieces(after, FILES_PAGE))?;
         let Some(last) = last else { return Ok(false) };
         pass.place = Place::Containers { after: Some(last) };
         for id in self.check_values(pass, &pieces)? {
             let what = format!("container {id}: its skeleton or image cannot be read from the pool");
             tracing::error!(container = %id, "{what}");
-            self.engine.upkeep.note(|info| info.findings.push(what));
+            self.upkeep.note(|info| info.findings.push(what));
         }
         Ok(true)
     }
@@ -887,13 +878,13 @@ impl Scrubber {
                 unreadable.extend(values.iter().filter(|(_, piece)| touches(piece)).map(|(owner, _)| *owner));
                 continue;
             }
-            let record = self.engine.read(|view| view.blob_record(id))?;
+            let record = self.upkeep.read(|view| view.blob_record(id))?;
             if !record.is_some_and(|blob| matches!(blob.layout, Layout::Segment { .. })) {
                 continue;
             }
             let only: Vec<BlobPiece> = values.iter().map(|(_, piece)| *piece).collect();
             let report = self.check(id, 0, &only)?;
-            self.engine.upkeep.note(|info| info.values += only.len() as u64);
+            self.upkeep.note(|info| info.values += only.len() as u64);
             let is_lost = |piece: &BlobPiece| report.lost.iter().any(|(offset, _)| *offset == piece.offset);
             unreadable.extend(values.iter().filter(|(_, piece)| is_lost(piece)).map(|(owner, _)| *owner));
         }
@@ -903,12 +894,12 @@ impl Scrubber {
 
 /// Lets clients go first, for a while, and then stands in line with them for what tape streams leave. `false`
 /// when the server stops.
-pub(crate) fn pace(engine: &Engine, bytes: ByteCount) -> bool {
+pub(crate) fn pace(upkeep: &Upkeep, bytes: ByteCount) -> bool {
     let mut waited = Duration::ZERO;
-    while waited < YIELD_MAX && engine.pool.is_busy() && !engine.stop.load(Ordering::Relaxed) {
-        engine.upkeep.pause(YIELD_STEP);
+    while waited < YIELD_MAX && upkeep.pool.is_busy() && !upkeep.stopping() {
+        upkeep.pause(YIELD_STEP);
         waited += YIELD_STEP;
     }
-    engine.pool.pace(bytes.0);
-    !engine.stop.load(Ordering::Relaxed)
+    upkeep.pool.pace(bytes.0);
+    !upkeep.stopping()
 }

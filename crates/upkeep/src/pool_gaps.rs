@@ -3,13 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use base::{BlobId, ByteCount, DriveId};
 
-use crate::ArchiveError;
 use crate::pool_rebuild;
 use crate::scrub::{Scrubber, pace};
+use ground::ArchiveError;
 
 /// Blobs looked up together.
 const PAGE: usize = 256;
@@ -18,14 +17,14 @@ const LOOK_BYTES: u64 = 4_096;
 
 /// Goes through these drives. Those of which nothing was left out have no gaps from then on.
 pub(crate) fn fill(scrubber: &mut Scrubber, drives: &BTreeSet<DriveId>) -> Result<(), ArchiveError> {
-    let engine = Arc::clone(&scrubber.engine);
+    let upkeep = Arc::clone(&scrubber.upkeep);
     tracing::warn!(?drives, "drives of the pool may lack what was written since: they are gone through");
     // A copy of an open segment may be short; the next one is opened on drives as they are now.
-    engine.pool.seal_segments();
+    upkeep.pool.seal_segments();
     scrubber.has_left_out = false;
     let (mut after, mut missing, mut first_error) = (None, 0u64, None);
     loop {
-        let page = engine.read(|view| view.blobs(after, PAGE))?;
+        let page = upkeep.read(|view| view.blobs(after, PAGE))?;
         let Some((last, _)) = page.last() else { break };
         after = Some(*last);
         for (id, _) in page {
@@ -36,7 +35,7 @@ pub(crate) fn fill(scrubber: &mut Scrubber, drives: &BTreeSet<DriveId>) -> Resul
                     first_error.get_or_insert(error);
                 }
             }
-            if engine.stop.load(Ordering::Relaxed) {
+            if upkeep.stopping() {
                 return Ok(());
             }
         }
@@ -50,7 +49,7 @@ pub(crate) fn fill(scrubber: &mut Scrubber, drives: &BTreeSet<DriveId>) -> Resul
         return Ok(());
     }
     for drive in drives {
-        engine.pool.has_no_gaps(*drive)?;
+        upkeep.pool.has_no_gaps(*drive)?;
     }
     tracing::warn!(?drives, missing, "drives were gone through: they have all that they should hold");
     Ok(())
@@ -59,17 +58,17 @@ pub(crate) fn fill(scrubber: &mut Scrubber, drives: &BTreeSet<DriveId>) -> Resul
 /// One blob, its description read within the gate. Gives how many shards were missing.
 fn one(scrubber: &mut Scrubber, id: BlobId, drives: &BTreeSet<DriveId>) -> Result<u64, ArchiveError> {
     scrubber.remove_left_behind();
-    let engine = Arc::clone(&scrubber.engine);
-    let reading = engine.gate.enter();
-    let Some(blob) = engine.read(|view| view.blob(id))? else { return Ok(0) };
-    let lacking = engine.pool.lacking(&blob, drives)?;
-    pace(&engine, ByteCount(lacking.looked_at * LOOK_BYTES));
+    let upkeep = Arc::clone(&scrubber.upkeep);
+    let reading = upkeep.gate.enter();
+    let Some(blob) = upkeep.read(|view| view.blob(id))? else { return Ok(0) };
+    let lacking = upkeep.pool.lacking(&blob, drives)?;
+    pace(&upkeep, ByteCount(lacking.looked_at * LOOK_BYTES));
     scrubber.has_left_out |= lacking.unknown > 0;
     if lacking.bad.is_empty() {
         return Ok(0);
     }
     let missing = lacking.bad.len() as u64;
-    engine.upkeep.note(|info| {
+    upkeep.note(|info| {
         info.found += missing;
         let told = lacking.bad.iter().map(|bad| {
             format!(

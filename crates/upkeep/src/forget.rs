@@ -1,12 +1,10 @@
 //! Requests that have ended are forgotten after a while, oldest first: their rows would stay for ever.
 
-use std::sync::atomic::Ordering;
-
 use base::{Duration, RequestId};
 use catalogue::typed;
 
-use crate::ArchiveError;
-use crate::engine::Engine;
+use crate::Upkeep;
+use ground::ArchiveError;
 use ground::has_ended;
 
 /// Requests looked at together.
@@ -36,16 +34,16 @@ pub(crate) struct Round {
 
 impl Round {
     /// Goes on with the round; whether the next turn is due at once.
-    pub(crate) fn turn(&mut self, engine: &Engine) -> Result<bool, ArchiveError> {
-        let steady = engine.steady();
+    pub(crate) fn turn(&mut self, upkeep: &Upkeep) -> Result<bool, ArchiveError> {
+        let steady = upkeep.steady();
         if !self.hurries && self.last.is_some_and(|last| steady.saturating_sub(last) < TURN_EVERY) {
             return Ok(false);
         }
         self.last = Some(steady);
         let least = usize::try_from(self.length / TURNS_MAX).unwrap_or(usize::MAX).min(LOOKED_AT_MAX);
         let mut looked_at = 0;
-        while !engine.stop.load(Ordering::Relaxed) {
-            let is_end = self.page(engine)?;
+        while !upkeep.stopping() {
+            let is_end = self.page(upkeep)?;
             looked_at += PAGE;
             if is_end {
                 *self = Round { length: self.newer, last: self.last, ..Round::default() };
@@ -60,10 +58,10 @@ impl Round {
 
     /// Looks at the next requests and forgets those that have ended long enough ago, or that so many newer
     /// ones stand before. What still has a pin stays. Whether these were the oldest.
-    fn page(&mut self, engine: &Engine) -> Result<bool, ArchiveError> {
-        let settings = engine.upkeep.settings();
-        let now = engine.now();
-        let page = engine.read(|view| view.requests(self.before, PAGE))?;
+    fn page(&mut self, upkeep: &Upkeep) -> Result<bool, ArchiveError> {
+        let settings = upkeep.settings();
+        let now = upkeep.now();
+        let page = upkeep.read(|view| view.requests(self.before, PAGE))?;
         let is_end = page.len() < PAGE;
         for (id, request) in page {
             self.before = Some(id);
@@ -76,7 +74,7 @@ impl Round {
             let is_old = ended.plus(settings.requests_kept) <= now;
             if !is_held && (is_old || self.newer > settings.requests_kept_max) {
                 self.hurries = true;
-                while engine.ask(typed::ForgetSome { request: id })? {}
+                while upkeep.ask(typed::ForgetSome { request: id })? {}
             }
         }
         Ok(is_end)

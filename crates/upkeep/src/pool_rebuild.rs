@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use base::{BlobDescription, BlobId, ByteCount, DriveId};
 use catalogue::Command;
 use pool::{BadShard, MovedStripe, PieceState, PoolError, Repaired};
 
-use crate::ArchiveError;
 use crate::scrub::{Scrubber, pace};
+use ground::ArchiveError;
 
 /// Blobs looked up together.
 const PAGE: usize = 256;
@@ -41,8 +40,8 @@ pub(crate) fn repair(
     bad: &BTreeSet<BadShard>,
     lost_values: usize,
 ) -> Result<Old, ArchiveError> {
-    let engine = &Arc::clone(&scrubber.engine);
-    let silent = engine.pool.silent_drives();
+    let upkeep = &Arc::clone(&scrubber.upkeep);
+    let silent = upkeep.pool.silent_drives();
     let waits = |drive: &DriveId| silent.contains(drive) && !scrubber.given_up().contains(drive);
     let asked = bad.len();
     let bad: BTreeSet<BadShard> = bad.iter().filter(|bad| !waits(&bad.drive)).copied().collect();
@@ -50,11 +49,11 @@ pub(crate) fn repair(
     if bad.is_empty() {
         return Ok(Vec::new());
     }
-    let mut pacing = |bytes: ByteCount| pace(engine, bytes);
-    let mut repaired = engine.pool.repair(blob, &bad, &mut pacing);
+    let mut pacing = |bytes: ByteCount| pace(upkeep, bytes);
+    let mut repaired = upkeep.pool.repair(blob, &bad, &mut pacing);
     if matches!(repaired, Err(PoolError::SegmentOpen(_))) {
-        engine.pool.seal_segments();
-        repaired = engine.pool.repair(blob, &bad, &mut pacing);
+        upkeep.pool.seal_segments();
+        repaired = upkeep.pool.repair(blob, &bad, &mut pacing);
     }
     let mut repaired = repaired?;
     if lost_values > 0 {
@@ -65,8 +64,8 @@ pub(crate) fn repair(
     let left_out: BTreeSet<u32> = failed.chain(repaired.lost.iter().map(|row| row.stripe)).collect();
     for stripe in left_out {
         // Of what no drive holds any more nothing is to come.
-        let is_lost = matches!(engine.pool.stripe_state(blob, stripe), Ok(PieceState::Gone))
-            && engine.upkeep.note_lost_stripe(blob.id, stripe);
+        let is_lost = matches!(upkeep.pool.stripe_state(blob, stripe), Ok(PieceState::Gone))
+            && upkeep.note_lost_stripe(blob.id, stripe);
         scrubber.has_left_out |= !is_lost;
     }
     tell(scrubber, blob.id, &repaired);
@@ -74,12 +73,12 @@ pub(crate) fn repair(
     for step in repaired.moved {
         let MovedStripe { stripe, from, to, old: left } = step;
         let placed: Vec<BadShard> = left.iter().map(|bad| at(&to.drives, *bad)).collect();
-        match engine.execute(Command::MoveStripe { blob: blob.id, stripe, from, to }) {
+        match upkeep.execute(Command::MoveStripe { blob: blob.id, stripe, from, to }) {
             Ok(()) => old.push((blob.id, left)),
             Err(error) => {
                 // Moved or removed by another: nobody refers to what was written here.
                 if error.is_certain_refusal() {
-                    engine.pool.remove_moved(blob.id, &placed)?;
+                    upkeep.pool.remove_moved(blob.id, &placed)?;
                 }
                 return Err(error);
             }
@@ -168,7 +167,7 @@ fn tell(scrubber: &mut Scrubber, blob: BlobId, repaired: &Repaired) {
         tracing::debug!("{line}");
     }
     scrubber.tally.add(repaired, &lines);
-    scrubber.engine.upkeep.note(|info| {
+    scrubber.upkeep.note(|info| {
         info.repaired += repaired.in_place.len() as u64;
         info.moved += repaired.moved.len() as u64;
         info.failed += repaired.failed.len() as u64;
@@ -179,14 +178,14 @@ fn tell(scrubber: &mut Scrubber, blob: BlobId, repaired: &Repaired) {
 /// Rebuilds what is on drives that are given up onto others, and on replaced drives in place: first the
 /// stripes that bear no further loss, then those that bear one, and so on.
 pub(crate) fn all(scrubber: &mut Scrubber, replaced: &BTreeSet<DriveId>) -> Result<Old, ArchiveError> {
-    let engine = Arc::clone(&scrubber.engine);
+    let upkeep = Arc::clone(&scrubber.upkeep);
     let wanting: BTreeSet<DriveId> = scrubber.given_up().union(replaced).copied().collect();
-    engine.upkeep.forget_lost_stripes();
+    upkeep.forget_lost_stripes();
     let mut first_error = None;
     for left in 0..=usize::from(u8::MAX) {
         let (mut after, mut higher) = (None, false);
         loop {
-            let page = engine.blob_page(after, PAGE)?;
+            let page = upkeep.blob_page(after, PAGE)?;
             let Some((last, _)) = page.last() else { break };
             after = Some(*last);
             for blob in page.into_iter().filter_map(|(_, blob)| blob) {
@@ -199,7 +198,7 @@ pub(crate) fn all(scrubber: &mut Scrubber, replaced: &BTreeSet<DriveId>) -> Resu
                     tracing::error!(blob = %blob.id, %error, "a blob cannot be rebuilt");
                     first_error.get_or_insert(error);
                 }
-                if engine.stop.load(Ordering::Relaxed) {
+                if upkeep.stopping() {
                     return Ok(Vec::new());
                 }
             }
@@ -235,9 +234,9 @@ fn rebuild_one(
     left: usize,
 ) -> Result<(), ArchiveError> {
     scrubber.remove_left_behind();
-    let engine = Arc::clone(&scrubber.engine);
-    let reading = engine.gate.enter();
-    let Some(blob) = engine.read(|view| view.blob(id))? else { return Ok(()) };
+    let upkeep = Arc::clone(&scrubber.upkeep);
+    let reading = upkeep.gate.enter();
+    let Some(blob) = upkeep.read(|view| view.blob(id))? else { return Ok(()) };
     let (bad, _) = bad_at(&blob, wanting, left);
     let moved = repair(scrubber, &blob, &bad, 0)?;
     drop(reading);
