@@ -19,9 +19,9 @@ use crate::engine::Engine;
 use crate::foresight::Foresight;
 use crate::inventory::Inventory;
 use crate::settle::{self, drives_of};
-use crate::small::SmallPuts;
 use crate::{ArchiveError, Machines, OpenError, PoolDrive, PoolShape, Settings};
 use ground::{AccessQueue, Bell, Classes, Duty, Ground, Libraries, Settled, Upward, Workers};
+use ingest::Ingest;
 use namespace::Namespace;
 use upkeep::Upkeep;
 
@@ -32,6 +32,7 @@ pub struct Archive(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
     namespace: Arc<Namespace>,
+    ingest: Ingest,
     pub(crate) backup: OnceLock<Arc<Worker>>,
 }
 
@@ -139,9 +140,7 @@ impl Archive {
             mounts: crate::mount_log::Mounts::new(mount_log),
             inventory: Inventory::new(changes),
             upkeep,
-            small: SmallPuts::default(),
             space: crate::space::Space::default(),
-            open_parts: crate::open_parts::OpenParts::default(),
             backup_reach: Arc::new(BackupReach::default()),
             bases: crate::bases::Bases::default(),
             settling,
@@ -163,7 +162,9 @@ impl Archive {
         let is_first = engine.above.set(Arc::downgrade(&above)).is_ok();
         assert!(is_first, "the ground has one tape room");
         let namespace = Arc::new(Namespace::new(Arc::clone(&engine.ground)));
-        let archive = Archive(Arc::new(Inner { engine, namespace, backup: OnceLock::new() }));
+        let ingest =
+            Ingest::new(Arc::clone(&engine.ground), Arc::clone(&namespace), Arc::clone(&engine.upkeep));
+        let archive = Archive(Arc::new(Inner { engine, namespace, ingest, backup: OnceLock::new() }));
         if let Err(error) = archive.start(&down, settles.then_some(drives_here)) {
             archive.close();
             return Err(error);
@@ -296,16 +297,17 @@ impl Archive {
         &self.0.namespace
     }
 
+    /// The room of puts and gets.
+    pub(crate) fn ingest(&self) -> &Ingest {
+        &self.0.ingest
+    }
+
     /// The room that keeps what is there.
     pub(crate) fn upkeep(&self) -> &Arc<Upkeep> {
         &self.0.engine.upkeep
     }
 
     pub(crate) fn engine(&self) -> &Engine {
-        &self.0.engine
-    }
-
-    pub(crate) fn engine_arc(&self) -> &Arc<Engine> {
         &self.0.engine
     }
 

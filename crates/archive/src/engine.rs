@@ -15,11 +15,11 @@ use scheduler::{DriveName, Event, Reason, Scheduler, TapeSummary};
 use session::Affinity;
 
 use crate::reasons::Waiting;
-use crate::small::SmallPuts;
 use crate::space::Space;
-use crate::tapes::is_unidentified;
-use ground::{ArchiveError, Classes, Ground, Upward, is_readable, truncated};
+use ground::{ArchiveError, Classes, Ground, Upward, is_readable, is_unidentified, truncated};
 use upkeep::Upkeep;
+
+pub(crate) use ground::{largest_container, reserve};
 
 /// The state of one engine, shared by its threads and by all who call it.
 pub(crate) struct Engine {
@@ -57,12 +57,8 @@ pub(crate) struct Engine {
     pub(crate) inventory: crate::inventory::Inventory,
     /// The room that keeps what is there.
     pub(crate) upkeep: Arc<Upkeep>,
-    /// Small puts that wait for their common syncs.
-    pub(crate) small: SmallPuts,
     /// Room that recalls have claimed.
     pub(crate) space: Space,
-    /// What the parts of uploads hold that are no files yet.
-    pub(crate) open_parts: crate::open_parts::OpenParts,
     /// How far the backup of the catalogue has its log of changes.
     pub(crate) backup_reach: Arc<BackupReach>,
     /// Bases of the catalogue that are to be written to tapes.
@@ -252,15 +248,4 @@ pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
         mounts: record.mounts,
         ..TapeSummary::default()
     }
-}
-
-/// Room kept on a tape for indexes and change-log segments: a thirty-second part of it.
-pub(crate) fn reserve(capacity: ByteCount) -> ByteCount {
-    ByteCount(capacity.0 / 32)
-}
-
-/// The largest container that an empty tape of this capacity takes: once the reserve for indexes, and once as
-/// much for the early warning, which comes a little before the end.
-pub(crate) fn largest_container(capacity: ByteCount) -> ByteCount {
-    ByteCount(capacity.0.saturating_sub(2 * reserve(capacity).0))
 }

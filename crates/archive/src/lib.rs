@@ -6,25 +6,19 @@ mod bases;
 mod bases_on_tapes;
 mod change_log;
 mod chores;
-mod clone;
 mod conductor;
 mod dissolve;
-mod download;
 mod engine;
 mod evictable;
 mod flow;
 mod foresight;
 mod glacier;
 mod haste;
-mod ingest;
 mod inventory;
 mod lifecycle;
 mod machines;
 mod mount_log;
-mod multipart;
-mod open_parts;
 mod operate;
-mod part_upload;
 mod reasons;
 mod repack;
 mod requests;
@@ -32,14 +26,12 @@ mod resume;
 mod running;
 mod seal;
 mod settle;
-mod small;
 mod space;
 mod suspects;
 mod tape;
 mod tapes;
 mod tracks;
 mod verbs;
-mod verify;
 mod warnings;
 mod why;
 
@@ -51,7 +43,6 @@ pub use catalogue::{
     QuotaLimits, QuotaRecord, RESTORE_JUMP,
 };
 pub use change_log::{ChangeLogInfo, LogKept};
-pub use download::Download;
 pub use drive::DriveLocation;
 pub use flow::{FlowInfo, RecallRoom};
 pub use ground::{
@@ -62,13 +53,16 @@ pub use ground::{
     ListedKind, Locality, LossForeseen, LostFilesInfo, MachineTimes, MountSettings, MultipartInfo,
     ObjectLine, ObjectRemoved, ObjectStat, OpenError, PartInfo, PoolDriveInfo, PoolDriveSettings,
     PoolHolders, PoolInfo, PoolSettings, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RenameOf,
-    RequestFile, RequestInfo, RequestOutlook, RestoreState, Retention, RetentionMode, ScrubInfo, SegmentUse,
-    Selection, Settings, SettlingInfo, SettlingStage, ShareSettings, StageOptions, Stat, TailFile,
-    TapeContent, TapeDriveInfo, TapeInfo, TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse,
-    TimingSettings, Totals, UpkeepSettings, UploadError, VersionPage, VersionQuery, Versioning,
+    RequestFile, RequestInfo, RequestOutlook, RestoreState, Retention, RetentionMode, SMALL_BYTES_MAX,
+    ScrubInfo, SegmentUse, Selection, Settings, SettlingInfo, SettlingStage, ShareSettings, StageOptions,
+    Stat, TailFile, TapeContent, TapeDriveInfo, TapeInfo, TapeMotionInfo, TapePoolSettings, TapeSettings,
+    TapeUse, TimingSettings, Totals, UpkeepSettings, UploadError, VersionPage, VersionQuery, Versioning,
     VirtualLibrarySettings, Which, WhyNotAtOnce, WorkerInfo, has_ended, time_left,
 };
-pub use ingest::{PutCallback, SMALL_BYTES_MAX, Upload};
+pub use ingest::{
+    Download, MULTIPART_PAGE_MAX, PartUpload, PutCallback, UPLOAD_XATTRS, Upload, VERIFY_BYTES_MAX,
+    VerifyDone,
+};
 pub use journal::{
     AccessLog, AccessLogFiles, AccessLogRead, AccessReading, DayReading, DayTotal, MotionRecord, MountKind,
     MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport, MountSessionEnd, QueueAtMount, ReportBy,
@@ -78,10 +72,8 @@ pub use machines::{
     Machines, PoolDrive, PoolShape, create_catalogue, open_libraries, open_library, pool_seen,
 };
 pub use mount_log::{QueueAge, TapeReport, WaitingFor};
-pub use multipart::{MULTIPART_PAGE_MAX, UPLOAD_XATTRS};
 pub use namespace::{LIST_PAGE_MAX, RemovalWait, RemoveTree, SELECTION_PATHS_MAX, TreeRemoval};
 pub use operate::TAPE_PAGE_MAX;
-pub use part_upload::PartUpload;
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
 pub use scheduler::SUSPECT_FAILURES_MAX;
 pub use scheduler::{Expected, Reason, TimeRange};
@@ -92,5 +84,4 @@ pub use tapes::{
     CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
 };
 pub use upkeep::{CatalogueFinding, KeptExtents, PoolHealth, ReplacedDrive, UnknownKept};
-pub use verify::{VERIFY_BYTES_MAX, VerifyDone};
 pub use why::refusal_text;

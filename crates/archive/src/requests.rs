@@ -7,7 +7,6 @@ use catalogue::{
 };
 
 use crate::resume::waiting_files;
-use crate::settle;
 use crate::{
     Archive, ArchiveError, CallProgress, EvictDone, ItemFailure, RequestFile, RequestInfo, Selection,
     StageOptions,
@@ -118,7 +117,7 @@ impl Archive {
     pub(crate) fn add_to_request(&self, request: RequestId, files: &[Selected]) -> Result<(), ArchiveError> {
         let engine = self.engine();
         let mut files: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
-        settle::check_online(engine, &files)?;
+        engine.check_online(&files)?;
         upkeep::give_up(&engine.upkeep, &files)?;
         for _ in 0..ADD_RETRIES_MAX {
             match engine.execute(Command::AddToRequest { request, files: files.clone() }) {

@@ -15,7 +15,6 @@ use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::Engine;
 use crate::flow::Flow;
 use crate::settle;
-use crate::small::{run_repeats, run_small_puts};
 use crate::tape::DriveThread;
 
 /// A stopping engine waits for its access log to go on for no longer than this.
@@ -97,17 +96,14 @@ impl Archive {
 
     /// The threads that serve clients and all others until those have ended.
     fn start_serving(&self) -> Result<(), OpenError> {
+        self.ingest().start()?;
         let engine = &self.0.engine;
-        let serving = |name| self.duty(name, |engine| engine.small.stop()).ending(Ends::BehindOthers);
-        let own = Arc::clone(engine);
-        engine.start(serving("small-puts"), move |me| run_small_puts(&own, me))?;
-        if engine.access.log().is_some() {
-            let own = Arc::clone(engine);
-            let duty = self.duty("access-log", |engine| engine.access.stop()).ending(Ends::Last);
-            engine.start(duty, move |me| crate::access_log::run(&own, me))?;
+        if engine.access.log().is_none() {
+            return Ok(());
         }
         let own = Arc::clone(engine);
-        engine.start(serving("small-repeats"), move |me| run_repeats(&own, me))
+        let duty = self.duty("access-log", |engine| engine.access.stop()).ending(Ends::Last);
+        engine.start(duty, move |me| crate::access_log::run(&own, me))
     }
 
     fn duty(&self, name: &str, wake: impl Fn(&Engine) + Send + Sync + 'static) -> Duty {
@@ -157,7 +153,7 @@ fn resume(engine: &Engine, before: RequestId, me: &Worker) {
         tracing::error!(%error, "open requests cannot be read");
         me.failed(&error);
     }
-    if let Err(error) = crate::multipart::finish_aborts(engine) {
+    if let Err(error) = ingest::finish_aborts(engine) {
         tracing::error!(%error, "uploads in parts cannot be read");
         me.failed(&error);
     }

@@ -1,14 +1,17 @@
 //! The verbs of the archive that a room has: who calls need not know which.
 
-use base::{ArchivePath, DirId, Name, Timestamp};
+use base::{ArchivePath, ByteCount, DirId, Name, Timestamp, UploadId};
 use catalogue::{AccessChain, AclEntry, Attributes, QuotaLimits};
+use ingest::Ingest;
 use namespace::Namespace;
 use upkeep::Upkeep;
 
 use crate::{
-    Archive, ArchiveError, BucketInfo, BucketSettings, CatalogueFinding, ClockInfo, Hold, KeyPage, KeyQuery,
-    Listed, ObjectRemoved, ObjectStat, PoolHealth, QuotaInfo, QuotaOf, RemoveTree, RenameOf, ReplacedDrive,
-    ScrubInfo, Stat, TreeRemoval, UpkeepSettings, VersionPage, VersionQuery, Which,
+    Archive, ArchiveError, BucketInfo, BucketSettings, CatalogueFinding, ClockInfo, CloneOptions,
+    CompleteOptions, Download, Hold, KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat,
+    PartInfo, PartUpload, PoolHealth, PutDone, PutOptions, QuotaInfo, QuotaOf, RemoveTree, RenameOf,
+    ReplacedDrive, ScrubInfo, Stat, TreeRemoval, UpkeepSettings, Upload, VerifyDone, VersionPage,
+    VersionQuery, Which,
 };
 
 /// Gives the archive the methods of a room, by the same names.
@@ -68,4 +71,22 @@ verbs! { upkeep: Upkeep {
     fn clock_info(&self) -> Result<ClockInfo, ArchiveError>;
     fn accept_time(&self, today: Timestamp, back: bool) -> Result<ClockInfo, ArchiveError>;
     fn verify_catalogue(&self) -> Result<Vec<CatalogueFinding>, ArchiveError>;
+} }
+
+verbs! { ingest: Ingest {
+    fn begin_put(&self, path: &ArchivePath, options: PutOptions) -> Result<Upload, ArchiveError>;
+    fn begin_part(&self, upload: UploadId, number: u16, length: Option<ByteCount>) -> Result<PartUpload, ArchiveError>;
+    fn open_multipart(&self, path: &ArchivePath, options: PutOptions) -> Result<UploadId, ArchiveError>;
+    fn multipart(&self, upload: UploadId) -> Result<MultipartInfo, ArchiveError>;
+    fn multiparts(&self, bucket: &Name, prefix: &str, after: Option<(&str, UploadId)>, limit: usize) -> Result<(Vec<MultipartInfo>, bool), ArchiveError>;
+    fn multiparts_before(&self, before: Timestamp, after: Option<UploadId>, limit: usize) -> Result<Vec<MultipartInfo>, ArchiveError>;
+    fn parts(&self, upload: UploadId, after: u16, limit: usize) -> Result<(Vec<PartInfo>, bool), ArchiveError>;
+    fn complete_multipart(&self, upload: UploadId, parts: &[u16], options: CompleteOptions) -> Result<PutDone, ArchiveError>;
+    fn completed_multipart(&self, path: &ArchivePath, upload: UploadId) -> Result<PutDone, ArchiveError>;
+    fn abort_multipart(&self, upload: UploadId) -> Result<(), ArchiveError>;
+    fn clone_object(&self, from: &ArchivePath, which: Which, to: &ArchivePath, options: CloneOptions) -> Result<PutDone, ArchiveError>;
+    fn open_read(&self, path: &ArchivePath) -> Result<Download, ArchiveError>;
+    fn open_read_for(&self, path: &ArchivePath, who: Option<&str>) -> Result<Download, ArchiveError>;
+    fn open_object(&self, path: &ArchivePath, which: Which, who: &str) -> Result<Download, ArchiveError>;
+    fn verify(&self, path: &ArchivePath, offset: u64, length: u64) -> Result<VerifyDone, ArchiveError>;
 } }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use base::{BlobDescription, BlobId, BlobPiece, Clock, Timestamp, Uuid, Vid};
-use catalogue::{Command, Object, ReadError, Rejection, TapeRecord, TapeState, TypedCommand, View};
+use catalogue::{Command, Object, ReadError, Rejection, TapeRecord, TypedCommand, View};
 use pool::{Pool, PoolError};
 use store::{CatalogueStore, ExecuteError};
 use threads::Doorbell;
@@ -167,13 +167,6 @@ fn if_there<T>(answer: Result<T, ArchiveError>) -> Result<Option<T>, ArchiveErro
         Err(ArchiveError::Rejected(Rejection::NotFound(Object::Container(_)))) => Ok(None),
         answer => answer.map(Some),
     }
-}
-
-/// Whether a tape in this state can be read.
-#[must_use]
-pub fn is_readable(record: &TapeRecord) -> bool {
-    let state = record.state;
-    matches!(state, TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Repacking)
 }
 
 /// At most `limit` bytes of `text`, cut between characters.

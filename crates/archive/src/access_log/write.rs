@@ -4,8 +4,7 @@ use base::{BlockAddress, ByteCount, ClassId, ContainerId, FileId, RequestId, Tim
 use catalogue::{ReadError, View};
 use journal::{ACCESS_ORDER_SLACK, AccessLog, Queued as _, encode};
 use usage::{
-    Access, Begins, CopyPlace, DayNumber, FileSize, Get, Migrated, Put, Recalled, STAGE_COPIES_MAX, Stage,
-    What,
+    Access, Begins, CopyPlace, DayNumber, FileSize, Migrated, Put, Recalled, STAGE_COPIES_MAX, Stage, What,
 };
 
 use super::report::summarise;
@@ -299,17 +298,4 @@ pub(crate) fn wanted_since(engine: &Engine, files: &[FileId]) -> Vec<Wanted> {
         Ok(wanted)
     });
     read.unwrap_or_default()
-}
-
-/// A get that was refused since the file is on tape only.
-pub(crate) fn refused(stat: &crate::FileStat) -> Get {
-    Get {
-        file: stat.file,
-        bytes: stat.size,
-        offset: ByteCount(0),
-        asked: stat.size,
-        sent: ByteCount(0),
-        online: false,
-        took: base::Duration::ZERO,
-    }
 }

@@ -31,7 +31,6 @@ mod shards;
 mod tapes;
 mod torn;
 
-pub(crate) use pool::check_online;
 pub(crate) use progress::Settling;
 pub(crate) use tapes::{DRIVES_LOOK, SILENT_MAX, answer, could_not_mount, look_at_written};
 
@@ -62,7 +61,7 @@ pub(crate) fn begin(engine: &Engine, down: &BTreeMap<String, String>) -> Result<
     if !engine.read(|view| view.is_restored())? {
         return Ok(false);
     }
-    crate::multipart::give_up_restored(engine)?;
+    ingest::give_up_restored(engine)?;
     let mut written = engine.read(|view| view.tapes())?;
     written.retain(|(_, tape)| tape.may_be_written());
     // What a session was writing decides most.

@@ -2,7 +2,8 @@
 
 use base::{ArchivePath, ByteCount, FileId, StreamChecksums};
 
-use crate::{Archive, ArchiveError};
+use crate::Ingest;
+use ground::ArchiveError;
 
 /// The most bytes that one call reads.
 pub const VERIFY_BYTES_MAX: u64 = 1 << 30;
@@ -24,7 +25,7 @@ pub struct VerifyDone {
     pub expected: StreamChecksums,
 }
 
-impl Archive {
+impl Ingest {
     /// Reads a part of a file from the pool, at most [`VERIFY_BYTES_MAX`], with all its checks.
     ///
     /// # Errors

@@ -6,15 +6,16 @@ use base::{ArchivePath, BlobDescription, BlobPiece, ByteCount, Layout, StreamChe
 use catalogue::{Followed, PoolCopy, View};
 use pool::{PieceReader, PoolBuffer, Use};
 
-use crate::engine::Engine;
-use crate::{Archive, ArchiveError, FileStat, Locality, Which};
+use crate::Ingest;
+use crate::Shared;
 use ground::Reading;
 use ground::access::Notice;
+use ground::{ArchiveError, FileStat, Locality, Which};
 use namespace::{FoundFile, file_of, file_stat};
 
 /// A get in progress.
 pub struct Download {
-    archive: Archive,
+    ingest: Ingest,
     stat: FileStat,
     /// What the file had in the pool when it was opened.
     pieces: Vec<BlobPiece>,
@@ -51,7 +52,7 @@ struct Current {
     length: u64,
 }
 
-impl Archive {
+impl Ingest {
     /// Opens a file for reading, whole unless [`Download::select`] is called.
     ///
     /// # Errors [`ArchiveError::Nearline`] if it has to be staged first, [`ArchiveError::Lost`],
@@ -60,10 +61,10 @@ impl Archive {
         self.open_read_for(path, None)
     }
 
-    /// As [`Archive::open_read`], on behalf of somebody whose name goes into the access log.
+    /// As [`Ingest::open_read`], on behalf of somebody whose name goes into the access log.
     ///
     /// # Errors
-    /// As [`Archive::open_read`].
+    /// As [`Ingest::open_read`].
     pub fn open_read_for(&self, path: &ArchivePath, who: Option<&str>) -> Result<Download, ArchiveError> {
         self.open_found(path, who, |view| current(view, path))
     }
@@ -71,23 +72,23 @@ impl Archive {
     /// Opens a version for reading.
     ///
     /// # Errors
-    /// As [`Archive::open_read`], and [`ArchiveError::DeleteMarker`].
+    /// As [`Ingest::open_read`], and [`ArchiveError::DeleteMarker`].
     pub fn open_object(&self, path: &ArchivePath, which: Which, who: &str) -> Result<Download, ArchiveError> {
         self.open_found(path, Some(who), |view| file_of(view, path, which))
     }
 
-    /// As [`Archive::open_read`], for the server itself: nobody's access.
+    /// As [`Ingest::open_read`], for the server itself: nobody's access.
     ///
     /// # Errors
-    /// As [`Archive::open_read`].
+    /// As [`Ingest::open_read`].
     pub(crate) fn open_check(&self, path: &ArchivePath) -> Result<Download, ArchiveError> {
         let opened = self.open_file(path, None);
-        let mut download = opened.map_err(|refused| refused.told(self.engine()))?;
+        let mut download = opened.map_err(|refused| refused.told(&self.0))?;
         download.account.is_users = false;
         Ok(download)
     }
 
-    /// As [`Archive::open_read_for`], but the version that `find` gives.
+    /// As [`Ingest::open_read_for`], but the version that `find` gives.
     pub(crate) fn open_found(
         &self,
         path: &ArchivePath,
@@ -96,12 +97,12 @@ impl Archive {
     ) -> Result<Download, ArchiveError> {
         let opened = self.open_by(path, who, find);
         if let Err(Refused::Nearline(stat)) = &opened {
-            let (engine, stat) = (self.engine(), stat.as_ref());
-            let (class, get) = (|| stat.class.clone(), || crate::access_log::refused(stat));
+            let (ingest, stat) = (&self.0, stat.as_ref());
+            let (class, get) = (|| stat.class.clone(), || refused_get(stat));
             let who = who.map(str::to_owned);
-            engine.access.push(|| Notice::Get { at: engine.now(), class: class(), who, get: get() });
+            ingest.access.push(|| Notice::Get { at: ingest.now(), class: class(), who, get: get() });
         }
-        opened.map_err(|refused| refused.told(self.engine()))
+        opened.map_err(|refused| refused.told(&self.0))
     }
 
     fn open_file(&self, path: &ArchivePath, who: Option<&str>) -> Result<Download, Refused> {
@@ -114,10 +115,10 @@ impl Archive {
         who: Option<&str>,
         find: impl FnOnce(&View<'_>) -> FoundFile,
     ) -> Result<Download, Refused> {
-        let engine = self.engine();
-        let began = engine.now();
-        let reading = engine.gate.enter();
-        let found = engine.read(|view| {
+        let ingest = &*self.0;
+        let began = ingest.now();
+        let reading = ingest.gate.enter();
+        let found = ingest.read(|view| {
             let (id, record) = match find(view)? {
                 Ok(found) => found,
                 Err(error) => return Ok(Err(error)),
@@ -130,7 +131,7 @@ impl Archive {
                 rest.push_back((blob, *piece, 0, piece.length.0));
             }
             let pieces = record.pieces.clone();
-            Ok(Ok((file_stat(engine, view, path, id, record)?, pieces, rest)))
+            Ok(Ok((file_stat(ingest, view, path, id, record)?, pieces, rest)))
         })?;
         let (stat, pieces, rest) = found?;
         if stat.locality == Locality::Lost {
@@ -149,8 +150,8 @@ impl Archive {
             is_read: false,
             is_users: true,
         };
-        let archive = self.clone();
-        Ok(Download { archive, stat, pieces, rest, reader: None, whole, account, _reading: reading })
+        let ingest = self.clone();
+        Ok(Download { ingest, stat, pieces, rest, reader: None, whole, account, _reading: reading })
     }
 }
 
@@ -176,9 +177,9 @@ impl From<ArchiveError> for Refused {
 }
 
 impl Refused {
-    fn told(self, engine: &Engine) -> ArchiveError {
+    fn told(self, ingest: &Shared) -> ArchiveError {
         match self {
-            Refused::Nearline(stat) => upkeep::nearline(engine, &stat),
+            Refused::Nearline(stat) => upkeep::nearline(ingest, &stat),
             Refused::Other(error) => error,
         }
     }
@@ -192,9 +193,9 @@ impl Drop for Download {
         if !account.is_users || !account.is_read {
             return;
         }
-        let engine = self.archive.engine();
-        engine.access.push(|| {
-            let at = engine.now();
+        let ingest = &*self.ingest.0;
+        ingest.access.push(|| {
+            let at = ingest.now();
             let get = usage::Get {
                 file: self.stat.file,
                 bytes: self.stat.size,
@@ -223,8 +224,8 @@ impl Download {
     /// # Errors
     /// [`ArchiveError::NearlineAway`] if tapes have the file, else [`ArchiveError::DrivesAway`].
     pub fn check_drives(&self) -> Result<(), ArchiveError> {
-        let engine = self.archive.engine();
-        let silent = engine.pool.silent_drives();
+        let ingest = &*self.ingest.0;
+        let silent = ingest.pool.silent_drives();
         if silent.is_empty() {
             return Ok(());
         }
@@ -238,13 +239,13 @@ impl Download {
                 // A record is found by its beginning.
                 Layout::Segment { .. } => *piece,
             };
-            matches!(engine.pool.has_drives_without(blob, &part, &silent), Ok(false))
+            matches!(ingest.pool.has_drives_without(blob, &part, &silent), Ok(false))
         });
         if !is_kept {
             return Ok(());
         }
         // What waits for drives that are given up is left to the first read, which declares it lost.
-        upkeep::refusal(&engine.upkeep, self.stat()).map_or(Ok(()), Err)
+        upkeep::refusal(&ingest.upkeep, self.stat()).map_or(Ok(()), Err)
     }
 
     /// Reads only `length` bytes from `offset` on (fewer at the end of the file). Before the first
@@ -292,7 +293,7 @@ impl Download {
         match next {
             Err(ArchiveError::Pool(error @ pool::PoolError::Unrecoverable { .. })) => {
                 let read = PoolCopy { file: self.stat.file, pieces: self.pieces.clone() };
-                Err(upkeep::met(&self.archive.engine().upkeep, &self.stat, read, error))
+                Err(upkeep::met(&self.ingest.0.upkeep, &self.stat, read, error))
             }
             other => other,
         }
@@ -349,7 +350,7 @@ impl Download {
                 self.reader = None;
             }
             let Some((blob, piece, offset, length)) = self.rest.pop_front() else { return Ok(None) };
-            let pool = &self.archive.engine().pool;
+            let pool = &self.ingest.0.pool;
             if matches!(blob.layout, Layout::Segment { .. }) {
                 // It is read by the call that gives the reader.
                 pool.pace(length);
@@ -359,5 +360,18 @@ impl Download {
             let reader = if self.whole.is_some() { reader.with_checksums() } else { reader };
             self.reader = Some(Current { reader, blob, piece, offset, length });
         }
+    }
+}
+
+/// A get that was refused since the file is on tape only.
+fn refused_get(stat: &FileStat) -> usage::Get {
+    usage::Get {
+        file: stat.file,
+        bytes: stat.size,
+        offset: ByteCount(0),
+        asked: stat.size,
+        sent: ByteCount(0),
+        online: false,
+        took: base::Duration::ZERO,
     }
 }

@@ -11,12 +11,13 @@ use catalogue::{
 };
 use pool::Use;
 
-use crate::engine::Engine;
-use crate::ingest::Upload;
-use crate::{
-    Archive, ArchiveError, CompleteOptions, MultipartInfo, PartInfo, PutDone, PutOptions, UploadError,
-};
+use crate::Ingest;
+use crate::Shared;
+use crate::upload::Upload;
 use ground::truncated;
+use ground::{
+    ArchiveError, CompleteOptions, Ground, MultipartInfo, PartInfo, PutDone, PutOptions, UploadError,
+};
 use namespace::TREE_RETRIES_MAX;
 
 /// Most uploads or parts in one page of a listing.
@@ -26,7 +27,7 @@ pub const UPLOAD_XATTRS: &str = "kist.upload.";
 /// Most bytes in the name of who began an upload.
 const OWNER_BYTES_MAX: usize = 64;
 
-impl Archive {
+impl Ingest {
     /// Begins an upload in parts of a path below a directory of the root. Of the options, length, checksums,
     /// link target and idempotency key are not looked at. The upload survives a crash of the server.
     ///
@@ -34,11 +35,11 @@ impl Archive {
     /// [`ArchiveError::NotFound`] for a missing directory, [`ArchiveError::IsADirectory`],
     /// [`ArchiveError::NoSuchClass`], or too many uploads are open.
     pub fn open_multipart(&self, path: &ArchivePath, options: PutOptions) -> Result<UploadId, ArchiveError> {
-        let engine = self.engine();
+        let ingest = &*self.0;
         let (bucket, key) = split_bucket(path)?;
-        let class = options.class.as_deref().map(|name| engine.classes.by_name(name)).transpose()?;
+        let class = options.class.as_deref().map(|name| ingest.classes.by_name(name)).transpose()?;
         let class = class.map(|class| class.id);
-        match engine.read(|view| view.find(path))? {
+        match ingest.read(|view| view.find(path))? {
             Some(Followed::Directory(..)) => return Err(ArchiveError::IsADirectory(path.clone())),
             Some(Followed::File(..)) if options.keep_existing => {
                 return Err(ArchiveError::Exists(path.clone()));
@@ -46,11 +47,11 @@ impl Archive {
             Some(Followed::File(..)) => {}
             None => self.check_parent(path, options.make_parents)?,
         }
-        self.namespace().check_quota_of_upload(path, &options.attributes.group)?;
+        self.0.namespace.check_quota_of_upload(path, &options.attributes.group)?;
         self.check_room(None)?;
         let owner = options.who.as_deref().unwrap_or(&options.attributes.owner);
         let open = OpenUpload {
-            bucket: self.namespace().directory_id(&ArchivePath::root().join(&bucket)?)?,
+            bucket: self.0.namespace.directory_id(&ArchivePath::root().join(&bucket)?)?,
             key,
             owner: truncated(owner, OWNER_BYTES_MAX),
             plan: UploadPlan {
@@ -63,7 +64,7 @@ impl Archive {
                 hold: options.hold,
             },
         };
-        engine.ask(Box::new(open)).map_err(|error| namespace::in_words(error, path))
+        ingest.ask(Box::new(open)).map_err(|error| namespace::in_words(error, path))
     }
 
     /// An upload in parts.
@@ -71,9 +72,9 @@ impl Archive {
     /// # Errors
     /// [`UploadError::NoSuchUpload`].
     pub fn multipart(&self, upload: UploadId) -> Result<MultipartInfo, ArchiveError> {
-        let engine = self.engine();
-        let info = engine.read(|view| match view.upload(upload)? {
-            Some(record) if !record.ending => info(engine, view, upload, record),
+        let ingest = &*self.0;
+        let info = ingest.read(|view| match view.upload(upload)? {
+            Some(record) if !record.ending => info(ingest, view, upload, record),
             _ => Ok(None),
         })?;
         info.ok_or_else(|| UploadError::NoSuchUpload(upload).into())
@@ -91,16 +92,16 @@ impl Archive {
         after: Option<(&str, UploadId)>,
         limit: usize,
     ) -> Result<(Vec<MultipartInfo>, bool), ArchiveError> {
-        let engine = self.engine();
+        let ingest = &*self.0;
         let limit = limit.clamp(1, MULTIPART_PAGE_MAX);
-        let directory = self.namespace().directory_id(&ArchivePath::root().join(bucket)?)?;
-        engine.read(|view| {
+        let directory = self.0.namespace.directory_id(&ArchivePath::root().join(bucket)?)?;
+        ingest.read(|view| {
             let mut rows = view.uploads(directory, prefix, after, limit + 1)?;
             let more = rows.len() > limit;
             rows.truncate(limit);
             let mut infos = Vec::with_capacity(rows.len());
             for (id, record) in rows {
-                infos.extend(info(engine, view, id, record)?);
+                infos.extend(info(ingest, view, id, record)?);
             }
             Ok((infos, more))
         })
@@ -116,12 +117,12 @@ impl Archive {
         after: Option<UploadId>,
         limit: usize,
     ) -> Result<Vec<MultipartInfo>, ArchiveError> {
-        let engine = self.engine();
-        engine.read(|view| {
+        let ingest = &*self.0;
+        ingest.read(|view| {
             let mut infos = Vec::new();
             for (id, record) in view.uploads_before(before, after, limit.clamp(1, MULTIPART_PAGE_MAX))? {
                 if !record.ending {
-                    infos.extend(info(engine, view, id, record)?);
+                    infos.extend(info(ingest, view, id, record)?);
                 }
             }
             Ok(infos)
@@ -139,7 +140,7 @@ impl Archive {
         limit: usize,
     ) -> Result<(Vec<PartInfo>, bool), ArchiveError> {
         let limit = limit.clamp(1, MULTIPART_PAGE_MAX);
-        let rows = self.engine().read(|view| match view.upload(upload)? {
+        let rows = self.0.read(|view| match view.upload(upload)? {
             Some(record) if !record.ending => view.upload_parts(upload, after, limit + 1).map(Some),
             _ => Ok(None),
         })?;
@@ -162,10 +163,10 @@ impl Archive {
         parts: &[u16],
         options: CompleteOptions,
     ) -> Result<PutDone, ArchiveError> {
-        let engine = self.engine();
+        let ingest = &*self.0;
         // No piece that is read from here on is removed meanwhile.
-        let _reading = engine.gate.enter();
-        let found = engine.read(|view| match view.upload(upload)? {
+        let _reading = ingest.gate.enter();
+        let found = ingest.read(|view| match view.upload(upload)? {
             Some(record) if !record.ending => {
                 let path = ground::path_of_upload(view, &record)?;
                 let rows = view.upload_parts(upload, 0, usize::from(PARTS_MAX))?;
@@ -175,12 +176,12 @@ impl Archive {
         })?;
         let Some((record, path, rows)) = found else { return self.completed(upload) };
         let named = named(upload, parts, &options.stamps, &rows)?;
-        check_drives(engine, upload, &named)?;
+        check_drives(ingest, upload, &named)?;
         let (size, checksums) = self.whole(&path, &named)?;
-        let began = engine.now();
+        let began = ingest.now();
         let if_current = options.if_current;
         let hold = record.plan.hold;
-        let options = put_options(engine, record.plan, options);
+        let options = put_options(ingest, record.plan, options);
         let end = Upload::of_parts(self, &path, options, size, began)?;
         let (mut put, class) = end.prepared(size, checksums)?;
         put.idempotency = Some(completion_key(upload));
@@ -202,13 +203,13 @@ impl Archive {
             outcome => outcome?,
         };
         // Parts that were not named, or all of them if the same bytes were there already.
-        engine.sweep.ring();
+        ingest.sweep.ring();
         end.complete(&complete.object.put, class, &outcome)
     }
 
     fn commit_parts(&self, end: &Upload, complete: &CompleteUpload) -> Result<PutOutcome, ArchiveError> {
         let upload = complete.upload;
-        match self.engine().ask(Box::new(complete.clone())) {
+        match self.0.ask(Box::new(complete.clone())) {
             Ok(outcome) => Ok(outcome),
             Err(ArchiveError::Rejected(Rejection::NotFound(Object::Upload(_)))) => {
                 Err(UploadError::NoSuchUpload(upload).into())
@@ -228,7 +229,7 @@ impl Archive {
     /// [`UploadError::NoSuchUpload`].
     pub fn completed_multipart(&self, path: &ArchivePath, upload: UploadId) -> Result<PutDone, ArchiveError> {
         let done = self.completed(upload)?;
-        let at = self.engine().read(|view| view.path_of_file(done.file))?;
+        let at = self.0.read(|view| view.path_of_file(done.file))?;
         if at.as_deref() == Some(path.as_str()) {
             Ok(done)
         } else {
@@ -238,8 +239,8 @@ impl Archive {
 
     /// The answer to a repeat.
     fn completed(&self, upload: UploadId) -> Result<PutDone, ArchiveError> {
-        let engine = self.engine();
-        let known = engine.read(|view| match view.completed_upload(upload)? {
+        let ingest = &*self.0;
+        let known = ingest.read(|view| match view.completed_upload(upload)? {
             Some(id) => Ok(view.file(id)?.map(|file| (id, file))),
             None => Ok(None),
         })?;
@@ -253,7 +254,7 @@ impl Archive {
             replaced: false,
             size,
             checksums,
-            class: engine.classes.name(class),
+            class: ingest.classes.name(class),
         })
     }
 
@@ -290,13 +291,13 @@ impl Archive {
         part: &UploadPart,
         offset: ByteCount,
     ) -> Result<base::PartHash, ArchiveError> {
-        let engine = self.engine();
+        let ingest = &*self.0;
         let mut hasher = PartHasher::new(offset);
         let mut stream = StreamChecksums::of(b"");
         for piece in &part.pieces {
-            let blob = engine.read(|view| view.blob(piece.blob))?;
+            let blob = ingest.read(|view| view.blob(piece.blob))?;
             let blob = blob.ok_or_else(|| ArchiveError::Corrupt { path: path.clone() })?;
-            let mut reader = engine.pool.read_piece(&blob, piece)?.used_by(Use::Client);
+            let mut reader = ingest.pool.read_piece(&blob, piece)?.used_by(Use::Client);
             while let Some(bytes) = reader.next()? {
                 hasher.update(bytes.as_ref());
                 stream = stream.extend(bytes.as_ref());
@@ -313,21 +314,21 @@ impl Archive {
     /// # Errors
     /// [`UploadError::NoSuchUpload`]; one that was completed is none.
     pub fn abort_multipart(&self, upload: UploadId) -> Result<(), ArchiveError> {
-        let engine = self.engine();
-        let is_open = engine.read(|view| view.upload(upload))?.is_some();
-        if !is_open || !give_up(engine, upload)? {
+        let ingest = &*self.0;
+        let is_open = ingest.read(|view| view.upload(upload))?.is_some();
+        if !is_open || !give_up(ingest, upload)? {
             return Err(UploadError::NoSuchUpload(upload).into());
         }
-        engine.sweep.ring();
+        ingest.sweep.ring();
         Ok(())
     }
 }
 
 /// Whether it was there to be given up.
-fn give_up(engine: &Engine, upload: UploadId) -> Result<bool, ArchiveError> {
+fn give_up(ground: &Ground, upload: UploadId) -> Result<bool, ArchiveError> {
     let mut is_first = true;
     loop {
-        match engine.ask(typed::AbortUpload { upload }) {
+        match ground.ask(typed::AbortUpload { upload }) {
             Ok(true) => is_first = false,
             Ok(false) => return Ok(true),
             // Somebody else has ended it.
@@ -338,24 +339,24 @@ fn give_up(engine: &Engine, upload: UploadId) -> Result<bool, ArchiveError> {
 }
 
 /// Brings to an end what the last server had begun to give up.
-pub(crate) fn finish_aborts(engine: &Engine) -> Result<(), ArchiveError> {
+pub fn finish_aborts(ground: &Ground) -> Result<(), ArchiveError> {
     ground::each_upload(
-        engine,
-        |id, record| if record.ending { give_up(engine, id).map(drop) } else { Ok(()) },
+        ground,
+        |id, record| if record.ending { give_up(ground, id).map(drop) } else { Ok(()) },
     )
 }
 
 /// Gives up all uploads of before the restore of the catalogue: nobody knows whether the pool still has their
 /// parts, which nothing reads before they are a file. Those that were begun since stay.
-pub(crate) fn give_up_restored(engine: &Engine) -> Result<(), ArchiveError> {
-    let from = engine.read(|view| view.restored_from())?;
-    ground::each_upload(engine, |id, record| {
+pub fn give_up_restored(ground: &Ground) -> Result<(), ArchiveError> {
+    let from = ground.read(|view| view.restored_from())?;
+    ground::each_upload(ground, |id, record| {
         if id.0 >= from {
             return Ok(());
         }
         let key = &record.key;
         tracing::warn!(upload = %id, key, "an upload in parts is given up: its client begins anew");
-        give_up(engine, id).map(drop)
+        give_up(ground, id).map(drop)
     })
 }
 
@@ -369,14 +370,14 @@ fn split_bucket(path: &ArchivePath) -> Result<(Name, String), ArchiveError> {
 }
 
 fn info(
-    engine: &Engine,
+    ingest: &Shared,
     view: &View<'_>,
     upload: UploadId,
     record: UploadRecord,
 ) -> Result<Option<MultipartInfo>, catalogue::ReadError> {
     let Some(path) = ground::path_of_upload(view, &record)? else { return Ok(None) };
     let UploadRecord { owner, created, plan, .. } = record;
-    let class = plan.class.map(|class| engine.classes.name(class));
+    let class = plan.class.map(|class| ingest.classes.name(class));
     Ok(Some(MultipartInfo { upload, path, owner, created, attributes: plan.attributes, class }))
 }
 
@@ -406,17 +407,17 @@ fn named<'r>(
 
 /// Refuses parts whose bytes went with drives that are given up: files are declared lost then, and what is
 /// not one yet must not become one that nobody has looked at.
-fn check_drives(engine: &Engine, upload: UploadId, parts: &[(u16, &UploadPart)]) -> Result<(), ArchiveError> {
-    let given_up = engine.upkeep.given_up();
+fn check_drives(ingest: &Shared, upload: UploadId, parts: &[(u16, &UploadPart)]) -> Result<(), ArchiveError> {
+    let given_up = ingest.upkeep.given_up();
     if given_up.is_empty() {
         return Ok(());
     }
-    engine.read(|view| {
+    ingest.read(|view| {
         for (number, part) in parts {
             for piece in &part.pieces {
                 let Some(blob) = view.blob(piece.blob)? else { continue };
                 // A description that contradicts itself is the catalogue's check's to report.
-                if matches!(engine.pool.has_drives_without(&blob, piece, &given_up), Ok(false)) {
+                if matches!(ingest.pool.has_drives_without(&blob, piece, &given_up), Ok(false)) {
                     return Ok(Err(UploadError::NoSuchPart { upload, number: *number }.into()));
                 }
             }
@@ -426,7 +427,7 @@ fn check_drives(engine: &Engine, upload: UploadId, parts: &[(u16, &UploadPart)])
 }
 
 /// What a put of the file would say.
-fn put_options(engine: &Engine, plan: UploadPlan, complete: CompleteOptions) -> PutOptions {
+fn put_options(ingest: &Shared, plan: UploadPlan, complete: CompleteOptions) -> PutOptions {
     let mut attributes = plan.attributes;
     // What is said at the end replaces what was said at the beginning.
     attributes.xattrs.retain(|(name, _)| {
@@ -435,7 +436,7 @@ fn put_options(engine: &Engine, plan: UploadPlan, complete: CompleteOptions) -> 
     attributes.xattrs.extend(complete.xattrs);
     PutOptions {
         attributes,
-        class: plan.class.map(|class| engine.classes.name(class)),
+        class: plan.class.map(|class| ingest.classes.name(class)),
         keep_existing: plan.keep_existing || complete.keep_existing,
         if_current: complete.if_current,
         hold: plan.hold,

@@ -3,16 +3,17 @@
 use base::{ArchivePath, ByteCount, FileId, Layout};
 use catalogue::{CloneFile, Entry, FileKind, FileRecord, PutOutcome, Replace};
 
-use crate::{Archive, ArchiveError, CloneOptions, PutDone, PutOptions, Which};
+use crate::Ingest;
+use ground::{ArchiveError, CloneOptions, PutDone, PutOptions, Which};
 use namespace::{TREE_RETRIES_MAX, in_words};
 
-impl Archive {
+impl Ingest {
     /// Copies a version to a path. Its bytes are shared; only values in segments, which are small, are
     /// written anew.
     ///
     /// # Errors
-    /// [`ArchiveError::Nearline`] if the source has to be staged first; as [`Archive::object`] and
-    /// [`Archive::begin_put`].
+    /// [`ArchiveError::Nearline`] if the source has to be staged first; as [`Ingest::object`] and
+    /// [`Ingest::begin_put`].
     pub fn clone_object(
         &self,
         from: &ArchivePath,
@@ -20,17 +21,17 @@ impl Archive {
         to: &ArchivePath,
         options: CloneOptions,
     ) -> Result<PutDone, ArchiveError> {
-        let (source, record) = self.namespace().version_file(from, which)?;
+        let (source, record) = self.0.namespace.version_file(from, which)?;
         if !record.is_online() || !self.is_shareable(&record)? {
             return self.copy_bytes((from, source), record, to, options);
         }
         // By the catalogue's word alone the copy would have bytes that nothing has.
-        crate::settle::check_online(self.engine(), &[source])?;
+        self.0.check_online(&[source])?;
         let (parent_path, name) = to.split().ok_or_else(|| ArchiveError::IsADirectory(to.clone()))?;
-        let engine = self.engine();
+        let ingest = &*self.0;
         for _ in 0..TREE_RETRIES_MAX {
-            let parent = self.namespace().ensure_directory_with(&parent_path, &namespace::implied())?;
-            let class = self.namespace().class_for(options.class.as_deref(), parent, record.size)?;
+            let parent = self.0.namespace.ensure_directory_with(&parent_path, &namespace::implied())?;
+            let class = self.0.namespace.class_for(options.class.as_deref(), parent, record.size)?;
             self.check_fits_tapes(&[&class], record.size)?;
             let clone = CloneFile {
                 source,
@@ -38,15 +39,15 @@ impl Archive {
                 name: name.clone(),
                 attributes: options.attributes.clone(),
                 class: class.id,
-                dataset: self.namespace().data_set_for(None, (&parent_path, parent), &class)?,
+                dataset: self.0.namespace.data_set_for(None, (&parent_path, parent), &class)?,
                 replace: Replace::Allowed,
                 if_current: None,
                 hold: options.hold,
             };
-            match engine.ask(Box::new(clone)).map_err(|error| in_words(error, to)) {
+            match ingest.ask(Box::new(clone)).map_err(|error| in_words(error, to)) {
                 Ok(done) => return Ok(self.cloned(&record, class.settings.name, done)),
                 // The directory went with its last object, or the source went: then it is not found again.
-                Err(ArchiveError::NotFound(_)) => drop(self.namespace().version_file(from, which)?),
+                Err(ArchiveError::NotFound(_)) => drop(self.0.namespace.version_file(from, which)?),
                 Err(error) => return Err(error),
             }
         }
@@ -54,8 +55,8 @@ impl Archive {
     }
 
     fn cloned(&self, record: &FileRecord, class: String, done: PutOutcome) -> PutDone {
-        self.namespace().forget_wants(done.replaced.map(Entry::File), None);
-        self.engine().bell.backlog_changed();
+        self.0.namespace.forget_wants(done.replaced.map(Entry::File), None);
+        self.0.bell.backlog_changed();
         PutDone {
             file: done.file,
             created: true,
@@ -68,7 +69,7 @@ impl Archive {
 
     /// Whether no piece of a file lies in a segment.
     fn is_shareable(&self, record: &FileRecord) -> Result<bool, ArchiveError> {
-        self.engine().read(|view| {
+        self.0.read(|view| {
             for piece in &record.pieces {
                 let blob = view.blob_record(piece.blob)?;
                 if blob.is_none_or(|blob| matches!(blob.layout, Layout::Segment { .. })) {

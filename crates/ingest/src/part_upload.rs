@@ -4,17 +4,19 @@ use base::{BlobDescription, BlobPiece, ByteCount, PartHash, PartHasher, StreamCh
 use catalogue::{Object, PARTS_MAX, PoolData, PutPart, Rejection};
 use pool::BlobWriter;
 
-use crate::ingest::{SEGMENT_RETRIES_MAX, SMALL_BYTES_MAX};
+use crate::Ingest;
 use crate::open_parts::PartRoom;
-use crate::{Archive, ArchiveError, PartInfo, UploadError};
+use crate::upload::SEGMENT_RETRIES_MAX;
+use ground::SMALL_BYTES_MAX;
 use ground::path_of_upload;
+use ground::{ArchiveError, PartInfo, UploadError};
 
 /// Of parts of which nothing is known: what most clients send.
 const USUAL_PART: u64 = 8 << 20;
 
 /// A part in progress. Dropping it stores nothing.
 pub struct PartUpload {
-    archive: Archive,
+    ingest: Ingest,
     upload: UploadId,
     number: u16,
     length: Option<ByteCount>,
@@ -31,7 +33,7 @@ pub struct PartUpload {
     room: PartRoom,
 }
 
-impl Archive {
+impl Ingest {
     /// Begins a part of an upload. What is known of its length helps to hash it at the place that it will
     /// have in the file, and to refuse it before its body.
     ///
@@ -44,12 +46,12 @@ impl Archive {
         number: u16,
         length: Option<ByteCount>,
     ) -> Result<PartUpload, ArchiveError> {
-        let engine = self.engine();
+        let ingest = &*self.0;
         if number == 0 || number > PARTS_MAX {
             let (what, limit) = ("the number of a part, from 1 on", u64::from(PARTS_MAX));
             return Err(ArchiveError::Limit { what, limit });
         }
-        let found = engine.read(|view| match view.upload(upload)? {
+        let found = ingest.read(|view| match view.upload(upload)? {
             Some(record) if !record.ending => {
                 let first = view.upload_parts(upload, 0, 1)?.into_iter().next();
                 let first = first.map(|(number, part)| (number, part.size.0));
@@ -66,7 +68,7 @@ impl Archive {
         self.check_room(length)?;
         let offset = likely_offset(number, length.map(|length| length.0), first);
         Ok(PartUpload {
-            archive: self.clone(),
+            ingest: self.clone(),
             upload,
             number,
             length,
@@ -130,7 +132,7 @@ impl PartUpload {
             self.small.extend_from_slice(bytes);
             return Ok(());
         }
-        let pool = &self.archive.engine().pool;
+        let pool = &self.ingest.0.pool;
         let writer = match self.length {
             Some(length) => pool.create_sized(length)?,
             None => pool.create()?,
@@ -162,7 +164,7 @@ impl PartUpload {
             None => self.finish_small(&hash, &attributes),
         };
         if replaces {
-            self.archive.engine().sweep.ring();
+            self.ingest.0.sweep.ring();
         }
         done
     }
@@ -181,7 +183,7 @@ impl PartUpload {
         // After an engine failure nobody knows whether it was kept, and the next start finds out.
         if let Err(error) = &result
             && error.is_certain_refusal()
-            && let Err(error) = self.archive.engine().pool.remove(&blob)
+            && let Err(error) = self.ingest.0.pool.remove(&blob)
         {
             tracing::warn!(%error, "an unused blob stays until the next start");
         }
@@ -193,29 +195,29 @@ impl PartUpload {
         hash: &PartHash,
         attributes: &[(String, Vec<u8>)],
     ) -> Result<PartInfo, ArchiveError> {
-        let archive = self.archive.clone();
-        let engine = archive.engine();
+        let ingest = self.ingest.clone();
+        let ingest = &*ingest.0;
         let checksums = StreamChecksums::of(&self.small);
         if self.small.is_empty() {
             let part = self.part(checksums, hash.clone(), attributes.to_vec(), None);
             return self.commit(part);
         }
         // Before the gate is entered, which garbage waits for.
-        engine.pool.pace(self.received);
+        ingest.pool.pace(self.received);
         // A segment that is swept meanwhile is still known as garbage when the commit arrives; see `sweep`.
-        let _storing = engine.gate.enter();
+        let _storing = ingest.gate.enter();
         for _ in 0..SEGMENT_RETRIES_MAX {
-            let (blob, piece) = engine.pool.put_small(&self.small)?;
+            let (blob, piece) = ingest.pool.put_small(&self.small)?;
             let part = self.part(checksums, hash.clone(), attributes.to_vec(), Some((&blob, piece)));
             match self.commit(part) {
                 // The segment's other values were all deleted and it is being removed, or a repair has moved
                 // it to other drives meanwhile.
                 Err(ArchiveError::Rejected(Rejection::BlobIsGarbage(_) | Rejection::BlobDiffers(_))) => {
-                    engine.pool.seal_segments();
+                    ingest.pool.seal_segments();
                 }
                 Err(error) => {
                     if error.is_certain_refusal()
-                        && let Err(error) = engine.pool.punch(&blob, &piece)
+                        && let Err(error) = ingest.pool.punch(&blob, &piece)
                     {
                         tracing::warn!(%error, "a refused value stays until its segment is removed");
                     }
@@ -242,10 +244,10 @@ impl PartUpload {
     fn commit(&mut self, part: PutPart) -> Result<PartInfo, ArchiveError> {
         // From here on the command decides, and the bytes must not count twice.
         self.room.give_back();
-        let engine = self.archive.engine();
+        let ingest = &*self.ingest.0;
         let (number, size, attributes) = (part.number, part.size, part.attributes.clone());
-        match engine.ask(Box::new(part)) {
-            Ok(stamp) => Ok(PartInfo { number, size, stored: engine.now(), attributes, stamp }),
+        match ingest.ask(Box::new(part)) {
+            Ok(stamp) => Ok(PartInfo { number, size, stored: ingest.now(), attributes, stamp }),
             Err(ArchiveError::Rejected(Rejection::NotFound(Object::Upload(upload)))) => {
                 Err(UploadError::NoSuchUpload(upload).into())
             }

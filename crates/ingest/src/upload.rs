@@ -11,14 +11,13 @@ use catalogue::{
 use pool::BlobWriter;
 use threads::mpsc::sync_channel;
 
+use crate::Ingest;
 use crate::small::SmallPut;
-use crate::{Archive, ArchiveError, PutDone, PutOptions};
 use ground::Class;
 use ground::access::Notice;
+use ground::{ArchiveError, PutDone, PutOptions, SMALL_BYTES_MAX};
 use namespace::{TREE_RETRIES_MAX, in_words, nearest_directory};
 
-/// Values up to this size share log segments; above they are striped.
-pub const SMALL_BYTES_MAX: usize = 256 << 10;
 /// How often a small value is stored anew because its segment was removed meanwhile.
 pub(crate) const SEGMENT_RETRIES_MAX: usize = 4;
 
@@ -39,7 +38,7 @@ pub type PutCallback = Box<dyn FnOnce(Result<PutDone, ArchiveError>) + Send>;
 
 /// A put in progress. Dropping it stores nothing.
 pub struct Upload {
-    archive: Archive,
+    ingest: Ingest,
     path: ArchivePath,
     name: Name,
     options: PutOptions,
@@ -51,19 +50,19 @@ pub struct Upload {
     began: Timestamp,
 }
 
-impl Archive {
+impl Ingest {
     /// Begins a put. The path is checked now, so that a put that cannot succeed is refused before its body.
     ///
     /// # Errors [`ArchiveError::IsADirectory`], [`ArchiveError::NotADirectory`], [`ArchiveError::NotFound`]
     /// for a missing directory, [`ArchiveError::Exists`] if asked to keep what is there,
     /// [`ArchiveError::NoSuchClass`].
     pub fn begin_put(&self, path: &ArchivePath, options: PutOptions) -> Result<Upload, ArchiveError> {
-        let began = self.engine().now();
+        let began = self.0.now();
         let (_, name) = path.split().ok_or_else(|| ArchiveError::IsADirectory(path.clone()))?;
         if let Some(class) = &options.class {
-            self.engine().classes.by_name(class)?;
+            self.0.classes.by_name(class)?;
         }
-        match self.engine().read(|view| view.find(path))? {
+        match self.0.read(|view| view.find(path))? {
             Some(Followed::Directory(..)) => return Err(ArchiveError::IsADirectory(path.clone())),
             // A repeat with the same key must get its first answer, so the key decides later.
             Some(Followed::File(..)) if options.keep_existing && options.idempotency.is_none() => {
@@ -81,11 +80,11 @@ impl Archive {
         if let Some(length) = options.length {
             self.check_fits_its_tapes(path, options.class.as_deref(), length)?;
             let key = options.idempotency.as_ref().map(|(key, owner)| hashed_key(owner, key));
-            self.namespace().check_quota(path, &options.attributes.group, length, key.as_ref())?;
+            self.0.namespace.check_quota(path, &options.attributes.group, length, key.as_ref())?;
         }
         self.check_room(options.length)?;
         Ok(Upload {
-            archive: self.clone(),
+            ingest: self.clone(),
             path: path.clone(),
             name,
             options,
@@ -99,14 +98,14 @@ impl Archive {
 
     /// Whether there is room for a new file, and a writer to commit them.
     pub(crate) fn check_room(&self, length: Option<ByteCount>) -> Result<(), ArchiveError> {
-        let engine = self.engine();
-        engine.catalogue.check_room().map_err(ArchiveError::Store)?;
-        engine.check_takes_file(length)
+        let ingest = &*self.0;
+        ingest.catalogue.check_room().map_err(ArchiveError::Store)?;
+        ingest.check_takes_file(length)
     }
 
     pub(crate) fn check_parent(&self, path: &ArchivePath, make_parents: bool) -> Result<(), ArchiveError> {
         let Some((parent, _)) = path.split() else { return Ok(()) };
-        match self.namespace().directory_id(&parent) {
+        match self.0.namespace.directory_id(&parent) {
             Ok(_) => Ok(()),
             Err(ArchiveError::NotFound(_)) if make_parents => Ok(()),
             Err(error) => Err(error),
@@ -125,8 +124,8 @@ impl Archive {
             return Ok(());
         }
         let Some((parent, _)) = path.split() else { return Ok(()) };
-        let parent = self.engine().read(|view| nearest_directory(view, &parent))?;
-        self.check_fits_tapes(&[&self.namespace().class_for(class, parent, length)?], length)
+        let parent = self.0.read(|view| nearest_directory(view, &parent))?;
+        self.check_fits_tapes(&[&self.0.namespace.class_for(class, parent, length)?], length)
     }
 
     /// As for a file, of a part of one of which only is known that it is not shorter.
@@ -139,11 +138,11 @@ impl Archive {
         if length.0 <= SMALL_BYTES_MAX as u64 {
             return Ok(());
         }
-        let classes = &self.engine().classes;
+        let classes = &self.0.classes;
         let named = class.and_then(|id| classes.get(id)).map(|class| class.settings.name.as_str());
         let Some((parent, _)) = path.split() else { return Ok(()) };
-        let parent = self.engine().read(|view| nearest_directory(view, &parent))?;
-        match self.namespace().class_of_place(named, parent)? {
+        let parent = self.0.read(|view| nearest_directory(view, &parent))?;
+        match self.0.namespace.class_of_place(named, parent)? {
             Some(class) => self.check_fits_tapes(&[&class], length),
             None => self.check_fits_tapes(&classes.of_size_and_above(length), length),
         }
@@ -154,9 +153,9 @@ impl Archive {
         if length.0 <= SMALL_BYTES_MAX as u64 {
             return Ok(());
         }
-        let engine = self.engine();
-        let limits = engine.read(|view| {
-            let limits = classes.iter().map(|class| engine.largest_for(view, class));
+        let ingest = &*self.0;
+        let limits = ingest.read(|view| {
+            let limits = classes.iter().map(|class| ingest.largest_for(view, class));
             limits.collect::<Result<Option<Vec<ByteCount>>, _>>()
         })?;
         match limits.and_then(|limits| limits.into_iter().max()) {
@@ -172,7 +171,7 @@ impl Archive {
 impl Upload {
     /// A put whose bytes are in the pool already, as parts of so many bytes in all.
     pub(crate) fn of_parts(
-        archive: &Archive,
+        ingest: &Ingest,
         path: &ArchivePath,
         options: PutOptions,
         size: ByteCount,
@@ -180,7 +179,7 @@ impl Upload {
     ) -> Result<Upload, ArchiveError> {
         let (_, name) = path.split().ok_or_else(|| ArchiveError::IsADirectory(path.clone()))?;
         Ok(Upload {
-            archive: archive.clone(),
+            ingest: ingest.clone(),
             path: path.clone(),
             name,
             options,
@@ -211,7 +210,7 @@ impl Upload {
             self.small.extend_from_slice(bytes);
             return Ok(());
         }
-        let pool = &self.archive.engine().pool;
+        let pool = &self.ingest.0.pool;
         let mut writer = match self.options.length {
             Some(length) => pool.create_sized(length)?,
             None => pool.create()?,
@@ -258,8 +257,8 @@ impl Upload {
             Err(error) => return done(Err(error)),
         };
         let Some(writer) = self.large.take() else {
-            let engine = std::sync::Arc::clone(self.archive.engine_arc());
-            return engine.small.submit(SmallPut { upload: self, put, class, done });
+            let ingest = std::sync::Arc::clone(&self.ingest.0);
+            return ingest.small.submit(SmallPut { upload: self, put, class, done });
         };
         let outcome = writer.finish().map_err(ArchiveError::from);
         let outcome = outcome.and_then(|blob| self.commit_large(put.clone(), blob));
@@ -291,9 +290,9 @@ impl Upload {
         let (parent_path, _) =
             self.path.split().ok_or_else(|| ArchiveError::IsADirectory(self.path.clone()))?;
         let parent = self.parent(&parent_path)?;
-        let class = self.archive.namespace().class_for(self.options.class.as_deref(), parent, size)?;
+        let class = self.ingest.0.namespace.class_for(self.options.class.as_deref(), parent, size)?;
         if self.options.length.is_none() {
-            self.archive.check_fits_tapes(&[&class], size)?;
+            self.ingest.check_fits_tapes(&[&class], size)?;
         }
         let put = PutFile {
             parent,
@@ -303,7 +302,7 @@ impl Upload {
             attributes: self.options.attributes.clone(),
             checksums,
             class: class.id,
-            dataset: self.archive.namespace().data_set_for(
+            dataset: self.ingest.0.namespace.data_set_for(
                 self.options.dataset.as_deref(),
                 (&parent_path, parent),
                 &class,
@@ -322,28 +321,28 @@ impl Upload {
         class: Class,
         done: &PutOutcome,
     ) -> Result<PutDone, ArchiveError> {
-        let engine = self.archive.engine();
+        let ingest = &*self.ingest.0;
         if done.created {
             self.write_down(put, done.file);
         }
-        self.archive.namespace().forget_wants(done.replaced.map(Entry::File), None);
-        engine.bell.backlog_changed();
+        self.ingest.0.namespace.forget_wants(done.replaced.map(Entry::File), None);
+        ingest.bell.backlog_changed();
         // A repeat leaves the file as it was, its class included.
-        let kept = if done.created { None } else { engine.read(|view| view.file(done.file))? };
+        let kept = if done.created { None } else { ingest.read(|view| view.file(done.file))? };
         Ok(PutDone {
             file: done.file,
             created: done.created,
             replaced: done.replaced.is_some(),
             size: put.size,
             checksums: put.checksums,
-            class: kept.map_or(class.settings.name, |file| engine.classes.name(file.class)),
+            class: kept.map_or(class.settings.name, |file| ingest.classes.name(file.class)),
         })
     }
 
     fn write_down(&self, put: &PutFile, file: FileId) {
-        let engine = self.archive.engine();
-        engine.access.push(|| {
-            let at = engine.now();
+        let ingest = &*self.ingest.0;
+        ingest.access.push(|| {
+            let at = ingest.now();
             let (class, who, bytes) = (put.class, self.options.who.clone(), put.size);
             Notice::Put { at, class, who, file, bytes, set: put.dataset, took: at.since(self.began) }
         });
@@ -371,9 +370,9 @@ impl Upload {
     /// The directory that the file comes to stand in, made if it is missing and may be.
     pub(crate) fn parent(&self, path: &ArchivePath) -> Result<DirId, ArchiveError> {
         match (self.options.make_parents, self.options.implied_parents) {
-            (true, true) => self.archive.namespace().ensure_directory_with(path, &namespace::implied()),
-            (true, false) => self.archive.namespace().ensure_directory(path),
-            (false, _) => self.archive.namespace().directory_id(path),
+            (true, true) => self.ingest.0.namespace.ensure_directory_with(path, &namespace::implied()),
+            (true, false) => self.ingest.0.namespace.ensure_directory(path),
+            (false, _) => self.ingest.0.namespace.directory_id(path),
         }
     }
 
@@ -381,7 +380,7 @@ impl Upload {
         let piece = base::BlobPiece { blob: blob.id, offset: ByteCount(0), length: put.size };
         put.data = Some(PoolData { blobs: vec![blob.clone()], pieces: vec![piece] });
         let (result, used) = self.commit_or_keep(&put, &blob, piece);
-        if !used && let Err(error) = self.archive.engine().pool.remove(&blob) {
+        if !used && let Err(error) = self.ingest.0.pool.remove(&blob) {
             tracing::warn!(%error, "an unused blob stays until the next start");
         }
         result
@@ -427,8 +426,8 @@ impl Upload {
         file: FileId,
         store: impl FnOnce() -> Result<(BlobDescription, BlobPiece), ArchiveError>,
     ) -> Result<Repeated, ArchiveError> {
-        let engine = self.archive.engine();
-        let Some(record) = engine.read(|view| view.file(file))? else {
+        let ingest = &*self.ingest.0;
+        let Some(record) = ingest.read(|view| view.file(file))? else {
             return Ok(Repeated::Kept { used: false });
         };
         if record.is_online() {
@@ -439,12 +438,12 @@ impl Upload {
         }
         let (blob, piece) = store()?;
         let recall = RecallDone { blobs: vec![blob], files: vec![(file, vec![piece])] };
-        let taken = engine.ask(Box::new(recall))?;
-        engine.bell.wants_changed(file);
-        engine.sweep.ring();
+        let taken = ingest.ask(Box::new(recall))?;
+        ingest.bell.wants_changed(file);
+        ingest.sweep.ring();
         if taken == 0 {
             // It is something else by now, and these bytes are given up.
-            match engine.read(|view| view.file(file))? {
+            match ingest.read(|view| view.file(file))? {
                 Some(record) if record.is_lost() => return Err(ArchiveError::Lost(self.path.clone())),
                 Some(record) if record.is_online() => self.check_readable(&record)?,
                 _ => {}
@@ -455,12 +454,12 @@ impl Upload {
     }
 
     fn check_readable(&self, record: &FileRecord) -> Result<(), ArchiveError> {
-        let engine = self.archive.engine();
-        let _reading = engine.gate.enter();
+        let ingest = &*self.ingest.0;
+        let _reading = ingest.gate.enter();
         for piece in &record.pieces {
-            let Some(blob) = engine.read(|view| view.blob(piece.blob))? else { continue };
+            let Some(blob) = ingest.read(|view| view.blob(piece.blob))? else { continue };
             let unreadable = |source| ArchiveError::KeptUnreadable { path: self.path.clone(), source };
-            let mut reader = engine.pool.read_piece(&blob, piece).map_err(unreadable)?;
+            let mut reader = ingest.pool.read_piece(&blob, piece).map_err(unreadable)?;
             while reader.next().map_err(unreadable)?.is_some() {}
         }
         Ok(())
@@ -475,7 +474,7 @@ impl Upload {
     /// The gate must have been entered; see [`SmallPuts`](crate::small::SmallPuts).
     pub(crate) fn store_small(&self, put: &PutFile) -> Result<PutOutcome, ArchiveError> {
         for _ in 0..SEGMENT_RETRIES_MAX {
-            let (blob, piece) = self.archive.engine().pool.put_small(&self.small)?;
+            let (blob, piece) = self.ingest.0.pool.put_small(&self.small)?;
             let data = Some(PoolData { blobs: vec![blob.clone()], pieces: vec![piece] });
             let result = self.commit(PutFile { data, ..put.clone() });
             if let Some(result) = self.settle_small(&blob, &piece, result) {
@@ -492,20 +491,20 @@ impl Upload {
         piece: &BlobPiece,
         result: Result<PutOutcome, ArchiveError>,
     ) -> Option<Result<PutOutcome, ArchiveError>> {
-        let engine = self.archive.engine();
+        let ingest = &*self.ingest.0;
         match &result {
             // The segment's other values were all deleted and it is being removed, or a repair has moved it
             // to other drives meanwhile.
             Err(ArchiveError::Rejected(Rejection::BlobIsGarbage(_) | Rejection::BlobDiffers(_))) => {
-                engine.pool.seal_segments();
+                ingest.pool.seal_segments();
                 return None;
             }
             Ok(outcome) if outcome.created => {}
             Ok(outcome) => {
                 // The value just given up may have left its segment empty: another one takes this.
                 let kept = self.keep_repeat(outcome.file, || {
-                    engine.pool.seal_segments();
-                    Ok(engine.pool.put_small(&self.small)?)
+                    ingest.pool.seal_segments();
+                    Ok(ingest.pool.put_small(&self.small)?)
                 });
                 match kept {
                     Ok(Repeated::Kept { .. }) => {}
@@ -513,11 +512,11 @@ impl Upload {
                     Ok(Repeated::Lost) => return None,
                     Err(error) => return Some(Err(error)),
                 }
-                engine.sweep.ring();
+                ingest.sweep.ring();
             }
             Err(error) => {
                 if error.is_certain_refusal()
-                    && let Err(error) = engine.pool.punch(blob, piece)
+                    && let Err(error) = ingest.pool.punch(blob, piece)
                 {
                     tracing::warn!(%error, "a refused value stays until its segment is removed");
                 }
@@ -559,7 +558,7 @@ impl Upload {
     }
 
     fn commit_once(&self, put: PutFile) -> Result<PutOutcome, ArchiveError> {
-        self.archive.engine().ask(self.command(put)).map_err(|error| self.in_words(error))
+        self.ingest.0.ask(self.command(put)).map_err(|error| self.in_words(error))
     }
 }
 

@@ -13,9 +13,9 @@ use catalogue::{PoolData, PutFile, PutOutcome};
 use pool::PoolError;
 use store::ExecuteError;
 
-use crate::ArchiveError;
-use crate::engine::Engine;
-use crate::ingest::{PutCallback, Upload};
+use crate::Shared;
+use crate::upload::{PutCallback, Upload};
+use ground::ArchiveError;
 use ground::Class;
 use ground::Worker;
 
@@ -152,25 +152,25 @@ fn take_repeats(state: &mut State) -> VecDeque<SmallPut> {
 }
 
 /// The thread of small puts.
-pub(crate) fn run_small_puts(engine: &Engine, me: &Worker) {
-    let _leftovers = Leftovers { puts: &engine.small, take: take_waiting };
-    while let Some(group) = engine.small.take() {
+pub(crate) fn run_small_puts(ingest: &Shared, me: &Worker) {
+    let _leftovers = Leftovers { puts: &ingest.small, take: take_waiting };
+    while let Some(group) = ingest.small.take() {
         me.does("storing");
         // Before the gate is entered, which garbage waits for.
-        engine.pool.pace(group.iter().map(|put| put.upload.small().len() as u64).sum());
-        serve(engine, group);
+        ingest.pool.pace(group.iter().map(|put| put.upload.small().len() as u64).sum());
+        serve(ingest, group);
         me.rests();
     }
-    engine.small.lock().ended = true;
-    engine.small.repeated.notify_all();
+    ingest.small.lock().ended = true;
+    ingest.small.repeated.notify_all();
 }
 
 /// The thread of repeated small puts: a drive that hangs may hold up their reading.
-pub(crate) fn run_repeats(engine: &Engine, me: &Worker) {
-    let _leftovers = Leftovers { puts: &engine.small, take: take_repeats };
-    while let Some(Repeat { put, place: (blob, piece), outcome }) = engine.small.take_repeat() {
+pub(crate) fn run_repeats(ingest: &Shared, me: &Worker) {
+    let _leftovers = Leftovers { puts: &ingest.small, take: take_repeats };
+    while let Some(Repeat { put, place: (blob, piece), outcome }) = ingest.small.take_repeat() {
         me.does("reading");
-        let _storing = engine.gate.enter();
+        let _storing = ingest.gate.enter();
         finish(put, Some(&(blob, piece)), Ok(outcome));
         me.rests();
     }
@@ -181,9 +181,9 @@ type Place = (BlobDescription, BlobPiece);
 
 /// Syncs the group's values, commits them, and tells each. The gate is entered before, so that a segment
 /// which is swept meanwhile is still known as garbage when the commit arrives; see `sweep`.
-fn serve(engine: &Engine, group: Vec<SmallPut>) {
-    let _storing = engine.gate.enter();
-    let places = store(engine, &group);
+fn serve(ingest: &Shared, group: Vec<SmallPut>) {
+    let _storing = ingest.gate.enter();
+    let places = store(ingest, &group);
     let mut stored = Vec::with_capacity(group.len());
     for (put, place) in group.into_iter().zip(places) {
         match place {
@@ -191,17 +191,17 @@ fn serve(engine: &Engine, group: Vec<SmallPut>) {
             Err(error) => (put.done)(Err(error.into())),
         }
     }
-    let results = commit(engine, &stored);
+    let results = commit(ingest, &stored);
     for ((put, place), result) in stored.into_iter().zip(results) {
-        end(engine, put, place, result);
+        end(ingest, put, place, result);
     }
 }
 
 /// Syncs the values. An empty one needs no place.
-fn store(engine: &Engine, group: &[SmallPut]) -> Vec<Result<Option<Place>, PoolError>> {
+fn store(ingest: &Shared, group: &[SmallPut]) -> Vec<Result<Option<Place>, PoolError>> {
     let values = group.iter().map(|put| put.upload.small());
     let filled: Vec<&[u8]> = values.clone().filter(|value| !value.is_empty()).collect();
-    let mut placed = engine.pool.put_small_all(&filled).into_iter();
+    let mut placed = ingest.pool.put_small_all(&filled).into_iter();
     let mut place = |value: &[u8]| match value {
         [] => Ok(None),
         _ => placed.next().unwrap_or(Err(PoolError::Closed)).map(Some),
@@ -215,16 +215,16 @@ fn placed(put: &PutFile, place: Option<&Place>) -> PutFile {
 }
 
 /// Commits all in one transaction; each is accepted or refused by itself.
-fn commit(engine: &Engine, stored: &[(SmallPut, Option<Place>)]) -> Vec<Result<PutOutcome, ArchiveError>> {
+fn commit(ingest: &Shared, stored: &[(SmallPut, Option<Place>)]) -> Vec<Result<PutOutcome, ArchiveError>> {
     let command =
         |(put, place): &(SmallPut, Option<Place>)| put.upload.command(placed(&put.put, place.as_ref()));
-    match engine.catalogue.ask_all(stored.iter().map(command)) {
+    match ingest.catalogue.ask_all(stored.iter().map(command)) {
         Ok(results) => {
-            results.into_iter().map(|result| result.map_err(|error| engine.failed(error))).collect()
+            results.into_iter().map(|result| result.map_err(|error| ingest.failed(error))).collect()
         }
         // One of them needs too much; by itself each of the others may fit.
         Err(error) if error.shortage().is_some() && stored.len() > 1 => {
-            stored.iter().map(|put| engine.ask(command(put))).collect()
+            stored.iter().map(|put| ingest.ask(command(put))).collect()
         }
         Err(error) => stored.iter().map(|_| Err(ArchiveError::Store(same(&error)))).collect(),
     }
@@ -243,7 +243,7 @@ fn same(error: &ExecuteError) -> ExecuteError {
 }
 
 /// Does what follows from the commit and tells the client.
-fn end(engine: &Engine, put: SmallPut, place: Option<Place>, result: Result<PutOutcome, ArchiveError>) {
+fn end(ingest: &Shared, put: SmallPut, place: Option<Place>, result: Result<PutOutcome, ArchiveError>) {
     let result = result.map_err(|error| put.upload.in_words(error));
     let result = match put.upload.has_lost_parent(&result) {
         true => put.upload.commit(placed(&put.put, place.as_ref())),
@@ -251,8 +251,8 @@ fn end(engine: &Engine, put: SmallPut, place: Option<Place>, result: Result<PutO
     };
     match (result, place) {
         (Ok(outcome), Some(place)) if !outcome.created => {
-            engine.small.lock().repeats.push_back(Repeat { put, place, outcome });
-            engine.small.repeated.notify_one();
+            ingest.small.lock().repeats.push_back(Repeat { put, place, outcome });
+            ingest.small.repeated.notify_one();
         }
         (result, place) => finish(put, place.as_ref(), result),
     }

@@ -8,7 +8,8 @@ use base::{ByteCount, DirId, UploadId};
 use catalogue::{QuotaSubject, ReadError, View};
 use threads::{Mutex, MutexGuard};
 
-use crate::{Archive, ArchiveError};
+use crate::Ingest;
+use ground::ArchiveError;
 
 /// Bytes of parts that are on their way, by where and for which group they count. As many entries at most as
 /// transfers run at once.
@@ -20,7 +21,7 @@ type Place = (DirId, String);
 
 /// Room for one part on its way in; given back before the command that counts it, or when it is dropped.
 pub(crate) struct PartRoom {
-    archive: Archive,
+    ingest: Ingest,
     upload: UploadId,
     number: u16,
     /// Where its bytes are reserved, and how many; `None`: no quota counts them.
@@ -36,7 +37,7 @@ impl OpenParts {
     }
 }
 
-impl Archive {
+impl Ingest {
     /// Room for a part of so many bytes, more of which may be asked for as they come.
     ///
     /// # Errors
@@ -47,7 +48,7 @@ impl Archive {
         number: u16,
         length: ByteCount,
     ) -> Result<PartRoom, ArchiveError> {
-        let mut room = PartRoom { archive: self.clone(), upload, number, reserved: None };
+        let mut room = PartRoom { ingest: self.clone(), upload, number, reserved: None };
         room.grow(length.0)?;
         Ok(room)
     }
@@ -56,12 +57,12 @@ impl Archive {
 impl PartRoom {
     /// Has the part hold so many bytes in all, if the quotas allow it.
     pub(crate) fn grow(&mut self, bytes: u64) -> Result<(), ArchiveError> {
-        let archive = self.archive.clone();
-        let engine = archive.engine();
+        let ingest = self.ingest.clone();
+        let ingest = &*ingest.0;
         let own = self.reserved.as_ref().map_or(0, |(_, bytes)| *bytes);
         let Some(more) = bytes.checked_sub(own).filter(|more| *more > 0) else { return Ok(()) };
-        let mut on_the_way = engine.open_parts.lock();
-        let exceeded = engine.read(|view| {
+        let mut on_the_way = ingest.open_parts.lock();
+        let exceeded = ingest.read(|view| {
             if !view.has_quotas()? {
                 return Ok(None);
             }
@@ -82,7 +83,7 @@ impl PartRoom {
         });
         drop(on_the_way);
         match exceeded? {
-            Some((subject, limit, used)) => Err(engine.exceeded(subject, "bytes", limit, used)),
+            Some((subject, limit, used)) => Err(ingest.exceeded(subject, "bytes", limit, used)),
             None => Ok(()),
         }
     }
@@ -92,7 +93,7 @@ impl PartRoom {
     /// Has the part hold nothing any more.
     pub(crate) fn give_back(&mut self) {
         let Some((place, bytes)) = self.reserved.take() else { return };
-        let mut on_the_way = self.archive.engine().open_parts.lock();
+        let mut on_the_way = self.ingest.0.open_parts.lock();
         if let Some(sum) = on_the_way.get_mut(&place) {
             *sum = sum.saturating_sub(bytes);
             if *sum == 0 {
