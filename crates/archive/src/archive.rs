@@ -1,52 +1,39 @@
 //! Opening and closing the engine.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError};
-use threads::mpsc::sync_channel;
-use threads::{Doorbell, JoinHandle, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
+use threads::{Doorbell, Mutex};
 
 use backup::{BackupReach, BackupSettings, BackupStatus, OlderLines, Worker, WorkerParts};
-use base::{Clock, DriveId, Duration, Epoch, LibraryId, RequestId, Uuid};
+use base::{Clock, DriveId, Epoch, Uuid};
 use catalogue::{Command, Object, Rejection, Rule, typed};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use library::CartridgeInfo;
 use pool::{Pool, PoolConfig};
-use scheduler::{Event, Scheduler};
+use scheduler::Scheduler;
 use store::CatalogueStore;
 
-use crate::bell::Bell;
-use crate::classes::Classes;
-use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::Engine;
-use crate::flow::Flow;
 use crate::foresight::Foresight;
 use crate::inventory::Inventory;
-use crate::libraries::Libraries;
-use crate::scrub::Upkeep;
 use crate::settle::{self, drives_of};
-use crate::small::{SmallPuts, run_repeats, run_small_puts};
-use crate::tape::DriveThread;
-use crate::trees::RemovalWaits;
-use crate::unknown;
 use crate::{ArchiveError, Machines, OpenError, PoolDrive, PoolShape, Settings};
-
-/// A stopping engine waits for its access log to go on for no longer than this.
-const ACCESS_LOG_PATIENCE: Duration = Duration::from_secs(5);
+use ground::{AccessQueue, Bell, Classes, Duty, Ground, Libraries, Settled, Upward, Workers};
+use ingest::Ingest;
+use namespace::Namespace;
+use upkeep::Upkeep;
 
 /// The engine. Cheap to clone; all clones are one.
 #[derive(Clone)]
-pub struct Archive(Arc<Inner>);
+pub struct Archive(pub(crate) Arc<Inner>);
 
-struct Inner {
-    engine: Arc<Engine>,
-    backup: OnceLock<Arc<Worker>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    /// The threads of small puts, which serve clients until all others have ended.
-    small: Mutex<Vec<JoinHandle<()>>>,
-    /// The thread of the access log, the last to end, and not waited for for ever.
-    access: Mutex<Option<JoinHandle<()>>>,
+pub(crate) struct Inner {
+    pub(crate) engine: Arc<Engine>,
+    namespace: Arc<Namespace>,
+    ingest: Ingest,
+    pub(crate) backup: OnceLock<Arc<Worker>>,
 }
 
 impl Archive {
@@ -94,7 +81,7 @@ impl Archive {
         if let Some(directory) = backup {
             check_backup_not_ahead(&catalogue, instance, directory)?;
         }
-        crate::keep_time::begin(&catalogue, clock.as_ref())?;
+        upkeep::begin_time(&catalogue, clock.as_ref())?;
         let epoch = catalogue.ask(typed::OpenEpoch {})?;
         for rule in Rule::ALL {
             catalogue.execute(Command::AdoptRule { rule })?;
@@ -113,50 +100,50 @@ impl Archive {
         let libraries = Libraries::new(&settings, inventory);
         let scheduler = Scheduler::new(classes.policy(&settings));
         let foresight = Foresight::new(classes.pace(&settings)?);
-        let engine = Arc::new(Engine {
+        let settling = Arc::new(settle::Settling::default());
+        let settled: Arc<dyn Settled> = Arc::clone(&settling) as Arc<dyn Settled>;
+        let ground = Arc::new(Ground {
             settings,
             clock,
-            random_uuid,
             instance,
             catalogue: Arc::new(catalogue),
             pool,
-            library,
             libraries,
             classes,
-            scheduler: Mutex::new(scheduler),
-            foresight,
             bell: Bell::default(),
             gate: Arc::default(),
             stop: AtomicBool::new(false),
+            sweep: Doorbell::default(),
+            lifecycle: Doorbell::default(),
+            access: AccessQueue::new(access_log),
+            settled,
+            above: OnceLock::new(),
+            workers: Workers::default(),
+        });
+        let upkeep = Arc::new(Upkeep::new(Arc::clone(&ground)));
+        let engine = Arc::new(Engine {
+            ground,
+            random_uuid,
+            library,
+            scheduler: Mutex::new(scheduler),
+            foresight,
             planning: Mutex::default(),
             dissolving: AtomicBool::new(false),
-            keeping_time: Mutex::new(()),
             ordering: Mutex::new(()),
             wishes: AtomicU64::new(0),
             haste: Mutex::default(),
             tape_states: Mutex::default(),
-            verifying: Mutex::new(()),
             tape_retries: Mutex::default(),
             resting: Mutex::new(HashMap::new()),
             chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),
             mounts: crate::mount_log::Mounts::new(mount_log),
-            access: crate::access_log::AccessQueue::new(access_log),
-            sweep: Doorbell::default(),
-            trees: Doorbell::default(),
-            removal_waits: RemovalWaits::default(),
-            removing: AtomicBool::new(false),
-            lifecycle: Doorbell::default(),
             inventory: Inventory::new(changes),
-            upkeep: Upkeep::default(),
-            segment_use: Mutex::default(),
-            small: SmallPuts::default(),
+            upkeep,
             space: crate::space::Space::default(),
-            open_parts: crate::open_parts::OpenParts::default(),
             backup_reach: Arc::new(BackupReach::default()),
             bases: crate::bases::Bases::default(),
-            settling: crate::settle::Settling::default(),
-            lost_files: crate::lost_files::LostFiles::default(),
+            settling,
             seal_failures: crate::seal::SealFailures::default(),
         });
         if has_backup {
@@ -167,17 +154,17 @@ impl Archive {
         if let Err(error) = crate::seal::give_up_unfinished(&engine) {
             tracing::error!(%error, "packs whose sealing did not end are given up later");
         }
-        crate::verify::clean(&engine.settings.catalogue_directory);
+        upkeep::clean_verifying(&engine.settings.catalogue_directory);
         backup::remove_made_bases(&engine.settings.catalogue_directory);
         let down: BTreeMap<_, _> = engine.catalogue.read(|view| view.drives_down())?.into_iter().collect();
         let settles = settle::begin(&engine, &down).map_err(|error| OpenError::Settle(Box::new(error)))?;
-        let archive = Archive(Arc::new(Inner {
-            engine,
-            backup: OnceLock::new(),
-            threads: Mutex::new(Vec::new()),
-            small: Mutex::new(Vec::new()),
-            access: Mutex::new(None),
-        }));
+        let above: Arc<dyn Upward> = Arc::clone(&engine) as Arc<dyn Upward>;
+        let is_first = engine.above.set(Arc::downgrade(&above)).is_ok();
+        assert!(is_first, "the ground has one tape room");
+        let namespace = Arc::new(Namespace::new(Arc::clone(&engine.ground)));
+        let ingest =
+            Ingest::new(Arc::clone(&engine.ground), Arc::clone(&namespace), Arc::clone(&engine.upkeep));
+        let archive = Archive(Arc::new(Inner { engine, namespace, ingest, backup: OnceLock::new() }));
         if let Err(error) = archive.start(&down, settles.then_some(drives_here)) {
             archive.close();
             return Err(error);
@@ -185,69 +172,10 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Stops sessions at the next good point, writes owed indexes, unmounts, seals open segments. Afterwards
-    /// every operation that writes is refused.
-    pub fn close(&self) {
-        let engine = &self.0.engine;
-        engine.stop.store(true, Ordering::SeqCst);
-        engine.bell.stop();
-        engine.settling.stop();
-        engine.sweep.ring();
-        engine.lifecycle.ring();
-        engine.trees.ring();
-        engine.inventory.stop();
-        if let Some(backup) = self.0.backup.get() {
-            backup.stop();
-        }
-        engine.upkeep.ring();
-        let threads = std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        join(threads);
-        engine.small.stop();
-        join(std::mem::take(&mut *self.0.small.lock().unwrap_or_else(PoisonError::into_inner)));
-        engine.pool.close();
-        crate::sweep::stamp(engine);
-        self.close_access_log();
-        if let Some(backup) = self.0.backup.get() {
-            // What the other threads did last.
-            backup.turn(false);
-        }
-    }
-
     /// Whether [`Archive::close`] was called.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.0.engine.stopping()
-    }
-
-    /// Starts the thread that removes what is in condemned trees, unless it runs: most servers never need it.
-    pub(crate) fn start_removing(&self) -> Result<(), OpenError> {
-        let engine = Arc::clone(&self.0.engine);
-        if engine.removing.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        self.spawn("trees", move || crate::trees::run(&engine))
-    }
-
-    fn start_access_log(&self) -> Result<(), OpenError> {
-        if self.engine().access.log().is_some() {
-            let engine = Arc::clone(&self.0.engine);
-            let thread = guarded("access-log", move || crate::access_log::run(&engine))?;
-            *self.0.access.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        }
-        Ok(())
-    }
-
-    /// Ends the access log, unless its disk hangs: statistics hold up no stop.
-    fn close_access_log(&self) {
-        let engine = &self.0.engine;
-        engine.access.stop();
-        let thread = self.0.access.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(thread) = thread else { return };
-        if engine.access.wait_for_end(ACCESS_LOG_PATIENCE) {
-            join([thread]);
-        } else {
-            tracing::error!("the disk of the access log does not answer: its last lines are missing");
-        }
     }
 
     /// Starts the backup of the catalogue, once; further calls do nothing. It never stops the archive:
@@ -271,7 +199,14 @@ impl Archive {
             // Whoever closed the engine may not have met it.
             worker.stop();
         }
-        self.spawn("backup", move || worker.run())
+        let duty = Duty::new("backup", {
+            let worker = Arc::clone(&worker);
+            move || worker.stop()
+        });
+        engine.start(duty, move |me| {
+            me.does("shipping");
+            worker.run();
+        })
     }
 
     /// How the backup of the catalogue stands; `None` if there is none.
@@ -308,7 +243,7 @@ impl Archive {
     /// # Errors
     /// If catalogue or drives cannot be read.
     pub fn quarantined(&self) -> Result<Option<crate::KeptExtents>, ArchiveError> {
-        self.quarantine()?.map(|until| unknown::count_unused(&self.0.engine, until)).transpose()
+        self.quarantine()?.map(|until| self.0.engine.upkeep.quarantined(until)).transpose()
     }
 
     /// What is kept although nothing names it, since a crashed writer may have left it.
@@ -316,7 +251,7 @@ impl Archive {
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn unknown_kept(&self) -> Result<crate::UnknownKept, ArchiveError> {
-        unknown::kept(&self.0.engine)
+        self.0.engine.upkeep.unknown_kept()
     }
 
     /// Ends the quarantine of a restore, if there is one, and removes what was in it, and the extents that
@@ -342,27 +277,7 @@ impl Archive {
             let object = Object::Catalogue;
             return Err(ArchiveError::Rejected(Rejection::WrongState { object, state, needed }));
         }
-        let restored = self.quarantine()?;
-        // Beyond what a restore has left only what was found before and told: not what a catalogue does not
-        // know just now.
-        let noted = unknown::all_noted(engine)?;
-        engine.catalogue.check_pages()?;
-        if restored.is_some() {
-            self.check_quarantine_may_end()?;
-            engine.execute(Command::EndQuarantine)?;
-            engine.sweep.ring();
-        }
-        let mut removed = 0;
-        unknown::for_each_unknown(engine, engine.pool.epoch(), |candidate| {
-            let is_of_restore = restored.is_some_and(|until| candidate.extent.blob.epoch() <= until);
-            if is_of_restore || noted.contains_key(&unknown::named(candidate)) {
-                removed += u64::from(unknown::remove(engine, candidate));
-            }
-        })?;
-        // What stands beside its place, by the thread that moves shards.
-        engine.upkeep.order(|orders| orders.orphans = true);
-        tracing::warn!(removed, "the quarantine has ended");
-        Ok(removed)
+        engine.upkeep.end_quarantine(|| self.check_quarantine_may_end())
     }
 
     /// Refuses while a line of the backup is kept to which the catalogue could go back to before its last
@@ -377,11 +292,22 @@ impl Archive {
         }
     }
 
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.0.engine
+    /// The room of names.
+    pub(crate) fn namespace(&self) -> &Arc<Namespace> {
+        &self.0.namespace
     }
 
-    pub(crate) fn engine_arc(&self) -> &Arc<Engine> {
+    /// The room of puts and gets.
+    pub(crate) fn ingest(&self) -> &Ingest {
+        &self.0.ingest
+    }
+
+    /// The room that keeps what is there.
+    pub(crate) fn upkeep(&self) -> &Arc<Upkeep> {
+        &self.0.engine.upkeep
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
         &self.0.engine
     }
 
@@ -390,128 +316,6 @@ impl Archive {
     pub fn instance(&self) -> Uuid {
         self.0.engine.instance
     }
-
-    /// `down`: tape drives that an operator has taken out of use; `settled_with`: the drives of the pool that
-    /// a restored catalogue is compared with.
-    fn start(
-        &self,
-        down: &BTreeMap<String, String>,
-        settled_with: Option<settle::Drives>,
-    ) -> Result<(), OpenError> {
-        let engine = &self.0.engine;
-        let (small, repeats) = (Arc::clone(engine), Arc::clone(engine));
-        let small = guarded("small-puts", move || run_small_puts(&small))?;
-        self.0.small.lock().unwrap_or_else(PoisonError::into_inner).push(small);
-        self.start_access_log()?;
-        let repeats = guarded("small-repeats", move || run_repeats(&repeats))?;
-        self.0.small.lock().unwrap_or_else(PoisonError::into_inner).push(repeats);
-        let mut orders = BTreeMap::new();
-        for name in engine.library.drives() {
-            let (sender, receiver) = sync_channel(ORDERS_MAX);
-            let handle = engine.library.take_drive(&name)?;
-            let thread = DriveThread::new(Arc::clone(engine), name.clone(), handle);
-            orders.insert(name.as_str().to_owned(), sender);
-            let library = LibraryId(engine.library.library_of(&name));
-            let is_down = down.contains_key(name.as_str());
-            let looks = settled_with.is_some() && !is_down;
-            let own = name.as_str().to_owned();
-            engine.bell.post(Event::DriveIn(own.clone(), library));
-            engine.bell.post(match down.get(&own) {
-                Some(reason) => Event::DriveDown(own, reason.clone()),
-                None if looks => Event::DriveDown(own, settle::DRIVES_LOOK.to_owned()),
-                None => Event::DriveUp(own),
-            });
-            self.spawn(&format!("tape-{name}"), move || thread.run(&receiver, looks))?;
-        }
-        for (vid, record) in engine.catalogue.read(|view| view.tapes())? {
-            engine.bell.post(Event::Tape(vid, engine.summary_of(vid, &record)));
-        }
-        let (sealer, seals) = sync_channel(SEALS_MAX);
-        self.spawn("sealer", {
-            let engine = Arc::clone(engine);
-            move || run_sealer(&engine, &seals)
-        })?;
-        self.spawn("sweeper", {
-            let engine = Arc::clone(engine);
-            move || crate::sweep::run(&engine)
-        })?;
-        if engine.catalogue.read(|view| view.has_condemned_trees())? {
-            self.start_removing()?;
-        }
-        self.spawn("lifecycle", {
-            let archive = self.clone();
-            move || crate::lifecycle::run(&archive)
-        })?;
-        self.spawn("inventory", {
-            let engine = Arc::clone(engine);
-            move || crate::inventory::run(&engine)
-        })?;
-        crate::pool_drives::resume_unfilled(engine);
-        self.spawn("scrubber", {
-            let engine = Arc::clone(engine);
-            move || crate::scrub::run(&engine)
-        })?;
-        let conductor = Conductor {
-            engine: Arc::clone(engine),
-            began: engine.now(),
-            drives: orders,
-            sealer,
-            todo_since: BTreeMap::new(),
-            sealing: BTreeMap::new(),
-            wake: None,
-            flow: Flow::default(),
-            too_large: false,
-            resting: BTreeSet::new(),
-        };
-        self.spawn("conductor", move || conductor.run())?;
-        if let Some(drives) = settled_with {
-            let engine = Arc::clone(engine);
-            self.spawn("settle", move || settle::run(&engine, &drives))?;
-        }
-        // Only requests of before this start: those that come from now on tell of their files themselves.
-        let newest = engine.catalogue.read(|view| view.requests(None, 1))?;
-        let before = newest.first().map_or(RequestId(0), |(id, _)| RequestId(id.0 + 1));
-        self.spawn("resume", {
-            let engine = Arc::clone(engine);
-            move || {
-                if let Err(error) = crate::resume::finish_requests(&engine, before) {
-                    tracing::error!(%error, "open requests cannot be read");
-                }
-                if let Err(error) = crate::multipart::finish_aborts(&engine) {
-                    tracing::error!(%error, "uploads in parts cannot be read");
-                }
-                // What is to be written again is decided by what the pool has.
-                if !engine.settling.wait_for_pool() {
-                    return;
-                }
-                if let Err(error) = crate::tapes::resume(&engine) {
-                    tracing::error!(%error, "what is to be done on tapes cannot be read");
-                }
-            }
-        })
-    }
-
-    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
-        let thread = guarded(name, run)?;
-        self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
-        Ok(())
-    }
-}
-
-fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
-    for thread in threads {
-        if thread.join().is_err() {
-            tracing::error!("a thread of the engine ended with a panic");
-        }
-    }
-}
-
-/// Starts a thread of the engine.
-fn guarded(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
-    // A part of the engine that panicked has left its work in an unknown state, and the others wait for it
-    // for ever. A restart is a tested path, so the process ends.
-    let dying = || tracing::error!("a thread of the engine panicked: the server ends, start it again");
-    threads::spawn_guarded(name, run, dying).map_err(OpenError::Thread)
 }
 
 /// A drive that has seen a later change, or a later start, than the catalogue proves that an older catalogue

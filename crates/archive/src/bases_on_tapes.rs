@@ -11,7 +11,7 @@ use base::{TapePoolId, Vid};
 use catalogue::{RESTORE_JUMP, ReadError, TapeRecord, TapeState, View};
 use store::LogSize;
 
-use crate::settings::ChangeLogSettings;
+use ground::ChangeLogSettings;
 
 /// The bases that count.
 pub(crate) struct Standing {

@@ -12,8 +12,9 @@ use catalogue::{Command, ContainerKind, ContainerRecord, CopyState, ReadError, T
 use ltfs::pack::SKELETON_FRAME_BYTES;
 use scheduler::Event;
 
-use crate::engine::{Engine, truncated};
+use crate::engine::Engine;
 use crate::{ArchiveError, CheckState, TapeCheck, TapeRepack};
+use ground::truncated;
 
 /// Containers that wait to be read whole from tapes; more are asked for again later.
 const MENDS_MAX: usize = 10_000;
@@ -371,7 +372,7 @@ impl Engine {
         image: BlobPiece,
     ) -> Result<(), ArchiveError> {
         let Some(record) = self.read(|view| view.container(container))? else { return Ok(()) };
-        if record.image != Some(image) || !self.no_drive_may_come_back() {
+        if record.image != Some(image) || !self.upkeep.no_drive_may_come_back() {
             return Ok(());
         }
         // The tapes that the catalogue names may hold something else since a restore.
@@ -425,7 +426,7 @@ impl Engine {
     ) -> Result<(), ArchiveError> {
         let reason = truncated(reason, 512);
         self.execute_on_container(Command::CopyDamaged { container, vid, block, reason })?;
-        self.note_lost_members(container)?;
+        self.upkeep.note_lost_members(container)?;
         self.place_dropped(container, vid)
     }
 

@@ -12,10 +12,11 @@ use catalogue::{Counter, ReadError, View};
 use scheduler::{Action, Backlog, DriveName, Event};
 
 use crate::ArchiveError;
-use crate::bell::{Heard, Notice};
 use crate::engine::{Engine, wanted_event};
 use crate::flow::Flow;
 use crate::seal::seal_class;
+use ground::Worker;
+use ground::bell::{Heard, Notice};
 
 /// The longest time without a tick.
 const TICK_EVERY: Duration = Duration::from_secs(1);
@@ -41,6 +42,19 @@ pub(crate) enum Order {
     Recall { vid: Vid },
     Maintain { vid: Vid },
     Unmount,
+}
+
+impl Order {
+    /// What a drive does that carries it out.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Order::Mount { .. } => "mounting",
+            Order::Migrate { .. } => "writing",
+            Order::Recall { .. } => "recalling",
+            Order::Maintain { .. } => "maintaining",
+            Order::Unmount => "unmounting",
+        }
+    }
 }
 
 /// What the sealer is to do.
@@ -79,16 +93,19 @@ pub(crate) struct Conductor {
 
 impl Conductor {
     /// The conductor's thread.
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(mut self, me: &Worker) {
         self.engine.bell.backlog_changed();
         if let Err(error) = crate::resume::load(&self.engine) {
             tracing::error!(%error, "what is wanted from tape cannot all be read");
+            me.failed(&error);
         }
         loop {
+            me.rests();
             let heard = self.engine.bell.listen(self.patience());
             if heard.stop {
                 return;
             }
+            me.does("deciding");
             self.conduct(heard);
             self.engine.foresee();
             // Here, since this thread waits for no drive of the pool.
@@ -315,17 +332,19 @@ fn queued_backlog(
 }
 
 /// The sealer's thread.
-pub(crate) fn run_sealer(engine: &Arc<Engine>, seals: &Receiver<Seal>) {
+pub(crate) fn run_sealer(engine: &Arc<Engine>, seals: &Receiver<Seal>, me: &Worker) {
     for seal in seals {
         // What tapes hold that may be written is not sealed once more.
         if !engine.settling.wait_for_tapes() {
             return;
         }
+        me.does("sealing");
         match seal {
             Seal::Class { class, partial } => {
                 let sealed = seal_class(engine, class, partial);
                 engine.seal_failures.ended(class, sealed.as_ref().err());
                 if let Err(error) = sealed {
+                    me.failed(&error);
                     let class = engine.classes.name(class);
                     tracing::error!(class, %error, "sealing failed; it is tried again");
                 }
@@ -336,8 +355,10 @@ pub(crate) fn run_sealer(engine: &Arc<Engine>, seals: &Receiver<Seal>) {
                 if let Err(error) = engine.dissolve_too_large().and_then(|()| engine.dissolve_all_unneeded())
                 {
                     tracing::error!(%error, "what no tape takes, or nobody needs, is dissolved later");
+                    me.failed(&error);
                 }
             }
         }
+        me.rests();
     }
 }

@@ -12,7 +12,7 @@ use pool::PoolError;
 
 use crate::ArchiveError;
 use crate::engine::Engine;
-use crate::lost::path_of;
+use upkeep::path_of;
 
 /// Members looked at together.
 const MEMBERS_PAGE: usize = 1_000;
@@ -199,7 +199,7 @@ impl Engine {
         {
             return Ok(Some(format!("the pool has not its member {}, which left it", path_of(self, file))));
         }
-        let of_nobody = unreadable && record.condemned_members > 0 && self.no_drive_may_come_back();
+        let of_nobody = unreadable && record.condemned_members > 0 && self.upkeep.no_drive_may_come_back();
         Ok(of_nobody.then(|| "bytes of its members cannot be read, of which some have no name".to_owned()))
     }
 

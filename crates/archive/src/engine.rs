@@ -1,58 +1,37 @@
 //! What all parts of the engine share.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError};
-use threads::{Doorbell, Mutex, MutexGuard};
+use threads::{Mutex, MutexGuard};
 
 use backup::BackupReach;
-use base::{
-    BlobDescription, BlobId, BlobPiece, ByteCount, ClassId, Clock, ContainerId, FileId, LibraryId, Timestamp,
-    Vid,
-};
-use catalogue::{
-    Command, Object, ReadError, RecallKey, Rejection, TapeRecord, TapeState, TypedCommand, View,
-};
+use base::{ByteCount, ClassId, ContainerId, FileId, LibraryId, Timestamp, Vid};
+use catalogue::{Command, ReadError, RecallKey, TapeRecord, TapeState, View};
 use library::Library;
 use ltfs::BlockSize;
-use pool::{Pool, PoolError};
-use scheduler::{DriveName, Event, Scheduler, TapeSummary};
+use scheduler::{DriveName, Event, Reason, Scheduler, TapeSummary};
 use session::Affinity;
-use store::{CatalogueStore, ExecuteError};
 
-use crate::bell::Bell;
-use crate::classes::Classes;
-use crate::gate::ReadGate;
-use crate::libraries::Libraries;
-use crate::scrub::Upkeep;
-use crate::small::SmallPuts;
+use crate::reasons::Waiting;
 use crate::space::Space;
-use crate::tapes::is_unidentified;
-use crate::trees::RemovalWaits;
-use crate::{ArchiveError, Settings};
+use ground::{ArchiveError, Classes, Ground, Upward, is_readable, is_unidentified, truncated};
+use upkeep::Upkeep;
+
+pub(crate) use ground::{largest_container, reserve};
 
 /// The state of one engine, shared by its threads and by all who call it.
 pub(crate) struct Engine {
-    pub(crate) settings: Settings,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ground: Arc<Ground>,
     pub(crate) random_uuid: Arc<dyn Fn() -> Option<base::Uuid> + Send + Sync>,
-    pub(crate) instance: base::Uuid,
-    pub(crate) catalogue: Arc<CatalogueStore>,
-    pub(crate) pool: Arc<Pool>,
     pub(crate) library: Arc<dyn Library>,
-    pub(crate) libraries: Libraries,
-    pub(crate) classes: Classes,
     pub(crate) scheduler: Mutex<Scheduler>,
     /// When what it is told of will be done.
     pub(crate) foresight: crate::foresight::Foresight,
-    pub(crate) bell: Bell,
-    pub(crate) gate: Arc<ReadGate>,
-    pub(crate) stop: AtomicBool,
     /// Held while containers are taken from a queue into a run, so that two drives never plan the same one.
     /// Where data sets are written stands in it.
     pub(crate) planning: Mutex<Affinity>,
-    /// Held while the clocks are compared: they are by one at a time.
-    pub(crate) keeping_time: Mutex<()>,
     /// Whether the sealer was told of packs that no tape takes.
     pub(crate) dissolving: AtomicBool,
     /// Held while a drive is taken out of use or given back: the catalogue and the scheduler hear the same
@@ -64,8 +43,6 @@ pub(crate) struct Engine {
     pub(crate) haste: Mutex<session::Haste>,
     /// See [`Engine::tape_states`].
     pub(crate) tape_states: Mutex<()>,
-    /// Held while the catalogue is verified.
-    pub(crate) verifying: Mutex<()>,
     /// Tapes that failed, and when they are tried again.
     pub(crate) tape_retries: Mutex<BTreeMap<Vid, Timestamp>>,
     /// Containers whose bytes could not be had, until when they are left alone, and why.
@@ -76,37 +53,18 @@ pub(crate) struct Engine {
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
     /// What is remembered of mounts, for reports.
     pub(crate) mounts: crate::mount_log::Mounts,
-    /// What users do, on its way to the access log.
-    pub(crate) access: crate::access_log::AccessQueue,
-    /// Wakes the thread of the lifecycle rules.
-    pub(crate) lifecycle: Doorbell,
     /// How far the thread is that hears of cartridges that come and go.
     pub(crate) inventory: crate::inventory::Inventory,
-    /// Rung when there is garbage to remove.
-    pub(crate) sweep: Doorbell,
-    /// Wakes the thread that removes what is in condemned trees.
-    pub(crate) trees: Doorbell,
-    /// Why that thread has not removed what it tried to.
-    pub(crate) removal_waits: RemovalWaits,
-    /// That thread was started.
-    pub(crate) removing: AtomicBool,
-    /// What the scrubber is to do, and how far it is.
-    pub(crate) upkeep: Upkeep,
-    /// What small values take of the pool, as last measured.
-    pub(crate) segment_use: Mutex<Option<crate::SegmentUse>>,
-    /// Small puts that wait for their common syncs.
-    pub(crate) small: SmallPuts,
+    /// The room that keeps what is there.
+    pub(crate) upkeep: Arc<Upkeep>,
     /// Room that recalls have claimed.
     pub(crate) space: Space,
-    /// What the parts of uploads hold that are no files yet.
-    pub(crate) open_parts: crate::open_parts::OpenParts,
     /// How far the backup of the catalogue has its log of changes.
     pub(crate) backup_reach: Arc<BackupReach>,
     /// Bases of the catalogue that are to be written to tapes.
     pub(crate) bases: crate::bases::Bases,
     /// How far a restored catalogue was compared with pool and tapes.
-    pub(crate) settling: crate::settle::Settling,
-    pub(crate) lost_files: crate::lost_files::LostFiles,
+    pub(crate) settling: Arc<crate::settle::Settling>,
     pub(crate) seal_failures: crate::seal::SealFailures,
 }
 
@@ -135,22 +93,25 @@ pub(crate) struct Session {
     pub(crate) motion: Mutex<Option<crate::TapeMotionInfo>>,
 }
 
+impl Deref for Engine {
+    type Target = Ground;
+
+    fn deref(&self) -> &Ground {
+        &self.ground
+    }
+}
+
+impl Upward for Engine {
+    fn recall_of(&self, file: FileId) -> Option<Reason> {
+        self.reason(Waiting::Recall(file)).ok().flatten()
+    }
+
+    fn wait_again(&self, class: ClassId, since: Timestamp) -> Result<(), ArchiveError> {
+        Engine::wait_again(self, class, since)
+    }
+}
+
 impl Engine {
-    /// The trusted time: everything that the engine decides goes by it.
-    pub(crate) fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    /// The span since some moment, by a clock that nobody sets and that never leaps.
-    pub(crate) fn steady(&self) -> base::Duration {
-        self.clock.steady()
-    }
-
-    /// Whether the server is to stop.
-    pub(crate) fn stopping(&self) -> bool {
-        self.stop.load(std::sync::atomic::Ordering::Relaxed)
-    }
-
     pub(crate) fn scheduler(&self) -> MutexGuard<'_, Scheduler> {
         self.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -158,71 +119,6 @@ impl Engine {
     /// The right to take containers from queues into runs.
     pub(crate) fn planning(&self) -> MutexGuard<'_, Affinity> {
         self.planning.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn read<T>(
-        &self,
-        f: impl FnOnce(&View<'_>) -> Result<T, ReadError>,
-    ) -> Result<T, ArchiveError> {
-        self.catalogue.read(f).map_err(ArchiveError::from)
-    }
-
-    /// At most `most` blobs behind `after`, with what they are made of; the last number is needed even if the
-    /// blob is gone.
-    pub(crate) fn blob_page(
-        &self,
-        after: Option<BlobId>,
-        most: usize,
-    ) -> Result<Vec<(BlobId, Option<BlobDescription>)>, ArchiveError> {
-        self.read(|view| {
-            let blobs = view.blobs(after, most)?;
-            blobs.into_iter().map(|(id, _)| Ok((id, view.blob(id)?))).collect()
-        })
-    }
-
-    /// Carries out a command that answers nothing, or nothing that the caller needs.
-    pub(crate) fn execute(&self, command: Command) -> Result<(), ArchiveError> {
-        self.catalogue.execute(command).map(drop).map_err(|error| self.failed(error))
-    }
-
-    /// Carries out a command and gives what it answers.
-    pub(crate) fn ask<C: TypedCommand>(&self, command: C) -> Result<C::Answer, ArchiveError> {
-        self.catalogue.ask(command).map_err(|error| self.failed(error))
-    }
-
-    /// As [`Engine::execute`], of what is about a container: see [`if_there`].
-    pub(crate) fn execute_on_container(&self, command: Command) -> Result<Option<()>, ArchiveError> {
-        if_there(self.execute(command))
-    }
-
-    /// As [`Engine::ask`], of what is about a container: see [`if_there`].
-    pub(crate) fn ask_on_container<C: TypedCommand>(
-        &self,
-        command: C,
-    ) -> Result<Option<C::Answer>, ArchiveError> {
-        if_there(self.ask(command))
-    }
-
-    /// What the catalogue's refusal or failure means to whoever gave a command.
-    pub(crate) fn failed(&self, error: ExecuteError) -> ArchiveError {
-        match error {
-            ExecuteError::Rejected(rejection) => self.refused(rejection),
-            other => ArchiveError::Store(other),
-        }
-    }
-
-    /// A refusal of the catalogue, as far as it can be said better here.
-    pub(crate) fn refused(&self, rejection: Rejection) -> ArchiveError {
-        match rejection {
-            Rejection::QuotaExceeded { subject, what, limit, used } => {
-                self.exceeded(subject, what, limit, used)
-            }
-            other => ArchiveError::Rejected(other),
-        }
-    }
-
-    pub(crate) fn tape(&self, vid: Vid) -> Result<TapeRecord, ArchiveError> {
-        self.read(|view| view.tape(vid))?.ok_or(ArchiveError::NoSuchTape(vid))
     }
 
     /// Tells the scheduler how a tape stands now.
@@ -269,22 +165,6 @@ impl Engine {
         self.post_tape(vid);
     }
 
-    /// Whether what the pool cannot read now it cannot read later either: no drive is away that may come
-    /// back.
-    pub(crate) fn no_drive_may_come_back(&self) -> bool {
-        self.pool.silent_drives().is_subset(&self.upkeep.given_up())
-    }
-
-    /// All bytes of a small piece of the pool: the skeleton of a pack.
-    pub(crate) fn read_whole(&self, blob: &BlobDescription, piece: &BlobPiece) -> Result<Vec<u8>, PoolError> {
-        let mut bytes = Vec::with_capacity(usize::try_from(piece.length.0).unwrap_or(0));
-        let mut reader = self.pool.read_piece(blob, piece)?;
-        while let Some(chunk) = reader.next()? {
-            bytes.extend_from_slice(chunk.as_ref());
-        }
-        Ok(bytes)
-    }
-
     /// The size of blocks on tapes that are labelled from now on.
     pub(crate) fn block_size(&self) -> BlockSize {
         let bytes = u32::try_from(self.settings.tape.block_bytes.0).unwrap_or(u32::MAX);
@@ -316,15 +196,6 @@ impl Engine {
     pub(crate) fn session(&self, drive: &str) -> Arc<Session> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(sessions.entry(drive.to_owned()).or_default())
-    }
-}
-
-/// `None` if the catalogue does not have the container any more that the command was about: its last member
-/// was deleted, and its last place given up, since the caller looked.
-fn if_there<T>(answer: Result<T, ArchiveError>) -> Result<Option<T>, ArchiveError> {
-    match answer {
-        Err(ArchiveError::Rejected(Rejection::NotFound(Object::Container(_)))) => Ok(None),
-        answer => answer.map(Some),
     }
 }
 
@@ -363,10 +234,7 @@ fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {
 
 /// What a tape's record says to the scheduler, but for where it is and why it is in its state.
 pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
-    let readable = matches!(
-        record.state,
-        TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Repacking
-    );
+    let readable = is_readable(record);
     let writable = !is_unidentified(record)
         && matches!(record.state, TapeState::Scratch | TapeState::Labelling | TapeState::Active);
     let free = record.capacity.0.saturating_sub(record.written.0).saturating_sub(reserve(record.capacity).0);
@@ -380,20 +248,4 @@ pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
         mounts: record.mounts,
         ..TapeSummary::default()
     }
-}
-
-/// Room kept on a tape for indexes and change-log segments: a thirty-second part of it.
-pub(crate) fn reserve(capacity: ByteCount) -> ByteCount {
-    ByteCount(capacity.0 / 32)
-}
-
-/// The largest container that an empty tape of this capacity takes: once the reserve for indexes, and once as
-/// much for the early warning, which comes a little before the end.
-pub(crate) fn largest_container(capacity: ByteCount) -> ByteCount {
-    ByteCount(capacity.0.saturating_sub(2 * reserve(capacity).0))
-}
-
-/// At most `limit` bytes of `text`, cut between characters.
-pub(crate) fn truncated(text: &str, limit: usize) -> String {
-    text.get(..text.floor_char_boundary(limit.min(text.len()))).unwrap_or_default().to_owned()
 }

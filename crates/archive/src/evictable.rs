@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use base::{BlockAddress, ByteCount, ContainerId, Count, FileId, TapePoolId};
+use base::{BlockAddress, ByteCount, ContainerId, FileId, TapePoolId};
 use catalogue::{Counter, FileRecord, ReadError, Tally, View};
 
-use crate::away::is_out_of_reach;
+use upkeep::is_out_of_reach;
+
+use crate::PoolHolders;
 use crate::engine::{Engine, summary};
 
 /// Containers without all their copies that are looked up one by one; of further ones only the bytes count.
@@ -14,21 +16,6 @@ const CONTAINERS_MAX: usize = 2_000;
 const PINNED_MAX: usize = 2_000;
 /// Files of tapes out of reach that are looked up one by one; further ones count as if these could be read.
 const OUT_OF_REACH_MAX: usize = 2_000;
-
-/// Who holds the pool's room.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct PoolHolders {
-    /// At most so much could be evicted now: tapes have it, and nobody pins it.
-    pub evictable: Tally,
-    /// Only pins hold it: tapes have it.
-    pub pinned: Tally,
-    /// Its tapes are set aside, or held by no library: an evict refuses it.
-    pub out_of_reach: Tally,
-    /// Its tapes do not all have it under an index yet.
-    pub unsafe_yet: Tally,
-    /// It is of classes that are not on tape.
-    pub without_tape: Tally,
-}
 
 /// Who holds the pool's room. Empty files and links among the files are not told apart, and neither is what
 /// pins or queues hold beyond the first thousands. Nothing is evicted before a restore is settled.
@@ -75,34 +62,6 @@ pub(crate) fn holders(engine: &Engine, view: &View<'_>) -> Result<PoolHolders, R
 fn add(sum: &mut Tally, more: Tally) {
     sum.files = sum.files.saturating_add(more.files);
     sum.bytes.0 = sum.bytes.0.saturating_add(more.bytes.0);
-}
-
-impl PoolHolders {
-    /// What makes room, for people: each who holds some, and what ends that.
-    pub(crate) fn advice(&self) -> String {
-        let line = |held: Tally, what: &str| {
-            let files = if held.files == 1 { "file" } else { "files" };
-            (held.bytes.0 > 0).then(|| format!("{} {files} ({}) {what}", Count(held.files), held.bytes))
-        };
-        let can_go = match line(self.evictable, "can be evicted now (kist evict)") {
-            Some(line) => format!("up to {line}"),
-            None => "nothing can be evicted now".to_owned(),
-        };
-        let others = [
-            line(
-                self.pinned,
-                "are held by pins alone: kist release REQUEST ends those of a request (kist request ls), \
-                 then kist evict",
-            ),
-            line(
-                self.out_of_reach,
-                "are on tapes that are set aside or that no library holds: bring those back (kist tape ls)",
-            ),
-            line(self.unsafe_yet, "are not on all their tapes yet: kist migrate --now hurries them there"),
-            line(self.without_tape, "are of classes without tape, which only kist rm removes"),
-        ];
-        [can_go].into_iter().chain(others.into_iter().flatten()).collect::<Vec<_>>().join("; ")
-    }
 }
 
 /// Containers that may lack a copy under an index, and the bytes of those that were not looked for.
@@ -153,7 +112,7 @@ fn out_of_reach(engine: &Engine, view: &View<'_>) -> Result<Tally, ReadError> {
             let members = view.members(container, None, left)?;
             left -= members.len();
             for member in members {
-                if is_out_of_reach(engine, view, member.file)? && view.pins(member.file)?.is_empty() {
+                if is_out_of_reach(&engine.upkeep, view, member.file)? && view.pins(member.file)?.is_empty() {
                     // Bytes of this part: a large file may stand in several.
                     let files = u64::from(member.file_offset.0 == 0);
                     add(&mut sum, Tally { files, bytes: member.length });

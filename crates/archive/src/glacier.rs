@@ -3,9 +3,9 @@
 use base::ArchivePath;
 use catalogue::Command;
 
-use crate::namespace::in_words;
-use crate::select::Selected;
 use crate::{Archive, ArchiveError, StageOptions, Which};
+use ground::Selected;
+use namespace::in_words;
 
 impl Archive {
     /// Has a version brought back from tape and kept in the pool for `options.pin` from then on. One that is
@@ -22,7 +22,7 @@ impl Archive {
         options: StageOptions,
     ) -> Result<bool, ArchiveError> {
         let engine = self.engine();
-        let (file, record) = self.version_file(path, which)?;
+        let (file, record) = self.namespace().version_file(path, which)?;
         let online = record.is_online();
         if !online {
             engine.check_can_fit(file, record.class, record.size)?;
@@ -48,7 +48,7 @@ impl Archive {
     /// [`ArchiveError::NotFound`], [`ArchiveError::NoSuchClass`]; [`ArchiveError::Rejected`] if the file is
     /// LOST, or only on tape and the class is without tape.
     pub fn change_class(&self, path: &ArchivePath, class: &str) -> Result<(), ArchiveError> {
-        let (file, _) = self.version_file(path, Which::Current)?;
+        let (file, _) = self.namespace().version_file(path, Which::Current)?;
         let class = self.engine().classes.by_name(class)?.id;
         self.change_class_of(file, class).map_err(|error| in_words(error, path))
     }

@@ -10,6 +10,7 @@ use threads::{Doorbell, Mutex};
 
 use crate::engine::Engine;
 use crate::{Archive, ArchiveError};
+use ground::Worker;
 
 /// How often the library is asked whether its inventory has changed.
 const ASK_EVERY: Duration = Duration::from_secs(5);
@@ -33,18 +34,21 @@ impl Inventory {
 }
 
 /// The thread of the inventory. A library that does not answer holds up nobody else.
-pub(crate) fn run(engine: &Engine) {
+pub(crate) fn run(engine: &Engine, me: &Worker) {
     let mut failed = false;
     while !engine.stopping() {
+        me.rests();
         engine.inventory.bell.wait(ASK_EVERY);
+        me.does("asking the library");
         match engine.look_at_inventory() {
             Ok(_) => failed = false,
             // Once, not every few seconds.
             Err(error) if !failed => {
                 tracing::error!(%error, "the library does not say what it holds; it is asked again");
+                me.failed(&error);
                 failed = true;
             }
-            Err(_) => {}
+            Err(error) => me.failed(&error),
         }
     }
 }

@@ -12,6 +12,7 @@ use base::{ArchivePath, Blake3, DirId, Duration, FileId, Name, Timestamp};
 use catalogue::{Command, Entry, FileRecord, FileState, LifecycleCursor, ReadError, View};
 
 use crate::{Archive, ArchiveError, BucketInfo, LifecycleRule, UploadError};
+use ground::Worker;
 
 /// Files looked at between two steps of a cursor.
 const PAGE: usize = 1_000;
@@ -38,14 +39,17 @@ struct Task<'b> {
 }
 
 /// The thread of the lifecycle rules.
-pub(crate) fn run(archive: &Archive) {
+pub(crate) fn run(archive: &Archive, me: &Worker) {
     let engine = archive.engine();
     while !engine.stop.load(Ordering::Relaxed) {
+        me.does("carrying out rules");
         if !engine.settling.holds_pool()
             && let Err(error) = turn(archive)
         {
             tracing::error!(%error, "lifecycle rules were not carried out; they are tried again");
+            me.failed(&error);
         }
+        me.rests();
         if !engine.stop.load(Ordering::Relaxed) {
             engine.lifecycle.wait(LOOK_EVERY);
         }
@@ -217,7 +221,7 @@ impl Task<'_> {
                 let path = ArchivePath::new(&path)?;
                 // By its id, since the name may stand for a younger file by now, and whether the bucket keeps
                 // versions may have changed.
-                match archive.remove_if_current(&path, file) {
+                match archive.namespace().remove_if_current(&path, file) {
                     Ok(_) | Err(ArchiveError::NotCurrent(_)) => Ok(()),
                     Err(error) => Err(error),
                 }

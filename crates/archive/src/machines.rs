@@ -23,9 +23,6 @@ use crate::{
 /// Commands that one group commit may hold.
 const COMMIT_BATCH_MAX: usize = 1_024;
 
-/// The robots of a virtual library that takes time.
-pub(crate) const ROBOT_MODEL: &str = "generic";
-
 /// So many starts a drive may have seen that cannot be asked.
 const EPOCHS_AWAY: u32 = 1_000;
 
@@ -149,7 +146,7 @@ fn open_virtual(files: &VirtualLibrarySettings, prefix: &str) -> Result<VirtualL
 fn library_timing(settings: &TimingSettings) -> Result<VirtualTiming, OpenError> {
     let drive = mechanics::drive(&settings.drive)?;
     let medium = drive.own_medium()?;
-    let robot = mechanics::robot(ROBOT_MODEL)?.timing();
+    let robot = mechanics::robot(ground::ROBOT_MODEL)?.timing();
     Ok(VirtualTiming {
         drive: drive.timing(medium),
         geometry: Geometry::of(medium),

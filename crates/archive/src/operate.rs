@@ -9,7 +9,7 @@ use catalogue::{Command, Counter, ReadError, Tally, TapeRecord, TapeState, View}
 use pool::{DriveHealth, DriveReport};
 use scheduler::{DriveState, Event, Forecast};
 
-use crate::engine::{Engine, truncated};
+use crate::engine::Engine;
 use crate::mount_log::{RowsLeft, oldest_wanted};
 use crate::reasons::Waiting;
 use crate::tapes::{is_unidentified, need_identified, told};
@@ -17,6 +17,7 @@ use crate::{
     Archive, ArchiveError, ClassInfo, PoolDriveInfo, PoolInfo, QueueLine, Reason, TapeContent, TapeDriveInfo,
     TapeInfo, TapeUse, Totals,
 };
+use ground::truncated;
 
 /// Containers in one page of a tape's content.
 pub const TAPE_PAGE_MAX: usize = 10_000;
@@ -157,7 +158,7 @@ impl Archive {
             online,
             reconstructed: status.reconstructions,
             garbage,
-            small: *engine.segment_use.lock().unwrap_or_else(PoisonError::into_inner),
+            small: engine.upkeep.segment_use(),
         })
     }
 
@@ -313,7 +314,7 @@ impl Archive {
             };
             Ok((totals, tapes))
         })?;
-        totals.lost = engine.lost_info()?;
+        totals.lost = engine.upkeep.lost_info()?;
         let pool = engine.pool.status();
         totals.pool_capacity = pool.capacity;
         totals.pool_used = pool.used;
@@ -329,6 +330,7 @@ impl Archive {
         totals.problems = self.health();
         let (files, bytes) = engine.scheduler().wanted();
         totals.wanted = Tally { files, bytes };
+        totals.threads = engine.workers.info();
         totals.settling = self.settling();
         totals.clock = engine.clock.trusted().map(base::TrustedClock::standing);
         Ok(totals)
@@ -342,7 +344,7 @@ impl Archive {
 
     /// The directory of a drive of the pool as the settings have it; empty if they have none.
     fn directory_of(&self, id: base::DriveId) -> String {
-        self.location_of_drive(id).map_or_else(|_| String::new(), |at| at.to_string())
+        self.engine().upkeep.location_of_drive(id).map_or_else(|_| String::new(), |at| at.to_string())
     }
 
     /// Changes what may be done with a tape, durably. Given back to use, a tape that was never labelled is

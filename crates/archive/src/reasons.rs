@@ -4,14 +4,12 @@
 use std::sync::PoisonError;
 
 use base::{ByteCount, ClassId, ContainerId, FileId, TapePoolId, Timestamp, Vid};
-use catalogue::{QueuedContainer, ReadError, Tally, TapeRecord, TapeState, View};
+use catalogue::{QueuedContainer, ReadError, Tally, View};
 use cluster::PlacementError;
 use pool::{DriveHealth, PoolError};
 use scheduler::DriveName;
 
-use crate::classes::Class;
-use crate::engine::{Engine, Rest, largest_container};
-use crate::tapes::is_unidentified;
+use crate::engine::{Engine, Rest};
 use crate::{HealthProblem, Reason};
 
 /// Containers at the head of a queue that are compared with the tapes. What no tape takes stays there: it is
@@ -200,41 +198,6 @@ impl Engine {
         let largest = self.catalogue.read(|view| self.largest_for(view, class))?;
         let largest = largest.filter(|largest| size > *largest);
         Ok(largest.map(|largest| Reason::LargerThanTapes { length: size, largest }))
-    }
-
-    /// The largest container of which each tape pool of a class has, or may get, a tape that takes it; `None`
-    /// if there is no limit: the class is not on tape, or no pool has tapes that count.
-    pub(crate) fn largest_for(&self, view: &View<'_>, class: &Class) -> Result<Option<ByteCount>, ReadError> {
-        if class.copies.is_empty() {
-            return Ok(None);
-        }
-        let tapes = view.tapes()?;
-        Ok(class.copies.iter().filter_map(|pool| self.largest_among(&tapes, *pool)).min())
-    }
-
-    /// The largest container that some tape of a pool, or a scratch tape that may become one of it, takes
-    /// when it is empty; `None` if there is none that counts: then a lack of tapes is the cause.
-    pub(crate) fn largest_of(
-        &self,
-        view: &View<'_>,
-        pool: TapePoolId,
-    ) -> Result<Option<ByteCount>, ReadError> {
-        Ok(self.largest_among(&view.tapes()?, pool))
-    }
-
-    fn largest_among(&self, tapes: &[(Vid, TapeRecord)], pool: TapePoolId) -> Option<ByteCount> {
-        let settings = self.classes.tape_pools().get(&pool);
-        let library = settings.and_then(|pool| pool.library.as_deref());
-        let is_near = |vid: Vid| {
-            library.is_none_or(|library| self.libraries.name(self.libraries.of_tape(vid)) == library)
-        };
-        let tapes = tapes.iter().filter(|(vid, tape)| {
-            let is_of_pool = tape.tape_pool.is_none_or(|of| of == pool);
-            let is_usable = !matches!(tape.state, TapeState::Disabled | TapeState::Suspect);
-            let is_there = !is_unidentified(tape) && self.libraries.holds(*vid);
-            is_there && is_usable && is_of_pool && is_near(*vid)
-        });
-        tapes.map(|(_, tape)| largest_container(tape.capacity)).max()
     }
 
     /// What stands at the head of a tape pool's queue and is larger than any of its tapes.

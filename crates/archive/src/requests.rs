@@ -6,16 +6,15 @@ use catalogue::{
     typed,
 };
 
-use crate::access_log::Notice;
-use crate::away::refuses_evict;
-use crate::namespace::in_words;
 use crate::resume::waiting_files;
-use crate::select::Selected;
-use crate::settle;
 use crate::{
     Archive, ArchiveError, CallProgress, EvictDone, ItemFailure, RequestFile, RequestInfo, Selection,
     StageOptions,
 };
+use ground::Selected;
+use ground::access::Notice;
+use namespace::in_words;
+use upkeep::refuses_evict;
 
 /// Refused files named in the answer of one evict.
 pub const REFUSALS_SHOWN_MAX: usize = 100;
@@ -47,7 +46,7 @@ impl Archive {
     ) -> Result<RequestId, ArchiveError> {
         let engine = self.engine();
         let mut request = None;
-        let result = self.for_each_selected(selection, &mut |files| {
+        let result = self.namespace().for_each_selected(selection, &mut |files| {
             for selected in files.iter().filter(|selected| !selected.online) {
                 engine.check_can_fit(selected.file, selected.class, selected.size)?;
             }
@@ -118,8 +117,8 @@ impl Archive {
     pub(crate) fn add_to_request(&self, request: RequestId, files: &[Selected]) -> Result<(), ArchiveError> {
         let engine = self.engine();
         let mut files: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
-        settle::check_online(engine, &files)?;
-        crate::away::give_up(engine, &files)?;
+        engine.check_online(&files)?;
+        upkeep::give_up(&engine.upkeep, &files)?;
         for _ in 0..ADD_RETRIES_MAX {
             match engine.execute(Command::AddToRequest { request, files: files.clone() }) {
                 Err(ArchiveError::Rejected(Rejection::NotFound(Object::File(_)))) => {
@@ -321,7 +320,7 @@ impl Archive {
         progress: &CallProgress,
     ) -> Result<EvictDone, ArchiveError> {
         let mut done = EvictDone::default();
-        let result = self.for_each_selected(selection, &mut |files| {
+        let result = self.namespace().for_each_selected(selection, &mut |files| {
             self.evict_batch(&files, &mut done)?;
             progress.add_files(files.len());
             Ok(())
@@ -334,7 +333,7 @@ impl Archive {
     fn evict_in_reach(&self, ids: &[FileId]) -> Result<Vec<Result<(), EvictRefusal>>, ArchiveError> {
         let engine = self.engine();
         let refused: Vec<Option<EvictRefusal>> =
-            engine.read(|view| ids.iter().map(|id| refuses_evict(engine, view, *id)).collect())?;
+            engine.read(|view| ids.iter().map(|id| refuses_evict(&engine.upkeep, view, *id)).collect())?;
         let kept = |(id, refusal): (&FileId, &Option<EvictRefusal>)| refusal.is_none().then_some(*id);
         let files: Vec<FileId> = ids.iter().zip(&refused).filter_map(kept).collect();
         let asked = files.len();

@@ -16,8 +16,8 @@ use ltfs::pack::{
 use session::{self, PackLimit, PackSize, Sealing, Waiting};
 
 use crate::ArchiveError;
-use crate::classes::Class;
 use crate::engine::Engine;
+use ground::Class;
 
 /// Files of the migration queue looked at together.
 const TODO_PAGE: usize = 4_096;

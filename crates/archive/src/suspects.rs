@@ -11,7 +11,8 @@ use library::TapeError;
 use scheduler::{DRIVE_REST_MAX, Event, tape_retry};
 
 use crate::ArchiveError;
-use crate::engine::{Engine, truncated};
+use crate::engine::Engine;
+use ground::truncated;
 
 /// Most bytes of an error that a tape's record keeps.
 const ERROR_MAX: usize = 350;

@@ -8,10 +8,12 @@ use scheduler::Event;
 
 use crate::bases_on_tapes::{Log, Standing, is_to_stay};
 use crate::chores::Repack;
-use crate::engine::{Engine, truncated};
+use crate::engine::Engine;
 use crate::reasons::Waiting;
 use crate::tape::write_again;
 use crate::{Archive, ArchiveError, Reason};
+pub(crate) use ground::is_unidentified;
+use ground::truncated;
 
 /// Places of damage that a check tells; it counts all.
 pub const DAMAGE_TOLD_MAX: usize = 1_000;
@@ -138,12 +140,6 @@ pub struct TapeRepack {
     pub left: u64,
     /// Whether nothing is left on the tape.
     pub done: bool,
-}
-
-/// Whether the library cannot identify a cartridge, so that nothing is known of it and nothing is done with
-/// it. One that an operator has disabled is disabled.
-pub(crate) fn is_unidentified(record: &TapeRecord) -> bool {
-    record.capacity.0 == 0 && record.state != TapeState::Disabled
 }
 
 /// What is told of a cartridge that the library cannot identify, with what can be done about it.

@@ -8,11 +8,12 @@ use pool::{GatheringReport, PoolStatus};
 use scheduler::DriveState;
 use store::Shortage;
 
-use crate::engine::{Engine, truncated};
+use crate::engine::Engine;
 use crate::operate::leaving;
 use crate::settle::SILENT_MAX;
 use crate::tapes::is_unidentified;
 use crate::{HealthProblem, PoolHolders, SettlingInfo, SettlingStage};
+use ground::truncated;
 
 /// Objects named in one warning; the others are only counted.
 const NAMED_MAX: usize = 5;
@@ -51,7 +52,7 @@ pub(crate) fn all(
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     let standing = engine.clock.trusted().map(base::TrustedClock::standing);
-    warnings.extend(standing.filter(base::TimeStanding::is_apart).map(|it| crate::keep_time::apart(&it)));
+    warnings.extend(standing.filter(base::TimeStanding::is_apart).map(|it| upkeep::apart(&it)));
     if let Ok(Some(to)) = engine.read(|view| Ok(view.clock()?.planned_back)) {
         warnings.push(format!("the trusted time goes back to {to} at the next start: restart the server"));
     }

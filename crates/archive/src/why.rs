@@ -274,7 +274,7 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Cau
     let (record, stat, containers, wants, missing) = engine.read(|view| {
         let record = view.file(file)?;
         let stat = match &record {
-            Some(record) => Some(crate::namespace::file_stat(engine, view, path, file, record.clone())?),
+            Some(record) => Some(namespace::file_stat(engine, view, path, file, record.clone())?),
             None => None,
         };
         let mut containers = Vec::new();
@@ -282,7 +282,7 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Cau
             containers.push((id, view.container(id)?));
         }
         let missing = match &record {
-            Some(record) => crate::away::missing_for(engine, view, record, &silent)?,
+            Some(record) => namespace::missing_for(engine, view, record, &silent)?,
             None => BTreeSet::new(),
         };
         Ok((record, stat, containers, view.wants(file)?, missing))
@@ -292,7 +292,7 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Cau
     };
     let mut reasons = Vec::new();
     if !missing.is_empty() {
-        reasons.push(said(crate::away::refused(&stat, missing).to_string()));
+        reasons.push(said(upkeep::refused(&stat, missing).to_string()));
     }
     if !wants.is_empty() {
         let (text, reason) = recall_reason(engine, file)?;

@@ -3,7 +3,7 @@
 use archive::{
     ClassInfo, CopyInfo, CopyProgress, EvictDone, FileStat, Listed, ListedKind, Locality, PoolDriveInfo,
     PoolInfo, PutDone, QueueLine, RequestFile, RequestInfo, Selection, SettlingInfo, Stat, TapeContent,
-    TapeDriveInfo, TapeInfo, TapeMotionInfo, Totals, refusal_text,
+    TapeDriveInfo, TapeInfo, TapeMotionInfo, Totals, WorkerInfo, refusal_text,
 };
 use base::{ArchivePath, Timestamp, Uuid, Vid};
 use catalogue::{Attributes, ContainerKind, EvictRefusal, FileKind, ItemState, RequestState};
@@ -413,6 +413,18 @@ pub(crate) fn status_reply(instance: Uuid, totals: &Totals, memory_anonymous: u6
         tape_written: totals.tape_written.0,
         memory_anonymous,
         settling: totals.settling.as_ref().map(settling_reply),
+        threads: totals.threads.iter().map(thread_reply).collect(),
+    }
+}
+
+fn thread_reply(thread: &WorkerInfo) -> wire::ThreadReply {
+    let (failed, error) = thread.failed.clone().unzip();
+    wire::ThreadReply {
+        name: thread.name.clone(),
+        doing: thread.doing.to_owned(),
+        since: thread.since.to_string(),
+        failed: failed.map(|at| at.to_string()),
+        error,
     }
 }
 

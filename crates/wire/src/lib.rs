@@ -39,7 +39,7 @@ pub use requests::{
     CreatedReply, EvictReply, PriorityBody, REQUEST_STATES, RefusedReply, ReleaseBody, RequestFileReply,
     RequestFilesReply, RequestReply, SelectionBody, WhyReply,
 };
-pub use status::{ClassReply, MigrateBody, QueueReply, SettlingReply, StatusReply};
+pub use status::{ClassReply, MigrateBody, QueueReply, SettlingReply, StatusReply, ThreadReply};
 pub use tapes::{
     ContainerReply, ReasonBody, TAPE_DRIVE_STATES, TAPE_STATES, TapeBody, TapeCheckReply, TapeContentReply,
     TapeDamageReply, TapeHistoryReply, TapeRepackReply, TapeReply,

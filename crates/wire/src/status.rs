@@ -144,6 +144,26 @@ pub struct StatusReply {
     /// How far a restored catalogue was compared with pool and tapes, if the server was started on one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settling: Option<SettlingReply>,
+    /// What the engine's threads do; empty: an older server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<ThreadReply>,
+}
+
+/// A thread of the engine.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ThreadReply {
+    /// Its name, as in the table of threads of the reference.
+    pub name: String,
+    /// What it does now, such as `waiting`, `sealing`, `recalling`; `ended` if it has nothing more to do.
+    pub doing: String,
+    /// Since when.
+    pub since: String,
+    /// When something failed for the last time; whether it goes on is said by `doing`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// What that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// How far a restored catalogue was compared with pool and tapes.

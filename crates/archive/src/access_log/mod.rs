@@ -1,13 +1,10 @@
 //! The access log as the engine writes it: what is handed over, the thread that looks up what the catalogue
 //! knows and writes lines, the state that begins a file. Lines, files, queue and analysis are in `journal`.
 
-mod queue;
 mod report;
 mod state;
 mod write;
 
-pub use queue::ACCESSES_WAITING_MAX;
 pub use report::UsageReading;
 
-pub(crate) use queue::{AccessQueue, Notice};
-pub(crate) use write::{refused, run, wanted_since};
+pub(crate) use write::{run, wanted_since};

@@ -4,17 +4,17 @@ use base::{BlockAddress, ByteCount, ClassId, ContainerId, FileId, RequestId, Tim
 use catalogue::{ReadError, View};
 use journal::{ACCESS_ORDER_SLACK, AccessLog, Queued as _, encode};
 use usage::{
-    Access, Begins, CopyPlace, DayNumber, FileSize, Get, Migrated, Put, Recalled, STAGE_COPIES_MAX, Stage,
-    What,
+    Access, Begins, CopyPlace, DayNumber, FileSize, Migrated, Put, Recalled, STAGE_COPIES_MAX, Stage, What,
 };
 
-use super::queue::{Notice, Wanted};
 use super::report::summarise;
 use super::state::state_lines;
 use crate::ArchiveError;
 use crate::engine::Engine;
-use crate::namespace::Containers;
-use crate::select::Selected;
+use ground::Selected;
+use ground::Worker;
+use ground::access::{Notice, Wanted};
+use namespace::Containers;
 
 /// Lines are handed to the log when they have this many bytes.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -23,7 +23,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 const LOOK_UP_MAX: usize = 1_000;
 
 /// The thread: until the engine has stopped and all that waited is written.
-pub(crate) fn run(engine: &Engine) {
+pub(crate) fn run(engine: &Engine, me: &Worker) {
     let Some(log) = engine.access.log() else { return };
     let mut writer = Writer {
         engine,
@@ -42,7 +42,9 @@ pub(crate) fn run(engine: &Engine) {
     writer.is_due = is_due && !summarise(engine);
     let mut empty = Vec::new();
     loop {
+        me.rests();
         let taken = engine.access.take(std::mem::take(&mut empty));
+        me.does("writing");
         writer.lost += taken.dropped;
         if taken.dropped > 0 {
             tracing::warn!(lines = taken.dropped, "the access log is too slow: lines are left out");
@@ -296,17 +298,4 @@ pub(crate) fn wanted_since(engine: &Engine, files: &[FileId]) -> Vec<Wanted> {
         Ok(wanted)
     });
     read.unwrap_or_default()
-}
-
-/// A get that was refused since the file is on tape only.
-pub(crate) fn refused(stat: &crate::FileStat) -> Get {
-    Get {
-        file: stat.file,
-        bytes: stat.size,
-        offset: ByteCount(0),
-        asked: stat.size,
-        sent: ByteCount(0),
-        online: false,
-        took: base::Duration::ZERO,
-    }
 }

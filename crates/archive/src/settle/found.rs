@@ -16,7 +16,8 @@ use ltfs::naming::{XATTR_ADLER32, XATTR_BLAKE3, XATTR_CRC32C, XATTR_FILE_ID, XAT
 use ltfs::pack::{Manifest, PACK_HEADER_BYTES_MAX, PackLayout, PackPlan, read_pack_header};
 
 use crate::ArchiveError;
-use crate::engine::{Engine, truncated};
+use crate::engine::Engine;
+use ground::truncated;
 
 /// A volume, and the containers on it that the catalogue lacks and has files for.
 pub(super) struct VolumeFound {

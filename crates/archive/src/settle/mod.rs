@@ -22,6 +22,7 @@ use drive::ObjectDrive;
 
 use crate::engine::Engine;
 use crate::{ArchiveError, PoolDrive, SettlingStage};
+use ground::Worker;
 
 mod found;
 mod pool;
@@ -30,7 +31,6 @@ mod shards;
 mod tapes;
 mod torn;
 
-pub(crate) use pool::check_online;
 pub(crate) use progress::Settling;
 pub(crate) use tapes::{DRIVES_LOOK, SILENT_MAX, answer, could_not_mount, look_at_written};
 
@@ -61,7 +61,7 @@ pub(crate) fn begin(engine: &Engine, down: &BTreeMap<String, String>) -> Result<
     if !engine.read(|view| view.is_restored())? {
         return Ok(false);
     }
-    crate::multipart::give_up_restored(engine)?;
+    ingest::give_up_restored(engine)?;
     let mut written = engine.read(|view| view.tapes())?;
     written.retain(|(_, tape)| tape.may_be_written());
     // What a session was writing decides most.
@@ -89,11 +89,13 @@ pub(crate) fn begin(engine: &Engine, down: &BTreeMap<String, String>) -> Result<
 }
 
 /// The thread that settles a restore.
-pub(crate) fn run(engine: &Engine, drives: &Drives) {
+pub(crate) fn run(engine: &Engine, drives: &Drives, me: &Worker) {
+    me.does("comparing");
     loop {
         // What waits for a stage goes on waiting while it fails.
         while let Err(error) = settle(engine, drives) {
             tracing::error!(%error, "the restored catalogue cannot be compared now: it is tried again");
+            me.failed(&error);
             engine.settling.failing(error.to_string());
             engine.settling.pause(RETRY_AFTER);
         }

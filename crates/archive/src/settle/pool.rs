@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::planted::{Bug, is_planted};
-use base::{ArchivePath, BlobDescription, BlobId, BlobPiece, ByteCount, FileId, Layout};
+use base::{BlobDescription, BlobId, BlobPiece, ByteCount, FileId, Layout};
 use catalogue::{BULK_FILES, Command, FileRecord, PoolCopy, PoolLoss, ReadError, View};
 use pool::{Depth, PieceState, PoolError};
 
 use super::shards::Shards;
 use crate::ArchiveError;
 use crate::engine::Engine;
-use crate::lost::{NAMED_MAX, parts, path_of, record_lost};
+use upkeep::{NAMED_MAX, parts, path_of, record_lost};
 
 /// Files looked at between two reads of the catalogue.
 const FILES_PAGE: usize = 4_096;
@@ -182,7 +182,7 @@ fn decide(
             match loss {
                 PoolLoss::Nearline => found.nearline += 1,
                 PoolLoss::Lost => {
-                    engine.lost_files.add(&[file]);
+                    engine.upkeep.note_lost(&[file]);
                     found.lost += 1;
                 }
                 PoolLoss::NotConcerned => {}
@@ -259,26 +259,6 @@ fn is_gone(engine: &Engine, blob: &BlobDescription, piece: &BlobPiece) -> Result
         Err(PoolError::Shortage { .. } | PoolError::ArenaTooSmall { .. }) => Ok(false),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Refuses files that are in the pool by the catalogue's word alone, which nobody has looked for yet or has
-/// found: who asks for them must not be told that they are there.
-pub(crate) fn check_online(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveError> {
-    for id in engine.settling.doubted(files) {
-        let Some(file) = engine.read(|view| view.file(id))? else { continue };
-        for piece in &file.pieces {
-            let blob = engine.read(|view| view.blob(piece.blob))?;
-            let state =
-                blob.map(|blob| engine.pool.verify_piece(&blob, piece, Depth::Headers)).transpose()?;
-            if matches!(state, None | Some(PieceState::Gone))
-                && let Some(path) = engine.read(|view| view.path_of_file(id))?
-                && let Ok(path) = ArchivePath::new(&path)
-            {
-                return Err(ArchiveError::NotSettled { path });
-            }
-        }
-    }
-    Ok(())
 }
 
 /// What the pool keeps for containers, and does not have any more: an image is dropped; a pack without its

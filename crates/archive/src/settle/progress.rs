@@ -12,8 +12,8 @@ use base::{Duration, FileId, Timestamp, Vid};
 
 use super::found::VolumeFound;
 use super::pool::Missing;
-use crate::settling_info::time_left;
 use crate::{SettlingInfo, SettlingStage};
+use ground::{Settled, time_left};
 
 /// So many tapes that a drive cannot look at one after the other are its own fault.
 const FAILURES_MAX: usize = 2;
@@ -108,6 +108,20 @@ impl Others {
             }
         }
         next
+    }
+}
+
+impl Settled for Settling {
+    fn holds_pool(&self) -> bool {
+        Settling::holds_pool(self)
+    }
+
+    fn waits_for_tapes(&self) -> bool {
+        Settling::waits_for_tapes(self)
+    }
+
+    fn doubted(&self, files: &[FileId]) -> Vec<FileId> {
+        Settling::doubted(self, files)
     }
 }
 

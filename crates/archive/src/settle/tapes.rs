@@ -10,8 +10,9 @@ use scheduler::Event;
 
 use super::found::{self, VolumeFound};
 use super::progress::Question;
-use crate::engine::{Engine, truncated};
+use crate::engine::Engine;
 use crate::{ArchiveError, SettlingStage};
+use ground::truncated;
 
 /// Containers of a tape looked up together.
 const CONTENT_PAGE: usize = 4_096;

@@ -10,7 +10,8 @@ use mover::{ContainerOnTape, Stray, Stretch, Volume, VolumeError, read_back, sur
 use super::SessionError;
 use super::mounted::OpenRun;
 use crate::ArchiveError;
-use crate::engine::{Engine, truncated};
+use crate::engine::Engine;
+use ground::truncated;
 
 /// Items of a run looked at together.
 const ITEMS_PAGE: usize = 1_024;

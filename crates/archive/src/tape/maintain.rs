@@ -13,8 +13,9 @@ use scheduler::SessionEnd;
 use super::{MountedTape, SessionError};
 use crate::ArchiveError;
 use crate::chores::{Mend, Spool};
-use crate::engine::{Engine, truncated};
+use crate::engine::Engine;
 use crate::settle;
+use ground::truncated;
 
 /// Bytes between two looks at whether somebody waits for the drive.
 const YIELD_BYTES: u64 = 64 << 20;

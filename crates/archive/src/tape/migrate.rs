@@ -14,8 +14,8 @@ use session::{Choice, FlushRules, RunEnding, Situation, Target, WriteEnded, Writ
 
 use super::plan::{self, PoolQueue};
 use super::{MountedTape, SessionError};
-use crate::access_log::Notice;
 use crate::engine::{largest_container, reserve};
+use ground::access::Notice;
 
 /// What is chosen and how far it is.
 struct Migration {

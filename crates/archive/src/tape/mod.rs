@@ -28,6 +28,7 @@ use crate::conductor::{DriveTask, Order};
 use crate::engine::{Engine, Session};
 use crate::mount_log::MountTracker;
 use crate::{settle, suspects};
+use ground::Worker;
 
 use mounted::{Mounted, MountedTape};
 
@@ -75,8 +76,9 @@ impl DriveThread {
 
     /// The thread: until no more tasks can come; then the tape is brought home in good order. `looks`:
     /// before the first one, it takes part in looking at tapes since the catalogue was restored.
-    pub(crate) fn run(mut self, tasks: &Receiver<DriveTask>, looks: bool) {
+    pub(crate) fn run(mut self, tasks: &Receiver<DriveTask>, looks: bool, me: &Worker) {
         if looks {
+            me.does("looking at tapes");
             let engine = Arc::clone(&self.engine);
             settle::look_at_written(&engine, &self.name, self.drive.as_mut());
         }
@@ -88,22 +90,28 @@ impl DriveThread {
                 self.engine.bell.post(Event::DriveUp(self.name()));
             }
         }
+        me.rests();
         for task in tasks {
             let order = match task {
                 DriveTask::Order(order) => order,
                 DriveTask::Clear(vid) => {
+                    me.does("looking at a failure");
                     self.engine.clear_tape(self.name.as_str(), vid);
+                    me.rests();
                     continue;
                 }
             };
+            me.does(order.word());
             let motion = motion::SessionMotion::begin(self.drive.as_mut(), &order);
             let event = self.carry_out(order);
             motion.end(self.drive.as_mut(), &self.session);
             let event = self.judge_drive(event);
             self.engine.bell.post(event);
             self.engine.bell.backlog_changed();
+            me.rests();
         }
         if self.mounted.is_some() {
+            me.does(Order::Unmount.word());
             self.unmount();
         }
     }

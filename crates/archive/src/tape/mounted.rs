@@ -14,8 +14,9 @@ use session::WritingSession;
 
 use super::adopt::Adopted;
 use super::{SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
-use crate::engine::{Engine, Session, truncated};
+use crate::engine::{Engine, Session};
 use crate::tapes::covered;
+use ground::truncated;
 
 /// Most changes in one segment on tape.
 const SEGMENT_CHANGES_MAX: usize = 500_000;
@@ -216,7 +217,7 @@ impl MountedTape<'_> {
         engine.sweep.ring();
         engine.give_up_late()?;
         // The scrubber finds what is missed here: no reason to end a session.
-        if let Err(error) = crate::lost::index_written(engine, mounted.vid, covers_from) {
+        if let Err(error) = upkeep::index_written(&engine.upkeep, mounted.vid, covers_from) {
             tracing::error!(vid = %mounted.vid, %error, "files that an index covers now stay LOST");
         }
         Ok(())

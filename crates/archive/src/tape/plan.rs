@@ -18,7 +18,8 @@ use session::{Accepted, CHOOSE_WINDOW, MigrationQueue, Queued};
 
 use super::SessionError;
 use crate::ArchiveError;
-use crate::engine::{Engine, Rest, largest_container, truncated};
+use crate::engine::{Engine, Rest, largest_container};
+use ground::truncated;
 
 /// The largest container that is read once to see whether it can be written, before a blank tape is labelled
 /// for it. A larger one is only read if it failed before: that takes longer than a blank tape is worth.
@@ -209,7 +210,7 @@ pub(super) fn give_up_lost(
     if let Some(error) = unreadable
         && !has_image
     {
-        crate::lost::declare_members(engine, container, error.blob())?;
+        upkeep::declare_members(&engine.upkeep, container, error.blob())?;
     }
     // Not while another drive plans: what it has just chosen must not go.
     let _planning = engine.planning();

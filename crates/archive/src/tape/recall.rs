@@ -13,9 +13,11 @@ use scheduler::{Event, SessionEnd};
 use super::recall_order::RecallOrder;
 use super::{MountedTape, SessionError};
 use crate::ArchiveError;
-use crate::access_log::{Notice, wanted_since};
-use crate::engine::{Engine, truncated};
+use crate::access_log::wanted_since;
+use crate::engine::Engine;
 use crate::space::SessionClaims;
+use ground::access::Notice;
+use ground::truncated;
 
 impl MountedTape<'_> {
     /// Reads what is wanted from the mounted tape until nothing is left; requests that arrive meanwhile join.

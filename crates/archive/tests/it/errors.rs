@@ -25,14 +25,14 @@ fn every_error_has_a_row() {
         assert!(wanted.len() >= 3, "{name}");
         assert_eq!(found, wanted, "{name}");
     };
-    let engine = include_str!("../../src/error.rs");
+    let engine = include_str!("../../../ground/src/error.rs");
     let below = ["Rejected", "Store", "Pool"];
     check(engine, "ArchiveError", names(&samples::of_the_engine()), &below);
     let uploads = samples::of_the_engine().into_iter().filter_map(|error| match error {
         archive::ArchiveError::Upload(error) => Some(error),
         _ => None,
     });
-    let upload = include_str!("../../src/error/upload.rs");
+    let upload = include_str!("../../../ground/src/error/upload.rs");
     check(upload, "UploadError", names(&uploads.collect::<Vec<_>>()), &[]);
     let catalogue = include_str!("../../../catalogue/src/error.rs");
     check(catalogue, "Rejection", names(&samples::rejections()), &[]);

@@ -1,0 +1,92 @@
+//! The verbs of the archive that a room has: who calls need not know which.
+
+use base::{ArchivePath, ByteCount, DirId, Name, Timestamp, UploadId};
+use catalogue::{AccessChain, AclEntry, Attributes, QuotaLimits};
+use ingest::Ingest;
+use namespace::Namespace;
+use upkeep::Upkeep;
+
+use crate::{
+    Archive, ArchiveError, BucketInfo, BucketSettings, CatalogueFinding, ClockInfo, CloneOptions,
+    CompleteOptions, Download, Hold, KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat,
+    PartInfo, PartUpload, PoolHealth, PutDone, PutOptions, QuotaInfo, QuotaOf, RemoveTree, RenameOf,
+    ReplacedDrive, ScrubInfo, Stat, TreeRemoval, UpkeepSettings, Upload, VerifyDone, VersionPage,
+    VersionQuery, Which,
+};
+
+/// Gives the archive the methods of a room, by the same names.
+macro_rules! verbs {
+    ($room:ident: $of:ident { $(fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $out:ty)?;)* }) => {
+        impl Archive {
+            $(
+                #[doc = concat!("[`", stringify!($of), "::", stringify!($name), "`].")]
+                pub fn $name(&self $(, $arg: $type)*) $(-> $out)? {
+                    let room: &$of = self.$room();
+                    room.$name($($arg),*)
+                }
+            )*
+        }
+    };
+}
+
+verbs! { namespace: Namespace {
+    fn stat(&self, path: &ArchivePath) -> Result<Stat, ArchiveError>;
+    fn list(&self, path: &ArchivePath, after: Option<&Name>, limit: usize) -> Result<(Vec<Listed>, bool), ArchiveError>;
+    fn make_directory(&self, path: &ArchivePath, attributes: Attributes, class: Option<&str>, parents: bool) -> Result<(), ArchiveError>;
+    fn rename(&self, from: &ArchivePath, to: &ArchivePath, replace: bool) -> Result<(), ArchiveError>;
+    fn rename_entry(&self, from: &ArchivePath, to: &ArchivePath, of: &RenameOf) -> Result<(), ArchiveError>;
+    fn remove(&self, path: &ArchivePath) -> Result<(), ArchiveError>;
+    fn access_chain(&self, path: &ArchivePath) -> Result<AccessChain, ArchiveError>;
+    fn acl(&self, path: &ArchivePath) -> Result<Option<Vec<AclEntry>>, ArchiveError>;
+    fn set_acl(&self, path: &ArchivePath, entries: Option<Vec<AclEntry>>) -> Result<(), ArchiveError>;
+    fn set_acl_of(&self, path: &ArchivePath, directory: DirId, entries: Option<Vec<AclEntry>>) -> Result<(), ArchiveError>;
+    fn set_owner(&self, path: &ArchivePath, owner: Option<&str>, group: Option<&str>) -> Result<(), ArchiveError>;
+    fn quotas(&self) -> Result<Vec<QuotaInfo>, ArchiveError>;
+    fn set_quota(&self, of: &QuotaOf, limits: QuotaLimits) -> Result<(), ArchiveError>;
+    fn remove_quota(&self, of: &QuotaOf) -> Result<(), ArchiveError>;
+    fn remove_tree(&self, path: &ArchivePath, how: RemoveTree) -> Result<TreeRemoval, ArchiveError>;
+    fn tree_removal(&self, id: DirId) -> Result<TreeRemoval, ArchiveError>;
+    fn tree_removals(&self) -> Result<Vec<TreeRemoval>, ArchiveError>;
+    fn object(&self, path: &ArchivePath, which: Which) -> Result<ObjectStat, ArchiveError>;
+    fn remove_object(&self, path: &ArchivePath, which: Which, bypass: bool) -> Result<ObjectRemoved, ArchiveError>;
+    fn set_xattrs(&self, path: &ArchivePath, which: Which, changes: &[(String, Option<Vec<u8>>)]) -> Result<(), ArchiveError>;
+    fn set_hold(&self, path: &ArchivePath, which: Which, hold: Hold, bypass: bool) -> Result<(), ArchiveError>;
+    fn buckets(&self) -> Result<Vec<BucketInfo>, ArchiveError>;
+    fn bucket(&self, name: &Name) -> Result<BucketInfo, ArchiveError>;
+    fn make_bucket(&self, name: &Name, owner: &str, set: &BucketSettings) -> Result<(), ArchiveError>;
+    fn set_bucket(&self, name: &Name, settings: &BucketSettings) -> Result<(), ArchiveError>;
+    fn remove_bucket(&self, name: &Name) -> Result<(), ArchiveError>;
+    fn list_keys(&self, query: &KeyQuery) -> Result<KeyPage, ArchiveError>;
+    fn list_versions(&self, query: &VersionQuery) -> Result<VersionPage, ArchiveError>;
+} }
+
+verbs! { upkeep: Upkeep {
+    fn set_upkeep(&self, settings: UpkeepSettings);
+    fn scrub_info(&self) -> ScrubInfo;
+    fn scrub_now(&self);
+    fn pool_health(&self) -> Result<PoolHealth, ArchiveError>;
+    fn pool_drive_lost(&self, id: u16, accept_loss: bool) -> Result<(), ArchiveError>;
+    fn pool_rebuild(&self, id: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError>;
+    fn pool_drive_replace(&self, id: u16, new: bool, accept_loss: bool) -> Result<ReplacedDrive, ArchiveError>;
+    fn clock_info(&self) -> Result<ClockInfo, ArchiveError>;
+    fn accept_time(&self, today: Timestamp, back: bool) -> Result<ClockInfo, ArchiveError>;
+    fn verify_catalogue(&self) -> Result<Vec<CatalogueFinding>, ArchiveError>;
+} }
+
+verbs! { ingest: Ingest {
+    fn begin_put(&self, path: &ArchivePath, options: PutOptions) -> Result<Upload, ArchiveError>;
+    fn begin_part(&self, upload: UploadId, number: u16, length: Option<ByteCount>) -> Result<PartUpload, ArchiveError>;
+    fn open_multipart(&self, path: &ArchivePath, options: PutOptions) -> Result<UploadId, ArchiveError>;
+    fn multipart(&self, upload: UploadId) -> Result<MultipartInfo, ArchiveError>;
+    fn multiparts(&self, bucket: &Name, prefix: &str, after: Option<(&str, UploadId)>, limit: usize) -> Result<(Vec<MultipartInfo>, bool), ArchiveError>;
+    fn multiparts_before(&self, before: Timestamp, after: Option<UploadId>, limit: usize) -> Result<Vec<MultipartInfo>, ArchiveError>;
+    fn parts(&self, upload: UploadId, after: u16, limit: usize) -> Result<(Vec<PartInfo>, bool), ArchiveError>;
+    fn complete_multipart(&self, upload: UploadId, parts: &[u16], options: CompleteOptions) -> Result<PutDone, ArchiveError>;
+    fn completed_multipart(&self, path: &ArchivePath, upload: UploadId) -> Result<PutDone, ArchiveError>;
+    fn abort_multipart(&self, upload: UploadId) -> Result<(), ArchiveError>;
+    fn clone_object(&self, from: &ArchivePath, which: Which, to: &ArchivePath, options: CloneOptions) -> Result<PutDone, ArchiveError>;
+    fn open_read(&self, path: &ArchivePath) -> Result<Download, ArchiveError>;
+    fn open_read_for(&self, path: &ArchivePath, who: Option<&str>) -> Result<Download, ArchiveError>;
+    fn open_object(&self, path: &ArchivePath, which: Which, who: &str) -> Result<Download, ArchiveError>;
+    fn verify(&self, path: &ArchivePath, offset: u64, length: u64) -> Result<VerifyDone, ArchiveError>;
+} }

@@ -1,0 +1,688 @@
+//! What the engine says to the doors: plain data, no HTTP, no JSON.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::{
+    ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, DirId, Duration, FileId, Name, RequestId,
+    TimeStanding, Timestamp, Vid,
+};
+use catalogue::{
+    Attributes, ContainerKind, Entry, EvictRefusal, FileKind, RequestRecord, RequestState, TapeState,
+    TimeMove,
+};
+use scheduler::{Expected, Reason};
+
+/// Where a file's bytes are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Locality {
+    /// In the pool only.
+    Online,
+    /// In the pool and on all its tapes.
+    OnlineAndNearline,
+    /// On tape only: stage it before reading.
+    Nearline,
+    /// Neither in the pool nor on a readable tape.
+    Lost,
+}
+
+/// How far one tape copy of (a part of) a file is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CopyInfo {
+    /// The tape pool's name.
+    pub tape_pool: String,
+    /// `queued`, `writing`, `flushed` or `indexed` in order; see `catalogue::CopyState`.
+    pub state: CopyProgress,
+    /// The tape, once it is planned; of a queued copy the one that a repack takes it off, where it can still
+    /// be read.
+    pub vid: Option<Vid>,
+    /// First block of the container on the data partition.
+    pub block: Option<BlockAddress>,
+    /// The container and what it is.
+    pub container: ContainerId,
+    /// Pack, file or segment.
+    pub container_kind: ContainerKind,
+    /// Its path in the LTFS volume.
+    pub tape_path: String,
+    /// Where the file's bytes begin in the container.
+    pub offset: ByteCount,
+    /// Bytes of the file there.
+    pub length: ByteCount,
+}
+
+/// How far a tape copy is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum CopyProgress {
+    /// Waits for a tape.
+    Queued,
+    /// Planned in a running session.
+    Writing,
+    /// Confirmed by the drive.
+    Flushed,
+    /// Confirmed and under a synced index.
+    Indexed,
+}
+
+/// All about a file or directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Stat {
+    /// A directory.
+    Directory(DirectoryStat),
+    /// A file.
+    File(Box<FileStat>),
+}
+
+/// What a rename was looked at for, by ids: names may come to stand for something else at any time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RenameOf {
+    /// The file or directory.
+    pub source: Entry,
+    /// The directory that it is to leave.
+    pub from_parent: DirId,
+    /// The directory that it is to come into.
+    pub to_parent: DirId,
+    /// Whether a file that has the new name is replaced.
+    pub replace: bool,
+}
+
+/// All about a directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DirectoryStat {
+    /// Its path.
+    pub path: ArchivePath,
+    /// When it was made.
+    pub created: Timestamp,
+    /// The user's attributes.
+    pub attributes: Attributes,
+    /// The class that it gives to files below, if it names one itself.
+    pub class: Option<String>,
+}
+
+/// All about a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileStat {
+    /// Its path.
+    pub path: ArchivePath,
+    /// Its id; a new version has a new one.
+    pub file: FileId,
+    /// Bytes or link.
+    pub kind: FileKind,
+    /// Size.
+    pub size: ByteCount,
+    /// When it was acknowledged.
+    pub created: Timestamp,
+    /// The user's attributes.
+    pub attributes: Attributes,
+    /// Checksums of its bytes.
+    pub checksums: Checksums,
+    /// Its class.
+    pub class: String,
+    /// Where its bytes are.
+    pub locality: Locality,
+    /// Its tape copies; empty until it is sealed into a container. For a segmented file one for each part and
+    /// copy.
+    pub copies: Vec<CopyInfo>,
+    /// How many tape copies its class asks for.
+    pub copies_wanted: u32,
+    /// Requests that pin it, and until when.
+    pub pins: Vec<(RequestId, Timestamp)>,
+}
+
+/// A line of a directory listing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listed {
+    /// The name in the directory.
+    pub name: Name,
+    /// What it is.
+    pub what: ListedKind,
+    /// Size; 0 for a directory.
+    pub size: ByteCount,
+    /// The user's attributes.
+    pub attributes: Attributes,
+}
+
+/// What a listed name is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ListedKind {
+    /// A directory.
+    Directory,
+    /// A file or link.
+    File {
+        /// Its id.
+        file: FileId,
+        /// Bytes or link.
+        kind: FileKind,
+        /// Its class.
+        class: String,
+        /// Where its bytes are.
+        locality: Locality,
+        /// The BLAKE3 of its bytes.
+        blake3: base::Blake3,
+    },
+}
+
+/// What comes with a put.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PutOptions {
+    /// The client's length; a body of another length is refused. `None`: unknown.
+    pub length: Option<ByteCount>,
+    /// The client's checksum; another one is refused before anything is committed.
+    pub adler32: Option<base::Adler32>,
+    /// The client's BLAKE3; likewise.
+    pub blake3: Option<base::Blake3>,
+    /// The user's attributes.
+    pub attributes: Attributes,
+    /// The class by name; `None`: the directory's, else by size.
+    pub class: Option<String>,
+    /// Bytes or link.
+    pub link_target: Option<String>,
+    /// Refuse if the name is taken.
+    pub keep_existing: bool,
+    /// Refuse unless this version has the name when the put is committed.
+    pub if_current: Option<FileId>,
+    /// What keeps the new version; the default of its bucket, if none is named.
+    pub hold: Option<crate::Hold>,
+    /// Mark directories that are made for it, so that a delete of the last object below removes them again.
+    pub implied_parents: bool,
+    /// Make missing directories.
+    pub make_parents: bool,
+    /// The client's idempotency key and its principal.
+    pub idempotency: Option<(String, String)>,
+    /// Collocation hint: files of one hint stand together on tape. `None`: the directory.
+    pub dataset: Option<String>,
+    /// Whose put it is, for the access log.
+    pub who: Option<String>,
+}
+
+/// What a put did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PutDone {
+    /// The file.
+    pub file: FileId,
+    /// Whether this put made it; `false` if it is a repeat or the same content.
+    pub created: bool,
+    /// Whether it took the name from an older version.
+    pub replaced: bool,
+    /// Size.
+    pub size: ByteCount,
+    /// Checksums.
+    pub checksums: Checksums,
+    /// Its class.
+    pub class: String,
+}
+
+/// A request and how it stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RequestInfo {
+    /// Its id.
+    pub request: RequestId,
+    /// All else.
+    pub record: RequestRecord,
+    /// How urgent it is, from 0 to [`catalogue::PRIORITY_MAX`].
+    pub priority: u8,
+}
+
+/// One file of a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RequestFile {
+    /// Its path now.
+    pub path: String,
+    /// Its size.
+    pub size: ByteCount,
+    /// How it stands.
+    pub state: catalogue::ItemState,
+    /// If it failed: what keeps it from being had, as the file stands now.
+    pub failure: Option<ItemFailure>,
+}
+
+/// What keeps a file of a request from being brought online.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ItemFailure {
+    /// No copy of it can be read.
+    Lost,
+    /// It was removed, or another one stands in its place.
+    Removed,
+    /// Its tapes could not be read; it may be asked for again.
+    NotReadable,
+}
+
+impl ItemFailure {
+    /// The same word for the same failure, for programs.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            ItemFailure::Lost => "lost",
+            ItemFailure::Removed => "removed",
+            ItemFailure::NotReadable => "not-readable",
+        }
+    }
+}
+
+/// What happened to each path of an evict.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EvictDone {
+    /// Files evicted.
+    pub evicted: u64,
+    /// Their bytes.
+    pub bytes: ByteCount,
+    /// Files that were not online before.
+    pub already: u64,
+    /// Files refused, the first `REFUSALS_SHOWN_MAX` of them.
+    pub refused: Vec<(String, EvictRefusal)>,
+    /// Files refused in all.
+    pub refused_count: u64,
+}
+
+/// A tape as operators see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TapeInfo {
+    /// The tape.
+    pub vid: Vid,
+    /// What may be done with it.
+    pub state: TapeState,
+    /// Its library cannot identify it: whatever its state, nothing is written there or read.
+    pub unidentified: bool,
+    /// Why.
+    pub reason: String,
+    /// Its pool's name.
+    pub tape_pool: Option<String>,
+    /// The name of its library.
+    pub library: String,
+    /// The volume's UUID.
+    pub uuid: Option<base::Uuid>,
+    /// Native capacity.
+    pub capacity: ByteCount,
+    /// Bytes written.
+    pub written: ByteCount,
+    /// Bytes of committed containers.
+    pub committed: ByteCount,
+    /// Bytes of torn runs.
+    pub torn: ByteCount,
+    /// Containers.
+    pub containers: u64,
+    /// Newest index generation.
+    pub generation: u64,
+    /// Next block.
+    pub end_of_data: BlockAddress,
+    /// Sessions.
+    pub mounts: u64,
+    /// The drive it is in.
+    pub drive: Option<String>,
+    /// Files wanted from it.
+    pub wanted: catalogue::Tally,
+    /// Newest change on it.
+    pub changes_through: u64,
+    /// Its failures, if it failed since the last session on it that went well.
+    pub history: Option<catalogue::TapeHistory>,
+}
+
+/// What an operator may make of a tape.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TapeUse {
+    /// Readable and writable again.
+    Active,
+    /// Readable; not to be written any more.
+    ReadOnly,
+    /// Not to be used at all.
+    Disabled,
+}
+
+/// A container on a tape, for `tape show`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TapeContent {
+    /// First block.
+    pub block: BlockAddress,
+    /// The container.
+    pub container: ContainerId,
+    /// What it is.
+    pub kind: ContainerKind,
+    /// Length.
+    pub length: ByteCount,
+    /// Path in the volume.
+    pub tape_path: String,
+    /// Members with a name.
+    pub live_members: u32,
+    /// Their bytes.
+    pub live_bytes: ByteCount,
+}
+
+/// A tape drive as operators see it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TapeDriveInfo {
+    /// Its name.
+    pub name: String,
+    /// `down`, `empty`, `mounting`, `idle`, `migrating`, `recalling` or `unmounting`.
+    pub state: String,
+    /// The tape in it.
+    pub vid: Option<Vid>,
+    /// The tape's pool.
+    pub tape_pool: Option<String>,
+    /// The name of its library.
+    pub library: String,
+    /// Since when it does what it does; `None` if it was not used since the start.
+    pub since: Option<Timestamp>,
+    /// Containers or files in this session.
+    pub files: u64,
+    /// Bytes in this session.
+    pub bytes: ByteCount,
+    /// Bytes a second of this session.
+    pub rate: f64,
+    /// Why it is down or idle.
+    pub reason: String,
+    /// What it does, or why it does nothing.
+    pub cause: Option<Reason>,
+    /// When it has done what it does.
+    pub expected: Option<Expected>,
+    /// What it did in its last session that is over, if it counts.
+    pub motion: Option<TapeMotionInfo>,
+}
+
+/// What a tape drive did in a session.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TapeMotionInfo {
+    /// `migrate`, `recall` or `maintain`.
+    pub session: &'static str,
+    /// The tape.
+    pub vid: Vid,
+    /// Bytes of containers or files: what it was for.
+    pub bytes: ByteCount,
+    /// What the drive counted meanwhile.
+    pub motion: mechanics::MotionReport,
+}
+
+/// A drive of the pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolDriveInfo {
+    /// Its number.
+    pub id: u16,
+    /// Its directory.
+    pub path: String,
+    /// `up`, `full`, `suspect`, `away`, `wiped`, `missing` or `lost`.
+    pub state: &'static str,
+    /// What happened to one that is `suspect`, `away` or `wiped`; else empty.
+    pub reason: String,
+    /// Whether it works; one that is full does.
+    pub up: bool,
+    /// Whether only a lack of room keeps new files from it.
+    pub full: bool,
+    /// It was away, or put back from an old copy, and may lack what was written after this change of the
+    /// catalogue: what is missing is being looked for and written anew.
+    pub gaps_after: Option<u64>,
+    /// Bytes it can hold.
+    pub capacity: ByteCount,
+    /// Bytes used by Kist.
+    pub used: ByteCount,
+    /// Bytes read since the start.
+    pub read: ByteCount,
+    /// Bytes written since the start.
+    pub written: ByteCount,
+    /// Errors since the start.
+    pub errors: u64,
+}
+
+/// The pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolInfo {
+    /// Data shards.
+    pub data: u8,
+    /// Local parity shards; 0 if the code is Reed-Solomon.
+    pub local_parity: u8,
+    /// Parity shards of all data.
+    pub parity: u8,
+    /// Copies of a small value.
+    pub segment_copies: u8,
+    /// Why new files are refused, if they are.
+    pub refuses: Option<crate::HealthProblem>,
+    /// The drives.
+    pub drives: Vec<PoolDriveInfo>,
+    /// Files in the pool.
+    pub online: catalogue::Tally,
+    /// Cells rebuilt on read since the start.
+    pub reconstructed: u64,
+    /// Blobs or values that wait for removal.
+    pub garbage: u64,
+    /// What small values take, as last measured; `None`: not yet since the start.
+    pub small: Option<crate::SegmentUse>,
+}
+
+/// A storage class.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClassInfo {
+    /// Its name.
+    pub name: String,
+    /// Files up to this size get it if neither client nor directory name one; `None`: any size.
+    pub up_to: Option<ByteCount>,
+    /// The tape pools, one a copy.
+    pub copies: Vec<String>,
+    /// Pack limit.
+    pub pack_bytes: ByteCount,
+    /// Files from this size on are containers of their own.
+    pub large_bytes: ByteCount,
+    /// Live files.
+    pub live: catalogue::Tally,
+    /// Of those in the pool.
+    pub online: catalogue::Tally,
+    /// Not in a container yet.
+    pub todo: catalogue::Tally,
+}
+
+/// A line of `kist queue`: something that waits, how much, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueueLine {
+    /// `seal CLASS`, `migrate TAPEPOOL`, `recall VID`.
+    pub what: String,
+    /// Files or containers.
+    pub items: u64,
+    /// Their bytes.
+    pub bytes: ByteCount,
+    /// Since when the oldest waits; of a very long queue, of its first ones.
+    pub oldest: Option<Timestamp>,
+    /// How long that is.
+    pub age: Option<Duration>,
+    /// Why it waits.
+    pub reason: String,
+    /// The same for programs.
+    pub cause: Option<Reason>,
+    /// When all of it is done.
+    pub expected: Option<Expected>,
+}
+
+/// One reason why something waits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cause {
+    /// In words.
+    pub text: String,
+    /// For programs; `None`: no machine is waited for.
+    pub reason: Option<Reason>,
+    /// When it is over.
+    pub expected: Option<Expected>,
+}
+
+/// What [`Archive::explain`](crate::Archive::explain) is asked about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum About {
+    /// A file or directory.
+    Path(base::ArchivePath),
+    /// A request.
+    Request(base::RequestId),
+    /// A tape.
+    Tape(Vid),
+    /// A tape drive.
+    Drive(String),
+    /// A tape pool: what waits to be written to its tapes.
+    TapePool(String),
+    /// A storage class: what waits to be gathered, and for its tape pools.
+    Class(String),
+}
+
+/// How far a request is and what is to come.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RequestOutlook {
+    /// Files that are still waited for.
+    pub waiting: u64,
+    /// Files that were looked at for `expected` and `tail`.
+    pub looked_at: u64,
+    /// Bytes that came online a second since the request was made.
+    pub rate: f64,
+    /// When the last file is online; `None` if nothing can be said or nothing is waited for.
+    pub expected: Option<Expected>,
+    /// At most ten files that come last, the last first.
+    pub tail: Vec<TailFile>,
+}
+
+/// A file that a request waits for to the last.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TailFile {
+    /// Its path now.
+    pub path: String,
+    /// Its bytes.
+    pub size: ByteCount,
+    /// The tape that is to deliver it, or all that could.
+    pub tapes: Vec<Vid>,
+    /// Why it is not online.
+    pub reason: Reason,
+    /// When it and those like it are online.
+    pub expected: Option<Expected>,
+}
+
+/// Counters since the start of the server, for summaries and metrics.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Totals {
+    /// Live files and bytes of all classes.
+    pub live: catalogue::Tally,
+    /// Of those in the pool.
+    pub online: catalogue::Tally,
+    /// What could be evicted of that, and who holds the rest.
+    pub holders: crate::PoolHolders,
+    /// Lines of the queue that wait until somebody does something about it; the first ones.
+    pub stuck: Vec<QueueLine>,
+    /// Files that are LOST.
+    pub lost: crate::LostFilesInfo,
+    /// Files not in a container yet.
+    pub todo: catalogue::Tally,
+    /// Containers waiting for a tape, over all tape pools: one that waits for two counts twice.
+    pub queued: catalogue::Tally,
+    /// Files that somebody waits for, each once, on however many tapes it has copies.
+    pub wanted: catalogue::Tally,
+    /// Containers flushed but not under an index yet.
+    pub unindexed: u64,
+    /// Mounts of all tapes, ever.
+    pub mounts: u64,
+    /// Packs sealed, ever.
+    pub packs: u64,
+    /// Synchronous flushes committed, ever, and the bytes they covered.
+    pub flushes: catalogue::Tally,
+    /// Data-partition indexes written, ever.
+    pub indexes: u64,
+    /// Bytes on tape, indexes and garbage included.
+    pub tape_written: ByteCount,
+    /// Size of the file systems of the pool's drives, those that several drives share counted for each.
+    pub pool_capacity: ByteCount,
+    /// What is taken of it, by whomever.
+    pub pool_used: ByteCount,
+    /// Drives of the pool.
+    pub pool_drives: u64,
+    /// Of those, such that work; full ones do.
+    pub pool_drives_up: u64,
+    /// Of these, such that take no new files only because they are full.
+    pub pool_drives_full: u64,
+    /// What an operator should know, in words; empty if all is well.
+    pub warnings: Vec<String>,
+    /// What keeps the server from taking changes; in words it is among the warnings.
+    pub problems: Vec<crate::HealthProblem>,
+    /// How far a restored catalogue was compared with pool and tapes; `None` if that is no matter.
+    pub settling: Option<crate::SettlingInfo>,
+    /// How the trusted time and the system's clock stand to each other; `None` if only one is kept.
+    pub clock: Option<TimeStanding>,
+    /// What the engine's threads do.
+    pub threads: Vec<crate::WorkerInfo>,
+}
+
+/// What is known of the time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClockInfo {
+    /// Both clocks.
+    pub standing: TimeStanding,
+    /// Since when, in trusted time, the difference puts the time in doubt.
+    pub doubted: Option<Timestamp>,
+    /// The next start goes back to this time.
+    pub planned_back: Option<Timestamp>,
+    /// When the time leapt after a doubt, oldest first.
+    pub moves: Vec<TimeMove>,
+}
+
+/// Paths of a stage, evict or release.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Selection {
+    /// Files or directories.
+    pub paths: Vec<ArchivePath>,
+    /// Take all files below directories; without it a directory is an error.
+    pub recursive: bool,
+}
+
+/// How a request is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StageOptions {
+    /// Who asks.
+    pub owner: String,
+    /// For how long the files are pinned once online.
+    pub pin: Duration,
+    /// How urgent it is, from 0 to [`catalogue::PRIORITY_MAX`]; usually [`catalogue::PRIORITY_USUAL`].
+    pub priority: u8,
+}
+
+/// Whether a request has ended.
+#[must_use]
+pub fn has_ended(state: RequestState) -> bool {
+    matches!(state, RequestState::Completed | RequestState::Cancelled | RequestState::Forgetting)
+}
+
+/// How far a call over many files is; whoever gave it may look while it runs.
+#[derive(Default, Debug)]
+pub struct CallProgress {
+    /// Files that were looked at so far.
+    files: AtomicU64,
+    /// The request that it fills; 0 while there is none.
+    request: AtomicU64,
+    /// Bytes of a log that were read, and that there are.
+    bytes: AtomicU64,
+    bytes_total: AtomicU64,
+}
+
+impl CallProgress {
+    /// Bytes of a log that were read, and that there are; 0 of 0 if none is read.
+    #[must_use]
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.bytes.load(Ordering::Relaxed), self.bytes_total.load(Ordering::Relaxed))
+    }
+
+    /// So many bytes of a log were read, of so many; of none nothing is told.
+    pub fn reads(&self, (bytes, total): (u64, u64)) {
+        if total > 0 {
+            self.bytes.store(bytes, Ordering::Relaxed);
+            self.bytes_total.store(total, Ordering::Relaxed);
+        }
+    }
+
+    /// Files that were looked at so far.
+    #[must_use]
+    pub fn files(&self) -> u64 {
+        self.files.load(Ordering::Relaxed)
+    }
+
+    /// The request that it fills, once there is one.
+    #[must_use]
+    pub fn request(&self) -> Option<RequestId> {
+        Some(RequestId(self.request.load(Ordering::Relaxed))).filter(|request| request.0 > 0)
+    }
+
+    /// So many more were looked at.
+    pub fn add_files(&self, files: usize) {
+        self.files.fetch_add(files as u64, Ordering::Relaxed);
+    }
+
+    /// It fills this request.
+    pub fn fills(&self, request: RequestId) {
+        self.request.store(request.0, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,82 @@
+//! Figures of the pool and its files, for people.
+
+use base::{ByteCount, Count, Timestamp};
+use catalogue::Tally;
+
+/// What small values take, as the last round has found it. Segments that are written still do not count: they
+/// have space reserved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SegmentUse {
+    /// Segments.
+    pub segments: u64,
+    /// Values in them that are needed.
+    pub values: u64,
+    /// Their bytes, once.
+    pub bytes: ByteCount,
+    /// Their bytes, in all copies.
+    pub copied: ByteCount,
+    /// What the segments take on all drives.
+    pub taken: ByteCount,
+    /// When the round ended.
+    pub at: Timestamp,
+}
+
+impl SegmentUse {
+    /// How many bytes are taken for each that is needed, its copies counted; `None` if none is needed.
+    #[must_use]
+    pub fn amplification(&self) -> Option<f64> {
+        (self.copied.0 > 0).then(|| self.taken.0 as f64 / self.copied.0 as f64)
+    }
+}
+
+/// LOST files.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LostFilesInfo {
+    /// So many, as far as is known.
+    pub files: u64,
+    /// Whether all files were looked at since the server was started: else there may be more.
+    pub is_counted: bool,
+}
+
+/// Who holds the pool's room.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PoolHolders {
+    /// At most so much could be evicted now: tapes have it, and nobody pins it.
+    pub evictable: Tally,
+    /// Only pins hold it: tapes have it.
+    pub pinned: Tally,
+    /// Its tapes are set aside, or held by no library: an evict refuses it.
+    pub out_of_reach: Tally,
+    /// Its tapes do not all have it under an index yet.
+    pub unsafe_yet: Tally,
+    /// It is of classes that are not on tape.
+    pub without_tape: Tally,
+}
+
+impl PoolHolders {
+    /// What makes room, for people: each who holds some, and what ends that.
+    pub fn advice(&self) -> String {
+        let line = |held: Tally, what: &str| {
+            let files = if held.files == 1 { "file" } else { "files" };
+            (held.bytes.0 > 0).then(|| format!("{} {files} ({}) {what}", Count(held.files), held.bytes))
+        };
+        let can_go = match line(self.evictable, "can be evicted now (kist evict)") {
+            Some(line) => format!("up to {line}"),
+            None => "nothing can be evicted now".to_owned(),
+        };
+        let others = [
+            line(
+                self.pinned,
+                "are held by pins alone: kist release REQUEST ends those of a request (kist request ls), \
+                 then kist evict",
+            ),
+            line(
+                self.out_of_reach,
+                "are on tapes that are set aside or that no library holds: bring those back (kist tape ls)",
+            ),
+            line(self.unsafe_yet, "are not on all their tapes yet: kist migrate --now hurries them there"),
+            line(self.without_tape, "are of classes without tape, which only kist rm removes"),
+        ];
+        [can_go].into_iter().chain(others.into_iter().flatten()).collect::<Vec<_>>().join("; ")
+    }
+}

@@ -1,0 +1,175 @@
+//! What all rooms share.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use base::{BlobDescription, BlobId, BlobPiece, Clock, Timestamp, Uuid, Vid};
+use catalogue::{Command, Object, ReadError, Rejection, TapeRecord, TypedCommand, View};
+use pool::{Pool, PoolError};
+use store::{CatalogueStore, ExecuteError};
+use threads::Doorbell;
+
+use crate::access::AccessQueue;
+use crate::bell::Bell;
+use crate::classes::Classes;
+use crate::gate::ReadGate;
+use crate::libraries::Libraries;
+use crate::settled::Settled;
+use crate::upward::Upward;
+use crate::worker::{Duty, Worker, Workers};
+use crate::{ArchiveError, OpenError, Settings};
+
+/// The state that no room owns, shared by all threads of the engine and by all who call it.
+pub struct Ground {
+    /// What the operator decided.
+    pub settings: Settings,
+    /// The trusted time.
+    pub clock: Arc<dyn Clock>,
+    /// The instance's id.
+    pub instance: Uuid,
+    /// What exists.
+    pub catalogue: Arc<CatalogueStore>,
+    /// The bytes.
+    pub pool: Arc<Pool>,
+    /// Which library each tape stands in.
+    pub libraries: Libraries,
+    /// Storage classes and tape pools.
+    pub classes: Classes,
+    /// Wakes the conductor.
+    pub bell: Bell,
+    /// Readers of the pool, and the removal of what they may be reading.
+    pub gate: Arc<ReadGate>,
+    /// Set when the server is to stop.
+    pub stop: AtomicBool,
+    /// Rung when there is garbage to remove.
+    pub sweep: Doorbell,
+    /// Wakes the thread of the lifecycle rules.
+    pub lifecycle: Doorbell,
+    /// What users do, on its way to the access log.
+    pub access: AccessQueue,
+    /// How far a restored catalogue was compared with pool and tapes.
+    pub settled: Arc<dyn Settled>,
+    /// The tape room, once there is one.
+    pub above: OnceLock<Weak<dyn Upward>>,
+    /// The threads of all rooms.
+    pub workers: Workers,
+}
+
+impl Ground {
+    /// The trusted time: everything that the engine decides goes by it.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The span since some moment, by a clock that nobody sets and that never leaps.
+    pub fn steady(&self) -> base::Duration {
+        self.clock.steady()
+    }
+
+    /// Whether the server is to stop.
+    pub fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The tape room, unless the engine is only being put together.
+    pub fn above(&self) -> Option<Arc<dyn Upward>> {
+        self.above.get().and_then(Weak::upgrade)
+    }
+
+    /// Starts a thread of a room.
+    ///
+    /// # Errors
+    /// If the system has no thread for it.
+    pub fn start(
+        &self,
+        duty: Duty,
+        run: impl FnOnce(&Arc<Worker>) + Send + 'static,
+    ) -> Result<(), OpenError> {
+        self.workers.start(&self.clock, duty, run)
+    }
+
+    /// Reads one state of the catalogue.
+    pub fn read<T>(&self, f: impl FnOnce(&View<'_>) -> Result<T, ReadError>) -> Result<T, ArchiveError> {
+        self.catalogue.read(f).map_err(ArchiveError::from)
+    }
+
+    /// At most `most` blobs behind `after`, with what they are made of; the last number is needed even if the
+    /// blob is gone.
+    pub fn blob_page(
+        &self,
+        after: Option<BlobId>,
+        most: usize,
+    ) -> Result<Vec<(BlobId, Option<BlobDescription>)>, ArchiveError> {
+        self.read(|view| {
+            let blobs = view.blobs(after, most)?;
+            blobs.into_iter().map(|(id, _)| Ok((id, view.blob(id)?))).collect()
+        })
+    }
+
+    /// Carries out a command that answers nothing, or nothing that the caller needs.
+    pub fn execute(&self, command: Command) -> Result<(), ArchiveError> {
+        self.catalogue.execute(command).map(drop).map_err(|error| self.failed(error))
+    }
+
+    /// Carries out a command and gives what it answers.
+    pub fn ask<C: TypedCommand>(&self, command: C) -> Result<C::Answer, ArchiveError> {
+        self.catalogue.ask(command).map_err(|error| self.failed(error))
+    }
+
+    /// As [`Ground::execute`], of what is about a container: see [`if_there`].
+    pub fn execute_on_container(&self, command: Command) -> Result<Option<()>, ArchiveError> {
+        if_there(self.execute(command))
+    }
+
+    /// As [`Ground::ask`], of what is about a container: see [`if_there`].
+    pub fn ask_on_container<C: TypedCommand>(&self, command: C) -> Result<Option<C::Answer>, ArchiveError> {
+        if_there(self.ask(command))
+    }
+
+    /// What the catalogue's refusal or failure means to whoever gave a command.
+    pub fn failed(&self, error: ExecuteError) -> ArchiveError {
+        match error {
+            ExecuteError::Rejected(rejection) => self.refused(rejection),
+            other => ArchiveError::Store(other),
+        }
+    }
+
+    /// A refusal of the catalogue, as far as it can be said better here.
+    pub fn refused(&self, rejection: Rejection) -> ArchiveError {
+        match rejection {
+            Rejection::QuotaExceeded { subject, what, limit, used } => {
+                self.exceeded(subject, what, limit, used)
+            }
+            other => ArchiveError::Rejected(other),
+        }
+    }
+
+    /// A tape's record.
+    pub fn tape(&self, vid: Vid) -> Result<TapeRecord, ArchiveError> {
+        self.read(|view| view.tape(vid))?.ok_or(ArchiveError::NoSuchTape(vid))
+    }
+
+    /// All bytes of a small piece of the pool: the skeleton of a pack.
+    pub fn read_whole(&self, blob: &BlobDescription, piece: &BlobPiece) -> Result<Vec<u8>, PoolError> {
+        let mut bytes = Vec::with_capacity(usize::try_from(piece.length.0).unwrap_or(0));
+        let mut reader = self.pool.read_piece(blob, piece)?;
+        while let Some(chunk) = reader.next()? {
+            bytes.extend_from_slice(chunk.as_ref());
+        }
+        Ok(bytes)
+    }
+}
+
+/// `None` if the catalogue does not have the container any more that the command was about: its last member
+/// was deleted, and its last place given up, since the caller looked.
+fn if_there<T>(answer: Result<T, ArchiveError>) -> Result<Option<T>, ArchiveError> {
+    match answer {
+        Err(ArchiveError::Rejected(Rejection::NotFound(Object::Container(_)))) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+/// At most `limit` bytes of `text`, cut between characters.
+pub fn truncated(text: &str, limit: usize) -> String {
+    text.get(..text.floor_char_boundary(limit.min(text.len()))).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,57 @@
+//! The ground that all rooms of the engine stand on, and that none of them owns: settings, classes, the
+//! catalogue and the pool, the gate of readers, bells, threads, errors, and the plain values that callers
+//! get.
+
+pub mod access;
+mod api;
+pub mod bell;
+mod classes;
+mod error;
+mod figures;
+mod gate;
+mod ground;
+mod health;
+pub mod libraries;
+mod loss;
+mod objects_api;
+mod offline;
+mod policy;
+mod quota;
+mod scrub_info;
+mod settings;
+mod settled;
+mod settling_info;
+mod space;
+mod tapes;
+mod uploads;
+mod upward;
+mod worker;
+
+pub use access::{ACCESSES_WAITING_MAX, AccessQueue, Selected, Wanted};
+pub use api::*;
+pub use bell::Bell;
+pub use classes::{Class, Classes};
+pub use error::{ArchiveError, ErrorKind, OpenError, UploadError, WhyNotAtOnce};
+pub use figures::{LostFilesInfo, PoolHolders, SegmentUse};
+pub use gate::{ReadGate, Reading};
+pub use ground::{Ground, truncated};
+pub use health::HealthProblem;
+pub use libraries::Libraries;
+pub use loss::LossForeseen;
+pub use objects_api::*;
+pub use offline::MachineTimes;
+pub use policy::ROBOT_MODEL;
+pub use quota::{QuotaInfo, QuotaOf, named};
+pub use scrub_info::{ScrubInfo, UpkeepSettings};
+pub use settings::{
+    ChangeLogSettings, ClassSettings, DriveLimits, FlowSettings, LibraryKind, LibrarySettings, MountSettings,
+    PoolDriveSettings, PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings,
+    VirtualLibrarySettings,
+};
+pub use settled::Settled;
+pub use settling_info::{SettlingInfo, SettlingStage, time_left};
+pub use space::SMALL_BYTES_MAX;
+pub use tapes::{is_readable, is_unidentified, largest_container, reserve};
+pub use uploads::{each_upload, path_of_upload};
+pub use upward::Upward;
+pub use worker::{Duty, Ends, Worker, WorkerInfo, Workers};

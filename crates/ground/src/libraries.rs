@@ -1,0 +1,91 @@
+//! Which library each tape stands in, now.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
+
+use base::{ByteCount, LibraryId, Vid};
+use library::CartridgeInfo;
+use scheduler::LibraryPolicy;
+use threads::{Mutex, MutexGuard};
+
+use crate::{LibrarySettings, Settings};
+
+/// The libraries of this instance, numbered in the order of the settings.
+#[derive(Debug)]
+pub struct Libraries {
+    names: Vec<String>,
+    tapes: Mutex<BTreeMap<Vid, CartridgeInfo>>,
+}
+
+/// All libraries by their numbers.
+pub fn all(settings: &Settings) -> impl Iterator<Item = &LibrarySettings> {
+    std::iter::once(&settings.library).chain(&settings.more_libraries)
+}
+
+/// What the scheduler must know of the libraries.
+pub fn policies(settings: &Settings) -> BTreeMap<LibraryId, LibraryPolicy> {
+    let policy = |library: &LibrarySettings| LibraryPolicy {
+        name: library.name.clone(),
+        mount_cost_percent: library.mount_cost_percent,
+    };
+    (0u16..).map(LibraryId).zip(all(settings).map(policy)).collect()
+}
+
+/// The number of a library.
+pub fn number(settings: &Settings, name: &str) -> Option<u16> {
+    (0u16..).zip(all(settings)).find(|(_, library)| library.name == name).map(|(number, _)| number)
+}
+
+impl Libraries {
+    /// What the libraries hold.
+    pub fn new(settings: &Settings, inventory: Vec<CartridgeInfo>) -> Self {
+        let names = all(settings).map(|library| library.name.clone()).collect();
+        let libraries = Libraries { names, tapes: Mutex::default() };
+        libraries.replace(inventory);
+        libraries
+    }
+
+    fn tapes(&self) -> MutexGuard<'_, BTreeMap<Vid, CartridgeInfo>> {
+        self.tapes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over a new inventory; gives the tapes that came, went, or can be used otherwise than before.
+    pub fn replace(&self, inventory: Vec<CartridgeInfo>) -> BTreeSet<Vid> {
+        let now: BTreeMap<Vid, CartridgeInfo> =
+            inventory.into_iter().map(|cartridge| (cartridge.vid, cartridge)).collect();
+        let mut tapes = self.tapes();
+        let before = std::mem::replace(&mut *tapes, now);
+        let is_as_before = |one: &CartridgeInfo, other: &CartridgeInfo| {
+            let place = one.place.is_in_use() == other.place.is_in_use();
+            place && one.capacity == other.capacity && one.library == other.library
+        };
+        let mut changed: BTreeSet<Vid> = BTreeSet::new();
+        for (vid, cartridge) in tapes.iter() {
+            if !before.get(vid).is_some_and(|old| is_as_before(old, cartridge)) {
+                changed.insert(*vid);
+            }
+        }
+        changed.extend(before.into_keys().filter(|vid| !tapes.contains_key(vid)));
+        changed
+    }
+
+    /// The library of a tape; the first one for a tape that is in none.
+    pub fn of_tape(&self, vid: Vid) -> u16 {
+        self.tapes().get(&vid).map_or(0, |cartridge| cartridge.library)
+    }
+
+    /// What an empty tape holds; `None` if no library has it.
+    pub fn capacity_of(&self, vid: Vid) -> Option<ByteCount> {
+        self.tapes().get(&vid).map(|cartridge| cartridge.capacity)
+    }
+
+    /// Whether a library holds the tape where a robot can take it.
+    pub fn holds(&self, vid: Vid) -> bool {
+        self.tapes().get(&vid).is_some_and(|cartridge| cartridge.place.is_in_use())
+    }
+
+    /// The name of a library.
+    pub fn name(&self, number: u16) -> &str {
+        self.names.get(usize::from(number)).map_or("", String::as_str)
+    }
+}

@@ -1,0 +1,106 @@
+//! What the scrubber is told, and what it tells.
+
+use base::{ByteCount, Duration, Timestamp};
+
+/// How the pool and the catalogue are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UpkeepSettings {
+    /// In this time all of the pool is read and checked once.
+    pub pass: Duration,
+    /// What a missing drive held is rebuilt on the others after this time.
+    pub rebuild_after: Duration,
+    /// A request is forgotten so long after it has ended.
+    pub requests_kept: Duration,
+    /// Ended requests with so many newer ones are forgotten before.
+    pub requests_kept_max: u64,
+}
+
+impl Default for UpkeepSettings {
+    fn default() -> Self {
+        UpkeepSettings {
+            pass: Duration::from_secs(14 * 86_400),
+            rebuild_after: Duration::from_secs(12 * 3600),
+            requests_kept: Duration::from_secs(30 * 86_400),
+            requests_kept_max: 100_000,
+        }
+    }
+}
+
+/// How far the scrubber is. Findings and repairs are of the present or last pass, those of single reads and
+/// rebuilds in between included.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ScrubInfo {
+    /// `idle`, `blobs`, `values`, `rebuilding`, `looking for lost files`, `looking for
+    /// gaps`, `repairing`.
+    pub phase: String,
+    /// Whether a pass is under way.
+    pub running: bool,
+    /// Whether it goes as fast as clients let it, since somebody asked for it.
+    pub hurried: bool,
+    /// Passes that came to their end since the server started.
+    pub passes: u64,
+    /// When the present or last pass began.
+    pub began: Option<Timestamp>,
+    /// When the last pass ended.
+    pub ended: Option<Timestamp>,
+    /// Blobs checked in this pass, and how many there were at its beginning.
+    pub blobs: u64,
+    /// See above.
+    pub blobs_total: u64,
+    /// Small values checked in this pass.
+    pub values: u64,
+    /// Bytes read in this pass, all shards and copies.
+    pub bytes: ByteCount,
+    /// About how many there will be.
+    pub bytes_total: ByteCount,
+    /// Bytes a second since the pass began.
+    pub rate: f64,
+    /// About how long the pass goes on.
+    pub remaining: Option<Duration>,
+    /// Cells, records, shards and superblocks found wrong.
+    pub found: u64,
+    /// Shards written anew in their place, superblocks included.
+    pub repaired: u64,
+    /// Stripes of which shards went to other drives.
+    pub moved: u64,
+    /// Shards that could not be repaired.
+    pub failed: u64,
+    /// Files that the pool cannot give any more: recalled from tape.
+    pub nearline: u64,
+    /// Files of which no copy can be read.
+    pub lost: u64,
+    /// Lost files that could be read again.
+    pub found_again: u64,
+    /// Blobs on the list of what reads have found damaged.
+    pub waiting: u64,
+    /// What was found and done, newest last, the last two hundred lines.
+    pub findings: Vec<String>,
+    /// Files that the pool cannot give, by path and with what became of them, the first thousand.
+    pub files: Vec<String>,
+}
+
+impl ScrubInfo {
+    /// The totals are estimates of the beginning of the pass: what was put since is read too.
+    pub fn bound_totals(&mut self) {
+        self.blobs_total = self.blobs_total.max(self.blobs);
+        self.bytes_total = self.bytes_total.max(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Story: a pass over a pool that was empty when it began had read "13.6 MB of about 0 B".
+    #[test]
+    fn a_total_is_no_less_than_what_is_done() {
+        let (blobs, bytes) = (3, ByteCount(13_600_000));
+        let mut info = ScrubInfo { blobs, bytes, ..ScrubInfo::default() };
+        info.bound_totals();
+        assert_eq!((info.blobs_total, info.bytes_total), (blobs, bytes));
+        let (blobs_total, bytes_total) = (7, ByteCount(20_000_000));
+        let mut info = ScrubInfo { blobs_total, bytes_total, ..info };
+        info.bound_totals();
+        assert_eq!((info.blobs_total, info.bytes_total), (blobs_total, bytes_total));
+    }
+}

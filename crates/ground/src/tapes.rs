@@ -1,0 +1,63 @@
+//! What all rooms know of tapes.
+
+use base::{ByteCount, TapePoolId, Vid};
+use catalogue::{ReadError, TapeRecord, TapeState, View};
+
+use crate::{Class, Ground};
+
+impl Ground {
+    /// The largest container of which each tape pool of a class has, or may get, a tape that takes it; `None`
+    /// if there is no limit: the class is not on tape, or no pool has tapes that count.
+    pub fn largest_for(&self, view: &View<'_>, class: &Class) -> Result<Option<ByteCount>, ReadError> {
+        if class.copies.is_empty() {
+            return Ok(None);
+        }
+        let tapes = view.tapes()?;
+        Ok(class.copies.iter().filter_map(|pool| self.largest_among(&tapes, *pool)).min())
+    }
+
+    /// The largest container that some tape of a pool, or a scratch tape that may become one of it, takes
+    /// when it is empty; `None` if there is none that counts: then a lack of tapes is the cause.
+    pub fn largest_of(&self, view: &View<'_>, pool: TapePoolId) -> Result<Option<ByteCount>, ReadError> {
+        Ok(self.largest_among(&view.tapes()?, pool))
+    }
+
+    fn largest_among(&self, tapes: &[(Vid, TapeRecord)], pool: TapePoolId) -> Option<ByteCount> {
+        let settings = self.classes.tape_pools().get(&pool);
+        let library = settings.and_then(|pool| pool.library.as_deref());
+        let is_near = |vid: Vid| {
+            library.is_none_or(|library| self.libraries.name(self.libraries.of_tape(vid)) == library)
+        };
+        let tapes = tapes.iter().filter(|(vid, tape)| {
+            let is_of_pool = tape.tape_pool.is_none_or(|of| of == pool);
+            let is_usable = !matches!(tape.state, TapeState::Disabled | TapeState::Suspect);
+            let is_there = !is_unidentified(tape) && self.libraries.holds(*vid);
+            is_there && is_usable && is_of_pool && is_near(*vid)
+        });
+        tapes.map(|(_, tape)| largest_container(tape.capacity)).max()
+    }
+}
+
+/// Whether a tape in this state can be read.
+#[must_use]
+pub fn is_readable(record: &TapeRecord) -> bool {
+    let state = record.state;
+    matches!(state, TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Repacking)
+}
+
+/// Whether the library cannot identify a cartridge, so that nothing is known of it and nothing is done with
+/// it. One that an operator has disabled is disabled.
+pub fn is_unidentified(record: &TapeRecord) -> bool {
+    record.capacity.0 == 0 && record.state != TapeState::Disabled
+}
+
+/// Room kept on a tape for indexes and change-log segments: a thirty-second part of it.
+pub fn reserve(capacity: ByteCount) -> ByteCount {
+    ByteCount(capacity.0 / 32)
+}
+
+/// The largest container that an empty tape of this capacity takes: once the reserve for indexes, and once as
+/// much for the early warning, which comes a little before the end.
+pub fn largest_container(capacity: ByteCount) -> ByteCount {
+    ByteCount(capacity.0.saturating_sub(2 * reserve(capacity).0))
+}

@@ -1,0 +1,82 @@
+//! Requests that have ended are forgotten after a while, oldest first: their rows would stay for ever.
+
+use base::{Duration, RequestId};
+use catalogue::typed;
+
+use crate::Upkeep;
+use ground::ArchiveError;
+use ground::has_ended;
+
+/// Requests looked at together.
+const PAGE: usize = 256;
+/// Most requests looked at in one turn, while there is something to forget.
+const LOOKED_AT_MAX: usize = 64 * PAGE;
+/// Between two turns while there is nothing to forget.
+const TURN_EVERY: Duration = Duration::from_secs(10);
+/// A round takes at most about so many of them: about ten minutes, however many requests there are.
+const TURNS_MAX: u64 = 64;
+
+/// How far a round from the newest to the oldest request is.
+#[derive(Default)]
+pub(crate) struct Round {
+    /// The next request is older than this one; `None`: the newest.
+    before: Option<RequestId>,
+    /// How many were passed in this round.
+    newer: u64,
+    /// How many the last round passed.
+    length: u64,
+    /// Something was forgotten in this round. What comes behind it is older, so that there is more: the rest
+    /// of the round is gone through without a rest, or new requests could come faster than old ones go.
+    hurries: bool,
+    /// When the last turn was.
+    last: Option<Duration>,
+}
+
+impl Round {
+    /// Goes on with the round; whether the next turn is due at once.
+    pub(crate) fn turn(&mut self, upkeep: &Upkeep) -> Result<bool, ArchiveError> {
+        let steady = upkeep.steady();
+        if !self.hurries && self.last.is_some_and(|last| steady.saturating_sub(last) < TURN_EVERY) {
+            return Ok(false);
+        }
+        self.last = Some(steady);
+        let least = usize::try_from(self.length / TURNS_MAX).unwrap_or(usize::MAX).min(LOOKED_AT_MAX);
+        let mut looked_at = 0;
+        while !upkeep.stopping() {
+            let is_end = self.page(upkeep)?;
+            looked_at += PAGE;
+            if is_end {
+                *self = Round { length: self.newer, last: self.last, ..Round::default() };
+                return Ok(false);
+            }
+            if looked_at >= if self.hurries { LOOKED_AT_MAX } else { least } {
+                return Ok(self.hurries);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Looks at the next requests and forgets those that have ended long enough ago, or that so many newer
+    /// ones stand before. What still has a pin stays. Whether these were the oldest.
+    fn page(&mut self, upkeep: &Upkeep) -> Result<bool, ArchiveError> {
+        let settings = upkeep.settings();
+        let now = upkeep.now();
+        let page = upkeep.read(|view| view.requests(self.before, PAGE))?;
+        let is_end = page.len() < PAGE;
+        for (id, request) in page {
+            self.before = Some(id);
+            self.newer += 1;
+            // One that found no room halfway is gone on with.
+            let has_ended = has_ended(request.state);
+            let Some(ended) = request.ended.filter(|_| has_ended) else { continue };
+            // Its files are pinned for so long after the last one came.
+            let is_held = ended.plus(request.pin) > now;
+            let is_old = ended.plus(settings.requests_kept) <= now;
+            if !is_held && (is_old || self.newer > settings.requests_kept_max) {
+                self.hurries = true;
+                while upkeep.ask(typed::ForgetSome { request: id })? {}
+            }
+        }
+        Ok(is_end)
+    }
+}

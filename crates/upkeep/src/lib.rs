@@ -1,0 +1,112 @@
+//! The room that keeps what is there: scrubbing, repair and rebuilding of the pool, files that it has lost, the
+//! removal of garbage, the trusted time, and the check of the catalogue.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, PoisonError};
+
+use ground::{ArchiveError, Duty, Ground, OpenError, SegmentUse};
+use threads::Mutex;
+
+mod away;
+mod forget;
+mod keep_time;
+mod lost;
+mod lost_files;
+mod pool_drives;
+mod pool_gaps;
+mod pool_rebuild;
+mod scrub;
+mod segment_use;
+mod sweep;
+mod unknown;
+mod verify;
+
+pub use away::{give_up, is_out_of_reach, nearline, refusal, refused, refuses_evict};
+pub use keep_time::{apart, begin as begin_time};
+pub use lost::{NAMED_MAX, declare_members, index_written, met, parts, path_of, record_lost};
+pub use pool_drives::{PoolHealth, ReplacedDrive};
+pub use unknown::{KeptExtents, UnknownKept};
+pub use verify::{CatalogueFinding, clean as clean_verifying};
+
+/// The upkeep of one instance. It stands on the [`Ground`], all of which it has as its own.
+pub struct Upkeep {
+    ground: Arc<Ground>,
+    /// What the scrubber is to do, and how far it is.
+    doing: scrub::Doing,
+    /// Whether there may be lost files.
+    some_lost: AtomicBool,
+    /// How much of the repair list was tried in vain and is tried again.
+    tried_in_vain: AtomicU64,
+    /// The files that are known to be LOST.
+    lost_files: lost_files::LostFiles,
+    /// What small values take of the pool, as last measured.
+    segment_use: Mutex<Option<SegmentUse>>,
+    /// Held while the clocks are compared: they are by one at a time.
+    keeping_time: Mutex<()>,
+    /// Held while the catalogue is verified.
+    verifying: Mutex<()>,
+}
+
+impl Deref for Upkeep {
+    type Target = Ground;
+
+    fn deref(&self) -> &Ground {
+        &self.ground
+    }
+}
+
+impl Upkeep {
+    /// The upkeep of what stands on this ground.
+    #[must_use]
+    pub fn new(ground: Arc<Ground>) -> Self {
+        Upkeep {
+            ground,
+            doing: scrub::Doing::default(),
+            some_lost: AtomicBool::new(true),
+            tried_in_vain: AtomicU64::new(0),
+            lost_files: lost_files::LostFiles::default(),
+            segment_use: Mutex::default(),
+            keeping_time: Mutex::new(()),
+            verifying: Mutex::new(()),
+        }
+    }
+
+    /// Starts the sweeper and the scrubber. `also` is done at each turn of the sweeper.
+    ///
+    /// # Errors
+    /// If the system has no threads for them.
+    pub fn start(
+        self: &Arc<Self>,
+        mut also: impl FnMut() -> Result<(), ArchiveError> + Send + 'static,
+    ) -> Result<(), OpenError> {
+        let (mine, own) = (Arc::clone(self), Arc::clone(self));
+        let sweeper = Duty::new("sweeper", move || mine.sweep.ring());
+        self.ground.start(sweeper, move |me| sweep::run(&own, me, &mut also))?;
+        pool_drives::resume_unfilled(self);
+        let (mine, own) = (Arc::clone(self), Arc::clone(self));
+        let scrubber = Duty::new("scrubber", move || mine.ring());
+        self.ground.start(scrubber, move |me| scrub::run(&own, me))
+    }
+
+    /// Tells the drives of the pool what the newest change is.
+    pub fn stamp(&self) {
+        sweep::stamp(self);
+    }
+
+    /// What small values take of the pool, as last measured.
+    pub fn segment_use(&self) -> Option<SegmentUse> {
+        *self.segment_use.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether what the pool cannot read now it cannot read later either: no drive is away that may come
+    /// back.
+    pub fn no_drive_may_come_back(&self) -> bool {
+        self.pool.silent_drives().is_subset(&self.given_up())
+    }
+
+    /// Keeps files that were found LOST.
+    pub fn note_lost(&self, files: &[base::FileId]) {
+        self.lost_files.add(files);
+    }
+}

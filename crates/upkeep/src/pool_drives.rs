@@ -1,0 +1,375 @@
+//! What an operator does with the drives of the pool, and how redundant its content is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use base::{BlobDescription, DriveId, Layout, Uuid};
+use drive::{DriveLocation, DriveOpenError, ObjectDrive};
+use pool::{DriveHealth, PoolError};
+
+use crate::Upkeep;
+use crate::lost::{self, path_of};
+use ground::{ArchiveError, ScrubInfo, UpkeepSettings};
+
+/// Blobs looked up together.
+const PAGE: usize = 1_000;
+/// How often a drive that is put in again is looked at while calls from before are in it, and how many times.
+const LEFT_LOOK_EVERY: Duration = Duration::from_millis(100);
+const LEFT_LOOKS: usize = 100;
+/// LOST files that are named.
+const LOST_NAMED_MAX: usize = 1_000;
+
+/// How redundant the content of the pool is at present.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PoolHealth {
+    /// Stripes and segments in all; 0 if every drive answers and has what it should, since then nothing is
+    /// counted.
+    pub stripes: u64,
+    /// Of these, readable, but with a shard or copy on a drive that does not answer, or may lack it.
+    pub degraded: u64,
+    /// Of these, such that bear no further loss.
+    pub critical: u64,
+    /// Of these, such that cannot be read whole now.
+    pub unreadable: u64,
+    /// Stripes and segments of which no drive holds enough any more, as far as repairs have found them since
+    /// the start. They count neither as degraded nor as unreadable: nothing is to come of waiting.
+    pub lost: u64,
+    /// Drives that do not answer: missing, away or lost.
+    pub silent_drives: u64,
+    /// Blobs and values that reads have found damaged, to be repaired soon.
+    pub repairs_waiting: u64,
+    /// Of these, such that were tried in vain: each rests, and is tried again, ever more seldom.
+    pub repairs_failed: u64,
+    /// Cells that did not come in time since the start, so that others stood in for them.
+    pub late_cells: u64,
+}
+
+/// What came of `kist pool drive replace`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReplacedDrive {
+    /// The directory was empty: it is a new drive now and gets its shards back.
+    New,
+    /// The directory holds the drive itself: it is in use again.
+    Returned,
+}
+
+impl Upkeep {
+    /// Sets how the pool is kept, from now on.
+    pub fn set_upkeep(&self, settings: UpkeepSettings) {
+        self.set(settings);
+    }
+
+    /// How far the scrubber is, and what it found.
+    #[must_use]
+    pub fn scrub_info(&self) -> ScrubInfo {
+        let upkeep = self;
+        let mut info = upkeep.info();
+        match upkeep.first_lost(LOST_NAMED_MAX) {
+            Ok(lost) => {
+                let lost: Vec<String> =
+                    lost.into_iter().map(|file| format!("{} LOST", path_of(upkeep, file))).collect();
+                info.files.retain(|line| !lost.contains(line));
+                info.files.extend(lost);
+            }
+            Err(error) => tracing::warn!(%error, "which files are LOST is not known now"),
+        }
+        info.waiting = upkeep.pool.repairs_waiting() as u64;
+        info.bound_totals();
+        if let (true, Some(began)) = (info.running, info.began) {
+            let seconds = upkeep.now().since(began).as_secs_f64();
+            info.rate = if seconds > 0.0 { info.bytes.0 as f64 / seconds } else { 0.0 };
+            let rest = info.bytes_total.0.saturating_sub(info.bytes.0) as f64;
+            info.remaining =
+                (info.rate > 0.0).then(|| base::Duration::try_from_secs_f64(rest / info.rate).ok()).flatten();
+        }
+        info
+    }
+
+    /// Scrubs all of the pool now, as fast as clients let it; a pass under way goes on faster.
+    pub fn scrub_now(&self) {
+        self.order(|orders| orders.pass = true);
+    }
+
+    /// Counts how redundant the content of the pool is.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn pool_health(&self) -> Result<PoolHealth, ArchiveError> {
+        let upkeep = self;
+        let silent = upkeep.pool.silent_drives();
+        let lost = upkeep.lost_stripes();
+        let failed = upkeep.tried_in_vain.load(Ordering::Relaxed);
+        let mut health = PoolHealth {
+            lost: lost.len() as u64,
+            silent_drives: silent.len() as u64,
+            repairs_waiting: (upkeep.pool.repairs_waiting() as u64).saturating_add(failed),
+            repairs_failed: failed,
+            late_cells: upkeep.pool.late_cells(),
+            ..PoolHealth::default()
+        };
+        // What a drive may lack does not count as redundancy, nor as lost.
+        let doubtful: BTreeSet<DriveId> =
+            upkeep.pool.drives_with_gaps().into_keys().chain(silent.iter().copied()).collect();
+        if doubtful.is_empty() {
+            return Ok(health);
+        }
+        let mut known = BTreeMap::new();
+        let mut count = |blob: &BlobDescription| {
+            for (stripe, set) in (0u32..).zip(&blob.stripes) {
+                let on = |drives: &BTreeSet<DriveId>| -> Vec<usize> {
+                    (0..set.drives.len()).filter(|shard| drives.contains(&set.drives[*shard])).collect()
+                };
+                health.stripes += 1;
+                let lacking = on(&doubtful);
+                if lacking.is_empty() || lost.contains(&(blob.id, stripe)) {
+                    continue;
+                }
+                let judge = |(layout, gone, lacking): &(Layout, Vec<usize>, Vec<usize>)| {
+                    (pool::survives(*layout, gone), pool::survives_one_more(*layout, lacking))
+                };
+                let (is_readable, bears_more) =
+                    *known.entry((blob.layout, on(&silent), lacking)).or_insert_with_key(judge);
+                health.degraded += u64::from(is_readable);
+                health.critical += u64::from(is_readable && !bears_more);
+                health.unreadable += u64::from(!is_readable);
+            }
+        };
+        let mut after = None;
+        loop {
+            let page = upkeep.blob_page(after, PAGE)?;
+            let Some((last, _)) = page.last() else { return Ok(health) };
+            after = Some(*last);
+            page.iter().filter_map(|(_, blob)| blob.as_ref()).for_each(&mut count);
+        }
+    }
+
+    /// Gives up a drive for good: what it held is rebuilt on the others, least redundant first, and files
+    /// that cannot be read without it and others lost before are NEARLINE or LOST. Holds until it is put in
+    /// again or the server starts anew.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::WouldLose`] if files would be LOST and that is not
+    /// accepted.
+    pub fn pool_drive_lost(&self, id: u16, accept_loss: bool) -> Result<(), ArchiveError> {
+        self.health_of_drive(DriveId(id))?;
+        self.check_loss([DriveId(id)], accept_loss)?;
+        self.pool.declare_lost(DriveId(id))?;
+        self.ring();
+        Ok(())
+    }
+
+    /// Rebuilds what missing and lost drives held now, or what this one held, without waiting for the time
+    /// after which that happens by itself.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::Pool`] if it answers;
+    /// [`ArchiveError::WouldLose`] if files would be LOST and that is not accepted.
+    pub fn pool_rebuild(&self, id: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError> {
+        let upkeep = self;
+        if let Some(id) = id.map(DriveId) {
+            match self.health_of_drive(id)? {
+                health if health.is_silent() => {
+                    self.check_loss([id], accept_loss)?;
+                    upkeep.pool.declare_lost(id)?;
+                }
+                _ => {
+                    return Err(refused(
+                        id,
+                        "it answers: kist scrub --now finds and repairs what is damaged",
+                    ));
+                }
+            }
+        } else {
+            let missing = upkeep.pool.drive_health().into_iter();
+            let missing = missing.filter(|(_, health)| matches!(health, DriveHealth::Missing));
+            let missing: Vec<DriveId> = missing.map(|(id, _)| id).collect();
+            self.check_loss(missing.iter().copied(), accept_loss)?;
+            missing.into_iter().try_for_each(|id| upkeep.pool.declare_lost(id))?;
+        }
+        upkeep.order(|orders| orders.rebuild = true);
+        Ok(())
+    }
+
+    /// Puts a drive in the place of a missing or lost one: the directory of the settings is either empty,
+    /// then it becomes a new drive and gets back what is not rebuilt elsewhere yet, or it holds the drive
+    /// itself. `new`: a directory that is not there is made; without that it is refused, since it may be a
+    /// disk that is not mounted. A new drive gives up what the other one held, as
+    /// [`Upkeep::pool_drive_lost`].
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchPoolDrive`], [`ArchiveError::NoDriveDirectory`], [`ArchiveError::Pool`] if the
+    /// drive is in use, or the directory is another's; [`ArchiveError::WouldLose`] if files would be LOST and
+    /// that is not accepted.
+    pub fn pool_drive_replace(
+        &self,
+        id: u16,
+        new: bool,
+        accept_loss: bool,
+    ) -> Result<ReplacedDrive, ArchiveError> {
+        let upkeep = self;
+        let drive = DriveId(id);
+        let at = self.location_of_drive(drive)?;
+        let health = self.health_of_drive(drive)?;
+        match health {
+            DriveHealth::Missing | DriveHealth::Lost | DriveHealth::Wiped { .. } => {}
+            DriveHealth::Away { .. } | DriveHealth::Suspect { .. } => {
+                return match upkeep.pool.probe_drive(drive) {
+                    DriveHealth::Up => Ok(ReplacedDrive::Returned),
+                    _ => Err(refused(
+                        drive,
+                        "it does not work: mend it, or give it up (kist pool drive lost) and put in another",
+                    )),
+                };
+            }
+            _ => return Err(refused(drive, "it is in use: kist pool drive lost gives it up first")),
+        }
+        if !new && at.is_absent() {
+            return Err(ArchiveError::NoDriveDirectory { drive: id, at });
+        }
+        let what = match at.read_stamp() {
+            Ok(_) => ReplacedDrive::Returned,
+            Err(DriveOpenError::NotADrive(_)) => {
+                self.check_loss([drive], accept_loss)?;
+                ReplacedDrive::New
+            }
+            Err(error) => return Err(opening(drive, &error)),
+        };
+        if matches!(health, DriveHealth::Wiped { .. }) {
+            // What held the emptied directory lets it go.
+            upkeep.pool.declare_lost(drive)?;
+        }
+        if what == ReplacedDrive::New {
+            at.format_unfilled(upkeep.instance, drive).map_err(|error| opening(drive, &error))?;
+        }
+        let opened = open_when_left(&at, upkeep.instance, drive)?;
+        let last = upkeep.read(|view| view.last_change())?;
+        let seen = opened.stamp().commit;
+        if seen > last {
+            return Err(refused(
+                drive,
+                "it has seen a later state than the catalogue, which is an older copy",
+            ));
+        }
+        upkeep.pool.attach(opened, last)?;
+        let is_unfilled = at.is_unfilled();
+        upkeep.pool.set_filling(drive, is_unfilled);
+        upkeep.order(|orders| {
+            orders.find_again = true;
+            orders.orphans = true;
+            if is_unfilled {
+                orders.replaced.insert(drive);
+            }
+        });
+        upkeep.some_lost.store(true, std::sync::atomic::Ordering::SeqCst);
+        Ok(what)
+    }
+
+    /// Refuses to give up drives with which the only copies of files would go.
+    fn check_loss(
+        &self,
+        drives: impl IntoIterator<Item = DriveId>,
+        accept_loss: bool,
+    ) -> Result<(), ArchiveError> {
+        let upkeep = self;
+        // Those that were given up are no part of what is decided now, but of whether the rest is enough.
+        let given_up = upkeep.pool.drive_health().into_iter().filter(|(_, health)| health.is_given_up());
+        let before: BTreeSet<DriveId> = given_up.map(|(id, _)| id).chain(upkeep.given_up()).collect();
+        let mut gone = before.clone();
+        gone.extend(drives);
+        if accept_loss || gone == before {
+            return Ok(());
+        }
+        // Those that took the place of others have little of what should be on them before they are filled.
+        gone.extend(unfilled(upkeep, &BTreeSet::new()));
+        let loss = lost::foresee(upkeep, &gone)?;
+        if loss.is_empty() { Ok(()) } else { Err(ArchiveError::WouldLose(loss)) }
+    }
+
+    /// Where a drive of the pool is.
+    pub fn location_of_drive(&self, id: DriveId) -> Result<DriveLocation, ArchiveError> {
+        let drives = &self.settings.pool.drives;
+        let found = drives.iter().find(|drive| drive.id == id.0).map(|drive| drive.at.clone());
+        found.ok_or(ArchiveError::NoSuchPoolDrive(id.0))
+    }
+
+    fn health_of_drive(&self, id: DriveId) -> Result<DriveHealth, ArchiveError> {
+        let health = self.pool.drive_health();
+        let found = health.into_iter().find(|(drive, _)| *drive == id).map(|(_, health)| health);
+        found.ok_or(ArchiveError::NoSuchPoolDrive(id.0))
+    }
+}
+
+/// Drives that took the place of others and have not got all that they should hold. What is in `but` is not
+/// looked at.
+fn unfilled(upkeep: &Upkeep, but: &BTreeSet<DriveId>) -> BTreeSet<DriveId> {
+    let drives = upkeep.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.at));
+    drives.filter(|(id, at)| !but.contains(id) && at.is_unfilled()).map(|(id, _)| id).collect()
+}
+
+/// Orders the rebuild of drives that took the place of others and are not filled, at a start and when a drive
+/// comes back. One that is away is filled when it is put in again.
+pub(crate) fn resume_unfilled(upkeep: &Upkeep) {
+    let unfilled = unfilled(upkeep, &upkeep.pool.silent_drives());
+    if !unfilled.is_empty() {
+        tracing::warn!(?unfilled, "drives that were replaced are not filled yet: their rebuild begins anew");
+        unfilled.iter().for_each(|drive| upkeep.pool.set_filling(*drive, true));
+        upkeep.order(|orders| orders.replaced.extend(unfilled));
+    }
+}
+
+/// The drives that may lack something, but for those that are filled as a whole.
+pub(crate) fn with_gaps(upkeep: &Upkeep) -> BTreeSet<DriveId> {
+    let gaps = upkeep.pool.drives_with_gaps();
+    let drives = upkeep.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.at));
+    drives.filter(|(id, at)| gaps.contains_key(id) && !at.is_unfilled()).map(|(id, _)| id).collect()
+}
+
+/// Records that replaced drives have what they should hold, but those that do not answer.
+pub(crate) fn filled(upkeep: &Upkeep, replaced: &BTreeSet<DriveId>) {
+    let silent = upkeep.pool.silent_drives();
+    for drive in &upkeep.settings.pool.drives {
+        let id = DriveId(drive.id);
+        if !replaced.contains(&id) || silent.contains(&id) {
+            continue;
+        }
+        // In this order: that it is this drive still is looked at by the first, and not by the second.
+        if let Err(error) = upkeep.pool.has_no_gaps(id) {
+            tracing::error!(drive = %id, %error, "the next start rebuilds the drive once more");
+            continue;
+        }
+        match drive.at.set_filled() {
+            Ok(()) => {
+                upkeep.pool.set_filling(id, false);
+                tracing::info!(drive = %id, "the drive has all that it should hold");
+            }
+            Err(error) => tracing::error!(drive = %id, %error, "the next start rebuilds the drive once more"),
+        }
+    }
+}
+
+/// Opens a drive. Calls of ours that began before it was given up may still be in it: they are waited for a
+/// while.
+fn open_when_left(
+    at: &DriveLocation,
+    instance: Uuid,
+    drive: DriveId,
+) -> Result<Arc<dyn ObjectDrive>, ArchiveError> {
+    for _ in 0..LEFT_LOOKS {
+        match at.open(instance, drive) {
+            Err(DriveOpenError::Locked(_)) => threads::Doorbell::default().wait(LEFT_LOOK_EVERY),
+            opened => return opened.map_err(|error| opening(drive, &error)),
+        }
+    }
+    let reason = "calls to it from before have not ended, or another process has it open: try again later";
+    Err(refused(drive, reason))
+}
+
+fn refused(drive: DriveId, reason: &str) -> ArchiveError {
+    ArchiveError::Pool(PoolError::DriveState { drive, reason: reason.to_owned() })
+}
+
+fn opening(drive: DriveId, error: &DriveOpenError) -> ArchiveError {
+    refused(drive, &error.to_string())
+}

@@ -1,0 +1,928 @@
+//! The scrubber: reads and checks all of the pool over and over, slowly, repairs what it or a read finds, and
+//! rebuilds what lost drives held.
+//!
+//! Its place in a pass is kept in memory: after a restart a pass begins anew.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use threads::{Condvar, Mutex, MutexGuard};
+
+use base::{
+    BlobDescription, BlobId, BlobPiece, ByteCount, ContainerId, DriveId, Duration, FileId, Layout, Timestamp,
+    Vid,
+};
+use catalogue::FileRecord;
+use pool::{BadShard, DriveHealth, ScrubReport};
+
+use crate::Upkeep;
+use crate::lost::{self, Declared, path_of};
+use crate::{pool_drives, pool_gaps, pool_rebuild, unknown};
+use ground::Worker;
+use ground::{ArchiveError, ScrubInfo, UpkeepSettings};
+
+/// Without being asked the first pass begins this long after the start.
+const FIRST_PASS_AFTER: Duration = Duration::from_secs(600);
+/// How often the scrubber looks without being rung.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What could not be rebuilt is tried again after so long, and each time after twice as long,
+const REBUILD_REST_MIN: Duration = Duration::from_secs(5);
+/// up to this.
+const REBUILD_REST_MAX: Duration = Duration::from_secs(3_600);
+/// After so long the drives are looked through again that could not be.
+const UNKNOWN_AGAIN: Duration = Duration::from_secs(3_600);
+/// How long it waits for clients before each row.
+const YIELD_MAX: Duration = Duration::from_millis(100);
+/// How long at once.
+const YIELD_STEP: Duration = Duration::from_millis(5);
+/// A pass that nobody asked for reads at least this many bytes a second.
+const RATE_MIN: u64 = 4 << 20;
+/// Blobs looked up together.
+const BLOBS_PAGE: usize = 256;
+/// Files and containers looked up together.
+const FILES_PAGE: usize = 500;
+/// Damaged blobs repaired before anything else is looked at.
+const REPAIRS_AT_ONCE: usize = 16;
+/// A blob whose repair was tried is left alone so long, twice as long after each further time ...
+const TRIED_REST: Duration = Duration::from_secs(5);
+/// ... at most so long.
+const TRIED_KEPT: Duration = Duration::from_secs(3_600);
+/// Blobs that are remembered; the passes of the scrubber come to all.
+const TRIED_MAX: usize = 10_000;
+/// Lines kept of what was found.
+const FINDINGS_KEPT: usize = 200;
+/// Names kept of files that the pool cannot give.
+const FILES_KEPT: usize = 1_000;
+/// Lost stripes remembered; with more, drives count as not filled.
+const LOST_STRIPES_MAX: usize = 100_000;
+/// Blobs with lost bytes remembered in a pass; the files of further ones are found by the next.
+const LOST_BLOBS_MAX: usize = 100_000;
+
+/// Blobs that are remembered to have an extent beside its place; of others it goes with the next look.
+const KEPT_BESIDE_MAX: usize = 10_000;
+
+/// What the scrubber is to do and does, and the bell that wakes it.
+pub(crate) struct Doing {
+    state: Mutex<State>,
+    rung: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    settings: UpkeepSettings,
+    orders: Orders,
+    /// Drives whose content is rebuilt elsewhere.
+    given_up: BTreeSet<DriveId>,
+    info: ScrubInfo,
+    /// Of these no drive holds enough any more.
+    lost_stripes: BTreeSet<(BlobId, u32)>,
+    /// Of these an extent beside its place was kept although its time was over.
+    kept_beside: BTreeSet<BlobId>,
+    /// Tapes that are suspect or disabled.
+    aside: BTreeSet<Vid>,
+    woken: bool,
+}
+
+/// What is asked of the scrubber.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Orders {
+    /// A pass now.
+    pub(crate) pass: bool,
+    /// What lost drives held is to be rebuilt.
+    pub(crate) rebuild: bool,
+    /// Files that cannot be read without the lost drives are to be found.
+    pub(crate) find: bool,
+    /// Lost files may be readable again.
+    pub(crate) find_again: bool,
+    /// A drive was put in, which may hold what was removed or has moved meanwhile.
+    pub(crate) orphans: bool,
+    /// New, empty drives that get their shards back.
+    pub(crate) replaced: BTreeSet<DriveId>,
+}
+
+impl Default for Doing {
+    fn default() -> Self {
+        let state = State {
+            orders: Orders { find_again: true, ..Orders::default() },
+            info: ScrubInfo { phase: "idle".to_owned(), ..ScrubInfo::default() },
+            ..State::default()
+        };
+        Doing { state: Mutex::new(state), rung: Condvar::new() }
+    }
+}
+
+impl Upkeep {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.doing.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn settings(&self) -> UpkeepSettings {
+        self.state().settings
+    }
+
+    pub(crate) fn set(&self, settings: UpkeepSettings) {
+        self.state().settings = settings;
+        self.ring();
+    }
+
+    /// A stripe of which no drive holds enough any more; `false` if there are too many to remember.
+    pub(crate) fn note_lost_stripe(&self, blob: BlobId, stripe: u32) -> bool {
+        let lost = &mut self.state().lost_stripes;
+        lost.contains(&(blob, stripe)) || lost.len() < LOST_STRIPES_MAX && lost.insert((blob, stripe))
+    }
+
+    /// An extent of a blob is kept beside its place.
+    pub(crate) fn note_kept_beside(&self, blob: BlobId) {
+        let kept = &mut self.state().kept_beside;
+        if kept.len() < KEPT_BESIDE_MAX {
+            kept.insert(blob);
+        }
+    }
+
+    /// How a tape stands now. When one is in use again, files that were LOST because it was not are looked
+    /// for.
+    pub fn note_tape(&self, vid: Vid, is_set_aside: bool) {
+        let is_back = {
+            let aside = &mut self.state().aside;
+            if is_set_aside {
+                aside.insert(vid);
+            }
+            !is_set_aside && aside.remove(&vid)
+        };
+        if is_back {
+            self.order(|orders| orders.find_again = true);
+        }
+    }
+
+    /// Blobs were removed: what is kept of them beside its place is to go too.
+    pub(crate) fn blobs_removed(&self, blobs: &[BlobId]) {
+        let found = {
+            let mut state = self.state();
+            blobs.iter().filter(|blob| state.kept_beside.remove(blob)).count()
+        };
+        if found > 0 {
+            self.order(|orders| orders.orphans = true);
+        }
+    }
+
+    pub(crate) fn lost_stripes(&self) -> BTreeSet<(BlobId, u32)> {
+        self.state().lost_stripes.clone()
+    }
+
+    /// When drives come back, and before all is rebuilt: whoever looks finds them anew.
+    pub(crate) fn forget_lost_stripes(&self) {
+        self.state().lost_stripes.clear();
+    }
+
+    /// Changes what is asked, and wakes the scrubber.
+    pub(crate) fn order(&self, change: impl FnOnce(&mut Orders)) {
+        let mut state = self.state();
+        change(&mut state.orders);
+        if state.orders.pass {
+            state.info.hurried = true;
+        }
+        drop(state);
+        self.ring();
+    }
+
+    pub(crate) fn ring(&self) {
+        self.state().woken = true;
+        self.doing.rung.notify_all();
+    }
+
+    /// The drives whose content is rebuilt elsewhere.
+    pub fn given_up(&self) -> BTreeSet<DriveId> {
+        self.state().given_up.clone()
+    }
+
+    /// Drives that were replaced and whose rebuild has not begun.
+    fn replaced(&self) -> BTreeSet<DriveId> {
+        self.state().orders.replaced.clone()
+    }
+
+    fn take_orders(&self) -> Orders {
+        std::mem::take(&mut self.state().orders)
+    }
+
+    /// Waits until it is rung, at most for `patience`.
+    fn wait(&self, patience: Duration) {
+        let mut state = self.state();
+        if !state.woken {
+            state = self.doing.rung.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.woken = false;
+    }
+
+    /// Waits for a moment, rung or not.
+    fn pause(&self, span: Duration) {
+        let state = self.state();
+        drop(self.doing.rung.wait_timeout(state, span).unwrap_or_else(PoisonError::into_inner).0);
+    }
+
+    pub(crate) fn note(&self, change: impl FnOnce(&mut ScrubInfo)) {
+        let mut state = self.state();
+        change(&mut state.info);
+        let too_many = state.info.findings.len().saturating_sub(FINDINGS_KEPT);
+        state.info.findings.drain(..too_many);
+        state.info.files.truncate(FILES_KEPT);
+    }
+
+    pub(crate) fn info(&self) -> ScrubInfo {
+        self.state().info.clone()
+    }
+}
+
+/// The scrubber's thread.
+pub(crate) fn run(upkeep: &Arc<Upkeep>, me: &Arc<Worker>) {
+    let mut scrubber = Scrubber {
+        upkeep: Arc::clone(upkeep),
+        me: Arc::clone(me),
+        pass: None,
+        asked: false,
+        next_pass: upkeep.now().plus(FIRST_PASS_AFTER),
+        debt: Duration::ZERO,
+        left_behind: VecDeque::new(),
+        has_left_out: false,
+        rebuild_again: None,
+        // At once: what is not removed takes room, no more, so nobody waits for it.
+        unknown_due: Some(upkeep.now()),
+        silent_since: BTreeMap::new(),
+        given_up: BTreeSet::new(),
+        still_with_gaps: BTreeSet::new(),
+        asked_for_gaps: BTreeSet::new(),
+        tried: BTreeMap::new(),
+        tally: pool_rebuild::Tally::default(),
+    };
+    while !upkeep.stopping() {
+        if upkeep.settled.holds_pool() {
+            me.rests();
+            upkeep.wait(LOOK_EVERY);
+            continue;
+        }
+        if let Err(error) = scrubber.step() {
+            tracing::error!(%error, "scrubbing failed; it goes on with the next blob");
+            me.failed(&error);
+            upkeep.note(|info| info.findings.push(format!("a part was not checked: {error}")));
+            me.rests();
+            upkeep.wait(LOOK_EVERY);
+        }
+    }
+}
+
+/// Extents that a moved stripe has left behind, and the readers that may still be in them.
+pub(crate) type LeftBehind = (u64, BlobId, Vec<BadShard>);
+
+/// A blob on the repair list, or where a value of a segment begins.
+type Listed = (BlobId, Option<ByteCount>);
+
+fn listed(blob: BlobId, value: Option<BlobPiece>) -> Listed {
+    (blob, value.map(|value| value.offset))
+}
+
+/// Something that could not be repaired.
+struct Tried {
+    value: Option<BlobPiece>,
+    /// Until when it is left alone.
+    until: Timestamp,
+    /// How often it was tried.
+    times: u32,
+}
+
+/// A rebuild that is tried again.
+#[derive(Clone, Copy)]
+struct Again {
+    /// When, by the steady clock.
+    due: Duration,
+    /// The rest before it.
+    rest: Duration,
+}
+
+pub(crate) struct Scrubber {
+    pub(crate) upkeep: Arc<Upkeep>,
+    /// Its thread.
+    me: Arc<Worker>,
+    pass: Option<Pass>,
+    /// A pass was asked for and has not begun.
+    asked: bool,
+    next_pass: Timestamp,
+    /// Time that is still to be waited for what was read.
+    debt: Duration,
+    left_behind: VecDeque<LeftBehind>,
+    /// Whether a rebuild has left a shard as it was: its drive did not answer, or too few others were whole.
+    pub(crate) has_left_out: bool,
+    /// When what could not be rebuilt is tried again.
+    rebuild_again: Option<Again>,
+    /// When the drives are to be looked through for what nothing names, and what of it was kept long enough.
+    unknown_due: Option<Timestamp>,
+    /// Since when drives do not answer.
+    silent_since: BTreeMap<DriveId, Duration>,
+    /// Drives whose content is rebuilt elsewhere.
+    given_up: BTreeSet<DriveId>,
+    /// Drives that were gone through for gaps, and have some that could not be filled.
+    still_with_gaps: BTreeSet<DriveId>,
+    /// Those for which a pass was asked, since files may be lost with the gaps.
+    asked_for_gaps: BTreeSet<DriveId>,
+    /// What stood on the repair list and could not be repaired: it is left alone for a while, and tried again
+    /// without anybody asking. What cannot be repaired would come back at once, by what reads find.
+    tried: BTreeMap<Listed, Tried>,
+    /// What the log is told at the end of what is done now.
+    pub(crate) tally: pool_rebuild::Tally,
+}
+
+/// A pass under way.
+struct Pass {
+    place: Place,
+    /// Bytes of striped blobs that can neither be read nor rebuilt; their files are named when all files are
+    /// gone through.
+    lost: BTreeMap<BlobId, Vec<(u64, u64)>>,
+}
+
+enum Place {
+    Blobs { page: VecDeque<BlobId>, after: Option<BlobId>, within: Option<(BlobDescription, u32)> },
+    Files { after: Option<FileId> },
+    Containers { after: Option<ContainerId> },
+}
+
+impl Scrubber {
+    /// Does the next small thing, most urgent first.
+    fn step(&mut self) -> Result<(), ArchiveError> {
+        self.me.does("looking after drives");
+        self.watch_drives();
+        self.remove_left_behind();
+        let orders = self.upkeep.take_orders();
+        // Kept, since what is more urgent ends this step.
+        self.asked |= orders.pass;
+        // By this thread, which alone moves stripes: an extent that is not in the catalogue yet is no orphan.
+        let is_due = self.unknown_due.is_some_and(|due| due <= self.upkeep.now());
+        if orders.orphans || is_due {
+            self.look_for_unknown();
+        }
+        // What was ordered is taken: an error must not cost what is ordered besides.
+        if orders.find
+            && let Err(error) = self.find_lost()
+        {
+            tracing::error!(%error, "not all lost files were found; the next pass finds the others");
+            self.me.failed(&error);
+        }
+        if orders.find_again
+            && self.upkeep.some_lost.swap(false, Ordering::SeqCst)
+            && let Err(error) = self.find_again()
+        {
+            self.upkeep.some_lost.store(true, Ordering::SeqCst);
+            tracing::error!(%error, "not all lost files were tried; the next pass tries the others");
+            self.me.failed(&error);
+        }
+        let is_again = self.rebuild_again.is_some_and(|again| again.due <= self.upkeep.steady());
+        if is_again {
+            pool_drives::resume_unfilled(&self.upkeep);
+        }
+        if orders.rebuild || is_again || !orders.replaced.is_empty() {
+            self.phase("rebuilding");
+            self.me.does("rebuilding");
+            self.has_left_out = false;
+            let rebuilt = pool_rebuild::all(self, &orders.replaced);
+            self.tally.tell();
+            self.phase("idle");
+            self.rest_rebuild(rebuilt.is_err() || self.has_left_out);
+            if let Err(error) = self.find_lost_stripes(&orders.replaced) {
+                tracing::error!(%error, "not all lost files were found; the next pass finds the others");
+            }
+            self.leave(rebuilt?);
+            // Else the mark on them stays: they are rebuilt after a rest, when a drive comes back, and at the
+            // next start.
+            let stopped = self.upkeep.stopping();
+            if !stopped && !self.has_left_out {
+                // One that was replaced once more meanwhile is blank again.
+                let again = self.upkeep.replaced();
+                pool_drives::filled(&self.upkeep, &(&orders.replaced - &again));
+            }
+        }
+        self.fill_gaps()?;
+        if self.repair_list()? {
+            return Ok(());
+        }
+        if self.pass.is_none() && (self.asked || self.next_pass <= self.upkeep.now()) {
+            let hurried = std::mem::take(&mut self.asked);
+            self.begin(hurried)?;
+        }
+        if self.pass.is_none() {
+            self.tally.tell();
+            self.me.rests();
+            self.upkeep.wait(LOOK_EVERY);
+            return Ok(());
+        }
+        if self.upkeep.info().hurried {
+            self.debt = Duration::ZERO;
+        }
+        self.me.does("scrubbing");
+        if self.debt > Duration::ZERO {
+            let now = self.debt.min(LOOK_EVERY);
+            self.upkeep.wait(now);
+            self.debt -= now;
+            return Ok(());
+        }
+        self.advance()
+    }
+
+    /// Goes through drives that may lack something, once until something changes.
+    fn fill_gaps(&mut self) -> Result<(), ArchiveError> {
+        let drives = &pool_drives::with_gaps(&self.upkeep) - &self.still_with_gaps;
+        if drives.is_empty() {
+            return Ok(());
+        }
+        self.still_with_gaps.extend(&drives);
+        self.phase("looking for gaps");
+        let filled = pool_gaps::fill(self, &drives);
+        self.phase("idle");
+        let stopped = self.upkeep.stopping();
+        let has_lost = self.has_left_out || !self.upkeep.lost_stripes().is_empty();
+        if has_lost && !stopped && !drives.is_subset(&self.asked_for_gaps) {
+            // What is lost with the gaps is found by reading all of it, and its files are named; once.
+            self.asked_for_gaps.extend(&drives);
+            self.asked = true;
+        }
+        filled
+    }
+
+    fn phase(&self, phase: &str) {
+        self.upkeep.note(|info| phase.clone_into(&mut info.phase));
+    }
+
+    /// The drives whose content is to be rebuilt elsewhere.
+    pub(crate) fn given_up(&self) -> &BTreeSet<DriveId> {
+        &self.given_up
+    }
+
+    /// What could not be rebuilt, since drives were late or did not answer, is tried again, ever more seldom.
+    fn rest_rebuild(&mut self, failed: bool) {
+        let rest = match self.rebuild_again {
+            Some(again) => (again.rest * 2).min(REBUILD_REST_MAX),
+            None => REBUILD_REST_MIN,
+        };
+        let due = self.upkeep.steady().saturating_add(rest);
+        self.rebuild_again = failed.then_some(Again { due, rest });
+    }
+
+    /// Goes through the drives for what nothing names, and knows when to do so again.
+    fn look_for_unknown(&mut self) {
+        self.unknown_due = unknown::look(&self.upkeep).unwrap_or_else(|error| {
+            tracing::warn!(%error, "what nothing names stays on the drives for now");
+            Some(self.upkeep.now().plus(UNKNOWN_AGAIN))
+        });
+    }
+
+    /// Looks which drives do not answer, and for how long.
+    fn watch_drives(&mut self) {
+        // Not by the trusted time: when it leaps nobody has waited for a drive.
+        let now = self.upkeep.steady();
+        let patience = self.upkeep.settings().rebuild_after;
+        let health = self.upkeep.pool.drive_health();
+        let silent = DriveHealth::is_silent;
+        let before = self.silent_since.len();
+        self.silent_since.retain(|id, _| health.iter().any(|(drive, health)| drive == id && silent(health)));
+        let came_back = self.silent_since.len() < before;
+        for (id, _) in health.iter().filter(|(_, health)| silent(health)) {
+            self.silent_since.entry(*id).or_insert(now);
+        }
+        let is_given_up = |id: &DriveId, health: &DriveHealth| {
+            let waited = self.silent_since.get(id).is_some_and(|since| now.saturating_sub(*since) > patience);
+            health.is_given_up() || silent(health) && waited
+        };
+        let given_up: BTreeSet<DriveId> =
+            health.iter().filter(|(id, health)| is_given_up(id, health)).map(|(id, _)| *id).collect();
+        let more = given_up.difference(&self.given_up).next().is_some();
+        self.upkeep.state().given_up.clone_from(&given_up);
+        self.given_up = given_up;
+        if more || came_back {
+            self.upkeep.order(|orders| {
+                orders.find |= more;
+                orders.rebuild |= more;
+                orders.find_again |= came_back;
+                orders.orphans |= came_back;
+            });
+        }
+        if came_back {
+            self.upkeep.forget_lost_stripes();
+            self.still_with_gaps.clear();
+            self.asked_for_gaps.clear();
+            // What they hold may be what a replaced drive could not be filled without.
+            pool_drives::resume_unfilled(&self.upkeep);
+        }
+    }
+
+    fn find_lost(&mut self) -> Result<(), ArchiveError> {
+        if self.given_up.is_empty() {
+            return Ok(());
+        }
+        self.phase("looking for lost files");
+        let declared = lost::find(&self.upkeep, &self.given_up)?;
+        self.declared(&declared);
+        self.phase("idle");
+        Ok(())
+    }
+
+    /// Names the files of stripes that a rebuild could not read any more: no drive stays given up when
+    /// others have taken the places, so that nothing else looks for them before a pass comes to them.
+    fn find_lost_stripes(&mut self, replaced: &BTreeSet<DriveId>) -> Result<(), ArchiveError> {
+        let stripes = self.upkeep.lost_stripes();
+        if stripes.len() >= LOST_STRIPES_MAX && !replaced.is_subset(&self.asked_for_gaps) {
+            // There are more than are remembered: a pass finds them all.
+            self.asked_for_gaps.extend(replaced);
+            self.asked = true;
+        }
+        let blobs: BTreeSet<BlobId> = stripes.into_iter().map(|(blob, _)| blob).collect();
+        if blobs.is_empty() {
+            return Ok(());
+        }
+        self.phase("looking for lost files");
+        let declared = lost::find_in(&self.upkeep, &blobs);
+        self.phase("idle");
+        self.declared(&declared?);
+        Ok(())
+    }
+
+    fn declared(&self, declared: &Declared) {
+        let named = |what: &str, files: &[FileId]| -> Vec<String> {
+            let files = files.iter().take(FILES_KEPT);
+            files.map(|file| format!("{} {what}", path_of(&self.upkeep, *file))).collect()
+        };
+        let (lost, nearline) = (named("LOST", &declared.lost), named("NEARLINE", &declared.nearline));
+        self.upkeep.note(|info| {
+            info.lost += declared.lost_count;
+            info.nearline += declared.nearline_count;
+            info.files.extend(lost.into_iter().chain(nearline));
+        });
+    }
+
+    /// Tries all lost files.
+    fn find_again(&mut self) -> Result<(), ArchiveError> {
+        self.phase("looking for lost files");
+        self.upkeep.lost_files.begin_count();
+        let mut after = None;
+        loop {
+            let files = self.upkeep.read(|view| view.files(after, lost::PAGE))?;
+            let Some((last, _)) = files.last() else {
+                self.upkeep.lost_files.end_count();
+                break;
+            };
+            after = Some(*last);
+            self.upkeep.lost_files.count(&files);
+            // Drives that were filled without them lack their shards.
+            self.asked |= self.found_again(&files)? > 0;
+            if self.upkeep.stopping() {
+                break;
+            }
+        }
+        self.phase("idle");
+        Ok(())
+    }
+
+    fn found_again(&mut self, files: &[(FileId, FileRecord)]) -> Result<u64, ArchiveError> {
+        let found = lost::find_again(&self.upkeep, files)?;
+        self.tally.found_again += found;
+        self.upkeep.note(|info| info.found_again += found);
+        Ok(found)
+    }
+
+    /// Removes what moved stripes have left behind, as far as no reader is in it.
+    pub(crate) fn remove_left_behind(&mut self) {
+        while let Some((mark, ..)) = self.left_behind.front()
+            && self.upkeep.gate.has_left(*mark)
+        {
+            let Some((_, blob, old)) = self.left_behind.pop_front() else { return };
+            // A shard may have come back meanwhile to where it was.
+            let unnamed = self.upkeep.read(|view| {
+                let mut unnamed = Vec::new();
+                for bad in old {
+                    if !view.is_known_extent(blob, (bad.stripe, bad.shard), bad.drive)? {
+                        unnamed.push(bad);
+                    }
+                }
+                Ok(unnamed)
+            });
+            let removed = unnamed.and_then(|old| Ok(self.upkeep.pool.remove_moved(blob, &old)?));
+            if let Err(error) = removed {
+                tracing::warn!(%error, "what a moved stripe left behind stays until the next start");
+            }
+        }
+    }
+
+    /// Takes over what is to be removed once its readers have left. Called without a reading of one's own.
+    pub(crate) fn leave(&mut self, moved: Vec<(BlobId, Vec<BadShard>)>) {
+        // What is on drives that are not there is found when they are put in.
+        let silent = self.upkeep.pool.silent_drives();
+        let there = moved.into_iter().filter_map(|(blob, mut old)| {
+            old.retain(|bad| !silent.contains(&bad.drive));
+            (!old.is_empty()).then_some((blob, old))
+        });
+        let there: Vec<(BlobId, Vec<BadShard>)> = there.collect();
+        if !there.is_empty() {
+            let mark = self.upkeep.gate.turn();
+            self.left_behind.extend(there.into_iter().map(|(blob, old)| (mark, blob, old)));
+        }
+    }
+
+    /// Repairs some of what reads have found damaged; `false` if there was nothing.
+    fn repair_list(&mut self) -> Result<bool, ArchiveError> {
+        let list = self.upkeep.pool.take_repairs(REPAIRS_AT_ONCE);
+        let now = self.upkeep.now();
+        // With so many that cannot be repaired only the passes repair.
+        let is_full = self.tried.len() >= TRIED_MAX;
+        let mut due: Vec<(BlobId, Option<BlobPiece>)> = list
+            .into_iter()
+            .filter(|(blob, value)| !is_full && !self.tried.contains_key(&listed(*blob, *value)))
+            .collect();
+        let rested = self.tried.iter().filter(|(_, tried)| tried.until <= now);
+        due.extend(rested.take(REPAIRS_AT_ONCE).map(|((blob, _), tried)| (*blob, tried.value)));
+        let mut worked = false;
+        for (blob, value) in &due {
+            worked = true;
+            self.phase("repairing");
+            let pieces: Vec<BlobPiece> = value.iter().copied().collect();
+            // One that cannot be repaired does not cost the others of the list.
+            let helped = self.repair_listed(*blob, &pieces).unwrap_or_else(|error| {
+                tracing::error!(%blob, %error, "a damaged blob cannot be repaired");
+                false
+            });
+            let key = listed(*blob, *value);
+            if helped {
+                self.tried.remove(&key);
+            } else {
+                let times = self.tried.get(&key).map_or(0, |tried| tried.times);
+                let rest = TRIED_REST.saturating_mul(1 << times.min(16)).min(TRIED_KEPT);
+                let tried = Tried { value: *value, until: now.plus(rest), times: times.saturating_add(1) };
+                self.tried.insert(key, tried);
+            }
+        }
+        self.upkeep.tried_in_vain.store(self.tried.len() as u64, Ordering::Relaxed);
+        if worked {
+            self.phase("idle");
+        }
+        Ok(worked)
+    }
+
+    /// Checks and repairs a blob of the list; whether nothing is left to be repaired.
+    fn repair_listed(&mut self, id: BlobId, pieces: &[BlobPiece]) -> Result<bool, ArchiveError> {
+        let stripes = match self.upkeep.read(|view| view.blob(id))? {
+            Some(blob) if matches!(blob.layout, Layout::Striped { .. }) => blob.stripes.len(),
+            Some(_) => 1,
+            None => return Ok(true),
+        };
+        let failed = |scrubber: &Self| scrubber.upkeep.info().failed;
+        let mut helped = true;
+        for stripe in 0..stripes {
+            let before = failed(self);
+            let report = self.check(id, u32::try_from(stripe).unwrap_or(u32::MAX), pieces)?;
+            helped &= report.complete;
+            let waits = self.upkeep.pool.silent_drives();
+            let is_left = report.bad.iter().any(|bad| waits.contains(&bad.drive));
+            helped &= report.lost.is_empty() && !is_left && failed(self) == before;
+        }
+        Ok(helped)
+    }
+
+    fn begin(&mut self, hurried: bool) -> Result<(), ArchiveError> {
+        let upkeep = Arc::clone(&self.upkeep);
+        upkeep.catalogue.check_pages()?;
+        let (blobs, bytes) = self.amount()?;
+        let (passes, waiting) = (upkeep.info().passes, upkeep.pool.repairs_waiting() as u64);
+        upkeep.note(|info| {
+            *info = ScrubInfo {
+                phase: "blobs".to_owned(),
+                running: true,
+                hurried,
+                passes,
+                began: Some(upkeep.now()),
+                ended: info.ended,
+                blobs_total: blobs,
+                bytes_total: bytes,
+                waiting,
+                ..ScrubInfo::default()
+            };
+        });
+        for bad in upkeep.pool.scrub_superblocks() {
+            tracing::warn!(drive = %bad.drive, what = %bad, "a superblock was damaged");
+            upkeep.note(|info| {
+                info.found += 1;
+                *if bad.failure.is_none() { &mut info.repaired } else { &mut info.failed } += 1;
+                info.findings.push(bad.to_string());
+            });
+        }
+        let place = Place::Blobs { page: VecDeque::new(), after: None, within: None };
+        self.pass = Some(Pass { place, lost: BTreeMap::new() });
+        Ok(())
+    }
+
+    /// Blobs, and about the bytes of all shards and copies.
+    fn amount(&self) -> Result<(u64, ByteCount), ArchiveError> {
+        let (mut blobs, mut bytes, mut after) = (0, 0u64, None);
+        loop {
+            let page = self.upkeep.read(|view| view.blobs(after, BLOBS_PAGE))?;
+            let Some((last, _)) = page.last() else { return Ok((blobs, ByteCount(bytes))) };
+            after = Some(*last);
+            for (_, blob) in page {
+                blobs += 1;
+                bytes += match blob.layout {
+                    Layout::Striped { code } => {
+                        blob.length.0 / u64::from(code.data.max(1)) * code.width() as u64
+                    }
+                    Layout::Segment { copies } => blob.live.0 * u64::from(copies),
+                };
+            }
+        }
+    }
+
+    /// Checks the next stripe or page of files.
+    fn advance(&mut self) -> Result<(), ArchiveError> {
+        let Some(mut pass) = self.pass.take() else { return Ok(()) };
+        let begin = self.upkeep.info().bytes;
+        let result = match &mut pass.place {
+            Place::Blobs { .. } => self.next_stripe(&mut pass),
+            Place::Files { after } => {
+                let after = *after;
+                self.next_files(&mut pass, after)
+            }
+            Place::Containers { after } => {
+                let after = *after;
+                self.next_containers(&mut pass, after)
+            }
+        };
+        let info = self.upkeep.info();
+        let settings = self.upkeep.settings();
+        let rate = (info.bytes_total.0 / settings.pass.as_secs().max(1)).max(RATE_MIN);
+        let read = info.bytes.0.saturating_sub(begin.0);
+        self.debt += Duration::from_millis(read.saturating_mul(1000) / rate);
+        // An error costs the stripe or page that it came of: the place is behind it.
+        match result {
+            Ok(false) => self.end(),
+            Ok(true) => self.pass = Some(pass),
+            Err(error) => {
+                self.pass = Some(pass);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        let now = self.upkeep.now();
+        // What was lost may have been deleted since, and what was damaged repaired.
+        self.still_with_gaps.clear();
+        self.next_pass = now.plus(self.upkeep.settings().pass / 20);
+        self.debt = Duration::ZERO;
+        self.upkeep.note(|info| {
+            info.running = false;
+            info.hurried = false;
+            info.passes += 1;
+            info.ended = Some(now);
+            "idle".clone_into(&mut info.phase);
+        });
+    }
+
+    fn next_stripe(&mut self, pass: &mut Pass) -> Result<bool, ArchiveError> {
+        let Place::Blobs { page, after, within } = &mut pass.place else { return Ok(true) };
+        let (blob, stripe) = match within.take() {
+            Some(place) => place,
+            None => {
+                let Some(id) = page.pop_front() else {
+                    let blobs = self.upkeep.read(|view| view.blobs(*after, BLOBS_PAGE))?;
+                    let Some((last, _)) = blobs.last() else {
+                        pass.place = Place::Files { after: None };
+                        self.phase("values");
+                        return Ok(true);
+                    };
+                    *after = Some(*last);
+                    page.extend(blobs.into_iter().map(|(id, _)| id));
+                    return Ok(true);
+                };
+                self.upkeep.note(|info| info.blobs += 1);
+                match self.upkeep.read(|view| view.blob(id))? {
+                    Some(blob) => (blob, 0),
+                    None => return Ok(true),
+                }
+            }
+        };
+        let next = stripe + 1;
+        if usize::try_from(next).is_ok_and(|next| next < blob.stripes.len()) {
+            *within = Some((blob.clone(), next));
+        }
+        if blob.stripes.is_empty() {
+            return Ok(true);
+        }
+        let report = self.check(blob.id, stripe, &[])?;
+        if !report.lost.is_empty() && pass.lost.len() < LOST_BLOBS_MAX {
+            let lost = report.lost.iter().map(|(offset, length)| (offset.0, length.0));
+            pass.lost.entry(blob.id).or_default().extend(lost);
+        }
+        Ok(true)
+    }
+
+    /// Checks a stripe of a blob, or values of a segment, and repairs what is wrong.
+    fn check(&mut self, id: BlobId, stripe: u32, pieces: &[BlobPiece]) -> Result<ScrubReport, ArchiveError> {
+        let upkeep = Arc::clone(&self.upkeep);
+        let reading = upkeep.gate.enter();
+        let Some(blob) = upkeep.read(|view| view.blob(id))? else {
+            return Ok(ScrubReport { complete: true, ..ScrubReport::default() });
+        };
+        let mut pace = |bytes: ByteCount| pace(&upkeep, bytes);
+        let mut report = match blob.layout {
+            Layout::Striped { .. } => upkeep.pool.scrub_stripe(&blob, stripe, &mut pace)?,
+            Layout::Segment { .. } => upkeep.pool.scrub_blob(&blob, pieces, &mut pace)?,
+        };
+        if matches!(blob.layout, Layout::Segment { .. }) {
+            // Its values are checked with their files; here only whether its drives are there.
+            report.bad.extend(pool_rebuild::shards_on(&blob, &self.given_up));
+        }
+        upkeep.note(|info| {
+            info.bytes.0 += report.bytes.0;
+            info.found += report.found;
+            info.findings.extend(report.findings.iter().map(ToString::to_string));
+        });
+        let lost_values = match blob.layout {
+            Layout::Striped { .. } => 0,
+            Layout::Segment { .. } => report.lost.len(),
+        };
+        let moved = pool_rebuild::repair(self, &blob, &report.bad, lost_values)?;
+        drop(reading);
+        self.leave(moved);
+        Ok(report)
+    }
+
+    fn next_files(&mut self, pass: &mut Pass, after: Option<FileId>) -> Result<bool, ArchiveError> {
+        let files = self.upkeep.read(|view| view.files(after, FILES_PAGE))?;
+        let Some((last, _)) = files.last() else {
+            pass.place = Place::Containers { after: None };
+            return Ok(true);
+        };
+        pass.place = Place::Files { after: Some(*last) };
+        self.found_again(&files)?;
+        let pieces = files.iter().flat_map(|(id, file)| {
+            let live = file.state == catalogue::FileState::Live;
+            file.pieces.iter().filter(move |_| live).map(move |piece| (*id, *piece))
+        });
+        let pieces: Vec<(FileId, BlobPiece)> = pieces.collect();
+        let unreadable = self.check_values(pass, &pieces)?;
+        let concerned: Vec<_> = files.into_iter().filter(|(id, _)| unreadable.contains(id)).collect();
+        let declared = lost::declare_unreadable(&self.upkeep, &concerned)?;
+        self.declared(&declared);
+        Ok(true)
+    }
+
+    fn next_containers(&mut self, pass: &mut Pass, after: Option<ContainerId>) -> Result<bool, ArchiveError> {
+        let (pieces, last) = self.upkeep.read(|view| view.container_pieces(after, FILES_PAGE))?;
+        let Some(last) = last else { return Ok(false) };
+        pass.place = Place::Containers { after: Some(last) };
+        for id in self.check_values(pass, &pieces)? {
+            let what = format!("container {id}: its skeleton or image cannot be read from the pool");
+            tracing::error!(container = %id, "{what}");
+            self.upkeep.note(|info| info.findings.push(what));
+        }
+        Ok(true)
+    }
+
+    /// Checks the values that lie in segments, segment by segment, and looks up the others among what this
+    /// pass has found lost. Gives the owners of what cannot be read.
+    fn check_values<T: Copy + Ord>(
+        &mut self,
+        pass: &Pass,
+        pieces: &[(T, BlobPiece)],
+    ) -> Result<BTreeSet<T>, ArchiveError> {
+        let mut by_blob: BTreeMap<BlobId, Vec<(T, BlobPiece)>> = BTreeMap::new();
+        for (owner, piece) in pieces {
+            by_blob.entry(piece.blob).or_default().push((*owner, *piece));
+        }
+        let mut unreadable = BTreeSet::new();
+        for (id, values) in by_blob {
+            if let Some(lost) = pass.lost.get(&id) {
+                let touches = |piece: &BlobPiece| {
+                    let (from, to) = (piece.offset.0, piece.offset.0 + piece.length.0);
+                    lost.iter().any(|(offset, length)| *offset < to && from < offset + length)
+                };
+                unreadable.extend(values.iter().filter(|(_, piece)| touches(piece)).map(|(owner, _)| *owner));
+                continue;
+            }
+            let record = self.upkeep.read(|view| view.blob_record(id))?;
+            if !record.is_some_and(|blob| matches!(blob.layout, Layout::Segment { .. })) {
+                continue;
+            }
+            let only: Vec<BlobPiece> = values.iter().map(|(_, piece)| *piece).collect();
+            let report = self.check(id, 0, &only)?;
+            self.upkeep.note(|info| info.values += only.len() as u64);
+            let is_lost = |piece: &BlobPiece| report.lost.iter().any(|(offset, _)| *offset == piece.offset);
+            unreadable.extend(values.iter().filter(|(_, piece)| is_lost(piece)).map(|(owner, _)| *owner));
+        }
+        Ok(unreadable)
+    }
+}
+
+/// Lets clients go first, for a while, and then stands in line with them for what tape streams leave. `false`
+/// when the server stops.
+pub(crate) fn pace(upkeep: &Upkeep, bytes: ByteCount) -> bool {
+    let mut waited = Duration::ZERO;
+    while waited < YIELD_MAX && upkeep.pool.is_busy() && !upkeep.stopping() {
+        upkeep.pause(YIELD_STEP);
+        waited += YIELD_STEP;
+    }
+    upkeep.pool.pace(bytes.0);
+    !upkeep.stopping()
+}

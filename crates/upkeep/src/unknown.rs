@@ -1,0 +1,344 @@
+//! Extents of earlier epochs that no record of the catalogue names. A crashed writer leaves such; a catalogue
+//! that does not know what it should would see the same. So each is noted with the time at which it was
+//! found, and removed when it has been unknown for as long as the pool is told to keep such extents.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{BlobId, ByteCount, Duration, Epoch, Layout, Timestamp};
+use catalogue::{Command, ReadError, UNKNOWN_BATCH_MAX, UnknownExtent, View};
+use drive::ExtentId;
+use pool::OrphanCandidate;
+
+use crate::Upkeep;
+use crate::scrub::pace;
+use ground::ArchiveError;
+
+/// Extents looked at between two reads of the catalogue.
+const EXTENTS_PAGE: usize = 4_096;
+/// Most extents that are noted; what is found beyond is kept as well, and noted when there is room.
+const NOTED_MAX: usize = 1_000_000;
+/// What is kept although its time is over is looked at again after this.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3_600);
+
+pub(crate) type Noted = BTreeMap<UnknownExtent, Timestamp>;
+
+/// Extents that are kept although nobody reads them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct KeptExtents {
+    /// How many: shards of striped blobs, and copies of segments of small files.
+    pub extents: u64,
+    /// Of how many blobs, counted up to a million: a large file, many files that were recalled together, or a
+    /// segment of small files. What they were the catalogue does not know any more.
+    pub blobs: u64,
+    /// What they take of the drives.
+    pub bytes: ByteCount,
+}
+
+/// What the pool keeps although nothing names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct UnknownKept {
+    /// How many extents.
+    pub extents: u64,
+    /// Of how many blobs.
+    pub blobs: u64,
+    /// What they take of the drives.
+    pub bytes: ByteCount,
+    /// When the first of them is removed.
+    pub until: Option<Timestamp>,
+}
+
+/// Counts extents.
+#[derive(Default)]
+struct Count {
+    kept: KeptExtents,
+    blobs: BTreeSet<BlobId>,
+}
+
+impl Count {
+    fn add(&mut self, upkeep: &Upkeep, candidate: &OrphanCandidate) -> Result<(), ArchiveError> {
+        self.kept.extents += 1;
+        self.kept.bytes.0 = self.kept.bytes.0.saturating_add(upkeep.pool.orphan_bytes(candidate)?.0);
+        if self.blobs.len() < NOTED_MAX {
+            self.blobs.insert(candidate.extent.blob);
+        }
+        Ok(())
+    }
+
+    fn end(self) -> KeptExtents {
+        KeptExtents { blobs: self.blobs.len() as u64, ..self.kept }
+    }
+}
+
+/// What a look at the drives has done.
+#[derive(Default)]
+struct Looked {
+    found: Vec<UnknownExtent>,
+    gone: Vec<UnknownExtent>,
+    removed: u64,
+    kept: u64,
+}
+
+/// Goes through the drives: what nothing names is noted, and removed when it was kept long enough. Gives when
+/// the next one is due.
+pub(crate) fn look(upkeep: &Upkeep) -> Result<Option<Timestamp>, ArchiveError> {
+    let keep = upkeep.settings.pool.unknown_kept;
+    let now = upkeep.now();
+    let mut noted = all_noted(upkeep)?;
+    let room = NOTED_MAX.saturating_sub(noted.len());
+    let mut looked = Looked::default();
+    let mut first: Option<Timestamp> = None;
+    // Pages of the catalogue that were lost since the start would make known extents unknown.
+    let mut checked = None;
+    let listed = for_each_candidate(upkeep, is_unnamed, |candidate| {
+        let extent = named(candidate);
+        let since = noted.remove(&extent);
+        if since.map_or(keep.is_zero(), |since| now.since(since) >= keep) {
+            if checked.get_or_insert_with(|| upkeep.catalogue.check_pages()).is_err() {
+                return;
+            }
+            if is_not_needed(upkeep, candidate) {
+                if remove(upkeep, candidate) {
+                    looked.removed += 1;
+                    looked.gone.extend(since.map(|_| extent));
+                }
+                return;
+            }
+            upkeep.note_kept_beside(extent.blob);
+        }
+        looked.kept += 1;
+        let over = since.unwrap_or(now).plus(keep);
+        let due = if over > now { over } else { now.plus(LOOK_AGAIN_AFTER) };
+        first = Some(first.map_or(due, |first| first.min(due)));
+        if since.is_none() {
+            // It is kept as it was written; what was reserved for more is of no use to anybody.
+            if let Err(error) = upkeep.pool.trim_orphan(candidate) {
+                tracing::warn!(%error, "an extent that nothing names keeps what was reserved for it");
+            }
+            if looked.found.len() < room {
+                looked.found.push(extent);
+            }
+        }
+    });
+    checked.unwrap_or(Ok(()))?;
+    if matches!(listed, Err(ArchiveError::Stopping)) {
+        // What was found counts from now on; of what was not met nothing is known.
+        write(upkeep, &looked)?;
+        return Ok(first);
+    }
+    listed?;
+    // What was noted and not met is removed or named after all; a drive that is away may still have it.
+    let silent = upkeep.pool.silent_drives();
+    looked.gone.extend(noted.into_keys().filter(|extent| !silent.contains(&extent.drive)));
+    write(upkeep, &looked)?;
+    tell(&looked, first);
+    Ok(first)
+}
+
+/// Whether the bytes of an extent stand elsewhere too, or no record names its blob. What stands beside its
+/// place may be the only whole shard: all of its stripe is read before it goes; of a segment the lengths of
+/// all copies are compared, since its values are known with their files only.
+fn is_not_needed(upkeep: &Upkeep, candidate: &OrphanCandidate) -> bool {
+    let extent = candidate.extent;
+    let read = || -> Result<bool, ArchiveError> {
+        let _reading = upkeep.gate.enter();
+        let Some(blob) = upkeep.read(|view| view.blob(extent.blob))? else { return Ok(true) };
+        if matches!(blob.layout, Layout::Segment { .. }) {
+            let named = blob.stripes.iter().flat_map(|set| set.drives.iter().copied()).collect();
+            let lacking = upkeep.pool.lacking(&blob, &named)?;
+            return Ok(lacking.bad.is_empty() && lacking.unknown == 0);
+        }
+        let report = upkeep.pool.scrub_stripe(&blob, extent.stripe, &mut |bytes| pace(upkeep, bytes))?;
+        Ok(report.complete && report.is_clean())
+    };
+    read().unwrap_or_else(|error| {
+        tracing::warn!(blob = %extent.blob, %error, "an extent is kept: the one in its place is not read");
+        false
+    })
+}
+
+/// When the first extent is to be removed that is noted.
+pub(crate) fn kept(upkeep: &Upkeep) -> Result<UnknownKept, ArchiveError> {
+    let noted = all_noted(upkeep)?;
+    let first = noted.values().min().map(|since| since.plus(upkeep.settings.pool.unknown_kept));
+    let mut count = Count::default();
+    noted.keys().try_for_each(|extent| count.add(upkeep, &candidate(extent)))?;
+    let KeptExtents { extents, blobs, bytes } = count.end();
+    Ok(UnknownKept { extents, blobs, bytes, until: first })
+}
+
+pub(crate) fn all_noted(upkeep: &Upkeep) -> Result<Noted, ArchiveError> {
+    let mut noted = Noted::new();
+    loop {
+        let after = noted.last_key_value().map(|(last, _)| *last);
+        let page = upkeep.read(|view| view.unknown_extents(after, EXTENTS_PAGE))?;
+        if page.is_empty() {
+            return Ok(noted);
+        }
+        noted.extend(page);
+    }
+}
+
+pub(crate) fn named(candidate: &OrphanCandidate) -> UnknownExtent {
+    let OrphanCandidate { drive, extent } = *candidate;
+    UnknownExtent { drive, blob: extent.blob, stripe: extent.stripe, shard: extent.shard }
+}
+
+fn candidate(extent: &UnknownExtent) -> OrphanCandidate {
+    let UnknownExtent { drive, blob, stripe, shard } = *extent;
+    OrphanCandidate { drive, extent: ExtentId { blob, stripe, shard } }
+}
+
+/// Whether the pool need not keep an extent: its blob is not known, or this shard of it stands elsewhere.
+fn is_unnamed(view: &View<'_>, candidate: &OrphanCandidate) -> Result<bool, ReadError> {
+    let extent = candidate.extent;
+    Ok(!view.is_known_extent(extent.blob, (extent.stripe, extent.shard), candidate.drive)?)
+}
+
+/// Visits the extents of epochs up to `until` whose blob the catalogue does not know at all. Shards that a
+/// repair is just writing belong to known blobs and are not among them.
+pub(crate) fn for_each_unknown(
+    upkeep: &Upkeep,
+    until: Epoch,
+    visit: impl FnMut(&OrphanCandidate),
+) -> Result<(), ArchiveError> {
+    let is_unknown = |view: &View<'_>, candidate: &OrphanCandidate| {
+        Ok(is_unused(view, candidate, until)? && !view.is_garbage(candidate.extent.blob)?)
+    };
+    for_each_candidate(upkeep, is_unknown, visit)
+}
+
+/// Counts the extents of epochs up to `until` whose blob is not in use: not known, or garbage.
+pub(crate) fn count_unused(upkeep: &Upkeep, until: Epoch) -> Result<KeptExtents, ArchiveError> {
+    let (mut count, mut counted) = (Count::default(), Ok(()));
+    let is_wanted = |view: &View<'_>, candidate: &OrphanCandidate| is_unused(view, candidate, until);
+    for_each_candidate(upkeep, is_wanted, |candidate| {
+        if counted.is_ok() {
+            counted = count.add(upkeep, candidate);
+        }
+    })?;
+    counted.map(|()| count.end())
+}
+
+fn is_unused(view: &View<'_>, candidate: &OrphanCandidate, until: Epoch) -> Result<bool, ReadError> {
+    let blob = candidate.extent.blob;
+    Ok(blob.epoch() <= until && view.blob_record(blob)?.is_none())
+}
+
+/// Visits the extents of earlier epochs of which the catalogue says that they are wanted. When the server
+/// stops it ends with [`ArchiveError::Stopping`], within a page of the list and a visit.
+fn for_each_candidate(
+    upkeep: &Upkeep,
+    is_wanted: impl Fn(&View<'_>, &OrphanCandidate) -> Result<bool, ReadError>,
+    mut visit: impl FnMut(&OrphanCandidate),
+) -> Result<(), ArchiveError> {
+    let mut cursor = None;
+    loop {
+        if upkeep.stopping() {
+            return Err(ArchiveError::Stopping);
+        }
+        let page = upkeep.pool.list_orphan_candidates(cursor, EXTENTS_PAGE)?;
+        let wanted = upkeep.read(|view| {
+            let mut wanted = Vec::new();
+            for candidate in page.candidates {
+                if is_wanted(view, &candidate)? {
+                    wanted.push(candidate);
+                }
+            }
+            Ok(wanted)
+        })?;
+        for candidate in &wanted {
+            if upkeep.stopping() {
+                return Err(ArchiveError::Stopping);
+            }
+            visit(candidate);
+        }
+        match page.next {
+            Some(next) => cursor = Some(next),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Removes an extent; `false` if its drive does not.
+pub(crate) fn remove(upkeep: &Upkeep, candidate: &OrphanCandidate) -> bool {
+    let removed = upkeep.pool.remove_orphan(candidate);
+    if let Err(error) = &removed {
+        tracing::warn!(%error, "an extent that nothing names stays until the next look");
+    }
+    removed.is_ok()
+}
+
+fn write(upkeep: &Upkeep, looked: &Looked) -> Result<(), ArchiveError> {
+    for found in looked.found.chunks(UNKNOWN_BATCH_MAX) {
+        upkeep.execute(Command::NoteUnknown { found: found.to_vec(), gone: Vec::new() })?;
+    }
+    for gone in looked.gone.chunks(UNKNOWN_BATCH_MAX) {
+        upkeep.execute(Command::NoteUnknown { found: Vec::new(), gone: gone.to_vec() })?;
+    }
+    Ok(())
+}
+
+fn tell(looked: &Looked, first: Option<Timestamp>) {
+    let Looked { removed, kept, .. } = looked;
+    if *removed > 0 {
+        tracing::info!(removed, "removed extents that nothing names");
+    }
+    if let Some(until) = first {
+        tracing::warn!(
+            extents = kept, %until,
+            "the pool's drives hold extents that nothing names: they are kept for a while (kist pool \
+             quarantine)"
+        );
+    }
+}
+
+impl Upkeep {
+    /// What is in quarantine: the extents of epochs up to `until` whose blob the catalogue does not know, or
+    /// nobody refers to any more. Lists all drives.
+    ///
+    /// # Errors
+    /// If catalogue or drives cannot be read.
+    pub fn quarantined(&self, until: Epoch) -> Result<KeptExtents, ArchiveError> {
+        count_unused(self, until)
+    }
+
+    /// What is kept although nothing names it, since a crashed writer may have left it.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn unknown_kept(&self) -> Result<UnknownKept, ArchiveError> {
+        kept(self)
+    }
+
+    /// Ends the quarantine of a restore, if there is one and `may_end` has nothing against it, and removes
+    /// what was in it, and the extents that are kept for a while. Gives how many extents that were.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be written or a drive cannot be listed.
+    pub fn end_quarantine(
+        &self,
+        may_end: impl FnOnce() -> Result<(), ArchiveError>,
+    ) -> Result<u64, ArchiveError> {
+        let restored = self.read(|view| view.quarantine())?;
+        // Beyond what a restore has left only what was found before and told: not what a catalogue does not
+        // know just now.
+        let noted = all_noted(self)?;
+        self.catalogue.check_pages()?;
+        if restored.is_some() {
+            may_end()?;
+            self.execute(Command::EndQuarantine)?;
+            self.sweep.ring();
+        }
+        let mut removed = 0;
+        for_each_unknown(self, self.pool.epoch(), |candidate| {
+            let is_of_restore = restored.is_some_and(|until| candidate.extent.blob.epoch() <= until);
+            if is_of_restore || noted.contains_key(&named(candidate)) {
+                removed += u64::from(remove(self, candidate));
+            }
+        })?;
+        // What stands beside its place, by the thread that moves shards.
+        self.order(|orders| orders.orphans = true);
+        tracing::warn!(removed, "the quarantine has ended");
+        Ok(removed)
+    }
+}
