@@ -5,7 +5,7 @@ use crate::package::{DependencyKind, Package};
 /// The layers, lowest first, and the crates of each in order. A crate may depend on lower layers and on the
 /// crates before it in its own layer.
 pub const LAYERS: [(&str, &[&str]); 9] = [
-    ("words", &["base"]),
+    ("words", &["base", "quantity"]),
     (
         CORES,
         &[
@@ -21,7 +21,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
             "catalogue",
         ],
     ),
-    ("twin", &["twin"]),
+    ("twin", &["planner", "scenario", "report", "twin", "sample", "replay", "validation"]),
     ("drivers", &["threads", "store", "drive", "library"]),
     ("engine", &["pool", "mover", "journal", "backup", "archive", "authority"]),
     ("below the doors", &["wire", "transfer"]),
@@ -51,8 +51,8 @@ const TOOLS: [&str; 1] = ["tidy"];
 
 /// Crates from elsewhere that only some of ours may depend on: HTTP, JSON, XML and the async runtime stay in
 /// the doors, one driver knows the embedded engine. The program runs the door's runtime and speaks JSON as a
-/// client. The mechanics read the data files of drives and media, the twin
-/// its scenarios.
+/// client. The mechanics read the data files of drives and media, planner and
+/// scenario what is asked of planner and twin.
 const OUTSIDE: [(&str, &[&str]); 14] = [
     ("axum", &["door"]),
     ("heed", &["store"]),
@@ -63,11 +63,30 @@ const OUTSIDE: [(&str, &[&str]); 14] = [
     ("quick-xml", &["ltfs", "door"]),
     ("rustls", &["door", "kist"]),
     ("s3s", &["s3"]),
-    ("serde", &["wire", "door", "s3", "kist", "mechanics", "twin", "identity", "authority", "fuzz"]),
+    (
+        "serde",
+        &[
+            "wire",
+            "door",
+            "s3",
+            "kist",
+            "mechanics",
+            "quantity",
+            "planner",
+            "scenario",
+            "report",
+            "sample",
+            "replay",
+            "validation",
+            "identity",
+            "authority",
+            "fuzz",
+        ],
+    ),
     ("serde_json", &["wire", "door", "s3", "kist", "tidy", "torture", "identity", "authority", "black_box"]),
     ("tokio", &["door", "s3", "transfer", "kist"]),
     ("tokio-rustls", &["door"]),
-    ("toml", &["kist", "mechanics", "twin", "authority", "fuzz", "tidy"]),
+    ("toml", &["kist", "mechanics", "quantity", "planner", "scenario", "authority", "fuzz", "tidy"]),
 ];
 
 /// The crates with fault injection, bugs on purpose or a simulated world, and the features that turn them on.

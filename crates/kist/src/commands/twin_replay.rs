@@ -4,14 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::twin::model::{ClassModel, GatherBy, LibraryIndex, SizeLaw, TapePoolModel, TapeWork};
-use ::twin::replay::{Machines, RecordedMount, Recorder, Replay, Server, ServerLibrary};
 use ::twin::world::MountKind;
 use archive::{
     AccessLog as _, AccessLogFiles, LibrarySettings, MachineTimes, MountLog as _, MountLogFiles, Settings,
     TimingSettings,
 };
 use base::Timestamp;
+use replay::{Machines, RecordedMount, Recorder, Replay, Server, ServerLibrary};
+use scenario::model::{ClassModel, GatherBy, LibraryIndex, SizeLaw, TapePoolModel, TapeWork};
 use serde_json::json;
 
 use super::twin_replay_set::Change;
@@ -96,8 +96,8 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     });
     let met = read.map_err(|error| Failure::io("reading the log of mounts", &logs, &error))?;
     recorder.lost(met.damaged, met.newer);
-    ::twin::replay::find_forced(&mut mounts, &own_policy);
-    let replay = ::twin::replay::replay(&server, &recorder.finish(), &mounts)
+    replay::find_forced(&mut mounts, &own_policy);
+    let replay = replay::replay(&server, &recorder.finish(), &mounts)
         .map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
     if let Some(directory) = &args.report {
         write_report(directory, args, &replay)?;
@@ -228,7 +228,7 @@ fn title(args: &Args, replay: &Replay) -> String {
 }
 
 fn written(args: &Args, replay: &Replay) -> String {
-    format!("{}\n\n{}", title(args, replay), ::twin::replay::text(replay))
+    format!("{}\n\n{}", title(args, replay), replay::text(replay))
 }
 
 fn as_json(args: &Args, replay: &Replay) -> serde_json::Value {
@@ -247,16 +247,16 @@ fn write_report(directory: &Path, args: &Args, replay: &Replay) -> Outcome {
         let file = directory.join(name);
         fs::write(&file, text).map_err(|error| Failure::io("writing the report", &file, &error))
     };
-    let described = ::twin::report::Described {
+    let described = report::Described {
         title: title(args, replay),
         text: String::new(),
         parameters: Vec::new(),
         source: String::new(),
         left_out: Vec::new(),
     };
-    let page = ::twin::report::html(&described, &[vec![replay.outcome.clone()]]);
+    let page = report::html(&described, &[vec![replay.outcome.clone()]]);
     // The title is escaped, so this is the end of the page's only heading of that kind.
-    let table = format!("</h1>\n{}", ::twin::replay::html(replay));
+    let table = format!("</h1>\n{}", replay::html(replay));
     write("index.html", &page.replacen("</h1>\n", &table, 1))?;
     let figures = serde_json::to_string(&as_json(args, replay))
         .map_err(|error| Failure::internal(error.to_string()))?;

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ::twin::model::Model;
-use ::twin::report::with_interval;
-use ::twin::sample::{
-    Compared, Draw, Estimated, Observation, Population, RUN_MIN, SampleError, Sampling, Shrinking, compare,
-    draw, estimates, observe, shrunk,
+use report::with_interval;
+use sample::{
+    Compared, Draw, Estimated, Observation, Population, SampleError, Shrinking, compare, draw, estimates,
+    observe, shrunk,
 };
+use scenario::model::Model;
+use scenario::{RUN_MIN, Sampling};
 use serde_json::{Value, json};
 
 use crate::cli::Common;
@@ -259,7 +260,7 @@ fn all(jobs: &[Job], threads: Option<usize>, quiet: bool) -> Vec<Done> {
     done.into_iter().map(|(_, done)| done).collect()
 }
 
-fn name(figure: &::twin::stats::Figure) -> String {
+fn name(figure: &report::stats::Figure) -> String {
     match figure.of.as_str() {
         "" => figure.name.to_owned(),
         of => format!("{of}: {}", figure.name),

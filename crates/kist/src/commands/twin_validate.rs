@@ -1,7 +1,7 @@
 //! `kist twin validate`.
 
-use ::twin::scenario::{self, Kind};
-use ::twin::validate::{Basis, Case, CaseResult, Row, Validation, cases, judge};
+use scenario::{self, Kind};
+use validation::{Basis, Case, CaseResult, Row, Validation, cases, judge};
 
 use crate::cli::Common;
 use crate::commands::twin_run;
