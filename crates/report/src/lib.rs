@@ -1,4 +1,5 @@
-//! What came of a run: an [`outcome`], [`stats`] of outcomes, sentences about them, and one page with pictures.
+//! What came of a run: an [`outcome`], [`stats`] of outcomes, sentences about them, and one page with
+//! pictures.
 //!
 //! Nothing here knows how an outcome came about: the twin's runs and the replay of a server's record are told
 //! of in the same way. Pure; the same outcomes give the same bytes.

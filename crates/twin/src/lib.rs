@@ -4,9 +4,9 @@
 //! the caller's.
 //!
 //! What is to be run is a `scenario::model::Model`; [`world`] runs it, with [`users`] for what users do,
-//! [`holdings`] for where files stand, [`disks`] for what the pool gives to whom, [`cache`] for what is in it;
-//! [`meter`] makes a `report::outcome::Outcome` of what happened. What is too large for one world is run in
-//! part (crate `sample`); a server's own record is run again by crate `replay`.
+//! [`holdings`] for where files stand, [`disks`] for what the pool gives to whom, [`cache`] for what is in
+//! it; [`meter`] makes a `report::outcome::Outcome` of what happened. What is too large for one world is run
+//! in part (crate `sample`); a server's own record is run again by crate `replay`.
 
 pub mod cache;
 pub mod disks;

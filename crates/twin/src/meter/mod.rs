@@ -12,8 +12,6 @@ mod finish;
 mod progress;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod tests_pages;
 
 use std::collections::BTreeMap;
 

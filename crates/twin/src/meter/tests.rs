@@ -1,5 +1,7 @@
 //! Sums, bins and drives add up, however long a run is.
 
+mod pages;
+
 use base::{ByteCount, Duration};
 use mechanics::RobotTiming;
 use scheduler::Policy;

@@ -7,8 +7,8 @@ use report::outcome::{DriveActivity, Outcome};
 use report::{Described, Parameter, html, leading, sentences};
 use scenario::model::{ClassIndex, FaultKind};
 
-use super::tests::model;
-use super::{End, Level, Meter};
+use super::super::{End, Level, Meter};
+use super::model;
 use crate::moment::Moment;
 
 /// A made-up run: drives that mount, locate and read in turn, some of them writing, and a cache.
