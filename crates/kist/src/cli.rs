@@ -1,15 +1,15 @@
 //! The command line: one enum of commands, each with its own file.
 
 use clap::{CommandFactory, Parser, Subcommand};
+use client::Connection;
+use terminal::{EXIT_CODES, Failure, Outcome, Style, output};
 
 use crate::commands::{
     acl, audit, backup, chown, class, clock, compare, completions, drive, evict, get, init, key, ls, man,
     migrate, mkdir, mv, plan, pool, put, queue, quota, rebuild, release, request, restore, rm, scrub, stage,
     stat, status, tape, twin, usage, verify, wait, why, work,
 };
-use crate::connection::Connection;
-use crate::failure::{EXIT_CODES, Failure, Outcome};
-use crate::{bench, demo, output, serve};
+use crate::{bench, demo, serve};
 
 /// Shown by `kist` alone.
 const OVERVIEW: &str = "\
@@ -57,6 +57,12 @@ pub struct Common {
     /// No progress on standard error
     #[arg(long, short, global = true, help_heading = "Output")]
     pub quiet: bool,
+}
+
+impl From<&Common> for Style {
+    fn from(common: &Common) -> Style {
+        Style { json: common.json, quiet: common.quiet }
+    }
 }
 
 /// The commands.

@@ -26,7 +26,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
     ("engine", &["pool", "mover", "journal", "backup", "archive", "authority"]),
     ("below the doors", &["wire", "transfer"]),
     (DOORS, &["s3", "door"]),
-    ("program", &["kist"]),
+    ("program", &["terminal", "client", "config", "kist"]),
     ("tests", &TEST_CRATES),
 ];
 
@@ -40,6 +40,12 @@ const CORE_PAIRS: [(&str, &str, &str); 4] = [
     ("session", "mechanics", "an order of reading is costed with the drive's own model"),
     ("scheduler", "mechanics", "what a tape is worth is costed with the drive's own model"),
     ("scheduler", "session", "a forecast times what sessions do"),
+];
+
+/// Crates that know no others of ours but these, tests included, each with its reason.
+const NARROW: [(&str, &[&str], &str); 2] = [
+    ("terminal", &["base"], "what a command says is not about servers"),
+    ("client", &["base", "wire", "terminal"], "a client runs where nothing of a server is"),
 ];
 
 /// Crates that exist for tests alone: only those behind them in this list may depend on them, and they may
@@ -61,7 +67,7 @@ const OUTSIDE: [(&str, &[&str]); 14] = [
     ("hyper", &["door", "s3", "transfer"]),
     ("hyper-util", &["door"]),
     ("quick-xml", &["ltfs", "door"]),
-    ("rustls", &["door", "kist"]),
+    ("rustls", &["door", "client"]),
     ("s3s", &["s3"]),
     (
         "serde",
@@ -78,15 +84,33 @@ const OUTSIDE: [(&str, &[&str]); 14] = [
             "sample",
             "replay",
             "validation",
+            "terminal",
+            "client",
+            "config",
             "identity",
             "authority",
             "fuzz",
         ],
     ),
-    ("serde_json", &["wire", "door", "s3", "kist", "tidy", "torture", "identity", "authority", "black_box"]),
+    (
+        "serde_json",
+        &[
+            "wire",
+            "door",
+            "s3",
+            "terminal",
+            "client",
+            "kist",
+            "tidy",
+            "torture",
+            "identity",
+            "authority",
+            "black_box",
+        ],
+    ),
     ("tokio", &["door", "s3", "transfer", "kist"]),
     ("tokio-rustls", &["door"]),
-    ("toml", &["kist", "mechanics", "quantity", "planner", "scenario", "authority", "fuzz", "tidy"]),
+    ("toml", &["mechanics", "quantity", "planner", "scenario", "config", "authority", "kist", "tidy"]),
 ];
 
 /// The crates with fault injection, bugs on purpose or a simulated world, and the features that turn them on.
@@ -124,6 +148,13 @@ pub fn check_layers(packages: &[Package]) -> Vec<String> {
             };
             if !allowed {
                 violations.push(format!("crate {from} depends on {to}, which is not below it"));
+            }
+            let narrow = NARROW.iter().find(|(name, known, _)| name == from && !known.contains(&to.as_str()));
+            if let Some((_, known, why)) = narrow {
+                violations.push(format!(
+                    "crate {from} depends on {to}: it knows only {} ({why})",
+                    known.join(", ")
+                ));
             }
         }
     }
@@ -251,6 +282,17 @@ mod tests {
         for (name, on) in bad {
             assert_eq!(layers(name, on), 1, "{name} on {on}");
         }
+    }
+
+    #[test]
+    fn a_client_knows_nothing_of_the_server() {
+        for on in ["base", "wire", "terminal"] {
+            assert_eq!(layers("client", on), 0, "client on {on}");
+        }
+        for on in ["archive", "door", "catalogue"] {
+            assert_eq!(layers("client", on), 1, "client on {on}");
+        }
+        assert_eq!(layers("terminal", "wire"), 1);
     }
 
     #[test]

@@ -4,16 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
+use client::Server;
 use serde::Serialize;
+use terminal::{Failure, Outcome, Table, output};
 
 use super::http::{self, Load};
 use super::rows::{self, Row};
 use super::{Args, Bench, limits, page};
-use crate::child::Server;
 use crate::cli::Common;
-use crate::failure::{Failure, Outcome};
-use crate::output;
-use crate::table::Table;
 
 /// Runs of each measurement; the median counts.
 const RUNS: usize = 3;

@@ -10,11 +10,10 @@ use drive::{DirectIo, DirectoryDrive, ObjectDrive};
 use library::{DriveName, Library, ReadBlock, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 use pool::{Pool, PoolConfig};
 use store::{CatalogueStore, StoreOptions};
+use terminal::{Failure, Outcome, text};
 
 use super::rows::Row;
-use crate::failure::{Failure, Outcome};
 use crate::serve::SystemClock;
-use crate::text;
 
 /// Data and parity shards, and drives, as `kist init` makes them.
 const DATA: u8 = 4;

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use client::Server;
+use terminal::{Failure, Outcome, text};
+
 use super::cpu;
 use super::raw::{RawConnection, Reply};
 use super::rows::Row;
-use crate::child::Server;
-use crate::failure::{Failure, Outcome};
-use crate::text;
 
 /// Bytes that a body repeats: different in every 64 KiB, so that nothing is the same twice by chance.
 const PATTERN_BYTES: usize = 4 << 20;

@@ -9,8 +9,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use terminal::{Failure, Outcome};
+
 use super::rows::Row;
-use crate::failure::{Failure, Outcome};
 
 /// Bytes of a buffer.
 const BUFFER_BYTES: usize = 1 << 20;

@@ -15,20 +15,17 @@ mod schedule;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use client::{ADMIN_KEY_FILE, Server};
+use config::Size;
 use tempfile::TempDir;
+use terminal::{Failure, Outcome, Progress, output, parallel};
 use wire::{MigrateBody, StatusReply};
 
 use self::http::Load;
 use self::rows::Row;
-use crate::child::Server;
 use crate::cli::Common;
 use crate::commands::{evict, init, stage, wait};
-use crate::config::{self, Size};
-use crate::failure::{Failure, Outcome};
-use crate::instance::{self, ADMIN_KEY_FILE, CONFIG_FILE};
-use crate::output;
-use crate::parallel;
-use crate::progress::Progress;
+use crate::instance::{self, CONFIG_FILE};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::failure::{Failure, Outcome};
+use terminal::{Failure, Outcome};
 
 /// The line behind it; the one before it names the command.
 const END: &str = "<!-- end of the generated part -->";

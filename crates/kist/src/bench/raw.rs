@@ -5,7 +5,7 @@ use std::io::{Error, ErrorKind, IoSlice, Read, Result, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::client::Client;
+use client::Client;
 
 /// Room for the head of an answer and for what is thrown away at once.
 const BUFFER_BYTES: usize = 1 << 20;

@@ -1,12 +1,9 @@
 //! The rows of a measurement.
 
 use serde::Serialize;
+use terminal::{Outcome, Table, output, text};
 
 use crate::cli::Common;
-use crate::failure::Outcome;
-use crate::output;
-use crate::table::Table;
-use crate::text;
 
 /// A figure beside the limit that was measured in the same run.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -6,17 +6,14 @@ use std::path::{Path, PathBuf};
 
 use archive::{AccessLog as _, AccessLogFiles};
 use base::{ByteCount, Timestamp};
+use config::Span;
 use planner::{ASSUMPTIONS, ClassWorkload, Input, Line, Plan, Section, Site, Unit, Verdict};
 use serde_json::{Value, json};
+use terminal::{Exit, Failure, Outcome, Table, output, text};
 use usage::{Analysis, Usage, Window};
 use wire::{ClassUsageReply, UsageReply};
 
 use crate::cli::Common;
-use crate::config::Span;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::output;
-use crate::table::Table;
-use crate::text;
 
 /// No site file is larger.
 const FILE_BYTES_MAX: u64 = 1 << 20;

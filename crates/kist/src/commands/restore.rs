@@ -9,13 +9,12 @@ use backup::{BackupDirectory, PoolSeen, Reached, RestoreTo, Restored};
 use base::ByteCount;
 use serde::Serialize;
 use store::Replay;
+use terminal::{Exit, Failure, Outcome, Progress, output, text};
 
 use super::backup::{failed, restore_failed};
 use crate::cli::Common;
-use crate::failure::{Exit, Failure, Outcome};
 use crate::instance::{CONFIG_FILE, Instance, InstanceLock};
-use crate::progress::{Progress, Stages};
-use crate::{config, output, text};
+use crate::stages::Stages;
 
 /// The most that a catalogue restored outside of an instance can grow to.
 const MAP_SIZE: ByteCount = ByteCount(1 << 40);

@@ -3,13 +3,10 @@
 use std::path::PathBuf;
 
 use serde_json::json;
+use terminal::{Outcome, Table, output, text};
 
 use crate::cli::Common;
 use crate::commands::twin_scenario::{self, KeyOfAll, plain};
-use crate::failure::Outcome;
-use crate::output;
-use crate::table::Table;
-use crate::text;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

@@ -13,13 +13,11 @@ use base::Timestamp;
 use replay::{Machines, RecordedMount, Recorder, Replay, Server, ServerLibrary};
 use scenario::model::{ClassModel, GatherBy, LibraryIndex, SizeLaw, TapePoolModel, TapeWork};
 use serde_json::json;
+use terminal::{Exit, Failure, Outcome, output, text};
 
 use super::twin_replay_set::Change;
 use crate::cli::Common;
-use crate::config;
-use crate::failure::{Exit, Failure, Outcome};
 use crate::instance::{CONFIG_FILE, Instance, LOG_DIRECTORY};
-use crate::{output, text};
 
 /// An index has so many bytes for each file that it names.
 const INDEX_BYTES_A_FILE: u64 = 700;

@@ -11,13 +11,10 @@ use report::stats::{Summary, summary};
 use scenario::model::Model;
 use scenario::{SEEDS_MAX, Scenario};
 use serde_json::{Value, json};
+use terminal::{Exit, Failure, Outcome, Progress, Table, output, parallel, text};
 
 use crate::cli::Common;
 use crate::commands::twin_scenario::{self, Read};
-use crate::failure::{Exit, Failure, Outcome};
-use crate::progress::Progress;
-use crate::table::Table;
-use crate::{output, parallel, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

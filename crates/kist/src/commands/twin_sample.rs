@@ -13,13 +13,10 @@ use sample::{
 use scenario::model::Model;
 use scenario::{RUN_MIN, Sampling};
 use serde_json::{Value, json};
+use terminal::{Exit, Failure, Outcome, Progress, Table, output, parallel, text};
 
 use crate::cli::Common;
 use crate::commands::twin_scenario;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::progress::Progress;
-use crate::table::Table;
-use crate::{output, parallel, text};
 
 /// Sizes of samples that are compared with all units.
 const RUNS: [u32; 3] = [5, 10, 20];

@@ -6,8 +6,7 @@ use std::path::Path;
 
 use report::{Described, Parameter};
 use scenario::{Key, Origin, Scenario, TEXT_BYTES_MAX, parse};
-
-use crate::failure::{Failure, Outcome};
+use terminal::{Failure, Outcome};
 
 /// A scenario and its file's text.
 pub struct Read {

@@ -10,9 +10,9 @@ use ::erasure::Codec;
 use ::erasure::bench::{Operation, Work};
 use drive::SharedMemory;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use terminal::{Failure, Outcome};
 
 use super::peer::{Peer, Program};
-use crate::failure::{Failure, Outcome};
 
 /// Bytes that are worked on between two looks at the clock: a look costs a few percent of a small stripe.
 const BATCH_BYTES: usize = 1 << 20;

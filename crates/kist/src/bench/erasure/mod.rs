@@ -12,17 +12,14 @@ use std::time::{Duration, Instant};
 
 use ::erasure::Kernel;
 use ::erasure::bench::Operation;
+use config::Size;
+use terminal::{Exit, Failure, Outcome, Progress, output, text};
 
 use self::core::{Core, Round, Shape};
 use self::figures::{Measured, PeerNamed, Report};
 pub use self::peer::Program;
 use super::page;
 use crate::cli::Common;
-use crate::config::Size;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::output;
-use crate::progress::Progress;
-use crate::text;
 
 /// Data and parity shards of the codes that are measured.
 const CODES: [(usize, usize); 6] = [(4, 2), (8, 2), (10, 2), (12, 4), (16, 4), (32, 4)];

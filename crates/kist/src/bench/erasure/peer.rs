@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::Deserialize;
+use terminal::{Failure, Outcome};
 
 use super::core::Round;
-use crate::failure::{Failure, Outcome};
 
 /// The longest name of a peer, so that tables stay readable.
 const NAME_BYTES_MAX: usize = 24;

@@ -1,9 +1,9 @@
 //! The report for people: a table on the terminal, and the generated part of docs/reference/erasure.md.
 
 use ::erasure::bench::Operation;
+use terminal::Table;
 
 use super::figures::{Bar, CACHE, MEMORY, Ratio, Report, Row, bytes};
-use crate::table::Table;
 
 /// Missed shapes that are named on the terminal and on the page; all are in the JSON.
 const MISSED_SHOWN: usize = 8;

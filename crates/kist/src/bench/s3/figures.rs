@@ -1,10 +1,9 @@
 //! What was measured, and how it stands to the bars.
 
 use serde::Serialize;
+use terminal::{Table, text};
 
 use super::load::Took;
-use crate::table::Table;
-use crate::text;
 
 /// Kist's own name among the servers.
 pub const KIST: &str = "kist";

@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use terminal::{Failure, Outcome};
+
 use super::body::{Body, Checked, Pattern};
 use super::link::Link;
 use super::target::{BUCKET, Target, expect};
 use crate::bench::cpu;
-use crate::failure::{Failure, Outcome};
 
 /// Keys of a page, the most that S3 gives.
 const PAGE_KEYS: usize = 1000;

@@ -11,6 +11,7 @@ mod target;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
+use terminal::{Failure, Outcome, output};
 
 use self::body::Checked;
 use self::figures::{Report, Row};
@@ -19,8 +20,6 @@ use self::target::{DRIVES, Kind, Target};
 use super::erasure::Program;
 use super::{limits, page};
 use crate::cli::Common;
-use crate::failure::{Failure, Outcome};
-use crate::output;
 
 /// Times by server, round and phase.
 type Rounds = Vec<(&'static str, Vec<Vec<Took>>)>;
@@ -68,7 +67,7 @@ impl Args<'_> {
             size: self.size.unwrap_or(size).max(1),
             streams: STREAMS,
             small,
-            clients: self.clients.unwrap_or(64).clamp(1, crate::parallel::JOBS_MAX),
+            clients: self.clients.unwrap_or(64).clamp(1, terminal::parallel::JOBS_MAX),
             keys,
             rounds,
         }
@@ -197,7 +196,7 @@ impl Bench {
         format!(
             "{files} objects of {} over {streams} connections; {small} small ones over {clients}; \
              {keys} keys in pages of 1000, one connection, MinIO on one drive. Median of {rounds}. {}",
-            crate::text::size(size),
+            terminal::text::size(size),
             target::note()
         )
     }

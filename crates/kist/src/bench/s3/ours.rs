@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::Path;
 
+use client::{ADMIN_KEY_FILE, SERVER_FILE, Server};
+use terminal::{Failure, Outcome};
+
 use super::sign::Signer;
 use super::target::{DATA, DRIVES, PARITY};
-use crate::child::Server;
 use crate::commands::init;
-use crate::failure::{Failure, Outcome};
-use crate::instance::{self, ADMIN_KEY_FILE, CONFIG_FILE, SERVER_FILE};
+use crate::instance::{self, CONFIG_FILE};
 
 /// What is said of it on the page.
 pub const NOTE: &str = "Kist's catalogue is made durable before each answer, as always.";

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use terminal::{Failure, Outcome};
+
 use super::link::{Answer, Link};
 use super::ours::{self, Ours};
 use super::sign::Signer;
-use crate::failure::{Failure, Outcome};
 
 /// Data and parity shards, and drives, of all that code.
 pub const DATA: u8 = 4;

@@ -12,14 +12,12 @@ use base::BlockAddress;
 use durability::SplitMix;
 use rustix::time::{ClockId, clock_gettime};
 use session::order::{Aim, OrderLimits, Plan, Segment, block_order, nearest_first, plan, trace};
+use terminal::{Failure, Outcome, Progress, output};
 
 use self::figures::{Report, Row, Run, Spread, WaitRow};
 use self::tape::Tape;
 use super::page;
 use crate::cli::Common;
-use crate::failure::{Failure, Outcome};
-use crate::output;
-use crate::progress::Progress;
 
 /// The tapes.
 const TAPES: [&str; 2] = ["LTO-8", "LTO-9"];

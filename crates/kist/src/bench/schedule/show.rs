@@ -1,7 +1,8 @@
 //! The report for people: tables on the terminal, and the generated part of docs/reference/ordering.md.
 
+use terminal::Table;
+
 use super::figures::{Bar, Report, Row, Spread, WaitRow};
-use crate::table::Table;
 
 /// `0.02`, `2`.
 pub fn gb(bytes: u64) -> String {

@@ -6,11 +6,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use terminal::{Failure, Outcome};
 
-use crate::client::Client;
-use crate::connection::{Connection, ServerFile};
-use crate::failure::{Failure, Outcome};
-use crate::instance::SERVER_FILE;
+use crate::connection::Connection;
+use crate::place::{SERVER_FILE, ServerFile};
+use crate::request::Client;
 
 /// How long a server may take until it is ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);

@@ -1,11 +1,10 @@
 //! Trees of the archive.
 
 use base::{Name, Timestamp};
+use terminal::{Exit, Failure, Outcome, text};
 use wire::{ListEntry, StatReply};
 
-use crate::client::{Client, join};
-use crate::failure::{Exit, Failure, Outcome};
-use crate::text;
+use crate::request::{Client, join};
 
 /// What a name of the archive is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,7 +84,7 @@ impl RemoteItem {
     }
 
     /// What a listing of `parent` has.
-    pub(crate) fn of_entry(parent: &RemoteItem, entry: ListEntry) -> Outcome<Self> {
+    pub fn of_entry(parent: &RemoteItem, entry: ListEntry) -> Outcome<Self> {
         // What the server says becomes a local path: it is checked like any input.
         let name = Name::new(&entry.name).map_err(|error| {
             Failure::internal(format!("{}: the server lists a bad name: {error}", parent.path))

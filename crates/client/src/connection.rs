@@ -4,11 +4,10 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use terminal::{Exit, Failure, Outcome};
 
-use crate::client::Client;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::instance::{self, Instance};
+use crate::place::{self, ServerFile, is_instance};
+use crate::request::Client;
 use crate::trust::Trust;
 
 /// The longest key file that is read.
@@ -32,44 +31,13 @@ pub struct Connection {
     pub trust: Trust,
 }
 
-/// `run/server.json` of an instance with a running server.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ServerFile {
-    /// Where it listens.
-    pub url: String,
-    /// Where its S3 listens, if it does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub s3: Option<String>,
-    /// Its process.
-    pub pid: u32,
-}
-
 impl Connection {
     /// The instance's directory that is named or usual.
     pub fn instance_directory(&self) -> PathBuf {
         self.instance
             .clone()
             .or_else(|| env::var_os("KIST_INSTANCE").filter(|v| !v.is_empty()).map(PathBuf::from))
-            .unwrap_or_else(|| PathBuf::from(instance::DEFAULT_DIRECTORY))
-    }
-
-    /// The instance on this machine, for what reads its files.
-    ///
-    /// # Errors
-    /// If there is none, which is explained if a server was named: such a command does not ask it.
-    pub fn local_instance(&self) -> Outcome<Instance> {
-        let directory = self.instance_directory();
-        match self.named_url() {
-            Some(url) if !Instance::exists(&directory) => {
-                let message = format!(
-                    "this reads files of the instance, and {} is none: run it where the server {url} \
-                     runs, with --instance DIR",
-                    directory.display()
-                );
-                Err(Failure::new(Exit::NotFound, message))
-            }
-            _ => Instance::open(&directory),
-        }
+            .unwrap_or_else(|| PathBuf::from(place::DEFAULT_DIRECTORY))
     }
 
     /// A client for the server.
@@ -82,7 +50,7 @@ impl Connection {
     /// A client for the server of the instance, with the key kept there; the environment is not looked at.
     pub fn own_client(&self) -> Outcome<Client> {
         let directory = self.instance_directory();
-        let key_file = Some(directory.join(instance::ADMIN_KEY_FILE));
+        let key_file = Some(directory.join(place::ADMIN_KEY_FILE));
         let own = Connection {
             server: Some(self.server_of(&directory)?),
             key_file,
@@ -99,13 +67,14 @@ impl Connection {
         }
     }
 
-    fn named_url(&self) -> Option<String> {
+    /// The URL that an option or the environment names.
+    pub fn named_url(&self) -> Option<String> {
         let variable = || env::var("KIST_SERVER").ok().filter(|v| !v.is_empty());
         self.server.clone().or_else(|| if self.instance.is_none() { variable() } else { None })
     }
 
     fn server_of(&self, directory: &Path) -> Outcome<String> {
-        let file = directory.join(instance::SERVER_FILE);
+        let file = directory.join(place::SERVER_FILE);
         let text = fs::read_to_string(&file).map_err(|_| no_server(directory))?;
         let server: ServerFile = serde_json::from_str(&text)
             .map_err(|error| Failure::internal(format!("{}: {error}", file.display())))?;
@@ -117,8 +86,8 @@ impl Connection {
         // The second one is made by a running server for whoever may read its instance. It is shown to that
         // server only, not to one that was named by its address.
         let files: &[&str] = match self.named_url() {
-            Some(_) => &[instance::ADMIN_KEY_FILE],
-            None => &[instance::ADMIN_KEY_FILE, instance::RUN_KEY_FILE],
+            Some(_) => &[place::ADMIN_KEY_FILE],
+            None => &[place::ADMIN_KEY_FILE, place::RUN_KEY_FILE],
         };
         let usual =
             || files.iter().map(|name| self.instance_directory().join(name)).find(|file| file.exists());
@@ -142,7 +111,7 @@ impl Connection {
 }
 
 fn no_server(directory: &Path) -> Failure {
-    if Instance::exists(directory) {
+    if is_instance(directory) {
         let message = format!("no server runs on {0}: start it with: kist serve {0}", directory.display());
         return Failure::new(Exit::Unreachable, message);
     }

@@ -3,9 +3,7 @@
 use std::io::{self, Read};
 
 use base::{Adler32, Blake3};
-
-use crate::failure::{Exit, Failure, Outcome};
-use crate::progress::Progress;
+use terminal::{Exit, Failure, Outcome, Progress};
 
 /// The checksums of a stream as it passes.
 #[derive(Clone)]

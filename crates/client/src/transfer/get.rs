@@ -7,16 +7,13 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use terminal::{Exit, Failure, Outcome, Progress, parallel, text};
 
 use super::hashing::Hasher;
 use super::put::hash_file;
 use super::remote::{RemoteItem, RemoteKind};
 use super::{CHUNK_BYTES, Tally, attributes};
-use crate::client::{Attempt, Client, retry};
-use crate::failure::{Exit, Failure, Outcome};
-use crate::parallel;
-use crate::progress::Progress;
-use crate::text;
+use crate::request::{Attempt, Client, retry};
 
 /// How often a temporary file is opened anew that got its name meanwhile.
 const PART_ATTEMPTS: u32 = 3;

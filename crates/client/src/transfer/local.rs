@@ -3,8 +3,9 @@
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
+use terminal::{Failure, Outcome};
+
 use super::attributes::Attributes;
-use crate::failure::{Failure, Outcome};
 
 /// What a local name is.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -10,8 +10,7 @@ use base::{ByteCount, StripeCode};
 use drive::DriveLocation;
 
 use super::file::{Class, Config, Library, Pool, Residency, Tape, TapePool};
-use super::{identity, libraries, mounts, s3, server};
-use crate::instance::FORMAT;
+use super::{FORMAT, identity, libraries, mounts, s3, server};
 
 /// The longest configuration that is read.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;

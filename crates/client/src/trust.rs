@@ -10,9 +10,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{AlertDescription, CertificateError, RootCertStore};
+use terminal::{Exit, Failure, Outcome};
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig, TlsProvider};
-
-use crate::failure::{Exit, Failure, Outcome};
 
 /// Where systems keep the authorities that they trust.
 const SYSTEM_FILES: [&str; 3] =

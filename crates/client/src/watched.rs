@@ -1,8 +1,7 @@
 //! The progress of a call over many files, shown once the server has said that it takes long.
 
+use terminal::Progress;
 use wire::WorkReply;
-
-use crate::progress::Progress;
 
 /// Shows how far a call is; nothing of one that is answered soon.
 pub struct Watched {

@@ -9,8 +9,7 @@ use std::sync::OnceLock;
 
 use base::Timestamp;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
-
-use crate::text;
+use terminal::text;
 
 /// The bits of a mode that are kept.
 const MODE_BITS: u32 = 0o7777;

@@ -101,6 +101,11 @@ impl Progress {
         *self.shared.note.lock().unwrap_or_else(PoisonError::into_inner) = note.to_owned();
     }
 
+    /// What is shown of it now.
+    pub fn figures(&self) -> String {
+        self.shared.figures()
+    }
+
     /// Whether nothing is shown.
     pub fn is_quiet(&self) -> bool {
         self.ticker.is_none()
@@ -110,42 +115,6 @@ impl Progress {
     pub fn elapsed(&self) -> Duration {
         self.shared.started.elapsed()
     }
-}
-
-/// Says how far a long task of several stages is, with the time left of the present one.
-pub struct Stages {
-    shown: Progress,
-    /// The present stage, and when it began.
-    stage: (&'static str, Duration),
-}
-
-impl Stages {
-    /// Shows a task.
-    pub fn of(shown: Progress) -> Self {
-        Stages { shown, stage: ("", Duration::ZERO) }
-    }
-
-    /// How far it is.
-    pub fn told(&mut self, progress: backup::Progress) {
-        let now = self.shown.elapsed();
-        if self.stage.0 != progress.what {
-            self.stage = (progress.what, now);
-        }
-        self.shown.note(&told(progress, now.saturating_sub(self.stage.1)));
-    }
-}
-
-fn told(progress: backup::Progress, took: Duration) -> String {
-    let backup::Progress { what, done, total, containers } = progress;
-    let mut text = format!("{} of {} {what}", text::count(done), text::count(total));
-    if containers > 0 {
-        text.push_str(&format!(", {} files and packs", text::count(containers)));
-    }
-    let left = archive::time_left(took, done, total).filter(|left| !left.is_zero());
-    if let Some(left) = left {
-        text.push_str(&format!(", {} left", text::span(left)));
-    }
-    text
 }
 
 impl Drop for Progress {
@@ -238,17 +207,6 @@ fn write_lines(shared: &Shared) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// `kist rebuild` said "0 steps" until it had read its first tape.
-    #[test]
-    fn stages_say_what_is_done_from_the_beginning_on() {
-        let progress = Progress::start_of("rebuild", "step", 0, 0, true);
-        progress.note("the library is being opened");
-        let mut stages = Stages::of(progress);
-        assert_eq!(stages.shown.shared.figures(), "the library is being opened");
-        stages.told(backup::Progress { what: "tapes read", done: 0, total: 12, containers: 0 });
-        assert_eq!(stages.shown.shared.figures(), "0 of 12 tapes read");
-    }
 
     #[test]
     fn figures_name_what_is_done() {

@@ -4,14 +4,12 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use terminal::{Exit, Failure, Outcome, Progress, parallel, text};
+
 use super::get::broken_off;
 use super::local::{LocalItem, LocalKind};
 use super::{CHUNK_BYTES, Tally};
-use crate::client::{Attempt, Client, retry};
-use crate::failure::{Exit, Failure, Outcome};
-use crate::parallel;
-use crate::progress::Progress;
-use crate::text;
+use crate::request::{Attempt, Client, retry};
 
 /// A local file or link and its counterpart.
 #[derive(Clone, Debug)]

@@ -6,8 +6,7 @@ use std::time::Duration;
 use base::ByteCount;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::text;
+use terminal::text;
 
 /// A size as `"64MiB"`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

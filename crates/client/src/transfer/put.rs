@@ -5,16 +5,13 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
 
+use terminal::{Exit, Failure, Outcome, Progress, parallel, text};
 use wire::{ListEntry, MakeDirectoryBody, PutReply};
 
 use super::hashing::{Hasher, HashingReader};
 use super::local::{LocalItem, LocalKind};
 use super::{CHUNK_BYTES, IN_MEMORY_BYTES_MAX, Tally};
-use crate::client::{Attempt, Client, retry};
-use crate::failure::{Exit, Failure, Outcome};
-use crate::parallel;
-use crate::progress::Progress;
-use crate::text;
+use crate::request::{Attempt, Client, retry};
 
 /// What holds for all files of a put.
 #[derive(Clone, Debug, Default)]
@@ -165,7 +162,7 @@ impl<'a> Putter<'a> {
     }
 
     fn remote_path(&self, item: &PutItem) -> Outcome<String> {
-        crate::client::archive_path(&item.remote)
+        crate::request::archive_path(&item.remote)
     }
 
     fn small(&self, item: &PutItem, target: &str, mut headers: Headers) -> Outcome<bool> {

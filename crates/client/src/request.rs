@@ -7,20 +7,19 @@ use std::time::Duration;
 use base::ArchivePath;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use terminal::{Exit, Failure, Outcome, text};
 use ureq::http::{Response, StatusCode};
 use ureq::tls::TlsConfig;
 use ureq::{Agent, Body, SendBody};
 use wire::{ListEntry, ListReply, Problem, StatReply, WorkReply};
 
-use crate::failure::{Exit, Failure, Outcome};
-use crate::text;
 use crate::trust::{self, Trust};
 
 /// A body of so many bytes is sent only when the server has agreed to take it: a refusal that comes while it
 /// is sent would not be read.
 const EXPECT_FROM: u64 = 1 << 20;
 /// Connections kept open for the threads of one command.
-const IDLE_CONNECTIONS_MAX: usize = crate::parallel::JOBS_MAX;
+const IDLE_CONNECTIONS_MAX: usize = terminal::parallel::JOBS_MAX;
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the head of an answer may take; a durable write waits for its group.
@@ -94,6 +93,7 @@ impl Client {
     }
 
     /// The same with the file that the key is from, for the message that the key is wrong.
+    #[must_use]
     pub fn with_key_file(self, file: PathBuf) -> Self {
         Client { key_file: Some(file), ..self }
     }

@@ -5,8 +5,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::failure::{Exit, Failure, Outcome};
-use crate::{output, text};
+use terminal::{Exit, Failure, Outcome, output, text};
 
 /// Failures that are shown; more are only counted.
 const FAILURES_SHOWN_MAX: usize = 20;

@@ -5,8 +5,16 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::cli::Common;
 use crate::failure::{Failure, Outcome};
+
+/// For whom a command writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Style {
+    /// For programs: JSON instead of text.
+    pub json: bool,
+    /// No progress, and nothing to be read by people that could be left out.
+    pub quiet: bool,
+}
 
 /// Writes `text` to standard output.
 pub fn write(text: &str) -> Outcome {
@@ -26,8 +34,9 @@ pub fn bytes(bytes: &[u8]) -> Outcome {
 
 /// What a command that changes something says when it is done: as JSON, or in a line for people, which
 /// `--quiet` leaves out.
-pub fn done<T: Serialize>(common: &Common, value: &T, text: &str) -> Outcome {
-    match (common.json, common.quiet) {
+pub fn done<T: Serialize>(style: impl Into<Style>, value: &T, text: &str) -> Outcome {
+    let Style { json: is_json, quiet } = style.into();
+    match (is_json, quiet) {
         (true, _) => json(value),
         (false, true) => Ok(()),
         (false, false) => line(text),
