@@ -22,3 +22,5 @@ pub use value::{Size, Span};
 
 /// The format of an instance that this program writes; it reads this one only.
 pub const FORMAT: u32 = 1;
+/// Its name in the directory of an instance: the operator's settings.
+pub const CONFIG_FILE: &str = "kist.toml";

@@ -1,5 +1,6 @@
 //! The command line: one enum of commands, each with its own file.
 
+use bench::Call;
 use clap::{CommandFactory, Parser, Subcommand};
 use client::Connection;
 use terminal::{EXIT_CODES, Failure, Outcome, Style, output};
@@ -9,7 +10,8 @@ use crate::commands::{
     migrate, mkdir, mv, plan, pool, put, queue, quota, rebuild, release, request, restore, rm, scrub, stage,
     stat, status, tape, twin, usage, verify, wait, why, work,
 };
-use crate::{bench, demo, serve};
+use crate::measured::Measured;
+use crate::{demo, serve};
 
 /// Shown by `kist` alone.
 const OVERVIEW: &str = "\
@@ -207,7 +209,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Wait(args) => wait::run(&args, common),
         Command::Plan(args) => plan::run(&args, common),
         Command::Twin(args) => twin::run(&args, common),
-        Command::Bench(args) => bench::run(&args, common),
+        Command::Bench(args) => bench::run(&args, Call { style: common.into(), subject: &Measured }),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Help(args) => help(&args),

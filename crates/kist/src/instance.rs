@@ -11,8 +11,6 @@ use config::FORMAT;
 use serde::{Deserialize, Serialize};
 use terminal::{Exit, Failure, Outcome, text};
 
-/// The operator's settings.
-pub const CONFIG_FILE: &str = "kist.toml";
 /// Hashes of keys.
 pub const KEYS_FILE: &str = "keys.toml";
 /// Keys that admins have given out, beside [`KEYS_FILE`].

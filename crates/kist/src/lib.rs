@@ -6,13 +6,13 @@
 // Both panic when nobody reads; see `terminal::output`.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
-mod bench;
 mod cli;
 mod commands;
 mod demo;
 mod expected;
 mod instance;
 mod issuer_keys;
+mod measured;
 mod people;
 mod run_files;
 mod serve;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use authority::{Audit, Authority, AuthoritySettings, Identities, Notices};
 use base::{Blake3, Clock};
-use config::Config;
+use config::{CONFIG_FILE, Config};
 use terminal::{Failure, Outcome};
 
-use crate::instance::{self, CONFIG_FILE, Instance};
+use crate::instance::{self, Instance};
 use crate::issuer_keys::IssuerKeys;
 use crate::run_files::RunFiles;
 use crate::warnings;

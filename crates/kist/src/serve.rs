@@ -8,7 +8,7 @@ use std::sync::Arc;
 use authority::Guard;
 use base::{Clock, Duration, Timestamp, TrustedClock};
 use client::{SERVER_FILE, ServerFile};
-use config::Config;
+use config::{CONFIG_FILE, Config};
 use door::{DoorSettings, Limits, Listener, Services};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
@@ -20,7 +20,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::Common;
-use crate::instance::{self, CONFIG_FILE, Instance};
+use crate::instance::{self, Instance};
 use crate::issuer_keys::IssuerKeys;
 use crate::people::{self, People};
 use crate::run_files::RunFiles;

@@ -77,7 +77,7 @@ fn files(instance: &Instance, config: &Config, listeners: &[Listener]) -> Vec<(P
         (instance.path(instance::ACCESS_KEYS_FILE), Care::Secret),
         (instance.path(client::ADMIN_KEY_FILE), Care::Secret),
         (instance.path(instance::KEYS_FILE), Care::Fixed),
-        (instance.path(instance::CONFIG_FILE), Care::Fixed),
+        (instance.path(config::CONFIG_FILE), Care::Fixed),
         (instance.directory.clone(), Care::Fixed),
     ];
     for tls in listeners.iter().filter_map(|listener| listener.tls.as_ref()) {

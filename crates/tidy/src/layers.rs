@@ -26,7 +26,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
     ("engine", &["pool", "mover", "journal", "backup", "archive", "authority"]),
     ("below the doors", &["wire", "transfer"]),
     (DOORS, &["s3", "door"]),
-    ("program", &["terminal", "client", "config", "kist"]),
+    ("program", &["terminal", "client", "config", "bench", "kist"]),
     ("tests", &TEST_CRATES),
 ];
 
@@ -87,6 +87,7 @@ const OUTSIDE: [(&str, &[&str]); 14] = [
             "terminal",
             "client",
             "config",
+            "bench",
             "identity",
             "authority",
             "fuzz",

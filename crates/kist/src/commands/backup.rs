@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use backup::{BackupDirectory, BackupError, Line, Rehearsed, RestoreError};
 use base::ByteCount;
+use config::CONFIG_FILE;
 use serde::Serialize;
 use terminal::{Exit, Failure, Outcome, Progress, Table, output, text};
 use wire::{BackupReply, SnapshotReply};
 
 use crate::cli::Common;
-use crate::instance::{CONFIG_FILE, Instance};
+use crate::instance::Instance;
 use crate::stages::Stages;
 
 /// How often the server is asked whether a snapshot is there.

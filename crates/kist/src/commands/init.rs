@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{DriveId, StripeCode, Vid};
-use config::{Size, Template};
+use config::{CONFIG_FILE, Size, Template};
 use library::{DriveName, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 use terminal::{Exit, Failure, Outcome, output, text};
 
 use crate::cli::Common;
-use crate::instance::{self, CONFIG_FILE};
+use crate::instance;
 use crate::serve::SystemClock;
 
 /// The most cartridges: their names have four digits.

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use archive::{RESTORE_JUMP, pool_seen};
 use backup::{BackupDirectory, PoolSeen, Reached, RestoreTo, Restored};
 use base::ByteCount;
+use config::CONFIG_FILE;
 use serde::Serialize;
 use store::Replay;
 use terminal::{Exit, Failure, Outcome, Progress, output, text};
 
 use super::backup::{failed, restore_failed};
 use crate::cli::Common;
-use crate::instance::{CONFIG_FILE, Instance, InstanceLock};
+use crate::instance::{Instance, InstanceLock};
 use crate::stages::Stages;
 
 /// The most that a catalogue restored outside of an instance can grow to.

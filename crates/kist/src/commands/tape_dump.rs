@@ -5,12 +5,13 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use base::Vid;
+use config::CONFIG_FILE;
 use library::{CartridgeReader, RecordCheck, RecordInfo, RecordKind};
 use serde::Serialize;
 use terminal::{Exit, Failure, Outcome, output};
 
 use crate::cli::Common;
-use crate::instance::{CONFIG_FILE, Instance};
+use crate::instance::Instance;
 
 /// Bytes of a record's header in the record file (docs/format/virtual-cartridge.md).
 const FRAME_HEADER_BYTES: u64 = 64;

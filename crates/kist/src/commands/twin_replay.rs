@@ -10,6 +10,7 @@ use archive::{
     TimingSettings,
 };
 use base::Timestamp;
+use config::CONFIG_FILE;
 use replay::{Machines, RecordedMount, Recorder, Replay, Server, ServerLibrary};
 use scenario::model::{ClassModel, GatherBy, LibraryIndex, SizeLaw, TapePoolModel, TapeWork};
 use serde_json::json;
@@ -17,7 +18,7 @@ use terminal::{Exit, Failure, Outcome, output, text};
 
 use super::twin_replay_set::Change;
 use crate::cli::Common;
-use crate::instance::{CONFIG_FILE, Instance, LOG_DIRECTORY};
+use crate::instance::{Instance, LOG_DIRECTORY};
 
 /// An index has so many bytes for each file that it names.
 const INDEX_BYTES_A_FILE: u64 = 700;

@@ -1,9 +1,7 @@
 //! The rows of a measurement.
 
 use serde::Serialize;
-use terminal::{Outcome, Table, output, text};
-
-use crate::cli::Common;
+use terminal::{Outcome, Style, Table, output, text};
 
 /// A figure beside the limit that was measured in the same run.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -76,8 +74,8 @@ impl Row {
 }
 
 /// Writes all rows.
-pub fn print(rows: &[Row], common: &Common) -> Outcome {
-    if common.json {
+pub fn print(rows: &[Row], style: Style) -> Outcome {
+    if style.json {
         return output::json(&rows);
     }
     let mut table = Table::new(&["what", ">rate", "limit", ">limit", ">ratio", ">cores", ">bytes", ">time"]);

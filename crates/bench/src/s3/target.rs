@@ -11,6 +11,7 @@ use terminal::{Failure, Outcome};
 use super::link::{Answer, Link};
 use super::ours::{self, Ours};
 use super::sign::Signer;
+use crate::subject::Subject;
 
 /// Data and parity shards, and drives, of all that code.
 pub const DATA: u8 = 4;
@@ -82,10 +83,10 @@ impl Drop for Other {
 
 impl Target {
     /// Starts one in an empty directory. `drives`: of those that code, 1 is without parity.
-    pub fn start(kind: &Kind, directory: &Path, drives: u16) -> Outcome<Self> {
+    pub fn start(kind: &Kind, directory: &Path, drives: u16, subject: &dyn Subject) -> Outcome<Self> {
         let (process, host, signer) = match kind {
             Kind::Kist => {
-                let ours = Ours::start(directory)?;
+                let ours = Ours::start(directory, subject)?;
                 let (host, signer) = (ours.host().to_owned(), ours.signer());
                 (Process::Ours(Box::new(ours)), host, signer)
             }

@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use client::{ADMIN_KEY_FILE, SERVER_FILE, Server};
+use client::{SERVER_FILE, Server};
+use config::CONFIG_FILE;
 use terminal::{Failure, Outcome};
 
 use super::sign::Signer;
 use super::target::{DATA, DRIVES, PARITY};
-use crate::commands::init;
-use crate::instance::{self, CONFIG_FILE};
+use crate::subject::{Coded, Subject};
 
 /// What is said of it on the page.
 pub const NOTE: &str = "Kist's catalogue is made durable before each answer, as always.";
@@ -26,14 +26,9 @@ pub struct Ours {
 
 impl Ours {
     /// Makes an instance and starts its server.
-    pub fn start(directory: &Path) -> Outcome<Self> {
+    pub fn start(directory: &Path, subject: &dyn Subject) -> Outcome<Self> {
         let directory = directory.join("instance");
-        let mut args = init::Args::defaults(&directory);
-        (args.drives, args.data, args.parity) = (DRIVES, DATA, PARITY);
-        args.demo = true;
-        args.listen = ([127, 0, 0, 1], 0).into();
-        let key = init::make(&args)?;
-        instance::write_durable(&directory.join(ADMIN_KEY_FILE), key.as_bytes(), 0o600)?;
+        subject.make(&directory, Some(Coded { drives: DRIVES, data: DATA, parity: PARITY }))?;
         let config = directory.join(CONFIG_FILE);
         let set = fs::read_to_string(&config)
             .and_then(|text| fs::write(&config, text.replacen(LISTEN, &with_s3(), 1)));

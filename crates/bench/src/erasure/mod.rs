@@ -13,13 +13,12 @@ use std::time::{Duration, Instant};
 use ::erasure::Kernel;
 use ::erasure::bench::Operation;
 use config::Size;
-use terminal::{Exit, Failure, Outcome, Progress, output, text};
+use terminal::{Exit, Failure, Outcome, Progress, Style, output, text};
 
 use self::core::{Core, Round, Shape};
 use self::figures::{Measured, PeerNamed, Report};
 pub use self::peer::Program;
 use super::page;
-use crate::cli::Common;
 
 /// Data and parity shards of the codes that are measured.
 const CODES: [(usize, usize); 6] = [(4, 2), (8, 2), (10, 2), (12, 4), (16, 4), (32, 4)];
@@ -135,16 +134,16 @@ impl Args {
 }
 
 /// Measures, prints, and writes the page if one is named.
-pub fn run(args: &Args, write: Option<&Path>, common: &Common) -> Outcome {
+pub fn run(args: &Args, write: Option<&Path>, style: Style) -> Outcome {
     args.check()?;
-    let report = measure(args, common)?;
+    let report = measure(args, style)?;
     if let Some(page) = write {
         page::write(page, "kist bench erasure", &show::markdown(&report))?;
     }
-    if common.json { output::json(&report) } else { output::write(&show::text(&report)) }
+    if style.json { output::json(&report) } else { output::write(&show::text(&report)) }
 }
 
-fn measure(args: &Args, common: &Common) -> Outcome<Report> {
+fn measure(args: &Args, style: Style) -> Outcome<Report> {
     let processors = core::processors()?;
     let counts: Vec<usize> = CORES.into_iter().filter(|cores| *cores <= processors.len()).collect();
     let most = counts.last().copied().unwrap_or(0);
@@ -159,7 +158,7 @@ fn measure(args: &Args, common: &Common) -> Outcome<Report> {
         .flat_map(|cached| SHARDS.map(|shard| (cached, shard)))
         .flat_map(|(cached, shard)| CODES.map(|(data, parity)| Shape { data, parity, shard, cached }))
         .collect();
-    let quiet = common.quiet || !stderr().is_terminal();
+    let quiet = style.quiet || !stderr().is_terminal();
     let total = (shapes.len() * counts.len()) as u64;
     let progress = Progress::start_of("bench erasure", "shape", total, 0, quiet);
     let mut bench = Bench { args, cores: &cores, versions: BTreeMap::new(), rounds: args.rounds() };

@@ -13,7 +13,6 @@ use store::{CatalogueStore, StoreOptions};
 use terminal::{Failure, Outcome, text};
 
 use super::rows::Row;
-use crate::serve::SystemClock;
 
 /// Data and parity shards, and drives, as `kist init` makes them.
 const DATA: u8 = 4;
@@ -110,8 +109,7 @@ pub fn tape(directory: &Path, bytes: u64) -> Outcome<(Row, Row)> {
 }
 
 /// Resolves paths in the catalogue of a stopped server and reads the files' records, by one thread.
-pub fn catalogue(directory: &Path, map_size: ByteCount, paths: &[String], name: &str) -> Outcome<Row> {
-    let options = StoreOptions::new(map_size, Arc::new(SystemClock));
+pub fn catalogue(directory: &Path, options: StoreOptions, paths: &[String], name: &str) -> Outcome<Row> {
     let store = CatalogueStore::open(directory, options).map_err(failed)?;
     let paths: Vec<ArchivePath> =
         paths.iter().map(|p| ArchivePath::new(p)).collect::<Result<_, _>>().map_err(failed)?;

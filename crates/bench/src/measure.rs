@@ -1,31 +1,24 @@
-//! `kist bench`: each figure beside the limit of the machine, measured in the same run.
-
-mod budgets;
-mod cpu;
-mod engine;
-mod erasure;
-mod http;
-mod limits;
-mod page;
-mod raw;
-mod rows;
-mod s3;
-mod schedule;
+//! The arguments, and what is measured of a whole instance.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use client::{ADMIN_KEY_FILE, Server};
-use config::Size;
+use client::Server;
+use config::{CONFIG_FILE, Size};
+use store::StoreOptions;
 use tempfile::TempDir;
 use terminal::{Failure, Outcome, Progress, output, parallel};
 use wire::{MigrateBody, StatusReply};
 
-use self::http::Load;
-use self::rows::Row;
-use crate::cli::Common;
-use crate::commands::{evict, init, stage, wait};
-use crate::instance::{self, CONFIG_FILE};
+use crate::http::Load;
+use crate::rows::Row;
+use crate::subject::{Call, Subject};
+use crate::{budgets, cpu, engine, erasure, http, limits, rows, s3, schedule};
+
+/// All files of a measurement are below this.
+const ALL: &str = "/bench";
+/// How long recalled files stay pinned.
+const PIN: Duration = Duration::from_secs(600);
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -62,17 +55,17 @@ pub struct Args {
     /// Where the instance is made; for `all` a directory in memory [default: the system's temporary
     /// directory]
     #[arg(long)]
-    dir: Option<PathBuf>,
+    pub(crate) dir: Option<PathBuf>,
     /// With `all`: where syncs are measured, a directory on a disk [default: the system's temporary
     /// directory]
     #[arg(long)]
-    disk: Option<PathBuf>,
+    pub(crate) disk: Option<PathBuf>,
     /// With `all`, `erasure`, `s3` and `schedule`: a page whose generated part is written anew
     #[arg(long, value_name = "FILE")]
-    write: Option<PathBuf>,
+    pub(crate) write: Option<PathBuf>,
     /// With `all`: text for that page, such as the output of another measurement
     #[arg(long, value_name = "FILE", requires = "write")]
-    with: Option<PathBuf>,
+    pub(crate) with: Option<PathBuf>,
     /// With `schedule`: random sets of files for each row, for tests
     #[arg(long, hide = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     seeds: Option<u32>,
@@ -138,16 +131,16 @@ impl Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args, common: &Common) -> Outcome {
+pub fn run(args: &Args, call: Call<'_>) -> Outcome {
     if args.what == What::Erasure {
-        return erasure::run(&args.erasure, args.write.as_deref(), common);
+        return erasure::run(&args.erasure, args.write.as_deref(), call.style);
     }
     if args.what == What::Schedule && !args.erasure.is_given_beside_quick() {
         let of = schedule::Args { quick: args.erasure.is_quick(), seeds: args.seeds };
-        return schedule::run(of, args.write.as_deref(), common);
+        return schedule::run(of, args.write.as_deref(), call.style);
     }
     if args.what == What::S3 {
-        return s3::run(&args.s3(), common);
+        return s3::run(&args.s3(), call);
     }
     if args.erasure.is_given() {
         return Err(Failure::usage(
@@ -156,9 +149,9 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         ));
     }
     if args.what == What::All {
-        return budgets::run(args, common);
+        return budgets::run(args, call);
     }
-    let bench = Bench::new(args.dir.as_deref(), args.load(), common)?;
+    let bench = Bench::new(args.dir.as_deref(), args.load(), call)?;
     let rows = match args.what {
         What::Put => bench.put()?,
         What::Get => bench.get()?,
@@ -167,34 +160,34 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         What::Migrate | What::Recall => bench.tape()?,
         What::All | What::Erasure | What::Schedule | What::S3 => Vec::new(),
     };
-    rows::print(&rows, common)
+    rows::print(&rows, call.style)
 }
 
-struct Bench {
-    load: Load,
+/// One measurement with an instance of its own.
+pub struct Bench<'a> {
+    /// What is asked for.
+    pub load: Load,
     temporary: TempDir,
     quiet: bool,
+    subject: &'a dyn Subject,
 }
 
-impl Bench {
-    fn new(place: Option<&Path>, load: Load, common: &Common) -> Outcome<Self> {
+impl<'a> Bench<'a> {
+    /// Nothing is made yet but a directory.
+    pub fn new(place: Option<&Path>, load: Load, call: Call<'a>) -> Outcome<Self> {
         let place = place.map_or_else(std::env::temp_dir, Path::to_path_buf);
         let temporary = tempfile::Builder::new().prefix("kist-bench-").tempdir_in(&place);
         let temporary = temporary.map_err(|error| Failure::io("making the instance", &place, &error))?;
-        Ok(Bench { load, temporary, quiet: common.quiet })
+        Ok(Bench { load, temporary, quiet: call.style.quiet, subject: call.subject })
     }
 
-    fn directory(&self) -> PathBuf {
+    pub fn directory(&self) -> PathBuf {
         self.temporary.path().join("instance")
     }
 
-    fn start(&self) -> Outcome<Server> {
+    pub fn start(&self) -> Outcome<Server> {
         let directory = self.directory();
-        let mut args = init::Args::defaults(&directory);
-        args.demo = true;
-        args.listen = ([127, 0, 0, 1], 0).into();
-        let key = init::make(&args)?;
-        instance::write_durable(&directory.join(ADMIN_KEY_FILE), key.as_bytes(), 0o600)?;
+        self.subject.make(&directory, None)?;
         Server::start(&directory)
     }
 
@@ -209,11 +202,11 @@ impl Bench {
         limits::warm(self.raw(), bytes + bytes * 6 / 10 + (256 << 20))
     }
 
-    fn raw(&self) -> &Path {
+    pub fn raw(&self) -> &Path {
         self.temporary.path()
     }
 
-    fn put(&self) -> Outcome<Vec<Row>> {
+    pub fn put(&self) -> Outcome<Vec<Row>> {
         self.note("the limits of this machine");
         let bytes = self.load.bytes();
         let (memory, loopback) = (limits::memory_copy(), limits::loopback()?);
@@ -231,7 +224,7 @@ impl Bench {
         Ok(rows.into_iter().chain([pool, loopback, disk, memory]).collect())
     }
 
-    fn get(&self) -> Outcome<Vec<Row>> {
+    pub fn get(&self) -> Outcome<Vec<Row>> {
         self.note("the limits of this machine");
         let bytes = self.load.bytes();
         let memory = limits::memory_copy();
@@ -248,7 +241,7 @@ impl Bench {
         Ok(vec![row.clone().against(&loopback), row.against(&pool), pool, loopback, memory])
     }
 
-    fn create(&self) -> Outcome<Vec<Row>> {
+    pub fn create(&self) -> Outcome<Vec<Row>> {
         let load = self.load;
         self.note("the limits of this machine");
         let syncs = limits::disk_syncs(self.raw())?;
@@ -276,16 +269,17 @@ impl Bench {
             .map_err(|error| Failure::internal(error.to_string()))?;
         let settings = config.settings(&self.directory());
         let (directory, map_size) = (&settings.catalogue_directory, settings.catalogue_map_size);
+        let options = || StoreOptions::new(map_size, self.subject.clock());
         let mut paths = load.paths();
-        let ordered = engine::catalogue(directory, map_size, &paths, "catalogue alone, in order")?;
+        let ordered = engine::catalogue(directory, options(), &paths, "catalogue alone, in order")?;
         // By a step that is coprime to most counts, so that neighbours are far apart.
         paths.sort_by_key(|path| base::Crc32c::of(path.as_bytes()).0);
-        let random = engine::catalogue(directory, map_size, &paths, "catalogue alone, at random")?;
+        let random = engine::catalogue(directory, options(), &paths, "catalogue alone, at random")?;
         let row = Row::operations("stat over HTTP", load.files, 0, seconds).cores(cpu);
         Ok(vec![row.against(&empty), empty, ordered, random])
     }
 
-    fn tape(&self) -> Outcome<Vec<Row>> {
+    pub fn tape(&self) -> Outcome<Vec<Row>> {
         let load = self.load;
         self.note("the limits of this machine");
         let warm = self.warm(load.bytes())?;
@@ -300,22 +294,17 @@ impl Bench {
         let before: StatusReply = server.client.get("/api/v1/status")?;
         let (migrated, seconds, cpu) = self.phase(&server, |progress| {
             server.client.post("/api/v1/migrate", &MigrateBody::default())?;
-            wait::wait(&server.client, progress, Some(Duration::from_secs(3600)))?;
+            self.subject.wait(&server.client, progress, Duration::from_secs(3600))?;
             let after: StatusReply = server.client.get("/api/v1/status")?;
             Ok(after.tape_written.saturating_sub(before.tape_written))
         })?;
         let migrate = Row::bytes("migrate, all copies", migrated, seconds).cores(cpu);
-        let all = vec!["/bench".to_owned()];
-        evict::outcome(&server.client, &evict::evict(&server.client, all.clone(), true)?)?;
+        self.subject.evict(&server.client, ALL)?;
         drop(warm);
         self.note("recall");
         let _warm = self.warm(load.bytes())?;
-        let (recalled, seconds, cpu) = self.phase(&server, |progress| {
-            let id = stage::submit(&server.client, all.clone(), Duration::from_secs(600), None, true)?;
-            let request = stage::wait_for(&server.client, id, progress)?;
-            stage::outcome(&server.client, &request)?;
-            Ok(request.done_bytes)
-        })?;
+        let (recalled, seconds, cpu) =
+            self.phase(&server, |progress| self.subject.stage(&server.client, ALL, PIN, progress))?;
         server.stop()?;
         let recall = Row::bytes("recall", recalled, seconds).cores(cpu);
         let rows = [migrate.clone().against(&write), migrate.against(&disk), recall.against(&read)];

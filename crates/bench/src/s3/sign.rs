@@ -1,9 +1,7 @@
 //! Signatures of version 4, as a client of S3 makes them.
 
-use base::{Clock, Timestamp};
+use base::Timestamp;
 use sha2::{Digest, Sha256};
-
-use crate::serve::SystemClock;
 
 /// Bytes of a block of SHA-256, which its HMAC pads a key to.
 const BLOCK_BYTES: usize = 64;
@@ -51,7 +49,7 @@ impl Signer {
 
     /// The head of a request, to its empty line.
     pub fn head(&mut self, asked: Asked<'_>) -> String {
-        self.head_at(asked, SystemClock.now())
+        self.head_at(asked, terminal::text::now())
     }
 
     fn head_at(&mut self, asked: Asked<'_>, now: Timestamp) -> String {

@@ -12,12 +12,11 @@ use base::BlockAddress;
 use durability::SplitMix;
 use rustix::time::{ClockId, clock_gettime};
 use session::order::{Aim, OrderLimits, Plan, Segment, block_order, nearest_first, plan, trace};
-use terminal::{Failure, Outcome, Progress, output};
+use terminal::{Failure, Outcome, Progress, Style, output};
 
 use self::figures::{Report, Row, Run, Spread, WaitRow};
 use self::tape::Tape;
 use super::page;
-use crate::cli::Common;
 
 /// The tapes.
 const TAPES: [&str; 2] = ["LTO-8", "LTO-9"];
@@ -54,12 +53,12 @@ pub struct Args {
 }
 
 /// Measures, prints, and writes the page if one is named.
-pub fn run(args: Args, write: Option<&Path>, common: &Common) -> Outcome {
-    let report = measure(args, common)?;
+pub fn run(args: Args, write: Option<&Path>, style: Style) -> Outcome {
+    let report = measure(args, style)?;
     if let Some(page) = write {
         page::write(page, "kist bench schedule", &show::markdown(&report))?;
     }
-    if common.json { output::json(&report) } else { output::write(&show::text(&report)) }
+    if style.json { output::json(&report) } else { output::write(&show::text(&report)) }
 }
 
 /// Files, bytes of each.
@@ -71,13 +70,13 @@ fn shapes(args: Args) -> Vec<(usize, u64)> {
         .collect()
 }
 
-fn measure(args: Args, common: &Common) -> Outcome<Report> {
+fn measure(args: Args, style: Style) -> Outcome<Report> {
     let tapes: Vec<Tape> = TAPES.into_iter().filter_map(Tape::of).collect();
     if tapes.len() != TAPES.len() {
         return Err(Failure::internal("a drive of the bench is not among those that are known".to_owned()));
     }
     let shapes = shapes(args);
-    let quiet = common.quiet || !stderr().is_terminal();
+    let quiet = style.quiet || !stderr().is_terminal();
     let total = (tapes.len() * (shapes.len() + WAITS.len()) + 1) as u64;
     let progress = Progress::start_of("bench schedule", "row", total, 0, quiet);
     let (few, fewest) = if args.quick { SEEDS_QUICK } else { SEEDS };

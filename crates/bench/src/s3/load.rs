@@ -8,7 +8,7 @@ use terminal::{Failure, Outcome};
 use super::body::{Body, Checked, Pattern};
 use super::link::Link;
 use super::target::{BUCKET, Target, expect};
-use crate::bench::cpu;
+use crate::cpu;
 
 /// Keys of a page, the most that S3 gives.
 const PAGE_KEYS: usize = 1000;

@@ -19,7 +19,7 @@ use self::load::{Plan, Took};
 use self::target::{DRIVES, Kind, Target};
 use super::erasure::Program;
 use super::{limits, page};
-use crate::cli::Common;
+use crate::subject::{Call, Subject};
 
 /// Times by server, round and phase.
 type Rounds = Vec<(&'static str, Vec<Vec<Took>>)>;
@@ -75,13 +75,13 @@ impl Args<'_> {
 }
 
 /// Measures all servers, prints the table, and writes the page if one is named.
-pub fn run(args: &Args<'_>, common: &Common) -> Outcome {
+pub fn run(args: &Args<'_>, call: Call<'_>) -> Outcome {
     let mut kinds = vec![Kind::Kist];
     for peer in args.peers {
         kinds.push(Kind::peer(&peer.name, &peer.path)?);
     }
     let place = args.dir.map_or_else(std::env::temp_dir, Path::to_path_buf);
-    let bench = Bench { plan: args.plan(), kinds, place, quiet: common.quiet };
+    let bench = Bench { plan: args.plan(), kinds, place, quiet: call.style.quiet, subject: call.subject };
     let mut rows = Vec::new();
     rows.extend(bench.large()?);
     rows.extend(bench.large_md5()?);
@@ -92,17 +92,18 @@ pub fn run(args: &Args<'_>, common: &Common) -> Outcome {
     if let Some(page) = args.write {
         page::write(page, "kist bench s3", &report.markdown(&bench.note()))?;
     }
-    if common.json { output::json(&report) } else { output::write(&report.text()) }
+    if call.style.json { output::json(&report) } else { output::write(&report.text()) }
 }
 
-struct Bench {
+struct Bench<'a> {
     plan: Plan,
     kinds: Vec<Kind>,
     place: PathBuf,
     quiet: bool,
+    subject: &'a dyn Subject,
 }
 
-impl Bench {
+impl Bench<'_> {
     /// Runs each round on each server in turn, each time a new one on empty drives; gives the rounds of each
     /// server and phase.
     fn rounds(
@@ -116,7 +117,7 @@ impl Bench {
             for (kind, found) in self.kinds.iter().zip(&mut all) {
                 self.say(&format!("{what}: {}, round {round} of {}", kind.name(), self.plan.rounds));
                 let directory = self.directory()?;
-                let target = Target::start(kind, directory.path(), DRIVES)?;
+                let target = Target::start(kind, directory.path(), DRIVES, self.subject)?;
                 let _warm = limits::warm(directory.path(), bytes + bytes * 6 / 10 + (256 << 20))?;
                 found.1.push(work(&target)?);
             }
@@ -171,7 +172,7 @@ impl Bench {
         for kind in &self.kinds {
             self.say(&format!("making {} keys: {}", self.plan.keys, kind.name()));
             let directory = self.directory()?;
-            let target = Target::start(kind, directory.path(), 1)?;
+            let target = Target::start(kind, directory.path(), 1, self.subject)?;
             load::make_keys(&target, self.plan)?;
             let rounds =
                 (0..self.plan.rounds).map(|_| load::list(&target, self.plan)).collect::<Outcome<_>>()?;

@@ -9,9 +9,10 @@ use serde::Serialize;
 use terminal::{Failure, Outcome, Table, output};
 
 use super::http::{self, Load};
+use super::measure::{Args, Bench};
 use super::rows::{self, Row};
-use super::{Args, Bench, limits, page};
-use crate::cli::Common;
+use super::subject::Call;
+use super::{limits, page};
 
 /// Runs of each measurement; the median counts.
 const RUNS: usize = 3;
@@ -57,19 +58,19 @@ struct Report {
 }
 
 /// Measures all, prints it, and writes the page if one is named.
-pub fn run(args: &Args, common: &Common) -> Outcome {
+pub fn run(args: &Args, call: Call<'_>) -> Outcome {
     let mut report = Report::default();
     let memory = args.dir.as_deref();
-    large(memory, &mut report, common)?;
-    small(args.disk.as_deref(), &mut report, common)?;
-    tape(memory, &mut report, common)?;
+    large(memory, &mut report, call)?;
+    small(args.disk.as_deref(), &mut report, call)?;
+    tape(memory, &mut report, call)?;
     if let Some(page) = &args.write {
         let more = args.with.as_ref().map(|path| {
             fs::read_to_string(path).map_err(|error| Failure::io("reading what is to be added", path, &error))
         });
         page::write(page, "kist bench all", &markdown(&report, more.transpose()?.as_deref()))?;
     }
-    if common.json {
+    if call.style.json {
         return output::json(&report);
     }
     let mut table = Table::new(&["budget", "measured", "verdict"]);
@@ -78,7 +79,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     }
     output::write(&table.render())?;
     report.limits.append(&mut report.rows);
-    rows::print(&report.limits, common)
+    rows::print(&report.limits, call.style)
 }
 
 /// The rows of the run whose first row is the median.
@@ -96,9 +97,9 @@ fn find<'a>(rows: &'a [Row], name: &str) -> Outcome<&'a Row> {
 }
 
 /// Put and get of 2 GiB.
-fn large(place: Option<&Path>, report: &mut Report, common: &Common) -> Outcome {
+fn large(place: Option<&Path>, report: &mut Report, call: Call<'_>) -> Outcome {
     let load = Load { files: 1, size: 2 << 30, clients: 1 };
-    let put = median(|| Bench::new(place, load, common)?.put())?;
+    let put = median(|| Bench::new(place, load, call)?.put())?;
     let row = find(&put, "put over HTTP")?;
     report.budgets.push(Budget::at_least(
         "put, 2 GiB, 4+2, in memory: ≥ 1.2 GB/s",
@@ -106,7 +107,7 @@ fn large(place: Option<&Path>, report: &mut Report, common: &Common) -> Outcome 
         row.value / 1e9,
         1.2,
     ));
-    let get = median(|| Bench::new(place, load, common)?.get())?;
+    let get = median(|| Bench::new(place, load, call)?.get())?;
     let row = find(&get, "get over HTTP")?;
     report.budgets.push(Budget::at_least(
         "get, 2 GiB: ≥ 0.65 of loopback in the same run",
@@ -125,11 +126,11 @@ fn large(place: Option<&Path>, report: &mut Report, common: &Common) -> Outcome 
 }
 
 /// Durable puts of 20 kB by more and more clients, and the opening of what they made.
-fn small(place: Option<&Path>, report: &mut Report, common: &Common) -> Outcome {
+fn small(place: Option<&Path>, report: &mut Report, call: Call<'_>) -> Outcome {
     let mut rising = Vec::new();
     for clients in CLIENTS {
         let load = Load { files: (250 * clients as u64).clamp(500, 8000), size: 20_000, clients };
-        let rows = median(|| Bench::new(place, load, common)?.create())?;
+        let rows = median(|| Bench::new(place, load, call)?.create())?;
         let row = rows.first().cloned().unwrap_or_default();
         if clients == 64 {
             report.limits.push(find(&rows, "syncs of the disk")?.clone());
@@ -151,7 +152,7 @@ fn small(place: Option<&Path>, report: &mut Report, common: &Common) -> Outcome 
         least.fold(f64::INFINITY, f64::min),
         1.0,
     ));
-    let bench = Bench::new(place, Load { files: 20_000, size: 100, clients: 64 }, common)?;
+    let bench = Bench::new(place, Load { files: 20_000, size: 100, clients: 64 }, call)?;
     report.limits.push(limits::disk_write(bench.raw(), 1 << 30)?);
     let server = bench.start()?;
     http::put(&server, bench.load)?;
@@ -168,9 +169,9 @@ fn small(place: Option<&Path>, report: &mut Report, common: &Common) -> Outcome 
 }
 
 /// Pool to tape and back.
-fn tape(place: Option<&Path>, report: &mut Report, common: &Common) -> Outcome {
+fn tape(place: Option<&Path>, report: &mut Report, call: Call<'_>) -> Outcome {
     let load = Load { files: 32, size: 64 << 20, clients: 2 };
-    let rows = median(|| Bench::new(place, load, common)?.tape())?;
+    let rows = median(|| Bench::new(place, load, call)?.tape())?;
     for (name, budget) in [
         ("migrate, all copies", "migrate, untimed drives: ≥ 1 GB/s a core, per copy"),
         ("recall", "recall, untimed drive: ≥ 1 GB/s a core"),
