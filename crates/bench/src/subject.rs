@@ -30,8 +30,8 @@ pub struct Coded {
 
 /// The program: it makes instances and does as a client what its commands do.
 pub trait Subject {
-    /// Makes an instance as for a demonstration, whose server takes any port, with the key of its admin beside
-    /// it. Coded as usual, if nothing else is said.
+    /// Makes an instance as for a demonstration, whose server takes any port, with the key of its admin
+    /// beside it. Coded as usual, if nothing else is said.
     fn make(&self, directory: &Path, coded: Option<Coded>) -> Outcome;
 
     /// The clock that a server has.
@@ -43,7 +43,7 @@ pub trait Subject {
     /// Evicts all files below a path; one that stays is a failure.
     fn evict(&self, client: &Client, path: &str) -> Outcome;
 
-    /// Brings all files below a path back, pinned for a while, and gives their bytes; one that does not come is
-    /// a failure.
+    /// Brings all files below a path back, pinned for a while, and gives their bytes; one that does not come
+    /// is a failure.
     fn stage(&self, client: &Client, path: &str, pin: Duration, progress: &Progress) -> Outcome<u64>;
 }

@@ -101,6 +101,7 @@ const OUTSIDE: [(&str, &[&str]); 14] = [
             "s3",
             "terminal",
             "client",
+            "bench",
             "kist",
             "tidy",
             "torture",
