@@ -9,21 +9,6 @@ mod logs;
 mod pool_bytes;
 mod tape;
 
-// The program is no library: what reads its configuration is compiled here once more.
-#[allow(dead_code, unused_imports, reason = "only the reading is needed")]
-#[path = "../../crates/kist/src/config/mod.rs"]
-mod config;
-#[allow(dead_code, reason = "what the configuration needs of it is little")]
-#[path = "../../crates/kist/src/failure.rs"]
-mod failure;
-#[allow(dead_code, reason = "what the configuration needs of it is little")]
-#[path = "../../crates/kist/src/text.rs"]
-mod text;
-mod instance {
-    /// The format of configurations that the program knows.
-    pub const FORMAT: u32 = 1;
-}
-
 /// A parser, or several small ones of one kind.
 #[derive(Clone, Copy)]
 pub struct Target {

@@ -1,15 +1,17 @@
 //! The command line: one enum of commands, each with its own file.
 
+use bench::Call;
 use clap::{CommandFactory, Parser, Subcommand};
+use client::Connection;
+use terminal::{EXIT_CODES, Failure, Outcome, Style, output};
 
 use crate::commands::{
     acl, audit, backup, chown, class, clock, compare, completions, drive, evict, get, init, key, ls, man,
     migrate, mkdir, mv, plan, pool, put, queue, quota, rebuild, release, request, restore, rm, scrub, stage,
     stat, status, tape, twin, usage, verify, wait, why, work,
 };
-use crate::connection::Connection;
-use crate::failure::{EXIT_CODES, Failure, Outcome};
-use crate::{bench, demo, output, serve};
+use crate::measured::Measured;
+use crate::{demo, serve};
 
 /// Shown by `kist` alone.
 const OVERVIEW: &str = "\
@@ -57,6 +59,12 @@ pub struct Common {
     /// No progress on standard error
     #[arg(long, short, global = true, help_heading = "Output")]
     pub quiet: bool,
+}
+
+impl From<&Common> for Style {
+    fn from(common: &Common) -> Style {
+        Style { json: common.json, quiet: common.quiet }
+    }
 }
 
 /// The commands.
@@ -201,7 +209,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Wait(args) => wait::run(&args, common),
         Command::Plan(args) => plan::run(&args, common),
         Command::Twin(args) => twin::run(&args, common),
-        Command::Bench(args) => bench::run(&args, common),
+        Command::Bench(args) => bench::run(&args, Call { style: common.into(), subject: &Measured }),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Help(args) => help(&args),

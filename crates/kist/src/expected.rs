@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use terminal::text;
 use wire::{CauseReply, ExpectedReply};
-
-use crate::text;
 
 /// When something is done, with times as everywhere: `between 2026-11-21T20:29:00Z and 2026-11-21T21:10:00Z,
 /// likely 2026-11-21T20:40:00Z`.

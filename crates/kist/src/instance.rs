@@ -6,33 +6,19 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use base::Crc32c;
+use client::{Connection, INSTANCE_FILE, SERVER_FILE, ServerFile};
+use config::FORMAT;
 use serde::{Deserialize, Serialize};
+use terminal::{Exit, Failure, Outcome, text};
 
-use crate::failure::{Exit, Failure, Outcome};
-use crate::text;
-
-/// The directory that commands take if none is named.
-pub const DEFAULT_DIRECTORY: &str = "kist-data";
-/// The operator's settings.
-pub const CONFIG_FILE: &str = "kist.toml";
-/// What says that a directory is an instance, and of which format.
-pub const INSTANCE_FILE: &str = "instance.kist";
 /// Hashes of keys.
 pub const KEYS_FILE: &str = "keys.toml";
-/// Where `kist demo` and `kist bench` keep the key of their own instance.
-pub const ADMIN_KEY_FILE: &str = "admin.key";
-/// Written by a server that is ready.
-pub const SERVER_FILE: &str = "run/server.json";
-/// The key of a local admin, written anew by each server that starts: whoever may read it may administrate.
-pub const RUN_KEY_FILE: &str = "run/admin-key";
 /// Keys that admins have given out, beside [`KEYS_FILE`].
 pub const ACCESS_KEYS_FILE: &str = "access-keys.toml";
 /// Where the server writes down mounts, for reports only.
 pub const LOG_DIRECTORY: &str = "log";
 /// Locked by the running server.
 const LOCK_FILE: &str = "lock";
-/// The format that this program writes; it reads this one only.
-pub const FORMAT: u32 = 1;
 /// The first line of [`INSTANCE_FILE`].
 const MAGIC: &str = "kist-instance";
 /// The longest instance or keys file that is read.
@@ -75,7 +61,7 @@ struct Keys {
 impl Instance {
     /// Whether there is an instance in `directory`.
     pub fn exists(directory: &Path) -> bool {
-        directory.join(INSTANCE_FILE).exists()
+        client::is_instance(directory)
     }
 
     /// Opens the instance in `directory`. Refuses what is none, what is damaged, and what a newer Kist has
@@ -94,6 +80,25 @@ impl Instance {
         Ok(Instance { directory })
     }
 
+    /// The instance on this machine, for what reads its files.
+    ///
+    /// # Errors
+    /// If there is none, which is explained if a server was named: such a command does not ask it.
+    pub fn local(connection: &Connection) -> Outcome<Self> {
+        let directory = connection.instance_directory();
+        match connection.named_url() {
+            Some(url) if !Instance::exists(&directory) => {
+                let message = format!(
+                    "this reads files of the instance, and {} is none: run it where the server {url} \
+                     runs, with --instance DIR",
+                    directory.display()
+                );
+                Err(Failure::new(Exit::NotFound, message))
+            }
+            _ => Instance::open(&directory),
+        }
+    }
+
     /// The path of one of its files.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
@@ -108,8 +113,7 @@ impl Instance {
             Ok(()) => Ok(InstanceLock { _file: file }),
             Err(fs::TryLockError::WouldBlock) => {
                 let running = fs::read_to_string(self.path(SERVER_FILE)).ok();
-                let running =
-                    running.and_then(|t| serde_json::from_str::<crate::connection::ServerFile>(&t).ok());
+                let running = running.and_then(|t| serde_json::from_str::<ServerFile>(&t).ok());
                 let which = running.map(|s| format!(" (process {}, {})", s.pid, s.url)).unwrap_or_default();
                 let message = format!(
                     "another server{which} runs on {}: an instance has one server; stop it first",

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use authority::Authority;
+use client::tls_of_a_server;
+use config::{Identity, KeyAddress, TokenIssuer};
 use identity::{IssuerError, read_keys};
 use serde::Deserialize;
+use terminal::{Failure, Outcome};
 use ureq::Agent;
 
-use crate::config::{self, Identity, KeyAddress, TokenIssuer};
-use crate::failure::{Failure, Outcome};
 use crate::instance;
-use crate::trust::tls_of_a_server;
 
 /// One answer of an issuer may take so long, all of it.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);

@@ -3,35 +3,23 @@
 //! A library, so that `torture` can link the same program with bugs that are planted on purpose: the program
 //! `kist` itself is never built with them.
 
-// Both panic when nobody reads; see `output`.
+// Both panic when nobody reads; see `terminal::output`.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
-mod bench;
-mod child;
 mod cli;
-mod client;
 mod commands;
-mod config;
-mod connection;
 mod demo;
 mod expected;
-mod failure;
 mod instance;
 mod issuer_keys;
-mod output;
-mod parallel;
+mod measured;
 mod people;
-mod progress;
 mod run_files;
 mod serve;
+mod stages;
 mod stop;
-mod table;
-mod text;
-mod transfer;
-mod trust;
 mod warnings;
 mod watch;
-mod watched;
 
 use std::process::ExitCode;
 
@@ -44,7 +32,7 @@ pub fn main() -> ExitCode {
     match cli::run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            output::note(&format!("kist: {failure}"));
+            terminal::output::note(&format!("kist: {failure}"));
             ExitCode::from(failure.exit.code())
         }
     }

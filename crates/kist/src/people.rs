@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use authority::{Audit, Authority, AuthoritySettings, Identities, Notices};
 use base::{Blake3, Clock};
+use config::{CONFIG_FILE, Config};
+use terminal::{Failure, Outcome};
 
-use crate::config::{self, Config};
-use crate::failure::{Failure, Outcome};
-use crate::instance::{self, CONFIG_FILE, Instance};
+use crate::instance::{self, Instance};
 use crate::issuer_keys::IssuerKeys;
 use crate::run_files::RunFiles;
 use crate::warnings;
@@ -37,7 +37,7 @@ impl People {
         let mut admin_keys: Vec<_> = keys.iter().filter_map(entry).collect();
         let local = instance::new_key()?;
         admin_keys.push((LOCAL_ADMIN.to_owned(), Blake3::of(local.as_bytes()).0));
-        run_files.write(instance.path(instance::RUN_KEY_FILE), format!("{local}\n").into_bytes(), 0o600)?;
+        run_files.write(instance.path(client::RUN_KEY_FILE), format!("{local}\n").into_bytes(), 0o600)?;
         let logs = instance.path(instance::LOG_DIRECTORY);
         let audit = Audit::open(&logs, Arc::clone(&clock))
             .map_err(|error| Failure::io("opening the audit log", &logs, &error))?;

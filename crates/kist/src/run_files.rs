@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::failure::{Failure, Outcome};
+use terminal::{Failure, Outcome};
+
 use crate::instance::{Instance, try_write_durable};
 
 /// Given up for the files of a start that finds no room, and taken again when there is some.

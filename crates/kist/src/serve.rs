@@ -7,24 +7,24 @@ use std::sync::Arc;
 
 use authority::Guard;
 use base::{Clock, Duration, Timestamp, TrustedClock};
+use client::{SERVER_FILE, ServerFile};
+use config::{CONFIG_FILE, Config};
 use door::{DoorSettings, Limits, Listener, Services};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use sd_notify::NotifyState;
+use terminal::{Exit, Failure, Outcome, output, text};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::Common;
-use crate::config::{self, Config};
-use crate::connection::ServerFile;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::instance::{self, CONFIG_FILE, Instance, SERVER_FILE};
+use crate::instance::{self, Instance};
 use crate::issuer_keys::IssuerKeys;
 use crate::people::{self, People};
 use crate::run_files::RunFiles;
-use crate::{output, stop, text, warnings};
+use crate::{stop, warnings};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -146,7 +146,7 @@ fn serve(
     let door = door::bind(settings).map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
     let address = door.addresses()[0];
     let s3_address = door.addresses().get(1).copied();
-    let files = [SERVER_FILE, instance::RUN_KEY_FILE].map(|file| instance.path(file)).to_vec();
+    let files = [SERVER_FILE, client::RUN_KEY_FILE].map(|file| instance.path(file)).to_vec();
     stop::watch(files)?;
     tracing::info!(%address, "opening the instance: the server answers when it is open");
     // Signatures, tokens and the audit log go by the system's clock; what frees or deletes, by the trusted
@@ -198,7 +198,7 @@ fn serve(
     tracing::info!("stopping: sessions end, tapes are unmounted");
     archive.close();
     let _ = fs::remove_file(instance.path(SERVER_FILE));
-    let _ = fs::remove_file(instance.path(instance::RUN_KEY_FILE));
+    let _ = fs::remove_file(instance.path(client::RUN_KEY_FILE));
     served
 }
 

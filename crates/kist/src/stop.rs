@@ -8,10 +8,9 @@ use std::sync::mpsc;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use terminal::{Failure, Outcome};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
-
-use crate::failure::{Failure, Outcome};
 
 /// What a request to stop does.
 enum Phase {

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use authority::{AuditFault, AuditSummary, Notices, read_audit};
 use base::ArchivePath;
+use config::Config;
 use door::Listener;
 use identity::Rights;
 
-use crate::config::Config;
 use crate::instance::{self, Instance};
 
 /// What others must not do with a file.
@@ -75,9 +75,9 @@ fn opens_buckets(list: &[(String, u32)]) -> Option<String> {
 fn files(instance: &Instance, config: &Config, listeners: &[Listener]) -> Vec<(PathBuf, Care)> {
     let mut files = vec![
         (instance.path(instance::ACCESS_KEYS_FILE), Care::Secret),
-        (instance.path(instance::ADMIN_KEY_FILE), Care::Secret),
+        (instance.path(client::ADMIN_KEY_FILE), Care::Secret),
         (instance.path(instance::KEYS_FILE), Care::Fixed),
-        (instance.path(instance::CONFIG_FILE), Care::Fixed),
+        (instance.path(config::CONFIG_FILE), Care::Fixed),
         (instance.directory.clone(), Care::Fixed),
     ];
     for tls in listeners.iter().filter_map(|listener| listener.tls.as_ref()) {

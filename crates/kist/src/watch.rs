@@ -5,12 +5,11 @@ use std::io::{IsTerminal, stdout};
 use std::thread;
 use std::time::Duration;
 
+use client::Client;
+use terminal::{Failure, Outcome, output, text};
 use wire::ClassReply;
 
 use crate::cli::Common;
-use crate::client::Client;
-use crate::failure::{Failure, Outcome};
-use crate::{output, text};
 
 /// Clears a terminal and goes to its first line.
 const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";

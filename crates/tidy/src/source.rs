@@ -12,8 +12,24 @@ const NEVER: [&str; 4] = ["todo!(", "unimplemented!(", "#[ignore", "dbg!("];
 /// Crates that may be `unsafe`: SIMD kernels, the embedded engine, direct I/O, checksums, simulated threads.
 const UNSAFE_ALLOWED: [&str; 5] = ["erasure", "store", "drive", "base", "threads"];
 /// Crates without I/O, clock and threads of their own.
-const PURE: [&str; 9] =
-    ["base", "erasure", "cluster", "ltfs", "mechanics", "scheduler", "catalogue", "usage", "twin"];
+const PURE: [&str; 16] = [
+    "base",
+    "quantity",
+    "erasure",
+    "cluster",
+    "ltfs",
+    "mechanics",
+    "scheduler",
+    "catalogue",
+    "usage",
+    "planner",
+    "scenario",
+    "report",
+    "twin",
+    "sample",
+    "replay",
+    "validation",
+];
 /// Modules of `std` that do what those do not.
 const IMPURE_MODULES: [&str; 5] = ["fs", "net", "thread", "process", "env"];
 /// Clocks.

@@ -8,8 +8,8 @@ mod support;
 use std::time::{Duration, Instant};
 
 use base::ByteCount;
+use scenario::model::{ClassIndex, Model, Workload, WorkloadKind};
 use support::{TB, arrivals, campaign, hold, hours, model};
-use twin::model::{ClassIndex, Model, Workload, WorkloadKind};
 
 /// Seconds for which this thread has had a processor, where the system tells it.
 fn processor(began: Instant) -> f64 {
@@ -92,7 +92,7 @@ fn tier1(recalls: u64) {
 /// The first days of the first variant of a scenario.
 fn scenario(path: &str, days: u64) {
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let scenario = twin::scenario::parse(path, &text, &|name| Err(format!("{name}: no sites here")));
+    let scenario = scenario::parse(path, &text, &|name| Err(format!("{name}: no sites here")));
     let scenario = scenario.unwrap_or_else(|error| panic!("{path}: {error}"));
     let Some(mut model) = scenario.variants.into_iter().next() else { return };
     model.span = Duration::from_secs(days * 86_400).min(model.span);

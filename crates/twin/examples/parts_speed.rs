@@ -4,16 +4,16 @@ use std::time::Instant;
 
 use base::{ByteCount, Duration};
 use mechanics::{Geometry, RobotTiming};
-use scheduler::Policy;
-use twin::cache::Cache;
-use twin::disks::{Feed, Stream};
-use twin::holdings::Holdings;
-use twin::laws::Law;
-use twin::model::{
+use scenario::laws::Law;
+use scenario::model::{
     Arrivals, ClassIndex, ClassModel, DataPath, Disks, FileNumber, Foreign, GatherBy, Holding, LibraryIndex,
     LibraryModel, Model, Network, OneWay, PoolModel, Site, TapeModel, TapePoolModel, TapeWork, Workload,
     WorkloadKind,
 };
+use scheduler::Policy;
+use twin::cache::Cache;
+use twin::disks::{Feed, Stream};
+use twin::holdings::Holdings;
 use twin::moment::Moment;
 use twin::users::{Act, Users};
 

@@ -4,7 +4,7 @@ use base::{ByteCount, Duration};
 use mechanics::{Geometry, RobotTiming};
 use scheduler::Policy;
 
-use crate::model::{
+use scenario::model::{
     Arrivals, Choice, ClassIndex, ClassModel, DataPath, Foreign, GatherBy, Holding, LibraryIndex,
     LibraryModel, Model, Network, OneWay, PoolModel, Site, SizeLaw, TapeModel, TapePoolModel, TapeWork,
     Workload, WorkloadKind,

@@ -8,8 +8,8 @@ use archive::{AccessLog, AccessLogFiles, Archive, Machines, Settings};
 use base::{ByteCount, Clock, Duration, Timestamp};
 use library::VirtualCartridgeOptions;
 use mechanics::{Geometry, RobotTiming};
-use twin::model::{ClassModel, GatherBy, LibraryIndex, SizeLaw, TapePoolModel, TapeWork};
-use twin::replay::{Machines as Times, RecordedMount, Recorder, Replay, Server, ServerLibrary, replay};
+use replay::{Machines as Times, RecordedMount, Recorder, Replay, Server, ServerLibrary, replay};
+use scenario::model::{ClassModel, GatherBy, LibraryIndex, SizeLaw, TapePoolModel, TapeWork};
 use twin::world::MountKind;
 use usage::{Access, What};
 

@@ -1,13 +1,11 @@
 //! `kist acl`.
 
+use client::archive_path;
 use identity::AclEntry;
+use terminal::{Failure, Outcome, Table, output, text};
 use wire::{AclBody, AclLine, AclReply};
 
 use crate::cli::Common;
-use crate::client::archive_path;
-use crate::failure::{Failure, Outcome};
-use crate::table::Table;
-use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

@@ -3,11 +3,10 @@
 use authority::{AuditFault, AuditLine, AuditSummary, read_audit};
 use base::{Blake3, Duration, Timestamp};
 use serde_json::json;
+use terminal::{Exit, Failure, Outcome, output, text};
 
 use crate::cli::Common;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::instance::LOG_DIRECTORY;
-use crate::{output, text};
+use crate::instance::{Instance, LOG_DIRECTORY};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -50,7 +49,7 @@ fn span(input: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
-    let instance = common.connection.local_instance()?;
+    let instance = Instance::local(&common.connection)?;
     let logs = instance.path(LOG_DIRECTORY);
     match &args.action {
         Action::Verify { contains } => {

@@ -6,15 +6,14 @@ use std::time::{Duration, Instant};
 
 use backup::{BackupDirectory, BackupError, Line, Rehearsed, RestoreError};
 use base::ByteCount;
+use config::CONFIG_FILE;
 use serde::Serialize;
+use terminal::{Exit, Failure, Outcome, Progress, Table, output, text};
 use wire::{BackupReply, SnapshotReply};
 
 use crate::cli::Common;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::instance::CONFIG_FILE;
-use crate::progress::{Progress, Stages};
-use crate::table::Table;
-use crate::{config, output, text};
+use crate::instance::Instance;
+use crate::stages::Stages;
 
 /// How often the server is asked whether a snapshot is there.
 const ASK_EVERY: Duration = Duration::from_millis(200);
@@ -157,7 +156,7 @@ fn directory(from: Option<&Path>, common: &Common) -> Outcome<BackupDirectory> {
     let directory = match from {
         Some(from) => from.to_owned(),
         None => {
-            let instance = common.connection.local_instance()?;
+            let instance = Instance::local(&common.connection)?;
             let config = config::load(&instance.path(CONFIG_FILE))
                 .map_err(|error| Failure::usage(error.to_string()))?;
             let settings = config.backup_settings(&instance.directory);

@@ -1,11 +1,10 @@
 //! `kist chown`.
 
+use client::archive_path;
+use terminal::{Failure, Outcome, output};
 use wire::OwnerBody;
 
 use crate::cli::Common;
-use crate::client::archive_path;
-use crate::failure::{Failure, Outcome};
-use crate::output;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

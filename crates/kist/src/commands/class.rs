@@ -1,11 +1,9 @@
 //! `kist class`.
 
+use terminal::{Outcome, Table, output, text};
 use wire::ClassReply;
 
 use crate::cli::Common;
-use crate::failure::Outcome;
-use crate::table::Table;
-use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

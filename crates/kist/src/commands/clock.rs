@@ -1,10 +1,9 @@
 //! `kist clock`.
 
+use terminal::{Outcome, output, text};
 use wire::{AcceptClockBody, ClockReply};
 
 use crate::cli::Common;
-use crate::failure::Outcome;
-use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

@@ -3,14 +3,13 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use crate::cli::Common;
-use crate::client::{Client, archive_path, join};
-use crate::failure::{Exit, Failure, Outcome};
-use crate::progress::Progress;
-use crate::transfer::{
+use client::transfer::{
     ComparePair, JOBS_DEFAULT, LocalTree, RemoteItem, RemoteKind, Tally, compare_all, walk, walk_remote,
 };
-use crate::{output, parallel, text};
+use client::{Client, archive_path, join};
+use terminal::{Exit, Failure, Outcome, Progress, output, parallel, text};
+
+use crate::cli::Common;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

@@ -2,10 +2,9 @@
 
 use clap::CommandFactory;
 use clap_complete::Shell;
+use terminal::{Outcome, output};
 
 use crate::cli::Cli;
-use crate::failure::Outcome;
-use crate::output;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

@@ -1,12 +1,11 @@
 //! `kist drive`.
 
+use terminal::{Outcome, Table, output, text};
 use wire::{DriveReply, ReasonBody, TAPE_DRIVE_STATES};
 
 use crate::cli::Common;
-use crate::failure::Outcome;
-use crate::table::Table;
+use crate::expected;
 use crate::watch::{self, Watch, is_asked};
-use crate::{expected, output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

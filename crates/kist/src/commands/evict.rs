@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use client::{Client, Watched, archive_path};
+use terminal::{Exit, Failure, Outcome, output, text};
 use wire::{EvictReply, SelectionBody};
 
 use crate::cli::Common;
-use crate::client::{Client, archive_path};
-use crate::failure::{Exit, Failure, Outcome};
-use crate::watched::Watched;
-use crate::{output, text};
 
 /// Lines that tell what was refused.
 const LINES_MAX: usize = 20;

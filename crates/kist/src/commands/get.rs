@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::Common;
-use crate::client::{Client, archive_path, retry};
-use crate::failure::{Failure, Outcome};
-use crate::progress::Progress;
-use crate::transfer::{
+use client::transfer::{
     GetItem, Getter, JOBS_DEFAULT, RemoteItem, RemoteKind, Tally, download_to, walk_remote,
 };
-use crate::{output, parallel, text};
+use client::{Client, archive_path, retry};
+use terminal::{Failure, Outcome, Progress, output, parallel, text};
+
+use crate::cli::Common;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

@@ -8,14 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{DriveId, StripeCode, Vid};
+use config::{CONFIG_FILE, Size, Template};
 use library::{DriveName, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+use terminal::{Exit, Failure, Outcome, output, text};
 
 use crate::cli::Common;
-use crate::config::{self, Size, Template};
-use crate::failure::{Exit, Failure, Outcome};
-use crate::instance::{self, CONFIG_FILE};
+use crate::instance;
 use crate::serve::SystemClock;
-use crate::{output, text};
 
 /// The most cartridges: their names have four digits.
 const CARTRIDGES_MAX: u32 = 9999;

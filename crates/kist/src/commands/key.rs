@@ -1,13 +1,11 @@
 //! `kist key`.
 
 use base::Duration;
+use client::Client;
+use terminal::{Exit, Failure, Outcome, Table, output, text};
 use wire::{KeyBody, KeyReply, NewKeyReply};
 
 use crate::cli::Common;
-use crate::client::Client;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::table::Table;
-use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

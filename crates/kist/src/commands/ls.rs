@@ -2,15 +2,12 @@
 
 use std::collections::HashMap;
 
+use client::transfer::{RemoteItem, RemoteKind};
+use client::{archive_path, join};
+use terminal::{Exit, Failure, Outcome, Table, one_line, output, text};
 use wire::ListEntry;
 
 use crate::cli::Common;
-use crate::client::{archive_path, join};
-use crate::failure::{Exit, Failure, Outcome};
-use crate::output;
-use crate::table::{Table, one_line};
-use crate::text;
-use crate::transfer::{RemoteItem, RemoteKind};
 
 /// Lines of a long listing that are aligned together.
 const TABLE_ROWS_MAX: usize = 2000;

@@ -4,10 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
+use terminal::{Failure, Outcome, output};
 
 use crate::cli::Cli;
-use crate::failure::{Failure, Outcome};
-use crate::output;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

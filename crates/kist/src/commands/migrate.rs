@@ -1,10 +1,9 @@
 //! `kist migrate`.
 
+use terminal::{Failure, Outcome, output};
 use wire::MigrateBody;
 
 use crate::cli::Common;
-use crate::failure::{Failure, Outcome};
-use crate::output;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

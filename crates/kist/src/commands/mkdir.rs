@@ -1,11 +1,10 @@
 //! `kist mkdir`.
 
+use client::archive_path;
+use terminal::{Outcome, output};
 use wire::MakeDirectoryBody;
 
 use crate::cli::Common;
-use crate::client::archive_path;
-use crate::failure::Outcome;
-use crate::output;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

@@ -1,11 +1,10 @@
 //! `kist mv`.
 
+use client::archive_path;
+use terminal::{Outcome, output};
 use wire::RenameBody;
 
 use crate::cli::Common;
-use crate::client::archive_path;
-use crate::failure::Outcome;
-use crate::output;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

@@ -1,8 +1,9 @@
 //! `kist plan`.
 
+use terminal::Outcome;
+
 use crate::cli::Common;
 use crate::commands::{plan_durability, plan_mechanics, plan_site};
-use crate::failure::Outcome;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

@@ -1,16 +1,13 @@
 //! `kist plan durability`.
 
+use config::Size;
 use durability::{
     ASSUMPTIONS, Assessment, Code, Inputs, Line, Method, Placement, Simulation, SplitMix, Spread, WindowShape,
 };
 use serde_json::{Value, json};
+use terminal::{Failure, Outcome, Table, output, text};
 
 use crate::cli::Common;
-use crate::config::Size;
-use crate::failure::{Failure, Outcome};
-use crate::output;
-use crate::table::Table;
-use crate::text;
 
 /// Below so many losses a simulation is not compared with the closed form.
 const EVENTS_COMPARED_MIN: u64 = 20;

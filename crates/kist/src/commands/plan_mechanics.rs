@@ -6,11 +6,9 @@ use std::path::PathBuf;
 
 use mechanics::{DriveModel, LocateFigures, MediumModel, Models, NamedFigure, NamedStatement, RobotModel};
 use serde_json::{Value, json};
+use terminal::{Failure, Outcome, Table, output};
 
 use crate::cli::Common;
-use crate::failure::{Failure, Outcome};
-use crate::output;
-use crate::table::Table;
 
 /// No data file is larger.
 const FILE_BYTES_MAX: u64 = 1 << 20;

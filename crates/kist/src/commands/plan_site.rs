@@ -6,17 +6,14 @@ use std::path::{Path, PathBuf};
 
 use archive::{AccessLog as _, AccessLogFiles};
 use base::{ByteCount, Timestamp};
+use config::Span;
+use planner::{ASSUMPTIONS, ClassWorkload, Input, Line, Plan, Section, Site, Unit, Verdict};
 use serde_json::{Value, json};
-use twin::plan::{ASSUMPTIONS, ClassWorkload, Input, Line, Plan, Section, Site, Unit, Verdict};
+use terminal::{Exit, Failure, Outcome, Table, output, text};
 use usage::{Analysis, Usage, Window};
 use wire::{ClassUsageReply, UsageReply};
 
 use crate::cli::Common;
-use crate::config::Span;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::output;
-use crate::table::Table;
-use crate::text;
 
 /// No site file is larger.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -75,10 +72,10 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         let measured: Vec<ClassWorkload> = workloads.iter().map(ClassWorkload::measured).collect();
         site.take_measured(&measured);
     }
-    let plan = twin::plan::plan(&site).map_err(|error| refused(&args.site, &error))?;
+    let plan = planner::plan(&site).map_err(|error| refused(&args.site, &error))?;
     if let Some(path) = &args.html {
         let failed = |error: io::Error| Failure::io("writing", path, &error);
-        std::fs::write(path, twin::plan::html(&plan)).map_err(failed)?;
+        std::fs::write(path, planner::html(&plan)).map_err(failed)?;
         output::note(&format!("{} has the plan as a page", path.display()));
     }
     if common.json {
@@ -159,7 +156,7 @@ fn logged(directory: &Path, since: Span, now: Timestamp) -> Outcome<Usage> {
     Ok(usage)
 }
 
-fn refused(path: &Path, error: &twin::plan::SiteError) -> Failure {
+fn refused(path: &Path, error: &planner::SiteError) -> Failure {
     Failure::usage(format!("{}: {error}", path.display()))
 }
 
@@ -331,7 +328,7 @@ mod tests {
     }
 
     fn tier1() -> Plan {
-        twin::plan::plan(&Site::parse(TIER1).unwrap()).unwrap()
+        planner::plan(&Site::parse(TIER1).unwrap()).unwrap()
     }
 
     #[test]
@@ -388,7 +385,7 @@ mod tests {
         assert!(!measured.is_empty() && measured.iter().any(|class| class.written_per_day > 0.0));
         let mut site = Site::parse("name = \"x\"\n[tape]\ndrive = \"LTO-9\"").unwrap();
         site.take_measured(&measured);
-        let plan = twin::plan::plan(&site).unwrap();
+        let plan = planner::plan(&site).unwrap();
         assert!(plan.value(&measured[0].name, "written to tape").is_some());
     }
 

@@ -1,16 +1,14 @@
 //! `kist pool`.
 
 use base::StripeCode;
+use client::Client;
+use terminal::{Failure, Outcome, Table, output, text};
 use wire::QuarantineReply;
 use wire::{
     DriveLostBody, PoolDriveReply, PoolHealthReply, PoolReply, RebuildBody, ReplaceBody, ReplaceReply,
 };
 
 use crate::cli::Common;
-use crate::client::Client;
-use crate::failure::{Failure, Outcome};
-use crate::table::Table;
-use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use client::transfer::{JOBS_DEFAULT, LocalTree, PutItem, PutSettings, Putter, Tally, put_stream, walk};
+use client::{Client, archive_path, join};
+use terminal::{Failure, Outcome, Progress, output, parallel, text};
+
 use crate::cli::Common;
-use crate::client::{Client, archive_path, join};
-use crate::failure::{Failure, Outcome};
-use crate::progress::Progress;
-use crate::text;
-use crate::transfer::{JOBS_DEFAULT, LocalTree, PutItem, PutSettings, Putter, Tally, put_stream, walk};
-use crate::{output, parallel};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -121,7 +119,7 @@ fn plan(args: &Args, client: &Client) -> Outcome<Plan> {
             return Err(Failure::usage(message));
         }
         let place = |relative: &str| if relative.is_empty() { root.clone() } else { join(&root, relative) };
-        let item = |local: crate::transfer::LocalItem| PutItem { remote: place(&local.relative), local };
+        let item = |local: client::transfer::LocalItem| PutItem { remote: place(&local.relative), local };
         plan.directories.extend(tree.directories.into_iter().map(item));
         plan.files.extend(tree.files.into_iter().map(item));
         plan.left_out.extend(tree.left_out);

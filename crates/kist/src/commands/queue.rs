@@ -3,13 +3,12 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use terminal::{Outcome, Table, text};
 use wire::{QueueReply, StatusReply, TapeReply};
 
 use crate::cli::Common;
-use crate::failure::Outcome;
-use crate::table::Table;
+use crate::expected;
 use crate::watch::{self, Watch, is_asked};
-use crate::{expected, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

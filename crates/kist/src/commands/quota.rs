@@ -1,13 +1,11 @@
 //! `kist quota`.
 
+use client::archive_path;
+use config::Size;
+use terminal::{Failure, Outcome, Table, output, text};
 use wire::{QuotaBody, QuotaReply};
 
 use crate::cli::Common;
-use crate::client::archive_path;
-use crate::config::Size;
-use crate::failure::{Failure, Outcome};
-use crate::table::Table;
-use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

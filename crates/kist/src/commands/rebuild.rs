@@ -7,14 +7,12 @@ use std::path::{Path, PathBuf};
 use archive::open_libraries;
 use backup::{RebuildError, Rebuilt, TapeUnread};
 use serde::Serialize;
+use terminal::{Exit, Failure, Outcome, Progress, Table, output, text};
 
 use super::backup::failed;
 use super::restore::{Target, instance_target};
 use crate::cli::Common;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::progress::{Progress, Stages};
-use crate::table::Table;
-use crate::{output, text};
+use crate::stages::Stages;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

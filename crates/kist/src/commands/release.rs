@@ -1,12 +1,10 @@
 //! `kist release`.
 
+use client::{Client, Watched, archive_path};
+use terminal::{Outcome, output, text};
 use wire::ReleaseBody;
 
 use crate::cli::Common;
-use crate::client::{Client, archive_path};
-use crate::failure::Outcome;
-use crate::watched::Watched;
-use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use client::{Client, Watched};
+use terminal::{Outcome, Table, output, text};
 use wire::{OutlookReply, PriorityBody, REQUEST_STATES, RequestFileReply, RequestFilesReply, RequestReply};
 
 use crate::cli::Common;
-use crate::client::Client;
-use crate::failure::Outcome;
-use crate::table::Table;
+use crate::expected;
 use crate::watch::{self, Watch, is_asked};
-use crate::watched::Watched;
-use crate::{expected, output, text};
 
 /// Files asked for in one page.
 const PAGE: usize = 10_000;

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use archive::{RESTORE_JUMP, pool_seen};
 use backup::{BackupDirectory, PoolSeen, Reached, RestoreTo, Restored};
 use base::ByteCount;
+use config::CONFIG_FILE;
 use serde::Serialize;
 use store::Replay;
+use terminal::{Exit, Failure, Outcome, Progress, output, text};
 
 use super::backup::{failed, restore_failed};
 use crate::cli::Common;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::instance::{CONFIG_FILE, Instance, InstanceLock};
-use crate::progress::{Progress, Stages};
-use crate::{config, output, text};
+use crate::instance::{Instance, InstanceLock};
+use crate::stages::Stages;
 
 /// The most that a catalogue restored outside of an instance can grow to.
 const MAP_SIZE: ByteCount = ByteCount(1 << 40);

@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use client::transfer::{JOBS_DEFAULT, RemoteItem, RemoteKind, Tally};
+use client::{Client, archive_path};
+use terminal::{Exit, Failure, Outcome, Progress, Table, output, parallel, text};
 use wire::{RemovalBody, RemovalReply};
 
 use crate::cli::Common;
-use crate::client::{Client, archive_path};
-use crate::failure::{Exit, Failure, Outcome};
-use crate::progress::Progress;
-use crate::table::Table;
-use crate::transfer::{JOBS_DEFAULT, RemoteItem, RemoteKind, Tally};
-use crate::{output, parallel, text};
 
 /// How often the server is asked how far a removal is.
 const POLL_EVERY: Duration = Duration::from_millis(250);

@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
+use client::Client;
+use terminal::{Exit, Failure, Outcome, Progress, Table, output, text};
 use wire::ScrubReply;
 
 use crate::cli::Common;
-use crate::client::Client;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::progress::Progress;
-use crate::table::Table;
-use crate::{output, text};
 
 /// How often the server is asked.
 const POLL_EVERY: Duration = Duration::from_millis(250);
@@ -95,7 +92,7 @@ fn show(reply: &ScrubReply) -> Outcome {
     row("lost files found again", text::count(reply.found_again));
     output::write(&table.render())?;
     for line in reply.findings.iter().chain(&reply.files) {
-        output::line(&crate::table::one_line(line))?;
+        output::line(&terminal::one_line(line))?;
     }
     Ok(())
 }

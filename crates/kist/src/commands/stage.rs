@@ -5,17 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use base::Timestamp;
+use client::{Client, Watched, archive_path};
+use config::Span;
+use terminal::{Exit, Failure, Outcome, Progress, output, text};
 use wire::{
     CreatedReply, ExpectedReply, RequestFilesReply, RequestReply, SelectionBody, WhyReply, WorkReply,
 };
 
 use crate::cli::Common;
-use crate::client::{Client, archive_path};
-use crate::config::Span;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::progress::Progress;
-use crate::watched::Watched;
-use crate::{output, text};
 
 /// How often a request is looked at.
 const POLL_EVERY: Duration = Duration::from_millis(300);

@@ -1,13 +1,10 @@
 //! `kist stat`.
 
+use client::archive_path;
+use terminal::{Outcome, Table, one_line, output, text};
 use wire::{CopyReply, FileReply, StatReply};
 
 use crate::cli::Common;
-use crate::client::archive_path;
-use crate::failure::Outcome;
-use crate::output;
-use crate::table::{Table, one_line};
-use crate::text;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

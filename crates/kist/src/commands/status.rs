@@ -1,11 +1,10 @@
 //! `kist status`.
 
+use terminal::{Failure, Outcome, output, text};
 use wire::StatusReply;
 use wire::{BackupReply, ChangeLogReply};
 
 use crate::cli::Common;
-use crate::failure::{Failure, Outcome};
-use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

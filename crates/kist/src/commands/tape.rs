@@ -2,14 +2,12 @@
 
 use std::path::PathBuf;
 
+use client::Client;
+use terminal::{Outcome, Table, output, text};
 use wire::{ContainerReply, TAPE_STATES, TapeBody, TapeContentReply, TapeReply};
 
 use crate::cli::Common;
-use crate::client::Client;
-use crate::failure::Outcome;
-use crate::table::Table;
 use crate::watch::{self, Watch, is_asked};
-use crate::{output, text};
 
 /// Containers asked for in one page.
 const PAGE: usize = 1000;

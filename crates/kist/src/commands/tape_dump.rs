@@ -5,13 +5,13 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use base::Vid;
+use config::CONFIG_FILE;
 use library::{CartridgeReader, RecordCheck, RecordInfo, RecordKind};
 use serde::Serialize;
+use terminal::{Exit, Failure, Outcome, output};
 
 use crate::cli::Common;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::instance::CONFIG_FILE;
-use crate::{config, output};
+use crate::instance::Instance;
 
 /// Bytes of a record's header in the record file (docs/format/virtual-cartridge.md).
 const FRAME_HEADER_BYTES: u64 = 64;
@@ -88,7 +88,7 @@ pub fn run(vid: &str, directory: Option<&Path>, common: &Common) -> Outcome {
 }
 
 fn cartridge_directory(vid: Vid, common: &Common) -> Outcome<PathBuf> {
-    let instance = common.connection.local_instance()?;
+    let instance = Instance::local(&common.connection)?;
     let config =
         config::load(&instance.path(CONFIG_FILE)).map_err(|error| Failure::usage(error.to_string()))?;
     let settings = config.settings(&instance.directory);

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
+use terminal::{Failure, Outcome, Table, output, text};
 use wire::{QueueAgeReply, ReportRowReply, SpreadReply, TapeReportReply};
 
 use crate::cli::Common;
-use crate::failure::{Failure, Outcome};
-use crate::table::Table;
-use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
+use client::Client;
+use terminal::{Exit, Failure, Outcome, Progress, output, text};
 use wire::{ReasonBody, TapeCheckReply, TapeDamageReply, TapeRepackReply};
 
 use crate::cli::Common;
-use crate::client::Client;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::progress::Progress;
-use crate::{output, text};
 
 /// How often the server is asked.
 const POLL_EVERY: Duration = Duration::from_millis(500);

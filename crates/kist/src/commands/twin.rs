@@ -1,8 +1,9 @@
 //! `kist twin`.
 
+use terminal::Outcome;
+
 use crate::cli::Common;
 use crate::commands::{twin_check, twin_replay, twin_run, twin_sample, twin_validate};
-use crate::failure::Outcome;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

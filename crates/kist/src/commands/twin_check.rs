@@ -3,13 +3,10 @@
 use std::path::PathBuf;
 
 use serde_json::json;
+use terminal::{Outcome, Table, output, text};
 
 use crate::cli::Common;
 use crate::commands::twin_scenario::{self, KeyOfAll, plain};
-use crate::failure::Outcome;
-use crate::output;
-use crate::table::Table;
-use crate::text;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -70,8 +67,7 @@ fn written(read: &twin_scenario::Read) -> String {
         let headings: Vec<&str> = std::iter::once("what variants differ in").chain(names).collect();
         let mut table = Table::new(&headings);
         for of in &differing {
-            let value =
-                |key: &Option<&::twin::scenario::Key>| key.map_or("-".to_owned(), |key| shown(&key.value));
+            let value = |key: &Option<&scenario::Key>| key.map_or("-".to_owned(), |key| shown(&key.value));
             table.row(std::iter::once(of.key.path.clone()).chain(of.values.iter().map(value)).collect());
         }
         text.push_str(&format!("\n{}", table.render()));

@@ -4,22 +4,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::twin::model::{ClassModel, GatherBy, LibraryIndex, SizeLaw, TapePoolModel, TapeWork};
-use ::twin::replay::{Machines, RecordedMount, Recorder, Replay, Server, ServerLibrary};
 use ::twin::world::MountKind;
 use archive::{
     AccessLog as _, AccessLogFiles, LibrarySettings, MachineTimes, MountLog as _, MountLogFiles, Settings,
     TimingSettings,
 };
 use base::Timestamp;
+use config::CONFIG_FILE;
+use replay::{Machines, RecordedMount, Recorder, Replay, Server, ServerLibrary};
+use scenario::model::{ClassModel, GatherBy, LibraryIndex, SizeLaw, TapePoolModel, TapeWork};
 use serde_json::json;
+use terminal::{Exit, Failure, Outcome, output, text};
 
 use super::twin_replay_set::Change;
 use crate::cli::Common;
-use crate::config;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::instance::{CONFIG_FILE, Instance, LOG_DIRECTORY};
-use crate::{output, text};
+use crate::instance::{Instance, LOG_DIRECTORY};
 
 /// An index has so many bytes for each file that it names.
 const INDEX_BYTES_A_FILE: u64 = 700;
@@ -96,7 +95,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     });
     let met = read.map_err(|error| Failure::io("reading the log of mounts", &logs, &error))?;
     recorder.lost(met.damaged, met.newer);
-    ::twin::replay::find_forced(&mut mounts, &own_policy);
+    replay::find_forced(&mut mounts, &own_policy);
     let record = recorder.finish();
     if mounts.is_empty() {
         // Figures of nothing would pass for a finding.
@@ -108,7 +107,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         }
         output::note(&format!("no mount was recorded in {logs} in that time: there is none to compare with"));
     }
-    let replay = ::twin::replay::replay(&server, &record, &mounts)
+    let replay = replay::replay(&server, &record, &mounts)
         .map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
     if let Some(directory) = &args.report {
         write_report(directory, args, &replay)?;
@@ -239,7 +238,7 @@ fn title(args: &Args, replay: &Replay) -> String {
 }
 
 fn written(args: &Args, replay: &Replay) -> String {
-    format!("{}\n\n{}", title(args, replay), ::twin::replay::text(replay))
+    format!("{}\n\n{}", title(args, replay), replay::text(replay))
 }
 
 fn as_json(args: &Args, replay: &Replay) -> serde_json::Value {
@@ -258,16 +257,16 @@ fn write_report(directory: &Path, args: &Args, replay: &Replay) -> Outcome {
         let file = directory.join(name);
         fs::write(&file, text).map_err(|error| Failure::io("writing the report", &file, &error))
     };
-    let described = ::twin::report::Described {
+    let described = report::Described {
         title: title(args, replay),
         text: String::new(),
         parameters: Vec::new(),
         source: String::new(),
         left_out: Vec::new(),
     };
-    let page = ::twin::report::html(&described, &[vec![replay.outcome.clone()]]);
+    let page = report::html(&described, &[vec![replay.outcome.clone()]]);
     // The title is escaped, so this is the end of the page's only heading of that kind.
-    let table = format!("</h1>\n{}", ::twin::replay::html(replay));
+    let table = format!("</h1>\n{}", replay::html(replay));
     write("index.html", &page.replacen("</h1>\n", &table, 1))?;
     let figures = serde_json::to_string(&as_json(args, replay))
         .map_err(|error| Failure::internal(error.to_string()))?;

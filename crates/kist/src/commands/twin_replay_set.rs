@@ -3,9 +3,8 @@
 use std::fmt;
 
 use archive::{DriveLimits, LibrarySettings, Settings, TimingSettings};
-
-use crate::config::{Size, Span};
-use crate::failure::{Failure, Outcome};
+use config::{Size, Span};
+use terminal::{Failure, Outcome};
 
 /// The words, in the order of the help.
 const WORDS: [&str; 14] = [

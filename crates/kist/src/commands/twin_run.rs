@@ -6,18 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ::twin::model::Model;
-use ::twin::outcome;
-use ::twin::scenario::{SEEDS_MAX, Scenario};
-use ::twin::stats::{Summary, summary};
+use report::outcome;
+use report::stats::{Summary, summary};
+use scenario::model::Model;
+use scenario::{SEEDS_MAX, Scenario};
 use serde_json::{Value, json};
+use terminal::{Exit, Failure, Outcome, Progress, Table, output, parallel, text};
 
 use crate::cli::Common;
 use crate::commands::twin_scenario::{self, Read};
-use crate::failure::{Exit, Failure, Outcome};
-use crate::progress::Progress;
-use crate::table::Table;
-use crate::{output, parallel, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -194,7 +191,7 @@ fn shown(ran: &Ran) -> Vec<&outcome::Outcome> {
 }
 
 fn sentences(ran: &Ran) -> Vec<String> {
-    ::twin::report::sentences(&ran.summary, &shown(ran))
+    report::sentences(&ran.summary, &shown(ran))
 }
 
 /// How much simulated time in how much of the user's: `1d 2h in 0.8 s, 960,000 events (1.20 M events/s)`.
@@ -222,8 +219,7 @@ fn written(scenario: &Scenario, ran: &Ran, args: &Args) -> String {
         text::plural(all().count() as u64, "run"),
         speed(simulated, events, seconds),
     ));
-    let mut rows =
-        ran.summary.rows(!args.all, ::twin::report::leading(&ran.summary, &shown(ran))).into_iter();
+    let mut rows = ran.summary.rows(!args.all, report::leading(&ran.summary, &shown(ran))).into_iter();
     let headings = rows.next().unwrap_or_default();
     let headings = headings.iter().enumerate().map(|(at, heading)| match at {
         0 => heading.clone(),
@@ -283,7 +279,7 @@ fn write_report(directory: &Path, read: &Read, ran: &Ran) -> Outcome {
     if read.scenario.variants.is_empty() {
         described.parameters.clear();
     }
-    write("index.html", &::twin::report::html(&described, &ran.outcomes))?;
+    write("index.html", &report::html(&described, &ran.outcomes))?;
     let figures = serde_json::to_string(&as_json(&read.scenario, ran, true))
         .map_err(|error| Failure::internal(error.to_string()))?;
     write("outcome.json", &(figures + "\n"))

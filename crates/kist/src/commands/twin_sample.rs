@@ -5,20 +5,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ::twin::model::Model;
-use ::twin::report::with_interval;
-use ::twin::sample::{
-    Compared, Draw, Estimated, Observation, Population, RUN_MIN, SampleError, Sampling, Shrinking, compare,
-    draw, estimates, observe, shrunk,
+use report::with_interval;
+use sample::{
+    Compared, Draw, Estimated, Observation, Population, SampleError, Shrinking, compare, draw, estimates,
+    observe, shrunk,
 };
+use scenario::model::Model;
+use scenario::{RUN_MIN, Sampling};
 use serde_json::{Value, json};
+use terminal::{Exit, Failure, Outcome, Progress, Table, output, parallel, text};
 
 use crate::cli::Common;
 use crate::commands::twin_scenario;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::progress::Progress;
-use crate::table::Table;
-use crate::{output, parallel, text};
 
 /// Sizes of samples that are compared with all units.
 const RUNS: [u32; 3] = [5, 10, 20];
@@ -259,7 +257,7 @@ fn all(jobs: &[Job], threads: Option<usize>, quiet: bool) -> Vec<Done> {
     done.into_iter().map(|(_, done)| done).collect()
 }
 
-fn name(figure: &::twin::stats::Figure) -> String {
+fn name(figure: &report::stats::Figure) -> String {
     match figure.of.as_str() {
         "" => figure.name.to_owned(),
         of => format!("{of}: {}", figure.name),

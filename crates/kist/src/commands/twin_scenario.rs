@@ -4,10 +4,9 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use ::twin::report::{Described, Parameter};
-use ::twin::scenario::{Key, Origin, Scenario, TEXT_BYTES_MAX, left_out, parse};
-
-use crate::failure::{Failure, Outcome};
+use report::{Described, Parameter};
+use scenario::{Key, Origin, Scenario, TEXT_BYTES_MAX, parse};
+use terminal::{Failure, Outcome};
 
 /// A scenario and its file's text.
 pub struct Read {
@@ -116,7 +115,7 @@ pub fn described(read: &Read) -> Described {
         text: scenario.text.clone(),
         parameters: parameters.into_iter().map(|(_, parameter)| parameter).collect(),
         source: source.clone(),
-        left_out: left_out(),
+        left_out: ::twin::left_out(),
     }
 }
 

@@ -1,13 +1,11 @@
 //! `kist twin validate`.
 
-use ::twin::scenario::{self, Kind};
-use ::twin::validate::{Basis, Case, CaseResult, Row, Validation, cases, judge};
+use scenario::{self, Kind};
+use terminal::{Exit, Failure, Outcome, Table, output, parallel};
+use validation::{Basis, Case, CaseResult, Row, Validation, cases, judge};
 
 use crate::cli::Common;
 use crate::commands::twin_run;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::table::Table;
-use crate::{output, parallel};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

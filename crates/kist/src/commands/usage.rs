@@ -4,13 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use base::Timestamp;
+use client::Watched;
+use terminal::{Failure, Outcome, Table, output, text};
 use wire::{ClassUsageReply, DailyReply, SizesReply, UsageReply};
 
 use crate::cli::Common;
-use crate::failure::{Failure, Outcome};
-use crate::table::Table;
-use crate::watched::Watched;
-use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

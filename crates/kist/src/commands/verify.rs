@@ -5,14 +5,12 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{Adler32, Crc32c, StreamChecksums};
+use client::transfer::{JOBS_DEFAULT, RemoteItem, RemoteKind, Tally, walk_remote};
+use client::{Client, archive_path};
+use terminal::{Exit, Failure, Outcome, Progress, output, parallel, text};
 use wire::{VerifyCatalogueReply, VerifyReply};
 
 use crate::cli::Common;
-use crate::client::{Client, archive_path};
-use crate::failure::{Exit, Failure, Outcome};
-use crate::progress::Progress;
-use crate::transfer::{JOBS_DEFAULT, RemoteItem, RemoteKind, Tally, walk_remote};
-use crate::{output, parallel, text};
 
 /// Bytes that the server reads in one call.
 const PART_BYTES: u64 = 256 << 20;
@@ -156,7 +154,7 @@ fn catalogue(client: &Client, json: bool) -> Outcome {
     } else if reply.findings.is_empty() {
         output::line("the catalogue is sound: every record has its checksum, and all tables agree")?;
     } else {
-        reply.findings.iter().try_for_each(|line| output::line(&crate::table::one_line(line)))?;
+        reply.findings.iter().try_for_each(|line| output::line(&terminal::one_line(line)))?;
     }
     match reply.findings.len() {
         0 => Ok(()),

@@ -2,14 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use client::Client;
+use config::Span;
+use terminal::{Exit, Failure, Outcome, Progress, output, text};
 use wire::{QueueReply, SettlingReply, StatusReply};
 
 use crate::cli::Common;
-use crate::client::Client;
-use crate::config::Span;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::progress::Progress;
-use crate::{output, text};
 
 /// How often the server is asked.
 const POLL_EVERY: Duration = Duration::from_millis(250);

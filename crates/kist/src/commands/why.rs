@@ -1,12 +1,11 @@
 //! `kist why`.
 
+use client::{Client, archive_path};
+use terminal::{Exit, Outcome, one_line, output, text};
 use wire::WhyReply;
 
 use crate::cli::Common;
-use crate::client::{Client, archive_path};
-use crate::failure::{Exit, Outcome};
-use crate::table::one_line;
-use crate::{expected, output, text};
+use crate::expected;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

@@ -1,11 +1,9 @@
 //! `kist work`.
 
+use terminal::{Outcome, Table, output, text};
 use wire::WorkReply;
 
 use crate::cli::Common;
-use crate::failure::Outcome;
-use crate::table::Table;
-use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

@@ -4,13 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
+use client::Client;
+use client::transfer::{JOBS_DEFAULT, Tally};
+use terminal::{Exit, Failure, Outcome, Progress, parallel};
 use wire::{FileReply, StatReply};
-
-use crate::client::Client;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::parallel;
-use crate::progress::Progress;
-use crate::transfer::{JOBS_DEFAULT, Tally};
 
 /// Checks that each file is under an index on a tape of each of its tape pools; gives all tapes.
 pub fn check(client: &Client, files: &[String], quiet: bool) -> Outcome<BTreeSet<String>> {

@@ -7,8 +7,9 @@ mod summary;
 
 use std::path::PathBuf;
 
+use terminal::Outcome;
+
 use crate::cli::Common;
-use crate::failure::Outcome;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -21,7 +22,7 @@ Example:
   kist demo /tmp/kist-demo --from /usr/share/doc")]
 pub struct Args {
     /// The directory of the instance
-    #[arg(default_value = crate::instance::DEFAULT_DIRECTORY)]
+    #[arg(default_value = client::DEFAULT_DIRECTORY)]
     pub dir: PathBuf,
     /// The tree to put; default: about 1.2 GB of the Rust toolchain
     #[arg(long, value_name = "PATH")]

@@ -7,8 +7,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::failure::{Failure, Outcome};
-use crate::transfer::{LocalItem, LocalTree, walk};
+use client::transfer::{LocalItem, LocalTree, walk};
+use terminal::{Failure, Outcome};
 
 /// The least that a demonstration archives by itself.
 const FILES_MIN: usize = 5_000;

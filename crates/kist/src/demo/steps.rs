@@ -3,22 +3,19 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use client::transfer::{
+    ComparePair, JOBS_DEFAULT, LocalItem, LocalKind, PutItem, PutSettings, Putter, Tally, compare_all,
+    download_to,
+};
+use client::{ADMIN_KEY_FILE, Client, Server, join};
+use terminal::{Exit, Failure, Outcome, Progress, output, text};
 use wire::{MigrateBody, StatusReply};
 
 use super::source::{self, Source};
 use super::summary::{self, Measured};
 use super::{Args, copies};
-use crate::child::Server;
-use crate::client::{Client, join};
 use crate::commands::{evict, init, release, stage, wait};
-use crate::failure::{Exit, Failure, Outcome};
-use crate::instance::{ADMIN_KEY_FILE, Instance};
-use crate::progress::Progress;
-use crate::transfer::{
-    ComparePair, JOBS_DEFAULT, LocalItem, LocalKind, PutItem, PutSettings, Putter, Tally, compare_all,
-    download_to,
-};
-use crate::{output, text};
+use crate::instance::Instance;
 
 /// For how long the staged files stay pinned.
 const PIN: Duration = Duration::from_secs(600);

@@ -5,11 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
+use terminal::{Outcome, Table, output, text};
 use wire::StatusReply;
-
-use crate::failure::Outcome;
-use crate::table::Table;
-use crate::{output, text};
 
 /// What was measured on the way.
 pub struct Measured {

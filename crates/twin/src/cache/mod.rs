@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use base::{Duration, FileId};
 
 use crate::holdings::Holdings;
-use crate::model::{ClassIndex, ClassModel, FileNumber, PoolModel, Site};
 use crate::moment::Moment;
+use scenario::model::{ClassIndex, ClassModel, FileNumber, PoolModel, Site};
 use table::{NONE, Table};
 
 /// The beginning of a run in the cache's own time, microseconds: some decades, so that what was used before

@@ -1,6 +1,6 @@
 //! From a file to its entry: open addressing with linear probing. Four to eleven bytes an entry.
 
-use crate::model::scatter;
+use scenario::model::scatter;
 
 /// Where nothing is.
 pub(super) const NONE: u32 = u32::MAX;

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::fixture::{holding, site};
-use crate::model::Holding;
+use scenario::model::Holding;
 
 /// The same by lists that are gone through.
 struct Naive {

@@ -20,8 +20,8 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::model::{DataPath, Disks, PoolModel};
 use fill::{Costs, Flow, LIMITS, fill_up};
+use scenario::model::{DataPath, Disks, PoolModel};
 
 /// What is shared, by index into [`Costs`].
 const DISK_TIME: usize = 0;

@@ -95,7 +95,7 @@ fn random_clients_break_the_streams_of_tapes_unless_these_go_first() {
 #[test]
 fn nvme_at_kit_feeds_65_drives() {
     let disks = Disks { rate: 7 * GB, count: 10, seek: Duration::ZERO, ..nearline(10, 0) };
-    let network = crate::model::Network { total: 50 * GB, stream: 10 * GB };
+    let network = scenario::model::Network { total: 50 * GB, stream: 10 * GB };
     let pool = PoolModel { disks: Some(disks), network, tape_first: true, ..pool() };
     let mut feed = Feed::new(&pool, &path());
     (0..65).for_each(|_| feed.begin(Stream::TapeWrite, 380 * MB));
@@ -140,7 +140,7 @@ fn limits_of_the_path_and_of_a_slow_network_hold() {
     assert_eq!(feed.rate(Stream::TapeRead, 400 * MB), 100 * MB);
     (0..3).for_each(|_| feed.begin(Stream::TapeWrite, 400 * MB));
     assert_eq!(feed.rate(Stream::TapeRead, 400 * MB), 62_500_000);
-    let network = crate::model::Network { total: GB, stream: 100 * MB };
+    let network = scenario::model::Network { total: GB, stream: 100 * MB };
     let mut feed = Feed::new(&PoolModel { network, ..pool() }, &path());
     feed.begin(Stream::ClientRead, GB);
     assert_eq!(feed.rate(Stream::ClientRead, GB), 100 * MB);

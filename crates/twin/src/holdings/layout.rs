@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Place, Tape, TapeIndex};
-use crate::model::{Holding, scatter};
+use scenario::model::{Holding, scatter};
 
 /// Files between two known states of a layout, at least; more if there are many lanes, so that these states
 /// take a quarter of a byte a file.

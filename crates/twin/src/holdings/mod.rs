@@ -16,10 +16,12 @@ use std::rc::Rc;
 
 use base::Vid;
 
-use crate::model::{ClassIndex, ClassModel, FileNumber, Holding, LibraryIndex, SEQUENCE_MAX, Site, scatter};
 use layout::{Layout, Rule};
 pub use placed::PlacedFile;
 use records::Records;
+use scenario::model::{
+    ClassIndex, ClassModel, FileNumber, Holding, LibraryIndex, SEQUENCE_MAX, Site, scatter,
+};
 
 /// Index of a cartridge of the site, scratch ones included.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]

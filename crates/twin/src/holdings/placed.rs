@@ -1,7 +1,7 @@
 //! Files whose places are known one by one, not laid out by a rule.
 
 use super::{Class, Holdings, Place, Tape};
-use crate::model::{ClassIndex, FileNumber, SEQUENCE_MAX, Site};
+use scenario::model::{ClassIndex, FileNumber, SEQUENCE_MAX, Site};
 
 /// A file of which each place is known.
 #[derive(Clone, PartialEq, Eq, Debug)]

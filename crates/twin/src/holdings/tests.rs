@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::fixture::{TAPE, holding, site};
-use crate::laws::Law;
-use crate::model::SizeLaw;
+use scenario::laws::Law;
+use scenario::model::SizeLaw;
 
 fn file(sequence: u64) -> FileNumber {
     FileNumber { class: ClassIndex(0), sequence }

@@ -4,7 +4,7 @@ use base::Duration;
 
 use super::Level;
 use crate::moment::Moment;
-use crate::outcome::{DriveActivity, Series};
+use report::outcome::{DriveActivity, Series};
 
 /// Most bins of a series: an hour each of a year. Where a run needs more, bins are joined in pairs.
 pub const BINS_MAX: usize = 10_000;

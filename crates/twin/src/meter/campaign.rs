@@ -4,8 +4,8 @@ use base::Duration;
 
 use super::progress::Progress;
 use crate::moment::Moment;
-use crate::outcome::Campaign;
-use crate::stats::Histogram;
+use report::outcome::Campaign;
+use report::stats::Histogram;
 
 /// One workload.
 #[derive(Debug)]

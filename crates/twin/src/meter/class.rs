@@ -3,7 +3,7 @@
 use base::Duration;
 
 use crate::moment::Moment;
-use crate::outcome::ClassUse;
+use report::outcome::ClassUse;
 
 /// One class.
 #[derive(Debug, Default)]

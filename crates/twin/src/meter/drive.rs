@@ -1,7 +1,7 @@
 //! What a drive does.
 
 use crate::moment::Moment;
-use crate::outcome::{DriveActivity, DriveUse};
+use report::outcome::{DriveActivity, DriveUse};
 
 /// One drive.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{End, Meter};
-use crate::model::FaultKind;
 use crate::moment::Moment;
-use crate::outcome::{Outcome, Series};
-use crate::stats::warm_up_bins;
+use report::outcome::{Outcome, Series};
+use report::stats::warm_up_bins;
+use scenario::model::FaultKind;
 
 impl Meter {
     /// What came of it all. Drives have done until now what they do; transfers that were told in advance

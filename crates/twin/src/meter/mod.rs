@@ -11,7 +11,7 @@ mod drive;
 mod finish;
 mod progress;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -21,9 +21,9 @@ use self::bins::Bins;
 use self::campaign::CampaignMeter;
 use self::class::ClassMeter;
 use self::drive::DriveMeter;
-use crate::model::{ClassIndex, FaultKind, Model, Workload, WorkloadKind};
 use crate::moment::Moment;
-use crate::outcome::{DriveActivity, Totals};
+use report::outcome::{DriveActivity, Totals};
+use scenario::model::{ClassIndex, FaultKind, Model, Workload, WorkloadKind};
 
 /// Queues as they stand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,5 +1,7 @@
 //! Sums, bins and drives add up, however long a run is.
 
+mod pages;
+
 use base::{ByteCount, Duration};
 use mechanics::RobotTiming;
 use scheduler::Policy;
@@ -7,8 +9,8 @@ use scheduler::Policy;
 use super::bins::{BINS_MAX, Bins};
 use super::progress::{Progress, TIMES_MAX};
 use super::*;
-use crate::model::{DataPath, Foreign, Network, OneWay, PoolModel, Site, TapeWork};
-use crate::outcome::{Outcome, Series};
+use report::outcome::{Outcome, Series};
+use scenario::model::{DataPath, Foreign, Network, OneWay, PoolModel, Site, TapeWork};
 
 fn at(seconds: u64) -> Moment {
     Moment(seconds * 1_000_000)
@@ -16,19 +18,19 @@ fn at(seconds: u64) -> Moment {
 
 /// A site without anything but a class and a workload.
 pub(crate) fn model(step: u64) -> Model {
-    let class = crate::model::ClassModel {
+    let class = scenario::model::ClassModel {
         name: "raw".into(),
         copies: vec![],
-        sizes: crate::model::SizeLaw::Fixed(1),
+        sizes: scenario::model::SizeLaw::Fixed(1),
         large: ByteCount(1),
         pack: ByteCount(1),
         recall_packs: false,
         residency: Duration::ZERO,
         pool_max: None,
         data_set_files: 1,
-        gather: crate::model::GatherBy::Class,
+        gather: scenario::model::GatherBy::Class,
     };
-    let choice = crate::model::Choice {
+    let choice = scenario::model::Choice {
         files: None,
         data_sets: false,
         share_per_mille: 1000,
@@ -57,12 +59,12 @@ pub(crate) fn model(step: u64) -> Model {
         seeds: vec![1],
     }
 }
-fn site(class: crate::model::ClassModel) -> Site {
-    let library = crate::model::LibraryModel {
+fn site(class: scenario::model::ClassModel) -> Site {
+    let library = scenario::model::LibraryModel {
         name: "library".into(),
         robots: RobotTiming { robots: 1, move_us: 1 },
         drives: vec![],
-        tape: crate::model::TapeModel {
+        tape: scenario::model::TapeModel {
             geometry: mechanics::Geometry::ltfs(208, ByteCount(58_000_000_000), 0..170_000),
             capacity: ByteCount(12_000_000_000_000),
         },
@@ -136,7 +138,7 @@ fn the_seconds_of_drives_add_up_to_the_runs_length() {
     for drive in &outcome.drives {
         let sum: f64 = drive.seconds.iter().sum();
         assert!((sum - outcome.end).abs() < 1e-6, "{sum} of {}", outcome.end);
-        assert_eq!(drive.spans.len(), crate::outcome::DriveUse::SPANS_MAX);
+        assert_eq!(drive.spans.len(), report::outcome::DriveUse::SPANS_MAX);
         assert!(drive.spans.windows(2).all(|pair| pair[0].1 == pair[1].0 && pair[0].2 != pair[1].2));
     }
     let binned: f64 = outcome.series.activity.iter().flatten().sum();

@@ -2,8 +2,8 @@
 
 use durability::SplitMix;
 
-use crate::model::Arrivals;
 use crate::moment::Moment;
+use scenario::model::Arrivals;
 
 /// Microseconds of a day.
 const DAY: f64 = 86_400e6;

@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 use durability::SplitMix;
 
 use crate::holdings::Holdings;
-use crate::model::{FileNumber, Model, scatter};
 use crate::moment::Moment;
+use scenario::model::{FileNumber, Model, scatter};
 use worker::{Recent, Sink, Worker};
 
 /// Most acts of one call of [`Users::act`].
@@ -117,7 +117,7 @@ impl Users {
         self.plan(workload, before);
     }
 
-    /// Visitors ([`WorkloadKind::Users`](crate::model::WorkloadKind::Users)) come so many times as often
+    /// Visitors ([`WorkloadKind::Users`](scenario::model::WorkloadKind::Users)) come so many times as often
     /// from now on; 1.0 ends it.
     pub fn storm(&mut self, now: Moment, factor: f64) {
         for index in 0..self.workers.len() {

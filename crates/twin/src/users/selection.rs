@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use durability::SplitMix;
 
-use crate::model::{Choice, scatter};
+use scenario::model::{Choice, scatter};
 
 /// The files of a choice, in the order in which they are asked for.
 pub(super) struct Selection {

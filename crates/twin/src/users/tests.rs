@@ -4,8 +4,8 @@ use base::Duration;
 
 use super::*;
 use crate::fixture::{arrivals, choice, holding, model, site};
-use crate::model::{Arrivals, Choice, ClassIndex, Site, WorkloadKind};
 use crate::users::zipf::Zipf;
+use scenario::model::{Arrivals, Choice, ClassIndex, Site, WorkloadKind};
 
 const DAY: u64 = 86_400_000_000;
 

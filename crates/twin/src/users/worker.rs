@@ -8,8 +8,8 @@ use super::arrivals::Process;
 use super::selection::Selection;
 use super::zipf::Zipf;
 use crate::holdings::Holdings;
-use crate::model::{Arrivals, Choice, ClassIndex, FileNumber, Workload, WorkloadKind};
 use crate::moment::Moment;
+use scenario::model::{Arrivals, Choice, ClassIndex, FileNumber, Workload, WorkloadKind};
 
 /// Data sets of a class that are remembered for repeated visits.
 const RECENT_MAX: usize = 1000;

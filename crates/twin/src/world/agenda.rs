@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::model::FileNumber;
 use crate::moment::Moment;
+use scenario::model::FileNumber;
 
 /// Something that happens.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -11,9 +11,9 @@ use super::migrate::Writing;
 use super::recall::Reading;
 use super::{BLOCK, World};
 use crate::holdings::{Holdings, TapeIndex};
-use crate::model::{DriveGroup, FaultKind, LibraryModel};
 use crate::moment::Moment;
-use crate::outcome::DriveActivity;
+use report::outcome::DriveActivity;
+use scenario::model::{DriveGroup, FaultKind, LibraryModel};
 
 /// Pieces that a drive's buffer holds: two in a sixteenth of it.
 const PIECES_A_BUFFER: u64 = 32;

@@ -9,9 +9,9 @@ use super::agenda::What;
 use super::drives::Phase;
 use super::planted::Planted;
 use crate::holdings::{Holdings, TapeIndex};
-use crate::model::{Fault, FaultKind};
 use crate::moment::Moment;
-use crate::outcome::DriveActivity;
+use report::outcome::DriveActivity;
+use scenario::model::{Fault, FaultKind};
 
 /// Faults of a kind that wait for something to hit.
 const PENDING_MAX: u8 = 3;

@@ -8,8 +8,8 @@ use scheduler::DriveState;
 use super::World;
 use super::drives::Phase;
 use crate::holdings::{Holdings, TapeIndex};
-use crate::model::{ClassIndex, FileNumber};
 use crate::moment::Moment;
+use scenario::model::{ClassIndex, FileNumber};
 
 /// The whole state is checked every so many events at the beginning, and ever more seldom: a run of n events
 /// is checked some log n times 16 in all.

@@ -22,11 +22,11 @@ use super::supply::Supply;
 use super::trace::MountKind;
 use crate::disks::Stream;
 use crate::holdings::{Holdings, Place, TapeIndex};
-use crate::model::{
+use crate::moment::Moment;
+use report::outcome::DriveActivity;
+use scenario::model::{
     ClassIndex, FaultKind, FileNumber, Foreign, GatherBy, LABEL_GROUP_BYTES, Labels, Marks, Model, Site,
 };
-use crate::moment::Moment;
-use crate::outcome::DriveActivity;
 
 /// Everything that waits to be written.
 pub(super) struct Migration {
@@ -48,7 +48,7 @@ pub(super) struct Migration {
 
 impl Migration {
     pub(super) fn new(site: &Site, holdings: &Holdings) -> Self {
-        let todo = |(at, class): (usize, &crate::model::ClassModel)| {
+        let todo = |(at, class): (usize, &scenario::model::ClassModel)| {
             Todo::new(holdings.files(ClassIndex(at as u16)), class.copies.len())
         };
         Migration {

@@ -56,13 +56,13 @@ use crate::cache::Cache;
 use crate::disks::Feed;
 use crate::holdings::{Holdings, TapeIndex};
 use crate::meter::{End, Level, Meter};
-use crate::model::{FaultKind, Model};
 use crate::moment::Moment;
-use crate::outcome::Outcome;
 use crate::users::{Act, Users};
+use report::outcome::Outcome;
+use scenario::model::{FaultKind, Model};
 
 pub use planted::Planted;
-pub(crate) use recorded::{Leaves, TapeIs, run_recorded};
+pub use recorded::{Leaves, TapeIs, run_recorded};
 pub use trace::{MountKind, MountTrace, ServedTrace, Trace};
 
 /// Bytes of a block.
@@ -266,7 +266,7 @@ impl<'m> World<'m> {
             self.agenda.enter(next, What::Fault(at as u16));
         }
         for class in 0..self.model.site.classes.len() {
-            let class = crate::model::ClassIndex(class as u16);
+            let class = scenario::model::ClassIndex(class as u16);
             self.meter.pool_of(self.now, class, self.cache.used_of(class));
         }
         self.tell_all();

@@ -18,9 +18,9 @@ use super::trace::MountKind;
 use super::{BLOCK, World};
 use crate::disks::Stream;
 use crate::holdings::{Holdings, TapeIndex};
-use crate::model::{ClassIndex, FaultKind, FileNumber, ReadOrder};
 use crate::moment::Moment;
-use crate::outcome::DriveActivity;
+use report::outcome::DriveActivity;
+use scenario::model::{ClassIndex, FaultKind, FileNumber, ReadOrder};
 
 /// Planning takes so long for each file.
 const PLAN_FILE: Duration = Duration::from_micros(3);
@@ -141,7 +141,7 @@ impl TapeSet for WantedOnTape<'_, '_> {
 
 impl World<'_> {
     /// The rules by which tapes are read.
-    pub(super) fn reading_rules(model: &crate::model::Model) -> ReadingRules {
+    pub(super) fn reading_rules(model: &scenario::model::Model) -> ReadingRules {
         let order = match model.foreign.order {
             ReadOrder::Planned => session::ReadOrder::Planned(Aim::LastFile),
             ReadOrder::Block | ReadOrder::Arrival | ReadOrder::Window(_) => session::ReadOrder::AsGiven,

@@ -5,21 +5,24 @@ use base::FileId;
 use super::agenda::What;
 use super::{Trace, World};
 use crate::holdings::{Holdings, TapeIndex};
-use crate::model::{FileNumber, Model};
 use crate::moment::Moment;
-use crate::outcome::Outcome;
+use report::outcome::Outcome;
+use scenario::model::{FileNumber, Model};
 
 /// How a tape that is not as any other stands at the beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum TapeIs {
+pub enum TapeIs {
+    /// Nothing more goes onto it.
     Full,
+    /// Nothing is written to it, and it is read.
     ReadOnly,
+    /// Nothing is read from it.
     Unreadable,
 }
 
 /// How a file was recorded to leave the pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Leaves {
+pub enum Leaves {
     /// Its copies stay.
     Evicted,
     /// It is no more.
@@ -28,7 +31,8 @@ pub(crate) enum Leaves {
 
 /// Runs a model over holdings that stand where they were recorded to. `evictions` ascend by time; at each
 /// time of `migrate_now` everything that waits to be written is due.
-pub(crate) fn run_recorded(
+#[must_use]
+pub fn run_recorded(
     model: &Model,
     holdings: Holdings,
     tapes: &[(TapeIndex, TapeIs)],

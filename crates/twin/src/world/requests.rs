@@ -10,8 +10,8 @@ use super::planted::Planted;
 use super::wants::{Waiter, Want};
 use crate::disks::Stream;
 use crate::holdings::{Copies, Holdings, Place, TapeIndex};
-use crate::model::{CopyRule, FaultKind, FileNumber};
 use crate::users::Act;
+use scenario::model::{CopyRule, FaultKind, FileNumber};
 
 /// What streams at random have moved is counted so often.
 const SATURATE_EVERY: Duration = Duration::from_secs(10);

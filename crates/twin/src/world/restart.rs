@@ -9,9 +9,9 @@ use super::agenda::What;
 use super::drives::Phase;
 use super::planted::Planted;
 use crate::holdings::{Holdings, TapeIndex};
-use crate::model::{FaultKind, FileNumber};
 use crate::moment::Moment;
-use crate::outcome::DriveActivity;
+use report::outcome::DriveActivity;
+use scenario::model::{FaultKind, FileNumber};
 
 impl World<'_> {
     /// Tells the scheduler of everything: at the beginning, and after a restart.

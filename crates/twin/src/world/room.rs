@@ -13,8 +13,8 @@ use super::planted::Planted;
 use super::wants::ByFile;
 use crate::cache::Evicted;
 use crate::disks::Stream;
-use crate::model::{ClassIndex, ClassModel, FileNumber, Site, WorkloadKind};
 use crate::moment::Moment;
+use scenario::model::{ClassIndex, ClassModel, FileNumber, Site, WorkloadKind};
 
 /// The scheduler is told of the room no more often than this, unless a recall has just ended.
 const LOOK_EVERY: Duration = Duration::from_millis(250);

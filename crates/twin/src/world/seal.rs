@@ -11,8 +11,8 @@ use session::{self, PackLimit, PackSize, Sealing, Waiting};
 use super::World;
 use super::wants::Bits;
 use crate::holdings::TapeIndex;
-use crate::model::{ClassIndex, ClassModel, FileNumber};
 use crate::moment::Moment;
+use scenario::model::{ClassIndex, ClassModel, FileNumber};
 
 /// Waiting files that are looked at together.
 const TODO_PAGE: usize = 4_096;

@@ -8,7 +8,7 @@ use scheduler::Event;
 
 use super::World;
 use crate::holdings::{Place, TapeIndex};
-use crate::model::FileNumber;
+use scenario::model::FileNumber;
 
 /// A part of a file on a tape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,7 +110,7 @@ impl World<'_> {
         let before: u64 = parts.iter().map(|part| part.bytes).sum();
         parts.push(Part { tape: last.tape, byte: last.byte, bytes: bytes - before });
         let begin = parts[0];
-        let file = FileNumber { class: crate::model::ClassIndex(class), sequence: first };
+        let file = FileNumber { class: scenario::model::ClassIndex(class), sequence: first };
         self.spans.whole.insert((file.id(), slot), parts);
         Place { tape: begin.tape, byte: begin.byte, order: last.order }
     }

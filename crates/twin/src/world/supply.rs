@@ -47,7 +47,7 @@ impl World<'_> {
     /// file of mean size would fit.
     pub(super) fn without_room(&self) -> u64 {
         let short = |class: &usize| {
-            let index = crate::model::ClassIndex(*class as u16);
+            let index = scenario::model::ClassIndex(*class as u16);
             !self.has_room_for(index, self.holdings.mean(index) as u64)
         };
         let classes = (0..self.room.wanted.len()).filter(short);

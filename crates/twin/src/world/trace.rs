@@ -2,8 +2,8 @@
 
 use super::World;
 use crate::holdings::TapeIndex;
-use crate::model::FileNumber;
 use crate::moment::Moment;
+use scenario::model::FileNumber;
 
 /// What the first session of a mount did.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

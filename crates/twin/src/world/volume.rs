@@ -9,9 +9,9 @@ use mechanics::{Motion, TapeByte};
 use super::World;
 use super::drives::Drive;
 use crate::holdings::TapeIndex;
-use crate::model::Labels;
 use crate::moment::Moment;
-use crate::outcome::DriveActivity;
+use report::outcome::DriveActivity;
+use scenario::model::Labels;
 
 /// A label of a partition: VOL1 and the LTFS label.
 const LABEL_BYTES: u64 = 1 << 10;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::support::{GB, TB, campaign, fault, hold, hours, ingest, model, secs, users};
 use base::ByteCount;
 use durability::SplitMix;
-use twin::model::{CopyRule, FaultKind, Labels, Marks, Model, ReadOrder, SizeLaw};
+use scenario::model::{CopyRule, FaultKind, Labels, Marks, Model, ReadOrder, SizeLaw};
 
 const FAULTS: u64 = 20_000;
 

@@ -1,8 +1,8 @@
 //! What other systems do, against what it comes to by hand.
 
 use base::{ByteCount, Duration};
-use twin::model::{Labels, Marks, Model, WorkloadKind};
-use twin::outcome::{DriveActivity, Outcome};
+use report::outcome::{DriveActivity, Outcome};
+use scenario::model::{Labels, Marks, Model, WorkloadKind};
 
 use crate::support::{GB, MB, campaign, hold, hours, model, secs, timing};
 
@@ -17,7 +17,7 @@ fn run(model: &Model) -> Outcome {
 fn written(files: u64, bytes: u64, tape: u64, stages: &[(Duration, u64)]) -> Model {
     let mut model = model(1, 1, tape);
     let class = &mut model.site.classes[0];
-    class.sizes = twin::model::SizeLaw::Fixed(bytes);
+    class.sizes = scenario::model::SizeLaw::Fixed(bytes);
     class.large = ByteCount(1);
     class.residency = Duration::ZERO;
     model.site.pool.network.total = u64::MAX;
@@ -30,9 +30,9 @@ fn written(files: u64, bytes: u64, tape: u64, stages: &[(Duration, u64)]) -> Mod
         (pool.mount_bytes, pool.mount_age, pool.drives_max) = (ByteCount(files * bytes), hours(2), 1);
     });
     let kind = WorkloadKind::Recorded { puts: vec![secs(0); files as usize], stages: stages.to_vec() };
-    model.workloads.push(twin::model::Workload {
+    model.workloads.push(scenario::model::Workload {
         name: "recorded".to_owned(),
-        class: twin::model::ClassIndex(0),
+        class: scenario::model::ClassIndex(0),
         kind,
         begin: secs(0),
         end: None,

@@ -2,14 +2,11 @@
 
 mod faults;
 mod foreign;
+mod left_out;
 mod report;
 mod report_limits;
-mod scenario;
-mod scenario_docs;
-mod scenario_refused;
 mod scenario_run;
 mod support;
 mod tape_choice;
-mod validate;
 mod world;
 mod world_planted;

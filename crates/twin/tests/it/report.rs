@@ -1,10 +1,10 @@
 //! Pages of runs of the twin. To look at them: set `KIST_TWIN_PAGES` to a directory.
 
 use crate::support::*;
-use twin::model::{FaultKind, Model, WorkloadKind};
-use twin::outcome::Outcome;
-use twin::report::{Described, html, sentences};
-use twin::stats::summary;
+use report::outcome::Outcome;
+use report::stats::summary;
+use report::{Described, html, sentences};
+use scenario::model::{FaultKind, Model, WorkloadKind};
 
 fn runs(model: &Model, seeds: u64) -> Vec<Outcome> {
     (1..=seeds).map(|seed| twin::run(model, seed)).collect()

@@ -1,10 +1,10 @@
 //! What a site lacks is said in words: a newcomer read confident figures of a site that had run out of tapes.
 
 use crate::support::*;
-use twin::model::Model;
-use twin::outcome::Outcome;
-use twin::report::sentences;
-use twin::stats::{Summary, summary};
+use report::outcome::Outcome;
+use report::sentences;
+use report::stats::{Summary, summary};
+use scenario::model::Model;
 
 fn runs(model: &Model) -> Vec<Outcome> {
     vec![twin::run(model, 1)]
@@ -116,7 +116,7 @@ fn where_rates_are_those_of_the_demand_the_rest_is_compared() {
 #[test]
 fn files_that_no_cartridge_takes_are_refused_and_said_so() {
     let mut model = model(2, 2, TB);
-    model.site.classes[0].sizes = twin::model::SizeLaw::Table(vec![GB, GB, GB, 2 * TB]);
+    model.site.classes[0].sizes = scenario::model::SizeLaw::Table(vec![GB, GB, GB, 2 * TB]);
     ingest(&mut model, 400.0, hours(24));
     let outcomes = runs(&model);
     let outcome = &outcomes[0];

@@ -1,6 +1,6 @@
 //! The small example runs, and two runs of it are one.
 
-use twin::scenario::parse;
+use scenario::parse;
 
 #[test]
 fn the_small_example_runs_and_repeats() {

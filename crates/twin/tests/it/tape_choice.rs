@@ -2,7 +2,7 @@
 
 use crate::support::GB;
 use crate::support::choice::{Load, SINGLE};
-use twin::stats::Comparison;
+use report::stats::Comparison;
 
 /// Not worse: either less, or the interval of the difference has 0 in it, or it is less than a part in 200.
 fn assert_no_worse(load: &Load, what: &str, found: Comparison) {

@@ -1,8 +1,8 @@
 //! Small worlds, run to their end.
 
 use crate::support::{GB, MB, TB, campaign, fault, hold, hours, ingest, model, secs, users};
-use twin::model::{FaultKind, Model, ReadOrder};
-use twin::outcome::Outcome;
+use report::outcome::Outcome;
+use scenario::model::{FaultKind, Model, ReadOrder};
 
 fn run(model: &Model, seed: u64) -> Outcome {
     let outcome = twin::run(model, seed);
@@ -110,7 +110,7 @@ fn a_foreign_limit_of_the_queue_costs_mounts() {
         let mut model = model(2, 1, TB);
         hold(&mut model, 10_000);
         campaign(&mut model, None);
-        if let twin::model::WorkloadKind::Campaign { choice, .. } = &mut model.workloads[0].kind {
+        if let scenario::model::WorkloadKind::Campaign { choice, .. } = &mut model.workloads[0].kind {
             choice.shuffled = true;
         }
         model.foreign.queue_limit = limit;
@@ -130,7 +130,7 @@ fn the_order_of_arrival_takes_longer_than_the_plan() {
         let mut model = model(1, 1, TB);
         hold(&mut model, 1_000);
         campaign(&mut model, Some(100));
-        if let twin::model::WorkloadKind::Campaign { choice, .. } = &mut model.workloads[0].kind {
+        if let scenario::model::WorkloadKind::Campaign { choice, .. } = &mut model.workloads[0].kind {
             choice.shuffled = true;
             choice.share_per_mille = 100;
         }
@@ -187,11 +187,11 @@ fn a_window_reads_small_files_that_touch_as_they_stand() {
     const FILES: u64 = 1_000;
     let read = |order: ReadOrder| {
         let mut model = model(1, 1, TB);
-        model.site.classes[0].sizes = twin::model::SizeLaw::Fixed(50_000);
+        model.site.classes[0].sizes = scenario::model::SizeLaw::Fixed(50_000);
         hold(&mut model, FILES);
         let stages = (0..FILES).map(|at| (base::Duration::from_millis(at), at * 7 % FILES)).collect();
         campaign(&mut model, None);
-        model.workloads[0].kind = twin::model::WorkloadKind::Recorded { puts: Vec::new(), stages };
+        model.workloads[0].kind = scenario::model::WorkloadKind::Recorded { puts: Vec::new(), stages };
         model.foreign.order = order;
         let outcome = run(&model, 1);
         assert_eq!(outcome.totals.files_served, FILES);

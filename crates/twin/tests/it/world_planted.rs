@@ -1,7 +1,7 @@
 //! Bugs planted in the world are found by its invariants.
 
 use crate::support::{TB, campaign, fault, hold, hours, ingest, model, secs, users};
-use twin::model::{FaultKind, Model};
+use scenario::model::{FaultKind, Model};
 use twin::world::{Planted, run_planted};
 
 /// Reads, writes, evictions, drives that fail and servers that restart.

@@ -1,10 +1,10 @@
 //! Which tape is mounted next, against the oldest first: sites under load, run in pairs with the same seeds.
 
 use base::{ByteCount, Duration};
-use twin::laws::Law;
-use twin::model::{Choice, ClassIndex, Model, Workload, WorkloadKind};
-use twin::outcome::Outcome;
-use twin::stats::{Comparison, compare};
+use report::outcome::Outcome;
+use report::stats::{Comparison, compare};
+use scenario::laws::Law;
+use scenario::model::{Choice, ClassIndex, Model, Workload, WorkloadKind};
 
 use super::{GB, TB, arrivals, hold, hours, model, secs};
 

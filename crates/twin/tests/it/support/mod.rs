@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use base::{ByteCount, ClassId, Duration, ShareId, TapePoolId};
 use mechanics::{DriveTiming, Geometry, RobotTiming};
-use scheduler::{ClassPolicy, Policy, TapePoolPolicy};
-use twin::model::{
+use scenario::model::{
     Arrivals, Choice, ClassIndex, ClassModel, DataPath, DriveGroup, Fault, FaultKind, Foreign, GatherBy,
     Holding, LibraryIndex, LibraryModel, Model, Network, OneWay, PoolModel, Site, SizeLaw, TapeModel,
     TapePoolModel, TapeWork, Workload, WorkloadKind,
 };
+use scheduler::{ClassPolicy, Policy, TapePoolPolicy};
 
 pub const MB: u64 = 1_000_000;
 pub const GB: u64 = 1_000_000_000;

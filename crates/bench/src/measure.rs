@@ -1,0 +1,353 @@
+//! The arguments, and what is measured of a whole instance.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use client::Server;
+use config::{CONFIG_FILE, Size};
+use store::StoreOptions;
+use tempfile::TempDir;
+use terminal::{Failure, Outcome, Progress, output, parallel};
+use wire::{MigrateBody, StatusReply};
+
+use crate::http::Load;
+use crate::rows::Row;
+use crate::subject::{Call, Subject};
+use crate::{budgets, cpu, engine, erasure, http, limits, rows, s3, schedule};
+
+/// All files of a measurement are below this.
+const ALL: &str = "/bench";
+/// How long recalled files stay pinned.
+const PIN: Duration = Duration::from_secs(600);
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Each makes an instance of its own in --dir and removes it afterwards. In
+memory (/dev/shm) the program is measured, on a disk the disk. put and get:
+one large file; create: small durable files by many clients; stat: over HTTP
+and in the catalogue; migrate and recall: files of 64 MiB and packs, untimed
+virtual drives. all: every one beside its budget, the median of three runs.
+erasure: the coder alone, in memory and without an instance, in turn with other
+coders and with what the memory gives. schedule: the order in which a mounted
+tape is read, on simulated tapes, without an instance. s3: large and small
+objects and listings, in turn with the servers named minio and versitygw.
+
+Examples:
+  kist bench put --dir /dev/shm --size 2GiB
+  kist bench erasure --quick
+  kist bench schedule --json
+  kist bench s3 --dir /dev/shm --peer minio=/usr/local/bin/minio
+  kist bench erasure --json --peer isa-l=target/release/examples/isal_peer")]
+pub struct Args {
+    /// What to measure
+    what: What,
+    /// Bytes of each file [default: 2GiB for put and get, 20kB for create and stat, 64MiB for migrate and
+    /// recall]
+    #[arg(long, value_parser = Size::parse, value_name = "SIZE")]
+    size: Option<Size>,
+    /// Files [default: 1 for put and get, 4000 for create and stat, 32 for migrate and recall]
+    #[arg(long)]
+    files: Option<u64>,
+    /// Requests at once [default: 64 for create, 8 for stat, else 1]
+    #[arg(long)]
+    clients: Option<usize>,
+    /// Where the instance is made; for `all` a directory in memory [default: the system's temporary
+    /// directory]
+    #[arg(long)]
+    pub(crate) dir: Option<PathBuf>,
+    /// With `all`: where syncs are measured, a directory on a disk [default: the system's temporary
+    /// directory]
+    #[arg(long)]
+    pub(crate) disk: Option<PathBuf>,
+    /// With `all`, `erasure`, `s3` and `schedule`: a page whose generated part is written anew
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
+    /// With `all`: text for that page, such as the output of another measurement
+    #[arg(long, value_name = "FILE", requires = "write")]
+    pub(crate) with: Option<PathBuf>,
+    /// With `schedule`: random sets of files for each row, for tests
+    #[arg(long, hide = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    seeds: Option<u32>,
+    /// Those of `erasure`.
+    #[command(flatten)]
+    erasure: erasure::Args,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum What {
+    /// Write a large file over HTTP
+    Put,
+    /// Read it
+    Get,
+    /// Ask about files
+    Stat,
+    /// Write small durable files
+    Create,
+    /// Pool to tape
+    Migrate,
+    /// Tape to pool
+    Recall,
+    /// All of these beside the budgets of the design
+    All,
+    /// Code and check in memory, in turn with other coders
+    Erasure,
+    /// Order the wanted files of simulated tapes
+    Schedule,
+    /// Put, get and list over S3, in turn with other servers
+    S3,
+}
+
+impl Args {
+    fn load(&self) -> Load {
+        let (files, size, clients) = match self.what {
+            What::Put | What::Get => (1, 2 << 30, 1),
+            What::Create => (4000, 20_000, 64),
+            What::Stat => (4000, 20_000, 8),
+            What::Migrate | What::Recall => (32, 64 << 20, 2),
+            // Each of its parts has its own.
+            What::All | What::Erasure | What::Schedule | What::S3 => (1, 0, 1),
+        };
+        Load {
+            files: self.files.unwrap_or(files).max(1),
+            size: self.size.map_or(size, |size| size.0.0),
+            clients: self.clients.unwrap_or(clients).clamp(1, parallel::JOBS_MAX),
+        }
+    }
+}
+
+impl Args {
+    fn s3(&self) -> s3::Args<'_> {
+        s3::Args {
+            peers: self.erasure.peers(),
+            quick: self.erasure.is_quick(),
+            files: self.files,
+            size: self.size.map(|size| size.0.0),
+            clients: self.clients,
+            dir: self.dir.as_deref(),
+            write: self.write.as_deref(),
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args, call: Call<'_>) -> Outcome {
+    if args.what == What::Erasure {
+        return erasure::run(&args.erasure, args.write.as_deref(), call.style);
+    }
+    if args.what == What::Schedule && !args.erasure.is_given_beside_quick() {
+        let of = schedule::Args { quick: args.erasure.is_quick(), seeds: args.seeds };
+        return schedule::run(of, args.write.as_deref(), call.style);
+    }
+    if args.what == What::S3 {
+        return s3::run(&args.s3(), call);
+    }
+    if args.erasure.is_given() {
+        return Err(Failure::usage(
+            "--peer belongs to `kist bench erasure` and `kist bench s3`, --quick to these and to \
+             `kist bench schedule`",
+        ));
+    }
+    if args.what == What::All {
+        return budgets::run(args, call);
+    }
+    let bench = Bench::new(args.dir.as_deref(), args.load(), call)?;
+    let rows = match args.what {
+        What::Put => bench.put()?,
+        What::Get => bench.get()?,
+        What::Stat => bench.stat()?,
+        What::Create => bench.create()?,
+        What::Migrate | What::Recall => bench.tape()?,
+        What::All | What::Erasure | What::Schedule | What::S3 => Vec::new(),
+    };
+    rows::print(&rows, call.style)
+}
+
+/// One measurement with an instance of its own.
+pub struct Bench<'a> {
+    /// What is asked for.
+    pub load: Load,
+    temporary: TempDir,
+    quiet: bool,
+    subject: &'a dyn Subject,
+}
+
+impl<'a> Bench<'a> {
+    /// Nothing is made yet but a directory.
+    pub fn new(place: Option<&Path>, load: Load, call: Call<'a>) -> Outcome<Self> {
+        let place = place.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        let temporary = tempfile::Builder::new().prefix("kist-bench-").tempdir_in(&place);
+        let temporary = temporary.map_err(|error| Failure::io("making the instance", &place, &error))?;
+        Ok(Bench { load, temporary, quiet: call.style.quiet, subject: call.subject })
+    }
+
+    pub fn directory(&self) -> PathBuf {
+        self.temporary.path().join("instance")
+    }
+
+    pub fn start(&self) -> Outcome<Server> {
+        let directory = self.directory();
+        self.subject.make(&directory, None)?;
+        Server::start(&directory)
+    }
+
+    fn note(&self, what: &str) {
+        if !self.quiet {
+            output::note(&format!("bench: {what}"));
+        }
+    }
+
+    /// Keeps pages ready for so many bytes of files, with their parity, until it is dropped.
+    fn warm(&self, bytes: u64) -> Outcome<limits::Warm> {
+        limits::warm(self.raw(), bytes + bytes * 6 / 10 + (256 << 20))
+    }
+
+    pub fn raw(&self) -> &Path {
+        self.temporary.path()
+    }
+
+    pub fn put(&self) -> Outcome<Vec<Row>> {
+        self.note("the limits of this machine");
+        let bytes = self.load.bytes();
+        let (memory, loopback) = (limits::memory_copy(), limits::loopback()?);
+        let disk = limits::disk_write(self.raw(), bytes)?;
+        let warm = self.warm(bytes)?;
+        let (pool, _) = engine::pool(self.raw(), bytes)?;
+        drop(warm);
+        self.note("put over HTTP");
+        let server = self.start()?;
+        let _warm = self.warm(bytes)?;
+        let (seconds, cpu) = http::put(&server, self.load)?;
+        server.stop()?;
+        let row = Row::bytes("put over HTTP", bytes, seconds).cores(cpu);
+        let rows = [row.clone().against(&pool), row.clone().against(&loopback), row.against(&disk)];
+        Ok(rows.into_iter().chain([pool, loopback, disk, memory]).collect())
+    }
+
+    pub fn get(&self) -> Outcome<Vec<Row>> {
+        self.note("the limits of this machine");
+        let bytes = self.load.bytes();
+        let memory = limits::memory_copy();
+        let (_, pool) = engine::pool(self.raw(), bytes)?;
+        self.note("put, then get over HTTP");
+        let server = self.start()?;
+        let warm = self.warm(bytes)?;
+        http::put(&server, self.load)?;
+        drop(warm);
+        let loopback = limits::loopback()?;
+        let (seconds, cpu) = http::get(&server, self.load)?;
+        server.stop()?;
+        let row = Row::bytes("get over HTTP", bytes, seconds).cores(cpu);
+        Ok(vec![row.clone().against(&loopback), row.against(&pool), pool, loopback, memory])
+    }
+
+    pub fn create(&self) -> Outcome<Vec<Row>> {
+        let load = self.load;
+        self.note("the limits of this machine");
+        let syncs = limits::disk_syncs(self.raw())?;
+        let server = self.start()?;
+        let empty = http::nothing(&server, load)?;
+        self.note("durable puts over HTTP");
+        let (seconds, cpu) = http::put(&server, load)?;
+        server.stop()?;
+        let name = format!("durable puts, {} clients", load.clients);
+        let row = Row::operations(&name, load.files, load.bytes(), seconds).cores(cpu);
+        Ok(vec![row.clone().against(&syncs), row.against(&empty), syncs, empty])
+    }
+
+    fn stat(&self) -> Outcome<Vec<Row>> {
+        let load = self.load;
+        let server = self.start()?;
+        self.note("files to ask about");
+        http::put(&server, Load { clients: 64, ..load })?;
+        self.note("stat over HTTP");
+        let empty = http::nothing(&server, load)?;
+        let (seconds, cpu) = http::stat(&server, load)?;
+        server.stop()?;
+        self.note("stat in the catalogue");
+        let config = config::load(&self.directory().join(CONFIG_FILE))
+            .map_err(|error| Failure::internal(error.to_string()))?;
+        let settings = config.settings(&self.directory());
+        let (directory, map_size) = (&settings.catalogue_directory, settings.catalogue_map_size);
+        let options = || StoreOptions::new(map_size, self.subject.clock());
+        let mut paths = load.paths();
+        let ordered = engine::catalogue(directory, options(), &paths, "catalogue alone, in order")?;
+        // By a step that is coprime to most counts, so that neighbours are far apart.
+        paths.sort_by_key(|path| base::Crc32c::of(path.as_bytes()).0);
+        let random = engine::catalogue(directory, options(), &paths, "catalogue alone, at random")?;
+        let row = Row::operations("stat over HTTP", load.files, 0, seconds).cores(cpu);
+        Ok(vec![row.against(&empty), empty, ordered, random])
+    }
+
+    pub fn tape(&self) -> Outcome<Vec<Row>> {
+        let load = self.load;
+        self.note("the limits of this machine");
+        let warm = self.warm(load.bytes())?;
+        let (write, read) = engine::tape(self.raw(), load.bytes())?;
+        drop(warm);
+        let disk = limits::disk_write(self.raw(), load.bytes())?;
+        let server = self.start()?;
+        self.note("files to migrate");
+        http::put(&server, load)?;
+        self.note("migrate, two copies");
+        let warm = self.warm(2 * load.bytes())?;
+        let before: StatusReply = server.client.get("/api/v1/status")?;
+        let (migrated, seconds, cpu) = self.phase(&server, |progress| {
+            server.client.post("/api/v1/migrate", &MigrateBody::default())?;
+            self.subject.wait(&server.client, progress, Duration::from_secs(3600))?;
+            let after: StatusReply = server.client.get("/api/v1/status")?;
+            Ok(after.tape_written.saturating_sub(before.tape_written))
+        })?;
+        let migrate = Row::bytes("migrate, all copies", migrated, seconds).cores(cpu);
+        self.subject.evict(&server.client, ALL)?;
+        drop(warm);
+        self.note("recall");
+        let _warm = self.warm(load.bytes())?;
+        let (recalled, seconds, cpu) =
+            self.phase(&server, |progress| self.subject.stage(&server.client, ALL, PIN, progress))?;
+        server.stop()?;
+        let recall = Row::bytes("recall", recalled, seconds).cores(cpu);
+        let rows = [migrate.clone().against(&write), migrate.against(&disk), recall.against(&read)];
+        Ok(rows.into_iter().chain([write, read, disk]).collect())
+    }
+
+    /// Runs one phase; gives what it gives, seconds, and processor seconds of the server.
+    fn phase(
+        &self,
+        server: &Server,
+        work: impl FnOnce(&Progress) -> Outcome<u64>,
+    ) -> Outcome<(u64, f64, f64)> {
+        let before = cpu::seconds(server.pid());
+        let started = Instant::now();
+        let progress = Progress::start("bench", 0, 0, true);
+        let bytes = work(&progress)?;
+        Ok((bytes, started.elapsed().as_secs_f64(), cpu::seconds(server.pid()) - before))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::ByteCount;
+
+    #[test]
+    fn defaults_fit_what_is_measured() {
+        let args = |what| Args {
+            what,
+            size: None,
+            files: None,
+            clients: None,
+            dir: None,
+            disk: None,
+            write: None,
+            with: None,
+            seeds: None,
+            erasure: erasure::Args::default(),
+        };
+        assert_eq!(args(What::Put).load().bytes(), 2 << 30);
+        assert_eq!(args(What::Create).load().clients, 64);
+        let some =
+            Args { size: Some(Size(ByteCount(5))), files: Some(3), clients: Some(0), ..args(What::Get) };
+        assert_eq!((some.load().bytes(), some.load().clients), (15, 1));
+    }
+}

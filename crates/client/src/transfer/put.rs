@@ -1,0 +1,345 @@
+//! Local files into the archive.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::sync::Arc;
+
+use terminal::{Exit, Failure, Outcome, Progress, parallel, text};
+use wire::{ListEntry, MakeDirectoryBody, PutReply};
+
+use super::hashing::{Hasher, HashingReader};
+use super::local::{LocalItem, LocalKind};
+use super::{CHUNK_BYTES, IN_MEMORY_BYTES_MAX, Tally};
+use crate::request::{Attempt, Client, retry};
+
+/// What holds for all files of a put.
+#[derive(Clone, Debug, Default)]
+pub struct PutSettings {
+    /// Threads.
+    pub jobs: usize,
+    /// The class; `None`: as the directory or the size says.
+    pub class: Option<String>,
+    /// What belongs together on tape.
+    pub dataset: Option<String>,
+    /// Refuse names that are taken.
+    pub keep_existing: bool,
+    /// Send everything, whatever is there.
+    pub again: bool,
+}
+
+/// A local file, link or directory and where it goes.
+#[derive(Clone, Debug)]
+pub struct PutItem {
+    /// What.
+    pub local: LocalItem,
+    /// Where.
+    pub remote: String,
+}
+
+/// The names of a directory of the archive.
+type Names = Arc<HashMap<String, ListEntry>>;
+
+/// A put of many files.
+pub struct Putter<'a> {
+    client: &'a Client,
+    settings: &'a PutSettings,
+    progress: &'a Progress,
+    tally: &'a Tally,
+    /// What directories held before; one that is not here was made new and is empty.
+    existing: std::sync::Mutex<HashMap<String, Names>>,
+}
+
+impl<'a> Putter<'a> {
+    /// A put that counts in `tally`.
+    pub fn new(
+        client: &'a Client,
+        settings: &'a PutSettings,
+        progress: &'a Progress,
+        tally: &'a Tally,
+    ) -> Self {
+        Putter { client, settings, progress, tally, existing: std::sync::Mutex::new(HashMap::new()) }
+    }
+
+    /// Makes directories, parents first, and reads what those that were there hold.
+    pub fn directories(&self, directories: &[PutItem]) {
+        let depth = |item: &PutItem| item.remote.matches('/').count();
+        let mut levels: Vec<Vec<&PutItem>> = Vec::new();
+        for item in directories {
+            let level = depth(item);
+            if levels.len() <= level {
+                levels.resize_with(level + 1, Vec::new);
+            }
+            levels[level].push(item);
+        }
+        for level in &levels {
+            parallel::each(level, self.settings.jobs, &self.tally.stop, |item| {
+                if let Err(failure) = self.directory(item) {
+                    self.tally.add_failure(&item.remote, failure);
+                }
+            });
+        }
+    }
+
+    /// Puts files and links.
+    pub fn files(&self, files: &[PutItem]) {
+        parallel::each(files, self.settings.jobs, &self.tally.stop, |item| {
+            match self.file(item) {
+                Ok(true) => self.tally.add_done(item.local.size),
+                Ok(false) => {
+                    self.tally.add_skipped();
+                    self.progress.add_bytes(item.local.size);
+                }
+                Err(failure) => self.tally.add_failure(&item.remote, failure),
+            }
+            self.progress.add_files(1);
+        });
+    }
+
+    /// Reads the names of `directory`, so that files that are there already can be skipped.
+    pub fn read_names(&self, directory: &str) -> Outcome {
+        let mut names = HashMap::new();
+        let listed = self.client.list(directory, |entry| {
+            names.insert(entry.name.clone(), entry);
+            Ok(())
+        });
+        match listed {
+            Err(failure) if failure.exit == Exit::NotFound => return Ok(()),
+            other => other?,
+        }
+        self.existing
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .insert(directory.to_owned(), Arc::new(names));
+        Ok(())
+    }
+
+    fn directory(&self, item: &PutItem) -> Outcome {
+        if item.remote != "/" {
+            let attributes = &item.local.attributes;
+            let body = MakeDirectoryBody {
+                path: item.remote.clone(),
+                parents: true,
+                mode: Some(attributes.mode_text()),
+                mtime: Some(text::rfc3339(attributes.mtime)),
+                owner: Some(attributes.owner.clone()),
+                group: Some(attributes.group.clone()),
+                class: None,
+            };
+            let (status, _) = self.client.post("/api/v1/mkdir", &body)?;
+            if status == 201 {
+                return Ok(());
+            }
+        }
+        self.read_names(&item.remote)
+    }
+
+    /// Puts a file; `false` if it was there already.
+    fn file(&self, item: &PutItem) -> Outcome<bool> {
+        let path = self.remote_path(item)?;
+        if !self.settings.again && self.is_there(item)? {
+            return Ok(false);
+        }
+        let target = format!("/data{}", text::encode_path(&path));
+        let mut headers = item.local.attributes.headers();
+        headers.extend(self.settings.headers());
+        headers.push(("idempotency-key", text::random_uuid()?.to_string()));
+        match &item.local.kind {
+            LocalKind::Link(link) => {
+                headers.push(("kist-link-target", text::encode(link)));
+                let put = || self.client.send_put(&target, &headers, Some(0), &mut std::io::empty());
+                self.count_replaced(&read_reply(retry(|_| put())?)?);
+                Ok(true)
+            }
+            LocalKind::File if item.local.size <= IN_MEMORY_BYTES_MAX => self.small(item, &target, headers),
+            LocalKind::File => {
+                // A refusal then comes before the bytes, not as a broken connection amid them.
+                headers.push(("expect", "100-continue".to_owned()));
+                self.large(item, &target, &headers)
+            }
+            LocalKind::Directory => Ok(false),
+        }
+    }
+
+    fn remote_path(&self, item: &PutItem) -> Outcome<String> {
+        crate::request::archive_path(&item.remote)
+    }
+
+    fn small(&self, item: &PutItem, target: &str, mut headers: Headers) -> Outcome<bool> {
+        let path = &item.local.path;
+        let failed = |error: std::io::Error| Failure::io("reading", path, &error);
+        let mut bytes = Vec::with_capacity(item.local.size as usize + 1);
+        File::open(path)
+            .map_err(failed)?
+            .take(IN_MEMORY_BYTES_MAX + 1)
+            .read_to_end(&mut bytes)
+            .map_err(failed)?;
+        if bytes.len() as u64 > IN_MEMORY_BYTES_MAX {
+            return Err(changed(item));
+        }
+        let mut hasher = Hasher::new();
+        hasher.update(&bytes);
+        headers.push(("kist-blake3", hasher.blake3().to_string()));
+        headers.push(("digest", format!("adler32={}", hasher.adler32())));
+        let length = Some(bytes.len() as u64);
+        let response = retry(|_| self.client.send_put(target, &headers, length, &mut bytes.as_slice()))?;
+        self.progress.add_bytes(bytes.len() as u64);
+        self.count_replaced(&check_reply(item, response, &hasher)?);
+        Ok(true)
+    }
+
+    fn count_replaced(&self, reply: &PutReply) {
+        if reply.replaced {
+            self.tally.add_replaced();
+        }
+    }
+
+    fn large(&self, item: &PutItem, target: &str, headers: &Headers) -> Outcome<bool> {
+        let size = item.local.size;
+        let path = &item.local.path;
+        let (hasher, response) = retry(|_| {
+            let file = File::open(path).map_err(|e| Attempt::last(Failure::io("opening", path, &e)))?;
+            let mut hasher = Hasher::new();
+            let mut body = HashingReader::new(file.take(size), &mut hasher, self.progress);
+            let sent = self.client.send_put(target, headers, Some(size), &mut body);
+            match sent {
+                Ok(response) => Ok((hasher, response)),
+                Err(attempt) => {
+                    self.progress.take_bytes(hasher.bytes());
+                    // A file that became shorter breaks the request too, and would again.
+                    let short = std::fs::metadata(path).is_ok_and(|metadata| metadata.len() < size);
+                    Err(if short { Attempt::last(changed(item)) } else { attempt })
+                }
+            }
+        })?;
+        self.count_replaced(&check_reply(item, response, &hasher)?);
+        Ok(true)
+    }
+
+    /// Whether the archive has this content under this name already, and has not lost it.
+    fn is_there(&self, item: &PutItem) -> Outcome<bool> {
+        let Some((directory, name)) = item.remote.rsplit_once('/') else { return Ok(false) };
+        let directory = if directory.is_empty() { "/" } else { directory };
+        let names = {
+            let existing = self.existing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            existing.get(directory).cloned()
+        };
+        let Some(names) = names else { return Ok(false) };
+        let Some(entry) = names.get(name) else { return Ok(false) };
+        match &item.local.kind {
+            LocalKind::Link(target) => Ok(entry.kind == "link" && entry.target.as_ref() == Some(target)),
+            LocalKind::File if entry.locality.as_deref() == Some("LOST") => Ok(false),
+            LocalKind::File if entry.kind == "file" && entry.size == item.local.size => {
+                let Some(theirs) = &entry.blake3 else { return Ok(false) };
+                let ours = hash_file(&item.local.path)?.blake3().to_string();
+                Ok(*theirs == ours)
+            }
+            LocalKind::File | LocalKind::Directory => Ok(false),
+        }
+    }
+}
+
+type Headers = Vec<(&'static str, String)>;
+
+impl PutSettings {
+    fn headers(&self) -> Headers {
+        let mut headers = Vec::new();
+        if let Some(class) = &self.class {
+            headers.push(("kist-class", text::encode(class)));
+        }
+        if let Some(dataset) = &self.dataset {
+            headers.push(("kist-dataset", text::encode(dataset)));
+        }
+        if self.keep_existing {
+            headers.push(("if-none-match", "*".to_owned()));
+        }
+        headers
+    }
+}
+
+/// The checksums of a local file.
+pub fn hash_file(path: &std::path::Path) -> Outcome<Hasher> {
+    let failed = |error: std::io::Error| Failure::io("reading", path, &error);
+    let mut file = File::open(path).map_err(failed)?;
+    let mut buffer = vec![0u8; CHUNK_BYTES];
+    let mut hasher = Hasher::new();
+    loop {
+        let count = file.read(&mut buffer).map_err(failed)?;
+        if count == 0 {
+            return Ok(hasher);
+        }
+        hasher.update(buffer.get(..count).unwrap_or_default());
+    }
+}
+
+/// Puts standard input, whose length is not known and which cannot be read twice.
+pub fn put_stream(
+    client: &Client,
+    settings: &PutSettings,
+    input: &mut dyn Read,
+    remote: &str,
+    progress: &Progress,
+) -> Outcome<PutReply> {
+    let target = format!("/data{}", text::encode_path(remote));
+    let mut headers = settings.headers();
+    headers.push(("idempotency-key", text::random_uuid()?.to_string()));
+    headers.push(("kist-mtime", text::rfc3339(text::now())));
+    let mut hasher = Hasher::new();
+    let mut body = HashingReader::new(input, &mut hasher, progress);
+    let expect = [headers.as_slice(), &[("expect", "100-continue".to_owned())]].concat();
+    let response = match client.send_put(&target, &expect, None, &mut body) {
+        Ok(response) => response,
+        Err(attempt) => {
+            let refusal = refusal_of(client, settings, &target, hasher.bytes());
+            let is_broken = attempt.failure.exit == Exit::Unreachable;
+            return Err(refusal.filter(|_| is_broken).unwrap_or(attempt.failure));
+        }
+    };
+    let reply = read_reply(response)?;
+    hasher.agrees(remote, reply.size, &reply.blake3, Some(&reply.adler32))?;
+    Ok(reply)
+}
+
+/// Why a put whose connection broke after so many bytes is refused, if it is: a server that refuses amid a body
+/// closes, and what it said is lost. It is asked once more, before any byte; nothing is put by that.
+fn refusal_of(client: &Client, settings: &PutSettings, target: &str, bytes: u64) -> Option<Failure> {
+    let mut headers = settings.headers();
+    headers.push(("expect", "100-continue".to_owned()));
+    let failure = client.send_put(target, &headers, Some(bytes.max(1)), &mut NoBody).err()?.failure;
+    (failure.exit != Exit::Unreachable).then_some(failure)
+}
+
+/// Breaks a request off that the server would take.
+struct NoBody;
+
+impl Read for NoBody {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        Err(std::io::Error::other("nothing is sent: only whether it would be taken was asked"))
+    }
+}
+
+fn check_reply(
+    item: &PutItem,
+    response: ureq::http::Response<ureq::Body>,
+    hasher: &Hasher,
+) -> Outcome<PutReply> {
+    let reply = read_reply(response)?;
+    hasher.agrees(&item.remote, reply.size, &reply.blake3, Some(&reply.adler32))?;
+    Ok(reply)
+}
+
+fn read_reply(mut response: ureq::http::Response<ureq::Body>) -> Outcome<PutReply> {
+    let broken = |error: ureq::Error| {
+        let message =
+            format!("the answer to a put broke off ({error}): repeat the put, it creates nothing twice");
+        Failure::new(Exit::Unreachable, message)
+    };
+    let bytes = response.body_mut().read_to_vec().map_err(broken)?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| Failure::internal(format!("the answer to a put is not what Kist answers: {error}")))
+}
+
+fn changed(item: &PutItem) -> Failure {
+    let message = format!("{}: the file changed while it was read: put it again", item.local.path.display());
+    Failure::new(Exit::Refused, message)
+}

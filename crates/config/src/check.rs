@@ -1,0 +1,361 @@
+//! Reads `kist.toml` and checks what types cannot say.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use base::{ByteCount, StripeCode};
+use drive::DriveLocation;
+
+use super::file::{Class, Config, Library, Pool, Residency, Tape, TapePool};
+use super::{FORMAT, identity, libraries, mounts, s3, server};
+
+/// The longest configuration that is read.
+const CONFIG_BYTES_MAX: u64 = 4 << 20;
+/// The most shards of a stripe.
+const WIDTH_MAX: usize = 64;
+/// The block sizes that volumes may have.
+const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 20;
+
+/// What is wrong with a configuration, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConfigError {
+    /// The file.
+    pub file: PathBuf,
+    /// The line, from 1; 0 if the file cannot be read.
+    pub line: usize,
+    /// The key; may be empty.
+    pub key: String,
+    /// What is wrong and what to write.
+    pub message: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if self.line > 0 {
+            write!(f, ":{}", self.line)?;
+        }
+        if !self.key.is_empty() {
+            write!(f, ": {}", self.key)?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+/// A finding: where in the text, and what.
+pub(super) type Finding = (Range<usize>, String);
+
+/// Reads and checks a configuration.
+pub fn load(file: &Path) -> Result<Config, ConfigError> {
+    let unreadable =
+        |message: String| ConfigError { file: file.to_owned(), line: 0, key: String::new(), message };
+    let length = fs::metadata(file).map_err(|error| unreadable(error.to_string()))?.len();
+    if length > CONFIG_BYTES_MAX {
+        return Err(unreadable(format!("{length} bytes are too long for a configuration")));
+    }
+    let text = fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
+    let located = |(span, message): Finding| ConfigError {
+        file: file.to_owned(),
+        line: line_of(&text, span.start),
+        key: key_of(&text, span.start),
+        message,
+    };
+    let parsed = toml::from_str::<Config>(&text);
+    let config = parsed.map_err(|error| {
+        let message = error.message().lines().collect::<Vec<_>>().join("; ");
+        located((error.span().unwrap_or(0..0), message))
+    })?;
+    check(&config).map_err(located)?;
+    Ok(config)
+}
+
+fn check(config: &Config) -> Result<(), Finding> {
+    let Config {
+        format,
+        server: server_table,
+        identity: people,
+        s3,
+        catalogue,
+        backup,
+        pool,
+        library,
+        more_libraries,
+        tape,
+        tape_pools,
+        classes,
+    } = config;
+    if *format.get_ref() != FORMAT {
+        let found = format.get_ref();
+        let message =
+            format!("format {found} is not known: this kist knows format {FORMAT}; use a newer kist");
+        return Err((format.span(), message));
+    }
+    server::check(server_table)?;
+    if catalogue.map_size.get_ref().0 < ByteCount::mib(64) {
+        return Err((catalogue.map_size.span(), "the catalogue needs at least 64MiB".to_owned()));
+    }
+    if let Some(backup) = backup.as_ref().filter(|backup| *backup.keep_snapshots.get_ref() == 0) {
+        return Err((backup.keep_snapshots.span(), "at least one snapshot is kept".to_owned()));
+    }
+    identity::check(people)?;
+    check_pool(pool)?;
+    check_tape(tape)?;
+    let libraries: Vec<&Library> = std::iter::once(library).chain(more_libraries).collect();
+    libraries::check(&libraries)?;
+    check_tape_pools(tape_pools, &libraries)?;
+    check_classes(classes, tape_pools)?;
+    s3::check(s3, classes)?;
+    mounts::check(tape, tape_pools, classes, &libraries)?;
+    libraries::check_apart(classes, tape_pools, &libraries)
+}
+
+pub(super) fn check_library(library: &Library) -> Result<(), Finding> {
+    if *library.drives.get_ref() == 0 {
+        return Err((library.drives.span(), "the library needs at least one drive".to_owned()));
+    }
+    let Some(timing) = &library.timing else { return Ok(()) };
+    if let Err(unknown) = mechanics::timing(timing.drive.get_ref()) {
+        return Err((timing.drive.span(), unknown.to_string()));
+    }
+    let scale = *timing.scale.get_ref();
+    if !(0.001..=1_000_000.0).contains(&scale) {
+        return Err((
+            timing.scale.span(),
+            "scale is a number from 0.001 to 1000000; 1.0 is real time".to_owned(),
+        ));
+    }
+    if *timing.robots.get_ref() == 0 {
+        return Err((timing.robots.span(), "the library needs at least one robot".to_owned()));
+    }
+    Ok(())
+}
+
+fn check_pool(pool: &Pool) -> Result<(), Finding> {
+    let [data, local, global] =
+        [&pool.data, &pool.local_parity, &pool.parity].map(|shards| *shards.get_ref());
+    let code = StripeCode { data, local, global };
+    if data == 0 {
+        return Err((pool.data.span(), "a stripe needs at least one data shard".to_owned()));
+    }
+    if local > data {
+        let message = format!("each local parity needs data of its own: at most {data}");
+        return Err((pool.local_parity.span(), message));
+    }
+    if code.width() > WIDTH_MAX {
+        let message = format!("data and parity are together at most {WIDTH_MAX}");
+        return Err((pool.data.span(), message));
+    }
+    if pool.drives.len() < code.width() {
+        let message = format!(
+            "{code} shards need {} drives on their own, there are {}: add [[pool.drives]]",
+            code.width(),
+            pool.drives.len()
+        );
+        return Err((pool.data.span(), message));
+    }
+    if pool.arena.get_ref().0 < ByteCount::mib(16) {
+        return Err((pool.arena.span(), "the pool needs at least 16MiB of buffers".to_owned()));
+    }
+    if !(1..=366).contains(pool.scrub_days.get_ref()) {
+        return Err((pool.scrub_days.span(), "scrub_days is 1 to 366".to_owned()));
+    }
+    let (mut ids, mut paths) = (BTreeSet::new(), BTreeSet::new());
+    for drive in &pool.drives {
+        if !ids.insert(*drive.id.get_ref()) {
+            return Err((drive.id.span(), format!("drive {} is there twice", drive.id.get_ref())));
+        }
+        let at = DriveLocation::parse(drive.path.get_ref(), Path::new(""))
+            .map_err(|error| (drive.path.span(), error.to_string()))?;
+        if !paths.insert(at) {
+            return Err((drive.path.span(), "two drives cannot share a directory".to_owned()));
+        }
+    }
+    Ok(())
+}
+
+fn check_tape(tape: &Tape) -> Result<(), Finding> {
+    let block = tape.block.get_ref().0;
+    if !BLOCK_BYTES.contains(&block.0) || !block.0.is_multiple_of(4096) {
+        return Err((tape.block.span(), "a block has 4KiB to 1MiB, a multiple of 4KiB".to_owned()));
+    }
+    if tape.flush_bytes.get_ref().0 < block {
+        return Err((tape.flush_bytes.span(), "a flush covers at least one block".to_owned()));
+    }
+    if tape.index_bytes.get_ref() < tape.flush_bytes.get_ref() {
+        return Err((
+            tape.index_bytes.span(),
+            "an index covers at least one flush: flush_bytes or more".to_owned(),
+        ));
+    }
+    if tape.buffer.get_ref().0.0 < block.0.saturating_mul(4) {
+        return Err((tape.buffer.span(), "a drive needs buffers for at least four blocks".to_owned()));
+    }
+    Ok(())
+}
+
+fn check_tape_pools(tape_pools: &[TapePool], libraries: &[&Library]) -> Result<(), Finding> {
+    let mut names = BTreeSet::new();
+    for pool in tape_pools {
+        check_name(&pool.name.span(), pool.name.get_ref())?;
+        if !names.insert(pool.name.get_ref()) {
+            return Err((pool.name.span(), format!("tape pool '{}' is there twice", pool.name.get_ref())));
+        }
+        let drives = libraries::drives_for(pool, libraries)?;
+        if !(1..=drives).contains(pool.drives_max.get_ref()) {
+            return Err((
+                pool.drives_max.span(),
+                format!("drives_max is 1 to {drives}, the library's drives"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_classes(classes: &[Class], tape_pools: &[TapePool]) -> Result<(), Finding> {
+    let mut names = BTreeSet::new();
+    let mut largest = Some(ByteCount(0));
+    for class in classes {
+        check_name(&class.name.span(), class.name.get_ref())?;
+        if !names.insert(class.name.get_ref()) {
+            return Err((class.name.span(), format!("class '{}' is there twice", class.name.get_ref())));
+        }
+        let mut copies = BTreeSet::new();
+        for copy in class.copies.get_ref() {
+            if !tape_pools.iter().any(|pool| pool.name.get_ref() == copy) {
+                let known: Vec<&str> = tape_pools.iter().map(|pool| pool.name.get_ref().as_str()).collect();
+                let message = format!("there is no tape pool '{copy}'; there are: {}", known.join(", "));
+                return Err((class.copies.span(), message));
+            }
+            if !copies.insert(copy) {
+                return Err((
+                    class.copies.span(),
+                    format!("two copies in one tape pool '{copy}' are no second copy"),
+                ));
+            }
+        }
+        if class.pack.get_ref().0 < ByteCount::mib(1) {
+            return Err((class.pack.span(), "a pack has at least 1MiB".to_owned()));
+        }
+        if let Some(residency) = &class.residency
+            && *residency.get_ref() == Residency::Tape
+            && class.copies.get_ref().is_empty()
+        {
+            let message = "residency = \"tape\" needs copies: a class without them is on disk only";
+            return Err((residency.span(), message.to_owned()));
+        }
+        let up_to = class.up_to.as_ref().map(|up_to| up_to.get_ref().0);
+        match (largest, up_to, &class.up_to) {
+            (Some(before), Some(now), Some(up_to)) if now <= before => {
+                return Err((up_to.span(), "up_to rises from class to class".to_owned()));
+            }
+            (Some(_), now, _) => largest = now,
+            (None, ..) => {}
+        }
+    }
+    match (classes.last(), largest) {
+        (None, _) => Err((0..0, "there is no storage class: add [[classes]]".to_owned())),
+        (Some(last), Some(_)) => {
+            Err((last.name.span(), "one class has no up_to, so that every file has a class".to_owned()))
+        }
+        (Some(_), None) => Ok(()),
+    }
+}
+
+pub(super) fn check_name(span: &Range<usize>, name: &str) -> Result<(), Finding> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    if (1..=64).contains(&name.len()) && name.bytes().all(allowed) {
+        Ok(())
+    } else {
+        Err((span.clone(), format!("'{name}' is not a name: use 1 to 64 of A-Z a-z 0-9 - _ .")))
+    }
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|b| *b == b'\n').count() + 1
+}
+
+/// The key on the line of `at`, after the table that the line stands in.
+fn key_of(text: &str, at: usize) -> String {
+    let start = text.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1);
+    let line = text.get(start..).and_then(|rest| rest.lines().next()).unwrap_or("");
+    let table = text
+        .get(..start)
+        .and_then(|before| before.lines().rev().find(|line| line.starts_with('[')))
+        .map(|line| line.trim_matches(|c| c == '[' || c == ']' || c == ' ').to_owned());
+    match (line.split_once('='), table) {
+        (None, _) => line.trim_matches(|c| c == '[' || c == ']' || c == ' ').to_owned(),
+        (Some((key, _)), Some(table)) => format!("{table}.{}", key.trim()),
+        (Some((key, _)), None) => key.trim().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::template::{Template, write};
+    use super::*;
+
+    fn refused(from: &str, to: &str) -> ConfigError {
+        let text = write(&Template::default());
+        assert!(text.contains(from), "{from}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text.replacen(from, to, 1)).unwrap();
+        load(file.path()).unwrap_err()
+    }
+
+    #[test]
+    fn the_template_is_a_configuration() {
+        let timing = Some(("LTO-8".to_owned(), 2.5));
+        let changes = [
+            Template { demo: true, ..Template::default() },
+            Template { timing, ..Template::default() },
+            Template { s3_listen: Some("127.0.0.1:7421".to_owned()), ..Template::default() },
+        ];
+        for template in [Template::default()].into_iter().chain(changes) {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            fs::write(file.path(), write(&template)).unwrap();
+            let config = load(file.path()).unwrap();
+            // What is printed as the effective configuration is a configuration again.
+            fs::write(file.path(), toml::to_string(&config).unwrap()).unwrap();
+            load(file.path()).unwrap();
+        }
+    }
+
+    #[test]
+    fn errors_name_line_and_key() {
+        let text = write(&Template::default());
+        let line = text.lines().position(|line| line.starts_with("parity")).unwrap() + 1;
+        let error = refused("parity = 2", "parity = \"two\"");
+        assert_eq!((error.line, error.key.as_str()), (line, "pool.parity"));
+        let error = refused("parity = 2", "pairity = 2");
+        assert!(error.message.contains("unknown field"), "{error}");
+        assert_eq!(error.line, line);
+        let error = refused("parity = 2", "parity = 5");
+        assert!(error.to_string().contains("need 9 drives"), "{error}");
+        let error = refused("local_parity = 0", "local_parity = 3");
+        assert!(error.to_string().contains("4+3+2 shards need 9 drives"), "{error}");
+        let error = refused("local_parity = 0", "local_parity = 5");
+        assert!(error.to_string().contains("pool.local_parity") && error.to_string().contains("at most 4"));
+        let error = refused("format = 1", "format = 2");
+        assert!(error.to_string().contains("newer kist"), "{error}");
+        let error = refused("arena = \"", "arena = \"x");
+        assert!(error.to_string().contains("pool.arena") && error.to_string().contains("64MiB"), "{error}");
+        let error = refused("vault-b\"]", "vault-c\"]");
+        assert!(error.to_string().contains("there are: vault-a, vault-b"), "{error}");
+        let error = refused("path = \"pool/d1\"", "path = \"kinetic://host/wwn\"");
+        assert!(error.to_string().contains("'kinetic' is no known kind"), "{error}");
+        let error = refused("id = 1\n", "id = 0\n");
+        assert!(error.to_string().contains("drive 0 is there twice"), "{error}");
+        let error = refused("up_to = \"1GiB\"", "up_to = \"1KiB\"");
+        assert!(error.to_string().contains("rises"), "{error}");
+        let timing = |text: &str| refused("\n[tape]", &format!("\n[library.timing]\n{text}\n[tape]"));
+        let error = timing("drive = \"LTO-8000\"");
+        assert!(error.key == "library.timing.drive" && error.message.contains("LTO-8, "), "{error}");
+        for text in ["scale = 0.0", "scale = -1.0", "scale = nan", "scale = inf", "robots = 0"] {
+            let error = timing(&format!("drive = \"LTO-8\"\n{text}"));
+            assert!(error.key.starts_with("library.timing."), "{error}");
+        }
+    }
+}

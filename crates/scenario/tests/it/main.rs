@@ -1,0 +1,5 @@
+//! The tests of this crate from outside, in one program: each is linked once.
+
+mod docs;
+mod read;
+mod refused;

@@ -1,0 +1,232 @@
+//! Progress on standard error: a bar on a terminal, a line now and then elsewhere.
+
+use std::io::{IsTerminal, stderr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::{output, text};
+
+/// How often a bar is redrawn.
+const BAR_EVERY: Duration = Duration::from_millis(125);
+/// How often a line is written where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// The count of files and bytes of a running command; shared by its threads.
+pub struct Progress {
+    shared: Arc<Shared>,
+    ticker: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    title: String,
+    noun: &'static str,
+    files_total: AtomicU64,
+    bytes_total: AtomicU64,
+    files: AtomicU64,
+    bytes: AtomicU64,
+    note: Mutex<String>,
+    stopped: Mutex<bool>,
+    wake: Condvar,
+    started: Instant,
+}
+
+impl Progress {
+    /// Starts to show progress, unless `quiet`. Totals of 0 are unknown.
+    pub fn start(title: &str, files_total: u64, bytes_total: u64, quiet: bool) -> Self {
+        Progress::start_of(title, "file", files_total, bytes_total, quiet)
+    }
+
+    /// As [`Progress::start`], counting something else than files.
+    pub fn start_of(
+        title: &str,
+        noun: &'static str,
+        files_total: u64,
+        bytes_total: u64,
+        quiet: bool,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            title: title.to_owned(),
+            noun,
+            files_total: AtomicU64::new(files_total),
+            bytes_total: AtomicU64::new(bytes_total),
+            files: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            note: Mutex::new(String::new()),
+            stopped: Mutex::new(false),
+            wake: Condvar::new(),
+            started: Instant::now(),
+        });
+        let ticker = (!quiet).then(|| {
+            let shared = Arc::clone(&shared);
+            std::thread::spawn(
+                move || if stderr().is_terminal() { draw(&shared) } else { write_lines(&shared) },
+            )
+        });
+        Progress { shared, ticker }
+    }
+
+    /// Counts finished files.
+    pub fn add_files(&self, files: u64) {
+        self.shared.files.fetch_add(files, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that went through.
+    pub fn add_bytes(&self, bytes: u64) {
+        self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes bytes back that must go through again.
+    pub fn take_bytes(&self, bytes: u64) {
+        self.shared.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Sets what is done, for something that others count.
+    pub fn set(&self, files: u64, bytes: u64) {
+        self.shared.files.store(files, Ordering::Relaxed);
+        self.shared.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Sets the totals.
+    pub fn set_totals(&self, files: u64, bytes: u64) {
+        self.shared.files_total.store(files, Ordering::Relaxed);
+        self.shared.bytes_total.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Shows a note behind the figures, such as why nothing moves; empty: none.
+    pub fn note(&self, note: &str) {
+        *self.shared.note.lock().unwrap_or_else(PoisonError::into_inner) = note.to_owned();
+    }
+
+    /// What is shown of it now.
+    pub fn figures(&self) -> String {
+        self.shared.figures()
+    }
+
+    /// Whether nothing is shown.
+    pub fn is_quiet(&self) -> bool {
+        self.ticker.is_none()
+    }
+
+    /// Time since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.shared.started.elapsed()
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        *self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.shared.wake.notify_all();
+        if let Some(ticker) = self.ticker.take() {
+            // A panic of the ticker spoils only the picture.
+            let _ = ticker.join();
+        }
+    }
+}
+
+impl Shared {
+    /// Waits for the next tick; `false` at the end.
+    fn tick(&self, every: Duration) -> bool {
+        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let (stopped, _) = self
+            .wake
+            .wait_timeout_while(stopped, every, |stopped| !*stopped)
+            .unwrap_or_else(PoisonError::into_inner);
+        !*stopped
+    }
+
+    fn figures(&self) -> String {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (files, files_total) = (load(&self.files), load(&self.files_total));
+        let (bytes, bytes_total) = (load(&self.bytes), load(&self.bytes_total));
+        let elapsed = self.started.elapsed();
+        let mut text = match (files, files_total) {
+            // Of bytes alone.
+            (0, 0) if bytes_total > 0 => String::new(),
+            (files, 0) => text::plural(files, self.noun) + ", ",
+            (files, total) => format!("{} of {}, ", text::count(files), text::plural(total, self.noun)),
+        };
+        if bytes_total == 0 && bytes == 0 {
+            text.truncate(text.len().saturating_sub(2));
+        } else {
+            let of = if bytes_total > 0 { format!(" of {}", text::size(bytes_total)) } else { String::new() };
+            text.push_str(&format!("{}{of}", text::size(bytes)));
+            if elapsed >= text::RATED_FROM {
+                text.push_str(&format!(", {}", text::rate(bytes, elapsed)));
+            }
+        }
+        let (done, total) = if bytes_total > 0 { (bytes, bytes_total) } else { (files, files_total) };
+        if done > 0 && done < total && elapsed >= Duration::from_secs(1) {
+            let left = elapsed.mul_f64((total - done) as f64 / done as f64);
+            text.push_str(&format!(", {} left", text::span(left)));
+        }
+        let note = self.note.lock().unwrap_or_else(PoisonError::into_inner);
+        if files == 0 && files_total == 0 && bytes == 0 && bytes_total == 0 && !note.is_empty() {
+            // Nothing is counted here: the note has the figures.
+            return note.clone();
+        }
+        if !note.is_empty() {
+            text.push_str(&format!(" ({note})"));
+        }
+        text
+    }
+
+    fn share(&self) -> u64 {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (done, total) = match load(&self.bytes_total) {
+            0 => (load(&self.files), load(&self.files_total)),
+            total => (load(&self.bytes), total),
+        };
+        if total == 0 { 0 } else { (done as f64 / total as f64 * 1000.0).min(1000.0) as u64 }
+    }
+}
+
+fn draw(shared: &Shared) {
+    let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{prefix:>9} [{bar:24}] {wide_msg}") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.set_prefix(shared.title.clone());
+    while shared.tick(BAR_EVERY) {
+        bar.set_position(shared.share());
+        bar.set_message(shared.figures());
+    }
+    bar.finish_and_clear();
+}
+
+fn write_lines(shared: &Shared) {
+    while shared.tick(LINE_EVERY) {
+        output::note(&format!("{}: {}", shared.title, shared.figures()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_name_what_is_done() {
+        let progress = Progress::start("put", 10, 1000, true);
+        progress.add_files(3);
+        progress.add_bytes(500);
+        progress.note("waiting");
+        let figures = progress.shared.figures();
+        assert!(figures.starts_with("3 of 10 files, 500 B of 1.00 kB"), "{figures}");
+        assert!(figures.ends_with(" (waiting)"), "{figures}");
+        assert_eq!(progress.shared.share(), 500);
+    }
+
+    #[test]
+    fn what_is_not_counted_is_not_named() {
+        let progress = Progress::start("rm", 0, 0, true);
+        progress.set(2, 0);
+        assert_eq!(progress.shared.figures(), "2 files");
+        progress.set_totals(0, 1000);
+        progress.set(0, 10);
+        assert_eq!(progress.shared.figures(), "10 B of 1.00 kB");
+    }
+}
