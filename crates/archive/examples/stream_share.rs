@@ -51,6 +51,7 @@ fn settings(directory: &Path, rate: u64) -> Settings {
     let drive = |id: u16| PoolDriveSettings {
         id,
         at: DriveLocation::Directory(directory.join(format!("d{id}"))),
+        host: None,
         enclosure: String::new(),
     };
     Settings {

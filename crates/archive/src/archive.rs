@@ -368,7 +368,7 @@ fn open_pool(
     let entries = settings.pool.drives.iter().map(|drive| DriveEntry {
         id: DriveId(drive.id),
         domain: FailureDomain {
-            host: String::new(),
+            host: drive.host().to_owned(),
             enclosure: drive.enclosure.clone(),
             disk: drive.at.to_string(),
         },

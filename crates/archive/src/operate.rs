@@ -135,6 +135,7 @@ impl Archive {
                 id: drive.id.0,
                 // One that is missing has no name of its own.
                 path: if drive.name.is_empty() { self.directory_of(drive.id) } else { drive.name.clone() },
+                host: self.host_of(drive.id),
                 state: if drive.is_full() { DriveHealth::Full.word() } else { drive.health.word() },
                 reason: drive.health.reason().unwrap_or_default().to_owned(),
                 up: drive.health.is_up(),
@@ -345,6 +346,12 @@ impl Archive {
     /// The directory of a drive of the pool as the settings have it; empty if they have none.
     fn directory_of(&self, id: base::DriveId) -> String {
         self.engine().upkeep.location_of_drive(id).map_or_else(|_| String::new(), |at| at.to_string())
+    }
+
+    /// The machine of a drive of the pool as the settings have it; empty if they have none.
+    fn host_of(&self, id: base::DriveId) -> String {
+        let drives = &self.engine().settings.pool.drives;
+        drives.iter().find(|drive| drive.id == id.0).map_or_else(String::new, |drive| drive.host().to_owned())
     }
 
     /// Changes what may be done with a tape, durably. Given back to use, a tape that was never labelled is

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use base::{ArchivePath, ByteCount, DriveId, Epoch, Partition, StripeCode, Vid};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
-use drive::{DirectIo, DirectoryDrive, ObjectDrive};
+use drive::DriveLocation;
 use library::{DriveName, Library, ReadBlock, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 use pool::{Pool, PoolConfig};
 use store::{CatalogueStore, StoreOptions};
@@ -54,13 +54,12 @@ fn open_pool(directory: &Path) -> Outcome<Arc<Pool>> {
     let instance = text::random_uuid()?;
     let (mut entries, mut drives) = (Vec::new(), Vec::new());
     for number in 0..DRIVES {
-        let (id, path) = (DriveId(number), directory.join(format!("d{number}")));
-        DirectoryDrive::format(&path, instance, id).map_err(failed)?;
-        let drive = DirectoryDrive::open(&path, instance, id, DirectIo::Auto).map_err(failed)?;
-        let domain =
-            FailureDomain { host: String::new(), enclosure: String::new(), disk: format!("d{number}") };
+        let (id, name) = (DriveId(number), format!("d{number}"));
+        let at = DriveLocation::parse(Path::new(&name), directory).map_err(failed)?;
+        at.format(instance, id).map_err(failed)?;
+        drives.push((id, Some(at.open(instance, id).map_err(failed)?)));
+        let domain = FailureDomain { host: at.host().to_owned(), enclosure: String::new(), disk: name };
         entries.push(DriveEntry { id, domain, state: DriveState::Up, weight: 1 });
-        drives.push((id, Some(Arc::new(drive) as Arc<dyn ObjectDrive>)));
     }
     let map = DriveMap::new(Epoch(1), entries).map_err(failed)?;
     Pool::open(

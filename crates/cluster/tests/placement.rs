@@ -63,6 +63,23 @@ fn no_host_holds_more_than_it_must() {
     }
 }
 
+/// Hosts had no names once. That all drives get the same one changes no set, whatever it is.
+#[test]
+fn one_host_of_any_name_is_the_same_placement() {
+    let of = |host: &str| {
+        let named = |drive: &DriveEntry| {
+            let domain = FailureDomain { host: host.to_owned(), ..drive.domain.clone() };
+            DriveEntry { domain, ..drive.clone() }
+        };
+        let map = DriveMap::new(Epoch(1), map(1, 9).drives().iter().map(named).collect()).unwrap();
+        let mut sets = sets(map, vec![]);
+        let chosen: Vec<StripeSet> = (0..40).map(|n| sets.choose(6, n, &down(&[])).unwrap()).collect();
+        let spare = sets.substitute(&chosen[0], &down(&[chosen[0].drives[2].0]), &down(&[])).unwrap();
+        (chosen, spare)
+    };
+    assert_eq!(of("localhost"), of(""));
+}
+
 #[test]
 fn known_sets_keep_their_ids_and_drives() {
     let mut first = sets(map(8, 1), vec![]);

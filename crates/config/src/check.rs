@@ -324,6 +324,17 @@ mod tests {
     }
 
     #[test]
+    fn a_drive_has_the_host_that_it_is_given_or_that_of_its_path() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = "path = \"pool/d1\"\n";
+        let text = write(&Template::default()).replacen(path, &format!("{path}host = \"store-2\"\n"), 1);
+        fs::write(file.path(), text).unwrap();
+        let drives = load(file.path()).unwrap().settings(Path::new("/srv")).pool.drives;
+        let hosts: Vec<&str> = drives.iter().take(3).map(|drive| drive.host()).collect();
+        assert_eq!(hosts, ["localhost", "store-2", "localhost"]);
+    }
+
+    #[test]
     fn errors_name_line_and_key() {
         let text = write(&Template::default());
         let line = text.lines().position(|line| line.starts_with("parity")).unwrap() + 1;

@@ -63,11 +63,11 @@ impl Config {
             }
         };
         let drive = |drive: &PoolDrive| {
-            let PoolDrive { id, path, enclosure } = drive;
+            let PoolDrive { id, path, host, enclosure } = drive;
             // What is no location was refused when the file was checked.
             let at = DriveLocation::parse(path.get_ref(), directory)
                 .unwrap_or_else(|_| DriveLocation::Directory(directory.join(path.get_ref())));
-            PoolDriveSettings { id: *id.get_ref(), at, enclosure: enclosure.clone() }
+            PoolDriveSettings { id: *id.get_ref(), at, host: host.clone(), enclosure: enclosure.clone() }
         };
         Settings {
             catalogue_directory: directory.join(catalogue_directory),

@@ -144,6 +144,9 @@ pub struct PoolDrive {
     pub id: Spanned<u16>,
     /// Its directory.
     pub path: Spanned<PathBuf>,
+    /// The machine that it stands in, where its path does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Its failure domain.
     #[serde(default)]
     pub enclosure: String,

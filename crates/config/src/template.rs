@@ -180,7 +180,8 @@ rebuild_after = "12h"
 unknown_kept = "3d"
 
 # The drives: directories, best a file system on a disk of its own each. A number is never given to another
-# directory. Drives with the same `enclosure` are expected to fail together; empty: each on its own.
+# directory. Drives with the same `enclosure` are expected to fail together; empty: each on its own. So are
+# drives with the same `host`; without it directories are of one.
 "#
     )
 }

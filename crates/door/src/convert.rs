@@ -310,6 +310,7 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
     let drive = |drive: &PoolDriveInfo| wire::PoolDriveReply {
         id: drive.id,
         path: drive.path.clone(),
+        host: drive.host.clone(),
         state: drive.state.to_owned(),
         reason: drive.reason.clone(),
         up: drive.up,

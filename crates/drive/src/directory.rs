@@ -15,7 +15,7 @@ use crate::error::{is_full, is_shortage};
 use crate::object::{DriveStatus, ExtentWriter, ObjectDrive, PAGE, SharedPage, Stamp};
 use crate::superblock::{self, Pages, Refusal};
 use crate::writer::FileExtentWriter;
-use crate::{DriveError, DriveOpenError, ExtentId, holes};
+use crate::{DriveError, DriveOpenError, DriveQueue, ExtentId, holes};
 
 const EXTENTS: &str = "extents";
 const PROBE: &str = "probe.kist";
@@ -428,6 +428,10 @@ impl ObjectDrive for DirectoryDrive {
 
     fn name(&self) -> String {
         self.path.display().to_string()
+    }
+
+    fn queue(&self) -> Option<Arc<dyn DriveQueue>> {
+        None
     }
 
     fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {

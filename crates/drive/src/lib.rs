@@ -9,6 +9,7 @@ pub mod fuzz;
 mod holes;
 mod location;
 mod object;
+mod queue;
 mod shared;
 mod superblock;
 mod writer;
@@ -21,4 +22,5 @@ pub use location::{DriveLocation, LocationError};
 pub use object::{
     DriveStatus, ExtentWriter, ObjectDrive, PAGE, SECTOR, SharedPage, Stamp, punch_page_by_page,
 };
+pub use queue::{BlockingQueue, DriveQueue, QueuedExtent, ReadOperation, WriteOperation, WriteStep};
 pub use shared::SharedMemory;

@@ -9,6 +9,9 @@ use base::{DriveId, Uuid};
 
 use crate::{DirectIo, DirectoryDrive, DriveOpenError, ObjectDrive, Stamp};
 
+/// The host of what stands in the machine that the server runs on.
+const THIS_HOST: &str = "localhost";
+
 /// Where a drive is. Its kind says which backend opens it; who stands above names no backend.
 ///
 /// As text: a path, or `file:///` and a path, for a directory. Other schemes are for backends to come.
@@ -51,11 +54,20 @@ impl DriveLocation {
         }
     }
 
-    /// The directory of a drive that is one.
+    /// The directory of a drive that is one: for tests, which damage what lies there.
     #[must_use]
     pub fn directory(&self) -> &Path {
         let DriveLocation::Directory(path) = self;
         path
+    }
+
+    /// The machine that the drive stands in, by which drives fail together, where the configuration names no
+    /// other. Directories stand in this one, whatever it is called: its name may change, what shares it not.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        match self {
+            DriveLocation::Directory(_) => THIS_HOST,
+        }
     }
 
     /// Makes a new drive, which holds all that it should: nothing.
@@ -167,5 +179,6 @@ mod tests {
         let error = at("kinetic://host/wwn").unwrap_err();
         assert!(error.to_string().contains("'kinetic'"), "{error}");
         assert_eq!(at("/mnt/d0").unwrap().to_string(), "/mnt/d0");
+        assert_eq!(at("/mnt/d0").unwrap().host(), at("pool/d1").unwrap().host(), "directories fail with one");
     }
 }

@@ -1,9 +1,11 @@
 //! What every drive can do.
 
+use std::sync::Arc;
+
 use base::planted::{Bug, is_planted};
 use base::{ByteCount, DriveId, Epoch, Uuid};
 
-use crate::{AlignedBuffer, DriveError, ExtentId};
+use crate::{AlignedBuffer, DriveError, DriveQueue, ExtentId};
 
 /// The unit of writing: lengths of appends and addresses of buffers are multiples of it.
 pub const PAGE: usize = 4096;
@@ -70,6 +72,10 @@ pub trait ObjectDrive: Send + Sync {
 
     /// Where the drive is, for people: a path or an address.
     fn name(&self) -> String;
+
+    /// The queue of a drive that has several operations under way at one time. `None`: its calls block, and it
+    /// is given one read and one write at a time ([`crate::BlockingQueue`]).
+    fn queue(&self) -> Option<Arc<dyn DriveQueue>>;
 
     /// Makes an extent and reserves space for `preallocate` bytes (0: none). Durable only after a sync.
     ///

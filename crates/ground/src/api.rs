@@ -397,6 +397,8 @@ pub struct PoolDriveInfo {
     pub id: u16,
     /// Its directory.
     pub path: String,
+    /// The machine that it stands in.
+    pub host: String,
     /// `up`, `full`, `suspect`, `away`, `wiped`, `missing` or `lost`.
     pub state: &'static str,
     /// What happened to one that is `suspect`, `away` or `wiped`; else empty.

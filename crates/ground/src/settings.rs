@@ -74,15 +74,25 @@ pub struct PoolSettings {
     pub drives: Vec<PoolDriveSettings>,
 }
 
-/// A drive of the pool: a directory, best of a file system of its own.
+/// A drive of the pool; a directory is best of a file system of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolDriveSettings {
     /// Its number; never given to another drive.
     pub id: u16,
     /// Where it is.
     pub at: DriveLocation,
+    /// The machine that it stands in; `None`: the one that its location says.
+    pub host: Option<String>,
     /// The failure domain above the drive, such as `enclosure-1`; may be empty.
     pub enclosure: String,
+}
+
+impl PoolDriveSettings {
+    /// The machine that it stands in: drives that share one fail together.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.host.as_deref().unwrap_or_else(|| self.at.host())
+    }
 }
 
 /// A tape library.

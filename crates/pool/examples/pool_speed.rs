@@ -1,16 +1,15 @@
-//! Writes and reads a striped blob, and stores small values, over directories given as arguments; prints
-//! GB/s.
+//! Writes and reads a striped blob, and stores small values, over drives given as arguments; prints GB/s.
 //!
-//! `speed [--data k] [--parity m] [--gib n] DIRECTORY...`: the directories must be empty or absent and are
-//! left as drives. One directory a drive.
+//! `speed [--data k] [--parity m] [--gib n] DRIVE...`: each is a path or a URL of an empty or absent drive,
+//! which is made.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use base::{ByteCount, DriveId, Epoch, StripeCode, Uuid};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
-use drive::{DirectIo, DirectoryDrive, ObjectDrive};
+use drive::DriveLocation;
 use pool::{Pool, PoolConfig};
 
 type Failure = Box<dyn std::error::Error>;
@@ -41,14 +40,12 @@ fn main() -> Result<(), Failure> {
 
 fn open(paths: &[PathBuf], data: u8, parity: u8) -> Result<Arc<Pool>, Failure> {
     let instance = Uuid([1; 16]);
-    let mut drives: Vec<(DriveId, Option<Arc<dyn ObjectDrive>>)> = Vec::new();
-    let mut entries = Vec::new();
+    let (mut drives, mut entries) = (Vec::new(), Vec::new());
     for (number, path) in paths.iter().enumerate() {
         let id = DriveId(u16::try_from(number)?);
-        DirectoryDrive::format(path, instance, id)?;
-        let drive = DirectoryDrive::open(path, instance, id, DirectIo::Auto)?;
-        println!("{}: direct I/O {}", path.display(), drive.uses_direct_io());
-        drives.push((id, Some(Arc::new(drive))));
+        let at = DriveLocation::parse(path, Path::new(""))?;
+        at.format(instance, id)?;
+        drives.push((id, Some(at.open(instance, id)?)));
         let domain = FailureDomain { disk: number.to_string(), ..FailureDomain::default() };
         entries.push(DriveEntry { id, domain, state: DriveState::Up, weight: 1 });
     }

@@ -1,28 +1,39 @@
-//! The drives of a pool: one thread for writing and one for reading each, bounded queues, health and
-//! counters.
+//! The drives of a pool: bounded queues for writing and for reading, a thread each that hands over what waits,
+//! health and counters.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use threads::{JoinHandle, Mutex};
 
 use base::{BlobId, ByteCount, DriveId, Timestamp};
-use drive::{DriveError, DriveStatus, ObjectDrive};
+use drive::{BlockingQueue, DriveError, DriveQueue, DriveStatus, ObjectDrive};
 
 use crate::config::{
     PROBE_REST_FIRST, PROBE_REST_FULL, PROBE_REST_MAX, READ_FAILURES_MAX, SPACE_KEPT, STUCK_READS_AFTER,
 };
 use crate::gather::lock;
+use crate::lane::{Flight, Lane};
 use crate::queue::JobQueue;
+use crate::reading::{Memory, ReadPlace, Reading};
 use crate::status::DriveHealth;
-use crate::watch::{WITHOUT_CLOCK, Watch};
+use crate::watch::Watch;
 
-/// What runs on a drive's thread.
-pub(crate) type Job = Box<dyn FnOnce(&Device) + Send>;
+/// A call that blocks, run on a thread of the drive.
+pub(crate) type Call = Box<dyn FnOnce(&Device) + Send>;
+/// Hands an operation to the drive's queue.
+pub(crate) type Submission = Box<dyn FnOnce(&Arc<Device>, Flight) + Send>;
+
+/// What waits for a drive.
+pub(crate) enum Job {
+    Submit(Submission),
+    Call(Call),
+}
 
 /// A drive that is there, with its counters.
 pub(crate) struct Device {
     pub(crate) drive: Arc<dyn ObjectDrive>,
+    pub(crate) queue: Arc<dyn DriveQueue>,
     pub(crate) counters: Counters,
     pub(crate) watch: Arc<Watch>,
     health: Mutex<Health>,
@@ -32,9 +43,9 @@ pub(crate) struct Device {
     /// It took the place of another and has not got all that it should hold: an extent that is not there is
     /// no error of it.
     pub(crate) filling: AtomicBool,
-    /// Since when the present job of each thread runs, in nanoseconds; 0: none runs.
-    pub(crate) reading_since: AtomicI64,
-    pub(crate) writing_since: AtomicI64,
+    /// What is under way.
+    reading: Arc<Lane>,
+    writing: Arc<Lane>,
 }
 
 struct Health {
@@ -77,16 +88,19 @@ impl Device {
             lacked: ByteCount(0),
             refused: NOTHING_REFUSED,
         };
+        let queue = drive.queue().unwrap_or_else(|| Arc::new(BlockingQueue::new(Arc::clone(&drive))));
+        let depth = queue.depth();
         Arc::new(Device {
             drive,
+            queue,
             counters: Counters::default(),
             watch,
             health: Mutex::new(health),
             space: Mutex::new(None),
             read_failures: AtomicU32::new(0),
             filling: AtomicBool::new(false),
-            reading_since: AtomicI64::new(0),
-            writing_since: AtomicI64::new(0),
+            reading: Lane::new(depth),
+            writing: Lane::new(depth),
         })
     }
 
@@ -227,9 +241,14 @@ impl Device {
     /// Reads and counts.
     pub(crate) fn read(&self, id: drive::ExtentId, offset: u64, into: &mut [u8]) -> Result<(), DriveError> {
         self.drive.read_at(id, ByteCount(offset), into)?;
-        self.read_failures.store(0, Ordering::Relaxed);
-        count(&self.counters.bytes_read, into.len());
+        self.has_read(into.len());
         Ok(())
+    }
+
+    /// Takes note of a read that did not fail.
+    pub(crate) fn has_read(&self, bytes: usize) {
+        self.read_failures.store(0, Ordering::Relaxed);
+        count(&self.counters.bytes_read, bytes);
     }
 
     /// Since which change of the catalogue it may lack what was written.
@@ -261,37 +280,25 @@ impl Device {
         }
     }
 
-    /// Whether its reading thread has been at one job for so long that nothing more is asked of it for now.
+    /// Whether a read has been under way for so long that nothing more is asked of it for now.
     pub(crate) fn is_stuck(&self) -> bool {
-        let since = self.begun(&self.reading_since);
+        let since = self.reading.oldest(&self.watch);
         since.is_some_and(|since| self.watch.now().since(since) > STUCK_READS_AFTER)
-    }
-
-    /// When a job began, if there is one. One that began before the pool had a clock began when it is first
-    /// asked about: the steady clock counts from the start of the machine, and not from that of the job.
-    fn begun(&self, since: &AtomicI64) -> Option<Timestamp> {
-        let now = self.watch.moment();
-        let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
-        let known = since.compare_exchange(WITHOUT_CLOCK, now, set, get).map_or_else(|is| is, |_| now);
-        (known > 0).then_some(Timestamp(known))
     }
 
     /// The time that counts has gone back a little: what began meanwhile begins now.
     pub(crate) fn forget_future(&self, now: Timestamp) {
-        for since in [&self.reading_since, &self.writing_since] {
-            // 0 stays: nothing is being done. A job that ends meanwhile has set another value.
-            let _ = since.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |since| {
-                (since > now.0).then_some(self.watch.moment())
-            });
+        for lane in [&self.reading, &self.writing] {
+            lane.forget_future(&self.watch, now);
         }
         let mut health = lock(&self.health);
         health.next_probe = health.next_probe.min(now.plus(health.rest()));
     }
 
-    /// For how long its slowest job has been running at that time.
+    /// For how long the slowest of what is under way has been running at that time.
     pub(crate) fn silence(&self, now: Timestamp) -> Duration {
-        let oldest =
-            [&self.reading_since, &self.writing_since].into_iter().filter_map(|job| self.begun(job)).min();
+        let lanes = [&self.reading, &self.writing];
+        let oldest = lanes.into_iter().filter_map(|lane| lane.oldest(&self.watch)).min();
         oldest.map_or(Duration::ZERO, |since| now.since(since))
     }
 
@@ -463,54 +470,88 @@ impl Present {
     fn new(drive: Arc<dyn ObjectDrive>, watch: &Arc<Watch>) -> Arc<Self> {
         let device = Device::new(drive, Arc::clone(watch));
         let (writes, reads) = (Arc::new(JobQueue::default()), Arc::new(JobQueue::default()));
-        let spawn = |queue: &Arc<JobQueue>, since: fn(&Device) -> &AtomicI64| {
+        let spawn = |queue: &Arc<JobQueue>, lane: fn(&Device) -> &Arc<Lane>, in_order: bool| {
             let (device, queue) = (Arc::clone(&device), Arc::clone(queue));
             threads::spawn(move || {
                 let queue = Served(queue);
+                let lane = Arc::clone(lane(&device));
                 while let Some(job) = queue.0.next() {
-                    since(&device).store(device.watch.moment(), Ordering::Relaxed);
-                    job(&device);
-                    since(&device).store(0, Ordering::Relaxed);
+                    match job {
+                        Job::Submit(submit) => submit(&device, lane.enter(&device.watch)),
+                        Job::Call(call) => {
+                            if in_order {
+                                lane.wait_idle();
+                            }
+                            let _flight = lane.enter(&device.watch);
+                            call(&device);
+                        }
+                    }
                 }
+                lane.wait_idle();
             })
         };
         let threads = vec![
-            spawn(&writes, |device| &device.writing_since),
-            spawn(&reads, |device| &device.reading_since),
+            spawn(&writes, |device| &device.writing, true),
+            spawn(&reads, |device| &device.reading, false),
         ];
         Arc::new(Present { device, writes, reads, threads: Mutex::new(threads) })
     }
 
-    /// Queues a job behind all earlier writes of this drive; waits while the queue is full. A drive that is
-    /// set aside drops the job, and with it the ticket that tells the waiter.
-    pub(crate) fn write(&self, job: Job) {
+    /// Queues an operation of writing behind all earlier writes of this drive; waits while the queue is full.
+    /// A drive that is set aside drops it, and with it the ticket that tells the waiter.
+    pub(crate) fn write(&self, submission: Submission) {
+        self.queue(&self.writes, Job::Submit(submission));
+    }
+
+    /// Queues a call, likewise. It is made when all earlier writes are over, and those behind it wait for it:
+    /// what it deletes or punches is no extent of which something is still under way.
+    pub(crate) fn call_writer(&self, call: Call) {
+        self.queue(&self.writes, Job::Call(call));
+    }
+
+    /// Queues a call of what only looks, or needs no order, behind all reads that wait.
+    pub(crate) fn call_reader(&self, call: Call) {
+        self.queue(&self.reads, Job::Call(call));
+    }
+
+    /// Queues a read; `then` is told what came of it, and dropped if the drive is set aside meanwhile.
+    pub(crate) fn read<M: Memory>(
+        &self,
+        place: ReadPlace,
+        memory: M,
+        then: impl FnOnce(&Device, M, Result<(), DriveError>) + Send + 'static,
+    ) {
+        let submission: Submission = Box::new(move |device, flight| {
+            let device_of = Arc::clone(device);
+            device.queue.read(Box::new(Reading { device: device_of, flight, place, memory, then }));
+        });
+        self.queue(&self.reads, Job::Submit(submission));
+    }
+
+    fn queue(&self, queue: &JobQueue, job: Job) {
         if !self.device.is_away() {
-            self.writes.push(job);
+            queue.push(job);
         }
     }
 
-    /// Queues a read, likewise.
-    pub(crate) fn read(&self, job: Job) {
-        if !self.device.is_away() {
-            self.reads.push(job);
-        }
-    }
-
-    /// Whether reads or writes of others wait.
+    /// Whether reads or writes of others wait, here or at the drive.
     pub(crate) fn is_busy(&self) -> bool {
+        let wait_there = |lane: &Lane| lane.under_way() > 1;
         self.reads.waiting() + self.writes.waiting() > 0
+            || wait_there(&self.device.reading)
+            || wait_there(&self.device.writing)
     }
 
     /// Queues a probe, whatever the drive's health. It runs when the drive answers.
     pub(crate) fn probe(&self) {
         let probe = Probe(Arc::clone(&self.device));
-        self.writes.push_now(Box::new(move |device| {
+        self.writes.push_now(Job::Call(Box::new(move |device| {
             let result = device.try_again();
             // The drive has answered: that the probe took long does not set it aside again.
-            device.writing_since.store(device.watch.moment(), Ordering::Relaxed);
+            device.writing.begin_anew(&device.watch);
             device.probed(result);
             drop(probe);
-        }));
+        })));
     }
 
     /// Drops all jobs that wait.

@@ -13,6 +13,7 @@ use crate::drives::{Device, PoolDrive, count};
 use crate::gather::Gather;
 use crate::geometry::{Geometry, RowPart};
 use crate::pool::Pool;
+use crate::reading::ReadPlace;
 use crate::stripe;
 
 /// Why a cell is of no use.
@@ -60,49 +61,70 @@ pub(crate) enum Check {
     Header,
 }
 
-/// Reads and checks a cell, or only the header and the blocks in `blocks`.
+/// A cell that is read, or only its header and the blocks in `blocks`.
 ///
-/// `cell` has room for header and payload; bytes outside `blocks` stay arbitrary. `listed`: what is wrong is
-/// put on the list of repairs. Gives the checksums of the cell's bytes of the file if they were to be
-/// computed.
-pub(crate) fn read_cell(
-    device: &Device,
-    (id, offset): (ExtentId, u64),
-    identity: &CellIdentity,
+/// Its memory has room for header and payload; bytes outside `blocks` stay arbitrary.
+pub(crate) struct AskedCell {
+    at: (ExtentId, u64),
+    identity: CellIdentity,
     blocks: Range<usize>,
-    (check, listed): (Check, bool),
-    cell: &mut [u8],
-) -> Result<Option<StreamChecksums>, CellFault> {
-    assert_eq!(cell.len(), HEADER_BYTES + identity.payload as usize, "header and payload");
-    assert!(blocks.start.is_multiple_of(crate::cell::BLOCK_BYTES), "blocks are read from their beginning");
-    assert!(blocks.end <= identity.payload as usize, "and in the cell");
-    let is_whole = blocks == (0..identity.payload as usize);
-    let read = if is_whole {
-        device.read(id, offset, cell)
-    } else {
-        let (header, payload) = cell.split_at_mut(HEADER_BYTES);
-        device.read(id, offset, header).and_then(|()| {
-            let at = offset + (HEADER_BYTES + blocks.start) as u64;
-            device.read(id, at, &mut payload[blocks.clone()])
-        })
-    };
-    if let Err(error) = read {
-        device.read_failed(id.blob, &error);
-        let fault = CellFault::of(&error);
-        if listed && !matches!(fault, CellFault::Shortage(_)) {
-            device.watch.needs_repair(id.blob, None);
-        }
-        return Err(fault);
+}
+
+impl AskedCell {
+    pub(crate) fn new(at: (ExtentId, u64), identity: CellIdentity, blocks: Range<usize>) -> Self {
+        assert!(
+            blocks.start.is_multiple_of(crate::cell::BLOCK_BYTES),
+            "blocks are read from their beginning"
+        );
+        assert!(blocks.end <= identity.payload as usize, "and in the cell");
+        AskedCell { at, identity, blocks }
     }
-    let checked = match check {
-        Check::WholeAndSum if is_whole => identity.verify_and_sum(cell).map(Some),
-        Check::WholeAndSum | Check::Whole => identity.verify(cell, &blocks).map(|()| None),
-        Check::Header => identity.verify_header(cell).map(|()| None),
-    };
-    checked.map_err(|damage| {
-        is_damaged(device, (id, offset), damage, listed);
-        CellFault::Damaged(damage)
-    })
+
+    fn is_whole(&self) -> bool {
+        self.blocks == (0..self.identity.payload as usize)
+    }
+
+    /// What is read of the drive, and where to.
+    pub(crate) fn place(&self) -> ReadPlace {
+        let (extent, offset) = self.at;
+        let payload = self.identity.payload as usize;
+        if self.is_whole() {
+            return ReadPlace::whole(extent, offset, HEADER_BYTES + payload);
+        }
+        let blocks = HEADER_BYTES + self.blocks.start..HEADER_BYTES + self.blocks.end;
+        ReadPlace { extent, parts: vec![(offset, 0..HEADER_BYTES), (offset + blocks.start as u64, blocks)] }
+    }
+
+    /// Checks what came. `listed`: what is wrong is put on the list of repairs. Gives the checksums of the
+    /// cell's bytes of the file if they were to be computed.
+    pub(crate) fn check(
+        &self,
+        device: &Device,
+        read: Result<(), DriveError>,
+        (check, listed): (Check, bool),
+        cell: &mut [u8],
+    ) -> Result<Option<StreamChecksums>, CellFault> {
+        let AskedCell { at, identity, blocks } = self;
+        assert_eq!(cell.len(), HEADER_BYTES + identity.payload as usize, "header and payload");
+        if let Err(error) = read {
+            let blob = at.0.blob;
+            device.read_failed(blob, &error);
+            let fault = CellFault::of(&error);
+            if listed && !matches!(fault, CellFault::Shortage(_)) {
+                device.watch.needs_repair(blob, None);
+            }
+            return Err(fault);
+        }
+        let checked = match check {
+            Check::WholeAndSum if self.is_whole() => identity.verify_and_sum(cell).map(Some),
+            Check::WholeAndSum | Check::Whole => identity.verify(cell, blocks).map(|()| None),
+            Check::Header => identity.verify_header(cell).map(|()| None),
+        };
+        checked.map_err(|damage| {
+            is_damaged(device, *at, damage, listed);
+            CellFault::Damaged(damage)
+        })
+    }
 }
 
 /// Takes note of a cell that is wrong.
@@ -159,7 +181,7 @@ impl RowPlace {
         pool: &Pool,
         geometry: &Geometry,
         blob: &BlobDescription,
-        (shard, mut buffer): (usize, CellBuffer),
+        (shard, buffer): (usize, CellBuffer),
         check: Check,
         gather: &Arc<Gather<Fetched>>,
     ) {
@@ -175,9 +197,10 @@ impl RowPlace {
             return ticket.done(Fetched { shard, cell: Err(CellFault::NoDrive), check });
         };
         let asked = present.device.watch.now();
-        present.read(Box::new(move |device| {
-            let cell = &mut buffer.as_mut_slice()[..HEADER_BYTES + identity.payload as usize];
-            let read = read_cell(device, (id, offset), &identity, blocks, (check, listed), cell);
+        let cell = AskedCell::new((id, offset), identity, blocks);
+        present.read(cell.place(), buffer, move |device, mut buffer, read| {
+            let bytes = &mut buffer.as_mut_slice()[..HEADER_BYTES + identity.payload as usize];
+            let read = cell.check(device, read, (check, listed), bytes);
             device.watch.took(asked);
             let cell = read.map(|sums| {
                 if let Some(sums) = sums {
@@ -186,7 +209,7 @@ impl RowPlace {
                 buffer
             });
             ticket.done(Fetched { shard, cell, check });
-        }));
+        });
     }
 
     /// The shards of this row whose drive is not there, or does not answer at present.

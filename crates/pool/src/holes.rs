@@ -165,7 +165,7 @@ impl Pool {
             let Some(present) = self.drive(*drive).and_then(PoolDrive::present) else { continue };
             let (id, ticket) = (ExtentId { blob: blob.id, stripe: 0, shard }, gather.ticket());
             let is_ended = blob.id.epoch() < self.epoch();
-            present.read(Box::new(move |device| ticket.done((shard, room_of(device, id, is_ended)))));
+            present.call_reader(Box::new(move |device| ticket.done((shard, room_of(device, id, is_ended)))));
             asked.push((shard, present));
         }
         let told = gather.wait_unless(|told| {

@@ -328,7 +328,7 @@ impl Pool {
             let present = set.drives.get(*shard).and_then(|drive| self.drive(*drive));
             let Some(present) = present.and_then(PoolDrive::present) else { continue };
             let (shard, job, ticket) = (*shard, job(*shard), gather.ticket());
-            present.read(Box::new(move |device| ticket.done((shard, job(device)))));
+            present.call_reader(Box::new(move |device| ticket.done((shard, job(device)))));
             asked.push((shard, present));
         }
         let mut came = gather.wait_unless(|came| {

@@ -10,11 +10,11 @@ use crate::cell::{HEADER_BYTES, checksums_of};
 use crate::code::Code;
 use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
-use crate::fetch::{Check, read_cell};
+use crate::fetch::{AskedCell, Check};
 use crate::gather::Gather;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
-use crate::shard::ShardStream;
+use crate::shard::{Outgoing, ShardStream, Step};
 use crate::stripe::Stripe;
 use crate::traffic::Use;
 
@@ -118,13 +118,13 @@ impl Pool {
             }
             let checksums = checksums_of(&cell[range.clone()]);
             target.seal(cell, &checksums);
-            self.on_stream(stream, move |stream, device| stream.append(device, rebuilt.as_slice()));
+            self.on_stream(stream, Step::Append(Outgoing::Pages(rebuilt)));
             if stream.has_failed() {
                 return;
             }
         }
         if stripe.sealing {
-            self.on_stream(stream, ShardStream::seal);
+            self.on_stream(stream, Step::Seal);
         }
     }
 
@@ -143,14 +143,12 @@ impl Pool {
             let from = &stripe.shards[source];
             let Some(present) = self.drive(from.drive).and_then(PoolDrive::present) else { continue };
             let (id, offset, ticket) = (from.id, geometry.extent_offset(row as u64), gather.ticket());
-            present.read(Box::new(move |device| {
-                let blocks = 0..identity.payload as usize;
-                let mut cell = AlignedBuffer::new(HEADER_BYTES + blocks.end);
-                let place = (id, offset);
-                let read =
-                    read_cell(device, place, &identity, blocks, (Check::Whole, true), cell.as_mut_slice());
+            let asked_for = AskedCell::new((id, offset), identity, 0..identity.payload as usize);
+            let cell = AlignedBuffer::new(HEADER_BYTES + identity.payload as usize);
+            present.read(asked_for.place(), cell, move |device, mut cell, read| {
+                let read = asked_for.check(device, read, (Check::Whole, true), cell.as_mut_slice());
                 ticket.done((source, read.map(|_| cell)));
-            }));
+            });
             asked.push((source, present));
         }
         let came = gather.wait_unless(|came| {
@@ -160,18 +158,14 @@ impl Pool {
         came.into_iter().filter_map(|(source, cell)| Some((source, cell.ok()?))).collect()
     }
 
-    /// Runs a job on the thread of a shard's drive and waits; the shard fails if the drive is set aside.
-    fn on_stream(&self, stream: &Arc<ShardStream>, job: impl FnOnce(&ShardStream, &Device) + Send + 'static) {
+    /// Has a step done on a shard's drive and waits; the shard fails if the drive is set aside.
+    fn on_stream(&self, stream: &Arc<ShardStream>, step: Step) {
         let Some(present) = self.drive(stream.drive).and_then(PoolDrive::present) else {
             return stream.fail();
         };
         let gather = Gather::new();
-        let (shared, ticket) = (Arc::clone(stream), gather.ticket());
-        present.write(Box::new(move |device| {
-            job(&shared, device);
-            drop(shared);
-            ticket.done(());
-        }));
+        let ticket = gather.ticket();
+        stream.queue(&present, step, move || ticket.done(()));
         if gather.wait_unless(|_| present.device.is_away()).is_empty() {
             stream.fail();
         }

@@ -226,7 +226,7 @@ impl Pool {
                 continue;
             }
             let (id, ticket) = (present.device.drive.id(), gather.ticket());
-            present.write(Box::new(move |device| {
+            present.call_writer(Box::new(move |device| {
                 let stamped = device.drive.set_stamp(epoch, commit);
                 ticket.done((id, stamped.inspect_err(|error| device.write_failed(error, ByteCount(0)))));
             }));
@@ -524,7 +524,7 @@ impl Pool {
         for (number, (drive, job)) in jobs.enumerate() {
             let Some(present) = self.drive(drive).and_then(PoolDrive::present) else { continue };
             let ticket = gather.ticket();
-            present.write(Box::new(move |device| ticket.done((number, job(device)))));
+            present.call_writer(Box::new(move |device| ticket.done((number, job(device)))));
             asked.push((number, present));
         }
         let mut done = gather.wait_unless(|done| {

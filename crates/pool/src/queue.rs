@@ -1,4 +1,4 @@
-//! The queue of one thread of a drive.
+//! What waits for a drive, in one direction.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;

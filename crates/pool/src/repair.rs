@@ -19,7 +19,7 @@ use crate::gather::Gather;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
 use crate::scrub::{BadShard, FINDINGS_MAX, RowCells, bad_shard, whole_row};
-use crate::shard::ShardStream;
+use crate::shard::{Outgoing, ShardStream, Step};
 use crate::stripe;
 use crate::traffic::Use;
 
@@ -461,7 +461,7 @@ impl Pool {
         let present = self.drive(*place.set.drives.get(shard)?).and_then(PoolDrive::present)?;
         let gather = Gather::new();
         let ticket = gather.ticket();
-        present.read(Box::new(move |device| {
+        present.call_reader(Box::new(move |device| {
             let into = &mut cell.as_mut_slice()[..length];
             let pages = match pages_of(device, id, offset, into) {
                 Ok(pages) => pages,
@@ -482,35 +482,23 @@ impl Pool {
         gather.wait_unless(|_| present.device.is_away()).pop().flatten()
     }
 
-    /// Appends a cell to each target on its drive's thread, and waits.
+    /// Appends a cell to each target, and waits.
     fn append(&self, rows: Vec<(&Target, CellBuffer)>, length: usize) {
-        let jobs = rows.into_iter().map(|(target, cell)| {
-            let job = move |stream: &ShardStream, device: &Device| {
-                stream.append(device, &cell.as_slice()[..length]);
-            };
-            (target, job)
-        });
-        self.on_targets(jobs);
+        let append = |cell| Step::Append(Outgoing::Cell(cell, length));
+        self.on_targets(rows.into_iter().map(|(target, cell)| (target, append(cell))));
     }
 
-    /// Runs a job for each target on its drive's thread and waits; what does not come back has failed.
-    pub(crate) fn on_targets<'a, J>(&self, jobs: impl Iterator<Item = (&'a Target, J)>)
-    where
-        J: FnOnce(&ShardStream, &Device) + Send + 'static,
-    {
+    /// Has a step done for each target and waits; what does not come back has failed.
+    pub(crate) fn on_targets<'a>(&self, steps: impl Iterator<Item = (&'a Target, Step)>) {
         let gather = Gather::new();
         let mut asked = Vec::new();
-        for (number, (target, job)) in jobs.enumerate() {
+        for (number, (target, step)) in steps.enumerate() {
             let Some(present) = self.drive(target.stream.drive).and_then(PoolDrive::present) else {
                 target.stream.fail();
                 continue;
             };
-            let (stream, ticket) = (Arc::clone(&target.stream), gather.ticket());
-            present.write(Box::new(move |device| {
-                job(&stream, device);
-                drop(stream);
-                ticket.done(number);
-            }));
+            let ticket = gather.ticket();
+            target.stream.queue(&present, step, move || ticket.done(number));
             asked.push((number, target, present));
         }
         let done = gather.wait_unless(|done| {
@@ -527,7 +515,7 @@ impl Pool {
         (from, to): (&StripeSet, &StripeSet),
         repaired: &mut Repaired,
     ) {
-        let seal = |target| (target, |stream: &ShardStream, device: &Device| stream.seal(device));
+        let seal = |target| (target, Step::Seal);
         // What stays where it is counts whether or not the stripe moves.
         targets.iter().for_each(Target::refuse_if_useless);
         let (moving, staying): (Vec<&Target>, Vec<&Target>) =

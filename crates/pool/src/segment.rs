@@ -6,11 +6,11 @@ use base::planted::{Bug, is_planted};
 use base::{BlobDescription, BlobId, ByteCount, Layout, StripeSet, Uuid};
 use drive::{AlignedBuffer, ExtentId, PAGE};
 
-use crate::drives::{Device, PoolDrive};
+use crate::drives::PoolDrive;
 use crate::gather::Gather;
 use crate::pool::Pool;
 use crate::record::{RecordIdentity, footer, footer_bytes, record_bytes};
-use crate::shard::ShardStream;
+use crate::shard::{Outgoing, ShardStream, Step};
 
 /// Where a record of a batch lies in the batch, and how long its value is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,13 +86,11 @@ impl Segment {
         let padded = length.next_multiple_of(PAGE);
         buffer.as_mut_slice()[length..padded].fill(0);
         let shared = Arc::new(buffer);
-        let bytes = Arc::clone(&shared);
-        let done = self.on_all(pool, move |stream, device| {
-            stream.append(device, &bytes.as_slice()[..padded]);
-            if !is_planted(Bug::MissingSegmentSync) {
-                stream.sync(device);
-            }
-        });
+        let mut steps = vec![StepOfAll::Append(Arc::clone(&shared), padded)];
+        if !is_planted(Bug::MissingSegmentSync) {
+            steps.push(StepOfAll::Sync);
+        }
+        let done = self.on_all(pool, steps);
         if done {
             let word = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
             let listed =
@@ -124,10 +122,9 @@ impl Segment {
         let mut bytes = AlignedBuffer::new(footer_bytes(self.records.len()));
         let footer = footer(pool.config().instance, self.id, self.tail, &self.records);
         bytes.as_mut_slice().copy_from_slice(&footer);
-        let sealed = self.on_all(pool, move |stream, device| {
-            stream.append(device, bytes.as_slice());
-            stream.seal(device);
-        });
+        let length = bytes.as_slice().len();
+        let append = StepOfAll::Append(Arc::new(bytes), length);
+        let sealed = self.on_all(pool, vec![append, StepOfAll::Seal]);
         if !sealed {
             tracing::warn!(segment = %self.id, "segment was left without a footer");
         }
@@ -136,7 +133,7 @@ impl Segment {
     /// Ends a segment of which a drive has failed: the copies that are left keep what was acknowledged, and
     /// give back what was reserved. It gets no footer, since the copies differ.
     pub(crate) fn abandon(self, pool: &Pool) {
-        self.on_all(pool, |stream, device| stream.seal(device));
+        self.on_all(pool, vec![StepOfAll::Seal]);
     }
 
     /// The copies that have failed.
@@ -157,9 +154,9 @@ impl Segment {
         }
     }
 
-    /// Runs a job for each copy on its drive's thread and waits. `false` if one of the copies has failed.
-    fn on_all(&self, pool: &Pool, job: impl Fn(&ShardStream, &Device) + Send + Sync + 'static) -> bool {
-        let job = Arc::new(job);
+    /// Has steps done for each copy and waits. `false` if one of the copies has failed.
+    fn on_all(&self, pool: &Pool, mut steps: Vec<StepOfAll>) -> bool {
+        let Some(last) = steps.pop() else { return true };
         let gather = Gather::new();
         let mut drives = Vec::with_capacity(self.copies.len());
         for (copy, stream) in self.copies.iter().enumerate() {
@@ -168,20 +165,35 @@ impl Segment {
                 stream.fail();
                 continue;
             };
-            let (job, stream, ticket) = (Arc::clone(&job), Arc::clone(stream), gather.ticket());
-            present.write(Box::new(move |device| {
-                job(&stream, device);
-                // The job holds the batch; it must be free when the last ticket is in.
-                drop(job);
-                ticket.done(copy);
-            }));
+            let ticket = gather.ticket();
+            steps.iter().for_each(|step| stream.queue(&present, step.of_one(), || ()));
+            stream.queue(&present, last.of_one(), move || ticket.done(copy));
             drives.push((copy, present));
         }
+        // The batch must be free when the last ticket is in.
+        drop((steps, last));
         // A copy whose drive's thread died has no result; it counts as failed.
-        drop(job);
         let done = gather.wait_unless(|done| {
             drives.iter().all(|(copy, drive)| done.contains(copy) || drive.device.is_away())
         });
         done.len() == self.copies.len() && self.copies.iter().all(|copy| !copy.has_failed())
+    }
+}
+
+/// What is done with each copy.
+enum StepOfAll {
+    /// The first so many bytes are appended.
+    Append(Arc<AlignedBuffer>, usize),
+    Sync,
+    Seal,
+}
+
+impl StepOfAll {
+    fn of_one(&self) -> Step {
+        match self {
+            StepOfAll::Append(bytes, length) => Step::Append(Outgoing::Shared(Arc::clone(bytes), *length)),
+            StepOfAll::Sync => Step::Sync,
+            StepOfAll::Seal => Step::Seal,
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::record::{
 };
 use crate::repair::{Repaired, Target, break_off, targets};
 use crate::scrub::BadShard;
-use crate::shard::ShardStream;
+use crate::shard::{Outgoing, Step};
 
 /// Bytes of a segment looked at together.
 const WINDOW_BYTES: usize = 4 << 20;
@@ -171,7 +171,7 @@ impl Pool {
             };
             let gather = Gather::new();
             let ticket = gather.ticket();
-            present.read(Box::new(move |device| ticket.done(read_up_to(device, id, at))));
+            present.call_reader(Box::new(move |device| ticket.done(read_up_to(device, id, at))));
             let read = gather.wait_unless(|_| present.device.is_away()).pop();
             read.unwrap_or_else(|| Given::Unknown(format!("drive {drive} did not answer")))
         });
@@ -223,9 +223,7 @@ impl Pool {
         let pages = (first..=u32::MAX).zip(bytes.chunks(PAGE));
         let zeros =
             pages.filter(|(_, page)| page.iter().all(|byte| *byte == 0)).map(|(page, _)| page).collect();
-        self.on_targets(std::iter::once((target, move |stream: &ShardStream, device: &Device| {
-            stream.append(device, &bytes);
-        })));
+        self.on_targets(std::iter::once((target, Step::Append(Outgoing::Bytes(bytes)))));
         Written { has_footer, doubtful, zeros }
     }
 

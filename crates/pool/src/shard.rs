@@ -1,34 +1,66 @@
 //! One extent being written: a shard of a stripe, or a copy of a segment.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use threads::Mutex;
 
 use base::planted::{Bug, is_planted};
 use base::{ByteCount, DriveId};
-use drive::{DriveError, ExtentId, ExtentWriter};
+use drive::{AlignedBuffer, DriveError, ExtentId, QueuedExtent, WriteOperation, WriteStep};
 
-use crate::drives::{Device, count};
+use crate::arena::CellBuffer;
+use crate::drives::{Device, Present, count};
 use crate::gather::lock;
+use crate::lane::Flight;
 
-/// An extent on its way to a drive. Its methods run on the drive's writing thread, in order.
+/// An extent on its way to a drive. Its steps are done on the drive in the order in which they are queued.
 pub(crate) struct ShardStream {
     pub(crate) id: ExtentId,
     pub(crate) drive: DriveId,
     preallocate: ByteCount,
     /// Whether it takes the place of an extent that may be there, once it is sealed.
     replaces: bool,
-    state: Mutex<State>,
+    /// The extent on the drive, from the first append to the seal or a failure. The lock is held as long as a
+    /// step takes that blocks: nothing that is asked while a drive hangs may need it.
+    extent: Mutex<Option<Box<dyn QueuedExtent>>>,
     /// Bytes appended so far.
     appended: AtomicU64,
-    // Beside the state, whose lock is held as long as a write takes.
+    /// Its seal is on its way.
+    ended: AtomicBool,
+    sealed: AtomicBool,
     failed: AtomicBool,
+    /// The drive has told of a failure: those that follow from it are no others.
+    told: AtomicBool,
 }
 
-enum State {
-    New,
-    Open(Box<dyn ExtentWriter>),
-    Sealed,
-    Failed,
+/// What is done next with an extent.
+pub(crate) enum Step {
+    /// Appends pages; makes the extent first if need be.
+    Append(Outgoing),
+    /// Syncs what was appended.
+    Sync,
+    /// Syncs and ends the extent.
+    Seal,
+}
+
+/// Bytes on their way to a drive: the first so many of some memory.
+pub(crate) enum Outgoing {
+    Cell(CellBuffer, usize),
+    Pages(AlignedBuffer),
+    /// The same bytes go to several drives.
+    Shared(Arc<AlignedBuffer>, usize),
+    Bytes(Vec<u8>),
+}
+
+impl Outgoing {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Outgoing::Cell(cell, length) => &cell.as_slice()[..*length],
+            Outgoing::Pages(pages) => pages.as_slice(),
+            Outgoing::Shared(pages, length) => &pages.as_slice()[..*length],
+            Outgoing::Bytes(bytes) => bytes,
+        }
+    }
 }
 
 impl ShardStream {
@@ -38,9 +70,12 @@ impl ShardStream {
             drive,
             preallocate,
             replaces: false,
-            state: Mutex::new(State::New),
+            extent: Mutex::new(None),
             appended: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            sealed: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            told: AtomicBool::new(false),
         }
     }
 
@@ -49,70 +84,60 @@ impl ShardStream {
         ShardStream { replaces: true, ..ShardStream::new(id, drive, preallocate) }
     }
 
-    /// Appends pages; makes the extent first if need be. Does nothing after a failure.
-    pub(crate) fn append(&self, device: &Device, bytes: &[u8]) {
-        if self.has_failed() {
-            return;
-        }
-        let mut state = lock(&self.state);
-        assert!(!matches!(*state, State::Sealed), "nothing is appended behind the seal of {}", self.id);
-        if matches!(*state, State::New) {
-            let begun = if self.replaces {
-                device.drive.replace(self.id, self.preallocate)
-            } else {
-                device.drive.create(self.id, self.preallocate)
-            };
-            *state = match begun {
-                Ok(writer) => State::Open(writer),
-                Err(error) => self.failed(device, &error),
-            };
-        }
-        self.appended.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        if let State::Open(writer) = &mut *state {
-            match writer.append(bytes) {
-                Ok(()) => count(&device.counters.bytes_written, bytes.len()),
-                Err(error) => *state = self.failed(device, &error),
-            }
-        }
+    /// Queues a step behind the earlier ones; `then` is called when it is over, whatever came of it. Nothing
+    /// is done after a failure. If the drive is set aside meanwhile, `then` is dropped.
+    pub(crate) fn queue(
+        self: &Arc<Self>,
+        present: &Present,
+        step: Step,
+        then: impl FnOnce() + Send + 'static,
+    ) {
+        let stream = Arc::clone(self);
+        present.write(Box::new(move |device, flight| stream.begin(device, flight, step, then)));
     }
 
-    /// Syncs what was appended.
-    pub(crate) fn sync(&self, device: &Device) {
+    /// Hands a step to the drive.
+    fn begin(
+        self: Arc<Self>,
+        device: &Arc<Device>,
+        flight: Flight,
+        step: Step,
+        then: impl FnOnce() + Send + 'static,
+    ) {
+        let mut extent = lock(&self.extent);
         if self.has_failed() {
-            return;
+            *extent = None;
+        } else if let Step::Append(bytes) = &step {
+            assert!(
+                !self.ended.load(Ordering::Relaxed),
+                "nothing is appended behind the seal of {}",
+                self.id
+            );
+            self.appended.fetch_add(bytes.bytes().len() as u64, Ordering::Relaxed);
+            extent.get_or_insert_with(|| device.queue.extent(self.id, self.preallocate, self.replaces));
         }
-        let mut state = lock(&self.state);
-        if let State::Open(writer) = &mut *state {
-            match writer.sync() {
-                Ok(()) => count(&device.counters.syncs, 1),
-                Err(error) => *state = self.failed(device, &error),
-            }
+        let Some(mut open) = extent.take() else {
+            // It has failed, or nothing was appended to it.
+            drop((extent, flight, step));
+            drop(self);
+            return then();
+        };
+        let is_last = matches!(step, Step::Seal);
+        self.ended.fetch_or(is_last, Ordering::Relaxed);
+        let operation = Writing { stream: Arc::clone(&self), device: Arc::clone(device), flight, step, then };
+        if is_last && is_planted(Bug::MissingPoolSync) {
+            drop(open);
+            return Box::new(operation).done(Ok(()));
         }
-    }
-
-    /// Syncs and ends the extent.
-    pub(crate) fn seal(&self, device: &Device) {
-        if self.has_failed() {
-            return;
-        }
-        let mut state = lock(&self.state);
-        // Until the seal has succeeded the shard counts as failed.
-        if let State::Open(writer) = std::mem::replace(&mut *state, State::Failed) {
-            let sealed = if is_planted(Bug::MissingPoolSync) { Ok(()) } else { writer.seal() };
-            match sealed {
-                Ok(()) => {
-                    count(&device.counters.syncs, 1);
-                    *state = State::Sealed;
-                }
-                Err(error) => *state = self.failed(device, &error),
-            }
+        open.submit(Box::new(operation));
+        if !is_last {
+            *extent = Some(open);
         }
     }
 
     /// Takes note that the shard cannot be relied on, for a reason found elsewhere.
     pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Release);
-        // Not in the state, whose lock a drive that hangs holds.
     }
 
     pub(crate) fn has_failed(&self) -> bool {
@@ -120,14 +145,52 @@ impl ShardStream {
     }
 
     pub(crate) fn is_sealed(&self) -> bool {
-        !self.has_failed() && matches!(*lock(&self.state), State::Sealed)
+        !self.has_failed() && self.sealed.load(Ordering::Acquire)
     }
 
-    fn failed(&self, device: &Device, error: &DriveError) -> State {
-        self.failed.store(true, Ordering::Release);
-        // What was written is given back, so that it does not count as room for the next attempt.
-        let appended = ByteCount(self.appended.load(Ordering::Relaxed));
-        device.write_failed(error, self.preallocate.max(appended));
-        State::Failed
+    /// A step failed on the drive.
+    fn failed_on(&self, device: &Device, error: &DriveError) {
+        self.fail();
+        if !self.told.swap(true, Ordering::Relaxed) {
+            // What was written is given back, so that it does not count as room for the next attempt.
+            let appended = ByteCount(self.appended.load(Ordering::Relaxed));
+            device.write_failed(error, self.preallocate.max(appended));
+        }
+    }
+}
+
+/// A step on its way.
+struct Writing<T> {
+    stream: Arc<ShardStream>,
+    device: Arc<Device>,
+    flight: Flight,
+    step: Step,
+    then: T,
+}
+
+impl<T: FnOnce() + Send> WriteOperation for Writing<T> {
+    fn step(&self) -> WriteStep<'_> {
+        match &self.step {
+            Step::Append(bytes) => WriteStep::Append(bytes.bytes()),
+            Step::Sync => WriteStep::Sync,
+            Step::Seal => WriteStep::Seal,
+        }
+    }
+
+    fn done(self: Box<Self>, result: Result<(), DriveError>) {
+        let Writing { stream, device, flight, step, then } = *self;
+        drop(flight);
+        match (result, &step) {
+            (Err(error), _) => stream.failed_on(&device, &error),
+            (Ok(()), Step::Append(bytes)) => count(&device.counters.bytes_written, bytes.bytes().len()),
+            (Ok(()), Step::Sync) => count(&device.counters.syncs, 1),
+            (Ok(()), Step::Seal) => {
+                count(&device.counters.syncs, 1);
+                stream.sealed.store(true, Ordering::Release);
+            }
+        }
+        // The memory is free again before anybody is told.
+        drop((step, stream));
+        then();
     }
 }

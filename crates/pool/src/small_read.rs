@@ -11,6 +11,7 @@ use crate::error::PoolError;
 use crate::fetch::CellFault;
 use crate::gather::Gather;
 use crate::pool::Pool;
+use crate::reading::ReadPlace;
 use crate::record::{RECORD_HEADER_BYTES, RecordIdentity};
 
 /// The pages around a record, verified.
@@ -97,9 +98,9 @@ impl Pool {
         let ((skip, end), identity) = (within_pages(identity), *identity);
         let gather = Gather::new();
         let ticket = gather.ticket();
-        present.read(Box::new(move |device| {
-            let mut buffer = AlignedBuffer::new(end.next_multiple_of(PAGE));
-            let read = device.read(id, identity.offset - skip as u64, buffer.as_mut_slice());
+        let length = end.next_multiple_of(PAGE);
+        let place = ReadPlace::whole(id, identity.offset - skip as u64, length);
+        present.read(place, AlignedBuffer::new(length), move |device, buffer, read| {
             let checked = match read {
                 Err(error) => {
                     device.read_failed(id.blob, &error);
@@ -112,7 +113,7 @@ impl Pool {
                 }),
             };
             ticket.done(checked.map(|()| buffer));
-        }));
+        });
         gather
     }
 

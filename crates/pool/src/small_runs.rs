@@ -6,6 +6,7 @@ use drive::{AlignedBuffer, ExtentId, PAGE};
 use crate::drives::{PoolDrive, Present};
 use crate::gather::Gather;
 use crate::pool::Pool;
+use crate::reading::ReadPlace;
 use crate::record::{RECORD_HEADER_BYTES, RecordIdentity, record_bytes};
 
 /// Bytes of a segment that are read at once.
@@ -75,11 +76,12 @@ fn read_run(run: &[Wanted], present: &Present, copy: usize) -> Vec<usize> {
     let id = ExtentId { blob: first.segment, stripe: 0, shard };
     let (gather, run) = (Gather::new(), run.to_vec());
     let ticket = gather.ticket();
-    present.read(Box::new(move |device| {
-        let mut buffer = AlignedBuffer::new(usize::try_from(end - begin).unwrap_or(usize::MAX));
+    let length = usize::try_from(end - begin).unwrap_or(usize::MAX);
+    let place = ReadPlace::whole(id, begin, length);
+    present.read(place, AlignedBuffer::new(length), move |_, buffer, read| {
         let mut whole = Vec::new();
         // What does not come is looked at, and told of, one by one.
-        if device.read(id, begin, buffer.as_mut_slice()).is_ok() {
+        if read.is_ok() {
             for (number, identity) in run {
                 let at = usize::try_from(identity.offset - begin).unwrap_or(usize::MAX);
                 let record = buffer.as_slice().get(at..).unwrap_or_default();
@@ -90,6 +92,6 @@ fn read_run(run: &[Wanted], present: &Present, copy: usize) -> Vec<usize> {
             }
         }
         ticket.done(whole);
-    }));
+    });
     gather.wait_unless(|_| present.device.is_away()).pop().unwrap_or_default()
 }

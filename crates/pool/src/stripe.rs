@@ -8,11 +8,11 @@ use drive::ExtentId;
 
 use crate::arena::CellBuffer;
 use crate::cell::{CellIdentity, HEADER_BYTES};
-use crate::drives::{Device, PoolDrive, Present};
+use crate::drives::{PoolDrive, Present};
 use crate::gather::Gather;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
-use crate::shard::ShardStream;
+use crate::shard::{Outgoing, ShardStream, Step};
 use crate::traffic::Use;
 
 pub(crate) struct Stripe {
@@ -90,15 +90,11 @@ impl Stripe {
         let blocks = checksums.len() / cells.len();
         for (shard, mut cell) in cells.into_iter().enumerate() {
             let identity = self.identity(pool, geometry, row, shard);
-            let stream = Arc::clone(&self.shards[shard]);
             let ticket = gather.ticket();
             let length = HEADER_BYTES + identity.payload as usize;
             identity.seal(&mut cell.as_mut_slice()[..length], &checksums[shard * blocks..][..blocks]);
-            drives.push(self.on_drive(pool, shard, move |device| {
-                stream.append(device, &cell.as_slice()[..length]);
-                drop(cell);
-                ticket.done(shard);
-            }));
+            let append = Step::Append(Outgoing::Cell(cell, length));
+            drives.push(self.on_drive(pool, shard, append, move || ticket.done(shard)));
         }
         self.in_flight.push_back(InFlight { gather, drives });
     }
@@ -123,11 +119,8 @@ impl Stripe {
         let gather = Gather::new();
         let mut drives = Vec::with_capacity(self.shards.len());
         for shard in 0..self.shards.len() {
-            let (stream, ticket) = (Arc::clone(&self.shards[shard]), gather.ticket());
-            drives.push(self.on_drive(pool, shard, move |device| {
-                stream.seal(device);
-                ticket.done(shard);
-            }));
+            let ticket = gather.ticket();
+            drives.push(self.on_drive(pool, shard, Step::Seal, move || ticket.done(shard)));
         }
         self.in_flight.push_back(InFlight { gather, drives });
     }
@@ -137,17 +130,18 @@ impl Stripe {
         (0..self.shards.len()).filter(|shard| self.shards[*shard].has_failed()).collect()
     }
 
-    /// Queues a job on the drive of a shard; a drive that is not there fails the shard.
+    /// Queues a step on the drive of a shard; a drive that is not there fails the shard.
     fn on_drive(
         &self,
         pool: &Pool,
         shard: usize,
-        job: impl FnOnce(&Device) + Send + 'static,
+        step: Step,
+        then: impl FnOnce() + Send + 'static,
     ) -> Option<Arc<Present>> {
         let stream = &self.shards[shard];
         let present = pool.drive(stream.drive).and_then(PoolDrive::present);
         match &present {
-            Some(present) => present.write(Box::new(job)),
+            Some(present) => stream.queue(present, step, then),
             None => stream.fail(),
         }
         present

@@ -107,7 +107,7 @@ impl Pool {
     /// set aside. Waits for nothing: a drive that hangs is found by [`Pool::tend`].
     pub fn check_places(&self) {
         for present in self.drives().filter_map(PoolDrive::present) {
-            present.write(Box::new(|device| {
+            present.call_writer(Box::new(|device| {
                 device.gone();
             }));
         }
@@ -129,7 +129,7 @@ impl Pool {
         let gather = Gather::new();
         let ticket = gather.ticket();
         let present = self.drive(id).and_then(PoolDrive::present).ok_or_else(|| not_there(id))?;
-        present.write(Box::new(move |device| {
+        present.call_writer(Box::new(move |device| {
             ticket.done(
                 device.drive.set_gaps(None).inspect_err(|error| device.write_failed(error, ByteCount(0))),
             );
@@ -205,7 +205,7 @@ impl Pool {
         for present in self.drives().filter_map(PoolDrive::present) {
             let gather = Gather::new();
             let ticket = gather.ticket();
-            present.write(Box::new(move |device| {
+            present.call_writer(Box::new(move |device| {
                 let Err(fault) = device.drive.check_stamp() else { return ticket.done(None) };
                 let (stamp, drive) = (device.drive.stamp(), device.drive.id());
                 let written = device.drive.set_stamp(stamp.epoch, stamp.commit);

@@ -63,6 +63,9 @@ pub struct PoolDriveReply {
     pub id: u16,
     /// Its directory.
     pub path: String,
+    /// The machine that it stands in: drives of one fail together.
+    #[serde(default)]
+    pub host: String,
     /// `up`, `full`, `suspect`, `away`, `wiped`, `missing` or `lost`.
     pub state: String,
     /// What happened to one that is `suspect`, `away` or `wiped`; else empty.

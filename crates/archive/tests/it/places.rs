@@ -134,6 +134,7 @@ fn gaps_of_what_is_lost_are_filled_when_it_is_found_again() {
     let archive = instance.open();
     let gaps = |archive: &Archive| {
         let drives = archive.pool_info().unwrap().drives;
+        assert!(drives.iter().all(|drive| drive.host == "localhost"), "directories are of one host");
         drives.iter().filter(|drive| drive.gaps_after.is_some()).map(|drive| drive.id).collect::<Vec<_>>()
     };
     wait_for_pool(&archive, "they were gone through, and read, since files are lost", || {

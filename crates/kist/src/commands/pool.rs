@@ -203,8 +203,17 @@ fn show(client: &Client, json: bool) -> Outcome {
     if health.repairs_waiting > 0 {
         output::line(&repairs(&health))?;
     }
-    let mut table =
-        Table::new(&[">drive", "state", ">fs size", ">fs used", ">read", ">written", ">errors", "directory"]);
+    let mut table = Table::new(&[
+        ">drive",
+        "state",
+        ">fs size",
+        ">fs used",
+        ">read",
+        ">written",
+        ">errors",
+        "host",
+        "directory",
+    ]);
     for drive in &pool.drives {
         table.row(vec![
             drive.id.to_string(),
@@ -214,6 +223,7 @@ fn show(client: &Client, json: bool) -> Outcome {
             text::size(drive.read),
             text::size(drive.written),
             text::count(drive.errors),
+            drive.host.clone(),
             drive.path.clone(),
         ]);
     }
@@ -292,6 +302,7 @@ mod tests {
         let drive = PoolDriveReply {
             id: 3,
             path: "/d3".to_owned(),
+            host: "localhost".to_owned(),
             state: "away".to_owned(),
             reason: "its directory is gone".to_owned(),
             up: false,

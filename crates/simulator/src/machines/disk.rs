@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::planted::{Bug, is_planted};
 use base::{ByteCount, DriveId, Epoch};
 use drive::{
-    DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, PAGE, SharedPage, Stamp, punch_page_by_page,
+    DriveError, DriveQueue, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, PAGE, SharedPage, Stamp,
+    punch_page_by_page,
 };
 
 use super::disk_state::{DiskEffect, DiskState};
@@ -285,6 +286,10 @@ impl ObjectDrive for SimDrive {
 
     fn name(&self) -> String {
         format!("simulated disk {}", self.disk.0.id)
+    }
+
+    fn queue(&self) -> Option<Arc<dyn DriveQueue>> {
+        None
     }
 
     fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {

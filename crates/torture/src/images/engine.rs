@@ -133,6 +133,7 @@ fn settings(directory: &Path) -> Settings {
     let drive = |id| PoolDriveSettings {
         id,
         at: DriveLocation::Directory(directory.join(format!("pool/d{id}"))),
+        host: None,
         enclosure: String::new(),
     };
     Settings {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use archive::{Archive, Machines};
 use base::{ByteCount, Clock, DriveId, Epoch};
-use drive::{DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, SharedPage, Stamp};
+use drive::{DriveError, DriveQueue, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, SharedPage, Stamp};
 
 use crate::common::{Instance, PATIENCE, wait_until};
 
@@ -73,6 +73,10 @@ impl ObjectDrive for Listed {
 
     fn name(&self) -> String {
         self.drive.name()
+    }
+
+    fn queue(&self) -> Option<Arc<dyn DriveQueue>> {
+        None
     }
 
     fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {

@@ -140,6 +140,7 @@ fn settings(directory: &Path) -> Settings {
                 .map(|id| PoolDriveSettings {
                     id,
                     at: DriveLocation::Directory(directory.join(format!("pool/d{id}"))),
+                    host: None,
                     enclosure: String::new(),
                 })
                 .collect(),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::common::Instance;
 use archive::{Archive, Machines};
 use base::{ByteCount, Clock, DriveId, Epoch};
-use drive::{DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, SharedPage, Stamp};
+use drive::{DriveError, DriveQueue, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, SharedPage, Stamp};
 
 /// What all drives of a pool say and do.
 #[derive(Default)]
@@ -95,6 +95,10 @@ impl ObjectDrive for TightDrive {
 
     fn name(&self) -> String {
         self.inner.name()
+    }
+
+    fn queue(&self) -> Option<Arc<dyn DriveQueue>> {
+        None
     }
 
     fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use base::{BlobDescription, ByteCount, DriveId, Epoch, StreamChecksums, StripeCode, StripeSet, Uuid};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{
-    DirectIo, DirectoryDrive, DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, SharedPage, Stamp,
+    DirectIo, DirectoryDrive, DriveError, DriveQueue, DriveStatus, ExtentId, ExtentWriter, ObjectDrive,
+    SharedPage, Stamp,
 };
 use pool::{Pool, PoolConfig, PoolError};
 
@@ -169,6 +170,10 @@ impl ObjectDrive for FaultyDrive {
 
     fn name(&self) -> String {
         self.inner.name()
+    }
+
+    fn queue(&self) -> Option<Arc<dyn DriveQueue>> {
+        None
     }
 
     fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {

@@ -1,0 +1,101 @@
+//! What is under way at a drive in one direction: no more at one time than its queue takes.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, PoisonError};
+use threads::{Condvar, Mutex};
+
+use base::Timestamp;
+
+use crate::gather::lock;
+use crate::watch::{WITHOUT_CLOCK, Watch};
+
+/// The places of what is under way.
+pub(crate) struct Lane {
+    /// Since when what has each place runs, in nanoseconds; 0: it is free.
+    since: Vec<AtomicI64>,
+    free: Mutex<Vec<usize>>,
+    freed: Condvar,
+}
+
+/// Something under way, until it is dropped.
+pub(crate) struct Flight {
+    lane: Arc<Lane>,
+    place: usize,
+}
+
+impl Lane {
+    pub(crate) fn new(depth: usize) -> Arc<Self> {
+        assert!(depth > 0, "a drive does one thing at a time at least");
+        let since = (0..depth).map(|_| AtomicI64::new(0)).collect();
+        let free = Mutex::new((0..depth).rev().collect());
+        Arc::new(Lane { since, free, freed: Condvar::new() })
+    }
+
+    /// Waits for a place, and takes it from this moment on.
+    pub(crate) fn enter(self: &Arc<Self>, watch: &Watch) -> Flight {
+        let mut free = lock(&self.free);
+        let place = loop {
+            match free.pop() {
+                Some(place) => break place,
+                None => free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner),
+            }
+        };
+        drop(free);
+        let before = self.since[place].swap(watch.moment(), Ordering::Relaxed);
+        assert_eq!(before, 0, "a place is had by one at a time");
+        Flight { lane: Arc::clone(self), place }
+    }
+
+    /// Waits until nothing is under way.
+    pub(crate) fn wait_idle(&self) {
+        let mut free = lock(&self.free);
+        while free.len() < self.since.len() {
+            free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// How much is under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.since.len() - lock(&self.free).len()
+    }
+
+    /// Since when the oldest of what is under way runs. What began before the pool had a clock began when it
+    /// is first asked about: the steady clock counts from the start of the machine.
+    pub(crate) fn oldest(&self, watch: &Watch) -> Option<Timestamp> {
+        let begun = |since: &AtomicI64| {
+            let known = since.load(Ordering::Relaxed);
+            if known != WITHOUT_CLOCK {
+                return known;
+            }
+            let (now, set, get) = (watch.moment(), Ordering::Relaxed, Ordering::Relaxed);
+            since.compare_exchange(WITHOUT_CLOCK, now, set, get).map_or_else(|is| is, |_| now)
+        };
+        self.since.iter().map(begun).filter(|since| *since > 0).min().map(Timestamp)
+    }
+
+    /// What is under way has shown that the drive answers: it counts as begun now.
+    pub(crate) fn begin_anew(&self, watch: &Watch) {
+        self.renew(watch, |_| true);
+    }
+
+    /// The time that counts has gone back a little: what began meanwhile begins now.
+    pub(crate) fn forget_future(&self, watch: &Watch, now: Timestamp) {
+        self.renew(watch, |since| since > now.0);
+    }
+
+    /// What is over meanwhile has set its place to 0, which stays.
+    fn renew(&self, watch: &Watch, which: impl Fn(i64) -> bool) {
+        for since in &self.since {
+            let renewed = |since: i64| (since > 0 && which(since)).then_some(watch.moment());
+            let _ = since.fetch_update(Ordering::Relaxed, Ordering::Relaxed, renewed);
+        }
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.lane.since[self.place].store(0, Ordering::Relaxed);
+        lock(&self.lane.free).push(self.place);
+        self.lane.freed.notify_all();
+    }
+}

@@ -1,0 +1,74 @@
+//! A read on its way to a drive.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use base::ByteCount;
+use drive::{AlignedBuffer, DriveError, ExtentId, ReadOperation};
+
+use crate::arena::CellBuffer;
+use crate::drives::Device;
+use crate::lane::Flight;
+
+/// Memory that a drive fills.
+pub(crate) trait Memory: Send + 'static {
+    fn bytes(&mut self) -> &mut [u8];
+}
+
+impl Memory for CellBuffer {
+    fn bytes(&mut self) -> &mut [u8] {
+        self.as_mut_slice()
+    }
+}
+
+impl Memory for AlignedBuffer {
+    fn bytes(&mut self) -> &mut [u8] {
+        self.as_mut_slice()
+    }
+}
+
+/// What is read of an extent: for each part where it begins there, and the range of the memory that it fills.
+pub(crate) struct ReadPlace {
+    pub(crate) extent: ExtentId,
+    pub(crate) parts: Vec<(u64, Range<usize>)>,
+}
+
+impl ReadPlace {
+    /// All of the memory, which has this length.
+    pub(crate) fn whole(extent: ExtentId, offset: u64, length: usize) -> Self {
+        ReadPlace { extent, parts: vec![(offset, 0..length)] }
+    }
+}
+
+pub(crate) struct Reading<M, T> {
+    pub(crate) device: Arc<Device>,
+    pub(crate) flight: Flight,
+    pub(crate) place: ReadPlace,
+    pub(crate) memory: M,
+    pub(crate) then: T,
+}
+
+impl<M, T> ReadOperation for Reading<M, T>
+where
+    M: Memory,
+    T: FnOnce(&Device, M, Result<(), DriveError>) + Send,
+{
+    fn extent(&self) -> ExtentId {
+        self.place.extent
+    }
+
+    fn part(&mut self, number: usize) -> Option<(ByteCount, &mut [u8])> {
+        let (offset, range) = self.place.parts.get(number)?;
+        Some((ByteCount(*offset), &mut self.memory.bytes()[range.clone()]))
+    }
+
+    fn done(self: Box<Self>, result: Result<(), DriveError>) {
+        let Reading { device, flight, place, memory, then } = *self;
+        // The drive may go on while what it gave is checked.
+        drop(flight);
+        if result.is_ok() {
+            device.has_read(place.parts.iter().map(|(_, range)| range.len()).sum());
+        }
+        then(&device, memory, result);
+    }
+}
