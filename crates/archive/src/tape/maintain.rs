@@ -424,6 +424,10 @@ fn settle(
 fn requeue(engine: &Engine, container: ContainerId, mend: &Mend) -> Result<bool, ArchiveError> {
     let mut wanted = mend.repack.is_empty() || !mend.damaged.is_empty();
     for vid in &mend.repack {
+        // The repack may have been called off while the bytes were read.
+        if engine.tape(*vid)?.state != catalogue::TapeState::Repacking {
+            continue;
+        }
         match engine.ask_on_container(typed::RequeueCopy { container, vid: *vid }) {
             Ok(requeue) => wanted |= requeue == Some(Requeue::Queued),
             Err(error @ ArchiveError::Rejected(_)) => {

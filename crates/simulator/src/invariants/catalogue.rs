@@ -136,7 +136,7 @@ pub(super) fn copies(
         let mut tapes: BTreeSet<Vid> = BTreeSet::new();
         for copy in &container.copies {
             let is_indexed = matches!(copy.state, CopyState::Indexed { .. });
-            let what = format!("its copy is {:?} though all is done", copy.state);
+            let what = format!("its copy is {:?} though all is done", copy);
             found.expect(is_indexed || !quiet.is_migrated, Rule::Copies, &object, what);
             let Some((vid, _)) = copy.state.place() else { continue };
             found.expect(tapes.insert(vid), Rule::Copies, &object, format!("has two copies on {vid}"));
