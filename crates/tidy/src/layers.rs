@@ -34,6 +34,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
             "namespace",
             "upkeep",
             "ingest",
+            "tape",
             "archive",
             "authority",
         ],
