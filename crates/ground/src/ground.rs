@@ -120,12 +120,13 @@ impl Ground {
         self.catalogue.ask(command).map_err(|error| self.failed(error))
     }
 
-    /// As [`Ground::execute`], of what is about a container: see [`if_there`].
+    /// As [`Ground::execute`], of what is about a container: `None` if the catalogue does not have it any
+    /// more.
     pub fn execute_on_container(&self, command: Command) -> Result<Option<()>, ArchiveError> {
         if_there(self.execute(command))
     }
 
-    /// As [`Ground::ask`], of what is about a container: see [`if_there`].
+    /// As [`Ground::ask`], of what is about a container: `None` if the catalogue does not have it any more.
     pub fn ask_on_container<C: TypedCommand>(&self, command: C) -> Result<Option<C::Answer>, ArchiveError> {
         if_there(self.ask(command))
     }
