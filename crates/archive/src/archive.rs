@@ -1,28 +1,23 @@
 //! Opening and closing the engine.
 
-use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
-use threads::{Doorbell, Mutex};
+use threads::Doorbell;
 
-use backup::{BackupReach, BackupSettings, BackupStatus, OlderLines, Worker, WorkerParts};
+use backup::{BackupSettings, BackupStatus, OlderLines, Worker, WorkerParts};
 use base::{Clock, DriveId, Epoch, Uuid};
 use catalogue::{Command, Object, Rejection, Rule, typed};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use library::CartridgeInfo;
 use pool::{Pool, PoolConfig};
-use scheduler::Scheduler;
 use store::CatalogueStore;
 
-use crate::engine::Engine;
-use crate::foresight::Foresight;
-use crate::inventory::Inventory;
-use crate::settle::{self, drives_of};
-use crate::{ArchiveError, Machines, OpenError, PoolDrive, PoolShape, Settings};
-use ground::{AccessQueue, Bell, Classes, Duty, Ground, Libraries, Settled, Upward, Workers};
+use crate::{ArchiveError, Machines, OpenError, PoolShape, Settings};
+use ground::{AccessQueue, Bell, Classes, Duty, Ground, Libraries, PoolDrive, Settled, Workers};
 use ingest::Ingest;
 use namespace::Namespace;
+use tape::{Settling, Tape, TapeParts, drives_of};
 use upkeep::Upkeep;
 
 /// The engine. Cheap to clone; all clones are one.
@@ -30,9 +25,11 @@ use upkeep::Upkeep;
 pub struct Archive(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
-    pub(crate) engine: Arc<Engine>,
-    namespace: Arc<Namespace>,
-    ingest: Ingest,
+    pub(crate) ground: Arc<Ground>,
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) upkeep: Arc<Upkeep>,
+    pub(crate) ingest: Ingest,
+    pub(crate) tape: Arc<Tape>,
     pub(crate) backup: OnceLock<Arc<Worker>>,
 }
 
@@ -98,9 +95,7 @@ impl Archive {
             catalogue.execute(Command::RegisterTape { vid: *vid, capacity: *capacity })?;
         }
         let libraries = Libraries::new(&settings, inventory);
-        let scheduler = Scheduler::new(classes.policy(&settings));
-        let foresight = Foresight::new(classes.pace(&settings)?);
-        let settling = Arc::new(settle::Settling::default());
+        let settling = Arc::new(Settling::default());
         let settled: Arc<dyn Settled> = Arc::clone(&settling) as Arc<dyn Settled>;
         let ground = Arc::new(Ground {
             settings,
@@ -120,52 +115,26 @@ impl Archive {
             above: OnceLock::new(),
             workers: Workers::default(),
         });
+        let namespace = Arc::new(Namespace::new(Arc::clone(&ground)));
         let upkeep = Arc::new(Upkeep::new(Arc::clone(&ground)));
-        let engine = Arc::new(Engine {
-            ground,
-            random_uuid,
+        let ingest = Ingest::new(Arc::clone(&ground), Arc::clone(&namespace), Arc::clone(&upkeep));
+        let tape = Tape::new(TapeParts {
+            ground: Arc::clone(&ground),
+            namespace: Arc::clone(&namespace),
+            upkeep: Arc::clone(&upkeep),
             library,
-            scheduler: Mutex::new(scheduler),
-            foresight,
-            planning: Mutex::default(),
-            dissolving: AtomicBool::new(false),
-            ordering: Mutex::new(()),
-            wishes: AtomicU64::new(0),
-            haste: Mutex::default(),
-            tape_states: Mutex::default(),
-            tape_retries: Mutex::default(),
-            resting: Mutex::new(HashMap::new()),
-            chores: Mutex::default(),
-            sessions: Mutex::new(BTreeMap::new()),
-            mounts: crate::mount_log::Mounts::new(mount_log),
-            inventory: Inventory::new(changes),
-            upkeep,
-            space: crate::space::Space::default(),
-            backup_reach: Arc::new(BackupReach::default()),
-            bases: crate::bases::Bases::default(),
+            changes,
+            random_uuid,
+            mount_log,
             settling,
-            seal_failures: crate::seal::SealFailures::default(),
-        });
-        if has_backup {
-            // Before the sweeper runs: nobody knows yet what the backup has.
-            engine.backup_reach.begins();
-        }
-        // Before what is on tape is compared with the catalogue: no tape has anything of these.
-        if let Err(error) = crate::seal::give_up_unfinished(&engine) {
-            tracing::error!(%error, "packs whose sealing did not end are given up later");
-        }
-        upkeep::clean_verifying(&engine.settings.catalogue_directory);
-        backup::remove_made_bases(&engine.settings.catalogue_directory);
-        let down: BTreeMap<_, _> = engine.catalogue.read(|view| view.drives_down())?.into_iter().collect();
-        let settles = settle::begin(&engine, &down).map_err(|error| OpenError::Settle(Box::new(error)))?;
-        let above: Arc<dyn Upward> = Arc::clone(&engine) as Arc<dyn Upward>;
-        let is_first = engine.above.set(Arc::downgrade(&above)).is_ok();
-        assert!(is_first, "the ground has one tape room");
-        let namespace = Arc::new(Namespace::new(Arc::clone(&engine.ground)));
-        let ingest =
-            Ingest::new(Arc::clone(&engine.ground), Arc::clone(&namespace), Arc::clone(&engine.upkeep));
-        let archive = Archive(Arc::new(Inner { engine, namespace, ingest, backup: OnceLock::new() }));
-        if let Err(error) = archive.start(&down, settles.then_some(drives_here)) {
+            has_backup,
+        })?;
+        upkeep::clean_verifying(&ground.settings.catalogue_directory);
+        backup::remove_made_bases(&ground.settings.catalogue_directory);
+        let begun = tape.begin()?;
+        let backup = OnceLock::new();
+        let archive = Archive(Arc::new(Inner { ground, namespace, upkeep, ingest, tape, backup }));
+        if let Err(error) = archive.start(&begun, drives_here) {
             archive.close();
             return Err(error);
         }
@@ -175,7 +144,7 @@ impl Archive {
     /// Whether [`Archive::close`] was called.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.0.engine.stopping()
+        self.0.ground.stopping()
     }
 
     /// Starts the backup of the catalogue, once; further calls do nothing. It never stops the archive:
@@ -184,18 +153,18 @@ impl Archive {
     /// # Errors
     /// If its thread cannot be started.
     pub fn start_backup(&self, settings: BackupSettings) -> Result<(), OpenError> {
-        let engine = &self.0.engine;
+        let ground = &self.0.ground;
         let parts = WorkerParts {
-            catalogue: Arc::clone(&engine.catalogue),
-            clock: Arc::clone(&engine.clock),
-            instance: engine.instance,
-            reach: Arc::clone(&engine.backup_reach),
+            catalogue: Arc::clone(&ground.catalogue),
+            clock: Arc::clone(&ground.clock),
+            instance: ground.instance,
+            reach: Arc::clone(self.0.tape.backup_reach()),
         };
         let worker = Arc::new(Worker::new(settings, parts));
         if self.0.backup.set(Arc::clone(&worker)).is_err() {
             return Ok(());
         }
-        if engine.stopping() {
+        if ground.stopping() {
             // Whoever closed the engine may not have met it.
             worker.stop();
         }
@@ -203,7 +172,7 @@ impl Archive {
             let worker = Arc::clone(&worker);
             move || worker.stop()
         });
-        engine.start(duty, move |me| {
+        ground.start(duty, move |me| {
             me.does("shipping");
             worker.run();
         })
@@ -227,14 +196,14 @@ impl Archive {
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn quarantine(&self) -> Result<Option<Epoch>, ArchiveError> {
-        self.0.engine.read(|view| view.quarantine())
+        self.0.ground.read(|view| view.quarantine())
     }
 
     /// How far a restored catalogue was compared with pool and tapes; `None` if it was none when the server
     /// was started.
     #[must_use]
     pub fn settling(&self) -> Option<crate::SettlingInfo> {
-        self.0.engine.settling.info(self.0.engine.now(), self.0.engine.steady())
+        self.0.tape.settling()
     }
 
     /// What is in quarantine, if there is one: the extents of epochs up to [`Archive::quarantine`] whose blob
@@ -243,7 +212,7 @@ impl Archive {
     /// # Errors
     /// If catalogue or drives cannot be read.
     pub fn quarantined(&self) -> Result<Option<crate::KeptExtents>, ArchiveError> {
-        self.quarantine()?.map(|until| self.0.engine.upkeep.quarantined(until)).transpose()
+        self.quarantine()?.map(|until| self.0.upkeep.quarantined(until)).transpose()
     }
 
     /// What is kept although nothing names it, since a crashed writer may have left it.
@@ -251,7 +220,7 @@ impl Archive {
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn unknown_kept(&self) -> Result<crate::UnknownKept, ArchiveError> {
-        self.0.engine.upkeep.unknown_kept()
+        self.0.upkeep.unknown_kept()
     }
 
     /// Ends the quarantine of a restore, if there is one, and removes what was in it, and the extents that
@@ -261,10 +230,10 @@ impl Archive {
     /// [`ArchiveError::QuarantineNeeded`] while the backup keeps a line of before the restore; if the
     /// catalogue cannot be written or a drive cannot be listed.
     pub fn end_quarantine(&self) -> Result<u64, ArchiveError> {
-        let engine = &self.0.engine;
+        let ground = &self.0.ground;
         // The command itself is not refused: logs of earlier servers have it at such times.
-        if engine.read(|view| view.is_restored())? {
-            let is_over = engine.settling.stage().is_none_or(crate::SettlingStage::is_over);
+        if ground.read(|view| view.is_restored())? {
+            let is_over = self.0.tape.settling().is_none_or(|settling| settling.stage.is_over());
             let (state, needed) = if is_over {
                 let state = "restored and not settled: a tape or a drive of the pool could not be looked at";
                 (state, "settled: put it in, or replace it, and restart the server")
@@ -277,7 +246,7 @@ impl Archive {
             let object = Object::Catalogue;
             return Err(ArchiveError::Rejected(Rejection::WrongState { object, state, needed }));
         }
-        engine.upkeep.end_quarantine(|| self.check_quarantine_may_end())
+        self.0.upkeep.end_quarantine(|| self.check_quarantine_may_end())
     }
 
     /// Refuses while a line of the backup is kept to which the catalogue could go back to before its last
@@ -292,29 +261,10 @@ impl Archive {
         }
     }
 
-    /// The room of names.
-    pub(crate) fn namespace(&self) -> &Arc<Namespace> {
-        &self.0.namespace
-    }
-
-    /// The room of puts and gets.
-    pub(crate) fn ingest(&self) -> &Ingest {
-        &self.0.ingest
-    }
-
-    /// The room that keeps what is there.
-    pub(crate) fn upkeep(&self) -> &Arc<Upkeep> {
-        &self.0.engine.upkeep
-    }
-
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.0.engine
-    }
-
     /// The instance's id.
     #[must_use]
     pub fn instance(&self) -> Uuid {
-        self.0.engine.instance
+        self.0.ground.instance
     }
 }
 

@@ -2,38 +2,10 @@
 
 mod access_log;
 mod archive;
-mod bases;
-mod bases_on_tapes;
-mod change_log;
-mod chores;
-mod conductor;
-mod dissolve;
-mod engine;
-mod evictable;
-mod flow;
-mod foresight;
-mod glacier;
-mod haste;
-mod inventory;
 mod lifecycle;
 mod machines;
-mod mount_log;
-mod operate;
-mod reasons;
-mod repack;
-mod requests;
-mod resume;
 mod running;
-mod seal;
-mod settle;
-mod space;
-mod suspects;
-mod tape;
-mod tapes;
-mod tracks;
 mod verbs;
-mod warnings;
-mod why;
 
 pub use access_log::UsageReading;
 pub use archive::Archive;
@@ -42,16 +14,14 @@ pub use catalogue::{
     ACL_ENTRIES_MAX, AccessChain, AclEntry, DirectoryOwner, PRIORITY_MAX, PRIORITY_USUAL, QuotaCounting,
     QuotaLimits, QuotaRecord, RESTORE_JUMP,
 };
-pub use change_log::{ChangeLogInfo, LogKept};
 pub use drive::DriveLocation;
-pub use flow::{FlowInfo, RecallRoom};
 pub use ground::{
     ACCESSES_WAITING_MAX, About, ArchiveError, BucketInfo, BucketSettings, CallProgress, Cause,
     ChangeLogSettings, ClassInfo, ClassSettings, ClockInfo, CloneOptions, CompleteOptions, CopyInfo,
     CopyProgress, DirectoryStat, DriveLimits, ErrorKind, EvictDone, FileStat, FlowSettings, HealthProblem,
     Hold, ItemFailure, KeyLine, KeyPage, KeyQuery, LibraryKind, LibrarySettings, LifecycleRule, Listed,
     ListedKind, Locality, LossForeseen, LostFilesInfo, MachineTimes, MountSettings, MultipartInfo,
-    ObjectLine, ObjectRemoved, ObjectStat, OpenError, PartInfo, PoolDriveInfo, PoolDriveSettings,
+    ObjectLine, ObjectRemoved, ObjectStat, OpenError, PartInfo, PoolDrive, PoolDriveInfo, PoolDriveSettings,
     PoolHolders, PoolInfo, PoolSettings, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RenameOf,
     RequestFile, RequestInfo, RequestOutlook, RestoreState, Retention, RetentionMode, SMALL_BYTES_MAX,
     ScrubInfo, SegmentUse, Selection, Settings, SettlingInfo, SettlingStage, ShareSettings, StageOptions,
@@ -68,20 +38,16 @@ pub use journal::{
     MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport, MountSessionEnd, QueueAtMount, ReportBy,
     ReportRow, SessionRecord, Spread, USAGE_STEP_BYTES, UsageReport,
 };
-pub use machines::{
-    Machines, PoolDrive, PoolShape, create_catalogue, open_libraries, open_library, pool_seen,
-};
-pub use mount_log::{QueueAge, TapeReport, WaitingFor};
+pub use machines::{Machines, PoolShape, create_catalogue, open_libraries, open_library, pool_seen};
 pub use namespace::{LIST_PAGE_MAX, RemovalWait, RemoveTree, SELECTION_PATHS_MAX, TreeRemoval};
-pub use operate::TAPE_PAGE_MAX;
-pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
 pub use scheduler::SUSPECT_FAILURES_MAX;
 pub use scheduler::{Expected, Reason, TimeRange};
 pub use session::PACK_MEMBERS_MAX;
 pub use session::order::Aim;
 pub use store::Refused;
-pub use tapes::{
-    CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
+pub use tape::{
+    CHECK_TAPES_MAX, ChangeLogInfo, CheckState, DAMAGE_TOLD_MAX, DamagedPart, FlowInfo, LogKept, QueueAge,
+    REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX, RecallRoom, TAPE_PAGE_MAX, TapeCheck, TapeDamage, TapeRepack,
+    TapeReport, WaitingFor, refusal_text,
 };
 pub use upkeep::{CatalogueFinding, KeptExtents, PoolHealth, ReplacedDrive, UnknownKept};
-pub use why::refusal_text;

@@ -40,10 +40,10 @@ struct Task<'b> {
 
 /// The thread of the lifecycle rules.
 pub(crate) fn run(archive: &Archive, me: &Worker) {
-    let engine = archive.engine();
+    let engine = &*archive.0.ground;
     while !engine.stop.load(Ordering::Relaxed) {
         me.does("carrying out rules");
-        if !engine.settling.holds_pool()
+        if !engine.settled.holds_pool()
             && let Err(error) = turn(archive)
         {
             tracing::error!(%error, "lifecycle rules were not carried out; they are tried again");
@@ -62,7 +62,7 @@ fn turn(archive: &Archive) -> Result<(), ArchiveError> {
         if !bucket.settings.lifecycle.iter().any(|rule| rule.enabled) {
             continue;
         }
-        let dir = match archive.engine().read(|view| view.entry(DirId::ROOT, &bucket.name))? {
+        let dir = match archive.0.ground.read(|view| view.entry(DirId::ROOT, &bucket.name))? {
             Some(Entry::Directory(dir)) => dir,
             _ => continue,
         };
@@ -82,7 +82,7 @@ fn turn(archive: &Archive) -> Result<(), ArchiveError> {
 
 /// Gives up uploads in parts that were begun long ago: looks at those that are old enough, oldest first.
 fn give_up_uploads(archive: &Archive, bucket: &BucketInfo) -> Result<(), ArchiveError> {
-    let engine = archive.engine();
+    let engine = &*archive.0.ground;
     let rules = bucket.settings.lifecycle.iter().filter(|rule| rule.enabled);
     for (rule, age) in rules.filter_map(|rule| rule.abort_uploads.map(|age| (rule, age))) {
         let before = earlier(engine.now(), age);
@@ -111,7 +111,7 @@ fn earlier(now: Timestamp, age: Duration) -> Timestamp {
 
 /// Goes on through the files as far as they are old enough.
 fn advance(archive: &Archive, task: &Task<'_>) -> Result<(), ArchiveError> {
-    let engine = archive.engine();
+    let engine = &*archive.0.ground;
     let digest = task.digest();
     let (id, action) = (task.rule.id.as_str(), task.action as u8);
     let known = engine.read(|view| view.lifecycle_cursor(task.dir, id, action))?;
@@ -202,7 +202,7 @@ impl Task<'_> {
 
     /// Does to a file what the rule says, if it still is what its name stands for.
     fn perform(&self, archive: &Archive, file: FileId) -> Result<(), ArchiveError> {
-        let engine = archive.engine();
+        let engine = &*archive.0.ground;
         let found = engine.read(|view| {
             let record = view.file(file)?.filter(|record| record.state == FileState::Live);
             let Some(record) = record else { return Ok(None) };
@@ -215,13 +215,13 @@ impl Task<'_> {
             Action::Transition => {
                 let to = engine.classes.by_name(self.class)?.id;
                 // Nothing is ever brought back by a rule.
-                if class != to && !is_cold { archive.change_class_of(file, to) } else { Ok(()) }
+                if class != to && !is_cold { archive.0.tape.change_class_of(file, to) } else { Ok(()) }
             }
             Action::Expiration => {
                 let path = ArchivePath::new(&path)?;
                 // By its id, since the name may stand for a younger file by now, and whether the bucket keeps
                 // versions may have changed.
-                match archive.namespace().remove_if_current(&path, file) {
+                match archive.0.namespace.remove_if_current(&path, file) {
                     Ok(_) | Err(ArchiveError::NotCurrent(_)) => Ok(()),
                     Err(error) => Err(error),
                 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use backup::PoolSeen;
 use base::{ByteCount, Clock, DriveId, Epoch, Uuid};
 use catalogue::Command;
-use drive::ObjectDrive;
 use library::{
     DriveName, Library, SleepingWaiter, Union, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
     VirtualTiming,
@@ -14,20 +13,18 @@ use library::{
 use mechanics::{Geometry, RobotTiming};
 use store::{CatalogueStore, StoreOptions};
 
-use crate::warnings::of_what_has_no_vid;
 use crate::{
     AccessLog, LibraryKind, LibrarySettings, MountLog, OpenError, Settings, TimingSettings,
     VirtualLibrarySettings,
 };
+use ground::PoolDrive;
+use tape::of_what_has_no_vid;
 
 /// Commands that one group commit may hold.
 const COMMIT_BATCH_MAX: usize = 1_024;
 
 /// So many starts a drive may have seen that cannot be asked.
 const EPOCHS_AWAY: u32 = 1_000;
-
-/// A drive of the pool; `None` if it is missing.
-pub type PoolDrive = (DriveId, Option<Arc<dyn ObjectDrive>>);
 
 /// Sizes of the pool that are part of its format; `None`: the usual one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

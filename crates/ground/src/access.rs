@@ -5,6 +5,8 @@ use std::sync::Arc;
 use base::{BlockAddress, ByteCount, ClassId, ContainerId, Duration, FileId, RequestId, Timestamp, Vid};
 use journal::{AccessLog, LogReader, Queue, QueueForm, Queued, Taken};
 
+use crate::Ground;
+
 /// Lines that may wait to be written; what comes beyond is left out and counted.
 pub const ACCESSES_WAITING_MAX: usize = 131_072;
 /// Lines are gathered for so long.
@@ -154,6 +156,30 @@ impl AccessQueue {
     /// Waits for the end of the thread, at most for `patience`; whether it has ended.
     pub fn wait_for_end(&self, patience: Duration) -> bool {
         self.log.is_none() || self.queue.wait_for_end(patience)
+    }
+}
+
+impl Ground {
+    /// These files, and since when each has been wanted; to be asked before they are committed as recalled.
+    pub fn wanted_since(&self, files: &[FileId]) -> Vec<Wanted> {
+        if self.access.log().is_none() {
+            return Vec::new();
+        }
+        let read = self.read(|view| {
+            let mut wanted = Vec::with_capacity(files.len());
+            for file in files {
+                // One that was deleted meanwhile is of no use to anybody.
+                let Some(record) = view.file(*file)? else { continue };
+                let mut since = None;
+                for want in view.wants(*file)? {
+                    let created = view.request(want.request)?.map(|request| request.created);
+                    since = [since, created].into_iter().flatten().min();
+                }
+                wanted.push(Wanted { file: *file, class: record.class, bytes: record.size, since });
+            }
+            Ok(wanted)
+        });
+        read.unwrap_or_default()
     }
 }
 

@@ -500,7 +500,7 @@ pub struct Cause {
     pub expected: Option<Expected>,
 }
 
-/// What [`Archive::explain`](crate::Archive::explain) is asked about.
+/// What `kist why` is asked about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum About {
     /// A file or directory.

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use base::{BlobDescription, BlobId, BlobPiece, Clock, Timestamp, Uuid, Vid};
+use base::{BlobDescription, BlobId, BlobPiece, Clock, DriveId, Timestamp, Uuid, Vid};
 use catalogue::{Command, Object, ReadError, Rejection, TapeRecord, TypedCommand, View};
+use drive::ObjectDrive;
 use pool::{Pool, PoolError};
 use store::{CatalogueStore, ExecuteError};
 use threads::Doorbell;
@@ -18,6 +19,9 @@ use crate::settled::Settled;
 use crate::upward::Upward;
 use crate::worker::{Duty, Worker, Workers};
 use crate::{ArchiveError, OpenError, Settings};
+
+/// A drive of the pool; `None` if it is missing.
+pub type PoolDrive = (DriveId, Option<Arc<dyn ObjectDrive>>);
 
 /// The state that no room owns, shared by all threads of the engine and by all who call it.
 pub struct Ground {
@@ -116,12 +120,13 @@ impl Ground {
         self.catalogue.ask(command).map_err(|error| self.failed(error))
     }
 
-    /// As [`Ground::execute`], of what is about a container: see [`if_there`].
+    /// As [`Ground::execute`], of what is about a container: `None` if the catalogue does not have it any
+    /// more.
     pub fn execute_on_container(&self, command: Command) -> Result<Option<()>, ArchiveError> {
         if_there(self.execute(command))
     }
 
-    /// As [`Ground::ask`], of what is about a container: see [`if_there`].
+    /// As [`Ground::ask`], of what is about a container: `None` if the catalogue does not have it any more.
     pub fn ask_on_container<C: TypedCommand>(&self, command: C) -> Result<Option<C::Answer>, ArchiveError> {
         if_there(self.ask(command))
     }

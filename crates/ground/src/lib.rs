@@ -34,7 +34,7 @@ pub use classes::{Class, Classes};
 pub use error::{ArchiveError, ErrorKind, OpenError, UploadError, WhyNotAtOnce};
 pub use figures::{LostFilesInfo, PoolHolders, SegmentUse};
 pub use gate::{ReadGate, Reading};
-pub use ground::{Ground, truncated};
+pub use ground::{Ground, PoolDrive, truncated};
 pub use health::HealthProblem;
 pub use libraries::Libraries;
 pub use loss::LossForeseen;
@@ -51,7 +51,7 @@ pub use settings::{
 pub use settled::Settled;
 pub use settling_info::{SettlingInfo, SettlingStage, time_left};
 pub use space::SMALL_BYTES_MAX;
-pub use tapes::{is_readable, is_unidentified, largest_container, reserve};
+pub use tapes::{is_readable, is_unidentified, largest_container, reserve, summary};
 pub use uploads::{each_upload, path_of_upload};
 pub use upward::Upward;
 pub use worker::{Duty, Ends, Worker, WorkerInfo, Workers};

@@ -174,7 +174,7 @@ pub struct MultipartInfo {
     pub owner: String,
     /// When.
     pub created: Timestamp,
-    /// The attributes of the file to be, but for those whose names begin with [`crate::UPLOAD_XATTRS`]: they
+    /// The attributes of the file to be, but for those whose names begin with `UPLOAD_XATTRS`: they
     /// are the upload's alone.
     pub attributes: Attributes,
     /// Its class, if one was named.

@@ -18,8 +18,8 @@ pub trait Settled: Send + Sync {
 }
 
 impl Ground {
-    /// Refuses files that are in the pool by the catalogue's word alone, which nobody has looked for yet or has
-    /// found: who asks for them must not be told that they are there.
+    /// Refuses files that are in the pool by the catalogue's word alone, which nobody has looked for yet or
+    /// has found: who asks for them must not be told that they are there.
     pub fn check_online(&self, files: &[FileId]) -> Result<(), ArchiveError> {
         for id in self.settled.doubted(files) {
             let Some(file) = self.read(|view| view.file(id))? else { continue };

@@ -3,6 +3,8 @@
 use base::{ByteCount, TapePoolId, Vid};
 use catalogue::{ReadError, TapeRecord, TapeState, View};
 
+use scheduler::TapeSummary;
+
 use crate::{Class, Ground};
 
 impl Ground {
@@ -60,4 +62,22 @@ pub fn reserve(capacity: ByteCount) -> ByteCount {
 /// much for the early warning, which comes a little before the end.
 pub fn largest_container(capacity: ByteCount) -> ByteCount {
     ByteCount(capacity.0.saturating_sub(2 * reserve(capacity).0))
+}
+
+/// What a tape's record says to the scheduler, but for where it is and why it is in its state.
+pub fn summary(record: &TapeRecord) -> TapeSummary {
+    let readable = is_readable(record);
+    let writable = !is_unidentified(record)
+        && matches!(record.state, TapeState::Scratch | TapeState::Labelling | TapeState::Active);
+    let free = record.capacity.0.saturating_sub(record.written.0).saturating_sub(reserve(record.capacity).0);
+    TapeSummary {
+        tape_pool: record.tape_pool,
+        readable,
+        writable,
+        free: ByteCount(free),
+        written: record.written,
+        labelled: record.generation.0 > 0,
+        mounts: record.mounts,
+        ..TapeSummary::default()
+    }
 }

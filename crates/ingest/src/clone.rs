@@ -12,8 +12,8 @@ impl Ingest {
     /// written anew.
     ///
     /// # Errors
-    /// [`ArchiveError::Nearline`] if the source has to be staged first; as [`Ingest::object`] and
-    /// [`Ingest::begin_put`].
+    /// [`ArchiveError::Nearline`] if the source has to be staged first; as
+    /// [`Namespace::object`](namespace::Namespace::object) and [`Ingest::begin_put`].
     pub fn clone_object(
         &self,
         from: &ArchivePath,

@@ -22,7 +22,7 @@ enum Root {
 
 impl Namespace {
     /// Resolves all paths first, so that one that does not exist means that nothing is done; then hands on
-    /// the files in batches of at most [`FILES_BATCH`].
+    /// the files in batches of at most `FILES_BATCH`.
     pub fn for_each_selected(
         &self,
         selection: &Selection,

@@ -1,5 +1,5 @@
-//! The room that keeps what is there: scrubbing, repair and rebuilding of the pool, files that it has lost, the
-//! removal of garbage, the trusted time, and the check of the catalogue.
+//! The room that keeps what is there: scrubbing, repair and rebuilding of the pool, files that it has lost,
+//! the removal of garbage, the trusted time, and the check of the catalogue.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64};

@@ -145,7 +145,7 @@ fn in_part(upkeep: &Upkeep, copies: &[PoolCopy]) -> Result<Vec<(FileId, PoolLoss
     })
 }
 
-/// Copies in parts for a command each: [`BULK_FILES`] at most, and no further one behind [`PIECES_AT_ONCE`].
+/// Copies in parts for a command each: [`BULK_FILES`] at most, and no further one behind `PIECES_AT_ONCE`.
 pub fn parts(copies: &[PoolCopy]) -> impl Iterator<Item = &[PoolCopy]> {
     let mut pieces = 0;
     let mut count = 0;

@@ -7,4 +7,4 @@ mod write;
 
 pub use report::UsageReading;
 
-pub(crate) use write::{run, wanted_since};
+pub(crate) use write::run;

@@ -6,8 +6,8 @@ use base::{Duration, Timestamp};
 use journal::{LINES_WINDOW_MAX, ReadingTurn, UsageReport, UsageSource, summarise_days};
 use usage::{Analysis, Window};
 
-use crate::engine::Engine;
 use crate::{Archive, ArchiveError};
+use tape::Tape;
 
 /// How long an analysis waits for the newest lines.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ impl UsageReading {
             Ok(source) => source.step().transpose()?,
             Err(error) => Err(std::mem::replace(error, io::ErrorKind::Other.into())),
         };
-        let is_logged = self.archive.engine().access.log().is_some();
+        let is_logged = self.archive.0.ground.access.log().is_some();
         let (usage, read) = match step {
             Ok((usage, read)) => (usage, Ok(read)),
             Err(error) => (Analysis::new(window, class).end(), Err(error)),
@@ -70,7 +70,7 @@ impl Archive {
     /// # Errors
     /// As [`Archive::usage`].
     pub fn begin_usage(&self, window: Duration, class: Option<&str>) -> Result<UsageReading, ArchiveError> {
-        let engine = self.engine();
+        let engine = &*self.0.ground;
         if let Some(class) = class {
             engine.classes.by_name(class)?;
         }
@@ -97,7 +97,7 @@ impl Archive {
 
 /// Starts a thread that writes the summaries of days that are over; `false` while somebody reads the log. It
 /// is not waited for, since it changes nothing but them, and may be cut off at any time.
-pub(super) fn summarise(engine: &Engine) -> bool {
+pub(super) fn summarise(engine: &Tape) -> bool {
     let Some(log) = engine.access.log().cloned() else { return true };
     let now = engine.now();
     let Some(turn) = engine.access.reader().begin_days() else { return false };

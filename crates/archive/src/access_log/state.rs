@@ -5,10 +5,11 @@ use catalogue::TapeRecord;
 use usage::{Access, Begins, ClassState, DriveState, Start, What};
 
 use crate::ArchiveError;
-use crate::engine::{Engine, summary};
+use ground::summary;
+use tape::Tape;
 
 /// Gives the lines that tell how the classes, drives and tapes stand now. What cannot be read is left out.
-pub(super) fn state_lines(engine: &Engine, begins: Begins, each: &mut dyn FnMut(Access)) {
+pub(super) fn state_lines(engine: &Tape, begins: Begins, each: &mut dyn FnMut(Access)) {
     let at = engine.now();
     if let Err(error) = lines(engine, begins, at, each) {
         tracing::error!(%error, "the access log lacks the state of tapes and drives");
@@ -16,13 +17,13 @@ pub(super) fn state_lines(engine: &Engine, begins: Begins, each: &mut dyn FnMut(
 }
 
 fn lines(
-    engine: &Engine,
+    engine: &Tape,
     begins: Begins,
     at: Timestamp,
     each: &mut dyn FnMut(Access),
 ) -> Result<(), ArchiveError> {
     let (tapes, down) = engine.read(|view| Ok((view.tapes()?, view.drives_down()?)))?;
-    let drives = engine.library.drives();
+    let drives = engine.library().drives();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let mut line = |class: Option<String>, what| each(Access { at, class, who: None, what });
     let start = Start {
@@ -39,7 +40,7 @@ fn lines(
         line(Some(class.settings.name.clone()), What::Class(state));
     }
     for name in drives {
-        let library = engine.libraries.name(engine.library.library_of(&name)).to_owned();
+        let library = engine.libraries.name(engine.library().library_of(&name)).to_owned();
         let up = !down.iter().any(|(drive, _)| drive == name.as_str());
         line(None, What::Drive(DriveState { drive: name.as_str().to_owned(), library, up }));
     }
@@ -49,7 +50,7 @@ fn lines(
     Ok(())
 }
 
-fn tape_state(engine: &Engine, vid: base::Vid, record: &TapeRecord) -> usage::TapeState {
+fn tape_state(engine: &Tape, vid: base::Vid, record: &TapeRecord) -> usage::TapeState {
     usage::TapeState {
         vid,
         pool: record.tape_pool.map(|id| engine.classes.tape_pool_name(id)),

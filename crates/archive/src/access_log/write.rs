@@ -10,11 +10,11 @@ use usage::{
 use super::report::summarise;
 use super::state::state_lines;
 use crate::ArchiveError;
-use crate::engine::Engine;
 use ground::Selected;
 use ground::Worker;
 use ground::access::{Notice, Wanted};
 use namespace::Containers;
+use tape::Tape;
 
 /// Lines are handed to the log when they have this many bytes.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -23,7 +23,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 const LOOK_UP_MAX: usize = 1_000;
 
 /// The thread: until the engine has stopped and all that waited is written.
-pub(crate) fn run(engine: &Engine, me: &Worker) {
+pub(crate) fn run(engine: &Tape, me: &Worker) {
     let Some(log) = engine.access.log() else { return };
     let mut writer = Writer {
         engine,
@@ -65,7 +65,7 @@ pub(crate) fn run(engine: &Engine, me: &Worker) {
 }
 
 struct Writer<'a> {
-    engine: &'a Engine,
+    engine: &'a Tape,
     log: &'a dyn AccessLog,
     buffer: String,
     /// Lines in the buffer.
@@ -83,7 +83,7 @@ struct Writer<'a> {
 }
 
 /// The day that is not over, or was so late that lines of it may still come.
-fn newest_day(engine: &Engine) -> DayNumber {
+fn newest_day(engine: &Tape) -> DayNumber {
     let slack = i64::try_from(ACCESS_ORDER_SLACK.as_nanos()).unwrap_or(i64::MAX);
     DayNumber::of(Timestamp(engine.now().0.saturating_sub(slack)))
 }
@@ -252,7 +252,7 @@ impl Writer<'_> {
 
 /// Every place on tape where (a part of) the file can be read.
 fn places(
-    engine: &Engine,
+    engine: &Tape,
     view: &View<'_>,
     containers: &mut Containers,
     file: FileId,
@@ -276,26 +276,4 @@ fn places(
     }
     places.truncate(STAGE_COPIES_MAX);
     Ok(places)
-}
-
-/// These files, and since when each has been wanted; to be asked before they are committed as recalled.
-pub(crate) fn wanted_since(engine: &Engine, files: &[FileId]) -> Vec<Wanted> {
-    if engine.access.log().is_none() {
-        return Vec::new();
-    }
-    let read = engine.read(|view| {
-        let mut wanted = Vec::with_capacity(files.len());
-        for file in files {
-            // One that was deleted meanwhile is of no use to anybody.
-            let Some(record) = view.file(*file)? else { continue };
-            let mut since = None;
-            for want in view.wants(*file)? {
-                let created = view.request(want.request)?.map(|request| request.created);
-                since = [since, created].into_iter().flatten().min();
-            }
-            wanted.push(Wanted { file: *file, class: record.class, bytes: record.size, since });
-        }
-        Ok(wanted)
-    });
-    read.unwrap_or_default()
 }

@@ -1,0 +1,492 @@
+//! Work on tapes that nobody waits for: what is to be checked, read whole into the pool, or closed, by tape.
+//!
+//! All of it is in memory only. What must go on after a restart is found in the catalogue again: open runs,
+//! tapes that are repacked, queued copies whose bytes the pool lacks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
+use threads::MutexGuard;
+
+use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, Timestamp, Vid};
+use catalogue::{Command, ContainerKind, ContainerRecord, CopyState, ReadError, TapeState, View};
+use ltfs::pack::SKELETON_FRAME_BYTES;
+use scheduler::Event;
+
+use crate::room::Tape;
+use crate::{CheckState, TapeCheck, TapeRepack};
+use ground::ArchiveError;
+use ground::truncated;
+
+/// Containers that wait to be read whole from tapes; more are asked for again later.
+const MENDS_MAX: usize = 10_000;
+/// Members looked at together.
+const MEMBERS_PAGE: usize = 1_000;
+/// The data of a pack's members is filled up to records of this length.
+const RECORD_BYTES: u64 = 512;
+
+/// Places of a container's copies that are damaged, and how.
+pub(crate) type DamagedPlaces = BTreeMap<(Vid, BlockAddress), String>;
+
+/// Everything there is to do.
+#[derive(Default)]
+pub(crate) struct Chores {
+    pub(crate) tapes: BTreeMap<Vid, TapeChores>,
+    /// Containers whose bytes are to be had from tape.
+    pub(crate) mends: BTreeMap<ContainerId, Mend>,
+    /// The last check of each tape.
+    pub(crate) checks: BTreeMap<Vid, TapeCheck>,
+    pub(crate) repacks: BTreeMap<Vid, Repack>,
+    /// Damaged places that are given up only when another copy is under an index: the last ones of their
+    /// containers, whose bytes nothing but an image has.
+    pub(crate) late: BTreeMap<ContainerId, DamagedPlaces>,
+    /// By tape, the container whose reading gave way to others: next time it is read to its end.
+    pub(crate) broken_off: BTreeMap<Vid, ContainerId>,
+}
+
+/// What is to be done on one tape.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct TapeChores {
+    /// A session was cut short; mounting the tape closes it.
+    pub(crate) recover: bool,
+    /// To be checked from this block on.
+    pub(crate) check: Option<BlockAddress>,
+    /// Containers to be read whole into the pool.
+    pub(crate) reads: BTreeSet<ContainerId>,
+    /// Copies that were written here in place of others, to be read back.
+    pub(crate) read_back: BTreeSet<ContainerId>,
+    /// Change-log segments are owed to it.
+    pub(crate) ship: bool,
+    /// It is to be looked at since the catalogue was restored; mounting it does that.
+    pub(crate) look: bool,
+}
+
+impl TapeChores {
+    fn is_empty(&self) -> bool {
+        *self == TapeChores::default()
+    }
+}
+
+/// A container whose bytes are to be had from tape.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Mend {
+    /// Places that are known to be damaged, and how.
+    pub(crate) damaged: DamagedPlaces,
+    /// Places that were read.
+    pub(crate) tried: BTreeSet<(Vid, BlockAddress)>,
+    /// What could be read so far.
+    pub(crate) spool: Option<Spool>,
+    /// The tape that it is being read from.
+    reader: Option<Vid>,
+    /// Tapes that have their turn when that one is done.
+    turned_away: BTreeSet<Vid>,
+    /// The tapes that repacks take it off.
+    pub(crate) repack: BTreeSet<Vid>,
+}
+
+/// Bytes of a container in the pool that no commit names yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Spool {
+    pub(crate) blob: BlobDescription,
+    /// Offset and length of what is missing.
+    pub(crate) missing: Vec<(u64, u64)>,
+}
+
+impl Spool {
+    pub(crate) fn missing_bytes(&self) -> u64 {
+        self.missing.iter().map(|(_, length)| length).sum()
+    }
+}
+
+/// How far a repack is.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Repack {
+    /// Where the tape's content is looked at next.
+    pub(crate) from: BlockAddress,
+    /// Containers on their way to other tapes.
+    pub(crate) under_way: BTreeMap<ContainerId, ByteCount>,
+    /// Whether the last pass over the content took anything up.
+    pub(crate) moved: bool,
+    pub(crate) progress: TapeRepack,
+}
+
+impl Tape {
+    pub(crate) fn chores(&self) -> MutexGuard<'_, Chores> {
+        self.chores.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is to be done on a tape and tells the scheduler whether anything is.
+    pub(crate) fn chore<T>(&self, vid: Vid, change: impl FnOnce(&mut TapeChores) -> T) -> T {
+        let mut chores = self.chores();
+        let tape = chores.tapes.entry(vid).or_default();
+        let before = !tape.is_empty();
+        let result = change(tape);
+        let after = !tape.is_empty();
+        if !after {
+            chores.tapes.remove(&vid);
+        }
+        // Told under the lock, so that the last word is the last change.
+        if after || before {
+            self.bell.post(Event::Maintain(vid, after));
+        }
+        result
+    }
+
+    /// Whether the pool has all bytes of a container.
+    pub(crate) fn has_bytes(
+        &self,
+        container: ContainerId,
+        record: &ContainerRecord,
+    ) -> Result<bool, ArchiveError> {
+        Ok(record.image.is_some() || self.has_members(container, record)?)
+    }
+
+    /// Whether the pool has all bytes of a container without an image: those of deleted members too, since
+    /// all copies are equal byte for byte.
+    fn has_members(&self, container: ContainerId, record: &ContainerRecord) -> Result<bool, ArchiveError> {
+        let is_online = |view: &View<'_>, file| -> Result<bool, ReadError> {
+            Ok(view.file(file)?.is_some_and(|file| file.is_online()))
+        };
+        match &record.kind {
+            ContainerKind::File(file) | ContainerKind::Segment { file, .. } => {
+                self.read(|view| is_online(view, *file))
+            }
+            ContainerKind::Pack => {
+                let Some(skeleton) = &record.skeleton else { return Ok(false) };
+                let mut held = skeleton.length.0.saturating_sub(SKELETON_FRAME_BYTES as u64);
+                let mut after = None;
+                loop {
+                    let (members, online) = self.read(|view| {
+                        let members = view.members(container, after, MEMBERS_PAGE)?;
+                        let mut online = true;
+                        for member in &members {
+                            online = online && is_online(view, member.file)?;
+                        }
+                        Ok((members, online))
+                    })?;
+                    if !online {
+                        return Ok(false);
+                    }
+                    let data = members.iter().map(|member| member.length.0.next_multiple_of(RECORD_BYTES));
+                    held = held.saturating_add(data.sum());
+                    let Some(last) = members.last() else { return Ok(held >= record.length.0) };
+                    after = Some((last.data_offset, last.file));
+                }
+            }
+        }
+    }
+
+    /// Has a container read whole from a tape that can give it, so that a copy can be written. `change` adds
+    /// what is known of it. `false`: no tape can give it, as far as is known.
+    pub(crate) fn want_bytes(
+        &self,
+        container: ContainerId,
+        change: impl FnOnce(&mut Mend),
+    ) -> Result<bool, ArchiveError> {
+        if self.read(|view| view.container(container))?.is_none() {
+            self.drop_mend(container)?;
+            return Ok(false);
+        }
+        let places = self.places(container)?;
+        let (vid, abandoned) = {
+            let mut chores = self.chores();
+            if chores.mends.len() >= MENDS_MAX && !chores.mends.contains_key(&container) {
+                return Ok(false);
+            }
+            let mend = chores.mends.entry(container).or_default();
+            change(mend);
+            let fresh = |place: &&(Vid, BlockAddress)| !mend.tried.contains(*place);
+            let sound = |place: &&(Vid, BlockAddress)| fresh(place) && !mend.damaged.contains_key(*place);
+            // Damaged ones together may have it all, one alone has not.
+            let together = mend.spool.is_some() || places.iter().filter(fresh).count() > 1;
+            let damaged = || places.iter().find(fresh).filter(|_| together);
+            let chosen = places.iter().find(sound).or_else(damaged).copied();
+            match chosen {
+                Some((vid, _)) => (Some(vid), None),
+                None => {
+                    // What is known of damage waits until another tape can be read.
+                    mend.tried.clear();
+                    let spool = mend.spool.take();
+                    if mend.damaged.is_empty() && mend.repack.is_empty() {
+                        // Whoever wants it asks again.
+                        chores.mends.remove(&container);
+                    }
+                    (None, spool)
+                }
+            }
+        };
+        if let Some(spool) = abandoned {
+            self.pool.remove(&spool.blob)?;
+        }
+        let Some(vid) = vid else { return Ok(false) };
+        self.chore(vid, |chores| chores.reads.insert(container));
+        Ok(true)
+    }
+
+    /// Lets one tape at a time give a container: of two, each would put what it read in place of what the
+    /// other one did, and in the end no tape would be left to try. `false`: another one is read, and `vid`
+    /// has its turn behind it.
+    pub(crate) fn claim_mend(&self, container: ContainerId, vid: Vid) -> bool {
+        let mut chores = self.chores();
+        let Some(mend) = chores.mends.get_mut(&container) else { return true };
+        if mend.reader.is_none_or(|reader| reader == vid) {
+            mend.reader = Some(vid);
+            return true;
+        }
+        mend.turned_away.insert(vid);
+        let Some(tape) = chores.tapes.get_mut(&vid) else { return false };
+        tape.reads.remove(&container);
+        if tape.is_empty() {
+            chores.tapes.remove(&vid);
+            self.bell.post(Event::Maintain(vid, false));
+        }
+        false
+    }
+
+    /// The tape that was read is done, or has to give way: whoever was turned away has its turn.
+    pub(crate) fn release_mend(&self, container: ContainerId, vid: Vid) {
+        let turned_away = match self.chores().mends.get_mut(&container) {
+            Some(mend) if mend.reader == Some(vid) => {
+                mend.reader = None;
+                std::mem::take(&mut mend.turned_away)
+            }
+            _ => BTreeSet::new(),
+        };
+        for vid in turned_away {
+            self.chore(vid, |chores| chores.reads.insert(container));
+        }
+    }
+
+    /// Forgets a container whose bytes are not needed any more.
+    pub(crate) fn drop_mend(&self, container: ContainerId) -> Result<(), ArchiveError> {
+        let mend = self.chores().mends.remove(&container);
+        if let Some(spool) = mend.and_then(|mend| mend.spool) {
+            self.pool.remove(&spool.blob)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets what was to be done on a tape that holds nothing any more.
+    pub(crate) fn forget_chores(&self, vid: Vid) {
+        if self.chores().tapes.contains_key(&vid) {
+            self.chore(vid, |chores| *chores = TapeChores::default());
+        }
+        self.chores().broken_off.remove(&vid);
+    }
+
+    /// A tape can be read again: containers that waited for one are looked at once more.
+    pub(crate) fn retry_mends(&self) -> Result<(), ArchiveError> {
+        let parked: Vec<ContainerId> = {
+            let chores = self.chores();
+            let is_read =
+                |container: &ContainerId| chores.tapes.values().any(|tape| tape.reads.contains(container));
+            chores.mends.keys().copied().filter(|container| !is_read(container)).collect()
+        };
+        for container in parked {
+            self.want_bytes(container, |_| {})?;
+        }
+        Ok(())
+    }
+
+    /// Where a container can be read, tapes in good state first.
+    fn places(&self, container: ContainerId) -> Result<Vec<(Vid, BlockAddress)>, ArchiveError> {
+        self.read(|view| {
+            let Some(record) = view.container(container)? else { return Ok(Vec::new()) };
+            let mut places = Vec::new();
+            for (vid, block) in record.places() {
+                let state = view.tape(vid)?.map(|tape| tape.state);
+                let rank = match state {
+                    Some(
+                        TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Repacking,
+                    ) => 0,
+                    Some(TapeState::Suspect) => 1,
+                    _ => continue,
+                };
+                places.push((rank, vid, block));
+            }
+            places.sort_unstable();
+            Ok(places.into_iter().map(|(_, vid, block)| (vid, block)).collect())
+        })
+    }
+
+    /// A container, if it still has a copy at this place.
+    fn standing_at(
+        &self,
+        container: ContainerId,
+        at: (Vid, BlockAddress),
+    ) -> Result<Option<ContainerRecord>, ArchiveError> {
+        let record = self.read(|view| view.container(container))?;
+        Ok(record.filter(|record| record.places().any(|place| place == at)))
+    }
+
+    /// A copy was found damaged. If its bytes are in the pool it is written again at once; if another tape
+    /// may have them, once they were read there. The last copy stays what it is: what can be read of it is
+    /// worth more than nothing.
+    pub(crate) fn copy_damaged(
+        &self,
+        container: ContainerId,
+        vid: Vid,
+        block: BlockAddress,
+        reason: &str,
+    ) -> Result<(), ArchiveError> {
+        let Some(record) = self.standing_at(container, (vid, block))? else { return Ok(()) };
+        tracing::error!(%container, %vid, %block, reason, "a copy on tape is damaged");
+        if self.has_bytes(container, &record)? || record.is_empty() {
+            return self.give_up(container, vid, block, reason);
+        }
+        let told = self.want_bytes(container, |mend| {
+            mend.damaged.insert((vid, block), reason.to_owned());
+        })?;
+        if !told {
+            tracing::error!(%container, %vid, "no other copy can mend it; what can be read of it stays");
+        }
+        Ok(())
+    }
+
+    /// Gives up a damaged place of a container whose bytes are in the pool. The last place is kept as long as
+    /// nothing but an image has them: without a place, its members would be LOST.
+    pub(crate) fn give_up(
+        &self,
+        container: ContainerId,
+        vid: Vid,
+        block: BlockAddress,
+        reason: &str,
+    ) -> Result<(), ArchiveError> {
+        let Some(record) = self.standing_at(container, (vid, block))? else { return Ok(()) };
+        let is_last = record.places().all(|place| place == (vid, block));
+        if record.is_empty() || !is_last || self.has_members(container, &record)? {
+            return self.drop_place(container, vid, block, reason);
+        }
+        tracing::warn!(%container, %vid, %block, "the last place is given up when a new copy is written");
+        let mut chores = self.chores();
+        if chores.late.len() < MENDS_MAX || chores.late.contains_key(&container) {
+            chores.late.entry(container).or_default().insert((vid, block), reason.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Gives up the image of a container, if it is still the one that could not be read, so that another is
+    /// made from tape. It stays while drives of the pool may come back that have it, and while no tape has a
+    /// place that is not known to be damaged: it may be the only whole copy.
+    pub(crate) fn drop_bad_image(
+        &self,
+        container: ContainerId,
+        image: BlobPiece,
+    ) -> Result<(), ArchiveError> {
+        let Some(record) = self.read(|view| view.container(container))? else { return Ok(()) };
+        if record.image != Some(image) || !self.upkeep.no_drive_may_come_back() {
+            return Ok(());
+        }
+        // The tapes that the catalogue names may hold something else since a restore.
+        if self.read(|view| view.is_restored())? {
+            return Ok(());
+        }
+        let has_another = {
+            let chores = self.chores();
+            let late = chores.late.get(&container);
+            let mended = chores.mends.get(&container).map(|mend| &mend.damaged);
+            let is_damaged =
+                |place| [late, mended].into_iter().flatten().any(|known| known.contains_key(&place));
+            record.places().any(|place| !is_damaged(place))
+        };
+        if !has_another {
+            tracing::error!(%container, "its image cannot be read now and is kept: no tape has it whole");
+            return Ok(());
+        }
+        self.execute_on_container(Command::ImageLost { container, image })?;
+        self.sweep.ring();
+        Ok(())
+    }
+
+    /// An index was written: damaged places that waited for another copy are given up.
+    pub(crate) fn give_up_late(&self) -> Result<(), ArchiveError> {
+        let waiting = self.chores().late.clone();
+        for (container, places) in waiting {
+            let record = self.read(|view| view.container(container))?;
+            let is_sound = |state: CopyState| {
+                matches!(state, CopyState::Indexed { .. })
+                    && state.place().is_some_and(|place| !places.contains_key(&place))
+            };
+            if record.is_some_and(|record| !record.copies.iter().any(|copy| is_sound(copy.state))) {
+                continue;
+            }
+            self.chores().late.remove(&container);
+            for ((vid, block), reason) in places {
+                self.give_up(container, vid, block, &reason)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that a place is damaged, and tells of everybody who waits for it.
+    pub(crate) fn drop_place(
+        &self,
+        container: ContainerId,
+        vid: Vid,
+        block: BlockAddress,
+        reason: &str,
+    ) -> Result<(), ArchiveError> {
+        let reason = truncated(reason, 512);
+        self.execute_on_container(Command::CopyDamaged { container, vid, block, reason })?;
+        self.upkeep.note_lost_members(container)?;
+        self.place_dropped(container, vid)
+    }
+
+    /// Tells of everybody who waits for a place that was given up.
+    pub(crate) fn place_dropped(&self, container: ContainerId, vid: Vid) -> Result<(), ArchiveError> {
+        self.members_moved(container)?;
+        self.bell.backlog_changed();
+        self.post_tape(vid);
+        Ok(())
+    }
+
+    /// Tells of the wanted members of a container whose places changed.
+    pub(crate) fn members_moved(&self, container: ContainerId) -> Result<(), ArchiveError> {
+        let mut after = None;
+        loop {
+            let (members, wanted) = self.read(|view| {
+                let members = view.members(container, after, MEMBERS_PAGE)?;
+                let mut wanted = Vec::new();
+                for member in &members {
+                    if !view.wants(member.file)?.is_empty() {
+                        wanted.push(member.file);
+                    }
+                }
+                Ok((members, wanted))
+            })?;
+            wanted.into_iter().for_each(|file| self.bell.wants_changed(file));
+            let Some(last) = members.last() else { return Ok(()) };
+            after = Some((last.data_offset, last.file));
+        }
+    }
+
+    /// Notes damage that a check found.
+    pub(crate) fn note_check(&self, vid: Vid, change: impl FnOnce(&mut TapeCheck)) {
+        if let Some(check) = self.chores().checks.get_mut(&vid) {
+            change(check);
+        }
+    }
+}
+
+impl TapeCheck {
+    /// A check that was asked for now.
+    pub(crate) fn asked(vid: Vid, now: Timestamp, containers: u64, bytes: ByteCount) -> Self {
+        TapeCheck {
+            vid,
+            state: CheckState::Waiting,
+            reason: String::new(),
+            asked: now,
+            began: None,
+            ended: None,
+            containers,
+            containers_checked: 0,
+            bytes,
+            bytes_checked: ByteCount(0),
+            busy: base::Duration::ZERO,
+            indexes: 0,
+            segments: 0,
+            torn_blocks: 0,
+            damage: Vec::new(),
+            damage_count: 0,
+        }
+    }
+}

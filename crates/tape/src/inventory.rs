@@ -1,0 +1,100 @@
+//! Cartridges that come and go while the server runs.
+
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use base::Vid;
+use catalogue::Command;
+use threads::{Doorbell, Mutex};
+
+use crate::room::Tape;
+use ground::ArchiveError;
+use ground::Worker;
+
+/// How often the library is asked whether its inventory has changed.
+const ASK_EVERY: Duration = Duration::from_secs(5);
+
+/// How far the thread is that asks.
+pub(crate) struct Inventory {
+    bell: Doorbell,
+    /// [`library::Library::changes`] of the inventory that is known; held while it is taken.
+    seen: Mutex<u64>,
+}
+
+impl Inventory {
+    pub(crate) fn new(changes: u64) -> Self {
+        Inventory { bell: Doorbell::default(), seen: Mutex::new(changes) }
+    }
+
+    /// Wakes the thread, which ends if the engine stops.
+    pub(crate) fn stop(&self) {
+        self.bell.ring();
+    }
+}
+
+/// The thread of the inventory. A library that does not answer holds up nobody else.
+pub(crate) fn run(engine: &Tape, me: &Worker) {
+    let mut failed = false;
+    while !engine.stopping() {
+        me.rests();
+        engine.inventory.bell.wait(ASK_EVERY);
+        me.does("asking the library");
+        match engine.look_at_inventory() {
+            Ok(_) => failed = false,
+            // Once, not every few seconds.
+            Err(error) if !failed => {
+                tracing::error!(%error, "the library does not say what it holds; it is asked again");
+                me.failed(&error);
+                failed = true;
+            }
+            Err(error) => me.failed(&error),
+        }
+    }
+}
+
+impl Tape {
+    /// Takes the inventory anew if it has changed: new tapes are registered, those that are gone are mounted
+    /// no more. Gives the tapes that came, went, or can be used otherwise than before.
+    ///
+    /// # Errors
+    /// If the library cannot be asked, or the catalogue not be written: it is tried again the next time.
+    pub(crate) fn look_at_inventory(&self) -> Result<BTreeSet<Vid>, ArchiveError> {
+        let mut seen = self.inventory.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the inventory: what comes meanwhile is another change.
+        let changes = self.library.changes()?;
+        if changes == *seen {
+            return Ok(BTreeSet::new());
+        }
+        let inventory = self.library.inventory()?;
+        for cartridge in &inventory {
+            if self.libraries.capacity_of(cartridge.vid) != Some(cartridge.capacity) {
+                let (vid, capacity) = (cartridge.vid, cartridge.capacity);
+                self.execute(Command::RegisterTape { vid, capacity })?;
+            }
+        }
+        let changed = self.libraries.replace(inventory);
+        *seen = changes;
+        drop(seen);
+        for vid in &changed {
+            if self.libraries.holds(*vid) {
+                tracing::info!(%vid, "the tape is in the library now");
+            } else {
+                tracing::warn!(%vid, "the tape is gone from the library: put it in again to use it");
+            }
+            self.post_tape(*vid);
+        }
+        Ok(changed)
+    }
+}
+
+impl Tape {
+    /// Asks the library now whether cartridges came or went, which is done every few seconds anyway. Gives
+    /// those that did, or can be used otherwise than before.
+    ///
+    /// # Errors
+    /// If the library cannot be asked, or the catalogue not be written.
+    pub fn take_inventory(&self) -> Result<BTreeSet<Vid>, ArchiveError> {
+        self.look_at_inventory()
+    }
+}

@@ -1,0 +1,46 @@
+//! The room of tapes: the scheduler and its conductor, sealing, the sessions of drives, requests, checks and
+//! repacks, bases of the catalogue on tapes, the comparison of a restored catalogue; and why things wait.
+
+mod bases;
+mod bases_on_tapes;
+mod change_log;
+mod chores;
+mod conductor;
+mod dissolve;
+mod evictable;
+mod flow;
+mod foresight;
+mod glacier;
+mod haste;
+mod inventory;
+mod mount_log;
+mod operate;
+mod reasons;
+mod repack;
+mod requests;
+mod resume;
+mod room;
+mod running;
+mod seal;
+mod sessions;
+mod settle;
+mod space;
+mod suspects;
+mod tapes;
+mod tracks;
+mod warnings;
+mod why;
+
+pub use change_log::{BasesAsked, ChangeLogInfo, LogKept, turn as trim_change_log};
+pub use flow::{FlowInfo, RecallRoom};
+pub use mount_log::{QueueAge, TapeReport, WaitingFor};
+pub use operate::TAPE_PAGE_MAX;
+pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
+pub use room::Tape;
+pub use running::{Begun, TapeParts};
+pub use settle::{Drives, Settling, drives_of};
+pub use tapes::{
+    CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
+};
+pub use warnings::of_what_has_no_vid;
+pub use why::refusal_text;

@@ -1,0 +1,565 @@
+//! What operators look at: tapes, drives, the pool, classes, queues, totals; and the order to migrate now.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use base::{BlockAddress, ByteCount, ClassId, TapePoolId, Timestamp, Vid};
+use catalogue::{Command, Counter, ReadError, Tally, TapeRecord, TapeState, View};
+use pool::{DriveHealth, DriveReport};
+use scheduler::{DriveState, Event, Forecast};
+
+use crate::mount_log::{RowsLeft, oldest_wanted};
+use crate::reasons::Waiting;
+use crate::room::Tape;
+use crate::tapes::{is_unidentified, need_identified, told};
+use ground::truncated;
+use ground::{
+    ArchiveError, ClassInfo, PoolDriveInfo, PoolInfo, QueueLine, TapeContent, TapeDriveInfo, TapeInfo,
+    TapeUse, Totals,
+};
+use scheduler::Reason;
+
+/// Containers in one page of a tape's content.
+pub const TAPE_PAGE_MAX: usize = 10_000;
+/// Lines of the queue among the totals that wait for an operator.
+const STUCK_MAX: usize = 10;
+/// Why a drive is not in use that the scheduler has not heard of yet.
+const STARTING: &str = "the server is starting";
+/// The state of a drive that looks at tapes since a restore.
+const LOOKING: &str = "looking";
+/// Garbage counted exactly up to here.
+const GARBAGE_COUNT_MAX: usize = 100_000;
+
+impl Tape {
+    /// All tapes, by VID.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn tapes(&self) -> Result<Vec<TapeInfo>, ArchiveError> {
+        let engine = self;
+        let records = engine.read(|view| {
+            let mut records = Vec::new();
+            for (vid, record) in view.tapes()? {
+                records.push((vid, record, view.tally(Counter::Wanted(vid))?));
+            }
+            Ok(records)
+        })?;
+        Ok(records.into_iter().map(|(vid, record, wanted)| tape_info(engine, vid, record, wanted)).collect())
+    }
+
+    /// A tape.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`].
+    pub fn tape_info(&self, vid: Vid) -> Result<TapeInfo, ArchiveError> {
+        let engine = self;
+        let found = engine.read(|view| Ok((view.tape(vid)?, view.tally(Counter::Wanted(vid))?)))?;
+        let (Some(record), wanted) = found else { return Err(ArchiveError::NoSuchTape(vid)) };
+        Ok(tape_info(engine, vid, record, wanted))
+    }
+
+    /// What is on a tape from a block on, and where the next page begins.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`].
+    pub fn tape_content(
+        &self,
+        vid: Vid,
+        from: BlockAddress,
+        limit: usize,
+    ) -> Result<(Vec<TapeContent>, Option<BlockAddress>), ArchiveError> {
+        self.tape(vid)?;
+        let limit = limit.clamp(1, TAPE_PAGE_MAX);
+        self.read(|view| {
+            let rows = view.content(vid, from, limit)?;
+            let next =
+                rows.last().filter(|_| rows.len() == limit).map(|(block, _)| BlockAddress(block.0 + 1));
+            let mut content = Vec::with_capacity(rows.len());
+            for (block, container) in rows {
+                if let Some(record) = view.container(container)? {
+                    content.push(TapeContent {
+                        block,
+                        container,
+                        kind: record.kind,
+                        length: record.length,
+                        tape_path: record.tape_path,
+                        live_members: record.live_members,
+                        live_bytes: record.live_bytes,
+                    });
+                }
+            }
+            Ok((content, next))
+        })
+    }
+
+    /// The tape drives and what they do.
+    #[must_use]
+    pub fn tape_drives(&self) -> Vec<TapeDriveInfo> {
+        let engine = self;
+        let mut known: BTreeMap<String, DriveState> =
+            engine.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();
+        let down = engine.read(|view| view.drives_down()).unwrap_or_default();
+        let (now, forecast) = (engine.now(), engine.forecast());
+        let info = |drive: library::DriveName| {
+            let name = drive.as_str().to_owned();
+            // Those that the scheduler has not heard of yet are not in use yet.
+            let state = known.remove(&name).unwrap_or(DriveState::Down { reason: STARTING.to_owned() });
+            let cause = engine.reason(Waiting::Drive(&name)).ok().flatten();
+            let expected = forecast.of_drive(&name).map(|expected| expected.seen_at(now));
+            let leaving = leaving(&state, &name, &down);
+            let mut info = drive_info(engine, &drive, &state);
+            if let Some(Reason::DriveLooks { vid, .. }) = &cause {
+                (info.state, info.vid) = (LOOKING.to_owned(), *vid);
+                info.reason = cause.as_ref().map_or_else(String::new, Reason::to_string);
+            }
+            TapeDriveInfo { cause, expected, reason: leaving.unwrap_or(info.reason), ..info }
+        };
+        engine.library.drives().into_iter().map(info).collect()
+    }
+
+    /// The pool and its drives.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn pool_info(&self) -> Result<PoolInfo, ArchiveError> {
+        let engine = self;
+        let status = engine.pool.status();
+        let (online, garbage) = engine.read(|view| {
+            let online = sum(view, engine, Counter::Online)?;
+            Ok((online, view.garbage(GARBAGE_COUNT_MAX)?.len() as u64))
+        })?;
+        let drives = status
+            .drives
+            .iter()
+            .map(|drive| PoolDriveInfo {
+                id: drive.id.0,
+                // One that is missing has no name of its own.
+                path: if drive.name.is_empty() { self.directory_of(drive.id) } else { drive.name.clone() },
+                host: self.host_of(drive.id),
+                state: if drive.is_full() { DriveHealth::Full.word() } else { drive.health.word() },
+                reason: drive.health.reason().unwrap_or_default().to_owned(),
+                up: drive.health.is_up(),
+                full: drive.is_full(),
+                gaps_after: drive.gaps_after.filter(|_| !drive.health.is_silent()),
+                capacity: drive.capacity,
+                used: drive.used,
+                read: drive.bytes_read,
+                written: drive.bytes_written,
+                errors: drive.errors,
+            })
+            .collect();
+        let config = engine.pool.config();
+        Ok(PoolInfo {
+            data: config.code.data,
+            local_parity: config.code.local,
+            parity: config.code.global,
+            segment_copies: config.segment_copies,
+            refuses: engine.pool_refuses(),
+            drives,
+            online,
+            reconstructed: status.reconstructions,
+            garbage,
+            small: engine.upkeep.segment_use(),
+        })
+    }
+
+    /// The storage classes.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError> {
+        let engine = self;
+        engine.read(|view| {
+            let mut infos = Vec::new();
+            for class in engine.classes.all() {
+                infos.push(ClassInfo {
+                    name: class.settings.name.clone(),
+                    up_to: class.settings.up_to,
+                    copies: class.settings.copies.clone(),
+                    pack_bytes: class.settings.pack_bytes,
+                    large_bytes: class.settings.large_bytes,
+                    live: view.tally(Counter::Class(class.id))?,
+                    online: view.tally(Counter::Online(class.id))?,
+                    todo: view.tally(Counter::Todo(class.id))?,
+                });
+            }
+            Ok(infos)
+        })
+    }
+
+    /// Everything that waits, and why.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn queue(&self) -> Result<Vec<QueueLine>, ArchiveError> {
+        Ok(self.foretold_queue()?.into_iter().map(|(_, line)| line).collect())
+    }
+
+    /// The same, and what each line is about.
+    pub(crate) fn foretold_queue(&self) -> Result<Vec<(Queued, QueueLine)>, ArchiveError> {
+        let engine = self;
+        let lines = self.waiting()?.into_iter().map(|(queued, line)| {
+            let of = |forecast: &Forecast| match queued {
+                Queued::Class(id) => forecast.of_class(id),
+                Queued::TapePool(id) => forecast.of_tape_pool(id),
+                Queued::Tape(vid) => forecast.of_tape(vid),
+                Queued::TooLarge(_) => None,
+            };
+            (queued, QueueLine { expected: engine.expected(line.cause.as_ref(), of), ..line })
+        });
+        Ok(lines.collect())
+    }
+
+    /// The same without a forecast.
+    fn waiting(&self) -> Result<Vec<(Queued, QueueLine)>, ArchiveError> {
+        let engine = self;
+        let mut lines = Vec::new();
+        for class in engine.classes.all() {
+            let id: ClassId = class.id;
+            let (tally, first) =
+                engine.read(|view| Ok((view.tally(Counter::Todo(id))?, view.todo(id, None, 1)?)))?;
+            if tally.files > 0 {
+                let cause = engine.reason(Waiting::Seal(id))?;
+                let oldest = first.first().map(|(_, todo)| todo.since);
+                let what = format!("seal {}", class.settings.name);
+                lines.push((Queued::Class(id), queue_line(engine, what, tally, oldest, cause)));
+            }
+        }
+        for (id, pool) in engine.classes.tape_pools() {
+            self.waiting_for_pool(*id, &pool.name, &mut lines)?;
+        }
+        let mut left = RowsLeft::new();
+        for tape in self.tapes()? {
+            if tape.wanted.files > 0 {
+                let oldest = engine.read(|view| oldest_wanted(view, tape.vid, &mut left))?;
+                let cause = engine.reason(Waiting::Tape(tape.vid))?;
+                let what = format!("recall {}", tape.vid);
+                lines.push((Queued::Tape(tape.vid), queue_line(engine, what, tape.wanted, oldest, cause)));
+            }
+        }
+        Ok(lines)
+    }
+
+    /// What is queued for a tape pool; what none of its tapes takes apart from the others.
+    fn waiting_for_pool(
+        &self,
+        id: TapePoolId,
+        name: &str,
+        lines: &mut Vec<(Queued, QueueLine)>,
+    ) -> Result<(), ArchiveError> {
+        let engine = self;
+        let (mut tally, head, too_large) = engine.read(|view| {
+            let too_large = engine.too_large(view, id)?;
+            let head = view.queue(id, None, too_large.containers.len() + 1)?;
+            Ok((view.tally(Counter::Queued(id))?, head, too_large))
+        })?;
+        let large = too_large.tally();
+        tally.files = tally.files.saturating_sub(large.files);
+        tally.bytes.0 = tally.bytes.0.saturating_sub(large.bytes.0);
+        let is_large = |id| too_large.containers.iter().any(|(large, _)| *large == id);
+        let mut oldest = head.iter().find(|(id, _)| !is_large(*id)).map(|(_, queued)| queued.since);
+        // While this host cannot write, what stands on a tape in part comes back to no queue.
+        if engine.tapes_not_written().is_some() {
+            let (planned, since) = engine.read(|view| planned_for(view, id))?;
+            add(&mut tally, planned);
+            oldest = [oldest, since].into_iter().flatten().min();
+        }
+        if tally.files > 0 {
+            let cause = engine.reason(Waiting::Migration(id))?;
+            let line = queue_line(engine, format!("migrate {name}"), tally, oldest, cause);
+            lines.push((Queued::TapePool(id), line));
+        }
+        if let Some((_, first)) = too_large.containers.first() {
+            let what = format!("migrate {name} (too large)");
+            let line = queue_line(engine, what, large, Some(first.since), too_large.reason());
+            lines.push((Queued::TooLarge(id), line));
+        }
+        Ok(())
+    }
+
+    /// Counters for summaries and metrics.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn totals(&self) -> Result<Totals, ArchiveError> {
+        let engine = self;
+        let (mut totals, tapes) = engine.read(|view| {
+            let mut queued = Tally::default();
+            for id in engine.classes.tape_pools().keys() {
+                add(&mut queued, view.waiting_for(*id)?);
+            }
+            let tapes = view.tapes()?;
+            let mut unindexed = 0;
+            for (vid, record) in &tapes {
+                let from = BlockAddress(record.index_block.0 + 1);
+                if record.uuid.is_some() {
+                    unindexed += view.content(*vid, from, usize::MAX)?.len() as u64;
+                }
+                if let Some(run) = record.run.map(|run| view.run(run)).transpose()?.flatten() {
+                    unindexed += u64::from(run.planned - run.committed);
+                }
+            }
+            let totals = Totals {
+                live: sum(view, engine, Counter::Class)?,
+                online: sum(view, engine, Counter::Online)?,
+                todo: sum(view, engine, Counter::Todo)?,
+                queued,
+                unindexed,
+                mounts: tapes.iter().map(|(_, tape)| tape.mounts).sum(),
+                packs: view.tally(Counter::PacksSealed)?.files,
+                flushes: view.tally(Counter::Flushes)?,
+                indexes: view.tally(Counter::Indexes)?.files,
+                holders: crate::evictable::holders(engine, view)?,
+                tape_written: ByteCount(tapes.iter().map(|(_, tape)| tape.written.0).sum()),
+                ..Totals::default()
+            };
+            Ok((totals, tapes))
+        })?;
+        totals.lost = engine.upkeep.lost_info()?;
+        let pool = engine.pool.status();
+        totals.pool_capacity = pool.capacity;
+        totals.pool_used = pool.used;
+        totals.pool_drives = pool.drives.len() as u64;
+        let count =
+            |of: fn(&DriveReport) -> bool| pool.drives.iter().filter(|drive| of(drive)).count() as u64;
+        totals.pool_drives_up = count(|drive| drive.health.is_up());
+        totals.pool_drives_full = count(DriveReport::is_full);
+        totals.warnings = crate::warnings::all(engine, &tapes, &pool, &totals.holders);
+        let stuck = |line: &QueueLine| line.cause.as_ref().is_some_and(Reason::needs_an_operator);
+        let waiting = self.waiting()?.into_iter().map(|(_, line)| line);
+        totals.stuck = waiting.filter(stuck).take(STUCK_MAX).collect();
+        totals.problems = self.health();
+        let (files, bytes) = engine.scheduler().wanted();
+        totals.wanted = Tally { files, bytes };
+        totals.threads = engine.workers.info();
+        totals.settling = self.settling();
+        totals.clock = engine.clock.trusted().map(base::TrustedClock::standing);
+        Ok(totals)
+    }
+
+    /// What keeps the server from taking changes; at most once a second the file system is asked.
+    #[must_use]
+    pub fn health(&self) -> Vec<ground::HealthProblem> {
+        crate::warnings::health(self)
+    }
+
+    /// The directory of a drive of the pool as the settings have it; empty if they have none.
+    fn directory_of(&self, id: base::DriveId) -> String {
+        self.upkeep.location_of_drive(id).map_or_else(|_| String::new(), |at| at.to_string())
+    }
+
+    /// The machine of a drive of the pool as the settings have it; empty if they have none.
+    fn host_of(&self, id: base::DriveId) -> String {
+        let drives = &self.settings.pool.drives;
+        drives.iter().find(|drive| drive.id == id.0).map_or_else(String::new, |drive| drive.host().to_owned())
+    }
+
+    /// Changes what may be done with a tape, durably. Given back to use, a tape that was never labelled is
+    /// scratch, one whose labelling failed is labelled when it is next mounted, and the repack of one that
+    /// became suspect goes on.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if the tape's present state does not
+    /// allow it.
+    pub fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError> {
+        let engine = self;
+        let record = engine.tape(vid)?;
+        if use_as != TapeUse::Disabled {
+            need_identified(vid, &record)?;
+        }
+        let state = match use_as {
+            TapeUse::Active if record.before_failure() == Some(TapeState::Repacking) => TapeState::Repacking,
+            TapeUse::Active if record.generation.0 > 0 => TapeState::Active,
+            TapeUse::Active if record.uuid.is_some() => TapeState::Labelling,
+            TapeUse::Active => TapeState::Scratch,
+            TapeUse::ReadOnly => TapeState::ReadOnly,
+            TapeUse::Disabled => TapeState::Disabled,
+        };
+        {
+            let _one = engine.tape_states();
+            engine.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
+        }
+        engine.forget_failures(vid, true);
+        engine.post_tape(vid);
+        if use_as == TapeUse::Active {
+            // The operator has looked at it: what the scheduler holds against it is over.
+            engine.bell.post(Event::TapeReleased(vid));
+        }
+        engine.repack_after_run(vid);
+        if !matches!(use_as, TapeUse::Disabled) {
+            engine.retry_mends()?;
+            // Files of cold classes may have waited in the pool for it.
+            engine.sweep.ring();
+        }
+        Ok(())
+    }
+
+    /// Gives a tape drive back to use that Kist or an operator has taken out of it. Durable on return.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchDrive`]; if the catalogue cannot be written.
+    pub fn drive_up(&self, drive: &str) -> Result<(), ArchiveError> {
+        let engine = self;
+        engine.known_drive(drive)?;
+        let _one = engine.ordering.lock().unwrap_or_else(PoisonError::into_inner);
+        engine.execute(Command::SetDriveDown { drive: drive.to_owned(), down: None })?;
+        engine.bell.post(Event::DriveUp(drive.to_owned()));
+        Ok(())
+    }
+}
+
+impl Tape {
+    /// Asks the library and not the scheduler, which hears of the drives only after a start has read all that
+    /// is wanted from tape.
+    pub(crate) fn known_drive(&self, drive: &str) -> Result<(), ArchiveError> {
+        match self.library.drives().iter().any(|name| name.as_str() == drive) {
+            true => Ok(()),
+            false => Err(ArchiveError::NoSuchDrive(drive.to_owned())),
+        }
+    }
+}
+
+/// What a line of the queue is about.
+#[derive(Clone, Copy)]
+pub(crate) enum Queued {
+    Class(ClassId),
+    TapePool(TapePoolId),
+    /// What no tape of the pool takes.
+    TooLarge(TapePoolId),
+    Tape(Vid),
+}
+
+fn queue_line(
+    engine: &Tape,
+    what: String,
+    tally: Tally,
+    oldest: Option<Timestamp>,
+    cause: Option<Reason>,
+) -> QueueLine {
+    let cause = cause.unwrap_or(Reason::NothingWaits);
+    let (items, bytes, reason) = (tally.files, tally.bytes, cause.to_string());
+    let age = oldest.map(|oldest| engine.now().since(oldest));
+    QueueLine { what, items, bytes, oldest, age, reason, cause: Some(cause), expected: None }
+}
+
+/// What is planned on tapes of a pool and not whole there, and since when.
+fn planned_for(view: &View<'_>, pool: TapePoolId) -> Result<(Tally, Option<Timestamp>), ReadError> {
+    let (mut planned, mut since) = (Tally::default(), None);
+    for (id, run) in view.open_runs()?.into_iter().filter(|(_, run)| run.tape_pool == pool) {
+        let left = run.planned.saturating_sub(run.committed);
+        for item in view.run_items(id, run.committed, left as usize)? {
+            let Some(container) = view.container(item.container)? else { continue };
+            add(&mut planned, Tally { files: 1, bytes: container.length });
+            since = Some(since.map_or(run.started, |since: Timestamp| since.min(run.started)));
+        }
+    }
+    Ok((planned, since))
+}
+
+fn add(sum: &mut Tally, tally: Tally) {
+    sum.files += tally.files;
+    sum.bytes.0 += tally.bytes.0;
+}
+
+fn sum(view: &View<'_>, engine: &Tape, counter: fn(ClassId) -> Counter) -> Result<Tally, ReadError> {
+    let mut sum = Tally::default();
+    for class in engine.classes.all() {
+        add(&mut sum, view.tally(counter(class.id))?);
+    }
+    Ok(sum)
+}
+
+fn tape_info(engine: &Tape, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeInfo {
+    let drive =
+        engine.scheduler().drives().find(|(_, state)| state.vid() == Some(vid)).map(|(name, _)| name.clone());
+    TapeInfo {
+        vid,
+        state: record.state,
+        unidentified: is_unidentified(&record),
+        reason: told(vid, &record),
+        history: record.history,
+        tape_pool: record.tape_pool.map(|id| engine.classes.tape_pool_name(id)),
+        library: engine.libraries.name(engine.libraries.of_tape(vid)).to_owned(),
+        uuid: record.uuid,
+        capacity: record.capacity,
+        written: record.written,
+        committed: record.committed,
+        torn: record.torn,
+        containers: record.containers,
+        generation: record.generation.0,
+        end_of_data: record.end_of_data,
+        mounts: record.mounts,
+        drive,
+        wanted,
+        changes_through: record.changes_through,
+    }
+}
+
+/// What is said of a drive that an operator has taken out of use, and that goes on until its session has
+/// ended; `down` are the drives that are to be out of use, with the reasons.
+pub(crate) fn leaving(state: &DriveState, name: &str, down: &[(String, String)]) -> Option<String> {
+    let (_, reason) = down.iter().find(|(drive, _)| drive == name)?;
+    let goes_on = !matches!(state, DriveState::Down { .. });
+    goes_on.then(|| format!("goes out of use when its session has ended: {reason}"))
+}
+
+fn drive_info(engine: &Tape, drive: &library::DriveName, state: &DriveState) -> TapeDriveInfo {
+    let session = engine.session(drive.as_str());
+    let began = *session.began.lock().unwrap_or_else(PoisonError::into_inner);
+    let (files, bytes) = (session.files.load(Ordering::Relaxed), session.bytes.load(Ordering::Relaxed));
+    let working = matches!(
+        state,
+        DriveState::Migrating { .. } | DriveState::Recalling { .. } | DriveState::Maintaining { .. }
+    );
+    let seconds = began.map_or(0.0, |began| engine.now().since(began).as_secs_f64());
+    let (word, reason) = match state {
+        DriveState::Down { reason } => ("down", reason.clone()),
+        DriveState::Empty => ("empty", String::new()),
+        DriveState::Mounting { .. } => ("mounting", String::new()),
+        DriveState::Idle { .. } => {
+            ("idle", "the tape stays mounted until the dismount delay is over".to_owned())
+        }
+        DriveState::Migrating { .. } => ("migrating", String::new()),
+        DriveState::Recalling { .. } => ("recalling", String::new()),
+        DriveState::Maintaining { .. } => ("maintaining", String::new()),
+        DriveState::Unmounting { .. } => ("unmounting", String::new()),
+    };
+    let vid = state.vid();
+    let tape_pool = vid
+        .and_then(|vid| engine.tape(vid).ok())
+        .and_then(|record| record.tape_pool)
+        .map(|id| engine.classes.tape_pool_name(id));
+    TapeDriveInfo {
+        name: drive.as_str().to_owned(),
+        library: engine.libraries.name(engine.library.library_of(drive)).to_owned(),
+        state: word.to_owned(),
+        vid,
+        tape_pool,
+        since: began,
+        files: if working { files } else { 0 },
+        bytes: ByteCount(if working { bytes } else { 0 }),
+        rate: if working && seconds > 0.0 { bytes as f64 / seconds } else { 0.0 },
+        reason,
+        cause: None,
+        expected: None,
+        motion: *session.motion.lock().unwrap_or_else(PoisonError::into_inner),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A drive that was to go out of use looked like any other one until its session had ended.
+    #[test]
+    fn a_drive_that_is_to_go_out_of_use_says_so_and_why() {
+        let down = [("d1".to_owned(), "cleaning".to_owned())];
+        let idle = DriveState::Empty;
+        let said = leaving(&idle, "d1", &down).unwrap();
+        assert_eq!(said, "goes out of use when its session has ended: cleaning");
+        assert_eq!(leaving(&idle, "d0", &down), None);
+        let out = DriveState::Down { reason: "cleaning".to_owned() };
+        assert_eq!(leaving(&out, "d1", &down), None, "it is out of use already");
+    }
+}

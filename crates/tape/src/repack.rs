@@ -1,0 +1,234 @@
+//! Repack: every container of a tape goes to other tapes of its pool, is read back there, and only then the
+//! tape is rid of it.
+
+use base::{BlockAddress, ByteCount, ContainerId, Vid};
+use catalogue::{ContainerRecord, CopyState, Requeue, TapeState, typed};
+
+use crate::chores::Repack;
+use crate::room::Tape;
+use crate::sessions::has_skeleton;
+use ground::ArchiveError;
+
+/// Containers looked up together.
+const CONTENT_PAGE: usize = 256;
+/// Containers of one tape that are on their way at once.
+const UNDER_WAY_MAX: usize = 4_096;
+/// Flushes' worth of bytes that are on their way at once; as much may stand in the pool as images.
+const UNDER_WAY_FLUSHES: u64 = 4;
+
+/// What was done about one container.
+enum Taken {
+    /// It is on its way.
+    UnderWay,
+    /// Nobody needs it: it is gone.
+    Dropped,
+    /// No tape can give its bytes now.
+    Stuck,
+    /// It is not on the tape any more.
+    Gone,
+}
+
+impl Tape {
+    /// Begins, or goes on with, the repack of a tape in that state.
+    pub(crate) fn repack_begin(&self, vid: Vid) -> Result<(), ArchiveError> {
+        self.chores().repacks.insert(vid, Repack::default());
+        self.repack_continue(vid)
+    }
+
+    /// A run of a tape has ended, or it is not suspect any more: if a repack was asked for before, it begins.
+    pub(crate) fn repack_after_run(&self, vid: Vid) {
+        let is_asked = self.tape(vid).is_ok_and(|record| record.state == TapeState::Repacking);
+        if is_asked && let Err(error) = self.repack_begin(vid) {
+            tracing::error!(%vid, %error, "the repack of a tape begins with the next start");
+        }
+    }
+
+    /// Takes up containers of the tape as long as not too many are on their way. Of a tape that is still
+    /// being written none are: [`Tape::repack_after_run`] begins then.
+    pub(crate) fn repack_continue(&self, vid: Vid) -> Result<(), ArchiveError> {
+        let limit = self.settings.tape.flush_bytes.0.saturating_mul(UNDER_WAY_FLUSHES);
+        loop {
+            let record = self.tape(vid)?;
+            if record.state != TapeState::Repacking {
+                self.chores().repacks.remove(&vid);
+                return Ok(());
+            }
+            if record.run.is_some() {
+                return Ok(());
+            }
+            let from = {
+                let chores = self.chores();
+                let Some(repack) = chores.repacks.get(&vid) else { return Ok(()) };
+                let bytes: u64 = repack.under_way.values().map(|bytes| bytes.0).sum();
+                if bytes >= limit || repack.under_way.len() >= UNDER_WAY_MAX {
+                    return Ok(());
+                }
+                repack.from
+            };
+            let page = self.read(|view| view.content(vid, from, CONTENT_PAGE))?;
+            let Some((last, _)) = page.last() else {
+                if self.repack_pass_ended(vid)? {
+                    continue;
+                }
+                return Ok(());
+            };
+            let next = BlockAddress(last.0 + 1);
+            for (block, container) in page {
+                self.repack_one(vid, block, container)?;
+            }
+            if let Some(repack) = self.chores().repacks.get_mut(&vid) {
+                repack.from = next;
+            }
+            self.bell.backlog_changed();
+        }
+    }
+
+    /// Whether another pass over the content is worth while.
+    fn repack_pass_ended(&self, vid: Vid) -> Result<bool, ArchiveError> {
+        let left = !self.read(|view| view.content(vid, BlockAddress(0), 1))?.is_empty();
+        let mut chores = self.chores();
+        let Some(repack) = chores.repacks.get_mut(&vid) else { return Ok(false) };
+        if !repack.under_way.is_empty() {
+            return Ok(false);
+        }
+        if left && std::mem::take(&mut repack.moved) {
+            repack.from = BlockAddress(0);
+            repack.progress.stuck = 0;
+            return Ok(true);
+        }
+        repack.progress.done = !left;
+        if !left {
+            tracing::info!(%vid, "the tape is empty: it can be reclaimed");
+        }
+        Ok(false)
+    }
+
+    fn repack_one(&self, vid: Vid, block: BlockAddress, container: ContainerId) -> Result<(), ArchiveError> {
+        let Some(record) = self.read(|view| view.container(container))? else { return Ok(()) };
+        // On its way before anything is done, so that what is done soon finds it.
+        if let Some(repack) = self.chores().repacks.get_mut(&vid) {
+            repack.under_way.insert(container, record.length);
+        }
+        let taken = self.take_off(vid, block, container, &record);
+        let mut chores = self.chores();
+        let Some(repack) = chores.repacks.get_mut(&vid) else { return taken.map(|_| ()) };
+        match taken {
+            Ok(Taken::UnderWay) => return Ok(()),
+            Ok(Taken::Dropped) => {
+                repack.progress.dropped += 1;
+                repack.moved = true;
+            }
+            Ok(Taken::Stuck) => repack.progress.stuck += 1,
+            Ok(Taken::Gone) => repack.moved = true,
+            // Nothing is on its way: a later pass is not to wait for it.
+            Err(_) => {}
+        }
+        repack.under_way.remove(&container);
+        taken.map(|_| ())
+    }
+
+    fn take_off(
+        &self,
+        vid: Vid,
+        block: BlockAddress,
+        container: ContainerId,
+        record: &ContainerRecord,
+    ) -> Result<Taken, ArchiveError> {
+        let copy = record.copies.iter().find(|copy| copy.places().any(|place| place == (vid, block)));
+        let Some(copy) = copy else { return Ok(Taken::Gone) };
+        let is_source = copy.source.is_some_and(|source| (source.vid, source.block) == (vid, block));
+        match copy.state {
+            CopyState::Indexed { vid: on, .. } if copy.source.is_some() => {
+                self.chore(on, |chores| chores.read_back.insert(container));
+                return Ok(Taken::UnderWay);
+            }
+            CopyState::Queued if is_source && !self.has_bytes(container, record)? => {}
+            _ if is_source => return Ok(Taken::UnderWay),
+            CopyState::Flushed { .. } if !record.is_empty() => {
+                return self.take_off_flushed(vid, block, container, record);
+            }
+            _ => {}
+        }
+        if record.is_empty() || self.has_bytes(container, record)? {
+            return Ok(match self.ask_on_container(typed::RequeueCopy { container, vid })? {
+                Some(Requeue::Queued) => Taken::UnderWay,
+                Some(Requeue::Dropped) => Taken::Dropped,
+                Some(Requeue::NotThere) | None => Taken::Gone,
+            });
+        }
+        let told = self.want_bytes(container, |mend| mend.repack.extend([vid]))?;
+        Ok(if told { Taken::UnderWay } else { Taken::Stuck })
+    }
+
+    /// No index covers the copy, so its bytes are in the pool, from where it is written again. If they are
+    /// not after all (the pool lost them, or a restored catalogue is older than the index), this place may be
+    /// the only one: then it goes only when another tape has given the bytes.
+    fn take_off_flushed(
+        &self,
+        vid: Vid,
+        block: BlockAddress,
+        container: ContainerId,
+        record: &ContainerRecord,
+    ) -> Result<Taken, ArchiveError> {
+        const WHY: &str = "its tape is being repacked";
+        if self.has_bytes(container, record)? && has_skeleton(self, record) {
+            self.drop_place(container, vid, block, WHY)?;
+            return Ok(Taken::Gone);
+        }
+        let told = self.want_bytes(container, |mend| {
+            mend.damaged.insert((vid, block), WHY.to_owned());
+        })?;
+        Ok(if told { Taken::UnderWay } else { Taken::Stuck })
+    }
+
+    /// Something became of a container: repacks that wait for it go on.
+    pub(crate) fn repack_progressed(&self, container: ContainerId) -> Result<(), ArchiveError> {
+        let tapes: Vec<Vid> = {
+            let chores = self.chores();
+            let waits = |repack: &Repack| repack.under_way.contains_key(&container);
+            chores.repacks.iter().filter(|(_, repack)| waits(repack)).map(|(vid, _)| *vid).collect()
+        };
+        for vid in tapes {
+            let record = self.read(|view| view.container(container))?;
+            if record.is_some_and(|record| record.places().any(|(on, _)| on == vid)) {
+                continue;
+            }
+            let more = {
+                let mut chores = self.chores();
+                let Some(repack) = chores.repacks.get_mut(&vid) else { continue };
+                let bytes = repack.under_way.remove(&container).unwrap_or_default();
+                repack.moved = true;
+                repack.progress.moved += 1;
+                repack.progress.bytes = ByteCount(repack.progress.bytes.0 + bytes.0);
+                repack.under_way.len() < UNDER_WAY_MAX / 2
+            };
+            if more {
+                self.repack_continue(vid)?;
+            }
+            self.post_tape(vid);
+        }
+        Ok(())
+    }
+
+    /// A container that stands on a tape under repack can be taken off now, which was not possible before.
+    pub(crate) fn repack_again(&self, container: ContainerId, vid: Vid) -> Result<(), ArchiveError> {
+        let waited = self.chores().repacks.get_mut(&vid).is_some_and(|repack| {
+            let waited = repack.under_way.remove(&container).is_some();
+            repack.moved |= waited;
+            waited
+        });
+        if waited { self.repack_continue(vid) } else { Ok(()) }
+    }
+
+    /// No tape can give the bytes of a container: its repack goes on with the others.
+    pub(crate) fn repack_stuck(&self, container: ContainerId) -> Result<(), ArchiveError> {
+        let mut tapes = Vec::new();
+        for (vid, repack) in &mut self.chores().repacks {
+            if repack.under_way.remove(&container).is_some() {
+                repack.progress.stuck += 1;
+                tapes.push(*vid);
+            }
+        }
+        tapes.into_iter().try_for_each(|vid| self.repack_continue(vid))
+    }
+}

@@ -1,0 +1,378 @@
+//! Recall requests and evicts.
+
+use base::{ArchivePath, FileId, RequestId};
+use catalogue::{
+    BULK_FILES, Command, EvictRefusal, Followed, ItemState, Object, PRIORITY_USUAL, Rejection, RequestState,
+    typed,
+};
+
+use crate::Tape;
+use crate::resume::waiting_files;
+use ground::Selected;
+use ground::access::Notice;
+use ground::{
+    ArchiveError, CallProgress, EvictDone, ItemFailure, RequestFile, RequestInfo, Selection, StageOptions,
+};
+use namespace::in_words;
+use upkeep::refuses_evict;
+
+/// Refused files named in the answer of one evict.
+pub const REFUSALS_SHOWN_MAX: usize = 100;
+/// How often a batch is tried again while its files are being deleted.
+const ADD_RETRIES_MAX: usize = 5;
+/// Files of a request in one page.
+pub const REQUEST_PAGE_MAX: usize = 10_000;
+
+impl Tape {
+    /// Asks for files to be brought online and pinned. Durable on return; a file that is online is done at
+    /// once.
+    ///
+    /// # Errors [`ArchiveError::NotFound`], [`ArchiveError::SomeNotFound`], [`ArchiveError::IsADirectory`],
+    /// [`ArchiveError::NeverFits`] for a file that no evict can make room for: no request
+    /// is made, or what there is of one is taken back.
+    pub fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError> {
+        self.stage_told(selection, options, &CallProgress::default())
+    }
+
+    /// The same, and tells how far it is.
+    ///
+    /// # Errors
+    /// As [`Tape::stage`].
+    pub fn stage_told(
+        &self,
+        selection: &Selection,
+        options: StageOptions,
+        progress: &CallProgress,
+    ) -> Result<RequestId, ArchiveError> {
+        let engine = self;
+        let mut request = None;
+        let result = self.namespace.for_each_selected(selection, &mut |files| {
+            for selected in files.iter().filter(|selected| !selected.online) {
+                engine.check_can_fit(selected.file, selected.class, selected.size)?;
+            }
+            let id = match request {
+                Some(id) => id,
+                None => *request.insert(self.open_request(&options)?),
+            };
+            progress.fills(id);
+            // Before the files are wanted: some may be back before this line is written.
+            let at = engine.now();
+            self.add_to_request(id, &files)?;
+            progress.add_files(files.len());
+            engine.access.push(|| Notice::Staged {
+                at,
+                who: options.owner.clone(),
+                request: id,
+                priority: options.priority,
+                files,
+            });
+            Ok(())
+        });
+        let id = match (request, result) {
+            (Some(id), Err(error)) => {
+                // Nobody will hear of this request: what it holds so far is not worked on, and nothing of it
+                // is left.
+                engine.execute(Command::CloseRequest { request: id })?;
+                match self.cancel_request(id) {
+                    // One that holds nothing has ended with being closed.
+                    Ok(()) | Err(ArchiveError::Rejected(Rejection::WrongState { .. })) => {}
+                    Err(error) => return Err(error),
+                }
+                while engine.ask(typed::ForgetSome { request: id })? {}
+                return Err(error);
+            }
+            (None, Err(error)) => return Err(error),
+            (Some(id), Ok(())) => id,
+            (None, Ok(())) => self.open_request(&options)?,
+        };
+        engine.execute(Command::CloseRequest { request: id })?;
+        Ok(id)
+    }
+
+    pub(crate) fn open_request(&self, options: &StageOptions) -> Result<RequestId, ArchiveError> {
+        let open = typed::OpenRequest { owner: options.owner.clone(), pin: options.pin };
+        let request = self.ask(open)?;
+        if options.priority != PRIORITY_USUAL {
+            let priority = options.priority;
+            self.execute(Command::SetRequestPriority { request, priority })?;
+        }
+        Ok(request)
+    }
+
+    /// Makes what a request still waits for more or less urgent than other requests. Durable on return.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchRequest`], [`ArchiveError::Rejected`] if it has ended or there is no such
+    /// priority.
+    pub fn set_priority(&self, request: RequestId, priority: u8) -> Result<(), ArchiveError> {
+        self.request(request)?;
+        self.execute(Command::SetRequestPriority { request, priority })?;
+        waiting_files(self, request)?.into_iter().for_each(|file| self.bell.wants_changed(file));
+        Ok(())
+    }
+
+    /// Adds a batch. Files that were deleted since they were selected are left out.
+    pub(crate) fn add_to_request(&self, request: RequestId, files: &[Selected]) -> Result<(), ArchiveError> {
+        let engine = self;
+        let mut files: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
+        engine.check_online(&files)?;
+        upkeep::give_up(&engine.upkeep, &files)?;
+        for _ in 0..ADD_RETRIES_MAX {
+            match engine.execute(Command::AddToRequest { request, files: files.clone() }) {
+                Err(ArchiveError::Rejected(Rejection::NotFound(Object::File(_)))) => {
+                    files = engine.read(|view| {
+                        let mut live = Vec::with_capacity(files.len());
+                        for file in files {
+                            if view.file(file)?.is_some_and(|record| record.is_named()) {
+                                live.push(file);
+                            }
+                        }
+                        Ok(live)
+                    })?;
+                }
+                other => {
+                    other?;
+                    files.into_iter().for_each(|file| engine.bell.wants_changed(file));
+                    return Ok(());
+                }
+            }
+        }
+        Err(ArchiveError::TreeChanges)
+    }
+
+    /// A request.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchRequest`].
+    pub fn request(&self, request: RequestId) -> Result<RequestInfo, ArchiveError> {
+        let (record, priority) = self.read(|view| Ok((view.request(request)?, view.priority(request)?)))?;
+        let info = record.map(|record| RequestInfo { request, record, priority });
+        info.ok_or(ArchiveError::NoSuchRequest(request))
+    }
+
+    /// Requests, newest first, those before `before`.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn requests(
+        &self,
+        before: Option<RequestId>,
+        limit: usize,
+    ) -> Result<Vec<RequestInfo>, ArchiveError> {
+        self.read(|view| {
+            let records = view.requests(before, limit.clamp(1, REQUEST_PAGE_MAX))?;
+            let infos = records.into_iter().map(|(request, record)| {
+                Ok(RequestInfo { request, record, priority: view.priority(request)? })
+            });
+            infos.collect()
+        })
+    }
+
+    /// Files of a request from number `from` on, and the number of the next page.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchRequest`].
+    pub fn request_files(
+        &self,
+        request: RequestId,
+        from: u32,
+        limit: usize,
+    ) -> Result<(Vec<RequestFile>, Option<u32>), ArchiveError> {
+        self.request(request)?;
+        let limit = limit.clamp(1, REQUEST_PAGE_MAX);
+        self.read(|view| {
+            let items = view.request_items(request, from, limit)?;
+            let next = items.last().filter(|_| items.len() == limit).map(|(number, _)| number + 1);
+            let mut files = Vec::with_capacity(items.len());
+            for (_, item) in items {
+                let record = view.file(item.file)?;
+                let is_gone = match &record {
+                    Some(record) => view.is_in_condemned_tree(record.parent)?,
+                    None => true,
+                };
+                // In a removed directory its old path says nothing of who may see it any more.
+                let path = if is_gone { None } else { view.path_of_file(item.file)? };
+                let failure = matches!(item.state, ItemState::Failed(_)).then(|| match &record {
+                    Some(record) if record.is_lost() && !is_gone => ItemFailure::Lost,
+                    Some(record) if record.is_named() && !is_gone => ItemFailure::NotReadable,
+                    _ => ItemFailure::Removed,
+                });
+                files.push(RequestFile {
+                    path: path.unwrap_or_else(|| format!("(file {}, deleted)", item.file)),
+                    size: record.map(|record| record.size).unwrap_or_default(),
+                    state: item.state,
+                    failure,
+                });
+            }
+            Ok((files, next))
+        })
+    }
+
+    /// Cancels what still waits in a request and gives back its pins.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchRequest`].
+    pub fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError> {
+        self.cancel_request_told(request, &CallProgress::default())
+    }
+
+    /// The same, and tells how far it is.
+    ///
+    /// # Errors
+    /// As [`Tape::cancel_request`].
+    pub fn cancel_request_told(
+        &self,
+        request: RequestId,
+        progress: &CallProgress,
+    ) -> Result<(), ArchiveError> {
+        self.request(request)?;
+        let waiting = waiting_files(self, request)?;
+        let mut counted = 0;
+        loop {
+            let has_more = self.ask(typed::CancelSome { request })?;
+            // A full catalogue does fewer at a time than it was asked for.
+            let done = self.read(|view| view.request(request))?.map_or(counted, |record| {
+                if record.state == RequestState::Cancelling { record.swept } else { record.files }
+            });
+            progress.add_files(done.saturating_sub(counted) as usize);
+            counted = done.max(counted);
+            if !has_more {
+                break;
+            }
+        }
+        waiting.into_iter().for_each(|file| self.bell.wants_changed(file));
+        Ok(())
+    }
+
+    /// Gives back the pins of some or all files of a request.
+    ///
+    /// # Errors [`ArchiveError::NoSuchRequest`]; [`ArchiveError::NotFound`] and nothing is released if a path
+    /// is not there.
+    pub fn release(&self, request: RequestId, paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError> {
+        self.release_told(request, paths, &CallProgress::default())
+    }
+
+    /// The same, and tells how far it is.
+    ///
+    /// # Errors
+    /// As [`Tape::release`].
+    pub fn release_told(
+        &self,
+        request: RequestId,
+        paths: Option<&[ArchivePath]>,
+        progress: &CallProgress,
+    ) -> Result<(), ArchiveError> {
+        self.request(request)?;
+        let Some(paths) = paths else {
+            return self.release_all(request, progress);
+        };
+        let mut files = Vec::with_capacity(paths.len());
+        for path in paths {
+            match self.read(|view| view.find(path))? {
+                Some(Followed::File(file, _)) => files.push(file),
+                Some(Followed::Directory(..)) => return Err(ArchiveError::IsADirectory(path.clone())),
+                None => return Err(ArchiveError::NotFound(path.clone())),
+            }
+        }
+        for batch in files.chunks(BULK_FILES) {
+            let release = Command::Release { request, files: Some(batch.to_vec()) };
+            self.execute(release).map_err(|error| match paths.first() {
+                Some(path) => in_words(error, path),
+                None => error,
+            })?;
+            progress.add_files(batch.len());
+        }
+        Ok(())
+    }
+
+    /// Gives back all pins of a request in batches; what becomes online meanwhile stays pinned.
+    fn release_all(&self, request: RequestId, progress: &CallProgress) -> Result<(), ArchiveError> {
+        let mut from = 0;
+        loop {
+            let items = self.read(|view| view.request_items(request, from, BULK_FILES))?;
+            let Some((last, _)) = items.last() else { return Ok(()) };
+            from = last + 1;
+            let files: Vec<FileId> = items.into_iter().map(|(_, item)| item.file).collect();
+            let count = files.len();
+            self.execute(Command::Release { request, files: Some(files) })?;
+            progress.add_files(count);
+        }
+    }
+
+    /// Removes files from the pool whose tape copies are all under synced indexes and that nobody pins.
+    ///
+    /// # Errors
+    /// If a path is not there, nothing is evicted. Files that must stay are counted and named, not an error.
+    pub fn evict(&self, selection: &Selection) -> Result<EvictDone, ArchiveError> {
+        self.evict_told(selection, &CallProgress::default())
+    }
+
+    /// The same, and tells how far it is.
+    ///
+    /// # Errors
+    /// As [`Tape::evict`].
+    pub fn evict_told(
+        &self,
+        selection: &Selection,
+        progress: &CallProgress,
+    ) -> Result<EvictDone, ArchiveError> {
+        let mut done = EvictDone::default();
+        let result = self.namespace.for_each_selected(selection, &mut |files| {
+            self.evict_batch(&files, &mut done)?;
+            progress.add_files(files.len());
+            Ok(())
+        });
+        self.sweep.ring();
+        result.map(|()| done)
+    }
+
+    /// Evicts those files that some library's tapes can give back; answers for each.
+    fn evict_in_reach(&self, ids: &[FileId]) -> Result<Vec<Result<(), EvictRefusal>>, ArchiveError> {
+        let engine = self;
+        let refused: Vec<Option<EvictRefusal>> =
+            engine.read(|view| ids.iter().map(|id| refuses_evict(&engine.upkeep, view, *id)).collect())?;
+        let kept = |(id, refusal): (&FileId, &Option<EvictRefusal>)| refusal.is_none().then_some(*id);
+        let files: Vec<FileId> = ids.iter().zip(&refused).filter_map(kept).collect();
+        let asked = files.len();
+        let evicted = engine.ask(typed::Evict { files })?;
+        assert_eq!(evicted.len(), asked, "an evict answers for each file");
+        let mut evicted = evicted.into_iter();
+        Ok(refused
+            .into_iter()
+            .filter_map(|kept| kept.map_or_else(|| evicted.next(), |why| Some(Err(why))))
+            .collect())
+    }
+
+    fn evict_batch(&self, files: &[Selected], done: &mut EvictDone) -> Result<(), ArchiveError> {
+        let ids: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
+        let results = if self.read(|view| view.is_restored())? {
+            vec![Err(EvictRefusal::NotSettled); ids.len()]
+        } else {
+            self.evict_in_reach(&ids)?
+        };
+        assert_eq!(results.len(), files.len(), "an evict answers for each file");
+        let mut evicted = Vec::new();
+        for (selected, result) in files.iter().zip(results) {
+            match result {
+                Ok(()) => {
+                    evicted.push(*selected);
+                    done.evicted += 1;
+                    done.bytes.0 += selected.size.0;
+                }
+                Err(EvictRefusal::NotOnline) => done.already += 1,
+                // Empty files and links hold no space: nothing to evict is no refusal.
+                Err(EvictRefusal::NoData | EvictRefusal::NotFound) => {}
+                Err(refusal) => {
+                    done.refused_count += 1;
+                    if done.refused.len() < REFUSALS_SHOWN_MAX {
+                        let path = self.read(|view| view.path_of_file(selected.file))?;
+                        done.refused.push((path.unwrap_or_default(), refusal));
+                    }
+                }
+            }
+        }
+        let engine = self;
+        engine.access.push(|| Notice::Evicted { at: engine.now(), files: evicted });
+        Ok(())
+    }
+}

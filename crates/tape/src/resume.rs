@@ -1,0 +1,128 @@
+//! What was wanted before the start.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use base::{ByteCount, ContainerId, FileId, RequestId, ShareId, Timestamp, Vid};
+use catalogue::{Command, ItemState, PRIORITY_USUAL, RecallKey, RequestState, typed};
+use scheduler::WantedFile;
+
+use crate::room::Tape;
+use ground::ArchiveError;
+
+/// Requests and their files looked at together.
+const RESUME_PAGE: usize = 4_096;
+/// Rows of the recall sets read in one look at the catalogue.
+const LOAD_PAGE: usize = 100_000;
+
+/// A place of a wanted file.
+struct Row {
+    file: FileId,
+    vid: Vid,
+    bytes: ByteCount,
+    since: Timestamp,
+    share: ShareId,
+}
+
+/// Tells the scheduler of everything that the catalogue has as wanted. For the conductor's thread before it
+/// hears anything: whatever changes meanwhile is heard after it, and read from the catalogue then.
+///
+/// Reads the recall sets in the order of their keys, 40 bytes of memory for each row until the end: ten
+/// million files with two copies take seconds.
+pub(crate) fn load(engine: &Tape) -> Result<(), ArchiveError> {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut after: Option<RecallKey> = None;
+    // Rows come container by container, and a container is of one class.
+    let mut last = (ContainerId(0), ShareId(0));
+    loop {
+        let before = rows.len();
+        after = engine.read(|view| {
+            view.recall_rows(after, LOAD_PAGE, |key, item| {
+                if item.container != last.0 {
+                    let record = view.container(item.container)?;
+                    let share = record.map_or(ShareId(0), |record| engine.classes.share(record.class));
+                    last = (item.container, share);
+                }
+                let (file, vid, bytes) = (key.file, key.vid, item.length);
+                rows.push(Row { file, vid, bytes, since: item.since, share: last.1 });
+                Ok(())
+            })
+        })?;
+        if rows.len() == before || engine.stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    rows.sort_unstable_by_key(|row| (row.file, row.vid));
+    let urgent = urgent(engine)?;
+    let files = rows.chunk_by(|a, b| a.file == b.file).filter_map(|rows| {
+        let row = rows.first()?;
+        Some(WantedFile {
+            file: row.file,
+            bytes: row.bytes,
+            since: rows.iter().map(|row| row.since).min().unwrap_or(row.since),
+            priority: urgent.get(&row.file).copied().unwrap_or(PRIORITY_USUAL),
+            share: row.share,
+            copies: rows.iter().map(|row| row.vid).collect::<Vec<Vid>>(),
+        })
+    });
+    let now = engine.now();
+    engine.scheduler().load(now, files);
+    Ok(())
+}
+
+/// The files that are waited for by requests with a priority of their own, and the highest of them.
+fn urgent(engine: &Tape) -> Result<BTreeMap<FileId, u8>, ArchiveError> {
+    let mut files = BTreeMap::new();
+    for (request, priority) in engine.read(|view| view.priorities())? {
+        for file in waiting_files(engine, request)? {
+            let highest: &mut u8 = files.entry(file).or_default();
+            *highest = priority.max(*highest);
+        }
+    }
+    // Others may want the same with the usual priority; which of them do is not worth looking for.
+    files.values_mut().for_each(|priority| *priority = PRIORITY_USUAL.max(*priority));
+    Ok(files)
+}
+
+/// Brings to an end what the last server had begun with requests. Only requests of before this start: those
+/// that come from now on tell of their files themselves.
+pub(crate) fn finish_requests(engine: &Tape, mut before: RequestId) -> Result<(), ArchiveError> {
+    loop {
+        let requests = engine.read(|view| view.requests(Some(before), RESUME_PAGE))?;
+        let Some((last, _)) = requests.last() else { return Ok(()) };
+        before = *last;
+        for (request, record) in requests {
+            match record.state {
+                RequestState::Cancelling => {
+                    let waiting = waiting_files(engine, request)?;
+                    while engine.ask(typed::CancelSome { request })? {}
+                    waiting.into_iter().for_each(|file| engine.bell.wants_changed(file));
+                }
+                RequestState::Forgetting => while engine.ask(typed::ForgetSome { request })? {},
+                // Its client died while it was being filled; what it holds is worked on, nothing more is
+                // awaited.
+                RequestState::Filling => engine.execute(Command::CloseRequest { request })?,
+                RequestState::Active | RequestState::Completed | RequestState::Cancelled => {}
+            }
+            if engine.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The files that a request still waits for.
+pub(crate) fn waiting_files(engine: &Tape, request: RequestId) -> Result<Vec<FileId>, ArchiveError> {
+    let mut waiting = Vec::new();
+    let mut from = 0;
+    loop {
+        let items = engine.read(|view| view.request_items(request, from, RESUME_PAGE))?;
+        let Some((last, _)) = items.last() else { return Ok(waiting) };
+        from = last + 1;
+        let waits = items.iter().filter(|(_, item)| item.state == ItemState::Waiting);
+        waiting.extend(waits.map(|(_, item)| item.file));
+    }
+}

@@ -1,0 +1,235 @@
+//! What all parts of the tape room share.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, PoisonError};
+use threads::{Mutex, MutexGuard};
+
+use backup::BackupReach;
+use base::{ClassId, ContainerId, FileId, LibraryId, Timestamp, Vid};
+use catalogue::{Command, ReadError, RecallKey, TapeRecord, TapeState, View};
+use library::Library;
+use ltfs::BlockSize;
+use scheduler::{DriveName, Event, Reason, Scheduler, TapeSummary};
+use session::Affinity;
+
+use crate::reasons::Waiting;
+use crate::space::Space;
+use ground::{ArchiveError, Classes, Ground, Upward, summary, truncated};
+use namespace::Namespace;
+use upkeep::Upkeep;
+
+pub(crate) use ground::{largest_container, reserve};
+
+/// The tapes of one instance: the scheduler, what drives do, and all that waits for them. It stands on the
+/// [`Ground`], all of which it has as its own.
+pub struct Tape {
+    pub(crate) ground: Arc<Ground>,
+    pub(crate) random_uuid: Arc<dyn Fn() -> Option<base::Uuid> + Send + Sync>,
+    pub(crate) library: Arc<dyn Library>,
+    pub(crate) scheduler: Mutex<Scheduler>,
+    /// When what it is told of will be done.
+    pub(crate) foresight: crate::foresight::Foresight,
+    /// Held while containers are taken from a queue into a run, so that two drives never plan the same one.
+    /// Where data sets are written stands in it.
+    pub(crate) planning: Mutex<Affinity>,
+    /// Whether the sealer was told of packs that no tape takes.
+    pub(crate) dissolving: AtomicBool,
+    /// Held while a drive is taken out of use or given back: the catalogue and the scheduler hear the same
+    /// last word.
+    pub(crate) ordering: Mutex<()>,
+    /// Counts what was asked for from tape, so that reading sessions notice new wishes.
+    pub(crate) wishes: AtomicU64,
+    /// What was asked to migrate without waiting.
+    pub(crate) haste: Mutex<session::Haste>,
+    /// See [`Tape::tape_states`].
+    pub(crate) tape_states: Mutex<()>,
+    /// Tapes that failed, and when they are tried again.
+    pub(crate) tape_retries: Mutex<BTreeMap<Vid, Timestamp>>,
+    /// Containers whose bytes could not be had, until when they are left alone, and why.
+    pub(crate) resting: Mutex<HashMap<ContainerId, Rest>>,
+    /// Work on tapes that nobody waits for.
+    pub(crate) chores: Mutex<crate::chores::Chores>,
+    /// What each drive does, for displays.
+    pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
+    /// What is remembered of mounts, for reports.
+    pub(crate) mounts: crate::mount_log::Mounts,
+    /// How far the thread is that hears of cartridges that come and go.
+    pub(crate) inventory: crate::inventory::Inventory,
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) upkeep: Arc<Upkeep>,
+    /// Room that recalls have claimed.
+    pub(crate) space: Space,
+    /// How far the backup of the catalogue has its log of changes.
+    pub(crate) backup_reach: Arc<BackupReach>,
+    /// Bases of the catalogue that are to be written to tapes.
+    pub(crate) bases: crate::bases::Bases,
+    /// How far a restored catalogue was compared with pool and tapes.
+    pub(crate) settling: Arc<crate::settle::Settling>,
+    pub(crate) seal_failures: crate::seal::SealFailures,
+}
+
+/// Resting containers that are counted; more of them count as work, which costs a mount at worst.
+const RESTING_COUNTED_MAX: usize = 1_000;
+
+/// A container that is left alone for a while.
+#[derive(Clone, Debug)]
+pub(crate) struct Rest {
+    pub(crate) until: Timestamp,
+    pub(crate) why: String,
+    /// How often it failed; each time it rests twice as long.
+    pub(crate) failures: u32,
+}
+
+/// What a drive does at present; counters are read while it works.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    pub(crate) began: Mutex<Option<Timestamp>>,
+    /// Files that were moved; while a container is being written, also those of it whose bytes are on tape.
+    pub(crate) files: AtomicU64,
+    /// Containers that were written or read back, files that were recalled: what the mount log counts.
+    pub(crate) items: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    /// What the drive did in the last session that is over.
+    pub(crate) motion: Mutex<Option<ground::TapeMotionInfo>>,
+}
+
+impl Deref for Tape {
+    type Target = Ground;
+
+    fn deref(&self) -> &Ground {
+        &self.ground
+    }
+}
+
+impl Upward for Tape {
+    fn recall_of(&self, file: FileId) -> Option<Reason> {
+        self.reason(Waiting::Recall(file)).ok().flatten()
+    }
+
+    fn wait_again(&self, class: ClassId, since: Timestamp) -> Result<(), ArchiveError> {
+        Tape::wait_again(self, class, since)
+    }
+}
+
+impl Tape {
+    pub(crate) fn scheduler(&self) -> MutexGuard<'_, Scheduler> {
+        self.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The right to take containers from queues into runs.
+    pub(crate) fn planning(&self) -> MutexGuard<'_, Affinity> {
+        self.planning.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the scheduler how a tape stands now.
+    pub(crate) fn post_tape(&self, vid: Vid) {
+        match self.tape(vid) {
+            Ok(record) => {
+                if record.state == TapeState::Scratch {
+                    self.forget_chores(vid);
+                }
+                self.bell.post(Event::Tape(vid, self.summary_of(vid, &record)));
+                self.upkeep.note_tape(vid, record.state.is_set_aside());
+            }
+            Err(error) => tracing::error!(%vid, %error, "a tape's record cannot be read"),
+        }
+    }
+
+    /// What the scheduler must know of a tape, where it stands included.
+    pub(crate) fn summary_of(&self, vid: Vid, record: &TapeRecord) -> TapeSummary {
+        let suspect = record.is_doubted();
+        let library = LibraryId(self.libraries.of_tape(vid));
+        if !self.libraries.holds(vid) {
+            let reason = "no library holds it: put it in".to_owned();
+            let (readable, writable) = (false, false);
+            return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
+        }
+        let reason = format!("it is {}: {}", record.state.word(), record.told(vid));
+        TapeSummary { library, suspect, reason, ..summary(record) }
+    }
+
+    /// Changes a tape's state, keeping the reason, and tells the scheduler. A tape that an operator has taken
+    /// out of use stays so.
+    pub(crate) fn set_tape_aside(&self, vid: Vid, state: TapeState, reason: &str) {
+        let one = self.tape_states();
+        if self.tape(vid).is_ok_and(|record| record.state == TapeState::Disabled) {
+            tracing::warn!(%vid, ?state, reason, "the tape is disabled, and stays so");
+            return;
+        }
+        tracing::warn!(%vid, ?state, reason, "tape set aside");
+        let reason = truncated(reason, 512);
+        if let Err(error) = self.execute(Command::SetTapeState { vid, state, reason }) {
+            tracing::error!(%vid, %error, "a tape's state cannot be recorded");
+        }
+        drop(one);
+        self.post_tape(vid);
+    }
+
+    /// The size of blocks on tapes that are labelled from now on.
+    pub(crate) fn block_size(&self) -> BlockSize {
+        let bytes = u32::try_from(self.settings.tape.block_bytes.0).unwrap_or(u32::MAX);
+        BlockSize::new(bytes).unwrap_or(BlockSize::DEFAULT)
+    }
+
+    /// Containers that are left alone now: no tape is mounted for them.
+    pub(crate) fn resting_now(&self) -> BTreeSet<ContainerId> {
+        let now = self.now();
+        let resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        let left_alone = resting.iter().filter(|(_, rest)| rest.until > now).map(|(id, _)| *id);
+        left_alone.take(RESTING_COUNTED_MAX).collect()
+    }
+
+    pub(crate) fn haste(&self) -> MutexGuard<'_, session::Haste> {
+        self.haste.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether no file of a class waits to be sealed.
+    pub(crate) fn has_nothing_to_seal(&self, class: ClassId) -> bool {
+        self.read(|view| view.tally(catalogue::Counter::Todo(class))).is_ok_and(|todo| todo.files == 0)
+    }
+
+    /// Held while a tape's state is looked at and set: an operator's word that comes between would be lost.
+    pub(crate) fn tape_states(&self) -> MutexGuard<'_, ()> {
+        self.tape_states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn session(&self, drive: &str) -> Arc<Session> {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(sessions.entry(drive.to_owned()).or_default())
+    }
+}
+
+/// How a file stands: wanted, and from which tapes, or not. The tapes are those in whose recall set the file
+/// is: a copy that was found unreadable is not among them any more.
+pub(crate) fn wanted_event(classes: &Classes, view: &View<'_>, file: FileId) -> Result<Event, ReadError> {
+    let wants = view.wants(file)?;
+    let (Some(want), Some(record)) = (wants.first(), view.file(file)?) else {
+        return Ok(Event::NotWanted(file));
+    };
+    let mut copies = Vec::new();
+    for (id, member) in view.parts(file)? {
+        let Some(container) = view.container(id)? else { continue };
+        for (vid, block) in container.places() {
+            if in_recall_set(view, RecallKey { vid, block, data_offset: member.data_offset, file })? {
+                copies.push(vid);
+            }
+        }
+    }
+    copies.sort_unstable();
+    copies.dedup();
+    let since = view.request(want.request)?.map_or(record.created, |request| request.created);
+    let mut priority = 0;
+    for want in &wants {
+        priority = priority.max(view.priority(want.request)?);
+    }
+    let share = classes.share(record.class);
+    Ok(Event::Wanted { file, bytes: record.size, since, priority, share, copies })
+}
+
+fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {
+    let before = RecallKey { file: FileId(key.file.0.saturating_sub(1)), ..key };
+    let rows = view.recall_set(key.vid, Some(before), 1)?;
+    Ok(rows.first().is_some_and(|(found, _)| *found == key))
+}

@@ -1,0 +1,226 @@
+//! Putting the tape room together, and its threads.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use threads::Mutex;
+use threads::mpsc::sync_channel;
+
+use backup::BackupReach;
+use base::{LibraryId, RequestId};
+use ground::{Duty, Ground, OpenError, SettlingInfo, Upward, Worker};
+use journal::MountLog;
+use library::Library;
+use namespace::Namespace;
+use scheduler::{Event, Scheduler};
+use upkeep::Upkeep;
+
+use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
+use crate::flow::Flow;
+use crate::foresight::Foresight;
+use crate::inventory::Inventory;
+use crate::room::Tape;
+use crate::sessions::DriveThread;
+use crate::settle::{self, Drives, Settling};
+
+/// What the tape room is made of.
+pub struct TapeParts {
+    /// What it stands on.
+    pub ground: Arc<Ground>,
+    /// The room of names.
+    pub namespace: Arc<Namespace>,
+    /// The room that keeps what is there.
+    pub upkeep: Arc<Upkeep>,
+    /// The libraries.
+    pub library: Arc<dyn Library>,
+    /// [`Library::changes`] of the inventory that the ground knows.
+    pub changes: u64,
+    /// Gives the ids of new volumes.
+    pub random_uuid: Arc<dyn Fn() -> Option<base::Uuid> + Send + Sync>,
+    /// Where mounts are written down.
+    pub mount_log: Option<Arc<dyn MountLog>>,
+    /// What the ground knows as [`Ground::settled`].
+    pub settling: Arc<Settling>,
+    /// Whether the catalogue is shipped to a backup.
+    pub has_backup: bool,
+}
+
+/// What a room knows that has begun, and is to start.
+pub struct Begun {
+    /// Tape drives that an operator has taken out of use, and why.
+    down: BTreeMap<String, String>,
+    /// Whether a restored catalogue is to be compared with pool and tapes.
+    settles: bool,
+}
+
+impl Tape {
+    /// The tapes of what stands on this ground.
+    ///
+    /// # Errors
+    /// If the settings name a model of drives that is not known.
+    pub fn new(parts: TapeParts) -> Result<Arc<Self>, OpenError> {
+        let TapeParts { ground, namespace, upkeep, library, changes, .. } = parts;
+        let scheduler = Scheduler::new(ground.classes.policy(&ground.settings));
+        let foresight = Foresight::new(ground.classes.pace(&ground.settings)?);
+        let tape = Arc::new(Tape {
+            ground,
+            random_uuid: parts.random_uuid,
+            library,
+            scheduler: Mutex::new(scheduler),
+            foresight,
+            planning: Mutex::default(),
+            dissolving: AtomicBool::new(false),
+            ordering: Mutex::new(()),
+            wishes: AtomicU64::new(0),
+            haste: Mutex::default(),
+            tape_states: Mutex::default(),
+            tape_retries: Mutex::default(),
+            resting: Mutex::new(HashMap::new()),
+            chores: Mutex::default(),
+            sessions: Mutex::new(BTreeMap::new()),
+            mounts: crate::mount_log::Mounts::new(parts.mount_log),
+            inventory: Inventory::new(changes),
+            namespace,
+            upkeep,
+            space: crate::space::Space::default(),
+            backup_reach: Arc::new(BackupReach::default()),
+            bases: crate::bases::Bases::default(),
+            settling: parts.settling,
+            seal_failures: crate::seal::SealFailures::default(),
+        });
+        if parts.has_backup {
+            // Before the sweeper runs: nobody knows yet what the backup has.
+            tape.backup_reach.begins();
+        }
+        let above: Arc<dyn Upward> = Arc::clone(&tape) as Arc<dyn Upward>;
+        let is_first = tape.above.set(Arc::downgrade(&above)).is_ok();
+        assert!(is_first, "the ground has one tape room");
+        Ok(tape)
+    }
+
+    /// Does what comes before the first thread: gives up what the last server left half sealed, and finds out
+    /// whether a restored catalogue is to be settled.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read, or the restored one not be compared.
+    pub fn begin(&self) -> Result<Begun, OpenError> {
+        // Before what is on tape is compared with the catalogue: no tape has anything of these.
+        if let Err(error) = crate::seal::give_up_unfinished(self) {
+            tracing::error!(%error, "packs whose sealing did not end are given up later");
+        }
+        let down: BTreeMap<_, _> = self.catalogue.read(|view| view.drives_down())?.into_iter().collect();
+        let settles = settle::begin(self, &down).map_err(|error| OpenError::Settle(Box::new(error)))?;
+        Ok(Begun { down, settles })
+    }
+
+    /// Starts the conductor, the sealer, one thread for each drive, and what else the tapes need. `drives`:
+    /// those of the pool that a restored catalogue is compared with.
+    ///
+    /// # Errors
+    /// If a drive cannot be taken, or the system has no threads for them.
+    pub fn start(self: &Arc<Self>, begun: &Begun, drives: Drives) -> Result<(), OpenError> {
+        let orders = self.start_drives(begun)?;
+        let (sealer, seals) = sync_channel(SEALS_MAX);
+        self.go("sealer", |tape| tape.settling.stop(), move |tape, me| run_sealer(tape, &seals, me))?;
+        self.go("inventory", |tape| tape.inventory.stop(), |tape, me| crate::inventory::run(tape, me))?;
+        let conductor = Conductor {
+            engine: Arc::clone(self),
+            began: self.now(),
+            drives: orders,
+            sealer,
+            todo_since: BTreeMap::new(),
+            sealing: BTreeMap::new(),
+            wake: None,
+            flow: Flow::default(),
+            too_large: false,
+            resting: BTreeSet::new(),
+        };
+        self.go("conductor", |tape| tape.bell.stop(), move |_, me| conductor.run(me))?;
+        if begun.settles {
+            self.go("settle", |tape| tape.settling.stop(), move |tape, me| settle::run(tape, &drives, me))?;
+        }
+        // Only requests of before this start: those that come from now on tell of their files themselves.
+        let newest = self.catalogue.read(|view| view.requests(None, 1))?;
+        let before = newest.first().map_or(RequestId(0), |(id, _)| RequestId(id.0 + 1));
+        self.go("resume", |tape| tape.settling.stop(), move |tape, me| resume(tape, before, me))
+    }
+
+    /// Starts a thread for each drive, and tells the scheduler of all drives and tapes.
+    fn start_drives(self: &Arc<Self>, begun: &Begun) -> Result<Orders, OpenError> {
+        let mut orders = BTreeMap::new();
+        for name in self.library.drives() {
+            let (sender, receiver) = sync_channel(ORDERS_MAX);
+            let handle = self.library.take_drive(&name)?;
+            let thread = DriveThread::new(Arc::clone(self), name.clone(), handle);
+            orders.insert(name.as_str().to_owned(), sender);
+            let library = LibraryId(self.library.library_of(&name));
+            let is_down = begun.down.contains_key(name.as_str());
+            let looks = begun.settles && !is_down;
+            let own = name.as_str().to_owned();
+            self.bell.post(Event::DriveIn(own.clone(), library));
+            self.bell.post(match begun.down.get(&own) {
+                Some(reason) => Event::DriveDown(own, reason.clone()),
+                None if looks => Event::DriveDown(own, settle::DRIVES_LOOK.to_owned()),
+                None => Event::DriveUp(own),
+            });
+            let name = format!("tape-{name}");
+            self.go(&name, |tape| tape.settling.stop(), move |_, me| thread.run(&receiver, looks, me))?;
+        }
+        for (vid, record) in self.catalogue.read(|view| view.tapes())? {
+            self.bell.post(Event::Tape(vid, self.summary_of(vid, &record)));
+        }
+        Ok(orders)
+    }
+
+    fn go(
+        self: &Arc<Self>,
+        name: &str,
+        wake: impl Fn(&Tape) + Send + Sync + 'static,
+        run: impl FnOnce(&Arc<Tape>, &Arc<Worker>) + Send + 'static,
+    ) -> Result<(), OpenError> {
+        let (mine, own) = (Arc::clone(self), Arc::clone(self));
+        self.ground.start(Duty::new(name, move || wake(&mine)), move |me| run(&own, me))
+    }
+
+    /// The libraries.
+    pub fn library(&self) -> &dyn Library {
+        self.library.as_ref()
+    }
+
+    /// How far the backup of the catalogue has its log of changes.
+    pub fn backup_reach(&self) -> &Arc<BackupReach> {
+        &self.backup_reach
+    }
+
+    /// How far a restored catalogue was compared with pool and tapes; `None` if it was none when the server
+    /// was started.
+    pub fn settling(&self) -> Option<SettlingInfo> {
+        self.settling.info(self.now(), self.steady())
+    }
+}
+
+/// What hands their orders to the drives.
+type Orders = BTreeMap<String, threads::mpsc::SyncSender<crate::conductor::DriveTask>>;
+
+/// Goes on with what the last stop broke off.
+fn resume(engine: &Tape, before: RequestId, me: &Worker) {
+    me.does("going on with requests");
+    if let Err(error) = crate::resume::finish_requests(engine, before) {
+        tracing::error!(%error, "open requests cannot be read");
+        me.failed(&error);
+    }
+    if let Err(error) = ingest::finish_aborts(engine) {
+        tracing::error!(%error, "uploads in parts cannot be read");
+        me.failed(&error);
+    }
+    me.rests();
+    // What is to be written again is decided by what the pool has.
+    if !engine.settling.wait_for_pool() {
+        return;
+    }
+    me.does("going on with tapes");
+    if let Err(error) = crate::tapes::resume(engine) {
+        tracing::error!(%error, "what is to be done on tapes cannot be read");
+        me.failed(&error);
+    }
+}

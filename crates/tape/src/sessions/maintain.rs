@@ -1,0 +1,535 @@
+//! A session of chores: copies that were written in place of others are read back, containers are read whole
+//! into the pool, the tape is checked. It gives way as soon as somebody waits for the drive.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::planted::{Bug, is_planted};
+use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, StreamChecksums, Vid};
+use catalogue::{Command, ContainerRecord, CopyState, PoolData, Requeue, typed};
+use mover::{ContainerOnTape, ReadBack, read_back, read_piece_of};
+use scheduler::SessionEnd;
+
+use super::{MountedTape, SessionError};
+use crate::chores::{Mend, Spool};
+use crate::room::Tape;
+use crate::settle;
+use ground::ArchiveError;
+use ground::truncated;
+
+/// Bytes between two looks at whether somebody waits for the drive.
+const YIELD_BYTES: u64 = 64 << 20;
+/// The most missing bytes of a container that are looked for on another tape.
+const PATCH_BYTES_MAX: u64 = 256 << 20;
+
+/// What became of one piece of work.
+pub(super) enum Done {
+    Yes,
+    /// The drive is needed elsewhere.
+    Yield,
+}
+
+impl MountedTape<'_> {
+    /// Does what is to be done on the mounted tape until nothing is left or the drive is needed.
+    pub(super) fn maintain(&mut self) -> SessionEnd {
+        let vid = self.tape.vid;
+        self.engine.chore(vid, |chores| chores.recover = false);
+        self.engine.end_try(vid);
+        match self.do_chores(vid) {
+            Ok(Done::Yes) => SessionEnd::Drained,
+            Ok(Done::Yield) => SessionEnd::Stopped,
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    fn do_chores(&mut self, vid: Vid) -> Result<Done, SessionError> {
+        loop {
+            if self.must_yield() {
+                return Ok(Done::Yield);
+            }
+            let next = {
+                let chores = self.engine.chores();
+                let Some(tape) = chores.tapes.get(&vid) else { return Ok(Done::Yes) };
+                if tape.look {
+                    drop(chores);
+                    self.look_at_mounted(vid)?;
+                    continue;
+                }
+                (tape.read_back.first().copied(), tape.reads.first().copied(), tape.ship, tape.check)
+            };
+            let done = match next {
+                (Some(container), ..) => self.read_back_copy(vid, container)?,
+                (None, Some(container), ..) => self.read_whole(vid, container)?,
+                (None, None, true, _) => self.ship_changes(vid)?,
+                (None, None, false, Some(from)) => self.check(vid, from)?,
+                (None, None, false, None) => return Ok(Done::Yes),
+            };
+            if matches!(done, Done::Yield) {
+                return Ok(Done::Yield);
+            }
+        }
+    }
+
+    /// Looks at a tape that was in the drive before it was asked about since the catalogue was restored.
+    fn look_at_mounted(&mut self, vid: Vid) -> Result<(), SessionError> {
+        let engine = Arc::clone(self.engine);
+        let is_as_known = match engine.settling.question(vid) {
+            Some(question) => settle::answer(&engine, self.drive.as_mut(), vid, question)?,
+            None => true,
+        };
+        engine.chore(vid, |chores| chores.look = false);
+        self.tape.failed |= !is_as_known;
+        Ok(())
+    }
+
+    pub(super) fn must_yield(&self) -> bool {
+        let engine = self.engine;
+        engine.stop.load(Ordering::Relaxed) || engine.scheduler().must_yield(&self.name(), engine.now())
+    }
+
+    /// Reads a container at its place on the mounted tape, looking up from time to time. `sink` gets its
+    /// bytes.
+    pub(super) fn read_container(
+        &mut self,
+        vid: Vid,
+        what: &ContainerOnTape,
+        mut sink: impl FnMut(&[u8]) -> bool,
+    ) -> Result<ReadBack, SessionError> {
+        let engine = Arc::clone(self.engine);
+        let session = Arc::clone(self.session);
+        let mounted = &*self.tape;
+        let block_size = mounted.volume.block_size();
+        let name = self.name();
+        let mut since = 0u64;
+        // One that gave way before is read to its end, or a large one would never be.
+        let to_the_end = engine.chores().broken_off.get(&vid) == Some(&what.container);
+        let mut gave_way = false;
+        let back = read_back(self.drive.as_mut(), vid, block_size, what, &mut |bytes| {
+            session.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            since += bytes.len() as u64;
+            if since >= YIELD_BYTES {
+                since = 0;
+                let stop = engine.stop.load(Ordering::Relaxed);
+                gave_way = stop || !to_the_end && engine.scheduler().must_yield(&name, engine.now());
+                if gave_way {
+                    return false;
+                }
+            }
+            sink(bytes)
+        })?;
+        if gave_way {
+            engine.chores().broken_off.insert(vid, what.container);
+        } else if to_the_end {
+            engine.chores().broken_off.remove(&vid);
+        }
+        if back.is_good() {
+            let record = engine.read(|view| view.container(what.container))?;
+            let files = record.map_or(1, |record| record.live_members.max(1));
+            self.session.files.fetch_add(files.into(), Ordering::Relaxed);
+            self.session.items.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(back)
+    }
+
+    /// A copy that took the place of another one: only when it was read back is the other one given up.
+    fn read_back_copy(&mut self, vid: Vid, container: ContainerId) -> Result<Done, SessionError> {
+        let engine = Arc::clone(self.engine);
+        let record = engine.read(|view| view.container(container))?;
+        let here = record.as_ref().and_then(|record| unverified_at(record, vid).map(|block| (record, block)));
+        let mut verified = false;
+        if let Some((record, block)) = here {
+            let what = on_tape(container, record, block);
+            let back = match is_planted(Bug::EarlyRelease) {
+                true => ReadBack { faults: Vec::new(), stopped: false },
+                false => self.read_container(vid, &what, |_| true)?,
+            };
+            if back.stopped {
+                return Ok(Done::Yield);
+            }
+            match back.faults.first() {
+                None => {
+                    engine.execute_on_container(Command::CopyVerified { container, vid, block })?;
+                    engine.members_moved(container)?;
+                    verified = true;
+                }
+                Some(fault) => {
+                    engine.drop_place(container, vid, block, &fault.reason)?;
+                }
+            }
+        }
+        engine.chore(vid, |chores| chores.read_back.remove(&container));
+        engine.repack_progressed(container)?;
+        if verified {
+            // This tape may be under repack itself: it could not give up a copy that was not read back.
+            engine.repack_again(container, vid)?;
+        }
+        Ok(Done::Yes)
+    }
+
+    /// Reads a container whole into the pool, or the part of it that others could not give, unless another
+    /// drive does so with its own tape.
+    fn read_whole(&mut self, vid: Vid, container: ContainerId) -> Result<Done, SessionError> {
+        if !self.engine.claim_mend(container, vid) {
+            return Ok(Done::Yes);
+        }
+        let done = self.read_claimed(vid, container);
+        self.engine.release_mend(container, vid);
+        done
+    }
+
+    fn read_claimed(&mut self, vid: Vid, container: ContainerId) -> Result<Done, SessionError> {
+        let engine = Arc::clone(self.engine);
+        let not_here = || engine.chore(vid, |chores| chores.reads.remove(&container));
+        let mend = engine.chores().mends.get(&container).cloned();
+        let Some(record) = engine.read(|view| view.container(container))? else {
+            not_here();
+            engine.drop_mend(container)?;
+            engine.repack_progressed(container)?;
+            return Ok(Done::Yes);
+        };
+        let Some(mend) = mend else {
+            not_here();
+            return Ok(Done::Yes);
+        };
+        if engine.has_bytes(container, &record)? {
+            not_here();
+            return self.settle_read(vid, container, None);
+        }
+        let Some((_, block)) = record.places().find(|(at, _)| *at == vid) else {
+            not_here();
+            if !engine.want_bytes(container, |_| {})? {
+                engine.repack_stuck(container)?;
+            }
+            return Ok(Done::Yes);
+        };
+        let what = on_tape(container, &record, block);
+        let mut read = None;
+        if let Some(spool) = mend.spool.as_ref().filter(|spool| spool.missing_bytes() <= PATCH_BYTES_MAX) {
+            read = self.patch(vid, &what, spool)?;
+        }
+        if read.is_none() {
+            // Too much is missing, or what both gave is not the container: this tape alone may have it all.
+            read = self.spool(vid, &what, mend.spool.as_ref())?;
+        }
+        let Some((spool, reason)) = read else { return Ok(Done::Yield) };
+        let spool = replace_spool(&engine, container, mend.spool, spool)?;
+        if spool.missing.is_empty() {
+            engine.chores().mends.entry(container).or_default().spool = None;
+            not_here();
+            return self.settle_read(vid, container, Some(spool.blob));
+        }
+        not_here();
+        let found = engine.want_bytes(container, |mend| {
+            mend.tried.insert((vid, block));
+            mend.damaged.entry((vid, block)).or_insert(reason);
+        })?;
+        if !found {
+            tracing::error!(%container, %vid, "no tape has all bytes of it; what can be read stays");
+            engine.repack_stuck(container)?;
+        }
+        Ok(Done::Yes)
+    }
+
+    /// Records that a container is in the pool. If that fails it stays to be read here, and comes again.
+    fn settle_read(
+        &self,
+        vid: Vid,
+        container: ContainerId,
+        image: Option<BlobDescription>,
+    ) -> Result<Done, SessionError> {
+        if let Err(error) = settle_mend(self.engine, container, image) {
+            self.engine.chore(vid, |chores| chores.reads.insert(container));
+            return Err(error.into());
+        }
+        Ok(Done::Yes)
+    }
+
+    /// The whole container into one blob, zeros in place of what cannot be read, and why; `None` if the drive
+    /// is needed. If `other` has more of it, that is given.
+    fn spool(
+        &mut self,
+        vid: Vid,
+        what: &ContainerOnTape,
+        other: Option<&Spool>,
+    ) -> Result<Option<(Spool, String)>, SessionError> {
+        let engine = Arc::clone(self.engine);
+        let mut writer = engine.pool.create_sized(what.length).map_err(ArchiveError::from)?;
+        let mut failed = None;
+        let back = self.read_container(vid, what, |bytes| {
+            failed = writer.write(bytes).err();
+            failed.is_none()
+        })?;
+        if let Some(error) = failed {
+            return Err(ArchiveError::from(error).into());
+        }
+        if back.stopped {
+            return Ok(None);
+        }
+        let reason = back.faults.first().map_or_else(String::new, |fault| fault.reason.clone());
+        let missing: Vec<(u64, u64)> = back.faults.iter().map(|fault| (fault.offset, fault.length)).collect();
+        let told = missing.last().is_some_and(|(offset, length)| {
+            back.faults.len() >= mover::FAULTS_MAX && offset + length == what.length.0
+        });
+        if told {
+            // It ended early: the rest of the blob is zeros.
+            let rest = missing.last().map_or(0, |(_, length)| *length);
+            write_zeros(&mut writer, rest)?;
+        }
+        let blob = writer.finish().map_err(ArchiveError::from)?;
+        let spool = Spool { blob, missing };
+        match other {
+            Some(other) if other.missing_bytes() < spool.missing_bytes() => {
+                engine.pool.remove(&spool.blob).map_err(ArchiveError::from)?;
+                Ok(Some((other.clone(), reason)))
+            }
+            _ => Ok(Some((spool, reason))),
+        }
+    }
+
+    /// What an earlier tape could not give, from this one, put together with the rest; `None` if that is not
+    /// what was sealed, so that nobody knows which of them is wrong.
+    fn patch(
+        &mut self,
+        vid: Vid,
+        what: &ContainerOnTape,
+        spool: &Spool,
+    ) -> Result<Option<(Spool, String)>, SessionError> {
+        let (patches, missing) = self.read_missing(vid, what, &spool.missing)?;
+        let engine = Arc::clone(self.engine);
+        let (blob, sums) = compose(&engine, what, &spool.blob, &patches)?;
+        if missing.is_empty() && sums != what.checksums {
+            engine.pool.remove(&blob).map_err(ArchiveError::from)?;
+            return Ok(None);
+        }
+        Ok(Some((Spool { blob, missing }, format!("parts of container {} cannot be read", what.container))))
+    }
+
+    /// The blocks of this tape that hold missing ranges, and the ranges that are missing still.
+    #[allow(clippy::type_complexity)]
+    fn read_missing(
+        &mut self,
+        vid: Vid,
+        what: &ContainerOnTape,
+        missing: &[(u64, u64)],
+    ) -> Result<(Vec<(u64, Vec<u8>)>, Vec<(u64, u64)>), SessionError> {
+        let mounted = &*self.tape;
+        let size = u64::from(mounted.volume.block_size().bytes());
+        let mut buffer = vec![0u8; usize::try_from(size).unwrap_or(0)];
+        let (mut patches, mut still) = (Vec::new(), Vec::new());
+        for (offset, length) in missing {
+            let mut at = *offset;
+            while at < offset + length {
+                let number = at / size;
+                let end = ((number + 1) * size).min(offset + length);
+                let block = BlockAddress(what.block.0 + number);
+                let read = read_piece_of(self.drive.as_mut(), vid, block, &mut buffer)?;
+                let range = (at - number * size) as usize..(end - number * size) as usize;
+                match read.and_then(|read| buffer.get(..read)?.get(range)) {
+                    Some(bytes) => patches.push((at, bytes.to_vec())),
+                    None => still.push((at, end - at)),
+                }
+                at = end;
+            }
+        }
+        Ok((patches, still))
+    }
+
+    /// Change-log segments that no other tape of the pool has, and an index.
+    fn ship_changes(&mut self, vid: Vid) -> Result<Done, SessionError> {
+        let record = self.engine.tape(vid)?;
+        if let Some(tape_pool) = record.tape_pool
+            && record.state == catalogue::TapeState::Active
+        {
+            self.ensure_run(tape_pool)?;
+            self.tape.volume.mark_changed();
+            self.finish_run(catalogue::RunEnd::Finished, catalogue::TapeState::Active, "", 0)?;
+        }
+        self.engine.chore(vid, |chores| chores.ship = false);
+        Ok(Done::Yes)
+    }
+}
+
+/// Remembers what could be read of a container, in place of what was known before.
+fn replace_spool(
+    engine: &Tape,
+    container: ContainerId,
+    old: Option<Spool>,
+    new: Spool,
+) -> Result<Spool, ArchiveError> {
+    engine.chores().mends.entry(container).or_default().spool = Some(new.clone());
+    if let Some(old) = old.filter(|old| old.blob.id != new.blob.id) {
+        engine.pool.remove(&old.blob)?;
+    }
+    Ok(new)
+}
+
+/// The bytes of a container are in the pool, as `image` if they came from tape: what waited for that is
+/// recorded, and only then forgotten.
+fn settle_mend(
+    engine: &Tape,
+    container: ContainerId,
+    mut image: Option<BlobDescription>,
+) -> Result<(), ArchiveError> {
+    loop {
+        let Some(mend) = engine.chores().mends.get(&container).cloned() else { return Ok(()) };
+        settle(engine, container, &mend, image.take())?;
+        let mut chores = engine.chores();
+        // A repack may have asked for it meanwhile.
+        let is_same = |now: &Mend| now.repack == mend.repack && now.damaged == mend.damaged;
+        if chores.mends.get(&container).is_none_or(is_same) {
+            drop(chores.mends.remove(&container));
+            drop(chores);
+            return mend.spool.map_or(Ok(()), |spool| Ok(engine.pool.remove(&spool.blob)?));
+        }
+    }
+}
+
+fn settle(
+    engine: &Tape,
+    container: ContainerId,
+    mend: &Mend,
+    image: Option<BlobDescription>,
+) -> Result<(), ArchiveError> {
+    let wanted = requeue(engine, container, mend);
+    // Damaged copies of a container whose members were all deleted meanwhile are given up, not mended.
+    let gives_up = !mend.damaged.is_empty()
+        && engine.read(|view| view.container(container))?.is_none_or(|record| record.is_empty());
+    match (wanted, image) {
+        (Ok(_), image) if gives_up => {
+            image.iter().try_for_each(|blob| engine.pool.remove(blob))?;
+        }
+        (Ok(true), Some(image)) => {
+            if !store(engine, container, mend, &image)? {
+                return engine.repack_progressed(container);
+            }
+        }
+        (Ok(true), None) => {}
+        (wanted, image) => {
+            image.iter().try_for_each(|blob| engine.pool.remove(blob))?;
+            wanted?;
+            return engine.repack_progressed(container);
+        }
+    }
+    for ((vid, block), reason) in &mend.damaged {
+        engine.give_up(container, *vid, *block, reason)?;
+    }
+    engine.repack_progressed(container)?;
+    engine.resting.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&container);
+    engine.bell.backlog_changed();
+    Ok(())
+}
+
+/// Takes the container off the tapes that are repacked. Gives whether its bytes are needed: not if only
+/// repacks asked for them, and they need them no longer.
+fn requeue(engine: &Tape, container: ContainerId, mend: &Mend) -> Result<bool, ArchiveError> {
+    let mut wanted = mend.repack.is_empty() || !mend.damaged.is_empty();
+    for vid in &mend.repack {
+        // The repack may have been called off while the bytes were read.
+        if engine.tape(*vid)?.state != catalogue::TapeState::Repacking {
+            continue;
+        }
+        match engine.ask_on_container(typed::RequeueCopy { container, vid: *vid }) {
+            Ok(requeue) => wanted |= requeue == Some(Requeue::Queued),
+            Err(error @ ArchiveError::Rejected(_)) => {
+                tracing::error!(%container, %vid, %error, "a repack cannot take a container off its tape");
+                engine.repack_stuck(container)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(wanted)
+}
+
+/// The image becomes the container's. A damaged copy is given up with the same change, so that what can be
+/// read of it stays until its bytes are safe. `false` if the catalogue refused it: nobody needs the image.
+fn store(
+    engine: &Tape,
+    container: ContainerId,
+    mend: &Mend,
+    blob: &BlobDescription,
+) -> Result<bool, ArchiveError> {
+    let piece = BlobPiece { blob: blob.id, offset: ByteCount(0), length: blob.length };
+    let image = PoolData { blobs: vec![blob.clone()], pieces: vec![piece] };
+    let record = engine.read(|view| view.container(container))?;
+    let places: Vec<_> = record.iter().flat_map(ContainerRecord::places).collect();
+    let mut damaged = mend.damaged.iter().filter(|(place, _)| places.contains(place) && places.len() > 1);
+    let (command, given_up) = match damaged.next() {
+        Some(((vid, block), reason)) => {
+            let (vid, block, reason) = (*vid, *block, truncated(reason, 512));
+            (Command::MendCopy { container, vid, block, reason, image }, Some(vid))
+        }
+        None => (Command::StoreImage { container, image }, None),
+    };
+    match engine.execute(command) {
+        Ok(()) => {
+            given_up.into_iter().try_for_each(|vid| engine.place_dropped(container, vid))?;
+            Ok(true)
+        }
+        Err(error) => {
+            if error.is_certain_refusal() {
+                engine.pool.remove(blob)?;
+            }
+            if matches!(error, ArchiveError::Rejected(_)) {
+                tracing::warn!(%container, %error, "its bytes came from tape, and nobody needs them now");
+                return Ok(false);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// The present place on `vid` of a copy under an index whose older place is not released.
+pub(super) fn unverified_at(record: &ContainerRecord, vid: Vid) -> Option<BlockAddress> {
+    record.copies.iter().find_map(|copy| match copy.state {
+        CopyState::Indexed { vid: on, block } if on == vid && copy.source.is_some() => Some(block),
+        _ => None,
+    })
+}
+
+pub(super) fn on_tape(
+    container: ContainerId,
+    record: &ContainerRecord,
+    block: BlockAddress,
+) -> ContainerOnTape {
+    ContainerOnTape { container, block, length: record.length, checksums: record.checksums }
+}
+
+fn write_zeros(writer: &mut pool::BlobWriter, mut count: u64) -> Result<(), ArchiveError> {
+    let zeros = vec![0u8; 1 << 20];
+    while count > 0 {
+        let now = count.min(zeros.len() as u64);
+        writer.write(zeros.get(..now as usize).unwrap_or_default())?;
+        count -= now;
+    }
+    Ok(())
+}
+
+/// A new blob: the old one with patches laid over it, and the checksums of the whole.
+fn compose(
+    engine: &Tape,
+    what: &ContainerOnTape,
+    old: &BlobDescription,
+    patches: &[(u64, Vec<u8>)],
+) -> Result<(BlobDescription, StreamChecksums), ArchiveError> {
+    let mut writer = engine.pool.create_sized(what.length)?;
+    let piece = BlobPiece { blob: old.id, offset: ByteCount(0), length: what.length };
+    let mut reader = engine.pool.read_piece(old, &piece)?;
+    let (mut at, mut sums) = (0u64, StreamChecksums::default());
+    while let Some(chunk) = reader.next()? {
+        let mut bytes = chunk.as_ref().to_vec();
+        let end = at + bytes.len() as u64;
+        for (offset, patch) in patches {
+            let (from, to) = (at.max(*offset), end.min(offset + patch.len() as u64));
+            if from < to
+                && let Some(into) = bytes.get_mut((from - at) as usize..(to - at) as usize)
+                && let Some(new) = patch.get((from - offset) as usize..(to - offset) as usize)
+            {
+                into.copy_from_slice(new);
+            }
+        }
+        sums = sums.extend(&bytes);
+        writer.write(&bytes)?;
+        at = end;
+    }
+    Ok((writer.finish()?, sums))
+}

@@ -1,0 +1,287 @@
+//! A drive's thread: carries out the scheduler's orders, one at a time, on the tape that it holds.
+
+mod adopt;
+mod base_on_tape;
+mod maintain;
+mod migrate;
+mod motion;
+mod mounted;
+mod mounting;
+mod plan;
+mod recall;
+mod recall_order;
+mod tape_verify;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use threads::mpsc::Receiver;
+
+use base::{FailureCause, Vid};
+use catalogue::TapeState;
+use journal::MountKind;
+use library::{DriveName, LibraryError, TapeDrive, TapeError};
+use scheduler::{Event, Failure, SessionEnd};
+use store::ExecuteError;
+
+use crate::conductor::{DriveTask, Order};
+use crate::mount_log::MountTracker;
+use crate::room::{Session, Tape};
+use crate::{settle, suspects};
+use ground::ArchiveError;
+use ground::Worker;
+
+use mounted::{Mounted, MountedTape};
+
+pub(crate) use adopt::{has_skeleton, write_again};
+
+/// Why a session on a mounted tape fails.
+#[derive(Debug, thiserror::Error)]
+enum SessionError {
+    #[error(transparent)]
+    Volume(#[from] mover::VolumeError),
+    #[error(transparent)]
+    Tape(#[from] ArchiveError),
+    /// A blank tape was to be taken, and nothing that is queued for the pool can be written to it.
+    #[error(
+        "{vid} is not labelled: nothing of what is queued for tape pool {tape_pool} can be written to it; \
+         kist why PATH tells what each file waits for"
+    )]
+    NothingToWrite { vid: Vid, tape_pool: String },
+}
+
+impl From<library::TapeError> for SessionError {
+    fn from(error: library::TapeError) -> Self {
+        SessionError::Volume(error.into())
+    }
+}
+
+pub(crate) struct DriveThread {
+    engine: Arc<Tape>,
+    name: DriveName,
+    drive: Box<dyn TapeDrive>,
+    mounted: Option<Mounted>,
+    session: Arc<Session>,
+    /// Keeps count of mounts, for reports.
+    mounts: MountTracker,
+    /// What is wrong with the drive itself.
+    broken: Option<String>,
+}
+
+impl DriveThread {
+    pub(crate) fn new(engine: Arc<Tape>, name: DriveName, drive: Box<dyn TapeDrive>) -> Self {
+        let session = engine.session(name.as_str());
+        let (drive, mounts) = MountTracker::follow(&engine, drive);
+        DriveThread { engine, name, drive, mounted: None, session, mounts, broken: None }
+    }
+
+    /// The thread: until no more tasks can come; then the tape is brought home in good order. `looks`:
+    /// before the first one, it takes part in looking at tapes since the catalogue was restored.
+    pub(crate) fn run(mut self, tasks: &Receiver<DriveTask>, looks: bool, me: &Worker) {
+        if looks {
+            me.does("looking at tapes");
+            let engine = Arc::clone(&self.engine);
+            settle::look_at_written(&engine, &self.name, self.drive.as_mut());
+        }
+        if self.engine.settling.wait_for_tapes() && looks {
+            // An operator may have taken it out of use meanwhile: the last word is heard last.
+            let _one = self.engine.ordering.lock().unwrap_or_else(PoisonError::into_inner);
+            let down = self.engine.read(|view| view.drives_down()).unwrap_or_default();
+            if !down.iter().any(|(drive, _)| drive == self.name.as_str()) {
+                self.engine.bell.post(Event::DriveUp(self.name()));
+            }
+        }
+        me.rests();
+        for task in tasks {
+            let order = match task {
+                DriveTask::Order(order) => order,
+                DriveTask::Clear(vid) => {
+                    me.does("looking at a failure");
+                    self.engine.clear_tape(self.name.as_str(), vid);
+                    me.rests();
+                    continue;
+                }
+            };
+            me.does(order.word());
+            let motion = motion::SessionMotion::begin(self.drive.as_mut(), &order);
+            let event = self.carry_out(order);
+            motion.end(self.drive.as_mut(), &self.session);
+            let event = self.judge_drive(event);
+            self.engine.bell.post(event);
+            self.engine.bell.backlog_changed();
+            me.rests();
+        }
+        if self.mounted.is_some() {
+            me.does(Order::Unmount.word());
+            self.unmount();
+        }
+    }
+
+    fn name(&self) -> scheduler::DriveName {
+        self.name.as_str().to_owned()
+    }
+
+    fn carry_out(&mut self, order: Order) -> Event {
+        self.begin_session();
+        match order {
+            Order::Mount { vid, assign } => match self.mount(vid, assign) {
+                Ok(()) => Event::Mounted(self.name(), vid),
+                Err(failure) => Event::MountFailed(self.name(), vid, failure),
+            },
+            Order::Migrate { vid, tape_pool } => {
+                let end = self.ready(vid).map_or_else(|end| end, |mut tape| tape.migrate(tape_pool));
+                self.count_session(MountKind::Migrate, &end);
+                self.engine.post_tape(vid);
+                Event::MigrationEnded(self.name(), end)
+            }
+            Order::Recall { vid } => {
+                let end = self.holding(vid).map_or_else(|end| end, |mut tape| tape.recall());
+                self.count_session(MountKind::Recall, &end);
+                Event::RecallEnded(self.name(), end)
+            }
+            Order::Maintain { vid } => {
+                let end = self.ready(vid).map_or_else(|end| end, |mut tape| tape.maintain());
+                self.count_session(MountKind::Maintain, &end);
+                self.engine.post_tape(vid);
+                Event::MaintenanceEnded(self.name(), end)
+            }
+            Order::Unmount => {
+                self.unmount();
+                Event::Unmounted(self.name())
+            }
+        }
+    }
+
+    /// A drive that does not work goes down; a tape on which a session went well is cleared of its failures.
+    fn judge_drive(&mut self, event: Event) -> Event {
+        if self.broken.is_some() {
+            return self.drive_broke();
+        }
+        match &event {
+            Event::MigrationEnded(_, SessionEnd::Failed(_))
+            | Event::MaintenanceEnded(_, SessionEnd::Failed(_))
+            | Event::RecallEnded(_, SessionEnd::Failed(_) | SessionEnd::NoRoom) => {}
+            Event::MigrationEnded(..) | Event::RecallEnded(..) | Event::MaintenanceEnded(..) => {
+                // A suspect tape that gave what was asked of it is still to be tried, or set aside.
+                let is_suspect = |vid| self.engine.tape(vid).is_ok_and(|it| it.state == TapeState::Suspect);
+                if let Some(mounted) = self.mounted.as_ref().filter(|mounted| !is_suspect(mounted.vid)) {
+                    self.engine.forget_failures(mounted.vid, false);
+                }
+            }
+            _ => {}
+        }
+        event
+    }
+
+    /// The drive itself does not work. Its tape, if it cannot be taken out, stays in it until the drive is
+    /// tried again.
+    fn drive_broke(&mut self) -> Event {
+        if self.mounted.is_some() {
+            self.unmount();
+        }
+        let reason = self.broken.take().unwrap_or_default();
+        tracing::error!(drive = %self.name, reason, "the drive does not work");
+        Event::DriveFailed(self.name(), reason)
+    }
+
+    fn count_session(&mut self, kind: MountKind, end: &SessionEnd) {
+        self.mounts.session_ended(&self.engine, kind, end, &self.session);
+    }
+
+    fn begin_session(&mut self) {
+        let mut began = self.session.began.lock().unwrap_or_else(PoisonError::into_inner);
+        *began = Some(self.engine.now());
+        self.session.files.store(0, Ordering::Relaxed);
+        self.session.items.store(0, Ordering::Relaxed);
+        self.session.bytes.store(0, Ordering::Relaxed);
+        self.mounts.session_began(&self.engine);
+    }
+
+    /// Puts a tape that was opened into the drive's keeping.
+    fn take(&mut self, mounted: Mounted) -> MountedTape<'_> {
+        let DriveThread { engine, name, drive, session, broken, mounted: slot, .. } = self;
+        let tape = slot.insert(mounted);
+        MountedTape { engine, name, drive, session, broken, tape }
+    }
+
+    /// The tape in the drive, to work with.
+    fn on_tape(&mut self) -> Option<MountedTape<'_>> {
+        let DriveThread { engine, name, drive, session, broken, mounted, .. } = self;
+        mounted.as_mut().map(|tape| MountedTape { engine, name, drive, session, broken, tape })
+    }
+
+    /// The tape of an order.
+    fn holding(&mut self, vid: Vid) -> Result<MountedTape<'_>, SessionEnd> {
+        let refused = format!("tape {vid} is not in drive {}", self.name);
+        let tape = self.on_tape().filter(|on| on.tape.vid == vid);
+        tape.ok_or_else(|| SessionEnd::Failed(refused.into()))
+    }
+
+    /// The same, unless something has failed on it in this mount, so that it may be written.
+    fn ready(&mut self, vid: Vid) -> Result<MountedTape<'_>, SessionEnd> {
+        let refused = format!("tape {vid} is not ready in drive {}", self.name);
+        let tape = self.holding(vid)?;
+        if tape.tape.failed { Err(SessionEnd::Failed(refused.into())) } else { Ok(tape) }
+    }
+}
+
+/// What the scheduler is told of a tape that failed in a drive; before the tape is suspect.
+fn failure_of(engine: &Tape, vid: Vid, error: &SessionError) -> Failure {
+    let may_be_the_drive = matches!(
+        error,
+        SessionError::Volume(mover::VolumeError::Tape(
+            TapeError::Medium { .. } | TapeError::NotLoaded { .. }
+        ))
+    );
+    // One that is tried again says nothing about the drive.
+    let was_well = || engine.tape(vid).is_ok_and(|record| record.state != TapeState::Suspect);
+    Failure { suspect: may_be_the_drive && was_well(), ..error.failure() }
+}
+
+/// Remembers that the drive itself does not work.
+fn note_drive(broken: &mut Option<String>, error: &SessionError) {
+    let what = match error {
+        SessionError::Volume(mover::VolumeError::Tape(error)) if error.is_of_the_drive() => error.to_string(),
+        SessionError::Tape(ArchiveError::Library(error @ LibraryError::DriveFailed { .. })) => {
+            error.to_string()
+        }
+        _ => return,
+    };
+    broken.get_or_insert(what);
+}
+
+impl SessionError {
+    /// What it speaks against. Errors of the pool come with one tape or with all of them: what fails with
+    /// several partners shows which, and rests longer each time. A catalogue that takes nothing comes with
+    /// all, and speaks against this host.
+    fn cause(&self) -> Option<FailureCause> {
+        match self {
+            SessionError::Volume(error) => error.cause(),
+            SessionError::Tape(ArchiveError::Library(error)) => error.cause(),
+            SessionError::NothingToWrite { .. } => None,
+            SessionError::Tape(ArchiveError::Store(error)) if !matches!(error, ExecuteError::Rejected(_)) => {
+                Some(FailureCause::Host)
+            }
+            SessionError::Tape(_) => Some(FailureCause::Unknown),
+        }
+    }
+
+    /// What the scheduler is told of it.
+    fn failure(&self) -> Failure {
+        Failure { reason: self.to_string(), cause: self.cause(), suspect: false }
+    }
+}
+
+/// Whether a write to the tape failed.
+fn is_of_a_write(error: &SessionError) -> bool {
+    matches!(error, SessionError::Volume(mover::VolumeError::Tape(error)) if suspects::is_of_a_write(error))
+}
+
+/// Whether the tape is to be suspected for a session's error: one of the drive, the way to it, the catalogue
+/// or the pool is no reason.
+fn is_the_tapes_fault(error: &SessionError) -> bool {
+    match error {
+        SessionError::Volume(mover::VolumeError::Tape(error)) if error.spares_the_medium() => false,
+        SessionError::Volume(_) => scheduler::suspects_tape(error.cause()),
+        SessionError::Tape(_) | SessionError::NothingToWrite { .. } => false,
+    }
+}

@@ -1,0 +1,364 @@
+//! A tape in a drive, labels checked: what is common to the sessions on it. Its run, its indexes, and its
+//! closing before it is taken out.
+
+use std::sync::Arc;
+
+use base::planted::{Bug, is_planted};
+use base::{BlockAddress, ByteCount, ContainerId, Generation, Partition, RunId, TapePoolId, Vid};
+use catalogue::{Command, RunEnd, SEGMENTS_MAX, TapeState, typed};
+use library::{DriveName, TapeDrive, TapeError};
+use ltfs::changes::{ChangeNumber, ChangeSegment};
+use mover::{Volume, VolumeError};
+use scheduler::{Failure, SessionEnd};
+use session::WritingSession;
+
+use super::adopt::Adopted;
+use super::{SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
+use crate::room::{Session, Tape};
+use crate::tapes::covered;
+use ground::truncated;
+
+/// Most changes in one segment on tape.
+const SEGMENT_CHANGES_MAX: usize = 500_000;
+/// Most bytes of changes in one segment on tape.
+const SEGMENT_BYTES_MAX: usize = 64 << 20;
+/// The reason of a tape whose index has outgrown the index partition.
+const INDEX_PARTITION_FULL: &str = "its index does not fit into the index partition any more: no more is \
+    written to it, and other LTFS programs find its newest index on the data partition";
+
+/// The tape in the drive, labels checked.
+pub(super) struct Mounted {
+    pub(super) vid: Vid,
+    pub(super) volume: Volume,
+    pub(super) run: Option<OpenRun>,
+    /// The rules of writing to it, and how far it is.
+    pub(super) writing: WritingSession,
+    /// Whether something failed so that nothing more may be written to it in this mount.
+    pub(super) failed: bool,
+    /// What is wrong with the newest index, if another one took its place.
+    pub(super) index_fault: Option<String>,
+    /// Copies written in place of others that no index covers yet: then they are read back.
+    pub(super) unverified: Vec<ContainerId>,
+}
+
+/// A session's run, as the catalogue has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenRun {
+    pub(super) id: RunId,
+    pub(super) tape_pool: TapePoolId,
+    /// Items planned so far.
+    pub(super) planned: u32,
+    /// Items committed so far.
+    pub(super) committed: u32,
+    /// End of data after the last commit or index.
+    pub(super) end_of_data: BlockAddress,
+}
+
+/// A mounted tape and the drive that holds it: what a session works with.
+pub(super) struct MountedTape<'a> {
+    pub(super) engine: &'a Arc<Tape>,
+    pub(super) name: &'a DriveName,
+    pub(super) drive: &'a mut Box<dyn TapeDrive>,
+    pub(super) session: &'a Arc<Session>,
+    /// What is wrong with the drive itself.
+    pub(super) broken: &'a mut Option<String>,
+    pub(super) tape: &'a mut Mounted,
+}
+
+impl MountedTape<'_> {
+    pub(super) fn name(&self) -> scheduler::DriveName {
+        self.name.as_str().to_owned()
+    }
+
+    /// Sets the tape aside after a failure: its run ends, what was not committed goes back to its queue.
+    pub(super) fn fail(&mut self, error: &SessionError) -> SessionEnd {
+        note_drive(self.broken, error);
+        let vid = self.tape.vid;
+        let failure = failure_of(self.engine, vid, error);
+        self.tape.failed = true;
+        tracing::error!(%vid, drive = %self.name, %error, "session failed");
+        let reason = truncated(&error.to_string(), 512);
+        // The run stays open: the next mount takes over what of it is whole on tape, in whatever drive.
+        if self.tape.run.take().is_some() {
+            self.engine.chore(vid, |chores| chores.recover = true);
+        }
+        if is_the_tapes_fault(error) {
+            self.engine.suspect_tape(vid, error.cause(), &reason, is_of_a_write(error));
+        }
+        self.engine.post_tape(vid);
+        SessionEnd::Failed(Failure { reason, ..failure })
+    }
+
+    /// A suspect tape that is to be written again must end where the catalogue says: an older copy of the
+    /// cartridge has good labels and a good index too.
+    pub(super) fn check_end(&mut self, vid: Vid) -> Result<(), SessionError> {
+        let record = self.engine.tape(vid)?;
+        if record.when_well() == Some(TapeState::Active) {
+            self.tape.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the index that takes in what was adopted, behind everything, and ends the run.
+    pub(super) fn close_torn(&mut self, adopted: Adopted) -> Result<(), SessionError> {
+        let Adopted { run, torn, tape_state, reason, unverified } = adopted;
+        self.tape.run = Some(run);
+        self.tape.unverified.extend(unverified);
+        self.end_early(RunEnd::Torn, tape_state, &reason, torn)
+    }
+
+    /// Ends a run of which planned containers are not written. An index is written if there is room for one;
+    /// without it the committed containers stay `flushed`, and their files in the pool.
+    pub(super) fn end_early(
+        &mut self,
+        end: RunEnd,
+        tape_state: TapeState,
+        reason: &str,
+        torn: u64,
+    ) -> Result<(), SessionError> {
+        let mounted = &mut *self.tape;
+        if torn > 0 {
+            mounted.volume.mark_changed();
+        }
+        match self.finish_run(end, tape_state, reason, torn) {
+            Err(SessionError::Volume(VolumeError::Tape(TapeError::EndOfMedium { .. }))) => {
+                self.end_without_index(torn)
+            }
+            other => other,
+        }
+    }
+
+    pub(super) fn end_without_index(&mut self, torn: u64) -> Result<(), SessionError> {
+        let mounted = &mut *self.tape;
+        let Some(run) = mounted.run else { return Ok(()) };
+        let end_of_data = self.drive.space_to_end_of_data(base::Partition::Data)?.block;
+        self.engine.execute(Command::EndRun {
+            run: run.id,
+            end: RunEnd::TapeFull,
+            tape_state: TapeState::ReadOnly,
+            reason: "the tape ended before its last index could be written".to_owned(),
+            end_of_data: Some(end_of_data),
+            torn: ByteCount(torn),
+        })?;
+        mounted.run = None;
+        mounted.failed = true;
+        let vid = mounted.vid;
+        super::adopt::write_again(self.engine, vid, "no index on its tape names it")?;
+        self.engine.repack_after_run(vid);
+        Ok(())
+    }
+
+    /// Opens a run on the mounted tape if there is none, standing at its end of data.
+    pub(super) fn ensure_run(&mut self, tape_pool: TapePoolId) -> Result<OpenRun, SessionError> {
+        let mounted = &mut *self.tape;
+        let record = self.engine.tape(mounted.vid)?;
+        if let Some(run) = mounted.run {
+            mounted.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
+            return Ok(run);
+        }
+        if let Some(run) = record.run {
+            // The end of an earlier session could not be recorded: what it planned goes back to its queue.
+            self.engine.execute(Command::EndRun {
+                run,
+                end: RunEnd::Failed,
+                tape_state: TapeState::Active,
+                reason: String::new(),
+                end_of_data: Some(record.end_of_data),
+                torn: ByteCount(0),
+            })?;
+            self.engine.repack_after_run(mounted.vid);
+        }
+        mounted.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
+        let begin = typed::BeginRun {
+            vid: mounted.vid,
+            drive: self.name.as_str().to_owned(),
+            start: record.end_of_data,
+        };
+        let id = self.engine.ask(begin)?;
+        let run = OpenRun { id, tape_pool, planned: 0, committed: 0, end_of_data: record.end_of_data };
+        mounted.run = Some(run);
+        Ok(run)
+    }
+
+    /// The second point: the newest changes and an index on the data partition, then the catalogue's word
+    /// that all committed containers are under it. Afterwards files may be evicted.
+    pub(super) fn write_index(&mut self) -> Result<(), SessionError> {
+        let mounted = &mut *self.tape;
+        let Some(run) = mounted.run.as_mut() else { return Ok(()) };
+        let engine = self.engine;
+        let now = engine.now();
+        let covers_from = engine.tape(mounted.vid)?.index_block;
+        let before = mounted.volume.own_bytes_written();
+        let changes =
+            write_changes(engine, self.drive.as_mut(), mounted.vid, run.tape_pool, &mut mounted.volume)?;
+        let early = is_planted(Bug::EarlyIndexed);
+        let (index_block, end_of_data) = match early {
+            true => mounted.volume.predict_index(self.drive.as_mut(), now)?,
+            false => mounted.volume.write_data_index(self.drive.as_mut(), now)?,
+        };
+        let written = ByteCount(mounted.volume.own_bytes_written() - before);
+        engine.execute(Command::IndexWritten {
+            run: run.id,
+            generation: Generation(mounted.volume.generation().0 + u64::from(early)),
+            index_block,
+            end_of_data,
+            written,
+            changes,
+        })?;
+        if early {
+            mounted.volume.write_data_index(self.drive.as_mut(), now)?;
+        }
+        run.end_of_data = end_of_data;
+        mounted.writing.indexed();
+        let unverified = std::mem::take(&mut mounted.unverified);
+        if !unverified.is_empty() {
+            engine.chore(mounted.vid, |chores| chores.read_back.extend(unverified));
+        }
+        engine.sweep.ring();
+        engine.give_up_late()?;
+        // The scrubber finds what is missed here: no reason to end a session.
+        if let Err(error) = upkeep::index_written(&engine.upkeep, mounted.vid, covers_from) {
+            tracing::error!(vid = %mounted.vid, %error, "files that an index covers now stay LOST");
+        }
+        Ok(())
+    }
+
+    pub(super) fn close_volume(&mut self) -> Result<(), SessionError> {
+        let mounted = &*self.tape;
+        if mounted.failed {
+            return Ok(());
+        }
+        let (vid, state) = (mounted.vid, self.engine.tape(mounted.vid)?.state);
+        if mounted.run.is_some() || (mounted.volume.is_changed() && state == TapeState::Active) {
+            return self.finish_run(RunEnd::Finished, TapeState::Active, "", 0);
+        }
+        // A tape that ended without its last index keeps the one before on both partitions, and one that is
+        // only kept for reading is not written at all.
+        let may_write = matches!(state, TapeState::Active | TapeState::Full | TapeState::Repacking);
+        if mounted.volume.is_changed() || !may_write {
+            return Ok(());
+        }
+        if !self.write_index_partition()? && state == TapeState::Active {
+            self.engine.set_tape_aside(vid, TapeState::ReadOnly, INDEX_PARTITION_FULL);
+        }
+        Ok(())
+    }
+
+    /// The third point: the newest index on the index partition too, and the cartridge memory brought up to
+    /// date. `false`: it does not fit there any more; the data partition alone describes the volume then.
+    fn write_index_partition(&mut self) -> Result<bool, SessionError> {
+        let now = self.engine.now();
+        let mounted = &mut *self.tape;
+        if mounted.volume.is_changed() {
+            return Ok(true);
+        }
+        match mounted.volume.write_index_partition(self.drive.as_mut(), now) {
+            Ok(()) => Ok(true),
+            Err(VolumeError::Tape(TapeError::EndOfMedium { vid, at }))
+                if at.partition == Partition::Index =>
+            {
+                tracing::error!(%vid, "{INDEX_PARTITION_FULL}");
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Indexes both partitions and ends the run; `torn` bytes of it belong to no committed container. The run
+    /// is open until the index partition is written: so a start that finds it open knows what may be owed.
+    pub(super) fn finish_run(
+        &mut self,
+        end: RunEnd,
+        tape_state: TapeState,
+        reason: &str,
+        torn: u64,
+    ) -> Result<(), SessionError> {
+        let mounted = &*self.tape;
+        if mounted.volume.is_changed() {
+            if mounted.run.is_none() {
+                let record = self.engine.tape(mounted.vid)?;
+                if let Some(tape_pool) = record.tape_pool {
+                    self.ensure_run(tape_pool)?;
+                }
+            }
+            self.write_index()?;
+        }
+        if (end, tape_state) == (RunEnd::Finished, TapeState::Active) {
+            self.write_base()?;
+        }
+        let fits = self.write_index_partition()?;
+        let (tape_state, reason) =
+            if fits { (tape_state, reason) } else { (TapeState::ReadOnly, INDEX_PARTITION_FULL) };
+        let mounted = &mut *self.tape;
+        if let Some(run) = mounted.run {
+            self.engine.execute(Command::EndRun {
+                run: run.id,
+                end,
+                tape_state,
+                reason: reason.to_owned(),
+                end_of_data: Some(run.end_of_data),
+                torn: ByteCount(torn),
+            })?;
+            mounted.run = None;
+            self.engine.repack_after_run(mounted.vid);
+        }
+        Ok(())
+    }
+}
+
+/// All changes that no other tape of this pool has yet, as segments before the index. Gives their ranges.
+fn write_changes(
+    engine: &Tape,
+    drive: &mut dyn TapeDrive,
+    vid: Vid,
+    tape_pool: TapePoolId,
+    volume: &mut Volume,
+) -> Result<Vec<(u64, u64)>, SessionError> {
+    let (covered, newest) = engine.read(|view| Ok((covered(view, tape_pool, None)?, view.last_change()?)))?;
+    let mut written = Vec::new();
+    let mut next = 1;
+    for (first, last) in covered.into_iter().chain([(newest.saturating_add(1), u64::MAX)]) {
+        while next < first && next <= newest && written.len() < SEGMENTS_MAX {
+            let mut changes =
+                engine.read(|view| view.changes(next, SEGMENT_CHANGES_MAX, SEGMENT_BYTES_MAX))?;
+            changes.retain(|(number, _)| *number < first);
+            // A restore leaves numbers out: a segment has none missing.
+            let begin = changes.first().map_or(0, |(number, _)| *number);
+            let unbroken = changes.iter().zip(begin..).take_while(|((number, _), n)| number == n).count();
+            changes.truncate(unbroken);
+            let Some((last, _)) = changes.last() else { break };
+            next = last + 1;
+            if write_segment(engine, drive, vid, volume, &changes)? {
+                written.push((begin, next - 1));
+            }
+        }
+        next = next.max(last.saturating_add(1));
+    }
+    Ok(written)
+}
+
+/// One segment of changes whose numbers follow each other; `false` if they cannot be one.
+fn write_segment(
+    engine: &Tape,
+    drive: &mut dyn TapeDrive,
+    vid: Vid,
+    volume: &mut Volume,
+    changes: &[(u64, Vec<u8>)],
+) -> Result<bool, SessionError> {
+    let (Some((first, _)), Some((last, _))) = (changes.first(), changes.last()) else { return Ok(false) };
+    let (first, last) = (ChangeNumber(*first), ChangeNumber(*last));
+    let path = ltfs::naming::changes_path(first, last);
+    if volume.tree().lookup(&path).is_some() {
+        return Ok(true);
+    }
+    let bodies: Vec<&[u8]> = changes.iter().map(|(_, bytes)| bytes.as_slice()).collect();
+    let segment = match ChangeSegment::encode(engine.instance, first, &bodies) {
+        Ok(segment) => segment,
+        Err(error) => {
+            tracing::error!(%vid, %error, "a change-log segment cannot be written; the index is");
+            return Ok(false);
+        }
+    };
+    volume.write_small_file(drive, path, &segment, engine.now())?;
+    Ok(true)
+}

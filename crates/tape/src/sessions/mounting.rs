@@ -1,0 +1,373 @@
+//! Mounting with label check, labelling of scratch tapes, indexes at the end, and what a crash left open.
+
+use std::sync::Arc;
+
+use base::{BlockAddress, ContainerId, FailureCause, Partition, TapePoolId, Timestamp, Uuid, Vid};
+use catalogue::{Command, TapeRecord, TapeState};
+use library::{LibraryError, TapeDrive};
+use mover::{Volume, VolumeError};
+use scheduler::Failure;
+use session::WritingSession;
+
+use super::adopt::{self, Adopted};
+use super::mounted::Mounted;
+use super::plan;
+use super::{DriveThread, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
+use crate::room::Tape;
+use crate::settle;
+use ground::ArchiveError;
+
+impl DriveThread {
+    /// Mounts a tape and checks its labels; labels it first if it is to be assigned or its labelling was cut
+    /// short. A run that an earlier session left open is closed. On failure the drive is empty again, or
+    /// broken.
+    pub(super) fn mount(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), Failure> {
+        self.mounts.ordered(&self.engine, vid);
+        let result = self.mount_checked(vid, assign);
+        let block_size = self.mounted.as_ref().map_or(0, |mounted| mounted.volume.block_size().bytes());
+        let counted = result.as_ref().map(|()| block_size).map_err(|failure| failure.reason.as_str());
+        self.mounts.mounted(&self.engine, self.drive.as_mut(), vid, counted);
+        result
+    }
+
+    fn mount_checked(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), Failure> {
+        assert!(self.mounted.is_none(), "a tape is mounted into an empty drive");
+        self.worth_labelling(vid, assign).map_err(|error| error.failure())?;
+        if let Err(error) = self.bring(vid) {
+            // The cartridge itself, not the robot: take it out of the scheduler's choice.
+            if error.cause() == Some(FailureCause::Cartridge) {
+                self.engine.suspect_tape(vid, error.cause(), &error.to_string(), false);
+                self.give_up(vid, &error.to_string());
+            }
+            if matches!(error, LibraryError::Cartridge(_) | LibraryError::UnknownCartridge { .. }) {
+                settle::could_not_mount(&self.engine, vid, &error.to_string());
+            }
+            let error = SessionError::from(ArchiveError::from(error));
+            note_drive(&mut self.broken, &error);
+            return Err(error.failure());
+        }
+        self.mounts.loaded(&self.engine);
+        self.look_since_restore(vid, assign)?;
+        let is_tried_again = self.engine.is_tried_again(vid);
+        if is_tried_again && self.engine.tape(vid).is_ok_and(|record| record.generation.0 == 0) {
+            return self.try_unlabelled(vid);
+        }
+        let opened = self.open_volume(vid, assign);
+        let error = match opened {
+            Ok((mounted, adopted)) => {
+                let fault = mounted.volume.label_fault().map(str::to_owned);
+                let mut tape = self.take(mounted);
+                tape.engine.post_tape(vid);
+                let closed = match adopted {
+                    None if is_tried_again => match tape.check_end(vid) {
+                        Ok(()) => {
+                            self.engine.found_well(vid, fault.as_deref());
+                            return Ok(());
+                        }
+                        Err(error) => Err(error),
+                    },
+                    None => return Ok(()),
+                    Some(adopted) => tape.close_torn(adopted),
+                };
+                match closed {
+                    Ok(()) => {
+                        self.engine.chore(vid, |chores| chores.recover = false);
+                        self.engine.bell.backlog_changed();
+                        self.engine.post_tape(vid);
+                        return Ok(());
+                    }
+                    Err(error) => error,
+                }
+            }
+            Err(error) => error,
+        };
+        let failure = failure_of(&self.engine, vid, &error);
+        note_drive(&mut self.broken, &error);
+        if is_the_tapes_fault(&error) {
+            self.engine.suspect_tape(vid, error.cause(), &error.to_string(), is_of_a_write(&error));
+            // While the robot brings another cartridge nobody has seen this one: what is open on it stays
+            // open until it has been looked for in vain.
+            let was_seen = !matches!(error, SessionError::Volume(VolumeError::WrongLabel { .. }));
+            if was_seen || !self.engine.is_to_be_tried(vid) {
+                self.give_up(vid, &error.to_string());
+            }
+        }
+        if let Some(mounted) = &mut self.mounted {
+            mounted.failed = true;
+        }
+        if self.engine.tape(vid).is_ok_and(|record| record.run.is_some()) {
+            self.engine.chore(vid, |chores| chores.recover = true);
+        }
+        self.unmount();
+        Err(failure)
+    }
+
+    /// Looks at a tape first that was not seen since the catalogue was restored. The drive is empty
+    /// afterwards if the tape is not, or cannot be known to be, what the catalogue has, or is scratch and was
+    /// mounted for this alone.
+    fn look_since_restore(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), Failure> {
+        let engine = Arc::clone(&self.engine);
+        let Some(question) = engine.settling.question(vid) else { return Ok(()) };
+        let has_use = assign.is_some() || engine.tape(vid).is_ok_and(|record| record.uuid.is_some());
+        let reason = match settle::answer(&engine, self.drive.as_mut(), vid, question) {
+            Ok(true) if has_use => return Ok(()),
+            Ok(_) => format!("tape {vid} was looked at since the catalogue was restored"),
+            Err(error) => format!("tape {vid} cannot be looked at since the catalogue was restored: {error}"),
+        };
+        self.unmount();
+        Err(Failure { reason, cause: None, suspect: false })
+    }
+
+    /// Refuses to take a blank tape while nothing of what is queued for its pool can be written: each would
+    /// be labelled in vain, one after the other.
+    fn worth_labelling(&self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), SessionError> {
+        let record = self.engine.tape(vid)?;
+        let tape_pool = match record.state {
+            TapeState::Scratch => assign,
+            TapeState::Labelling => record.tape_pool,
+            _ => None,
+        };
+        let Some(tape_pool) = tape_pool else { return Ok(()) };
+        if self.engine.has_no_room_for_work() {
+            self.engine.catalogue.check_room().map_err(ArchiveError::Store)?;
+        }
+        if plan::has_work(&self.engine, tape_pool, record.capacity)? {
+            return Ok(());
+        }
+        let tape_pool = self.engine.classes.tape_pool_name(tape_pool);
+        Err(SessionError::NothingToWrite { vid, tape_pool })
+    }
+
+    /// Looks at a suspect tape without labels: if nothing is on it that must not be lost, it is scratch
+    /// again, or labelled the next time if its labelling failed. The drive is empty afterwards, so this is no
+    /// mount that ended well, whatever was found.
+    fn try_unlabelled(&mut self, vid: Vid) -> Result<(), Failure> {
+        let failure = match self.may_be_labelled(vid) {
+            Ok(state) => {
+                self.engine.set_tape_aside(vid, state, "tried again: there is nothing on it");
+                self.engine.end_rest(vid);
+                let reason =
+                    format!("tape {vid} was suspect, and has nothing on it: it is taken into use again");
+                Failure { reason, cause: None, suspect: false }
+            }
+            Err(error) => {
+                note_drive(&mut self.broken, &error);
+                if is_the_tapes_fault(&error) {
+                    self.engine.suspect_tape(vid, error.cause(), &error.to_string(), false);
+                }
+                error.failure()
+            }
+        };
+        self.unmount();
+        Err(failure)
+    }
+
+    /// What the mounted tape without labels becomes, since labelling it destroys nothing.
+    fn may_be_labelled(&mut self, vid: Vid) -> Result<TapeState, SessionError> {
+        let record = mounted_record(&self.engine, vid)?;
+        if let Some(uuid) = record.uuid {
+            mover::check_may_be_labelled(self.drive.as_mut(), vid, uuid, record.replaces)?;
+            return Ok(TapeState::Labelling);
+        }
+        self.need_blank(vid, record.replaces)?;
+        Ok(TapeState::Scratch)
+    }
+
+    /// Refuses a cartridge that holds anything but the volume that may be destroyed.
+    fn need_blank(&mut self, vid: Vid, replaces: Option<Uuid>) -> Result<(), SessionError> {
+        match mover::identify(self.drive.as_mut())? {
+            mover::Found::Blank => Ok(()),
+            mover::Found::Volume { uuid, .. } if Some(uuid) == replaces => Ok(()),
+            found => Err(VolumeError::NotBlank { vid, found }.into()),
+        }
+    }
+
+    /// Brings a cartridge into the drive; what a failure before has left in it goes out first.
+    fn bring(&mut self, vid: Vid) -> Result<(), LibraryError> {
+        match self.engine.library.mount(vid, &self.name) {
+            Err(LibraryError::DriveFull { .. }) => {
+                match self.engine.library.unmount(&self.name) {
+                    Ok(_) | Err(LibraryError::UnmountFlush { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+                self.engine.library.mount(vid, &self.name)
+            }
+            other => other,
+        }
+    }
+
+    /// An open run that the tape itself does not let us close: it ends here.
+    fn give_up(&mut self, vid: Vid, why: &str) {
+        let run = self.engine.tape(vid).ok().and_then(|record| record.run);
+        if let Some(run) = run
+            && let Err(error) = adopt::give_up_run(&self.engine, run, vid, why)
+        {
+            tracing::error!(%vid, %error, "an open run stays open");
+        }
+        if let Some(mounted) = &mut self.mounted {
+            mounted.run = None;
+        }
+        self.engine.chore(vid, |chores| chores.recover = false);
+    }
+
+    fn open_volume(
+        &mut self,
+        vid: Vid,
+        assign: Option<TapePoolId>,
+    ) -> Result<(Mounted, Option<Adopted>), SessionError> {
+        let engine = Arc::clone(&self.engine);
+        let mut record = mounted_record(&engine, vid)?;
+        let replaces = record.replaces;
+        if record.state == TapeState::Scratch
+            && let Some(tape_pool) = assign
+        {
+            // Look before the tape is given a name: a foreign cartridge stays as it is.
+            self.need_blank(vid, replaces)?;
+            let uuid = (engine.random_uuid)().ok_or(ArchiveError::NoEntropy)?;
+            engine.execute(Command::AssignTape { vid, tape_pool, uuid })?;
+            record = engine.tape(vid)?;
+        }
+        let mounted = |volume, index_fault, unverified| Mounted {
+            vid,
+            volume,
+            run: None,
+            writing: WritingSession::new(engine.settings.tape.writing_rules(), Timestamp(0)),
+            failed: false,
+            index_fault,
+            unverified,
+        };
+        let uuid = match (record.state, record.uuid) {
+            (TapeState::Labelling, Some(uuid)) => {
+                let volume = self.label(vid, uuid, replaces)?;
+                return Ok((mounted(volume, None, Vec::new()), None));
+            }
+            (_, Some(uuid)) => uuid,
+            (_, None) => return Err(ArchiveError::NoSuchTape(vid).into()),
+        };
+        let (mut volume, index_fault, unverified) =
+            open_labelled(&engine, self.drive.as_mut(), vid, uuid, &record)?;
+        if let Some(fault) = volume.label_fault()
+            && record.state == TapeState::Active
+        {
+            engine.set_tape_aside(vid, TapeState::ReadOnly, fault);
+        }
+        let open = record.run.map(|run| engine.read(|view| view.run(run)).map(|found| (run, found)));
+        let adopted = match open.transpose()? {
+            Some((id, Some(run))) if run.ended.is_none() => {
+                Some(adopt::adopt(&engine, self.drive.as_mut(), &mut volume, id, &run)?)
+            }
+            _ => None,
+        };
+        Ok((mounted(volume, index_fault, unverified), adopted))
+    }
+
+    fn label(&mut self, vid: Vid, uuid: Uuid, replaces: Option<Uuid>) -> Result<Volume, SessionError> {
+        let block_size = self.engine.block_size();
+        let now = self.engine.now();
+        let volume = Volume::label(self.drive.as_mut(), vid, uuid, block_size, replaces, now)?;
+        let end = self.drive.space_to_end_of_data(Partition::Data)?;
+        self.engine.execute(Command::TapeLabelled {
+            vid,
+            generation: volume.generation(),
+            index_block: volume.index_block(),
+            end_of_data: end.block,
+        })?;
+        tracing::info!(%vid, %uuid, drive = %self.name, "labelled");
+        Ok(volume)
+    }
+
+    /// Writes what is owed to the tape and brings it to its slot. The drive is empty afterwards, whatever
+    /// happened.
+    pub(super) fn unmount(&mut self) {
+        if let Some(mut tape) = self.on_tape()
+            && let Err(error) = tape.close_volume()
+        {
+            tape.fail(&error);
+        }
+        self.tell_alerts();
+        self.mounts.unmounting(&self.engine, self.drive.as_mut());
+        let mut failed = None;
+        match self.engine.library.unmount(&self.name) {
+            Ok(_) => {}
+            // It is in its slot all the same, and what counts was flushed before.
+            Err(error @ (LibraryError::UnmountFlush { .. } | LibraryError::DriveEmpty { .. })) => {
+                tracing::error!(drive = %self.name, %error, "unmount");
+                failed = Some(error.to_string());
+            }
+            Err(error) => {
+                failed = Some(error.to_string());
+                self.broken.get_or_insert(error.to_string());
+            }
+        }
+        self.mounts.unmounted(&self.engine, failed);
+        if let Some(mounted) = self.mounted.take() {
+            self.engine.post_tape(mounted.vid);
+        }
+    }
+}
+
+impl DriveThread {
+    /// What the drive says of itself and of the medium goes to the log, where a site's monitoring finds it.
+    fn tell_alerts(&mut self) {
+        let vid = self.mounted.as_ref().map(|mounted| mounted.vid);
+        match self.drive.alerts() {
+            Ok(alerts) => alerts.into_iter().for_each(|alert| {
+                tracing::warn!(drive = %self.name, ?vid, %alert, "the drive asks for attention");
+            }),
+            Err(error) => tracing::debug!(drive = %self.name, %error, "the drive's flags are not known"),
+        }
+    }
+}
+
+/// Counts the mount of a tape, and gives what is known of it.
+fn mounted_record(engine: &Tape, vid: Vid) -> Result<TapeRecord, SessionError> {
+    engine.execute(Command::CountMount { vid })?;
+    let mut record = engine.tape(vid)?;
+    // A restored catalogue may not know that its tape was reused, or by whom.
+    if engine.read(|view| view.quarantine())?.is_some() {
+        record.replaces = None;
+    }
+    Ok(record)
+}
+
+/// Loads the volume at its newest index and enters what was flushed after it: a session that ended without an
+/// index has left such containers, and the next index takes them in. A newest index that cannot be used is
+/// replaced by what the index partition and the catalogue know; the second value says why. The third are
+/// copies entered that took the place of others.
+#[allow(clippy::type_complexity)]
+fn open_labelled(
+    engine: &Tape,
+    drive: &mut dyn TapeDrive,
+    vid: Vid,
+    uuid: Uuid,
+    record: &TapeRecord,
+) -> Result<(Volume, Option<String>, Vec<ContainerId>), SessionError> {
+    let (generation, index_block) = (record.generation, record.index_block);
+    let (mut volume, fault) = Volume::open_or_mend(drive, vid, uuid, generation, index_block, engine.now())?;
+    let mut from = volume.enter_from();
+    let strays_from = match &fault {
+        Some(fault) => {
+            tracing::error!(%vid, fault, "the newest index is damaged: it is made anew");
+            from
+        }
+        None => volume.behind_index(),
+    };
+    let mut unverified = Vec::new();
+    loop {
+        let content = engine.read(|view| view.content(vid, from, 1_000))?;
+        let Some((last, _)) = content.last() else { break };
+        from = BlockAddress(last.0 + 1);
+        for (block, container) in content {
+            if super::plan::enter(engine, &mut volume, container, block)? {
+                unverified.push(container);
+            }
+        }
+    }
+    let end = match record.run {
+        Some(_) => drive.space_to_end_of_data(Partition::Data)?.block,
+        None => record.end_of_data,
+    };
+    adopt::pass_over_strays(engine, drive, &mut volume, strays_from, end, fault.is_some())?;
+    super::base_on_tape::forget_missing(engine, vid, &volume)?;
+    Ok((volume, fault, unverified))
+}

@@ -1,0 +1,133 @@
+//! A reading session: the wanted files of the mounted tape in the planned order, committed batch by batch.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::planted::{Bug, is_planted};
+use base::{BlockAddress, ContainerId, FileId, Vid};
+use catalogue::{Command, ReadError, RecallDone, View};
+use mover::{RecallBatch, RecallEnd};
+use scheduler::{Event, SessionEnd};
+
+use super::recall_order::RecallOrder;
+use super::{MountedTape, SessionError};
+use crate::room::Tape;
+use crate::space::SessionClaims;
+use ground::ArchiveError;
+use ground::access::Notice;
+use ground::truncated;
+
+impl MountedTape<'_> {
+    /// Reads what is wanted from the mounted tape until nothing is left; requests that arrive meanwhile join.
+    pub(super) fn recall(&mut self) -> SessionEnd {
+        let engine = Arc::clone(self.engine);
+        let (vid, block_size) = (self.tape.vid, self.tape.volume.block_size());
+        let track = crate::tracks::track(self.drive.as_mut(), block_size.bytes());
+        let claims = SessionClaims::new(&engine);
+        let mut order = RecallOrder::new(&engine, vid, track, block_size.bytes(), &claims);
+        let session = Arc::clone(self.session);
+        let stream = engine.tape_stream();
+        let mut failure = None;
+        let mut damaged = BTreeMap::new();
+        let result = mover::recall(
+            self.drive.as_mut(),
+            vid,
+            block_size,
+            &engine.pool,
+            engine.settings.tape.buffer,
+            &self.session.bytes,
+            &engine.stop,
+            &mut |drive| order.next_batch(drive),
+            &mut |batch| {
+                session.files.fetch_add(batch.files.len() as u64, Ordering::Relaxed);
+                session.items.fetch_add(batch.files.len() as u64, Ordering::Relaxed);
+                let result = commit(&engine, vid, batch, &mut damaged);
+                claims.done();
+                let go_on = result.is_ok();
+                failure = result.err();
+                go_on
+            },
+            &stream,
+        );
+        // Only now: the neighbours of what could not be read were served from here.
+        for (container, (block, reason)) in damaged {
+            if let Err(error) = engine.copy_damaged(container, vid, block, &reason) {
+                tracing::error!(%vid, %container, %error, "a damaged copy cannot be recorded");
+            }
+        }
+        match (result, failure) {
+            (Ok(()), None) if engine.stop.load(Ordering::Relaxed) => SessionEnd::Stopped,
+            (Ok(()), None) => order.end(),
+            (Ok(()), Some(error)) => SessionEnd::Failed(SessionError::Tape(error).failure()),
+            (Err(RecallEnd::Pool(error)), None) if engine.is_for_want_of_room(&error) => {
+                tracing::warn!(%vid, %error, "the pool filled meanwhile; the rest waits for room");
+                SessionEnd::NoRoom
+            }
+            (Err(RecallEnd::Tape(error)), _) => self.fail(&SessionError::Volume(error)),
+            (Err(error), _) => SessionEnd::Failed(error.to_string().into()),
+        }
+    }
+}
+
+/// Commits a batch whose bytes are synced in the pool, then tells the scheduler.
+fn commit(
+    engine: &Tape,
+    vid: Vid,
+    batch: RecallBatch,
+    damaged: &mut BTreeMap<ContainerId, (BlockAddress, String)>,
+) -> Result<(), ArchiveError> {
+    let (mut done, mut failed) = (Vec::new(), Vec::new());
+    for recalled in batch.files {
+        match recalled.result {
+            Ok(piece) => done.push((recalled.file, vec![piece])),
+            Err(fault) => failed.push((recalled.file, fault)),
+        }
+    }
+    let come: Vec<FileId> = done.iter().map(|(file, _)| *file).collect();
+    let wanted = engine.wanted_since(&come);
+    if !done.is_empty() {
+        let blob = batch.blob.clone();
+        let recall = RecallDone { blobs: batch.blob.into_iter().collect(), files: done };
+        if let Err(error) = engine.execute(Command::RecallDone(Box::new(recall))) {
+            if error.is_certain_refusal()
+                && let Some(blob) = blob
+                && let Err(error) = engine.pool.remove(&blob)
+            {
+                tracing::warn!(%error, "an unused blob stays until the next start");
+            }
+            return Err(error);
+        }
+    } else if let Some(blob) = batch.blob {
+        engine.pool.remove(&blob)?;
+    }
+    engine.access.push(|| Notice::Recalled { at: engine.now(), vid, files: wanted });
+    come.into_iter().for_each(|file| engine.bell.wants_changed(file));
+    for (file, fault) in failed {
+        tracing::error!(%vid, %file, %fault, "a copy cannot be recalled");
+        if is_planted(Bug::LostRequest) {
+            engine.bell.post(Event::NotWanted(file));
+            continue;
+        }
+        let reason = truncated(&fault.to_string(), 512);
+        for (container, block) in engine.read(|view| places_on(view, file, vid))? {
+            damaged.insert(container, (block, reason.clone()));
+        }
+        engine.execute(Command::RecallCopyFailed { file, vid, reason })?;
+        engine.bell.post(Event::CopyFailed(file, vid));
+        engine.bell.wants_changed(file);
+    }
+    Ok(())
+}
+
+/// The containers with parts of a file that stand on a tape, and where.
+fn places_on(view: &View<'_>, file: FileId, vid: Vid) -> Result<Vec<(ContainerId, BlockAddress)>, ReadError> {
+    let mut places = Vec::new();
+    for (container, _) in view.parts(file)? {
+        if let Some(record) = view.container(container)? {
+            let here = record.places().filter(|(on, _)| *on == vid);
+            places.extend(here.map(|(_, block)| (container, block)));
+        }
+    }
+    Ok(places)
+}

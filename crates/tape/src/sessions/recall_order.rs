@@ -1,0 +1,300 @@
+//! What a reading session reads next: carries out what [`session::ReadingSession`] says, over the catalogue.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use base::{BlockAddress, ByteCount, ContainerId, FileId, Partition, Vid};
+use catalogue::{ContainerKind, RecallKey};
+use library::TapeDrive;
+use mechanics::Track;
+use mover::WantedFile;
+use session::order::{Approach, Segment};
+use session::{
+    PlanReport, Planned, ReadingAction, ReadingEvent, ReadingRules, ReadingSession, SessionEnd, TapeSet,
+    Wanted, WantedPage, gather_wanted,
+};
+
+use crate::room::Tape;
+use crate::space::SessionClaims;
+use ground::ArchiveError;
+
+/// Rows of the tape's set that are read together.
+const PAGE: usize = 2_000;
+/// A gap that is read through may be so many blocks longer than the plan says: a file without bytes of its
+/// own ends in front of where it stands.
+const GAP_SLACK: u64 = 4;
+
+/// Where a file stands within its container.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlaceInContainer {
+    container: ContainerId,
+    /// First block of the container.
+    block: BlockAddress,
+}
+
+/// What is wanted from the mounted tape, in the order in which it is read.
+pub(super) struct RecallOrder<'a> {
+    engine: &'a Tape,
+    vid: Vid,
+    track: Track,
+    block_size: u32,
+    session: ReadingSession<PlaceInContainer>,
+    claims: &'a SessionClaims<'a>,
+    /// How it ended, once it has.
+    end: Option<Result<SessionEnd, ArchiveError>>,
+}
+
+impl<'a> RecallOrder<'a> {
+    pub(super) fn new(
+        engine: &'a Tape,
+        vid: Vid,
+        track: Track,
+        block_size: u32,
+        claims: &'a SessionClaims<'a>,
+    ) -> Self {
+        let rules = ReadingRules::of_a_server(engine.settings.tape.recall_aim);
+        RecallOrder { engine, vid, track, block_size, session: ReadingSession::new(rules), claims, end: None }
+    }
+
+    /// How the session has ended. What is left after `NoRoom` waits for room; neither tape nor drive did
+    /// anything wrong.
+    pub(super) fn end(self) -> scheduler::SessionEnd {
+        match self.end {
+            Some(Ok(end)) => end.into(),
+            Some(Err(error)) => {
+                scheduler::SessionEnd::Failed(format!("the wanted files cannot be read: {error}").into())
+            }
+            None => scheduler::SessionEnd::Stopped,
+        }
+    }
+
+    /// The files that are read next, with room claimed for them; none when the session is over.
+    pub(super) fn next_batch(&mut self, drive: &mut dyn TapeDrive) -> Vec<WantedFile> {
+        match self.try_next_batch(drive) {
+            Ok(batch) => batch,
+            Err(error) => {
+                tracing::error!(vid = %self.vid, %error, "the wanted files cannot be read");
+                self.end = Some(Err(error));
+                Vec::new()
+            }
+        }
+    }
+
+    fn try_next_batch(&mut self, drive: &mut dyn TapeDrive) -> Result<Vec<WantedFile>, ArchiveError> {
+        let engine = self.engine;
+        let arrivals = engine.wishes.load(Ordering::Relaxed);
+        let mut action = self.step(ReadingEvent::Next { arrivals, stop: engine.stopping() });
+        let mut found = BTreeMap::new();
+        loop {
+            action = match action {
+                ReadingAction::Gather => self.gather(drive)?,
+                ReadingAction::Check(batch) => {
+                    let still = self.still_wanted(batch)?;
+                    let files = still.iter().map(|(planned, class, _)| (*planned, *class)).collect();
+                    found = still.into_iter().map(|(planned, _, file)| (planned.wanted.file, file)).collect();
+                    let free = engine.free_for_recalls()?;
+                    let mut room = engine.space.lock();
+                    let event =
+                        ReadingEvent::StillWanted { files, room: &mut room, free: &free, now: engine.now() };
+                    self.session.step(engine.steady(), event)
+                }
+                ReadingAction::Read { files, claim } => {
+                    self.claims.push(claim);
+                    let of_file = |planned: &Planned<_>| found.remove(&planned.wanted.file);
+                    return Ok(files.iter().filter_map(of_file).collect());
+                }
+                ReadingAction::End(end) => {
+                    self.end = Some(Ok(end));
+                    return Ok(Vec::new());
+                }
+            };
+        }
+    }
+
+    fn step(&mut self, event: ReadingEvent<'_, PlaceInContainer>) -> ReadingAction<PlaceInContainer> {
+        self.session.step(self.engine.steady(), event)
+    }
+
+    /// All that is wanted now and was not given yet, put in order from where the head stands.
+    fn gather(&mut self, drive: &mut dyn TapeDrive) -> Result<ReadingAction<PlaceInContainer>, ArchiveError> {
+        let mut set =
+            CatalogueSet { engine: self.engine, vid: self.vid, block_size: self.block_size, looked_at: None };
+        let wanted = gather_wanted(&mut set, |file| self.session.was_given(file))?;
+        let (mut head, mut drive_order) = (BlockAddress(0), None);
+        // Without files there is nothing to ask the drive for.
+        if !wanted.is_empty() {
+            head = match drive.position() {
+                Ok(position) if position.partition == Partition::Data => position.block,
+                _ => BlockAddress(0),
+            };
+            drive_order = recommended(drive, &wanted);
+        }
+        let event = ReadingEvent::Gathered { wanted, head, track: &self.track, drive_order };
+        let action = self.session.step(self.engine.steady(), event);
+        if let Some(report) = self.session.take_plan_report() {
+            self.tell(&report);
+        }
+        Ok(action)
+    }
+
+    fn tell(&self, report: &PlanReport) {
+        let considered: Vec<String> = report
+            .considered
+            .iter()
+            .map(|(candidate, us)| format!("{candidate} {} s", us / 1_000_000))
+            .collect();
+        tracing::info!(
+            vid = %self.vid, files = report.files, chosen = %report.chosen,
+            seconds = report.cost_us / 1_000_000,
+            considered = considered.join(", "), "reading in this order"
+        );
+    }
+
+    /// What of a batch is to be read now, with all that reading it needs.
+    fn still_wanted(
+        &self,
+        batch: Vec<Planned<PlaceInContainer>>,
+    ) -> Result<Vec<(Planned<PlaceInContainer>, base::ClassId, WantedFile)>, ArchiveError> {
+        let asked: Vec<FileId> = batch.iter().map(|planned| planned.wanted.file).collect();
+        let claimed = self.engine.scheduler().claim(self.vid, &asked);
+        self.engine.read(|view| {
+            let mut still = Vec::with_capacity(batch.len());
+            for (planned, claimed) in batch.into_iter().zip(claimed) {
+                let Wanted { file: id, along, place, .. } = planned.wanted;
+                if !claimed && !along {
+                    continue;
+                }
+                let parts = view.parts(id)?;
+                let member = parts.into_iter().find(|(container, _)| *container == place.container);
+                if let (Some((_, member)), Some(file)) = (member, view.file(id)?) {
+                    let gap = planned.gap.0 + GAP_SLACK;
+                    let wanted = WantedFile {
+                        file: id,
+                        block: place.block,
+                        header_offset: member.header_offset,
+                        data_offset: member.data_offset,
+                        length: member.length,
+                        checksums: file.checksums.stream,
+                        read_through: if planned.approach == Approach::Locate { 0 } else { gap },
+                    };
+                    still.push((planned, file.class, wanted));
+                }
+            }
+            Ok(still)
+        })
+    }
+}
+
+/// The drive's own order, if it offers one for so many.
+fn recommended(drive: &mut dyn TapeDrive, wanted: &[Wanted<PlaceInContainer>]) -> Option<Vec<usize>> {
+    let segments: Vec<_> = wanted.iter().map(|it| (it.segment.begin, it.segment.end)).collect();
+    // A drive has its limits: then the other candidates stand.
+    drive.recommended_order(&segments).ok()?
+}
+
+/// What is wanted from a tape, as the catalogue has it.
+struct CatalogueSet<'a> {
+    engine: &'a Tape,
+    vid: Vid,
+    block_size: u32,
+    /// The container that was looked at last, and whether it is read as a whole: files come in the order of
+    /// the tape.
+    looked_at: Option<(ContainerId, bool)>,
+}
+
+/// Where a page of the tape's set, or of a pack, ended.
+#[derive(Clone, Copy)]
+enum Cursor {
+    Set(RecallKey),
+    Pack(ByteCount, FileId),
+}
+
+impl CatalogueSet<'_> {
+    fn wanted_at(
+        &self,
+        file: FileId,
+        place: PlaceInContainer,
+        data_offset: ByteCount,
+        length: ByteCount,
+    ) -> Wanted<PlaceInContainer> {
+        let block_size = u64::from(self.block_size);
+        let begin = place.block.0 + data_offset.0 / block_size;
+        let end = place.block.0 + (data_offset.0 + length.0).div_ceil(block_size);
+        let segment = Segment { begin: BlockAddress(begin), end: BlockAddress(end.max(begin + 1)) };
+        Wanted { file, segment, length, along: false, place }
+    }
+}
+
+impl TapeSet for CatalogueSet<'_> {
+    type Error = ArchiveError;
+    type Cursor = Cursor;
+    type Place = PlaceInContainer;
+    type Pack = (ContainerId, BlockAddress);
+
+    fn wanted(
+        &mut self,
+        after: Option<Cursor>,
+    ) -> Result<WantedPage<PlaceInContainer, Cursor>, ArchiveError> {
+        let after = match after {
+            Some(Cursor::Set(key)) => Some(key),
+            _ => None,
+        };
+        let rows = self.engine.read(|view| view.recall_set(self.vid, after, PAGE))?;
+        let next = rows.last().map(|(key, _)| Cursor::Set(*key));
+        let wanted = |(key, item): &(RecallKey, catalogue::RecallItem)| {
+            let place = PlaceInContainer { container: item.container, block: key.block };
+            self.wanted_at(key.file, place, key.data_offset, item.length)
+        };
+        Ok(WantedPage { files: rows.iter().map(wanted).collect(), next })
+    }
+
+    fn claim(&mut self, files: &[FileId]) -> Vec<bool> {
+        self.engine.scheduler().claim(self.vid, files)
+    }
+
+    fn whole_pack(
+        &mut self,
+        wanted: &Wanted<PlaceInContainer>,
+    ) -> Result<Option<(ContainerId, BlockAddress)>, ArchiveError> {
+        if !self.engine.classes.any_recalls_packs() {
+            return Ok(None);
+        }
+        let PlaceInContainer { container, block } = wanted.place;
+        let is_whole = match self.looked_at {
+            Some((looked_at, is_whole)) if looked_at == container => is_whole,
+            _ => {
+                let record = self.engine.read(|view| view.container(container))?;
+                record.is_some_and(|record| {
+                    let class = self.engine.classes.get(record.class);
+                    record.kind == ContainerKind::Pack
+                        && class.is_some_and(|class| class.settings.recall_packs)
+                })
+            }
+        };
+        self.looked_at = Some((container, is_whole));
+        Ok(is_whole.then_some((container, block)))
+    }
+
+    fn away_in_pack(
+        &mut self,
+        (container, block): (ContainerId, BlockAddress),
+        after: Option<Cursor>,
+    ) -> Result<WantedPage<PlaceInContainer, Cursor>, ArchiveError> {
+        let after = match after {
+            Some(Cursor::Pack(offset, file)) => Some((offset, file)),
+            _ => None,
+        };
+        let place = PlaceInContainer { container, block };
+        self.engine.read(|view| {
+            let members = view.members(container, after, PAGE)?;
+            let next = members.last().map(|last| Cursor::Pack(last.data_offset, last.file));
+            let mut files = Vec::new();
+            for member in members {
+                if view.file(member.file)?.is_some_and(|file| file.is_named() && !file.is_online()) {
+                    files.push(self.wanted_at(member.file, place, member.data_offset, member.length));
+                }
+            }
+            Ok(WantedPage { files, next })
+        })
+    }
+}

@@ -1,0 +1,277 @@
+//! Checking a whole tape: labels, indexes, change-log segments, bases of the catalogue and every container,
+//! in the order of their blocks.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use base::{BlockAddress, ContainerId, Partition, Vid};
+use catalogue::ContainerRecord;
+use ltfs::coherency::{self, VolumeCoherency};
+use mover::{BlockFault, Stray, Stretch, survey};
+
+use super::maintain::{Done, on_tape};
+use super::{MountedTape, SessionError};
+use crate::room::Tape;
+use crate::{CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeDamage};
+use ground::ArchiveError;
+
+/// Where the first index of a partition may stand: behind the labels.
+const BEHIND_LABELS: BlockAddress = BlockAddress(4);
+/// Containers looked up together.
+const CONTENT_PAGE: usize = 256;
+/// Files of a damaged pack that are told.
+const FILES_TOLD_MAX: usize = 20;
+/// Members looked at together.
+const MEMBERS_PAGE: usize = 1_000;
+
+impl MountedTape<'_> {
+    /// Checks the mounted tape from a block on. Goes on there after it had to give way.
+    pub(super) fn check(&mut self, vid: Vid, from: BlockAddress) -> Result<Done, SessionError> {
+        let engine = Arc::clone(self.engine);
+        let began = engine.now();
+        engine.note_check(vid, |check| {
+            check.began.get_or_insert(began);
+            check.state = CheckState::Running;
+        });
+        let done = self.check_from(vid, from);
+        let now = engine.now();
+        engine.note_check(vid, |check| {
+            check.busy += now.since(began);
+            match &done {
+                Ok(Done::Yes) => (check.state, check.ended) = (CheckState::Done, Some(now)),
+                Ok(Done::Yield) => {
+                    check.state = CheckState::Waiting;
+                    check.reason = "the drive was needed for something else".to_owned();
+                }
+                Err(error) => (check.state, check.reason) = (CheckState::Waiting, error.to_string()),
+            }
+        });
+        if matches!(done, Ok(Done::Yes)) {
+            engine.chore(vid, |chores| chores.check = None);
+        }
+        done
+    }
+
+    fn check_from(&mut self, vid: Vid, from: BlockAddress) -> Result<Done, SessionError> {
+        let engine = Arc::clone(self.engine);
+        if from.0 == 0 {
+            self.check_heads(vid)?;
+        }
+        let mut at = BlockAddress(from.0.max(BEHIND_LABELS.0));
+        loop {
+            let content = engine.read(|view| view.content(vid, at, CONTENT_PAGE))?;
+            if content.is_empty() {
+                break;
+            }
+            for (block, container) in content {
+                if let Done::Yield = self.check_gap(vid, at, block)? {
+                    return Ok(Done::Yield);
+                }
+                let Some(record) = engine.read(|view| view.container(container))? else { continue };
+                if let Done::Yield = self.check_container(vid, block, container, &record)? {
+                    return Ok(Done::Yield);
+                }
+                let mounted = &*self.tape;
+                let blocks = on_tape(container, &record, block).blocks(mounted.volume.block_size());
+                at = BlockAddress(block.0 + blocks.max(1));
+                engine.chore(vid, |chores| chores.check = Some(at));
+            }
+        }
+        let end = engine.tape(vid)?.end_of_data;
+        self.check_gap(vid, at, end)
+    }
+
+    /// Labels, cartridge memory and the index partition.
+    fn check_heads(&mut self, vid: Vid) -> Result<(), SessionError> {
+        let engine = Arc::clone(self.engine);
+        let mounted = &mut *self.tape;
+        let uuid = mounted.volume.uuid();
+        if let Some(fault) = mounted.volume.label_fault() {
+            note(&engine, vid, DamagedPart::Label, BlockAddress(0), fault.to_owned());
+        }
+        if let Some(fault) = mounted.index_fault.clone() {
+            note(&engine, vid, DamagedPart::Index, engine.tape(vid)?.index_block, fault);
+        }
+        for partition in [Partition::Index, Partition::Data] {
+            let value = self.drive.read_attribute(partition, coherency::VOLUME_COHERENCY.id)?;
+            let fault = match value.as_deref().map(VolumeCoherency::parse) {
+                Some(Ok(found)) if found.volume_uuid == uuid => continue,
+                Some(Ok(found)) => format!("it names volume {}", found.volume_uuid),
+                Some(Err(error)) => error.to_string(),
+                None => "it says nothing of the newest index".to_owned(),
+            };
+            let reason = format!("cartridge memory, partition {}: {fault}", partition.ltfs_id());
+            note(&engine, vid, DamagedPart::Memory, BlockAddress(0), reason);
+        }
+        let end = match self.drive.space_to_end_of_data(Partition::Index) {
+            Ok(end) => end.block,
+            Err(error) if error.spares_the_medium() => return Err(error.into()),
+            Err(error) => {
+                note(&engine, vid, DamagedPart::Index, BEHIND_LABELS, error.to_string());
+                return Ok(());
+            }
+        };
+        self.look_over(vid, Stretch { partition: Partition::Index, from: BEHIND_LABELS, to: end })?;
+        Ok(())
+    }
+
+    fn check_gap(&mut self, vid: Vid, from: BlockAddress, to: BlockAddress) -> Result<Done, SessionError> {
+        if to <= from {
+            return Ok(Done::Yes);
+        }
+        self.look_over(vid, Stretch { partition: Partition::Data, from, to })
+    }
+
+    /// What is no container: whole or damaged indexes, segments and bases, torn blocks.
+    fn look_over(&mut self, vid: Vid, stretch: Stretch) -> Result<Done, SessionError> {
+        let engine = Arc::clone(self.engine);
+        let name = self.name();
+        let mounted = &*self.tape;
+        let (uuid, block_size) = (mounted.volume.uuid(), mounted.volume.block_size());
+        let index_known = engine.tape(vid)?.index_block;
+        let mut bases = super::base_on_tape::recorded_parts(&engine, vid, &mounted.volume)?;
+        bases.retain(|(block, ..)| {
+            stretch.partition == Partition::Data && (stretch.from..stretch.to).contains(block)
+        });
+        let mut whole = BTreeSet::new();
+        // Bases may be long: a check that gave way goes on with the part that it read last.
+        let mut resume = stretch.from;
+        let mut yielded = false;
+        let which = stretch.partition.ltfs_id();
+        survey(self.drive.as_mut(), uuid, block_size, stretch, &mut |stray| {
+            match stray {
+                Stray::Index(..) => engine.note_check(vid, |check| check.indexes += 1),
+                Stray::Segment(..) => engine.note_check(vid, |check| check.segments += 1),
+                Stray::Base(block, change, part) => {
+                    whole.insert((block, change.0, part));
+                    resume = block;
+                }
+                // If it counts, it is missed below; else it is what a session cut short has left.
+                Stray::BadBase(..) | Stray::Torn(_) => engine.note_check(vid, |check| check.torn_blocks += 1),
+                Stray::BadIndex(block, _, reason)
+                    if stretch.partition == Partition::Index || block <= index_known =>
+                {
+                    let reason = format!("index on partition {which}: {reason}");
+                    note(&engine, vid, DamagedPart::Index, block, reason);
+                }
+                // Behind the newest index it is what a session cut short has left.
+                Stray::BadIndex(..) => engine.note_check(vid, |check| check.torn_blocks += 1),
+                Stray::BadSegment(block, reason) => {
+                    note(&engine, vid, DamagedPart::Segment, block, reason);
+                }
+                Stray::Unreadable(block, reason) => {
+                    let reason = format!("partition {which}: {reason}");
+                    note(&engine, vid, DamagedPart::Block, block, reason);
+                }
+            }
+            yielded = engine.scheduler().must_yield(&name, engine.now());
+            !yielded
+        })?;
+        if yielded {
+            bases.retain(|(block, ..)| *block < resume);
+            if stretch.partition == Partition::Data && resume > stretch.from {
+                engine.chore(vid, |chores| chores.check = Some(resume));
+            }
+        }
+        let mut damaged = BTreeSet::new();
+        for place in bases.into_iter().filter(|place| !whole.contains(place)) {
+            let (block, change, part) = place;
+            let reason = format!("part {part} of the base of the catalogue at change {change} is not whole");
+            note(&engine, vid, DamagedPart::Base, block, reason);
+            damaged.insert(change);
+        }
+        damaged.into_iter().try_for_each(|change| super::base_on_tape::forget(&engine, vid, change))?;
+        Ok(if yielded { Done::Yield } else { Done::Yes })
+    }
+
+    fn check_container(
+        &mut self,
+        vid: Vid,
+        block: BlockAddress,
+        container: ContainerId,
+        record: &ContainerRecord,
+    ) -> Result<Done, SessionError> {
+        let engine = Arc::clone(self.engine);
+        let back = self.read_container(vid, &on_tape(container, record, block), |_| true)?;
+        if back.stopped {
+            return Ok(Done::Yield);
+        }
+        engine.note_check(vid, |check| {
+            check.containers_checked += 1;
+            check.bytes_checked.0 += record.length.0;
+        });
+        for fault in &back.faults {
+            let (files, more) = files_hit(&engine, container, fault)?;
+            add(
+                &engine,
+                vid,
+                TapeDamage {
+                    part: DamagedPart::Container,
+                    block: fault.block,
+                    container: Some(container),
+                    tape_path: record.tape_path.clone(),
+                    files,
+                    more_files: more,
+                    reason: fault.reason.clone(),
+                },
+            );
+        }
+        if let Some(first) = back.faults.first() {
+            engine.copy_damaged(container, vid, block, &first.reason)?;
+        }
+        Ok(Done::Yes)
+    }
+}
+
+fn note(engine: &Tape, vid: Vid, part: DamagedPart, block: BlockAddress, reason: String) {
+    let damage = TapeDamage {
+        part,
+        block,
+        container: None,
+        tape_path: String::new(),
+        files: Vec::new(),
+        more_files: 0,
+        reason,
+    };
+    add(engine, vid, damage);
+}
+
+fn add(engine: &Tape, vid: Vid, damage: TapeDamage) {
+    tracing::error!(%vid, block = %damage.block, part = ?damage.part, reason = damage.reason, "damage found");
+    engine.note_check(vid, |check| {
+        // A check that gave way looks at some places twice.
+        if check.damage.contains(&damage) {
+            return;
+        }
+        check.damage_count += 1;
+        if check.damage.len() < DAMAGE_TOLD_MAX {
+            check.damage.push(damage);
+        }
+    });
+}
+
+/// The files whose bytes, or header, a fault hits, and how many more.
+fn files_hit(
+    engine: &Tape,
+    container: ContainerId,
+    fault: &BlockFault,
+) -> Result<(Vec<String>, u64), ArchiveError> {
+    let (mut files, mut more) = (Vec::new(), 0);
+    let mut after = None;
+    loop {
+        let page = engine.read(|view| view.members(container, after, MEMBERS_PAGE))?;
+        for member in &page {
+            let end = member.data_offset.0 + member.length.0;
+            if end <= fault.offset || member.header_offset.0 >= fault.offset + fault.length {
+                continue;
+            }
+            if files.len() >= FILES_TOLD_MAX {
+                more += 1;
+            } else if let Some(path) = engine.read(|view| view.path_of_file(member.file))? {
+                files.push(path);
+            }
+        }
+        let Some(last) = page.last() else { return Ok((files, more)) };
+        after = Some((last.data_offset, last.file));
+    }
+}

@@ -1,0 +1,336 @@
+//! Shards that stand on other drives than a restored catalogue says: they moved there after the point of the
+//! restore, when drives were lost and replaced.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use base::planted::{Bug, is_planted};
+use base::{BlobDescription, BlobId, BlobPiece, ByteCount, DriveId, Layout};
+use catalogue::Command;
+use drive::{DriveError, ExtentId, ObjectDrive};
+
+use super::Drives;
+use crate::room::Tape;
+use ground::ArchiveError;
+
+/// Extents listed together.
+const EXTENTS_PAGE: usize = 4_096;
+/// Blobs looked at between two reads of the catalogue.
+const BLOBS_PAGE: usize = 4_096;
+/// Missing shards that are looked for in one pass over all drives.
+const MISSING_MAX: usize = 1 << 20;
+
+/// A shard that its drive does not have, and the drives that were found to have it.
+type Missing = BTreeMap<ExtentId, Vec<DriveId>>;
+/// Missing shards of one stripe, by number, and the drives that were found to have each.
+type ShardsOfStripe = Vec<(u8, Vec<DriveId>)>;
+/// Blobs of which the extents beside their places are remembered.
+const BESIDE_BLOBS_MAX: usize = 1_000;
+/// Blobs that are remembered to be whole: several files may share one.
+const WHOLE_BLOBS_MAX: usize = 100_000;
+
+/// Where the shards of the pool stand after a restore, and of what nothing can be said.
+pub(super) struct Shards<'e> {
+    engine: &'e Tape,
+    drives: &'e Drives,
+    /// Drives that are away or cannot be listed, and may hold what decides whether a blob is whole.
+    unlisted: BTreeSet<DriveId>,
+    /// These blobs: nothing is known of them until the drives were seen.
+    doubtful: BTreeSet<BlobId>,
+    /// Drives that have an extent of this name beside the one that the catalogue names, of blobs looked at
+    /// last.
+    beside: BTreeMap<BlobId, Missing>,
+    /// Blobs of which all shards were there when they were looked at.
+    whole: BTreeSet<BlobId>,
+}
+
+impl<'e> Shards<'e> {
+    /// Looks for each shard that is not where the catalogue says on all other drives, and records where it
+    /// is. Only then is what no drive has gone.
+    pub(super) fn find_moved(engine: &'e Tape, drives: &'e Drives) -> Result<Self, ArchiveError> {
+        let (unlisted, doubtful) = (BTreeSet::new(), BTreeSet::new());
+        let mut this =
+            Shards { engine, drives, unlisted, doubtful, beside: BTreeMap::new(), whole: BTreeSet::new() };
+        if is_planted(Bug::SettledByOldSets) {
+            return Ok(this);
+        }
+        let (mut after, mut missing, mut moved) = (None, Missing::new(), 0);
+        loop {
+            let (blobs, last) = engine.read(|view| {
+                let blobs = view.blobs(after, BLOBS_PAGE)?;
+                let last = blobs.last().map(|(id, _)| *id);
+                let mut described = Vec::with_capacity(blobs.len());
+                // What this server writes stands where it says.
+                let epoch = engine.pool.epoch();
+                for (id, _) in blobs.into_iter().filter(|(id, _)| id.epoch() < epoch) {
+                    described.extend(view.blob(id)?);
+                }
+                Ok((described, last))
+            })?;
+            for blob in blobs.iter().take_while(|_| !engine.stopping()) {
+                enter_missing(blob, drives, &mut missing);
+            }
+            if missing.len() >= MISSING_MAX || last.is_none() {
+                moved += this.find(std::mem::take(&mut missing))?;
+            }
+            let Some(last) = last.filter(|_| !engine.stopping()) else { break };
+            after = Some(last);
+        }
+        if moved > 0 {
+            tracing::warn!(stripes = moved, "stripes stand on other drives than the restored catalogue knew");
+        }
+        Ok(this)
+    }
+
+    /// Whether nothing is known of a blob until other drives were seen.
+    pub(super) fn is_doubtful(&self, blob: BlobId) -> bool {
+        self.doubtful.contains(&blob)
+    }
+
+    /// Drives that must be seen, and the blobs on which they decide.
+    pub(super) fn unfound(self) -> (BTreeSet<DriveId>, BTreeSet<BlobId>) {
+        (self.unlisted, self.doubtful)
+    }
+
+    /// Whether each drive that the catalogue names has its shards of a blob, as far as lengths and headers
+    /// tell.
+    pub(super) fn is_whole(&mut self, blob: &BlobDescription) -> Result<bool, ArchiveError> {
+        if self.whole.contains(&blob.id) {
+            return Ok(true);
+        }
+        let named = blob.stripes.iter().flat_map(|set| set.drives.iter().copied()).collect();
+        if !self.engine.pool.lacking(blob, &named)?.bad.is_empty() {
+            return Ok(false);
+        }
+        if self.whole.len() >= WHOLE_BLOBS_MAX {
+            self.whole.clear();
+        }
+        self.whole.insert(blob.id);
+        Ok(true)
+    }
+
+    /// Looks on all drives for whole shards of a blob in the place of those that are there, but damaged or
+    /// cut off, and records where they are: a drive that was away while its shards were rebuilt elsewhere may
+    /// have come back with damaged ones. Gives the blob as it stands then, if anything was found.
+    pub(super) fn find_whole(
+        &mut self,
+        blob: &BlobDescription,
+        piece: &BlobPiece,
+    ) -> Result<Option<BlobDescription>, ArchiveError> {
+        if is_planted(Bug::SettledByOldSets) {
+            return Ok(None);
+        }
+        let engine = self.engine;
+        let away = self.drives.iter().filter(|(_, drive)| drive.is_none()).map(|(id, _)| *id);
+        let away: BTreeSet<DriveId> = away.collect();
+        let mut has_moved = false;
+        for (set, stripe) in blob.stripes.iter().zip(0u32..) {
+            let mut not_whole: ShardsOfStripe = Vec::new();
+            for (own, shard) in set.drives.iter().zip(0u8..) {
+                let stands_on = |drive| engine.pool.stands_on(blob, piece, (stripe, shard), drive);
+                if stands_on(*own)? {
+                    continue;
+                }
+                let mut found = Vec::new();
+                for drive in self.beside(blob, ExtentId { blob: blob.id, stripe, shard }, *own) {
+                    if stands_on(drive)? {
+                        found.push(drive);
+                    }
+                }
+                not_whole.push((shard, found));
+            }
+            if not_whole.iter().any(|(_, found)| !found.is_empty()) {
+                has_moved |= record(engine, blob.id, stripe, &not_whole)?;
+            }
+            // A value that is gone from all copies of its segment was removed from them.
+            let is_striped = matches!(blob.layout, Layout::Striped { .. });
+            if is_striped && is_doubtful(engine, blob.id, stripe, &not_whole, &away)? {
+                self.doubtful.insert(blob.id);
+                self.unlisted.extend(&away);
+            }
+        }
+        if has_moved { Ok(engine.read(|view| view.blob(blob.id))?) } else { Ok(None) }
+    }
+
+    /// The drives that have an extent of this name, but for the one that the catalogue names.
+    fn beside(&mut self, blob: &BlobDescription, extent: ExtentId, own: DriveId) -> Vec<DriveId> {
+        if self.beside.len() >= BESIDE_BLOBS_MAX && !self.beside.contains_key(&blob.id) {
+            self.beside.clear();
+        }
+        let known = self.beside.entry(blob.id).or_default();
+        let has = |drive: &Arc<dyn ObjectDrive>| drive.length(extent).is_ok();
+        let drives = known.entry(extent).or_insert_with(|| {
+            let here = self.drives.iter().filter_map(|(id, drive)| Some((*id, drive.as_ref()?)));
+            here.filter(|(_, drive)| has(drive)).map(|(id, _)| id).collect()
+        });
+        drives.iter().copied().filter(|drive| *drive != own).collect()
+    }
+
+    /// Looks through all drives for missing shards. Gives how many stripes have moved.
+    fn find(&mut self, mut missing: Missing) -> Result<u64, ArchiveError> {
+        if missing.is_empty() {
+            return Ok(0);
+        }
+        let Some(unlisted) = list_missing(self.engine, self.drives, &mut missing) else { return Ok(0) };
+        let mut stripes: BTreeMap<(BlobId, u32), ShardsOfStripe> = BTreeMap::new();
+        for (extent, found) in missing {
+            stripes.entry((extent.blob, extent.stripe)).or_default().push((extent.shard, found));
+        }
+        for ((blob, stripe), shards) in &stripes {
+            if is_doubtful(self.engine, *blob, *stripe, shards, &unlisted)? {
+                self.doubtful.insert(*blob);
+                self.unlisted.extend(&unlisted);
+            }
+        }
+        stripes.retain(|_, shards| shards.iter().any(|(_, found)| !found.is_empty()));
+        let mut moved = 0;
+        for ((blob, stripe), shards) in stripes {
+            moved += u64::from(record(self.engine, blob, stripe, &shards)?);
+        }
+        Ok(moved)
+    }
+}
+
+fn enter_missing(blob: &BlobDescription, drives: &Drives, missing: &mut Missing) {
+    for (set, stripe) in blob.stripes.iter().zip(0u32..) {
+        for (drive, shard) in set.drives.iter().zip(0u8..) {
+            let extent = ExtentId { blob: blob.id, stripe, shard };
+            if is_missing(drives, *drive, extent) {
+                missing.insert(extent, Vec::new());
+            }
+        }
+    }
+}
+
+/// Whether an extent must be looked for: its drive does not have it, is away, or is no drive any more. One
+/// that is away may have been replaced since the point, and what it held may stand elsewhere.
+fn is_missing(drives: &Drives, drive: DriveId, extent: ExtentId) -> bool {
+    match drives.get(&drive) {
+        Some(Some(drive)) => {
+            matches!(drive.read_at(extent, ByteCount(0), &mut []), Err(DriveError::NotFound { .. }))
+        }
+        Some(None) | None => true,
+    }
+}
+
+/// Enters which drives have which missing shards. Gives the drives that could not be listed; `None` if the
+/// server stops: half a list decides nothing.
+fn list_missing(engine: &Tape, drives: &Drives, missing: &mut Missing) -> Option<BTreeSet<DriveId>> {
+    let mut unlisted: BTreeSet<DriveId> = BTreeSet::new();
+    for (id, drive) in drives {
+        let Some(drive) = drive else {
+            unlisted.insert(*id);
+            continue;
+        };
+        let mut after = None;
+        loop {
+            if engine.stopping() {
+                return None;
+            }
+            let extents = match drive.list(after, EXTENTS_PAGE) {
+                Ok(extents) => extents,
+                Err(error) => {
+                    tracing::error!(drive = id.0, %error, "a drive of the pool cannot be listed");
+                    unlisted.insert(*id);
+                    break;
+                }
+            };
+            let Some(last) = extents.last() else { break };
+            after = Some(*last);
+            for extent in &extents {
+                if let Some(found) = missing.get_mut(extent) {
+                    found.push(*id);
+                }
+            }
+        }
+    }
+    Some(unlisted)
+}
+
+/// Whether a stripe lacks more than it bears, and would not if drives that could not be listed held what is
+/// missing.
+fn is_doubtful(
+    engine: &Tape,
+    blob: BlobId,
+    stripe: u32,
+    shards: &[(u8, Vec<DriveId>)],
+    unlisted: &BTreeSet<DriveId>,
+) -> Result<bool, ArchiveError> {
+    let Some(described) = engine.read(|view| view.blob(blob))? else { return Ok(false) };
+    let set = usize::try_from(stripe).ok().and_then(|at| described.stripes.get(at));
+    let width = set.map_or(0, |set| set.drives.len());
+    let not_found = shards.iter().filter(|(_, found)| found.is_empty()).count().min(width);
+    // No drive holds two shards of a stripe.
+    let may_be_there = unlisted.len().min(not_found);
+    let bears = described.layout.bears();
+    Ok(not_found > bears && not_found - may_be_there <= bears)
+}
+
+/// Records where the missing shards of a stripe were found. No drive gets two shards of one stripe.
+fn record(
+    engine: &Tape,
+    blob: BlobId,
+    stripe: u32,
+    shards: &[(u8, Vec<DriveId>)],
+) -> Result<bool, ArchiveError> {
+    let described = engine.read(|view| view.blob(blob))?;
+    let sets = described.map(|blob| blob.stripes).unwrap_or_default();
+    let Some(old) = usize::try_from(stripe).ok().and_then(|at| sets.get(at)) else { return Ok(false) };
+    let drives = places(&old.drives, shards);
+    if drives == old.drives {
+        return Ok(false);
+    }
+    let to = engine.pool.set_of_drives(drives)?;
+    match engine.execute(Command::MoveStripe { blob, stripe, from: old.id, to }) {
+        Ok(()) => Ok(true),
+        // It was given up meanwhile, or moved by somebody else.
+        Err(ArchiveError::Rejected(rejection)) if !rejection.is_engine_failure() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The drives of a stripe with its missing shards where they were found. One that was found nowhere leaves
+/// its drive to another that was, and gets one that is free: no drive stands in a set twice.
+fn places(old: &[DriveId], missing: &[(u8, Vec<DriveId>)]) -> Vec<DriveId> {
+    let mut places: Vec<Option<DriveId>> = old.iter().copied().map(Some).collect();
+    for (shard, _) in missing {
+        places[usize::from(*shard)] = None;
+    }
+    for (shard, found) in missing {
+        places[usize::from(*shard)] = found.iter().copied().find(|drive| !places.contains(&Some(*drive)));
+    }
+    for at in 0..places.len() {
+        if places[at].is_none() {
+            let own_first = old[at..].iter().chain(&old[..at]);
+            places[at] = own_first.copied().find(|drive| !places.contains(&Some(*drive)));
+        }
+    }
+    // As many drives as shards stood in the old set, so one was free for each.
+    places.into_iter().zip(old).map(|(place, own)| place.unwrap_or(*own)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drives(ids: &[u16]) -> Vec<DriveId> {
+        ids.iter().copied().map(DriveId).collect()
+    }
+
+    #[test]
+    fn missing_shards_stand_where_they_were_found() {
+        let old = drives(&[0, 1, 2, 3]);
+        let missing = |shards: &[(u8, &[u16])]| -> ShardsOfStripe {
+            shards.iter().map(|(shard, found)| (*shard, drives(found))).collect()
+        };
+        assert_eq!(places(&old, &missing(&[(0, &[5])])), drives(&[5, 1, 2, 3]));
+        // What is there as it should be keeps its drive.
+        assert_eq!(places(&old, &missing(&[(0, &[1, 6])])), drives(&[6, 1, 2, 3]));
+        assert_eq!(places(&old, &missing(&[(0, &[1])])), old);
+        // Two have changed places.
+        assert_eq!(places(&old, &missing(&[(0, &[1]), (1, &[0])])), drives(&[1, 0, 2, 3]));
+        // One that was found nowhere is in nobody's way.
+        assert_eq!(places(&old, &missing(&[(0, &[3]), (3, &[])])), drives(&[3, 1, 2, 0]));
+        assert_eq!(places(&old, &missing(&[(1, &[]), (2, &[1])])), drives(&[0, 2, 1, 3]));
+    }
+}

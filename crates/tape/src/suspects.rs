@@ -1,0 +1,217 @@
+//! Suspect tapes are tried again by themselves: after a rest that doubles, they are mounted and their labels
+//! and indexes read. What a tape was before it failed, how often it did and when it is tried again stand in
+//! its record, so that a restart goes on.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use base::{FailureCause, Timestamp, Vid};
+use catalogue::{Command, TapeState};
+use library::TapeError;
+use scheduler::{DRIVE_REST_MAX, Event, tape_retry};
+
+use crate::room::Tape;
+use ground::ArchiveError;
+use ground::truncated;
+
+/// Most bytes of an error that a tape's record keeps.
+const ERROR_MAX: usize = 350;
+
+impl Tape {
+    /// When suspect tapes are tried again, as their records have it.
+    fn tape_retries(&self) -> threads::MutexGuard<'_, BTreeMap<Vid, Timestamp>> {
+        self.tape_retries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets a tape aside that failed, unless an operator has taken it out of use. `wrote`: a write failed on
+    /// it, so it is not written again when it can be read.
+    pub(crate) fn suspect_tape(&self, vid: Vid, cause: Option<FailureCause>, error: &str, wrote: bool) {
+        let Ok(record) = self.tape(vid) else { return };
+        if record.state == TapeState::Disabled {
+            tracing::warn!(%vid, error, "a disabled tape failed, and stays disabled");
+            return;
+        }
+        let failures = record.history.map_or(0, |history| history.failures).saturating_add(1);
+        let retry = tape_retry(failures, self.settings.tape.retry_delay, self.now());
+        let (cause, reason) = (cause.unwrap_or(FailureCause::Unknown), truncated(error, ERROR_MAX));
+        tracing::warn!(%vid, cause = cause.word(), failures, reason, "a tape is suspect");
+        match self.execute(Command::TapeFailed { vid, cause, wrote, reason, retry }) {
+            Ok(()) => self.set_retry(vid, retry),
+            Err(error) => tracing::error!(%vid, %error, "a tape's failure cannot be recorded"),
+        }
+        self.post_tape(vid);
+        self.end_try(vid);
+    }
+
+    fn set_retry(&self, vid: Vid, retry: Option<Timestamp>) {
+        let mut retries = self.tape_retries();
+        match retry {
+            Some(at) => retries.insert(vid, at),
+            None => retries.remove(&vid),
+        };
+    }
+
+    /// Tapes that have rested long enough: each is to be mounted when a drive has nothing better to do.
+    pub(crate) fn suspects_due(&self, now: Timestamp) -> Vec<Event> {
+        let retries = self.tape_retries();
+        let due: Vec<Vid> = retries.iter().filter(|(_, retry)| **retry <= now).map(|(vid, _)| *vid).collect();
+        drop(retries);
+        let mut events = Vec::new();
+        for vid in due {
+            match self.tape(vid) {
+                // What closed its torn session, or an operator, has decided meanwhile.
+                Ok(record) if record.state != TapeState::Suspect => self.set_retry(vid, None),
+                _ => events.push(Event::Maintain(vid, true)),
+            }
+        }
+        events
+    }
+
+    /// If the tape is suspect it is tried again now, whatever it failed before.
+    pub(crate) fn try_now(&self, vid: Vid) {
+        if self.tape(vid).is_ok_and(|record| record.state == TapeState::Suspect) {
+            self.set_retry(vid, Some(self.now()));
+        }
+        self.end_try(vid);
+    }
+
+    /// Whether a suspect tape is tried again by itself.
+    pub(crate) fn is_to_be_tried(&self, vid: Vid) -> bool {
+        self.tape_retries().contains_key(&vid)
+    }
+
+    /// Whether a suspect tape that is being mounted is being tried again.
+    pub(crate) fn is_tried_again(&self, vid: Vid) -> bool {
+        let now = self.now();
+        let is_due = self.tape_retries().get(&vid).is_some_and(|at| *at <= now);
+        is_due && self.tape(vid).is_ok_and(|record| record.state == TapeState::Suspect)
+    }
+
+    /// A suspect tape was mounted, and its labels and its newest index are what they should be: it becomes
+    /// what it was. `fault`: what nevertheless keeps it from being written.
+    pub(crate) fn found_well(&self, vid: Vid, fault: Option<&str>) {
+        if let Err(error) = self.take_back(vid, fault) {
+            tracing::error!(%vid, %error, "a suspect tape stays what it is");
+        }
+    }
+
+    fn take_back(&self, vid: Vid, fault: Option<&str>) -> Result<(), ArchiveError> {
+        let one = self.tape_states();
+        let record = self.tape(vid)?;
+        let Some(well) = record.when_well() else { return Ok(()) };
+        let (state, reason) = match (well, fault) {
+            (TapeState::Active, Some(fault)) => (TapeState::ReadOnly, fault.to_owned()),
+            (state, _) => (state, format!("tried again and found well; before: {}", record.reason)),
+        };
+        tracing::warn!(%vid, ?state, reason, "a suspect tape is taken into use again");
+        let reason = truncated(&reason, 512);
+        self.execute(Command::SetTapeState { vid, state, reason })?;
+        drop(one);
+        self.in_use_again(vid)
+    }
+
+    /// A suspect tape is what it was: what waits for it is looked at anew.
+    fn in_use_again(&self, vid: Vid) -> Result<(), ArchiveError> {
+        self.end_rest(vid);
+        self.post_tape(vid);
+        self.repack_after_run(vid);
+        self.retry_mends()
+    }
+
+    /// The open run of a tape is about to be closed. One that became suspect while it was to be repacked goes
+    /// back to that before, since closing the run makes of it what is not repacked.
+    pub(crate) fn keep_repack(&self, vid: Vid) -> Result<(), ArchiveError> {
+        let _one = self.tape_states();
+        let record = self.tape(vid)?;
+        if record.before_failure() == Some(TapeState::Repacking) {
+            let reason = truncated(&format!("it was to be repacked, and failed: {}", record.reason), 512);
+            self.execute(Command::SetTapeState { vid, state: TapeState::Repacking, reason })?;
+        }
+        Ok(())
+    }
+
+    /// A suspect tape is taken into use again. How often it failed is known until a session goes well: one
+    /// that fails each time it is used comes to its limit.
+    pub(crate) fn end_rest(&self, vid: Vid) {
+        self.set_retry(vid, None);
+        self.end_try(vid);
+    }
+
+    /// A session on the tape went well, or an operator has decided: its failures are forgotten. One that is
+    /// only kept for reading stays doubted, but by an operator's word: no write has shown that it is well.
+    pub(crate) fn forget_failures(&self, vid: Vid, doubts: bool) {
+        let was_resting = self.tape_retries().remove(&vid).is_some();
+        // Of one that is kept for reading, and was read well since, there is nothing more to forget.
+        let has_history = self.tape(vid).is_ok_and(|record| {
+            let is_kept = record.state == TapeState::ReadOnly && !doubts;
+            record.history.is_some_and(|history| !is_kept || history.failures > 0)
+        });
+        if has_history && let Err(error) = self.execute(Command::ForgetTapeFailures { vid, doubts }) {
+            tracing::error!(%vid, %error, "that a tape is well again cannot be recorded");
+        }
+        if was_resting {
+            self.end_try(vid);
+        }
+        if has_history {
+            // Its copies are as good as others again.
+            self.post_tape(vid);
+        }
+    }
+
+    /// Makes a tape what it was before it failed in a drive that is to blame, unless somebody has decided
+    /// otherwise meanwhile.
+    pub(crate) fn clear_tape(&self, drive: &str, vid: Vid) {
+        if let Err(error) = self.try_to_clear(drive, vid) {
+            tracing::error!(%vid, drive, %error, "a tape that a drive failed on stays suspect");
+        }
+    }
+
+    fn try_to_clear(&self, drive: &str, vid: Vid) -> Result<(), ArchiveError> {
+        {
+            let _one = self.tape_states();
+            let Some(state) = self.tape(vid)?.before_failure() else { return Ok(()) };
+            if state == TapeState::Labelling {
+                return Ok(());
+            }
+            let reason = format!("it failed in drive {drive}, as others did");
+            tracing::warn!(%vid, ?state, reason, "a suspect tape is cleared");
+            self.execute(Command::SetTapeState { vid, state, reason })?;
+            self.execute(Command::ForgetTapeFailures { vid, doubts: true })?;
+        }
+        self.in_use_again(vid)
+    }
+
+    /// Tells the scheduler whether there is anything to be done on the tape but to try it.
+    pub(crate) fn end_try(&self, vid: Vid) {
+        // Told under the lock, as all of a tape's chores are.
+        let chores = self.chores();
+        self.bell.post(Event::Maintain(vid, chores.tapes.contains_key(&vid)));
+    }
+
+    /// Suspect tapes of an earlier start are tried again when their time comes. One of before histories were
+    /// kept rests once more.
+    pub(crate) fn resume_suspects(&self) -> Result<(), ArchiveError> {
+        let rest = || tape_retry(1, self.settings.tape.retry_delay, self.now());
+        // A clock that was ahead when the tape failed does not leave it aside for years.
+        let latest = self.now().plus(DRIVE_REST_MAX);
+        for (vid, record) in self.read(|view| view.tapes())? {
+            self.upkeep.note_tape(vid, record.state.is_set_aside());
+            if record.state == TapeState::Suspect {
+                self.set_retry(
+                    vid,
+                    record.history.map_or_else(rest, |history| history.retry.map(|at| at.min(latest))),
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an error tells of a write that failed: the medium is not given new data then.
+pub(crate) fn is_of_a_write(error: &TapeError) -> bool {
+    match error {
+        TapeError::Medium { operation, .. } => !matches!(*operation, "read" | "locate" | "load"),
+        TapeError::Poisoned { .. } | TapeError::WriteProtected { .. } => true,
+        _ => false,
+    }
+}

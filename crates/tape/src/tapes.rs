@@ -1,0 +1,408 @@
+//! What an operator has done with tapes: check, repack, reclaim; and taking drives out of use.
+
+use std::sync::PoisonError;
+
+use base::{BlockAddress, ByteCount, ContainerId, Duration, TapePoolId, Timestamp, Vid};
+use catalogue::{Command, Object, Rejection, TapeRecord, TapeState};
+use scheduler::Event;
+
+use crate::bases_on_tapes::{Log, Standing, is_to_stay};
+use crate::chores::Repack;
+use crate::reasons::Waiting;
+use crate::room::Tape;
+use crate::sessions::write_again;
+use ground::ArchiveError;
+pub(crate) use ground::is_unidentified;
+use ground::truncated;
+use scheduler::Reason;
+
+/// Places of damage that a check tells; it counts all.
+pub const DAMAGE_TOLD_MAX: usize = 1_000;
+/// Tapes in one call for a check.
+pub const CHECK_TAPES_MAX: usize = 1_000;
+
+/// How far the check of a tape is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CheckState {
+    /// It waits for a drive.
+    Waiting,
+    /// The tape is being read.
+    Running,
+    /// Everything was read.
+    Done,
+}
+
+/// What on a tape is damaged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DamagedPart {
+    /// A label.
+    Label,
+    /// An index.
+    Index,
+    /// A change-log segment.
+    Segment,
+    /// A base of the catalogue.
+    Base,
+    /// The cartridge memory.
+    Memory,
+    /// A container.
+    Container,
+    /// A block of which nothing is known.
+    Block,
+}
+
+/// A place on a tape that does not hold what it should.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TapeDamage {
+    /// What it is.
+    pub part: DamagedPart,
+    /// The block, on the data partition unless `reason` says otherwise.
+    pub block: BlockAddress,
+    /// The container, if it is one.
+    pub container: Option<ContainerId>,
+    /// Its path in the volume.
+    pub tape_path: String,
+    /// Files whose bytes are hit.
+    pub files: Vec<String>,
+    /// How many more there are.
+    pub more_files: u64,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// The check of a tape. It is forgotten when the server stops.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TapeCheck {
+    /// The tape.
+    pub vid: Vid,
+    /// How far it is.
+    pub state: CheckState,
+    /// Why it does not go on, if so.
+    pub reason: String,
+    /// When it was asked for.
+    pub asked: Timestamp,
+    /// When reading began.
+    pub began: Option<Timestamp>,
+    /// When all was read.
+    pub ended: Option<Timestamp>,
+    /// Containers on the tape when it was asked for.
+    pub containers: u64,
+    /// Containers read.
+    pub containers_checked: u64,
+    /// Bytes of all containers.
+    pub bytes: ByteCount,
+    /// Bytes of those that were read.
+    pub bytes_checked: ByteCount,
+    /// For how long the tape was read, before the present session.
+    pub busy: Duration,
+    /// Whole indexes, on both partitions.
+    pub indexes: u64,
+    /// Whole change-log segments.
+    pub segments: u64,
+    /// Blocks that sessions cut short have left; they are no damage.
+    pub torn_blocks: u64,
+    /// Damage, at most [`DAMAGE_TOLD_MAX`] places.
+    pub damage: Vec<TapeDamage>,
+    /// All places of damage.
+    pub damage_count: u64,
+}
+
+impl TapeCheck {
+    /// Bytes a second while the tape was read; 0 if that is not known yet.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        let seconds = self.busy.as_secs_f64();
+        if seconds > 0.0 { self.bytes_checked.0 as f64 / seconds } else { 0.0 }
+    }
+
+    /// How long the rest takes at this rate; `None` if that is not known.
+    #[must_use]
+    pub fn left(&self) -> Option<Duration> {
+        let rest = self.bytes.0.saturating_sub(self.bytes_checked.0) as f64;
+        let seconds = rest / self.rate();
+        (seconds.is_finite() && seconds < 1e9).then(|| Duration::from_secs_f64(seconds))
+    }
+}
+
+/// How far a repack is, since it began or since the server started.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct TapeRepack {
+    /// Containers that stand on other tapes now, read back.
+    pub moved: u64,
+    /// Their bytes.
+    pub bytes: ByteCount,
+    /// Containers that nobody needed.
+    pub dropped: u64,
+    /// Containers whose bytes no tape can give now.
+    pub stuck: u64,
+    /// Containers on their way.
+    pub under_way: u64,
+    /// Containers still on the tape.
+    pub left: u64,
+    /// Whether nothing is left on the tape.
+    pub done: bool,
+}
+
+/// What is told of a cartridge that the library cannot identify, with what can be done about it.
+fn unidentified_text(vid: Vid) -> String {
+    format!(
+        "the library cannot identify it: nothing is written there or read; kist tape dump {vid} tells why; \
+         repair it, or take it out of the library, and restart the server"
+    )
+}
+
+/// Why a tape is in its state, for people.
+pub(crate) fn told(vid: Vid, record: &TapeRecord) -> String {
+    let said = record.told(vid);
+    match (is_unidentified(record), record.capacity.0) {
+        (true, _) => unidentified_text(vid),
+        (false, 0) => {
+            let said = if said.is_empty() { "disabled" } else { &said };
+            format!("{said}; the library cannot identify it: kist tape dump {vid} tells why")
+        }
+        (false, _) => said,
+    }
+}
+
+/// Refuses what needs more of a cartridge than that it is there.
+pub(crate) fn need_identified(vid: Vid, record: &TapeRecord) -> Result<(), ArchiveError> {
+    if !is_unidentified(record) {
+        return Ok(());
+    }
+    Err(ArchiveError::Rejected(Rejection::WrongState {
+        object: Object::Tape(vid),
+        state: "a cartridge that its library cannot identify",
+        needed: "repaired or taken out first (kist why with its VID tells what to do); until then it can \
+                 only be disabled",
+    }))
+}
+
+impl Tape {
+    /// Has whole tapes read and compared with the catalogue, as soon as drives have nothing better to do.
+    /// Damaged copies are written again from the pool or from other copies. A check that waits or runs
+    /// already goes on.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::TapeNotLabelled`]. Nothing is done then.
+    pub fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError> {
+        if vids.len() > CHECK_TAPES_MAX {
+            return Err(ArchiveError::Limit { what: "tapes at once", limit: CHECK_TAPES_MAX as u64 });
+        }
+        let engine = self;
+        let mut checks = Vec::new();
+        for vid in vids {
+            let record = engine.tape(*vid)?;
+            if record.generation.0 == 0 {
+                return Err(ArchiveError::TapeNotLabelled(*vid));
+            }
+            checks.push(TapeCheck::asked(*vid, engine.now(), record.containers, record.committed));
+        }
+        for check in checks {
+            let vid = check.vid;
+            {
+                let mut chores = engine.chores();
+                if chores.checks.get(&vid).is_some_and(|known| known.state != CheckState::Done) {
+                    continue;
+                }
+                chores.checks.insert(vid, check);
+            }
+            engine.chore(vid, |chores| chores.check = Some(BlockAddress(0)));
+        }
+        Ok(())
+    }
+
+    /// The last check of a tape since the server started.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`].
+    pub fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError> {
+        let engine = self;
+        engine.tape(vid)?;
+        let check = engine.chores().checks.get(&vid).cloned();
+        let why = engine.reason(Waiting::Chores(vid))?.unwrap_or(Reason::NothingWaits);
+        Ok(check.map(|mut check| {
+            if check.state == CheckState::Waiting {
+                check.reason = match check.reason.is_empty() {
+                    true => why.to_string(),
+                    false => format!("{}; {why}", check.reason),
+                };
+            }
+            check
+        }))
+    }
+
+    /// Brings all that is needed of a tape to other tapes of its pool. Durable: a restart goes on. The tape
+    /// stays readable and is not written any more: if it is being written, that session ends first.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if it is not labelled, or disabled.
+    pub fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
+        let engine = self;
+        need_identified(vid, &engine.tape(vid)?)?;
+        self.set_repacking(vid, reason)?;
+        engine.repack_begin(vid)
+    }
+
+    /// How far the repack of a tape is; `None` if it is not repacked.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`].
+    pub fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError> {
+        let engine = self;
+        let record = engine.tape(vid)?;
+        let chores = engine.chores();
+        let known = chores.repacks.get(&vid);
+        Ok((record.state == TapeState::Repacking).then(|| {
+            let Repack { progress, under_way, .. } = known.cloned().unwrap_or_default();
+            let (under_way, left) = (under_way.len() as u64, record.containers);
+            let done = left == 0 && record.run.is_none();
+            TapeRepack { under_way, left, done, ..progress }
+        }))
+    }
+
+    /// Makes a tape without containers scratch again. Its next labelling may destroy exactly the volume that
+    /// it holds.
+    ///
+    /// # Errors
+    /// [`ArchiveError::TapeInUse`] while it is written; [`ArchiveError::Rejected`] if it holds containers, or
+    /// while a restored catalogue is in quarantine: the tape may hold what the catalogue does not know;
+    /// [`ArchiveError::SegmentsOwed`] while it is the only
+    /// tape of its pool with some change-log segments: they are being written to another one then.
+    pub fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
+        let engine = self;
+        let record = engine.tape(vid)?;
+        need_identified(vid, &record)?;
+        if engine.read(|view| view.quarantine())?.is_some() {
+            return Err(ArchiveError::Rejected(Rejection::WrongState {
+                object: Object::Tape(vid),
+                state: "in quarantine since the catalogue was restored: it may hold what nobody knows of",
+                needed: "out of it to be reclaimed: end the quarantine first",
+            }));
+        }
+        if record.run.is_some() {
+            return Err(ArchiveError::TapeInUse(vid));
+        }
+        if record.containers == 0
+            && let Some(tape_pool) = record.tape_pool
+        {
+            if !matches!(record.state, TapeState::Disabled) {
+                self.set_repacking(vid, "to be reclaimed")?;
+            }
+            self.ship_segments(vid, tape_pool)?;
+        }
+        engine.execute(Command::ReclaimTape { vid })?;
+        engine.chores().repacks.remove(&vid);
+        engine.chores().checks.remove(&vid);
+        engine.post_tape(vid);
+        Ok(())
+    }
+
+    /// Takes a tape drive out of use: at once if it is empty, else when its session has ended and the tape is
+    /// in its slot. Durable on return: it stays so until [`Tape::drive_up`], whatever is restarted.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchDrive`]; if the catalogue cannot be written.
+    pub fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError> {
+        let engine = self;
+        engine.known_drive(drive)?;
+        let _one = engine.ordering.lock().unwrap_or_else(PoisonError::into_inner);
+        let reason = match reason.is_empty() {
+            // One that is out of use already keeps the reason that it has.
+            true => {
+                let mut down = engine.read(|view| view.drives_down())?.into_iter();
+                let known = down.find(|(name, _)| name == drive).map(|(_, reason)| reason);
+                known.unwrap_or_else(|| "taken out of use by an operator".to_owned())
+            }
+            false => truncated(reason, 512),
+        };
+        let down = Some(reason.clone());
+        engine.execute(Command::SetDriveDown { drive: drive.to_owned(), down })?;
+        engine.bell.post(Event::RetireDrive(drive.to_owned(), reason));
+        Ok(())
+    }
+
+    fn set_repacking(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
+        let state = TapeState::Repacking;
+        let reason = truncated(reason, 512);
+        self.execute(Command::SetTapeState { vid, state, reason })?;
+        self.post_tape(vid);
+        Ok(())
+    }
+
+    /// What the tape has of the history must stand on other tapes of its pool too: every change behind the
+    /// newest base that one of them has, and such a base if the log does not go back to the first change.
+    fn ship_segments(&self, vid: Vid, tape_pool: TapePoolId) -> Result<(), ArchiveError> {
+        let engine = self;
+        let has_backup = engine.backup_reach.counts();
+        let size = engine.catalogue.log_size()?;
+        let is_elsewhere = engine.read(|view| {
+            let others = covered(view, tape_pool, Some(vid))?;
+            let standing = Standing::of(view, has_backup, Some(vid))?;
+            let base = standing.of_pool(tape_pool);
+            let mut behind_base = view.segments(vid)?;
+            behind_base.retain(|(_, last)| *last > base);
+            let is_there = |(first, last): &(u64, u64)| {
+                let first = (*first).max(base.saturating_add(1));
+                others.iter().any(|(a, b)| *a <= first && last <= b)
+            };
+            let lacks_base = standing.needs(tape_pool) && Log::of(view, size)?.lacks(base);
+            Ok(behind_base.iter().all(is_there) && !lacks_base)
+        })?;
+        if is_elsewhere {
+            return Ok(());
+        }
+        let mut tapes = engine.read(|view| {
+            let mut tapes = Vec::new();
+            for (other, record) in view.tapes()? {
+                let newest = view.bases(other)?.into_iter().map(|(change, _)| change).max();
+                tapes.push((newest, other, record));
+            }
+            Ok(tapes)
+        })?;
+        // One without a base rather than one that has it already.
+        tapes.sort_by_key(|(newest, other, _)| (*newest, *other));
+        let other = tapes.into_iter().find(|(_, other, record)| {
+            *other != vid && record.tape_pool == Some(tape_pool) && record.state == TapeState::Active
+        });
+        if let Some((_, other, _)) = &other {
+            engine.chore(*other, |chores| chores.ship = true);
+        }
+        Err(ArchiveError::SegmentsOwed { vid, other: other.map(|(_, other, _)| other) })
+    }
+}
+
+/// The changes on tapes of a pool that are to stay and can be read, but `without` one: ascending ranges that
+/// neither overlap nor touch.
+pub(crate) fn covered(
+    view: &catalogue::View<'_>,
+    tape_pool: TapePoolId,
+    without: Option<Vid>,
+) -> Result<Vec<(u64, u64)>, catalogue::ReadError> {
+    let mut ranges = Vec::new();
+    for (vid, tape) in view.tapes()? {
+        if tape.tape_pool == Some(tape_pool) && Some(vid) != without && is_to_stay(&tape) {
+            ranges.extend(view.segments(vid)?);
+        }
+    }
+    Ok(catalogue::merged_ranges(ranges))
+}
+
+/// What the last server left to be done.
+pub(crate) fn resume(engine: &Tape) -> Result<(), ArchiveError> {
+    for (id, run) in engine.read(|view| view.open_runs())? {
+        let vid = run.vid;
+        tracing::warn!(%vid, run = %id, "a tape session was left open: it is closed when a drive is free");
+        engine.chore(run.vid, |chores| chores.recover = true);
+    }
+    for (vid, record) in engine.read(|view| view.tapes())? {
+        if record.state == TapeState::Repacking {
+            engine.repack_begin(vid)?;
+        }
+        // A tape that was set aside is never under an index again: one that fell between the end of its run
+        // and this would keep its last copies from being safe for ever.
+        if record.generation.0 > 0 && record.state != TapeState::Active && record.run.is_none() {
+            write_again(engine, vid, "no index covers it, and none will")?;
+        }
+    }
+    engine.resume_suspects()
+}
