@@ -553,8 +553,8 @@ impl ObjectDrive for DirectoryDrive {
         let used = bytes(space.f_blocks.saturating_sub(space.f_bfree));
         let free = bytes(space.f_bavail);
         Ok(DriveStatus {
-            // As df has it: blocks that are free and not for us, since they are kept for root or the disk below
-            // is shared, are no room. Else a pool that takes nothing more would count as half full.
+            // As df has it: blocks that are free and not for us, since they are kept for root or the disk
+            // below is shared, are no room. Else a pool that takes nothing more would count as half full.
             capacity: ByteCount(used.0.saturating_add(free.0)),
             used,
             free,

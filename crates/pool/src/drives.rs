@@ -166,7 +166,7 @@ impl Device {
     pub(crate) fn read_failed(&self, blob: BlobId, error: &DriveError) {
         let is_missing = matches!(error, DriveError::NotFound { .. });
         if is_missing && self.filling.load(Ordering::Relaxed) {
-            tracing::debug!(drive = %self.drive.id(), %blob, "a drive that is being filled has not got it yet");
+            tracing::debug!(drive = %self.drive.id(), %blob, "a drive that is being filled lacks it still");
         } else {
             count(&self.counters.errors, 1);
             tracing::warn!(drive = %self.drive.id(), %blob, %error, "read failed");

@@ -28,10 +28,10 @@ enum Skeleton {
 
 impl Tape {
     /// Dissolves a container that no tape has if nobody needs it any more, and a pack if the pool can never
-    /// give it whole: its skeleton is gone, or a member is LOST. `unreadable`: its bytes were just found unreadable, so that members without a name,
-    /// which nobody needs, are given up with it. Gives whether it was dissolved. What only waits for drives
-    /// of the pool is left as it is, and so is what another drive plans to write: whoever fails on it comes
-    /// again.
+    /// give it whole: its skeleton is gone, or a member is LOST. `unreadable`: its bytes were just found
+    /// unreadable, so that members without a name, which nobody needs, are given up with it. Gives whether it
+    /// was dissolved. What only waits for drives of the pool is left as it is, and so is what another drive
+    /// plans to write: whoever fails on it comes again.
     pub(crate) fn dissolve_if_stuck(
         &self,
         container: ContainerId,

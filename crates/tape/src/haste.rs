@@ -48,8 +48,8 @@ impl Tape {
         Ok(())
     }
 
-    /// What failed to come to tape is tried at once, unless it is certain to fail again: no tape takes so much,
-    /// or the pool does not have its bytes. It rests longer if it fails again.
+    /// What failed to come to tape is tried at once, unless it is certain to fail again: no tape takes so
+    /// much, or the pool does not have its bytes. It rests longer if it fails again.
     fn end_rests(&self, only: Option<ClassId>) -> Result<(), ArchiveError> {
         let (mut in_vain, mut ended) = (BTreeSet::new(), Vec::new());
         for pool in self.classes.tape_pools().keys() {

@@ -279,8 +279,8 @@ fn of_what_could_be_evicted() {
     archive.close();
 }
 
-/// Story: a request for more than the pool takes filled it with what it pinned. Its time left fell for ever, and the
-/// reason told to evict files, none of which could go.
+/// Story: a request for more than the pool takes filled it with what it pinned. Its time left fell for ever,
+/// and the reason told to evict files, none of which could go.
 #[test]
 fn of_a_request_that_holds_the_pool_itself() {
     let instance = instance(ceiling);

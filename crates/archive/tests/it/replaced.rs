@@ -141,8 +141,8 @@ fn a_drive_that_could_not_be_filled_stays_marked() {
     assert_filled(&archive, &mark);
 }
 
-/// Story: three drives of a pool that bears two were replaced, and what they had was accepted as lost. The files
-/// stood as ONLINE until somebody read one, or the next pass came by.
+/// Story: three drives of a pool that bears two were replaced, and what they had was accepted as lost. The
+/// files stood as ONLINE until somebody read one, or the next pass came by.
 #[test]
 fn what_is_lost_with_replaced_drives_is_named_at_once() {
     let instance = instance();

@@ -406,8 +406,8 @@ fn a_large_request_is_cancelled_and_forgotten_in_batches() {
     assert!(bench.replayed() == bench.store);
 }
 
-/// Story: a file that the pool had lost was removed, and its container stayed in the tape queue for ever: no tape
-/// could get it, and nobody waited for it.
+/// Story: a file that the pool had lost was removed, and its container stayed in the tape queue for ever: no
+/// tape could get it, and nobody waited for it.
 #[test]
 fn a_file_s_container_that_nobody_needs_is_given_up() {
     let mut bench = Bench::new();

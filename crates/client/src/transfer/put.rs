@@ -300,8 +300,8 @@ pub fn put_stream(
     Ok(reply)
 }
 
-/// Why a put whose connection broke after so many bytes is refused, if it is: a server that refuses amid a body
-/// closes, and what it said is lost. It is asked once more, before any byte; nothing is put by that.
+/// Why a put whose connection broke after so many bytes is refused, if it is: a server that refuses amid a
+/// body closes, and what it said is lost. It is asked once more, before any byte; nothing is put by that.
 fn refusal_of(client: &Client, settings: &PutSettings, target: &str, bytes: u64) -> Option<Failure> {
     let mut headers = settings.headers();
     headers.push(("expect", "100-continue".to_owned()));

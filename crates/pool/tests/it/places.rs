@@ -365,8 +365,8 @@ fn a_value_that_was_punched_is_gone_although_its_extent_exists() {
     assert_eq!((state(&stored[0].1), state(&stored[2].1)), (PieceState::Readable, PieceState::Readable));
 }
 
-/// Story: the directory of a drive was moved away. The drive counted as up until somebody read from it, and the
-/// room of the file system that it had stood on as its own.
+/// Story: the directory of a drive was moved away. The drive counted as up until somebody read from it, and
+/// the room of the file system that it had stood on as its own.
 #[test]
 fn who_asks_for_the_state_of_drives_sees_that_one_is_gone() {
     let mut bench = Bench::new(6);
