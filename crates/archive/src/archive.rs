@@ -168,10 +168,7 @@ impl Archive {
             // Whoever closed the engine may not have met it.
             worker.stop();
         }
-        let duty = Duty::new("backup", {
-            let worker = Arc::clone(&worker);
-            move || worker.stop()
-        });
+        let duty = Duty::new("backup", &worker, |worker| worker.stop());
         ground.start(duty, move |me| {
             me.does("shipping");
             worker.run();

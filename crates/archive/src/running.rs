@@ -21,8 +21,8 @@ impl Archive {
         let (tape, mut asked) = (Arc::clone(&self.0.tape), BasesAsked::default());
         self.0.upkeep.start(move || tape::trim_change_log(&tape, &mut asked))?;
         self.0.namespace.start()?;
-        let (ground, archive) = (Arc::clone(&self.0.ground), self.clone());
-        let duty = Duty::new("lifecycle", move || ground.lifecycle.ring());
+        let archive = self.clone();
+        let duty = Duty::new("lifecycle", &self.0.ground, |ground| ground.lifecycle.ring());
         self.0.ground.start(duty, move |me| crate::lifecycle::run(&archive, me))
     }
 
@@ -30,8 +30,8 @@ impl Archive {
         if self.0.ground.access.log().is_none() {
             return Ok(());
         }
-        let (ground, tape) = (Arc::clone(&self.0.ground), Arc::clone(&self.0.tape));
-        let duty = Duty::new("access-log", move || ground.access.stop()).ending(Ends::Last);
+        let tape = Arc::clone(&self.0.tape);
+        let duty = Duty::new("access-log", &self.0.ground, |ground| ground.access.stop()).ending(Ends::Last);
         self.0.ground.start(duty, move |me| crate::access_log::run(&tape, me))
     }
 

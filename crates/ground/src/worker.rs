@@ -27,14 +27,25 @@ pub struct Duty {
 }
 
 impl Duty {
-    /// A thread that looks at the stop flag when `wake` was called, and ends at once.
-    pub fn new(name: impl Into<String>, wake: impl Fn() + Send + Sync + 'static) -> Self {
+    /// A thread that looks at the stop flag when `wake` was called, and ends at once. What is woken is not
+    /// held: it may hold the list of threads itself.
+    pub fn new<T: Send + Sync + 'static>(
+        name: impl Into<String>,
+        woken: &Arc<T>,
+        wake: impl Fn(&T) + Send + Sync + 'static,
+    ) -> Self {
+        let woken = Arc::downgrade(woken);
+        let wake = move || {
+            if let Some(woken) = woken.upgrade() {
+                wake(&woken);
+            }
+        };
         Duty { name: name.into(), ends: Ends::First, wake: Box::new(wake) }
     }
 
     /// A thread that ends by itself when those end that give it its work.
     pub fn served(name: impl Into<String>) -> Self {
-        Duty::new(name, || ())
+        Duty { name: name.into(), ends: Ends::First, wake: Box::new(|| ()) }
     }
 
     /// The same, ending then.
@@ -188,7 +199,8 @@ mod tests {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
         let workers = Workers::default();
         let ((wake, woken), (tell, told)) = (sync_channel(1), sync_channel(1));
-        let duty = Duty::new("sweeper", move || wake.send(()).expect("it listens")).ending(Ends::Last);
+        let wake = Arc::new(wake);
+        let duty = Duty::new("sweeper", &wake, |wake| wake.send(()).expect("it listens")).ending(Ends::Last);
         let run = move |me: &Arc<Worker>| {
             me.does("sweeping");
             me.failed(&"no room");

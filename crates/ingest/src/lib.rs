@@ -59,10 +59,7 @@ impl Ingest {
     /// # Errors
     /// If the system has no threads for them.
     pub fn start(&self) -> Result<(), OpenError> {
-        let duty = |name| {
-            let own = Arc::clone(&self.0);
-            Duty::new(name, move || own.small.stop()).ending(Ends::BehindOthers)
-        };
+        let duty = |name| Duty::new(name, &self.0, |own| own.small.stop()).ending(Ends::BehindOthers);
         let own = Arc::clone(&self.0);
         self.0.start(duty("small-puts"), move |me| small::run_small_puts(&own, me))?;
         let own = Arc::clone(&self.0);

@@ -208,10 +208,7 @@ impl Namespace {
             return Ok(());
         }
         let (ground, removals) = (Arc::clone(&self.ground), Arc::clone(&self.removals));
-        let duty = Duty::new("trees", {
-            let removals = Arc::clone(&removals);
-            move || removals.bell.ring()
-        });
+        let duty = Duty::new("trees", &removals, |removals| removals.bell.ring());
         self.ground.start(duty, move |me| run(&ground, &removals, me))
     }
 }

@@ -178,8 +178,8 @@ impl Tape {
         wake: impl Fn(&Tape) + Send + Sync + 'static,
         run: impl FnOnce(&Arc<Tape>, &Arc<Worker>) + Send + 'static,
     ) -> Result<(), OpenError> {
-        let (mine, own) = (Arc::clone(self), Arc::clone(self));
-        self.ground.start(Duty::new(name, move || wake(&mine)), move |me| run(&own, me))
+        let own = Arc::clone(self);
+        self.ground.start(Duty::new(name, self, wake), move |me| run(&own, me))
     }
 
     /// The libraries.

@@ -80,12 +80,12 @@ impl Upkeep {
         self: &Arc<Self>,
         mut also: impl FnMut() -> Result<(), ArchiveError> + Send + 'static,
     ) -> Result<(), OpenError> {
-        let (mine, own) = (Arc::clone(self), Arc::clone(self));
-        let sweeper = Duty::new("sweeper", move || mine.sweep.ring());
+        let own = Arc::clone(self);
+        let sweeper = Duty::new("sweeper", self, |upkeep| upkeep.sweep.ring());
         self.ground.start(sweeper, move |me| sweep::run(&own, me, &mut also))?;
         pool_drives::resume_unfilled(self);
-        let (mine, own) = (Arc::clone(self), Arc::clone(self));
-        let scrubber = Duty::new("scrubber", move || mine.ring());
+        let own = Arc::clone(self);
+        let scrubber = Duty::new("scrubber", self, Upkeep::ring);
         self.ground.start(scrubber, move |me| scrub::run(&own, me))
     }
 
