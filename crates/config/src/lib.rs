@@ -1,7 +1,7 @@
 //! `kist.toml`: typed, every key known, units inside values, errors with file, line and key.
 //!
 //! [`load`] reads and checks a file; a [`Config`] gives the settings of engine, doors and identities;
-//! [`write`] makes the file of a new instance.
+//! [`write()`] makes the file of a new instance.
 
 mod check;
 mod convert;

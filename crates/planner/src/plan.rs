@@ -16,7 +16,7 @@ use super::{bandwidth, bottleneck, cache, drives, machines, pool, robots};
 pub struct Plan {
     /// The site's name.
     pub site: String,
-    /// The currency of all [`Unit::Money`], if there are prices.
+    /// The currency of all [`Unit::Money`](crate::Unit::Money), if there are prices.
     pub currency: Option<String>,
     /// Every figure, in the order in which they follow from each other.
     pub lines: Vec<Line>,

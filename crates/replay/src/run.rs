@@ -88,7 +88,7 @@ pub struct RecordedMount {
     pub queued: ByteCount,
     /// Since when the oldest of them waited.
     pub oldest: Option<Timestamp>,
-    /// Whether somebody must have asked for it: see [`find_forced()`].
+    /// Whether somebody must have asked for it: see [`find_forced()`](crate::find_forced).
     pub is_forced: bool,
 }
 
