@@ -381,3 +381,25 @@ fn who_asks_for_the_state_of_drives_sees_that_one_is_gone() {
     fs::rename(there, bench.path(2)).unwrap();
     assert_eq!(pool.probe_drive(DriveId(2)), DriveHealth::Up);
 }
+
+/// Story: a new drive in the place of another one was read before it was filled. Each shard that it had not
+/// got yet was counted as its error.
+#[test]
+fn what_a_drive_that_is_filled_lacks_is_no_error_of_it() {
+    let mut bench = Bench::new(6);
+    let value = bytes(30_000, 1);
+    let pool = bench.open(small_cells(), &[]);
+    let blob = put(&pool, &value).unwrap();
+    let first = blob.stripes[0].drives[0];
+    drop(pool);
+    for is_filling in [true, false] {
+        fs::remove_dir_all(bench.path(first.0)).unwrap();
+        DirectoryDrive::format(&bench.path(first.0), INSTANCE, first).unwrap();
+        let pool = bench.open(small_cells(), &[]);
+        pool.set_filling(first, is_filling);
+        assert!(get(&pool, &blob).unwrap() == value);
+        let errors = pool.status().drives[usize::from(first.0)].errors;
+        assert_eq!(errors == 0, is_filling, "{errors}");
+        drop(pool);
+    }
+}
