@@ -75,7 +75,7 @@ impl Tape {
         Ok(())
     }
 
-    /// What [`Engine::dissolve_all_unneeded`] dissolves.
+    /// What [`Tape::dissolve_all_unneeded`] dissolves.
     pub(crate) fn unneeded(&self, view: &View<'_>) -> Result<Vec<ContainerId>, ReadError> {
         let resting = self.resting_now();
         let mut unneeded = Vec::new();

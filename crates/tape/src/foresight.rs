@@ -198,7 +198,7 @@ impl Tape {
 }
 
 /// What keeps a part of a request until somebody does something: then no time is foretold for the whole, as
-/// [`Engine::expected`] has it for a file.
+/// [`Tape::expected`] has it for a file.
 fn lasting_of_request(
     engine: &Tape,
     request: RequestId,
