@@ -8,8 +8,9 @@ use std::sync::PoisonError;
 use threads::{Mutex, MutexGuard};
 
 use base::{ByteCount, ClassId, FileId};
+use blob::BlobFault;
 use catalogue::Counter;
-use pool::{DriveSpace, PoolError};
+use pool::DriveSpace;
 use session::{FreeSpace, Room, RoomClaim};
 
 use crate::engine::Engine;
@@ -131,13 +132,13 @@ impl Engine {
     }
 
     /// Whether a write failed because drives are full.
-    pub(crate) fn is_for_want_of_room(&self, error: &PoolError) -> bool {
-        match error {
-            error if error.is_full() => true,
-            PoolError::Placement(_) | PoolError::WriteLost { .. } => {
+    pub(crate) fn is_for_want_of_room(&self, fault: BlobFault) -> bool {
+        match fault {
+            BlobFault::Full => true,
+            BlobFault::NoPlace => {
                 self.pool.spaces().iter().any(|drive| drive.health.is_up() && left_for_recalls(drive) == 0)
             }
-            _ => false,
+            BlobFault::Unreadable(_) | BlobFault::Shortage | BlobFault::Other => false,
         }
     }
 }

@@ -23,8 +23,8 @@ pub(crate) struct ShardStream {
     /// The extent on the drive, from the first append to the seal or a failure. The lock is held as long as a
     /// step takes that blocks: nothing that is asked while a drive hangs may need it.
     extent: Mutex<Option<Box<dyn QueuedExtent>>>,
-    /// Bytes of the appends that are over, the one that failed among them: what is still on its way says nothing of
-    /// the room that the drive lacks.
+    /// Bytes of the appends that are over, the one that failed among them: what is still on its way says
+    /// nothing of the room that the drive lacks.
     appended: AtomicU64,
     /// Its seal is on its way.
     ended: AtomicBool,

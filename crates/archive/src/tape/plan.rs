@@ -136,7 +136,7 @@ fn can_be_written(engine: &Engine, container: ContainerId, length: ByteCount) ->
         match build(engine, &planned) {
             Ok(plan) => {
                 let (buffer, piece) = (engine.settings.tape.buffer, only_piece(&plan));
-                mover::check_source(&engine.pool, buffer, engine.block_size(), plan)
+                mover::check_source(&engine.pool.blobs(), buffer, engine.block_size(), plan)
                     .map_err(|error| Some((error, piece)))
             }
             Err(error) => {
@@ -313,7 +313,7 @@ pub(super) fn build(engine: &Engine, planned: &PlannedContainer) -> Result<Conta
 /// The piece that a plan reads, if it reads one piece of the pool: of a container with an image, that.
 pub(super) fn only_piece(plan: &ContainerPlan) -> Option<BlobPiece> {
     match plan.parts.front() {
-        Some(Part::Pool(_, piece)) if plan.parts.len() == 1 => Some(*piece),
+        Some(Part::Blob(_, piece)) if plan.parts.len() == 1 => Some(*piece),
         _ => None,
     }
 }
@@ -336,7 +336,7 @@ fn image_plan(
         length: record.length,
         checksums: record.checksums,
         parts: VecDeque::from([
-            Part::Pool(Arc::new(blob), *image),
+            Part::Blob(Arc::new(blob), *image),
             Part::FilesEnd(record.live_members.max(1).into()),
         ]),
     })
@@ -362,7 +362,7 @@ fn file_parts(
                 blob
             }
         };
-        parts.push_back(Part::Pool(blob, *piece));
+        parts.push_back(Part::Blob(blob, *piece));
     }
     parts.push_back(Part::FilesEnd(1));
     Ok(record.is_online())

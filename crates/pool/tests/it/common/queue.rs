@@ -1,5 +1,5 @@
-//! A drive with a queue in memory, in front of any other drive: it holds many operations, does them in an order of
-//! its own, and tells of each from its own thread.
+//! A drive with a queue in memory, in front of any other drive: it holds many operations, does them in an
+//! order of its own, and tells of each from its own thread.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! The tests of the pool once more, over drives that hold 32 operations each and do them in an order of their own; and
-//! what holds for such drives alone.
+//! The tests of the pool once more, over drives that hold 32 operations each and do them in an order of their
+//! own; and what holds for such drives alone.
 
 /// What the tests are built with; the drives of the bench have a queue.
 mod common {
@@ -8,6 +8,8 @@ mod common {
     pub type Bench = AnyBench<true>;
 }
 
+#[path = "../blobs.rs"]
+mod blobs;
 #[path = "../codes.rs"]
 mod codes;
 #[path = "../full.rs"]

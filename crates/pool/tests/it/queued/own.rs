@@ -45,7 +45,8 @@ fn a_drive_with_a_queue_has_many_operations_under_way() {
 
 #[test]
 fn operations_that_fail_or_are_dropped_cost_no_byte() {
-    // Two drives fail; a write gives up the spare, too, if it cannot be filled since a source fails meanwhile.
+    // Two drives fail; a write gives up the spare, too, if it cannot be filled since a source fails
+    // meanwhile.
     let mut bench = Bench::new(10);
     let pool = bench.open(small_cells(), &[]);
     let values: Vec<Vec<u8>> = (0..12).map(|n| bytes(300_000, n)).collect();
