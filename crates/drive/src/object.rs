@@ -73,8 +73,8 @@ pub trait ObjectDrive: Send + Sync {
     /// Where the drive is, for people: a path or an address.
     fn name(&self) -> String;
 
-    /// The queue of a drive that has several operations under way at one time. `None`: its calls block, and it
-    /// is given one read and one write at a time ([`crate::BlockingQueue`]).
+    /// The queue of a drive that has several operations under way at one time. `None`: its calls block, and
+    /// it is given one read and one write at a time ([`crate::BlockingQueue`]).
     fn queue(&self) -> Option<Arc<dyn DriveQueue>>;
 
     /// Makes an extent and reserves space for `preallocate` bytes (0: none). Durable only after a sync.

@@ -20,8 +20,8 @@ pub trait DriveQueue: Send + Sync {
     /// Takes a read. Reads are done in any order.
     fn read(&self, read: Box<dyn ReadOperation>);
 
-    /// Begins an extent as [`ObjectDrive::create`] does, or as [`ObjectDrive::replace`] if it `replaces`. Asks
-    /// nothing of the drive yet: its first operation tells what came of it.
+    /// Begins an extent as [`ObjectDrive::create`] does, or as [`ObjectDrive::replace`] if it `replaces`.
+    /// Asks nothing of the drive yet: its first operation tells what came of it.
     fn extent(&self, id: ExtentId, preallocate: ByteCount, replaces: bool) -> Box<dyn QueuedExtent>;
 }
 
@@ -68,8 +68,8 @@ pub trait WriteOperation: Send {
     fn done(self: Box<Self>, result: Result<(), DriveError>);
 }
 
-/// The queue of a drive that has none: each operation is done by the thread that hands it over, before it gets
-/// on.
+/// The queue of a drive that has none: each operation is done by the thread that hands it over, before it
+/// gets on.
 pub struct BlockingQueue(Arc<dyn ObjectDrive>);
 
 impl BlockingQueue {

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use base::{ByteCount, ClassId, FileId};
+use blob::BlobFault;
 use catalogue::Counter;
-use pool::{DriveSpace, PoolError};
+use pool::DriveSpace;
 use session::FreeSpace;
 
 use crate::{ArchiveError, Ground, HealthProblem};
@@ -105,13 +106,13 @@ impl Ground {
     }
 
     /// Whether a write failed because drives are full.
-    pub fn is_for_want_of_room(&self, error: &PoolError) -> bool {
-        match error {
-            error if error.is_full() => true,
-            PoolError::Placement(_) | PoolError::WriteLost { .. } => {
+    pub fn is_for_want_of_room(&self, fault: BlobFault) -> bool {
+        match fault {
+            BlobFault::Full => true,
+            BlobFault::NoPlace => {
                 self.pool.spaces().iter().any(|drive| drive.health.is_up() && left_for_recalls(drive) == 0)
             }
-            _ => false,
+            BlobFault::Unreadable(_) | BlobFault::Shortage | BlobFault::Other => false,
         }
     }
 }

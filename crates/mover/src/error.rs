@@ -1,6 +1,7 @@
 //! Why a session cannot go on.
 
 use base::{BlobId, BlockAddress, ContainerId, FailureCause, Generation, TapePosition, Uuid, Vid};
+use blob::{BlobError, BlobFault};
 use library::TapeError;
 
 use crate::Found;
@@ -105,16 +106,19 @@ impl MoverError {
     /// Whether it tells nothing of the bytes: this machine was short of something.
     #[must_use]
     pub fn is_shortage(&self) -> bool {
-        matches!(self, MoverError::Pool { source: pool::PoolError::Shortage { .. }, .. })
+        matches!(self, MoverError::Store { source, .. } if source.fault == BlobFault::Shortage)
     }
 
     /// The blob that could not be read, if it is known.
     #[must_use]
     pub fn blob(&self) -> Option<BlobId> {
         match self {
-            MoverError::Pool { source: pool::PoolError::Unrecoverable { blob, .. }, .. }
-            | MoverError::Length { blob, .. } => Some(*blob),
-            MoverError::Pool { .. } | MoverError::Checksum { .. } => None,
+            MoverError::Store { source, .. } => match source.fault {
+                BlobFault::Unreadable(blob) => Some(blob),
+                _ => None,
+            },
+            MoverError::Length { blob, .. } => Some(*blob),
+            MoverError::Checksum { .. } => None,
         }
     }
 }
@@ -123,13 +127,13 @@ impl MoverError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MoverError {
-    /// The pool cannot give them.
+    /// The store cannot give them.
     #[error("container {container}: {source}")]
-    Pool {
+    Store {
         /// The container.
         container: ContainerId,
         /// Why.
-        source: pool::PoolError,
+        source: BlobError,
     },
     /// The bytes are not those that were sealed.
     #[error("container {container}: the bytes in the pool do not have the checksum of its sealing")]
@@ -137,7 +141,7 @@ pub enum MoverError {
         /// The container.
         container: ContainerId,
     },
-    /// The pool gave fewer or more bytes than a piece has.
+    /// The store gave fewer or more bytes than a piece has.
     #[error("container {container}: the pool's blob {blob} gave {actual} bytes for a piece of {expected}")]
     Length {
         /// The container.

@@ -1,8 +1,8 @@
-//! One session between the pool and a tape: volumes and their indexes, writing containers, reading wanted
-//! files.
+//! One session between a store of blobs and a tape: volumes and their indexes, writing containers, reading
+//! wanted files.
 //!
-//! The mover streams and checks; it decides nothing and knows no catalogue. Its caller makes each intent
-//! durable before [`write_containers`], commits after a flush, and says when an index is due.
+//! The mover streams and checks; it decides nothing, and knows no catalogue and no pool. Its caller makes
+//! each intent durable before [`write_containers`], commits after a flush, and says when an index is due.
 
 // Casts that lose something are no way to take what comes from outside; tests may.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]

@@ -1,5 +1,5 @@
-//! Wanted files from tape to the pool: the drive's thread reads in the order it is given, another one checks
-//! and stores.
+//! Wanted files from tape to the store of blobs: the drive's thread reads in the order it is given, another
+//! one checks and stores.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,10 +9,10 @@ use base::{
     BlobDescription, BlobPiece, BlockAddress, ByteCount, FileId, Partition, StreamChecksums, TapePosition,
     Vid,
 };
+use blob::{BlobError, BlobSink, BlobStore, NewBlob, TapeFlow, Use};
 use library::{ReadBlock, TapeDrive, TapeError};
 use ltfs::BlockSize;
 use ltfs::pack::{PackHeaderOf, read_pack_header};
-use pool::{BlobWriter, Pool, PoolError, TapeStream, Use};
 
 use crate::VolumeError;
 use crate::blocks::{Block, BlockArena};
@@ -86,11 +86,11 @@ pub enum RecallFault {
 pub struct Recalled {
     /// The file.
     pub file: FileId,
-    /// Where it is in the pool now, or why this tape cannot give it.
+    /// Where it is in the store now, or why this tape cannot give it.
     pub result: Result<BlobPiece, RecallFault>,
 }
 
-/// Files whose bytes are synced in the pool, to be committed together.
+/// Files whose bytes are synced in the store, to be committed together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecallBatch {
     /// The blob that holds them; `None` if no file came.
@@ -120,34 +120,34 @@ pub type NextBatch<'a> = dyn FnMut(&mut dyn TapeDrive) -> Vec<WantedFile> + 'a;
 /// Reads batch after batch of wanted files in the order given, until `next_batch` gives an empty one. It is
 /// called when the head stands behind the last file of the batch before, and may ask the drive. `buffer` is
 /// the memory for blocks.
-/// `commit` is called on another thread with each batch once its bytes are synced in the pool; `false` ends
-/// the session. `stream` is told what is moved and how long the drive waits for the pool.
+/// `commit` is called on another thread with each batch once its bytes are synced in the store; `false` ends
+/// the session. `stream` is told what is moved and how long the drive waits for the store.
 ///
-/// # Errors [`RecallEnd::Tape`] if the drive fails, [`RecallEnd::Pool`] if the pool cannot take the bytes.
+/// # Errors [`RecallEnd::Tape`] if the drive fails, [`RecallEnd::Store`] if the store cannot take the bytes.
 /// Batches committed before stay committed.
 #[allow(clippy::too_many_arguments)]
 pub fn recall(
     drive: &mut dyn TapeDrive,
     vid: Vid,
     block_size: BlockSize,
-    pool: &Arc<Pool>,
+    store: &dyn BlobStore,
     buffer: ByteCount,
     progress: &AtomicU64,
     stop: &AtomicBool,
     next_batch: &mut NextBatch<'_>,
     commit: &mut (dyn FnMut(RecallBatch) -> bool + Send),
-    stream: &TapeStream,
+    stream: &dyn TapeFlow,
 ) -> Result<(), RecallEnd> {
     let size = block_size.bytes() as usize;
     let arena = BlockArena::new(size, usize::try_from(buffer.0).unwrap_or(usize::MAX) / size);
     let (sender, receiver) = sync_channel(MESSAGES_MAX);
     threads::scope(|scope| {
-        let storing = scope.spawn(move || store(pool, vid, receiver, commit));
+        let storing = scope.spawn(move || keep(store, vid, receiver, commit));
         let mut head = Head { drive, vid, arena, size, block: None, stream };
         let read = read_batches(&mut head, sender, progress, stop, next_batch);
         match (read, storing.join()) {
             (Err(error), _) => Err(RecallEnd::Tape(error)),
-            (Ok(()), Ok(result)) => result.map_err(RecallEnd::Pool),
+            (Ok(()), Ok(result)) => result.map_err(RecallEnd::Store),
             (Ok(()), Err(panic)) => std::panic::resume_unwind(panic),
         }
     })
@@ -160,9 +160,9 @@ pub enum RecallEnd {
     /// The drive or medium failed as a whole.
     #[error(transparent)]
     Tape(VolumeError),
-    /// The pool cannot take the bytes.
+    /// The store cannot take the bytes.
     #[error("the pool cannot take recalled files: {0}")]
-    Pool(PoolError),
+    Store(BlobError),
 }
 
 fn read_batches(
@@ -205,7 +205,7 @@ struct Head<'a> {
     arena: BlockArena,
     size: usize,
     block: Option<(u64, Arc<Block>)>,
-    stream: &'a TapeStream,
+    stream: &'a dyn TapeFlow,
 }
 
 impl Head<'_> {
@@ -313,13 +313,13 @@ struct Arriving {
 }
 
 /// The storing thread: one blob a batch.
-fn store(
-    pool: &Arc<Pool>,
+fn keep(
+    store: &dyn BlobStore,
     vid: Vid,
     receiver: Receiver<Message>,
     commit: &mut (dyn FnMut(RecallBatch) -> bool + Send),
-) -> Result<(), PoolError> {
-    let mut writer: Option<BlobWriter> = None;
+) -> Result<(), BlobError> {
+    let mut writer: Option<Box<dyn BlobSink>> = None;
     let (mut expected, mut stored) = (ByteCount(0), 0u64);
     let mut batch = RecallBatch::default();
     let mut current: Option<Arriving> = None;
@@ -354,7 +354,9 @@ fn store(
                 file.received += data.len() as u64;
                 let writer = match &mut writer {
                     Some(writer) => writer,
-                    None => writer.insert(pool.create_sized(expected)?.used_by(Use::Stream)),
+                    None => {
+                        writer.insert(store.create(NewBlob { length: Some(expected), whose: Use::Stream })?)
+                    }
                 };
                 writer.write(data)?;
                 stored += data.len() as u64;

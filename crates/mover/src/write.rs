@@ -1,5 +1,5 @@
-//! Containers from the pool to tape: one thread reads ahead, the drive's thread writes, blocks go round
-//! between them.
+//! Containers from the store of blobs to tape: one thread reads ahead, the drive's thread writes, blocks go
+//! round between them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use base::{
     BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, Partition, StreamChecksums,
     TapePosition, Vid,
 };
+use blob::{BlobStore, TapeFlow, Use};
 use library::{TapeDrive, TapeError};
 use ltfs::BlockSize;
-use pool::{Pool, TapeStream, Use};
 
 use crate::blocks::{Block, BlockArena};
 use crate::{MoverError, VolumeError};
@@ -20,8 +20,8 @@ use crate::{MoverError, VolumeError};
 /// A run of a container's bytes and where they come from.
 #[derive(Clone, Debug)]
 pub enum Part {
-    /// From the pool.
-    Pool(Arc<BlobDescription>, BlobPiece),
+    /// From the store.
+    Blob(Arc<BlobDescription>, BlobPiece),
     /// A range of bytes in memory: headers of a pack.
     Bytes(Arc<[u8]>, std::ops::Range<usize>),
     /// So many zeros: padding of a pack.
@@ -94,7 +94,7 @@ const MESSAGES_MAX: usize = 64;
 #[derive(Clone, Copy)]
 pub struct WriteContext<'a> {
     /// Where the bytes come from.
-    pub pool: &'a Arc<Pool>,
+    pub store: &'a dyn BlobStore,
     /// Memory for blocks.
     pub buffer: ByteCount,
     /// Counts bytes written, for displays.
@@ -108,8 +108,8 @@ pub struct WriteContext<'a> {
     pub stop: &'a AtomicBool,
     /// Asked between containers: whether a flush is due by time.
     pub flush_due: &'a dyn Fn() -> bool,
-    /// Is told what is moved and how long the drive waits for the pool.
-    pub stream: &'a TapeStream,
+    /// Is told what is moved and how long the drive waits for the store.
+    pub stream: &'a dyn TapeFlow,
 }
 
 /// Writes containers one behind the other, each from its own block on, without file marks. Before each one
@@ -121,7 +121,7 @@ pub fn write_containers(
     plans: Vec<ContainerPlan>,
     context: WriteContext<'_>,
 ) -> Written {
-    let WriteContext { pool, buffer, .. } = context;
+    let WriteContext { store, buffer, .. } = context;
     let size = block_size.bytes() as usize;
     let heads: Vec<(BlockAddress, u64)> = plans.iter().map(|plan| (plan.block, plan.length.0)).collect();
     assert!(
@@ -132,7 +132,7 @@ pub fn write_containers(
     let (sender, receiver) = sync_channel(MESSAGES_MAX);
     threads::scope(|scope| {
         let reader = threads::Builder::new().name(format!("read-{vid}"));
-        let reading = reader.spawn_scoped(scope, move || read_ahead(pool, plans, &arena, &sender));
+        let reading = reader.spawn_scoped(scope, move || read_ahead(store, plans, &arena, &sender));
         let written = drain(drive, vid, &heads, receiver, context);
         if reading.is_err() {
             tracing::error!(%vid, "no thread for reading ahead");
@@ -147,7 +147,7 @@ pub fn write_containers(
 /// # Errors
 /// As writing it would end.
 pub fn check_source(
-    pool: &Arc<Pool>,
+    store: &dyn BlobStore,
     buffer: ByteCount,
     block_size: BlockSize,
     plan: ContainerPlan,
@@ -158,7 +158,7 @@ pub fn check_source(
     threads::scope(|scope| {
         let reader = threads::Builder::new().name(format!("check-{}", plan.container));
         // Without a thread nothing is received, and nothing is known against the container.
-        let _reading = reader.spawn_scoped(scope, move || read_ahead(pool, vec![plan], &arena, &sender));
+        let _reading = reader.spawn_scoped(scope, move || read_ahead(store, vec![plan], &arena, &sender));
         loop {
             match receiver.recv() {
                 Ok(Message::Block(_)) => {}
@@ -268,10 +268,15 @@ fn write_one(
 }
 
 /// The reading thread: fills blocks until all plans are done, one fails, or nobody receives any more.
-fn read_ahead(pool: &Arc<Pool>, plans: Vec<ContainerPlan>, arena: &BlockArena, sender: &SyncSender<Message>) {
+fn read_ahead(
+    store: &dyn BlobStore,
+    plans: Vec<ContainerPlan>,
+    arena: &BlockArena,
+    sender: &SyncSender<Message>,
+) {
     for plan in plans {
         let container = plan.container;
-        let result = fill(pool, plan, arena, sender);
+        let result = fill(store, plan, arena, sender);
         let message = match result {
             Ok(Some(files)) => Message::Complete(files),
             Ok(None) => return,
@@ -342,7 +347,7 @@ impl Filler<'_> {
 /// Sends one container's blocks. Gives how many files end behind its last block; `None` if nobody receives
 /// any more.
 fn fill(
-    pool: &Arc<Pool>,
+    store: &dyn BlobStore,
     plan: ContainerPlan,
     arena: &BlockArena,
     sender: &SyncSender<Message>,
@@ -352,7 +357,7 @@ fn fill(
         Filler { arena, sender, block: arena.take(), sums: StreamChecksums::default(), length: 0 };
     for part in plan.parts {
         let flow = match part {
-            Part::Pool(blob, piece) => fill_from_pool(pool, container, &blob, &piece, &mut filler)?,
+            Part::Blob(blob, piece) => fill_from_store(store, container, &blob, &piece, &mut filler)?,
             Part::Bytes(bytes, range) => filler.bytes(bytes.get(range).unwrap_or_default()),
             Part::Zeros(count) => filler.zeros(count),
             Part::FilesEnd(count) => {
@@ -377,20 +382,21 @@ fn fill(
     Ok(Some(filler.block.files_ended))
 }
 
-fn fill_from_pool(
-    pool: &Arc<Pool>,
+fn fill_from_store(
+    store: &dyn BlobStore,
     container: ContainerId,
     blob: &BlobDescription,
     piece: &BlobPiece,
     filler: &mut Filler<'_>,
 ) -> Result<Flow, MoverError> {
-    let failed = |source| MoverError::Pool { container, source };
+    let failed = |source| MoverError::Store { container, source };
     assert_eq!(blob.id, piece.blob, "a piece is read of its own blob");
     let mut given = 0u64;
-    let mut reader = pool.read_piece(blob, piece).map_err(failed)?.used_by(Use::Stream);
-    while let Some(chunk) = reader.next().map_err(failed)? {
-        given += chunk.as_ref().len() as u64;
-        if filler.bytes(chunk.as_ref()) == Flow::Abandoned {
+    let whole = (ByteCount(0), piece.length);
+    let mut source = store.read(blob, piece, whole, Use::Stream).map_err(failed)?;
+    while let Some(chunk) = source.next().map_err(failed)? {
+        given += chunk.len() as u64;
+        if filler.bytes(chunk) == Flow::Abandoned {
             return Ok(Flow::Abandoned);
         }
     }

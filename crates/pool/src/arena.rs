@@ -7,10 +7,10 @@ use std::sync::{Arc, PoisonError};
 use threads::{Condvar, Mutex};
 
 use base::StreamChecksums;
+use blob::Use;
 use drive::AlignedBuffer;
 
 use crate::gather::lock;
-use crate::traffic::Use;
 
 /// Rows that a tape stream has in work: one being filled, two on their way.
 const STREAM_ROWS: usize = 3;

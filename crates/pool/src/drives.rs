@@ -1,5 +1,5 @@
-//! The drives of a pool: bounded queues for writing and for reading, a thread each that hands over what waits,
-//! health and counters.
+//! The drives of a pool: bounded queues for writing and for reading, a thread each that hands over what
+//! waits, health and counters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

@@ -4,6 +4,7 @@
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 
 mod arena;
+mod blobs;
 mod cell;
 mod code;
 mod config;
@@ -43,6 +44,8 @@ mod watch;
 mod write;
 
 pub use arena::PoolBuffer;
+pub use blob::Use;
+pub use blobs::PoolBlobs;
 pub use cell::CellDamage;
 pub use code::{survives, survives_one_more};
 pub use config::{ConfigError, PoolConfig};
@@ -58,6 +61,6 @@ pub use read::BlobReader;
 pub use repair::{LostRow, MovedStripe, Repaired};
 pub use scrub::{BadShard, Fault, Finding, ScrubReport};
 pub use status::{DriveHealth, DriveReport, DriveSpace, PoolStatus};
-pub use traffic::{Feeding, PoolWait, TapeStream, Use};
+pub use traffic::{Feeding, TapeStream};
 pub use upkeep::BadSuperblock;
 pub use write::BlobWriter;

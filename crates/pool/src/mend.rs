@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::{ByteCount, DriveId};
+use blob::Use;
 use drive::{AlignedBuffer, DriveError};
 
 use crate::cell::{HEADER_BYTES, checksums_of};
@@ -16,7 +17,6 @@ use crate::geometry::Geometry;
 use crate::pool::Pool;
 use crate::shard::{Outgoing, ShardStream, Step};
 use crate::stripe::Stripe;
-use crate::traffic::Use;
 
 impl Pool {
     /// What a write failed of whose extents on these drives failed: full drives, or else `lost`.

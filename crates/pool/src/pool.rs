@@ -7,6 +7,7 @@ use std::time::Duration;
 use threads::Mutex;
 
 use base::{BlobDescription, BlobId, ByteCount, DriveId, Epoch, Layout, StripeCode, StripeSet};
+use blob::Use;
 use cluster::{DriveMap, PlacementError, StripeSets};
 use drive::{DriveError, ExtentId, ObjectDrive, PAGE, Stamp};
 
@@ -23,7 +24,7 @@ use crate::read::BlobReader;
 use crate::segment::Segment;
 use crate::small::SmallWriter;
 use crate::status::{DriveHealth, DriveReport, DriveSpace, FileSystemShares, PoolStatus, above_floor};
-use crate::traffic::{Traffic, Use};
+use crate::traffic::Traffic;
 use crate::watch::Watch;
 use crate::write::BlobWriter;
 
@@ -513,7 +514,7 @@ impl Pool {
         }))
     }
 
-    /// Runs jobs on the writing threads of their drives and waits, but not for drives that are not there or
+    /// Makes calls that change something on drives and waits, but not for drives that are not there or
     /// are set aside meanwhile. Gives the first failure.
     pub(crate) fn on_writers<J>(&self, jobs: impl Iterator<Item = (DriveId, J)>) -> Result<(), PoolError>
     where

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use base::{BlobDescription, ByteCount, Crc32c};
+use blob::Use;
 use erasure::{CodecError, find_bad_cell};
 
 use crate::arena::{CellBuffer, PoolBuffer};
@@ -16,7 +17,6 @@ use crate::fetch::{CellFault, Check, Fetched, RowPlace};
 use crate::gather::Gather;
 use crate::geometry::{Geometry, RowPart};
 use crate::pool::Pool;
-use crate::traffic::Use;
 
 /// Hands out a range of a blob in order, in verified pieces of at most a cell.
 ///

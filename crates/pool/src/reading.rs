@@ -64,11 +64,12 @@ where
 
     fn done(self: Box<Self>, result: Result<(), DriveError>) {
         let Reading { device, flight, place, memory, then } = *self;
-        // The drive may go on while what it gave is checked.
-        drop(flight);
         if result.is_ok() {
             device.has_read(place.parts.iter().map(|(_, range)| range.len()).sum());
         }
         then(&device, memory, result);
+        // Nothing of the drive is held when its place is free: who waits for that may close it.
+        drop(device);
+        drop(flight);
     }
 }

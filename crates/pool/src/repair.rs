@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use base::{BlobDescription, BlobId, ByteCount, DriveId, Layout, StripeSet, StripeSetId};
+use blob::Use;
 use drive::{DriveError, ExtentId, PAGE};
 
 use crate::arena::CellBuffer;
@@ -21,7 +22,6 @@ use crate::pool::Pool;
 use crate::scrub::{BadShard, FINDINGS_MAX, RowCells, bad_shard, whole_row};
 use crate::shard::{Outgoing, ShardStream, Step};
 use crate::stripe;
-use crate::traffic::Use;
 
 /// A stripe of which shards stand on other drives now. Until the catalogue says so the old set is read; the
 /// old extents are removed after that, when no reader can be in them any more.

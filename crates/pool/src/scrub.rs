@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use base::{BlobDescription, BlobId, BlobPiece, ByteCount, DriveId, Layout, StripeCode};
+use blob::Use;
 
 use crate::arena::CellBuffer;
 use crate::cell::{CellDamage, HEADER_BYTES};
@@ -15,7 +16,6 @@ use crate::fetch::{CellFault, Check, Fetched, RowPlace};
 use crate::gather::Gather;
 use crate::geometry::{Geometry, RowPart};
 use crate::pool::Pool;
-use crate::traffic::Use;
 
 /// Findings that a report lists; more are counted only.
 pub(crate) const FINDINGS_MAX: usize = 1_000;

@@ -23,7 +23,8 @@ pub(crate) struct ShardStream {
     /// The extent on the drive, from the first append to the seal or a failure. The lock is held as long as a
     /// step takes that blocks: nothing that is asked while a drive hangs may need it.
     extent: Mutex<Option<Box<dyn QueuedExtent>>>,
-    /// Bytes appended so far.
+    /// Bytes of the appends that are over, the one that failed among them: what is still on its way says
+    /// nothing of the room that the drive lacks.
     appended: AtomicU64,
     /// Its seal is on its way.
     ended: AtomicBool,
@@ -107,13 +108,12 @@ impl ShardStream {
         let mut extent = lock(&self.extent);
         if self.has_failed() {
             *extent = None;
-        } else if let Step::Append(bytes) = &step {
+        } else if matches!(step, Step::Append(_)) {
             assert!(
                 !self.ended.load(Ordering::Relaxed),
                 "nothing is appended behind the seal of {}",
                 self.id
             );
-            self.appended.fetch_add(bytes.bytes().len() as u64, Ordering::Relaxed);
             extent.get_or_insert_with(|| device.queue.extent(self.id, self.preallocate, self.replaces));
         }
         let Some(mut open) = extent.take() else {
@@ -179,10 +179,11 @@ impl<T: FnOnce() + Send> WriteOperation for Writing<T> {
 
     fn done(self: Box<Self>, result: Result<(), DriveError>) {
         let Writing { stream, device, flight, step, then } = *self;
-        drop(flight);
+        let bytes = if let Step::Append(bytes) = &step { bytes.bytes().len() } else { 0 };
+        stream.appended.fetch_add(bytes as u64, Ordering::Relaxed);
         match (result, &step) {
             (Err(error), _) => stream.failed_on(&device, &error),
-            (Ok(()), Step::Append(bytes)) => count(&device.counters.bytes_written, bytes.bytes().len()),
+            (Ok(()), Step::Append(_)) => count(&device.counters.bytes_written, bytes),
             (Ok(()), Step::Sync) => count(&device.counters.syncs, 1),
             (Ok(()), Step::Seal) => {
                 count(&device.counters.syncs, 1);
@@ -192,5 +193,8 @@ impl<T: FnOnce() + Send> WriteOperation for Writing<T> {
         // The memory is free again before anybody is told.
         drop((step, stream));
         then();
+        // Nothing of the drive is held when its place is free: who waits for that may close it.
+        drop(device);
+        drop(flight);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use base::{BlobId, ByteCount, Crc32c, StripeSet};
+use blob::Use;
 use drive::ExtentId;
 
 use crate::arena::CellBuffer;
@@ -13,7 +14,6 @@ use crate::gather::Gather;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
 use crate::shard::{Outgoing, ShardStream, Step};
-use crate::traffic::Use;
 
 pub(crate) struct Stripe {
     pub(crate) blob: BlobId,

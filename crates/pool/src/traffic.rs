@@ -20,18 +20,6 @@ const BURST: Duration = Duration::from_millis(200);
 /// A clock that has not moved in so many waits of a step does not move at all, and nobody waits for it.
 const STILL_MAX: usize = 20;
 
-/// For whom a blob is read or written.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Use {
-    /// The engine itself: neither held back nor preferred.
-    #[default]
-    Engine,
-    /// A client: held back while a tape stream starves.
-    Client,
-    /// A tape stream: its memory is had before that of others.
-    Stream,
-}
-
 /// How tape streams and clients share the pool at present.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Feeding {
@@ -290,11 +278,20 @@ impl TapeStream {
         self.with_clock(|traffic, now| traffic.look(now));
     }
 
-    /// The tape drive waits for the pool until the guard is dropped.
-    #[must_use]
-    pub fn wait(&self) -> PoolWait<'_> {
-        self.with_clock(|_, now| lock(&self.counters.0).since = Some(now));
-        PoolWait(self)
+    /// The tape drive waits for the pool from now on, or does not any more.
+    pub fn set_waiting(&self, waits: bool) {
+        self.with_clock(|traffic, now| {
+            let mut counted = lock(&self.counters.0);
+            if waits {
+                counted.since = Some(now);
+                return;
+            }
+            if let Some(since) = counted.since.take() {
+                counted.waited += now.saturating_sub(since);
+            }
+            drop(counted);
+            traffic.look(now);
+        });
     }
 
     fn with_clock(&self, then: impl FnOnce(&Traffic, Duration)) {
@@ -312,22 +309,6 @@ impl Drop for TapeStream {
         {
             pool.keep_for_streams(left);
         }
-    }
-}
-
-/// A tape drive that waits for the pool; see [`TapeStream::wait`].
-pub struct PoolWait<'a>(&'a TapeStream);
-
-impl Drop for PoolWait<'_> {
-    fn drop(&mut self) {
-        self.0.with_clock(|traffic, now| {
-            let mut counted = lock(&self.0.counters.0);
-            if let Some(since) = counted.since.take() {
-                counted.waited += now.saturating_sub(since);
-            }
-            drop(counted);
-            traffic.look(now);
-        });
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{BlobDescription, BlobId, ByteCount, Crc32c, Layout, StreamChecksums, StripeSet};
+use blob::Use;
 use erasure::StreamSums;
 
 use crate::arena::CellBuffer;
@@ -15,7 +16,6 @@ use crate::gathering::Portion;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
 use crate::stripe::Stripe;
-use crate::traffic::Use;
 
 /// Takes the bytes of one blob in order. Dropping it before [`BlobWriter::finish`] removes what was written.
 pub struct BlobWriter {

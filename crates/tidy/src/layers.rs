@@ -26,6 +26,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
     (
         "engine",
         &[
+            "blob",
             "pool",
             "mover",
             "journal",
@@ -267,7 +268,8 @@ mod tests {
         let good = [
             ("catalogue", "base"),
             ("store", "catalogue"),
-            ("mover", "pool"),
+            ("mover", "blob"),
+            ("pool", "blob"),
             ("archive", "mover"),
             ("archive", "backup"),
             ("upkeep", "namespace"),
@@ -288,6 +290,7 @@ mod tests {
             ("durability", "erasure"),
             ("catalogue", "store"),
             ("pool", "mover"),
+            ("blob", "pool"),
             ("archive", "door"),
             ("backup", "archive"),
             ("ground", "namespace"),

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use base::{
-    BlockAddress, ByteCount, ContainerId, DriveId, Epoch, FileId, Generation, Partition, StreamChecksums,
-    StripeCode, TapePosition, Timestamp, Uuid, Vid,
+    BlobPiece, BlockAddress, ByteCount, ContainerId, FileId, Generation, Partition, StreamChecksums,
+    TapePosition, Timestamp, Uuid, Vid,
 };
-use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
-use drive::{DirectIo, DirectoryDrive, ObjectDrive};
+use blob::{BlobFault, BlobStore, Unmetered, Use};
 use library::{
     DriveName, Library, MotionReport, ReadBlock, TapeAlert, TapeDrive, TapeError, Track,
     VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig, WriteResult,
@@ -17,16 +16,17 @@ use library::{
 use ltfs::BlockSize;
 use ltfs::coherency::{VOLUME_CHANGE_REFERENCE, VOLUME_COHERENCY, VolumeCoherency};
 use mover::{
-    ContainerPlan, Ended, FileOnTape, Found, Part, Stray, Stretch, Volume, VolumeError, WantedFile,
-    WriteContext, Written, identify, recall, survey, write_containers,
+    ContainerPlan, Ended, FileOnTape, Found, Part, RecallBatch, RecallEnd, Stray, Stretch, Volume,
+    VolumeError, WantedFile, WriteContext, Written, identify, recall, survey, write_containers,
 };
-use pool::{Pool, PoolConfig};
+
+use crate::memory::MemoryStore;
 
 const UUID: Uuid = Uuid([3; 16]);
 const NOW: Timestamp = Timestamp(1_795_292_940_000_000_000);
 
 struct Bench {
-    directory: tempfile::TempDir,
+    _directory: tempfile::TempDir,
     library: VirtualLibrary,
     name: DriveName,
     vid: Vid,
@@ -46,29 +46,11 @@ impl Bench {
         };
         let library = VirtualLibrary::create(&directory.path().join("library"), &config).unwrap();
         library.mount(vid, &name).unwrap();
-        Bench { directory, library, name, vid }
+        Bench { _directory: directory, library, name, vid }
     }
 
     fn drive(&self) -> Box<dyn TapeDrive> {
         self.library.take_drive(&self.name).unwrap()
-    }
-
-    fn pool(&self) -> Arc<Pool> {
-        let mut entries = Vec::new();
-        let mut drives = Vec::new();
-        for id in (0..3).map(DriveId) {
-            let path = self.directory.path().join(format!("d{id}"));
-            std::fs::create_dir_all(&path).unwrap();
-            DirectoryDrive::format(&path, UUID, id).unwrap();
-            let drive = DirectoryDrive::open(&path, UUID, id, DirectIo::Auto).unwrap();
-            drives.push((id, Some(Arc::new(drive) as Arc<dyn ObjectDrive>)));
-            let domain =
-                FailureDomain { host: String::new(), enclosure: String::new(), disk: id.to_string() };
-            entries.push(DriveEntry { id, domain, state: DriveState::Up, weight: 1 });
-        }
-        let map = DriveMap::new(Epoch(1), entries).unwrap();
-        Pool::open(PoolConfig::new(UUID, StripeCode::reed_solomon(2, 1)), Epoch(1), map, drives, Vec::new())
-            .unwrap()
     }
 }
 
@@ -79,17 +61,17 @@ fn label(bench: &Bench, drive: &mut dyn TapeDrive) -> Result<Volume, VolumeError
     Volume::label(drive, bench.vid, UUID, BlockSize::new(4096).unwrap(), None, NOW)
 }
 
-fn write(pool: &Arc<Pool>, drive: &mut dyn TapeDrive, vid: Vid, plans: Vec<ContainerPlan>) -> Written {
+fn write(store: &dyn BlobStore, drive: &mut dyn TapeDrive, vid: Vid, plans: Vec<ContainerPlan>) -> Written {
     let (containers, files) = (AtomicU64::new(0), AtomicU64::new(0));
     let context = WriteContext {
-        pool,
+        store,
         buffer: ByteCount::kib(64),
         progress: &AtomicU64::new(0),
         containers: &containers,
         files: &files,
         stop: &AtomicBool::new(false),
         flush_due: &|| false,
-        stream: &pool.tape_stream(ByteCount(0)),
+        stream: &Unmetered,
     };
     let written = write_containers(drive, vid, BlockSize::new(4096).unwrap(), plans, context);
     // Displays count them while they are written: until 2026-11 a session of hours showed 0 files.
@@ -97,6 +79,31 @@ fn write(pool: &Arc<Pool>, drive: &mut dyn TapeDrive, vid: Vid, plans: Vec<Conta
     // Those of a container that did not become whole are taken back.
     assert_eq!(files.into_inner(), written.containers as u64 * FILES_OF_A_PLAN);
     written
+}
+
+fn take_back(
+    store: &MemoryStore,
+    drive: &mut dyn TapeDrive,
+    vid: Vid,
+    wanted: Vec<WantedFile>,
+) -> (Vec<RecallBatch>, Result<(), RecallEnd>) {
+    let (mut batches, mut come) = (vec![wanted], Vec::new());
+    let result = recall(
+        drive,
+        vid,
+        BlockSize::new(4096).unwrap(),
+        store,
+        ByteCount::kib(64),
+        &AtomicU64::new(0),
+        &AtomicBool::new(false),
+        &mut |_| batches.pop().unwrap_or_default(),
+        &mut |batch| {
+            come.push(batch);
+            true
+        },
+        &Unmetered,
+    );
+    (come, result)
 }
 
 fn plan(container: u64, block: u64, bytes: &[u8], sums: StreamChecksums) -> ContainerPlan {
@@ -308,11 +315,11 @@ fn a_volume_with_data_is_never_labelled_again_by_its_own_uuid() {
     let bench = Bench::new();
     let mut drive = bench.drive();
     let volume = label(&bench, drive.as_mut()).unwrap();
-    let pool = bench.pool();
+    let store = MemoryStore::default();
     let bytes = b"<?xml only copy".repeat(600);
     let end = drive.space_to_end_of_data(Partition::Data).unwrap().block;
     let plans = vec![plan(1, end.0, &bytes, StreamChecksums::of(&bytes))];
-    let written = write(&pool, drive.as_mut(), volume.vid(), plans);
+    let written = write(&store, drive.as_mut(), volume.vid(), plans);
     assert!(matches!(written.ended, Ended::All));
     // Under no index yet, and on the data partition only.
     let refused = label(&bench, drive.as_mut());
@@ -334,11 +341,11 @@ fn a_container_with_other_bytes_than_sealed_is_never_counted() {
     let mut drive = bench.drive();
     let volume = label(&bench, drive.as_mut()).unwrap();
     volume.go_to_end(drive.as_mut(), BlockAddress(7)).unwrap();
-    let pool = bench.pool();
+    let store = MemoryStore::default();
     let good = vec![7u8; 10_000];
     let sums = StreamChecksums::of(&good);
     let plans = vec![plan(1, 7, &good, sums), plan(2, 10, &[8u8; 10_000], sums), plan(3, 13, &good, sums)];
-    let written = write(&pool, drive.as_mut(), bench.vid, plans);
+    let written = write(&store, drive.as_mut(), bench.vid, plans);
     assert_eq!((written.containers, written.bytes), (1, 10_000));
     assert!(written.torn <= 10_000);
     assert!(matches!(written.ended, Ended::Source(ContainerId(2), _)), "{:?}", written.ended);
@@ -350,10 +357,10 @@ fn nothing_is_written_where_the_plan_does_not_stand() {
     let mut drive = bench.drive();
     let volume = label(&bench, drive.as_mut()).unwrap();
     volume.go_to_end(drive.as_mut(), BlockAddress(7)).unwrap();
-    let pool = bench.pool();
+    let store = MemoryStore::default();
     let bytes = vec![7u8; 10_000];
     let plans = vec![plan(1, 6, &bytes, StreamChecksums::of(&bytes))];
-    let written = write(&pool, drive.as_mut(), bench.vid, plans);
+    let written = write(&store, drive.as_mut(), bench.vid, plans);
     assert_eq!((written.containers, written.torn), (0, 0));
     assert!(matches!(written.ended, Ended::Tape(VolumeError::Position { .. })), "{:?}", written.ended);
     volume.go_to_end(drive.as_mut(), BlockAddress(7)).unwrap();
@@ -431,13 +438,13 @@ impl TapeDrive for Counting {
 #[test]
 fn no_more_is_read_through_than_was_planned() {
     let bench = Bench::new();
-    let pool = bench.pool();
+    let store = MemoryStore::default();
     let mut drive = bench.drive();
     let volume = label(&bench, drive.as_mut()).unwrap();
     volume.go_to_end(drive.as_mut(), BlockAddress(7)).unwrap();
     let bytes: Vec<u8> = (0..500 * 4096u32).map(|n| (n / 4096 + n) as u8).collect();
     let sums = StreamChecksums::of(&bytes);
-    let written = write(&pool, drive.as_mut(), bench.vid, vec![plan(1, 7, &bytes, sums)]);
+    let written = write(&store, drive.as_mut(), bench.vid, vec![plan(1, 7, &bytes, sums)]);
     assert_eq!(written.containers, 1);
     let wanted = |file: u64, block: usize, read_through: u64| {
         let offset = block * 4096;
@@ -454,27 +461,83 @@ fn no_more_is_read_through_than_was_planned() {
     for (through, reads) in [(0, 3), (10, 13), (400, 402)] {
         let mut counting = Counting { drive, read: 0 };
         // The one in the middle is 10 blocks behind the first; the last is 390 behind that.
-        let mut batches = vec![vec![wanted(1, 0, 0), wanted(2, 11, through), wanted(3, 401, through)]];
-        let mut come = Vec::new();
-        recall(
-            &mut counting,
-            bench.vid,
-            BlockSize::new(4096).unwrap(),
-            &pool,
-            ByteCount::kib(64),
-            &AtomicU64::new(0),
-            &AtomicBool::new(false),
-            &mut |_| batches.pop().unwrap_or_default(),
-            &mut |batch| {
-                come.extend(batch.files);
-                true
-            },
-            &pool.tape_stream(ByteCount(0)),
-        )
-        .unwrap();
+        let wanted = vec![wanted(1, 0, 0), wanted(2, 11, through), wanted(3, 401, through)];
+        let (come, result) = take_back(&store, &mut counting, bench.vid, wanted);
+        result.unwrap();
+        let come: Vec<_> = come.into_iter().flat_map(|batch| batch.files).collect();
         assert_eq!(come.len(), 3);
         assert!(come.iter().all(|file| file.result.is_ok()), "{come:?}");
         assert_eq!(counting.read, reads, "with {through} blocks to be read through");
         drive = counting.drive;
     }
+}
+
+/// Bytes of a store that is no pool go to tape and come back into it, and its failures are told as what they
+/// are.
+#[test]
+fn any_store_of_blobs_is_written_and_filled() {
+    let bench = Bench::new();
+    let mut drive = bench.drive();
+    let volume = label(&bench, drive.as_mut()).unwrap();
+    volume.go_to_end(drive.as_mut(), BlockAddress(7)).unwrap();
+    let store = MemoryStore::default();
+    let bytes: Vec<u8> = (0..300_000u32).map(|n| (n % 251 + n / 4096) as u8).collect();
+    let (blob, whole) = store.put(&bytes);
+    let blob = Arc::new(blob);
+    // Two pieces of one blob, with a header between them, as a pack has.
+    let middle = 123_457;
+    let piece = |offset: usize, length: usize| BlobPiece {
+        offset: ByteCount(offset as u64),
+        length: ByteCount(length as u64),
+        ..whole
+    };
+    let parts = VecDeque::from([
+        Part::Blob(Arc::clone(&blob), piece(0, middle)),
+        Part::Zeros(512),
+        Part::Blob(Arc::clone(&blob), piece(middle, bytes.len() - middle)),
+        Part::FilesEnd(FILES_OF_A_PLAN),
+    ]);
+    let on_tape = [&bytes[..middle], &[0; 512], &bytes[middle..]].concat();
+    let sums = StreamChecksums::of(&on_tape);
+    let first = ContainerPlan { parts, ..plan(1, 7, &on_tape, sums) };
+    let written = write(&store, drive.as_mut(), bench.vid, vec![first]);
+    assert!(matches!(written.ended, Ended::All), "{:?}", written.ended);
+    assert_eq!((written.containers, written.bytes), (1, on_tape.len() as u64));
+    let wanted = || WantedFile {
+        file: FileId(9),
+        block: BlockAddress(7),
+        header_offset: ByteCount(0),
+        data_offset: ByteCount(0),
+        length: ByteCount(on_tape.len() as u64),
+        checksums: sums,
+        read_through: 0,
+    };
+    let (come, result) = take_back(&store, drive.as_mut(), bench.vid, vec![wanted()]);
+    result.unwrap();
+    let back = come[0].blob.as_ref().expect("its bytes are in a blob");
+    let piece_of = come[0].files[0].result.as_ref().unwrap();
+    let mut source = store.read(back, piece_of, (ByteCount(0), piece_of.length), Use::Client).unwrap();
+    let mut read = Vec::new();
+    while let Some(chunk) = source.next().unwrap() {
+        read.extend_from_slice(chunk);
+    }
+    assert!(read == on_tape, "what came back is what was written");
+    let streams = store.uses.lock().unwrap().iter().filter(|whose| **whose == Use::Stream).count();
+    assert_eq!(streams, 3, "two pieces were read and one blob was written by tape streams");
+    // A store without room ends the recall, and nothing of it stays.
+    let full = MemoryStore::with_room(1_000);
+    let (come, result) = take_back(&full, drive.as_mut(), bench.vid, vec![wanted()]);
+    assert!(come.is_empty() && full.len() == 0);
+    assert!(matches!(&result, Err(RecallEnd::Store(error)) if error.fault == BlobFault::Full), "{result:?}");
+    // A blob that is gone is named.
+    store.remove(&blob).unwrap();
+    let end = drive.space_to_end_of_data(Partition::Data).unwrap().block;
+    let gone = ContainerPlan {
+        parts: VecDeque::from([Part::Blob(Arc::clone(&blob), whole)]),
+        ..plan(2, end.0, &bytes, StreamChecksums::of(&bytes))
+    };
+    let written = write(&store, drive.as_mut(), bench.vid, vec![gone]);
+    let Ended::Source(ContainerId(2), error) = written.ended else { panic!("{:?}", written.ended) };
+    assert_eq!((error.blob(), error.is_shortage()), (Some(blob.id), false), "{error}");
+    assert_eq!(error.to_string(), "container 2: it is gone");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use crate::common::{Bench, bytes, flip, get, get_range, put, small_cells};
+use super::common::{Bench, bytes, flip, get, get_range, put, small_cells};
 use base::{BlobDescription, BlobPiece, ByteCount, Crc32c, Layout, StreamChecksums, StripeCode};
 use pool::{BadShard, PoolConfig, PoolError, survives};
 

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::common::{Bench, bytes, get, put, small_cells};
+use super::common::{Bench, bytes, get, put, small_cells};
 use base::{BlobDescription, BlobPiece, ByteCount};
 use pool::Pool;
 

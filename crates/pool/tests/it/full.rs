@@ -7,7 +7,7 @@ use std::time::Duration;
 use base::{ByteCount, Clock, ManualClock, Timestamp};
 use pool::{DriveHealth, Pool, PoolError};
 
-use crate::common::{Bench, bytes, get, put, small_cells};
+use super::common::{Bench, bytes, get, put, small_cells};
 
 /// Time passes, drives are probed, and those probes have ended: stamps wait behind them.
 fn second(pool: &Pool, clock: &ManualClock, commit: u64) -> Result<(), PoolError> {

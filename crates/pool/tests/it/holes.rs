@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
-use crate::common::{Bench, bytes, flip, small_cells};
+use super::common::{Bench, bytes, flip, small_cells};
 use base::{BlobDescription, BlobPiece};
 use drive::{PAGE, SECTOR};
 use pool::{BadShard, Pool, PoolConfig, Unneeded};

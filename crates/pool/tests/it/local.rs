@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::common::{Bench, bytes, flip, get, get_range, put, small_cells};
+use super::common::{Bench, bytes, flip, get, get_range, put, small_cells};
 use base::{BlobDescription, ByteCount, Layout, StripeCode};
 use pool::{BadShard, Fault, Pool, PoolConfig, PoolError, survives};
 

@@ -1,5 +1,8 @@
 //! The tests of this crate from outside, in one program: each is linked once.
 
+#![allow(clippy::duplicate_mod, reason = "the same tests run over drives with a queue, too")]
+
+mod blobs;
 mod codes;
 mod common;
 mod flips;
@@ -7,6 +10,7 @@ mod full;
 mod holes;
 mod local;
 mod places;
+mod queued;
 mod repair;
 mod scrub;
 mod small;

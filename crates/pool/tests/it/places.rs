@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{Bench, INSTANCE, bytes, flip, get, put, small_cells};
+use super::common::{Bench, INSTANCE, bytes, flip, get, put, small_cells};
 use base::{BlobDescription, BlobPiece, ByteCount, DriveId};
 use drive::{DirectIo, DirectoryDrive, DriveOpenError};
 use pool::{BadShard, Depth, DriveHealth, PieceState, Pool};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::Ordering;
 
-use crate::common::{Bench, bytes, flip, get, get_range, put, small_cells};
+use super::common::{Bench, bytes, flip, get, get_range, put, small_cells};
 use base::{BlobDescription, BlobPiece, ByteCount, Crc32c};
 use pool::{BadShard, CellDamage, Fault};
 

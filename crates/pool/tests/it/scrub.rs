@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use crate::common::{Bench, INSTANCE, bytes, flip, get, get_range, put, small_cells};
+use super::common::{Bench, INSTANCE, bytes, flip, get, get_range, put, small_cells};
 use base::{BlobDescription, BlobPiece, ByteCount, Clock, DriveId, StripeSet, Timestamp};
 use drive::{DirectIo, DirectoryDrive};
 use pool::{BadShard, DriveHealth, Fault, Pool, PoolError, Repaired, ScrubReport};

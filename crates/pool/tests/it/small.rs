@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::common::{Bench, bytes, distinct, flip, pairs, small_cells};
+use super::common::{Bench, bytes, distinct, flip, pairs, small_cells};
 use base::{BlobDescription, BlobPiece, ByteCount, DriveId, StripeCode};
 use pool::{Pool, PoolConfig, PoolError};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use crate::common::{Bench, bytes, distinct, flip, get, get_range, map, pairs, put, small_cells};
+use super::common::{Bench, bytes, distinct, flip, get, get_range, map, pairs, put, small_cells};
 use base::{BlobDescription, ByteCount, DriveId, Layout, StreamChecksums, StripeCode};
 use pool::{DriveHealth, Pool, PoolConfig, PoolError};
 
@@ -48,7 +48,7 @@ fn all_sizes_and_ranges_come_back() {
 #[test]
 fn the_cells_of_the_format_come_back() {
     let mut bench = Bench::new(6);
-    let pool = bench.open(PoolConfig::new(crate::common::INSTANCE, StripeCode::reed_solomon(4, 2)), &[]);
+    let pool = bench.open(PoolConfig::new(super::common::INSTANCE, StripeCode::reed_solomon(4, 2)), &[]);
     for size in [(4 << 20) - 1, 4 << 20, (4 << 20) + 1, 9 << 20] {
         let value = bytes(size, 3);
         let mut writer = pool.create_sized(ByteCount(size as u64)).unwrap();
@@ -385,7 +385,7 @@ fn an_epoch_is_used_once() {
     let drives = (0..6).map(|n| {
         let drive = drive::DirectoryDrive::open(
             &bench.path(n),
-            crate::common::INSTANCE,
+            super::common::INSTANCE,
             DriveId(n),
             drive::DirectIo::Off,
         );

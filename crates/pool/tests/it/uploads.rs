@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Bench, bytes, get, small_cells};
+use super::common::{Bench, bytes, get, small_cells};
 use base::{BlobDescription, ByteCount, Clock, ManualClock, Timestamp};
 use pool::{BlobWriter, Pool, PoolConfig};
 

@@ -153,7 +153,7 @@ impl MountedTape<'_> {
         let (vid, block_size, rules) = (mounted.vid, mounted.volume.block_size(), mounted.writing);
         let flush_due = || rules.flush_is_due(engine.now());
         let context = WriteContext {
-            pool: &engine.pool,
+            store: &engine.pool.blobs(),
             buffer: engine.settings.tape.buffer,
             progress: &self.session.bytes,
             containers: &self.session.items,

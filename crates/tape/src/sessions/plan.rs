@@ -161,7 +161,7 @@ fn can_be_written(engine: &Tape, container: ContainerId, length: ByteCount) -> R
         match build(engine, &planned) {
             Ok(plan) => {
                 let (buffer, piece) = (engine.settings.tape.buffer, only_piece(&plan));
-                mover::check_source(&engine.pool, buffer, engine.block_size(), plan)
+                mover::check_source(&engine.pool.blobs(), buffer, engine.block_size(), plan)
                     .map_err(|error| Some((error, piece)))
             }
             Err(error) => {
@@ -338,7 +338,7 @@ pub(super) fn build(engine: &Tape, planned: &PlannedContainer) -> Result<Contain
 /// The piece that a plan reads, if it reads one piece of the pool: of a container with an image, that.
 pub(super) fn only_piece(plan: &ContainerPlan) -> Option<BlobPiece> {
     match plan.parts.front() {
-        Some(Part::Pool(_, piece)) if plan.parts.len() == 1 => Some(*piece),
+        Some(Part::Blob(_, piece)) if plan.parts.len() == 1 => Some(*piece),
         _ => None,
     }
 }
@@ -361,7 +361,7 @@ fn image_plan(
         length: record.length,
         checksums: record.checksums,
         parts: VecDeque::from([
-            Part::Pool(Arc::new(blob), *image),
+            Part::Blob(Arc::new(blob), *image),
             Part::FilesEnd(record.live_members.max(1).into()),
         ]),
     })
@@ -387,7 +387,7 @@ fn file_parts(
                 blob
             }
         };
-        parts.push_back(Part::Pool(blob, *piece));
+        parts.push_back(Part::Blob(blob, *piece));
     }
     parts.push_back(Part::FilesEnd(1));
     Ok(record.is_online())

@@ -34,7 +34,7 @@ impl MountedTape<'_> {
             self.drive.as_mut(),
             vid,
             block_size,
-            &engine.pool,
+            &engine.pool.blobs(),
             engine.settings.tape.buffer,
             &self.session.bytes,
             &engine.stop,
@@ -60,7 +60,7 @@ impl MountedTape<'_> {
             (Ok(()), None) if engine.stop.load(Ordering::Relaxed) => SessionEnd::Stopped,
             (Ok(()), None) => order.end(),
             (Ok(()), Some(error)) => SessionEnd::Failed(SessionError::Tape(error).failure()),
-            (Err(RecallEnd::Pool(error)), None) if engine.is_for_want_of_room(&error) => {
+            (Err(RecallEnd::Store(error)), None) if engine.is_for_want_of_room(error.fault) => {
                 tracing::warn!(%vid, %error, "the pool filled meanwhile; the rest waits for room");
                 SessionEnd::NoRoom
             }

@@ -16,6 +16,10 @@ use drive::{
 };
 use pool::{Pool, PoolConfig, PoolError};
 
+mod queue;
+
+pub use queue::{QueuedDrive, Seen};
+
 pub const INSTANCE: Uuid = Uuid([9; 16]);
 
 /// What a test drive is told to do, and what it did.
@@ -288,21 +292,25 @@ impl ObjectDrive for FaultyDrive {
     }
 }
 
-/// Formatted drives in a temporary directory.
-pub struct Bench {
+/// Formatted drives in a temporary directory, which have a queue of operations or not.
+pub struct AnyBench<const QUEUED: bool> {
     directory: tempfile::TempDir,
     count: u16,
     epoch: u32,
     pub faults: Vec<Arc<Faults>>,
+    /// What the queues did.
+    pub seen: Vec<Arc<Seen>>,
 }
 
-impl Bench {
+pub type Bench = AnyBench<false>;
+
+impl<const QUEUED: bool> AnyBench<QUEUED> {
     pub fn new(count: u16) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for n in 0..count {
             DirectoryDrive::format(&directory.path().join(n.to_string()), INSTANCE, DriveId(n)).unwrap();
         }
-        Bench { directory, count, epoch: 0, faults: Vec::new() }
+        AnyBench { directory, count, epoch: 0, faults: Vec::new(), seen: Vec::new() }
     }
 
     pub fn path(&self, drive: u16) -> PathBuf {
@@ -322,12 +330,15 @@ impl Bench {
     ) -> Result<Arc<Pool>, PoolError> {
         self.epoch += 1;
         self.faults = (0..self.count).map(|_| Arc::default()).collect();
+        self.seen = (0..self.count).map(|_| Arc::default()).collect();
         let drives = (0..self.count).map(|n| {
             let drive = (!missing.contains(&n)).then(|| {
                 let inner =
                     DirectoryDrive::open(&self.path(n), INSTANCE, DriveId(n), DirectIo::Auto).unwrap();
                 let faults = Arc::clone(&self.faults[usize::from(n)]);
-                Arc::new(FaultyDrive { inner, faults }) as Arc<dyn ObjectDrive>
+                let drive: Arc<dyn ObjectDrive> = Arc::new(FaultyDrive { inner, faults });
+                let seen = Arc::clone(&self.seen[usize::from(n)]);
+                if QUEUED { Arc::new(QueuedDrive::new(drive, seen)) } else { drive }
             });
             (DriveId(n), drive)
         });
@@ -350,6 +361,13 @@ impl Bench {
         let id = ExtentId { blob: blob.id, stripe: stripe as u32, shard: shard as u8 };
         let bucket = format!("extents/{:02x}", blob.id.0 & 0xff);
         self.path(blob.stripes[stripe].drives[shard].0).join(bucket).join(id.to_string())
+    }
+}
+
+impl<const QUEUED: bool> Drop for AnyBench<QUEUED> {
+    fn drop(&mut self) {
+        let misused: usize = self.seen.iter().map(|seen| seen.misused.load(Ordering::SeqCst)).sum();
+        assert!(misused == 0 || std::thread::panicking(), "queues of drives were misused {misused} times");
     }
 }
 
