@@ -264,8 +264,9 @@ impl Volume {
             extents: if file.length.0 > 0 { vec![extent] } else { Vec::new() },
             symlink: None,
         };
-        let container = container_of(&entry);
+        let (container, before) = (container_of(&entry), self.index.tree.files_len());
         self.index.tree.insert_file(&file.path, entry, now)?;
+        assert_eq!(self.index.tree.files_len(), before + 1, "nothing was entered over another");
         self.changed = true;
         if let (Some(named), Some(container)) = (&mut self.named, container)
             && let Some(directory) = self.index.tree.directory_of(&file.path)
@@ -291,9 +292,10 @@ impl Volume {
                 let place = file.extents.first().map(|extent| extent.start_block);
                 container_of(file) == Some(container) && (kept.is_none() || place != kept)
             };
-            if tree.remove_files(directory, is_old, now) > 0 {
-                self.changed = true;
-            }
+            let before = tree.files_len();
+            let removed = tree.remove_files(directory, is_old, now);
+            assert_eq!(tree.files_len() + removed, before, "nothing else is left out");
+            self.changed |= removed > 0;
         }
     }
 

@@ -68,7 +68,7 @@ fn recalls_stop_at_the_ceiling_of_their_class_and_go_on_when_there_is_room() {
     let files = nearline(&archive);
     let request = stage(&archive, &["/t"]);
     wait_until("two files have come", || states(&archive, request).0 == 2);
-    why_says(&archive, request, "room in the pool");
+    why_says(&archive, request, "itself holds the pool");
     assert_eq!(states(&archive, request), (2, 2), "{:?}", archive.why_request(request));
     assert!(archive.flow().unwrap().classes.iter().any(|class| class.room.0 < FILE as u64));
     nothing_is_marked_bad(&archive);
