@@ -43,11 +43,6 @@ impl Duty {
         Duty { name: name.into(), ends: Ends::First, wake: Box::new(wake) }
     }
 
-    /// A thread that ends by itself when those end that give it its work.
-    pub fn served(name: impl Into<String>) -> Self {
-        Duty { name: name.into(), ends: Ends::First, wake: Box::new(|| ()) }
-    }
-
     /// The same, ending then.
     #[must_use]
     pub fn ending(self, ends: Ends) -> Self {
@@ -183,6 +178,8 @@ impl Workers {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use base::ManualClock;
     use threads::mpsc::sync_channel;
 
@@ -199,8 +196,12 @@ mod tests {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
         let workers = Workers::default();
         let ((wake, woken), (tell, told)) = (sync_channel(1), sync_channel(1));
-        let wake = Arc::new(wake);
-        let duty = Duty::new("sweeper", &wake, |wake| wake.send(()).expect("it listens")).ending(Ends::Last);
+        let bell = Arc::new((wake, AtomicUsize::new(0)));
+        let duty = Duty::new("sweeper", &bell, |(wake, wakes)| {
+            wakes.fetch_add(1, Ordering::SeqCst);
+            wake.send(()).expect("it listens");
+        });
+        let duty = duty.ending(Ends::Last);
         let run = move |me: &Arc<Worker>| {
             me.does("sweeping");
             me.failed(&"no room");
@@ -213,7 +214,7 @@ mod tests {
         // Those that end otherwise are neither woken nor waited for.
         workers.wake(Ends::First);
         workers.join(Ends::First);
-        assert_eq!(shown(&workers).1, "sweeping");
+        assert_eq!((shown(&workers).1, bell.1.load(Ordering::SeqCst)), ("sweeping", 0));
         workers.wake(Ends::Last);
         workers.join(Ends::Last);
         assert!(workers.info().is_empty());
@@ -223,10 +224,22 @@ mod tests {
     fn one_that_ended_by_itself_is_shown_as_such() {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
         let workers = Workers::default();
-        workers.start(&clock, Duty::served("resume"), |me| me.does("reading")).expect("a thread");
+        workers
+            .start(&clock, Duty::new("resume", &Arc::new(()), |()| ()), |me| me.does("reading"))
+            .expect("a thread");
         while shown(&workers).1 != ENDED {
             std::thread::yield_now();
         }
         assert_eq!(shown(&workers), ("resume".to_owned(), "ended", None));
+    }
+
+    /// Story: an engine that died stayed in memory, since the list of its threads held what they work for.
+    #[test]
+    fn what_a_thread_works_for_is_not_held_by_the_list_of_threads() {
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
+        let workers = Workers::default();
+        let room = Arc::new(());
+        workers.start(&clock, Duty::new("resume", &room, |()| ()), |_| ()).expect("a thread");
+        assert_eq!(Arc::strong_count(&room), 1);
     }
 }
