@@ -13,7 +13,8 @@
 //! - after a crash between the two, the change is in the log and in the tables of whoever opens them next.
 //!
 //! What this process keeps beside the tables (the plan of what is written where, room in the pool, work on
-//! tapes that nobody waits for) belongs to the term: whoever takes over builds it anew from the catalogue.
+//! tapes that nobody waits for) belongs to the term (`OfTerm` in the tape room): whoever takes over builds it
+//! anew from the catalogue.
 
 use catalogue::{ReadError, View};
 

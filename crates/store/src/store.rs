@@ -10,7 +10,7 @@ use threads::mpsc::{SyncSender, sync_channel};
 use base::{ByteCount, Clock, Timestamp};
 use catalogue::{Command, Envelope, KvError, Outcome, ReadError, Rejection, Table, TypedCommand, View};
 
-use crate::change_log::{ChangeLog, Embedded};
+use crate::change_log::{ChangeLog, Embedded, Term};
 use crate::engine::{Engine, LmdbEngine};
 use crate::error::{ExecuteError, OpenError};
 use crate::format::{self, FIRST_WITH_SUMS};
@@ -53,6 +53,8 @@ pub struct CatalogueStore {
     writer: Option<JoinHandle<()>>,
     commits: Arc<AtomicU64>,
     is_stopped: Arc<AtomicBool>,
+    /// The writer's right to append to the log of changes.
+    term: Term,
     #[cfg(test)]
     commit_fails: Arc<AtomicBool>,
     /// Held locked while the store is open; tables in memory have none.
@@ -147,10 +149,18 @@ impl CatalogueStore {
             writer: Some(thread),
             commits,
             is_stopped,
+            term,
             #[cfg(test)]
             commit_fails,
             _lock: lock,
         })
+    }
+
+    /// The term of the log of changes under which this store writes, as long as it is open. Once another has
+    /// taken the log over it writes nothing more.
+    #[must_use]
+    pub fn term(&self) -> Term {
+        self.term
     }
 
     /// Executes a command; it is durable when this returns `Ok`. Blocks for one or two syncs of the disk.

@@ -111,7 +111,7 @@ pub(crate) struct Repack {
 
 impl Tape {
     pub(crate) fn chores(&self) -> MutexGuard<'_, Chores> {
-        self.chores.lock().unwrap_or_else(PoisonError::into_inner)
+        self.own.chores.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes what is to be done on a tape and tells the scheduler whether anything is.

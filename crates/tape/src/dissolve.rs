@@ -133,7 +133,7 @@ impl Tape {
             Err(error) => return Err(error),
         }
         self.drop_mend(container)?;
-        self.resting.lock().unwrap_or_else(PoisonError::into_inner).remove(&container);
+        self.own.resting.lock().unwrap_or_else(PoisonError::into_inner).remove(&container);
         self.sweep.ring();
         self.bell.backlog_changed();
         for (class, since) in waiting {

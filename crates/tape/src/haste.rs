@@ -68,7 +68,7 @@ impl Tape {
             }
         }
         let now = self.now();
-        let mut resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut resting = self.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
         for container in ended {
             resting.entry(container).and_modify(|rest| rest.until = now.min(rest.until));
         }

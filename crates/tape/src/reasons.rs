@@ -188,7 +188,7 @@ impl Tape {
 
     /// Until when a container is left alone, and why.
     fn rest_of(&self, container: ContainerId, now: Timestamp) -> Option<Reason> {
-        let resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        let resting = self.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
         let Rest { until, why, .. } = resting.get(&container).filter(|rest| rest.until > now)?;
         Some(Reason::Resting { until: *until, cause: why.clone() })
     }

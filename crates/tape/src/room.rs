@@ -13,6 +13,7 @@ use library::Library;
 use ltfs::BlockSize;
 use scheduler::{DriveName, Event, Reason, Scheduler, TapeSummary};
 use session::Affinity;
+use store::Term;
 
 use crate::reasons::Waiting;
 use crate::space::Space;
@@ -29,11 +30,10 @@ pub struct Tape {
     pub(crate) random_uuid: Arc<dyn Fn() -> Option<base::Uuid> + Send + Sync>,
     pub(crate) library: Arc<dyn Library>,
     pub(crate) scheduler: Mutex<Scheduler>,
+    /// What it knows beside the catalogue as its only writer.
+    pub(crate) own: OfTerm,
     /// When what it is told of will be done.
     pub(crate) foresight: crate::foresight::Foresight,
-    /// Held while containers are taken from a queue into a run, so that two drives never plan the same one.
-    /// Where data sets are written stands in it.
-    pub(crate) planning: Mutex<Affinity>,
     /// Whether the sealer was told of packs that no tape takes.
     pub(crate) dissolving: AtomicBool,
     /// Held while a drive is taken out of use or given back: the catalogue and the scheduler hear the same
@@ -41,16 +41,10 @@ pub struct Tape {
     pub(crate) ordering: Mutex<()>,
     /// Counts what was asked for from tape, so that reading sessions notice new wishes.
     pub(crate) wishes: AtomicU64,
-    /// What was asked to migrate without waiting.
-    pub(crate) haste: Mutex<session::Haste>,
     /// See [`Tape::tape_states`].
     pub(crate) tape_states: Mutex<()>,
     /// Tapes that failed, and when they are tried again.
     pub(crate) tape_retries: Mutex<BTreeMap<Vid, Timestamp>>,
-    /// Containers whose bytes could not be had, until when they are left alone, and why.
-    pub(crate) resting: Mutex<HashMap<ContainerId, Rest>>,
-    /// Work on tapes that nobody waits for.
-    pub(crate) chores: Mutex<crate::chores::Chores>,
     /// What each drive does, for displays.
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
     /// What is remembered of mounts, for reports.
@@ -59,8 +53,6 @@ pub struct Tape {
     pub(crate) inventory: crate::inventory::Inventory,
     pub(crate) namespace: Arc<Namespace>,
     pub(crate) upkeep: Arc<Upkeep>,
-    /// Room that recalls have claimed.
-    pub(crate) space: Space,
     /// How far the backup of the catalogue has its log of changes.
     pub(crate) backup_reach: Arc<BackupReach>,
     /// Bases of the catalogue that are to be written to tapes.
@@ -68,6 +60,41 @@ pub struct Tape {
     /// How far a restored catalogue was compared with pool and tapes.
     pub(crate) settling: Arc<crate::settle::Settling>,
     pub(crate) seal_failures: crate::seal::SealFailures,
+}
+
+/// What this process keeps beside the catalogue, and what is right only while no other process writes it: two
+/// that plan would write a container twice, claim the same room, or forget each other's work. It belongs to
+/// the [`Term`] of the change log that the writer of this catalogue has, and ends with it: nothing of it is
+/// in the tables, and whoever takes the log over builds it anew from these, as each start does. What was
+/// planned under a term that is over does no harm, since its commands are refused ([`store::ChangeLog`]).
+pub(crate) struct OfTerm {
+    /// Whose it is.
+    pub(crate) term: Term,
+    /// Held while containers are taken from a queue into a run, so that two drives never plan the same one.
+    /// Where data sets are written stands in it.
+    pub(crate) planning: Mutex<Affinity>,
+    /// Room that recalls have claimed.
+    pub(crate) space: Space,
+    /// Work on tapes that nobody waits for.
+    pub(crate) chores: Mutex<crate::chores::Chores>,
+    /// What was asked to migrate without waiting.
+    pub(crate) haste: Mutex<session::Haste>,
+    /// Containers whose bytes could not be had, until when they are left alone, and why.
+    pub(crate) resting: Mutex<HashMap<ContainerId, Rest>>,
+}
+
+impl OfTerm {
+    /// Nothing is planned, claimed or known yet.
+    pub(crate) fn begin(term: Term) -> Self {
+        OfTerm {
+            term,
+            planning: Mutex::default(),
+            space: Space::default(),
+            chores: Mutex::default(),
+            haste: Mutex::default(),
+            resting: Mutex::default(),
+        }
+    }
 }
 
 /// Resting containers that are counted; more of them count as work, which costs a mount at worst.
@@ -120,7 +147,8 @@ impl Tape {
 
     /// The right to take containers from queues into runs.
     pub(crate) fn planning(&self) -> MutexGuard<'_, Affinity> {
-        self.planning.lock().unwrap_or_else(PoisonError::into_inner)
+        assert_eq!(self.own.term, self.catalogue.term(), "who plans is the one that writes");
+        self.own.planning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the scheduler how a tape stands now.
@@ -176,13 +204,13 @@ impl Tape {
     /// Containers that are left alone now: no tape is mounted for them.
     pub(crate) fn resting_now(&self) -> BTreeSet<ContainerId> {
         let now = self.now();
-        let resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        let resting = self.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
         let left_alone = resting.iter().filter(|(_, rest)| rest.until > now).map(|(id, _)| *id);
         left_alone.take(RESTING_COUNTED_MAX).collect()
     }
 
     pub(crate) fn haste(&self) -> MutexGuard<'_, session::Haste> {
-        self.haste.lock().unwrap_or_else(PoisonError::into_inner)
+        self.own.haste.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether no file of a class waits to be sealed.

@@ -1,6 +1,6 @@
 //! Putting the tape room together, and its threads.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use threads::Mutex;
@@ -19,7 +19,7 @@ use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::flow::Flow;
 use crate::foresight::Foresight;
 use crate::inventory::Inventory;
-use crate::room::Tape;
+use crate::room::{OfTerm, Tape};
 use crate::sessions::DriveThread;
 use crate::settle::{self, Drives, Settling};
 
@@ -62,27 +62,25 @@ impl Tape {
         let TapeParts { ground, namespace, upkeep, library, changes, .. } = parts;
         let scheduler = Scheduler::new(ground.classes.policy(&ground.settings));
         let foresight = Foresight::new(ground.classes.pace(&ground.settings)?);
+        let term = ground.catalogue.term();
+        tracing::debug!(%term, "what is planned belongs to this term of the change log");
         let tape = Arc::new(Tape {
             ground,
             random_uuid: parts.random_uuid,
             library,
             scheduler: Mutex::new(scheduler),
+            own: OfTerm::begin(term),
             foresight,
-            planning: Mutex::default(),
             dissolving: AtomicBool::new(false),
             ordering: Mutex::new(()),
             wishes: AtomicU64::new(0),
-            haste: Mutex::default(),
             tape_states: Mutex::default(),
             tape_retries: Mutex::default(),
-            resting: Mutex::new(HashMap::new()),
-            chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),
             mounts: crate::mount_log::Mounts::new(parts.mount_log),
             inventory: Inventory::new(changes),
             namespace,
             upkeep,
-            space: crate::space::Space::default(),
             backup_reach: Arc::new(BackupReach::default()),
             bases: crate::bases::Bases::default(),
             settling: parts.settling,

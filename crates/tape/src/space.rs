@@ -34,7 +34,7 @@ impl Tape {
     /// What the scheduler is told of it: nothing where a file is known to wait for more.
     pub(crate) fn room_to_tell(&self) -> Result<FreeSpace, ArchiveError> {
         let mut free = self.free_for_recalls()?;
-        self.space.lock().to_tell(&mut free, self.now(), self.settings.tape.retry_delay);
+        self.own.space.lock().to_tell(&mut free, self.now(), self.settings.tape.retry_delay);
         Ok(free)
     }
 
@@ -102,7 +102,7 @@ impl<'a> SessionClaims<'a> {
         let claim = self.batches().pop_front();
         let was_there = claim.is_some();
         if let Some(claim) = claim {
-            self.engine.space.lock().give_back_all(claim);
+            self.engine.own.space.lock().give_back_all(claim);
         }
         was_there
     }

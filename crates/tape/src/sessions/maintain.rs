@@ -414,7 +414,7 @@ fn settle(
         engine.give_up(container, *vid, *block, reason)?;
     }
     engine.repack_progressed(container)?;
-    engine.resting.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&container);
+    engine.own.resting.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&container);
     engine.bell.backlog_changed();
     Ok(())
 }

@@ -149,7 +149,7 @@ fn can_be_written(engine: &Tape, container: ContainerId, length: ByteCount) -> R
         }
     }
     let failed_before = {
-        let resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        let resting = engine.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
         resting.contains_key(&container)
     };
     if length > PROBE_BYTES_MAX && !failed_before {
@@ -264,7 +264,7 @@ fn must_come_from_tape(engine: &Tape, container: ContainerId) -> Result<bool, Ar
     // Before it is asked for: who brings the bytes ends the rest.
     rest(engine, container, "its bytes are being read from another tape".to_owned());
     if !engine.want_bytes(container, |_| {})? && !engine.dissolve_if_stuck(container, false)? {
-        let mut resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut resting = engine.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rest) = resting.get_mut(&container) {
             "its bytes are not in the pool and no tape can give them now".clone_into(&mut rest.why);
         }
@@ -276,7 +276,7 @@ fn must_come_from_tape(engine: &Tape, container: ContainerId) -> Result<bool, Ar
 /// the tape.
 pub(super) fn rest(engine: &Tape, container: ContainerId, why: String) {
     tracing::warn!(%container, why, "a container is not written now; it is tried again later");
-    let mut resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut resting = engine.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
     let failures = resting.get(&container).map_or(0, |rest| rest.failures);
     let delay = session::back_off(engine.settings.tape.retry_delay, failures, session::BACK_OFF_MAX);
     let until = engine.now().plus(delay);
@@ -285,14 +285,14 @@ pub(super) fn rest(engine: &Tape, container: ContainerId, why: String) {
 
 /// Forgets the failures of containers that are on tape.
 pub(super) fn recovered(engine: &Tape, containers: &[PlannedContainer]) {
-    let mut resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut resting = engine.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
     if !resting.is_empty() {
         containers.iter().for_each(|planned| drop(resting.remove(&planned.container)));
     }
 }
 
 fn is_resting(engine: &Tape, container: ContainerId) -> bool {
-    let resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
+    let resting = engine.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
     resting.get(&container).is_some_and(|rest| rest.until > engine.now())
 }
 

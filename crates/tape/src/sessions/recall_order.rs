@@ -93,7 +93,7 @@ impl<'a> RecallOrder<'a> {
                     let files = still.iter().map(|(planned, class, _)| (*planned, *class)).collect();
                     found = still.into_iter().map(|(planned, _, file)| (planned.wanted.file, file)).collect();
                     let free = engine.free_for_recalls()?;
-                    let mut room = engine.space.lock();
+                    let mut room = engine.own.space.lock();
                     let event =
                         ReadingEvent::StillWanted { files, room: &mut room, free: &free, now: engine.now() };
                     self.session.step(engine.steady(), event)
