@@ -357,7 +357,8 @@ impl Tape {
 
     /// Changes what may be done with a tape, durably. Given back to use, a tape that was never labelled is
     /// scratch, one whose labelling failed is labelled when it is next mounted, and the repack of one that
-    /// became suspect goes on.
+    /// became suspect goes on. Disabled, an open session of one that is in no drive is given up: what was to
+    /// be written to it goes to another tape.
     ///
     /// # Errors
     /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if the tape's present state does not
@@ -376,6 +377,13 @@ impl Tape {
             TapeUse::ReadOnly => TapeState::ReadOnly,
             TapeUse::Disabled => TapeState::Disabled,
         };
+        let is_in_a_drive = || engine.tape_drives().iter().any(|drive| drive.vid == Some(vid));
+        if let (Some(run), TapeState::Disabled) = (record.run, state)
+            && !is_in_a_drive()
+        {
+            crate::sessions::give_up_run(engine, run, vid, reason)?;
+            engine.chore(vid, |chores| chores.recover = false);
+        }
         {
             let _one = engine.tape_states();
             engine.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;

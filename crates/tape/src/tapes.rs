@@ -391,6 +391,10 @@ pub(crate) fn covered(
 pub(crate) fn resume(engine: &Tape) -> Result<(), ArchiveError> {
     for (id, run) in engine.read(|view| view.open_runs())? {
         let vid = run.vid;
+        if engine.tape(vid)?.history.is_some_and(|history| history.retry.is_some()) {
+            // It is suspect, and sent for when it has rested.
+            continue;
+        }
         tracing::warn!(%vid, run = %id, "a tape session was left open: it is closed when a drive is free");
         engine.chore(run.vid, |chores| chores.recover = true);
     }

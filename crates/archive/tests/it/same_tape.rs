@@ -1,15 +1,16 @@
 //! A copy stands on its tape once, whatever became of it there, and the index names it once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use archive::{Archive, TapeUse};
-use base::{BlockAddress, ContainerId, Partition, TapePosition, Vid};
+use archive::{Archive, MountLog, MountLogFiles, TapeUse};
+use base::{BlockAddress, Clock, ContainerId, Partition, TapePosition, Vid};
 use catalogue::TapeState;
 use library::{Condition, DriveCommand, ReadBlock, TapeDrive};
 use ltfs::{BlockSize, Index};
 
-use crate::common::{bytes, migrate_all, put, stop, wait_until};
+use crate::common::{SystemClock, bytes, migrate_all, put, stop, wait_until};
 use crate::faulty::{Trouble, check_all, data, drive, fill, place, vid};
 
 /// The newest index of a tape's data partition, read block by block.
@@ -160,4 +161,71 @@ fn a_session_is_not_given_up_because_another_cartridge_came() {
     assert_eq!(place(&archive, "/t/late").iter().map(|(vid, _)| *vid).collect::<Vec<_>>(), [vid(1), vid(2)]);
     check_all(&archive, &files);
     archive.close();
+}
+
+/// Story: a tape went out of the library with a session open on it. What had been planned for it waited for
+/// it for ever, and nothing that an operator could say changed that.
+#[test]
+fn what_was_planned_for_a_tape_that_is_disabled_goes_to_another_one() {
+    let trouble = Trouble::with_retry(1, Duration::from_secs(3));
+    let (archive, faults) = trouble.open();
+    let mut files = fill(&archive);
+    migrate_all(&archive);
+    let tapes = place(&archive, "/t/large0");
+    wait_until("the drive is empty", || archive.tape_drives().iter().all(|drive| drive.vid.is_none()));
+    faults.plan_condition(&drive(0), DriveCommand::Flush, Condition::Unreached, 1);
+    files.push(("/t/late".to_owned(), bytes(7, 3_000_000)));
+    put(&archive, "/t/late", &files.last().unwrap().1);
+    archive.migrate_now(None).unwrap();
+    wait_until("the session is cut short", || faults.fired() == 1);
+    set_drives(&archive, false);
+    for (vid, _) in &tapes {
+        archive.set_tape(*vid, TapeUse::Disabled, "it is at the bottom of the sea").unwrap();
+    }
+    set_drives(&archive, true);
+    migrate_all(&archive);
+    // Of the tape whose session was not cut short the copy may stand where it was written.
+    let is_elsewhere = |vid: Vid| tapes.iter().all(|(old, _)| *old != vid);
+    let late = place(&archive, "/t/late");
+    assert!(late.len() == 2 && late.iter().any(|(vid, _)| is_elsewhere(*vid)), "{late:?}");
+    check_all(&archive, &files);
+    archive.close();
+}
+
+/// Story: a suspect tape whose open session was taken over well stayed suspect in its drive until it was
+/// mounted once more, and sessions without work followed one another as fast as they could.
+#[test]
+fn a_suspect_tape_whose_session_was_taken_over_is_in_use_again() {
+    let trouble = Trouble::with(2, Duration::from_secs(3), |settings| {
+        settings.tape.dismount_delay = Duration::from_secs(60);
+    });
+    let log = Arc::new(MountLogFiles::new(&trouble.instance.directory.path().join("mounts")));
+    let (archive, faults) = trouble.open_logged(Some(log.clone()));
+    fill(&archive);
+    migrate_all(&archive);
+    let blank = archive.tapes().unwrap().into_iter().find(|tape| tape.uuid.is_none()).unwrap().vid;
+    set_drives(&archive, false);
+    (0..2).for_each(|number| {
+        faults.plan_condition(&drive(number), DriveCommand::Flush, Condition::Unreached, 1)
+    });
+    put(&archive, "/t/late", &bytes(7, 3_000_000));
+    archive.drive_up("vdrive0").unwrap();
+    archive.migrate_now(None).unwrap();
+    wait_until("a session is cut short", || faults.fired() >= 1);
+    set_drives(&archive, false);
+    faults.clear();
+    let (before, began) = (faults.fired(), SystemClock.now());
+    let tapes = place(&archive, "/t/large0");
+    tapes.iter().for_each(|(vid, _)| faults.plan_wrong_cartridge(*vid, blank));
+    set_drives(&archive, true);
+    wait_until("another cartridge came", || faults.fired() > before);
+    let states = || tapes.iter().map(|(vid, _)| archive.tape(*vid).unwrap().state).collect::<Vec<_>>();
+    wait_until("both are in use", || states() == [TapeState::Active; 2]);
+    migrate_all(&archive);
+    archive.close();
+    let mut mounts: BTreeMap<Vid, u32> = BTreeMap::new();
+    log.read(began, &mut |record| *mounts.entry(record.vid).or_default() += 1).unwrap();
+    for (vid, _) in &tapes {
+        assert!(mounts.get(vid).is_none_or(|count| *count <= 2), "a wrong one and the right one: {mounts:?}");
+    }
 }

@@ -229,7 +229,7 @@ pub(super) fn pass_over_strays(
 
 /// Ends a run whose tape cannot be recovered: the tape is read only from now on, with the reason, and copies
 /// that no index covers are written again.
-pub(super) fn give_up_run(engine: &Tape, id: RunId, vid: Vid, why: &str) -> Result<(), ArchiveError> {
+pub(crate) fn give_up_run(engine: &Tape, id: RunId, vid: Vid, why: &str) -> Result<(), ArchiveError> {
     tracing::error!(%vid, run = %id, why, "a session that was cut short cannot be closed well");
     let reason = truncated(&format!("a torn session could not be closed: {why}"), 512);
     engine.keep_repack(vid)?;

@@ -34,12 +34,24 @@ impl MountedTape<'_> {
     pub(super) fn maintain(&mut self) -> SessionEnd {
         let vid = self.tape.vid;
         self.engine.chore(vid, |chores| chores.recover = false);
+        let is_tried_again = self.engine.is_tried_again(vid);
         self.engine.end_try(vid);
-        match self.do_chores(vid) {
+        match self.try_again(vid, is_tried_again).and_then(|()| self.do_chores(vid)) {
             Ok(Done::Yes) => SessionEnd::Drained,
             Ok(Done::Yield) => SessionEnd::Stopped,
             Err(error) => self.fail(&error),
         }
+    }
+
+    /// A suspect tape whose time to be tried again comes while it is in the drive was looked at when it was
+    /// mounted.
+    fn try_again(&mut self, vid: Vid, is_tried_again: bool) -> Result<(), SessionError> {
+        if is_tried_again {
+            self.check_end(vid)?;
+            let fault = self.tape.volume.label_fault().map(str::to_owned);
+            self.engine.found_well(vid, fault.as_deref());
+        }
+        Ok(())
     }
 
     fn do_chores(&mut self, vid: Vid) -> Result<Done, SessionError> {

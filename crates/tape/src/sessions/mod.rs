@@ -32,7 +32,7 @@ use ground::Worker;
 
 use mounted::{Mounted, MountedTape};
 
-pub(crate) use adopt::{has_skeleton, write_again};
+pub(crate) use adopt::{give_up_run, has_skeleton, write_again};
 
 /// Why a session on a mounted tape fails.
 #[derive(Debug, thiserror::Error)]

@@ -72,6 +72,12 @@ impl DriveThread {
                 match closed {
                     Ok(()) => {
                         self.engine.chore(vid, |chores| chores.recover = false);
+                        // Its labels, its newest index and its end were looked at.
+                        if false
+                            && self.engine.tape(vid).is_ok_and(|record| record.state == TapeState::Suspect)
+                        {
+                            self.engine.found_well(vid, fault.as_deref());
+                        }
                         self.engine.bell.backlog_changed();
                         self.engine.post_tape(vid);
                         return Ok(());
@@ -96,7 +102,9 @@ impl DriveThread {
             mounted.failed = true;
         }
         if self.engine.tape(vid).is_ok_and(|record| record.run.is_some()) {
-            self.engine.chore(vid, |chores| chores.recover = true);
+            // One that is tried again later is not sent for before.
+            let rests = self.engine.is_to_be_tried(vid);
+            self.engine.chore(vid, |chores| chores.recover = !rests);
         }
         self.unmount();
         Err(failure)
