@@ -73,9 +73,7 @@ impl DriveThread {
                     Ok(()) => {
                         self.engine.chore(vid, |chores| chores.recover = false);
                         // Its labels, its newest index and its end were looked at.
-                        if false
-                            && self.engine.tape(vid).is_ok_and(|record| record.state == TapeState::Suspect)
-                        {
+                        if self.engine.tape(vid).is_ok_and(|record| record.state == TapeState::Suspect) {
                             self.engine.found_well(vid, fault.as_deref());
                         }
                         self.engine.bell.backlog_changed();
