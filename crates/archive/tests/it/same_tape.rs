@@ -206,7 +206,7 @@ fn a_suspect_tape_whose_session_was_taken_over_is_in_use_again() {
     let blank = archive.tapes().unwrap().into_iter().find(|tape| tape.uuid.is_none()).unwrap().vid;
     set_drives(&archive, false);
     (0..2).for_each(|number| {
-        faults.plan_condition(&drive(number), DriveCommand::Flush, Condition::Unreached, 1)
+        faults.plan_condition(&drive(number), DriveCommand::Flush, Condition::Unreached, 1);
     });
     put(&archive, "/t/late", &bytes(7, 3_000_000));
     archive.drive_up("vdrive0").unwrap();
