@@ -389,6 +389,9 @@ impl Tape {
             engine.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
         }
         engine.forget_failures(vid, true);
+        if use_as != TapeUse::Disabled {
+            engine.close_what_is_open(vid);
+        }
         engine.post_tape(vid);
         if use_as == TapeUse::Active {
             // The operator has looked at it: what the scheduler holds against it is over.

@@ -60,7 +60,10 @@ impl Tape {
         for vid in due {
             match self.tape(vid) {
                 // What closed its torn session, or an operator, has decided meanwhile.
-                Ok(record) if record.state != TapeState::Suspect => self.set_retry(vid, None),
+                Ok(record) if record.state != TapeState::Suspect => {
+                    self.set_retry(vid, None);
+                    self.close_what_is_open(vid);
+                }
                 _ => events.push(Event::Maintain(vid, true)),
             }
         }
@@ -110,9 +113,18 @@ impl Tape {
         self.in_use_again(vid)
     }
 
+    /// A tape does not rest any more: a session that is still open on it is closed by the next mount, for
+    /// which nothing else may ask.
+    pub(crate) fn close_what_is_open(&self, vid: Vid) {
+        if self.tape(vid).is_ok_and(|record| record.run.is_some()) && !self.is_to_be_tried(vid) {
+            self.chore(vid, |chores| chores.recover = true);
+        }
+    }
+
     /// A suspect tape is what it was: what waits for it is looked at anew.
     fn in_use_again(&self, vid: Vid) -> Result<(), ArchiveError> {
         self.end_rest(vid);
+        self.close_what_is_open(vid);
         self.post_tape(vid);
         self.repack_after_run(vid);
         self.retry_mends()
