@@ -48,7 +48,7 @@ fn counts(stream: &Arc<ShardStream>, present: &Present, step: Step) -> bool {
     gather.wait_unless(|_| false).len() == 1 && !stream.has_failed()
 }
 
-/// The drive is set aside while this runs, as by three failed reads; a probe that was under way finds it well.
+/// The drive is set aside while this runs, as by three failed reads; then a probe finds it well.
 fn while_away(present: &Present, then: impl FnOnce()) {
     present.device.set_aside("three reads failed".to_owned());
     then();
@@ -93,8 +93,8 @@ fn a_dropped_step_fails_its_extent_at_once_though_nobody_waits_for_it() {
     assert!(stream.has_failed());
 }
 
-/// The queue of a drive is emptied by another thread, which may be late: the drive is up again, and has done the
-/// sync, before the append is dropped.
+/// The queue of a drive is emptied by another thread, which may be late: the drive is up again, and has done
+/// the sync, before the append is dropped.
 #[test]
 fn a_sync_does_not_count_if_the_append_before_it_is_about_to_be_dropped() {
     /// Tells when it is dropped, and keeps whoever drops it waiting.
