@@ -140,8 +140,10 @@ impl Workers {
             run(&me);
             me.does(ENDED);
         };
+        // Held meanwhile: whoever wakes or joins threads finds each one that runs.
+        let mut running = self.running();
         let thread = threads::spawn_guarded(&worker.duty.name, run, dying).map_err(OpenError::Thread)?;
-        self.running().push(Running { worker, thread });
+        running.push(Running { worker, thread });
         Ok(())
     }
 

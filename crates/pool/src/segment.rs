@@ -154,7 +154,8 @@ impl Segment {
         }
     }
 
-    /// Has steps done for each copy and waits. `false` if one of the copies has failed.
+    /// Has steps done for each copy and waits. `false` if one of the copies has failed. Only the end of the
+    /// last step is waited for: it fails if one before it was dropped.
     fn on_all(&self, pool: &Pool, mut steps: Vec<StepOfAll>) -> bool {
         let Some(last) = steps.pop() else { return true };
         let gather = Gather::new();
@@ -176,6 +177,8 @@ impl Segment {
         let done = gather.wait_unless(|done| {
             drives.iter().all(|(copy, drive)| done.contains(copy) || drive.device.is_away())
         });
+        let lost = drives.iter().filter(|(copy, _)| !done.contains(copy));
+        lost.for_each(|(copy, _)| self.copies[*copy].fail());
         done.len() == self.copies.len() && self.copies.iter().all(|copy| !copy.has_failed())
     }
 }

@@ -1,7 +1,7 @@
 //! One extent being written: a shard of a stripe, or a copy of a segment.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use threads::Mutex;
 
 use base::planted::{Bug, is_planted};
@@ -20,9 +20,11 @@ pub(crate) struct ShardStream {
     preallocate: ByteCount,
     /// Whether it takes the place of an extent that may be there, once it is sealed.
     replaces: bool,
-    /// The extent on the drive, from the first append to the seal or a failure. The lock is held as long as a
-    /// step takes that blocks: nothing that is asked while a drive hangs may need it.
-    extent: Mutex<Option<Box<dyn QueuedExtent>>>,
+    /// Steps queued so far.
+    queued: AtomicU64,
+    /// The lock is held as long as a step takes that blocks: nothing that is asked while a drive hangs may
+    /// need it.
+    progress: Mutex<Progress>,
     /// Bytes of the appends that are over, the one that failed among them: what is still on its way says
     /// nothing of the room that the drive lacks.
     appended: AtomicU64,
@@ -32,6 +34,32 @@ pub(crate) struct ShardStream {
     failed: AtomicBool,
     /// The drive has told of a failure: those that follow from it are no others.
     told: AtomicBool,
+}
+
+/// How far the drive has come with the steps of an extent.
+#[derive(Default)]
+struct Progress {
+    /// Steps begun so far.
+    begun: u64,
+    /// The extent on the drive, from the first append to the seal or a failure.
+    extent: Option<OpenExtent>,
+}
+
+/// An extent, and the drive that it was made on.
+struct OpenExtent {
+    device: Weak<Device>,
+    queue: Box<dyn QueuedExtent>,
+}
+
+impl Progress {
+    /// Takes note of a step. `false` if it does not continue the steps before: one of them was dropped by a
+    /// drive that was set aside, or another drive has taken the place of the one that has the extent.
+    fn continues(&mut self, number: u64, device: &Arc<Device>) -> bool {
+        let in_order = self.begun == number;
+        self.begun = number + 1;
+        let has_it = |open: &OpenExtent| std::ptr::eq(open.device.as_ptr(), Arc::as_ptr(device));
+        in_order && self.extent.as_ref().is_none_or(has_it)
+    }
 }
 
 /// What is done next with an extent.
@@ -71,7 +99,8 @@ impl ShardStream {
             drive,
             preallocate,
             replaces: false,
-            extent: Mutex::new(None),
+            queued: AtomicU64::new(0),
+            progress: Mutex::default(),
             appended: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             sealed: AtomicBool::new(false),
@@ -86,53 +115,20 @@ impl ShardStream {
     }
 
     /// Queues a step behind the earlier ones; `then` is called when it is over, whatever came of it. Nothing
-    /// is done after a failure. If the drive is set aside meanwhile, `then` is dropped.
+    /// is done after a failure. If the drive is set aside meanwhile, the extent fails and `then` is dropped.
+    ///
+    /// The steps of one extent are queued by one thread at a time. Who waits for the last knows of them all:
+    /// a step before which one is missing fails.
     pub(crate) fn queue(
         self: &Arc<Self>,
         present: &Present,
         step: Step,
         then: impl FnOnce() + Send + 'static,
     ) {
-        let stream = Arc::clone(self);
-        present.write(Box::new(move |device, flight| stream.begin(device, flight, step, then)));
-    }
-
-    /// Hands a step to the drive.
-    fn begin(
-        self: Arc<Self>,
-        device: &Arc<Device>,
-        flight: Flight,
-        step: Step,
-        then: impl FnOnce() + Send + 'static,
-    ) {
-        let mut extent = lock(&self.extent);
-        if self.has_failed() {
-            *extent = None;
-        } else if matches!(step, Step::Append(_)) {
-            assert!(
-                !self.ended.load(Ordering::Relaxed),
-                "nothing is appended behind the seal of {}",
-                self.id
-            );
-            extent.get_or_insert_with(|| device.queue.extent(self.id, self.preallocate, self.replaces));
-        }
-        let Some(mut open) = extent.take() else {
-            // It has failed, or nothing was appended to it.
-            drop((extent, flight, step));
-            drop(self);
-            return then();
-        };
-        let is_last = matches!(step, Step::Seal);
-        self.ended.fetch_or(is_last, Ordering::Relaxed);
-        let operation = Writing { stream: Arc::clone(&self), device: Arc::clone(device), flight, step, then };
-        if is_last && is_planted(Bug::MissingPoolSync) {
-            drop(open);
-            return Box::new(operation).done(Ok(()));
-        }
-        open.submit(Box::new(operation));
-        if !is_last {
-            *extent = Some(open);
-        }
+        let number = self.queued.fetch_add(1, Ordering::Relaxed);
+        let pending = Pending { stream: Arc::clone(self), is_over: false };
+        let queued = QueuedStep { pending, number, step, then };
+        present.write(Box::new(move |device, flight| queued.begin(device, flight)));
     }
 
     /// Takes note that the shard cannot be relied on, for a reason found elsewhere.
@@ -159,18 +155,86 @@ impl ShardStream {
     }
 }
 
-/// A step on its way.
-struct Writing<T> {
+/// The duty to bring a step to its end. Dropped before that it fails the extent: what follows would stand in
+/// the place of what is missing, and a sync would cover older bytes only.
+struct Pending {
     stream: Arc<ShardStream>,
-    device: Arc<Device>,
-    flight: Flight,
+    is_over: bool,
+}
+
+impl Pending {
+    fn over(mut self) {
+        self.is_over = true;
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.stream.fail();
+        }
+    }
+}
+
+/// A step that waits for the drive, or that the drive has. Dropped, it ends in the order of its fields: the
+/// extent has failed, and the memory is free, before anybody can see that `then` was dropped.
+struct QueuedStep<T> {
+    pending: Pending,
+    /// The number of steps queued before.
+    number: u64,
     step: Step,
     then: T,
 }
 
+impl<T: FnOnce() + Send + 'static> QueuedStep<T> {
+    /// Hands the step to the drive.
+    fn begin(self, device: &Arc<Device>, flight: Flight) {
+        let stream = Arc::clone(&self.pending.stream);
+        let mut progress = lock(&stream.progress);
+        if !progress.continues(self.number, device) {
+            stream.fail();
+        }
+        if stream.has_failed() {
+            progress.extent = None;
+        } else if matches!(self.step, Step::Append(_)) {
+            let ended = stream.ended.load(Ordering::Relaxed);
+            assert!(!ended, "nothing is appended behind the seal of {}", stream.id);
+            progress.extent.get_or_insert_with(|| OpenExtent {
+                device: Arc::downgrade(device),
+                queue: device.queue.extent(stream.id, stream.preallocate, stream.replaces),
+            });
+        }
+        let Some(mut open) = progress.extent.take() else {
+            // It has failed, or nothing was to be appended to it.
+            drop((progress, flight, self.step));
+            drop(stream);
+            self.pending.over();
+            return (self.then)();
+        };
+        let is_last = matches!(self.step, Step::Seal);
+        stream.ended.fetch_or(is_last, Ordering::Relaxed);
+        let operation = Box::new(Writing { queued: self, device: Arc::clone(device), flight });
+        if is_last && is_planted(Bug::MissingPoolSync) {
+            drop(open);
+            return operation.done(Ok(()));
+        }
+        open.queue.submit(operation);
+        if !is_last {
+            progress.extent = Some(open);
+        }
+    }
+}
+
+/// A step that the drive has.
+struct Writing<T> {
+    queued: QueuedStep<T>,
+    device: Arc<Device>,
+    flight: Flight,
+}
+
 impl<T: FnOnce() + Send> WriteOperation for Writing<T> {
     fn step(&self) -> WriteStep<'_> {
-        match &self.step {
+        match &self.queued.step {
             Step::Append(bytes) => WriteStep::Append(bytes.bytes()),
             Step::Sync => WriteStep::Sync,
             Step::Seal => WriteStep::Seal,
@@ -178,7 +242,9 @@ impl<T: FnOnce() + Send> WriteOperation for Writing<T> {
     }
 
     fn done(self: Box<Self>, result: Result<(), DriveError>) {
-        let Writing { stream, device, flight, step, then } = *self;
+        let Writing { queued, device, flight } = *self;
+        let QueuedStep { pending, step, then, .. } = queued;
+        let stream = &pending.stream;
         let bytes = if let Step::Append(bytes) = &step { bytes.bytes().len() } else { 0 };
         stream.appended.fetch_add(bytes as u64, Ordering::Relaxed);
         match (result, &step) {
@@ -191,10 +257,15 @@ impl<T: FnOnce() + Send> WriteOperation for Writing<T> {
             }
         }
         // The memory is free again before anybody is told.
-        drop((step, stream));
+        drop(step);
+        pending.over();
         then();
         // Nothing of the drive is held when its place is free: who waits for that may close it.
         drop(device);
         drop(flight);
     }
 }
+
+#[cfg(test)]
+#[path = "shard_tests.rs"]
+mod tests;

@@ -6,6 +6,7 @@ mod crash_images;
 mod gridka;
 mod memory;
 mod whole_system;
+mod workers;
 
 /// What is planted is planted in the whole process: whoever runs a world holds this.
 static PLANTED: Mutex<()> = Mutex::new(());

@@ -1,0 +1,159 @@
+//! Tests of a stream of which a drive drops steps, or that finds another drive in the place of its own.
+
+use base::{BlobId, Uuid};
+use drive::{DirectIo, DirectoryDrive, ObjectDrive, PAGE};
+use threads::mpsc::sync_channel;
+
+use super::*;
+use crate::drives::PoolDrive;
+use crate::gather::Gather;
+use crate::watch::Watch;
+
+const INSTANCE: Uuid = Uuid([1; 16]);
+const DRIVE: DriveId = DriveId(0);
+const EXTENT: ExtentId = ExtentId { blob: BlobId(7), stripe: 0, shard: 0 };
+
+fn drive() -> (tempfile::TempDir, Arc<dyn ObjectDrive>) {
+    let directory = tempfile::tempdir().expect("a directory");
+    DirectoryDrive::format(directory.path(), INSTANCE, DRIVE).expect("it is empty");
+    let drive = DirectoryDrive::open(directory.path(), INSTANCE, DRIVE, DirectIo::Auto).expect("a drive");
+    (directory, Arc::new(drive))
+}
+
+fn place(drive: &Arc<dyn ObjectDrive>) -> PoolDrive {
+    PoolDrive::new(DRIVE, Some(Arc::clone(drive)), &Arc::new(Watch::default()))
+}
+
+fn stream() -> Arc<ShardStream> {
+    Arc::new(ShardStream::new(EXTENT, DRIVE, ByteCount(1 << 20)))
+}
+
+/// A page of this byte.
+fn page(byte: u8) -> Step {
+    let mut page = AlignedBuffer::new(PAGE);
+    page.as_mut_slice().fill(byte);
+    Step::Append(Outgoing::Pages(page))
+}
+
+/// Queues an append that nobody waits for, as a segment does.
+fn append(stream: &Arc<ShardStream>, present: &Present, byte: u8) {
+    stream.queue(present, page(byte), || ());
+}
+
+/// Whether a step is told of, and the extent has not failed: then all before it counts.
+fn counts(stream: &Arc<ShardStream>, present: &Present, step: Step) -> bool {
+    let gather = Gather::new();
+    let ticket = gather.ticket();
+    stream.queue(present, step, move || ticket.done(()));
+    gather.wait_unless(|_| false).len() == 1 && !stream.has_failed()
+}
+
+/// The drive is set aside while this runs, as by three failed reads; then a probe finds it well.
+fn while_away(present: &Present, then: impl FnOnce()) {
+    present.device.set_aside("three reads failed".to_owned());
+    then();
+    present.device.probed(Ok(()));
+}
+
+/// Story: an append was dropped by a drive that was away for a moment. The sync behind it covered older bytes
+/// only, and the batch was acknowledged; the next batch stood in its place.
+#[test]
+fn an_append_dropped_by_a_drive_is_not_acknowledged_by_the_sync_behind_it() {
+    let (_directory, drive) = drive();
+    let (place, stream) = (place(&drive), stream());
+    let present = place.present().expect("it is there");
+    append(&stream, &present, 1);
+    assert!(counts(&stream, &present, Step::Sync));
+    while_away(&present, || append(&stream, &present, 2));
+    assert!(!counts(&stream, &present, Step::Sync), "the second batch is not on the drive");
+    append(&stream, &present, 3);
+    assert!(!counts(&stream, &present, Step::Sync), "the third would stand in the place of the second");
+    assert_eq!(drive.length(EXTENT).expect("the first batch is there"), ByteCount(PAGE as u64));
+}
+
+/// Story: as before, but of the first batch. There was no extent then, and a sync of nothing counted.
+#[test]
+fn an_extent_whose_first_append_was_dropped_is_neither_synced_nor_sealed() {
+    for step in [Step::Sync, Step::Seal] {
+        let (_directory, drive) = drive();
+        let (place, stream) = (place(&drive), stream());
+        let present = place.present().expect("it is there");
+        while_away(&present, || append(&stream, &present, 1));
+        assert!(!counts(&stream, &present, step));
+        assert!(drive.length(EXTENT).is_err(), "no extent was made");
+    }
+}
+
+#[test]
+fn a_dropped_step_fails_its_extent_at_once_though_nobody_waits_for_it() {
+    let (_directory, drive) = drive();
+    let (place, stream) = (place(&drive), stream());
+    let present = place.present().expect("it is there");
+    while_away(&present, || append(&stream, &present, 1));
+    assert!(stream.has_failed());
+}
+
+/// The queue of a drive is emptied by another thread, which may be late: the drive is up again, and has done
+/// the sync, before the append is dropped.
+#[test]
+fn a_sync_does_not_count_if_the_append_before_it_is_about_to_be_dropped() {
+    /// Tells when it is dropped, and keeps whoever drops it waiting.
+    struct Slow(threads::mpsc::SyncSender<()>, threads::mpsc::Receiver<()>);
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            self.0.send(()).expect("the test listens");
+            self.1.recv().expect("the test lets it go");
+        }
+    }
+    let (_directory, drive) = drive();
+    let (place, stream) = (place(&drive), stream());
+    let present = place.present().expect("it is there");
+    let ((begun, has_begun), (go_on, goes_on)) = (sync_channel(1), sync_channel::<()>(1));
+    present.call_writer(Box::new(move |_| {
+        begun.send(()).expect("the test listens");
+        goes_on.recv().expect("the test lets it go");
+    }));
+    has_begun.recv().expect("the drive is at it");
+    // The jobs behind it wait.
+    let ((dropping, is_dropping), (let_go, may_go)) = (sync_channel(1), sync_channel(1));
+    let slow = Slow(dropping, may_go);
+    present.call_writer(Box::new(move |_| drop(slow)));
+    append(&stream, &present, 1);
+    present.device.set_aside("it hangs".to_owned());
+    let emptied = threads::spawn({
+        let present = Arc::clone(&present);
+        move || present.abandon()
+    });
+    is_dropping.recv().expect("the queue is emptied");
+    present.device.probed(Ok(()));
+    go_on.send(()).expect("the drive waits");
+    assert!(!counts(&stream, &present, Step::Sync), "the append is still to be dropped");
+    let_go.send(()).expect("it waits");
+    emptied.join().expect("no panic");
+}
+
+/// The extent of a drive that was declared lost is no copy on the drive that took its place.
+#[test]
+fn a_stream_does_not_go_on_when_another_drive_has_taken_the_place_of_its_own() {
+    for step in [Step::Sync, Step::Seal] {
+        let ((_one, old), (_other, new)) = (drive(), drive());
+        let (place, stream) = (place(&old), stream());
+        let present = place.present().expect("it is there");
+        append(&stream, &present, 1);
+        assert!(counts(&stream, &present, Step::Sync));
+        drop(present);
+        place.declare_lost();
+        assert!(place.attach(new), "the place is free");
+        let present = place.present().expect("it is there");
+        assert!(!counts(&stream, &present, step), "the new drive has nothing of the extent");
+    }
+}
+
+#[test]
+fn to_end_an_extent_to_which_nothing_was_to_be_appended_is_no_failure() {
+    let (_directory, drive) = drive();
+    let (place, stream) = (place(&drive), stream());
+    let present = place.present().expect("it is there");
+    assert!(counts(&stream, &present, Step::Seal));
+    assert!(!stream.is_sealed() && drive.length(EXTENT).is_err(), "nothing was made");
+}
