@@ -9,6 +9,7 @@ use catalogue::{ItemState, RequestRecord, RequestState};
 use scheduler::{Expected, Forecast, Forecaster, Pace, Reason, Subject, WantedGroup};
 
 use crate::room::Tape;
+use crate::space::RequestReasons;
 use ground::{ArchiveError, RequestOutlook, TailFile};
 
 /// A forecast is given again for so long before another one is made.
@@ -151,8 +152,18 @@ impl Tape {
     /// # Errors
     /// [`ArchiveError::NoSuchRequest`].
     pub fn request_outlook(&self, request: RequestId) -> Result<RequestOutlook, ArchiveError> {
-        let engine = self;
         let record = self.request(request)?.record;
+        self.outlook_of(request, &record, &mut self.reasons_in_request(request, &record))
+    }
+
+    /// The same for a caller that tells reasons of the request's files besides.
+    pub(crate) fn outlook_of(
+        &self,
+        request: RequestId,
+        record: &RequestRecord,
+        in_request: &mut RequestReasons<'_>,
+    ) -> Result<RequestOutlook, ArchiveError> {
+        let engine = self;
         let ended = u64::from(record.done) + u64::from(record.failed) + u64::from(record.cancelled);
         let until = record.ended.unwrap_or_else(|| engine.now());
         let seconds = until.since(record.created).as_secs_f64();
@@ -179,7 +190,7 @@ impl Tape {
             engine.foresight.forecaster().foretell(Subject::Request(request), made, nominal);
         }
         let now = engine.now();
-        let lasting = lasting_of_request(engine, request, &record, &waiting)?;
+        let lasting = lasting_of_request(engine, in_request, &waiting)?;
         outlook.expected = match lasting {
             Some(lasting) => Some(Expected::Never(lasting)),
             None => told.expected.map(|expected| expected.seen_at(now)),
@@ -190,7 +201,7 @@ impl Tape {
                     return Ok(outlook);
                 }
                 let expected = expected.clone().map(|expected| expected.seen_at(now));
-                outlook.tail.extend(tail_file(engine, (request, &record), *file, &group, expected)?);
+                outlook.tail.extend(tail_file(engine, in_request, *file, &group, expected)?);
             }
         }
         Ok(outlook)
@@ -201,14 +212,13 @@ impl Tape {
 /// [`Tape::expected`] has it for a file.
 fn lasting_of_request(
     engine: &Tape,
-    request: RequestId,
-    record: &RequestRecord,
+    in_request: &mut RequestReasons<'_>,
     waiting: &Waiting,
 ) -> Result<Option<Reason>, ArchiveError> {
     for file in waiting.files.values().filter_map(|files| files.first()) {
         let reason = engine.reason(crate::reasons::Waiting::Recall(*file))?;
         if let Some(lasting) = reason.filter(Reason::needs_an_operator) {
-            return engine.reason_in_request(request, record, lasting).map(Some);
+            return in_request.of(lasting).map(Some);
         }
     }
     Ok(None)
@@ -216,7 +226,7 @@ fn lasting_of_request(
 
 fn tail_file(
     engine: &Tape,
-    (request, of): (RequestId, &RequestRecord),
+    in_request: &mut RequestReasons<'_>,
     file: FileId,
     group: &WantedGroup,
     expected: Option<Expected>,
@@ -224,7 +234,7 @@ fn tail_file(
     let (path, record) = engine.read(|view| Ok((view.path_of_file(file)?, view.file(file)?)))?;
     let Some(record) = record else { return Ok(None) };
     let Some(reason) = engine.reason(crate::reasons::Waiting::Recall(file))? else { return Ok(None) };
-    let reason = engine.reason_in_request(request, of, reason)?;
+    let reason = in_request.of(reason)?;
     let expected = if reason.needs_an_operator() { Some(Expected::Never(reason.clone())) } else { expected };
     let taken = group.taken_by();
     Ok(Some(TailFile {

@@ -3,7 +3,7 @@
 //!
 //! Nothing is evicted by itself: who wants more room evicts, or releases what is pinned.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::PoisonError;
 use threads::{Mutex, MutexGuard};
 
@@ -38,25 +38,24 @@ impl Tape {
         Ok(free)
     }
 
-    /// Why files of a request wait, which wait for this reason by themselves: room that is short may be held
-    /// by what the request has brought back, so that waiting never ends.
-    pub(crate) fn reason_in_request(
-        &self,
+    /// Why files of a request wait, for one call that asks of many of them.
+    pub(crate) fn reasons_in_request<'a>(
+        &'a self,
         request: RequestId,
         record: &RequestRecord,
-        reason: Reason,
-    ) -> Result<Reason, ArchiveError> {
-        let Reason::WaitingForSpace { free, .. } = reason else { return Ok(reason) };
-        if record.done == 0 {
-            return Ok(reason);
-        }
-        let pinned = self.pinned_by(request)?;
-        let left = record.bytes.0.saturating_sub(record.done_bytes.0);
-        let evictable = self.read(|view| crate::evictable::holders(self, view))?.evictable.bytes;
-        if pinned.0 == 0 || free.0.saturating_add(evictable.0) >= left {
-            return Ok(reason);
-        }
-        Ok(Reason::OwnPinsHoldPool { request, pinned, left: ByteCount(left), free })
+    ) -> RequestReasons<'a> {
+        let left = ByteCount(record.bytes.0.saturating_sub(record.done_bytes.0));
+        let is_begun = record.done > 0;
+        let look_up = move || {
+            // What has brought nothing back pins nothing.
+            let pinned = if is_begun { self.pinned_by(request)? } else { ByteCount(0) };
+            if pinned.0 == 0 {
+                return Ok(OwnPins::default());
+            }
+            let evictable = self.read(|view| crate::evictable::holders(self, view))?.evictable.bytes;
+            Ok(OwnPins { pinned, evictable })
+        };
+        RequestReasons::new(request, left, look_up)
     }
 
     /// Bytes of files of a request that are pinned by it, of the first ones that it has.
@@ -78,6 +77,58 @@ impl Tape {
             from = last.saturating_add(1);
         }
         Ok(ByteCount(pinned))
+    }
+}
+
+/// What a request holds of the pool itself, and what could leave the pool.
+#[derive(Clone, Copy, Default)]
+struct OwnPins {
+    pinned: ByteCount,
+    evictable: ByteCount,
+}
+
+/// Why files of one request wait, as one call tells it. What the request's own pins hold costs a walk through
+/// its files and through the heads of the queues, so it is looked up once however many files wait; and what
+/// is free changes meanwhile, so files that wait for the same room get the figures of the first of them.
+pub(crate) struct RequestReasons<'a> {
+    request: RequestId,
+    /// Bytes that are still to come.
+    left: ByteCount,
+    look_up: Box<dyn Fn() -> Result<OwnPins, ArchiveError> + 'a>,
+    own_pins: Option<OwnPins>,
+    /// By whose room it is that lacks, as [`Reason::WaitingForSpace`] names it.
+    told: BTreeMap<Option<String>, Reason>,
+}
+
+impl<'a> RequestReasons<'a> {
+    fn new(
+        request: RequestId,
+        left: ByteCount,
+        look_up: impl Fn() -> Result<OwnPins, ArchiveError> + 'a,
+    ) -> Self {
+        let (look_up, told) = (Box::new(look_up), BTreeMap::new());
+        RequestReasons { request, left, look_up, own_pins: None, told }
+    }
+
+    /// Why a file of the request waits, which waits for this reason by itself: room that is short may be held
+    /// by what the request has brought back, so that waiting never ends.
+    pub(crate) fn of(&mut self, reason: Reason) -> Result<Reason, ArchiveError> {
+        let Reason::WaitingForSpace { free, of, .. } = &reason else { return Ok(reason) };
+        if let Some(told) = self.told.get(of) {
+            return Ok(told.clone());
+        }
+        let (free, of) = (*free, of.clone());
+        let OwnPins { pinned, evictable } = match self.own_pins {
+            Some(known) => known,
+            None => *self.own_pins.insert((self.look_up)()?),
+        };
+        let is_own = pinned.0 > 0 && free.0.saturating_add(evictable.0) < self.left.0;
+        let told = match is_own {
+            true => Reason::OwnPinsHoldPool { request: self.request, pinned, left: self.left, free },
+            false => reason,
+        };
+        self.told.insert(of, told.clone());
+        Ok(told)
     }
 }
 
@@ -115,5 +166,64 @@ impl<'a> SessionClaims<'a> {
 impl Drop for SessionClaims<'_> {
     fn drop(&mut self) {
         while self.done() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    const REQUEST: RequestId = RequestId(7);
+
+    fn short(free: u64, of: Option<&str>) -> Reason {
+        Reason::WaitingForSpace { free: ByteCount(free), coming: ByteCount(0), of: of.map(str::to_owned) }
+    }
+
+    /// What `of` tells of 10,000 files whose room lacks, where what is free changes from file to file, and
+    /// how often it was looked up.
+    fn told_of_many(pinned: u64, evictable: u64) -> (Vec<Reason>, u32) {
+        let looks = Cell::new(0);
+        let look_up = || {
+            looks.set(looks.get() + 1);
+            Ok(OwnPins { pinned: ByteCount(pinned), evictable: ByteCount(evictable) })
+        };
+        let mut reasons = RequestReasons::new(REQUEST, ByteCount(1_000), look_up);
+        let mut told: Vec<Reason> = Vec::new();
+        for file in 0..10_000 {
+            let reason = reasons.of(short(100 + file % 50, [None, Some("hot")][file as usize % 2])).unwrap();
+            if !told.contains(&reason) {
+                told.push(reason);
+            }
+        }
+        drop(reasons);
+        (told, looks.get())
+    }
+
+    /// Story: each waiting file of a request had the request's pins counted anew, so that who explained one
+    /// of 10,000 files held a thread for minutes; and each told another figure of what is free.
+    #[test]
+    fn own_pins_are_looked_up_once_for_all_files_and_told_once() {
+        let own = |free| Reason::OwnPinsHoldPool {
+            request: REQUEST,
+            pinned: ByteCount(500),
+            left: ByteCount(1_000),
+            free: ByteCount(free),
+        };
+        assert_eq!(told_of_many(500, 0), (vec![own(100), own(101)], 1));
+        assert_eq!(told_of_many(500, 899), (vec![own(100), short(101, Some("hot"))], 1), "one has enough");
+        assert_eq!(
+            told_of_many(0, 0),
+            (vec![short(100, None), short(101, Some("hot"))], 1),
+            "none is its own"
+        );
+    }
+
+    #[test]
+    fn nothing_is_looked_up_for_files_that_wait_for_something_else() {
+        let look_up = || -> Result<OwnPins, ArchiveError> { panic!("nothing is looked up") };
+        let mut reasons = RequestReasons::new(REQUEST, ByteCount(1_000), look_up);
+        assert_eq!(reasons.of(Reason::NothingWaits).unwrap(), Reason::NothingWaits);
     }
 }

@@ -197,15 +197,16 @@ impl Tape {
             reasons.extend(failed);
             return Ok(reasons);
         }
+        let mut in_request = engine.reasons_in_request(request, &record);
         if let Some(first) = reasons.first_mut() {
-            first.expected = self.request_outlook(request)?.expected;
+            first.expected = self.outlook_of(request, &record, &mut in_request)?.expected;
         }
         let items = engine.read(|view| view.request_items(request, 0, WAITING_LOOKED_AT_MAX))?;
         let mut told: Vec<Cause> = Vec::new();
         for (_, item) in items.iter().filter(|(_, item)| item.state == ItemState::Waiting) {
             let (text, reason) = match recall_reason(engine, item.file)? {
                 (_, Some(reason)) => {
-                    let reason = engine.reason_in_request(request, &record, reason)?;
+                    let reason = in_request.of(reason)?;
                     (reason.to_string(), Some(reason))
                 }
                 unknown => unknown,
