@@ -126,6 +126,14 @@ impl Ground {
         if_there(self.execute(command))
     }
 
+    /// As [`Ground::execute_on_container`], of at most [`store::EXECUTE_ALL_MAX`] commands with one commit.
+    /// All are tried; the first refusal for another reason is the error.
+    pub fn execute_on_containers(&self, commands: Vec<Command>) -> Result<(), ArchiveError> {
+        let results = self.catalogue.execute_all(commands).map_err(ArchiveError::Store)?;
+        let mut results = results.into_iter().map(|result| result.map_err(|refusal| self.refused(refusal)));
+        results.try_for_each(|result| if_there(result).map(drop))
+    }
+
     /// As [`Ground::ask`], of what is about a container: `None` if the catalogue does not have it any more.
     pub fn ask_on_container<C: TypedCommand>(&self, command: C) -> Result<Option<C::Answer>, ArchiveError> {
         if_there(self.ask(command))

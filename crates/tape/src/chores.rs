@@ -265,6 +265,53 @@ impl Tape {
         Ok(())
     }
 
+    /// The repack of a tape was called off: of these containers, those that nobody else wants are not read
+    /// from other tapes any more. One that a drive reads just now is read to its end, where the drive finds
+    /// that it was called off.
+    pub(crate) fn drop_mends_of_repack(
+        &self,
+        vid: Vid,
+        containers: &[ContainerId],
+    ) -> Result<(), ArchiveError> {
+        let settled = self.read(|view| {
+            let mut settled = BTreeSet::new();
+            for container in containers {
+                if view.container(*container)?.is_none_or(|record| record.is_settled()) {
+                    settled.insert(*container);
+                }
+            }
+            Ok(settled)
+        })?;
+        let (mut dropped, mut spools) = (BTreeSet::new(), Vec::new());
+        {
+            let mut chores = self.chores();
+            for container in containers {
+                let Some(mend) = chores.mends.get_mut(container) else { continue };
+                if mend.reader.is_some() {
+                    continue;
+                }
+                mend.repack.remove(&vid);
+                let is_wanted = !mend.repack.is_empty() || !mend.damaged.is_empty();
+                if !is_wanted && settled.contains(container) {
+                    spools.extend(chores.mends.remove(container).and_then(|mend| mend.spool));
+                    dropped.insert(*container);
+                }
+            }
+            chores.tapes.retain(|vid, tape| {
+                let was_empty = tape.is_empty();
+                tape.reads.retain(|container| !dropped.contains(container));
+                if tape.is_empty() && !was_empty {
+                    self.bell.post(Event::Maintain(*vid, false));
+                }
+                !tape.is_empty()
+            });
+        }
+        let mut resting = self.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        settled.iter().for_each(|container| drop(resting.remove(container)));
+        drop(resting);
+        spools.iter().try_for_each(|spool| Ok(self.pool.remove(&spool.blob)?))
+    }
+
     /// Forgets what was to be done on a tape that holds nothing any more.
     pub(crate) fn forget_chores(&self, vid: Vid) {
         if self.chores().tapes.contains_key(&vid) {

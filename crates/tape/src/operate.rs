@@ -357,7 +357,7 @@ impl Tape {
 
     /// Changes what may be done with a tape, durably. Given back to use, a tape that was never labelled is
     /// scratch, one whose labelling failed is labelled when it is next mounted, and the repack of one that
-    /// became suspect goes on.
+    /// became suspect goes on. If its repack is called off, copies that still stand only there stay.
     ///
     /// # Errors
     /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if the tape's present state does not
@@ -379,6 +379,9 @@ impl Tape {
         {
             let _one = engine.tape_states();
             engine.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
+            if state != TapeState::Repacking {
+                engine.chores().repacks.remove(&vid);
+            }
         }
         engine.forget_failures(vid, true);
         engine.post_tape(vid);
@@ -387,6 +390,10 @@ impl Tape {
             engine.bell.post(Event::TapeReleased(vid));
         }
         engine.repack_after_run(vid);
+        if let Err(error) = engine.keep_what_was_to_leave(vid) {
+            // The tape is in use nevertheless.
+            tracing::error!(%vid, %error, "copies that were to leave the tape stay when it is next written");
+        }
         if !matches!(use_as, TapeUse::Disabled) {
             engine.retry_mends()?;
             // Files of cold classes may have waited in the pool for it.

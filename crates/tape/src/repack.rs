@@ -2,7 +2,9 @@
 //! tape is rid of it.
 
 use base::{BlockAddress, ByteCount, ContainerId, Vid};
-use catalogue::{ContainerRecord, CopyState, Requeue, TapeState, typed};
+use catalogue::{
+    Command, ContainerCopy, ContainerRecord, CopyState, ReadError, Requeue, TapeState, View, typed,
+};
 
 use crate::chores::Repack;
 use crate::room::Tape;
@@ -15,6 +17,11 @@ const CONTENT_PAGE: usize = 256;
 const UNDER_WAY_MAX: usize = 4_096;
 /// Flushes' worth of bytes that are on their way at once; as much may stand in the pool as images.
 const UNDER_WAY_FLUSHES: u64 = 4;
+
+/// Copies that are kept with one commit when a repack is called off. No drive plans meanwhile, so it is as
+/// many as a few tens of milliseconds are enough for; and far fewer than the store takes at once.
+const KEEP_GROUP: usize = 1_024;
+const _: () = assert!(KEEP_GROUP + CONTENT_PAGE <= store::EXECUTE_ALL_MAX);
 
 /// What was done about one container.
 enum Taken {
@@ -74,6 +81,11 @@ impl Tape {
             };
             let next = BlockAddress(last.0 + 1);
             for (block, container) in page {
+                // What was called off takes nothing more off the tape: what stays is decided now.
+                if !self.chores().repacks.contains_key(&vid) {
+                    self.bell.backlog_changed();
+                    return Ok(());
+                }
                 self.repack_one(vid, block, container)?;
             }
             if let Some(repack) = self.chores().repacks.get_mut(&vid) {
@@ -220,6 +232,52 @@ impl Tape {
         if waited { self.repack_continue(vid) } else { Ok(()) }
     }
 
+    /// An operator has given a tape back to use: copies that a repack was to take off it, and that are not on
+    /// their way to another tape, stay where they stand, and nothing is read any more for the repack alone.
+    /// Else each is found only when a drive plans to write this tape, with a commit of its own. A tape that
+    /// is to be repacked, is out of use or is in doubt keeps nothing.
+    pub(crate) fn keep_what_was_to_leave(&self, vid: Vid) -> Result<(), ArchiveError> {
+        let record = self.tape(vid)?;
+        let is_used = matches!(record.state, TapeState::Active | TapeState::ReadOnly);
+        if !is_used || record.is_doubted() {
+            return Ok(());
+        }
+        let (mut from, mut group) = (BlockAddress(0), Vec::new());
+        loop {
+            let (next, page) = self.read(|view| leaving(view, vid, from))?;
+            group.extend(page);
+            if group.len() >= KEEP_GROUP || next.is_none() {
+                self.keep_copies(vid, &std::mem::take(&mut group))?;
+            }
+            let Some(next) = next else { break };
+            from = next;
+        }
+        let asked: Vec<ContainerId> = {
+            let chores = self.chores();
+            chores.mends.iter().filter(|(_, mend)| mend.repack.contains(&vid)).map(|(id, _)| *id).collect()
+        };
+        self.drop_mends_of_repack(vid, &asked)?;
+        self.bell.backlog_changed();
+        Ok(())
+    }
+
+    fn keep_copies(&self, vid: Vid, containers: &[ContainerId]) -> Result<(), ArchiveError> {
+        if containers.is_empty() {
+            return Ok(());
+        }
+        let count = containers.len();
+        tracing::info!(%vid, count, "copies that were to leave their tape stay, as the tape does");
+        let keep = |container: &ContainerId| Command::KeepCopy { container: *container, vid };
+        {
+            // Not while a drive plans: what it has just chosen must still be queued.
+            let _planning = self.planning();
+            self.execute_on_containers(containers.iter().map(keep).collect())?;
+        }
+        self.drop_mends_of_repack(vid, containers)?;
+        // If another repack was asked for meanwhile, it took these to be on their way.
+        containers.iter().try_for_each(|container| self.repack_again(*container, vid))
+    }
+
     /// No tape can give the bytes of a container: its repack goes on with the others.
     pub(crate) fn repack_stuck(&self, container: ContainerId) -> Result<(), ArchiveError> {
         let mut tapes = Vec::new();
@@ -231,4 +289,27 @@ impl Tape {
         }
         tapes.into_iter().try_for_each(|vid| self.repack_continue(vid))
     }
+}
+
+/// Whether a copy waits to be written elsewhere since a repack takes it off a tape, where it still stands.
+pub(crate) fn is_leaving(copy: &ContainerCopy, vid: Vid) -> bool {
+    copy.state == CopyState::Queued && copy.source.is_some_and(|source| source.vid == vid)
+}
+
+/// The containers with copies that are leaving a tape, of the next ones that stand there, and where to go on.
+fn leaving(
+    view: &View<'_>,
+    vid: Vid,
+    from: BlockAddress,
+) -> Result<(Option<BlockAddress>, Vec<ContainerId>), ReadError> {
+    let page = view.content(vid, from, CONTENT_PAGE)?;
+    let next = page.last().map(|(last, _)| BlockAddress(last.0 + 1));
+    let mut leaving = Vec::new();
+    for (_, container) in page {
+        let record = view.container(container)?;
+        if record.is_some_and(|record| record.copies.iter().any(|copy| is_leaving(copy, vid))) {
+            leaving.push(container);
+        }
+    }
+    Ok((next, leaving))
 }

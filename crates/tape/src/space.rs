@@ -181,8 +181,8 @@ mod tests {
         Reason::WaitingForSpace { free: ByteCount(free), coming: ByteCount(0), of: of.map(str::to_owned) }
     }
 
-    /// What `of` tells of 10,000 files whose room lacks, where what is free changes from file to file, and how
-    /// often it was looked up.
+    /// What `of` tells of 10,000 files whose room lacks, where what is free changes from file to file, and
+    /// how often it was looked up.
     fn told_of_many(pinned: u64, evictable: u64) -> (Vec<Reason>, u32) {
         let looks = Cell::new(0);
         let look_up = || {
@@ -201,8 +201,8 @@ mod tests {
         (told, looks.get())
     }
 
-    /// Story: each waiting file of a request had the request's pins counted anew, so that who explained one of
-    /// 10,000 files held a thread for minutes; and each told another figure of what is free.
+    /// Story: each waiting file of a request had the request's pins counted anew, so that who explained one
+    /// of 10,000 files held a thread for minutes; and each told another figure of what is free.
     #[test]
     fn own_pins_are_looked_up_once_for_all_files_and_told_once() {
         let own = |free| Reason::OwnPinsHoldPool {

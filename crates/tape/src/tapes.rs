@@ -324,7 +324,10 @@ impl Tape {
     fn set_repacking(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
         let state = TapeState::Repacking;
         let reason = truncated(reason, 512);
-        self.execute(Command::SetTapeState { vid, state, reason })?;
+        {
+            let _one = self.tape_states();
+            self.execute(Command::SetTapeState { vid, state, reason })?;
+        }
         self.post_tape(vid);
         Ok(())
     }

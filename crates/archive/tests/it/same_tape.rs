@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use archive::{Archive, TapeUse};
+use archive::{About, Archive, CopyProgress, Stat, TapeUse};
 use base::{BlockAddress, ContainerId, Partition, TapePosition, Vid};
 use catalogue::TapeState;
 use library::{Condition, DriveCommand, ReadBlock, TapeDrive};
 use ltfs::{BlockSize, Index};
 
-use crate::common::{bytes, migrate_all, put, stop, wait_until};
+use crate::common::{all, bytes, migrate_all, path, put, stage, stop, wait_for, wait_until};
 use crate::faulty::{Trouble, check_all, data, drive, fill, place, vid};
 
 /// The newest index of a tape's data partition, read block by block.
@@ -76,13 +76,7 @@ fn a_tape_that_is_given_back_keeps_the_copies_that_were_to_leave_it() {
     let files = fill(&archive);
     migrate_all(&archive);
     let (vid, _) = place(&archive, "/t/large0")[0];
-    let before = containers_on(&archive, vid);
-    assert!(before.len() >= 5, "{before:?}");
-    set_drives(&archive, false);
-    archive.repack_tape(vid, "for the test").unwrap();
-    wait_until("all its copies wait to go elsewhere", || {
-        archive.tape_repack(vid).unwrap().is_some_and(|repack| repack.under_way == before.len() as u64)
-    });
+    let before = repack_without_drives(&archive, vid);
     archive.set_tape(vid, TapeUse::Active, "it is well after all").unwrap();
     set_drives(&archive, true);
     put(&archive, "/t/late", &bytes(7, 3_000_000));
@@ -96,6 +90,109 @@ fn a_tape_that_is_given_back_keeps_the_copies_that_were_to_leave_it() {
     for ((on, container), places) in &named {
         assert_eq!(places.len(), 1, "{container} on {on}");
     }
+}
+
+/// The drives are down, and all copies on the tape wait to go elsewhere.
+fn repack_without_drives(archive: &Archive, vid: Vid) -> BTreeMap<ContainerId, BlockAddress> {
+    let before = containers_on(archive, vid);
+    assert!(before.len() >= 5, "{before:?}");
+    set_drives(archive, false);
+    archive.repack_tape(vid, "for the test").unwrap();
+    wait_until("all its copies wait to go elsewhere", || {
+        archive.tape_repack(vid).unwrap().is_some_and(|repack| repack.under_way == before.len() as u64)
+    });
+    before
+}
+
+/// How far the copies of the large files are that stand on a tape, and where that is. The pack is left out:
+/// the pool does not have it whole, so a repack has it read before it queues a copy.
+fn copies_on(archive: &Archive, vid: Vid) -> Vec<(ContainerId, BlockAddress, CopyProgress)> {
+    let copies = |n: u32| {
+        let Stat::File(stat) = archive.stat(&path(&format!("/t/large{n}"))).unwrap() else {
+            panic!("a file")
+        };
+        let here = stat.copies.into_iter().filter(|copy| copy.vid == Some(vid));
+        here.map(|copy| (copy.container, copy.block.unwrap(), copy.state)).collect::<Vec<_>>()
+    };
+    (0..4).flat_map(copies).collect()
+}
+
+fn all_are(copies: &[(ContainerId, BlockAddress, CopyProgress)], state: CopyProgress) -> bool {
+    copies.len() == 4 && copies.iter().all(|(.., progress)| *progress == state)
+}
+
+/// Story: each of them was kept with a commit of its own when a drive planned, while no other drive planned.
+#[test]
+fn copies_stay_on_a_tape_from_the_moment_that_its_repack_is_called_off() {
+    let trouble = Trouble::new(1);
+    let (archive, _) = trouble.open();
+    let files = fill(&archive);
+    migrate_all(&archive);
+    let (vid, _) = place(&archive, "/t/large0")[0];
+    let before = repack_without_drives(&archive, vid);
+    let leaving = copies_on(&archive, vid);
+    assert!(all_are(&leaving, CopyProgress::Queued), "{leaving:?}");
+    archive.set_tape(vid, TapeUse::Active, "it is well after all").unwrap();
+    let kept = copies_on(&archive, vid);
+    assert!(all_are(&kept, CopyProgress::Indexed), "{kept:?}");
+    assert!(kept.iter().all(|(container, block, _)| before.get(container) == Some(block)), "{kept:?}");
+    assert_eq!(archive.totals().unwrap().queued.files, 0);
+    assert_eq!(archive.tape_repack(vid).unwrap(), None);
+    // They can leave it yet.
+    archive.repack_tape(vid, "for the test").unwrap();
+    assert!(all_are(&copies_on(&archive, vid), CopyProgress::Queued));
+    set_drives(&archive, true);
+    migrate_all(&archive);
+    wait_until("it is empty", || archive.tape_repack(vid).unwrap().is_some_and(|repack| repack.done));
+    check_all(&archive, &files);
+    archive.close();
+}
+
+#[test]
+fn copies_leave_a_tape_that_is_disabled_and_stay_on_one_that_is_only_read() {
+    let trouble = Trouble::new(1);
+    let (archive, _) = trouble.open();
+    let files = fill(&archive);
+    migrate_all(&archive);
+    let (vid, _) = place(&archive, "/t/large0")[0];
+    let before = repack_without_drives(&archive, vid);
+    archive.set_tape(vid, TapeUse::Disabled, "a test").unwrap();
+    assert!(all_are(&copies_on(&archive, vid), CopyProgress::Queued));
+    // What a server before this one has left is found too.
+    stop(archive);
+    let (archive, _) = trouble.open();
+    assert!(all_are(&copies_on(&archive, vid), CopyProgress::Queued));
+    archive.set_tape(vid, TapeUse::ReadOnly, "a test").unwrap();
+    let kept = copies_on(&archive, vid);
+    assert!(all_are(&kept, CopyProgress::Indexed), "{kept:?}");
+    assert_eq!(containers_on(&archive, vid), before);
+    check_all(&archive, &files);
+    archive.close();
+}
+
+/// Story: containers whose repack was called off were read from tapes, to be thrown away.
+#[test]
+fn nothing_is_read_any_more_for_a_repack_that_was_called_off() {
+    let trouble = Trouble::new(1);
+    let (archive, _) = trouble.open();
+    let files = fill(&archive);
+    migrate_all(&archive);
+    assert_eq!(archive.evict(&all(&["/t"])).unwrap().refused_count, 0);
+    let (vid, _) = place(&archive, "/t/large0")[0];
+    repack_without_drives(&archive, vid);
+    let tapes: Vec<Vid> = archive.tapes().unwrap().iter().map(|tape| tape.vid).collect();
+    let is_read = || {
+        let causes = tapes.iter().flat_map(|vid| archive.explain(&About::Tape(*vid)).unwrap());
+        causes.into_iter().any(|cause| cause.text.contains("work that nobody waits for"))
+    };
+    wait_until("they are to be read", is_read);
+    archive.set_tape(vid, TapeUse::Active, "it is well after all").unwrap();
+    wait_until("nothing is to be read", || !is_read());
+    assert_eq!(archive.totals().unwrap().queued.files, 0);
+    set_drives(&archive, true);
+    wait_for(&archive, stage(&archive, &["/t"]));
+    check_all(&archive, &files);
+    archive.close();
 }
 
 fn hurt(content: &BTreeMap<ContainerId, BlockAddress>, block: BlockAddress) -> ContainerId {

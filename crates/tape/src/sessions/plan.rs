@@ -8,8 +8,7 @@ use base::{
     FileId, TapePoolId, Vid,
 };
 use catalogue::{
-    Command, ContainerKind, ContainerRecord, CopyState, FileRecord, PlannedContainer, QueuedContainer,
-    ReadError, View,
+    Command, ContainerKind, ContainerRecord, FileRecord, PlannedContainer, QueuedContainer, ReadError, View,
 };
 use ltfs::naming;
 use ltfs::pack::{PackLayout, Piece};
@@ -17,6 +16,7 @@ use mover::{ContainerPlan, FileOnTape, MoverError, Part, Volume, VolumeError};
 use session::{Accepted, CHOOSE_WINDOW, MigrationQueue, Queued};
 
 use super::SessionError;
+use crate::repack::is_leaving;
 use crate::room::{Rest, Tape, largest_container};
 use ground::ArchiveError;
 use ground::truncated;
@@ -44,16 +44,13 @@ impl<'a> PoolQueue<'a> {
 
 impl PoolQueue<'_> {
     /// A copy that was to leave this very tape when it was repacked: the tape was given back before it came
-    /// to that, so the copy stays where it stands.
+    /// to that, so the copy stays where it stands. Few are left to be found here: see
+    /// [`Tape::keep_what_was_to_leave`].
     fn stays_here(&self, container: ContainerId) -> Result<bool, ArchiveError> {
         let vid = self.vid;
         let record = self.engine.read(|view| view.container(container))?;
         let stands_here = record.is_some_and(|record| {
-            record.copies.iter().any(|copy| {
-                copy.tape_pool == self.tape_pool
-                    && copy.state == CopyState::Queued
-                    && copy.source.is_some_and(|source| source.vid == vid)
-            })
+            record.copies.iter().any(|copy| copy.tape_pool == self.tape_pool && is_leaving(copy, vid))
         });
         if stands_here {
             tracing::info!(%container, %vid, "a copy that was to leave its tape stays, as the tape does");
