@@ -4,22 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-<<<<<<< HEAD
 use archive::{About, Archive, CopyProgress, MountLog, MountLogFiles, Stat, TapeUse};
 use base::{BlockAddress, Clock, ContainerId, Partition, TapePosition, Vid};
-=======
-use archive::{About, Archive, CopyProgress, Stat, TapeUse};
-use base::{BlockAddress, ContainerId, Partition, TapePosition, Vid};
->>>>>>> why
 use catalogue::TapeState;
 use library::{Condition, DriveCommand, ReadBlock, TapeDrive};
 use ltfs::{BlockSize, Index};
 
-<<<<<<< HEAD
 use crate::common::{SystemClock, all, bytes, migrate_all, path, put, stage, stop, wait_for, wait_until};
-=======
-use crate::common::{all, bytes, migrate_all, path, put, stage, stop, wait_for, wait_until};
->>>>>>> why
 use crate::faulty::{Trouble, check_all, data, drive, fill, place, vid};
 
 /// The newest index of a tape's data partition, read block by block.
