@@ -357,8 +357,9 @@ impl Tape {
 
     /// Changes what may be done with a tape, durably. Given back to use, a tape that was never labelled is
     /// scratch, one whose labelling failed is labelled when it is next mounted, and the repack of one that
-    /// became suspect goes on. If its repack is called off, copies that still stand only there stay. Disabled,
-    /// an open session of one that is in no drive is given up: what was to be written to it goes to another.
+    /// became suspect goes on. If its repack is called off, copies that still stand only there stay.
+    /// Disabled, an open session of one that is in no drive is given up: what was to be written to it goes to
+    /// another tape.
     ///
     /// # Errors
     /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if the tape's present state does not

@@ -11,7 +11,7 @@ use library::{Condition, DriveCommand, ReadBlock, TapeDrive};
 use ltfs::{BlockSize, Index};
 
 use crate::common::{SystemClock, all, bytes, migrate_all, path, put, stage, stop, wait_for, wait_until};
-use crate::faulty::{Trouble, check_all, data, drive, fill, place, vid};
+use crate::faulty::{Trouble, check_all, data, drive, fill, place};
 
 /// The newest index of a tape's data partition, read block by block.
 fn newest_index(drive: &mut dyn TapeDrive) -> Option<Index> {
