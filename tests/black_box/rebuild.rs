@@ -253,6 +253,8 @@ fn a_snapshot_that_cannot_be_read_is_passed_over() {
     let mut instance = Instance::init();
     let backup = with_backup(&instance);
     instance.start();
+    // Else the first snapshot may have the directory already, and the next one is the same.
+    wait_shipped(&instance);
     instance.kist(&["mkdir", "/a"]).exits(0);
     wait_shipped(&instance);
     instance.kist(&["backup", "now"]).exits(0);
