@@ -91,8 +91,7 @@ impl DriveThread {
             self.engine.suspect_tape(vid, error.cause(), &error.to_string(), is_of_a_write(&error));
             // While the robot brings another cartridge nobody has seen this one: what is open on it stays
             // open until it has been looked for in vain.
-            let was_seen = !matches!(error, SessionError::Volume(VolumeError::WrongLabel { .. }));
-            if was_seen || !self.engine.is_to_be_tried(vid) {
+            if !is_another_cartridge(&error) || !self.engine.is_to_be_tried(vid) {
                 self.give_up(vid, &error.to_string());
             }
         }
@@ -323,6 +322,13 @@ impl DriveThread {
             Err(error) => tracing::debug!(drive = %self.name, %error, "the drive's flags are not known"),
         }
     }
+}
+
+/// Whether what is in the drive is another cartridge than the one that was sent for. A label that is damaged
+/// is this one's.
+fn is_another_cartridge(error: &SessionError) -> bool {
+    let SessionError::Volume(VolumeError::WrongLabel { found, .. }) = error else { return false };
+    matches!(found, mover::Found::Blank | mover::Found::Volume { .. })
 }
 
 /// Counts the mount of a tape, and gives what is known of it.
