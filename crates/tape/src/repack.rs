@@ -2,9 +2,7 @@
 //! tape is rid of it.
 
 use base::{BlockAddress, ByteCount, ContainerId, Vid};
-use catalogue::{
-    Command, ContainerCopy, ContainerRecord, CopyState, ReadError, Requeue, TapeState, View, typed,
-};
+use catalogue::{Command, ContainerRecord, CopyState, ReadError, Requeue, TapeState, View, typed};
 
 use crate::chores::Repack;
 use crate::room::Tape;
@@ -291,11 +289,6 @@ impl Tape {
     }
 }
 
-/// Whether a copy waits to be written elsewhere since a repack takes it off a tape, where it still stands.
-pub(crate) fn is_leaving(copy: &ContainerCopy, vid: Vid) -> bool {
-    copy.state == CopyState::Queued && copy.source.is_some_and(|source| source.vid == vid)
-}
-
 /// The containers with copies that are leaving a tape, of the next ones that stand there, and where to go on.
 fn leaving(
     view: &View<'_>,
@@ -307,7 +300,7 @@ fn leaving(
     let mut leaving = Vec::new();
     for (_, container) in page {
         let record = view.container(container)?;
-        if record.is_some_and(|record| record.copies.iter().any(|copy| is_leaving(copy, vid))) {
+        if record.is_some_and(|record| record.copies.iter().any(|copy| copy.is_leaving(vid))) {
             leaving.push(container);
         }
     }

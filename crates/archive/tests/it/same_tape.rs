@@ -7,11 +7,11 @@ use std::time::Duration;
 use archive::{About, Archive, CopyProgress, MountLog, MountLogFiles, Stat, TapeUse};
 use base::{BlockAddress, Clock, ContainerId, Partition, TapePosition, Vid};
 use catalogue::TapeState;
-use library::{Condition, DriveCommand, ReadBlock, TapeDrive};
+use library::{Condition, DriveCommand, Faults, ReadBlock, TapeDrive};
 use ltfs::{BlockSize, Index};
 
 use crate::common::{SystemClock, all, bytes, migrate_all, path, put, stage, stop, wait_for, wait_until};
-use crate::faulty::{Trouble, check_all, data, drive, fill, place};
+use crate::faulty::{Trouble, check_all, data, drive, fill, place, set_drives};
 
 /// The newest index of a tape's data partition, read block by block.
 fn newest_index(drive: &mut dyn TapeDrive) -> Option<Index> {
@@ -52,15 +52,6 @@ fn named(trouble: &Trouble) -> Named {
         library.unmount(&name).unwrap();
     }
     named
-}
-
-fn set_drives(archive: &Archive, up: bool) {
-    for drive in archive.tape_drives() {
-        let done = if up { archive.drive_up(&drive.name) } else { archive.drive_down(&drive.name, "a test") };
-        done.unwrap();
-    }
-    let is_so = |state: &str| (state != "down") == up;
-    wait_until("the drives are so", || archive.tape_drives().iter().all(|drive| is_so(&drive.state)));
 }
 
 fn containers_on(archive: &Archive, vid: Vid) -> BTreeMap<ContainerId, BlockAddress> {
@@ -231,6 +222,18 @@ fn an_index_names_the_new_place_of_a_copy_that_was_written_again_and_no_other() 
     }
 }
 
+/// A file whose session on tape is cut short by its drive; then no drive is in use.
+fn cut_short(archive: &Archive, faults: &Faults) -> (String, Vec<u8>) {
+    wait_until("the drive is empty", || archive.tape_drives().iter().all(|drive| drive.vid.is_none()));
+    faults.plan_condition(&drive(0), DriveCommand::Flush, Condition::Unreached, 1);
+    let late = ("/t/late".to_owned(), bytes(7, 3_000_000));
+    put(archive, &late.0, &late.1);
+    archive.migrate_now(None).unwrap();
+    wait_until("the session is cut short", || faults.fired() == 1);
+    set_drives(archive, false);
+    late
+}
+
 /// Story: a session was cut short, and at the next mount the robot brought another cartridge. That was taken
 /// for a fault of the tape that nobody had seen: its session was given up, the tape was read only, and what
 /// stood on it was written again elsewhere.
@@ -242,13 +245,7 @@ fn a_session_is_not_given_up_because_another_cartridge_came() {
     migrate_all(&archive);
     let tapes = place(&archive, "/t/large0");
     let blank = archive.tapes().unwrap().into_iter().find(|tape| tape.uuid.is_none()).unwrap().vid;
-    wait_until("the drive is empty", || archive.tape_drives().iter().all(|drive| drive.vid.is_none()));
-    faults.plan_condition(&drive(0), DriveCommand::Flush, Condition::Unreached, 1);
-    files.push(("/t/late".to_owned(), bytes(7, 3_000_000)));
-    put(&archive, "/t/late", &files.last().unwrap().1);
-    archive.migrate_now(None).unwrap();
-    wait_until("the session is cut short", || faults.fired() == 1);
-    set_drives(&archive, false);
+    files.push(cut_short(&archive, &faults));
     tapes.iter().for_each(|(vid, _)| faults.plan_wrong_cartridge(*vid, blank));
     set_drives(&archive, true);
     wait_until("another cartridge came", || faults.fired() > 1);
@@ -269,13 +266,7 @@ fn what_was_planned_for_a_tape_that_is_disabled_goes_to_another_one() {
     let mut files = fill(&archive);
     migrate_all(&archive);
     let tapes = place(&archive, "/t/large0");
-    wait_until("the drive is empty", || archive.tape_drives().iter().all(|drive| drive.vid.is_none()));
-    faults.plan_condition(&drive(0), DriveCommand::Flush, Condition::Unreached, 1);
-    files.push(("/t/late".to_owned(), bytes(7, 3_000_000)));
-    put(&archive, "/t/late", &files.last().unwrap().1);
-    archive.migrate_now(None).unwrap();
-    wait_until("the session is cut short", || faults.fired() == 1);
-    set_drives(&archive, false);
+    files.push(cut_short(&archive, &faults));
     for (vid, _) in &tapes {
         archive.set_tape(*vid, TapeUse::Disabled, "it is at the bottom of the sea").unwrap();
     }

@@ -14,7 +14,7 @@ use catalogue::{ItemState, TapeState};
 use library::{Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 use crate::common::{SystemClock, all, bytes, copy, get, migrate_all, put, stage, stop, wait_until};
-use crate::faulty::{Trouble, data, place, vid};
+use crate::faulty::{Trouble, data, place, set_drives, vid};
 use crate::unreadable::{put_bad, seal, wait_for_rests};
 
 /// Files of a round, a container each.
@@ -68,15 +68,6 @@ fn tape_of(archive: &Archive, file: &str, pool: &str) -> (Vid, BlockAddress) {
 fn damage(archive: &Archive, faults: &Faults, file: &str, pool: &str) {
     let (vid, block) = tape_of(archive, file, pool);
     faults.plan_unreadable(vid, data(block.0 + 3));
-}
-
-fn set_drives(archive: &Archive, up: bool) {
-    for drive in archive.tape_drives() {
-        let done = if up { archive.drive_up(&drive.name) } else { archive.drive_down(&drive.name, "a test") };
-        done.unwrap();
-    }
-    let is_so = |state: &str| (state != "down") == up;
-    wait_until("the drives are so", || archive.tape_drives().iter().all(|drive| is_so(&drive.state)));
 }
 
 fn waiting(archive: &Archive, request: RequestId) -> Vec<String> {

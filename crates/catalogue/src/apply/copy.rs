@@ -8,8 +8,7 @@ use crate::draft::Draft;
 use crate::error::{Object, ReadError, Rejection};
 use crate::key;
 use crate::record::{
-    ContainerCopy, ContainerRecord, CopyState, Counter, FileState, QueuedContainer, RecallKey, TapePlace,
-    TapeRecord,
+    ContainerRecord, CopyState, Counter, FileState, QueuedContainer, RecallKey, TapePlace, TapeRecord,
 };
 use crate::table::Table;
 
@@ -263,10 +262,8 @@ fn requeue(draft: &mut Draft<'_>, id: ContainerId, vid: Vid) -> Result<Requeue, 
 
 fn keep(draft: &mut Draft<'_>, id: ContainerId, vid: Vid) -> Result<Outcome, Rejection> {
     let mut record = find(draft, id)?;
-    let is_it = |copy: &&mut ContainerCopy| {
-        copy.state == CopyState::Queued && copy.source.is_some_and(|source| source.vid == vid)
-    };
-    let Some(copy) = record.copies.iter_mut().find(is_it) else { return Ok(Outcome::Done) };
+    let leaving = record.copies.iter_mut().find(|copy| copy.is_leaving(vid));
+    let Some(copy) = leaving else { return Ok(Outcome::Done) };
     let tape_pool = copy.tape_pool;
     if let Some(TapePlace { vid, block }) = copy.source.take() {
         copy.state = CopyState::Indexed { vid, block };

@@ -90,6 +90,12 @@ impl ContainerCopy {
         ContainerCopy { tape_pool, state: CopyState::Queued, source: None }
     }
 
+    /// Whether it waits to be written elsewhere since a repack takes it off this tape, where it still stands.
+    #[must_use]
+    pub fn is_leaving(&self, vid: Vid) -> bool {
+        self.state == CopyState::Queued && self.source.is_some_and(|source| source.vid == vid)
+    }
+
     /// Every place where this copy can be read: the present one first, then its source.
     pub fn places(&self) -> impl Iterator<Item = (Vid, BlockAddress)> + use<> {
         self.state.place().into_iter().chain(self.source.map(|source| (source.vid, source.block)))

@@ -8,7 +8,8 @@ use base::{
     FileId, TapePoolId, Vid,
 };
 use catalogue::{
-    Command, ContainerKind, ContainerRecord, FileRecord, PlannedContainer, QueuedContainer, ReadError, View,
+    Command, ContainerCopy, ContainerKind, ContainerRecord, FileRecord, PlannedContainer, QueuedContainer,
+    ReadError, View,
 };
 use ltfs::naming;
 use ltfs::pack::{PackLayout, Piece};
@@ -16,7 +17,6 @@ use mover::{ContainerPlan, FileOnTape, MoverError, Part, Volume, VolumeError};
 use session::{Accepted, CHOOSE_WINDOW, MigrationQueue, Queued};
 
 use super::SessionError;
-use crate::repack::is_leaving;
 use crate::room::{Rest, Tape, largest_container};
 use ground::ArchiveError;
 use ground::truncated;
@@ -46,12 +46,10 @@ impl PoolQueue<'_> {
     /// A copy that was to leave this very tape when it was repacked: the tape was given back before it came
     /// to that, so the copy stays where it stands. Few are left to be found here: see
     /// [`Tape::keep_what_was_to_leave`].
-    fn stays_here(&self, container: ContainerId) -> Result<bool, ArchiveError> {
+    fn stays_here(&self, container: ContainerId, record: &ContainerRecord) -> Result<bool, ArchiveError> {
         let vid = self.vid;
-        let record = self.engine.read(|view| view.container(container))?;
-        let stands_here = record.is_some_and(|record| {
-            record.copies.iter().any(|copy| copy.tape_pool == self.tape_pool && is_leaving(copy, vid))
-        });
+        let is_one = |copy: &ContainerCopy| copy.tape_pool == self.tape_pool && copy.is_leaving(vid);
+        let stands_here = record.copies.iter().any(is_one);
         if stands_here {
             tracing::info!(%container, %vid, "a copy that was to leave its tape stays, as the tape does");
             self.engine.execute_on_container(Command::KeepCopy { container, vid })?;
@@ -75,10 +73,13 @@ impl MigrationQueue for PoolQueue<'_> {
     }
 
     fn accept(&mut self, queued: &Queued) -> Result<Accepted, ArchiveError> {
-        if self.stays_here(queued.container)? || must_come_from_tape(self.engine, queued.container)? {
+        let record = self.engine.read(|view| view.container(queued.container))?;
+        if let Some(record) = &record
+            && (self.stays_here(queued.container, record)?
+                || must_come_from_tape(self.engine, queued.container, record)?)
+        {
             return Ok(Accepted::NotNow);
         }
-        let record = self.engine.read(|view| view.container(queued.container))?;
         Ok(Accepted::Yes { members: record.map_or(1, |record| record.live_members.into()) })
     }
 
@@ -141,7 +142,10 @@ pub(super) fn has_work(
 fn can_be_written(engine: &Tape, container: ContainerId, length: ByteCount) -> Result<bool, ArchiveError> {
     {
         let _planning = engine.planning();
-        if must_come_from_tape(engine, container)? {
+        let record = engine.read(|view| view.container(container))?;
+        if let Some(record) = &record
+            && must_come_from_tape(engine, container, record)?
+        {
             return Ok(false);
         }
     }
@@ -247,15 +251,18 @@ fn data_set(view: &View<'_>, container: ContainerId) -> Result<u64, ReadError> {
 }
 
 /// Whether a queued container's bytes are on tape only: then they are asked for, and it waits.
-fn must_come_from_tape(engine: &Tape, container: ContainerId) -> Result<bool, ArchiveError> {
-    let Some(record) = engine.read(|view| view.container(container))? else { return Ok(false) };
+fn must_come_from_tape(
+    engine: &Tape,
+    container: ContainerId,
+    record: &ContainerRecord,
+) -> Result<bool, ArchiveError> {
     let may_lack = record.image.is_none()
         && match record.kind {
             // Members leave the pool only when every copy was safe once: then there are places.
             ContainerKind::Pack => record.skeleton.is_none() || record.places().next().is_some(),
             ContainerKind::File(_) | ContainerKind::Segment { .. } => true,
         };
-    if !may_lack || engine.has_bytes(container, &record)? {
+    if !may_lack || engine.has_bytes(container, record)? {
         return Ok(false);
     }
     // Before it is asked for: who brings the bytes ends the rest.

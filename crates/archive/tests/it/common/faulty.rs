@@ -10,7 +10,7 @@ use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 use library::{DriveName, Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 use crate::common::{
-    Instance, SystemClock, all, bytes, get, migrate_all, path, put, settled, stage, wait_for,
+    Instance, SystemClock, all, bytes, get, migrate_all, path, put, settled, stage, wait_for, wait_until,
 };
 
 /// An instance whose library does what it is told.
@@ -87,6 +87,16 @@ pub fn fill(archive: &Archive) -> Vec<(String, Vec<u8>)> {
         put(archive, name, content);
     }
     files
+}
+
+/// Takes all tape drives out of use, or gives them back.
+pub fn set_drives(archive: &Archive, up: bool) {
+    for drive in archive.tape_drives() {
+        let done = if up { archive.drive_up(&drive.name) } else { archive.drive_down(&drive.name, "a test") };
+        done.unwrap();
+    }
+    let is_so = |state: &str| (state != "down") == up;
+    wait_until("the drives are so", || archive.tape_drives().iter().all(|drive| is_so(&drive.state)));
 }
 
 pub fn check_all(archive: &Archive, files: &[(String, Vec<u8>)]) {
