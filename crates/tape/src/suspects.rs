@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use base::{FailureCause, Timestamp, Vid};
+use base::{BlockAddress, FailureCause, Timestamp, Vid};
 use catalogue::{Command, TapeState};
 use library::TapeError;
 use scheduler::{DRIVE_REST_MAX, Event, tape_retry};
@@ -113,12 +113,21 @@ impl Tape {
         self.in_use_again(vid)
     }
 
-    /// A tape does not rest any more: a session that is still open on it is closed by the next mount, for
-    /// which nothing else may ask.
+    /// A tape does not rest any more: a session that is still open on it is closed, and an index is written
+    /// that is owed to it, by the next mount, for which nothing else may ask.
     pub(crate) fn close_what_is_open(&self, vid: Vid) {
-        if self.tape(vid).is_ok_and(|record| record.run.is_some()) && !self.is_to_be_tried(vid) {
+        if self.is_owed_an_index(vid) && !self.is_to_be_tried(vid) {
             self.chore(vid, |chores| chores.recover = true);
         }
+    }
+
+    /// Whether a session is open on a tape, or one was given up with copies on it that are nowhere else.
+    pub(crate) fn is_owed_an_index(&self, vid: Vid) -> bool {
+        let Ok(record) = self.tape(vid) else { return false };
+        let behind = BlockAddress(record.index_block.0 + 1);
+        let has_copies = || self.read(|view| Ok(!view.content(vid, behind, 1)?.is_empty()));
+        let may_be_written = record.state == TapeState::Active && record.generation.0 > 0;
+        record.run.is_some() || (may_be_written && has_copies().unwrap_or(false))
     }
 
     /// A suspect tape is what it was: what waits for it is looked at anew.

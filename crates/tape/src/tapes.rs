@@ -407,8 +407,11 @@ pub(crate) fn resume(engine: &Tape) -> Result<(), ArchiveError> {
         }
         // A tape that was set aside is never under an index again: one that fell between the end of its run
         // and this would keep its last copies from being safe for ever.
-        if record.generation.0 > 0 && record.state != TapeState::Active && record.run.is_none() {
-            write_again(engine, vid, "no index covers it, and none will")?;
+        if record.generation.0 > 0 && record.run.is_none() {
+            match record.state {
+                TapeState::Active => engine.close_what_is_open(vid),
+                _ => write_again(engine, vid, "no index covers it, and none will")?,
+            }
         }
     }
     engine.resume_suspects()

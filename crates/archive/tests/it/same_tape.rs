@@ -1,6 +1,7 @@
 //! A copy stands on its tape once, whatever became of it there, and the index names it once.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -253,6 +254,61 @@ fn a_session_is_not_given_up_because_another_cartridge_came() {
     let states = || tapes.iter().map(|(vid, _)| archive.tape(*vid).unwrap().state).collect::<Vec<_>>();
     wait_until("both are in use", || states() == [TapeState::Active; 2]);
     assert_eq!(place(&archive, "/t/late").len(), 2);
+    check_all(&archive, &files);
+    archive.close();
+}
+
+/// Story: a cartridge could not be loaded once, with a session open on it: that was given up at once, and the
+/// tape kept for reading alone.
+#[test]
+fn a_session_is_not_given_up_because_its_tape_cannot_be_loaded_once() {
+    let trouble = Trouble::with_retry(1, Duration::from_secs(3));
+    let (archive, faults) = trouble.open();
+    let mut files = fill(&archive);
+    migrate_all(&archive);
+    let tapes = place(&archive, "/t/large0");
+    files.push(cut_short(&archive, &faults));
+    let cartridges: Vec<_> = tapes.iter().map(|(vid, _)| trouble.instance.cartridge(*vid)).collect();
+    let aside = |cartridge: &Path| cartridge.join("partition-b.aside");
+    let part = |cartridge: &Path| cartridge.join("partition-b.rec");
+    cartridges.iter().for_each(|at| std::fs::rename(part(at), aside(at)).unwrap());
+    set_drives(&archive, true);
+    let states = || tapes.iter().map(|(vid, _)| archive.tape(*vid).unwrap().state).collect::<Vec<_>>();
+    wait_until("one cannot be loaded", || states().contains(&TapeState::Suspect));
+    cartridges.iter().for_each(|at| std::fs::rename(aside(at), part(at)).unwrap());
+    migrate_all(&archive);
+    wait_until("both are in use", || states() == [TapeState::Active; 2]);
+    check_all(&archive, &files);
+    archive.close();
+}
+
+/// Story: a session was given up whose tape nobody could see. When an operator gave the tape back it ended
+/// elsewhere than the catalogue said, and was suspect at each use from then on.
+#[test]
+fn a_tape_is_written_again_behind_what_a_session_left_that_was_given_up() {
+    let trouble = Trouble::with_retry(1, Duration::from_secs(3));
+    let (archive, faults) = trouble.open();
+    let mut files = fill(&archive);
+    migrate_all(&archive);
+    let tapes = place(&archive, "/t/large0");
+    files.push(cut_short(&archive, &faults));
+    let ends = || tapes.iter().map(|(vid, _)| archive.tape(*vid).unwrap().end_of_data).collect::<Vec<_>>();
+    let known = ends();
+    for (vid, _) in &tapes {
+        archive.set_tape(*vid, TapeUse::Disabled, "nobody finds it").unwrap();
+        archive.set_tape(*vid, TapeUse::Active, "it was behind the rack").unwrap();
+    }
+    for blank in archive.tapes().unwrap().iter().filter(|tape| tape.uuid.is_none()) {
+        archive.set_tape(blank.vid, TapeUse::Disabled, "they are to be written, and no other").unwrap();
+    }
+    set_drives(&archive, true);
+    migrate_all(&archive);
+    for (vid, _) in &tapes {
+        let tape = archive.tape(*vid).unwrap();
+        assert_eq!(tape.state, TapeState::Active, "{vid}: {}", tape.reason);
+    }
+    let torn: u64 = tapes.iter().map(|(vid, _)| archive.tape(*vid).unwrap().torn.0).sum();
+    assert!(torn >= 3_000_000, "what was given up is counted: {torn} of {known:?} to {:?}", ends());
     check_all(&archive, &files);
     archive.close();
 }

@@ -259,6 +259,21 @@ impl View<'_> {
         self.get(Table::Run, &key::run(id))
     }
 
+    /// The last run on a tape, if it is among the newest `newest` of all tapes.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn last_run(&self, vid: Vid, newest: u64) -> Result<Option<RunRecord>, ReadError> {
+        let next = self.meta()?.map_or(0, |meta| meta.next_run);
+        for id in (next.saturating_sub(newest)..next).rev() {
+            let run = self.run(RunId(id))?.filter(|run| run.vid == vid);
+            if run.is_some() {
+                return Ok(run);
+            }
+        }
+        Ok(None)
+    }
+
     /// The items of a run from number `from` on, in the order of writing, at most `limit`.
     ///
     /// # Errors

@@ -15,6 +15,8 @@ use ground::truncated;
 
 /// Items of a run looked at together.
 const ITEMS_PAGE: usize = 1_024;
+/// The newest sessions of all tapes among which the last one of a tape is looked for.
+const RUNS_LOOKED_AT_MAX: u64 = 100_000;
 
 /// An open run of an earlier session, taken over.
 pub(super) struct Adopted {
@@ -91,7 +93,7 @@ pub(super) fn adopt(
 
 /// The bytes of blocks behind the last whole container that belong to nothing, each for a whole one. Indexes,
 /// segments and bases stand there too, if the catalogue is older than the tape.
-fn torn_bytes(
+pub(super) fn torn_bytes(
     drive: &mut dyn TapeDrive,
     volume: &Volume,
     safe: BlockAddress,
@@ -245,6 +247,12 @@ pub(crate) fn give_up_run(engine: &Tape, id: RunId, vid: Vid, why: &str) -> Resu
     engine.repack_after_run(vid);
     engine.post_tape(vid);
     Ok(())
+}
+
+/// Whether the last session on a tape was given up, so that nobody knows where it ended.
+pub(super) fn was_given_up(engine: &Tape, vid: Vid) -> Result<bool, ArchiveError> {
+    let last = engine.read(|view| view.last_run(vid, RUNS_LOOKED_AT_MAX))?;
+    Ok(last.is_some_and(|run| matches!(run.ended, Some((_, RunEnd::Torn)))))
 }
 
 /// Copies that no index of a tape covers, and none will: they go back to their queue. Their bytes are in the

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use base::planted::{Bug, is_planted};
 use base::{BlockAddress, ByteCount, ContainerId, Generation, Partition, RunId, TapePoolId, Vid};
-use catalogue::{Command, RunEnd, SEGMENTS_MAX, TapeState, typed};
+use catalogue::{Command, RunEnd, SEGMENTS_MAX, TapeRecord, TapeState, typed};
 use library::{DriveName, TapeDrive, TapeError};
 use ltfs::changes::{ChangeNumber, ChangeSegment};
-use mover::{Volume, VolumeError};
+use mover::{Stretch, Volume, VolumeError};
 use scheduler::{Failure, SessionEnd};
 use session::WritingSession;
 
-use super::adopt::Adopted;
+use super::adopt::{self, Adopted};
 use super::{SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
 use crate::room::{Session, Tape};
 use crate::tapes::covered;
@@ -94,9 +94,53 @@ impl MountedTape<'_> {
     pub(super) fn check_end(&mut self, vid: Vid) -> Result<(), SessionError> {
         let record = self.engine.tape(vid)?;
         if record.when_well() == Some(TapeState::Active) {
-            self.tape.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
+            self.go_to_end(&record)?;
         }
         Ok(())
+    }
+
+    /// Moves to the end of data, which is where the catalogue says, or behind what a session left there that
+    /// was given up unseen: then it says where that begins and ends.
+    fn go_to_end(&mut self, record: &TapeRecord) -> Result<Option<Stretch>, SessionError> {
+        let mounted = &*self.tape;
+        match mounted.volume.go_to_end(self.drive.as_mut(), record.end_of_data) {
+            Ok(()) => Ok(None),
+            // An older copy of the cartridge would end before.
+            Err(VolumeError::EndOfData { vid, expected, actual })
+                if actual > expected && adopt::was_given_up(self.engine, vid)? =>
+            {
+                Ok(Some(Stretch { partition: Partition::Data, from: expected, to: actual }))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Seals off what a session left that was given up: an index behind it names what is known, and nothing
+    /// is written over.
+    fn close_given_up(
+        &mut self,
+        record: &TapeRecord,
+        tape_pool: TapePoolId,
+        left: Stretch,
+    ) -> Result<(), SessionError> {
+        let mounted = &mut *self.tape;
+        let (engine, vid) = (self.engine, mounted.vid);
+        let (from, to) = (left.from, left.to);
+        tracing::warn!(%vid, %from, %to, "what a session left that was given up is passed over");
+        let volume = &mut mounted.volume;
+        adopt::pass_over_strays(engine, self.drive.as_mut(), volume, left.from, left.to, false)?;
+        let torn = adopt::torn_bytes(self.drive.as_mut(), volume, left.from, left.to)?;
+        volume.mark_changed();
+        let run = self.begin_run(record, tape_pool)?;
+        self.tape.run = Some(OpenRun { end_of_data: left.to, ..run });
+        self.finish_run(RunEnd::Torn, TapeState::Active, "", torn)
+    }
+
+    fn begin_run(&self, record: &TapeRecord, tape_pool: TapePoolId) -> Result<OpenRun, SessionError> {
+        let start = record.end_of_data;
+        let begin = typed::BeginRun { vid: self.tape.vid, drive: self.name.as_str().to_owned(), start };
+        let id = self.engine.ask(begin)?;
+        Ok(OpenRun { id, tape_pool, planned: 0, committed: 0, end_of_data: start })
     }
 
     /// Writes the index that takes in what was adopted, behind everything, and ends the run.
@@ -151,7 +195,8 @@ impl MountedTape<'_> {
     /// Opens a run on the mounted tape if there is none, standing at its end of data.
     pub(super) fn ensure_run(&mut self, tape_pool: TapePoolId) -> Result<OpenRun, SessionError> {
         let mounted = &mut *self.tape;
-        let record = self.engine.tape(mounted.vid)?;
+        let vid = mounted.vid;
+        let mut record = self.engine.tape(vid)?;
         if let Some(run) = mounted.run {
             mounted.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
             return Ok(run);
@@ -166,17 +211,15 @@ impl MountedTape<'_> {
                 end_of_data: Some(record.end_of_data),
                 torn: ByteCount(0),
             })?;
-            self.engine.repack_after_run(mounted.vid);
+            self.engine.repack_after_run(vid);
         }
-        mounted.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
-        let begin = typed::BeginRun {
-            vid: mounted.vid,
-            drive: self.name.as_str().to_owned(),
-            start: record.end_of_data,
-        };
-        let id = self.engine.ask(begin)?;
-        let run = OpenRun { id, tape_pool, planned: 0, committed: 0, end_of_data: record.end_of_data };
-        mounted.run = Some(run);
+        if let Some(left) = self.go_to_end(&record)? {
+            self.close_given_up(&record, tape_pool, left)?;
+            record = self.engine.tape(vid)?;
+            self.tape.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
+        }
+        let run = self.begin_run(&record, tape_pool)?;
+        self.tape.run = Some(run);
         Ok(run)
     }
 
@@ -281,7 +324,10 @@ impl MountedTape<'_> {
                     self.ensure_run(tape_pool)?;
                 }
             }
-            self.write_index()?;
+            // To seal off what was given up takes an index of its own.
+            if self.tape.volume.is_changed() {
+                self.write_index()?;
+            }
         }
         if (end, tape_state) == (RunEnd::Finished, TapeState::Active) {
             self.write_base()?;

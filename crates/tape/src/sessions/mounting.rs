@@ -37,7 +37,7 @@ impl DriveThread {
             // The cartridge itself, not the robot: take it out of the scheduler's choice.
             if error.cause() == Some(FailureCause::Cartridge) {
                 self.engine.suspect_tape(vid, error.cause(), &error.to_string(), false);
-                self.give_up(vid, &error.to_string());
+                self.was_not_seen(vid, &error.to_string());
             }
             if matches!(error, LibraryError::Cartridge(_) | LibraryError::UnknownCartridge { .. }) {
                 settle::could_not_mount(&self.engine, vid, &error.to_string());
@@ -89,22 +89,34 @@ impl DriveThread {
         note_drive(&mut self.broken, &error);
         if is_the_tapes_fault(&error) {
             self.engine.suspect_tape(vid, error.cause(), &error.to_string(), is_of_a_write(&error));
-            // While the robot brings another cartridge nobody has seen this one: what is open on it stays
-            // open until it has been looked for in vain.
-            if !is_another_cartridge(&error) || !self.engine.is_to_be_tried(vid) {
-                self.give_up(vid, &error.to_string());
+            match is_another_cartridge(&error) {
+                true => self.was_not_seen(vid, &error.to_string()),
+                false => self.give_up(vid, &error.to_string()),
             }
         }
         if let Some(mounted) = &mut self.mounted {
             mounted.failed = true;
         }
+        self.send_for_open_run(vid);
+        self.unmount();
+        Err(failure)
+    }
+
+    /// A tape was sent for, and nobody has seen what is on it: what is open on it stays open until it has been
+    /// tried in vain.
+    fn was_not_seen(&mut self, vid: Vid, why: &str) {
+        match self.engine.is_to_be_tried(vid) {
+            true => self.send_for_open_run(vid),
+            false => self.give_up(vid, why),
+        }
+    }
+
+    /// A tape whose session is still open is mounted to close it, but not before it is tried again.
+    fn send_for_open_run(&self, vid: Vid) {
         if self.engine.tape(vid).is_ok_and(|record| record.run.is_some()) {
-            // One that is tried again later is not sent for before.
             let rests = self.engine.is_to_be_tried(vid);
             self.engine.chore(vid, |chores| chores.recover = !rests);
         }
-        self.unmount();
-        Err(failure)
     }
 
     /// Looks at a tape first that was not seen since the catalogue was restored. The drive is empty
