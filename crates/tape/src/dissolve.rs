@@ -39,7 +39,7 @@ impl Tape {
     ) -> Result<bool, ArchiveError> {
         let Some(record) = self.read(|view| view.container(container))? else { return Ok(false) };
         // A tape that was not looked at since a restore may have it.
-        if !may_be_dissolved(&record) || self.settling.waits_for_tapes() {
+        if !may_be_dissolved(&record) || self.settled.waits_for_tapes() {
             return Ok(false);
         }
         if record.is_unneeded() {

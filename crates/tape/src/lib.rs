@@ -1,5 +1,5 @@
 //! The room of tapes: the scheduler and its conductor, sealing, the sessions of drives, requests, checks and
-//! repacks, bases of the catalogue on tapes, the comparison of a restored catalogue; and why things wait.
+//! repacks, bases of the catalogue on tapes; and why things wait.
 
 mod bases;
 mod bases_on_tapes;
@@ -23,7 +23,7 @@ mod room;
 mod running;
 mod seal;
 mod sessions;
-mod settle;
+mod settler;
 mod space;
 mod suspects;
 mod tapes;
@@ -38,7 +38,6 @@ pub use operate::TAPE_PAGE_MAX;
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
 pub use room::Tape;
 pub use running::{Begun, TapeParts};
-pub use settle::{Drives, Settling, drives_of};
 pub use tapes::{
     CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
 };

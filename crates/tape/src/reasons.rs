@@ -92,8 +92,8 @@ impl Tape {
     /// that.
     fn while_drives_look(&self, reason: Reason) -> Reason {
         match reason {
-            Reason::DriveDown { drive, .. } if self.settling.written.takes_part(&drive) => {
-                let vid = self.settling.written.looked_at_by(&drive);
+            Reason::DriveDown { drive, .. } if self.settling.takes_part(&drive) => {
+                let vid = self.settling.looked_at_by(&drive);
                 Reason::DriveLooks { drive, vid }
             }
             Reason::AllDrivesDown { .. }

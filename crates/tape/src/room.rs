@@ -58,7 +58,7 @@ pub struct Tape {
     /// Bases of the catalogue that are to be written to tapes.
     pub(crate) bases: crate::bases::Bases,
     /// How far a restored catalogue was compared with pool and tapes.
-    pub(crate) settling: Arc<crate::settle::Settling>,
+    pub(crate) settling: Arc<settle::Settling>,
     pub(crate) seal_failures: crate::seal::SealFailures,
 }
 

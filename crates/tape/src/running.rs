@@ -13,6 +13,7 @@ use journal::MountLog;
 use library::Library;
 use namespace::Namespace;
 use scheduler::{Event, Scheduler};
+use settle::{Drives, Settling};
 use upkeep::Upkeep;
 
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
@@ -21,7 +22,6 @@ use crate::foresight::Foresight;
 use crate::inventory::Inventory;
 use crate::room::{OfTerm, Tape};
 use crate::sessions::DriveThread;
-use crate::settle::{self, Drives, Settling};
 
 /// What the tape room is made of.
 pub struct TapeParts {
@@ -107,7 +107,7 @@ impl Tape {
             tracing::error!(%error, "packs whose sealing did not end are given up later");
         }
         let down: BTreeMap<_, _> = self.catalogue.read(|view| view.drives_down())?.into_iter().collect();
-        let settles = settle::begin(self, &down).map_err(|error| OpenError::Settle(Box::new(error)))?;
+        let settles = self.settler().begin(&down).map_err(|error| OpenError::Settle(Box::new(error)))?;
         Ok(Begun { down, settles })
     }
 
@@ -135,7 +135,13 @@ impl Tape {
         };
         self.go("conductor", |tape| tape.bell.stop(), move |_, me| conductor.run(me))?;
         if begun.settles {
-            self.go("settle", |tape| tape.settling.stop(), move |tape, me| settle::run(tape, &drives, me))?;
+            self.go(
+                "settle",
+                |tape| tape.settling.stop(),
+                move |tape, me| {
+                    tape.settler().run(&drives, me);
+                },
+            )?;
         }
         // Only requests of before this start: those that come from now on tell of their files themselves.
         let newest = self.catalogue.read(|view| view.requests(None, 1))?;

@@ -13,7 +13,6 @@ use scheduler::SessionEnd;
 use super::{MountedTape, SessionError};
 use crate::chores::{Mend, Spool};
 use crate::room::Tape;
-use crate::settle;
 use ground::ArchiveError;
 use ground::truncated;
 
@@ -85,10 +84,7 @@ impl MountedTape<'_> {
     /// Looks at a tape that was in the drive before it was asked about since the catalogue was restored.
     fn look_at_mounted(&mut self, vid: Vid) -> Result<(), SessionError> {
         let engine = Arc::clone(self.engine);
-        let is_as_known = match engine.settling.question(vid) {
-            Some(question) => settle::answer(&engine, self.drive.as_mut(), vid, question)?,
-            None => true,
-        };
+        let is_as_known = engine.settler().answer(self.drive.as_mut(), vid)?.unwrap_or(true);
         engine.chore(vid, |chores| chores.look = false);
         self.tape.failed |= !is_as_known;
         Ok(())

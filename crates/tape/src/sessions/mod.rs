@@ -26,7 +26,7 @@ use store::ExecuteError;
 use crate::conductor::{DriveTask, Order};
 use crate::mount_log::MountTracker;
 use crate::room::{Session, Tape};
-use crate::{settle, suspects};
+use crate::suspects;
 use ground::ArchiveError;
 use ground::Worker;
 
@@ -80,7 +80,7 @@ impl DriveThread {
         if looks {
             me.does("looking at tapes");
             let engine = Arc::clone(&self.engine);
-            settle::look_at_written(&engine, &self.name, self.drive.as_mut());
+            engine.settler().look_at_written(&self.name, self.drive.as_mut());
         }
         if self.engine.settling.wait_for_tapes() && looks {
             // An operator may have taken it out of use meanwhile: the last word is heard last.

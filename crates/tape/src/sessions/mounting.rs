@@ -14,7 +14,6 @@ use super::mounted::Mounted;
 use super::plan;
 use super::{DriveThread, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
 use crate::room::Tape;
-use crate::settle;
 use ground::ArchiveError;
 
 impl DriveThread {
@@ -40,7 +39,7 @@ impl DriveThread {
                 self.give_up(vid, &error.to_string());
             }
             if matches!(error, LibraryError::Cartridge(_) | LibraryError::UnknownCartridge { .. }) {
-                settle::could_not_mount(&self.engine, vid, &error.to_string());
+                self.engine.settler().could_not_mount(vid, &error.to_string());
             }
             let error = SessionError::from(ArchiveError::from(error));
             note_drive(&mut self.broken, &error);
@@ -112,10 +111,11 @@ impl DriveThread {
     /// mounted for this alone.
     fn look_since_restore(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), Failure> {
         let engine = Arc::clone(&self.engine);
-        let Some(question) = engine.settling.question(vid) else { return Ok(()) };
-        let has_use = assign.is_some() || engine.tape(vid).is_ok_and(|record| record.uuid.is_some());
-        let reason = match settle::answer(&engine, self.drive.as_mut(), vid, question) {
-            Ok(true) if has_use => return Ok(()),
+        // Before: the look may find a volume on it.
+        let had_use = assign.is_some() || engine.tape(vid).is_ok_and(|record| record.uuid.is_some());
+        let reason = match engine.settler().answer(self.drive.as_mut(), vid) {
+            Ok(None) => return Ok(()),
+            Ok(Some(true)) if had_use => return Ok(()),
             Ok(_) => format!("tape {vid} was looked at since the catalogue was restored"),
             Err(error) => format!("tape {vid} cannot be looked at since the catalogue was restored: {error}"),
         };
