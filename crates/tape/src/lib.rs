@@ -13,7 +13,7 @@ mod foresight;
 mod glacier;
 mod haste;
 mod inventory;
-mod mount_log;
+mod mounts;
 mod operate;
 mod reasons;
 mod repack;
@@ -33,7 +33,6 @@ mod why;
 
 pub use change_log::{BasesAsked, ChangeLogInfo, LogKept, turn as trim_change_log};
 pub use flow::{FlowInfo, RecallRoom};
-pub use mount_log::{QueueAge, TapeReport, WaitingFor};
 pub use operate::TAPE_PAGE_MAX;
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
 pub use room::Tape;

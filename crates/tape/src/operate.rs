@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 
 use base::{BlockAddress, ByteCount, ClassId, TapePoolId, Timestamp, Vid};
 use catalogue::{Command, Counter, ReadError, Tally, TapeRecord, TapeState, View};
+use mounts::{RowsLeft, oldest_wanted};
 use pool::{DriveHealth, DriveReport};
 use scheduler::{DriveState, Event, Forecast};
 
-use crate::mount_log::{RowsLeft, oldest_wanted};
 use crate::reasons::Waiting;
 use crate::room::Tape;
 use crate::tapes::{is_unidentified, need_identified, told};

@@ -48,7 +48,7 @@ pub struct Tape {
     /// What each drive does, for displays.
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
     /// What is remembered of mounts, for reports.
-    pub(crate) mounts: crate::mount_log::Mounts,
+    pub(crate) mounts: Arc<mounts::Mounts>,
     /// How far the thread is that hears of cartridges that come and go.
     pub(crate) inventory: crate::inventory::Inventory,
     pub(crate) namespace: Arc<Namespace>,

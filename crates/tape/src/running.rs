@@ -11,6 +11,7 @@ use base::{LibraryId, RequestId};
 use ground::{Duty, Ground, OpenError, SettlingInfo, Upward, Worker};
 use journal::MountLog;
 use library::Library;
+use mounts::Mounts;
 use namespace::Namespace;
 use scheduler::{Event, Scheduler};
 use settle::{Drives, Settling};
@@ -77,7 +78,7 @@ impl Tape {
             tape_states: Mutex::default(),
             tape_retries: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),
-            mounts: crate::mount_log::Mounts::new(parts.mount_log),
+            mounts: Arc::new(Mounts::new(parts.mount_log)),
             inventory: Inventory::new(changes),
             namespace,
             upkeep,

@@ -36,6 +36,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
             "upkeep",
             "ingest",
             "settle",
+            "mounts",
             "tape",
             "archive",
             "authority",

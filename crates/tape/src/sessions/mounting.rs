@@ -21,7 +21,8 @@ impl DriveThread {
     /// short. A run that an earlier session left open is closed. On failure the drive is empty again, or
     /// broken.
     pub(super) fn mount(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), Failure> {
-        self.mounts.ordered(&self.engine, vid);
+        let cause = || self.engine.mount_cause(self.name.as_str(), vid);
+        self.mounts.ordered(&self.engine, vid, cause);
         let result = self.mount_checked(vid, assign);
         let block_size = self.mounted.as_ref().map_or(0, |mounted| mounted.volume.block_size().bytes());
         let counted = result.as_ref().map(|()| block_size).map_err(|failure| failure.reason.as_str());
