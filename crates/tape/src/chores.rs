@@ -215,7 +215,7 @@ impl Tape {
             }
         };
         if let Some(spool) = abandoned {
-            self.pool.remove(&spool.blob)?;
+            self.blobs.remove(&spool.blob)?;
         }
         let Some(vid) = vid else { return Ok(false) };
         self.chore(vid, |chores| chores.reads.insert(container));
@@ -260,7 +260,7 @@ impl Tape {
     pub(crate) fn drop_mend(&self, container: ContainerId) -> Result<(), ArchiveError> {
         let mend = self.chores().mends.remove(&container);
         if let Some(spool) = mend.and_then(|mend| mend.spool) {
-            self.pool.remove(&spool.blob)?;
+            self.blobs.remove(&spool.blob)?;
         }
         Ok(())
     }
@@ -306,10 +306,8 @@ impl Tape {
                 !tape.is_empty()
             });
         }
-        let mut resting = self.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
-        settled.iter().for_each(|container| drop(resting.remove(container)));
-        drop(resting);
-        spools.iter().try_for_each(|spool| Ok(self.pool.remove(&spool.blob)?))
+        self.own.resting.forget(&settled);
+        spools.iter().try_for_each(|spool| Ok(self.blobs.remove(&spool.blob)?))
     }
 
     /// Forgets what was to be done on a tape that holds nothing any more.

@@ -3,7 +3,6 @@
 //! file has a name any more, is dissolved too.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 
 use base::{BlobPiece, ClassId, ContainerId, FileId, TapePoolId, Timestamp};
 use catalogue::{ContainerKind, ContainerRecord, CopyState, ReadError, View, typed};
@@ -133,7 +132,7 @@ impl Tape {
             Err(error) => return Err(error),
         }
         self.drop_mend(container)?;
-        self.own.resting.lock().unwrap_or_else(PoisonError::into_inner).remove(&container);
+        self.own.resting.forget(&[container]);
         self.sweep.ring();
         self.bell.backlog_changed();
         for (class, since) in waiting {

@@ -23,6 +23,7 @@ use crate::foresight::Foresight;
 use crate::inventory::Inventory;
 use crate::room::{OfTerm, Tape};
 use crate::sessions::DriveThread;
+use crate::tape_retries::TapeRetries;
 
 /// What the tape room is made of.
 pub struct TapeParts {
@@ -66,6 +67,7 @@ impl Tape {
         let term = ground.catalogue.term();
         tracing::debug!(%term, "what is planned belongs to this term of the change log");
         let tape = Arc::new(Tape {
+            blobs: Arc::new(ground.pool.blobs()),
             ground,
             random_uuid: parts.random_uuid,
             library,
@@ -76,7 +78,7 @@ impl Tape {
             ordering: Mutex::new(()),
             wishes: AtomicU64::new(0),
             tape_states: Mutex::default(),
-            tape_retries: Mutex::default(),
+            tape_retries: TapeRetries::default(),
             sessions: Mutex::new(BTreeMap::new()),
             mounts: Arc::new(Mounts::new(parts.mount_log)),
             inventory: Inventory::new(changes),

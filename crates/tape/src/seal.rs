@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
 use base::{ArchivePath, ByteCount, ClassId, ContainerId, FileId};
+use blob::{NewBlob, Use};
 use catalogue::{
     BULK_FILES, Command, ContainerKind, FileKind, FileRecord, FileState, MemberRecord, OpenPack, PoolData,
     Rejection, SealContainer, TodoFile, typed,
@@ -229,7 +230,7 @@ fn try_seal_pack(
     let layout = PackLayout::seal(&plan).map_err(|source| ArchiveError::Pack { container, source })?;
     // Always a striped blob of its own, however small, so that it never shares a segment's fate.
     let length = ByteCount(layout.stored_skeleton().len() as u64);
-    let mut writer = engine.pool.create_sized(length)?;
+    let mut writer = engine.blobs.create(NewBlob { length: Some(length), whose: Use::Engine })?;
     writer.write(layout.stored_skeleton())?;
     let blob = writer.finish()?;
     let piece = base::BlobPiece { blob: blob.id, offset: ByteCount(0), length };
@@ -255,7 +256,7 @@ fn try_seal_pack(
             give_up_unfinished(engine)?;
             let is_known =
                 engine.read(|view| Ok(view.blob(blob.id)?.is_some() || view.is_garbage(blob.id)?))?;
-            if !is_known && let Err(error) = engine.pool.remove(&blob) {
+            if !is_known && let Err(error) = engine.blobs.remove(&blob) {
                 tracing::warn!(%error, "an unused skeleton stays until the next start");
             }
             match error {

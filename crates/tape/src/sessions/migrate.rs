@@ -153,7 +153,7 @@ impl MountedTape<'_> {
         let (vid, block_size, rules) = (mounted.vid, mounted.volume.block_size(), mounted.writing);
         let flush_due = || rules.flush_is_due(engine.now());
         let context = WriteContext {
-            store: &engine.pool.blobs(),
+            store: engine.blobs.as_ref(),
             buffer: engine.settings.tape.buffer,
             progress: &self.session.bytes,
             containers: &self.session.items,
@@ -268,7 +268,7 @@ impl MountedTape<'_> {
                 plan::rest_unreadable(self.engine, *container, *piece, error)?;
             }
             Some(SourceFault::Unavailable(container, why)) => {
-                plan::rest(self.engine, *container, why.clone());
+                plan::rest(self.engine, *container, why);
             }
             None => {}
         }
