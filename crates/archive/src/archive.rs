@@ -17,7 +17,8 @@ use crate::{ArchiveError, Machines, OpenError, PoolShape, Settings};
 use ground::{AccessQueue, Bell, Classes, Duty, Ground, Libraries, PoolDrive, Settled, Workers};
 use ingest::Ingest;
 use namespace::Namespace;
-use tape::{Settling, Tape, TapeParts, drives_of};
+use settle::{Settling, drives_of};
+use tape::{Tape, TapeParts};
 use upkeep::Upkeep;
 
 /// The engine. Cheap to clone; all clones are one.

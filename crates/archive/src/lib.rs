@@ -39,6 +39,7 @@ pub use journal::{
     ReportRow, SessionRecord, Spread, USAGE_STEP_BYTES, UsageReport,
 };
 pub use machines::{Machines, PoolShape, create_catalogue, open_libraries, open_library, pool_seen};
+pub use mounts::{QueueAge, TapeReport, WaitingFor};
 pub use namespace::{LIST_PAGE_MAX, RemovalWait, RemoveTree, SELECTION_PATHS_MAX, TreeRemoval};
 pub use scheduler::SUSPECT_FAILURES_MAX;
 pub use scheduler::{Expected, Reason, TimeRange};
@@ -46,8 +47,8 @@ pub use session::PACK_MEMBERS_MAX;
 pub use session::order::Aim;
 pub use store::Refused;
 pub use tape::{
-    CHECK_TAPES_MAX, ChangeLogInfo, CheckState, DAMAGE_TOLD_MAX, DamagedPart, FlowInfo, LogKept, QueueAge,
+    CHECK_TAPES_MAX, ChangeLogInfo, CheckState, DAMAGE_TOLD_MAX, DamagedPart, FlowInfo, LogKept,
     REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX, RecallRoom, TAPE_PAGE_MAX, TapeCheck, TapeDamage, TapeRepack,
-    TapeReport, WaitingFor, refusal_text,
+    refusal_text,
 };
 pub use upkeep::{CatalogueFinding, KeptExtents, PoolHealth, ReplacedDrive, UnknownKept};

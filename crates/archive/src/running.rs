@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 
 use base::Duration;
 use ground::{Duty, Ends, OpenError};
-use tape::{BasesAsked, Begun, Drives};
+use settle::Drives;
+use tape::{BasesAsked, Begun};
 
 use crate::Archive;
 

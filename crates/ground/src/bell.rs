@@ -1,12 +1,12 @@
 //! What the engine's threads tell the conductor: a bounded queue of events and a bell for everything that is
 //! a level.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::PoisonError;
 use std::time::Duration;
 use threads::{Condvar, Mutex};
 
-use base::{ClassId, FileId, Timestamp};
+use base::{ClassId, FileId, Timestamp, Vid};
 use scheduler::Event;
 
 /// Events that may wait; who posts more waits.
@@ -27,6 +27,8 @@ pub enum Notice {
 #[derive(Debug, Default)]
 struct State {
     events: VecDeque<Notice>,
+    /// The last word on each tape while there was no room for more events.
+    maintain: BTreeMap<Vid, bool>,
     backlog: bool,
     stop: bool,
 }
@@ -54,6 +56,18 @@ impl Bell {
     /// Tells an event; waits while too many are waiting.
     pub fn post(&self, event: Event) {
         self.push(Notice::Event(event));
+    }
+
+    /// Says whether anything is to be done on a tape. It never waits, so that whoever holds a lock may call it,
+    /// the conductor too: while too many events wait, the last word on each tape is kept and comes behind them.
+    pub fn maintain(&self, vid: Vid, wanted: bool) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.events.len() < EVENTS_MAX {
+            state.events.push_back(Notice::Event(Event::Maintain(vid, wanted)));
+        } else {
+            state.maintain.insert(vid, wanted);
+        }
+        self.rung.notify_one();
     }
 
     /// Says that something changed about who wants a file. The conductor looks for itself when it comes to
@@ -98,12 +112,46 @@ impl Bell {
         if state.events.is_empty() && !state.backlog && !state.stop {
             state = self.rung.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
         }
+        let late = std::mem::take(&mut state.maintain).into_iter();
+        let late = late.map(|(vid, wanted)| Notice::Event(Event::Maintain(vid, wanted)));
         let heard = Heard {
-            notices: state.events.drain(..).collect(),
+            notices: state.events.drain(..).chain(late).collect(),
             backlog: std::mem::take(&mut state.backlog),
             stop: state.stop,
         };
         self.room.notify_all();
         heard
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vid(number: u32) -> Vid {
+        Vid::new(&format!("KT{number:04}")).unwrap()
+    }
+
+    fn said(bell: &Bell) -> Vec<(Vid, bool)> {
+        let heard = bell.listen(Duration::ZERO).notices.into_iter();
+        let of_tapes = heard.filter_map(|notice| match notice {
+            Notice::Event(Event::Maintain(vid, wanted)) => Some((vid, wanted)),
+            _ => None,
+        });
+        of_tapes.collect()
+    }
+
+    #[test]
+    fn what_is_said_of_tapes_never_waits_and_the_last_word_counts() {
+        let bell = Bell::default();
+        bell.maintain(vid(1), true);
+        (1..EVENTS_MAX).for_each(|number| bell.wants_changed(FileId(number as u64)));
+        for (number, wanted) in [(1, false), (2, true), (2, false), (3, true)] {
+            bell.maintain(vid(number), wanted);
+        }
+        assert_eq!(said(&bell), [(vid(1), true), (vid(1), false), (vid(2), false), (vid(3), true)]);
+        assert!(said(&bell).is_empty(), "each word is heard once");
+        bell.maintain(vid(2), true);
+        assert_eq!(said(&bell), [(vid(2), true)], "there is room again");
     }
 }

@@ -321,6 +321,9 @@ pub enum ArchiveError {
     /// The pool refuses or fails.
     #[error("the pool: {0}")]
     Pool(pool::PoolError),
+    /// The store of blobs refuses or fails, in its own words.
+    #[error("the pool: {0}")]
+    Blob(blob::BlobError),
     /// Bytes in the pool fail their checksum and could not be repaired.
     #[error(
         "{path}: the bytes read do not have the file's checksum: the transfer is broken off before its end"
@@ -471,6 +474,16 @@ fn recall_text(path: &ArchivePath, recall: Option<&Reason>) -> String {
 fn vids_text(vids: &[Vid]) -> String {
     let names = vids.iter().map(Vid::as_str).collect::<Vec<_>>().join(" and ");
     format!("{} {names}", if vids.len() == 1 { "tape" } else { "tapes" })
+}
+
+impl From<blob::BlobError> for ArchiveError {
+    /// A full store is called a full pool.
+    fn from(error: blob::BlobError) -> Self {
+        match error.fault {
+            blob::BlobFault::Full => ArchiveError::PoolFull,
+            _ => ArchiveError::Blob(error),
+        }
+    }
 }
 
 impl From<pool::PoolError> for ArchiveError {

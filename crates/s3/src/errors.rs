@@ -37,7 +37,7 @@ pub(crate) fn s3_error_of(error: ArchiveError) -> S3Error {
             )
         }
         // Whatever it is, it is about drives: the server's affair, and not that of a key.
-        ArchiveError::Pool(_) => not_now(&error),
+        ArchiveError::Pool(_) | ArchiveError::Blob(_) => not_now(&error),
         error => of_kind(error),
     }
 }

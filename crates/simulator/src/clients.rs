@@ -487,6 +487,7 @@ impl Client {
             && matches!(
                 error,
                 ArchiveError::Pool(_)
+                    | ArchiveError::Blob(_)
                     | ArchiveError::PoolFull
                     | ArchiveError::TooLittleRoom { .. }
                     | ArchiveError::DrivesAway { .. }

@@ -10,7 +10,6 @@ use threads::MutexGuard;
 use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, Timestamp, Vid};
 use catalogue::{Command, ContainerKind, ContainerRecord, CopyState, ReadError, TapeState, View};
 use ltfs::pack::SKELETON_FRAME_BYTES;
-use scheduler::Event;
 
 use crate::room::Tape;
 use crate::{CheckState, TapeCheck, TapeRepack};
@@ -126,7 +125,7 @@ impl Tape {
         }
         // Told under the lock, so that the last word is the last change.
         if after || before {
-            self.bell.post(Event::Maintain(vid, after));
+            self.bell.maintain(vid, after);
         }
         result
     }
@@ -215,7 +214,7 @@ impl Tape {
             }
         };
         if let Some(spool) = abandoned {
-            self.pool.remove(&spool.blob)?;
+            self.blobs.remove(&spool.blob)?;
         }
         let Some(vid) = vid else { return Ok(false) };
         self.chore(vid, |chores| chores.reads.insert(container));
@@ -237,7 +236,7 @@ impl Tape {
         tape.reads.remove(&container);
         if tape.is_empty() {
             chores.tapes.remove(&vid);
-            self.bell.post(Event::Maintain(vid, false));
+            self.bell.maintain(vid, false);
         }
         false
     }
@@ -260,7 +259,7 @@ impl Tape {
     pub(crate) fn drop_mend(&self, container: ContainerId) -> Result<(), ArchiveError> {
         let mend = self.chores().mends.remove(&container);
         if let Some(spool) = mend.and_then(|mend| mend.spool) {
-            self.pool.remove(&spool.blob)?;
+            self.blobs.remove(&spool.blob)?;
         }
         Ok(())
     }
@@ -301,15 +300,13 @@ impl Tape {
                 let was_empty = tape.is_empty();
                 tape.reads.retain(|container| !dropped.contains(container));
                 if tape.is_empty() && !was_empty {
-                    self.bell.post(Event::Maintain(*vid, false));
+                    self.bell.maintain(*vid, false);
                 }
                 !tape.is_empty()
             });
         }
-        let mut resting = self.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
-        settled.iter().for_each(|container| drop(resting.remove(container)));
-        drop(resting);
-        spools.iter().try_for_each(|spool| Ok(self.pool.remove(&spool.blob)?))
+        self.own.resting.forget(&settled);
+        spools.iter().try_for_each(|spool| Ok(self.blobs.remove(&spool.blob)?))
     }
 
     /// Forgets what was to be done on a tape that holds nothing any more.

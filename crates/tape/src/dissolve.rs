@@ -3,7 +3,6 @@
 //! file has a name any more, is dissolved too.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 
 use base::{BlobPiece, ClassId, ContainerId, FileId, TapePoolId, Timestamp};
 use catalogue::{ContainerKind, ContainerRecord, CopyState, ReadError, View, typed};
@@ -39,7 +38,7 @@ impl Tape {
     ) -> Result<bool, ArchiveError> {
         let Some(record) = self.read(|view| view.container(container))? else { return Ok(false) };
         // A tape that was not looked at since a restore may have it.
-        if !may_be_dissolved(&record) || self.settling.waits_for_tapes() {
+        if !may_be_dissolved(&record) || self.settled.waits_for_tapes() {
             return Ok(false);
         }
         if record.is_unneeded() {
@@ -120,12 +119,17 @@ impl Tape {
     /// In pieces; what a stop leaves of it the next start gives up. `false`: it is needed now.
     fn dissolve(&self, container: ContainerId) -> Result<bool, ArchiveError> {
         let waiting = self.oldest_members(container)?;
-        let in_pieces = || -> Result<(), ArchiveError> {
-            while self.ask(typed::DissolveSome { container })? {}
-            Ok(())
+        let in_pieces = || -> Result<bool, ArchiveError> {
+            while self.ask(typed::DissolveSome { container })? {
+                if self.stopping() {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
         };
         match in_pieces() {
-            Ok(()) => {}
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
             Err(ArchiveError::Rejected(rejection)) if !rejection.is_engine_failure() => {
                 tracing::info!(%container, %rejection, "a pack is not dissolved now");
                 return Ok(false);
@@ -133,7 +137,7 @@ impl Tape {
             Err(error) => return Err(error),
         }
         self.drop_mend(container)?;
-        self.own.resting.lock().unwrap_or_else(PoisonError::into_inner).remove(&container);
+        self.own.resting.forget(&[container]);
         self.sweep.ring();
         self.bell.backlog_changed();
         for (class, since) in waiting {

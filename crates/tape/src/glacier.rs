@@ -33,9 +33,7 @@ impl Tape {
             .add_to_request(request, &[Selected { file, size: record.size, class: record.class, online }])
             .and_then(|()| engine.execute(Command::CloseRequest { request }));
         if let Err(error) = added {
-            // Nobody will hear of this request.
-            engine.execute(Command::CloseRequest { request })?;
-            self.cancel_request(request)?;
+            engine.undo_request(request)?;
             return Err(in_words(error, path));
         }
         Ok(online)

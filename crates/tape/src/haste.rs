@@ -4,7 +4,6 @@ use base::{ClassId, Timestamp};
 use catalogue::Counter;
 use scheduler::Event;
 use std::collections::BTreeSet;
-use std::sync::PoisonError;
 
 use crate::room::Tape;
 use ground::ArchiveError;
@@ -68,10 +67,7 @@ impl Tape {
             }
         }
         let now = self.now();
-        let mut resting = self.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
-        for container in ended {
-            resting.entry(container).and_modify(|rest| rest.until = now.min(rest.until));
-        }
+        self.own.resting.cut_short(ended, now);
         Ok(())
     }
 

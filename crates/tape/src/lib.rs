@@ -1,5 +1,5 @@
 //! The room of tapes: the scheduler and its conductor, sealing, the sessions of drives, requests, checks and
-//! repacks, bases of the catalogue on tapes, the comparison of a restored catalogue; and why things wait.
+//! repacks, bases of the catalogue on tapes; and why things wait.
 
 mod bases;
 mod bases_on_tapes;
@@ -13,19 +13,21 @@ mod foresight;
 mod glacier;
 mod haste;
 mod inventory;
-mod mount_log;
+mod mounts;
 mod operate;
 mod reasons;
 mod repack;
 mod requests;
+mod resting;
 mod resume;
 mod room;
 mod running;
 mod seal;
 mod sessions;
-mod settle;
+mod settler;
 mod space;
 mod suspects;
+mod tape_retries;
 mod tapes;
 mod tracks;
 mod warnings;
@@ -33,12 +35,10 @@ mod why;
 
 pub use change_log::{BasesAsked, ChangeLogInfo, LogKept, turn as trim_change_log};
 pub use flow::{FlowInfo, RecallRoom};
-pub use mount_log::{QueueAge, TapeReport, WaitingFor};
 pub use operate::TAPE_PAGE_MAX;
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
 pub use room::Tape;
 pub use running::{Begun, TapeParts};
-pub use settle::{Drives, Settling, drives_of};
 pub use tapes::{
     CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
 };

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 
 use base::{BlockAddress, ByteCount, ClassId, TapePoolId, Timestamp, Vid};
 use catalogue::{Command, Counter, ReadError, Tally, TapeRecord, TapeState, View};
+use mounts::{RowsLeft, oldest_wanted};
 use pool::{DriveHealth, DriveReport};
 use scheduler::{DriveState, Event, Forecast};
 
-use crate::mount_log::{RowsLeft, oldest_wanted};
 use crate::reasons::Waiting;
 use crate::room::Tape;
 use crate::tapes::{is_unidentified, need_identified, told};
@@ -385,14 +385,15 @@ impl Tape {
             crate::sessions::give_up_run(engine, run, vid, reason)?;
             engine.chore(vid, |chores| chores.recover = false);
         }
-        {
-            let _one = engine.tape_states();
+        let forgotten = {
+            let one = engine.tape_states();
             engine.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
             if state != TapeState::Repacking {
                 engine.chores().repacks.remove(&vid);
             }
-        }
-        engine.forget_failures(vid, true);
+            engine.forget_under(&one, vid, true)
+        };
+        engine.tell_forgotten(vid, forgotten);
         if use_as != TapeUse::Disabled {
             engine.close_what_is_open(vid);
         }

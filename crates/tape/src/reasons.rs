@@ -1,15 +1,14 @@
 //! The one place that tells why something waits. `kist why`, `queue`, `request show`, `status`, the answers
 //! of the doors and the metrics all ask here, so that no two of them name different causes.
 
-use std::sync::PoisonError;
-
 use base::{ByteCount, ClassId, ContainerId, FileId, TapePoolId, Timestamp, Vid};
 use catalogue::{QueuedContainer, ReadError, Tally, View};
 use cluster::PlacementError;
 use pool::{DriveHealth, PoolError};
 use scheduler::DriveName;
 
-use crate::room::{Rest, Tape};
+use crate::resting::Rest;
+use crate::room::Tape;
 use ground::HealthProblem;
 use scheduler::Reason;
 
@@ -92,8 +91,8 @@ impl Tape {
     /// that.
     fn while_drives_look(&self, reason: Reason) -> Reason {
         match reason {
-            Reason::DriveDown { drive, .. } if self.settling.written.takes_part(&drive) => {
-                let vid = self.settling.written.looked_at_by(&drive);
+            Reason::DriveDown { drive, .. } if self.settling.takes_part(&drive) => {
+                let vid = self.settling.looked_at_by(&drive);
                 Reason::DriveLooks { drive, vid }
             }
             Reason::AllDrivesDown { .. }
@@ -188,9 +187,8 @@ impl Tape {
 
     /// Until when a container is left alone, and why.
     fn rest_of(&self, container: ContainerId, now: Timestamp) -> Option<Reason> {
-        let resting = self.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
-        let Rest { until, why, .. } = resting.get(&container).filter(|rest| rest.until > now)?;
-        Some(Reason::Resting { until: *until, cause: why.clone() })
+        let Rest { until, why, .. } = self.own.resting.rest_of(container, now)?;
+        Some(Reason::Resting { until, cause: why })
     }
 
     /// A file of a class that has more bytes than any tape of one of its pools takes.

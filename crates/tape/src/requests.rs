@@ -34,6 +34,18 @@ impl Tape {
         self.stage_told(selection, options, &CallProgress::default())
     }
 
+    /// Nobody will hear of this request: what it holds so far is not worked on, and nothing of it is left.
+    pub(crate) fn undo_request(&self, request: RequestId) -> Result<(), ArchiveError> {
+        self.execute(Command::CloseRequest { request })?;
+        match self.cancel_request(request) {
+            // One that holds nothing has ended with being closed.
+            Ok(()) | Err(ArchiveError::Rejected(Rejection::WrongState { .. })) => {}
+            Err(error) => return Err(error),
+        }
+        while self.ask(typed::ForgetSome { request })? {}
+        Ok(())
+    }
+
     /// The same, and tells how far it is.
     ///
     /// # Errors
@@ -70,15 +82,7 @@ impl Tape {
         });
         let id = match (request, result) {
             (Some(id), Err(error)) => {
-                // Nobody will hear of this request: what it holds so far is not worked on, and nothing of it
-                // is left.
-                engine.execute(Command::CloseRequest { request: id })?;
-                match self.cancel_request(id) {
-                    // One that holds nothing has ended with being closed.
-                    Ok(()) | Err(ArchiveError::Rejected(Rejection::WrongState { .. })) => {}
-                    Err(error) => return Err(error),
-                }
-                while engine.ask(typed::ForgetSome { request: id })? {}
+                engine.undo_request(id)?;
                 return Err(error);
             }
             (None, Err(error)) => return Err(error),

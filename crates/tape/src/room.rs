@@ -1,6 +1,6 @@
 //! What all parts of the tape room share.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError};
@@ -8,6 +8,7 @@ use threads::{Mutex, MutexGuard};
 
 use backup::BackupReach;
 use base::{ClassId, ContainerId, FileId, LibraryId, Timestamp, Vid};
+use blob::BlobStore;
 use catalogue::{Command, ReadError, RecallKey, TapeRecord, TapeState, View};
 use library::Library;
 use ltfs::BlockSize;
@@ -16,7 +17,9 @@ use session::Affinity;
 use store::Term;
 
 use crate::reasons::Waiting;
+use crate::resting::Resting;
 use crate::space::Space;
+use crate::tape_retries::TapeRetries;
 use ground::{ArchiveError, Classes, Ground, Upward, summary, truncated};
 use namespace::Namespace;
 use upkeep::Upkeep;
@@ -29,6 +32,8 @@ pub struct Tape {
     pub(crate) ground: Arc<Ground>,
     pub(crate) random_uuid: Arc<dyn Fn() -> Option<base::Uuid> + Send + Sync>,
     pub(crate) library: Arc<dyn Library>,
+    /// Where whole containers and recalled files come to rest.
+    pub(crate) blobs: Arc<dyn BlobStore>,
     pub(crate) scheduler: Mutex<Scheduler>,
     /// What it knows beside the catalogue as its only writer.
     pub(crate) own: OfTerm,
@@ -44,11 +49,11 @@ pub struct Tape {
     /// See [`Tape::tape_states`].
     pub(crate) tape_states: Mutex<()>,
     /// Tapes that failed, and when they are tried again.
-    pub(crate) tape_retries: Mutex<BTreeMap<Vid, Timestamp>>,
+    pub(crate) tape_retries: TapeRetries,
     /// What each drive does, for displays.
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
     /// What is remembered of mounts, for reports.
-    pub(crate) mounts: crate::mount_log::Mounts,
+    pub(crate) mounts: Arc<mounts::Mounts>,
     /// How far the thread is that hears of cartridges that come and go.
     pub(crate) inventory: crate::inventory::Inventory,
     pub(crate) namespace: Arc<Namespace>,
@@ -58,7 +63,7 @@ pub struct Tape {
     /// Bases of the catalogue that are to be written to tapes.
     pub(crate) bases: crate::bases::Bases,
     /// How far a restored catalogue was compared with pool and tapes.
-    pub(crate) settling: Arc<crate::settle::Settling>,
+    pub(crate) settling: Arc<settle::Settling>,
     pub(crate) seal_failures: crate::seal::SealFailures,
 }
 
@@ -80,7 +85,7 @@ pub(crate) struct OfTerm {
     /// What was asked to migrate without waiting.
     pub(crate) haste: Mutex<session::Haste>,
     /// Containers whose bytes could not be had, until when they are left alone, and why.
-    pub(crate) resting: Mutex<HashMap<ContainerId, Rest>>,
+    pub(crate) resting: Resting,
 }
 
 impl OfTerm {
@@ -92,21 +97,9 @@ impl OfTerm {
             space: Space::default(),
             chores: Mutex::default(),
             haste: Mutex::default(),
-            resting: Mutex::default(),
+            resting: Resting::default(),
         }
     }
-}
-
-/// Resting containers that are counted; more of them count as work, which costs a mount at worst.
-const RESTING_COUNTED_MAX: usize = 1_000;
-
-/// A container that is left alone for a while.
-#[derive(Clone, Debug)]
-pub(crate) struct Rest {
-    pub(crate) until: Timestamp,
-    pub(crate) why: String,
-    /// How often it failed; each time it rests twice as long.
-    pub(crate) failures: u32,
 }
 
 /// What a drive does at present; counters are read while it works.
@@ -203,10 +196,7 @@ impl Tape {
 
     /// Containers that are left alone now: no tape is mounted for them.
     pub(crate) fn resting_now(&self) -> BTreeSet<ContainerId> {
-        let now = self.now();
-        let resting = self.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
-        let left_alone = resting.iter().filter(|(_, rest)| rest.until > now).map(|(id, _)| *id);
-        left_alone.take(RESTING_COUNTED_MAX).collect()
+        self.own.resting.all(self.now())
     }
 
     pub(crate) fn haste(&self) -> MutexGuard<'_, session::Haste> {

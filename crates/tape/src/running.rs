@@ -11,8 +11,10 @@ use base::{LibraryId, RequestId};
 use ground::{Duty, Ground, OpenError, SettlingInfo, Upward, Worker};
 use journal::MountLog;
 use library::Library;
+use mounts::Mounts;
 use namespace::Namespace;
 use scheduler::{Event, Scheduler};
+use settle::{Drives, Settling};
 use upkeep::Upkeep;
 
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
@@ -21,7 +23,7 @@ use crate::foresight::Foresight;
 use crate::inventory::Inventory;
 use crate::room::{OfTerm, Tape};
 use crate::sessions::DriveThread;
-use crate::settle::{self, Drives, Settling};
+use crate::tape_retries::TapeRetries;
 
 /// What the tape room is made of.
 pub struct TapeParts {
@@ -65,6 +67,7 @@ impl Tape {
         let term = ground.catalogue.term();
         tracing::debug!(%term, "what is planned belongs to this term of the change log");
         let tape = Arc::new(Tape {
+            blobs: Arc::new(ground.pool.blobs()),
             ground,
             random_uuid: parts.random_uuid,
             library,
@@ -75,9 +78,9 @@ impl Tape {
             ordering: Mutex::new(()),
             wishes: AtomicU64::new(0),
             tape_states: Mutex::default(),
-            tape_retries: Mutex::default(),
+            tape_retries: TapeRetries::default(),
             sessions: Mutex::new(BTreeMap::new()),
-            mounts: crate::mount_log::Mounts::new(parts.mount_log),
+            mounts: Arc::new(Mounts::new(parts.mount_log)),
             inventory: Inventory::new(changes),
             namespace,
             upkeep,
@@ -107,7 +110,7 @@ impl Tape {
             tracing::error!(%error, "packs whose sealing did not end are given up later");
         }
         let down: BTreeMap<_, _> = self.catalogue.read(|view| view.drives_down())?.into_iter().collect();
-        let settles = settle::begin(self, &down).map_err(|error| OpenError::Settle(Box::new(error)))?;
+        let settles = self.settler().begin(&down).map_err(|error| OpenError::Settle(Box::new(error)))?;
         Ok(Begun { down, settles })
     }
 
@@ -135,7 +138,13 @@ impl Tape {
         };
         self.go("conductor", |tape| tape.bell.stop(), move |_, me| conductor.run(me))?;
         if begun.settles {
-            self.go("settle", |tape| tape.settling.stop(), move |tape, me| settle::run(tape, &drives, me))?;
+            self.go(
+                "settle",
+                |tape| tape.settling.stop(),
+                move |tape, me| {
+                    tape.settler().run(&drives, me);
+                },
+            )?;
         }
         // Only requests of before this start: those that come from now on tell of their files themselves.
         let newest = self.catalogue.read(|view| view.requests(None, 1))?;

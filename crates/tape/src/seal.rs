@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
 use base::{ArchivePath, ByteCount, ClassId, ContainerId, FileId};
+use blob::{NewBlob, Use};
 use catalogue::{
     BULK_FILES, Command, ContainerKind, FileKind, FileRecord, FileState, MemberRecord, OpenPack, PoolData,
     Rejection, SealContainer, TodoFile, typed,
@@ -85,10 +86,20 @@ struct ClassQueue<'a> {
     class: &'a Class,
 }
 
+impl ClassQueue<'_> {
+    /// A stop waits for one pack: what is not sealed goes on waiting.
+    fn is_stopped(&self) -> bool {
+        self.engine.stopping()
+    }
+}
+
 impl Sealing for ClassQueue<'_> {
     type Error = ArchiveError;
 
     fn waiting(&mut self, after: Option<(u64, FileId)>) -> Result<Vec<Waiting>, ArchiveError> {
+        if self.is_stopped() {
+            return Ok(Vec::new());
+        }
         let page = self.engine.read(|view| view.todo(self.class.id, after, TODO_PAGE))?;
         let waiting = |((data_set, file), TodoFile { size, .. })| Waiting { data_set, file, size: size.0 };
         Ok(page.into_iter().map(waiting).collect())
@@ -100,10 +111,16 @@ impl Sealing for ClassQueue<'_> {
     }
 
     fn seal_files(&mut self, files: &[FileId]) -> Result<(), ArchiveError> {
+        if self.is_stopped() {
+            return Ok(());
+        }
         seal_files(self.engine, self.class, load(self.engine, files)?)
     }
 
     fn seal_pack(&mut self, files: &[Waiting]) -> Result<(), ArchiveError> {
+        if self.is_stopped() {
+            return Ok(());
+        }
         let ids: Vec<FileId> = files.iter().map(|waiting| waiting.file).collect();
         let files = load(self.engine, &ids)?;
         if files.is_empty() { Ok(()) } else { seal_pack(self.engine, self.class, files) }
@@ -229,7 +246,7 @@ fn try_seal_pack(
     let layout = PackLayout::seal(&plan).map_err(|source| ArchiveError::Pack { container, source })?;
     // Always a striped blob of its own, however small, so that it never shares a segment's fate.
     let length = ByteCount(layout.stored_skeleton().len() as u64);
-    let mut writer = engine.pool.create_sized(length)?;
+    let mut writer = engine.blobs.create(NewBlob { length: Some(length), whose: Use::Engine })?;
     writer.write(layout.stored_skeleton())?;
     let blob = writer.finish()?;
     let piece = base::BlobPiece { blob: blob.id, offset: ByteCount(0), length };
@@ -255,7 +272,7 @@ fn try_seal_pack(
             give_up_unfinished(engine)?;
             let is_known =
                 engine.read(|view| Ok(view.blob(blob.id)?.is_some() || view.is_garbage(blob.id)?))?;
-            if !is_known && let Err(error) = engine.pool.remove(&blob) {
+            if !is_known && let Err(error) = engine.blobs.remove(&blob) {
                 tracing::warn!(%error, "an unused skeleton stays until the next start");
             }
             match error {

@@ -2,13 +2,11 @@
 //! and indexes read. What a tape was before it failed, how often it did and when it is tried again stand in
 //! its record, so that a restart goes on.
 
-use std::collections::BTreeMap;
-use std::sync::PoisonError;
-
 use base::{BlockAddress, FailureCause, Timestamp, Vid};
 use catalogue::{Command, TapeState};
 use library::TapeError;
 use scheduler::{DRIVE_REST_MAX, Event, tape_retry};
+use threads::MutexGuard;
 
 use crate::room::Tape;
 use ground::ArchiveError;
@@ -17,15 +15,19 @@ use ground::truncated;
 /// Most bytes of an error that a tape's record keeps.
 const ERROR_MAX: usize = 350;
 
-impl Tape {
-    /// When suspect tapes are tried again, as their records have it.
-    fn tape_retries(&self) -> threads::MutexGuard<'_, BTreeMap<Vid, Timestamp>> {
-        self.tape_retries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// What was forgotten of a tape's failures, to be told.
+#[derive(Clone, Copy)]
+pub(crate) struct Forgotten {
+    was_resting: bool,
+    has_history: bool,
+}
 
+impl Tape {
     /// Sets a tape aside that failed, unless an operator has taken it out of use. `wrote`: a write failed on
     /// it, so it is not written again when it can be read.
     pub(crate) fn suspect_tape(&self, vid: Vid, cause: Option<FailureCause>, error: &str, wrote: bool) {
+        // An operator's word is before it or after it: it forgets no failure that it did not know.
+        let one = self.tape_states();
         let Ok(record) = self.tape(vid) else { return };
         if record.state == TapeState::Disabled {
             tracing::warn!(%vid, error, "a disabled tape failed, and stays disabled");
@@ -36,32 +38,24 @@ impl Tape {
         let (cause, reason) = (cause.unwrap_or(FailureCause::Unknown), truncated(error, ERROR_MAX));
         tracing::warn!(%vid, cause = cause.word(), failures, reason, "a tape is suspect");
         match self.execute(Command::TapeFailed { vid, cause, wrote, reason, retry }) {
-            Ok(()) => self.set_retry(vid, retry),
+            Ok(()) => {
+                self.tape_retries.set(vid, retry);
+            }
             Err(error) => tracing::error!(%vid, %error, "a tape's failure cannot be recorded"),
         }
+        drop(one);
         self.post_tape(vid);
         self.end_try(vid);
     }
 
-    fn set_retry(&self, vid: Vid, retry: Option<Timestamp>) {
-        let mut retries = self.tape_retries();
-        match retry {
-            Some(at) => retries.insert(vid, at),
-            None => retries.remove(&vid),
-        };
-    }
-
     /// Tapes that have rested long enough: each is to be mounted when a drive has nothing better to do.
     pub(crate) fn suspects_due(&self, now: Timestamp) -> Vec<Event> {
-        let retries = self.tape_retries();
-        let due: Vec<Vid> = retries.iter().filter(|(_, retry)| **retry <= now).map(|(vid, _)| *vid).collect();
-        drop(retries);
         let mut events = Vec::new();
-        for vid in due {
+        for vid in self.tape_retries.due(now) {
             match self.tape(vid) {
                 // What closed its torn session, or an operator, has decided meanwhile.
                 Ok(record) if record.state != TapeState::Suspect => {
-                    self.set_retry(vid, None);
+                    self.tape_retries.set(vid, None);
                     self.close_what_is_open(vid);
                 }
                 _ => events.push(Event::Maintain(vid, true)),
@@ -73,21 +67,20 @@ impl Tape {
     /// If the tape is suspect it is tried again now, whatever it failed before.
     pub(crate) fn try_now(&self, vid: Vid) {
         if self.tape(vid).is_ok_and(|record| record.state == TapeState::Suspect) {
-            self.set_retry(vid, Some(self.now()));
+            self.tape_retries.set(vid, Some(self.now()));
         }
         self.end_try(vid);
     }
 
     /// Whether a suspect tape is tried again by itself.
     pub(crate) fn is_to_be_tried(&self, vid: Vid) -> bool {
-        self.tape_retries().contains_key(&vid)
+        self.tape_retries.has(vid)
     }
 
     /// Whether a suspect tape that is being mounted is being tried again.
     pub(crate) fn is_tried_again(&self, vid: Vid) -> bool {
-        let now = self.now();
-        let is_due = self.tape_retries().get(&vid).is_some_and(|at| *at <= now);
-        is_due && self.tape(vid).is_ok_and(|record| record.state == TapeState::Suspect)
+        self.tape_retries.is_due(vid, self.now())
+            && self.tape(vid).is_ok_and(|record| record.state == TapeState::Suspect)
     }
 
     /// A suspect tape was mounted, and its labels and its newest index are what they should be: it becomes
@@ -109,6 +102,7 @@ impl Tape {
         tracing::warn!(%vid, ?state, reason, "a suspect tape is taken into use again");
         let reason = truncated(&reason, 512);
         self.execute(Command::SetTapeState { vid, state, reason })?;
+        self.tape_retries.set(vid, None);
         drop(one);
         self.in_use_again(vid)
     }
@@ -132,7 +126,7 @@ impl Tape {
 
     /// A suspect tape is what it was: what waits for it is looked at anew.
     fn in_use_again(&self, vid: Vid) -> Result<(), ArchiveError> {
-        self.end_rest(vid);
+        self.end_try(vid);
         self.close_what_is_open(vid);
         self.post_tape(vid);
         self.repack_after_run(vid);
@@ -154,14 +148,24 @@ impl Tape {
     /// A suspect tape is taken into use again. How often it failed is known until a session goes well: one
     /// that fails each time it is used comes to its limit.
     pub(crate) fn end_rest(&self, vid: Vid) {
-        self.set_retry(vid, None);
+        self.tape_retries.set(vid, None);
         self.end_try(vid);
     }
 
     /// A session on the tape went well, or an operator has decided: its failures are forgotten. One that is
     /// only kept for reading stays doubted, but by an operator's word: no write has shown that it is well.
     pub(crate) fn forget_failures(&self, vid: Vid, doubts: bool) {
-        let was_resting = self.tape_retries().remove(&vid).is_some();
+        let forgotten = {
+            let one = self.tape_states();
+            self.forget_under(&one, vid, doubts)
+        };
+        self.tell_forgotten(vid, forgotten);
+    }
+
+    /// As [`Tape::forget_failures`], with what else is decided about the tape; whoever holds the lock tells of
+    /// it afterwards.
+    pub(crate) fn forget_under(&self, _one: &MutexGuard<'_, ()>, vid: Vid, doubts: bool) -> Forgotten {
+        let was_resting = self.tape_retries.set(vid, None);
         // Of one that is kept for reading, and was read well since, there is nothing more to forget.
         let has_history = self.tape(vid).is_ok_and(|record| {
             let is_kept = record.state == TapeState::ReadOnly && !doubts;
@@ -170,10 +174,14 @@ impl Tape {
         if has_history && let Err(error) = self.execute(Command::ForgetTapeFailures { vid, doubts }) {
             tracing::error!(%vid, %error, "that a tape is well again cannot be recorded");
         }
-        if was_resting {
+        Forgotten { was_resting, has_history }
+    }
+
+    pub(crate) fn tell_forgotten(&self, vid: Vid, forgotten: Forgotten) {
+        if forgotten.was_resting {
             self.end_try(vid);
         }
-        if has_history {
+        if forgotten.has_history {
             // Its copies are as good as others again.
             self.post_tape(vid);
         }
@@ -198,6 +206,7 @@ impl Tape {
             tracing::warn!(%vid, ?state, reason, "a suspect tape is cleared");
             self.execute(Command::SetTapeState { vid, state, reason })?;
             self.execute(Command::ForgetTapeFailures { vid, doubts: true })?;
+            self.tape_retries.set(vid, None);
         }
         self.in_use_again(vid)
     }
@@ -206,7 +215,7 @@ impl Tape {
     pub(crate) fn end_try(&self, vid: Vid) {
         // Told under the lock, as all of a tape's chores are.
         let chores = self.chores();
-        self.bell.post(Event::Maintain(vid, chores.tapes.contains_key(&vid)));
+        self.bell.maintain(vid, chores.tapes.contains_key(&vid));
     }
 
     /// Suspect tapes of an earlier start are tried again when their time comes. One of before histories were
@@ -218,7 +227,7 @@ impl Tape {
         for (vid, record) in self.read(|view| view.tapes())? {
             self.upkeep.note_tape(vid, record.state.is_set_aside());
             if record.state == TapeState::Suspect {
-                self.set_retry(
+                self.tape_retries.set(
                     vid,
                     record.history.map_or_else(rest, |history| history.retry.map(|at| at.min(latest))),
                 );

@@ -6,11 +6,11 @@ use catalogue::{TapeRecord, TapeState};
 use library::Library;
 use pool::{GatheringReport, PoolStatus};
 use scheduler::DriveState;
+use settle::SILENT_MAX;
 use store::Shortage;
 
 use crate::operate::leaving;
 use crate::room::Tape;
-use crate::settle::SILENT_MAX;
 use crate::tapes::is_unidentified;
 use ground::truncated;
 use ground::{HealthProblem, PoolHolders, SettlingInfo, SettlingStage};

@@ -7,6 +7,7 @@ use base::{
     ArchivePath, BlobId, ByteCount, ClassId, ContainerId, DirId, DriveId, Epoch, FileId, Name, RequestId,
     RunId, StripeSetId, TapePoolId, Timestamp, UploadId, Vid,
 };
+use blob::{BlobError, BlobFault};
 use catalogue::{Hold, NotAtOnce, Object, QuotaSubject, ReadError, Rejection, Table};
 use drive::DriveError;
 use pool::PoolError;
@@ -41,6 +42,7 @@ pub fn every_error() -> Vec<(String, ArchiveError)> {
     all.extend(rejections().into_iter().map(|error| named(ArchiveError::Rejected(error))));
     all.extend(execute_errors().into_iter().map(|error| named(ArchiveError::Store(error))));
     all.extend(pool_errors().into_iter().map(|error| named(ArchiveError::Pool(error))));
+    all.extend(blob_errors().into_iter().map(|error| named(ArchiveError::Blob(error))));
     all
 }
 
@@ -49,6 +51,7 @@ fn named(error: ArchiveError) -> (String, ArchiveError) {
         ArchiveError::Rejected(inner) => Some(name_of(inner)),
         ArchiveError::Store(inner) => Some(name_of(inner)),
         ArchiveError::Pool(inner) => Some(name_of(inner)),
+        ArchiveError::Blob(inner) => Some(name_of(&inner.fault)),
         ArchiveError::Upload(inner) => Some(name_of(inner)),
         _ => None,
     };
@@ -232,6 +235,14 @@ pub fn execute_errors() -> Vec<ExecuteError> {
         ExecuteError::Stopped,
         ExecuteError::WrongOutcome(Box::new(catalogue::Outcome::Done)),
     ]
+}
+
+/// One of each fault of a store of blobs.
+pub fn blob_errors() -> Vec<BlobError> {
+    let unreadable = BlobFault::Unreadable(BlobId(5));
+    [BlobFault::Full, BlobFault::NoPlace, unreadable, BlobFault::Shortage, BlobFault::Other]
+        .map(|fault| BlobError::new(fault, PoolError::Closed))
+        .into()
 }
 
 /// One of each [`PoolError`]; of a group that failed also the ones that are told apart.

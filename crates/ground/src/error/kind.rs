@@ -1,6 +1,7 @@
 //! What an error means to the one who called: one table for all who answer callers.
 
 use super::{ArchiveError, UploadError};
+use blob::BlobFault;
 use catalogue::{Object, Rejection};
 use pool::PoolError;
 use store::ExecuteError;
@@ -158,6 +159,7 @@ impl ArchiveError {
             ArchiveError::Rejected(rejection) => of_rejection(rejection),
             ArchiveError::Store(error) => of_execute(error),
             ArchiveError::Pool(error) => of_pool(error),
+            ArchiveError::Blob(error) => of_blob(error.fault),
         }
     }
 }
@@ -206,6 +208,15 @@ fn of_execute(error: &ExecuteError) -> ErrorKind {
         }
         ExecuteError::WrongOutcome(_) => ErrorKind::Internal,
         _ => ErrorKind::Unavailable,
+    }
+}
+
+fn of_blob(fault: BlobFault) -> ErrorKind {
+    match fault {
+        BlobFault::Full => ErrorKind::PoolFull,
+        BlobFault::NoPlace => ErrorKind::DrivesAway,
+        BlobFault::Unreadable(_) => ErrorKind::Damaged,
+        BlobFault::Shortage | BlobFault::Other => ErrorKind::Unavailable,
     }
 }
 

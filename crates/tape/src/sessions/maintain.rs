@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use base::planted::{Bug, is_planted};
 use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, StreamChecksums, Vid};
+use blob::{BlobSink, NewBlob, Use};
 use catalogue::{Command, ContainerRecord, CopyState, PoolData, Requeue, typed};
 use mover::{ContainerOnTape, ReadBack, read_back, read_piece_of};
 use scheduler::SessionEnd;
@@ -13,7 +14,6 @@ use scheduler::SessionEnd;
 use super::{MountedTape, SessionError};
 use crate::chores::{Mend, Spool};
 use crate::room::Tape;
-use crate::settle;
 use ground::ArchiveError;
 use ground::truncated;
 
@@ -85,10 +85,7 @@ impl MountedTape<'_> {
     /// Looks at a tape that was in the drive before it was asked about since the catalogue was restored.
     fn look_at_mounted(&mut self, vid: Vid) -> Result<(), SessionError> {
         let engine = Arc::clone(self.engine);
-        let is_as_known = match engine.settling.question(vid) {
-            Some(question) => settle::answer(&engine, self.drive.as_mut(), vid, question)?,
-            None => true,
-        };
+        let is_as_known = engine.settler().answer(self.drive.as_mut(), vid)?.unwrap_or(true);
         engine.chore(vid, |chores| chores.look = false);
         self.tape.failed |= !is_as_known;
         Ok(())
@@ -265,7 +262,7 @@ impl MountedTape<'_> {
         other: Option<&Spool>,
     ) -> Result<Option<(Spool, String)>, SessionError> {
         let engine = Arc::clone(self.engine);
-        let mut writer = engine.pool.create_sized(what.length).map_err(ArchiveError::from)?;
+        let mut writer = engine.blobs.create(sized(what.length)).map_err(ArchiveError::from)?;
         let mut failed = None;
         let back = self.read_container(vid, what, |bytes| {
             failed = writer.write(bytes).err();
@@ -285,13 +282,13 @@ impl MountedTape<'_> {
         if told {
             // It ended early: the rest of the blob is zeros.
             let rest = missing.last().map_or(0, |(_, length)| *length);
-            write_zeros(&mut writer, rest)?;
+            write_zeros(writer.as_mut(), rest)?;
         }
         let blob = writer.finish().map_err(ArchiveError::from)?;
         let spool = Spool { blob, missing };
         match other {
             Some(other) if other.missing_bytes() < spool.missing_bytes() => {
-                engine.pool.remove(&spool.blob).map_err(ArchiveError::from)?;
+                engine.blobs.remove(&spool.blob).map_err(ArchiveError::from)?;
                 Ok(Some((other.clone(), reason)))
             }
             _ => Ok(Some((spool, reason))),
@@ -310,7 +307,7 @@ impl MountedTape<'_> {
         let engine = Arc::clone(self.engine);
         let (blob, sums) = compose(&engine, what, &spool.blob, &patches)?;
         if missing.is_empty() && sums != what.checksums {
-            engine.pool.remove(&blob).map_err(ArchiveError::from)?;
+            engine.blobs.remove(&blob).map_err(ArchiveError::from)?;
             return Ok(None);
         }
         Ok(Some((Spool { blob, missing }, format!("parts of container {} cannot be read", what.container))))
@@ -370,7 +367,7 @@ fn replace_spool(
 ) -> Result<Spool, ArchiveError> {
     engine.chores().mends.entry(container).or_default().spool = Some(new.clone());
     if let Some(old) = old.filter(|old| old.blob.id != new.blob.id) {
-        engine.pool.remove(&old.blob)?;
+        engine.blobs.remove(&old.blob)?;
     }
     Ok(new)
 }
@@ -391,7 +388,7 @@ fn settle_mend(
         if chores.mends.get(&container).is_none_or(is_same) {
             drop(chores.mends.remove(&container));
             drop(chores);
-            return mend.spool.map_or(Ok(()), |spool| Ok(engine.pool.remove(&spool.blob)?));
+            return mend.spool.map_or(Ok(()), |spool| Ok(engine.blobs.remove(&spool.blob)?));
         }
     }
 }
@@ -408,7 +405,7 @@ fn settle(
         && engine.read(|view| view.container(container))?.is_none_or(|record| record.is_empty());
     match (wanted, image) {
         (Ok(_), image) if gives_up => {
-            image.iter().try_for_each(|blob| engine.pool.remove(blob))?;
+            image.iter().try_for_each(|blob| engine.blobs.remove(blob))?;
         }
         (Ok(true), Some(image)) => {
             if !store(engine, container, mend, &image)? {
@@ -417,7 +414,7 @@ fn settle(
         }
         (Ok(true), None) => {}
         (wanted, image) => {
-            image.iter().try_for_each(|blob| engine.pool.remove(blob))?;
+            image.iter().try_for_each(|blob| engine.blobs.remove(blob))?;
             wanted?;
             return engine.repack_progressed(container);
         }
@@ -426,7 +423,7 @@ fn settle(
         engine.give_up(container, *vid, *block, reason)?;
     }
     engine.repack_progressed(container)?;
-    engine.own.resting.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&container);
+    engine.own.resting.forget(&[container]);
     engine.bell.backlog_changed();
     Ok(())
 }
@@ -479,7 +476,7 @@ fn store(
         }
         Err(error) => {
             if error.is_certain_refusal() {
-                engine.pool.remove(blob)?;
+                engine.blobs.remove(blob)?;
             }
             if matches!(error, ArchiveError::Rejected(_)) {
                 tracing::warn!(%container, %error, "its bytes came from tape, and nobody needs them now");
@@ -506,7 +503,12 @@ pub(super) fn on_tape(
     ContainerOnTape { container, block, length: record.length, checksums: record.checksums }
 }
 
-fn write_zeros(writer: &mut pool::BlobWriter, mut count: u64) -> Result<(), ArchiveError> {
+/// A blob of the engine's own, of this length.
+fn sized(length: ByteCount) -> NewBlob {
+    NewBlob { length: Some(length), whose: Use::Engine }
+}
+
+fn write_zeros(writer: &mut dyn BlobSink, mut count: u64) -> Result<(), ArchiveError> {
     let zeros = vec![0u8; 1 << 20];
     while count > 0 {
         let now = count.min(zeros.len() as u64);
@@ -523,12 +525,12 @@ fn compose(
     old: &BlobDescription,
     patches: &[(u64, Vec<u8>)],
 ) -> Result<(BlobDescription, StreamChecksums), ArchiveError> {
-    let mut writer = engine.pool.create_sized(what.length)?;
+    let mut writer = engine.blobs.create(sized(what.length))?;
     let piece = BlobPiece { blob: old.id, offset: ByteCount(0), length: what.length };
-    let mut reader = engine.pool.read_piece(old, &piece)?;
+    let mut reader = engine.blobs.read(old, &piece, (ByteCount(0), what.length), Use::Engine)?;
     let (mut at, mut sums) = (0u64, StreamChecksums::default());
     while let Some(chunk) = reader.next()? {
-        let mut bytes = chunk.as_ref().to_vec();
+        let mut bytes = chunk.to_vec();
         let end = at + bytes.len() as u64;
         for (offset, patch) in patches {
             let (from, to) = (at.max(*offset), end.min(offset + patch.len() as u64));

@@ -146,6 +146,8 @@ impl MountedTape<'_> {
 
     /// Streams what is chosen, until it is all written or a flush is due by time.
     fn write_chosen(&mut self, migration: &mut Migration) -> Result<WritingEvent, SessionError> {
+        // What is evicted or moved meanwhile goes when it is written.
+        let _reading = self.engine.gate.enter();
         let (plans, unavailable) = self.build_plans(&migration.chosen);
         let read: Vec<_> = plans.iter().map(|plan| (plan.container, plan::only_piece(plan))).collect();
         let engine = Arc::clone(self.engine);
@@ -153,7 +155,7 @@ impl MountedTape<'_> {
         let (vid, block_size, rules) = (mounted.vid, mounted.volume.block_size(), mounted.writing);
         let flush_due = || rules.flush_is_due(engine.now());
         let context = WriteContext {
-            store: &engine.pool.blobs(),
+            store: engine.blobs.as_ref(),
             buffer: engine.settings.tape.buffer,
             progress: &self.session.bytes,
             containers: &self.session.items,
@@ -268,7 +270,7 @@ impl MountedTape<'_> {
                 plan::rest_unreadable(self.engine, *container, *piece, error)?;
             }
             Some(SourceFault::Unavailable(container, why)) => {
-                plan::rest(self.engine, *container, why.clone());
+                plan::rest(self.engine, *container, why);
             }
             None => {}
         }

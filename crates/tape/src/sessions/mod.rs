@@ -16,17 +16,17 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use threads::mpsc::Receiver;
 
-use base::{FailureCause, Vid};
+use base::{ByteCount, FailureCause, Vid};
 use catalogue::TapeState;
 use journal::MountKind;
 use library::{DriveName, LibraryError, TapeDrive, TapeError};
+use mounts::MountTracker;
 use scheduler::{Event, Failure, SessionEnd};
 use store::ExecuteError;
 
 use crate::conductor::{DriveTask, Order};
-use crate::mount_log::MountTracker;
 use crate::room::{Session, Tape};
-use crate::{settle, suspects};
+use crate::suspects;
 use ground::ArchiveError;
 use ground::Worker;
 
@@ -70,7 +70,7 @@ pub(crate) struct DriveThread {
 impl DriveThread {
     pub(crate) fn new(engine: Arc<Tape>, name: DriveName, drive: Box<dyn TapeDrive>) -> Self {
         let session = engine.session(name.as_str());
-        let (drive, mounts) = MountTracker::follow(&engine, drive);
+        let (drive, mounts) = MountTracker::follow(&engine.mounts, &engine.clock, drive);
         DriveThread { engine, name, drive, mounted: None, session, mounts, broken: None }
     }
 
@@ -80,7 +80,7 @@ impl DriveThread {
         if looks {
             me.does("looking at tapes");
             let engine = Arc::clone(&self.engine);
-            settle::look_at_written(&engine, &self.name, self.drive.as_mut());
+            engine.settler().look_at_written(&self.name, self.drive.as_mut());
         }
         if self.engine.settling.wait_for_tapes() && looks {
             // An operator may have taken it out of use meanwhile: the last word is heard last.
@@ -184,7 +184,9 @@ impl DriveThread {
     }
 
     fn count_session(&mut self, kind: MountKind, end: &SessionEnd) {
-        self.mounts.session_ended(&self.engine, kind, end, &self.session);
+        let items = self.session.items.load(Ordering::Relaxed);
+        let bytes = ByteCount(self.session.bytes.load(Ordering::Relaxed));
+        self.mounts.session_ended(&self.engine, kind, end, items, bytes);
     }
 
     fn begin_session(&mut self) {

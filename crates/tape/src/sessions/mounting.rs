@@ -14,7 +14,6 @@ use super::mounted::Mounted;
 use super::plan;
 use super::{DriveThread, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
 use crate::room::Tape;
-use crate::settle;
 use ground::ArchiveError;
 
 impl DriveThread {
@@ -22,7 +21,8 @@ impl DriveThread {
     /// short. A run that an earlier session left open is closed. On failure the drive is empty again, or
     /// broken.
     pub(super) fn mount(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), Failure> {
-        self.mounts.ordered(&self.engine, vid);
+        let cause = || self.engine.mount_cause(self.name.as_str(), vid);
+        self.mounts.ordered(&self.engine, vid, cause);
         let result = self.mount_checked(vid, assign);
         let block_size = self.mounted.as_ref().map_or(0, |mounted| mounted.volume.block_size().bytes());
         let counted = result.as_ref().map(|()| block_size).map_err(|failure| failure.reason.as_str());
@@ -40,7 +40,7 @@ impl DriveThread {
                 self.was_not_seen(vid, &error.to_string());
             }
             if matches!(error, LibraryError::Cartridge(_) | LibraryError::UnknownCartridge { .. }) {
-                settle::could_not_mount(&self.engine, vid, &error.to_string());
+                self.engine.settler().could_not_mount(vid, &error.to_string());
             }
             let error = SessionError::from(ArchiveError::from(error));
             note_drive(&mut self.broken, &error);
@@ -124,10 +124,11 @@ impl DriveThread {
     /// mounted for this alone.
     fn look_since_restore(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), Failure> {
         let engine = Arc::clone(&self.engine);
-        let Some(question) = engine.settling.question(vid) else { return Ok(()) };
-        let has_use = assign.is_some() || engine.tape(vid).is_ok_and(|record| record.uuid.is_some());
-        let reason = match settle::answer(&engine, self.drive.as_mut(), vid, question) {
-            Ok(true) if has_use => return Ok(()),
+        // Before: the look may find a volume on it.
+        let had_use = assign.is_some() || engine.tape(vid).is_ok_and(|record| record.uuid.is_some());
+        let reason = match engine.settler().answer(self.drive.as_mut(), vid) {
+            Ok(None) => return Ok(()),
+            Ok(Some(true)) if had_use => return Ok(()),
             Ok(_) => format!("tape {vid} was looked at since the catalogue was restored"),
             Err(error) => format!("tape {vid} cannot be looked at since the catalogue was restored: {error}"),
         };

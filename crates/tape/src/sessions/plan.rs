@@ -1,7 +1,7 @@
 //! What is written next, where it will stand, and where its bytes come from.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use base::{
     ArchivePath, BlobDescription, BlobId, BlobPiece, BlockAddress, BlockCount, ByteCount, ContainerId,
@@ -17,9 +17,8 @@ use mover::{ContainerPlan, FileOnTape, MoverError, Part, Volume, VolumeError};
 use session::{Accepted, CHOOSE_WINDOW, MigrationQueue, Queued};
 
 use super::SessionError;
-use crate::room::{Rest, Tape, largest_container};
+use crate::room::{Tape, largest_container};
 use ground::ArchiveError;
-use ground::truncated;
 
 /// The largest container that is read once to see whether it can be written, before a blank tape is labelled
 /// for it. A larger one is only read if it failed before: that takes longer than a blank tape is worth.
@@ -108,7 +107,8 @@ fn largest_of(engine: &Tape, view: &View<'_>, tape_pool: TapePoolId) -> Result<B
 /// Another tape of the pool may be larger; if none is, it is not looked at again so soon.
 fn rest_if_too_large(engine: &Tape, container: ContainerId, length: ByteCount, largest: ByteCount) {
     if length > largest {
-        rest(engine, container, format!("it has {length}, more than an empty tape of this pool takes"));
+        let why = format!("it has {length}, more than an empty tape of this pool takes");
+        rest(engine, container, &why);
     }
 }
 
@@ -149,11 +149,7 @@ fn can_be_written(engine: &Tape, container: ContainerId, length: ByteCount) -> R
             return Ok(false);
         }
     }
-    let failed_before = {
-        let resting = engine.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
-        resting.contains_key(&container)
-    };
-    if length > PROBE_BYTES_MAX && !failed_before {
+    if length > PROBE_BYTES_MAX && !engine.own.resting.has_failed(container) {
         return Ok(true);
     }
     let planned = PlannedContainer { container, block: BlockAddress(0), blocks: BlockCount(0) };
@@ -162,11 +158,11 @@ fn can_be_written(engine: &Tape, container: ContainerId, length: ByteCount) -> R
         match build(engine, &planned) {
             Ok(plan) => {
                 let (buffer, piece) = (engine.settings.tape.buffer, only_piece(&plan));
-                mover::check_source(&engine.pool.blobs(), buffer, engine.block_size(), plan)
+                mover::check_source(engine.blobs.as_ref(), buffer, engine.block_size(), plan)
                     .map_err(|error| Some((error, piece)))
             }
             Err(error) => {
-                rest(engine, container, error.to_string());
+                rest(engine, container, &error.to_string());
                 Err(None)
             }
         }
@@ -193,7 +189,7 @@ pub(super) fn rest_unreadable(
     {
         engine.drop_bad_image(container, piece)?;
     }
-    rest(engine, container, error.to_string());
+    rest(engine, container, &error.to_string());
     Ok(())
 }
 
@@ -266,38 +262,28 @@ fn must_come_from_tape(
         return Ok(false);
     }
     // Before it is asked for: who brings the bytes ends the rest.
-    rest(engine, container, "its bytes are being read from another tape".to_owned());
+    rest(engine, container, "its bytes are being read from another tape");
     if !engine.want_bytes(container, |_| {})? && !engine.dissolve_if_stuck(container, false)? {
-        let mut resting = engine.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(rest) = resting.get_mut(&container) {
-            "its bytes are not in the pool and no tape can give them now".clone_into(&mut rest.why);
-        }
+        let why = "its bytes are not in the pool and no tape can give them now";
+        engine.own.resting.explain(container, why);
     }
     Ok(true)
 }
 
 /// Leaves a container alone for a while, twice as long after each failure: what was written of it is lost to
 /// the tape.
-pub(super) fn rest(engine: &Tape, container: ContainerId, why: String) {
+pub(super) fn rest(engine: &Tape, container: ContainerId, why: &str) {
     tracing::warn!(%container, why, "a container is not written now; it is tried again later");
-    let mut resting = engine.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
-    let failures = resting.get(&container).map_or(0, |rest| rest.failures);
-    let delay = session::back_off(engine.settings.tape.retry_delay, failures, session::BACK_OFF_MAX);
-    let until = engine.now().plus(delay);
-    resting.insert(container, Rest { until, why: truncated(&why, 512), failures: failures + 1 });
+    engine.own.resting.begin(container, engine.now(), engine.settings.tape.retry_delay, why);
 }
 
 /// Forgets the failures of containers that are on tape.
 pub(super) fn recovered(engine: &Tape, containers: &[PlannedContainer]) {
-    let mut resting = engine.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
-    if !resting.is_empty() {
-        containers.iter().for_each(|planned| drop(resting.remove(&planned.container)));
-    }
+    engine.own.resting.forget(containers.iter().map(|planned| &planned.container));
 }
 
 fn is_resting(engine: &Tape, container: ContainerId) -> bool {
-    let resting = engine.own.resting.lock().unwrap_or_else(PoisonError::into_inner);
-    resting.get(&container).is_some_and(|rest| rest.until > engine.now())
+    engine.own.resting.rests(container, engine.now())
 }
 
 /// Where the bytes of a planned container come from.

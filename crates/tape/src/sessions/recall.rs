@@ -34,7 +34,7 @@ impl MountedTape<'_> {
             self.drive.as_mut(),
             vid,
             block_size,
-            &engine.pool.blobs(),
+            engine.blobs.as_ref(),
             engine.settings.tape.buffer,
             &self.session.bytes,
             &engine.stop,
@@ -92,14 +92,14 @@ fn commit(
         if let Err(error) = engine.execute(Command::RecallDone(Box::new(recall))) {
             if error.is_certain_refusal()
                 && let Some(blob) = blob
-                && let Err(error) = engine.pool.remove(&blob)
+                && let Err(error) = engine.blobs.remove(&blob)
             {
                 tracing::warn!(%error, "an unused blob stays until the next start");
             }
             return Err(error);
         }
     } else if let Some(blob) = batch.blob {
-        engine.pool.remove(&blob)?;
+        engine.blobs.remove(&blob)?;
     }
     engine.access.push(|| Notice::Recalled { at: engine.now(), vid, files: wanted });
     come.into_iter().for_each(|file| engine.bell.wants_changed(file));

@@ -7,8 +7,7 @@ use catalogue::{Counter, ReadError, Tally, View};
 use journal::QueueAtMount;
 use scheduler::Purpose;
 
-use crate::room::Tape;
-use ground::ArchiveError;
+use ground::{ArchiveError, Ground};
 
 /// Rows of one queue looked at for its ages.
 const QUEUE_ROWS_MAX: usize = 4_096;
@@ -48,10 +47,14 @@ pub struct QueueAge {
 }
 
 /// How many rows may still be looked at.
-pub(crate) struct RowsLeft(usize);
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RowsLeft(usize);
 
 impl RowsLeft {
-    pub(crate) fn new() -> Self {
+    /// As many as one answer looks at.
+    #[must_use]
+    #[allow(clippy::new_without_default, reason = "the limit is not nothing")]
+    pub fn new() -> Self {
         RowsLeft(ROWS_MAX)
     }
 
@@ -65,19 +68,18 @@ impl RowsLeft {
 }
 
 /// Since when the oldest of what is wanted from a tape is wanted: of the first rows in the order of blocks.
-pub(crate) fn oldest_wanted(
-    view: &View<'_>,
-    vid: Vid,
-    left: &mut RowsLeft,
-) -> Result<Option<Timestamp>, ReadError> {
+///
+/// # Errors
+/// If the catalogue cannot be read.
+pub fn oldest_wanted(view: &View<'_>, vid: Vid, left: &mut RowsLeft) -> Result<Option<Timestamp>, ReadError> {
     let rows = view.recall_set(vid, None, left.limit().max(1))?;
     left.take(rows.len());
     Ok(rows.iter().map(|(_, item)| item.since).min())
 }
 
 /// What waits for a tape that is about to be mounted. What cannot be read counts as nothing.
-pub(super) fn queue_at_mount(engine: &Tape, vid: Vid, purpose: Purpose) -> QueueAtMount {
-    let read = engine.read(|view| match purpose {
+pub(crate) fn queue_at_mount(ground: &Ground, vid: Vid, purpose: Purpose) -> QueueAtMount {
+    let read = ground.read(|view| match purpose {
         Purpose::Migration(pool) => {
             let oldest = view.queue(pool, None, 1)?.first().map(|(_, queued)| queued.since);
             Ok((view.tally(Counter::Queued(pool))?, oldest))
@@ -119,18 +121,18 @@ impl Ages {
 }
 
 /// The ages of everything that waits, the queues in order.
-pub(super) fn all(engine: &Tape, now: Timestamp) -> Result<Vec<QueueAge>, ArchiveError> {
+pub(crate) fn all(ground: &Ground, now: Timestamp) -> Result<Vec<QueueAge>, ArchiveError> {
     let mut left = RowsLeft::new();
     let mut ages = Vec::new();
-    for class in engine.classes.all() {
+    for class in ground.classes.all() {
         let waiting = WaitingFor::Seal(class.settings.name.clone());
-        ages.extend(engine.read(|view| of_class(view, class.id, waiting, now, &mut left))?);
+        ages.extend(ground.read(|view| of_class(view, class.id, waiting, now, &mut left))?);
     }
-    for (id, pool) in engine.classes.tape_pools() {
+    for (id, pool) in ground.classes.tape_pools() {
         let waiting = WaitingFor::Migrate(pool.name.clone());
-        ages.extend(engine.read(|view| of_pool(view, *id, waiting, now, &mut left))?);
+        ages.extend(ground.read(|view| of_pool(view, *id, waiting, now, &mut left))?);
     }
-    ages.extend(recalls(engine, now, &mut left)?);
+    ages.extend(recalls(ground, now, &mut left)?);
     ages.sort_unstable_by(|a, b| a.waiting.cmp(&b.waiting));
     Ok(ages)
 }
@@ -165,12 +167,12 @@ fn of_pool(
 
 /// By tape, by tape pool, and by class. A file with two copies waits for both tapes, but counts once for its
 /// class.
-fn recalls(engine: &Tape, now: Timestamp, left: &mut RowsLeft) -> Result<Vec<QueueAge>, ArchiveError> {
+fn recalls(ground: &Ground, now: Timestamp, left: &mut RowsLeft) -> Result<Vec<QueueAge>, ArchiveError> {
     let mut found = Vec::new();
     let (mut pools, mut classes) = (BTreeMap::<_, Ages>::new(), BTreeMap::<_, Ages>::new());
     let mut counted: BTreeSet<FileId> = BTreeSet::new();
-    for (vid, record) in engine.read(|view| view.tapes())? {
-        engine.read(|view| {
+    for (vid, record) in ground.read(|view| view.tapes())? {
+        ground.read(|view| {
             let whole = view.tally(Counter::Wanted(vid))?;
             if whole.files == 0 {
                 return Ok(());
@@ -202,10 +204,10 @@ fn recalls(engine: &Tape, now: Timestamp, left: &mut RowsLeft) -> Result<Vec<Que
         })?;
     }
     for (pool, ages) in pools {
-        found.extend(ages.end(WaitingFor::RecallFromPool(engine.classes.tape_pool_name(pool)), None));
+        found.extend(ages.end(WaitingFor::RecallFromPool(ground.classes.tape_pool_name(pool)), None));
     }
     for (class, ages) in classes {
-        found.extend(ages.end(WaitingFor::RecallOfClass(engine.classes.name(class)), None));
+        found.extend(ages.end(WaitingFor::RecallOfClass(ground.classes.name(class)), None));
     }
     Ok(found)
 }

@@ -8,8 +8,8 @@ use base::{BlobDescription, BlobId, BlobPiece, ByteCount, FileId, Layout};
 use catalogue::{BULK_FILES, Command, FileRecord, PoolCopy, PoolLoss, ReadError, View};
 use pool::{Depth, PieceState, PoolError};
 
-use super::shards::Shards;
-use crate::room::Tape;
+use crate::room::Settler;
+use crate::shards::Shards;
 use ground::ArchiveError;
 use upkeep::{NAMED_MAX, parts, path_of, record_lost};
 
@@ -22,22 +22,22 @@ const MISSING_MAX: usize = 1_000_000;
 
 /// Files that neither the pool nor a tape is known to have: they are lost if no tape turns out to have them.
 #[derive(Default)]
-pub(super) struct Missing {
+pub(crate) struct Missing {
     files: Vec<FileId>,
     more: bool,
 }
 
 impl Missing {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty() && !self.more
     }
 
     /// Those that are remembered.
-    pub(super) fn files(&self) -> &[FileId] {
+    pub(crate) fn files(&self) -> &[FileId] {
         &self.files
     }
 
-    pub(super) fn has_more(&self) -> bool {
+    pub(crate) fn has_more(&self) -> bool {
         self.more
     }
 
@@ -61,9 +61,9 @@ struct Found {
 
 /// Goes through all files of before the restore: those that the pool does not have and tapes do are NEARLINE.
 /// Gives those that nothing is known to have. A drive that is away may still have them.
-pub(super) fn look_at_files(engine: &Tape, shards: &mut Shards<'_>) -> Result<Missing, ArchiveError> {
+pub(crate) fn look_at_files(settler: &Settler<'_>, shards: &mut Shards<'_>) -> Result<Missing, ArchiveError> {
     let mut found = Found::default();
-    go_through(engine, shards, &mut found, false)?;
+    go_through(settler, shards, &mut found, false)?;
     tracing::warn!(
         files = found.looked,
         nearline = found.nearline,
@@ -75,52 +75,52 @@ pub(super) fn look_at_files(engine: &Tape, shards: &mut Shards<'_>) -> Result<Mi
 
 /// All tapes were looked at that can be: those of the missing files that still have neither bytes nor places
 /// are LOST if `is_certain`, since no tape is left that may have them. Else they are named, and counted.
-pub(super) fn conclude_missing(
-    engine: &Tape,
+pub(crate) fn conclude_missing(
+    settler: &Settler<'_>,
     shards: &mut Shards<'_>,
     missing: Missing,
     is_certain: bool,
 ) -> Result<Missing, ArchiveError> {
     let mut found = Found::default();
     if missing.more {
-        go_through(engine, shards, &mut found, is_certain)?;
+        go_through(settler, shards, &mut found, is_certain)?;
     }
     // What is beyond those that are remembered was gone through.
     let remembered: &[FileId] = if missing.more { &[] } else { &missing.files };
     for page in remembered.chunks(BULK_FILES) {
-        if engine.stopping() {
+        if settler.stopping() {
             return Ok(missing);
         }
-        let files = engine.read(|view| {
+        let files = settler.read(|view| {
             let mut files = Vec::with_capacity(page.len());
             for id in page {
                 files.extend(view.file(*id)?.map(|record| (*id, record)));
             }
             Ok(files)
         })?;
-        decide(engine, shards, files, &mut found, is_certain)?;
+        decide(settler, shards, files, &mut found, is_certain)?;
     }
     tracing::warn!(nearline = found.nearline, lost = found.lost, "files whose bytes the pool does not have");
     for file in found.missing.files.iter().take(NAMED_MAX) {
-        tracing::error!(%file, path = path_of(engine, *file), "no tape that was searched has this file");
+        tracing::error!(%file, path = path_of(settler, *file), "no tape that was searched has this file");
     }
     Ok(found.missing)
 }
 
 fn go_through(
-    engine: &Tape,
+    settler: &Settler<'_>,
     shards: &mut Shards<'_>,
     found: &mut Found,
     tapes_known: bool,
 ) -> Result<(), ArchiveError> {
     // Files of later on were put into the pool as it is.
-    let end = engine.read(|view| view.restored_from())?;
+    let end = settler.read(|view| view.restored_from())?;
     let mut after = None;
     loop {
-        let mut page = engine.read(|view| view.files(after, FILES_PAGE))?;
+        let mut page = settler.read(|view| view.files(after, FILES_PAGE))?;
         page.retain(|(file, _)| file.0 < end);
         let Some((last, _)) = page.last() else { return Ok(()) };
-        if engine.stopping() {
+        if settler.stopping() {
             return Ok(());
         }
         after = Some(*last);
@@ -133,27 +133,27 @@ fn go_through(
                 "files are looked for in the pool"
             );
         }
-        decide(engine, shards, page, found, tapes_known)?;
-        engine.settling.files_looked_at(engine.now(), found.looked);
+        decide(settler, shards, page, found, tapes_known)?;
+        settler.settling.files_looked_at(settler.now(), found.looked);
     }
 }
 
 /// Looks for the bytes of some files, and records of those that are gone what the tapes leave of them.
 fn decide(
-    engine: &Tape,
+    settler: &Settler<'_>,
     shards: &mut Shards<'_>,
     files: Vec<(FileId, FileRecord)>,
     found: &mut Found,
     tapes_known: bool,
 ) -> Result<(), ArchiveError> {
     let mut gone = Vec::new();
-    let there = values_there(engine, shards, &files)?;
+    let there = values_there(settler, shards, &files)?;
     for (file, record) in files {
-        if engine.stopping() {
+        if settler.stopping() {
             return Ok(());
         }
         for piece in &record.pieces {
-            if !there.contains(&(piece.blob, piece.offset)) && !has_bytes(engine, shards, piece)? {
+            if !there.contains(&(piece.blob, piece.offset)) && !has_bytes(settler, shards, piece)? {
                 gone.push((file, record));
                 break;
             }
@@ -161,7 +161,7 @@ fn decide(
     }
     for batch in gone.chunks(BULK_FILES) {
         let mut decided = Vec::with_capacity(batch.len());
-        engine.read(|view| {
+        settler.read(|view| {
             for (file, record) in batch {
                 // Deleted meanwhile, or given other bytes.
                 let is_same = view.file(*file)?.is_some_and(|now| now.pieces == record.pieces);
@@ -176,18 +176,20 @@ fn decide(
             }
             Ok(())
         })?;
-        for (file, loss) in
-            parts(&decided).map(|copies| record_lost(engine, copies)).collect::<Result<Vec<_>, _>>()?.concat()
+        for (file, loss) in parts(&decided)
+            .map(|copies| record_lost(settler, copies))
+            .collect::<Result<Vec<_>, _>>()?
+            .concat()
         {
             match loss {
                 PoolLoss::Nearline => found.nearline += 1,
                 PoolLoss::Lost => {
-                    engine.upkeep.note_lost(&[file]);
+                    settler.upkeep.note_lost(&[file]);
                     found.lost += 1;
                 }
                 PoolLoss::NotConcerned => {}
             }
-            engine.bell.wants_changed(file);
+            settler.bell.wants_changed(file);
         }
     }
     Ok(())
@@ -208,23 +210,23 @@ fn has_places(view: &View<'_>, file: FileId, record: &FileRecord) -> Result<bool
 /// read together, which takes a fraction of the time of reading them one by one. Of what is not among them
 /// nothing is known.
 fn values_there(
-    engine: &Tape,
+    settler: &Settler<'_>,
     shards: &mut Shards<'_>,
     files: &[(FileId, FileRecord)],
 ) -> Result<BTreeSet<(BlobId, ByteCount)>, ArchiveError> {
-    let _reading = engine.gate.enter();
+    let _reading = settler.gate.enter();
     let mut segments: BTreeMap<BlobId, Vec<BlobPiece>> = BTreeMap::new();
     for piece in files.iter().flat_map(|(_, record)| &record.pieces) {
         segments.entry(piece.blob).or_default().push(*piece);
     }
     let mut there = BTreeSet::new();
     for (segment, pieces) in segments {
-        let Some(blob) = engine.read(|view| view.blob(segment))? else { continue };
+        let Some(blob) = settler.read(|view| view.blob(segment))? else { continue };
         let is_segment = matches!(blob.layout, Layout::Segment { .. });
-        if engine.stopping() || !is_segment || !shards.is_whole(&blob)? {
+        if settler.stopping() || !is_segment || !shards.is_whole(&blob)? {
             continue;
         }
-        let whole = engine.pool.verify_together(&blob, &pieces);
+        let whole = settler.pool.verify_together(&blob, &pieces);
         let whole = pieces.iter().zip(whole).filter(|(_, is_whole)| *is_whole);
         there.extend(whole.map(|(piece, _)| (piece.blob, piece.offset)));
     }
@@ -234,26 +236,30 @@ fn values_there(
 /// Whether the pool has the bytes of a piece, or drives that do not answer may have them. Looks at the bytes:
 /// a value may be gone from a segment whose extents are all there. What the drives of the catalogue do not
 /// give is looked for on all others.
-fn has_bytes(engine: &Tape, shards: &mut Shards<'_>, piece: &BlobPiece) -> Result<bool, ArchiveError> {
+fn has_bytes(
+    settler: &Settler<'_>,
+    shards: &mut Shards<'_>,
+    piece: &BlobPiece,
+) -> Result<bool, ArchiveError> {
     // Extents that a stripe leaves behind when it moves stay as long as they are looked at here.
-    let _reading = engine.gate.enter();
-    let Some(blob) = engine.read(|view| view.blob(piece.blob))? else { return Ok(false) };
+    let _reading = settler.gate.enter();
+    let Some(blob) = settler.read(|view| view.blob(piece.blob))? else { return Ok(false) };
     if is_planted(Bug::BelievedExtent) || shards.is_doubtful(piece.blob) {
         return Ok(true);
     }
     // Also if enough is there: of what counts as whole here, reads and the scrubber may find damaged more.
-    if shards.is_whole(&blob)? && !is_gone(engine, &blob, piece)? {
+    if shards.is_whole(&blob)? && !is_gone(settler, &blob, piece)? {
         return Ok(true);
     }
     shards.find_whole(&blob, piece)?;
     // As it stands now, whoever has moved it.
-    let Some(blob) = engine.read(|view| view.blob(piece.blob))? else { return Ok(false) };
-    Ok(!is_gone(engine, &blob, piece)? || shards.is_doubtful(piece.blob))
+    let Some(blob) = settler.read(|view| view.blob(piece.blob))? else { return Ok(false) };
+    Ok(!is_gone(settler, &blob, piece)? || shards.is_doubtful(piece.blob))
 }
 
 /// Whether no drive that the blob's description names has the piece, whatever drives come back.
-fn is_gone(engine: &Tape, blob: &BlobDescription, piece: &BlobPiece) -> Result<bool, ArchiveError> {
-    match engine.pool.verify_piece(blob, piece, Depth::Headers) {
+fn is_gone(settler: &Settler<'_>, blob: &BlobDescription, piece: &BlobPiece) -> Result<bool, ArchiveError> {
+    match settler.pool.verify_piece(blob, piece, Depth::Headers) {
         Ok(state) => Ok(state == PieceState::Gone),
         // Nothing is known: whoever reads it finds out.
         Err(PoolError::Shortage { .. } | PoolError::ArenaTooSmall { .. }) => Ok(false),
@@ -263,32 +269,32 @@ fn is_gone(engine: &Tape, blob: &BlobDescription, piece: &BlobPiece) -> Result<b
 
 /// What the pool keeps for containers, and does not have any more: an image is dropped; a pack without its
 /// skeleton is read from a tape again, if one has it, and else dissolved.
-pub(super) fn look_at_containers(engine: &Tape, shards: &mut Shards<'_>) -> Result<(), ArchiveError> {
-    let end = engine.read(|view| view.restored_from())?;
+pub(crate) fn look_at_containers(settler: &Settler<'_>, shards: &mut Shards<'_>) -> Result<(), ArchiveError> {
+    let end = settler.read(|view| view.restored_from())?;
     let mut after = None;
     loop {
-        let (pieces, last) = engine.read(|view| view.container_pieces(after, FILES_PAGE))?;
+        let (pieces, last) = settler.read(|view| view.container_pieces(after, FILES_PAGE))?;
         for (container, piece) in pieces {
-            if engine.stopping() {
+            if settler.stopping() {
                 return Ok(());
             }
-            if container.0 >= end || has_bytes(engine, shards, &piece)? {
+            if container.0 >= end || has_bytes(settler, shards, &piece)? {
                 continue;
             }
-            let Some(record) = engine.read(|view| view.container(container))? else { continue };
+            let Some(record) = settler.read(|view| view.container(container))? else { continue };
             if record.image == Some(piece) {
-                engine.execute_on_container(Command::ImageLost { container, image: piece })?;
+                settler.execute_on_container(Command::ImageLost { container, image: piece })?;
                 // If it cannot be had otherwise either, whoever is to write it finds out.
             } else if record.image.is_none()
                 && record.skeleton == Some(piece)
-                && !engine.want_bytes(container, |_| {})?
-                && !engine.dissolve_if_stuck(container, false)?
+                && !settler.room.want_bytes(container)?
+                && !settler.room.dissolve_if_stuck(container)?
             {
                 tracing::error!(%container, "neither the pool nor a tape can give this pack now");
             }
         }
         match last {
-            Some(last) if !engine.stopping() => after = Some(last),
+            Some(last) if !settler.stopping() => after = Some(last),
             _ => return Ok(()),
         }
     }

@@ -10,8 +10,8 @@ use threads::{Condvar, Mutex, MutexGuard};
 use backup::{TapeLook, TapeQueue};
 use base::{Duration, FileId, Timestamp, Vid};
 
-use super::found::VolumeFound;
-use super::pool::Missing;
+use crate::found::VolumeFound;
+use crate::pool::Missing;
 use ground::{Settled, time_left};
 use ground::{SettlingInfo, SettlingStage};
 
@@ -130,13 +130,13 @@ impl Settling {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn adopting(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn adopting(&self) -> MutexGuard<'_, ()> {
         self.adopting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins with the tapes that may be written, each with its library, and the drives that look at them.
     /// `files`: those of before the restore.
-    pub(super) fn begin(&self, now: Timestamp, files: u64, written: &[(u16, Vid)], drives: usize) {
+    pub(crate) fn begin(&self, now: Timestamp, files: u64, written: &[(u16, Vid)], drives: usize) {
         let mut state = self.state();
         (state.stage, state.began, state.files) = (Some(SettlingStage::WrittenTapes), now, files);
         (state.stage_began, state.progressed) = ((now, 0), now);
@@ -146,7 +146,7 @@ impl Settling {
     }
 
     /// Wakes whoever waits: the server stops.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.state().stopped = true;
         self.written.stop();
         self.changed.notify_all();
@@ -161,7 +161,7 @@ impl Settling {
         self.stage().is_some_and(|stage| stage <= SettlingStage::Pool)
     }
 
-    pub(super) fn enter(&self, now: Timestamp, stage: SettlingStage) {
+    pub(crate) fn enter(&self, now: Timestamp, stage: SettlingStage) {
         let mut state = self.state();
         state.stage = Some(stage);
         state.failing = None;
@@ -171,12 +171,12 @@ impl Settling {
     }
 
     /// Waits until tapes may be written. `false`: the server stops.
-    pub(crate) fn wait_for_tapes(&self) -> bool {
+    pub fn wait_for_tapes(&self) -> bool {
         self.wait_until_past(SettlingStage::WrittenTapes)
     }
 
     /// Waits until it is known what the pool holds. `false`: the server stops.
-    pub(crate) fn wait_for_pool(&self) -> bool {
+    pub fn wait_for_pool(&self) -> bool {
         self.wait_until_past(SettlingStage::Pool)
     }
 
@@ -189,14 +189,14 @@ impl Settling {
     }
 
     /// Tapes that may be written were looked at, and what they hold was taken over.
-    pub(super) fn written_are_known(&self, now: Timestamp) {
+    pub(crate) fn written_are_known(&self, now: Timestamp) {
         if self.stage() == Some(SettlingStage::WrittenTapes) {
             self.enter(now, SettlingStage::Pool);
         }
     }
 
     /// Waits a while, or until the server stops.
-    pub(super) fn pause(&self, time: Duration) {
+    pub(crate) fn pause(&self, time: Duration) {
         let state = self.state();
         if !state.stopped {
             drop(self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner));
@@ -204,23 +204,23 @@ impl Settling {
     }
 
     /// It cannot go on now.
-    pub(super) fn failing(&self, why: String) {
+    pub(crate) fn failing(&self, why: String) {
         self.state().failing = Some(why);
     }
 
     /// A place on tape turned out to be none: what tapes hold beside the known places may be needed now.
-    pub(super) fn place_lost(&self) {
+    pub(crate) fn place_lost(&self) {
         let mut state = self.state();
         state.has_lost_places = true;
         state.known.clear();
     }
 
-    pub(super) fn has_lost_places(&self) -> bool {
+    pub(crate) fn has_lost_places(&self) -> bool {
         self.state().has_lost_places
     }
 
     /// Also this tape is to be looked at, whole, before anything else is done with it.
-    pub(super) fn ask_also(&self, library: u16, vid: Vid) {
+    pub(crate) fn ask_also(&self, library: u16, vid: Vid) {
         let mut state = self.state();
         state.known.remove(&vid);
         state.others.question = Some(Question::Label);
@@ -228,7 +228,7 @@ impl Settling {
     }
 
     /// A tape that was given up can be looked at after all, if the labels of others still are.
-    pub(super) fn look_again(&self, library: u16, vid: Vid) -> bool {
+    pub(crate) fn look_again(&self, library: u16, vid: Vid) -> bool {
         let mut state = self.state();
         if state.others.question != Some(Question::Label) || state.stage > Some(SettlingStage::OtherTapes) {
             return false;
@@ -242,13 +242,23 @@ impl Settling {
     }
 
     /// What drives look at before any tape is written.
-    pub(crate) fn looks(&self, steady: Duration) -> Vec<TapeLook> {
+    pub fn looks(&self, steady: Duration) -> Vec<TapeLook> {
         self.written.silent(steady)
+    }
+
+    /// Whether a drive looks at tapes before it does anything else.
+    pub fn takes_part(&self, drive: &str) -> bool {
+        self.written.takes_part(drive)
+    }
+
+    /// The tape that such a drive looks at now.
+    pub fn looked_at_by(&self, drive: &str) -> Option<Vid> {
+        self.written.looked_at_by(drive)
     }
 
     /// How many tapes were looked at of those that drives look at before they do anything else; `None` if
     /// they do not.
-    pub(crate) fn drives_look(&self) -> Option<(u64, u64)> {
+    pub fn drives_look(&self) -> Option<(u64, u64)> {
         let is_looked_at = self.written.is_looked_at();
         let state = self.state();
         (is_looked_at && state.stage == Some(SettlingStage::WrittenTapes))
@@ -256,7 +266,7 @@ impl Settling {
     }
 
     /// For displays.
-    pub(crate) fn info(&self, now: Timestamp, steady: Duration) -> Option<SettlingInfo> {
+    pub fn info(&self, now: Timestamp, steady: Duration) -> Option<SettlingInfo> {
         let looking = self.looks(steady);
         let state = self.state();
         let stage = state.stage?;
@@ -288,7 +298,7 @@ impl Settling {
     }
 
     /// A tape that may be written was looked at.
-    pub(super) fn looked_at_written(&self, now: Timestamp, volume: Option<VolumeFound>) {
+    pub(crate) fn looked_at_written(&self, now: Timestamp, volume: Option<VolumeFound>) {
         let mut state = self.state();
         state.progressed = now;
         state.tapes_done += 1;
@@ -296,27 +306,27 @@ impl Settling {
     }
 
     /// What tapes that may be written hold and is to be taken over.
-    pub(super) fn volumes(&self) -> Vec<VolumeFound> {
+    pub(crate) fn volumes(&self) -> Vec<VolumeFound> {
         std::mem::take(&mut self.state().volumes)
     }
 
     /// A tape could not be looked at, and decides on files.
-    pub(super) fn unseen(&self, vid: Vid) {
+    pub(crate) fn unseen(&self, vid: Vid) {
         self.state().unseen.insert(vid);
     }
 
     /// A disabled tape could not be searched.
-    pub(super) fn unsearched(&self, vid: Vid) {
+    pub(crate) fn unsearched(&self, vid: Vid) {
         self.state().unsearched.insert(vid);
     }
 
-    pub(super) fn all_unsearched(&self) -> BTreeSet<Vid> {
+    pub(crate) fn all_unsearched(&self) -> BTreeSet<Vid> {
         self.state().unsearched.clone()
     }
 
     /// Files that nothing has but, perhaps, tapes that were not looked at. `is_over`: no more tapes are
     /// looked at for now.
-    pub(super) fn missing(&self, files: &Missing, is_over: bool) {
+    pub(crate) fn missing(&self, files: &Missing, is_over: bool) {
         let mut state = self.state();
         state.missing_files = files.files().iter().copied().collect();
         state.has_more_missing = files.has_more();
@@ -336,7 +346,7 @@ impl Settling {
     }
 
     /// Tapes that decide on files and are not known.
-    pub(super) fn count_unseen(&self) -> usize {
+    pub(crate) fn count_unseen(&self) -> usize {
         let state = self.state();
         state.unseen.union(&state.absent).count()
     }
@@ -347,7 +357,7 @@ impl Settling {
     }
 
     /// These tapes with open sessions cannot be mounted. Whether there are any that could be before.
-    pub(super) fn set_absent(&self, absent: BTreeSet<Vid>) -> bool {
+    pub(crate) fn set_absent(&self, absent: BTreeSet<Vid>) -> bool {
         let mut state = self.state();
         let is_more = !absent.is_subset(&state.absent);
         state.absent = absent;
@@ -355,35 +365,35 @@ impl Settling {
     }
 
     /// No library has the tape.
-    pub(super) fn went_away(&self, vid: Vid) {
+    pub(crate) fn went_away(&self, vid: Vid) {
         self.state().away.insert(vid);
     }
 
     /// A library has the tape. Whether none had it when it was last asked.
-    pub(super) fn came_back(&self, vid: Vid) -> bool {
+    pub(crate) fn came_back(&self, vid: Vid) -> bool {
         self.state().away.remove(&vid)
     }
 
-    pub(super) fn absent(&self) -> BTreeSet<Vid> {
+    pub(crate) fn absent(&self) -> BTreeSet<Vid> {
         self.state().absent.clone()
     }
 
     /// All that a tape holds is known.
-    pub(super) fn content_known(&self, vid: Vid) {
+    pub(crate) fn content_known(&self, vid: Vid) {
         self.state().known.insert(vid);
     }
 
-    pub(super) fn contents_known(&self) -> BTreeSet<Vid> {
+    pub(crate) fn contents_known(&self) -> BTreeSet<Vid> {
         self.state().known.clone()
     }
 
-    pub(super) fn files_looked_at(&self, now: Timestamp, files: u64) {
+    pub(crate) fn files_looked_at(&self, now: Timestamp, files: u64) {
         let mut state = self.state();
         (state.progressed, state.files_done) = (now, files);
     }
 
     /// Has further tapes looked at, the first ones first.
-    pub(super) fn ask(&self, question: Question, tapes: impl IntoIterator<Item = (u16, Vid)>) {
+    pub(crate) fn ask(&self, question: Question, tapes: impl IntoIterator<Item = (u16, Vid)>) {
         let mut state = self.state();
         state.others.question = Some(question);
         state.others.waiting = tapes.into_iter().collect();
@@ -393,7 +403,7 @@ impl Settling {
 
     /// Waits for tapes that the scheduler is to be told of; none: all were answered. `None`: the server
     /// stops.
-    pub(super) fn next_others(&self) -> Option<Vec<Vid>> {
+    pub(crate) fn next_others(&self) -> Option<Vec<Vid>> {
         let mut state = self.state();
         while !state.stopped {
             let next = state.others.take_next();

@@ -7,16 +7,16 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// What a drive did, as its host sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Flow {
+pub(crate) struct Flow {
     /// Bytes of blocks read.
-    pub(super) read: u64,
+    pub(crate) read: u64,
     /// Bytes of blocks written.
-    pub(super) written: u64,
+    pub(crate) written: u64,
     /// Commands that moved the tape elsewhere.
-    pub(super) locates: u64,
+    pub(crate) locates: u64,
     /// When the first transfer since [`Flow::mark`] returned, and the last one.
-    pub(super) first: Option<Timestamp>,
-    pub(super) last: Option<Timestamp>,
+    pub(crate) first: Option<Timestamp>,
+    pub(crate) last: Option<Timestamp>,
     /// Flows that are over.
     moved: Duration,
     /// The present flow's begin and end.
@@ -25,7 +25,7 @@ pub(super) struct Flow {
 
 impl Flow {
     /// A command from `begin` to `end` moved data.
-    pub(super) fn transfer(&mut self, begin: Timestamp, end: Timestamp) {
+    pub(crate) fn transfer(&mut self, begin: Timestamp, end: Timestamp) {
         self.first = self.first.or(Some(end));
         self.last = Some(end);
         match &mut self.run {
@@ -38,20 +38,20 @@ impl Flow {
     }
 
     /// The flow ends.
-    pub(super) fn halt(&mut self) {
+    pub(crate) fn halt(&mut self) {
         if let Some((begin, end)) = self.run.take() {
             self.moved = self.moved.saturating_add(end.since(begin));
         }
     }
 
     /// How long data flowed, the present flow included.
-    pub(super) fn moving(&self) -> Duration {
+    pub(crate) fn moving(&self) -> Duration {
         let now = self.run.map_or(Duration::ZERO, |(begin, end)| end.since(begin));
         self.moved.saturating_add(now)
     }
 
     /// What it is now, to be compared with later; `first` and `last` begin anew.
-    pub(super) fn mark(&mut self) -> Flow {
+    pub(crate) fn mark(&mut self) -> Flow {
         self.halt();
         (self.first, self.last) = (None, None);
         *self

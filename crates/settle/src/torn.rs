@@ -9,42 +9,43 @@ use std::collections::BTreeSet;
 use base::Vid;
 use catalogue::TapeState;
 
-use super::progress::Question;
-use super::{ASK_LIBRARY_EVERY, LOOK_EVERY, tapes};
-use crate::room::Tape;
+use crate::progress::Question;
+use crate::room::Settler;
+use crate::stages::{ASK_LIBRARY_EVERY, LOOK_EVERY};
+use crate::tapes;
 use ground::ArchiveError;
 
 /// Waits until they are closed whose tapes can be mounted. `false`: the server stops.
-pub(super) fn wait_for_sessions(engine: &Tape) -> Result<bool, ArchiveError> {
+pub(crate) fn wait_for_sessions(settler: &Settler<'_>) -> Result<bool, ArchiveError> {
     loop {
-        let open = open_sessions(engine)?;
-        engine.look_at_inventory()?;
-        let absent = absent(engine, &open)?;
-        if engine.settling.set_absent(absent.clone()) {
+        let open = open_sessions(settler)?;
+        settler.room.look_at_inventory()?;
+        let absent = absent(settler, &open)?;
+        if settler.settling.set_absent(absent.clone()) {
             tracing::warn!(
                 ?absent,
                 "tapes with sessions that were open at the point of the restore cannot be mounted: all else \
                  is looked at meanwhile"
             );
         }
-        if open.iter().all(|vid| absent.contains(vid)) || engine.stopping() {
-            return Ok(!engine.stopping());
+        if open.iter().all(|vid| absent.contains(vid)) || settler.stopping() {
+            return Ok(!settler.stopping());
         }
-        engine.settling.pause(LOOK_EVERY);
+        settler.settling.pause(LOOK_EVERY);
     }
 }
 
 /// Waits until one of the tapes can be mounted again, or its session is closed. `false`: there is none, or
 /// the server stops.
-pub(super) fn wait_for_absent(engine: &Tape) -> bool {
-    let before = engine.settling.absent();
+pub(crate) fn wait_for_absent(settler: &Settler<'_>) -> bool {
+    let before = settler.settling.absent();
     if before.is_empty() {
         return false;
     }
-    while !engine.stopping() {
-        let still = open_sessions(engine).and_then(|open| {
-            engine.look_at_inventory()?;
-            absent(engine, &open)
+    while !settler.stopping() {
+        let still = open_sessions(settler).and_then(|open| {
+            settler.room.look_at_inventory()?;
+            absent(settler, &open)
         });
         let back: Vec<Vid> = match &still {
             Ok(still) => before.difference(still).copied().collect(),
@@ -54,24 +55,24 @@ pub(super) fn wait_for_absent(engine: &Tape) -> bool {
             }
         };
         if !back.is_empty() {
-            back.into_iter().for_each(|vid| engine.post_tape(vid));
-            engine.bell.backlog_changed();
+            back.into_iter().for_each(|vid| settler.room.post_tape(vid));
+            settler.bell.backlog_changed();
             return true;
         }
-        engine.settling.pause(ASK_LIBRARY_EVERY);
+        settler.settling.pause(ASK_LIBRARY_EVERY);
     }
     false
 }
 
 /// The tapes with sessions of before the restore. That of a disabled tape is given up: who disabled it knows
 /// that it is away, or not to be read.
-fn open_sessions(engine: &Tape) -> Result<Vec<Vid>, ArchiveError> {
-    let end = engine.read(|view| view.restored_from())?;
-    let runs = engine.read(|view| view.open_runs())?;
+fn open_sessions(settler: &Settler<'_>) -> Result<Vec<Vid>, ArchiveError> {
+    let end = settler.read(|view| view.restored_from())?;
+    let runs = settler.read(|view| view.open_runs())?;
     let mut open = Vec::new();
     for (_, run) in runs.into_iter().filter(|(run, _)| run.0 < end) {
-        if engine.tape(run.vid)?.state == TapeState::Disabled {
-            tapes::not_seen(engine, run.vid, Question::Content, "it is disabled")?;
+        if settler.tape(run.vid)?.state == TapeState::Disabled {
+            tapes::not_seen(settler, run.vid, Question::Content, "it is disabled")?;
         } else {
             open.push(run.vid);
         }
@@ -80,16 +81,17 @@ fn open_sessions(engine: &Tape) -> Result<Vec<Vid>, ArchiveError> {
 }
 
 /// Those that no drive will mount by itself: no library has them, or they failed too often.
-fn absent(engine: &Tape, open: &[Vid]) -> Result<BTreeSet<Vid>, ArchiveError> {
+fn absent(settler: &Settler<'_>, open: &[Vid]) -> Result<BTreeSet<Vid>, ArchiveError> {
     let mut absent = BTreeSet::new();
     for vid in open {
-        let has_failed = engine.tape(*vid)?.state == TapeState::Suspect && !engine.is_to_be_tried(*vid);
-        if !engine.libraries.holds(*vid) {
-            engine.settling.went_away(*vid);
+        let has_failed =
+            settler.tape(*vid)?.state == TapeState::Suspect && !settler.room.is_to_be_tried(*vid);
+        if !settler.libraries.holds(*vid) {
+            settler.settling.went_away(*vid);
             absent.insert(*vid);
-        } else if engine.settling.came_back(*vid) {
+        } else if settler.settling.came_back(*vid) {
             // Its failures were that it was not there.
-            engine.try_now(*vid);
+            settler.room.try_now(*vid);
         } else if has_failed {
             absent.insert(*vid);
         }

@@ -1,40 +1,40 @@
 //! Following a mount while it goes on.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use base::{ByteCount, Timestamp, Vid};
+use base::{ByteCount, Clock, Timestamp, Vid};
 use journal::{MotionRecord, MountKind, MountLog, MountRecord, MountSessionEnd, SessionRecord};
 use library::TapeDrive;
 use mechanics::MotionReport;
-use scheduler::{DriveState, Purpose, SessionEnd};
+use scheduler::{Purpose, SessionEnd};
 use threads::Mutex;
 
-use super::ages::queue_at_mount;
-use super::flow::Flow;
-use super::watch::{SharedFlow, WatchedDrive};
-use crate::room::{Session, Tape};
+use crate::ages::queue_at_mount;
+use crate::flow::Flow;
+use crate::watch::{SharedFlow, WatchedDrive};
+use ground::Ground;
 
 /// The mounts of an engine: where they are written down, and those that go on.
 #[derive(Default)]
-pub(crate) struct Mounts {
+pub struct Mounts {
     log: Option<Arc<dyn MountLog>>,
     live: Mutex<BTreeMap<String, MountRecord>>,
 }
 
 impl Mounts {
     /// `None`: nothing is followed, and reports are empty.
-    pub(crate) fn new(log: Option<Arc<dyn MountLog>>) -> Self {
+    #[must_use]
+    pub fn new(log: Option<Arc<dyn MountLog>>) -> Self {
         Mounts { log, live: Mutex::default() }
     }
 
-    pub(super) fn log(&self) -> Option<&Arc<dyn MountLog>> {
+    pub(crate) fn log(&self) -> Option<&Arc<dyn MountLog>> {
         self.log.as_ref()
     }
 
     /// The mounts that go on.
-    pub(super) fn live(&self) -> Vec<MountRecord> {
+    pub(crate) fn live(&self) -> Vec<MountRecord> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
@@ -47,9 +47,9 @@ impl Mounts {
     /// Ends a mount and writes it down, unless `last` says that it goes on. All of it under the lock: whoever
     /// looks at what goes on and then at the log finds each mount in one of them, with a time that tells
     /// which.
-    fn end(&self, engine: &Tape, drive: &str, last: impl FnOnce(&mut MountRecord) -> bool) {
+    fn end(&self, ground: &Ground, drive: &str, last: impl FnOnce(&mut MountRecord) -> bool) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = engine.now();
+        let now = ground.now();
         let Some(record) = live.get_mut(drive) else { return };
         if !last(record) {
             return;
@@ -61,8 +61,17 @@ impl Mounts {
     }
 }
 
+/// Why a tape is mounted.
+pub struct MountCause {
+    /// What the drive is to do with it.
+    pub purpose: Option<Purpose>,
+    /// Whether a session on it was left open.
+    pub is_torn: bool,
+}
+
 /// Follows the mounts of one drive, on its thread. Without a log it does nothing.
-pub(crate) struct MountTracker {
+pub struct MountTracker {
+    mounts: Arc<Mounts>,
     drive: String,
     /// `None`: nothing is followed.
     flow: Option<SharedFlow>,
@@ -76,54 +85,58 @@ pub(crate) struct MountTracker {
 
 impl MountTracker {
     /// The drive as the thread is to use it, and its tracker.
-    pub(crate) fn follow(engine: &Tape, drive: Box<dyn TapeDrive>) -> (Box<dyn TapeDrive>, MountTracker) {
-        let name = drive.id().as_str().to_owned();
-        let at_ready = Flow::default();
-        let mut tracker = MountTracker { drive: name, flow: None, at_ready, motion: None, session: None };
-        if engine.mounts.log.is_none() {
+    #[must_use]
+    pub fn follow(
+        mounts: &Arc<Mounts>,
+        clock: &Arc<dyn Clock>,
+        drive: Box<dyn TapeDrive>,
+    ) -> (Box<dyn TapeDrive>, MountTracker) {
+        let mut tracker = MountTracker {
+            mounts: Arc::clone(mounts),
+            drive: drive.id().as_str().to_owned(),
+            flow: None,
+            at_ready: Flow::default(),
+            motion: None,
+            session: None,
+        };
+        if mounts.log.is_none() {
             return (drive, tracker);
         }
         let flow = SharedFlow::default();
         tracker.flow = Some(Arc::clone(&flow));
-        (Box::new(WatchedDrive { drive, clock: Arc::clone(&engine.clock), flow }), tracker)
+        (Box::new(WatchedDrive { drive, clock: Arc::clone(clock), flow }), tracker)
     }
 
     /// A mount begins.
-    pub(crate) fn ordered(&mut self, engine: &Tape, vid: Vid) {
+    pub fn ordered(&mut self, ground: &Ground, vid: Vid, cause: impl FnOnce() -> MountCause) {
         if self.flow.is_none() {
             return;
         }
-        let state =
-            engine.scheduler().drives().find(|(name, _)| **name == self.drive).map(|(_, s)| s.clone());
-        let purpose = match state {
-            Some(DriveState::Mounting { purpose, .. }) => Some(purpose),
-            _ => None,
-        };
-        let is_torn = || engine.chores().tapes.get(&vid).is_some_and(|chores| chores.recover);
+        let MountCause { purpose, is_torn } = cause();
         let kind = match purpose {
             Some(Purpose::Migration(_)) => MountKind::Migrate,
             Some(Purpose::Recall) => MountKind::Recall,
-            Some(Purpose::Maintenance) if is_torn() => MountKind::Recover,
+            Some(Purpose::Maintenance) if is_torn => MountKind::Recover,
             Some(Purpose::Maintenance) | None => MountKind::Maintain,
         };
-        let mut record = MountRecord::ordered(&self.drive, vid, kind, engine.now());
-        record.tape_pool = pool_of(engine, vid);
+        let mut record = MountRecord::ordered(&self.drive, vid, kind, ground.now());
+        record.tape_pool = pool_of(ground, vid);
         if let Some(purpose) = purpose {
-            record.queue = queue_at_mount(engine, vid, purpose);
+            record.queue = queue_at_mount(ground, vid, purpose);
         }
-        let mut live = engine.mounts.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut live = self.mounts.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.insert(self.drive.clone(), record);
     }
 
     /// The cartridge is in the drive.
-    pub(crate) fn loaded(&self, engine: &Tape) {
-        self.at(engine, |record, now| record.loaded = Some(now));
+    pub fn loaded(&self, ground: &Ground) {
+        self.at(ground, |record, now| record.loaded = Some(now));
     }
 
     /// The mount is over: sessions may begin on blocks of so many bytes, or the drive is empty again.
-    pub(crate) fn mounted(
+    pub fn mounted(
         &mut self,
-        engine: &Tape,
+        ground: &Ground,
         drive: &mut dyn TapeDrive,
         vid: Vid,
         result: Result<u32, &str>,
@@ -133,15 +146,15 @@ impl MountTracker {
         match result {
             Ok(block_size) => {
                 self.motion = drive.motion_report();
-                let (tape_pool, native_rate) = (pool_of(engine, vid), native_rate(drive, block_size));
-                self.at(engine, |record, now| {
+                let (tape_pool, native_rate) = (pool_of(ground, vid), native_rate(drive, block_size));
+                self.at(ground, |record, now| {
                     record.ready = Some(now);
                     record.tape_pool = tape_pool;
                     record.native_rate = native_rate;
                 });
             }
             Err(why) => {
-                engine.mounts.end(engine, &self.drive, |record| {
+                self.mounts.end(ground, &self.drive, |record| {
                     record.failed = Some(why.to_owned());
                     true
                 });
@@ -150,23 +163,23 @@ impl MountTracker {
     }
 
     /// A session begins.
-    pub(crate) fn session_began(&mut self, engine: &Tape) {
+    pub fn session_began(&mut self, ground: &Ground) {
         let Some(flow) = &self.flow else { return };
         let mark = flow.lock().unwrap_or_else(PoisonError::into_inner).mark();
-        self.session = Some((engine.now(), mark));
+        self.session = Some((ground.now(), mark));
     }
 
-    /// A session ended so, having done what `session` counts.
-    pub(crate) fn session_ended(
+    /// A session ended so, having written or read so many containers, or recalled so many files.
+    pub fn session_ended(
         &mut self,
-        engine: &Tape,
+        ground: &Ground,
         kind: MountKind,
         end: &SessionEnd,
-        session: &Session,
+        items: u64,
+        bytes: ByteCount,
     ) {
         let (Some(flow), Some((began, mark))) = (&self.flow, self.session.take()) else { return };
         let flow = *flow.lock().unwrap_or_else(PoisonError::into_inner);
-        let (files, bytes) = (session.items.load(Ordering::Relaxed), session.bytes.load(Ordering::Relaxed));
         let moved = Moved::between(&mark, &flow);
         let end = match end {
             SessionEnd::Drained => MountSessionEnd::Drained,
@@ -174,15 +187,15 @@ impl MountTracker {
             SessionEnd::Stopped | SessionEnd::NoRoom => MountSessionEnd::Stopped,
             SessionEnd::Failed(why) => MountSessionEnd::Failed(why.reason.clone()),
         };
-        self.at(engine, |record, ended| {
+        self.at(ground, |record, ended| {
             record.add_session(SessionRecord {
                 kind,
                 began,
                 ended,
                 first_byte: flow.first,
                 last_byte: flow.last,
-                bytes: ByteCount(bytes),
-                files,
+                bytes,
+                files: items,
                 read: moved.read,
                 written: moved.written,
                 locates: moved.locates,
@@ -193,13 +206,13 @@ impl MountTracker {
     }
 
     /// All that was owed to the tape is written, and the way home begins.
-    pub(crate) fn unmounting(&mut self, engine: &Tape, drive: &mut dyn TapeDrive) {
+    pub fn unmounting(&mut self, ground: &Ground, drive: &mut dyn TapeDrive) {
         let Some(flow) = &self.flow else { return };
         let now = *flow.lock().unwrap_or_else(PoisonError::into_inner);
         let moved = Moved::between(&self.at_ready, &now);
         let before = self.motion.take();
         let motion = before.and_then(|before| Some(drive.motion_report()?.since(&before)));
-        self.at(engine, |record, at| {
+        self.at(ground, |record, at| {
             record.unmounting = Some(at);
             // A mount that failed has done nothing that counts.
             if record.ready.is_some() {
@@ -214,11 +227,11 @@ impl MountTracker {
 
     /// The drive is empty, or as `failed` says cannot be emptied. Ends the mount, unless it is one that is
     /// failing: [`MountTracker::mounted`] ends that.
-    pub(crate) fn unmounted(&mut self, engine: &Tape, failed: Option<String>) {
+    pub fn unmounted(&mut self, ground: &Ground, failed: Option<String>) {
         if self.flow.is_none() {
             return;
         }
-        engine.mounts.end(engine, &self.drive, |record| {
+        self.mounts.end(ground, &self.drive, |record| {
             let is_over = record.ready.is_some();
             if is_over {
                 record.failed = failed;
@@ -227,10 +240,10 @@ impl MountTracker {
         });
     }
 
-    fn at(&self, engine: &Tape, change: impl FnOnce(&mut MountRecord, Timestamp)) {
+    fn at(&self, ground: &Ground, change: impl FnOnce(&mut MountRecord, Timestamp)) {
         if self.flow.is_some() {
-            let now = engine.now();
-            engine.mounts.change(&self.drive, |record| change(record, now));
+            let now = ground.now();
+            self.mounts.change(&self.drive, |record| change(record, now));
         }
     }
 }
@@ -260,7 +273,7 @@ fn native_rate(drive: &mut dyn TapeDrive, block_size: u32) -> Option<u64> {
     (block_us > 0.0).then(|| (f64::from(block_size) * 1e6 / block_us).round() as u64)
 }
 
-fn pool_of(engine: &Tape, vid: Vid) -> Option<String> {
-    let record = engine.tape(vid).ok()?;
-    record.tape_pool.map(|id| engine.classes.tape_pool_name(id))
+fn pool_of(ground: &Ground, vid: Vid) -> Option<String> {
+    let record = ground.tape(vid).ok()?;
+    record.tape_pool.map(|id| ground.classes.tape_pool_name(id))
 }

@@ -7,17 +7,17 @@ use library::{DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult
 use mechanics::{MotionReport, Track};
 use threads::Mutex;
 
-use super::flow::Flow;
+use crate::flow::Flow;
 
 /// What the drive's thread and its counter share; never held across a command.
-pub(super) type SharedFlow = Arc<Mutex<Flow>>;
+pub(crate) type SharedFlow = Arc<Mutex<Flow>>;
 
 /// Passes every command on. The clock is read twice for each, which costs some 100 ns; a block takes a
 /// thousand times as long.
-pub(super) struct WatchedDrive {
-    pub(super) drive: Box<dyn TapeDrive>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) flow: SharedFlow,
+pub(crate) struct WatchedDrive {
+    pub(crate) drive: Box<dyn TapeDrive>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) flow: SharedFlow,
 }
 
 impl WatchedDrive {

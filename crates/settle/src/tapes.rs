@@ -8,9 +8,9 @@ use library::{DriveName, TapeDrive};
 use mover::Found;
 use scheduler::Event;
 
-use super::found::{self, VolumeFound};
-use super::progress::Question;
-use crate::room::Tape;
+use crate::found::{self, VolumeFound};
+use crate::progress::Question;
+use crate::room::Settler;
 use ground::truncated;
 use ground::{ArchiveError, SettlingStage};
 
@@ -18,10 +18,9 @@ use ground::{ArchiveError, SettlingStage};
 const CONTENT_PAGE: usize = 4_096;
 /// A drive that has not answered for so long while it looks at a tape is given up with it. The longest
 /// command of an LTO drive, a locate over all of a worn tape, takes less than an hour.
-pub(crate) const SILENT_MAX: Duration = Duration::from_secs(3_600);
+pub const SILENT_MAX: Duration = Duration::from_secs(3_600);
 /// Why drives are not in use while tapes are looked at that may be written.
-pub(crate) const DRIVES_LOOK: &str =
-    "it looks at tapes since the catalogue was restored, before any is written";
+pub const DRIVES_LOOK: &str = "it looks at tapes since the catalogue was restored, before any is written";
 
 /// What a look at a tape has found.
 enum Seen {
@@ -47,96 +46,139 @@ impl From<Seen> for Look {
     }
 }
 
-/// Looks at tapes that may be written, in this drive, until none is left for it. With the last one of all
-/// drives what they hold is taken over, and tapes may be written again.
-pub(crate) fn look_at_written(engine: &Tape, name: &DriveName, drive: &mut dyn TapeDrive) {
-    let library = engine.library.library_of(name);
-    let given_up = engine.settling.written.each(library, name.as_str(), |vid| {
-        tracing::warn!(%vid, drive = %name, "a tape that may be written is looked at since the restore");
-        let looked = mount_and_look(engine, name, drive, vid);
-        looked.map(|volume| engine.settling.looked_at_written(engine.now(), volume)).inspect_err(|why| {
-            tracing::warn!(%vid, drive = %name, why, "a tape could not be looked at in this drive");
-        })
-    });
-    match given_up {
-        Some(vid) if engine.settling.look_again(library, vid) => {
-            tracing::warn!(%vid, drive = %name, "a drive that was given up works again, its tape too");
+impl Settler<'_> {
+    /// Looks at tapes that may be written, in this drive, until none is left for it. With the last one of all
+    /// drives what they hold is taken over, and tapes may be written again.
+    pub fn look_at_written(&self, name: &DriveName, drive: &mut dyn TapeDrive) {
+        let library = self.library.library_of(name);
+        let given_up = self.settling.written.each(library, name.as_str(), |vid| {
+            tracing::warn!(%vid, drive = %name, "a tape that may be written is looked at since the restore");
+            let looked = mount_and_look(self, name, drive, vid);
+            looked.map(|volume| self.settling.looked_at_written(self.now(), volume)).inspect_err(|why| {
+                tracing::warn!(%vid, drive = %name, why, "a tape could not be looked at in this drive");
+            })
+        });
+        match given_up {
+            Some(vid) if self.settling.look_again(library, vid) => {
+                tracing::warn!(%vid, drive = %name, "a drive that was given up works again, its tape too");
+            }
+            Some(_) => {}
+            None => leave(self),
         }
-        Some(_) => {}
-        None => leave(engine),
+    }
+
+    /// Finds out what is asked about a mounted tape that is not written, and takes over what it holds. Gives
+    /// whether it can be used as the catalogue has it; `None` if nothing is asked about it.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read, or not be told.
+    pub fn answer(&self, drive: &mut dyn TapeDrive, vid: Vid) -> Result<Option<bool>, ArchiveError> {
+        let Some(question) = self.settling.question(vid) else { return Ok(None) };
+        let record = self.tape(vid)?;
+        tracing::info!(%vid, ?question, "a tape is looked at since the restore");
+        let look = match question {
+            Question::Label => look_at(self, drive, vid, &record)?,
+            Question::Content => content_of(self, drive, vid)?,
+        };
+        if let Seen::Unseen(reason) = &look.seen {
+            not_seen(self, vid, question, reason)?;
+            answered(self, vid);
+            return Ok(Some(false));
+        }
+        if question == Question::Content
+            && let (Some(known), Some(here)) = (record.uuid, look.found.as_ref().map(VolumeFound::uuid))
+            && known != here
+        {
+            drop_places(self, vid, &format!("the tape holds volume {here} since the restore"))?;
+        }
+        let is_good = matches!(look.seen, Seen::Good);
+        let volume = act(self, vid, &record, look)?;
+        found::take_over(self, volume.into_iter().collect())?;
+        answered(self, vid);
+        let after = self.tape(vid)?;
+        Ok(Some(is_good && (after.uuid, after.state) == (record.uuid, record.state)))
+    }
+
+    /// A tape cannot be mounted, for a reason of its own: what is asked about it is not found out.
+    pub fn could_not_mount(&self, vid: Vid, why: &str) {
+        let Some(question) = self.settling.question(vid) else { return };
+        if let Err(error) = not_seen(self, vid, question, why) {
+            tracing::error!(%vid, %error, "a tape that could not be looked at is not set aside");
+        }
+        answered(self, vid);
     }
 }
 
 /// Gives up drives that look at tapes and were not heard of for [`SILENT_MAX`], with their tapes: these are
 /// not written, and the others are. Not for a time in which the whole machine stood still, and not while the
 /// robot may be what is stuck.
-pub(crate) fn give_up_silent(engine: &Tape) {
-    if engine.settling.stage() != Some(SettlingStage::WrittenTapes) {
+pub(crate) fn give_up_silent(settler: &Settler<'_>) {
+    if settler.settling.stage() != Some(SettlingStage::WrittenTapes) {
         return;
     }
-    for look in engine.settling.written.silent(engine.steady()) {
-        if look.silent < SILENT_MAX || !engine.settling.written.give_up(&look) {
+    for look in settler.settling.written.silent(settler.steady()) {
+        if look.silent < SILENT_MAX || !settler.settling.written.give_up(&look) {
             continue;
         }
         let TapeLook { vid, drive, silent, .. } = look;
         let seconds = silent.as_secs();
         let why = format!("drive {drive} has it, and has not answered for {seconds} s");
-        not_seen_or_later(engine, vid, &why);
+        not_seen_or_later(settler, vid, &why);
         let reason = format!("it has not answered for {seconds} s while it looked at tape {vid}");
         tracing::error!(%vid, drive, reason, "nobody waits for a drive any more");
-        engine.bell.post(Event::DriveDown(drive.clone(), reason));
-        conclude(engine, engine.settling.written.release(&drive));
+        settler.bell.post(Event::DriveDown(drive.clone(), reason));
+        conclude(settler, settler.settling.written.release(&drive));
     }
 }
 
 /// A drive takes part no more, or there is none.
-pub(crate) fn leave(engine: &Tape) {
-    conclude(engine, engine.settling.written.leave());
+pub(crate) fn leave(settler: &Settler<'_>) {
+    conclude(settler, settler.settling.written.leave());
 }
 
 /// The last drive takes part no more: what could be looked at was looked at.
-fn conclude(engine: &Tape, failed: Option<NotLookedAt>) {
+fn conclude(settler: &Settler<'_>, failed: Option<NotLookedAt>) {
     let Some(failed) = failed else { return };
     for (vid, why) in failed {
-        let library = engine.libraries.of_tape(vid);
+        let library = settler.libraries.of_tape(vid);
         let Some(why) = why else {
             // It is looked at when a drive can, before anything else is done with it.
-            engine.settling.ask_also(library, vid);
+            settler.settling.ask_also(library, vid);
             continue;
         };
-        not_seen_or_later(engine, vid, &why);
+        not_seen_or_later(settler, vid, &why);
     }
-    let volumes = engine.settling.volumes();
+    let volumes = settler.settling.volumes();
     let vids: Vec<Vid> = volumes.iter().map(VolumeFound::vid).collect();
-    if let Err(error) = found::take_over(engine, volumes) {
+    if let Err(error) = found::take_over(settler, volumes) {
         tracing::error!(%error, "what tapes hold is not taken over: they are looked at again");
-        vids.into_iter().for_each(|vid| engine.settling.ask_also(engine.libraries.of_tape(vid), vid));
+        vids.into_iter().for_each(|vid| settler.settling.ask_also(settler.libraries.of_tape(vid), vid));
     }
-    engine.settling.written_are_known(engine.now());
+    settler.settling.written_are_known(settler.now());
 }
 
 /// Nothing is known of a tape that may be written. If it cannot be set aside it is looked at later.
-fn not_seen_or_later(engine: &Tape, vid: Vid, why: &str) {
-    if let Err(error) = not_seen(engine, vid, Question::Label, why) {
+fn not_seen_or_later(settler: &Settler<'_>, vid: Vid, why: &str) {
+    if let Err(error) = not_seen(settler, vid, Question::Label, why) {
         tracing::error!(%vid, %error, "a tape that could not be looked at is not set aside");
-        engine.settling.ask_also(engine.libraries.of_tape(vid), vid);
+        settler.settling.ask_also(settler.libraries.of_tape(vid), vid);
     }
 }
 
 /// The volume that is to be taken over, if there is anything; or why nothing is known of the tape.
 fn mount_and_look(
-    engine: &Tape,
+    settler: &Settler<'_>,
     name: &DriveName,
     drive: &mut dyn TapeDrive,
     vid: Vid,
 ) -> Result<Option<VolumeFound>, String> {
-    let queue = &engine.settling.written;
-    let mounted = engine.library.mount(vid, name);
+    let queue = &settler.settling.written;
+    let mounted = settler.library.mount(vid, name);
     queue.served(name.as_str());
     mounted.map_err(|error| error.to_string())?;
-    let look = engine.tape(vid).and_then(|record| look_at(engine, drive, vid, &record));
+    let look = settler.tape(vid).and_then(|record| look_at(settler, drive, vid, &record));
     queue.leaves(name.as_str());
-    let unmounted = engine.library.unmount(name);
+    let unmounted = settler.library.unmount(name);
     queue.served(name.as_str());
     unmounted.map_err(|error| error.to_string())?;
     if !queue.record(name.as_str()) {
@@ -144,85 +186,48 @@ fn mount_and_look(
     }
     let look = look.map_err(|error| error.to_string())?;
     // A look takes minutes: an operator may have decided meanwhile.
-    let record = engine.tape(vid).map_err(|error| error.to_string())?;
+    let record = settler.tape(vid).map_err(|error| error.to_string())?;
     if let Seen::Unseen(reason) = &look.seen {
         return Err(reason.clone());
     }
-    act(engine, vid, &record, look).map_err(|error| error.to_string())
-}
-
-/// Finds out what is asked about a mounted tape that is not written, and takes over what it holds. Gives
-/// whether it can be used as the catalogue has it.
-pub(crate) fn answer(
-    engine: &Tape,
-    drive: &mut dyn TapeDrive,
-    vid: Vid,
-    question: Question,
-) -> Result<bool, ArchiveError> {
-    let record = engine.tape(vid)?;
-    tracing::info!(%vid, ?question, "a tape is looked at since the restore");
-    let look = match question {
-        Question::Label => look_at(engine, drive, vid, &record)?,
-        Question::Content => content_of(engine, drive, vid)?,
-    };
-    if let Seen::Unseen(reason) = &look.seen {
-        not_seen(engine, vid, question, reason)?;
-        answered(engine, vid);
-        return Ok(false);
-    }
-    if question == Question::Content
-        && let (Some(known), Some(here)) = (record.uuid, look.found.as_ref().map(VolumeFound::uuid))
-        && known != here
-    {
-        drop_places(engine, vid, &format!("the tape holds volume {here} since the restore"))?;
-    }
-    let is_good = matches!(look.seen, Seen::Good);
-    let volume = act(engine, vid, &record, look)?;
-    found::take_over(engine, volume.into_iter().collect())?;
-    answered(engine, vid);
-    let after = engine.tape(vid)?;
-    Ok(is_good && (after.uuid, after.state) == (record.uuid, record.state))
+    act(settler, vid, &record, look).map_err(|error| error.to_string())
 }
 
 /// A tape needs not be asked for any more.
-fn answered(engine: &Tape, vid: Vid) {
-    engine.chore(vid, |chores| chores.look = false);
-    engine.settling.answered(engine.now(), vid);
-}
-
-/// A tape cannot be mounted, for a reason of its own: what is asked about it is not found out.
-pub(crate) fn could_not_mount(engine: &Tape, vid: Vid, why: &str) {
-    let Some(question) = engine.settling.question(vid) else { return };
-    if let Err(error) = not_seen(engine, vid, question, why) {
-        tracing::error!(%vid, %error, "a tape that could not be looked at is not set aside");
-    }
-    answered(engine, vid);
+fn answered(settler: &Settler<'_>, vid: Vid) {
+    settler.room.set_look(vid, false);
+    settler.settling.answered(settler.now(), vid);
 }
 
 /// Nothing is known of a tape: it is not written, and if it counts nothing is evicted before it was seen.
-pub(super) fn not_seen(engine: &Tape, vid: Vid, question: Question, why: &str) -> Result<(), ArchiveError> {
+pub(crate) fn not_seen(
+    settler: &Settler<'_>,
+    vid: Vid,
+    question: Question,
+    why: &str,
+) -> Result<(), ArchiveError> {
     // First: if it cannot be set aside it is not seen all the same.
-    let record = engine.tape(vid).inspect_err(|_| engine.settling.unseen(vid))?;
+    let record = settler.tape(vid).inspect_err(|_| settler.settling.unseen(vid))?;
     let reason = format!("it could not be looked at after the restore: {why}");
     tracing::warn!(%vid, reason, "a tape was not seen");
     // Who disabled it knows that it is away, or not to be read.
     let counts = record.containers > 0 || question == Question::Content;
     if record.state != TapeState::Disabled && counts {
-        engine.settling.unseen(vid);
+        settler.settling.unseen(vid);
     } else if question == Question::Content {
         // All the same it may have what nothing else has.
-        engine.settling.unsearched(vid);
+        settler.settling.unsearched(vid);
     }
     if record.may_be_written() {
-        set_aside(engine, vid, &record, &reason)?;
+        set_aside(settler, vid, &record, &reason)?;
     }
-    engine.post_tape(vid);
+    settler.room.post_tape(vid);
     Ok(())
 }
 
 /// Carries out what follows from a look. Gives the volume if it holds what may be taken over.
 fn act(
-    engine: &Tape,
+    settler: &Settler<'_>,
     vid: Vid,
     record: &TapeRecord,
     look: Look,
@@ -232,40 +237,40 @@ fn act(
     let is_unread = found.as_ref().is_some_and(VolumeFound::is_unread);
     if is_unread {
         match record.state {
-            TapeState::Disabled => engine.settling.unsearched(vid),
-            _ => engine.settling.unseen(vid),
+            TapeState::Disabled => settler.settling.unsearched(vid),
+            _ => settler.settling.unseen(vid),
         }
     }
     if !is_unread && (record.may_be_written() || matches!(seen, Seen::Gone(_))) {
-        engine.settling.content_known(vid);
+        settler.settling.content_known(vid);
     }
     match seen {
         Seen::Good | Seen::Unseen(_) => {}
         Seen::Aside(reason) if record.state == TapeState::Labelling => {
             // What it holds is taken over, and it is read only then; else nobody needs it.
             if !is_needed {
-                set_state(engine, vid, TapeState::Disabled, &reason)?;
+                set_state(settler, vid, TapeState::Disabled, &reason)?;
             }
         }
-        Seen::Aside(reason) => set_aside(engine, vid, record, &reason)?,
+        Seen::Aside(reason) => set_aside(settler, vid, record, &reason)?,
         Seen::Gone(reason) => {
-            set_aside(engine, vid, record, &reason)?;
-            drop_places(engine, vid, &reason)?;
+            set_aside(settler, vid, record, &reason)?;
+            drop_places(settler, vid, &reason)?;
             // What it holds now is read; else nobody needs it.
             if !is_needed {
-                set_state(engine, vid, TapeState::Disabled, &reason)?;
+                set_state(settler, vid, TapeState::Disabled, &reason)?;
             }
         }
     }
-    engine.post_tape(vid);
+    settler.room.post_tape(vid);
     Ok(found)
 }
 
 /// What the volume in the drive holds of the catalogue's files, if it is one of this tape.
-fn content_of(engine: &Tape, drive: &mut dyn TapeDrive, vid: Vid) -> Result<Look, ArchiveError> {
+fn content_of(settler: &Settler<'_>, drive: &mut dyn TapeDrive, vid: Vid) -> Result<Look, ArchiveError> {
     Ok(match look(drive) {
         Ok(Ok(volume)) if volume.vid == vid => {
-            Look { seen: Seen::Good, found: found::gather(engine, drive, &volume, false)? }
+            Look { seen: Seen::Good, found: found::gather(settler, drive, &volume, false)? }
         }
         Ok(_) => Seen::Good.into(),
         Err(error) => {
@@ -275,18 +280,18 @@ fn content_of(engine: &Tape, drive: &mut dyn TapeDrive, vid: Vid) -> Result<Look
     })
 }
 
-fn set_state(engine: &Tape, vid: Vid, state: TapeState, reason: &str) -> Result<(), ArchiveError> {
+fn set_state(settler: &Settler<'_>, vid: Vid, state: TapeState, reason: &str) -> Result<(), ArchiveError> {
     tracing::warn!(%vid, reason, ?state, "a tape is set aside");
-    engine.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
+    settler.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
     Ok(())
 }
 
 /// The tape is read only from now on. A tape that is not written already stays as it is.
-fn set_aside(engine: &Tape, vid: Vid, record: &TapeRecord, reason: &str) -> Result<(), ArchiveError> {
+fn set_aside(settler: &Settler<'_>, vid: Vid, record: &TapeRecord, reason: &str) -> Result<(), ArchiveError> {
     match record.run {
         Some(run) => {
             tracing::warn!(%vid, reason, "the tape is read only from now on");
-            engine.execute(Command::EndRun {
+            settler.execute(Command::EndRun {
                 run,
                 end: RunEnd::Torn,
                 tape_state: TapeState::ReadOnly,
@@ -295,7 +300,7 @@ fn set_aside(engine: &Tape, vid: Vid, record: &TapeRecord, reason: &str) -> Resu
                 torn: ByteCount(0),
             })?;
         }
-        None if record.state == TapeState::Active => set_state(engine, vid, TapeState::ReadOnly, reason)?,
+        None if record.state == TapeState::Active => set_state(settler, vid, TapeState::ReadOnly, reason)?,
         None => {}
     }
     // What no index of it covers is written again when it is known what the pool holds (`tapes::resume`).
@@ -303,21 +308,21 @@ fn set_aside(engine: &Tape, vid: Vid, record: &TapeRecord, reason: &str) -> Resu
 }
 
 /// Nothing is expected on a tape any more: what stood there is written again from what the pool has.
-fn drop_places(engine: &Tape, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
+fn drop_places(settler: &Settler<'_>, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
     let mut from = BlockAddress(0);
     loop {
-        let content = engine.read(|view| view.content(vid, from, CONTENT_PAGE))?;
+        let content = settler.read(|view| view.content(vid, from, CONTENT_PAGE))?;
         let Some((last, _)) = content.last() else { return Ok(()) };
-        engine.settling.place_lost();
+        settler.settling.place_lost();
         from = BlockAddress(last.0 + 1);
         for (block, container) in content {
-            engine.drop_place(container, vid, block, reason)?;
+            settler.room.drop_place(container, vid, block, reason)?;
         }
     }
 }
 
 fn look_at(
-    engine: &Tape,
+    settler: &Settler<'_>,
     drive: &mut dyn TapeDrive,
     vid: Vid,
     record: &TapeRecord,
@@ -328,7 +333,7 @@ fn look_at(
             Ok(()) => Ok(Seen::Good.into()),
             // It was labelled, and perhaps written, behind the point: what it holds may be needed.
             Err(error @ mover::VolumeError::NotBlank { .. }) => {
-                let now = content_of(engine, drive, vid)?;
+                let now = content_of(settler, drive, vid)?;
                 let seen = Seen::Aside(error.to_string());
                 Ok(if matches!(now.seen, Seen::Unseen(_)) { now } else { Look { seen, ..now } })
             }
@@ -339,7 +344,7 @@ fn look_at(
         Ok(Found::Volume { uuid: found, .. }) if found == uuid => {}
         Ok(found @ (Found::Volume { .. } | Found::Blank)) => {
             let seen = Seen::Gone(format!("it holds {found} since the restore, not volume {uuid}"));
-            let now = content_of(engine, drive, vid)?;
+            let now = content_of(settler, drive, vid)?;
             // What it holds now may be needed: it is looked at again.
             return Ok(if matches!(now.seen, Seen::Unseen(_)) { now } else { Look { seen, ..now } });
         }
@@ -351,8 +356,8 @@ fn look_at(
     }
     match look(drive) {
         Ok(Ok(volume)) => {
-            let seen = why_not_to_write(engine, &volume, record)?;
-            let found = found::gather(engine, drive, &volume, !matches!(seen, Seen::Good))?;
+            let seen = why_not_to_write(settler, &volume, record)?;
+            let found = found::gather(settler, drive, &volume, !matches!(seen, Seen::Good))?;
             Ok(Look { seen, found })
         }
         // It is the volume: what is wrong with it is for those who read it to find.
@@ -362,8 +367,12 @@ fn look_at(
     }
 }
 
-fn why_not_to_write(engine: &Tape, seen: &TapeSeen, record: &TapeRecord) -> Result<Seen, ArchiveError> {
-    let unknown = count_unknown(engine, seen)?;
+fn why_not_to_write(
+    settler: &Settler<'_>,
+    seen: &TapeSeen,
+    record: &TapeRecord,
+) -> Result<Seen, ArchiveError> {
+    let unknown = count_unknown(settler, seen)?;
     if unknown > 0 {
         let reason = format!("it holds {unknown} containers that the restored catalogue does not know");
         return Ok(Seen::Aside(reason));
@@ -380,10 +389,10 @@ fn why_not_to_write(engine: &Tape, seen: &TapeSeen, record: &TapeRecord) -> Resu
     Ok(Seen::Good)
 }
 
-fn count_unknown(engine: &Tape, seen: &TapeSeen) -> Result<u64, ArchiveError> {
+fn count_unknown(settler: &Settler<'_>, seen: &TapeSeen) -> Result<u64, ArchiveError> {
     let mut unknown = 0;
     for named in seen.containers() {
-        let known = engine.read(|view| view.is_known_there(seen.vid, named.container, named.block))?;
+        let known = settler.read(|view| view.is_known_there(seen.vid, named.container, named.block))?;
         unknown += u64::from(!known);
     }
     Ok(unknown)

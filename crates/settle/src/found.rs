@@ -15,12 +15,12 @@ use library::{TapeDrive, TapeError};
 use ltfs::naming::{XATTR_ADLER32, XATTR_BLAKE3, XATTR_CRC32C, XATTR_FILE_ID, XATTR_MTIME, container_of};
 use ltfs::pack::{Manifest, PACK_HEADER_BYTES_MAX, PackLayout, PackPlan, read_pack_header};
 
-use crate::room::Tape;
+use crate::room::Settler;
 use ground::ArchiveError;
 use ground::truncated;
 
 /// A volume, and the containers on it that the catalogue lacks and has files for.
-pub(super) struct VolumeFound {
+pub(crate) struct VolumeFound {
     vid: Vid,
     uuid: Uuid,
     generation: Generation,
@@ -33,22 +33,22 @@ pub(super) struct VolumeFound {
 
 impl VolumeFound {
     /// Its cartridge.
-    pub(super) fn vid(&self) -> Vid {
+    pub(crate) fn vid(&self) -> Vid {
         self.vid
     }
 
     /// Whether a part of it could not be read now: another look may find more.
-    pub(super) fn is_unread(&self) -> bool {
+    pub(crate) fn is_unread(&self) -> bool {
         self.is_unread
     }
 
     /// Whether it holds anything that the catalogue needs.
-    pub(super) fn is_needed(&self) -> bool {
+    pub(crate) fn is_needed(&self) -> bool {
         !self.containers.is_empty()
     }
 
     /// The volume.
-    pub(super) fn uuid(&self) -> Uuid {
+    pub(crate) fn uuid(&self) -> Uuid {
         self.uuid
     }
 }
@@ -79,19 +79,19 @@ struct Member {
 /// Reads what a mounted volume holds beyond what the catalogue knows. A container that cannot be read or does
 /// not fit is told and left out. `run_ends`: a session that was open at the point is not gone on with, so
 /// that what it had planned is not known to stand here.
-pub(super) fn gather(
-    engine: &Tape,
+pub(crate) fn gather(
+    settler: &Settler<'_>,
     drive: &mut dyn TapeDrive,
     seen: &TapeSeen,
     run_ends: bool,
 ) -> Result<Option<VolumeFound>, ArchiveError> {
     let (mut containers, mut is_unread) = (Vec::new(), seen.is_doubtful);
     for entry in entries(seen) {
-        if engine.stopping() {
+        if settler.stopping() {
             is_unread = true;
             break;
         }
-        engine.settling.written.is_alive(seen.vid);
+        settler.settling.written.is_alive(seen.vid);
         let is_known = |view: &View<'_>| {
             if run_ends {
                 let standing = view.content(seen.vid, entry.block, 1)?;
@@ -99,17 +99,17 @@ pub(super) fn gather(
             }
             view.is_known_there(seen.vid, entry.container, entry.block)
         };
-        if engine.read(is_known)? {
+        if settler.read(is_known)? {
             continue;
         }
-        if let Some(what) = of_known(engine, &entry)? {
+        if let Some(what) = of_known(settler, &entry)? {
             containers.push(ContainerFound { block: entry.block, what });
             continue;
         }
-        match describe(engine, drive, seen, &entry) {
+        match describe(settler, drive, seen, &entry) {
             Ok(what) => {
                 // Its files may be wanted no more since another drive has just taken it over.
-                let what = what.map_or_else(|| of_known(engine, &entry), |what| Ok(Some(what)))?;
+                let what = what.map_or_else(|| of_known(settler, &entry), |what| Ok(Some(what)))?;
                 containers.extend(what.map(|what| ContainerFound { block: entry.block, what }));
             }
             Err(Undescribed::Archive(error)) => return Err(error),
@@ -124,7 +124,7 @@ pub(super) fn gather(
             }
         }
     }
-    let tape = engine.read(|view| view.tape(seen.vid))?;
+    let tape = settler.read(|view| view.tape(seen.vid))?;
     // A newer index was there at the point: what it named may be there still.
     is_unread |=
         tape.as_ref().is_some_and(|tape| tape.uuid == Some(seen.uuid) && tape.generation > seen.generation());
@@ -170,8 +170,8 @@ fn entries(seen: &TapeSeen) -> Vec<Entry> {
 }
 
 /// One more place of a container that the catalogue knows: written again, or moved, since.
-fn of_known(engine: &Tape, entry: &Entry) -> Result<Option<AdoptContainer>, ArchiveError> {
-    let record = engine.read(|view| view.container(entry.container))?;
+fn of_known(settler: &Settler<'_>, entry: &Entry) -> Result<Option<AdoptContainer>, ArchiveError> {
+    let record = settler.read(|view| view.container(entry.container))?;
     Ok(record.map(|record| adoption(entry, record.kind, record.class, record.sealed)))
 }
 
@@ -212,7 +212,7 @@ impl From<TapeError> for Undescribed {
 
 /// The container with its members that the catalogue wants; `None` if it wants none.
 fn describe(
-    engine: &Tape,
+    settler: &Settler<'_>,
     drive: &mut dyn TapeDrive,
     seen: &TapeSeen,
     entry: &Entry,
@@ -233,7 +233,7 @@ fn describe(
             (ContainerKind::Pack, sealed, members)
         }
     };
-    let (class, members) = engine.read(|view| wanted(view, members))?;
+    let (class, members) = settler.read(|view| wanted(view, members))?;
     let Some(class) = class else { return Ok(None) };
     Ok(Some(AdoptContainer { members, ..adoption(entry, kind, class, sealed) }))
 }
@@ -309,19 +309,19 @@ fn stands_on_tape(view: &View<'_>, file: FileId, size: ByteCount) -> Result<bool
 }
 
 /// Takes over what the tapes hold. Gives how many containers that were.
-pub(super) fn take_over(engine: &Tape, volumes: Vec<VolumeFound>) -> Result<u64, ArchiveError> {
+pub(crate) fn take_over(settler: &Settler<'_>, volumes: Vec<VolumeFound>) -> Result<u64, ArchiveError> {
     // Which pool a tape goes to depends on what the tapes before it have got.
-    let _one = engine.settling.adopting();
+    let _one = settler.settling.adopting();
     let vids: Vec<Vid> = volumes.iter().map(|volume| volume.vid).collect();
     let mut containers: BTreeMap<ContainerId, AdoptContainer> = BTreeMap::new();
     let mut taken: BTreeMap<ContainerId, Vec<TapePoolId>> = BTreeMap::new();
     for volume in volumes {
         // The mount that closes its session looks at what stands behind, and finds its end.
-        if engine.read(|view| view.tape(volume.vid))?.is_some_and(|tape| tape.run.is_some()) {
+        if settler.read(|view| view.tape(volume.vid))?.is_some_and(|tape| tape.run.is_some()) {
             tracing::info!(vid = %volume.vid, "a session is open on this tape: it is closed first");
             continue;
         }
-        let Some(tape_pool) = tape_pool_of(engine, &volume, &taken)? else {
+        let Some(tape_pool) = tape_pool_of(settler, &volume, &taken)? else {
             tracing::warn!(vid = %volume.vid, "no tape pool is free for what a tape holds: it is left alone");
             continue;
         };
@@ -335,7 +335,7 @@ pub(super) fn take_over(engine: &Tape, volumes: Vec<VolumeFound>) -> Result<u64,
             end_of_data: volume.end_of_data,
             reason: truncated(reason, 512),
         };
-        match engine.execute(Command::TapeFound(found)) {
+        match settler.execute(Command::TapeFound(found)) {
             Ok(()) => {}
             Err(ArchiveError::Rejected(rejection)) if !rejection.is_engine_failure() => {
                 tracing::error!(vid = %volume.vid, %rejection, "what a tape holds cannot be taken over");
@@ -352,10 +352,10 @@ pub(super) fn take_over(engine: &Tape, volumes: Vec<VolumeFound>) -> Result<u64,
     let mut adopted = 0;
     for (container, what) in containers {
         let (files, places) = (what.members.len(), what.places.len());
-        match engine.execute(Command::AdoptContainer(Box::new(what))) {
+        match settler.execute(Command::AdoptContainer(Box::new(what))) {
             Ok(()) => {
                 adopted += 1;
-                engine.members_moved(container)?;
+                settler.room.members_moved(container)?;
                 tracing::info!(%container, files, places, "a container that tapes hold is taken over");
             }
             Err(ArchiveError::Rejected(rejection)) if !rejection.is_engine_failure() => {
@@ -364,24 +364,24 @@ pub(super) fn take_over(engine: &Tape, volumes: Vec<VolumeFound>) -> Result<u64,
             Err(error) => return Err(error),
         }
     }
-    vids.into_iter().for_each(|vid| engine.post_tape(vid));
+    vids.into_iter().for_each(|vid| settler.room.post_tape(vid));
     if adopted > 0 {
-        engine.bell.backlog_changed();
+        settler.bell.backlog_changed();
     }
     Ok(adopted)
 }
 
 /// The pool of a tape: its own, else one of those for which the class of its containers has no copy yet.
 fn tape_pool_of(
-    engine: &Tape,
+    settler: &Settler<'_>,
     volume: &VolumeFound,
     taken: &BTreeMap<ContainerId, Vec<TapePoolId>>,
 ) -> Result<Option<TapePoolId>, ArchiveError> {
-    let tape = engine.read(|view| view.tape(volume.vid))?;
+    let tape = settler.read(|view| view.tape(volume.vid))?;
     if let Some(tape) = tape.filter(|tape| tape.uuid == Some(volume.uuid)) {
         return Ok(tape.tape_pool);
     }
-    engine.read(|view| {
+    settler.read(|view| {
         let pools: Vec<TapePoolId> = view.tape_pools()?.into_iter().map(|(id, _)| id).collect();
         let classes: BTreeMap<ClassId, Vec<TapePoolId>> =
             view.classes()?.into_iter().map(|(id, class)| (id, class.copies)).collect();

@@ -7,8 +7,6 @@ mod report;
 mod track;
 mod watch;
 
-pub use ages::{QueueAge, WaitingFor};
-pub use report::TapeReport;
-
-pub(crate) use ages::{RowsLeft, oldest_wanted};
-pub(crate) use track::{MountTracker, Mounts};
+pub use ages::{QueueAge, RowsLeft, WaitingFor, oldest_wanted};
+pub use report::{TapeReport, report};
+pub use track::{MountCause, MountTracker, Mounts};

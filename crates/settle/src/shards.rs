@@ -9,8 +9,8 @@ use base::{BlobDescription, BlobId, BlobPiece, ByteCount, DriveId, Layout};
 use catalogue::Command;
 use drive::{DriveError, ExtentId, ObjectDrive};
 
-use super::Drives;
-use crate::room::Tape;
+use crate::room::Settler;
+use crate::stages::Drives;
 use ground::ArchiveError;
 
 /// Extents listed together.
@@ -30,8 +30,8 @@ const BESIDE_BLOBS_MAX: usize = 1_000;
 const WHOLE_BLOBS_MAX: usize = 100_000;
 
 /// Where the shards of the pool stand after a restore, and of what nothing can be said.
-pub(super) struct Shards<'e> {
-    engine: &'e Tape,
+pub(crate) struct Shards<'e> {
+    settler: &'e Settler<'e>,
     drives: &'e Drives,
     /// Drives that are away or cannot be listed, and may hold what decides whether a blob is whole.
     unlisted: BTreeSet<DriveId>,
@@ -47,33 +47,33 @@ pub(super) struct Shards<'e> {
 impl<'e> Shards<'e> {
     /// Looks for each shard that is not where the catalogue says on all other drives, and records where it
     /// is. Only then is what no drive has gone.
-    pub(super) fn find_moved(engine: &'e Tape, drives: &'e Drives) -> Result<Self, ArchiveError> {
+    pub(crate) fn find_moved(settler: &'e Settler<'e>, drives: &'e Drives) -> Result<Self, ArchiveError> {
         let (unlisted, doubtful) = (BTreeSet::new(), BTreeSet::new());
         let mut this =
-            Shards { engine, drives, unlisted, doubtful, beside: BTreeMap::new(), whole: BTreeSet::new() };
+            Shards { settler, drives, unlisted, doubtful, beside: BTreeMap::new(), whole: BTreeSet::new() };
         if is_planted(Bug::SettledByOldSets) {
             return Ok(this);
         }
         let (mut after, mut missing, mut moved) = (None, Missing::new(), 0);
         loop {
-            let (blobs, last) = engine.read(|view| {
+            let (blobs, last) = settler.read(|view| {
                 let blobs = view.blobs(after, BLOBS_PAGE)?;
                 let last = blobs.last().map(|(id, _)| *id);
                 let mut described = Vec::with_capacity(blobs.len());
                 // What this server writes stands where it says.
-                let epoch = engine.pool.epoch();
+                let epoch = settler.pool.epoch();
                 for (id, _) in blobs.into_iter().filter(|(id, _)| id.epoch() < epoch) {
                     described.extend(view.blob(id)?);
                 }
                 Ok((described, last))
             })?;
-            for blob in blobs.iter().take_while(|_| !engine.stopping()) {
+            for blob in blobs.iter().take_while(|_| !settler.stopping()) {
                 enter_missing(blob, drives, &mut missing);
             }
             if missing.len() >= MISSING_MAX || last.is_none() {
                 moved += this.find(std::mem::take(&mut missing))?;
             }
-            let Some(last) = last.filter(|_| !engine.stopping()) else { break };
+            let Some(last) = last.filter(|_| !settler.stopping()) else { break };
             after = Some(last);
         }
         if moved > 0 {
@@ -83,23 +83,23 @@ impl<'e> Shards<'e> {
     }
 
     /// Whether nothing is known of a blob until other drives were seen.
-    pub(super) fn is_doubtful(&self, blob: BlobId) -> bool {
+    pub(crate) fn is_doubtful(&self, blob: BlobId) -> bool {
         self.doubtful.contains(&blob)
     }
 
     /// Drives that must be seen, and the blobs on which they decide.
-    pub(super) fn unfound(self) -> (BTreeSet<DriveId>, BTreeSet<BlobId>) {
+    pub(crate) fn unfound(self) -> (BTreeSet<DriveId>, BTreeSet<BlobId>) {
         (self.unlisted, self.doubtful)
     }
 
     /// Whether each drive that the catalogue names has its shards of a blob, as far as lengths and headers
     /// tell.
-    pub(super) fn is_whole(&mut self, blob: &BlobDescription) -> Result<bool, ArchiveError> {
+    pub(crate) fn is_whole(&mut self, blob: &BlobDescription) -> Result<bool, ArchiveError> {
         if self.whole.contains(&blob.id) {
             return Ok(true);
         }
         let named = blob.stripes.iter().flat_map(|set| set.drives.iter().copied()).collect();
-        if !self.engine.pool.lacking(blob, &named)?.bad.is_empty() {
+        if !self.settler.pool.lacking(blob, &named)?.bad.is_empty() {
             return Ok(false);
         }
         if self.whole.len() >= WHOLE_BLOBS_MAX {
@@ -112,7 +112,7 @@ impl<'e> Shards<'e> {
     /// Looks on all drives for whole shards of a blob in the place of those that are there, but damaged or
     /// cut off, and records where they are: a drive that was away while its shards were rebuilt elsewhere may
     /// have come back with damaged ones. Gives the blob as it stands then, if anything was found.
-    pub(super) fn find_whole(
+    pub(crate) fn find_whole(
         &mut self,
         blob: &BlobDescription,
         piece: &BlobPiece,
@@ -120,14 +120,14 @@ impl<'e> Shards<'e> {
         if is_planted(Bug::SettledByOldSets) {
             return Ok(None);
         }
-        let engine = self.engine;
+        let settler = self.settler;
         let away = self.drives.iter().filter(|(_, drive)| drive.is_none()).map(|(id, _)| *id);
         let away: BTreeSet<DriveId> = away.collect();
         let mut has_moved = false;
         for (set, stripe) in blob.stripes.iter().zip(0u32..) {
             let mut not_whole: ShardsOfStripe = Vec::new();
             for (own, shard) in set.drives.iter().zip(0u8..) {
-                let stands_on = |drive| engine.pool.stands_on(blob, piece, (stripe, shard), drive);
+                let stands_on = |drive| settler.pool.stands_on(blob, piece, (stripe, shard), drive);
                 if stands_on(*own)? {
                     continue;
                 }
@@ -140,16 +140,16 @@ impl<'e> Shards<'e> {
                 not_whole.push((shard, found));
             }
             if not_whole.iter().any(|(_, found)| !found.is_empty()) {
-                has_moved |= record(engine, blob.id, stripe, &not_whole)?;
+                has_moved |= record(settler, blob.id, stripe, &not_whole)?;
             }
             // A value that is gone from all copies of its segment was removed from them.
             let is_striped = matches!(blob.layout, Layout::Striped { .. });
-            if is_striped && is_doubtful(engine, blob.id, stripe, &not_whole, &away)? {
+            if is_striped && is_doubtful(settler, blob.id, stripe, &not_whole, &away)? {
                 self.doubtful.insert(blob.id);
                 self.unlisted.extend(&away);
             }
         }
-        if has_moved { Ok(engine.read(|view| view.blob(blob.id))?) } else { Ok(None) }
+        if has_moved { Ok(settler.read(|view| view.blob(blob.id))?) } else { Ok(None) }
     }
 
     /// The drives that have an extent of this name, but for the one that the catalogue names.
@@ -171,13 +171,13 @@ impl<'e> Shards<'e> {
         if missing.is_empty() {
             return Ok(0);
         }
-        let Some(unlisted) = list_missing(self.engine, self.drives, &mut missing) else { return Ok(0) };
+        let Some(unlisted) = list_missing(self.settler, self.drives, &mut missing) else { return Ok(0) };
         let mut stripes: BTreeMap<(BlobId, u32), ShardsOfStripe> = BTreeMap::new();
         for (extent, found) in missing {
             stripes.entry((extent.blob, extent.stripe)).or_default().push((extent.shard, found));
         }
         for ((blob, stripe), shards) in &stripes {
-            if is_doubtful(self.engine, *blob, *stripe, shards, &unlisted)? {
+            if is_doubtful(self.settler, *blob, *stripe, shards, &unlisted)? {
                 self.doubtful.insert(*blob);
                 self.unlisted.extend(&unlisted);
             }
@@ -185,7 +185,7 @@ impl<'e> Shards<'e> {
         stripes.retain(|_, shards| shards.iter().any(|(_, found)| !found.is_empty()));
         let mut moved = 0;
         for ((blob, stripe), shards) in stripes {
-            moved += u64::from(record(self.engine, blob, stripe, &shards)?);
+            moved += u64::from(record(self.settler, blob, stripe, &shards)?);
         }
         Ok(moved)
     }
@@ -215,7 +215,7 @@ fn is_missing(drives: &Drives, drive: DriveId, extent: ExtentId) -> bool {
 
 /// Enters which drives have which missing shards. Gives the drives that could not be listed; `None` if the
 /// server stops: half a list decides nothing.
-fn list_missing(engine: &Tape, drives: &Drives, missing: &mut Missing) -> Option<BTreeSet<DriveId>> {
+fn list_missing(settler: &Settler<'_>, drives: &Drives, missing: &mut Missing) -> Option<BTreeSet<DriveId>> {
     let mut unlisted: BTreeSet<DriveId> = BTreeSet::new();
     for (id, drive) in drives {
         let Some(drive) = drive else {
@@ -224,7 +224,7 @@ fn list_missing(engine: &Tape, drives: &Drives, missing: &mut Missing) -> Option
         };
         let mut after = None;
         loop {
-            if engine.stopping() {
+            if settler.stopping() {
                 return None;
             }
             let extents = match drive.list(after, EXTENTS_PAGE) {
@@ -250,13 +250,13 @@ fn list_missing(engine: &Tape, drives: &Drives, missing: &mut Missing) -> Option
 /// Whether a stripe lacks more than it bears, and would not if drives that could not be listed held what is
 /// missing.
 fn is_doubtful(
-    engine: &Tape,
+    settler: &Settler<'_>,
     blob: BlobId,
     stripe: u32,
     shards: &[(u8, Vec<DriveId>)],
     unlisted: &BTreeSet<DriveId>,
 ) -> Result<bool, ArchiveError> {
-    let Some(described) = engine.read(|view| view.blob(blob))? else { return Ok(false) };
+    let Some(described) = settler.read(|view| view.blob(blob))? else { return Ok(false) };
     let set = usize::try_from(stripe).ok().and_then(|at| described.stripes.get(at));
     let width = set.map_or(0, |set| set.drives.len());
     let not_found = shards.iter().filter(|(_, found)| found.is_empty()).count().min(width);
@@ -268,20 +268,20 @@ fn is_doubtful(
 
 /// Records where the missing shards of a stripe were found. No drive gets two shards of one stripe.
 fn record(
-    engine: &Tape,
+    settler: &Settler<'_>,
     blob: BlobId,
     stripe: u32,
     shards: &[(u8, Vec<DriveId>)],
 ) -> Result<bool, ArchiveError> {
-    let described = engine.read(|view| view.blob(blob))?;
+    let described = settler.read(|view| view.blob(blob))?;
     let sets = described.map(|blob| blob.stripes).unwrap_or_default();
     let Some(old) = usize::try_from(stripe).ok().and_then(|at| sets.get(at)) else { return Ok(false) };
     let drives = places(&old.drives, shards);
     if drives == old.drives {
         return Ok(false);
     }
-    let to = engine.pool.set_of_drives(drives)?;
-    match engine.execute(Command::MoveStripe { blob, stripe, from: old.id, to }) {
+    let to = settler.pool.set_of_drives(drives)?;
+    match settler.execute(Command::MoveStripe { blob, stripe, from: old.id, to }) {
         Ok(()) => Ok(true),
         // It was given up meanwhile, or moved by somebody else.
         Err(ArchiveError::Rejected(rejection)) if !rejection.is_engine_failure() => Ok(false),

@@ -1,0 +1,41 @@
+//! When suspect tapes are tried again.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use base::{Timestamp, Vid};
+use threads::{Mutex, MutexGuard};
+
+/// When each suspect tape that is tried again by itself is due, as its record has it.
+#[derive(Default)]
+pub(crate) struct TapeRetries(Mutex<BTreeMap<Vid, Timestamp>>);
+
+impl TapeRetries {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Vid, Timestamp>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None`: it is not tried again by itself. Gives whether it was to be.
+    pub(crate) fn set(&self, vid: Vid, retry: Option<Timestamp>) -> bool {
+        let mut retries = self.lock();
+        match retry {
+            Some(at) => retries.insert(vid, at).is_some(),
+            None => retries.remove(&vid).is_some(),
+        }
+    }
+
+    /// Whether a tape is tried again by itself, now or later.
+    pub(crate) fn has(&self, vid: Vid) -> bool {
+        self.lock().contains_key(&vid)
+    }
+
+    /// Whether a tape has rested long enough.
+    pub(crate) fn is_due(&self, vid: Vid, now: Timestamp) -> bool {
+        self.lock().get(&vid).is_some_and(|at| *at <= now)
+    }
+
+    /// Those that have.
+    pub(crate) fn due(&self, now: Timestamp) -> Vec<Vid> {
+        self.lock().iter().filter(|(_, at)| **at <= now).map(|(vid, _)| *vid).collect()
+    }
+}
