@@ -1,100 +1,36 @@
 //! Every change of the catalogue is one of these commands. They are deterministic: time comes with the
-//! envelope, ids are
-//! drawn from the catalogue's own counters, nothing else is read.
+//! envelope, ids are drawn from the catalogue's own counters, nothing else is read.
 
 use base::{
-    BlobDescription, BlobId, BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId,
-    DirId, Duration, Epoch, FailureCause, FileId, Generation, Name, RequestId, RunId, StreamChecksums,
-    StripeSet, StripeSetId, TapePoolId, Timestamp, UploadId, Uuid, Vid,
+    BlobId, BlobPiece, BlockAddress, ByteCount, ClassId, ContainerId, DirId, Duration, Epoch, FailureCause,
+    FileId, Generation, Name, RequestId, RunId, StripeSet, StripeSetId, TapePoolId, Timestamp, UploadId,
+    Uuid, Vid,
 };
 
+mod file;
+mod limits;
 mod outcome;
 mod seal;
+mod tape;
 mod upload;
 
+pub use file::{CloneFile, PoolCopy, PoolData, PutFile, PutObject, RecallDone, Replace};
+pub use limits::{
+    BATCH_FILES_MAX, BULK_FILES, CONTAINER_MEMBERS_MAX, IDEMPOTENCY_KEPT, PRIORITY_MAX, PRIORITY_USUAL,
+    QUOTAS_MAX, REQUEST_FILES_MAX, SEGMENTS_MAX, TREE_ROWS_LOOKED_MAX, TREES_MAX, UNKNOWN_BATCH_MAX,
+};
 pub use outcome::{EvictRefusal, Outcome, PoolLoss, PutOutcome, Removal, RemovedFile, Requeue};
 pub use seal::{OpenPack, SealContainer};
+pub use tape::{AdoptContainer, PlannedContainer, TapeFound};
 pub use upload::{
     ABORT_PARTS_MAX, BUCKET_UPLOADS_MAX, CompleteUpload, OpenUpload, PARTS_MAX, PutPart, UPLOADS_MAX,
     completion_key,
 };
 
 use crate::record::{
-    AclEntry, Attributes, BucketSettings, ContainerKind, Entry, FileKind, FileRecord, Hold, LifecycleCursor,
-    MemberRecord, QuotaLimits, QuotaSubject, Rule, RunEnd, TapePlace, TapeState, UnknownExtent,
-    UnneededSectors,
+    AclEntry, Attributes, BucketSettings, Entry, Hold, LifecycleCursor, MemberRecord, QuotaLimits,
+    QuotaSubject, Rule, RunEnd, TapeState, UnknownExtent, UnneededSectors,
 };
-
-/// Most members that one container may have.
-pub const CONTAINER_MEMBERS_MAX: usize = 100_000;
-/// The priority of the most urgent requests.
-pub const PRIORITY_MAX: u8 = 9;
-/// The priority of requests of which nothing is said.
-pub const PRIORITY_USUAL: u8 = 5;
-const _: () = assert!(PRIORITY_USUAL <= PRIORITY_MAX, "what is usual is possible");
-/// Most extents that one `NoteUnknown` finds, or says to be gone.
-pub const UNKNOWN_BATCH_MAX: usize = 10_000;
-/// Most files in one `AddToRequest`, `Evict`, `Release` or `RecallDone`.
-pub const BATCH_FILES_MAX: usize = 10_000;
-/// Files that whoever gives commands puts into one: a few milliseconds of work, so that others do not wait.
-pub const BULK_FILES: usize = 400;
-const _: () = assert!(0 < BULK_FILES && BULK_FILES <= BATCH_FILES_MAX, "a part is a batch that apply takes");
-/// Most files in one request.
-pub const REQUEST_FILES_MAX: u32 = 10_000_000;
-/// Most ranges of changes in one `IndexWritten`.
-pub const SEGMENTS_MAX: usize = 1_000;
-/// Most condemned trees that are remembered, those that are gone included.
-pub const TREES_MAX: usize = 1_000;
-/// Most holds, and most access control lists, that are looked at to know that none is in a tree which is to
-/// be condemned; with more of them, most names of the tree. Some milliseconds of work.
-pub const TREE_ROWS_LOOKED_MAX: usize = 1_000;
-/// Most quotas.
-pub const QUOTAS_MAX: usize = 10_000;
-/// For how long the answer to an idempotency key is kept.
-pub const IDEMPOTENCY_KEPT: Duration = Duration::from_secs(7 * 86_400);
-
-/// What a look at a tape has found that a restored catalogue does not know.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TapeFound {
-    /// The tape.
-    pub vid: Vid,
-    /// The volume on it.
-    pub uuid: Uuid,
-    /// The tape pool that it is counted in.
-    pub tape_pool: TapePoolId,
-    /// Generation of its newest index.
-    pub generation: Generation,
-    /// Where that begins on the data partition.
-    pub index_block: BlockAddress,
-    /// Where the data partition ends.
-    pub end_of_data: BlockAddress,
-    /// Why the tape is only read, for an operator.
-    pub reason: String,
-}
-
-/// A container as it stands on tapes, for the files of a restored catalogue that it holds.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AdoptContainer {
-    /// Its id.
-    pub container: ContainerId,
-    /// Pack, file or segment.
-    pub kind: ContainerKind,
-    /// The class of all members.
-    pub class: ClassId,
-    /// The members that the catalogue has, in the order of their offsets. Not looked at if it has the
-    /// container.
-    pub members: Vec<MemberRecord>,
-    /// Length on tape.
-    pub length: ByteCount,
-    /// Checksums over that length.
-    pub checksums: StreamChecksums,
-    /// When it was sealed.
-    pub sealed: Timestamp,
-    /// Path in the LTFS volume.
-    pub tape_path: String,
-    /// Where it stands, under an index.
-    pub places: Vec<TapePlace>,
-}
 
 /// A command and the time at which it was given.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -144,132 +80,6 @@ impl Work {
     pub fn some(self) -> Command {
         Command::DoSome { work: self, most: u32::try_from(BULK_FILES).unwrap_or(u32::MAX) }
     }
-}
-
-/// Bytes of a new file in the pool; they are synced there before the command is given.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PoolData {
-    /// The blobs that hold the pieces, each once; recorded with their stripe sets if new.
-    pub blobs: Vec<BlobDescription>,
-    /// The pieces, in the order of the file; their lengths add up to its size.
-    pub pieces: Vec<BlobPiece>,
-}
-
-/// What to do if the name is taken by a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Replace {
-    /// The new version takes the name.
-    Allowed,
-    /// The command is refused.
-    Refused,
-}
-
-/// A new file.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PutFile {
-    /// The directory.
-    pub parent: DirId,
-    /// The name in it.
-    pub name: Name,
-    /// Bytes or link.
-    pub kind: FileKind,
-    /// Size in bytes.
-    pub size: ByteCount,
-    /// The user's attributes.
-    pub attributes: Attributes,
-    /// Checksums of the bytes.
-    pub checksums: Checksums,
-    /// The storage class.
-    pub class: ClassId,
-    /// Orders the migration queue.
-    pub dataset: u64,
-    /// The bytes in the pool; `None` for links and empty files.
-    pub data: Option<PoolData>,
-    /// If the name is taken.
-    pub replace: Replace,
-    /// The client's idempotency key, hashed together with the principal; a repeat gets the first answer.
-    pub idempotency: Option<[u8; 32]>,
-}
-
-/// A new file as an object: with a condition on what it replaces and what keeps it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PutObject {
-    /// The file.
-    pub put: PutFile,
-    /// Refused unless this version has the name.
-    pub if_current: Option<FileId>,
-    /// What keeps it; `None`: the default retention of its bucket, counted from the command's time.
-    pub hold: Option<Hold>,
-    /// The same bytes under the same name make a new version too, with these attributes.
-    pub always: bool,
-}
-
-/// A file that shares the bytes of another one in the pool.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CloneFile {
-    /// Whose bytes; a named file in the pool, none of whose pieces lies in a segment: the bytes of small
-    /// values are too few to be shared.
-    pub source: FileId,
-    /// The directory of the new file.
-    pub parent: DirId,
-    /// Its name there.
-    pub name: Name,
-    /// Its attributes; `None`: those of the source.
-    pub attributes: Option<Attributes>,
-    /// Its storage class.
-    pub class: ClassId,
-    /// Orders the migration queue.
-    pub dataset: u64,
-    /// If the name is taken.
-    pub replace: Replace,
-    /// Refused unless this version has the name.
-    pub if_current: Option<FileId>,
-    /// What keeps it; `None`: the default retention of its bucket, counted from the command's time.
-    pub hold: Option<Hold>,
-}
-
-/// A container's place in a run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PlannedContainer {
-    /// The container; it must be queued in the run's tape pool.
-    pub container: ContainerId,
-    /// Its first block.
-    pub block: BlockAddress,
-    /// Its number of blocks.
-    pub blocks: BlockCount,
-}
-
-/// What a file had in the pool when somebody looked at it. By the time of the command it may have something
-/// else there: a repeated put or a recall brings new bytes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PoolCopy {
-    /// The file.
-    pub file: FileId,
-    /// All its pieces then. Places in blobs are never used again, so that they tell one copy from the next.
-    pub pieces: Vec<BlobPiece>,
-}
-
-impl PoolCopy {
-    /// The pool copy of a file as this record has it.
-    #[must_use]
-    pub fn of(file: FileId, record: &FileRecord) -> Self {
-        PoolCopy { file, pieces: record.pieces.clone() }
-    }
-
-    /// Whether it is what the file has in the pool by this record.
-    #[must_use]
-    pub fn is_of(&self, record: &FileRecord) -> bool {
-        self.pieces == record.pieces
-    }
-}
-
-/// Files of a recall that are in the pool now.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RecallDone {
-    /// The blobs that hold them, synced.
-    pub blobs: Vec<BlobDescription>,
-    /// Each file with all its pieces.
-    pub files: Vec<(FileId, Vec<BlobPiece>)>,
 }
 
 /// All commands.

@@ -26,7 +26,7 @@ fn every_error_has_a_row() {
         assert_eq!(found, wanted, "{name}");
     };
     let engine = include_str!("../../../ground/src/error.rs");
-    let below = ["Rejected", "Store", "Pool"];
+    let below = ["Rejected", "Store", "Pool", "Blob"];
     check(engine, "ArchiveError", names(&samples::of_the_engine()), &below);
     let uploads = samples::of_the_engine().into_iter().filter_map(|error| match error {
         archive::ArchiveError::Upload(error) => Some(error),
@@ -45,6 +45,9 @@ fn every_error_has_a_row() {
     check(store, "ExecuteError", names(&samples::execute_errors()), &[]);
     let pool = include_str!("../../../pool/src/error.rs");
     check(pool, "PoolError", names(&samples::pool_errors()), &[]);
+    let blob = include_str!("../../../blob/src/error.rs");
+    let faults: Vec<_> = samples::blob_errors().iter().map(|error| error.fault).collect();
+    check(blob, "BlobFault", names(&faults), &[]);
 }
 
 #[test]
