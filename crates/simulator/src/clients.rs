@@ -445,12 +445,25 @@ impl Client {
             }
         };
         match self.world.ask("evict", move |archive| archive.evict(&selection)) {
-            Called::Done(Ok(done)) => (0..done.evicted).for_each(|_| self.world.count("files evicted")),
+            Called::Done(Ok(done)) => {
+                (0..done.evicted).for_each(|_| self.world.count("files evicted"));
+                self.no_drive_erred();
+            }
             Called::Done(Err(ArchiveError::NotFound(_) | ArchiveError::SomeNotFound { .. }))
                 if at.components().count() == 1 => {}
             Called::Done(Err(error)) => self.tolerate("evict", &at, &error),
             Called::Killed | Called::Down => {}
         }
+    }
+
+    /// Nobody reads what was removed under it: drives that are well have no errors.
+    fn no_drive_erred(&self) {
+        if !self.profile.has_good_disks() {
+            return;
+        }
+        let Called::Done(Ok(pool)) = self.world.ask("pool", |archive| archive.pool_info()) else { return };
+        let erred: Vec<_> = pool.drives.iter().filter(|drive| drive.errors > 0).collect();
+        assert!(erred.is_empty(), "I6: drives have errors though nothing is wrong with them: {erred:?}");
     }
 
     fn end_request(&self) {

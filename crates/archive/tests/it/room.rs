@@ -11,6 +11,7 @@ use crate::common::tight::{Tightness, open_tight_on};
 use crate::common::{
     Instance, SystemClock, all, bytes, get, migrate_all, path, put, put_with, stage, wait_for, wait_until,
 };
+use crate::faulty::place;
 
 const FILE: usize = 3_000_000;
 
@@ -99,6 +100,40 @@ fn recalls_leave_the_share_of_puts_free_and_go_on_when_drives_are_emptied() {
     tightness.free.store(900_000_000, Ordering::SeqCst);
     wait_for(&archive, request);
     assert_eq!(states(&archive, request), (4, 0));
+    archive.close();
+}
+
+/// Story: a repack wrote a file to its new tape while it was evicted. Its bytes were removed under the session,
+/// which took the drives of the pool for bad and wrote half a container in vain.
+#[test]
+fn what_is_evicted_while_a_tape_is_written_goes_when_it_is_written() {
+    let instance = instance(None);
+    let (archive, tightness) = open_tight(&instance);
+    let file = "/t/f".to_owned();
+    let content = bytes(1, 20 * FILE);
+    put(&archive, &file, &content);
+    migrate_all(&archive);
+    let (vid, _) = place(&archive, &file)[0];
+    let reads = || tightness.reads.load(Ordering::SeqCst);
+    let before = reads();
+    assert_eq!(get(&archive, &file).unwrap(), content);
+    // It is read once as a trial, which is over then.
+    tightness.hold_from.store(reads() + (reads() - before) * 3 / 2, Ordering::SeqCst);
+    archive.repack_tape(vid, "a test").unwrap();
+    wait_until("a tape session reads from the pool", || tightness.reads_held.load(Ordering::SeqCst) > 0);
+    let evicted = archive.evict(&all(&[&file])).unwrap();
+    assert_eq!(evicted.evicted, 1, "{:?}", evicted.refused);
+    let garbage = || archive.pool_info().unwrap().garbage;
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(3);
+    while garbage() > 0 && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(garbage() > 0, "it waits for who reads it");
+    tightness.hold_from.store(0, Ordering::SeqCst);
+    wait_until("all is moved", || archive.tape_repack(vid).unwrap().is_some_and(|repack| repack.done));
+    let pool = archive.pool_info().unwrap();
+    assert!(pool.drives.iter().all(|drive| drive.errors == 0), "{pool:?}");
+    wait_until("then it goes", || garbage() == 0);
     archive.close();
 }
 

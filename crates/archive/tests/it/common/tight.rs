@@ -23,6 +23,10 @@ pub struct Tightness {
     pub stamps_refused: AtomicU64,
     /// Whether reads wait.
     pub hold_reads: AtomicBool,
+    /// How many reads came so far.
+    pub reads: AtomicU64,
+    /// The first read that waits, by its number; 0: none does.
+    pub hold_from: AtomicU64,
     /// How often one of them looked whether it still has to.
     pub reads_held: AtomicU64,
 }
@@ -140,7 +144,9 @@ impl ObjectDrive for TightDrive {
     }
 
     fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {
-        while self.tightness.hold_reads.load(Ordering::SeqCst) {
+        let number = self.tightness.reads.fetch_add(1, Ordering::SeqCst) + 1;
+        let is_held = || (1..=number).contains(&self.tightness.hold_from.load(Ordering::SeqCst));
+        while self.tightness.hold_reads.load(Ordering::SeqCst) || is_held() {
             self.tightness.reads_held.fetch_add(1, Ordering::SeqCst);
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
