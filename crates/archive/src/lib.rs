@@ -47,7 +47,7 @@ pub use session::order::Aim;
 pub use store::Refused;
 pub use tape::{
     CHECK_TAPES_MAX, ChangeLogInfo, CheckState, DAMAGE_TOLD_MAX, DamagedPart, FlowInfo, LogKept, QueueAge,
-    REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX, RecallRoom, RepackStep, RepackWait, TAPE_PAGE_MAX, TapeCheck, TapeDamage, TapeRepack,
-    TapeReport, WaitingFor, refusal_text,
+    REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX, RecallRoom, RepackStep, RepackWait, TAPE_PAGE_MAX, TapeCheck,
+    TapeDamage, TapeRepack, TapeReport, WaitingFor, refusal_text,
 };
 pub use upkeep::{CatalogueFinding, KeptExtents, PoolHealth, ReplacedDrive, UnknownKept};

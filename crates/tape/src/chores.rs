@@ -63,7 +63,8 @@ impl Chores {
     /// The tape that a container is read from, or is to be.
     pub(crate) fn tape_that_gives(&self, container: ContainerId) -> Option<Vid> {
         let reader = self.mends.get(&container).and_then(|mend| mend.reader);
-        let asked = || self.tapes.iter().find(|(_, tape)| tape.reads.contains(&container)).map(|(vid, _)| *vid);
+        let asked =
+            || self.tapes.iter().find(|(_, tape)| tape.reads.contains(&container)).map(|(vid, _)| *vid);
         reader.or_else(asked)
     }
 

@@ -83,9 +83,9 @@ impl Tape {
                 tracing::warn!(%vid, "the tape is gone from the library: put it in again to use it");
             }
             self.post_tape(*vid);
-            if !self.libraries.holds(*vid) {
-                self.read_elsewhere(*vid)?;
-            }
+        }
+        for vid in changed.iter().filter(|vid| !self.libraries.holds(**vid)) {
+            self.read_elsewhere(*vid)?;
         }
         if changed.iter().any(|vid| self.libraries.holds(*vid)) {
             self.retry_mends()?;

@@ -114,11 +114,7 @@ impl Tape {
     }
 
     /// What a container waits for that stands on a tape under repack.
-    fn container_waits_for(
-        &self,
-        vid: Vid,
-        container: ContainerId,
-    ) -> Result<Option<RepackWait>, ReadError> {
+    fn container_waits_for(&self, vid: Vid, container: ContainerId) -> Result<Option<RepackWait>, ReadError> {
         let Some(record) = self.catalogue.read(|view| view.container(container))? else { return Ok(None) };
         if let Some(wait) = self.bytes_wait_for(container, &record)? {
             return Ok(Some(wait));
@@ -181,7 +177,8 @@ impl Tape {
         container: ContainerId,
         record: &ContainerRecord,
     ) -> Result<Reason, ReadError> {
-        let damaged = self.chores().mends.get(&container).map(|mend| mend.damaged.clone()).unwrap_or_default();
+        let damaged =
+            self.chores().mends.get(&container).map(|mend| mend.damaged.clone()).unwrap_or_default();
         let mut tapes = Vec::new();
         for (vid, block) in record.places() {
             let summary = self.catalogue.read(|view| view.tape(vid))?;

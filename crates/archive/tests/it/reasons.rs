@@ -236,7 +236,8 @@ fn of_a_repack_that_no_tape_serves() {
         }),
         ("resting", "it is suspect", |_, archive, faults, vid| {
             wait_until("the tape is in its slot", || archive.tape(vid).unwrap().drive.is_none());
-            faults.plan_unreadable(vid, data(0));
+            let blank = archive.tapes().unwrap().into_iter().find(|tape| tape.uuid.is_none()).unwrap().vid;
+            faults.plan_wrong_cartridge(vid, blank);
         }),
     ];
     for (kind, text, then) in table {

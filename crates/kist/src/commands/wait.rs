@@ -88,10 +88,10 @@ pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> 
     loop {
         let status: StatusReply = client.get("/api/v1/status")?;
         let left = Left::of(&status);
-        let settling = settling(&status);
-        if left == Left::default() && settling.is_none() {
+        if is_over(&status) {
             return Ok(status);
         }
+        let settling = settling(&status);
         most = most.max(status.queued_bytes);
         let containers = left.queued + left.unindexed;
         most_containers = most_containers.max(containers);
@@ -122,6 +122,11 @@ pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> 
         }
         std::thread::sleep(POLL_EVERY);
     }
+}
+
+/// Whether nothing is left to be done on tapes.
+fn is_over(status: &StatusReply) -> bool {
+    Left::of(status) == Left::default() && settling(status).is_none()
 }
 
 /// A restored catalogue that is not compared with pool and tapes yet: what it says of copies is not proven.
@@ -256,6 +261,38 @@ mod tests {
     /// Story: a wait ended while recalls waited for room in the pool, and while a repack was under way.
     #[test]
     fn recalls_and_repacks_are_waited_for() {
+        let status = |what: &str, count: u64| -> StatusReply {
+            let names = [
+                "files",
+                "bytes",
+                "online_files",
+                "online_bytes",
+                "todo_files",
+                "queued_containers",
+                "queued_bytes",
+                "unindexed_containers",
+                "mounts",
+                "packs",
+                "flushes",
+                "indexes",
+                "tape_written",
+                "memory_anonymous",
+                "wanted_files",
+                "repack_containers",
+                "repair_containers",
+            ];
+            let mut status: serde_json::Map<String, serde_json::Value> =
+                names.into_iter().map(|name| (name.to_owned(), 0.into())).collect();
+            for name in ["version", "instance"] {
+                status.insert(name.to_owned(), "".into());
+            }
+            status.insert(what.to_owned(), count.into());
+            serde_json::from_value(status.into()).unwrap()
+        };
+        assert!(is_over(&status("files", 7)));
+        for what in ["todo_files", "wanted_files", "repack_containers", "repair_containers"] {
+            assert!(!is_over(&status(what, 1)), "{what}");
+        }
         assert_eq!(Left { wanted: 1, ..Left::default() }.amounts(), "1 file to be recalled");
         let moved = Left { moved: 3, wanted: 2, ..Left::default() };
         assert_eq!(moved.amounts(), "3 containers to be moved by repacks or mended; 2 files to be recalled");
