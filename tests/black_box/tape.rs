@@ -7,6 +7,43 @@ use library::{DriveName, Library, ReadBlock, VirtualCartridgeOptions, VirtualLib
 
 use crate::harness::{Instance, bytes, make_tree, write};
 
+/// Story: `kist wait` ended with 0 while recalls waited, also right after a start, and while a repack was under way.
+#[test]
+fn a_wait_does_not_end_while_recalls_or_repacks_wait() {
+    let mut instance = Instance::serving();
+    let local = instance.beside("file");
+    write(&local, &bytes(3_000_000, 7));
+    instance.kist(&["put", local.to_str().unwrap(), "/t/file"]).exits(0);
+    instance.kist(&["migrate", "--now"]).exits(0);
+    instance.kist(&["wait", "--timeout", "60s"]).exits(0);
+    instance.kist(&["evict", "/t"]).exits(0);
+    let drives = instance.kist(&["drive", "ls", "--json"]).exits(0).json();
+    let names = || drives.as_array().unwrap().iter().map(|drive| drive["name"].as_str().unwrap());
+    names().for_each(|name| drop(instance.kist(&["drive", "down", name]).exits(0)));
+    instance.kist(&["stage", "/t/file"]).exits(0);
+    let waited = instance.kist(&["wait", "--timeout", "3s"]).exits(1);
+    waited.says(&["does not end before somebody does something", "every tape drive is down"]);
+    instance.stop();
+    instance.start();
+    instance.kist(&["wait", "--timeout", "1s"]).exits(1).says(&["1 file to be recalled"]);
+    names().for_each(|name| drop(instance.kist(&["drive", "up", name]).exits(0)));
+    instance.kist(&["wait", "--timeout", "60s"]).exits(0);
+    let stat = instance.kist(&["stat", "--json", "/t/file"]).exits(0).json();
+    assert_eq!(stat["locality"], "ONLINE_AND_NEARLINE");
+    let vid = stat["copies"][0]["vid"].as_str().unwrap();
+    names().for_each(|name| drop(instance.kist(&["drive", "down", name]).exits(0)));
+    instance.kist(&["tape", "repack", vid]).exits(0);
+    instance
+        .kist(&["wait", "--timeout", "1s"])
+        .exits(1)
+        .says(&["1 container to be moved", "every tape drive"]);
+    instance.kist(&["tape", "repack", "--show", vid]).exits(0).says(&["1 container waits to be written"]);
+    names().for_each(|name| drop(instance.kist(&["drive", "up", name]).exits(0)));
+    instance.kist(&["migrate", "--now"]).exits(0);
+    instance.kist(&["wait", "--timeout", "60s"]).exits(0);
+    instance.kist(&["tape", "repack", "--show", vid]).exits(0).says(&["done"]);
+}
+
 #[test]
 fn the_whole_way_to_two_tapes_and_back() {
     let mut instance = Instance::serving();

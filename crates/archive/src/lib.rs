@@ -48,7 +48,7 @@ pub use session::order::Aim;
 pub use store::Refused;
 pub use tape::{
     CHECK_TAPES_MAX, ChangeLogInfo, CheckState, DAMAGE_TOLD_MAX, DamagedPart, FlowInfo, LogKept,
-    REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX, RecallRoom, TAPE_PAGE_MAX, TapeCheck, TapeDamage, TapeRepack,
-    refusal_text,
+    REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX, RecallRoom, RepackStep, RepackWait, TAPE_PAGE_MAX, TapeCheck,
+    TapeDamage, TapeRepack, refusal_text,
 };
 pub use upkeep::{CatalogueFinding, KeptExtents, PoolHealth, ReplacedDrive, UnknownKept};

@@ -406,6 +406,8 @@ pub(crate) fn status_reply(instance: Uuid, totals: &Totals, memory_anonymous: u6
         queued_bytes: totals.queued.bytes.0,
         wanted_files: Some(totals.wanted.files),
         wanted_bytes: totals.wanted.bytes.0,
+        repack_containers: totals.repacked,
+        repair_containers: totals.repairs.files,
         unindexed_containers: totals.unindexed,
         mounts: totals.mounts,
         packs: totals.packs,

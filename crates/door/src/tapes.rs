@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::admin::no_such_part;
 use crate::audit::Call;
-use crate::engine::Engine;
+use crate::foresee::reason_reply;
 use crate::json::JsonBody;
 use crate::problem::Refusal;
 use crate::shared::Asked;
@@ -57,19 +57,7 @@ pub(crate) async fn repack(
 
 pub(crate) async fn repack_progress(shared: Door, vid: PathPart) -> Reply<wire::TapeRepackReply> {
     let vid = vid_of(vid)?;
-    shared.call(move |engine| Ok(Json(repack_of(engine, vid)?))).await
-}
-
-/// How far a repack is, and what its containers wait for if they are to be written to other tapes.
-fn repack_of(engine: &dyn Engine, vid: Vid) -> Result<wire::TapeRepackReply, Refusal> {
-    let mut reply = repack_reply(vid, engine.tape_repack(vid)?);
-    if reply.under_way > 0
-        && let Some(tape_pool) = engine.tape(vid)?.tape_pool
-    {
-        let line = engine.queue()?.into_iter().find(|line| line.what == format!("migrate {tape_pool}"));
-        reply.waiting = line.map(|line| format!("to be written to tapes of {tape_pool}: {}", line.reason));
-    }
-    Ok(reply)
+    shared.call(move |engine| Ok(Json(repack_reply(vid, engine.tape_repack(vid)?)))).await
 }
 
 pub(crate) async fn reclaim(
@@ -169,6 +157,7 @@ fn repack_reply(vid: Vid, repack: Option<TapeRepack>) -> wire::TapeRepackReply {
         stuck: repack.stuck,
         under_way: repack.under_way,
         left: repack.left,
-        waiting: None,
+        waiting: repack.waits.as_ref().map(ToString::to_string),
+        cause: repack.waits.as_ref().map(|wait| reason_reply(&wait.reason)),
     }
 }

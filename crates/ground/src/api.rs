@@ -471,7 +471,7 @@ pub struct ClassInfo {
 /// A line of `kist queue`: something that waits, how much, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueueLine {
-    /// `seal CLASS`, `migrate TAPEPOOL`, `recall VID`.
+    /// `seal CLASS`, `migrate TAPEPOOL`, `recall VID`, `repack VID`, `repair`.
     pub what: String,
     /// Files or containers.
     pub items: u64,
@@ -566,6 +566,10 @@ pub struct Totals {
     pub queued: catalogue::Tally,
     /// Files that somebody waits for, each once, on however many tapes it has copies.
     pub wanted: catalogue::Tally,
+    /// Containers on tapes that are repacked.
+    pub repacked: u64,
+    /// Damaged copies of containers whose bytes are being had from other tapes.
+    pub repairs: catalogue::Tally,
     /// Containers flushed but not under an index yet.
     pub unindexed: u64,
     /// Mounts of all tapes, ever.

@@ -52,7 +52,7 @@ impl Ground {
     }
 
     /// Bytes of new files that the pool takes before it is full, as known by at most a second ago.
-    fn room_for_files(&self) -> ByteCount {
+    pub fn room_for_files(&self) -> ByteCount {
         let code = self.pool.config().code;
         let room = |drive: &DriveSpace| drive.room_for_files().0;
         ByteCount(logical(&self.pool.spaces(), code.width(), code.data.into(), room))

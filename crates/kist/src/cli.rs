@@ -142,7 +142,7 @@ pub enum Command {
     Rebuild(rebuild::Args),
     /// Write to tape now, whatever the amounts and ages
     Migrate(migrate::Args),
-    /// Wait until everything is on tape and under an index
+    /// Wait until everything is on tape, recalled or moved that is to be
     Wait(wait::Args),
     /// Compute what a pool that is to be built will do
     Plan(plan::Args),

@@ -39,6 +39,8 @@ impl Reason {
             Reason::DriveRetiring { .. } => "drive-retiring",
             Reason::WaitingForSpace { .. } => "waiting-for-space",
             Reason::OwnPinsHoldPool { .. } => "own-pins-hold-pool",
+            Reason::NoRoomForReads { .. } => "no-room-for-reads",
+            Reason::TapeSetAside { .. } => "tape-set-aside",
             Reason::WaitingForStream { .. } => "waiting-for-stream",
             Reason::WaitingForRobot { .. } => "waiting-for-robot",
             Reason::ShareDrivesMax { .. } => "share-drives-max",
@@ -70,6 +72,8 @@ impl Reason {
             | Reason::PoolsLibraryDown { .. }
             | Reason::WaitingForSpace { .. }
             | Reason::OwnPinsHoldPool { .. }
+            | Reason::NoRoomForReads { .. }
+            | Reason::TapeSetAside { .. }
             | Reason::HostCannotWrite { .. }
             | Reason::NoReadableCopy { .. } => true,
             Reason::DrivesMax { limit }
@@ -93,6 +97,7 @@ impl Reason {
             | Reason::KeptMounted { vid, .. }
             | Reason::JustUnmounted { vid, .. }
             | Reason::NoDriveInLibrary { vid }
+            | Reason::TapeSetAside { vid, .. }
             | Reason::TapeNotReadable { vid, .. } => vec![*vid],
             Reason::NoReadableCopy { tapes } => tapes.iter().map(|(vid, _)| *vid).collect(),
             Reason::DriveLooks { vid, .. } => vid.iter().copied().collect(),
@@ -127,6 +132,7 @@ impl Reason {
             Reason::WaitingForBytes { due, .. } => *due,
             Reason::Resting { until, .. }
             | Reason::HostCannotWrite { until, .. }
+            | Reason::NoRoomForReads { until, .. }
             | Reason::JustUnmounted { until, .. }
             | Reason::KeptMounted { until, .. } => Some(*until),
             Reason::DriveDown { retry, .. } => *retry,

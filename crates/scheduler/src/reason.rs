@@ -55,6 +55,11 @@ pub enum Reason {
     /// What a request has brought back is pinned by it and holds the room that the rest of it needs: `left`
     /// bytes are still to come, and no evict of others makes room for them.
     OwnPinsHoldPool { request: RequestId, pinned: ByteCount, left: ByteCount, free: ByteCount },
+    /// The pool had no room for a container that a repack or a repair reads from tape; `need`: the smallest one
+    /// that found none. It is tried again when there seems to be room, else then.
+    NoRoomForReads { need: ByteCount, free: ByteCount, until: Timestamp },
+    /// The tape is set aside, and what was to be done with it waits for an operator's word.
+    TapeSetAside { vid: Vid, reason: String },
     /// The pool feeds as many tape streams as it can.
     WaitingForStream { limit: usize },
     /// The library's robots move as many tapes as they can.
@@ -195,6 +200,9 @@ impl fmt::Display for Reason {
                 write!(f, "no copy can be read")?;
                 list(f, tapes)
             }
+            Reason::TapeSetAside { vid, reason } => {
+                write!(f, "tape {vid} is set aside ({reason}): kist tape set {vid} active, if it is well")
+            }
             Reason::Resting { until, cause } => write!(f, "failed ({cause}) and is tried again at {until}"),
             Reason::HostCannotWrite { until, cause } => {
                 write!(f, "this host cannot write to tapes: {cause}; tried again at {until}")
@@ -227,6 +235,14 @@ impl Reason {
                     f,
                     ": {free} are free for recalls and {coming} are on their way to it; evict files, or \
                      release them first"
+                )
+            }
+            Reason::NoRoomForReads { need, free, until } => {
+                write!(
+                    f,
+                    "waits for room in the pool, where what repacks and repairs read from tape stands until it \
+                     is written: a container of {need} found none, and {free} are free for files; evict or \
+                     remove files; tried again then, or at {until}"
                 )
             }
             Reason::OwnPinsHoldPool { request, pinned, left, free } => {

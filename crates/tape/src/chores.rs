@@ -12,6 +12,7 @@ use catalogue::{Command, ContainerKind, ContainerRecord, CopyState, ReadError, T
 use ltfs::pack::SKELETON_FRAME_BYTES;
 
 use crate::room::Tape;
+use crate::room_for_reads::RoomForReads;
 use crate::{CheckState, TapeCheck, TapeRepack};
 use ground::ArchiveError;
 use ground::truncated;
@@ -40,6 +41,43 @@ pub(crate) struct Chores {
     pub(crate) late: BTreeMap<ContainerId, DamagedPlaces>,
     /// By tape, the container whose reading gave way to others: next time it is read to its end.
     pub(crate) broken_off: BTreeMap<Vid, ContainerId>,
+    /// Whether the pool has room for what is to be read into it.
+    pub(crate) room: RoomForReads,
+}
+
+impl Chores {
+    /// Whether anything can be done on a tape now: one is not mounted for what waits for room in the pool.
+    pub(crate) fn is_due(&self, vid: Vid) -> bool {
+        let has_other = self.tapes.get(&vid).is_some_and(TapeChores::has_other_than_reads);
+        has_other || self.next_read(vid).is_some()
+    }
+
+    /// The container that a tape is to give next: the first one that does not wait for room in the pool.
+    pub(crate) fn next_read(&self, vid: Vid) -> Option<ContainerId> {
+        let length = |container: &ContainerId| self.mends.get(container).map_or(ByteCount(0), Mend::length);
+        let mut reads = self.tapes.get(&vid)?.reads.iter();
+        reads.find(|container| !self.room.keeps(length(container))).copied()
+    }
+
+    /// The tape that a container is read from, or is to be.
+    pub(crate) fn tape_that_gives(&self, container: ContainerId) -> Option<Vid> {
+        let reader = self.mends.get(&container).and_then(|mend| mend.reader);
+        let asked =
+            || self.tapes.iter().find(|(_, tape)| tape.reads.contains(&container)).map(|(vid, _)| *vid);
+        reader.or_else(asked)
+    }
+
+    /// The tapes of which containers are to be read into the pool.
+    pub(crate) fn with_reads(&self) -> impl Iterator<Item = Vid> {
+        self.tapes.iter().filter(|(_, tape)| !tape.reads.is_empty()).map(|(vid, _)| *vid)
+    }
+
+    /// If nothing is to be read any more, what was lacks no room either.
+    fn forget_room_of_nothing(&mut self) {
+        if self.room.short().is_some() && self.with_reads().next().is_none() {
+            self.room.forget();
+        }
+    }
 }
 
 /// What is to be done on one tape.
@@ -63,11 +101,18 @@ impl TapeChores {
     fn is_empty(&self) -> bool {
         *self == TapeChores::default()
     }
+
+    fn has_other_than_reads(&self) -> bool {
+        let TapeChores { recover, check, reads: _, read_back, ship, look } = self;
+        *recover || check.is_some() || !read_back.is_empty() || *ship || *look
+    }
 }
 
 /// A container whose bytes are to be had from tape.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Mend {
+    /// How long the container is.
+    length: ByteCount,
     /// Places that are known to be damaged, and how.
     pub(crate) damaged: DamagedPlaces,
     /// Places that were read.
@@ -80,6 +125,12 @@ pub(crate) struct Mend {
     turned_away: BTreeSet<Vid>,
     /// The tapes that repacks take it off.
     pub(crate) repack: BTreeSet<Vid>,
+}
+
+impl Mend {
+    pub(crate) fn length(&self) -> ByteCount {
+        self.length
+    }
 }
 
 /// Bytes of a container in the pool that no commit names yet.
@@ -108,6 +159,12 @@ pub(crate) struct Repack {
     pub(crate) progress: TapeRepack,
 }
 
+impl Repack {
+    pub(crate) fn bytes_under_way(&self) -> ByteCount {
+        ByteCount(self.under_way.values().map(|bytes| bytes.0).sum())
+    }
+}
+
 impl Tape {
     pub(crate) fn chores(&self) -> MutexGuard<'_, Chores> {
         self.own.chores.lock().unwrap_or_else(PoisonError::into_inner)
@@ -116,13 +173,14 @@ impl Tape {
     /// Changes what is to be done on a tape and tells the scheduler whether anything is.
     pub(crate) fn chore<T>(&self, vid: Vid, change: impl FnOnce(&mut TapeChores) -> T) -> T {
         let mut chores = self.chores();
+        let before = chores.is_due(vid);
         let tape = chores.tapes.entry(vid).or_default();
-        let before = !tape.is_empty();
         let result = change(tape);
-        let after = !tape.is_empty();
-        if !after {
+        if tape.is_empty() {
             chores.tapes.remove(&vid);
         }
+        let after = chores.is_due(vid);
+        chores.forget_room_of_nothing();
         // Told under the lock, so that the last word is the last change.
         if after || before {
             self.bell.maintain(vid, after);
@@ -181,10 +239,10 @@ impl Tape {
         container: ContainerId,
         change: impl FnOnce(&mut Mend),
     ) -> Result<bool, ArchiveError> {
-        if self.read(|view| view.container(container))?.is_none() {
+        let Some(record) = self.read(|view| view.container(container))? else {
             self.drop_mend(container)?;
             return Ok(false);
-        }
+        };
         let places = self.places(container)?;
         let (vid, abandoned) = {
             let mut chores = self.chores();
@@ -192,6 +250,7 @@ impl Tape {
                 return Ok(false);
             }
             let mend = chores.mends.entry(container).or_default();
+            mend.length = record.length;
             change(mend);
             let fresh = |place: &&(Vid, BlockAddress)| !mend.tried.contains(*place);
             let sound = |place: &&(Vid, BlockAddress)| fresh(place) && !mend.damaged.contains_key(*place);
@@ -236,8 +295,8 @@ impl Tape {
         tape.reads.remove(&container);
         if tape.is_empty() {
             chores.tapes.remove(&vid);
-            self.bell.maintain(vid, false);
         }
+        self.bell.maintain(vid, chores.is_due(vid));
         false
     }
 
@@ -296,14 +355,17 @@ impl Tape {
                     dropped.insert(*container);
                 }
             }
+            let mut changed = Vec::new();
             chores.tapes.retain(|vid, tape| {
-                let was_empty = tape.is_empty();
+                let before = tape.reads.len();
                 tape.reads.retain(|container| !dropped.contains(container));
-                if tape.is_empty() && !was_empty {
-                    self.bell.maintain(*vid, false);
+                if tape.reads.len() != before {
+                    changed.push(*vid);
                 }
                 !tape.is_empty()
             });
+            changed.into_iter().for_each(|vid| self.bell.maintain(vid, chores.is_due(vid)));
+            chores.forget_room_of_nothing();
         }
         self.own.resting.forget(&settled);
         spools.iter().try_for_each(|spool| Ok(self.blobs.remove(&spool.blob)?))
@@ -331,12 +393,32 @@ impl Tape {
         Ok(())
     }
 
+    /// A tape is disabled or gone: what it was to give is read from other tapes, or waits until one can give it.
+    /// What a drive reads from it just now is read to its end.
+    pub(crate) fn read_elsewhere(&self, vid: Vid) -> Result<(), ArchiveError> {
+        let asked: Vec<ContainerId> = {
+            let chores = self.chores();
+            let is_read = |container: &ContainerId| {
+                chores.mends.get(container).is_some_and(|mend| mend.reader == Some(vid))
+            };
+            let reads = chores.tapes.get(&vid).into_iter().flat_map(|tape| &tape.reads);
+            reads.copied().filter(|container| !is_read(container)).collect()
+        };
+        for container in asked {
+            self.chore(vid, |chores| chores.reads.remove(&container));
+            if !self.want_bytes(container, |_| {})? {
+                self.repack_stuck(container)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Where a container can be read, tapes in good state first.
     fn places(&self, container: ContainerId) -> Result<Vec<(Vid, BlockAddress)>, ArchiveError> {
         self.read(|view| {
             let Some(record) = view.container(container)? else { return Ok(Vec::new()) };
             let mut places = Vec::new();
-            for (vid, block) in record.places() {
+            for (vid, block) in record.places().filter(|(vid, _)| self.libraries.holds(*vid)) {
                 let state = view.tape(vid)?.map(|tape| tape.state);
                 let rank = match state {
                     Some(

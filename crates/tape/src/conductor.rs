@@ -169,6 +169,7 @@ impl Conductor {
             }
         }
         told.extend(events);
+        told.extend(self.flow.seen_for_files().map_or_else(Vec::new, |seen| self.engine.reads_due(seen)));
         told.push(Event::Tick);
         let wishes = told.iter().any(|event| matches!(event, Event::Wanted { .. }));
         while !told.is_empty() {

@@ -98,15 +98,28 @@ pub(crate) struct Flow {
     looked: Option<Timestamp>,
     streams: Option<usize>,
     room: FreeSpace,
+    /// What is free for files.
+    for_files: ByteCount,
 }
 
 impl Default for Flow {
     fn default() -> Self {
-        Flow { is_first: true, looked: None, streams: None, room: FreeSpace::default() }
+        Flow {
+            is_first: true,
+            looked: None,
+            streams: None,
+            room: FreeSpace::default(),
+            for_files: ByteCount(0),
+        }
     }
 }
 
 impl Flow {
+    /// What the pool has free for files, and when that was seen.
+    pub(crate) fn seen_for_files(&self) -> Option<(Timestamp, ByteCount)> {
+        Some((self.looked?, self.for_files))
+    }
+
     /// What has changed since the scheduler was told; `now`: look whenever it was looked last.
     pub(crate) fn events(&mut self, engine: &Tape, now: bool) -> Vec<Event> {
         let at = engine.now();
@@ -115,6 +128,7 @@ impl Flow {
         }
         self.looked = Some(at);
         let streams = engine.streams_max();
+        self.for_files = engine.room_for_files();
         let room = match engine.room_to_tell() {
             Ok(room) => room,
             Err(error) => {

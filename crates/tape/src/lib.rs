@@ -21,6 +21,7 @@ mod requests;
 mod resting;
 mod resume;
 mod room;
+mod room_for_reads;
 mod running;
 mod seal;
 mod sessions;
@@ -32,6 +33,7 @@ mod tapes;
 mod tracks;
 mod warnings;
 mod why;
+mod why_repack;
 
 pub use change_log::{BasesAsked, ChangeLogInfo, LogKept, turn as trim_change_log};
 pub use flow::{FlowInfo, RecallRoom};
@@ -44,3 +46,4 @@ pub use tapes::{
 };
 pub use warnings::of_what_has_no_vid;
 pub use why::refusal_text;
+pub use why_repack::{RepackStep, RepackWait};

@@ -10,9 +10,11 @@ use mounts::{RowsLeft, oldest_wanted};
 use pool::{DriveHealth, DriveReport};
 use scheduler::{DriveState, Event, Forecast};
 
+use crate::chores::Repack;
 use crate::reasons::Waiting;
 use crate::room::Tape;
 use crate::tapes::{is_unidentified, need_identified, told};
+use crate::why_repack::is_repacked;
 use ground::truncated;
 use ground::{
     ArchiveError, ClassInfo, PoolDriveInfo, PoolInfo, QueueLine, TapeContent, TapeDriveInfo, TapeInfo,
@@ -204,7 +206,7 @@ impl Tape {
                 Queued::Class(id) => forecast.of_class(id),
                 Queued::TapePool(id) => forecast.of_tape_pool(id),
                 Queued::Tape(vid) => forecast.of_tape(vid),
-                Queued::TooLarge(_) => None,
+                Queued::TooLarge(_) | Queued::Repack | Queued::Repairs => None,
             };
             (queued, QueueLine { expected: engine.expected(line.cause.as_ref(), of), ..line })
         });
@@ -238,7 +240,27 @@ impl Tape {
                 lines.push((Queued::Tape(tape.vid), queue_line(engine, what, tape.wanted, oldest, cause)));
             }
         }
+        self.waiting_to_be_moved(&mut lines)?;
         Ok(lines)
+    }
+
+    /// What stands on tapes under repack, and damaged copies whose bytes are to come from other tapes.
+    fn waiting_to_be_moved(&self, lines: &mut Vec<(Queued, QueueLine)>) -> Result<(), ArchiveError> {
+        for (vid, record) in self.read(|view| view.tapes())? {
+            if !is_repacked(&record) || record.containers == 0 {
+                continue;
+            }
+            let bytes = self.chores().repacks.get(&vid).map_or(ByteCount(0), Repack::bytes_under_way);
+            let tally = Tally { files: record.containers, bytes };
+            let cause = self.reason(Waiting::Repack(vid))?;
+            lines.push((Queued::Repack, queue_line(self, format!("repack {vid}"), tally, None, cause)));
+        }
+        let tally = self.repairs();
+        if tally.files > 0 {
+            let cause = self.reason(Waiting::Repairs)?;
+            lines.push((Queued::Repairs, queue_line(self, "repair".to_owned(), tally, None, cause)));
+        }
+        Ok(())
     }
 
     /// What is queued for a tape pool; what none of its tapes takes apart from the others.
@@ -300,7 +322,15 @@ impl Tape {
                     unindexed += u64::from(run.planned - run.committed);
                 }
             }
+            let mut most_wanted = Tally::default();
+            for (vid, _) in &tapes {
+                let wanted = view.tally(Counter::Wanted(*vid))?;
+                most_wanted = if wanted.files > most_wanted.files { wanted } else { most_wanted };
+            }
+            let repacked = tapes.iter().filter(|(_, tape)| is_repacked(tape));
             let totals = Totals {
+                wanted: most_wanted,
+                repacked: repacked.map(|(_, tape)| tape.containers).sum(),
                 live: sum(view, engine, Counter::Class)?,
                 online: sum(view, engine, Counter::Online)?,
                 todo: sum(view, engine, Counter::Todo)?,
@@ -330,12 +360,19 @@ impl Tape {
         let waiting = self.waiting()?.into_iter().map(|(_, line)| line);
         totals.stuck = waiting.filter(stuck).take(STUCK_MAX).collect();
         totals.problems = self.health();
-        let (files, bytes) = engine.scheduler().wanted();
-        totals.wanted = Tally { files, bytes };
+        totals.wanted = engine.all_wanted(totals.wanted);
+        totals.repairs = engine.repairs();
         totals.threads = engine.workers.info();
         totals.settling = self.settling();
         totals.clock = engine.clock.trusted().map(base::TrustedClock::standing);
         Ok(totals)
+    }
+
+    /// What is wanted, each file once. The scheduler hears of a wish a little later than the catalogue, and of
+    /// those of before a start all at once: `most` is what the catalogue has of the tape with most of it.
+    fn all_wanted(&self, most: Tally) -> Tally {
+        let (files, bytes) = self.scheduler().wanted();
+        if files >= most.files { Tally { files, bytes } } else { most }
     }
 
     /// What keeps the server from taking changes; at most once a second the file system is asked.
@@ -407,7 +444,10 @@ impl Tape {
             // The tape is in use nevertheless.
             tracing::error!(%vid, %error, "copies that were to leave the tape stay when it is next written");
         }
-        if !matches!(use_as, TapeUse::Disabled) {
+        if use_as == TapeUse::Disabled {
+            engine.call_off_reads_of_repack(vid)?;
+            engine.read_elsewhere(vid)?;
+        } else {
             engine.retry_mends()?;
             // Files of cold classes may have waited in the pool for it.
             engine.sweep.ring();
@@ -448,6 +488,10 @@ pub(crate) enum Queued {
     /// What no tape of the pool takes.
     TooLarge(TapePoolId),
     Tape(Vid),
+    /// What repacks take off a tape.
+    Repack,
+    /// Damaged copies that are written anew.
+    Repairs,
 }
 
 fn queue_line(

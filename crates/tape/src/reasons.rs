@@ -9,6 +9,7 @@ use scheduler::DriveName;
 
 use crate::resting::Rest;
 use crate::room::Tape;
+use crate::room_for_reads::Short;
 use ground::HealthProblem;
 use scheduler::Reason;
 
@@ -33,8 +34,14 @@ pub(crate) enum Waiting<'a> {
     Recall(FileId),
     /// A tape: what is done with it, or why what is wanted from it is not read.
     Tape(Vid),
-    /// Checks and repacks of a tape, for which nobody waits.
+    /// Work on a tape for which nobody waits: checks, what repacks and repairs read there.
     Chores(Vid),
+    /// The repack of a tape.
+    Repack(Vid),
+    /// Copies that are written anew because they are damaged, and whose bytes are to come from tape.
+    Repairs,
+    /// What repacks and repairs read from tapes, if it waits for room in the pool.
+    RoomForReads,
     /// A tape drive: what it does, or why it does nothing.
     Drive(&'a DriveName),
 }
@@ -81,7 +88,11 @@ impl Tape {
             Waiting::Planned(vid) => self.scheduler().why_planned(vid),
             Waiting::Recall(file) => self.scheduler().why_recalling(file, now),
             Waiting::Tape(vid) => Some(self.scheduler().why_tape(vid)),
-            Waiting::Chores(vid) => Some(self.scheduler().why_chores(vid)),
+            Waiting::Chores(vid) => Some(self.why_chores_wait(vid)),
+            // What they wait for was asked for here already.
+            Waiting::Repack(vid) => return Ok(self.repack_waits_for(vid)?.map(|wait| wait.reason)),
+            Waiting::Repairs => return self.why_repairs_wait(),
+            Waiting::RoomForReads => self.no_room_for_reads(),
             Waiting::Drive(drive) => self.scheduler().why_drive(drive, now),
         };
         Ok(reason.map(|reason| self.while_drives_look(self.while_drives_are_away(reason))))
@@ -119,6 +130,24 @@ impl Tape {
             Some(lack @ Reason::TooFewPoolDrives { .. }) => lack,
             _ => reason,
         }
+    }
+
+    /// Why what repacks and repairs read from tape waits that found no room in the pool.
+    pub(crate) fn no_room(&self, short: Short) -> Reason {
+        let Short { need, until, .. } = short;
+        match self.no_place_in_pool() {
+            Some(lack @ Reason::TooFewPoolDrives { .. }) => lack,
+            _ => Reason::NoRoomForReads { need, free: self.room_for_files(), until },
+        }
+    }
+
+    /// For the scheduler nothing waits that has no room in the pool.
+    fn why_chores_wait(&self, vid: Vid) -> Reason {
+        match self.scheduler().why_chores(vid) {
+            Reason::NothingWaits => {}
+            reason => return reason,
+        }
+        self.no_room_for_reads_of(vid).unwrap_or(Reason::NothingWaits)
     }
 
     /// The scheduler knows that nothing could be gathered, not why; and not at all that a seal of full packs

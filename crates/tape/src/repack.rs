@@ -64,8 +64,7 @@ impl Tape {
             let from = {
                 let chores = self.chores();
                 let Some(repack) = chores.repacks.get(&vid) else { return Ok(()) };
-                let bytes: u64 = repack.under_way.values().map(|bytes| bytes.0).sum();
-                if bytes >= limit || repack.under_way.len() >= UNDER_WAY_MAX {
+                if repack.bytes_under_way().0 >= limit || repack.under_way.len() >= UNDER_WAY_MAX {
                     return Ok(());
                 }
                 repack.from
@@ -250,13 +249,18 @@ impl Tape {
             let Some(next) = next else { break };
             from = next;
         }
+        self.call_off_reads_of_repack(vid)?;
+        self.bell.backlog_changed();
+        Ok(())
+    }
+
+    /// The repack of a tape was called off: nothing is read any more for it alone.
+    pub(crate) fn call_off_reads_of_repack(&self, vid: Vid) -> Result<(), ArchiveError> {
         let asked: Vec<ContainerId> = {
             let chores = self.chores();
             chores.mends.iter().filter(|(_, mend)| mend.repack.contains(&vid)).map(|(id, _)| *id).collect()
         };
-        self.drop_mends_of_repack(vid, &asked)?;
-        self.bell.backlog_changed();
-        Ok(())
+        self.drop_mends_of_repack(vid, &asked)
     }
 
     fn keep_copies(&self, vid: Vid, containers: &[ContainerId]) -> Result<(), ArchiveError> {

@@ -215,7 +215,7 @@ impl Tape {
     pub(crate) fn end_try(&self, vid: Vid) {
         // Told under the lock, as all of a tape's chores are.
         let chores = self.chores();
-        self.bell.maintain(vid, chores.tapes.contains_key(&vid));
+        self.bell.maintain(vid, chores.is_due(vid));
     }
 
     /// Suspect tapes of an earlier start are tried again when their time comes. One of before histories were

@@ -11,6 +11,7 @@ use crate::chores::Repack;
 use crate::reasons::Waiting;
 use crate::room::Tape;
 use crate::sessions::write_again;
+use crate::why_repack::{RepackWait, is_repacked};
 use ground::ArchiveError;
 pub(crate) use ground::is_unidentified;
 use ground::truncated;
@@ -141,6 +142,8 @@ pub struct TapeRepack {
     pub left: u64,
     /// Whether nothing is left on the tape.
     pub done: bool,
+    /// What the next of them waits for.
+    pub waits: Option<RepackWait>,
 }
 
 /// What is told of a cartridge that the library cannot identify, with what can be done about it.
@@ -240,6 +243,7 @@ impl Tape {
         let engine = self;
         need_identified(vid, &engine.tape(vid)?)?;
         self.set_repacking(vid, reason)?;
+        engine.try_reads_now();
         engine.repack_begin(vid)
     }
 
@@ -250,14 +254,15 @@ impl Tape {
     pub fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError> {
         let engine = self;
         let record = engine.tape(vid)?;
-        let chores = engine.chores();
-        let known = chores.repacks.get(&vid);
-        Ok((record.state == TapeState::Repacking).then(|| {
-            let Repack { progress, under_way, .. } = known.cloned().unwrap_or_default();
-            let (under_way, left) = (under_way.len() as u64, record.containers);
-            let done = left == 0 && record.run.is_none();
-            TapeRepack { under_way, left, done, ..progress }
-        }))
+        if !is_repacked(&record) {
+            return Ok(None);
+        }
+        let known = engine.chores().repacks.get(&vid).cloned();
+        let Repack { progress, under_way, .. } = known.unwrap_or_default();
+        let (under_way, left) = (under_way.len() as u64, record.containers);
+        let done = left == 0 && record.run.is_none();
+        let waits = engine.repack_waits_for(vid)?;
+        Ok(Some(TapeRepack { under_way, left, done, waits, ..progress }))
     }
 
     /// Makes a tape without containers scratch again. Its next labelling may destroy exactly the volume that

@@ -10,6 +10,7 @@ use settle::SILENT_MAX;
 use store::Shortage;
 
 use crate::operate::leaving;
+use crate::reasons::Waiting;
 use crate::room::Tape;
 use crate::tapes::is_unidentified;
 use ground::truncated;
@@ -71,6 +72,9 @@ pub(crate) fn all(
     warnings.extend(of_uploads(&engine.pool.gathering_report()));
     let is_full = problems.contains(&HealthProblem::PoolFull);
     warnings.extend(of_pool(pool, engine.pool.config().code.bears(), is_full, holders));
+    if let Ok(Some(reason)) = engine.reason(Waiting::RoomForReads) {
+        warnings.push(format!("tapes that are repacked, or whose copies are mended: {reason}"));
+    }
     let states: Vec<(String, DriveState)> =
         engine.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();
     // Drives that look at tapes since a restore are no matter of their own.

@@ -126,6 +126,9 @@ impl Tape {
             files => format!("{} files ({}) are wanted from it: {reason}", Count(files), wanted.bytes),
         };
         causes.push(Cause { text, reason: Some(reason), expected });
+        if let Some(wait) = engine.repack_waits_for(vid)? {
+            causes.push(cause(format!("its repack: containers wait {wait}"), wait.reason));
+        }
         if chores != Reason::NothingWaits {
             causes.push(cause(format!("work that nobody waits for: {chores}"), chores));
         }

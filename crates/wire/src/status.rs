@@ -36,8 +36,9 @@ pub struct ClassReply {
 pub struct QueueReply {
     /// What.
     pub what: String,
-    /// Files to be sealed; copies of containers to be written to this tape pool; or wanted files with a copy
-    /// on this tape: one with copies on several tapes stands in the line of each.
+    /// Files to be sealed; copies of containers to be written to this tape pool; wanted files with a copy on this
+    /// tape: one with copies on several tapes stands in the line of each; containers that stand on this tape
+    /// and are to leave it (`repack`); or damaged copies whose bytes come from other tapes (`repair`).
     pub items: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -127,6 +128,12 @@ pub struct StatusReply {
     /// Their bytes.
     #[serde(default)]
     pub wanted_bytes: u64,
+    /// Containers on tapes that are repacked.
+    #[serde(default)]
+    pub repack_containers: u64,
+    /// Damaged copies of containers that are written anew, and whose bytes are being had from other tapes.
+    #[serde(default)]
+    pub repair_containers: u64,
     /// Container copies flushed but not under an index yet.
     pub unindexed_containers: u64,
     /// Tape mounts so far.

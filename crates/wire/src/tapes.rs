@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ReasonReply;
+
 /// A tape.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TapeReply {
@@ -194,7 +196,11 @@ pub struct TapeRepackReply {
     pub under_way: u64,
     /// Containers still on the tape.
     pub left: u64,
-    /// What those on their way wait for, if they are to be written to other tapes.
+    /// What the next of them waits for, behind the word `wait`: to be read, written or read back, and why it is
+    /// not done yet.
     #[serde(default)]
     pub waiting: Option<String>,
+    /// Why, for programs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cause: Option<ReasonReply>,
 }

@@ -7,9 +7,10 @@ use std::fs;
 
 use archive::{About, Archive, ArchiveError, Cause, Expected, QueueLine, Reason, Settings, TapeUse};
 use base::{ByteCount, Duration, RequestId, Vid};
-use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+use library::{Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 use crate::common::{Instance, all, bytes, migrate_all, path, put, stage, stop, wait_until};
+use crate::faulty::{Trouble, data, place, set_drives};
 
 const FILE: usize = 3_000_000;
 const HOUR: Duration = Duration::from_secs(3600);
@@ -201,6 +202,60 @@ fn foretold_by_its_cause(archive: &Archive, file: &str, line: &str) {
     let queue = archive.queue().unwrap();
     let queued = queue.iter().find(|queued| queued.what == line).unwrap();
     assert_eq!(queued.expected, queued.cause.clone().map(Expected::Never));
+}
+
+/// What all screens say of the repack of a tape.
+fn of_repack(archive: &Archive, vid: Vid) -> Vec<Shown> {
+    let repack = archive.tape_repack(vid).unwrap().unwrap();
+    let Some(wait) = repack.waits else { panic!("{:?}", archive.tape(vid)) };
+    let mut shown = vec![in_words("repack --show", &wait.to_string(), Some(&wait.reason))];
+    let causes = archive.explain(&About::Tape(vid)).unwrap();
+    let cause = causes.iter().find(|cause| cause.text.starts_with("its repack: "));
+    let cause = cause.unwrap_or_else(|| panic!("{causes:?}"));
+    shown.push(in_words("why VID", &cause.text, cause.reason.as_ref()));
+    shown.extend(in_lists(archive, &format!("repack {vid}")));
+    shown
+}
+
+/// Story: a repack that could not read its tape stood still, and no screen said why.
+#[test]
+fn of_a_repack_that_no_tape_serves() {
+    type Then = fn(&Trouble, &Archive, &Faults, Vid);
+    let table: [(&str, &str, Then); 4] = [
+        ("all-drives-down", "every tape drive is down", |_, archive, _, _| set_drives(archive, false)),
+        ("no-readable-copy", "no library holds it", |trouble, archive, _, vid| {
+            wait_until("the tape is in its slot", || archive.tape(vid).unwrap().drive.is_none());
+            let away = trouble.instance.settings.library.files().directory.join("away");
+            fs::rename(trouble.instance.cartridge(vid), away).unwrap();
+            archive.take_inventory().unwrap();
+        }),
+        ("no-readable-copy", "damaged: ", |_, archive, faults, vid| {
+            for (_, block) in (0..2).flat_map(|n| place(archive, &format!("/t/f{n}"))) {
+                faults.plan_unreadable(vid, data(block.0 + 5));
+            }
+        }),
+        ("resting", "it is suspect", |_, archive, faults, vid| {
+            wait_until("the tape is in its slot", || archive.tape(vid).unwrap().drive.is_none());
+            let blank = archive.tapes().unwrap().into_iter().find(|tape| tape.uuid.is_none()).unwrap().vid;
+            faults.plan_wrong_cartridge(vid, blank);
+        }),
+    ];
+    for (kind, text, then) in table {
+        let trouble = Trouble::with(1, HOUR, |settings| {
+            settings.classes.iter_mut().for_each(|class| class.copies.truncate(1));
+            settings.tape_pools.truncate(1);
+            settings.tape.dismount_delay = Duration::ZERO;
+        });
+        let (archive, faults) = trouble.open();
+        let vid = nearline(&archive);
+        then(&trouble, &archive, &faults, vid);
+        archive.repack_tape(vid, "a test").unwrap();
+        let waits = || archive.tape_repack(vid).unwrap().and_then(|repack| repack.waits);
+        wait_until(text, || waits().is_some_and(|wait| wait.reason.to_string().contains(text)));
+        agree(kind, || of_repack(&archive, vid));
+        assert_eq!(archive.totals().unwrap().repacked, 2, "it is not over: {kind}");
+        archive.close();
+    }
 }
 
 /// Story: a file that was put before the tapes were exchanged for smaller ones waited without a word, and

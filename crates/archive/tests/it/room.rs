@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use archive::{Archive, ArchiveError, HealthProblem, PutOptions, Settings, StageOptions};
-use base::{ByteCount, Clock, Duration, RequestId};
+use archive::{
+    About, Archive, ArchiveError, CheckState, HealthProblem, PutOptions, QueueLine, Reason, Settings,
+    StageOptions, TapeUse,
+};
+use base::{ByteCount, Clock, Duration, RequestId, Vid};
 use catalogue::{ItemState, TapeState};
 
 use crate::common::tight::{Tightness, open_tight_on};
@@ -49,6 +52,19 @@ fn nothing_is_marked_bad(archive: &Archive) {
     for tape in archive.tapes().unwrap() {
         assert!(matches!(tape.state, TapeState::Active | TapeState::Scratch), "{tape:?}");
     }
+    no_drive_is_down(archive);
+}
+
+/// As [`nothing_is_marked_bad`], where a tape is repacked.
+fn nothing_is_marked_bad_but(archive: &Archive, repacked: Vid) {
+    assert_eq!(archive.tape(repacked).unwrap().state, TapeState::Repacking);
+    for tape in archive.tapes().unwrap().into_iter().filter(|tape| tape.vid != repacked) {
+        assert!(matches!(tape.state, TapeState::Active | TapeState::Scratch), "{tape:?}");
+    }
+    no_drive_is_down(archive);
+}
+
+fn no_drive_is_down(archive: &Archive) {
     for drive in archive.tape_drives() {
         assert_ne!(drive.state, "down", "{}", drive.reason);
     }
@@ -134,6 +150,114 @@ fn what_is_evicted_while_a_tape_is_written_goes_when_it_is_written() {
     let pool = archive.pool_info().unwrap();
     assert!(pool.drives.iter().all(|drive| drive.errors == 0), "{pool:?}");
     wait_until("then it goes", || garbage() == 0);
+    archive.close();
+}
+
+/// A pool that takes no more, and a tape whose repack waits for room in it; nothing is tried before there is.
+fn waiting_repack(instance: &Instance) -> (Archive, Arc<Tightness>, Vid) {
+    let (archive, tightness) = open_tight(instance);
+    nearline(&archive);
+    let (vid, _) = place(&archive, "/t/f0")[0];
+    tightness.full.store(true, Ordering::SeqCst);
+    archive.repack_tape(vid, "a test").unwrap();
+    wait_until("status says that it waits for room", || is_told_of_reads(&archive));
+    (archive, tightness, vid)
+}
+
+/// One that tries nothing again by itself within a test.
+fn patient_instance() -> Instance {
+    Instance::with(ByteCount::mib(128), |settings: &mut Settings| {
+        settings.tape.retry_delay = Duration::from_secs(3600);
+        settings.tape.dismount_delay = Duration::ZERO;
+    })
+}
+
+fn is_told_of_reads(archive: &Archive) -> bool {
+    archive.totals().unwrap().warnings.iter().any(|line| line.contains("what repacks and repairs read"))
+}
+
+fn mounts(archive: &Archive) -> u64 {
+    archive.totals().unwrap().mounts
+}
+
+fn make_room(tightness: &Tightness) {
+    tightness.full.store(false, Ordering::SeqCst);
+    tightness.free.store(900_000_000, Ordering::SeqCst);
+}
+
+/// Story: a repack that was to read containers into a full pool failed, and its tape was mounted again every few
+/// seconds, 63 times in ten minutes, with no word of it in `kist status`.
+#[test]
+fn a_repack_waits_for_room_in_the_pool() {
+    let instance = patient_instance();
+    let (archive, tightness, vid) = waiting_repack(&instance);
+    let kinds = |reasons: Vec<Option<Reason>>| -> Vec<&str> {
+        reasons.into_iter().flatten().map(|reason| reason.kind()).collect()
+    };
+    let line = |lines: Vec<QueueLine>| lines.into_iter().find(|line| line.what == format!("repack {vid}"));
+    let is_told = || {
+        let (in_queue, in_status) = (line(archive.queue().unwrap()), line(archive.totals().unwrap().stuck));
+        let why = archive.explain(&About::Tape(vid)).unwrap().into_iter().map(|cause| cause.reason);
+        let why = kinds(why.collect());
+        let show = archive.tape_repack(vid).unwrap().unwrap().waits.map(|wait| wait.reason);
+        let told = kinds(vec![in_queue.unwrap().cause, in_status.and_then(|line| line.cause), show]);
+        told == ["no-room-for-reads"; 3] && why.contains(&"no-room-for-reads")
+    };
+    wait_until("all screens say it", is_told);
+    wait_until("the tape is in its slot", || archive.tape(vid).unwrap().drive.is_none());
+    let before = mounts(&archive);
+    // What needs no room is done meanwhile.
+    archive.check_tapes(&[vid]).unwrap();
+    wait_until("the tape is checked", || {
+        archive.tape_check(vid).unwrap().is_some_and(|check| check.state == CheckState::Done)
+    });
+    wait_until("the tape is in its slot again", || archive.tape(vid).unwrap().drive.is_none());
+    assert_eq!(mounts(&archive), before + 1);
+    assert!(is_told());
+    nothing_is_marked_bad_but(&archive, vid);
+    make_room(&tightness);
+    wait_until("all is moved", || archive.tape_repack(vid).unwrap().is_some_and(|repack| repack.done));
+    assert!(!is_told_of_reads(&archive));
+    nothing_is_marked_bad_but(&archive, vid);
+    archive.close();
+}
+
+/// Without room, what waits for it is tried again, each time later than before.
+#[test]
+fn a_repack_without_room_mounts_its_tape_ever_less_often() {
+    let instance = instance(None);
+    let (archive, _, _) = waiting_repack(&instance);
+    let before = mounts(&archive);
+    std::thread::sleep(Duration::from_secs(4));
+    let tried = mounts(&archive) - before;
+    // After 200 ms, and rests of 400, 800 and 1,600; each time what is smaller is tried in the same mount.
+    assert!((1..=5).contains(&tried), "{tried} mounts");
+    archive.close();
+}
+
+#[test]
+fn a_repack_that_waits_for_room_is_called_off_or_goes_on_after_a_restart() {
+    let instance = patient_instance();
+    let (archive, tightness, vid) = waiting_repack(&instance);
+    let has_ended = || {
+        let queue = archive.queue().unwrap();
+        !is_told_of_reads(&archive) && queue.iter().all(|line| !line.what.starts_with("repack"))
+    };
+    archive.set_tape(vid, TapeUse::Active, "not now").unwrap();
+    wait_until("nothing waits any more", has_ended);
+    archive.repack_tape(vid, "once more").unwrap();
+    wait_until("it waits again", || is_told_of_reads(&archive));
+    archive.set_tape(vid, TapeUse::Disabled, "not now").unwrap();
+    wait_until("nothing waits any more", has_ended);
+    assert_eq!(archive.totals().unwrap().repacked, 0);
+    archive.set_tape(vid, TapeUse::Active, "it is well").unwrap();
+    archive.repack_tape(vid, "once more").unwrap();
+    wait_until("it waits again", || is_told_of_reads(&archive));
+    assert_eq!(archive.totals().unwrap().repacked, 4);
+    archive.close();
+    drop((archive, tightness));
+    let archive = instance.open();
+    wait_until("all is moved", || archive.tape_repack(vid).unwrap().is_some_and(|repack| repack.done));
     archive.close();
 }
 

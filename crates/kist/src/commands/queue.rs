@@ -19,7 +19,7 @@ Examples:
   kist queue --of vault-a")]
 pub struct Args {
     /// Only what waits for this
-    #[arg(long, value_parser = ["seal", "migrate", "recall"])]
+    #[arg(long, value_parser = ["seal", "migrate", "recall", "repack", "repair"])]
     kind: Option<String>,
     /// Only what waits of this class, for this tape pool, or from this tape
     #[arg(long, value_name = "CLASS|TAPEPOOL|VID")]
@@ -77,11 +77,19 @@ fn table(queue: &[QueueReply], wanted: Option<(u64, u64)>) -> String {
     table.render() + &total(queue, wanted)
 }
 
-/// Files to be sealed, copies of containers to be written and files to be read are no sum: one of each.
+/// Files to be sealed, copies of containers to be written, files to be read and containers to be moved are no
+/// sum: one of each.
 /// `wanted`: the files to be read and their bytes, each once; a file stands in the line of each tape that has
 /// a copy of it.
 fn total(queue: &[QueueReply], wanted: Option<(u64, u64)>) -> String {
-    let sums = [("seal", "file"), ("migrate", "container copy"), ("recall", "file")].map(|(kind, noun)| {
+    let kinds = [
+        ("seal", "file"),
+        ("migrate", "container copy"),
+        ("recall", "file"),
+        ("repack", "container"),
+        ("repair", "container"),
+    ];
+    let sums = kinds.map(|(kind, noun)| {
         let lines = || queue.iter().filter(|line| line.what.split(' ').next() == Some(kind));
         let (items, bytes) = lines().fold((0u64, 0u64), |(items, bytes), line| {
             (items.saturating_add(line.items), bytes.saturating_add(line.bytes))

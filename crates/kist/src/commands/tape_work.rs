@@ -125,13 +125,17 @@ pub fn repack(vid: &str, reason: &str, show: bool, common: &Common) -> Outcome {
     }
 }
 
-/// What a repack waits for and what hurries it.
+/// What a repack waits for, and what hurries it if that helps.
 fn waiting(reply: &TapeRepackReply) -> Option<String> {
     let why = reply.waiting.as_ref()?;
+    let containers = if reply.under_way > 0 { reply.under_way } else { reply.left };
+    // An older server names no kind, and told only of what waits to be written.
+    let helps = reply.cause.as_ref().is_none_or(|cause| cause.kind == "waiting-for-bytes");
     Some(format!(
-        "{} {} {why}; kist migrate --now hurries what waits for amounts or ages",
-        text::plural(reply.under_way, "container"),
-        if reply.under_way == 1 { "waits" } else { "wait" },
+        "{} {} {why}{}",
+        text::plural(containers, "container"),
+        if containers == 1 { "waits" } else { "wait" },
+        if helps { "; kist migrate --now hurries what waits for amounts or ages" } else { "" },
     ))
 }
 
@@ -146,6 +150,7 @@ pub fn reclaim(vid: &str, common: &Common) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::ReasonReply;
 
     /// `kist tape verify` spoke of a `container container 7`.
     #[test]
@@ -177,11 +182,24 @@ mod tests {
             under_way: 2,
             left: 2,
             waiting: None,
+            cause: None,
         };
         assert_eq!(waiting(&reply), None);
         reply.waiting = Some("to be written to tapes of first: waits for more".to_owned());
         let line = waiting(&reply).unwrap();
         assert!(line.starts_with("2 containers wait to be written to tapes of first"), "{line}");
         assert!(line.contains("kist migrate --now"), "{line}");
+        (reply.under_way, reply.left) = (0, 1);
+        reply.waiting = Some("for a tape that can give them: no copy can be read".to_owned());
+        reply.cause = Some(ReasonReply {
+            kind: "no-readable-copy".to_owned(),
+            text: "no copy can be read".to_owned(),
+            tapes: Vec::new(),
+            drives: Vec::new(),
+            until: None,
+            needs_an_operator: true,
+        });
+        let line = waiting(&reply).unwrap();
+        assert_eq!(line, "1 container waits for a tape that can give them: no copy can be read");
     }
 }

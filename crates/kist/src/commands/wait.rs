@@ -17,9 +17,11 @@ const REASON_AFTER: Duration = Duration::from_secs(2);
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Waits until every file has all its tape copies and each lies under an index on
-its tape; says why meanwhile. After a restore also until what the catalogue says
-was compared with pool and tapes.
+Waits until nothing is left to be done on tapes: every file has all its tape
+copies and each lies under an index on its tape, all that is wanted was recalled,
+and no repack or repair has anything left to move. Says why meanwhile, and what
+somebody has to do if it cannot end by itself. After a restore also until what
+the catalogue says was compared with pool and tapes.
 
 Example:
   kist migrate --now && kist wait --timeout 2h")]
@@ -39,7 +41,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let status = waited?;
     if !common.quiet {
         let after = text::span(elapsed);
-        output::note(&format!("everything is on tape and under indexes, after {after}"));
+        output::note(&format!("everything is on tape and under indexes, and nothing waits, after {after}"));
         if let Some(settling) = &status.settling {
             output::note(&settled(settling, status.lost_files.unwrap_or(0)));
         }
@@ -78,30 +80,29 @@ pub fn progress(quiet: bool) -> Progress {
     Progress::start_of("to tape", "container", 0, 0, quiet)
 }
 
-/// Waits until nothing waits for tape; gives how the server stands then.
+/// Waits until nothing is left to be done on tapes; gives how the server stands then.
 pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> Outcome<StatusReply> {
     let (mut most, mut most_containers) = (0, 0);
-    let mut last = (Instant::now(), (0, 0, 0, 0));
+    let mut last = (Instant::now(), (Left::default(), 0));
     let (mut reason, mut told) = (String::new(), Vec::new());
     loop {
         let status: StatusReply = client.get("/api/v1/status")?;
-        let left =
-            (status.todo_files, status.queued_containers, status.unindexed_containers, status.tape_written);
-        let settling = settling(&status);
-        if (left.0, left.1, left.2) == (0, 0, 0) && settling.is_none() {
+        let left = Left::of(&status);
+        if is_over(&status) {
             return Ok(status);
         }
+        let settling = settling(&status);
         most = most.max(status.queued_bytes);
-        let containers = left.1 + left.2;
+        let containers = left.queued + left.unindexed;
         most_containers = most_containers.max(containers);
         progress.set_totals(most_containers, most);
         progress.set(most_containers - containers, most - status.queued_bytes);
-        if left != last.1 {
-            last = (Instant::now(), left);
+        if (left, status.tape_written) != last.1 {
+            last = (Instant::now(), (left, status.tape_written));
             reason.clear();
         } else if last.0.elapsed() >= REASON_AFTER {
             reason = reasons(client)?;
-            let lasting = lasting(&status);
+            let lasting: Vec<&QueueReply> = status.waiting.iter().collect();
             if !lasting.is_empty() && kinds(&lasting) != told && !progress.is_quiet() {
                 let lines: Vec<String> =
                     lasting.iter().map(|line| format!("{}: {}", line.what, line.reason)).collect();
@@ -110,7 +111,7 @@ pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> 
             }
             told = kinds(&lasting);
         }
-        let amounts = settling.unwrap_or_else(|| amounts(left.0, left.1, left.2));
+        let amounts = settling.unwrap_or_else(|| left.amounts());
         progress.note(if reason.is_empty() { &amounts } else { &reason });
         if timeout.is_some_and(|timeout| progress.elapsed() >= timeout) {
             let reasons = reasons(client)?;
@@ -121,6 +122,11 @@ pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> 
         }
         std::thread::sleep(POLL_EVERY);
     }
+}
+
+/// Whether nothing is left to be done on tapes.
+fn is_over(status: &StatusReply) -> bool {
+    Left::of(status) == Left::default() && settling(status).is_none()
 }
 
 /// A restored catalogue that is not compared with pool and tapes yet: what it says of copies is not proven.
@@ -140,30 +146,55 @@ fn settling(status: &StatusReply) -> Option<String> {
     })
 }
 
-/// What is left, and who does the last step.
-fn amounts(unsealed: u64, queued: u64, unindexed: u64) -> String {
-    if unsealed == 0 && queued == 0 {
-        return format!(
-            "{} not under an index yet: it comes when the tape is unmounted, or after kist migrate --now",
-            text::plural(unindexed, "container copy")
-        );
+/// What is left to be done on tapes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Left {
+    unsealed: u64,
+    queued: u64,
+    unindexed: u64,
+    /// Files that are wanted from tape.
+    wanted: u64,
+    /// Containers that are to leave their tape, or be written anew.
+    moved: u64,
+}
+
+impl Left {
+    fn of(status: &StatusReply) -> Left {
+        Left {
+            unsealed: status.todo_files,
+            queued: status.queued_containers,
+            unindexed: status.unindexed_containers,
+            wanted: status.wanted_files.unwrap_or(0),
+            moved: status.repack_containers.saturating_add(status.repair_containers),
+        }
     }
-    format!(
-        "{} unsealed, {} queued, {} not under an index",
-        text::files(unsealed),
-        text::plural(queued, "container copy"),
-        text::count(unindexed)
-    )
-}
 
-/// What waits for tape until somebody does something about it.
-fn lasting(status: &StatusReply) -> Vec<&QueueReply> {
-    status.waiting.iter().filter(|line| is_waited_for(line)).collect()
-}
-
-/// A recall is not.
-fn is_waited_for(line: &QueueReply) -> bool {
-    !line.what.starts_with("recall ")
+    /// What is left, and who does the last step.
+    fn amounts(self) -> String {
+        let Left { unsealed, queued, unindexed, wanted, moved } = self;
+        let mut amounts = Vec::new();
+        if (unsealed, queued) != (0, 0) {
+            amounts.push(format!(
+                "{} unsealed, {} queued, {} not under an index",
+                text::files(unsealed),
+                text::plural(queued, "container copy"),
+                text::count(unindexed)
+            ));
+        } else if unindexed > 0 {
+            amounts.push(format!(
+                "{} not under an index yet: it comes when the tape is unmounted, or after kist migrate --now",
+                text::plural(unindexed, "container copy")
+            ));
+        }
+        if moved > 0 {
+            let containers = text::plural(moved, "container");
+            amounts.push(format!("{containers} to be moved by repacks or mended"));
+        }
+        if wanted > 0 {
+            amounts.push(format!("{} to be recalled", text::files(wanted)));
+        }
+        amounts.join("; ")
+    }
 }
 
 /// What it is said again for: figures and times in a reason may change all the time.
@@ -225,14 +256,53 @@ mod tests {
         let other = line("seal small", "pool-full", "full");
         assert_eq!(kinds(&[&before]), kinds(&[&after]));
         assert_ne!(kinds(&[&before]), kinds(&[&other]));
-        let recall = line("recall KS0001", "tape-not-readable", "no");
-        assert!(is_waited_for(&before) && !is_waited_for(&recall));
+    }
+
+    /// Story: a wait ended while recalls waited for room in the pool, and while a repack was under way.
+    #[test]
+    fn recalls_and_repacks_are_waited_for() {
+        let status = |what: &str, count: u64| -> StatusReply {
+            let names = [
+                "files",
+                "bytes",
+                "online_files",
+                "online_bytes",
+                "todo_files",
+                "queued_containers",
+                "queued_bytes",
+                "unindexed_containers",
+                "mounts",
+                "packs",
+                "flushes",
+                "indexes",
+                "tape_written",
+                "memory_anonymous",
+                "wanted_files",
+                "repack_containers",
+                "repair_containers",
+            ];
+            let mut status: serde_json::Map<String, serde_json::Value> =
+                names.into_iter().map(|name| (name.to_owned(), 0.into())).collect();
+            for name in ["version", "instance"] {
+                status.insert(name.to_owned(), "".into());
+            }
+            status.insert(what.to_owned(), count.into());
+            serde_json::from_value(status.into()).unwrap()
+        };
+        assert!(is_over(&status("files", 7)));
+        for what in ["todo_files", "wanted_files", "repack_containers", "repair_containers"] {
+            assert!(!is_over(&status(what, 1)), "{what}");
+        }
+        assert_eq!(Left { wanted: 1, ..Left::default() }.amounts(), "1 file to be recalled");
+        let moved = Left { moved: 3, wanted: 2, ..Left::default() };
+        assert_eq!(moved.amounts(), "3 containers to be moved by repacks or mended; 2 files to be recalled");
     }
 
     #[test]
     fn who_waits_for_an_index_only_learns_when_it_comes() {
-        assert_eq!(amounts(1, 2, 3), "1 file unsealed, 2 container copies queued, 3 not under an index");
-        let last = amounts(0, 0, 2);
+        let left = Left { unsealed: 1, queued: 2, unindexed: 3, ..Left::default() };
+        assert_eq!(left.amounts(), "1 file unsealed, 2 container copies queued, 3 not under an index");
+        let last = Left { unindexed: 2, ..Left::default() }.amounts();
         assert!(last.starts_with("2 container copies not under an index yet"), "{last}");
         assert!(last.contains("unmounted") && last.contains("kist migrate --now"), "{last}");
     }

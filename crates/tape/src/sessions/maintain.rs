@@ -67,7 +67,7 @@ impl MountedTape<'_> {
                     self.look_at_mounted(vid)?;
                     continue;
                 }
-                (tape.read_back.first().copied(), tape.reads.first().copied(), tape.ship, tape.check)
+                (tape.read_back.first().copied(), chores.next_read(vid), tape.ship, tape.check)
             };
             let done = match next {
                 (Some(container), ..) => self.read_back_copy(vid, container)?,
@@ -181,8 +181,18 @@ impl MountedTape<'_> {
         if !self.engine.claim_mend(container, vid) {
             return Ok(Done::Yes);
         }
+        let length = self.engine.chores().mends.get(&container).map_or(ByteCount(0), Mend::length);
         let done = self.read_claimed(vid, container);
         self.engine.release_mend(container, vid);
+        match &done {
+            // It is left to be read: neither the tape nor the drive is to blame.
+            Err(SessionError::Tape(error)) if self.engine.is_without_room(error) => {
+                self.engine.reads_wait_for_room(length);
+                return Ok(Done::Yes);
+            }
+            Ok(Done::Yes) => self.engine.reads_found_room(length),
+            Ok(Done::Yield) | Err(_) => {}
+        }
         done
     }
 
