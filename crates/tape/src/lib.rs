@@ -16,6 +16,7 @@ mod inventory;
 mod mount_log;
 mod operate;
 mod reasons;
+mod reclaim;
 mod repack;
 mod requests;
 mod resume;
@@ -27,7 +28,9 @@ mod settle;
 mod space;
 mod suspects;
 mod tapes;
+mod too_small;
 mod tracks;
+mod unneeded;
 mod warnings;
 mod why;
 
@@ -42,5 +45,6 @@ pub use settle::{Drives, Settling, drives_of};
 pub use tapes::{
     CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
 };
+pub use unneeded::QueueWalk;
 pub use warnings::of_what_has_no_vid;
 pub use why::refusal_text;
