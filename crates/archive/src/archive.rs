@@ -252,8 +252,8 @@ impl Archive {
     fn check_quarantine_may_end(&self) -> Result<(), ArchiveError> {
         let Some(backup) = self.0.backup.get() else { return Ok(()) };
         match backup.older_lines().map_err(|error| ArchiveError::Backup(Box::new(error)))? {
-            Some(OlderLines { oldest, lines, line }) => {
-                Err(ArchiveError::QuarantineNeeded { directory: oldest, lines, line })
+            Some(OlderLines { directories, line }) => {
+                Err(ArchiveError::QuarantineNeeded { directories, line })
             }
             None => Ok(()),
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use base::Duration;
 use ground::{Duty, Ends, OpenError};
 use settle::Drives;
-use tape::{BasesAsked, Begun};
+use tape::{BasesAsked, Begun, QueueWalk};
 
 use crate::Archive;
 
@@ -20,7 +20,13 @@ impl Archive {
         self.start_access_log()?;
         self.0.tape.start(begun, drives)?;
         let (tape, mut asked) = (Arc::clone(&self.0.tape), BasesAsked::default());
-        self.0.upkeep.start(move || tape::trim_change_log(&tape, &mut asked))?;
+        let mut walk = QueueWalk::default();
+        self.0.upkeep.start(move || {
+            if let Err(error) = tape.drop_unneeded(&mut walk) {
+                tracing::error!(%error, "what nobody needs stays queued for tapes");
+            }
+            tape::trim_change_log(&tape, &mut asked)
+        })?;
         self.0.namespace.start()?;
         let archive = self.clone();
         let duty = Duty::new("lifecycle", &self.0.ground, |ground| ground.lifecycle.ring());

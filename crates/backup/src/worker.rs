@@ -56,10 +56,8 @@ pub struct Worker {
 /// Lines of a backup to which the catalogue could go back to before its last restore.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OlderLines {
-    /// The directory of the oldest one.
-    pub oldest: PathBuf,
-    /// How many there are.
-    pub lines: usize,
+    /// Their directories, the oldest first; at least one.
+    pub directories: Vec<PathBuf>,
     /// The line that is being written; 0 if none was begun yet.
     pub line: u32,
 }
@@ -113,8 +111,8 @@ impl Worker {
         let mut lines = BackupDirectory::open(&self.settings.directory)?.lines()?;
         // The restore began a line of its own.
         lines.retain(|older| line == 0 || older.number < line);
-        let oldest = lines.first().map(|oldest| oldest.path.clone());
-        Ok(oldest.map(|oldest| OlderLines { oldest, lines: lines.len(), line }))
+        let directories: Vec<PathBuf> = lines.into_iter().map(|older| older.path).collect();
+        Ok((!directories.is_empty()).then_some(OlderLines { directories, line }))
     }
 
     /// Asks for a snapshot now; gives the value that [`BackupStatus::answered`] reaches when it is taken.

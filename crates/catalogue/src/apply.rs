@@ -180,6 +180,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         | Command::ImageLost { .. }
         | Command::RequeueCopy { .. }
         | Command::KeepCopy { .. }
+        | Command::DropUnneededCopies { .. }
         | Command::CopyVerified { .. } => copy::perform(draft, command),
         Command::AcceptRestore { epoch, after, seen } => restore::accept(draft, *epoch, *after, *seen),
         Command::TapeFound(found) => adopt::tape_found(draft, found),

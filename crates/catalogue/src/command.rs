@@ -483,6 +483,14 @@ pub enum Command {
         /// The tape.
         vid: Vid,
     },
+    /// Nobody needs a container any more ([`crate::ContainerRecord::is_unneeded`]): those of its copies that
+    /// are queued are not written. One with a source stands there under an index again, any other one is
+    /// dropped. No effect if none is queued. Refused if a file of it has a name, and if no copy would be
+    /// left: then it is given up ([`Command::DissolvePack`]).
+    DropUnneededCopies {
+        /// The container.
+        container: ContainerId,
+    },
     /// The copy under an index at this place was read back and agreed: its source is released. No effect if
     /// it is not there or has no source.
     CopyVerified {

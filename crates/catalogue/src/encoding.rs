@@ -446,6 +446,7 @@ choice!(Command {
     140 = PoolCopiesFound { copies },
     141 = ImageLost { container, image },
     142 = KeepCopy { container, vid },
+    143 = DropUnneededCopies { container },
 });
 
 impl Command {

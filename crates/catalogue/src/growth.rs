@@ -91,6 +91,7 @@ impl Command {
             | Command::ImageLost { .. }
             | Command::RequeueCopy { .. }
             | Command::KeepCopy { .. }
+            | Command::DropUnneededCopies { .. }
             | Command::CopyVerified { .. }
             | Command::ReclaimTape { .. }
             | Command::AdoptRun { .. }

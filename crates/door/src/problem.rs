@@ -332,7 +332,7 @@ mod tests {
         check(ArchiveError::TapeNotLabelled(vid), "wrong-state", 409);
         check(ArchiveError::TapeInUse(vid), "wrong-state", 409);
         check(ArchiveError::SegmentsOwed { vid, other: None }, "wrong-state", 409);
-        let needed = ArchiveError::QuarantineNeeded { directory: "/b/line-0001".into(), lines: 1, line: 2 };
+        let needed = ArchiveError::QuarantineNeeded { directories: vec!["/b/line-0001".into()], line: 2 };
         check(needed, "wrong-state", 409);
         check(ArchiveError::Nearline { path: at(), vids: vec![], recall: None }, "nearline", 409);
         let (drives, vids) = (vec![1, 3], vec![vid]);

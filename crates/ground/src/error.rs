@@ -197,14 +197,13 @@ pub enum ArchiveError {
     /// Points of before a restore can still be gone back to, and need what is in quarantine.
     #[error(
         "the backup can still go back to before the restore, to which what is in quarantine belongs: {}. \
-         When nobody will go back there, remove {} first",
-        older_text(.lines, *.line), directory.display()
+         When nobody will go back there, remove {}, then try again",
+        older_text(.directories.len(), *.line), directories_text(.directories)
     )]
     QuarantineNeeded {
-        /// The oldest line of the backup that is kept, its directory.
-        directory: std::path::PathBuf,
-        /// How many lines are kept that are older than the one that is being written.
-        lines: usize,
+        /// The lines of the backup that are kept and are older than the one that is being written: their
+        /// directories, the oldest first.
+        directories: Vec<PathBuf>,
         /// The line that is being written; 0 if none was begun yet.
         line: u32,
     },
@@ -431,7 +430,11 @@ impl ArchiveError {
 fn owed_text(other: &Option<Vid>) -> String {
     match other {
         Some(other) => format!("they are being written to {other}; try again when that has ended"),
-        None => "no other tape of it can be written; migrate something to a new one first".to_owned(),
+        None => {
+            "no other tape of it can take them. They go to the next tape that is labelled for this pool, \
+                 when something is migrated: put in a blank one if the library has none, then try again"
+                .to_owned()
+        }
     }
 }
 
@@ -629,7 +632,21 @@ impl OpenError {
     }
 }
 
-fn older_text(lines: &usize, line: u32) -> String {
+/// Directories that are named in one message; there is one for each restore.
+const DIRECTORIES_SHOWN_MAX: usize = 20;
+
+/// All that are to be removed: one after the other, each would be named only when the one before is gone.
+fn directories_text(directories: &[PathBuf]) -> String {
+    let shown: Vec<String> =
+        directories.iter().take(DIRECTORIES_SHOWN_MAX).map(|it| it.display().to_string()).collect();
+    let more = match directories.len().saturating_sub(DIRECTORIES_SHOWN_MAX) {
+        0 => String::new(),
+        more => format!(" and the next {more}"),
+    };
+    format!("{}{more}", shown.join(" "))
+}
+
+fn older_text(lines: usize, line: u32) -> String {
     match line {
         0 => "it has not begun a line of its own since then".to_owned(),
         line => format!("{lines} of its lines are older than line {line}, which it has written since then"),

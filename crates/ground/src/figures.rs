@@ -51,6 +51,8 @@ pub struct PoolHolders {
     pub unsafe_yet: Tally,
     /// It is of classes that are not on tape.
     pub without_tape: Tally,
+    /// A restore keeps it: what takes that of the drives, as last measured.
+    pub quarantined: ByteCount,
 }
 
 impl PoolHolders {
@@ -77,6 +79,14 @@ impl PoolHolders {
             line(self.unsafe_yet, "are not on all their tapes yet: kist migrate --now hurries them there"),
             line(self.without_tape, "are of classes without tape, which only kist rm removes"),
         ];
-        [can_go].into_iter().chain(others.into_iter().flatten()).collect::<Vec<_>>().join("; ")
+        let quarantined = (self.quarantined.0 > 0).then(|| {
+            format!(
+                "{} of the drives are in the quarantine of a restore, which kist pool quarantine --end ends \
+                 when nobody goes back to before it",
+                self.quarantined
+            )
+        });
+        let others = others.into_iter().flatten().chain(quarantined);
+        [can_go].into_iter().chain(others).collect::<Vec<_>>().join("; ")
     }
 }

@@ -64,6 +64,12 @@ pub fn largest_container(capacity: ByteCount) -> ByteCount {
     ByteCount(capacity.0.saturating_sub(2 * reserve(capacity).0))
 }
 
+/// A tape on which nothing that waits fits stays open for smaller containers as long as so much is left: a
+/// sixteenth of it. With less it is full.
+pub fn useful_room(capacity: ByteCount) -> ByteCount {
+    ByteCount(capacity.0 / 16)
+}
+
 /// What a tape's record says to the scheduler, but for where it is and why it is in its state.
 pub fn summary(record: &TapeRecord) -> TapeSummary {
     let readable = is_readable(record);

@@ -8,6 +8,8 @@ use crate::batch::{FlushRules, WriteBatch};
 
 /// Queued containers looked at together, to find those of one data set.
 pub const CHOOSE_WINDOW: usize = 2_048;
+/// Containers looked at, at most, for one that fits into what is left of a tape once one does not.
+const FIT_LOOKED_AT_MAX: usize = 4 * CHOOSE_WINDOW;
 
 /// A container that waits for a tape pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,6 +75,9 @@ pub struct Target {
     pub room: ByteCount,
     /// What fits on an empty tape of its kind: what is larger never makes this one count as full.
     pub empty_tape: ByteCount,
+    /// With less room than this it is full as soon as nothing that was looked at fits; with more it stays as
+    /// it is, for smaller containers.
+    pub useful: ByteCount,
     /// When a flush is due, at which the choice ends.
     pub flush: FlushRules,
     /// So much of its data sets is left to each other tape that is being written.
@@ -86,8 +91,10 @@ pub enum Choice {
     Containers(Vec<Queued>),
     /// Nothing is queued, or only what cannot be written now or is left to other tapes.
     Nothing,
-    /// The next one does not fit on this tape.
+    /// Nothing that can be written fits on this tape, and what is left of it is of no use.
     TapeFull,
+    /// Nothing that can be written fits on this tape, which could take smaller containers.
+    NothingFits,
 }
 
 /// What became of the containers of a window.
@@ -118,9 +125,20 @@ pub fn choose<Q: MigrationQueue>(
     let mut chooser = Chooser { queue, target, chosen: Vec::new(), batch: WriteBatch::default() };
     let mut after = None;
     let mut waited_longest = true;
+    // Since one did not fit.
+    let mut looked_at = None;
     'queue: while chooser.chosen.is_empty() {
-        let Some((window, last)) = chooser.queue.window(after)? else { return Ok(Choice::Nothing) };
+        let is_enough = looked_at.is_some_and(|looked_at| looked_at >= FIT_LOOKED_AT_MAX);
+        let window = if is_enough { None } else { chooser.queue.window(after)? };
+        let Some((window, last)) = window else {
+            return Ok(match looked_at {
+                None => Choice::Nothing,
+                Some(_) if target.room < target.useful => Choice::TapeFull,
+                Some(_) => Choice::NothingFits,
+            });
+        };
         after = Some(last);
+        looked_at = looked_at.map(|looked_at| looked_at + window.len());
         let order = affinity.order(&writer, now, target.left_to_others, &window);
         let oldest = order.iter().min().copied();
         for at in order {
@@ -129,7 +147,8 @@ pub fn choose<Q: MigrationQueue>(
             match chooser.add(queued)? {
                 Step::Taken if begins => waited_longest = oldest == Some(at),
                 Step::Taken | Step::Passed => {}
-                Step::NoRoom if begins => return Ok(Choice::TapeFull),
+                // A smaller one may fit: what does not goes to another tape.
+                Step::NoRoom if begins => looked_at = looked_at.or(Some(0)),
                 Step::NoRoom => break 'queue,
             }
             if chooser.batch.is_full(&target.flush) {

@@ -62,8 +62,10 @@ pub enum WritingEvent {
     Chosen,
     /// There is nothing to be chosen.
     NothingQueued,
-    /// The next container does not fit on the tape.
+    /// Nothing fits on the tape, and what is left of it is of no use.
     TapeFull,
+    /// Nothing that waits fits on the tape; something smaller may.
+    NothingFits,
     /// Writing came back.
     Written(Written),
     /// A synchronous flush went well, and its commit.
@@ -162,6 +164,9 @@ impl WritingSession {
             (Step::Choosing, WritingEvent::NothingQueued) => self.nothing_queued(situation),
             (Step::Choosing, WritingEvent::TapeFull) => {
                 self.end_run(RunEnding::TapeFull, Some(SessionEnd::TapeFull))
+            }
+            (Step::Choosing, WritingEvent::NothingFits) => {
+                self.end_run(RunEnding::Finished, Some(SessionEnd::TapeFull))
             }
             (Step::Writing, WritingEvent::Written(written)) => self.written(situation, written),
             (Step::Flushing(ended), WritingEvent::Flushed) => {

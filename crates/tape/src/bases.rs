@@ -164,7 +164,7 @@ impl Waiting {
         }
         let has_backup = engine.backup_reach.may_count(engine.steady());
         let is_done = engine.catalogue.read(|view| {
-            Ok(Standing::of(view, has_backup, None)?.oldest().is_none_or(|(_, oldest)| oldest >= change))
+            Ok(Standing::of(view, has_backup)?.oldest().is_none_or(|(_, oldest)| oldest >= change))
         })?;
         if is_done {
             self.made = None;

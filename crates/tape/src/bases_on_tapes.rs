@@ -25,22 +25,31 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// As if there were no tape `without`.
-    pub(crate) fn of(view: &View<'_>, has_backup: bool, without: Option<Vid>) -> Result<Standing, ReadError> {
+    /// What the tapes that are to stay have.
+    pub(crate) fn of(view: &View<'_>, has_backup: bool) -> Result<Standing, ReadError> {
+        Standing::of_those(view, has_backup, |_, tape| is_to_stay(tape))
+    }
+
+    /// The same, of the tapes that count.
+    pub(crate) fn of_those(
+        view: &View<'_>,
+        has_backup: bool,
+        counts: impl Fn(Vid, &TapeRecord) -> bool,
+    ) -> Result<Standing, ReadError> {
         let mut tapes = view.tapes()?;
         tapes.retain(|(_, tape)| tape.generation.0 > 0);
-        // Whatever their state, and `without` too: what a pool with a tape that is lost had must be replaced.
+        // Whether or not they count: what a pool with a tape that is lost had must be replaced.
         let labelled: BTreeSet<TapePoolId> = tapes.iter().filter_map(|(_, tape)| tape.tape_pool).collect();
         let copies = view.classes()?.into_iter().flat_map(|(_, class)| class.copies);
         let mut pools: BTreeMap<TapePoolId, BTreeMap<Vid, u64>> =
             copies.filter(|pool| labelled.contains(pool)).map(|pool| (pool, BTreeMap::new())).collect();
-        tapes.retain(|(vid, _)| Some(*vid) != without);
+        tapes.retain(|(vid, tape)| counts(*vid, tape));
         for (_, tape) in tapes.iter().filter(|(_, tape)| tape.state == TapeState::Active) {
             if let Some(pool) = tape.tape_pool {
                 pools.entry(pool).or_default();
             }
         }
-        for (vid, tape) in tapes.iter().filter(|(_, tape)| is_to_stay(tape)) {
+        for (vid, tape) in &tapes {
             if let Some(of_pool) = tape.tape_pool.and_then(|pool| pools.get_mut(&pool)) {
                 let newest = view.bases(*vid)?.into_iter().map(|(change, _)| change).max();
                 of_pool.extend(newest.map(|change| (*vid, change)));
@@ -52,10 +61,15 @@ impl Standing {
 
     /// The newest change up to which as many tapes of a pool as must have a base; 0: too few have one.
     pub(crate) fn of_pool(&self, pool: TapePoolId) -> u64 {
+        self.on_tapes(pool, self.wanted)
+    }
+
+    /// The same for so many tapes, at least one.
+    pub(crate) fn on_tapes(&self, pool: TapePoolId, wanted: usize) -> u64 {
         let Some(tapes) = self.pools.get(&pool) else { return 0 };
         let mut newest: Vec<u64> = tapes.values().copied().collect();
         newest.sort_unstable_by(|a, b| b.cmp(a));
-        newest.get(self.wanted - 1).copied().unwrap_or(0)
+        newest.get(wanted - 1).copied().unwrap_or(0)
     }
 
     /// The pool of which that is the oldest; `None`: there is no tape pool.

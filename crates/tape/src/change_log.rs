@@ -147,7 +147,7 @@ impl Tape {
         let failing = engine.bases.failing();
         engine.read(|view| {
             let (first, last) = (view.first_change()?, view.last_change()?);
-            let base = Standing::of(view, has_backup, None)?.oldest().map_or(0, |(_, base)| base);
+            let base = Standing::of(view, has_backup)?.oldest().map_or(0, |(_, base)| base);
             Ok(ChangeLogInfo { changes: size.changes, bytes: size.bytes, first, last, base, kept, failing })
         })
     }
@@ -185,7 +185,7 @@ fn limit(engine: &Tape) -> Result<Result<Limit, LogKept>, ArchiveError> {
             return Ok(Err(LogKept::Backup));
         }
         let first = view.first_change()?;
-        let standing = Standing::of(view, backup.is_some(), None)?;
+        let standing = Standing::of(view, backup.is_some())?;
         let base = match standing.oldest() {
             _ if is_planted(Bug::TrimWithoutBase) => view.last_change()?,
             Some((pool, base)) if is_without_base(base, first) => {
@@ -293,7 +293,7 @@ fn ask_for_bases(engine: &Tape, asked: &mut BasesAsked) -> Result<(), ArchiveErr
         if is_unsettled(view)? {
             return Ok(Vec::new());
         }
-        let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup, None)?);
+        let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup)?);
         let tapes = view.tapes()?;
         let mut wanted = Vec::new();
         for pool in standing.pools() {
@@ -360,7 +360,7 @@ pub(crate) fn lacking(engine: &Tape) -> Result<Vec<String>, ArchiveError> {
     let size = engine.catalogue.log_size()?;
     let has_backup = engine.backup_reach.may_count(engine.steady());
     engine.read(|view| {
-        let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup, None)?);
+        let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup)?);
         let lacking = standing.pools().filter(|pool| log.lacks(standing.of_pool(*pool)));
         lacking.map(|pool| pool_name(view, pool)).collect()
     })

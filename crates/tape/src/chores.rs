@@ -93,18 +93,24 @@ pub(crate) struct TapeChores {
     pub(crate) read_back: BTreeSet<ContainerId>,
     /// Change-log segments are owed to it.
     pub(crate) ship: bool,
+    /// The same, though it is not written any more: another one is to be reclaimed that has them alone.
+    pub(crate) keep_history: bool,
     /// It is to be looked at since the catalogue was restored; mounting it does that.
     pub(crate) look: bool,
 }
 
 impl TapeChores {
+    pub(crate) fn is_to_ship(&self) -> bool {
+        self.ship || self.keep_history
+    }
+
     fn is_empty(&self) -> bool {
         *self == TapeChores::default()
     }
 
     fn has_other_than_reads(&self) -> bool {
-        let TapeChores { recover, check, reads: _, read_back, ship, look } = self;
-        *recover || check.is_some() || !read_back.is_empty() || *ship || *look
+        let TapeChores { recover, check, reads: _, read_back, ship: _, keep_history: _, look } = self;
+        *recover || check.is_some() || !read_back.is_empty() || self.is_to_ship() || *look
     }
 }
 

@@ -275,6 +275,8 @@ impl Conductor {
                 to_dissolve |= !large.is_empty() && !self.engine.packs_too_large(view, pool)?.is_empty();
                 let left_alone: BTreeSet<ContainerId> =
                     large.into_iter().map(|(id, _)| id).chain(self.resting.iter().copied()).collect();
+                // First: what is told of the queue may be what one of these takes.
+                events.extend(self.engine.with_room_again(view, pool, &left_alone)?);
                 events.push(Event::Queued(pool, waits(queued_backlog(view, pool, &left_alone)?)));
             }
             to_dissolve = to_dissolve || !self.engine.unneeded(view)?.is_empty();

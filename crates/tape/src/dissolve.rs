@@ -57,7 +57,7 @@ impl Tape {
         Ok(is_dissolved)
     }
 
-    fn dissolve_unneeded(&self, container: ContainerId) -> Result<bool, ArchiveError> {
+    pub(crate) fn dissolve_unneeded(&self, container: ContainerId) -> Result<bool, ArchiveError> {
         let is_dissolved = self.dissolve(container)?;
         if is_dissolved {
             tracing::info!(%container, "a container whose files were all removed goes to no tape");

@@ -20,7 +20,8 @@ const OUT_OF_REACH_MAX: usize = 2_000;
 /// Who holds the pool's room. Empty files and links among the files are not told apart, and neither is what
 /// pins or queues hold beyond the first thousands. Nothing is evicted before a restore is settled.
 pub(crate) fn holders(engine: &Tape, view: &View<'_>) -> Result<PoolHolders, ReadError> {
-    let mut holders = PoolHolders::default();
+    let quarantined = engine.upkeep.quarantine_use().map_or(ByteCount(0), |kept| kept.bytes);
+    let mut holders = PoolHolders { quarantined, ..PoolHolders::default() };
     if view.is_restored()? {
         return Ok(holders);
     }
@@ -158,5 +159,8 @@ mod tests {
         assert!(waiting.contains("kist migrate") && !waiting.contains("release"), "{waiting}");
         let ready = PoolHolders { evictable: held(2, 500), ..PoolHolders::default() }.advice();
         assert_eq!(ready, "up to 2 files (500 B) can be evicted now (kist evict)");
+        let kept = PoolHolders { quarantined: ByteCount(4_000_000), ..PoolHolders::default() }.advice();
+        assert!(kept.starts_with("nothing can be evicted now; 4.00 MB of the drives are in"), "{kept}");
+        assert!(kept.contains("kist pool quarantine --end"), "{kept}");
     }
 }

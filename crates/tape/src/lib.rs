@@ -16,6 +16,7 @@ mod inventory;
 mod mounts;
 mod operate;
 mod reasons;
+mod reclaim;
 mod repack;
 mod requests;
 mod resting;
@@ -30,7 +31,9 @@ mod space;
 mod suspects;
 mod tape_retries;
 mod tapes;
+mod too_small;
 mod tracks;
+mod unneeded;
 mod warnings;
 mod why;
 mod why_repack;
@@ -44,6 +47,7 @@ pub use running::{Begun, TapeParts};
 pub use tapes::{
     CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
 };
+pub use unneeded::QueueWalk;
 pub use warnings::of_what_has_no_vid;
 pub use why::refusal_text;
 pub use why_repack::{RepackStep, RepackWait};

@@ -95,6 +95,7 @@ impl Tape {
     /// Whether another pass over the content is worth while.
     fn repack_pass_ended(&self, vid: Vid) -> Result<bool, ArchiveError> {
         let left = !self.read(|view| view.content(vid, BlockAddress(0), 1))?.is_empty();
+        let why_not = if left { None } else { self.why_not_reclaimed(vid)? };
         let mut chores = self.chores();
         let Some(repack) = chores.repacks.get_mut(&vid) else { return Ok(false) };
         if !repack.under_way.is_empty() {
@@ -106,8 +107,10 @@ impl Tape {
             return Ok(true);
         }
         repack.progress.done = !left;
-        if !left {
-            tracing::info!(%vid, "the tape is empty: it can be reclaimed");
+        match why_not {
+            _ if left => {}
+            None => tracing::info!(%vid, "the tape is empty: it can be reclaimed"),
+            Some(why) => tracing::info!(%vid, %why, "the tape is empty; it cannot be reclaimed yet"),
         }
         Ok(false)
     }

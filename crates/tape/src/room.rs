@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
 use backup::BackupReach;
-use base::{ClassId, ContainerId, FileId, LibraryId, Timestamp, Vid};
+use base::{ByteCount, ClassId, ContainerId, FileId, LibraryId, Timestamp, Vid};
 use blob::BlobStore;
 use catalogue::{Command, ReadError, RecallKey, TapeRecord, TapeState, View};
 use library::Library;
@@ -86,6 +86,8 @@ pub(crate) struct OfTerm {
     pub(crate) haste: Mutex<session::Haste>,
     /// Containers whose bytes could not be had, until when they are left alone, and why.
     pub(crate) resting: Resting,
+    /// Tapes on which nothing fits that waits for their pool.
+    pub(crate) too_small: Mutex<crate::too_small::TooSmall>,
 }
 
 impl OfTerm {
@@ -98,6 +100,7 @@ impl OfTerm {
             chores: Mutex::default(),
             haste: Mutex::default(),
             resting: Resting::default(),
+            too_small: Mutex::default(),
         }
     }
 }
@@ -168,7 +171,10 @@ impl Tape {
             return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
         }
         let reason = format!("it is {}: {}", record.state.word(), record.told(vid));
-        TapeSummary { library, suspect, reason, ..summary(record) }
+        let summary = summary(record);
+        // No tape is mounted for what it cannot take.
+        let free = if self.is_too_small(vid, record) { ByteCount(0) } else { summary.free };
+        TapeSummary { library, suspect, reason, free, ..summary }
     }
 
     /// Changes a tape's state, keeping the reason, and tells the scheduler. A tape that an operator has taken

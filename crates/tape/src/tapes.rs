@@ -6,7 +6,6 @@ use base::{BlockAddress, ByteCount, ContainerId, Duration, TapePoolId, Timestamp
 use catalogue::{Command, Object, Rejection, TapeRecord, TapeState};
 use scheduler::Event;
 
-use crate::bases_on_tapes::{Log, Standing, is_to_stay};
 use crate::chores::Repack;
 use crate::reasons::Waiting;
 use crate::room::Tape;
@@ -265,43 +264,6 @@ impl Tape {
         Ok(Some(TapeRepack { under_way, left, done, waits, ..progress }))
     }
 
-    /// Makes a tape without containers scratch again. Its next labelling may destroy exactly the volume that
-    /// it holds.
-    ///
-    /// # Errors
-    /// [`ArchiveError::TapeInUse`] while it is written; [`ArchiveError::Rejected`] if it holds containers, or
-    /// while a restored catalogue is in quarantine: the tape may hold what the catalogue does not know;
-    /// [`ArchiveError::SegmentsOwed`] while it is the only
-    /// tape of its pool with some change-log segments: they are being written to another one then.
-    pub fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
-        let engine = self;
-        let record = engine.tape(vid)?;
-        need_identified(vid, &record)?;
-        if engine.read(|view| view.quarantine())?.is_some() {
-            return Err(ArchiveError::Rejected(Rejection::WrongState {
-                object: Object::Tape(vid),
-                state: "in quarantine since the catalogue was restored: it may hold what nobody knows of",
-                needed: "out of it to be reclaimed: end the quarantine first",
-            }));
-        }
-        if record.run.is_some() {
-            return Err(ArchiveError::TapeInUse(vid));
-        }
-        if record.containers == 0
-            && let Some(tape_pool) = record.tape_pool
-        {
-            if !matches!(record.state, TapeState::Disabled) {
-                self.set_repacking(vid, "to be reclaimed")?;
-            }
-            self.ship_segments(vid, tape_pool)?;
-        }
-        engine.execute(Command::ReclaimTape { vid })?;
-        engine.chores().repacks.remove(&vid);
-        engine.chores().checks.remove(&vid);
-        engine.post_tape(vid);
-        Ok(())
-    }
-
     /// Takes a tape drive out of use: at once if it is empty, else when its session has ended and the tape is
     /// in its slot. Durable on return: it stays so until [`Tape::drive_up`], whatever is restarted.
     ///
@@ -326,7 +288,7 @@ impl Tape {
         Ok(())
     }
 
-    fn set_repacking(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
+    pub(crate) fn set_repacking(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
         let state = TapeState::Repacking;
         let reason = truncated(reason, 512);
         {
@@ -336,59 +298,17 @@ impl Tape {
         self.post_tape(vid);
         Ok(())
     }
-
-    /// What the tape has of the history must stand on other tapes of its pool too: every change behind the
-    /// newest base that one of them has, and such a base if the log does not go back to the first change.
-    fn ship_segments(&self, vid: Vid, tape_pool: TapePoolId) -> Result<(), ArchiveError> {
-        let engine = self;
-        let has_backup = engine.backup_reach.counts();
-        let size = engine.catalogue.log_size()?;
-        let is_elsewhere = engine.read(|view| {
-            let others = covered(view, tape_pool, Some(vid))?;
-            let standing = Standing::of(view, has_backup, Some(vid))?;
-            let base = standing.of_pool(tape_pool);
-            let mut behind_base = view.segments(vid)?;
-            behind_base.retain(|(_, last)| *last > base);
-            let is_there = |(first, last): &(u64, u64)| {
-                let first = (*first).max(base.saturating_add(1));
-                others.iter().any(|(a, b)| *a <= first && last <= b)
-            };
-            let lacks_base = standing.needs(tape_pool) && Log::of(view, size)?.lacks(base);
-            Ok(behind_base.iter().all(is_there) && !lacks_base)
-        })?;
-        if is_elsewhere {
-            return Ok(());
-        }
-        let mut tapes = engine.read(|view| {
-            let mut tapes = Vec::new();
-            for (other, record) in view.tapes()? {
-                let newest = view.bases(other)?.into_iter().map(|(change, _)| change).max();
-                tapes.push((newest, other, record));
-            }
-            Ok(tapes)
-        })?;
-        // One without a base rather than one that has it already.
-        tapes.sort_by_key(|(newest, other, _)| (*newest, *other));
-        let other = tapes.into_iter().find(|(_, other, record)| {
-            *other != vid && record.tape_pool == Some(tape_pool) && record.state == TapeState::Active
-        });
-        if let Some((_, other, _)) = &other {
-            engine.chore(*other, |chores| chores.ship = true);
-        }
-        Err(ArchiveError::SegmentsOwed { vid, other: other.map(|(_, other, _)| other) })
-    }
 }
 
-/// The changes on tapes of a pool that are to stay and can be read, but `without` one: ascending ranges that
-/// neither overlap nor touch.
+/// The changes on tapes of a pool that count: ascending ranges that neither overlap nor touch.
 pub(crate) fn covered(
     view: &catalogue::View<'_>,
     tape_pool: TapePoolId,
-    without: Option<Vid>,
+    counts: impl Fn(Vid, &TapeRecord) -> bool,
 ) -> Result<Vec<(u64, u64)>, catalogue::ReadError> {
     let mut ranges = Vec::new();
     for (vid, tape) in view.tapes()? {
-        if tape.tape_pool == Some(tape_pool) && Some(vid) != without && is_to_stay(&tape) {
+        if tape.tape_pool == Some(tape_pool) && counts(vid, &tape) {
             ranges.extend(view.segments(vid)?);
         }
     }

@@ -60,12 +60,15 @@ pub(crate) fn all(
     let settling = engine.settling.info(engine.now(), engine.steady());
     warnings.extend(settling.as_ref().and_then(of_settling));
     if matches!(engine.read(|view| view.quarantine()), Ok(Some(_))) {
-        warnings.push(
-            "the catalogue was restored: what is older than the restore keeps its room in the pool, also \
-             what is deleted or evicted, since later points of the backup may need it: see kist pool \
-             quarantine"
-                .to_owned(),
-        );
+        let kept = match holders.quarantined.0 {
+            0 => String::new(),
+            _ => format!(" ({} of the drives hold nothing else)", holders.quarantined),
+        };
+        warnings.push(format!(
+            "the catalogue was restored: what is older than the restore keeps its room in the pool{kept}, \
+             also what is deleted or evicted, since later points of the backup may need it, and no tape is \
+             reclaimed: see kist pool quarantine"
+        ));
     }
     let problems = health(engine);
     warnings.extend(problems.iter().map(ToString::to_string));

@@ -42,6 +42,8 @@ pub struct Upkeep {
     lost_files: lost_files::LostFiles,
     /// What small values take of the pool, as last measured.
     segment_use: Mutex<Option<SegmentUse>>,
+    /// What the quarantine of a restore keeps, as last measured.
+    quarantine_use: Mutex<Option<KeptExtents>>,
     /// Held while the clocks are compared: they are by one at a time.
     keeping_time: Mutex<()>,
     /// Held while the catalogue is verified.
@@ -67,6 +69,7 @@ impl Upkeep {
             tried_in_vain: AtomicU64::new(0),
             lost_files: lost_files::LostFiles::default(),
             segment_use: Mutex::default(),
+            quarantine_use: Mutex::default(),
             keeping_time: Mutex::new(()),
             verifying: Mutex::new(()),
         }
@@ -92,6 +95,11 @@ impl Upkeep {
     /// Tells the drives of the pool what the newest change is.
     pub fn stamp(&self) {
         sweep::stamp(self);
+    }
+
+    /// What the quarantine of a restore keeps, as last measured; `None` without one, or before that.
+    pub fn quarantine_use(&self) -> Option<KeptExtents> {
+        *self.quarantine_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What small values take of the pool, as last measured.

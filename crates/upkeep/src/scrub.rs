@@ -246,6 +246,7 @@ pub(crate) fn run(upkeep: &Arc<Upkeep>, me: &Arc<Worker>) {
         rebuild_again: None,
         // At once: what is not removed takes room, no more, so nobody waits for it.
         unknown_due: Some(upkeep.now()),
+        quarantine_due: Duration::ZERO,
         silent_since: BTreeMap::new(),
         given_up: BTreeSet::new(),
         still_with_gaps: BTreeSet::new(),
@@ -314,6 +315,8 @@ pub(crate) struct Scrubber {
     rebuild_again: Option<Again>,
     /// When the drives are to be looked through for what nothing names, and what of it was kept long enough.
     unknown_due: Option<Timestamp>,
+    /// When what a restore keeps is measured, by the steady clock.
+    quarantine_due: Duration,
     /// Since when drives do not answer.
     silent_since: BTreeMap<DriveId, Duration>,
     /// Drives whose content is rebuilt elsewhere.
@@ -356,6 +359,9 @@ impl Scrubber {
         let is_due = self.unknown_due.is_some_and(|due| due <= self.upkeep.now());
         if orders.orphans || is_due {
             self.look_for_unknown();
+        }
+        if self.quarantine_due <= self.upkeep.steady() {
+            self.quarantine_due = unknown::measure_quarantine(&self.upkeep);
         }
         // What was ordered is taken: an error must not cost what is ordered besides.
         if orders.find

@@ -3,6 +3,7 @@
 //! found, and removed when it has been unknown for as long as the pool is told to keep such extents.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
 
 use base::{BlobId, ByteCount, Duration, Epoch, Layout, Timestamp};
 use catalogue::{Command, ReadError, UNKNOWN_BATCH_MAX, UnknownExtent, View};
@@ -17,6 +18,10 @@ use ground::ArchiveError;
 const EXTENTS_PAGE: usize = 4_096;
 /// Most extents that are noted; what is found beyond is kept as well, and noted when there is room.
 const NOTED_MAX: usize = 1_000_000;
+/// What is in quarantine is measured anew after this, and not before this many times as long as it took: all
+/// drives are listed for it.
+const MEASURE_AGAIN_AFTER: Duration = Duration::from_secs(600);
+const MEASURE_TIMES: u32 = 50;
 /// What is kept although its time is over is looked at again after this.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3_600);
 
@@ -292,7 +297,27 @@ fn tell(looked: &Looked, first: Option<Timestamp>) {
     }
 }
 
+/// Measures what is in quarantine, if there is one, for who asks how the pool stands. Gives when it is due
+/// again, by the steady clock.
+pub(crate) fn measure_quarantine(upkeep: &Upkeep) -> Duration {
+    let began = upkeep.steady();
+    let measured = upkeep
+        .read(|view| view.quarantine())
+        .and_then(|until| until.map(|until| count_unused(upkeep, until)).transpose());
+    match measured {
+        Ok(measured) => upkeep.set_quarantine_use(measured),
+        Err(error) => tracing::debug!(%error, "what is in quarantine is not measured"),
+    }
+    let ended = upkeep.steady();
+    let took = ended.saturating_sub(began).saturating_mul(MEASURE_TIMES);
+    ended.saturating_add(took.max(MEASURE_AGAIN_AFTER))
+}
+
 impl Upkeep {
+    fn set_quarantine_use(&self, kept: Option<KeptExtents>) {
+        *self.quarantine_use.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+    }
+
     /// What is in quarantine: the extents of epochs up to `until` whose blob the catalogue does not know, or
     /// nobody refers to any more. Lists all drives.
     ///
@@ -336,6 +361,7 @@ impl Upkeep {
                 removed += u64::from(remove(self, candidate));
             }
         })?;
+        self.set_quarantine_use(None);
         // What stands beside its place, by the thread that moves shards.
         self.order(|orders| orders.orphans = true);
         tracing::warn!(removed, "the quarantine has ended");

@@ -132,7 +132,7 @@ pub fn of_the_engine() -> Vec<ArchiveError> {
         E::TapeNotLabelled(vid()),
         E::TapeInUse(vid()),
         E::Backup(Box::new(backup::BackupError::NotABackup("/b".into()))),
-        E::QuarantineNeeded { directory: "/b/line-0001".into(), lines: 1, line: 2 },
+        E::QuarantineNeeded { directories: vec!["/b/line-0001".into()], line: 2 },
         E::SegmentsOwed { vid: vid(), other: None },
         E::NoSuchPoolDrive(99),
         E::NoDriveDirectory { drive: 3, at: DriveLocation::Directory("/mnt/d3".into()) },

@@ -226,6 +226,11 @@ fn what_a_restored_catalogue_does_not_know_is_kept() {
     wait_shipped(&archive);
     let refused = archive.end_quarantine().unwrap_err().to_string();
     assert!(refused.contains("line-0001") && refused.contains("older than line 4"), "{refused}");
+    // One line was named at a time, and the next one when that was gone.
+    assert!(refused.contains("line-0002") && refused.contains("line-0003"), "{refused}");
+    wait_until("who holds the room is told", || {
+        archive.totals().unwrap().holders.quarantined > ByteCount(3_000_000)
+    });
     assert!(extents_quarantined(&archive) >= 6);
     for line in 1..4 {
         fs::remove_dir_all(backup_directory(&instance).join(format!("line-{line:04}"))).unwrap();

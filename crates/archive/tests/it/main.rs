@@ -13,6 +13,7 @@ mod common;
 mod dangling;
 mod data_sets;
 mod drives;
+mod emptied;
 mod errors;
 #[path = "common/faulty.rs"]
 mod faulty;

@@ -167,7 +167,7 @@ fn a_restored_history_goes_on_in_a_line_of_its_own() {
     server.make("another");
     server.ship();
     let oldest = instance.backup().join("line-0001");
-    assert_eq!(server.worker.older_lines().unwrap(), Some(OlderLines { oldest, lines: 1, line: 2 }));
+    assert_eq!(server.worker.older_lines().unwrap(), Some(OlderLines { directories: vec![oldest], line: 2 }));
     let before = server.close();
     assert_eq!(instance.restored(RestoreTo::Newest).unwrap().line, 2);
     assert_eq!(instance.tables(), before);

@@ -8,7 +8,8 @@ use crate::draft::Draft;
 use crate::error::{Object, ReadError, Rejection};
 use crate::key;
 use crate::record::{
-    ContainerRecord, CopyState, Counter, FileState, QueuedContainer, RecallKey, TapePlace, TapeRecord,
+    ContainerCopy, ContainerRecord, CopyState, Counter, FileState, QueuedContainer, RecallKey, TapePlace,
+    TapeRecord,
 };
 use crate::table::Table;
 
@@ -26,6 +27,7 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
         Command::ImageLost { container, image } => drop_image(draft, *container, |kept| kept == *image),
         Command::RequeueCopy { container, vid } => requeue(draft, *container, *vid).map(Outcome::Requeued),
         Command::KeepCopy { container, vid } => keep(draft, *container, *vid),
+        Command::DropUnneededCopies { container } => drop_unneeded(draft, *container),
         Command::CopyVerified { container, vid, block } => {
             verified(draft, *container, TapePlace { vid: *vid, block: *block })
         }
@@ -269,6 +271,38 @@ fn keep(draft: &mut Draft<'_>, id: ContainerId, vid: Vid) -> Result<Outcome, Rej
         copy.state = CopyState::Indexed { vid, block };
     }
     drop_queued(draft, tape_pool, id, &record)?;
+    draft.put(Table::Container, key::container(id), &record);
+    made_safe(draft, id)?;
+    Ok(Outcome::Done)
+}
+
+fn drop_unneeded(draft: &mut Draft<'_>, id: ContainerId) -> Result<Outcome, Rejection> {
+    let mut record = find(draft, id)?;
+    let refuse = |state, needed| Err(Rejection::WrongState { object: Object::Container(id), state, needed });
+    if !record.is_unneeded() {
+        return refuse("needed: a file of it has a name", "needed by nobody to be written no more");
+    }
+    let is_dropped = |copy: &ContainerCopy| copy.state == CopyState::Queued && copy.source.is_none();
+    if record.copies.iter().all(is_dropped) {
+        return refuse("on no tape, and about to come to none", "dissolved as a whole");
+    }
+    let queued: Vec<TapePoolId> = {
+        let queued = record.copies.iter().filter(|copy| copy.state == CopyState::Queued);
+        queued.map(|copy| copy.tape_pool).collect()
+    };
+    if queued.is_empty() {
+        return Ok(Outcome::Done);
+    }
+    record.copies.retain(|copy| !is_dropped(copy));
+    for copy in record.copies.iter_mut().filter(|copy| copy.state == CopyState::Queued) {
+        if let Some(TapePlace { vid, block }) = copy.source.take() {
+            copy.state = CopyState::Indexed { vid, block };
+        }
+    }
+    for tape_pool in queued {
+        drop_queued(draft, tape_pool, id, &record)?;
+    }
+    assert!(!record.copies.is_empty(), "what stands on a tape stays known");
     draft.put(Table::Container, key::container(id), &record);
     made_safe(draft, id)?;
     Ok(Outcome::Done)

@@ -636,6 +636,7 @@ fn clock_commands() -> Vec<Command> {
         },
         Command::ImageLost { container: ContainerId(300), image: piece(1 << 40, 0, 80_000) },
         Command::KeepCopy { container: ContainerId(300), vid: vid("KS0300") },
+        Command::DropUnneededCopies { container: ContainerId(300) },
     ]
 }
 

@@ -79,6 +79,55 @@ fn a_copy_that_is_to_leave_its_tape_stays_if_that_is_to_be_written() {
     assert!(bench.replayed() == bench.store);
 }
 
+/// Story: a pack of which one tape had a copy was written to the second one, and kept its removed files in
+/// the pool, though nobody needed it any more.
+#[test]
+fn what_nobody_needs_is_not_written_a_second_time() {
+    let mut bench = Bench::new();
+    let file = bench.put("f", "content");
+    let container = bench.pack(&[file]);
+    bench.write_to(0, container);
+    let drop = Command::DropUnneededCopies { container };
+    assert!(bench.rejected(drop.clone()).contains("has a name"));
+    bench.ok(Command::RemoveFile { parent: DirId::ROOT, name: name("f") });
+    assert!(bench.view().file(file).unwrap().is_some(), "its bytes are kept for the second copy");
+    for _ in 0..2 {
+        bench.ok(drop.clone());
+        let record = bench.view().container(container).unwrap().unwrap();
+        assert!(record.copies.len() == 1 && record.is_settled() && record.is_empty(), "{record:?}");
+        assert_eq!(bench.view().queue(bench.pools[1], None, 9).unwrap(), []);
+        assert!(bench.view().file(file).unwrap().is_none());
+    }
+    assert_eq!(bench.view().content(bench.tapes[0], BlockAddress(0), 9).unwrap().len(), 1);
+    assert!(bench.replayed() == bench.store);
+}
+
+/// A copy that a repack was taking off its tape stays there, to be dropped with the next look of the repack.
+#[test]
+fn what_nobody_needs_does_not_move_to_another_tape() {
+    let (mut bench, _, container) = on_tape();
+    let old = bench.tapes[0];
+    set_state(&mut bench, old, TapeState::Repacking);
+    bench.ok(Command::RequeueCopy { container, vid: old });
+    bench.ok(Command::RemoveFile { parent: DirId::ROOT, name: name("f") });
+    bench.ok(Command::DropUnneededCopies { container });
+    assert_eq!(bench.view().queue(bench.pools[0], None, 9).unwrap(), []);
+    let requeued = bench.ok(Command::RequeueCopy { container, vid: old });
+    assert_eq!(requeued, Outcome::Requeued(Requeue::Dropped));
+    bench.ok(Command::ReclaimTape { vid: old });
+    assert!(bench.replayed() == bench.store);
+}
+
+/// What no tape has is dissolved as a whole.
+#[test]
+fn the_last_copies_are_not_dropped_one_by_one() {
+    let mut bench = Bench::new();
+    let file = bench.put("f", "content");
+    let container = bench.pack(&[file]);
+    bench.ok(Command::RemoveFile { parent: DirId::ROOT, name: name("f") });
+    assert!(bench.rejected(Command::DropUnneededCopies { container }).contains("dissolved"));
+}
+
 #[test]
 fn a_container_that_nobody_needs_is_dropped_by_a_repack() {
     let (mut bench, _, container) = on_tape();

@@ -79,6 +79,7 @@ impl Writer {
                     Choice::Containers(_) => WritingEvent::Chosen,
                     Choice::Nothing => WritingEvent::NothingQueued,
                     Choice::TapeFull => WritingEvent::TapeFull,
+                    Choice::NothingFits => WritingEvent::NothingFits,
                 },
                 WritingAction::Write => {
                     let (_, bytes) = queue.remove(0);
@@ -105,6 +106,7 @@ impl Writer {
             room: ByteCount(free),
             empty_tape: ByteCount(u64::MAX),
             flush: FlushRules::by_bytes(ByteCount(1)),
+            useful: ByteCount(u64::MAX),
             left_to_others: ByteCount(0),
         };
         let Ok(choice) = session::choose(&mut Waiting(queue), &mut Affinity::default(), now, &target);

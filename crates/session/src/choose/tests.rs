@@ -60,6 +60,7 @@ fn target(room: u64, flush: u64) -> Target {
         tape_pool: TapePoolId(1),
         room: ByteCount(room),
         empty_tape: ByteCount(1_000),
+        useful: ByteCount(100),
         flush: FlushRules::by_bytes(ByteCount(flush)),
         left_to_others: ByteCount(0),
     }
@@ -73,6 +74,7 @@ fn chosen(queue: &mut Queue, target: &Target) -> Result<Vec<u64>, bool> {
         Choice::Containers(containers) => Ok(containers.iter().map(|queued| queued.container.0).collect()),
         Choice::Nothing => Err(false),
         Choice::TapeFull => Err(true),
+        Choice::NothingFits => panic!("the tape is told apart from a full one: {target:?}"),
     }
 }
 
@@ -93,6 +95,36 @@ fn what_is_larger_than_an_empty_tape_never_makes_one_count_as_full() {
     assert_eq!(waiting.too_large, [ContainerId(0)]);
     let mut alone = queue(&[(0, 1_001)]);
     assert_eq!(chosen(&mut alone, &target(1_000, 1)), Err(false));
+}
+
+/// Story: a tape, also one with nothing on it, was closed for good because the next pack was larger than what
+/// was left, though smaller ones waited behind it.
+#[test]
+fn what_does_not_fit_leaves_the_tape_to_what_does() {
+    let mut waiting = queue(&[(0, 600), (0, 500), (0, 90), (0, 100)]);
+    assert_eq!(chosen(&mut waiting, &target(550, 1)), Ok(vec![1]));
+    assert_eq!(chosen(&mut waiting, &target(99, 1)), Ok(vec![2]), "in a tape that is all but full too");
+    waiting.rows = 1;
+    assert_eq!(chosen(&mut waiting, &target(120, 1)), Ok(vec![2]));
+    assert_eq!(chosen(&mut waiting, &target(89, 1)), Err(true));
+    let of =
+        |queue: &mut Queue, room| choose(queue, &mut Affinity::default(), Timestamp(1), &target(room, 1));
+    let mut large = queue(&[(0, 600), (0, 500)]);
+    assert_eq!(of(&mut large, 100), Ok(Choice::NothingFits));
+    assert_eq!(of(&mut large, 99), Ok(Choice::TapeFull));
+    large.away = BTreeSet::from([ContainerId(0), ContainerId(1)]);
+    assert_eq!(of(&mut large, 99), Ok(Choice::Nothing), "what cannot be had says nothing of the tape");
+}
+
+/// A queue of very many large containers is not read to its end for a small one.
+#[test]
+fn no_more_is_looked_at_than_a_few_windows() {
+    let mut containers = vec![(0, 600); FIT_LOOKED_AT_MAX + CHOOSE_WINDOW];
+    containers.push((0, 10));
+    let mut waiting = queue(&containers);
+    let choice = choose(&mut waiting, &mut Affinity::default(), Timestamp(1), &target(500, 1));
+    assert_eq!(choice, Ok(Choice::NothingFits));
+    assert_eq!(chosen(&mut queue(&containers[CHOOSE_WINDOW..]), &target(500, 1)), Ok(vec![8_192]));
 }
 
 #[test]

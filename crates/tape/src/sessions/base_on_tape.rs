@@ -80,14 +80,16 @@ fn due(
     tape_pool: TapePoolId,
 ) -> Result<Option<Arc<MadeBase>>, SessionError> {
     let record = engine.tape(vid)?;
-    if record.state != TapeState::Active || !engine.bases.may_write(vid, engine.steady()) {
+    let keeps_history = engine.chores().tapes.get(&vid).is_some_and(|chores| chores.keep_history);
+    let may_be_written = record.state == TapeState::Active || keeps_history;
+    if !may_be_written || !engine.bases.may_write(vid, engine.steady()) {
         return Ok(None);
     }
     let settings = engine.settings.change_log;
     let has_backup = engine.backup_reach.may_count(engine.steady());
     let size = engine.catalogue.log_size().map_err(ArchiveError::from)?;
     let is_due = engine.read(|view| {
-        let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup, None)?);
+        let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup)?);
         Ok(standing.is_due(&log, settings, tape_pool, vid))
     })?;
     if !is_due {

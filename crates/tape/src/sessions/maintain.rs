@@ -67,7 +67,7 @@ impl MountedTape<'_> {
                     self.look_at_mounted(vid)?;
                     continue;
                 }
-                (tape.read_back.first().copied(), chores.next_read(vid), tape.ship, tape.check)
+                (tape.read_back.first().copied(), chores.next_read(vid), tape.is_to_ship(), tape.check)
             };
             let done = match next {
                 (Some(container), ..) => self.read_back_copy(vid, container)?,
@@ -351,20 +351,6 @@ impl MountedTape<'_> {
             }
         }
         Ok((patches, still))
-    }
-
-    /// Change-log segments that no other tape of the pool has, and an index.
-    fn ship_changes(&mut self, vid: Vid) -> Result<Done, SessionError> {
-        let record = self.engine.tape(vid)?;
-        if let Some(tape_pool) = record.tape_pool
-            && record.state == catalogue::TapeState::Active
-        {
-            self.ensure_run(tape_pool)?;
-            self.tape.volume.mark_changed();
-            self.finish_run(catalogue::RunEnd::Finished, catalogue::TapeState::Active, "", 0)?;
-        }
-        self.engine.chore(vid, |chores| chores.ship = false);
-        Ok(Done::Yes)
     }
 }
 

@@ -27,7 +27,14 @@ struct Migration {
     written: Written,
     /// A container whose bytes could not be had.
     fault: Option<SourceFault>,
+    /// Why the tape is full, if it is.
+    full: &'static str,
 }
+
+/// Its early warning, or its end, came while it was written.
+const END_REACHED: &str = "its end was reached";
+/// It was closed before that.
+pub(crate) const REST_USELESS: &str = "nothing that waits fits into what is left of it";
 
 /// Why the bytes of a container cannot be had.
 enum SourceFault {
@@ -52,6 +59,7 @@ impl MountedTape<'_> {
             chosen: Vec::new(),
             written: Written { containers: 0, bytes: 0, torn: 0, ended: Ended::All },
             fault: None,
+            full: END_REACHED,
         };
         let mut event = WritingEvent::Begin;
         loop {
@@ -124,6 +132,7 @@ impl MountedTape<'_> {
             tape_pool: migration.tape_pool,
             room,
             empty_tape: largest_container(record.capacity),
+            useful: self.engine.useful_room(migration.tape_pool, room, record.capacity),
             flush: FlushRules::by_bytes(self.engine.settings.tape.flush_bytes),
             left_to_others: pool.map_or(ByteCount(0), |pool| pool.mount_bytes),
         };
@@ -132,7 +141,15 @@ impl MountedTape<'_> {
         let queued = match session::choose(&mut queue, &mut planning, self.engine.now(), &target)? {
             Choice::Containers(queued) => queued,
             Choice::Nothing => return Ok(WritingEvent::NothingQueued),
-            Choice::TapeFull => return Ok(WritingEvent::TapeFull),
+            Choice::TapeFull => {
+                migration.full = REST_USELESS;
+                return Ok(WritingEvent::TapeFull);
+            }
+            Choice::NothingFits => {
+                drop(planning);
+                self.engine.nothing_fits(migration.tape_pool, vid, room);
+                return Ok(WritingEvent::NothingFits);
+            }
         };
         let planned = plan::places(&queued, run.end_of_data, block_size.bytes());
         self.engine.execute(Command::AppendToRun { run: run.id, containers: planned.clone() })?;
@@ -280,7 +297,7 @@ impl MountedTape<'_> {
         if mounted.run.is_some() {
             let (end, state, reason) = match ending {
                 RunEnding::Finished => (RunEnd::Finished, TapeState::Active, ""),
-                RunEnding::TapeFull => (RunEnd::TapeFull, TapeState::Full, "its end was reached"),
+                RunEnding::TapeFull => (RunEnd::TapeFull, TapeState::Full, migration.full),
                 RunEnding::Failed => (RunEnd::Failed, TapeState::Active, ""),
             };
             self.end_early(end, state, reason, torn)?;

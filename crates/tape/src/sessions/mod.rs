@@ -2,6 +2,7 @@
 
 mod adopt;
 mod base_on_tape;
+mod history;
 mod maintain;
 mod migrate;
 mod motion;
@@ -33,6 +34,7 @@ use ground::Worker;
 use mounted::{Mounted, MountedTape};
 
 pub(crate) use adopt::{give_up_run, has_skeleton, write_again};
+pub(crate) use migrate::REST_USELESS;
 
 /// Why a session on a mounted tape fails.
 #[derive(Debug, thiserror::Error)]

@@ -14,6 +14,7 @@ use session::WritingSession;
 
 use super::adopt::{self, Adopted};
 use super::{SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
+use crate::bases_on_tapes::is_to_stay;
 use crate::room::{Session, Tape};
 use crate::tapes::covered;
 use ground::truncated;
@@ -360,7 +361,10 @@ fn write_changes(
     tape_pool: TapePoolId,
     volume: &mut Volume,
 ) -> Result<Vec<(u64, u64)>, SessionError> {
-    let (covered, newest) = engine.read(|view| Ok((covered(view, tape_pool, None)?, view.last_change()?)))?;
+    let (covered, newest) = engine.read(|view| {
+        let covered = covered(view, tape_pool, |_, tape| is_to_stay(tape))?;
+        Ok((covered, view.last_change()?))
+    })?;
     let mut written = Vec::new();
     let mut next = 1;
     for (first, last) in covered.into_iter().chain([(newest.saturating_add(1), u64::MAX)]) {

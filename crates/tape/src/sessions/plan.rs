@@ -74,7 +74,8 @@ impl MigrationQueue for PoolQueue<'_> {
     fn accept(&mut self, queued: &Queued) -> Result<Accepted, ArchiveError> {
         let record = self.engine.read(|view| view.container(queued.container))?;
         if let Some(record) = &record
-            && (self.stays_here(queued.container, record)?
+            && (self.engine.drop_if_unneeded(queued.container, record)?
+                || self.stays_here(queued.container, record)?
                 || must_come_from_tape(self.engine, queued.container, record)?)
         {
             return Ok(Accepted::NotNow);
@@ -144,7 +145,8 @@ fn can_be_written(engine: &Tape, container: ContainerId, length: ByteCount) -> R
         let _planning = engine.planning();
         let record = engine.read(|view| view.container(container))?;
         if let Some(record) = &record
-            && must_come_from_tape(engine, container, record)?
+            && (engine.drop_if_unneeded(container, record)?
+                || must_come_from_tape(engine, container, record)?)
         {
             return Ok(false);
         }

@@ -354,6 +354,8 @@ impl World<'_> {
             tape_pool,
             room: ByteCount(capacity.saturating_sub(used)),
             empty_tape: ByteCount(capacity),
+            // A model closes each tape that nothing fits on: what smaller containers would add is little.
+            useful: ByteCount(u64::MAX),
             flush: FlushRules {
                 bytes: work.flush_bytes,
                 files: if foreign.flush_files == 0 { u64::MAX } else { foreign.flush_files },
@@ -379,6 +381,7 @@ impl World<'_> {
             }
             Choice::Nothing => WritingEvent::NothingQueued,
             Choice::TapeFull => WritingEvent::TapeFull,
+            Choice::NothingFits => WritingEvent::NothingFits,
         }
     }
 

@@ -3,7 +3,7 @@
 use base::*;
 use catalogue::*;
 
-use super::reference::{Answer, Model};
+use super::reference::{Answer, Container, Model};
 use super::steps::{among, an_open_run, piece, segment, some_files, striped};
 
 /// How many ids a restore jumps over.
@@ -190,6 +190,21 @@ impl Model {
                 }
                 self.tidy();
             }
+            Command::DropUnneededCopies { container } => {
+                let record = self.containers.get(container).ok_or("NotFound")?;
+                let is_dropped =
+                    |copy: &ContainerCopy| copy.state == CopyState::Queued && copy.source.is_none();
+                if self.is_needed(record) || record.copies.iter().all(is_dropped) {
+                    return Err("WrongState");
+                }
+                let record = self.containers.get_mut(container).ok_or("NotFound")?;
+                record.copies.retain(|copy| !is_dropped(copy));
+                for copy in record.copies.iter_mut().filter(|copy| copy.state == CopyState::Queued) {
+                    let source = copy.source.take().expect("one that has none was dropped");
+                    copy.state = CopyState::Indexed { vid: source.vid, block: source.block };
+                }
+                self.tidy();
+            }
             Command::CopyVerified { container, vid, block } => {
                 let record = self.containers.get_mut(container).ok_or("NotFound")?;
                 let present = CopyState::Indexed { vid: *vid, block: *block };
@@ -249,12 +264,7 @@ impl Model {
             Command::DissolvePack { container } => {
                 let record = self.containers.get(container).ok_or("NotFound")?;
                 let queued = |c: &ContainerCopy| c.state == CopyState::Queued && c.source.is_none();
-                let is_needed = record.members.iter().any(|member| self.named(member.file).is_some());
-                let may_go = match record.kind {
-                    ContainerKind::Pack => true,
-                    ContainerKind::File(_) => !is_needed,
-                    ContainerKind::Segment { .. } => false,
-                };
+                let may_go = record.kind == ContainerKind::Pack || !self.is_needed(record);
                 if !may_go || record.image.is_some() || !record.copies.iter().all(queued) {
                     return Err("WrongState");
                 }
@@ -273,6 +283,12 @@ impl Model {
             _ => unreachable!("{command:?}"),
         }
         Ok(Outcome::Done)
+    }
+
+    /// Whether a file of it has a name; a segment counts as if one had.
+    fn is_needed(&self, record: &Container) -> bool {
+        matches!(record.kind, ContainerKind::Segment { .. })
+            || record.members.iter().any(|member| self.named(member.file).is_some())
     }
 
     fn damaged(
@@ -373,7 +389,7 @@ fn move_stripe(model: &Model, picks: &[u16; 6]) -> Command {
 }
 
 fn store_image(model: &Model, picks: &[u16; 6]) -> Command {
-    let wanted = |record: &super::reference::Container| {
+    let wanted = |record: &Container| {
         record.image.is_none() && record.copies.iter().any(|copy| copy.state == CopyState::Queued)
     };
     let wanted: Vec<_> = model.containers.iter().filter(|(_, r)| wanted(r)).map(|(id, _)| *id).collect();
@@ -438,6 +454,7 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
             let (vid, _) = a_place(model, container, picks[1]);
             match picks[2] % 4 {
                 0 => Command::KeepCopy { container, vid },
+                1 => Command::DropUnneededCopies { container: dead_and_queued(model).unwrap_or(container) },
                 _ => Command::RequeueCopy { container, vid },
             }
         }
@@ -538,6 +555,15 @@ pub fn guided(model: &Model, stage: u16, picks: &[u16; 6]) -> Option<Command> {
 }
 
 /// A copy that was taken off its tape and is not written yet, and the tape.
+/// A container that nobody needs, of which a copy is queued and another one is not.
+fn dead_and_queued(model: &Model) -> Option<ContainerId> {
+    let is_one = |record: &Container| {
+        let queued = record.copies.iter().filter(|copy| copy.state == CopyState::Queued).count();
+        queued > 0 && queued < record.copies.len() && !model.is_needed(record)
+    };
+    model.containers.iter().find_map(|(id, record)| is_one(record).then_some(*id))
+}
+
 fn queued_with_source(model: &Model) -> Option<(ContainerId, Vid)> {
     model.containers.iter().find_map(|(id, record)| {
         let mut queued = record.copies.iter().filter(|copy| copy.state == CopyState::Queued);

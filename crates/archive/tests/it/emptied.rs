@@ -1,0 +1,198 @@
+//! Tapes and containers that hold nothing any more: all but one tape of a pool can be reclaimed, and what was
+//! removed is not written.
+
+use crate::common::{Instance, bytes, migrate_all, path, put, wait_until};
+use crate::history::{destroy_catalogue, facts};
+use crate::rebuild::try_rebuild;
+use crate::restoring::at_rest;
+use archive::{Archive, ArchiveError, Settings, TapeUse};
+use base::{ByteCount, Vid};
+use catalogue::TapeState;
+
+/// The tapes of a pool with labels.
+fn tapes_of(archive: &Archive, pool: &str) -> Vec<Vid> {
+    let tapes = archive.tapes().unwrap();
+    let of_pool = tapes.iter().filter(|tape| tape.tape_pool.as_deref() == Some(pool));
+    of_pool.map(|tape| tape.vid).collect()
+}
+
+fn dismounted(archive: &Archive) {
+    wait_until("the tapes are unmounted", || archive.tapes().unwrap().iter().all(|it| it.drive.is_none()));
+}
+
+/// Writes each file to a tape of its own in the first pool, and closes it; then all files are removed and the
+/// tapes repacked. No scratch tape is left.
+fn emptied(archive: &Archive, rounds: u64) -> Vec<Vid> {
+    for round in 0..rounds {
+        put(archive, &format!("/{round}/file"), &bytes(round + 1, 300_000));
+        migrate_all(archive);
+        dismounted(archive);
+        for vid in tapes_of(archive, "vault-a") {
+            archive.set_tape(vid, TapeUse::ReadOnly, "for the test").unwrap();
+        }
+    }
+    let emptied = tapes_of(archive, "vault-a");
+    assert_eq!(emptied.len() as u64, rounds);
+    for tape in archive.tapes().unwrap().iter().filter(|tape| tape.uuid.is_none()) {
+        archive.set_tape(tape.vid, TapeUse::Disabled, "no scratch tape is left").unwrap();
+    }
+    (0..rounds).for_each(|round| archive.remove(&path(&format!("/{round}/file"))).unwrap());
+    for vid in &emptied {
+        archive.repack_tape(*vid, "for the test").unwrap();
+        wait_until("the tape is empty", || archive.tape_repack(*vid).unwrap().is_some_and(|it| it.done));
+    }
+    emptied
+}
+
+/// The whole history is there. That a tape which keeps it for others still has what was removed is told, and
+/// is no loss: its newest index is younger than the history on it.
+fn rebuilt_from_tapes(instance: &Instance) {
+    destroy_catalogue(instance);
+    let rebuilt = try_rebuild(instance).unwrap();
+    assert_eq!((rebuilt.missing_from, rebuilt.inconsistencies), (None, 0), "{rebuilt:?}");
+}
+
+fn scratch_among(archive: &Archive, tapes: &[Vid]) -> usize {
+    tapes.iter().filter(|vid| archive.tape(**vid).unwrap().state == TapeState::Scratch).count()
+}
+
+fn single_pool(settings: &mut Settings) {
+    at_rest(settings);
+    settings.tape_pools.truncate(1);
+    settings.classes.iter_mut().for_each(|class| class.copies = vec!["vault-a".to_owned()]);
+}
+
+/// Story: each tape of a pool refused to be reclaimed since it alone had some of the change log; none could
+/// be written, no scratch tape was left, and nothing helped.
+#[test]
+fn of_tapes_that_hold_nothing_any_more_all_but_one_can_be_reclaimed() {
+    let instance = Instance::with(ByteCount::mib(256), single_pool);
+    let archive = instance.open();
+    let tapes = emptied(&archive, 3);
+    wait_until("all but one are scratch", || {
+        tapes.iter().for_each(|vid| drop(archive.reclaim_tape(*vid)));
+        scratch_among(&archive, &tapes) == 2
+    });
+    let last = tapes_of(&archive, "vault-a");
+    assert_eq!(last.len(), 1);
+    dismounted(&archive);
+    let before = archive.tape(last[0]).unwrap();
+    let refused = archive.reclaim_tape(last[0]).unwrap_err();
+    assert!(matches!(refused, ArchiveError::SegmentsOwed { other: None, .. }), "{refused}");
+    let after = archive.tape(last[0]).unwrap();
+    assert_eq!((after.state, after.reason), (before.state, before.reason), "a refusal changes nothing");
+    let facts_before = facts(&archive);
+    assert!(facts_before.contains_key("/2"), "{facts_before:?}");
+    archive.close();
+    drop(archive);
+    // The tape that is left gives the catalogue back alone.
+    rebuilt_from_tapes(&instance);
+    let archive = instance.open();
+    assert_eq!(facts(&archive), facts_before);
+    archive.close();
+}
+
+/// A tape that was active was set to be repacked by the refusal: then its pool had no tape to write to.
+#[test]
+fn the_only_tape_of_the_only_pool_stays_as_it_is() {
+    let instance = Instance::with(ByteCount::mib(256), single_pool);
+    let archive = instance.open();
+    put(&archive, "/one", &bytes(1, 300_000));
+    migrate_all(&archive);
+    dismounted(&archive);
+    archive.remove(&path("/one")).unwrap();
+    let only = tapes_of(&archive, "vault-a")[0];
+    archive.repack_tape(only, "for the test").unwrap();
+    wait_until("the tape is empty", || archive.tape_repack(only).unwrap().is_some_and(|it| it.done));
+    archive.set_tape(only, TapeUse::Active, "").unwrap();
+    let refused = archive.reclaim_tape(only).unwrap_err();
+    assert!(refused.to_string().contains("put in a blank one"), "{refused}");
+    assert_eq!(archive.tape(only).unwrap().state, TapeState::Active);
+    archive.close();
+}
+
+/// The last tape of a pool goes too where the tapes of another one have the change log.
+#[test]
+fn the_last_tape_of_a_pool_is_reclaimed_when_another_pool_has_the_log() {
+    let instance = Instance::with(ByteCount::mib(256), at_rest);
+    let archive = instance.open();
+    let tapes = emptied(&archive, 2);
+    wait_until("all are scratch", || {
+        tapes.iter().for_each(|vid| drop(archive.reclaim_tape(*vid)));
+        scratch_among(&archive, &tapes) == 2
+    });
+    dismounted(&archive);
+    let facts_before = facts(&archive);
+    archive.close();
+    drop(archive);
+    rebuilt_from_tapes(&instance);
+    let archive = instance.open();
+    assert_eq!(facts(&archive), facts_before);
+    archive.close();
+}
+
+/// Story: files were removed when one tape had their pack; it was written to the second one all the same, and
+/// who waited for the queue waited for that.
+#[test]
+fn what_was_removed_is_not_written_a_second_time() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = instance.open();
+    put(&archive, "/first", &bytes(9, 3_000_000));
+    migrate_all(&archive);
+    dismounted(&archive);
+    let (first, second) = (tapes_of(&archive, "vault-a")[0], tapes_of(&archive, "vault-b")[0]);
+    for tape in archive.tapes().unwrap().iter().filter(|tape| tape.vid != first) {
+        archive.set_tape(tape.vid, TapeUse::Disabled, "not yet").unwrap();
+    }
+    let queued = || archive.totals().unwrap().queued.files;
+    put(&archive, "/dead", &bytes(1, 300_000));
+    put(&archive, "/live", &bytes(2, 3_000_000));
+    archive.migrate_now(None).unwrap();
+    wait_until("the first tape has both", || {
+        let totals = archive.totals().unwrap();
+        (totals.todo.files, totals.queued.files, totals.unindexed) == (0, 2, 0)
+    });
+    archive.remove(&path("/dead")).unwrap();
+    wait_until("the second copy of it is not waited for", || queued() == 1);
+    // Of what no tape has both copies go.
+    wait_until("it is set aside", || archive.set_tape(first, TapeUse::Disabled, "not yet").is_ok());
+    put(&archive, "/dead", &bytes(3, 300_000));
+    archive.migrate_now(None).unwrap();
+    wait_until("it is sealed", || queued() == 3);
+    archive.remove(&path("/dead")).unwrap();
+    wait_until("neither copy is waited for", || queued() == 1);
+    archive.set_tape(second, TapeUse::Active, "").unwrap();
+    archive.migrate_now(None).unwrap();
+    wait_until("it is on tape", || queued() == 0 && archive.totals().unwrap().unindexed == 0);
+    assert_eq!(archive.tape(second).unwrap().containers, 2, "the file of before, and what was not removed");
+    archive.close();
+}
+
+/// Story: a tape was closed for good, with the words that its end was reached, when the next container did not
+/// fit into what was left, though smaller ones would have.
+#[test]
+fn a_tape_stays_open_for_smaller_containers_and_is_not_mounted_in_vain() {
+    let instance = Instance::with(ByteCount::mib(64), |settings| {
+        single_pool(settings);
+        settings.tape_pools[0].drives_max = 1;
+    });
+    let archive = instance.open();
+    let write = |at: &str, mib: usize| {
+        put(&archive, at, &bytes(mib as u64, mib << 20));
+        migrate_all(&archive);
+        dismounted(&archive);
+    };
+    write("/half", 36);
+    let first = tapes_of(&archive, "vault-a")[0];
+    write("/larger", 45);
+    let mounts = archive.tape(first).unwrap().mounts;
+    write("/another", 44);
+    write("/third", 43);
+    let told = archive.tape(first).unwrap();
+    assert_eq!((told.state, told.reason.as_str(), told.mounts), (TapeState::Active, "", mounts));
+    assert_eq!(tapes_of(&archive, "vault-a").len(), 4);
+    write("/small", 20);
+    let told = archive.tape(first).unwrap();
+    assert_eq!((told.containers, tapes_of(&archive, "vault-a").len()), (2, 4), "{told:?}");
+    archive.close();
+}

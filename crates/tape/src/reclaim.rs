@@ -1,0 +1,284 @@
+//! Reclaim: a tape without containers is scratch again, once all that it has of the catalogue's history stands
+//! on other tapes too. What does not is written to one of them first; where a pool has only tapes that are
+//! to be reclaimed or full, one of these takes it, so that all the others can be reclaimed.
+
+use catalogue::{Command, Object, ReadError, Rejection, TapeRecord, TapeState, View};
+use store::LogSize;
+
+use base::{TapePoolId, Vid};
+
+use crate::bases_on_tapes::{Log, Standing, is_to_stay};
+use crate::room::{Tape, reserve};
+use crate::tapes::{covered, need_identified};
+use ground::ArchiveError;
+
+/// Who has, or can have, what a tape has of the history.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Keeper {
+    /// Other tapes have all of it.
+    Others,
+    /// This one takes it, and may be written anyway.
+    Written(Vid),
+    /// This one takes it, and is written for nothing else.
+    Spare(Vid),
+    /// No other tape can.
+    Nobody,
+}
+
+/// What a tape has of the history and the tapes that count have not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Owed {
+    /// Changes behind the newest base that these have.
+    segments: bool,
+    /// Such a base, while the log does not go back to the first change.
+    base: bool,
+}
+
+/// How things stand when a tape is to be reclaimed.
+struct Question<'v, 'e> {
+    engine: &'e Tape,
+    view: &'v View<'e>,
+    vid: Vid,
+    tape_pool: TapePoolId,
+    tapes: Vec<(Vid, TapeRecord)>,
+    log: Log,
+    size: LogSize,
+    has_backup: bool,
+}
+
+impl Tape {
+    /// Makes a tape without containers scratch again. Its next labelling may destroy exactly the volume that
+    /// it holds.
+    ///
+    /// # Errors
+    /// [`ArchiveError::TapeInUse`] while it is written; [`ArchiveError::Rejected`] if it holds containers, or
+    /// while a restored catalogue is in quarantine: the tape may hold what the catalogue does not know;
+    /// [`ArchiveError::SegmentsOwed`] while it is the only tape of its pool with some change-log segments or
+    /// the base: they are being written to another one then, or no other one can take them.
+    pub fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
+        let record = self.tape(vid)?;
+        self.need_reclaimable(vid, &record)?;
+        if record.containers == 0
+            && let Some(tape_pool) = record.tape_pool
+        {
+            let keeper = self.keeper(vid, tape_pool)?;
+            // Of a tape that nobody can take the place of nothing is changed: it may be the only one of its
+            // pool that can be written.
+            if keeper == Keeper::Nobody {
+                return Err(ArchiveError::SegmentsOwed { vid, other: None });
+            }
+            if record.state != TapeState::Disabled {
+                self.set_repacking(vid, "to be reclaimed")?;
+            }
+            self.have_it_kept(vid, keeper)?;
+        }
+        {
+            // Nobody reclaims, or sets aside, a tape that was just counted on.
+            let _one = self.tape_states();
+            if let Some(tape_pool) = record.tape_pool.filter(|_| record.containers == 0) {
+                let keeper = self.keeper(vid, tape_pool)?;
+                self.have_it_kept(vid, keeper)?;
+            }
+            self.execute(Command::ReclaimTape { vid })?;
+        }
+        self.chores().repacks.remove(&vid);
+        self.chores().checks.remove(&vid);
+        self.post_tape(vid);
+        Ok(())
+    }
+
+    /// Why a tape without containers cannot be reclaimed now; `None` if it can.
+    pub(crate) fn why_not_reclaimed(&self, vid: Vid) -> Result<Option<ArchiveError>, ArchiveError> {
+        let record = self.tape(vid)?;
+        if let Err(refused) = self.need_reclaimable(vid, &record) {
+            return Ok(Some(refused));
+        }
+        let Some(tape_pool) = record.tape_pool else { return Ok(None) };
+        Ok(match self.keeper(vid, tape_pool)? {
+            Keeper::Others => None,
+            Keeper::Written(other) | Keeper::Spare(other) => {
+                Some(ArchiveError::SegmentsOwed { vid, other: Some(other) })
+            }
+            Keeper::Nobody => Some(ArchiveError::SegmentsOwed { vid, other: None }),
+        })
+    }
+
+    fn need_reclaimable(&self, vid: Vid, record: &TapeRecord) -> Result<(), ArchiveError> {
+        need_identified(vid, record)?;
+        if self.read(|view| view.quarantine())?.is_some() {
+            return Err(ArchiveError::Rejected(Rejection::WrongState {
+                object: Object::Tape(vid),
+                state: "in quarantine since the catalogue was restored: it may hold what nobody knows of",
+                needed: "out of it to be reclaimed: when nothing of before the restore is needed any more, end \
+                         the quarantine with kist pool quarantine --end",
+            }));
+        }
+        if record.run.is_some() {
+            return Err(ArchiveError::TapeInUse(vid));
+        }
+        Ok(())
+    }
+
+    fn keeper(&self, vid: Vid, tape_pool: TapePoolId) -> Result<Keeper, ArchiveError> {
+        let (size, has_backup) = (self.catalogue.log_size()?, self.backup_reach.counts());
+        self.read(|view| {
+            let (tapes, log) = (view.tapes()?, Log::of(view, size)?);
+            Question { engine: self, view, vid, tape_pool, tapes, log, size, has_backup }.keeper()
+        })
+    }
+
+    /// Has another tape take what is owed.
+    fn have_it_kept(&self, vid: Vid, keeper: Keeper) -> Result<(), ArchiveError> {
+        let other = match keeper {
+            Keeper::Others => return Ok(()),
+            Keeper::Nobody => None,
+            Keeper::Written(other) => {
+                self.chore(other, |chores| chores.ship = true);
+                Some(other)
+            }
+            Keeper::Spare(other) => {
+                self.chore(other, |chores| chores.keep_history = true);
+                Some(other)
+            }
+        };
+        Err(ArchiveError::SegmentsOwed { vid, other })
+    }
+}
+
+impl Question<'_, '_> {
+    fn keeper(&self) -> Result<Keeper, ReadError> {
+        let stays = |vid: Vid, tape: &TapeRecord| vid != self.vid && is_to_stay(tape);
+        let owed = self.owed(self.tape_pool, stays, None)?;
+        if owed.is_nothing() {
+            return Ok(Keeper::Others);
+        }
+        if let Some(vid) = self.first_of(self.tape_pool, owed, |_, tape| tape.state == TapeState::Active)? {
+            return Ok(Keeper::Written(vid));
+        }
+        // Where no tape is to be written any more those count that are to be reclaimed too: each is held to
+        // this rule in its turn, so that the last one with a change stays.
+        let emptied = |vid: Vid, tape: &TapeRecord| stays(vid, tape) || vid != self.vid && is_emptied(tape);
+        let owed = self.owed(self.tape_pool, emptied, None)?;
+        if owed.is_nothing() {
+            return Ok(Keeper::Others);
+        }
+        let spare = |_, tape: &TapeRecord| (is_emptied(tape) || is_full(tape)) && self.has_room(owed, tape);
+        if let Some(vid) = self.first_of(self.tape_pool, owed, spare)? {
+            return Ok(Keeper::Spare(vid));
+        }
+        // Tapes that hold nothing give nothing back without their pool's catalogue, and no second one can
+        // have a base.
+        if self.all_are_empty() && self.owed(self.tape_pool, emptied, Some(1))?.is_nothing() {
+            return Ok(Keeper::Others);
+        }
+        // The last tape of a pool: without it that holds nothing, like one that has no tape yet.
+        if self.of_pool(self.tape_pool).all(|(vid, _)| *vid == self.vid) {
+            return self.another_pool();
+        }
+        Ok(Keeper::Nobody)
+    }
+
+    /// The labelled tapes of a pool.
+    fn of_pool(&self, pool: TapePoolId) -> impl Iterator<Item = &(Vid, TapeRecord)> {
+        let is_one = move |tape: &TapeRecord| tape.generation.0 > 0 && tape.tape_pool == Some(pool);
+        self.tapes.iter().filter(move |(_, tape)| is_one(tape))
+    }
+
+    fn all_are_empty(&self) -> bool {
+        self.tapes.iter().all(|(_, tape)| tape.containers == 0)
+    }
+
+    /// What the tapes of a pool that count lack. `wanted`: so many of them must have a base, if not as many
+    /// as usual.
+    fn owed(
+        &self,
+        tape_pool: TapePoolId,
+        counts: impl Fn(Vid, &TapeRecord) -> bool + Copy,
+        wanted: Option<usize>,
+    ) -> Result<Owed, ReadError> {
+        let others = covered(self.view, tape_pool, counts)?;
+        let standing = Standing::of_those(self.view, self.has_backup, counts)?;
+        let base = standing.on_tapes(tape_pool, wanted.unwrap_or(standing.wanted()));
+        let mut behind_base = self.view.segments(self.vid)?;
+        behind_base.retain(|(_, last)| *last > base);
+        let is_there = |(first, last): &(u64, u64)| {
+            let first = (*first).max(base.saturating_add(1));
+            others.iter().any(|(a, b)| *a <= first && last <= b)
+        };
+        Ok(Owed {
+            segments: !behind_base.iter().all(is_there),
+            base: standing.needs(tape_pool) && self.log.lacks(base),
+        })
+    }
+
+    /// The tape of a pool that is to take what is owed: one without a base rather than one that has it.
+    fn first_of(
+        &self,
+        pool: TapePoolId,
+        owed: Owed,
+        may: impl Fn(Vid, &TapeRecord) -> bool,
+    ) -> Result<Option<Vid>, ReadError> {
+        let now = self.engine.steady();
+        let mut found = Vec::new();
+        for (vid, tape) in self.of_pool(pool) {
+            let is_free = *vid != self.vid && tape.run.is_none() && self.engine.libraries.holds(*vid);
+            // One that is being written takes it with its next index.
+            let is_written = *vid != self.vid && tape.state == TapeState::Active;
+            if !(is_free || is_written) || !may(*vid, tape) {
+                continue;
+            }
+            let newest = self.view.bases(*vid)?.into_iter().map(|(change, _)| change).max();
+            // A second base on one tape is no second one.
+            let helps = owed.segments || self.log.lacks(newest.unwrap_or(0));
+            if helps {
+                found.push((!self.engine.bases.may_write(*vid, now), is_full(tape), newest, *vid));
+            }
+        }
+        Ok(found.into_iter().min().map(|(.., vid)| vid))
+    }
+
+    /// Whether a tape that is not written any more has room for what is owed, with its index.
+    fn has_room(&self, owed: Owed, tape: &TapeRecord) -> bool {
+        let base = if owed.base { self.size.other_bytes + 2 * reserve(tape.capacity).0 } else { 0 };
+        let needed = self.size.bytes + base + reserve(tape.capacity).0 / 8;
+        tape.capacity.0.saturating_sub(tape.written.0) >= needed
+    }
+
+    /// Whether the tapes of another pool that are to stay have all that this tape has, and as many bases as
+    /// they must have when this pool is not there any more; or which of them takes it.
+    fn another_pool(&self) -> Result<Keeper, ReadError> {
+        let standing = Standing::of(self.view, self.has_backup)?;
+        let others: Vec<TapePoolId> = standing.pools().filter(|pool| *pool != self.tape_pool).collect();
+        let one_does = self.has_backup || others.len() > 1 || self.all_are_empty();
+        let mut taker = Keeper::Nobody;
+        for pool in others {
+            let owed = self.owed(pool, |_, tape| is_to_stay(tape), Some(if one_does { 1 } else { 2 }))?;
+            if owed.is_nothing() {
+                return Ok(Keeper::Others);
+            }
+            if taker == Keeper::Nobody
+                && let Some(vid) = self.first_of(pool, owed, |_, tape| tape.state == TapeState::Active)?
+            {
+                taker = Keeper::Written(vid);
+            }
+        }
+        Ok(taker)
+    }
+}
+
+impl Owed {
+    fn is_nothing(self) -> bool {
+        !self.segments && !self.base
+    }
+}
+
+/// Whether a tape holds no containers any more and can be read: it may be reclaimed too.
+pub(crate) fn is_emptied(tape: &TapeRecord) -> bool {
+    let is_empty = tape.containers == 0 && tape.run.is_none();
+    tape.state == TapeState::Repacking && is_empty && !tape.is_doubted()
+}
+
+/// Whether a tape is written to its end and nothing speaks against it.
+pub(crate) fn is_full(tape: &TapeRecord) -> bool {
+    tape.state == TapeState::Full && tape.run.is_none() && !tape.is_doubted()
+}
