@@ -363,7 +363,7 @@ impl Tape {
                 // Empty files and links hold no space: nothing to evict is no refusal.
                 Err(EvictRefusal::NoData | EvictRefusal::NotFound) => {}
                 Err(refusal) => {
-                    done.refused_count += 1;
+                    done.refuse(&refusal);
                     if done.refused.len() < REFUSALS_SHOWN_MAX {
                         let path = self.read(|view| view.path_of_file(selected.file))?;
                         done.refused.push((path.unwrap_or_default(), refusal));

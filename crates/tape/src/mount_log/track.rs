@@ -1,15 +1,16 @@
 //! Following a mount while it goes on.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use base::{ByteCount, Timestamp, Vid};
+use base::{ByteCount, Count, Timestamp, Vid};
 use journal::{MotionRecord, MountKind, MountLog, MountRecord, MountSessionEnd, SessionRecord};
 use library::TapeDrive;
 use mechanics::MotionReport;
 use scheduler::{DriveState, Purpose, SessionEnd};
-use threads::Mutex;
+use threads::{Mutex, MutexGuard};
 
 use super::ages::queue_at_mount;
 use super::flow::Flow;
@@ -21,12 +22,61 @@ use crate::room::{Session, Tape};
 pub(crate) struct Mounts {
     log: Option<Arc<dyn MountLog>>,
     live: Mutex<BTreeMap<String, MountRecord>>,
+    last: Mutex<LastWork>,
+}
+
+/// What was done last since the start: one session for each drive and each tape.
+#[derive(Default)]
+struct LastWork {
+    of_drives: BTreeMap<String, LastSession>,
+    of_tapes: BTreeMap<Vid, LastSession>,
+}
+
+/// A session that is over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LastSession {
+    pub(crate) drive: String,
+    pub(crate) vid: Vid,
+    pub(crate) kind: MountKind,
+    /// Files (recall) or containers (otherwise).
+    pub(crate) items: u64,
+    pub(crate) bytes: ByteCount,
+    pub(crate) ended: Timestamp,
+}
+
+impl fmt::Display for LastSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LastSession { drive, vid, kind, items, bytes, ended } = self;
+        let amount =
+            |noun: &str| format!("{} {noun}{}, {bytes}", Count(*items), if *items == 1 { "" } else { "s" });
+        match kind {
+            MountKind::Migrate => write!(f, "wrote {}", amount("container"))?,
+            MountKind::Recall => write!(f, "read {}", amount("file"))?,
+            MountKind::Maintain => write!(f, "checked or copied {}", amount("container"))?,
+            MountKind::Recover => write!(f, "closed what a session before had left open")?,
+        }
+        write!(f, " (tape {vid} in drive {drive}, until {ended})")
+    }
 }
 
 impl Mounts {
     /// `None`: nothing is followed, and reports are empty.
     pub(crate) fn new(log: Option<Arc<dyn MountLog>>) -> Self {
-        Mounts { log, live: Mutex::default() }
+        Mounts { log, live: Mutex::default(), last: Mutex::default() }
+    }
+
+    fn last(&self) -> MutexGuard<'_, LastWork> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a drive did last since the start.
+    pub(crate) fn last_of_drive(&self, drive: &str) -> Option<LastSession> {
+        self.last().of_drives.get(drive).cloned()
+    }
+
+    /// What was done last with a tape since the start.
+    pub(crate) fn last_of_tape(&self, vid: Vid) -> Option<LastSession> {
+        self.last().of_tapes.get(&vid).cloned()
     }
 
     pub(super) fn log(&self) -> Option<&Arc<dyn MountLog>> {
@@ -174,7 +224,10 @@ impl MountTracker {
             SessionEnd::Stopped | SessionEnd::NoRoom => MountSessionEnd::Stopped,
             SessionEnd::Failed(why) => MountSessionEnd::Failed(why.reason.clone()),
         };
+        let mut last = None;
         self.at(engine, |record, ended| {
+            let (drive, vid) = (record.drive.clone(), record.vid);
+            last = Some(LastSession { drive, vid, kind, items: files, bytes: ByteCount(bytes), ended });
             record.add_session(SessionRecord {
                 kind,
                 began,
@@ -190,6 +243,11 @@ impl MountTracker {
                 end,
             });
         });
+        if let Some(session) = last {
+            let mut last = engine.mounts.last();
+            last.of_tapes.insert(session.vid, session.clone());
+            last.of_drives.insert(session.drive.clone(), session);
+        }
     }
 
     /// All that was owed to the tape is written, and the way home begins.
@@ -263,4 +321,20 @@ fn native_rate(drive: &mut dyn TapeDrive, block_size: u32) -> Option<u64> {
 fn pool_of(engine: &Tape, vid: Vid) -> Option<String> {
     let record = engine.tape(vid).ok()?;
     record.tape_pool.map(|id| engine.classes.tape_pool_name(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_work_is_one_sentence() {
+        let (drive, vid) = ("d0".to_owned(), Vid::parse("KS0001").unwrap());
+        let (bytes, ended) = (ByteCount(3_000_000), Timestamp(0));
+        let migrate = LastSession { drive, vid, kind: MountKind::Migrate, items: 1, bytes, ended };
+        let place = "(tape KS0001 in drive d0, until 1970-01-01T00:00:00Z)";
+        assert_eq!(migrate.to_string(), format!("wrote 1 container, 3.00 MB {place}"));
+        let recall = LastSession { kind: MountKind::Recall, items: 1_500, ..migrate };
+        assert_eq!(recall.to_string(), format!("read 1,500 files, 3.00 MB {place}"));
+    }
 }
