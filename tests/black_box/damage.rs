@@ -247,7 +247,7 @@ fn with_three_drives_gone_files_are_recalled_or_lost_and_found_again() {
     assert_eq!(shown["files"][0]["cause"].as_str(), Some("lost"), "{shown}");
     let scrub = instance.kist(&["scrub", "--json"]).exits(0).json();
     let files = scrub["files"].to_string();
-    assert!(files.contains("/fresh/a LOST"), "{scrub}");
+    assert!(files.contains("/fresh/a LOST") && files.contains(" NEARLINE"), "{scrub}");
     let lost = scrub["lost"].as_u64().unwrap();
     assert_eq!(lost, 1, "only what no tape has: {scrub}");
     // The drives come back.
@@ -263,6 +263,13 @@ fn with_three_drives_gone_files_are_recalled_or_lost_and_found_again() {
         stat["locality"].as_str() == Some("ONLINE")
     });
     instance.kist(&["stage", "--wait", "/t"]).exits(0);
+    // Story: files that had come back were listed as NEARLINE until the next pass.
+    let scrub = instance.kist(&["scrub", "--json"]).exits(0).json();
+    assert_eq!(
+        (&scrub["files"], scrub["nearline"].as_u64() > Some(0)),
+        (&serde_json::json!([]), true),
+        "{scrub}"
+    );
     instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
     instance.kist(&["compare", fresh.to_str().unwrap(), "/fresh"]).exits(0);
     instance.kist(&["verify", "--catalogue"]).exits(0);

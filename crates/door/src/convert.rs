@@ -195,7 +195,7 @@ pub(crate) fn request_reply(info: &RequestInfo) -> wire::RequestReply {
 /// One file of a request.
 pub(crate) fn request_file(file: &RequestFile) -> wire::RequestFileReply {
     let (state, error) = match &file.state {
-        ItemState::Waiting => ("waiting", None),
+        ItemState::Waiting | ItemState::WaitingUnpinned => ("waiting", None),
         ItemState::Done(_) => ("done", None),
         ItemState::Failed(reason) => ("failed", Some(reason.clone())),
         ItemState::Cancelled => ("cancelled", None),

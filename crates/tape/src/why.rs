@@ -214,7 +214,7 @@ impl Tape {
         }
         let items = engine.read(|view| view.request_items(request, 0, WAITING_LOOKED_AT_MAX))?;
         let mut told: Vec<Cause> = Vec::new();
-        for (_, item) in items.iter().filter(|(_, item)| item.state == ItemState::Waiting) {
+        for (_, item) in items.iter().filter(|(_, item)| item.state.waits()) {
             let (text, reason) = match recall_reason(engine, item.file)? {
                 (_, Some(reason)) => {
                     let reason = in_request.of(reason)?;

@@ -72,7 +72,7 @@ fn damage(archive: &Archive, faults: &Faults, file: &str, pool: &str) {
 
 fn waiting(archive: &Archive, request: RequestId) -> Vec<String> {
     let (files, _) = archive.request_files(request, 0, 100).unwrap();
-    let waits = files.into_iter().filter(|file| file.state == ItemState::Waiting);
+    let waits = files.into_iter().filter(|file| file.state.waits());
     waits.map(|file| file.path).collect()
 }
 

@@ -401,6 +401,7 @@ fn newer_commands() -> Vec<Command> {
         Command::DissolvePack { container },
         Command::SetDriveDown { drive: "drive0".into(), down: Some("cleaning".into()) },
         Command::SetRequestPriority { request: RequestId(7), priority: 9 },
+        Command::Unpin { request: RequestId(7), files: vec![file] },
     ]
 }
 

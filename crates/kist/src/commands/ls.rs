@@ -73,7 +73,8 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         (0, missing) => {
             let exit = if missing == args.paths.len() { Exit::NotFound } else { Exit::SomeFailed };
             let of = text::plural(args.paths.len() as u64, "path");
-            Err(Failure::new(exit, format!("{missing} of {of} are not there")))
+            let verb = if missing == 1 { "is" } else { "are" };
+            Err(Failure::new(exit, format!("{missing} of {of} {verb} not there")))
         }
         (count, _) => {
             let what = text::plural(count, "directory");
