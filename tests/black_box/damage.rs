@@ -121,8 +121,8 @@ fn a_lost_drive_is_rebuilt_and_a_new_one_takes_its_place() {
     instance.kist(&["scrub", "--now"]).exits(0);
 }
 
-/// Story: a drive whose directory was gone could not be replaced before it was given up by another command, which
-/// the refusal did not spell out.
+/// Story: a drive whose directory was gone could not be replaced before it was given up by another command,
+/// which the refusal did not spell out.
 #[test]
 fn a_drive_whose_directory_is_gone_is_replaced_at_once() {
     let (instance, tree) = filled();

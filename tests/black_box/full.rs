@@ -158,8 +158,9 @@ fn an_instance_on_a_full_file_system_starts_serves_and_goes_on_by_itself() {
     instance.stop();
 }
 
-/// Story: a put right behind an evict that had made room was refused for a while: the evict was answered before
-/// the bytes had left the drives, and drives that shared the file system knew of the room a second later.
+/// Story: a put right behind an evict that had made room was refused for a while: the evict was answered
+/// before the bytes had left the drives, and drives that shared the file system knew of the room a second
+/// later.
 #[test]
 fn what_an_evict_gives_back_is_room_at_once() {
     let mut instance = Instance::init();

@@ -218,8 +218,8 @@ fn server_that_loses_an_answer(server: &str) -> String {
     format!("http://{address}")
 }
 
-/// Story: the answer to `kist put - --keep-existing` was lost. The client asked why, and was told that the name is
-/// taken: by the file that it had just put.
+/// Story: the answer to `kist put - --keep-existing` was lost. The client asked why, and was told that the
+/// name is taken: by the file that it had just put.
 #[test]
 fn a_put_whose_answer_is_lost_finds_its_own_file() {
     let instance = Instance::serving();

@@ -69,8 +69,8 @@ impl fmt::Display for ByteCount {
     }
 }
 
-/// How full something is, in whole percent, for every screen and warning: rounded down, so that 100 means that
-/// nothing is left. `None` if it holds nothing.
+/// How full something is, in whole percent, for every screen and warning: rounded down, so that 100 means
+/// that nothing is left. `None` if it holds nothing.
 #[must_use]
 pub fn percent(used: ByteCount, capacity: ByteCount) -> Option<u64> {
     let percent = (u128::from(used.0) * 100).checked_div(u128::from(capacity.0))?;

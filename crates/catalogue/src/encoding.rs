@@ -280,7 +280,14 @@ record!(RequestRecord {
     cancelled,
     swept,
 });
-choice!(ItemState { 0 = Waiting, 1 = Done(at), 2 = Failed(reason), 3 = Cancelled, 4 = Released, 5 = WaitingUnpinned });
+choice!(ItemState {
+    0 = Waiting,
+    1 = Done(at),
+    2 = Failed(reason),
+    3 = Cancelled,
+    4 = Released,
+    5 = WaitingUnpinned,
+});
 record!(RequestItem { file, state });
 record!(RecallItem { container, length, since });
 record!(Tally { files, bytes });

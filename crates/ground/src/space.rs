@@ -14,8 +14,8 @@ use crate::{ArchiveError, Ground, HealthProblem};
 /// Values up to this size share log segments; above they are striped.
 pub const SMALL_BYTES_MAX: usize = 256 << 10;
 
-/// How often a put that finds the pool full looks again while something is being removed from it, and how many
-/// times: a second in all. A reader of what was removed may hold it longer; then the pool is full.
+/// How often a put that finds the pool full looks again while something is being removed from it, and how
+/// many times: a second in all. A reader of what was removed may hold it longer; then the pool is full.
 const ROOM_LOOK_EVERY: Duration = Duration::from_millis(10);
 const ROOM_LOOKS: usize = 100;
 
@@ -36,8 +36,8 @@ impl Ground {
 
     /// Refuses a file of this length for which the pool has no room, or not enough drives. What puts under
     /// way will take is not known here: one that is let through may still find no room. What was evicted or
-    /// removed and is still being taken from the drives counts as room: it is waited for, [`ROOM_LOOKS`] times
-    /// [`ROOM_LOOK_EVERY`] at most.
+    /// removed and is still being taken from the drives counts as room: it is waited for, [`ROOM_LOOKS`]
+    /// times [`ROOM_LOOK_EVERY`] at most.
     ///
     /// # Errors
     /// [`ArchiveError::PoolFull`], [`ArchiveError::TooLittleRoom`]; [`ArchiveError::Pool`] if too few drives

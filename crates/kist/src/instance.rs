@@ -111,9 +111,9 @@ impl Instance {
         self.directory.join(name)
     }
 
-    /// Takes the lock of a running server; durable for as long as the value lives. A server that was killed or
-    /// told to stop holds it until it is gone, so one that holds it is waited for, [`LOCK_WAIT`] at most; `tell`
-    /// gets the sentence that says so.
+    /// Takes the lock of a running server; durable for as long as the value lives. A server that was killed
+    /// or told to stop holds it until it is gone, so one that holds it is waited for, [`LOCK_WAIT`] at most;
+    /// `tell` gets the sentence that says so.
     ///
     /// # Errors
     /// If another server holds it still.

@@ -73,8 +73,8 @@ pub struct SharePolicy {
     pub drives_min: usize,
     /// Most drives that mount, read or write on its behalf at once.
     pub drives_max: usize,
-    /// Whether what it may have of the pool is limited (`pool_max`): for reasons in words only, the limit itself
-    /// is told by events.
+    /// Whether what it may have of the pool is limited (`pool_max`): for reasons in words only, the limit
+    /// itself is told by events.
     pub has_pool_max: bool,
 }
 

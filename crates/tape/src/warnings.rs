@@ -283,8 +283,8 @@ fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, holders: &PoolHolders
     if !new.is_empty() {
         let (count, named) = (new.len(), named(&new));
         warnings.push(format!(
-            "{count} of {of} drives of the pool are new and not filled yet: {named}: the shards that should be \
-             there are being written: kist scrub shows how far that is"
+            "{count} of {of} drives of the pool are new and not filled yet: {named}: the shards that should \
+             be there are being written: kist scrub shows how far that is"
         ));
     }
     let fill = base::percent(pool.used, pool.capacity).unwrap_or(0);

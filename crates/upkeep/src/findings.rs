@@ -1,5 +1,5 @@
-//! What the scrubber has found and done, for people: like things of one blob in one line with their number, and
-//! the files that the pool could not give, as they stand when somebody asks.
+//! What the scrubber has found and done, for people: like things of one blob in one line with their number,
+//! and the files that the pool could not give, as they stand when somebody asks.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -121,8 +121,8 @@ impl Upkeep {
         self.findings().lines()
     }
 
-    /// Files that the pool cannot give now: those that are LOST, and those that are NEARLINE since the scrubber
-    /// found them damaged. Those that have come back are none.
+    /// Files that the pool cannot give now: those that are LOST, and those that are NEARLINE since the
+    /// scrubber found them damaged. Those that have come back are none.
     pub(crate) fn files_not_given(&self) -> Result<Vec<String>, ArchiveError> {
         let lost = self.first_lost(FILES_KEPT)?;
         let noted: Vec<FileId> = self.findings().nearline.iter().copied().collect();
@@ -154,7 +154,7 @@ mod tests {
         let shard = |shard| BadShard { stripe: 0, shard, drive: DriveId(shard.into()) };
         for row in 0..1_200 {
             let place = format!("{}, row {row}", shard(2));
-            findings.add(Found::at(BlobId(7), place, "the checksum of a block is wrong"));
+            findings.add(Found::at(BlobId(7), place, "a block is wrong"));
             findings.add(Found::of_shard(BlobId(8 + row % 2), &shard(1), "repaired"));
         }
         findings.add(Found::of_shard(BlobId(7), &shard(3), "repaired"));
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(
             findings.lines(),
             [
-                "blob 7: the checksum of a block is wrong; 1,200 times, the first: stripe 0, shard 2, drive 2, row 0",
+                "blob 7: a block is wrong; 1,200 times, the first: stripe 0, shard 2, drive 2, row 0",
                 "blob 8: repaired; 600 times, the first: stripe 0, shard 1, drive 1",
                 "blob 9: repaired; 600 times, the first: stripe 0, shard 1, drive 1",
                 "blob 7, stripe 0, shard 3, drive 3: repaired",

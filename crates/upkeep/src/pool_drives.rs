@@ -81,8 +81,8 @@ impl Upkeep {
         info
     }
 
-    /// What reads have found damaged and is to be repaired, and how much of it was tried in vain and rests: the
-    /// figures of all screens.
+    /// What reads have found damaged and is to be repaired, and how much of it was tried in vain and rests:
+    /// the figures of all screens.
     fn repairs(&self) -> (u64, u64) {
         let failed = self.tried_in_vain.load(Ordering::Relaxed);
         ((self.pool.repairs_waiting() as u64).saturating_add(failed), failed)
@@ -221,8 +221,8 @@ impl Upkeep {
                 _ if at.is_absent() => {}
                 _ => {
                     let why = format!(
-                        "it does not work: mend it; or give it up (kist pool drive lost {id}), put in another, and \
-                         say kist pool drive replace {id}"
+                        "it does not work: mend it; or give it up (kist pool drive lost {id}), put in \
+                         another, and say kist pool drive replace {id}"
                     );
                     return Err(refused(drive, &why));
                 }

@@ -81,7 +81,7 @@ pub struct PoolDriveReply {
     /// missing is being looked for and written anew.
     #[serde(default)]
     pub gaps_after: Option<u64>,
-    /// It is new, and the shards that should be on it are being written there; `gaps_after` says no more then.
+    /// It is new, and the shards that should be on it are being written; `gaps_after` says no more then.
     #[serde(default)]
     pub filling: bool,
     /// Bytes it can hold.
@@ -163,7 +163,7 @@ pub struct ScrubReply {
     pub lost: u64,
     /// Lost files that could be read again.
     pub found_again: u64,
-    /// Blobs and values that reads have found damaged, to be repaired: `repairs_waiting` of the pool's health.
+    /// Blobs and values that reads have found damaged, to be repaired: `repairs_waiting` of the health.
     pub waiting: u64,
     /// Of these, such that were tried in vain, and rest before they are tried again.
     #[serde(default)]

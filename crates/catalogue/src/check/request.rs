@@ -142,5 +142,5 @@ impl Check<'_> {
 /// Whether the items that a cancel has passed wait no more and hold nothing.
 fn is_swept(items: &[(u32, RequestItem)], swept: u32) -> bool {
     let mut passed = items.iter().filter(|(number, _)| *number < swept);
-    passed.all(|(_, item)| !item.state.waits() || matches!(item.state, ItemState::Done(_)))
+    passed.all(|(_, item)| !item.state.waits() && !matches!(item.state, ItemState::Done(_)))
 }

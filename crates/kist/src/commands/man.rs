@@ -109,8 +109,8 @@ mod tests {
         synopsis(command)
     }
 
-    /// Story: the pages said `[--bytes]` without the value, among options of all commands, and `kist quota set`
-    /// asked for --bytes although --files is enough.
+    /// Story: the pages said `[--bytes]` without the value, among options of all commands, and `kist quota
+    /// set` asked for --bytes although --files is enough.
     #[test]
     fn a_synopsis_names_the_values_of_options() {
         let quota = of(&["quota", "set"]);

@@ -353,7 +353,8 @@ fn missing_room_is_told_before_the_age() {
     assert_eq!(hand.scheduler.why_tape(vid(0)), hand.why(1));
 }
 
-/// Story: a file was larger than what was free, and `kist why` spoke of the pool_max of a class that has none.
+/// Story: a file was larger than what was free, and `kist why` spoke of the pool_max of a class that has
+/// none.
 #[test]
 fn a_pool_max_is_named_only_where_one_is_set() {
     for has_pool_max in [false, true] {
@@ -370,7 +371,8 @@ fn a_pool_max_is_named_only_where_one_is_set() {
     }
 }
 
-/// Story: of a tape that lay idle in a drive, and that nobody wanted, it was said that something waits for it.
+/// Story: of a tape that lay idle in a drive, and that nobody wanted, it was said that something waits for
+/// it.
 #[test]
 fn nothing_waits_for_a_tape_that_is_kept_mounted() {
     let mut hand = Hand::new(Policy { recall_age: secs(0), ..policy() }, 1, 1);
