@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use threads::Mutex;
 
 use base::{Duration, FileId, RequestId};
-use catalogue::{ItemState, RequestRecord, RequestState};
+use catalogue::{RequestRecord, RequestState};
 use scheduler::{Expected, Forecast, Forecaster, Pace, Reason, Subject, WantedGroup};
 
 use crate::room::Tape;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use base::{ByteCount, ContainerId, FileId, RequestId, ShareId, Timestamp, Vid};
-use catalogue::{Command, ItemState, PRIORITY_USUAL, RecallKey, RequestState, typed};
+use catalogue::{Command, PRIORITY_USUAL, RecallKey, RequestState, typed};
 use scheduler::WantedFile;
 
 use crate::room::Tape;

@@ -282,8 +282,9 @@ fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, holders: &PoolHolders
     }
     if !new.is_empty() {
         let (count, named) = (new.len(), named(&new));
+        let verb = if count == 1 { "is" } else { "are" };
         warnings.push(format!(
-            "{count} of {of} drives of the pool are new and not filled yet: {named}: the shards that should \
+            "{count} of {of} drives of the pool {verb} new and not filled yet: {named}: the shards that should \
              be there are being written: kist scrub shows how far that is"
         ));
     }
