@@ -284,8 +284,8 @@ fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, holders: &PoolHolders
         let (count, named) = (new.len(), named(&new));
         let verb = if count == 1 { "is" } else { "are" };
         warnings.push(format!(
-            "{count} of {of} drives of the pool {verb} new and not filled yet: {named}: the shards that should \
-             be there are being written: kist scrub shows how far that is"
+            "{count} of {of} drives of the pool {verb} new and not filled yet: {named}: the shards that \
+             should be there are being written: kist scrub shows how far that is"
         ));
     }
     let fill = base::percent(pool.used, pool.capacity).unwrap_or(0);
