@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn the_last_work_is_one_sentence() {
-        let (drive, vid) = ("d0".to_owned(), Vid::parse("KS0001").unwrap());
+        let (drive, vid) = ("d0".to_owned(), Vid::new("KS0001").unwrap());
         let (bytes, ended) = (ByteCount(3_000_000), Timestamp(0));
         let migrate = LastSession { drive, vid, kind: MountKind::Migrate, items: 1, bytes, ended };
         let place = "(tape KS0001 in drive d0, until 1970-01-01T00:00:00Z)";
