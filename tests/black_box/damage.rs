@@ -98,8 +98,8 @@ fn a_lost_drive_is_rebuilt_and_a_new_one_takes_its_place() {
         instance.kist(&[&["pool"], command].concat()).exits(3).says(&["no drive 99", "kist pool show"]);
     }
     // It was tried, and is not there; another one is in use.
-    instance.kist(&["pool", "drive", "replace", "3"]).exits(4).says(&["does not work", "pool drive lost"]);
-    instance.kist(&["pool", "drive", "replace", "4"]).exits(4).says(&["in use"]);
+    instance.kist(&["pool", "drive", "replace", "3"]).exits(4).says(&["d3 is not there", "replace 3 --new"]);
+    instance.kist(&["pool", "drive", "replace", "4"]).exits(4).says(&["in use", "kist pool drive lost 4"]);
     instance.kist(&["pool", "drive", "lost", "3"]).exits(0);
     let degraded = |instance: &Instance| {
         let pool = instance.kist(&["pool", "show", "--json"]).exits(0).json();
@@ -119,6 +119,27 @@ fn a_lost_drive_is_rebuilt_and_a_new_one_takes_its_place() {
     assert_eq!(degraded(&instance), (0, 0));
     instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
     instance.kist(&["scrub", "--now"]).exits(0);
+}
+
+/// Story: a drive whose directory was gone could not be replaced before it was given up by another command,
+/// which the refusal did not spell out.
+#[test]
+fn a_drive_whose_directory_is_gone_is_replaced_at_once() {
+    let (instance, tree) = filled();
+    fs::remove_dir_all(instance.dir().join("pool/d3")).unwrap();
+    instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
+    let show = || instance.kist(&["pool", "show"]).exits(0).out;
+    assert!(show().contains("drive 3: "), "{}", show());
+    instance.kist(&["pool", "drive", "replace", "3"]).exits(4).says(&["d3 is not there", "replace 3 --new"]);
+    assert!(!instance.dir().join("pool/d3").exists());
+    let replaced = instance.kist(&["pool", "drive", "replace", "3", "--new"]).exits(0).out;
+    assert!(replaced.contains("a new drive"), "{replaced}");
+    // It is new, and was never away.
+    assert!(!show().contains("may lack"), "{}", show());
+    wait_until("it has all that it should hold", || !show().contains("drive 3: "));
+    instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
+    let scrubbed = instance.kist(&["scrub", "--now", "--json"]).exits(0).json();
+    assert_eq!(scrubbed["found"], 0, "{scrubbed}");
 }
 
 /// A pool at 4+2+1: two lost drives are read through, and rebuilt when they are declared lost.
@@ -226,7 +247,7 @@ fn with_three_drives_gone_files_are_recalled_or_lost_and_found_again() {
     assert_eq!(shown["files"][0]["cause"].as_str(), Some("lost"), "{shown}");
     let scrub = instance.kist(&["scrub", "--json"]).exits(0).json();
     let files = scrub["files"].to_string();
-    assert!(files.contains("/fresh/a LOST"), "{scrub}");
+    assert!(files.contains("/fresh/a LOST") && files.contains(" NEARLINE"), "{scrub}");
     let lost = scrub["lost"].as_u64().unwrap();
     assert_eq!(lost, 1, "only what no tape has: {scrub}");
     // The drives come back.
@@ -242,6 +263,13 @@ fn with_three_drives_gone_files_are_recalled_or_lost_and_found_again() {
         stat["locality"].as_str() == Some("ONLINE")
     });
     instance.kist(&["stage", "--wait", "/t"]).exits(0);
+    // Story: files that had come back were listed as NEARLINE until the next pass.
+    let scrub = instance.kist(&["scrub", "--json"]).exits(0).json();
+    assert_eq!(
+        (&scrub["files"], scrub["nearline"].as_u64() > Some(0)),
+        (&serde_json::json!([]), true),
+        "{scrub}"
+    );
     instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
     instance.kist(&["compare", fresh.to_str().unwrap(), "/fresh"]).exits(0);
     instance.kist(&["verify", "--catalogue"]).exits(0);

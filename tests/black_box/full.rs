@@ -157,3 +157,30 @@ fn an_instance_on_a_full_file_system_starts_serves_and_goes_on_by_itself() {
     instance.kist(&["compare", shown(&file), "/again"]).exits(0);
     instance.stop();
 }
+
+/// Story: a put right behind an evict that had made room was refused for a while: the evict was answered
+/// before the bytes had left the drives, and drives that shared the file system knew of the room a second
+/// later.
+#[test]
+fn what_an_evict_gives_back_is_room_at_once() {
+    let mut instance = Instance::init();
+    let Some(disk) = Mounted::new(instance.beside("small"), "400m") else { return };
+    move_to(&disk, &instance.dir().join("pool"));
+    instance.start();
+    let body = bytes(12_000_000, 1);
+    let put = |name: &str| instance.http("PUT", &format!("/data/t/{name}"), &[], &body).0;
+    let kept = (0..100).take_while(|n| put(&n.to_string()) == 201).count();
+    assert!((8..100).contains(&kept), "{kept}");
+    instance.kist(&["migrate", "--now", "--quiet"]).exits(0);
+    instance.kist(&["wait", "--quiet"]).exits(0);
+    let json = [("Content-Type", "application/json")];
+    for round in 0..kept / 2 {
+        let paths = format!(r#"{{"paths":["/t/{}","/t/{}"],"recursive":false}}"#, 2 * round, 2 * round + 1);
+        let (status, answer) = instance.http("POST", "/api/v1/evict", &json, paths.as_bytes());
+        assert!(status == 200 && answer.contains(r#""evicted":2"#), "{answer}");
+        assert_eq!(put(&format!("new-{round}")), 201, "round {round}");
+        // Full again, for the next round.
+        let more = (0..10).take_while(|n| put(&format!("more-{round}-{n}")) == 201).count();
+        assert!(more < 10);
+    }
+}

@@ -71,7 +71,8 @@ fn one_server_and_no_newer_instance() {
     let mut instance = Instance::serving();
     let dir = instance.dir();
     let dir = dir.to_str().unwrap();
-    kist(&["serve", dir]).exits(4).says(&["another server", "process", &instance.url.clone()]);
+    let waits = "its end is waited for, 5 s at most";
+    kist(&["serve", dir]).exits(4).says(&["another server", "process", &instance.url.clone(), waits]);
     std::fs::write(instance.dir().join("admin.key"), instance.key()).unwrap();
     kist(&["demo", dir]).exits(4).says(&["another server", "process", &instance.url.clone()]);
     std::fs::remove_file(instance.dir().join("admin.key")).unwrap();

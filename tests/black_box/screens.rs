@@ -178,3 +178,25 @@ fn a_listing_leaves_out_what_no_path_leads_to() {
     let listed = instance.kist(&["ls", "-r", "/"]).exits(1).says(&["longer than a path may be"]);
     assert_eq!(listed.out.lines().count(), 17, "all names are listed: {}", listed.out.len());
 }
+
+/// Story: `kist ls a b` was no command, though each shell expands to several paths.
+#[test]
+fn several_paths_are_listed_as_ls_does() {
+    let instance = Instance::serving();
+    for path in ["/a/one", "/a/two", "/b/three", "/c/four"] {
+        instance.kist_with_input(&["put", "-", path], path.as_bytes()).exits(0);
+    }
+    let listed = |arguments: &[&str]| instance.kist(&[&["ls"], arguments].concat()).exits(0).out;
+    assert_eq!(listed(&["/a"]), "one\ntwo\n");
+    assert_eq!(listed(&["/a", "/c/four", "/b"]), "/c/four\n\n/a:\none\ntwo\n\n/b:\nthree\n");
+    assert_eq!(listed(&["-r", "/a", "/b"]), "/a/one\n/a/two\n/b/three\n");
+    let long = listed(&["-l", "/a", "/b"]);
+    assert_eq!(long.matches("locality").count(), 2, "{long}");
+    let json = instance.kist(&["ls", "--json", "/b", "/a/one"]).exits(0).json();
+    let paths: Vec<&str> =
+        json.as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap()).collect();
+    assert_eq!((paths, json[1]["size"].as_u64()), (vec!["/a/one", "/b/three"], Some(8)), "{json}");
+    let some = instance.kist(&["ls", "/a", "/nowhere"]).exits(1).says(&["/nowhere", "1 of 2 paths"]);
+    assert_eq!(some.out, "/a:\none\ntwo\n");
+    instance.kist(&["ls", "/nowhere", "/nor/there"]).exits(3);
+}

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::harness::{Instance, bytes, make_tree, write};
@@ -180,4 +184,54 @@ fn two_sources_of_one_name_are_refused_before_the_first_byte() {
     instance.kist(&["put", one, two, "/t/"]).exits(2).says(&[one, two, "/t/x"]);
     instance.kist(&["stat", "/t/x"]).exits(3);
     instance.kist(&["put", one, "/t/"]).exits(0);
+}
+
+/// Hands on what goes to and from a server, but for the first answer to a put: the connection ends before it.
+fn server_that_loses_an_answer(server: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = server.strip_prefix("http://").unwrap().to_owned();
+    std::thread::spawn(move || {
+        let has_lost = Arc::new(AtomicBool::new(false));
+        for client in listener.incoming() {
+            let (mut client, mut server) = (client.unwrap(), TcpStream::connect(&server).unwrap());
+            let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut from, &mut to);
+                let _ = to.shutdown(Shutdown::Write);
+            });
+            let has_lost = Arc::clone(&has_lost);
+            std::thread::spawn(move || {
+                let mut buffer = [0; 65_536];
+                while let Ok(count @ 1..) = server.read(&mut buffer) {
+                    if buffer.starts_with(b"HTTP/1.1 201") && !has_lost.swap(true, Ordering::SeqCst) {
+                        break;
+                    }
+                    if client.write_all(&buffer[..count]).is_err() {
+                        break;
+                    }
+                }
+                let _ = client.shutdown(Shutdown::Both);
+            });
+        }
+    });
+    format!("http://{address}")
+}
+
+/// Story: the answer to `kist put - --keep-existing` was lost. The client asked why, and was told that the
+/// name is taken: by the file that it had just put.
+#[test]
+fn a_put_whose_answer_is_lost_finds_its_own_file() {
+    let instance = Instance::serving();
+    let put = |url: &str, input: &[u8]| {
+        let arguments = ["put", "-", "/f", "--keep-existing", "--json", "--server", url];
+        instance.kist_with_input(&arguments, input)
+    };
+    let reply = put(&server_that_loses_an_answer(&instance.url), b"what was sent").exits(0).json();
+    let stat = instance.kist(&["stat", "--json", "/f"]).exits(0).json();
+    assert_eq!((&reply["file_id"], &reply["created"]), (&stat["file_id"], &true.into()), "{reply}");
+    // Other bytes are another one's.
+    put(&instance.url, b"something else").exits(4).says(&["/f exists"]);
+    put(&server_that_loses_an_answer(&instance.url), b"something else").exits(4).says(&["/f exists"]);
+    assert_eq!(instance.kist(&["stat", "--json", "/f"]).exits(0).json()["file_id"], stat["file_id"]);
 }

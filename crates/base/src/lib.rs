@@ -36,4 +36,4 @@ pub use trusted::{
     ClockReading, RESTART_BELIEVED_MAX, SYNCHRONISED_BELIEVED_MAX, TIME_DOUBTED_AHEAD, TIME_DOUBTED_BEHIND,
     TimeStanding, TrustedClock, TrustedTime,
 };
-pub use unit::{BlockAddress, BlockCount, ByteCount, Count, Generation, Partition, TapePosition};
+pub use unit::{BlockAddress, BlockCount, ByteCount, Count, Generation, Partition, TapePosition, percent};

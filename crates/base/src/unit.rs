@@ -69,6 +69,14 @@ impl fmt::Display for ByteCount {
     }
 }
 
+/// How full something is, in whole percent, for every screen and warning: rounded down, so that 100 means
+/// that nothing is left. `None` if it holds nothing.
+#[must_use]
+pub fn percent(used: ByteCount, capacity: ByteCount) -> Option<u64> {
+    let percent = (u128::from(used.0) * 100).checked_div(u128::from(capacity.0))?;
+    Some(u64::try_from(percent).unwrap_or(u64::MAX))
+}
+
 /// A number of things as people read it, wherever Kist prints one: `12,345`. Ids, positions on tape and
 /// numbers of changes are names, not counts: they have no separators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -159,6 +167,17 @@ impl fmt::Display for Generation {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Story: `kist status` called a pool 90% full that its own warning called 89% full.
+    #[test]
+    fn percents_are_rounded_down_in_one_place() {
+        let percent = |used, capacity| percent(ByteCount(used), ByteCount(capacity));
+        assert_eq!(
+            (percent(899, 1_000), percent(999, 1_000), percent(1_000, 1_000)),
+            (Some(89), Some(99), Some(100))
+        );
+        assert_eq!((percent(5, 0), percent(u64::MAX, u64::MAX)), (None, Some(100)));
+    }
 
     #[test]
     fn byte_counts_read_and_print() {

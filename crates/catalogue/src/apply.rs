@@ -156,6 +156,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         | Command::CloseRequest { .. }
         | Command::CancelRequest { .. }
         | Command::Release { .. }
+        | Command::Unpin { .. }
         | Command::SetRequestPriority { .. }
         | Command::ForgetRequest { .. } => request::perform(draft, command),
         Command::RecallDone(done) => recall::done(draft, done),

@@ -567,6 +567,14 @@ pub enum Command {
         /// From 0 to [`PRIORITY_MAX`]; a request of which nothing is said has [`PRIORITY_USUAL`].
         priority: u8,
     },
+    /// Files of a request are needed no more: pins on those that have come are given back, and those that are
+    /// waited for still get none when they come.
+    Unpin {
+        /// The request.
+        request: RequestId,
+        /// At most [`BATCH_FILES_MAX`].
+        files: Vec<FileId>,
+    },
     /// Begins an upload in parts that count for no quota: only in change logs of a Kist of before.
     OpenUpload(Box<OpenUpload>),
     /// Begins an upload in parts. Stored parts count for quotas as bytes of the file that they are to make.

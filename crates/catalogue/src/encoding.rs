@@ -280,7 +280,14 @@ record!(RequestRecord {
     cancelled,
     swept,
 });
-choice!(ItemState { 0 = Waiting, 1 = Done(at), 2 = Failed(reason), 3 = Cancelled, 4 = Released });
+choice!(ItemState {
+    0 = Waiting,
+    1 = Done(at),
+    2 = Failed(reason),
+    3 = Cancelled,
+    4 = Released,
+    5 = WaitingUnpinned,
+});
 record!(RequestItem { file, state });
 record!(RecallItem { container, length, since });
 record!(Tally { files, bytes });
@@ -403,6 +410,7 @@ choice!(Command {
     57 = AdoptContainer(found),
     50 = SetDriveDown { drive, down },
     51 = SetRequestPriority { request, priority },
+    52 = Unpin { request, files },
     80 = OpenUpload(open),
     81 = PutPart(part),
     82 = CompleteUpload(complete),

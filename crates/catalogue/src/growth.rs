@@ -71,6 +71,7 @@ impl Command {
             | Command::CloseRequest { .. }
             | Command::CancelRequest { .. }
             | Command::Release { .. }
+            | Command::Unpin { .. }
             | Command::DoSome { .. }
             | Command::ForgetRequest { .. }
             | Command::RecallFailed { .. }
@@ -128,6 +129,7 @@ impl Command {
         match self {
             Command::AddToRequest { files, .. }
             | Command::Release { files: Some(files), .. }
+            | Command::Unpin { files, .. }
             | Command::Evict { files }
             | Command::PoolCopyLost { files }
             | Command::PoolCopyFound { files } => files.len(),
@@ -172,6 +174,9 @@ impl Command {
             }
             Command::Release { request, files: Some(files) } => {
                 of_list(files, |files| Command::Release { request: *request, files: Some(files) })?
+            }
+            Command::Unpin { request, files } => {
+                of_list(files, |files| Command::Unpin { request: *request, files })?
             }
             Command::GarbageRemoved { blobs, values } if values.is_empty() => {
                 of_list(blobs, |blobs| Command::GarbageRemoved { blobs, values: Vec::new() })?

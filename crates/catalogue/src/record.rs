@@ -468,8 +468,18 @@ pub enum ItemState {
     Failed(String),
     /// Cancelled.
     Cancelled,
-    /// Was online, and its pin was given back.
+    /// Came online, and its pin was given back, or it got none.
     Released,
+    /// Not online yet, and given back already: it gets no pin.
+    WaitingUnpinned,
+}
+
+impl ItemState {
+    /// Whether the file is waited for.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        matches!(self, ItemState::Waiting | ItemState::WaitingUnpinned)
+    }
 }
 
 /// One file of a request.

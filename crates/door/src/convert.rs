@@ -195,7 +195,7 @@ pub(crate) fn request_reply(info: &RequestInfo) -> wire::RequestReply {
 /// One file of a request.
 pub(crate) fn request_file(file: &RequestFile) -> wire::RequestFileReply {
     let (state, error) = match &file.state {
-        ItemState::Waiting => ("waiting", None),
+        ItemState::Waiting | ItemState::WaitingUnpinned => ("waiting", None),
         ItemState::Done(_) => ("done", None),
         ItemState::Failed(reason) => ("failed", Some(reason.clone())),
         ItemState::Cancelled => ("cancelled", None),
@@ -212,12 +212,17 @@ pub(crate) fn evict_reply(done: &EvictDone) -> wire::EvictReply {
         path: path.clone(),
         reason: refusal_text(refusal).into_owned(),
     };
+    let reason = |(refusal, files): &(EvictRefusal, u64)| wire::RefusalCountReply {
+        reason: refusal_text(refusal).into_owned(),
+        files: *files,
+    };
     wire::EvictReply {
         evicted: done.evicted,
         bytes: done.bytes.0,
         already: done.already,
         refused_count: done.refused_count,
         refused: done.refused.iter().map(refused).collect(),
+        reasons: done.reasons.iter().map(reason).collect(),
     }
 }
 
@@ -316,6 +321,7 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
         up: drive.up,
         full: drive.full,
         gaps_after: drive.gaps_after,
+        filling: drive.filling,
         capacity: drive.capacity.0,
         used: drive.used.0,
         read: drive.read.0,

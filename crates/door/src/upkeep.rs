@@ -161,6 +161,7 @@ fn scrub_reply(info: &ScrubInfo) -> wire::ScrubReply {
         lost: info.lost,
         found_again: info.found_again,
         waiting: info.waiting,
+        waiting_failed: info.waiting_failed,
         findings: info.findings.clone(),
         files: info.files.clone(),
     }

@@ -271,6 +271,24 @@ pub struct EvictDone {
     pub refused: Vec<(String, EvictRefusal)>,
     /// Files refused in all.
     pub refused_count: u64,
+    /// How many of them for each reason; of `REFUSAL_REASONS_MAX` reasons at most, more are in the sum only.
+    pub reasons: Vec<(EvictRefusal, u64)>,
+}
+
+/// Reasons of refused files that are counted apart. Only the tapes that they name make them many.
+pub const REFUSAL_REASONS_MAX: usize = 100;
+
+impl EvictDone {
+    /// Counts a file that is refused.
+    pub fn refuse(&mut self, why: &EvictRefusal) {
+        self.refused_count += 1;
+        let has_room = self.reasons.len() < REFUSAL_REASONS_MAX;
+        match self.reasons.iter_mut().find(|(known, _)| known == why) {
+            Some((_, count)) => *count += 1,
+            None if has_room => self.reasons.push((why.clone(), 1)),
+            None => {}
+        }
+    }
 }
 
 /// A tape as operators see it.
@@ -410,6 +428,8 @@ pub struct PoolDriveInfo {
     /// It was away, or put back from an old copy, and may lack what was written after this change of the
     /// catalogue: what is missing is being looked for and written anew.
     pub gaps_after: Option<u64>,
+    /// It is new, and the shards that should be on it are being written there.
+    pub filling: bool,
     /// Bytes it can hold.
     pub capacity: ByteCount,
     /// Bytes used by Kist.

@@ -95,6 +95,7 @@ fn share_policy(class: &Class) -> SharePolicy {
         weight: *weight,
         drives_min: drives.min,
         drives_max: drives.most(),
+        has_pool_max: class.settings.pool_max.is_some(),
     }
 }
 

@@ -71,11 +71,13 @@ pub struct ScrubInfo {
     pub lost: u64,
     /// Lost files that could be read again.
     pub found_again: u64,
-    /// Blobs on the list of what reads have found damaged.
+    /// Blobs and values that reads have found damaged, to be repaired.
     pub waiting: u64,
-    /// What was found and done, newest last, the last two hundred lines.
+    /// Of these, such that were tried in vain and rest.
+    pub waiting_failed: u64,
+    /// What was found and done, newest last, the last two hundred lines: like things of a blob are one.
     pub findings: Vec<String>,
-    /// Files that the pool cannot give, by path and with what became of them, the first thousand.
+    /// Files that the pool cannot give now, by path and as LOST or NEARLINE, the first thousand of each.
     pub files: Vec<String>,
 }
 

@@ -1,6 +1,7 @@
 //! Room in the pool: for puts, and for what is recalled.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use base::{ByteCount, ClassId, FileId};
 use blob::BlobFault;
@@ -12,6 +13,11 @@ use crate::{ArchiveError, Ground, HealthProblem};
 
 /// Values up to this size share log segments; above they are striped.
 pub const SMALL_BYTES_MAX: usize = 256 << 10;
+
+/// How often a put that finds the pool full looks again while something is being removed from it, and how
+/// many times: a second in all. A reader of what was removed may hold it longer; then the pool is full.
+const ROOM_LOOK_EVERY: Duration = Duration::from_millis(10);
+const ROOM_LOOKS: usize = 100;
 
 impl Ground {
     /// Why the pool refuses new files, if it does.
@@ -29,12 +35,35 @@ impl Ground {
     }
 
     /// Refuses a file of this length for which the pool has no room, or not enough drives. What puts under
-    /// way will take is not known here: one that is let through may still find no room.
+    /// way will take is not known here: one that is let through may still find no room. What was evicted or
+    /// removed and is still being taken from the drives counts as room: it is waited for, [`ROOM_LOOKS`]
+    /// times [`ROOM_LOOK_EVERY`] at most.
     ///
     /// # Errors
     /// [`ArchiveError::PoolFull`], [`ArchiveError::TooLittleRoom`]; [`ArchiveError::Pool`] if too few drives
     /// are up for a file that is known to share no segments: of others the first write tells.
     pub fn check_takes_file(&self, length: Option<ByteCount>) -> Result<(), ArchiveError> {
+        let is_full = |error: &ArchiveError| {
+            matches!(error, ArchiveError::PoolFull | ArchiveError::TooLittleRoom { .. })
+        };
+        let is_coming = || {
+            let holds = self.settled.holds_pool();
+            Ok::<_, ArchiveError>(!holds && !self.read(|view| view.garbage(1))?.is_empty())
+        };
+        let mut took = self.takes_file(length);
+        for _ in 0..ROOM_LOOKS {
+            if !took.as_ref().is_err_and(is_full) || !is_coming()? {
+                break;
+            }
+            self.sweep.ring();
+            threads::Doorbell::default().wait(ROOM_LOOK_EVERY);
+            took = self.takes_file(length);
+        }
+        // The last garbage may have gone between the look at the drives and that at the catalogue.
+        if took.as_ref().is_err_and(is_full) { self.takes_file(length) } else { took }
+    }
+
+    fn takes_file(&self, length: Option<ByteCount>) -> Result<(), ArchiveError> {
         match self.pool.takes_files().map_err(ArchiveError::from) {
             // A refusal in the midst of a large body costs its sending, and many clients never read it.
             Err(ArchiveError::Pool(_)) if length.is_none_or(|length| length.0 <= SMALL_BYTES_MAX as u64) => {

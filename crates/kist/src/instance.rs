@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use base::Crc32c;
 use client::{Connection, INSTANCE_FILE, SERVER_FILE, ServerFile};
@@ -19,6 +20,12 @@ pub const ACCESS_KEYS_FILE: &str = "access-keys.toml";
 pub const LOG_DIRECTORY: &str = "log";
 /// Locked by the running server.
 const LOCK_FILE: &str = "lock";
+/// How long a start waits for another server that holds the lock. The kernel closes the files of a killed one
+/// once its memory is given back, which took a quarter of a second of a loaded one; a second server that was
+/// started by mistake is told so soon enough.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+/// How often it looks meanwhile.
+const LOCK_LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The first line of [`INSTANCE_FILE`].
 const MAGIC: &str = "kist-instance";
 /// The longest instance or keys file that is read.
@@ -104,25 +111,53 @@ impl Instance {
         self.directory.join(name)
     }
 
-    /// Takes the lock of a running server; durable for as long as the value lives.
-    pub fn lock(&self) -> Outcome<InstanceLock> {
+    /// Takes the lock of a running server; durable for as long as the value lives. A server that was killed
+    /// or told to stop holds it until it is gone, so one that holds it is waited for, [`LOCK_WAIT`] at most;
+    /// `tell` gets the sentence that says so.
+    ///
+    /// # Errors
+    /// If another server holds it still.
+    pub fn lock(&self, tell: impl FnOnce(&str)) -> Outcome<InstanceLock> {
+        self.lock_within(LOCK_WAIT, tell)
+    }
+
+    fn lock_within(&self, patience: Duration, tell: impl FnOnce(&str)) -> Outcome<InstanceLock> {
         let path = self.path(LOCK_FILE);
         let options = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let file = options.map_err(|error| Failure::io("opening the lock", &path, &error))?;
-        match file.try_lock() {
-            Ok(()) => Ok(InstanceLock { _file: file }),
-            Err(fs::TryLockError::WouldBlock) => {
-                let running = fs::read_to_string(self.path(SERVER_FILE)).ok();
-                let running = running.and_then(|t| serde_json::from_str::<ServerFile>(&t).ok());
-                let which = running.map(|s| format!(" (process {}, {})", s.pid, s.url)).unwrap_or_default();
-                let message = format!(
-                    "another server{which} runs on {}: an instance has one server; stop it first",
-                    self.directory.display()
-                );
-                Err(Failure::new(Exit::Refused, message))
+        let (begun, mut tell) = (Instant::now(), Some(tell));
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(InstanceLock { _file: file }),
+                Err(fs::TryLockError::WouldBlock) if begun.elapsed() < patience => {
+                    if let Some(tell) = tell.take() {
+                        let seconds = patience.as_secs();
+                        tell(&format!(
+                            "{} holds the lock: its end is waited for, {seconds} s at most",
+                            self.other()
+                        ));
+                    }
+                    std::thread::sleep(LOCK_LOOK_EVERY);
+                }
+                Err(fs::TryLockError::WouldBlock) => {
+                    let message = format!(
+                        "{} runs on {}: an instance has one server; stop it first",
+                        self.other(),
+                        self.directory.display()
+                    );
+                    return Err(Failure::new(Exit::Refused, message));
+                }
+                Err(fs::TryLockError::Error(error)) => return Err(Failure::io("locking", &path, &error)),
             }
-            Err(fs::TryLockError::Error(error)) => Err(Failure::io("locking", &path, &error)),
         }
+    }
+
+    /// The server that holds the lock, as far as its file tells.
+    fn other(&self) -> String {
+        let running = fs::read_to_string(self.path(SERVER_FILE)).ok();
+        let running = running.and_then(|text| serde_json::from_str::<ServerFile>(&text).ok());
+        let which = running.map(|server| format!(" (process {}, {})", server.pid, server.url));
+        format!("another server{}", which.unwrap_or_default())
     }
 
     /// The keys.
@@ -226,6 +261,21 @@ fn check_instance_file(path: &Path, text: &str) -> Outcome {
 mod tests {
     use super::*;
 
+    /// Story: a start right after a kill -9 was refused, as the killed one had not let go of the lock yet.
+    #[test]
+    fn a_server_that_is_about_to_end_is_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let instance = Instance { directory: directory.path().to_owned() };
+        let held = instance.lock(|_| panic!("nobody else runs")).unwrap();
+        let mut told = String::new();
+        let lock = instance.lock(|wait| {
+            told = wait.to_owned();
+            drop(held);
+        });
+        lock.unwrap();
+        assert_eq!(told, "another server holds the lock: its end is waited for, 5 s at most");
+    }
+
     #[test]
     fn the_instance_file_is_checked() {
         let directory = tempfile::tempdir().unwrap();
@@ -261,9 +311,9 @@ mod tests {
         let keys = instance.keys().unwrap();
         assert_eq!(keys[0].blake3, base::Blake3::of(key.as_bytes()).to_string());
         assert!(!fs::read_to_string(instance.path(KEYS_FILE)).unwrap().contains(&key));
-        let lock = instance.lock().unwrap();
-        assert_eq!(instance.lock().unwrap_err().exit, Exit::Refused);
+        let lock = instance.lock_within(Duration::ZERO, |_| {}).unwrap();
+        assert_eq!(instance.lock_within(Duration::ZERO, |_| {}).unwrap_err().exit, Exit::Refused);
         drop(lock);
-        instance.lock().unwrap();
+        instance.lock_within(Duration::ZERO, |_| {}).unwrap();
     }
 }

@@ -111,7 +111,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     start_log(args.log, args.log_format);
     raise_descriptor_limit();
     plant()?;
-    let _lock = instance.lock()?;
+    let _lock = instance.lock(|wait| tracing::warn!("{wait}"))?;
     serve(&instance, &config, listeners, &keys, args.stop_with_stdin)
 }
 

@@ -9,4 +9,4 @@ mod watch;
 
 pub use ages::{QueueAge, RowsLeft, WaitingFor, oldest_wanted};
 pub use report::{TapeReport, report};
-pub use track::{MountCause, MountTracker, Mounts};
+pub use track::{LastSession, MountCause, MountTracker, Mounts};

@@ -1,14 +1,15 @@
 //! Following a mount while it goes on.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, PoisonError};
 
-use base::{ByteCount, Clock, Timestamp, Vid};
+use base::{ByteCount, Clock, Count, Timestamp, Vid};
 use journal::{MotionRecord, MountKind, MountLog, MountRecord, MountSessionEnd, SessionRecord};
 use library::TapeDrive;
 use mechanics::MotionReport;
 use scheduler::{Purpose, SessionEnd};
-use threads::Mutex;
+use threads::{Mutex, MutexGuard};
 
 use crate::ages::queue_at_mount;
 use crate::flow::Flow;
@@ -20,13 +21,69 @@ use ground::Ground;
 pub struct Mounts {
     log: Option<Arc<dyn MountLog>>,
     live: Mutex<BTreeMap<String, MountRecord>>,
+    last: Mutex<LastWork>,
+}
+
+/// What was done last since the start: one session for each drive and each tape.
+#[derive(Default)]
+struct LastWork {
+    of_drives: BTreeMap<String, LastSession>,
+    of_tapes: BTreeMap<Vid, LastSession>,
+}
+
+/// A session that is over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LastSession {
+    /// The tape drive.
+    pub drive: String,
+    /// The tape.
+    pub vid: Vid,
+    /// What it was for.
+    pub kind: MountKind,
+    /// Files (recall) or containers (otherwise).
+    pub items: u64,
+    /// Their bytes.
+    pub bytes: ByteCount,
+    /// When it was over.
+    pub ended: Timestamp,
+}
+
+impl fmt::Display for LastSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LastSession { drive, vid, kind, items, bytes, ended } = self;
+        let amount =
+            |noun: &str| format!("{} {noun}{}, {bytes}", Count(*items), if *items == 1 { "" } else { "s" });
+        match kind {
+            MountKind::Migrate => write!(f, "wrote {}", amount("container"))?,
+            MountKind::Recall => write!(f, "read {}", amount("file"))?,
+            MountKind::Maintain => write!(f, "checked or copied {}", amount("container"))?,
+            MountKind::Recover => write!(f, "closed what a session before had left open")?,
+        }
+        write!(f, " (tape {vid} in drive {drive}, until {ended})")
+    }
 }
 
 impl Mounts {
     /// `None`: nothing is followed, and reports are empty.
     #[must_use]
     pub fn new(log: Option<Arc<dyn MountLog>>) -> Self {
-        Mounts { log, live: Mutex::default() }
+        Mounts { log, live: Mutex::default(), last: Mutex::default() }
+    }
+
+    fn last(&self) -> MutexGuard<'_, LastWork> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a drive did last since the start.
+    #[must_use]
+    pub fn last_of_drive(&self, drive: &str) -> Option<LastSession> {
+        self.last().of_drives.get(drive).cloned()
+    }
+
+    /// What was done last with a tape since the start.
+    #[must_use]
+    pub fn last_of_tape(&self, vid: Vid) -> Option<LastSession> {
+        self.last().of_tapes.get(&vid).cloned()
     }
 
     pub(crate) fn log(&self) -> Option<&Arc<dyn MountLog>> {
@@ -187,7 +244,10 @@ impl MountTracker {
             SessionEnd::Stopped | SessionEnd::NoRoom => MountSessionEnd::Stopped,
             SessionEnd::Failed(why) => MountSessionEnd::Failed(why.reason.clone()),
         };
+        let mut last = None;
         self.at(ground, |record, ended| {
+            let (drive, vid) = (record.drive.clone(), record.vid);
+            last = Some(LastSession { drive, vid, kind, items, bytes, ended });
             record.add_session(SessionRecord {
                 kind,
                 began,
@@ -203,6 +263,11 @@ impl MountTracker {
                 end,
             });
         });
+        if let Some(session) = last {
+            let mut last = self.mounts.last();
+            last.of_tapes.insert(session.vid, session.clone());
+            last.of_drives.insert(session.drive.clone(), session);
+        }
     }
 
     /// All that was owed to the tape is written, and the way home begins.
@@ -276,4 +341,20 @@ fn native_rate(drive: &mut dyn TapeDrive, block_size: u32) -> Option<u64> {
 fn pool_of(ground: &Ground, vid: Vid) -> Option<String> {
     let record = ground.tape(vid).ok()?;
     record.tape_pool.map(|id| ground.classes.tape_pool_name(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_work_is_one_sentence() {
+        let (drive, vid) = ("d0".to_owned(), Vid::new("KS0001").unwrap());
+        let (bytes, ended) = (ByteCount(3_000_000), Timestamp(0));
+        let migrate = LastSession { drive, vid, kind: MountKind::Migrate, items: 1, bytes, ended };
+        let place = "(tape KS0001 in drive d0, until 1970-01-01T00:00:00Z)";
+        assert_eq!(migrate.to_string(), format!("wrote 1 container, 3.00 MB {place}"));
+        let recall = LastSession { kind: MountKind::Recall, items: 1_500, ..migrate };
+        assert_eq!(recall.to_string(), format!("read 1,500 files, 3.00 MB {place}"));
+    }
 }

@@ -1,7 +1,6 @@
 //! Repair: damaged or lost shards are written anew, whole, from the others of their stripe.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -68,15 +67,19 @@ pub struct LostRow {
     pub missing: Vec<BadShard>,
 }
 
-impl fmt::Display for LostRow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LostRow { blob, stripe, row, missing } = self;
-        write!(f, "blob {blob}, stripe {stripe}, row {row} cannot be computed: no whole cell on")?;
-        for (number, BadShard { shard, drive, .. }) in missing.iter().enumerate() {
-            let comma = if number == 0 { "" } else { "," };
-            write!(f, "{comma} drive {drive} (shard {shard})")?;
-        }
-        Ok(())
+impl LostRow {
+    /// Which row of the blob it is.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("stripe {}, row {}", self.stripe, self.row)
+    }
+
+    /// What is wrong with it, the same for rows that lack the same cells.
+    #[must_use]
+    pub fn what(&self) -> String {
+        let missing =
+            self.missing.iter().map(|BadShard { shard, drive, .. }| format!("drive {drive} (shard {shard})"));
+        format!("cannot be computed: no whole cell on {}", missing.collect::<Vec<_>>().join(", "))
     }
 }
 

@@ -31,6 +31,13 @@ pub struct BadShard {
     pub drive: DriveId,
 }
 
+impl fmt::Display for BadShard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BadShard { stripe, shard, drive } = self;
+        write!(f, "stripe {stripe}, shard {shard}, drive {drive}")
+    }
+}
+
 /// What is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
@@ -83,8 +90,7 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let BadShard { stripe, shard, drive } = self.shard;
-        write!(f, "blob {}, stripe {stripe}, shard {shard}, drive {drive}", self.blob)?;
+        write!(f, "blob {}, {}", self.blob, self.shard)?;
         match self.row {
             Some(row) => write!(f, ", row {row}: {}", self.fault),
             None => write!(f, ": {}", self.fault),

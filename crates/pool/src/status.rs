@@ -108,6 +108,8 @@ pub struct DriveReport {
     /// It may lack what was written after this change of the catalogue, since it was away or put back from an
     /// old copy, and has not been gone through yet.
     pub gaps_after: Option<u64>,
+    /// It is new and is given the shards that should be on it: it lacks them all, and was not away.
+    pub filling: bool,
     /// Size; 0 if unknown. Of a file system that drives share, an even part, as of the next two.
     pub capacity: ByteCount,
     /// Taken, by whomever.

@@ -78,6 +78,10 @@ impl Pool {
     /// system has what the drive lacked.
     pub(crate) fn try_full_drives(&self) {
         let now = self.watch().now();
+        // What came free on one drive is room of all that share its file system. Of those that are set aside
+        // the last figure is all that is known.
+        let in_use = self.drives().filter_map(PoolDrive::device).filter(|device| !device.is_away());
+        in_use.for_each(|device| device.forget_space());
         for present in self.drives().filter_map(PoolDrive::attached) {
             let device = &present.device;
             if device.lacked().is_some() && device.silence(now) <= HUNG_AFTER && device.begin_probe() {

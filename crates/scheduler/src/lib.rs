@@ -39,7 +39,7 @@ pub use forecast::{
 pub use policy::{
     ClassPolicy, LibraryPolicy, PRIORITY_MAX, Policy, STARVATION, SharePolicy, SidePolicy, TapePoolPolicy,
 };
-pub use reason::Reason;
+pub use reason::{Reason, ShortRoom};
 pub use recall::{COPIES_MAX, JOIN_MAX, WantedFile, WantedGroup};
 pub use scheduler::Scheduler;
 

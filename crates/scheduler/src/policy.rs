@@ -73,12 +73,21 @@ pub struct SharePolicy {
     pub drives_min: usize,
     /// Most drives that mount, read or write on its behalf at once.
     pub drives_max: usize,
+    /// Whether what it may have of the pool is limited (`pool_max`): for reasons in words only, the limit
+    /// itself is told by events.
+    pub has_pool_max: bool,
 }
 
 impl Default for SharePolicy {
-    /// Weight 1, no drive of its own, any number at most.
+    /// Weight 1, no drive of its own, any number at most, all of the pool.
     fn default() -> Self {
-        SharePolicy { name: String::new(), weight: 1, drives_min: 0, drives_max: usize::MAX }
+        SharePolicy {
+            name: String::new(),
+            weight: 1,
+            drives_min: 0,
+            drives_max: usize::MAX,
+            has_pool_max: false,
+        }
     }
 }
 

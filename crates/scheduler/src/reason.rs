@@ -49,9 +49,8 @@ pub enum Reason {
     Resting { until: Timestamp, cause: String },
     /// Writing failed for this host, whatever the tape and the drive: it rests as a whole.
     HostCannotWrite { until: Timestamp, cause: String },
-    /// The pool has no room for more than what is being recalled already; `of` names the share whose own room
-    /// is short, nothing if it is the pool's.
-    WaitingForSpace { free: ByteCount, coming: ByteCount, of: Option<String> },
+    /// The pool has no room for more than what is being recalled already.
+    WaitingForSpace { free: ByteCount, coming: ByteCount, of: ShortRoom },
     /// What a request has brought back is pinned by it and holds the room that the rest of it needs: `left`
     /// bytes are still to come, and no evict of others makes room for them.
     OwnPinsHoldPool { request: RequestId, pinned: ByteCount, left: ByteCount, free: ByteCount },
@@ -99,6 +98,17 @@ pub enum Reason {
     DrivesLook { done: u64, tapes: u64 },
     /// This drive does; `vid`: what it looks at now.
     DriveLooks { drive: DriveName, vid: Option<Vid> },
+}
+
+/// Whose room is short.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ShortRoom {
+    /// The pool's.
+    Pool,
+    /// That of the share of this name, by its `pool_max`, or for a file that is larger than what is free.
+    Share(String),
+    /// The share of this name has no limit of its own: a file of it is larger than what is free.
+    LargeFile(String),
 }
 
 impl fmt::Display for Reason {
@@ -228,8 +238,18 @@ impl Reason {
         match self {
             Reason::WaitingForSpace { free, coming, of } => {
                 write!(f, "waits for room in the pool")?;
-                if let Some(of) = of {
-                    write!(f, " {of} (its pool_max, or a file larger than what is free)")?;
+                match of {
+                    ShortRoom::Pool => {}
+                    ShortRoom::Share(of) => {
+                        write!(f, " {of} (its pool_max, or a file larger than what is free)")?;
+                    }
+                    // What is free is not what it lacks: the figures are of the share, and say nothing.
+                    ShortRoom::LargeFile(of) => {
+                        return write!(
+                            f,
+                            ": a file {of} is larger than what is free; evict files, or release them first"
+                        );
+                    }
                 }
                 write!(
                     f,

@@ -5,7 +5,7 @@ use base::{ByteCount, ClassId, FileId, ShareId, TapePoolId, Timestamp, Vid};
 use crate::migration::bytes_needed;
 use crate::recall::FilePlace;
 use crate::scheduler::{Scheduler, Side, ripe_at};
-use crate::{DriveName, DriveState, Purpose, Reason};
+use crate::{DriveName, DriveState, Purpose, Reason, ShortRoom};
 
 impl Scheduler {
     /// Why the files of a class are not gathered into containers yet.
@@ -115,6 +115,10 @@ impl Scheduler {
         if let Some(reason) = self.not_readable(vid).filter(|_| waits) {
             return Reason::TapeNotReadable { vid, reason };
         }
+        // Of a tape that nobody wants nothing waits for the end of what its drive does.
+        if let Some(reason) = self.not_wanted_in_drive(vid).filter(|_| !waits) {
+            return reason;
+        }
         if let Some(reason) = self.in_drive(vid, 0) {
             return reason;
         }
@@ -216,8 +220,12 @@ impl Scheduler {
             return None;
         }
         if let Some((of, free, coming)) = self.least_space(first) {
-            let own = of.map(|share| self.policy.share(share).name);
-            let of = own.filter(|name| !name.is_empty());
+            let own = of.map(|share| self.policy.share(share)).filter(|share| !share.name.is_empty());
+            let of = match own {
+                None => ShortRoom::Pool,
+                Some(share) if share.has_pool_max => ShortRoom::Share(share.name),
+                Some(share) => ShortRoom::LargeFile(share.name),
+            };
             return Some(Reason::WaitingForSpace { free: ByteCount(free), coming: ByteCount(coming), of });
         }
         let cause = "there was no room in the pool for what is wanted from it".to_owned();
@@ -255,6 +263,19 @@ impl Scheduler {
             DriveState::Unmounting { .. } => Reason::Unmounting { drive, vid },
             state => Reason::TapeInUse { vid, doing: state.to_string(), drive: drive.clone() },
         })
+    }
+
+    /// What a drive does with a tape in it that is neither read nor written for anybody.
+    fn not_wanted_in_drive(&self, vid: Vid) -> Option<Reason> {
+        let drive = self.tapes.get(&vid)?.drive.clone()?;
+        match self.state(&drive)? {
+            DriveState::Idle { since, .. } => {
+                let until = since.plus(self.policy.dismount_delay);
+                Some(Reason::KeptMounted { drive, vid, until })
+            }
+            DriveState::Maintaining { .. } => Some(Reason::Checking { drive, vid }),
+            _ => None,
+        }
     }
 
     fn not_readable(&self, vid: Vid) -> Option<String> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use threads::Mutex;
 
 use base::{Duration, FileId, RequestId};
-use catalogue::{ItemState, RequestRecord, RequestState};
+use catalogue::{RequestRecord, RequestState};
 use scheduler::{Expected, Forecast, Forecaster, Pace, Reason, Subject, WantedGroup};
 
 use crate::room::Tape;
@@ -259,7 +259,7 @@ fn waiting_groups(engine: &Tape, request: RequestId, files: u32) -> Result<Waiti
         let items = engine.read(|view| view.request_items(request, from, PAGE))?;
         waiting.looked_at += items.len();
         let scheduler = engine.scheduler();
-        for (_, item) in items.iter().filter(|(_, item)| item.state == ItemState::Waiting) {
+        for (_, item) in items.iter().filter(|(_, item)| item.state.waits()) {
             let Some(group) = scheduler.group_of(item.file) else { continue };
             let examples = waiting.files.entry(group.clone()).or_default();
             if examples.len() < TAIL_FILES_MAX {

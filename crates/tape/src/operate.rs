@@ -144,6 +144,7 @@ impl Tape {
                 up: drive.health.is_up(),
                 full: drive.is_full(),
                 gaps_after: drive.gaps_after.filter(|_| !drive.health.is_silent()),
+                filling: drive.filling,
                 capacity: drive.capacity,
                 used: drive.used,
                 read: drive.bytes_read,

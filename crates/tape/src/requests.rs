@@ -279,7 +279,7 @@ impl Tape {
             }
         }
         for batch in files.chunks(BULK_FILES) {
-            let release = Command::Release { request, files: Some(batch.to_vec()) };
+            let release = Command::Unpin { request, files: batch.to_vec() };
             self.execute(release).map_err(|error| match paths.first() {
                 Some(path) => in_words(error, path),
                 None => error,
@@ -289,7 +289,7 @@ impl Tape {
         Ok(())
     }
 
-    /// Gives back all pins of a request in batches; what becomes online meanwhile stays pinned.
+    /// Gives back all pins of a request in batches. What is waited for still is recalled, and gets no pin.
     fn release_all(&self, request: RequestId, progress: &CallProgress) -> Result<(), ArchiveError> {
         let mut from = 0;
         loop {
@@ -298,7 +298,7 @@ impl Tape {
             from = last + 1;
             let files: Vec<FileId> = items.into_iter().map(|(_, item)| item.file).collect();
             let count = files.len();
-            self.execute(Command::Release { request, files: Some(files) })?;
+            self.execute(Command::Unpin { request, files })?;
             progress.add_files(count);
         }
     }
@@ -367,7 +367,7 @@ impl Tape {
                 // Empty files and links hold no space: nothing to evict is no refusal.
                 Err(EvictRefusal::NoData | EvictRefusal::NotFound) => {}
                 Err(refusal) => {
-                    done.refused_count += 1;
+                    done.refuse(&refusal);
                     if done.refused.len() < REFUSALS_SHOWN_MAX {
                         let path = self.read(|view| view.path_of_file(selected.file))?;
                         done.refused.push((path.unwrap_or_default(), refusal));

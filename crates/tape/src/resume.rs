@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use base::{ByteCount, ContainerId, FileId, RequestId, ShareId, Timestamp, Vid};
-use catalogue::{Command, ItemState, PRIORITY_USUAL, RecallKey, RequestState, typed};
+use catalogue::{Command, PRIORITY_USUAL, RecallKey, RequestState, typed};
 use scheduler::WantedFile;
 
 use crate::room::Tape;
@@ -122,7 +122,7 @@ pub(crate) fn waiting_files(engine: &Tape, request: RequestId) -> Result<Vec<Fil
         let items = engine.read(|view| view.request_items(request, from, RESUME_PAGE))?;
         let Some((last, _)) = items.last() else { return Ok(waiting) };
         from = last + 1;
-        let waits = items.iter().filter(|(_, item)| item.state == ItemState::Waiting);
+        let waits = items.iter().filter(|(_, item)| item.state.waits());
         waiting.extend(waits.map(|(_, item)| item.file));
     }
 }

@@ -13,7 +13,7 @@ use session::{FreeSpace, Room, RoomClaim};
 
 use crate::room::Tape;
 use ground::ArchiveError;
-use scheduler::Reason;
+use scheduler::{Reason, ShortRoom};
 
 /// Files of a request of which it is looked up whether it pins them.
 const PINNED_LOOKED_AT_MAX: u32 = 10_000;
@@ -97,7 +97,7 @@ pub(crate) struct RequestReasons<'a> {
     look_up: Box<dyn Fn() -> Result<OwnPins, ArchiveError> + 'a>,
     own_pins: Option<OwnPins>,
     /// By whose room it is that lacks, as [`Reason::WaitingForSpace`] names it.
-    told: BTreeMap<Option<String>, Reason>,
+    told: BTreeMap<ShortRoom, Reason>,
 }
 
 impl<'a> RequestReasons<'a> {
@@ -178,7 +178,8 @@ mod tests {
     const REQUEST: RequestId = RequestId(7);
 
     fn short(free: u64, of: Option<&str>) -> Reason {
-        Reason::WaitingForSpace { free: ByteCount(free), coming: ByteCount(0), of: of.map(str::to_owned) }
+        let of = of.map_or(ShortRoom::Pool, |of| ShortRoom::Share(of.to_owned()));
+        Reason::WaitingForSpace { free: ByteCount(free), coming: ByteCount(0), of }
     }
 
     /// What `of` tells of 10,000 files whose room lacks, where what is free changes from file to file, and

@@ -246,9 +246,11 @@ fn of_absent(absent: &[Vid]) -> String {
 /// What is wrong with the drives of the pool, and how full it is.
 fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, holders: &PoolHolders) -> Vec<String> {
     let mut warnings = Vec::new();
-    let (mut silent, mut hurt, mut gaps) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut silent, mut hurt, mut gaps, mut new) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for drive in &pool.drives {
-        if drive.gaps_after.is_some() && !drive.health.is_silent() {
+        if drive.filling && !drive.health.is_silent() {
+            new.push(drive.id.to_string());
+        } else if drive.gaps_after.is_some() && !drive.health.is_silent() {
             gaps.push(drive.id.to_string());
         }
         let named = format!("{} ({})", drive.id, if drive.is_full() { "full" } else { drive.health.word() });
@@ -285,7 +287,15 @@ fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, holders: &PoolHolders
              an old copy: {named}: what is missing is looked for and written anew: see kist pool show"
         ));
     }
-    let fill = pool.used.0.saturating_mul(100).checked_div(pool.capacity.0).unwrap_or(0);
+    if !new.is_empty() {
+        let (count, named) = (new.len(), named(&new));
+        let verb = if count == 1 { "is" } else { "are" };
+        warnings.push(format!(
+            "{count} of {of} drives of the pool {verb} new and not filled yet: {named}: the shards that \
+             should be there are being written: kist scrub shows how far that is"
+        ));
+    }
+    let fill = base::percent(pool.used, pool.capacity).unwrap_or(0);
     if is_full || fill >= FILL_WARNED {
         warnings.push(format!("the drives of the pool are {fill}% full: {}", holders.advice()));
     }
@@ -361,6 +371,7 @@ mod tests {
             name: String::new(),
             health: health.clone(),
             gaps_after: None,
+            filling: false,
             capacity: ByteCount(100),
             used: ByteCount(used),
             free: ByteCount(100 - used),
@@ -411,6 +422,9 @@ mod tests {
         let told = of_pool(&status, none);
         assert!(told[0].contains("does not answer: 1 (wiped)"), "{told:?}");
         assert!(told[1].starts_with("1 of 2 drives of the pool may lack") && told[1].contains(": 0: what"));
+        status.drives.iter_mut().for_each(|drive| drive.filling = true);
+        let told = of_pool(&status, none);
+        assert!(told[1].contains("new and not filled yet: 0: the shards") && told.len() == 2, "{told:?}");
     }
 
     #[test]

@@ -125,12 +125,16 @@ impl Tape {
             0 => reason.to_string(),
             files => format!("{} files ({}) are wanted from it: {reason}", Count(files), wanted.bytes),
         };
+        let is_idle = is_idle(&reason) && chores == Reason::NothingWaits;
         causes.push(Cause { text, reason: Some(reason), expected });
         if let Some(wait) = engine.repack_waits_for(vid)? {
             causes.push(cause(format!("its repack: containers wait {wait}"), wait.reason));
         }
         if chores != Reason::NothingWaits {
             causes.push(cause(format!("work that nobody waits for: {chores}"), chores));
+        }
+        if is_idle {
+            causes.extend(self.mounts.last_of_tape(vid).map(|last| said(format!("last: {last}"))));
         }
         if tape.state != TapeState::Active && tape.state != TapeState::Full {
             causes.push(said(match tape.reason.as_str() {
@@ -156,7 +160,14 @@ impl Tape {
         let reason = engine.reason(Waiting::Drive(&name))?;
         let reason = reason.ok_or_else(|| ArchiveError::NoSuchDrive(drive.to_owned()))?;
         let expected = engine.forecast().of_drive(&name).map(|expected| expected.seen_at(now));
-        Ok(vec![Cause { text: reason.to_string(), reason: Some(reason), expected }])
+        let text = match reason {
+            Reason::NothingWaits => "nothing is wanted of it, and no tape is in it".to_owned(),
+            ref reason => reason.to_string(),
+        };
+        let last = is_idle(&reason).then(|| self.mounts.last_of_drive(&name)).flatten();
+        let mut causes = vec![Cause { text, reason: Some(reason), expected }];
+        causes.extend(last.map(|last| said(format!("last: {last}"))));
+        Ok(causes)
     }
 
     fn causes_of_path(&self, path: &ArchivePath) -> Result<Vec<Cause>, ArchiveError> {
@@ -206,7 +217,7 @@ impl Tape {
         }
         let items = engine.read(|view| view.request_items(request, 0, WAITING_LOOKED_AT_MAX))?;
         let mut told: Vec<Cause> = Vec::new();
-        for (_, item) in items.iter().filter(|(_, item)| item.state == ItemState::Waiting) {
+        for (_, item) in items.iter().filter(|(_, item)| item.state.waits()) {
             let (text, reason) = match recall_reason(engine, item.file)? {
                 (_, Some(reason)) => {
                     let reason = in_request.of(reason)?;
@@ -250,6 +261,11 @@ impl Tape {
         };
         Ok(told.into_iter().map(in_words).collect())
     }
+}
+
+/// Whether nothing is wanted of what is asked about.
+fn is_idle(reason: &Reason) -> bool {
+    matches!(reason, Reason::NothingWaits | Reason::InSlot | Reason::KeptMounted { .. })
 }
 
 fn texts(causes: Vec<Cause>) -> Vec<String> {

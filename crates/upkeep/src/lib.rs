@@ -9,6 +9,7 @@ use ground::{ArchiveError, Duty, Ground, OpenError, SegmentUse};
 use threads::Mutex;
 
 mod away;
+mod findings;
 mod forget;
 mod keep_time;
 mod lost;
@@ -34,6 +35,8 @@ pub struct Upkeep {
     ground: Arc<Ground>,
     /// What the scrubber is to do, and how far it is.
     doing: scrub::Doing,
+    /// What it has found.
+    findings: Mutex<findings::Findings>,
     /// Whether there may be lost files.
     some_lost: AtomicBool,
     /// How much of the repair list was tried in vain and is tried again.
@@ -65,6 +68,7 @@ impl Upkeep {
         Upkeep {
             ground,
             doing: scrub::Doing::default(),
+            findings: Mutex::default(),
             some_lost: AtomicBool::new(true),
             tried_in_vain: AtomicU64::new(0),
             lost_files: lost_files::LostFiles::default(),

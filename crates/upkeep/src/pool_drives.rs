@@ -10,7 +10,7 @@ use drive::{DriveLocation, DriveOpenError, ObjectDrive};
 use pool::{DriveHealth, PoolError};
 
 use crate::Upkeep;
-use crate::lost::{self, path_of};
+use crate::lost;
 use ground::{ArchiveError, ScrubInfo, UpkeepSettings};
 
 /// Blobs looked up together.
@@ -18,8 +18,6 @@ const PAGE: usize = 1_000;
 /// How often a drive that is put in again is looked at while calls from before are in it, and how many times.
 const LEFT_LOOK_EVERY: Duration = Duration::from_millis(100);
 const LEFT_LOOKS: usize = 100;
-/// LOST files that are named.
-const LOST_NAMED_MAX: usize = 1_000;
 
 /// How redundant the content of the pool is at present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -66,16 +64,12 @@ impl Upkeep {
     pub fn scrub_info(&self) -> ScrubInfo {
         let upkeep = self;
         let mut info = upkeep.info();
-        match upkeep.first_lost(LOST_NAMED_MAX) {
-            Ok(lost) => {
-                let lost: Vec<String> =
-                    lost.into_iter().map(|file| format!("{} LOST", path_of(upkeep, file))).collect();
-                info.files.retain(|line| !lost.contains(line));
-                info.files.extend(lost);
-            }
-            Err(error) => tracing::warn!(%error, "which files are LOST is not known now"),
+        match upkeep.files_not_given() {
+            Ok(files) => info.files = files,
+            Err(error) => tracing::warn!(%error, "which files the pool cannot give is not known now"),
         }
-        info.waiting = upkeep.pool.repairs_waiting() as u64;
+        info.findings = upkeep.findings_told();
+        (info.waiting, info.waiting_failed) = upkeep.repairs();
         info.bound_totals();
         if let (true, Some(began)) = (info.running, info.began) {
             let seconds = upkeep.now().since(began).as_secs_f64();
@@ -85,6 +79,13 @@ impl Upkeep {
                 (info.rate > 0.0).then(|| base::Duration::try_from_secs_f64(rest / info.rate).ok()).flatten();
         }
         info
+    }
+
+    /// What reads have found damaged and is to be repaired, and how much of it was tried in vain and rests:
+    /// the figures of all screens.
+    fn repairs(&self) -> (u64, u64) {
+        let failed = self.tried_in_vain.load(Ordering::Relaxed);
+        ((self.pool.repairs_waiting() as u64).saturating_add(failed), failed)
     }
 
     /// Scrubs all of the pool now, as fast as clients let it; a pass under way goes on faster.
@@ -100,12 +101,12 @@ impl Upkeep {
         let upkeep = self;
         let silent = upkeep.pool.silent_drives();
         let lost = upkeep.lost_stripes();
-        let failed = upkeep.tried_in_vain.load(Ordering::Relaxed);
+        let (repairs_waiting, repairs_failed) = upkeep.repairs();
         let mut health = PoolHealth {
             lost: lost.len() as u64,
             silent_drives: silent.len() as u64,
-            repairs_waiting: (upkeep.pool.repairs_waiting() as u64).saturating_add(failed),
-            repairs_failed: failed,
+            repairs_waiting,
+            repairs_failed,
             late_cells: upkeep.pool.late_cells(),
             ..PoolHealth::default()
         };
@@ -214,16 +215,22 @@ impl Upkeep {
         let health = self.health_of_drive(drive)?;
         match health {
             DriveHealth::Missing | DriveHealth::Lost | DriveHealth::Wiped { .. } => {}
-            DriveHealth::Away { .. } | DriveHealth::Suspect { .. } => {
-                return match upkeep.pool.probe_drive(drive) {
-                    DriveHealth::Up => Ok(ReplacedDrive::Returned),
-                    _ => Err(refused(
-                        drive,
-                        "it does not work: mend it, or give it up (kist pool drive lost) and put in another",
-                    )),
-                };
+            DriveHealth::Away { .. } | DriveHealth::Suspect { .. } => match upkeep.pool.probe_drive(drive) {
+                DriveHealth::Up => return Ok(ReplacedDrive::Returned),
+                // Its directory is gone: to ask for a new one in its place is to give it up.
+                _ if at.is_absent() => {}
+                _ => {
+                    let why = format!(
+                        "it does not work: mend it; or give it up (kist pool drive lost {id}), put in \
+                         another, and say kist pool drive replace {id}"
+                    );
+                    return Err(refused(drive, &why));
+                }
+            },
+            _ => {
+                let why = format!("it is in use: kist pool drive lost {id} gives it up first");
+                return Err(refused(drive, &why));
             }
-            _ => return Err(refused(drive, "it is in use: kist pool drive lost gives it up first")),
         }
         if !new && at.is_absent() {
             return Err(ArchiveError::NoDriveDirectory { drive: id, at });
@@ -236,8 +243,8 @@ impl Upkeep {
             }
             Err(error) => return Err(opening(drive, &error)),
         };
-        if matches!(health, DriveHealth::Wiped { .. }) {
-            // What held the emptied directory lets it go.
+        if !matches!(health, DriveHealth::Missing | DriveHealth::Lost) {
+            // What held the directory that was emptied or is gone lets it go.
             upkeep.pool.declare_lost(drive)?;
         }
         if what == ReplacedDrive::New {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use base::{BlobId, ByteCount, DriveId};
 
+use crate::findings::Found;
 use crate::pool_rebuild;
 use crate::scrub::{Scrubber, pace};
 use ground::ArchiveError;
@@ -68,16 +69,9 @@ fn one(scrubber: &mut Scrubber, id: BlobId, drives: &BTreeSet<DriveId>) -> Resul
         return Ok(0);
     }
     let missing = lacking.bad.len() as u64;
-    upkeep.note(|info| {
-        info.found += missing;
-        let told = lacking.bad.iter().map(|bad| {
-            format!(
-                "blob {id}, stripe {}, shard {}, drive {}: missing since the drive was away or put back",
-                bad.stripe, bad.shard, bad.drive
-            )
-        });
-        info.findings.extend(told);
-    });
+    upkeep.note(|info| info.found += missing);
+    let what = "missing since the drive was away or put back";
+    upkeep.found(lacking.bad.iter().map(|bad| Found::of_shard(id, bad, what)));
     let moved = pool_rebuild::repair(scrubber, &blob, &lacking.bad, 0)?;
     drop(reading);
     scrubber.leave(moved);

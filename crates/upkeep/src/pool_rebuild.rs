@@ -7,6 +7,7 @@ use base::{BlobDescription, BlobId, ByteCount, DriveId};
 use catalogue::Command;
 use pool::{BadShard, MovedStripe, PieceState, PoolError, Repaired};
 
+use crate::findings::Found;
 use crate::scrub::{Scrubber, pace};
 use ground::ArchiveError;
 
@@ -146,23 +147,20 @@ impl Tally {
 }
 
 fn tell(scrubber: &mut Scrubber, blob: BlobId, repaired: &Repaired) {
-    let mut lines = Vec::new();
-    for BadShard { stripe, shard, drive } in &repaired.in_place {
-        lines.push(format!("blob {blob}, stripe {stripe}, shard {shard}, drive {drive}: repaired"));
-    }
+    let mut found = Vec::new();
+    found.extend(repaired.in_place.iter().map(|shard| Found::of_shard(blob, shard, "repaired")));
     for step in &repaired.moved {
         for BadShard { stripe, shard, drive } in &step.old {
             let to = step.to.drives.get(usize::from(*shard)).map(ToString::to_string).unwrap_or_default();
-            lines.push(format!(
-                "blob {blob}, stripe {stripe}, shard {shard}: rebuilt on drive {to} instead of {drive}"
-            ));
+            let place = format!("stripe {stripe}, shard {shard}");
+            found.push(Found::at(blob, place, &format!("rebuilt on drive {to} instead of {drive}")));
         }
     }
-    for (BadShard { stripe, shard, drive }, why) in &repaired.failed {
-        lines
-            .push(format!("blob {blob}, stripe {stripe}, shard {shard}, drive {drive}: not repaired: {why}"));
+    for (shard, why) in &repaired.failed {
+        found.push(Found::of_shard(blob, shard, &format!("not repaired: {why}")));
     }
-    lines.extend(repaired.lost.iter().map(ToString::to_string));
+    found.extend(repaired.lost.iter().map(Found::from));
+    let lines: Vec<String> = found.iter().map(Found::line).collect();
     for line in &lines {
         tracing::debug!("{line}");
     }
@@ -171,8 +169,8 @@ fn tell(scrubber: &mut Scrubber, blob: BlobId, repaired: &Repaired) {
         info.repaired += repaired.in_place.len() as u64;
         info.moved += repaired.moved.len() as u64;
         info.failed += repaired.failed.len() as u64;
-        info.findings.extend(lines);
     });
+    scrubber.upkeep.found(found);
 }
 
 /// Rebuilds what is on drives that are given up onto others, and on replaced drives in place: first the

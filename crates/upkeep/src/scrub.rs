@@ -16,7 +16,8 @@ use catalogue::FileRecord;
 use pool::{BadShard, DriveHealth, ScrubReport};
 
 use crate::Upkeep;
-use crate::lost::{self, Declared, path_of};
+use crate::findings::{Findings, Found};
+use crate::lost::{self, Declared};
 use crate::{pool_drives, pool_gaps, pool_rebuild, unknown};
 use ground::Worker;
 use ground::{ArchiveError, ScrubInfo, UpkeepSettings};
@@ -49,10 +50,6 @@ const TRIED_REST: Duration = Duration::from_secs(5);
 const TRIED_KEPT: Duration = Duration::from_secs(3_600);
 /// Blobs that are remembered; the passes of the scrubber come to all.
 const TRIED_MAX: usize = 10_000;
-/// Lines kept of what was found.
-const FINDINGS_KEPT: usize = 200;
-/// Names kept of files that the pool cannot give.
-const FILES_KEPT: usize = 1_000;
 /// Lost stripes remembered; with more, drives count as not filled.
 const LOST_STRIPES_MAX: usize = 100_000;
 /// Blobs with lost bytes remembered in a pass; the files of further ones are found by the next.
@@ -220,11 +217,11 @@ impl Upkeep {
     }
 
     pub(crate) fn note(&self, change: impl FnOnce(&mut ScrubInfo)) {
-        let mut state = self.state();
-        change(&mut state.info);
-        let too_many = state.info.findings.len().saturating_sub(FINDINGS_KEPT);
-        state.info.findings.drain(..too_many);
-        state.info.files.truncate(FILES_KEPT);
+        change(&mut self.state().info);
+    }
+
+    pub(crate) fn findings(&self) -> MutexGuard<'_, Findings> {
+        self.findings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn info(&self) -> ScrubInfo {
@@ -263,7 +260,7 @@ pub(crate) fn run(upkeep: &Arc<Upkeep>, me: &Arc<Worker>) {
         if let Err(error) = scrubber.step() {
             tracing::error!(%error, "scrubbing failed; it goes on with the next blob");
             me.failed(&error);
-            upkeep.note(|info| info.findings.push(format!("a part was not checked: {error}")));
+            upkeep.found([Found::other(format!("a part was not checked: {error}"))]);
             me.rests();
             upkeep.wait(LOOK_EVERY);
         }
@@ -548,15 +545,10 @@ impl Scrubber {
     }
 
     fn declared(&self, declared: &Declared) {
-        let named = |what: &str, files: &[FileId]| -> Vec<String> {
-            let files = files.iter().take(FILES_KEPT);
-            files.map(|file| format!("{} {what}", path_of(&self.upkeep, *file))).collect()
-        };
-        let (lost, nearline) = (named("LOST", &declared.lost), named("NEARLINE", &declared.nearline));
+        self.upkeep.note_nearline(&declared.nearline);
         self.upkeep.note(|info| {
             info.lost += declared.lost_count;
             info.nearline += declared.nearline_count;
-            info.files.extend(lost.into_iter().chain(nearline));
         });
     }
 
@@ -691,7 +683,8 @@ impl Scrubber {
         let upkeep = Arc::clone(&self.upkeep);
         upkeep.catalogue.check_pages()?;
         let (blobs, bytes) = self.amount()?;
-        let (passes, waiting) = (upkeep.info().passes, upkeep.pool.repairs_waiting() as u64);
+        let passes = upkeep.info().passes;
+        upkeep.forget_findings();
         upkeep.note(|info| {
             *info = ScrubInfo {
                 phase: "blobs".to_owned(),
@@ -702,7 +695,6 @@ impl Scrubber {
                 ended: info.ended,
                 blobs_total: blobs,
                 bytes_total: bytes,
-                waiting,
                 ..ScrubInfo::default()
             };
         });
@@ -711,8 +703,8 @@ impl Scrubber {
             upkeep.note(|info| {
                 info.found += 1;
                 *if bad.failure.is_none() { &mut info.repaired } else { &mut info.failed } += 1;
-                info.findings.push(bad.to_string());
             });
+            upkeep.found([Found::other(bad.to_string())]);
         }
         let place = Place::Blobs { page: VecDeque::new(), after: None, within: None };
         self.pass = Some(Pass { place, lost: BTreeMap::new() });
@@ -842,8 +834,8 @@ impl Scrubber {
         upkeep.note(|info| {
             info.bytes.0 += report.bytes.0;
             info.found += report.found;
-            info.findings.extend(report.findings.iter().map(ToString::to_string));
         });
+        upkeep.found(report.findings.iter().map(Found::from));
         let lost_values = match blob.layout {
             Layout::Striped { .. } => 0,
             Layout::Segment { .. } => report.lost.len(),
@@ -881,7 +873,7 @@ impl Scrubber {
         for id in self.check_values(pass, &pieces)? {
             let what = format!("container {id}: its skeleton or image cannot be read from the pool");
             tracing::error!(container = %id, "{what}");
-            self.upkeep.note(|info| info.findings.push(what));
+            self.upkeep.found([Found::other(what)]);
         }
         Ok(true)
     }

@@ -36,8 +36,8 @@ pub use reasons::{CauseReply, ExpectedReply, OutlookReply, ReasonReply, TailFile
 pub use removals::{RemovalBody, RemovalReply};
 pub use report::{MountsForReply, QueueAgeReply, ReportRowReply, SpreadReply, TapeReportReply};
 pub use requests::{
-    CreatedReply, EvictReply, PriorityBody, REQUEST_STATES, RefusedReply, ReleaseBody, RequestFileReply,
-    RequestFilesReply, RequestReply, SelectionBody, WhyReply,
+    CreatedReply, EvictReply, PriorityBody, REQUEST_STATES, RefusalCountReply, RefusedReply, ReleaseBody,
+    RequestFileReply, RequestFilesReply, RequestReply, SelectionBody, WhyReply,
 };
 pub use status::{ClassReply, MigrateBody, QueueReply, SettlingReply, StatusReply, ThreadReply};
 pub use tapes::{

@@ -81,6 +81,9 @@ pub struct PoolDriveReply {
     /// missing is being looked for and written anew.
     #[serde(default)]
     pub gaps_after: Option<u64>,
+    /// It is new, and the shards that should be on it are being written; `gaps_after` says no more then.
+    #[serde(default)]
+    pub filling: bool,
     /// Bytes it can hold.
     pub capacity: u64,
     /// Bytes used.
@@ -160,11 +163,14 @@ pub struct ScrubReply {
     pub lost: u64,
     /// Lost files that could be read again.
     pub found_again: u64,
-    /// Blobs and values on the list of what reads have found damaged.
+    /// Blobs and values that reads have found damaged, to be repaired: `repairs_waiting` of the health.
     pub waiting: u64,
-    /// What was found and done, newest last.
+    /// Of these, such that were tried in vain, and rest before they are tried again.
+    #[serde(default)]
+    pub waiting_failed: u64,
+    /// What was found and done, newest last: like things of a blob are one line with their number.
     pub findings: Vec<String>,
-    /// Files that the pool cannot give.
+    /// Files that the pool cannot give now, LOST or NEARLINE; those that are online again are none.
     pub files: Vec<String>,
 }
 

@@ -113,6 +113,18 @@ pub struct EvictReply {
     pub refused_count: u64,
     /// The first of them.
     pub refused: Vec<RefusedReply>,
+    /// How many for each reason; at most a hundred reasons.
+    #[serde(default)]
+    pub reasons: Vec<RefusalCountReply>,
+}
+
+/// How many files were not evicted for a reason.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct RefusalCountReply {
+    /// Why.
+    pub reason: String,
+    /// So many.
+    pub files: u64,
 }
 
 /// A file that was not evicted.

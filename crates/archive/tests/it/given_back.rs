@@ -205,6 +205,8 @@ fn an_evict_gives_up_no_pool_copy_while_no_library_holds_a_tape_of_it() {
     archive.take_inventory().unwrap();
     let done = archive.evict(&all(&["/t"])).unwrap();
     assert_eq!((done.evicted, done.refused_count), (0, FILES + 1));
+    let counted: u64 = done.reasons.iter().map(|(_, files)| files).sum();
+    assert_eq!(counted, FILES + 1, "{:?}", done.reasons);
     let of = |at: &str| &done.refused.iter().find(|(path, _)| path == at).unwrap().1;
     assert_eq!(*of("/t/unsealed"), EvictRefusal::NotSafeOnTape);
     let refusal = of(&name(0));

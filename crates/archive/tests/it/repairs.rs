@@ -66,6 +66,9 @@ fn a_repair_that_failed_is_told_and_tried_again() {
     let health = || archive.pool_health().unwrap();
     wait_for_pool(&archive, "it was tried in vain", || health().repairs_failed == 1);
     assert_eq!(health().repairs_waiting, 1);
+    // Story: `kist scrub` said 0 while `kist pool show` said 1.
+    let info = archive.scrub_info();
+    assert_eq!((info.waiting, info.waiting_failed), (1, 1));
     for shard in &shards[..3] {
         fs::rename(place(shard), shard).unwrap();
     }

@@ -45,7 +45,7 @@ fn nearline(archive: &Archive) -> Vec<String> {
 fn states(archive: &Archive, request: RequestId) -> (usize, usize) {
     let (files, _) = archive.request_files(request, 0, 100).unwrap();
     let done = files.iter().filter(|file| matches!(file.state, ItemState::Done(_))).count();
-    (done, files.iter().filter(|file| file.state == ItemState::Waiting).count())
+    (done, files.iter().filter(|file| file.state.waits()).count())
 }
 
 fn nothing_is_marked_bad(archive: &Archive) {
@@ -97,6 +97,9 @@ fn recalls_stop_at_the_ceiling_of_their_class_and_go_on_when_there_is_room() {
     nothing_is_marked_bad(&archive);
     let online = files.iter().filter(|file| get(&archive, file).is_ok()).count();
     assert_eq!(online, 2, "the two that came last");
+    // Story: what came after the release was pinned by the request that had been given back.
+    let evicted = archive.evict(&all(&["/t"])).unwrap();
+    assert_eq!((evicted.evicted, evicted.already), (2, 2), "{:?}", evicted.refused);
     archive.close();
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use archive::{Archive, MountLog, MountLogFiles, TapeUse};
 use base::{BlockAddress, ByteCount, Clock, RequestId, Timestamp, Vid};
-use catalogue::{ItemState, TapeState};
+use catalogue::TapeState;
 use library::{Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 use crate::common::{SystemClock, all, bytes, copy, get, migrate_all, put, stage, stop, wait_until};
@@ -72,7 +72,7 @@ fn damage(archive: &Archive, faults: &Faults, file: &str, pool: &str) {
 
 fn waiting(archive: &Archive, request: RequestId) -> Vec<String> {
     let (files, _) = archive.request_files(request, 0, 100).unwrap();
-    let waits = files.into_iter().filter(|file| file.state == ItemState::Waiting);
+    let waits = files.into_iter().filter(|file| file.state.waits());
     waits.map(|file| file.path).collect()
 }
 

@@ -26,7 +26,8 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
         Command::CloseRequest { request } => close(draft, *request)?,
         Command::CancelRequest { request } => return cancel(draft, *request, BATCH_FILES_MAX),
         Command::Release { request, files: None } => release_all(draft, *request)?,
-        Command::Release { request, files: Some(files) } => release_files(draft, *request, files)?,
+        Command::Release { request, files: Some(files) } => release_files(draft, *request, files, release)?,
+        Command::Unpin { request, files } => release_files(draft, *request, files, unpin_item)?,
         Command::ForgetRequest { request } => return forget(draft, *request, BATCH_FILES_MAX),
         Command::SetRequestPriority { request, priority } => set_priority(draft, *request, *priority)?,
         _ => unreachable!("apply sends commands about requests only"),
@@ -203,13 +204,23 @@ pub(super) fn settle(
     for want in wants {
         let id = want.request;
         draft.remove(Table::Want, key::want(file_id, id));
+        let before: RequestItem =
+            draft.view().expect(Table::RequestItem, &key::request_item(id, want.item))?;
+        assert!(before.state.waits(), "who wants a file waits for it");
+        let is_unpinned = before.state == ItemState::WaitingUnpinned;
+        let state = match state {
+            ItemState::Done(_) if is_unpinned => &ItemState::Released,
+            state => state,
+        };
         let item = RequestItem { file: file_id, state: state.clone() };
         draft.put(Table::RequestItem, key::request_item(id, want.item), &item);
         let mut request: RequestRecord = draft.view().expect(Table::Request, &key::request(id))?;
-        if matches!(state, ItemState::Done(_)) {
+        if matches!(state, ItemState::Done(_) | ItemState::Released) {
             request.done += 1;
             request.done_bytes.0 = request.done_bytes.0.saturating_add(file.size.0);
-            pin(draft, id, &request, file_id);
+            if !is_unpinned {
+                pin(draft, id, &request, file_id);
+            }
         } else {
             request.failed += 1;
         }
@@ -308,7 +319,7 @@ pub(super) fn cancel(draft: &mut Draft<'_>, id: RequestId, most: usize) -> Resul
     let items = draft.view().request_items(id, request.swept, most)?;
     for (number, item) in items {
         request.swept = number.saturating_add(1);
-        if item.state == ItemState::Waiting {
+        if item.state.waits() {
             request.cancelled += 1;
             draft.remove(Table::Want, key::want(item.file, id));
             if draft.view().wants(item.file)?.is_empty() {
@@ -350,14 +361,29 @@ fn release(draft: &mut Draft<'_>, id: RequestId, number: u32, item: RequestItem)
     Ok(())
 }
 
-fn release_files(draft: &mut Draft<'_>, id: RequestId, files: &[FileId]) -> Result<(), Rejection> {
+/// The same, and one that is waited for still gets no pin when it comes.
+fn unpin_item(draft: &mut Draft<'_>, id: RequestId, number: u32, item: RequestItem) -> Result<(), Rejection> {
+    if item.state == ItemState::Waiting {
+        let item = RequestItem { state: ItemState::WaitingUnpinned, ..item };
+        draft.put(Table::RequestItem, key::request_item(id, number), &item);
+        return Ok(());
+    }
+    release(draft, id, number, item)
+}
+
+fn release_files(
+    draft: &mut Draft<'_>,
+    id: RequestId,
+    files: &[FileId],
+    each: fn(&mut Draft<'_>, RequestId, u32, RequestItem) -> Result<(), Rejection>,
+) -> Result<(), Rejection> {
     limit("files in one command", files.len(), BATCH_FILES_MAX)?;
     find(draft, id)?;
     for file in files {
         let number: Option<u32> = draft.view().get(Table::RequestFile, &key::request_file(id, *file))?;
         let number = number.ok_or(Rejection::NotFound(Object::RequestFile(id, *file)))?;
         let item = draft.view().expect(Table::RequestItem, &key::request_item(id, number))?;
-        release(draft, id, number, item)?;
+        each(draft, id, number, item)?;
     }
     Ok(())
 }

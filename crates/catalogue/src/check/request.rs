@@ -19,7 +19,7 @@ impl Check<'_> {
             let items = check.view.request_items(id, 0, usize::MAX)?;
             let count =
                 |is: fn(&ItemState) -> bool| items.iter().filter(|(_, item)| is(&item.state)).count() as u64;
-            let waiting = count(|state| matches!(state, ItemState::Waiting));
+            let waiting = count(ItemState::waits);
             let done = count(|state| matches!(state, ItemState::Done(_) | ItemState::Released));
             let failed = count(|state| matches!(state, ItemState::Failed(_)));
             let cancelled = count(|state| matches!(state, ItemState::Cancelled));
@@ -57,7 +57,7 @@ impl Check<'_> {
                 "the item is not found by its file",
             );
             let want: Option<u32> = check.view.get(Table::Want, &key::want(item.file, id))?;
-            let waits = (item.state == ItemState::Waiting).then_some(number);
+            let waits = item.state.waits().then_some(number);
             check.expect(
                 want == waits,
                 Table::RequestItem,
@@ -85,7 +85,7 @@ impl Check<'_> {
             let id = RequestId(parts.u64()?);
             let item: Option<RequestItem> =
                 check.view.get(Table::RequestItem, &key::request_item(id, number))?;
-            let waits = item.is_some_and(|item| item.file == file_id && item.state == ItemState::Waiting);
+            let waits = item.is_some_and(|item| item.file == file_id && item.state.waits());
             check.expect(waits, Table::Want, key, "the item does not wait");
             let file = check.view.file(file_id)?;
             let is_near = file.is_some_and(|file| file.state == FileState::Live && !file.is_online());
@@ -142,5 +142,5 @@ impl Check<'_> {
 /// Whether the items that a cancel has passed wait no more and hold nothing.
 fn is_swept(items: &[(u32, RequestItem)], swept: u32) -> bool {
     let mut passed = items.iter().filter(|(number, _)| *number < swept);
-    passed.all(|(_, item)| !matches!(item.state, ItemState::Waiting | ItemState::Done(_)))
+    passed.all(|(_, item)| !item.state.waits() && !matches!(item.state, ItemState::Done(_)))
 }

@@ -401,6 +401,7 @@ fn newer_commands() -> Vec<Command> {
         Command::DissolvePack { container },
         Command::SetDriveDown { drive: "drive0".into(), down: Some("cleaning".into()) },
         Command::SetRequestPriority { request: RequestId(7), priority: 9 },
+        Command::Unpin { request: RequestId(7), files: vec![file] },
     ]
 }
 
@@ -659,7 +660,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 97, "one of each command");
+    assert_eq!(tags.len(), 98, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
 
+use base::Timestamp;
 use terminal::{Exit, Failure, Outcome, Progress, parallel, text};
 use wire::{ListEntry, MakeDirectoryBody, PutReply};
 
@@ -283,21 +284,45 @@ pub fn put_stream(
     let target = format!("/data{}", text::encode_path(remote));
     let mut headers = settings.headers();
     headers.push(("idempotency-key", text::random_uuid()?.to_string()));
-    headers.push(("kist-mtime", text::rfc3339(text::now())));
+    let mtime = text::now();
+    headers.push(("kist-mtime", text::rfc3339(mtime)));
     let mut hasher = Hasher::new();
     let mut body = HashingReader::new(input, &mut hasher, progress);
     let expect = [headers.as_slice(), &[("expect", "100-continue".to_owned())]].concat();
-    let response = match client.send_put(&target, &expect, None, &mut body) {
-        Ok(response) => response,
-        Err(attempt) => {
+    let sent = client.send_put(&target, &expect, None, &mut body).map_err(|attempt| attempt.failure);
+    let reply = match sent.and_then(read_reply) {
+        Err(failure) if failure.exit == Exit::Unreachable => {
+            // The file may be there, and only the answer lost: it would be taken for another one's.
+            if let Some(reply) = own_file(client, remote, &hasher, mtime) {
+                return Ok(reply);
+            }
             let refusal = refusal_of(client, settings, &target, hasher.bytes());
-            let is_broken = attempt.failure.exit == Exit::Unreachable;
-            return Err(refusal.filter(|_| is_broken).unwrap_or(attempt.failure));
+            return Err(refusal.unwrap_or(failure));
         }
+        reply => reply?,
     };
-    let reply = read_reply(response)?;
     hasher.agrees(remote, reply.size, &reply.blake3, Some(&reply.adler32))?;
     Ok(reply)
+}
+
+/// The answer to a put whose own answer was lost, if the archive has what was sent: the same bytes under the
+/// same name, with the time to the nanosecond that this put alone has given it.
+fn own_file(client: &Client, remote: &str, hasher: &Hasher, mtime: Timestamp) -> Option<PutReply> {
+    let stat = client.find(remote).ok()??;
+    let file = stat.file?;
+    let is_own = stat.size == hasher.bytes()
+        && file.blake3 == hasher.blake3().to_string()
+        && text::parse_rfc3339(&stat.mtime) == Some(mtime);
+    is_own.then(|| PutReply {
+        file_id: file.file_id,
+        created: true,
+        // What it has replaced was in the answer only.
+        replaced: false,
+        size: stat.size,
+        adler32: file.adler32,
+        blake3: file.blake3,
+        class: stat.class.unwrap_or_default(),
+    })
 }
 
 /// Why a put whose connection broke after so many bytes is refused, if it is: a server that refuses amid a

@@ -600,7 +600,14 @@ impl authority::Staging for Fake {
 
     fn evict_told(&self, selection: &Selection, _: &CallProgress) -> Result<EvictDone, ArchiveError> {
         let refused = vec![(selection.paths[0].to_string(), catalogue::EvictRefusal::Pinned)];
-        Ok(EvictDone { evicted: 1, bytes: ByteCount(5), already: 0, refused, refused_count: 1 })
+        Ok(EvictDone {
+            evicted: 1,
+            bytes: ByteCount(5),
+            already: 0,
+            refused,
+            refused_count: 1,
+            ..EvictDone::default()
+        })
     }
 
     fn explain(&self, about: &About) -> Result<Vec<Cause>, ArchiveError> {

@@ -81,23 +81,10 @@ fn summary(reply: &EvictReply) -> Option<String> {
 
 /// At most [`LINES_MAX`] lines: each reason with its first files.
 fn refusals(client: &Client, reply: &EvictReply) -> Outcome<Vec<String>> {
-    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for refused in &reply.refused {
-        reasons.entry(&refused.reason).or_default().push(&refused.path);
-    }
     let mut lines = Vec::new();
-    for (reason, paths) in reasons {
-        let pinned = if reason.contains("request") { pinned_by(client, &paths)? } else { None };
-        let reason = pinned.as_deref().unwrap_or(reason);
-        if let [path] = paths.as_slice() {
-            lines.push(format!("{path}: {reason}"));
-            continue;
-        }
-        lines.push(format!("{}: {reason}", text::files(paths.len() as u64)));
-        lines.extend(paths.iter().take(PATHS_SHOWN_MAX).map(|path| format!("  {path}")));
-        if let Some(more) = paths.len().checked_sub(PATHS_SHOWN_MAX + 1) {
-            lines.push(format!("  ... and {} more", text::count(more as u64 + 1)));
-        }
+    for Refused { reason, paths, files } in by_reason(reply) {
+        let pinned = if reason.contains("request") { pinned_by(client, &paths, files)? } else { None };
+        lines.extend(told(pinned.as_deref().unwrap_or(reason), &paths, files));
     }
     if lines.len() > LINES_MAX {
         lines.truncate(LINES_MAX - 1);
@@ -106,8 +93,50 @@ fn refusals(client: &Client, reply: &EvictReply) -> Outcome<Vec<String>> {
     Ok(lines)
 }
 
+/// Files that were refused for one reason.
+#[derive(PartialEq, Eq, Debug)]
+struct Refused<'a> {
+    reason: &'a str,
+    /// Those that the server has named.
+    paths: Vec<&'a str>,
+    /// How many there are.
+    files: u64,
+}
+
+/// What was refused, by reason. The server names the first files only and counts all.
+fn by_reason(reply: &EvictReply) -> Vec<Refused<'_>> {
+    let mut reasons: BTreeMap<&str, Refused<'_>> = BTreeMap::new();
+    let begin = |reason| Refused { reason, paths: Vec::new(), files: 0 };
+    for refused in &reply.refused {
+        let reason = refused.reason.as_str();
+        reasons.entry(reason).or_insert_with(|| begin(reason)).paths.push(&refused.path);
+    }
+    for counted in &reply.reasons {
+        let reason = counted.reason.as_str();
+        reasons.entry(reason).or_insert_with(|| begin(reason)).files += counted.files;
+    }
+    for refused in reasons.values_mut() {
+        refused.files = refused.files.max(refused.paths.len() as u64);
+    }
+    reasons.into_values().collect()
+}
+
+fn told(reason: &str, paths: &[&str], files: u64) -> Vec<String> {
+    if let (1, [path]) = (files, paths) {
+        return vec![format!("{path}: {reason}")];
+    }
+    let mut lines = vec![format!("{}: {reason}", text::files(files))];
+    let shown = paths.iter().take(PATHS_SHOWN_MAX);
+    lines.extend(shown.map(|path| format!("  {path}")));
+    let more = files.saturating_sub(paths.len().min(PATHS_SHOWN_MAX) as u64);
+    if more > 0 && !paths.is_empty() {
+        lines.push(format!("  ... and {} more", text::count(more)));
+    }
+    lines
+}
+
 /// Which requests hold the first of `paths`, if any does.
-fn pinned_by(client: &Client, paths: &[&str]) -> Outcome<Option<String>> {
+fn pinned_by(client: &Client, paths: &[&str], files: u64) -> Outcome<Option<String>> {
     let mut requests: BTreeMap<u64, String> = BTreeMap::new();
     for path in paths.iter().take(PATHS_ASKED_MAX) {
         // A file may have been removed meanwhile.
@@ -119,9 +148,9 @@ fn pinned_by(client: &Client, paths: &[&str]) -> Outcome<Option<String>> {
     };
     let all: Vec<String> = requests.iter().map(each).collect();
     // Only some were asked, or thousands of files would be.
-    let rest = match paths.len().checked_sub(PATHS_ASKED_MAX) {
+    let rest = match files.checked_sub(PATHS_ASKED_MAX as u64) {
         Some(others @ 1..) => {
-            format!(" (the first {PATHS_ASKED_MAX}; the other {others}: kist why PATH)")
+            format!(" (the first {PATHS_ASKED_MAX}; the other {}: kist why PATH)", text::count(others))
         }
         _ => String::new(),
     };
@@ -133,7 +162,34 @@ mod tests {
     use super::*;
 
     fn reply(evicted: u64, already: u64, refused_count: u64) -> EvictReply {
-        EvictReply { evicted, already, bytes: 2_000_000, refused: Vec::new(), refused_count }
+        EvictReply {
+            evicted,
+            already,
+            bytes: 2_000_000,
+            refused: Vec::new(),
+            refused_count,
+            reasons: Vec::new(),
+        }
+    }
+
+    /// Story: of 5,000 files that were pinned the line said 100, as many as the server names.
+    #[test]
+    fn all_that_is_refused_is_counted_and_the_first_are_named() {
+        let refused =
+            (0..100).map(|n| wire::RefusedReply { path: format!("/f{n}"), reason: "held".to_owned() });
+        let count = |reason: &str, files| wire::RefusalCountReply { reason: reason.to_owned(), files };
+        let reply = EvictReply {
+            refused: refused.collect(),
+            reasons: vec![count("held", 5_000), count("late", 7)],
+            ..reply(0, 0, 5_007)
+        };
+        let lines: Vec<String> =
+            by_reason(&reply).iter().flat_map(|of| told(of.reason, &of.paths, of.files)).collect();
+        assert_eq!(
+            lines,
+            ["5,000 files: held", "  /f0", "  /f1", "  /f2", "  ... and 4,997 more", "7 files: late"]
+        );
+        assert_eq!(told("held", &["/f"], 1), ["/f: held"]);
     }
 
     /// When all was refused, that was said three times: in the summary, with the reason, and as the failure.

@@ -139,9 +139,17 @@ fn repairs(health: &PoolHealthReply) -> String {
 /// What happened to a drive, and what it may lack.
 fn remarks(drive: &PoolDriveReply) -> Vec<String> {
     let what = (!drive.reason.is_empty()).then(|| format!("drive {}: {}", drive.id, drive.reason));
-    let lacks = drive.gaps_after.map(|change| {
-        format!("drive {}: may lack what was written after change {change}: that is written anew", drive.id)
-    });
+    let id = drive.id;
+    let lacks = match drive.gaps_after {
+        // One that was just put in was never away.
+        _ if drive.filling => {
+            Some(format!("drive {id}: new: the shards that should be on it are being written (kist scrub)"))
+        }
+        Some(change) => {
+            Some(format!("drive {id}: may lack what was written after change {change}: that is written anew"))
+        }
+        None => None,
+    };
     what.into_iter().chain(lacks).collect()
 }
 
@@ -308,6 +316,7 @@ mod tests {
             up: false,
             full: false,
             gaps_after: None,
+            filling: false,
             capacity: 0,
             used: 0,
             read: 0,
@@ -317,6 +326,9 @@ mod tests {
         assert_eq!(remarks(&drive), ["drive 3: its directory is gone"]);
         let back = PoolDriveReply { reason: String::new(), gaps_after: Some(7), ..drive };
         assert!(remarks(&back)[0].starts_with("drive 3: may lack what was written after change 7"));
+        // Story: one that was just added "may lack what was written", as if it had been away.
+        let new = PoolDriveReply { gaps_after: Some(0), filling: true, ..back };
+        assert!(remarks(&new)[0].starts_with("drive 3: new: the shards"), "{:?}", remarks(&new));
         assert_eq!(
             (silent(1), silent(0)),
             ("1 drive does not answer".into(), "0 drives do not answer".into())

@@ -29,12 +29,8 @@ enum Action {
     Set {
         #[command(flatten)]
         subject: Subject,
-        /// Most bytes, such as 10TB
-        #[arg(long, required_unless_present = "files")]
-        bytes: Option<String>,
-        /// Most files
-        #[arg(long)]
-        files: Option<u64>,
+        #[command(flatten)]
+        limits: Limits,
     },
     /// List the quotas and what is used of them
     Ls,
@@ -55,6 +51,18 @@ struct Subject {
     vo: Option<String>,
 }
 
+/// At least one of them.
+#[derive(clap::Args, Debug)]
+#[group(required = true, multiple = true)]
+struct Limits {
+    /// Most bytes, such as 10TB
+    #[arg(long)]
+    bytes: Option<String>,
+    /// Most files
+    #[arg(long)]
+    files: Option<u64>,
+}
+
 impl Subject {
     fn body(&self) -> Outcome<QuotaBody> {
         let path = self.path.as_deref().map(archive_path).transpose()?;
@@ -66,7 +74,7 @@ impl Subject {
 pub fn run(args: &Args, common: &Common) -> Outcome {
     let client = common.connection.client()?;
     match &args.action {
-        Action::Set { subject, bytes, files } => {
+        Action::Set { subject, limits: Limits { bytes, files } } => {
             let bytes = bytes.as_deref().map(Size::parse).transpose().map_err(Failure::usage)?;
             let body = QuotaBody { bytes: bytes.map(|size| size.0.0), files: *files, ..subject.body()? };
             client.post("/api/v1/quotas", &body)?;

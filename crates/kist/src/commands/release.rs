@@ -9,7 +9,9 @@ use crate::cli::Common;
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Ends the pins of a request, so that the pool may use the space again.
+Ends the pins of a request, so that the pool may use the space again. Files
+that have not come yet are recalled, and get no pin: kist request cancel ends
+their recall too.
 
 Example:
   kist release 17 /survey/2026/a.fits")]

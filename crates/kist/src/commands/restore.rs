@@ -107,7 +107,7 @@ pub struct Target {
 /// The place of an instance's catalogue, with its server locked out.
 pub fn instance_target(directory: &Path) -> Outcome<(Instance, archive::Settings, Target)> {
     let instance = Instance::open(directory)?;
-    let lock = instance.lock()?;
+    let lock = instance.lock(|wait| output::note(&format!("kist: {wait}")))?;
     let config =
         config::load(&instance.path(CONFIG_FILE)).map_err(|error| Failure::usage(error.to_string()))?;
     let settings = config.settings(&instance.directory);

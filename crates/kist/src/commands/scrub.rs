@@ -60,7 +60,7 @@ fn wait(client: &Client, before: ScrubReply, quiet: bool) -> Outcome<ScrubReply>
         progress.set_totals(reply.blobs_total, reply.bytes_total);
         progress.set(reply.blobs, reply.bytes);
         progress.note(&format!("{}, {} found", reply.phase, text::count(reply.found)));
-        if reply.passes > before.passes && !reply.running && reply.waiting == 0 {
+        if reply.passes > before.passes && !reply.running && reply.waiting <= reply.waiting_failed {
             return Ok(reply);
         }
         std::thread::sleep(POLL_EVERY);
@@ -87,6 +87,7 @@ fn show(reply: &ScrubReply) -> Outcome {
     row("stripes moved", text::count(reply.moved));
     row("not repaired", text::count(reply.failed));
     row("waiting for repair", text::count(reply.waiting));
+    row("of these tried in vain", text::count(reply.waiting_failed));
     row("files recalled from tape", text::count(reply.nearline));
     row("files lost", text::count(reply.lost));
     row("lost files found again", text::count(reply.found_again));

@@ -1,5 +1,6 @@
 //! `kist status`.
 
+use base::ByteCount;
 use terminal::{Failure, Outcome, output, text};
 use wire::StatusReply;
 use wire::{BackupReply, ChangeLogReply};
@@ -108,12 +109,10 @@ fn pool(status: &StatusReply) -> String {
     if status.pool_drives_full > 0 {
         up += &format!(", of these {} full", text::count(status.pool_drives_full));
     }
-    if status.pool_capacity == 0 {
-        return up;
-    }
-    let fill = status.pool_used as f64 * 100.0 / status.pool_capacity as f64;
+    let fill = base::percent(ByteCount(status.pool_used), ByteCount(status.pool_capacity));
+    let Some(fill) = fill else { return up };
     format!(
-        "{fill:.0}% full, {} of {} on the drives' file systems; {up}",
+        "{fill}% full, {} of {} on the drives' file systems; {up}",
         text::size(status.pool_used),
         text::size(status.pool_capacity)
     )

@@ -57,7 +57,7 @@ pub fn run(args: &Args, quiet: bool) -> Outcome {
 fn prepare(directory: &Path) -> Outcome {
     if Instance::exists(directory) {
         // A running server is said now, with its process, and not after the files were chosen.
-        drop(Instance::open(directory)?.lock()?);
+        drop(Instance::open(directory)?.lock(|wait| output::note(&format!("kist: {wait}")))?);
         if !directory.join(ADMIN_KEY_FILE).exists() {
             let message = format!(
                 "{0} is an instance without {0}/{ADMIN_KEY_FILE}, so not one of kist demo: \

@@ -65,7 +65,7 @@ fn a_shard_with_a_row_that_cannot_be_computed_is_not_repaired() {
     let lost = &repaired.lost[0];
     let missing: Vec<BadShard> = (0..3).map(|shard| shard_of(&blob, shard)).collect();
     assert_eq!((lost.blob, lost.stripe, lost.row, &lost.missing), (blob.id, 0, 1, &missing));
-    let text = lost.to_string();
+    let text = format!("{} {}", lost.place(), lost.what());
     let drive = missing[0].drive;
     let expected = format!("row 1 cannot be computed: no whole cell on drive {drive} (shard 0), drive");
     assert!(text.contains(&expected), "{text}");

@@ -91,6 +91,7 @@ fn share_policy(name: &str, form: &ClassForm) -> SharePolicy {
         weight: form.weight,
         drives_min: as_usize(form.drives_min),
         drives_max: most(form.drives_max),
+        has_pool_max: form.pool_max.is_some(),
     }
 }
 

@@ -113,7 +113,8 @@ impl Stream {
             policy.tape_pools.insert(TapePoolId(pool), tapes);
             let (drives_min, weight) = (self.below(2) as usize, 1 + self.below(3) as u32);
             let drives_max = [2, usize::MAX][self.below(2) as usize];
-            let share = SharePolicy { name: String::new(), weight, drives_min, drives_max };
+            let share =
+                SharePolicy { name: String::new(), weight, drives_min, drives_max, ..SharePolicy::default() };
             policy.shares.insert(ShareId(pool), share);
         }
         policy.recall_age = Duration::from_secs(self.below(600));

@@ -33,7 +33,7 @@ struct Case {
 }
 
 fn share(weight: u32, drives_min: usize, drives_max: usize) -> SharePolicy {
-    SharePolicy { name: String::new(), weight, drives_min, drives_max }
+    SharePolicy { weight, drives_min, drives_max, ..SharePolicy::default() }
 }
 
 impl Case {

@@ -4,7 +4,8 @@ use crate::engine::{Engine, GB, Outside, at, name, policy, secs, vid};
 use base::{ByteCount, ClassId, FailureCause, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 use scheduler::{
     ASIDE_REST_MAX, ASIDE_RESTS, Action, Backlog, DRIVE_FAILURES_MAX, DriveState, Event, Failure, JOIN_MAX,
-    Policy, Reason, Scheduler, SessionEnd, TAPE_FAILURES_MAX, TapeSummary, WantedFile,
+    Policy, Reason, Scheduler, SessionEnd, SharePolicy, ShortRoom, TAPE_FAILURES_MAX, TapeSummary,
+    WantedFile,
 };
 
 fn want(file: u64, copies: &[usize]) -> Outside {
@@ -344,12 +345,45 @@ fn missing_room_is_told_before_the_age() {
     let mut hand = Hand::new(policy(), 1, 1);
     hand.tell(Event::PoolSpace { share: Some(ShareId(0)), free: ByteCount(0) });
     assert_eq!(hand.want(1, 1, 0, &[0]), []);
-    let space = Reason::WaitingForSpace { free: ByteCount(0), coming: ByteCount(0), of: None };
+    let space = Reason::WaitingForSpace { free: ByteCount(0), coming: ByteCount(0), of: ShortRoom::Pool };
     assert_eq!(hand.why(1), space);
     assert_eq!(hand.scheduler.why_tape(vid(0)), space);
     hand.tell(Event::PoolSpace { share: Some(ShareId(0)), free: ByteCount(u64::MAX) });
     assert!(matches!(hand.why(1), Reason::WaitingForBytes { .. }), "{:?}", hand.why(1));
     assert_eq!(hand.scheduler.why_tape(vid(0)), hand.why(1));
+}
+
+/// Story: a file was larger than what was free, and `kist why` spoke of the pool_max of a class that has
+/// none.
+#[test]
+fn a_pool_max_is_named_only_where_one_is_set() {
+    for has_pool_max in [false, true] {
+        let mut rules = policy();
+        let share = SharePolicy { name: "of class a".to_owned(), has_pool_max, ..SharePolicy::default() };
+        rules.shares.insert(ShareId(0), share);
+        let mut hand = Hand::new(rules, 1, 1);
+        hand.tell(Event::PoolSpace { share: Some(ShareId(0)), free: ByteCount(0) });
+        assert_eq!(hand.want(1, 1, 0, &[0]), []);
+        let why = hand.why(1).to_string();
+        assert!(why.contains("of class a") && why.contains("a file"), "{why}");
+        assert_eq!(why.contains("pool_max"), has_pool_max, "{why}");
+        assert_eq!(why.contains("0 B are free"), has_pool_max, "the figure is of the limit: {why}");
+    }
+}
+
+/// Story: of a tape that lay idle in a drive, and that nobody wanted, it was said that something waits for
+/// it.
+#[test]
+fn nothing_waits_for_a_tape_that_is_kept_mounted() {
+    let mut hand = Hand::new(Policy { recall_age: secs(0), ..policy() }, 1, 1);
+    assert_eq!(hand.want(1, 1, 0, &[0]).len(), 1);
+    hand.tell(Event::Mounted(name(0), vid(0)));
+    hand.tell(Event::NotWanted(FileId(1)));
+    hand.tell(Event::RecallEnded(name(0), SessionEnd::Drained));
+    let why = hand.scheduler.why_tape(vid(0));
+    assert!(matches!(why, Reason::KeptMounted { .. }), "{why}");
+    assert!(why.to_string().starts_with("nothing waits for tape"), "{why}");
+    assert_eq!(Some(why), hand.scheduler.why_drive(&name(0), at(hand.now)), "tape and drive tell the same");
 }
 
 #[test]
@@ -358,7 +392,8 @@ fn recall_does_not_outrun_the_pool() {
     hand.tell(Event::PoolSpace { share: None, free: ByteCount(5 * GB) });
     assert_eq!(hand.want(1, 10, 0, &[0]).len(), 1, "there is room for some of it");
     assert_eq!(hand.want(2, 1, 0, &[1]), [], "10 GB are on their way to 5 GB");
-    let space = Reason::WaitingForSpace { free: ByteCount(5 * GB), coming: ByteCount(10 * GB), of: None };
+    let space =
+        Reason::WaitingForSpace { free: ByteCount(5 * GB), coming: ByteCount(10 * GB), of: ShortRoom::Pool };
     assert_eq!(hand.why(2), space);
     assert_eq!(hand.tell(Event::PoolSpace { share: None, free: ByteCount(11 * GB) }).len(), 1);
     let share = Some(ShareId(0));

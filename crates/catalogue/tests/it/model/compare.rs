@@ -181,7 +181,7 @@ fn requests(view: &View<'_>, model: &Model) {
         let items: Vec<_> =
             request.items.iter().cloned().enumerate().map(|(n, item)| (n as u32, item)).collect();
         assert_eq!(view.request_items(*id, 0, ALL).unwrap(), items);
-        for (item, RequestItem { file, .. }) in items.iter().filter(|(_, i)| i.state == ItemState::Waiting) {
+        for (item, RequestItem { file, .. }) in items.iter().filter(|(_, i)| i.state.waits()) {
             wants.entry(*file).or_default().push(Want { request: *id, item: *item });
         }
     }

@@ -63,7 +63,7 @@ pub struct Request {
 
 impl Request {
     pub fn waits(&self) -> bool {
-        self.items.iter().any(|item| item.state == ItemState::Waiting)
+        self.items.iter().any(|item| item.state.waits())
     }
 }
 
@@ -193,10 +193,13 @@ impl Model {
     pub fn settle(&mut self, file: FileId, state: &ItemState) {
         let mut waited = false;
         for (id, request) in &mut self.requests {
-            for item in request.items.iter_mut().filter(|i| i.file == file && i.state == ItemState::Waiting) {
+            for item in request.items.iter_mut().filter(|i| i.file == file && i.state.waits()) {
                 waited = true;
+                let is_unpinned = item.state == ItemState::WaitingUnpinned;
                 item.state = state.clone();
-                if matches!(state, ItemState::Done(_)) {
+                if matches!(state, ItemState::Done(_)) && is_unpinned {
+                    item.state = ItemState::Released;
+                } else if matches!(state, ItemState::Done(_)) {
                     self.pins.insert((file, *id), self.at.plus(request.pin));
                 }
             }
@@ -407,6 +410,7 @@ impl Model {
             | Command::CloseRequest { .. }
             | Command::CancelRequest { .. }
             | Command::Release { .. }
+            | Command::Unpin { .. }
             | Command::SetRequestPriority { .. }
             | Command::ForgetRequest { .. } => return self.request(command),
             Command::RegisterTape { .. }
@@ -705,7 +709,7 @@ impl Model {
                 (request.state, request.ended) = (RequestState::Cancelled, Some(at));
                 for item in &mut request.items {
                     item.state = match &item.state {
-                        ItemState::Waiting => ItemState::Cancelled,
+                        ItemState::Waiting | ItemState::WaitingUnpinned => ItemState::Cancelled,
                         ItemState::Done(_) => ItemState::Released,
                         other => other.clone(),
                     };
@@ -714,7 +718,7 @@ impl Model {
                 let requests = &self.requests;
                 let waits = |file| {
                     let mut items = requests.values().flat_map(|request| &request.items);
-                    items.any(|item| item.file == file && item.state == ItemState::Waiting)
+                    items.any(|item| item.file == file && item.state.waits())
                 };
                 self.recalls.retain(|key, _| waits(key.file));
                 return Ok(Outcome::More(false));
@@ -730,6 +734,15 @@ impl Model {
                     if matches!(item.state, ItemState::Done(_)) {
                         item.state = ItemState::Released;
                         self.pins.remove(&(item.file, *id));
+                    }
+                }
+            }
+            Command::Unpin { request: id, files } => {
+                self.request(&Command::Release { request: *id, files: Some(files.clone()) })?;
+                let items = self.requests.get_mut(id).into_iter().flat_map(|request| &mut request.items);
+                for item in items.filter(|item| files.contains(&item.file)) {
+                    if item.state == ItemState::Waiting {
+                        item.state = ItemState::WaitingUnpinned;
                     }
                 }
             }

@@ -277,7 +277,10 @@ fn request(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
             let files = files.unwrap_or_default();
             let files =
                 (picks[1] % 2 == 0).then(|| files.into_iter().take(1 + usize::from(picks[2] % 2)).collect());
-            Command::Release { request: any, files }
+            match files {
+                Some(files) if picks[3] % 2 == 0 => Command::Unpin { request: any, files },
+                files => Command::Release { request: any, files },
+            }
         }
         5 if picks[2] % 2 == 0 => {
             let request = if picks[1] % 4 == 0 { any } else { filling };
