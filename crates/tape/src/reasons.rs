@@ -35,7 +35,7 @@ pub(crate) enum Waiting<'a> {
     /// A tape: what is done with it, or why what is wanted from it is not read.
     Tape(Vid),
     /// Work on a tape for which nobody waits: checks, what repacks and repairs read there.
-    Chores(Vid),
+    Maintenance(Vid),
     /// The repack of a tape.
     Repack(Vid),
     /// Copies that are written anew because they are damaged, and whose bytes are to come from tape.
@@ -88,7 +88,7 @@ impl Tape {
             Waiting::Planned(vid) => self.scheduler().why_planned(vid),
             Waiting::Recall(file) => self.scheduler().why_recalling(file, now),
             Waiting::Tape(vid) => Some(self.scheduler().why_tape(vid)),
-            Waiting::Chores(vid) => Some(self.why_chores_wait(vid)),
+            Waiting::Maintenance(vid) => Some(self.why_chores_wait(vid)),
             // What they wait for was asked for here already.
             Waiting::Repack(vid) => return Ok(self.repack_waits_for(vid)?.map(|wait| wait.reason)),
             Waiting::Repairs => return self.why_repairs_wait(),
@@ -143,7 +143,7 @@ impl Tape {
 
     /// For the scheduler nothing waits that has no room in the pool.
     fn why_chores_wait(&self, vid: Vid) -> Reason {
-        match self.scheduler().why_chores(vid) {
+        match self.scheduler().why_maintenance(vid) {
             Reason::NothingWaits => {}
             reason => return reason,
         }

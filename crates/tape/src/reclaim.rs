@@ -1,6 +1,6 @@
-//! Reclaim: a tape without containers is scratch again, once all that it has of the catalogue's history stands
-//! on other tapes too. What does not is written to one of them first; where a pool has only tapes that are
-//! to be reclaimed or full, one of these takes it, so that all the others can be reclaimed.
+//! Reclaim: a tape without containers is scratch again, once all that it has of the catalogue's history
+//! stands on other tapes too. What does not is written to one of them first; where a pool has only tapes that
+//! are to be reclaimed or full, one of these takes it, so that all the others can be reclaimed.
 
 use catalogue::{Command, Object, ReadError, Rejection, TapeRecord, TapeState, View};
 use store::LogSize;
@@ -36,7 +36,7 @@ struct Owed {
 
 /// How things stand when a tape is to be reclaimed.
 struct Question<'v, 'e> {
-    engine: &'e Tape,
+    room: &'e Tape,
     view: &'v View<'e>,
     vid: Vid,
     tape_pool: TapePoolId,
@@ -81,8 +81,8 @@ impl Tape {
             }
             self.execute(Command::ReclaimTape { vid })?;
         }
-        self.chores().repacks.remove(&vid);
-        self.chores().checks.remove(&vid);
+        self.maintenance().repacks.remove(&vid);
+        self.maintenance().checks.remove(&vid);
         self.post_tape(vid);
         Ok(())
     }
@@ -123,7 +123,7 @@ impl Tape {
         let (size, has_backup) = (self.catalogue.log_size()?, self.backup_reach.counts());
         self.read(|view| {
             let (tapes, log) = (view.tapes()?, Log::of(view, size)?);
-            Question { engine: self, view, vid, tape_pool, tapes, log, size, has_backup }.keeper()
+            Question { room: self, view, vid, tape_pool, tapes, log, size, has_backup }.keeper()
         })
     }
 
@@ -133,11 +133,11 @@ impl Tape {
             Keeper::Others => return Ok(()),
             Keeper::Nobody => None,
             Keeper::Written(other) => {
-                self.chore(other, |chores| chores.ship = true);
+                self.set_tasks(other, |tasks| tasks.ship = true);
                 Some(other)
             }
             Keeper::Spare(other) => {
-                self.chore(other, |chores| chores.keep_history = true);
+                self.set_tasks(other, |tasks| tasks.keep_history = true);
                 Some(other)
             }
         };
@@ -218,10 +218,10 @@ impl Question<'_, '_> {
         owed: Owed,
         may: impl Fn(Vid, &TapeRecord) -> bool,
     ) -> Result<Option<Vid>, ReadError> {
-        let now = self.engine.steady();
+        let now = self.room.steady();
         let mut found = Vec::new();
         for (vid, tape) in self.of_pool(pool) {
-            let is_free = *vid != self.vid && tape.run.is_none() && self.engine.libraries.holds(*vid);
+            let is_free = *vid != self.vid && tape.run.is_none() && self.room.libraries.holds(*vid);
             // One that is being written takes it with its next index.
             let is_written = *vid != self.vid && tape.state == TapeState::Active;
             if !(is_free || is_written) || !may(*vid, tape) {
@@ -231,7 +231,7 @@ impl Question<'_, '_> {
             // A second base on one tape is no second one.
             let helps = owed.segments || self.log.lacks(newest.unwrap_or(0));
             if helps {
-                found.push((!self.engine.bases.may_write(*vid, now), is_full(tape), newest, *vid));
+                found.push((!self.room.bases.may_write(*vid, now), is_full(tape), newest, *vid));
             }
         }
         Ok(found.into_iter().min().map(|(.., vid)| vid))

@@ -9,7 +9,7 @@ use pool::PoolError;
 use scheduler::{Event, Reason};
 use session::{BACK_OFF_MAX, back_off};
 
-use crate::chores::Chores;
+use crate::maintenance::Maintenance;
 use crate::room::Tape;
 use ground::ArchiveError;
 
@@ -109,33 +109,33 @@ impl Tape {
     /// The pool had no room for a container of `need` bytes that was to be read into it.
     pub(crate) fn reads_wait_for_room(&self, need: ByteCount) {
         let free = self.room_for_files();
-        let mut chores = self.chores();
-        chores.room.found_none(need, free, self.now(), self.settings.tape.retry_delay);
+        let mut maintenance = self.maintenance();
+        maintenance.room.found_none(need, free, self.now(), self.settings.tape.retry_delay);
         tracing::warn!(%need, %free, "what repacks and repairs read from tape waits for room in the pool");
-        self.tell_of_reads(&chores);
+        self.tell_of_reads(&maintenance);
     }
 
     /// A container of so many bytes was read into the pool.
     pub(crate) fn reads_found_room(&self, length: ByteCount) {
-        let mut chores = self.chores();
-        if chores.room.found(length) {
-            self.tell_of_reads(&chores);
+        let mut maintenance = self.maintenance();
+        if maintenance.room.found(length) {
+            self.tell_of_reads(&maintenance);
         }
     }
 
     /// An operator wants something done: what waits for room is tried at once.
     pub(crate) fn try_reads_now(&self) {
-        let mut chores = self.chores();
-        if chores.room.forget() {
-            self.tell_of_reads(&chores);
+        let mut maintenance = self.maintenance();
+        if maintenance.room.forget() {
+            self.tell_of_reads(&maintenance);
         }
     }
 
     /// Why a container of so many bytes is not read into the pool now, if that is for want of room.
     pub(crate) fn no_room_for_read(&self, length: ByteCount) -> Option<Reason> {
         let short = {
-            let chores = self.chores();
-            chores.room.short().filter(|_| chores.room.keeps(length))?
+            let maintenance = self.maintenance();
+            maintenance.room.short().filter(|_| maintenance.room.keeps(length))?
         };
         Some(self.no_room(short))
     }
@@ -143,23 +143,23 @@ impl Tape {
     /// The same of all that is to be read from a tape.
     pub(crate) fn no_room_for_reads_of(&self, vid: Vid) -> Option<Reason> {
         let short = {
-            let chores = self.chores();
-            let waits = chores.with_reads().any(|of| of == vid) && chores.next_read(vid).is_none();
-            chores.room.short().filter(|_| waits)?
+            let maintenance = self.maintenance();
+            let waits = maintenance.with_reads().any(|of| of == vid) && maintenance.next_read(vid).is_none();
+            maintenance.room.short().filter(|_| waits)?
         };
         Some(self.no_room(short))
     }
 
     /// The same of anything that is to be read, also while it is being tried again.
     pub(crate) fn no_room_for_reads(&self) -> Option<Reason> {
-        let short = self.chores().room.short()?;
+        let short = self.maintenance().room.short()?;
         Some(self.no_room(short))
     }
 
     /// Under the lock, so that the last word is the last change.
-    fn tell_of_reads(&self, chores: &Chores) {
-        for vid in chores.with_reads() {
-            self.bell.maintain(vid, chores.is_due(vid));
+    fn tell_of_reads(&self, maintenance: &Maintenance) {
+        for vid in maintenance.with_reads() {
+            self.notifier.maintain(vid, maintenance.is_due(vid));
         }
     }
 
@@ -170,16 +170,16 @@ impl Tape {
     /// For the conductor, which waits for no lock under which others post: while one is held it looks again
     /// with its next turn.
     pub(crate) fn reads_due(&self, seen: (Timestamp, ByteCount)) -> Vec<Event> {
-        let mut chores = match self.own.chores.try_lock() {
-            Ok(chores) => chores,
+        let mut maintenance = match self.own.maintenance.try_lock() {
+            Ok(maintenance) => maintenance,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Vec::new(),
         };
-        chores.room.look(self.now(), seen);
-        if !chores.room.is_tried() {
+        maintenance.room.look(self.now(), seen);
+        if !maintenance.room.is_tried() {
             return Vec::new();
         }
-        let due = chores.with_reads().filter(|vid| chores.is_due(*vid));
+        let due = maintenance.with_reads().filter(|vid| maintenance.is_due(*vid));
         due.map(|vid| Event::Maintain(vid, true)).collect()
     }
 }

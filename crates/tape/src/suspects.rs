@@ -111,7 +111,7 @@ impl Tape {
     /// that is owed to it, by the next mount, for which nothing else may ask.
     pub(crate) fn close_what_is_open(&self, vid: Vid) {
         if self.is_owed_an_index(vid) && !self.is_to_be_tried(vid) {
-            self.chore(vid, |chores| chores.recover = true);
+            self.set_tasks(vid, |tasks| tasks.recover = true);
         }
     }
 
@@ -162,8 +162,8 @@ impl Tape {
         self.tell_forgotten(vid, forgotten);
     }
 
-    /// As [`Tape::forget_failures`], with what else is decided about the tape; whoever holds the lock tells of
-    /// it afterwards.
+    /// As [`Tape::forget_failures`], with what else is decided about the tape; whoever holds the lock tells
+    /// of it afterwards.
     pub(crate) fn forget_under(&self, _one: &MutexGuard<'_, ()>, vid: Vid, doubts: bool) -> Forgotten {
         let was_resting = self.tape_retries.set(vid, None);
         // Of one that is kept for reading, and was read well since, there is nothing more to forget.
@@ -213,9 +213,9 @@ impl Tape {
 
     /// Tells the scheduler whether there is anything to be done on the tape but to try it.
     pub(crate) fn end_try(&self, vid: Vid) {
-        // Told under the lock, as all of a tape's chores are.
-        let chores = self.chores();
-        self.bell.maintain(vid, chores.is_due(vid));
+        // Told under the lock, as all of a tape's tasks are.
+        let maintenance = self.maintenance();
+        self.notifier.maintain(vid, maintenance.is_due(vid));
     }
 
     /// Suspect tapes of an earlier start are tried again when their time comes. One of before histories were

@@ -6,7 +6,7 @@ use base::{BlockAddress, ByteCount, ContainerId, Duration, TapePoolId, Timestamp
 use catalogue::{Command, Object, Rejection, TapeRecord, TapeState};
 use scheduler::Event;
 
-use crate::chores::Repack;
+use crate::maintenance::Repack;
 use crate::reasons::Waiting;
 use crate::room::Tape;
 use crate::sessions::write_again;
@@ -190,25 +190,25 @@ impl Tape {
         if vids.len() > CHECK_TAPES_MAX {
             return Err(ArchiveError::Limit { what: "tapes at once", limit: CHECK_TAPES_MAX as u64 });
         }
-        let engine = self;
+        let room = self;
         let mut checks = Vec::new();
         for vid in vids {
-            let record = engine.tape(*vid)?;
+            let record = room.tape(*vid)?;
             if record.generation.0 == 0 {
                 return Err(ArchiveError::TapeNotLabelled(*vid));
             }
-            checks.push(TapeCheck::asked(*vid, engine.now(), record.containers, record.committed));
+            checks.push(TapeCheck::asked(*vid, room.now(), record.containers, record.committed));
         }
         for check in checks {
             let vid = check.vid;
             {
-                let mut chores = engine.chores();
-                if chores.checks.get(&vid).is_some_and(|known| known.state != CheckState::Done) {
+                let mut maintenance = room.maintenance();
+                if maintenance.checks.get(&vid).is_some_and(|known| known.state != CheckState::Done) {
                     continue;
                 }
-                chores.checks.insert(vid, check);
+                maintenance.checks.insert(vid, check);
             }
-            engine.chore(vid, |chores| chores.check = Some(BlockAddress(0)));
+            room.set_tasks(vid, |tasks| tasks.check = Some(BlockAddress(0)));
         }
         Ok(())
     }
@@ -218,10 +218,10 @@ impl Tape {
     /// # Errors
     /// [`ArchiveError::NoSuchTape`].
     pub fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError> {
-        let engine = self;
-        engine.tape(vid)?;
-        let check = engine.chores().checks.get(&vid).cloned();
-        let why = engine.reason(Waiting::Chores(vid))?.unwrap_or(Reason::NothingWaits);
+        let room = self;
+        room.tape(vid)?;
+        let check = room.maintenance().checks.get(&vid).cloned();
+        let why = room.reason(Waiting::Maintenance(vid))?.unwrap_or(Reason::NothingWaits);
         Ok(check.map(|mut check| {
             if check.state == CheckState::Waiting {
                 check.reason = match check.reason.is_empty() {
@@ -239,11 +239,11 @@ impl Tape {
     /// # Errors
     /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if it is not labelled, or disabled.
     pub fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
-        let engine = self;
-        need_identified(vid, &engine.tape(vid)?)?;
+        let room = self;
+        need_identified(vid, &room.tape(vid)?)?;
         self.set_repacking(vid, reason)?;
-        engine.try_reads_now();
-        engine.repack_begin(vid)
+        room.try_reads_now();
+        room.repack_begin(vid)
     }
 
     /// How far the repack of a tape is; `None` if it is not repacked.
@@ -251,16 +251,16 @@ impl Tape {
     /// # Errors
     /// [`ArchiveError::NoSuchTape`].
     pub fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError> {
-        let engine = self;
-        let record = engine.tape(vid)?;
+        let room = self;
+        let record = room.tape(vid)?;
         if !is_repacked(&record) {
             return Ok(None);
         }
-        let known = engine.chores().repacks.get(&vid).cloned();
+        let known = room.maintenance().repacks.get(&vid).cloned();
         let Repack { progress, under_way, .. } = known.unwrap_or_default();
         let (under_way, left) = (under_way.len() as u64, record.containers);
         let done = left == 0 && record.run.is_none();
-        let waits = engine.repack_waits_for(vid)?;
+        let waits = room.repack_waits_for(vid)?;
         Ok(Some(TapeRepack { under_way, left, done, waits, ..progress }))
     }
 
@@ -270,21 +270,21 @@ impl Tape {
     /// # Errors
     /// [`ArchiveError::NoSuchDrive`]; if the catalogue cannot be written.
     pub fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError> {
-        let engine = self;
-        engine.known_drive(drive)?;
-        let _one = engine.ordering.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = self;
+        room.known_drive(drive)?;
+        let _one = room.ordering.lock().unwrap_or_else(PoisonError::into_inner);
         let reason = match reason.is_empty() {
             // One that is out of use already keeps the reason that it has.
             true => {
-                let mut down = engine.read(|view| view.drives_down())?.into_iter();
+                let mut down = room.read(|view| view.drives_down())?.into_iter();
                 let known = down.find(|(name, _)| name == drive).map(|(_, reason)| reason);
                 known.unwrap_or_else(|| "taken out of use by an operator".to_owned())
             }
             false => truncated(reason, 512),
         };
         let down = Some(reason.clone());
-        engine.execute(Command::SetDriveDown { drive: drive.to_owned(), down })?;
-        engine.bell.post(Event::RetireDrive(drive.to_owned(), reason));
+        room.execute(Command::SetDriveDown { drive: drive.to_owned(), down })?;
+        room.notifier.post(Event::RetireDrive(drive.to_owned(), reason));
         Ok(())
     }
 
@@ -316,28 +316,28 @@ pub(crate) fn covered(
 }
 
 /// What the last server left to be done.
-pub(crate) fn resume(engine: &Tape) -> Result<(), ArchiveError> {
-    for (id, run) in engine.read(|view| view.open_runs())? {
+pub(crate) fn resume(room: &Tape) -> Result<(), ArchiveError> {
+    for (id, run) in room.read(|view| view.open_runs())? {
         let vid = run.vid;
-        if engine.tape(vid)?.history.is_some_and(|history| history.retry.is_some()) {
+        if room.tape(vid)?.history.is_some_and(|history| history.retry.is_some()) {
             // It is suspect, and sent for when it has rested.
             continue;
         }
         tracing::warn!(%vid, run = %id, "a tape session was left open: it is closed when a drive is free");
-        engine.chore(run.vid, |chores| chores.recover = true);
+        room.set_tasks(run.vid, |tasks| tasks.recover = true);
     }
-    for (vid, record) in engine.read(|view| view.tapes())? {
+    for (vid, record) in room.read(|view| view.tapes())? {
         if record.state == TapeState::Repacking {
-            engine.repack_begin(vid)?;
+            room.repack_begin(vid)?;
         }
         // A tape that was set aside is never under an index again: one that fell between the end of its run
         // and this would keep its last copies from being safe for ever.
         if record.generation.0 > 0 && record.run.is_none() {
             match record.state {
-                TapeState::Active => engine.close_what_is_open(vid),
-                _ => write_again(engine, vid, "no index covers it, and none will")?,
+                TapeState::Active => room.close_what_is_open(vid),
+                _ => write_again(room, vid, "no index covers it, and none will")?,
             }
         }
     }
-    engine.resume_suspects()
+    room.resume_suspects()
 }

@@ -30,7 +30,8 @@ impl Tape {
         record: &ContainerRecord,
     ) -> Result<bool, ArchiveError> {
         let is_queued = |copy: &ContainerCopy| copy.state == CopyState::Queued;
-        // A tape that was not looked at since a restore may have it, and one that is being sealed has no copy.
+        // A tape that was not looked at since a restore may have it, and one that is being sealed has no
+        // copy.
         if !record.is_unneeded() || !record.copies.iter().any(is_queued) || self.settled.waits_for_tapes() {
             return Ok(false);
         }
@@ -50,7 +51,7 @@ impl Tape {
         self.drop_mend(container)?;
         self.own.resting.forget(&[container]);
         self.sweep.ring();
-        self.bell.backlog_changed();
+        self.notifier.backlog_changed();
         // The repack that took it to be on its way drops it now.
         leaves.into_iter().try_for_each(|vid| self.repack_again(container, vid))?;
         Ok(true)

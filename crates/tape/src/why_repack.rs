@@ -71,8 +71,8 @@ impl Tape {
             return Ok(self.why_on(vid)?.map(|reason| RepackWait { step, reason }));
         }
         let mut under_way: Vec<ContainerId> = {
-            let chores = self.chores();
-            let repack = chores.repacks.get(&vid);
+            let maintenance = self.maintenance();
+            let repack = maintenance.repacks.get(&vid);
             repack.iter().flat_map(|repack| repack.under_way.keys()).take(LOOKED_AT_MAX).copied().collect()
         };
         if under_way.is_empty() {
@@ -93,15 +93,16 @@ impl Tape {
 
     /// What is done on a tape that nobody waits for, or why it is not.
     fn why_on(&self, vid: Vid) -> Result<Option<Reason>, ReadError> {
-        let chores = self.reason(Waiting::Chores(vid))?.filter(|reason| *reason != Reason::NothingWaits);
-        match chores {
+        let maintenance =
+            self.reason(Waiting::Maintenance(vid))?.filter(|reason| *reason != Reason::NothingWaits);
+        match maintenance {
             Some(reason) => Ok(Some(reason)),
             None => self.reason(Waiting::Tape(vid)),
         }
     }
 
     fn why_suspect(&self, vid: Vid, record: &TapeRecord) -> Result<Reason, ReadError> {
-        let tried = self.reason(Waiting::Chores(vid))?;
+        let tried = self.reason(Waiting::Maintenance(vid))?;
         if let Some(reason) = tried.filter(|reason| !reason.drives().is_empty()) {
             return Ok(reason);
         }
@@ -154,11 +155,11 @@ impl Tape {
         record: &ContainerRecord,
     ) -> Result<Option<RepackWait>, ReadError> {
         let from = {
-            let chores = self.chores();
-            if !chores.mends.contains_key(&container) {
+            let maintenance = self.maintenance();
+            if !maintenance.mends.contains_key(&container) {
                 return Ok(None);
             }
-            chores.tape_that_gives(container)
+            maintenance.tape_that_gives(container)
         };
         let Some(from) = from else {
             let reason = self.why_no_tape_gives(container, record)?;
@@ -178,7 +179,7 @@ impl Tape {
         record: &ContainerRecord,
     ) -> Result<Reason, ReadError> {
         let damaged =
-            self.chores().mends.get(&container).map(|mend| mend.damaged.clone()).unwrap_or_default();
+            self.maintenance().mends.get(&container).map(|mend| mend.damaged.clone()).unwrap_or_default();
         let mut tapes = Vec::new();
         for (vid, block) in record.places() {
             let summary = self.catalogue.read(|view| view.tape(vid))?;
@@ -195,9 +196,9 @@ impl Tape {
 
     /// The containers that are read from tapes to write damaged copies anew, and that no repack wants, by id.
     fn repaired(&self) -> BTreeMap<ContainerId, ByteCount> {
-        let chores = self.chores();
-        let mends = chores.mends.iter().filter(|(_, mend)| mend.repack.is_empty());
-        let read = mends.filter(|(container, _)| chores.tape_that_gives(**container).is_some());
+        let maintenance = self.maintenance();
+        let mends = maintenance.mends.iter().filter(|(_, mend)| mend.repack.is_empty());
+        let read = mends.filter(|(container, _)| maintenance.tape_that_gives(**container).is_some());
         read.map(|(container, mend)| (*container, mend.length())).collect()
     }
 

@@ -16,8 +16,8 @@ impl MountedTape<'_> {
     /// Change-log segments that no other tape of the pool has, a base if the tape is due for one, and an
     /// index.
     pub(super) fn ship_changes(&mut self, vid: Vid) -> Result<Done, SessionError> {
-        let record = self.engine.tape(vid)?;
-        let is_to_keep = self.engine.chores().tapes.get(&vid).is_some_and(|chores| chores.keep_history);
+        let record = self.room.tape(vid)?;
+        let is_to_keep = self.room.maintenance().tapes.get(&vid).is_some_and(|tasks| tasks.keep_history);
         if let Some(tape_pool) = record.tape_pool {
             match record.state {
                 TapeState::Active => {
@@ -31,19 +31,19 @@ impl MountedTape<'_> {
                 _ => {}
             }
         }
-        self.engine.chore(vid, |chores| (chores.ship, chores.keep_history) = (false, false));
+        self.room.set_tasks(vid, |tasks| (tasks.ship, tasks.keep_history) = (false, false));
         Ok(Done::Yes)
     }
 
-    /// The same on a tape that is not written any more. A run begins on an active tape only; what it was it is
-    /// again at once, so that the scheduler is told nothing else.
+    /// The same on a tape that is not written any more. A run begins on an active tape only; what it was it
+    /// is again at once, so that the scheduler is told nothing else.
     fn keep_history(&mut self, vid: Vid, tape_pool: TapePoolId) -> Result<(), SessionError> {
         {
-            let _one = self.engine.tape_states();
-            let record = self.engine.tape(vid)?;
+            let _one = self.room.tape_states();
+            let record = self.room.tape(vid)?;
             let (state, reason) = (record.state, record.reason);
-            let engine = Arc::clone(self.engine);
-            let set = |state, reason| engine.execute(Command::SetTapeState { vid, state, reason });
+            let room = Arc::clone(self.room);
+            let set = |state, reason| room.execute(Command::SetTapeState { vid, state, reason });
             set(TapeState::Active, "it takes the change log of its pool".to_owned())?;
             let begun = self.ensure_run(tape_pool);
             set(state, reason)?;

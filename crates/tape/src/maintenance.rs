@@ -29,8 +29,8 @@ pub(crate) type DamagedPlaces = BTreeMap<(Vid, BlockAddress), String>;
 
 /// Everything there is to do.
 #[derive(Default)]
-pub(crate) struct Chores {
-    pub(crate) tapes: BTreeMap<Vid, TapeChores>,
+pub(crate) struct Maintenance {
+    pub(crate) tapes: BTreeMap<Vid, TapeTasks>,
     /// Containers whose bytes are to be had from tape.
     pub(crate) mends: BTreeMap<ContainerId, Mend>,
     /// The last check of each tape.
@@ -45,10 +45,10 @@ pub(crate) struct Chores {
     pub(crate) room: RoomForReads,
 }
 
-impl Chores {
+impl Maintenance {
     /// Whether anything can be done on a tape now: one is not mounted for what waits for room in the pool.
     pub(crate) fn is_due(&self, vid: Vid) -> bool {
-        let has_other = self.tapes.get(&vid).is_some_and(TapeChores::has_other_than_reads);
+        let has_other = self.tapes.get(&vid).is_some_and(TapeTasks::has_other_than_reads);
         has_other || self.next_read(vid).is_some()
     }
 
@@ -82,7 +82,7 @@ impl Chores {
 
 /// What is to be done on one tape.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(crate) struct TapeChores {
+pub(crate) struct TapeTasks {
     /// A session was cut short; mounting the tape closes it.
     pub(crate) recover: bool,
     /// To be checked from this block on.
@@ -99,17 +99,17 @@ pub(crate) struct TapeChores {
     pub(crate) look: bool,
 }
 
-impl TapeChores {
+impl TapeTasks {
     pub(crate) fn is_to_ship(&self) -> bool {
         self.ship || self.keep_history
     }
 
     fn is_empty(&self) -> bool {
-        *self == TapeChores::default()
+        *self == TapeTasks::default()
     }
 
     fn has_other_than_reads(&self) -> bool {
-        let TapeChores { recover, check, reads: _, read_back, ship: _, keep_history: _, look } = self;
+        let TapeTasks { recover, check, reads: _, read_back, ship: _, keep_history: _, look } = self;
         *recover || check.is_some() || !read_back.is_empty() || self.is_to_ship() || *look
     }
 }
@@ -172,24 +172,24 @@ impl Repack {
 }
 
 impl Tape {
-    pub(crate) fn chores(&self) -> MutexGuard<'_, Chores> {
-        self.own.chores.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn maintenance(&self) -> MutexGuard<'_, Maintenance> {
+        self.own.maintenance.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes what is to be done on a tape and tells the scheduler whether anything is.
-    pub(crate) fn chore<T>(&self, vid: Vid, change: impl FnOnce(&mut TapeChores) -> T) -> T {
-        let mut chores = self.chores();
-        let before = chores.is_due(vid);
-        let tape = chores.tapes.entry(vid).or_default();
+    pub(crate) fn set_tasks<T>(&self, vid: Vid, change: impl FnOnce(&mut TapeTasks) -> T) -> T {
+        let mut maintenance = self.maintenance();
+        let before = maintenance.is_due(vid);
+        let tape = maintenance.tapes.entry(vid).or_default();
         let result = change(tape);
         if tape.is_empty() {
-            chores.tapes.remove(&vid);
+            maintenance.tapes.remove(&vid);
         }
-        let after = chores.is_due(vid);
-        chores.forget_room_of_nothing();
+        let after = maintenance.is_due(vid);
+        maintenance.forget_room_of_nothing();
         // Told under the lock, so that the last word is the last change.
         if after || before {
-            self.bell.maintain(vid, after);
+            self.notifier.maintain(vid, after);
         }
         result
     }
@@ -251,11 +251,11 @@ impl Tape {
         };
         let places = self.places(container)?;
         let (vid, abandoned) = {
-            let mut chores = self.chores();
-            if chores.mends.len() >= MENDS_MAX && !chores.mends.contains_key(&container) {
+            let mut maintenance = self.maintenance();
+            if maintenance.mends.len() >= MENDS_MAX && !maintenance.mends.contains_key(&container) {
                 return Ok(false);
             }
-            let mend = chores.mends.entry(container).or_default();
+            let mend = maintenance.mends.entry(container).or_default();
             mend.length = record.length;
             change(mend);
             let fresh = |place: &&(Vid, BlockAddress)| !mend.tried.contains(*place);
@@ -272,7 +272,7 @@ impl Tape {
                     let spool = mend.spool.take();
                     if mend.damaged.is_empty() && mend.repack.is_empty() {
                         // Whoever wants it asks again.
-                        chores.mends.remove(&container);
+                        maintenance.mends.remove(&container);
                     }
                     (None, spool)
                 }
@@ -282,7 +282,7 @@ impl Tape {
             self.blobs.remove(&spool.blob)?;
         }
         let Some(vid) = vid else { return Ok(false) };
-        self.chore(vid, |chores| chores.reads.insert(container));
+        self.set_tasks(vid, |tasks| tasks.reads.insert(container));
         Ok(true)
     }
 
@@ -290,25 +290,25 @@ impl Tape {
     /// other one did, and in the end no tape would be left to try. `false`: another one is read, and `vid`
     /// has its turn behind it.
     pub(crate) fn claim_mend(&self, container: ContainerId, vid: Vid) -> bool {
-        let mut chores = self.chores();
-        let Some(mend) = chores.mends.get_mut(&container) else { return true };
+        let mut maintenance = self.maintenance();
+        let Some(mend) = maintenance.mends.get_mut(&container) else { return true };
         if mend.reader.is_none_or(|reader| reader == vid) {
             mend.reader = Some(vid);
             return true;
         }
         mend.turned_away.insert(vid);
-        let Some(tape) = chores.tapes.get_mut(&vid) else { return false };
+        let Some(tape) = maintenance.tapes.get_mut(&vid) else { return false };
         tape.reads.remove(&container);
         if tape.is_empty() {
-            chores.tapes.remove(&vid);
+            maintenance.tapes.remove(&vid);
         }
-        self.bell.maintain(vid, chores.is_due(vid));
+        self.notifier.maintain(vid, maintenance.is_due(vid));
         false
     }
 
     /// The tape that was read is done, or has to give way: whoever was turned away has its turn.
     pub(crate) fn release_mend(&self, container: ContainerId, vid: Vid) {
-        let turned_away = match self.chores().mends.get_mut(&container) {
+        let turned_away = match self.maintenance().mends.get_mut(&container) {
             Some(mend) if mend.reader == Some(vid) => {
                 mend.reader = None;
                 std::mem::take(&mut mend.turned_away)
@@ -316,13 +316,13 @@ impl Tape {
             _ => BTreeSet::new(),
         };
         for vid in turned_away {
-            self.chore(vid, |chores| chores.reads.insert(container));
+            self.set_tasks(vid, |tasks| tasks.reads.insert(container));
         }
     }
 
     /// Forgets a container whose bytes are not needed any more.
     pub(crate) fn drop_mend(&self, container: ContainerId) -> Result<(), ArchiveError> {
-        let mend = self.chores().mends.remove(&container);
+        let mend = self.maintenance().mends.remove(&container);
         if let Some(spool) = mend.and_then(|mend| mend.spool) {
             self.blobs.remove(&spool.blob)?;
         }
@@ -348,21 +348,21 @@ impl Tape {
         })?;
         let (mut dropped, mut spools) = (BTreeSet::new(), Vec::new());
         {
-            let mut chores = self.chores();
+            let mut maintenance = self.maintenance();
             for container in containers {
-                let Some(mend) = chores.mends.get_mut(container) else { continue };
+                let Some(mend) = maintenance.mends.get_mut(container) else { continue };
                 if mend.reader.is_some() {
                     continue;
                 }
                 mend.repack.remove(&vid);
                 let is_wanted = !mend.repack.is_empty() || !mend.damaged.is_empty();
                 if !is_wanted && settled.contains(container) {
-                    spools.extend(chores.mends.remove(container).and_then(|mend| mend.spool));
+                    spools.extend(maintenance.mends.remove(container).and_then(|mend| mend.spool));
                     dropped.insert(*container);
                 }
             }
             let mut changed = Vec::new();
-            chores.tapes.retain(|vid, tape| {
+            maintenance.tapes.retain(|vid, tape| {
                 let before = tape.reads.len();
                 tape.reads.retain(|container| !dropped.contains(container));
                 if tape.reads.len() != before {
@@ -370,28 +370,29 @@ impl Tape {
                 }
                 !tape.is_empty()
             });
-            changed.into_iter().for_each(|vid| self.bell.maintain(vid, chores.is_due(vid)));
-            chores.forget_room_of_nothing();
+            changed.into_iter().for_each(|vid| self.notifier.maintain(vid, maintenance.is_due(vid)));
+            maintenance.forget_room_of_nothing();
         }
         self.own.resting.forget(&settled);
         spools.iter().try_for_each(|spool| Ok(self.blobs.remove(&spool.blob)?))
     }
 
     /// Forgets what was to be done on a tape that holds nothing any more.
-    pub(crate) fn forget_chores(&self, vid: Vid) {
-        if self.chores().tapes.contains_key(&vid) {
-            self.chore(vid, |chores| *chores = TapeChores::default());
+    pub(crate) fn forget_tasks(&self, vid: Vid) {
+        if self.maintenance().tapes.contains_key(&vid) {
+            self.set_tasks(vid, |tasks| *tasks = TapeTasks::default());
         }
-        self.chores().broken_off.remove(&vid);
+        self.maintenance().broken_off.remove(&vid);
     }
 
     /// A tape can be read again: containers that waited for one are looked at once more.
     pub(crate) fn retry_mends(&self) -> Result<(), ArchiveError> {
         let parked: Vec<ContainerId> = {
-            let chores = self.chores();
-            let is_read =
-                |container: &ContainerId| chores.tapes.values().any(|tape| tape.reads.contains(container));
-            chores.mends.keys().copied().filter(|container| !is_read(container)).collect()
+            let maintenance = self.maintenance();
+            let is_read = |container: &ContainerId| {
+                maintenance.tapes.values().any(|tape| tape.reads.contains(container))
+            };
+            maintenance.mends.keys().copied().filter(|container| !is_read(container)).collect()
         };
         for container in parked {
             self.want_bytes(container, |_| {})?;
@@ -399,19 +400,19 @@ impl Tape {
         Ok(())
     }
 
-    /// A tape is disabled or gone: what it was to give is read from other tapes, or waits until one can give it.
-    /// What a drive reads from it just now is read to its end.
+    /// A tape is disabled or gone: what it was to give is read from other tapes, or waits until one can give
+    /// it. What a drive reads from it just now is read to its end.
     pub(crate) fn read_elsewhere(&self, vid: Vid) -> Result<(), ArchiveError> {
         let asked: Vec<ContainerId> = {
-            let chores = self.chores();
+            let maintenance = self.maintenance();
             let is_read = |container: &ContainerId| {
-                chores.mends.get(container).is_some_and(|mend| mend.reader == Some(vid))
+                maintenance.mends.get(container).is_some_and(|mend| mend.reader == Some(vid))
             };
-            let reads = chores.tapes.get(&vid).into_iter().flat_map(|tape| &tape.reads);
+            let reads = maintenance.tapes.get(&vid).into_iter().flat_map(|tape| &tape.reads);
             reads.copied().filter(|container| !is_read(container)).collect()
         };
         for container in asked {
-            self.chore(vid, |chores| chores.reads.remove(&container));
+            self.set_tasks(vid, |tasks| tasks.reads.remove(&container));
             if !self.want_bytes(container, |_| {})? {
                 self.repack_stuck(container)?;
             }
@@ -489,9 +490,9 @@ impl Tape {
             return self.drop_place(container, vid, block, reason);
         }
         tracing::warn!(%container, %vid, %block, "the last place is given up when a new copy is written");
-        let mut chores = self.chores();
-        if chores.late.len() < MENDS_MAX || chores.late.contains_key(&container) {
-            chores.late.entry(container).or_default().insert((vid, block), reason.to_owned());
+        let mut maintenance = self.maintenance();
+        if maintenance.late.len() < MENDS_MAX || maintenance.late.contains_key(&container) {
+            maintenance.late.entry(container).or_default().insert((vid, block), reason.to_owned());
         }
         Ok(())
     }
@@ -513,9 +514,9 @@ impl Tape {
             return Ok(());
         }
         let has_another = {
-            let chores = self.chores();
-            let late = chores.late.get(&container);
-            let mended = chores.mends.get(&container).map(|mend| &mend.damaged);
+            let maintenance = self.maintenance();
+            let late = maintenance.late.get(&container);
+            let mended = maintenance.mends.get(&container).map(|mend| &mend.damaged);
             let is_damaged =
                 |place| [late, mended].into_iter().flatten().any(|known| known.contains_key(&place));
             record.places().any(|place| !is_damaged(place))
@@ -531,7 +532,7 @@ impl Tape {
 
     /// An index was written: damaged places that waited for another copy are given up.
     pub(crate) fn give_up_late(&self) -> Result<(), ArchiveError> {
-        let waiting = self.chores().late.clone();
+        let waiting = self.maintenance().late.clone();
         for (container, places) in waiting {
             let record = self.read(|view| view.container(container))?;
             let is_sound = |state: CopyState| {
@@ -541,7 +542,7 @@ impl Tape {
             if record.is_some_and(|record| !record.copies.iter().any(|copy| is_sound(copy.state))) {
                 continue;
             }
-            self.chores().late.remove(&container);
+            self.maintenance().late.remove(&container);
             for ((vid, block), reason) in places {
                 self.give_up(container, vid, block, &reason)?;
             }
@@ -566,7 +567,7 @@ impl Tape {
     /// Tells of everybody who waits for a place that was given up.
     pub(crate) fn place_dropped(&self, container: ContainerId, vid: Vid) -> Result<(), ArchiveError> {
         self.members_moved(container)?;
-        self.bell.backlog_changed();
+        self.notifier.backlog_changed();
         self.post_tape(vid);
         Ok(())
     }
@@ -585,7 +586,7 @@ impl Tape {
                 }
                 Ok((members, wanted))
             })?;
-            wanted.into_iter().for_each(|file| self.bell.wants_changed(file));
+            wanted.into_iter().for_each(|file| self.notifier.wants_changed(file));
             let Some(last) = members.last() else { return Ok(()) };
             after = Some((last.data_offset, last.file));
         }
@@ -593,7 +594,7 @@ impl Tape {
 
     /// Notes damage that a check found.
     pub(crate) fn note_check(&self, vid: Vid, change: impl FnOnce(&mut TapeCheck)) {
-        if let Some(check) = self.chores().checks.get_mut(&vid) {
+        if let Some(check) = self.maintenance().checks.get_mut(&vid) {
             change(check);
         }
     }

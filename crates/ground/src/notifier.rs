@@ -1,5 +1,5 @@
-//! What the engine's threads tell the conductor: a bounded queue of events and a bell for everything that is
-//! a level.
+//! What the engine's threads tell the conductor: a bounded queue of events, and a flag for
+//! everything that is a level.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::PoisonError;
@@ -44,22 +44,23 @@ pub struct Heard {
     pub stop: bool,
 }
 
-/// The conductor's bell.
+/// Wakes the conductor, and keeps what it is told until it listens.
 #[derive(Debug, Default)]
-pub struct Bell {
+pub struct Notifier {
     state: Mutex<State>,
     rung: Condvar,
     room: Condvar,
 }
 
-impl Bell {
+impl Notifier {
     /// Tells an event; waits while too many are waiting.
     pub fn post(&self, event: Event) {
         self.push(Notice::Event(event));
     }
 
-    /// Says whether anything is to be done on a tape. It never waits, so that whoever holds a lock may call it,
-    /// the conductor too: while too many events wait, the last word on each tape is kept and comes behind them.
+    /// Says whether anything is to be done on a tape. It never waits, so that whoever holds a lock may call
+    /// it, the conductor too: while too many events wait, the last word on each tape is kept and comes behind
+    /// them.
     pub fn maintain(&self, vid: Vid, wanted: bool) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.events.len() < EVENTS_MAX {
@@ -132,8 +133,8 @@ mod tests {
         Vid::new(&format!("KT{number:04}")).unwrap()
     }
 
-    fn said(bell: &Bell) -> Vec<(Vid, bool)> {
-        let heard = bell.listen(Duration::ZERO).notices.into_iter();
+    fn said(notifier: &Notifier) -> Vec<(Vid, bool)> {
+        let heard = notifier.listen(Duration::ZERO).notices.into_iter();
         let of_tapes = heard.filter_map(|notice| match notice {
             Notice::Event(Event::Maintain(vid, wanted)) => Some((vid, wanted)),
             _ => None,
@@ -143,15 +144,15 @@ mod tests {
 
     #[test]
     fn what_is_said_of_tapes_never_waits_and_the_last_word_counts() {
-        let bell = Bell::default();
-        bell.maintain(vid(1), true);
-        (1..EVENTS_MAX).for_each(|number| bell.wants_changed(FileId(number as u64)));
+        let notifier = Notifier::default();
+        notifier.maintain(vid(1), true);
+        (1..EVENTS_MAX).for_each(|number| notifier.wants_changed(FileId(number as u64)));
         for (number, wanted) in [(1, false), (2, true), (2, false), (3, true)] {
-            bell.maintain(vid(number), wanted);
+            notifier.maintain(vid(number), wanted);
         }
-        assert_eq!(said(&bell), [(vid(1), true), (vid(1), false), (vid(2), false), (vid(3), true)]);
-        assert!(said(&bell).is_empty(), "each word is heard once");
-        bell.maintain(vid(2), true);
-        assert_eq!(said(&bell), [(vid(2), true)], "there is room again");
+        assert_eq!(said(&notifier), [(vid(1), true), (vid(1), false), (vid(2), false), (vid(3), true)]);
+        assert!(said(&notifier).is_empty(), "each word is heard once");
+        notifier.maintain(vid(2), true);
+        assert_eq!(said(&notifier), [(vid(2), true)], "there is room again");
     }
 }
