@@ -14,7 +14,7 @@ use pool::{Pool, PoolConfig};
 use store::CatalogueStore;
 
 use crate::{ArchiveError, Machines, OpenError, PoolShape, Settings};
-use ground::{AccessQueue, Bell, Classes, Duty, Ground, Libraries, PoolDrive, Settled, Workers};
+use ground::{AccessQueue, Classes, Duty, Ground, Libraries, Notifier, PoolDrive, Settled, Workers};
 use ingest::Ingest;
 use namespace::Namespace;
 use settle::{Settling, drives_of};
@@ -106,7 +106,7 @@ impl Archive {
             pool,
             libraries,
             classes,
-            bell: Bell::default(),
+            notifier: Notifier::default(),
             gate: Arc::default(),
             stop: AtomicBool::new(false),
             sweep: Doorbell::default(),

@@ -46,7 +46,7 @@ pub struct Worker {
     settings: BackupSettings,
     parts: WorkerParts,
     is_stopping: AtomicBool,
-    bell: Doorbell,
+    doorbell: Doorbell,
     status: Mutex<BackupStatus>,
     place: Mutex<Option<Place>>,
     /// When and why the last snapshot failed.
@@ -81,7 +81,7 @@ impl Worker {
             settings,
             parts,
             is_stopping: AtomicBool::new(false),
-            bell: Doorbell::default(),
+            doorbell: Doorbell::default(),
             status: Mutex::new(status),
             place: Mutex::new(None),
             snapshot_failed: Mutex::new(None),
@@ -123,21 +123,21 @@ impl Worker {
         status.asked += 1;
         let asked = status.asked;
         drop(status);
-        self.bell.ring();
+        self.doorbell.ring();
         asked
     }
 
     /// Ends [`Worker::run`] after its present turn.
     pub fn stop(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
-        self.bell.ring();
+        self.doorbell.ring();
     }
 
     /// Ships until it is stopped: the worker's thread.
     pub fn run(&self) {
         while !self.is_stopping.load(Ordering::SeqCst) {
             self.turn(true);
-            self.bell.wait(self.settings.ship_every);
+            self.doorbell.wait(self.settings.ship_every);
         }
     }
 

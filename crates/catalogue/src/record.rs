@@ -428,7 +428,7 @@ pub enum RequestState {
     Forgetting,
 }
 
-/// A user's wish to have files online.
+/// A user's request to have files online.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestRecord {
     /// Who asked; at most 64 bytes.

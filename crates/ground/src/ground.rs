@@ -11,10 +11,10 @@ use store::{CatalogueStore, ExecuteError};
 use threads::Doorbell;
 
 use crate::access::AccessQueue;
-use crate::bell::Bell;
 use crate::classes::Classes;
 use crate::gate::ReadGate;
 use crate::libraries::Libraries;
+use crate::notifier::Notifier;
 use crate::settled::Settled;
 use crate::upward::Upward;
 use crate::worker::{Duty, Worker, Workers};
@@ -39,8 +39,8 @@ pub struct Ground {
     pub libraries: Libraries,
     /// Storage classes and tape pools.
     pub classes: Classes,
-    /// Wakes the conductor.
-    pub bell: Bell,
+    /// Wakes the conductor, and tells it what happened.
+    pub notifier: Notifier,
     /// Readers of the pool, and the removal of what they may be reading.
     pub gate: Arc<ReadGate>,
     /// Set when the server is to stop.

@@ -1,10 +1,9 @@
 //! The ground that all rooms of the engine stand on, and that none of them owns: settings, classes, the
-//! catalogue and the pool, the gate of readers, bells, threads, errors, and the plain values that callers
-//! get.
+//! catalogue and the pool, the gate of readers, the notifier, threads, errors, and the plain values that
+//! callers get.
 
 pub mod access;
 mod api;
-pub mod bell;
 mod classes;
 mod error;
 mod figures;
@@ -13,6 +12,7 @@ mod ground;
 mod health;
 pub mod libraries;
 mod loss;
+pub mod notifier;
 mod objects_api;
 mod offline;
 mod policy;
@@ -29,7 +29,6 @@ mod worker;
 
 pub use access::{ACCESSES_WAITING_MAX, AccessQueue, Selected, Wanted};
 pub use api::*;
-pub use bell::Bell;
 pub use classes::{Class, Classes};
 pub use error::{ArchiveError, ErrorKind, OpenError, UploadError, WhyNotAtOnce};
 pub use figures::{LostFilesInfo, PoolHolders, SegmentUse};
@@ -38,6 +37,7 @@ pub use ground::{Ground, PoolDrive, truncated};
 pub use health::HealthProblem;
 pub use libraries::Libraries;
 pub use loss::LossForeseen;
+pub use notifier::Notifier;
 pub use objects_api::*;
 pub use offline::MachineTimes;
 pub use policy::ROBOT_MODEL;

@@ -198,8 +198,8 @@ mod tests {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
         let workers = Workers::default();
         let ((wake, woken), (tell, told)) = (sync_channel(1), sync_channel(1));
-        let bell = Arc::new((wake, AtomicUsize::new(0)));
-        let duty = Duty::new("sweeper", &bell, |(wake, wakes)| {
+        let waker = Arc::new((wake, AtomicUsize::new(0)));
+        let duty = Duty::new("sweeper", &waker, |(wake, wakes)| {
             wakes.fetch_add(1, Ordering::SeqCst);
             wake.send(()).expect("it listens");
         });
@@ -216,7 +216,7 @@ mod tests {
         // Those that end otherwise are neither woken nor waited for.
         workers.wake(Ends::First);
         workers.join(Ends::First);
-        assert_eq!((shown(&workers).1, bell.1.load(Ordering::SeqCst)), ("sweeping", 0));
+        assert_eq!((shown(&workers).1, waker.1.load(Ordering::SeqCst)), ("sweeping", 0));
         workers.wake(Ends::Last);
         workers.join(Ends::Last);
         assert!(workers.info().is_empty());

@@ -56,7 +56,7 @@ impl Ingest {
 
     fn cloned(&self, record: &FileRecord, class: String, done: PutOutcome) -> PutDone {
         self.0.namespace.forget_wants(done.replaced.map(Entry::File), None);
-        self.0.bell.backlog_changed();
+        self.0.notifier.backlog_changed();
         PutDone {
             file: done.file,
             created: true,

@@ -326,7 +326,7 @@ impl Upload {
             self.write_down(put, done.file);
         }
         self.ingest.0.namespace.forget_wants(done.replaced.map(Entry::File), None);
-        ingest.bell.backlog_changed();
+        ingest.notifier.backlog_changed();
         // A repeat leaves the file as it was, its class included.
         let kept = if done.created { None } else { ingest.read(|view| view.file(done.file))? };
         Ok(PutDone {
@@ -439,7 +439,7 @@ impl Upload {
         let (blob, piece) = store()?;
         let recall = RecallDone { blobs: vec![blob], files: vec![(file, vec![piece])] };
         let taken = ingest.ask(Box::new(recall))?;
-        ingest.bell.wants_changed(file);
+        ingest.notifier.wants_changed(file);
         ingest.sweep.ring();
         if taken == 0 {
             // It is something else by now, and these bytes are given up.

@@ -201,8 +201,8 @@ impl Namespace {
         let ground = &*self.ground;
         if let Some(Entry::File(file)) = entry {
             ground.access.push(|| Notice::Deleted { at: ground.now(), file, known });
-            ground.bell.wants_changed(file);
-            ground.bell.backlog_changed();
+            ground.notifier.wants_changed(file);
+            ground.notifier.backlog_changed();
             ground.sweep.ring();
         }
     }

@@ -96,7 +96,7 @@ impl RemovalWaits {
 #[derive(Default)]
 pub(crate) struct Removals {
     /// Wakes the thread.
-    bell: Doorbell,
+    doorbell: Doorbell,
     /// Why it has not removed what it tried to.
     waits: RemovalWaits,
     /// It was started.
@@ -144,7 +144,7 @@ impl Namespace {
         if let Err(error) = self.start_removing() {
             tracing::error!(%error, "what is in removed directories stays until the next start");
         }
-        self.removals.bell.ring();
+        self.removals.doorbell.ring();
         self.tree_removal(directory)
     }
 
@@ -208,7 +208,7 @@ impl Namespace {
             return Ok(());
         }
         let (ground, removals) = (Arc::clone(&self.ground), Arc::clone(&self.removals));
-        let duty = Duty::new("trees", &removals, |removals| removals.bell.ring());
+        let duty = Duty::new("trees", &removals, |removals| removals.doorbell.ring());
         self.ground.start(duty, move |me| run(&ground, &removals, me))
     }
 }
@@ -229,7 +229,7 @@ fn run(ground: &Ground, removals: &Removals, me: &Worker) {
         });
         me.rests();
         if !ground.stopping() {
-            removals.bell.wait(patience);
+            removals.doorbell.wait(patience);
         }
     }
 }
@@ -282,10 +282,10 @@ fn tell(ground: &Ground, id: DirId, files: &[RemovedFile], more: bool) {
         let RemovedFile { file, class, size, wanted } = *removed;
         ground.access.push(|| Notice::Deleted { at: ground.now(), file, known: Some((class, size)) });
         if wanted {
-            ground.bell.wants_changed(file);
+            ground.notifier.wants_changed(file);
         }
     }
-    ground.bell.backlog_changed();
+    ground.notifier.backlog_changed();
     ground.sweep.ring();
     if !more {
         tracing::info!(removal = %id, "all that was in a removed directory is removed");

@@ -171,7 +171,7 @@ impl Scheduler {
         if census.idle.is_empty() && with_robot().all(|count| count.empty == 0) {
             return true;
         }
-        self.chores.is_empty() && !self.is_anything_due(now, &census.ledger) && {
+        self.maintenance_due.is_empty() && !self.is_anything_due(now, &census.ledger) && {
             census.idle_since.iter().all(|since| since.plus(self.policy.dismount_delay) > now)
                 && census.idle.iter().all(|vid| self.recall.is_unwanted(*vid))
                 && census.idle.iter().all(|vid| self.migration_to(*vid).is_none())

@@ -100,7 +100,7 @@ impl Scheduler {
                 missing -= 1;
             } else if let Some(side) = self.own_work(&name) {
                 self.start(&name, side, now, actions);
-            } else if self.has_chores(&name) {
+            } else if self.needs_maintenance(&name) {
                 self.start_maintenance(&name, now, actions);
             }
         }
@@ -144,7 +144,7 @@ impl Scheduler {
                     self.mount(&name, choice.vid, purpose, pick.share, choice.assign, now, actions);
                     self.turn = Side::Recall;
                 }
-                _ => self.mount_for_chores(&name, now, actions),
+                _ => self.mount_for_maintenance(&name, now, actions),
             }
             if actions.len() > before {
                 same = None;

@@ -146,7 +146,7 @@ pub enum Event {
     MigrationEnded(DriveName, SessionEnd),
     /// A recall session ended; the tape is still in the drive.
     RecallEnded(DriveName, SessionEnd),
-    /// A session of chores ended; the tape is still in the drive. `Stopped`: there is more to do.
+    /// A session of maintenance ended; the tape is still in the drive. `Stopped`: there is more to do.
     MaintenanceEnded(DriveName, SessionEnd),
     /// The drive is empty.
     Unmounted(DriveName),

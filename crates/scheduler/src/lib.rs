@@ -5,7 +5,6 @@
 mod census;
 #[cfg(test)]
 mod census_tests;
-mod chores;
 mod decide;
 mod drive;
 mod event;
@@ -13,6 +12,7 @@ mod failures;
 mod forecast;
 mod kind;
 mod load;
+mod maintenance;
 mod migration;
 mod pick;
 mod policy;

@@ -115,9 +115,9 @@ pub struct Scheduler {
     /// Whose turn it is when both sides wait for a drive.
     pub(crate) turn: Side,
     /// Tapes with work that nobody waits for, numbered in the order in which they were told.
-    pub(crate) chores: BTreeMap<Vid, u64>,
+    pub(crate) maintenance_due: BTreeMap<Vid, u64>,
     /// The number given last.
-    pub(crate) chores_told: u64,
+    pub(crate) maintenance_told: u64,
     /// Drives that failed.
     pub(crate) failures: BTreeMap<DriveName, DriveFailures>,
     /// Drives that an operator takes out of use, and why.
@@ -159,8 +159,8 @@ impl Scheduler {
             recall,
             resting: BTreeMap::new(),
             turn: Side::Recall,
-            chores: BTreeMap::new(),
-            chores_told: 0,
+            maintenance_due: BTreeMap::new(),
+            maintenance_told: 0,
             failures: BTreeMap::new(),
             retiring: BTreeMap::new(),
             blame: Blame::default(),

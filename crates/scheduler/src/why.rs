@@ -125,10 +125,10 @@ impl Scheduler {
         self.why_not_mounted(vid, &shares, self.recall.tapes.now)
     }
 
-    /// Why the chores of a tape are not done yet.
+    /// Why the maintenance of a tape is not done yet.
     #[must_use]
-    pub fn why_chores(&self, vid: Vid) -> Reason {
-        if !self.chores.contains_key(&vid) {
+    pub fn why_maintenance(&self, vid: Vid) -> Reason {
+        if !self.maintenance_due.contains_key(&vid) {
             return Reason::NothingWaits;
         }
         if let Some(reason) = self.in_drive(vid, 0) {

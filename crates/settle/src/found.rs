@@ -366,7 +366,7 @@ pub(crate) fn take_over(settler: &Settler<'_>, volumes: Vec<VolumeFound>) -> Res
     }
     vids.into_iter().for_each(|vid| settler.room.post_tape(vid));
     if adopted > 0 {
-        settler.bell.backlog_changed();
+        settler.notifier.backlog_changed();
     }
     Ok(adopted)
 }

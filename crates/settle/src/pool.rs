@@ -189,7 +189,7 @@ fn decide(
                 }
                 PoolLoss::NotConcerned => {}
             }
-            settler.bell.wants_changed(file);
+            settler.notifier.wants_changed(file);
         }
     }
     Ok(())

@@ -132,7 +132,7 @@ fn settle(settler: &Settler<'_>, drives: &Drives) -> Result<(), ArchiveError> {
     // Before the stage ends in which all files are doubted.
     settler.settling.missing(&missing, false);
     settler.settling.enter(settler.now(), SettlingStage::OtherTapes);
-    settler.bell.backlog_changed();
+    settler.notifier.backlog_changed();
     if !look_at_tapes(settler) {
         return Ok(());
     }
@@ -154,7 +154,7 @@ fn settle(settler: &Settler<'_>, drives: &Drives) -> Result<(), ArchiveError> {
     if settler.stopping() {
         return Ok(());
     }
-    settler.bell.backlog_changed();
+    settler.notifier.backlog_changed();
     conclude(settler, shards, left.files().len())
 }
 

@@ -126,7 +126,7 @@ pub(crate) fn give_up_silent(settler: &Settler<'_>) {
         not_seen_or_later(settler, vid, &why);
         let reason = format!("it has not answered for {seconds} s while it looked at tape {vid}");
         tracing::error!(%vid, drive, reason, "nobody waits for a drive any more");
-        settler.bell.post(Event::DriveDown(drive.clone(), reason));
+        settler.notifier.post(Event::DriveDown(drive.clone(), reason));
         conclude(settler, settler.settling.written.release(&drive));
     }
 }

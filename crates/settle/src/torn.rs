@@ -56,7 +56,7 @@ pub(crate) fn wait_for_absent(settler: &Settler<'_>) -> bool {
         };
         if !back.is_empty() {
             back.into_iter().for_each(|vid| settler.room.post_tape(vid));
-            settler.bell.backlog_changed();
+            settler.notifier.backlog_changed();
             return true;
         }
         settler.settling.pause(ASK_LIBRARY_EVERY);

@@ -109,30 +109,30 @@ impl Bases {
 impl Waiting {
     /// The base to be written to a tape: the one that waits if it is new enough, else one that is made now.
     /// `None` if that does not succeed, which is told, or did not a while ago.
-    pub(crate) fn take(&mut self, engine: &Tape) -> Result<Option<Arc<MadeBase>>, ReadError> {
-        let settings = engine.settings.change_log;
-        let (first, last) = engine.catalogue.read(|view| Ok((view.first_change()?, view.last_change()?)))?;
+    pub(crate) fn take(&mut self, room: &Tape) -> Result<Option<Arc<MadeBase>>, ReadError> {
+        let settings = room.settings.change_log;
+        let (first, last) = room.catalogue.read(|view| Ok((view.first_change()?, view.last_change()?)))?;
         let is_new = |made: &MadeBase| {
             changes_behind(made.change, last) <= settings.base_changes.max(1) && made.change >= first
         };
         if !self.made.as_deref().is_some_and(is_new) {
             self.made = None;
-            if engine.bases.may_make(engine.steady()) {
+            if room.bases.may_make(room.steady()) {
                 self.begun += 1;
-                let directory = &engine.settings.catalogue_directory;
-                let is_stopping = || engine.stopping();
-                let made = make_base(&engine.catalogue, engine.instance, directory, self.begun, &is_stopping);
+                let directory = &room.settings.catalogue_directory;
+                let is_stopping = || room.stopping();
+                let made = make_base(&room.catalogue, room.instance, directory, self.begun, &is_stopping);
                 if let Err(MakeBaseError::Read(_)) = made {
                     // What is damaged is to answer nothing more: all of it is looked at, then refused.
-                    let _ = engine.catalogue.check_pages();
+                    let _ = room.catalogue.check_pages();
                 }
-                let mut failures = engine.bases.failures();
+                let mut failures = room.bases.failures();
                 match made {
                     Ok(made) => (self.made, failures.making) = (Some(Arc::new(made)), Rest::default()),
                     Err(MakeBaseError::Stopped) => {}
                     Err(error) => {
                         tracing::error!(%error, "no base of the catalogue can be made: its log stays");
-                        failures.making.failed(engine.steady());
+                        failures.making.failed(room.steady());
                         failures.reason = error.to_string();
                     }
                 }
@@ -150,20 +150,20 @@ impl Waiting {
 
     /// Removes the files if nobody waits for them, or if the catalogue needs their room and nobody reads
     /// them.
-    pub(crate) fn drop_if_done(&mut self, engine: &Tape) -> Result<(), ReadError> {
+    pub(crate) fn drop_if_done(&mut self, room: &Tape) -> Result<(), ReadError> {
         let Some(change) = self.made.as_ref().map(|made| made.change) else { return Ok(()) };
         let free = |directory: &Path| store::free_bytes(directory).ok();
         if self.made.as_ref().is_some_and(|made| made.is_in_the_way(free)) {
             let error = MakeBaseError::NoRoom;
             tracing::error!(%error, "the base of the catalogue that waits for tapes is given up");
             self.made = None;
-            let mut failures = engine.bases.failures();
-            failures.making.failed(engine.steady());
+            let mut failures = room.bases.failures();
+            failures.making.failed(room.steady());
             failures.reason = error.to_string();
             return Ok(());
         }
-        let has_backup = engine.backup_reach.may_count(engine.steady());
-        let is_done = engine.catalogue.read(|view| {
+        let has_backup = room.backup_reach.may_count(room.steady());
+        let is_done = room.catalogue.read(|view| {
             Ok(Standing::of(view, has_backup, None)?.oldest().is_none_or(|(_, oldest)| oldest >= change))
         })?;
         if is_done {

@@ -137,15 +137,15 @@ impl Tape {
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn change_log(&self) -> Result<ChangeLogInfo, ArchiveError> {
-        let engine = self;
-        let size = engine.catalogue.log_size()?;
-        let kept = match droppable(engine)? {
+        let room = self;
+        let size = room.catalogue.log_size()?;
+        let kept = match droppable(room)? {
             Ok(_) => LogKept::BeingTrimmed,
             Err(kept) => kept,
         };
-        let has_backup = engine.backup_reach.may_count(engine.steady());
-        let failing = engine.bases.failing();
-        engine.read(|view| {
+        let has_backup = room.backup_reach.may_count(room.steady());
+        let failing = room.bases.failing();
+        room.read(|view| {
             let (first, last) = (view.first_change()?, view.last_change()?);
             let base = Standing::of(view, has_backup, None)?.oldest().map_or(0, |(_, base)| base);
             Ok(ChangeLogInfo { changes: size.changes, bytes: size.bytes, first, last, base, kept, failing })
@@ -170,14 +170,14 @@ fn is_without_base(base: u64, first: u64) -> bool {
 }
 
 /// How far the log may be trimmed now, or why not at all.
-fn limit(engine: &Tape) -> Result<Result<Limit, LogKept>, ArchiveError> {
-    let settings = engine.settings.change_log;
+fn limit(room: &Tape) -> Result<Result<Limit, LogKept>, ArchiveError> {
+    let settings = room.settings.change_log;
     if settings.base_changes == 0 {
         return Ok(Err(LogKept::Off));
     }
-    let size = engine.catalogue.log_size()?;
-    let backup = engine.backup_reach.through();
-    engine.read(|view| {
+    let size = room.catalogue.log_size()?;
+    let backup = room.backup_reach.through();
+    room.read(|view| {
         if is_unsettled(view)? {
             return Ok(Err(LogKept::Restored));
         }
@@ -209,18 +209,18 @@ fn limit(engine: &Tape) -> Result<Result<Limit, LogKept>, ArchiveError> {
 }
 
 /// What may be dropped now, or why nothing.
-fn droppable(engine: &Tape) -> Result<Result<Oldest, LogKept>, ArchiveError> {
-    let limit = match limit(engine)? {
+fn droppable(room: &Tape) -> Result<Result<Oldest, LogKept>, ArchiveError> {
+    let limit = match limit(room)? {
         Ok(limit) => limit,
         Err(kept) => return Ok(Err(kept)),
     };
-    let oldest = oldest(engine, &limit)?;
+    let oldest = oldest(room, &limit)?;
     Ok(if oldest.is_worth_it() { Ok(oldest) } else { Err(LogKept::Young) })
 }
 
-fn oldest(engine: &Tape, limit: &Limit) -> Result<Oldest, ArchiveError> {
-    let (now, keep_age) = (engine.now(), engine.settings.change_log.keep_age);
-    engine.read(|view| {
+fn oldest(room: &Tape, limit: &Limit) -> Result<Oldest, ArchiveError> {
+    let (now, keep_age) = (room.now(), room.settings.change_log.keep_age);
+    room.read(|view| {
         let changes = view.changes(limit.first, BULK_FILES, LOOK_BYTES)?;
         Ok(Oldest::of(&changes, limit, |at| now.since(at) >= keep_age))
     })
@@ -245,24 +245,24 @@ impl Oldest {
 }
 
 /// Drops some of what may be dropped, and sees to it that tape pools get bases that would not otherwise.
-pub fn turn(engine: &Tape, asked: &mut BasesAsked) -> Result<(), ArchiveError> {
-    trim(engine)?;
-    if let Some(mut waiting) = engine.bases.waiting_now() {
-        waiting.drop_if_done(engine)?;
+pub fn turn(room: &Tape, asked: &mut BasesAsked) -> Result<(), ArchiveError> {
+    trim(room)?;
+    if let Some(mut waiting) = room.bases.waiting_now() {
+        waiting.drop_if_done(room)?;
     }
-    ask_for_bases(engine, asked)
+    ask_for_bases(room, asked)
 }
 
-fn trim(engine: &Tape) -> Result<(), ArchiveError> {
-    let Ok(mut limit) = limit(engine)? else { return Ok(()) };
-    let (began, mut dropped) = (engine.steady(), 0);
-    while goes_on(dropped, engine.steady().saturating_sub(began)) && !engine.stopping() {
-        let oldest = oldest(engine, &limit)?;
+fn trim(room: &Tape) -> Result<(), ArchiveError> {
+    let Ok(mut limit) = limit(room)? else { return Ok(()) };
+    let (began, mut dropped) = (room.steady(), 0);
+    while goes_on(dropped, room.steady().saturating_sub(began)) && !room.stopping() {
+        let oldest = oldest(room, &limit)?;
         if !oldest.is_worth_it() {
             break;
         }
         let most = u32::try_from(oldest.count).unwrap_or(u32::MAX);
-        let count = engine.ask(typed::TrimSome { through: oldest.last, most })?;
+        let count = room.ask(typed::TrimSome { through: oldest.last, most })?;
         if count == 0 {
             break;
         }
@@ -281,15 +281,15 @@ fn goes_on(dropped: u64, spent: Duration) -> bool {
 
 /// Has tapes mounted for a base alone: of pools to which nobody writes, and of those that lack one that
 /// nothing else takes the place of.
-fn ask_for_bases(engine: &Tape, asked: &mut BasesAsked) -> Result<(), ArchiveError> {
-    let settings = engine.settings.change_log;
-    let now = engine.steady();
-    if settings.base_changes == 0 || !engine.bases.may_make(now) {
+fn ask_for_bases(room: &Tape, asked: &mut BasesAsked) -> Result<(), ArchiveError> {
+    let settings = room.settings.change_log;
+    let now = room.steady();
+    if settings.base_changes == 0 || !room.bases.may_make(now) {
         return Ok(());
     }
-    let size = engine.catalogue.log_size()?;
-    let has_backup = engine.backup_reach.may_count(engine.steady());
-    let wanted = engine.read(|view| {
+    let size = room.catalogue.log_size()?;
+    let has_backup = room.backup_reach.may_count(room.steady());
+    let wanted = room.read(|view| {
         if is_unsettled(view)? {
             return Ok(Vec::new());
         }
@@ -304,7 +304,7 @@ fn ask_for_bases(engine: &Tape, asked: &mut BasesAsked) -> Result<(), ArchiveErr
                 continue;
             }
             let may_get =
-                |vid: Vid| standing.is_due(&log, settings, pool, vid) && engine.bases.may_write(vid, now);
+                |vid: Vid| standing.is_due(&log, settings, pool, vid) && room.bases.may_write(vid, now);
             let of_pool = tapes.iter().filter(|(vid, tape)| {
                 let is_free = tape.state == TapeState::Active && tape.run.is_none();
                 tape.tape_pool == Some(pool) && is_free && may_get(*vid)
@@ -318,7 +318,7 @@ fn ask_for_bases(engine: &Tape, asked: &mut BasesAsked) -> Result<(), ArchiveErr
     for (pool, lacking, tapes) in wanted {
         let Some(vid) = asked.next(pool, lacking, &tapes, now) else { continue };
         tracing::info!(%vid, lacking, "the tape is mounted for a base of the catalogue");
-        engine.chore(vid, |chores| chores.ship = true);
+        room.set_tasks(vid, |tasks| tasks.ship = true);
     }
     Ok(())
 }
@@ -356,10 +356,10 @@ impl BasesAsked {
 
 /// Tape pools that have no base although the log does not go back to the first change: their tapes alone do
 /// not give the catalogue back.
-pub(crate) fn lacking(engine: &Tape) -> Result<Vec<String>, ArchiveError> {
-    let size = engine.catalogue.log_size()?;
-    let has_backup = engine.backup_reach.may_count(engine.steady());
-    engine.read(|view| {
+pub(crate) fn lacking(room: &Tape) -> Result<Vec<String>, ArchiveError> {
+    let size = room.catalogue.log_size()?;
+    let has_backup = room.backup_reach.may_count(room.steady());
+    room.read(|view| {
         let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup, None)?);
         let lacking = standing.pools().filter(|pool| log.lacks(standing.of_pool(*pool)));
         lacking.map(|pool| pool_name(view, pool)).collect()

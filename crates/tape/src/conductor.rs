@@ -16,7 +16,7 @@ use crate::room::{Tape, wanted_event};
 use crate::seal::seal_class;
 use ground::ArchiveError;
 use ground::Worker;
-use ground::bell::{Heard, Notice};
+use ground::notifier::{Heard, Notice};
 
 /// The longest time without a tick.
 const TICK_EVERY: Duration = Duration::from_secs(1);
@@ -74,7 +74,7 @@ pub(crate) struct SealUnderWay {
 }
 
 pub(crate) struct Conductor {
-    pub(crate) engine: Arc<Tape>,
+    pub(crate) room: Arc<Tape>,
     /// The time at its start.
     pub(crate) began: Timestamp,
     pub(crate) drives: BTreeMap<DriveName, SyncSender<DriveTask>>,
@@ -94,28 +94,28 @@ pub(crate) struct Conductor {
 impl Conductor {
     /// The conductor's thread.
     pub(crate) fn run(mut self, me: &Worker) {
-        self.engine.bell.backlog_changed();
-        if let Err(error) = crate::resume::load(&self.engine) {
+        self.room.notifier.backlog_changed();
+        if let Err(error) = crate::resume::load(&self.room) {
             tracing::error!(%error, "what is wanted from tape cannot all be read");
             me.failed(&error);
         }
         loop {
             me.rests();
-            let heard = self.engine.bell.listen(self.patience());
+            let heard = self.room.notifier.listen(self.patience());
             if heard.stop {
                 return;
             }
             me.does("deciding");
             self.conduct(heard);
-            self.engine.foresee();
+            self.room.foresee();
             // Here, since this thread waits for no drive of the pool.
-            self.engine.pool.tend();
+            self.room.pool.tend();
         }
     }
 
     fn patience(&self) -> Duration {
         match self.wake {
-            Some(wake) => wake.since(self.engine.now()).min(TICK_EVERY),
+            Some(wake) => wake.since(self.room.now()).min(TICK_EVERY),
             None => TICK_EVERY,
         }
     }
@@ -128,16 +128,16 @@ impl Conductor {
                 Notice::Event(event) => events.push(event),
                 Notice::WaitsSince(class, since) => waiting_again.push((class, since)),
                 Notice::Wants(file) => {
-                    match self.engine.read(|view| wanted_event(&self.engine.classes, view, file)) {
+                    match self.room.read(|view| wanted_event(&self.room.classes, view, file)) {
                         Ok(event) => events.push(event),
                         Err(error) => tracing::error!(%file, %error, "a wanted file cannot be read"),
                     }
                 }
             }
         }
-        // Not posted: this thread never waits for its own bell.
-        events.extend(self.engine.suspects_due(self.engine.now()));
-        let resting = self.engine.resting_now();
+        // Not posted: this thread never waits for its own notifier.
+        events.extend(self.room.suspects_due(self.room.now()));
+        let resting = self.room.resting_now();
         // Before the end of the session that found them: else the next tape is taken for the same ones.
         let mut figures_first = heard.backlog || resting != self.resting;
         // One that takes what no other did may have come.
@@ -161,7 +161,7 @@ impl Conductor {
         }
         // First: a session that ended for want of room is not to be begun again at once.
         let ended = events.iter().any(|event| matches!(event, Event::RecallEnded(..)));
-        let mut told = self.flow.events(&self.engine, ended);
+        let mut told = self.flow.events(&self.room, ended);
         if figures_first {
             match self.backlogs() {
                 Ok(backlogs) => told.extend(backlogs),
@@ -170,13 +170,13 @@ impl Conductor {
         }
         told.extend(events);
         told.push(Event::Tick);
-        let wishes = told.iter().any(|event| matches!(event, Event::Wanted { .. }));
+        let wants_more = told.iter().any(|event| matches!(event, Event::Wanted { .. }));
         while !told.is_empty() {
             told = self.step(told);
         }
-        if wishes {
+        if wants_more {
             // Not before the scheduler knows of them: a session that looks now may claim them.
-            self.engine.wishes.fetch_add(1, Ordering::Relaxed);
+            self.room.recall_arrivals.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -184,20 +184,20 @@ impl Conductor {
     fn seal_ended(&mut self, class: ClassId) {
         let Some(seal) = self.sealing.remove(&class).filter(|seal| seal.partial) else { return };
         // Nothing of what was there when somebody asked for haste is left to seal.
-        let mut haste = self.engine.haste();
-        haste.seal_ended(class, seal.began, self.engine.has_nothing_to_seal(class));
+        let mut haste = self.room.haste();
+        haste.seal_ended(class, seal.began, self.room.has_nothing_to_seal(class));
         drop(haste);
         self.todo_since.remove(&class);
     }
 
     /// Tells the scheduler and carries out what it says. Gives what could not be carried out, as events: the
-    /// conductor never posts to its own bell, which may be full.
+    /// conductor never posts to its own notifier, which may be full.
     fn step(&mut self, events: Vec<Event>) -> Vec<Event> {
-        let now = self.engine.now();
+        let now = self.room.now();
         let mut actions = Vec::new();
         {
-            let mut scheduler = self.engine.scheduler();
-            let mut forecaster = self.engine.foresight.forecaster();
+            let mut scheduler = self.room.scheduler();
+            let mut forecaster = self.room.foresight.forecaster();
             for event in events {
                 forecaster.step(&mut scheduler, now, event, &mut actions);
             }
@@ -211,7 +211,7 @@ impl Conductor {
     fn act(&mut self, action: Action) -> Option<Event> {
         match action {
             Action::Seal { class, partial } => {
-                self.sealing.insert(class, SealUnderWay { partial, began: self.engine.now() });
+                self.sealing.insert(class, SealUnderWay { partial, began: self.room.now() });
                 self.sealer.try_send(Seal::Class { class, partial }).err().map(|_| Event::SealEnded(class))
             }
             Action::Mount { drive, vid, assign } => self.order(&drive, Order::Mount { vid, assign }),
@@ -249,11 +249,11 @@ impl Conductor {
 
     /// What waits now, by class and tape pool.
     fn backlogs(&mut self) -> Result<Vec<Event>, ArchiveError> {
-        let classes: Vec<ClassId> = self.engine.classes.all().iter().map(|class| class.id).collect();
-        let pools: Vec<TapePoolId> = self.engine.classes.tape_pools().keys().copied().collect();
-        let (since, now) = (&self.todo_since, self.engine.now());
+        let classes: Vec<ClassId> = self.room.classes.all().iter().map(|class| class.id).collect();
+        let pools: Vec<TapePoolId> = self.room.classes.tape_pools().keys().copied().collect();
+        let (since, now) = (&self.todo_since, self.room.now());
         let (mut too_large, mut to_dissolve) = (false, false);
-        let events = self.engine.read(|view| {
+        let events = self.room.read(|view| {
             let (mut events, clock) = (Vec::new(), view.clock()?);
             // What tapes of a history that a restore gave up tell of the future has waited since this start:
             // it grows older, and is older than whatever is asked of the server.
@@ -269,21 +269,21 @@ impl Conductor {
             }
             for pool in pools {
                 // No tape is mounted for what it cannot take.
-                let large = self.engine.too_large(view, pool)?.containers;
+                let large = self.room.too_large(view, pool)?.containers;
                 too_large |= !large.is_empty();
-                to_dissolve |= !large.is_empty() && !self.engine.packs_too_large(view, pool)?.is_empty();
+                to_dissolve |= !large.is_empty() && !self.room.packs_too_large(view, pool)?.is_empty();
                 let left_alone: BTreeSet<ContainerId> =
                     large.into_iter().map(|(id, _)| id).chain(self.resting.iter().copied()).collect();
                 events.push(Event::Queued(pool, waits(queued_backlog(view, pool, &left_alone)?)));
             }
-            to_dissolve = to_dissolve || !self.engine.unneeded(view)?.is_empty();
+            to_dissolve = to_dissolve || !self.room.unneeded(view)?.is_empty();
             Ok(events)
         })?;
         self.too_large = too_large;
         // If too much waits for the sealer it is found again: sealing changes the backlogs.
-        if to_dissolve && !self.engine.dissolving.swap(true, Ordering::Relaxed) {
+        if to_dissolve && !self.room.dissolving.swap(true, Ordering::Relaxed) {
             let sent = self.sealer.try_send(Seal::Dissolve);
-            self.engine.dissolving.store(sent.is_ok(), Ordering::Relaxed);
+            self.room.dissolving.store(sent.is_ok(), Ordering::Relaxed);
         }
         for event in &events {
             if let Event::Todo(class, backlog) = event {
@@ -332,28 +332,27 @@ fn queued_backlog(
 }
 
 /// The sealer's thread.
-pub(crate) fn run_sealer(engine: &Arc<Tape>, seals: &Receiver<Seal>, me: &Worker) {
+pub(crate) fn run_sealer(room: &Arc<Tape>, seals: &Receiver<Seal>, me: &Worker) {
     for seal in seals {
         // What tapes hold that may be written is not sealed once more.
-        if !engine.settling.wait_for_tapes() {
+        if !room.settling.wait_for_tapes() {
             return;
         }
         me.does("sealing");
         match seal {
             Seal::Class { class, partial } => {
-                let sealed = seal_class(engine, class, partial);
-                engine.seal_failures.ended(class, sealed.as_ref().err());
+                let sealed = seal_class(room, class, partial);
+                room.seal_failures.ended(class, sealed.as_ref().err());
                 if let Err(error) = sealed {
                     me.failed(&error);
-                    let class = engine.classes.name(class);
+                    let class = room.classes.name(class);
                     tracing::error!(class, %error, "sealing failed; it is tried again");
                 }
-                engine.bell.post(Event::SealEnded(class));
+                room.notifier.post(Event::SealEnded(class));
             }
             Seal::Dissolve => {
-                engine.dissolving.store(false, Ordering::Relaxed);
-                if let Err(error) = engine.dissolve_too_large().and_then(|()| engine.dissolve_all_unneeded())
-                {
+                room.dissolving.store(false, Ordering::Relaxed);
+                if let Err(error) = room.dissolve_too_large().and_then(|()| room.dissolve_all_unneeded()) {
                     tracing::error!(%error, "what no tape takes, or nobody needs, is dissolved later");
                     me.failed(&error);
                 }

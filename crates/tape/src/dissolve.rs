@@ -134,7 +134,7 @@ impl Tape {
         self.drop_mend(container)?;
         self.own.resting.forget(&[container]);
         self.sweep.ring();
-        self.bell.backlog_changed();
+        self.notifier.backlog_changed();
         for (class, since) in waiting {
             self.wait_again(class, since)?;
         }

@@ -19,13 +19,13 @@ const OUT_OF_REACH_MAX: usize = 2_000;
 
 /// Who holds the pool's room. Empty files and links among the files are not told apart, and neither is what
 /// pins or queues hold beyond the first thousands. Nothing is evicted before a restore is settled.
-pub(crate) fn holders(engine: &Tape, view: &View<'_>) -> Result<PoolHolders, ReadError> {
+pub(crate) fn holders(room: &Tape, view: &View<'_>) -> Result<PoolHolders, ReadError> {
     let mut holders = PoolHolders::default();
     if view.is_restored()? {
         return Ok(holders);
     }
     let mut sum = Tally::default();
-    for class in engine.classes.all() {
+    for class in room.classes.all() {
         let (online, todo) = (view.tally(Counter::Online(class.id))?, view.tally(Counter::Todo(class.id))?);
         if class.copies.is_empty() {
             add(&mut holders.without_tape, online);
@@ -34,7 +34,7 @@ pub(crate) fn holders(engine: &Tape, view: &View<'_>) -> Result<PoolHolders, Rea
             add(&mut holders.unsafe_yet, todo);
         }
     }
-    let (waiting, uncounted) = waiting_containers(engine, view)?;
+    let (waiting, uncounted) = waiting_containers(room, view)?;
     add(&mut holders.unsafe_yet, Tally { files: 0, bytes: uncounted });
     for id in waiting {
         let Some(container) = view.container(id)?.filter(|container| !container.is_safe()) else { continue };
@@ -42,11 +42,11 @@ pub(crate) fn holders(engine: &Tape, view: &View<'_>) -> Result<PoolHolders, Rea
         add(&mut holders.unsafe_yet, members);
     }
     for file in view.pinned_files(PINNED_MAX)? {
-        if let Some(record) = held_by_pins_alone(engine, view, file)? {
+        if let Some(record) = held_by_pins_alone(room, view, file)? {
             add(&mut holders.pinned, Tally { files: 1, bytes: record.size });
         }
     }
-    holders.out_of_reach = out_of_reach(engine, view)?;
+    holders.out_of_reach = out_of_reach(room, view)?;
     let held = |of: fn(Tally) -> u64| {
         let others = of(holders.pinned).saturating_add(of(holders.out_of_reach));
         of(holders.unsafe_yet).saturating_add(others)
@@ -65,13 +65,10 @@ fn add(sum: &mut Tally, more: Tally) {
 }
 
 /// Containers that may lack a copy under an index, and the bytes of those that were not looked for.
-fn waiting_containers(
-    engine: &Tape,
-    view: &View<'_>,
-) -> Result<(BTreeSet<ContainerId>, ByteCount), ReadError> {
+fn waiting_containers(room: &Tape, view: &View<'_>) -> Result<(BTreeSet<ContainerId>, ByteCount), ReadError> {
     let mut found = BTreeSet::new();
     let mut uncounted = 0;
-    for pool in engine.classes.tape_pools().keys() {
+    for pool in room.classes.tape_pools().keys() {
         let rows = view.queue(*pool, None, CONTAINERS_MAX)?;
         if rows.len() == CONTAINERS_MAX {
             let seen = rows.iter().fold(0u64, |sum, (_, queued)| sum.saturating_add(queued.length.0));
@@ -96,10 +93,10 @@ fn queued_bytes(view: &View<'_>, pool: TapePoolId) -> Result<u64, ReadError> {
 }
 
 /// Files in the pool that nobody pins and whose tapes could not give them back, by the rule of an evict.
-fn out_of_reach(engine: &Tape, view: &View<'_>) -> Result<Tally, ReadError> {
+fn out_of_reach(room: &Tape, view: &View<'_>) -> Result<Tally, ReadError> {
     let (mut seen, mut left, mut sum) = (BTreeSet::new(), OUT_OF_REACH_MAX, Tally::default());
     for (vid, tape) in view.tapes()? {
-        if tape.uuid.is_none() || engine.libraries.holds(vid) && summary(&tape).readable {
+        if tape.uuid.is_none() || room.libraries.holds(vid) && summary(&tape).readable {
             continue;
         }
         for (_, container) in view.content(vid, BlockAddress(0), CONTAINERS_MAX)? {
@@ -112,7 +109,7 @@ fn out_of_reach(engine: &Tape, view: &View<'_>) -> Result<Tally, ReadError> {
             let members = view.members(container, None, left)?;
             left -= members.len();
             for member in members {
-                if is_out_of_reach(&engine.upkeep, view, member.file)? && view.pins(member.file)?.is_empty() {
+                if is_out_of_reach(&room.upkeep, view, member.file)? && view.pins(member.file)?.is_empty() {
                     // Bytes of this part: a large file may stand in several.
                     let files = u64::from(member.file_offset.0 == 0);
                     add(&mut sum, Tally { files, bytes: member.length });
@@ -124,11 +121,11 @@ fn out_of_reach(engine: &Tape, view: &View<'_>) -> Result<Tally, ReadError> {
 }
 
 /// The file, if tapes have all of it and it is in the pool.
-fn held_by_pins_alone(engine: &Tape, view: &View<'_>, file: FileId) -> Result<Option<FileRecord>, ReadError> {
+fn held_by_pins_alone(room: &Tape, view: &View<'_>, file: FileId) -> Result<Option<FileRecord>, ReadError> {
     let Some(record) = view.file(file)?.filter(|file| file.is_online() && file.has_data()) else {
         return Ok(None);
     };
-    if engine.classes.get(record.class).is_none_or(|class| class.copies.is_empty()) {
+    if room.classes.get(record.class).is_none_or(|class| class.copies.is_empty()) {
         return Ok(None);
     }
     let parts = view.parts(file)?;

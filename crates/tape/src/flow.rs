@@ -52,17 +52,17 @@ impl Tape {
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn flow(&self) -> Result<FlowInfo, ArchiveError> {
-        let engine = self;
-        let FreeSpace { pool, classes } = engine.free_for_recalls()?;
-        let ceiling = |id| engine.classes.get(id).and_then(|class| class.settings.pool_max);
-        let class = |(id, room)| RecallRoom {
-            class: engine.classes.name(id),
+        let room = self;
+        let FreeSpace { pool, classes } = room.free_for_recalls()?;
+        let ceiling = |id| room.classes.get(id).and_then(|class| class.settings.pool_max);
+        let class = |(id, bytes)| RecallRoom {
+            class: room.classes.name(id),
             ceiling: ceiling(id).unwrap_or_default(),
-            room,
+            room: bytes,
         };
         Ok(FlowInfo {
-            feeding: engine.pool.feeding(),
-            streams_max: engine.streams_max(),
+            feeding: room.pool.feeding(),
+            streams_max: room.streams_max(),
             room: pool,
             classes: classes.into_iter().map(class).collect(),
         })
@@ -97,39 +97,39 @@ pub(crate) struct Flow {
     is_first: bool,
     looked: Option<Timestamp>,
     streams: Option<usize>,
-    room: FreeSpace,
+    free: FreeSpace,
 }
 
 impl Default for Flow {
     fn default() -> Self {
-        Flow { is_first: true, looked: None, streams: None, room: FreeSpace::default() }
+        Flow { is_first: true, looked: None, streams: None, free: FreeSpace::default() }
     }
 }
 
 impl Flow {
     /// What has changed since the scheduler was told; `now`: look whenever it was looked last.
-    pub(crate) fn events(&mut self, engine: &Tape, now: bool) -> Vec<Event> {
-        let at = engine.now();
+    pub(crate) fn events(&mut self, room: &Tape, now: bool) -> Vec<Event> {
+        let at = room.now();
         if !now && self.looked.is_some_and(|looked| at.since(looked) < LOOK_EVERY) {
             return Vec::new();
         }
         self.looked = Some(at);
-        let streams = engine.streams_max();
-        let room = match engine.room_to_tell() {
-            Ok(room) => room,
+        let streams = room.streams_max();
+        let free = match room.room_to_tell() {
+            Ok(free) => free,
             Err(error) => {
                 tracing::error!(%error, "the room of the pool cannot be read");
-                self.room.clone()
+                self.free.clone()
             }
         };
         let mut events = Vec::new();
         if self.streams != streams {
             events.push(Event::Streams { max: streams.unwrap_or(usize::MAX) });
         }
-        if self.room.pool != room.pool || self.is_first {
-            events.push(Event::PoolSpace { share: None, free: room.pool });
+        if self.free.pool != free.pool || self.is_first {
+            events.push(Event::PoolSpace { share: None, free: free.pool });
         }
-        let (before, after) = (by_share(engine, &self.room), by_share(engine, &room));
+        let (before, after) = (by_share(room, &self.free), by_share(room, &free));
         for (share, free) in &after {
             if before.get(share) != Some(free) {
                 events.push(Event::PoolSpace { share: Some(*share), free: ByteCount(*free) });
@@ -141,20 +141,20 @@ impl Flow {
             Event::PoolSpace { share: Some(*share), free }
         }));
         self.is_first = false;
-        (self.streams, self.room) = (streams, room);
+        (self.streams, self.free) = (streams, free);
         events
     }
 }
 
 /// The room of each share all of whose classes have a ceiling; a session keeps to that of each class.
-fn by_share(engine: &Tape, room: &FreeSpace) -> BTreeMap<ShareId, u64> {
+fn by_share(room: &Tape, free: &FreeSpace) -> BTreeMap<ShareId, u64> {
     let mut shares: BTreeMap<ShareId, u64> = BTreeMap::new();
-    for (class, free) in &room.classes {
-        let sum = shares.entry(engine.classes.share(*class)).or_default();
-        *sum = sum.saturating_add(free.0);
+    for (class, bytes) in &free.classes {
+        let sum = shares.entry(room.classes.share(*class)).or_default();
+        *sum = sum.saturating_add(bytes.0);
     }
-    for class in engine.classes.all().iter().filter(|class| !room.classes.contains_key(&class.id)) {
-        shares.remove(&engine.classes.share(class.id));
+    for class in room.classes.all().iter().filter(|class| !free.classes.contains_key(&class.id)) {
+        shares.remove(&room.classes.share(class.id));
     }
     shares
 }

@@ -163,9 +163,9 @@ impl Tape {
         record: &RequestRecord,
         in_request: &mut RequestReasons<'_>,
     ) -> Result<RequestOutlook, ArchiveError> {
-        let engine = self;
+        let room = self;
         let ended = u64::from(record.done) + u64::from(record.failed) + u64::from(record.cancelled);
-        let until = record.ended.unwrap_or_else(|| engine.now());
+        let until = record.ended.unwrap_or_else(|| room.now());
         let seconds = until.since(record.created).as_secs_f64();
         let mut outlook = RequestOutlook {
             waiting: u64::from(record.files).saturating_sub(ended),
@@ -178,19 +178,19 @@ impl Tape {
             outlook.waiting = 0;
             return Ok(outlook);
         }
-        let waiting = waiting_groups(engine, request, record.files)?;
+        let waiting = waiting_groups(room, request, record.files)?;
         outlook.looked_at = waiting.looked_at as u64;
         if waiting.groups.is_empty() {
             return Ok(outlook);
         }
-        let forecast = engine.forecast_of(waiting.groups.keys());
+        let forecast = room.forecast_of(waiting.groups.keys());
         let told = forecast.of_request(&waiting.groups);
         if let Some(nominal) = told.nominal {
             let made = forecast.made();
-            engine.foresight.forecaster().foretell(Subject::Request(request), made, nominal);
+            room.foresight.forecaster().foretell(Subject::Request(request), made, nominal);
         }
-        let now = engine.now();
-        let lasting = lasting_of_request(engine, in_request, &waiting)?;
+        let now = room.now();
+        let lasting = lasting_of_request(room, in_request, &waiting)?;
         outlook.expected = match lasting {
             Some(lasting) => Some(Expected::Never(lasting)),
             None => told.expected.map(|expected| expected.seen_at(now)),
@@ -201,7 +201,7 @@ impl Tape {
                     return Ok(outlook);
                 }
                 let expected = expected.clone().map(|expected| expected.seen_at(now));
-                outlook.tail.extend(tail_file(engine, in_request, *file, &group, expected)?);
+                outlook.tail.extend(tail_file(room, in_request, *file, &group, expected)?);
             }
         }
         Ok(outlook)
@@ -211,12 +211,12 @@ impl Tape {
 /// What keeps a part of a request until somebody does something: then no time is foretold for the whole, as
 /// [`Tape::expected`] has it for a file.
 fn lasting_of_request(
-    engine: &Tape,
+    room: &Tape,
     in_request: &mut RequestReasons<'_>,
     waiting: &Waiting,
 ) -> Result<Option<Reason>, ArchiveError> {
     for file in waiting.files.values().filter_map(|files| files.first()) {
-        let reason = engine.reason(crate::reasons::Waiting::Recall(*file))?;
+        let reason = room.reason(crate::reasons::Waiting::Recall(*file))?;
         if let Some(lasting) = reason.filter(Reason::needs_an_operator) {
             return in_request.of(lasting).map(Some);
         }
@@ -225,15 +225,15 @@ fn lasting_of_request(
 }
 
 fn tail_file(
-    engine: &Tape,
+    room: &Tape,
     in_request: &mut RequestReasons<'_>,
     file: FileId,
     group: &WantedGroup,
     expected: Option<Expected>,
 ) -> Result<Option<TailFile>, ArchiveError> {
-    let (path, record) = engine.read(|view| Ok((view.path_of_file(file)?, view.file(file)?)))?;
+    let (path, record) = room.read(|view| Ok((view.path_of_file(file)?, view.file(file)?)))?;
     let Some(record) = record else { return Ok(None) };
-    let Some(reason) = engine.reason(crate::reasons::Waiting::Recall(file))? else { return Ok(None) };
+    let Some(reason) = room.reason(crate::reasons::Waiting::Recall(file))? else { return Ok(None) };
     let reason = in_request.of(reason)?;
     let expected = if reason.needs_an_operator() { Some(Expected::Never(reason.clone())) } else { expected };
     let taken = group.taken_by();
@@ -247,7 +247,7 @@ fn tail_file(
 }
 
 /// Looks at the files of a request, at all or at some from everywhere.
-fn waiting_groups(engine: &Tape, request: RequestId, files: u32) -> Result<Waiting, ArchiveError> {
+fn waiting_groups(room: &Tape, request: RequestId, files: u32) -> Result<Waiting, ArchiveError> {
     let mut waiting = Waiting::default();
     let pages = LOOKED_AT_MAX / PAGE;
     let step = (files as usize).div_ceil(pages).max(PAGE);
@@ -256,9 +256,9 @@ fn waiting_groups(engine: &Tape, request: RequestId, files: u32) -> Result<Waiti
         if from >= files {
             break;
         }
-        let items = engine.read(|view| view.request_items(request, from, PAGE))?;
+        let items = room.read(|view| view.request_items(request, from, PAGE))?;
         waiting.looked_at += items.len();
-        let scheduler = engine.scheduler();
+        let scheduler = room.scheduler();
         for (_, item) in items.iter().filter(|(_, item)| item.state == ItemState::Waiting) {
             let Some(group) = scheduler.group_of(item.file) else { continue };
             let examples = waiting.files.entry(group.clone()).or_default();

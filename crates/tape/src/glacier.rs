@@ -22,19 +22,19 @@ impl Tape {
         which: Which,
         options: StageOptions,
     ) -> Result<bool, ArchiveError> {
-        let engine = self;
+        let room = self;
         let (file, record) = self.namespace.version_file(path, which)?;
         let online = record.is_online();
         if !online {
-            engine.check_can_fit(file, record.class, record.size)?;
+            room.check_can_fit(file, record.class, record.size)?;
         }
         let request = self.open_request(&options)?;
         let added = self
             .add_to_request(request, &[Selected { file, size: record.size, class: record.class, online }])
-            .and_then(|()| engine.execute(Command::CloseRequest { request }));
+            .and_then(|()| room.execute(Command::CloseRequest { request }));
         if let Err(error) = added {
             // Nobody will hear of this request.
-            engine.execute(Command::CloseRequest { request })?;
+            room.execute(Command::CloseRequest { request })?;
             self.cancel_request(request)?;
             return Err(in_words(error, path));
         }
@@ -56,11 +56,11 @@ impl Tape {
 
     /// As [`Tape::change_class`], of a file.
     pub fn change_class_of(&self, file: base::FileId, class: base::ClassId) -> Result<(), ArchiveError> {
-        let engine = self;
-        engine.execute(Command::ChangeClass { file, class })?;
-        engine.bell.wants_changed(file);
-        engine.bell.backlog_changed();
-        engine.sweep.ring();
+        let room = self;
+        room.execute(Command::ChangeClass { file, class })?;
+        room.notifier.wants_changed(file);
+        room.notifier.backlog_changed();
+        room.sweep.ring();
         Ok(())
     }
 }

@@ -14,12 +14,12 @@ impl Tape {
     /// # Errors
     /// [`ArchiveError::NoSuchClass`].
     pub fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {
-        let engine = self;
-        let class = class.map(|name| engine.classes.by_name(name).map(|class| class.id)).transpose()?;
-        let now = engine.now();
-        engine.haste().ask_for(engine.hastened(class), now);
-        engine.end_rests(class)?;
-        engine.hasten(class)
+        let room = self;
+        let class = class.map(|name| room.classes.by_name(name).map(|class| class.id)).transpose()?;
+        let now = room.now();
+        room.haste().ask_for(room.hastened(class), now);
+        room.end_rests(class)?;
+        room.hasten(class)
     }
 }
 
@@ -42,8 +42,8 @@ impl Tape {
         }
         haste.hasten(with_files.into_iter(), self.now());
         drop(haste);
-        self.bell.post(Event::MigrateNow(only));
-        self.bell.backlog_changed();
+        self.notifier.post(Event::MigrateNow(only));
+        self.notifier.backlog_changed();
         Ok(())
     }
 
@@ -74,7 +74,7 @@ impl Tape {
     /// Files of a class wait to be sealed once more, the oldest since then. What somebody asked haste for is
     /// still to go at once.
     pub(crate) fn wait_again(&self, class: ClassId, since: Timestamp) -> Result<(), ArchiveError> {
-        self.bell.waits_since(class, since);
+        self.notifier.waits_since(class, since);
         let covers = self.haste().covers(class, since);
         if covers { self.hasten(Some(class)) } else { Ok(()) }
     }

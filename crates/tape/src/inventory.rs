@@ -17,30 +17,30 @@ const ASK_EVERY: Duration = Duration::from_secs(5);
 
 /// How far the thread is that asks.
 pub(crate) struct Inventory {
-    bell: Doorbell,
+    doorbell: Doorbell,
     /// [`library::Library::changes`] of the inventory that is known; held while it is taken.
     seen: Mutex<u64>,
 }
 
 impl Inventory {
     pub(crate) fn new(changes: u64) -> Self {
-        Inventory { bell: Doorbell::default(), seen: Mutex::new(changes) }
+        Inventory { doorbell: Doorbell::default(), seen: Mutex::new(changes) }
     }
 
     /// Wakes the thread, which ends if the engine stops.
     pub(crate) fn stop(&self) {
-        self.bell.ring();
+        self.doorbell.ring();
     }
 }
 
 /// The thread of the inventory. A library that does not answer holds up nobody else.
-pub(crate) fn run(engine: &Tape, me: &Worker) {
+pub(crate) fn run(room: &Tape, me: &Worker) {
     let mut failed = false;
-    while !engine.stopping() {
+    while !room.stopping() {
         me.rests();
-        engine.inventory.bell.wait(ASK_EVERY);
+        room.inventory.doorbell.wait(ASK_EVERY);
         me.does("asking the library");
-        match engine.look_at_inventory() {
+        match room.look_at_inventory() {
             Ok(_) => failed = false,
             // Once, not every few seconds.
             Err(error) if !failed => {

@@ -4,7 +4,6 @@
 mod bases;
 mod bases_on_tapes;
 mod change_log;
-mod chores;
 mod conductor;
 mod dissolve;
 mod evictable;
@@ -13,6 +12,7 @@ mod foresight;
 mod glacier;
 mod haste;
 mod inventory;
+mod maintenance;
 mod mounts;
 mod operate;
 mod reasons;

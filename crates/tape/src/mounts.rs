@@ -25,7 +25,7 @@ impl Tape {
             Some(DriveState::Mounting { purpose, .. }) => Some(purpose),
             _ => None,
         };
-        let is_torn = self.chores().tapes.get(&vid).is_some_and(|chores| chores.recover);
+        let is_torn = self.maintenance().tapes.get(&vid).is_some_and(|tasks| tasks.recover);
         MountCause { purpose, is_torn }
     }
 }

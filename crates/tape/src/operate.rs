@@ -37,15 +37,15 @@ impl Tape {
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn tapes(&self) -> Result<Vec<TapeInfo>, ArchiveError> {
-        let engine = self;
-        let records = engine.read(|view| {
+        let room = self;
+        let records = room.read(|view| {
             let mut records = Vec::new();
             for (vid, record) in view.tapes()? {
                 records.push((vid, record, view.tally(Counter::Wanted(vid))?));
             }
             Ok(records)
         })?;
-        Ok(records.into_iter().map(|(vid, record, wanted)| tape_info(engine, vid, record, wanted)).collect())
+        Ok(records.into_iter().map(|(vid, record, wanted)| tape_info(room, vid, record, wanted)).collect())
     }
 
     /// A tape.
@@ -53,10 +53,10 @@ impl Tape {
     /// # Errors
     /// [`ArchiveError::NoSuchTape`].
     pub fn tape_info(&self, vid: Vid) -> Result<TapeInfo, ArchiveError> {
-        let engine = self;
-        let found = engine.read(|view| Ok((view.tape(vid)?, view.tally(Counter::Wanted(vid))?)))?;
+        let room = self;
+        let found = room.read(|view| Ok((view.tape(vid)?, view.tally(Counter::Wanted(vid))?)))?;
         let (Some(record), wanted) = found else { return Err(ArchiveError::NoSuchTape(vid)) };
-        Ok(tape_info(engine, vid, record, wanted))
+        Ok(tape_info(room, vid, record, wanted))
     }
 
     /// What is on a tape from a block on, and where the next page begins.
@@ -96,26 +96,26 @@ impl Tape {
     /// The tape drives and what they do.
     #[must_use]
     pub fn tape_drives(&self) -> Vec<TapeDriveInfo> {
-        let engine = self;
+        let room = self;
         let mut known: BTreeMap<String, DriveState> =
-            engine.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();
-        let down = engine.read(|view| view.drives_down()).unwrap_or_default();
-        let (now, forecast) = (engine.now(), engine.forecast());
+            room.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();
+        let down = room.read(|view| view.drives_down()).unwrap_or_default();
+        let (now, forecast) = (room.now(), room.forecast());
         let info = |drive: library::DriveName| {
             let name = drive.as_str().to_owned();
             // Those that the scheduler has not heard of yet are not in use yet.
             let state = known.remove(&name).unwrap_or(DriveState::Down { reason: STARTING.to_owned() });
-            let cause = engine.reason(Waiting::Drive(&name)).ok().flatten();
+            let cause = room.reason(Waiting::Drive(&name)).ok().flatten();
             let expected = forecast.of_drive(&name).map(|expected| expected.seen_at(now));
             let leaving = leaving(&state, &name, &down);
-            let mut info = drive_info(engine, &drive, &state);
+            let mut info = drive_info(room, &drive, &state);
             if let Some(Reason::DriveLooks { vid, .. }) = &cause {
                 (info.state, info.vid) = (LOOKING.to_owned(), *vid);
                 info.reason = cause.as_ref().map_or_else(String::new, Reason::to_string);
             }
             TapeDriveInfo { cause, expected, reason: leaving.unwrap_or(info.reason), ..info }
         };
-        engine.library.drives().into_iter().map(info).collect()
+        room.library.drives().into_iter().map(info).collect()
     }
 
     /// The pool and its drives.
@@ -123,10 +123,10 @@ impl Tape {
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn pool_info(&self) -> Result<PoolInfo, ArchiveError> {
-        let engine = self;
-        let status = engine.pool.status();
-        let (online, garbage) = engine.read(|view| {
-            let online = sum(view, engine, Counter::Online)?;
+        let room = self;
+        let status = room.pool.status();
+        let (online, garbage) = room.read(|view| {
+            let online = sum(view, room, Counter::Online)?;
             Ok((online, view.garbage(GARBAGE_COUNT_MAX)?.len() as u64))
         })?;
         let drives = status
@@ -149,18 +149,18 @@ impl Tape {
                 errors: drive.errors,
             })
             .collect();
-        let config = engine.pool.config();
+        let config = room.pool.config();
         Ok(PoolInfo {
             data: config.code.data,
             local_parity: config.code.local,
             parity: config.code.global,
             segment_copies: config.segment_copies,
-            refuses: engine.pool_refuses(),
+            refuses: room.pool_refuses(),
             drives,
             online,
             reconstructed: status.reconstructions,
             garbage,
-            small: engine.upkeep.segment_use(),
+            small: room.upkeep.segment_use(),
         })
     }
 
@@ -169,10 +169,10 @@ impl Tape {
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError> {
-        let engine = self;
-        engine.read(|view| {
+        let room = self;
+        room.read(|view| {
             let mut infos = Vec::new();
-            for class in engine.classes.all() {
+            for class in room.classes.all() {
                 infos.push(ClassInfo {
                     name: class.settings.name.clone(),
                     up_to: class.settings.up_to,
@@ -198,7 +198,7 @@ impl Tape {
 
     /// The same, and what each line is about.
     pub(crate) fn foretold_queue(&self) -> Result<Vec<(Queued, QueueLine)>, ArchiveError> {
-        let engine = self;
+        let room = self;
         let lines = self.waiting()?.into_iter().map(|(queued, line)| {
             let of = |forecast: &Forecast| match queued {
                 Queued::Class(id) => forecast.of_class(id),
@@ -206,36 +206,36 @@ impl Tape {
                 Queued::Tape(vid) => forecast.of_tape(vid),
                 Queued::TooLarge(_) => None,
             };
-            (queued, QueueLine { expected: engine.expected(line.cause.as_ref(), of), ..line })
+            (queued, QueueLine { expected: room.expected(line.cause.as_ref(), of), ..line })
         });
         Ok(lines.collect())
     }
 
     /// The same without a forecast.
     fn waiting(&self) -> Result<Vec<(Queued, QueueLine)>, ArchiveError> {
-        let engine = self;
+        let room = self;
         let mut lines = Vec::new();
-        for class in engine.classes.all() {
+        for class in room.classes.all() {
             let id: ClassId = class.id;
             let (tally, first) =
-                engine.read(|view| Ok((view.tally(Counter::Todo(id))?, view.todo(id, None, 1)?)))?;
+                room.read(|view| Ok((view.tally(Counter::Todo(id))?, view.todo(id, None, 1)?)))?;
             if tally.files > 0 {
-                let cause = engine.reason(Waiting::Seal(id))?;
+                let cause = room.reason(Waiting::Seal(id))?;
                 let oldest = first.first().map(|(_, todo)| todo.since);
                 let what = format!("seal {}", class.settings.name);
-                lines.push((Queued::Class(id), queue_line(engine, what, tally, oldest, cause)));
+                lines.push((Queued::Class(id), queue_line(room, what, tally, oldest, cause)));
             }
         }
-        for (id, pool) in engine.classes.tape_pools() {
+        for (id, pool) in room.classes.tape_pools() {
             self.waiting_for_pool(*id, &pool.name, &mut lines)?;
         }
         let mut left = RowsLeft::new();
         for tape in self.tapes()? {
             if tape.wanted.files > 0 {
-                let oldest = engine.read(|view| oldest_wanted(view, tape.vid, &mut left))?;
-                let cause = engine.reason(Waiting::Tape(tape.vid))?;
+                let oldest = room.read(|view| oldest_wanted(view, tape.vid, &mut left))?;
+                let cause = room.reason(Waiting::Tape(tape.vid))?;
                 let what = format!("recall {}", tape.vid);
-                lines.push((Queued::Tape(tape.vid), queue_line(engine, what, tape.wanted, oldest, cause)));
+                lines.push((Queued::Tape(tape.vid), queue_line(room, what, tape.wanted, oldest, cause)));
             }
         }
         Ok(lines)
@@ -248,9 +248,9 @@ impl Tape {
         name: &str,
         lines: &mut Vec<(Queued, QueueLine)>,
     ) -> Result<(), ArchiveError> {
-        let engine = self;
-        let (mut tally, head, too_large) = engine.read(|view| {
-            let too_large = engine.too_large(view, id)?;
+        let room = self;
+        let (mut tally, head, too_large) = room.read(|view| {
+            let too_large = room.too_large(view, id)?;
             let head = view.queue(id, None, too_large.containers.len() + 1)?;
             Ok((view.tally(Counter::Queued(id))?, head, too_large))
         })?;
@@ -260,19 +260,19 @@ impl Tape {
         let is_large = |id| too_large.containers.iter().any(|(large, _)| *large == id);
         let mut oldest = head.iter().find(|(id, _)| !is_large(*id)).map(|(_, queued)| queued.since);
         // While this host cannot write, what stands on a tape in part comes back to no queue.
-        if engine.tapes_not_written().is_some() {
-            let (planned, since) = engine.read(|view| planned_for(view, id))?;
+        if room.tapes_not_written().is_some() {
+            let (planned, since) = room.read(|view| planned_for(view, id))?;
             add(&mut tally, planned);
             oldest = [oldest, since].into_iter().flatten().min();
         }
         if tally.files > 0 {
-            let cause = engine.reason(Waiting::Migration(id))?;
-            let line = queue_line(engine, format!("migrate {name}"), tally, oldest, cause);
+            let cause = room.reason(Waiting::Migration(id))?;
+            let line = queue_line(room, format!("migrate {name}"), tally, oldest, cause);
             lines.push((Queued::TapePool(id), line));
         }
         if let Some((_, first)) = too_large.containers.first() {
             let what = format!("migrate {name} (too large)");
-            let line = queue_line(engine, what, large, Some(first.since), too_large.reason());
+            let line = queue_line(room, what, large, Some(first.since), too_large.reason());
             lines.push((Queued::TooLarge(id), line));
         }
         Ok(())
@@ -283,10 +283,10 @@ impl Tape {
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn totals(&self) -> Result<Totals, ArchiveError> {
-        let engine = self;
-        let (mut totals, tapes) = engine.read(|view| {
+        let room = self;
+        let (mut totals, tapes) = room.read(|view| {
             let mut queued = Tally::default();
-            for id in engine.classes.tape_pools().keys() {
+            for id in room.classes.tape_pools().keys() {
                 add(&mut queued, view.waiting_for(*id)?);
             }
             let tapes = view.tapes()?;
@@ -301,23 +301,23 @@ impl Tape {
                 }
             }
             let totals = Totals {
-                live: sum(view, engine, Counter::Class)?,
-                online: sum(view, engine, Counter::Online)?,
-                todo: sum(view, engine, Counter::Todo)?,
+                live: sum(view, room, Counter::Class)?,
+                online: sum(view, room, Counter::Online)?,
+                todo: sum(view, room, Counter::Todo)?,
                 queued,
                 unindexed,
                 mounts: tapes.iter().map(|(_, tape)| tape.mounts).sum(),
                 packs: view.tally(Counter::PacksSealed)?.files,
                 flushes: view.tally(Counter::Flushes)?,
                 indexes: view.tally(Counter::Indexes)?.files,
-                holders: crate::evictable::holders(engine, view)?,
+                holders: crate::evictable::holders(room, view)?,
                 tape_written: ByteCount(tapes.iter().map(|(_, tape)| tape.written.0).sum()),
                 ..Totals::default()
             };
             Ok((totals, tapes))
         })?;
-        totals.lost = engine.upkeep.lost_info()?;
-        let pool = engine.pool.status();
+        totals.lost = room.upkeep.lost_info()?;
+        let pool = room.pool.status();
         totals.pool_capacity = pool.capacity;
         totals.pool_used = pool.used;
         totals.pool_drives = pool.drives.len() as u64;
@@ -325,16 +325,16 @@ impl Tape {
             |of: fn(&DriveReport) -> bool| pool.drives.iter().filter(|drive| of(drive)).count() as u64;
         totals.pool_drives_up = count(|drive| drive.health.is_up());
         totals.pool_drives_full = count(DriveReport::is_full);
-        totals.warnings = crate::warnings::all(engine, &tapes, &pool, &totals.holders);
+        totals.warnings = crate::warnings::all(room, &tapes, &pool, &totals.holders);
         let stuck = |line: &QueueLine| line.cause.as_ref().is_some_and(Reason::needs_an_operator);
         let waiting = self.waiting()?.into_iter().map(|(_, line)| line);
         totals.stuck = waiting.filter(stuck).take(STUCK_MAX).collect();
         totals.problems = self.health();
-        let (files, bytes) = engine.scheduler().wanted();
+        let (files, bytes) = room.scheduler().wanted();
         totals.wanted = Tally { files, bytes };
-        totals.threads = engine.workers.info();
+        totals.threads = room.workers.info();
         totals.settling = self.settling();
-        totals.clock = engine.clock.trusted().map(base::TrustedClock::standing);
+        totals.clock = room.clock.trusted().map(base::TrustedClock::standing);
         Ok(totals)
     }
 
@@ -365,8 +365,8 @@ impl Tape {
     /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if the tape's present state does not
     /// allow it.
     pub fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError> {
-        let engine = self;
-        let record = engine.tape(vid)?;
+        let room = self;
+        let record = room.tape(vid)?;
         if use_as != TapeUse::Disabled {
             need_identified(vid, &record)?;
         }
@@ -378,38 +378,38 @@ impl Tape {
             TapeUse::ReadOnly => TapeState::ReadOnly,
             TapeUse::Disabled => TapeState::Disabled,
         };
-        let is_in_a_drive = || engine.tape_drives().iter().any(|drive| drive.vid == Some(vid));
+        let is_in_a_drive = || room.tape_drives().iter().any(|drive| drive.vid == Some(vid));
         if let (Some(run), TapeState::Disabled) = (record.run, state)
             && !is_in_a_drive()
         {
-            crate::sessions::give_up_run(engine, run, vid, reason)?;
-            engine.chore(vid, |chores| chores.recover = false);
+            crate::sessions::give_up_run(room, run, vid, reason)?;
+            room.set_tasks(vid, |tasks| tasks.recover = false);
         }
         {
-            let _one = engine.tape_states();
-            engine.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
+            let _one = room.tape_states();
+            room.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
             if state != TapeState::Repacking {
-                engine.chores().repacks.remove(&vid);
+                room.maintenance().repacks.remove(&vid);
             }
         }
-        engine.forget_failures(vid, true);
+        room.forget_failures(vid, true);
         if use_as != TapeUse::Disabled {
-            engine.close_what_is_open(vid);
+            room.close_what_is_open(vid);
         }
-        engine.post_tape(vid);
+        room.post_tape(vid);
         if use_as == TapeUse::Active {
             // The operator has looked at it: what the scheduler holds against it is over.
-            engine.bell.post(Event::TapeReleased(vid));
+            room.notifier.post(Event::TapeReleased(vid));
         }
-        engine.repack_after_run(vid);
-        if let Err(error) = engine.keep_what_was_to_leave(vid) {
+        room.repack_after_run(vid);
+        if let Err(error) = room.keep_what_was_to_leave(vid) {
             // The tape is in use nevertheless.
             tracing::error!(%vid, %error, "copies that were to leave the tape stay when it is next written");
         }
         if !matches!(use_as, TapeUse::Disabled) {
-            engine.retry_mends()?;
+            room.retry_mends()?;
             // Files of cold classes may have waited in the pool for it.
-            engine.sweep.ring();
+            room.sweep.ring();
         }
         Ok(())
     }
@@ -419,11 +419,11 @@ impl Tape {
     /// # Errors
     /// [`ArchiveError::NoSuchDrive`]; if the catalogue cannot be written.
     pub fn drive_up(&self, drive: &str) -> Result<(), ArchiveError> {
-        let engine = self;
-        engine.known_drive(drive)?;
-        let _one = engine.ordering.lock().unwrap_or_else(PoisonError::into_inner);
-        engine.execute(Command::SetDriveDown { drive: drive.to_owned(), down: None })?;
-        engine.bell.post(Event::DriveUp(drive.to_owned()));
+        let room = self;
+        room.known_drive(drive)?;
+        let _one = room.ordering.lock().unwrap_or_else(PoisonError::into_inner);
+        room.execute(Command::SetDriveDown { drive: drive.to_owned(), down: None })?;
+        room.notifier.post(Event::DriveUp(drive.to_owned()));
         Ok(())
     }
 }
@@ -450,7 +450,7 @@ pub(crate) enum Queued {
 }
 
 fn queue_line(
-    engine: &Tape,
+    room: &Tape,
     what: String,
     tally: Tally,
     oldest: Option<Timestamp>,
@@ -458,7 +458,7 @@ fn queue_line(
 ) -> QueueLine {
     let cause = cause.unwrap_or(Reason::NothingWaits);
     let (items, bytes, reason) = (tally.files, tally.bytes, cause.to_string());
-    let age = oldest.map(|oldest| engine.now().since(oldest));
+    let age = oldest.map(|oldest| room.now().since(oldest));
     QueueLine { what, items, bytes, oldest, age, reason, cause: Some(cause), expected: None }
 }
 
@@ -481,25 +481,25 @@ fn add(sum: &mut Tally, tally: Tally) {
     sum.bytes.0 += tally.bytes.0;
 }
 
-fn sum(view: &View<'_>, engine: &Tape, counter: fn(ClassId) -> Counter) -> Result<Tally, ReadError> {
+fn sum(view: &View<'_>, room: &Tape, counter: fn(ClassId) -> Counter) -> Result<Tally, ReadError> {
     let mut sum = Tally::default();
-    for class in engine.classes.all() {
+    for class in room.classes.all() {
         add(&mut sum, view.tally(counter(class.id))?);
     }
     Ok(sum)
 }
 
-fn tape_info(engine: &Tape, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeInfo {
+fn tape_info(room: &Tape, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeInfo {
     let drive =
-        engine.scheduler().drives().find(|(_, state)| state.vid() == Some(vid)).map(|(name, _)| name.clone());
+        room.scheduler().drives().find(|(_, state)| state.vid() == Some(vid)).map(|(name, _)| name.clone());
     TapeInfo {
         vid,
         state: record.state,
         unidentified: is_unidentified(&record),
         reason: told(vid, &record),
         history: record.history,
-        tape_pool: record.tape_pool.map(|id| engine.classes.tape_pool_name(id)),
-        library: engine.libraries.name(engine.libraries.of_tape(vid)).to_owned(),
+        tape_pool: record.tape_pool.map(|id| room.classes.tape_pool_name(id)),
+        library: room.libraries.name(room.libraries.of_tape(vid)).to_owned(),
         uuid: record.uuid,
         capacity: record.capacity,
         written: record.written,
@@ -523,15 +523,15 @@ pub(crate) fn leaving(state: &DriveState, name: &str, down: &[(String, String)])
     goes_on.then(|| format!("goes out of use when its session has ended: {reason}"))
 }
 
-fn drive_info(engine: &Tape, drive: &library::DriveName, state: &DriveState) -> TapeDriveInfo {
-    let session = engine.session(drive.as_str());
+fn drive_info(room: &Tape, drive: &library::DriveName, state: &DriveState) -> TapeDriveInfo {
+    let session = room.session(drive.as_str());
     let began = *session.began.lock().unwrap_or_else(PoisonError::into_inner);
     let (files, bytes) = (session.files.load(Ordering::Relaxed), session.bytes.load(Ordering::Relaxed));
     let working = matches!(
         state,
         DriveState::Migrating { .. } | DriveState::Recalling { .. } | DriveState::Maintaining { .. }
     );
-    let seconds = began.map_or(0.0, |began| engine.now().since(began).as_secs_f64());
+    let seconds = began.map_or(0.0, |began| room.now().since(began).as_secs_f64());
     let (word, reason) = match state {
         DriveState::Down { reason } => ("down", reason.clone()),
         DriveState::Empty => ("empty", String::new()),
@@ -546,12 +546,12 @@ fn drive_info(engine: &Tape, drive: &library::DriveName, state: &DriveState) -> 
     };
     let vid = state.vid();
     let tape_pool = vid
-        .and_then(|vid| engine.tape(vid).ok())
+        .and_then(|vid| room.tape(vid).ok())
         .and_then(|record| record.tape_pool)
-        .map(|id| engine.classes.tape_pool_name(id));
+        .map(|id| room.classes.tape_pool_name(id));
     TapeDriveInfo {
         name: drive.as_str().to_owned(),
-        library: engine.libraries.name(engine.library.library_of(drive)).to_owned(),
+        library: room.libraries.name(room.library.library_of(drive)).to_owned(),
         state: word.to_owned(),
         vid,
         tape_pool,

@@ -34,7 +34,7 @@ pub(crate) enum Waiting<'a> {
     /// A tape: what is done with it, or why what is wanted from it is not read.
     Tape(Vid),
     /// Checks and repacks of a tape, for which nobody waits.
-    Chores(Vid),
+    Maintenance(Vid),
     /// A tape drive: what it does, or why it does nothing.
     Drive(&'a DriveName),
 }
@@ -81,7 +81,7 @@ impl Tape {
             Waiting::Planned(vid) => self.scheduler().why_planned(vid),
             Waiting::Recall(file) => self.scheduler().why_recalling(file, now),
             Waiting::Tape(vid) => Some(self.scheduler().why_tape(vid)),
-            Waiting::Chores(vid) => Some(self.scheduler().why_chores(vid)),
+            Waiting::Maintenance(vid) => Some(self.scheduler().why_maintenance(vid)),
             Waiting::Drive(drive) => self.scheduler().why_drive(drive, now),
         };
         Ok(reason.map(|reason| self.while_drives_look(self.while_drives_are_away(reason))))

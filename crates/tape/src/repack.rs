@@ -4,7 +4,7 @@
 use base::{BlockAddress, ByteCount, ContainerId, Vid};
 use catalogue::{Command, ContainerRecord, CopyState, ReadError, Requeue, TapeState, View, typed};
 
-use crate::chores::Repack;
+use crate::maintenance::Repack;
 use crate::room::Tape;
 use crate::sessions::has_skeleton;
 use ground::ArchiveError;
@@ -36,7 +36,7 @@ enum Taken {
 impl Tape {
     /// Begins, or goes on with, the repack of a tape in that state.
     pub(crate) fn repack_begin(&self, vid: Vid) -> Result<(), ArchiveError> {
-        self.chores().repacks.insert(vid, Repack::default());
+        self.maintenance().repacks.insert(vid, Repack::default());
         self.repack_continue(vid)
     }
 
@@ -55,15 +55,15 @@ impl Tape {
         loop {
             let record = self.tape(vid)?;
             if record.state != TapeState::Repacking {
-                self.chores().repacks.remove(&vid);
+                self.maintenance().repacks.remove(&vid);
                 return Ok(());
             }
             if record.run.is_some() {
                 return Ok(());
             }
             let from = {
-                let chores = self.chores();
-                let Some(repack) = chores.repacks.get(&vid) else { return Ok(()) };
+                let maintenance = self.maintenance();
+                let Some(repack) = maintenance.repacks.get(&vid) else { return Ok(()) };
                 let bytes: u64 = repack.under_way.values().map(|bytes| bytes.0).sum();
                 if bytes >= limit || repack.under_way.len() >= UNDER_WAY_MAX {
                     return Ok(());
@@ -80,24 +80,24 @@ impl Tape {
             let next = BlockAddress(last.0 + 1);
             for (block, container) in page {
                 // What was called off takes nothing more off the tape: what stays is decided now.
-                if !self.chores().repacks.contains_key(&vid) {
-                    self.bell.backlog_changed();
+                if !self.maintenance().repacks.contains_key(&vid) {
+                    self.notifier.backlog_changed();
                     return Ok(());
                 }
                 self.repack_one(vid, block, container)?;
             }
-            if let Some(repack) = self.chores().repacks.get_mut(&vid) {
+            if let Some(repack) = self.maintenance().repacks.get_mut(&vid) {
                 repack.from = next;
             }
-            self.bell.backlog_changed();
+            self.notifier.backlog_changed();
         }
     }
 
     /// Whether another pass over the content is worth while.
     fn repack_pass_ended(&self, vid: Vid) -> Result<bool, ArchiveError> {
         let left = !self.read(|view| view.content(vid, BlockAddress(0), 1))?.is_empty();
-        let mut chores = self.chores();
-        let Some(repack) = chores.repacks.get_mut(&vid) else { return Ok(false) };
+        let mut maintenance = self.maintenance();
+        let Some(repack) = maintenance.repacks.get_mut(&vid) else { return Ok(false) };
         if !repack.under_way.is_empty() {
             return Ok(false);
         }
@@ -116,12 +116,12 @@ impl Tape {
     fn repack_one(&self, vid: Vid, block: BlockAddress, container: ContainerId) -> Result<(), ArchiveError> {
         let Some(record) = self.read(|view| view.container(container))? else { return Ok(()) };
         // On its way before anything is done, so that what is done soon finds it.
-        if let Some(repack) = self.chores().repacks.get_mut(&vid) {
+        if let Some(repack) = self.maintenance().repacks.get_mut(&vid) {
             repack.under_way.insert(container, record.length);
         }
         let taken = self.take_off(vid, block, container, &record);
-        let mut chores = self.chores();
-        let Some(repack) = chores.repacks.get_mut(&vid) else { return taken.map(|_| ()) };
+        let mut maintenance = self.maintenance();
+        let Some(repack) = maintenance.repacks.get_mut(&vid) else { return taken.map(|_| ()) };
         match taken {
             Ok(Taken::UnderWay) => return Ok(()),
             Ok(Taken::Dropped) => {
@@ -149,7 +149,7 @@ impl Tape {
         let is_source = copy.source.is_some_and(|source| (source.vid, source.block) == (vid, block));
         match copy.state {
             CopyState::Indexed { vid: on, .. } if copy.source.is_some() => {
-                self.chore(on, |chores| chores.read_back.insert(container));
+                self.set_tasks(on, |tasks| tasks.read_back.insert(container));
                 return Ok(Taken::UnderWay);
             }
             CopyState::Queued if is_source && !self.has_bytes(container, record)? => {}
@@ -194,9 +194,9 @@ impl Tape {
     /// Something became of a container: repacks that wait for it go on.
     pub(crate) fn repack_progressed(&self, container: ContainerId) -> Result<(), ArchiveError> {
         let tapes: Vec<Vid> = {
-            let chores = self.chores();
+            let maintenance = self.maintenance();
             let waits = |repack: &Repack| repack.under_way.contains_key(&container);
-            chores.repacks.iter().filter(|(_, repack)| waits(repack)).map(|(vid, _)| *vid).collect()
+            maintenance.repacks.iter().filter(|(_, repack)| waits(repack)).map(|(vid, _)| *vid).collect()
         };
         for vid in tapes {
             let record = self.read(|view| view.container(container))?;
@@ -204,8 +204,8 @@ impl Tape {
                 continue;
             }
             let more = {
-                let mut chores = self.chores();
-                let Some(repack) = chores.repacks.get_mut(&vid) else { continue };
+                let mut maintenance = self.maintenance();
+                let Some(repack) = maintenance.repacks.get_mut(&vid) else { continue };
                 let bytes = repack.under_way.remove(&container).unwrap_or_default();
                 repack.moved = true;
                 repack.progress.moved += 1;
@@ -222,7 +222,7 @@ impl Tape {
 
     /// A container that stands on a tape under repack can be taken off now, which was not possible before.
     pub(crate) fn repack_again(&self, container: ContainerId, vid: Vid) -> Result<(), ArchiveError> {
-        let waited = self.chores().repacks.get_mut(&vid).is_some_and(|repack| {
+        let waited = self.maintenance().repacks.get_mut(&vid).is_some_and(|repack| {
             let waited = repack.under_way.remove(&container).is_some();
             repack.moved |= waited;
             waited
@@ -251,11 +251,16 @@ impl Tape {
             from = next;
         }
         let asked: Vec<ContainerId> = {
-            let chores = self.chores();
-            chores.mends.iter().filter(|(_, mend)| mend.repack.contains(&vid)).map(|(id, _)| *id).collect()
+            let maintenance = self.maintenance();
+            maintenance
+                .mends
+                .iter()
+                .filter(|(_, mend)| mend.repack.contains(&vid))
+                .map(|(id, _)| *id)
+                .collect()
         };
         self.drop_mends_of_repack(vid, &asked)?;
-        self.bell.backlog_changed();
+        self.notifier.backlog_changed();
         Ok(())
     }
 
@@ -279,7 +284,7 @@ impl Tape {
     /// No tape can give the bytes of a container: its repack goes on with the others.
     pub(crate) fn repack_stuck(&self, container: ContainerId) -> Result<(), ArchiveError> {
         let mut tapes = Vec::new();
-        for (vid, repack) in &mut self.chores().repacks {
+        for (vid, repack) in &mut self.maintenance().repacks {
             if repack.under_way.remove(&container).is_some() {
                 repack.progress.stuck += 1;
                 tapes.push(*vid);

@@ -44,11 +44,11 @@ impl Tape {
         options: StageOptions,
         progress: &CallProgress,
     ) -> Result<RequestId, ArchiveError> {
-        let engine = self;
+        let room = self;
         let mut request = None;
         let result = self.namespace.for_each_selected(selection, &mut |files| {
             for selected in files.iter().filter(|selected| !selected.online) {
-                engine.check_can_fit(selected.file, selected.class, selected.size)?;
+                room.check_can_fit(selected.file, selected.class, selected.size)?;
             }
             let id = match request {
                 Some(id) => id,
@@ -56,10 +56,10 @@ impl Tape {
             };
             progress.fills(id);
             // Before the files are wanted: some may be back before this line is written.
-            let at = engine.now();
+            let at = room.now();
             self.add_to_request(id, &files)?;
             progress.add_files(files.len());
-            engine.access.push(|| Notice::Staged {
+            room.access.push(|| Notice::Staged {
                 at,
                 who: options.owner.clone(),
                 request: id,
@@ -72,20 +72,20 @@ impl Tape {
             (Some(id), Err(error)) => {
                 // Nobody will hear of this request: what it holds so far is not worked on, and nothing of it
                 // is left.
-                engine.execute(Command::CloseRequest { request: id })?;
+                room.execute(Command::CloseRequest { request: id })?;
                 match self.cancel_request(id) {
                     // One that holds nothing has ended with being closed.
                     Ok(()) | Err(ArchiveError::Rejected(Rejection::WrongState { .. })) => {}
                     Err(error) => return Err(error),
                 }
-                while engine.ask(typed::ForgetSome { request: id })? {}
+                while room.ask(typed::ForgetSome { request: id })? {}
                 return Err(error);
             }
             (None, Err(error)) => return Err(error),
             (Some(id), Ok(())) => id,
             (None, Ok(())) => self.open_request(&options)?,
         };
-        engine.execute(Command::CloseRequest { request: id })?;
+        room.execute(Command::CloseRequest { request: id })?;
         Ok(id)
     }
 
@@ -107,20 +107,20 @@ impl Tape {
     pub fn set_priority(&self, request: RequestId, priority: u8) -> Result<(), ArchiveError> {
         self.request(request)?;
         self.execute(Command::SetRequestPriority { request, priority })?;
-        waiting_files(self, request)?.into_iter().for_each(|file| self.bell.wants_changed(file));
+        waiting_files(self, request)?.into_iter().for_each(|file| self.notifier.wants_changed(file));
         Ok(())
     }
 
     /// Adds a batch. Files that were deleted since they were selected are left out.
     pub(crate) fn add_to_request(&self, request: RequestId, files: &[Selected]) -> Result<(), ArchiveError> {
-        let engine = self;
+        let room = self;
         let mut files: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
-        engine.check_online(&files)?;
-        upkeep::give_up(&engine.upkeep, &files)?;
+        room.check_online(&files)?;
+        upkeep::give_up(&room.upkeep, &files)?;
         for _ in 0..ADD_RETRIES_MAX {
-            match engine.execute(Command::AddToRequest { request, files: files.clone() }) {
+            match room.execute(Command::AddToRequest { request, files: files.clone() }) {
                 Err(ArchiveError::Rejected(Rejection::NotFound(Object::File(_)))) => {
-                    files = engine.read(|view| {
+                    files = room.read(|view| {
                         let mut live = Vec::with_capacity(files.len());
                         for file in files {
                             if view.file(file)?.is_some_and(|record| record.is_named()) {
@@ -132,7 +132,7 @@ impl Tape {
                 }
                 other => {
                     other?;
-                    files.into_iter().for_each(|file| engine.bell.wants_changed(file));
+                    files.into_iter().for_each(|file| room.notifier.wants_changed(file));
                     return Ok(());
                 }
             }
@@ -240,7 +240,7 @@ impl Tape {
                 break;
             }
         }
-        waiting.into_iter().for_each(|file| self.bell.wants_changed(file));
+        waiting.into_iter().for_each(|file| self.notifier.wants_changed(file));
         Ok(())
     }
 
@@ -328,13 +328,13 @@ impl Tape {
 
     /// Evicts those files that some library's tapes can give back; answers for each.
     fn evict_in_reach(&self, ids: &[FileId]) -> Result<Vec<Result<(), EvictRefusal>>, ArchiveError> {
-        let engine = self;
+        let room = self;
         let refused: Vec<Option<EvictRefusal>> =
-            engine.read(|view| ids.iter().map(|id| refuses_evict(&engine.upkeep, view, *id)).collect())?;
+            room.read(|view| ids.iter().map(|id| refuses_evict(&room.upkeep, view, *id)).collect())?;
         let kept = |(id, refusal): (&FileId, &Option<EvictRefusal>)| refusal.is_none().then_some(*id);
         let files: Vec<FileId> = ids.iter().zip(&refused).filter_map(kept).collect();
         let asked = files.len();
-        let evicted = engine.ask(typed::Evict { files })?;
+        let evicted = room.ask(typed::Evict { files })?;
         assert_eq!(evicted.len(), asked, "an evict answers for each file");
         let mut evicted = evicted.into_iter();
         Ok(refused
@@ -371,8 +371,8 @@ impl Tape {
                 }
             }
         }
-        let engine = self;
-        engine.access.push(|| Notice::Evicted { at: engine.now(), files: evicted });
+        let room = self;
+        room.access.push(|| Notice::Evicted { at: room.now(), files: evicted });
         Ok(())
     }
 }

@@ -29,18 +29,18 @@ struct Row {
 ///
 /// Reads the recall sets in the order of their keys, 40 bytes of memory for each row until the end: ten
 /// million files with two copies take seconds.
-pub(crate) fn load(engine: &Tape) -> Result<(), ArchiveError> {
+pub(crate) fn load(room: &Tape) -> Result<(), ArchiveError> {
     let mut rows: Vec<Row> = Vec::new();
     let mut after: Option<RecallKey> = None;
     // Rows come container by container, and a container is of one class.
     let mut last = (ContainerId(0), ShareId(0));
     loop {
         let before = rows.len();
-        after = engine.read(|view| {
+        after = room.read(|view| {
             view.recall_rows(after, LOAD_PAGE, |key, item| {
                 if item.container != last.0 {
                     let record = view.container(item.container)?;
-                    let share = record.map_or(ShareId(0), |record| engine.classes.share(record.class));
+                    let share = record.map_or(ShareId(0), |record| room.classes.share(record.class));
                     last = (item.container, share);
                 }
                 let (file, vid, bytes) = (key.file, key.vid, item.length);
@@ -48,7 +48,7 @@ pub(crate) fn load(engine: &Tape) -> Result<(), ArchiveError> {
                 Ok(())
             })
         })?;
-        if rows.len() == before || engine.stop.load(Ordering::Relaxed) {
+        if rows.len() == before || room.stop.load(Ordering::Relaxed) {
             break;
         }
     }
@@ -56,7 +56,7 @@ pub(crate) fn load(engine: &Tape) -> Result<(), ArchiveError> {
         return Ok(());
     }
     rows.sort_unstable_by_key(|row| (row.file, row.vid));
-    let urgent = urgent(engine)?;
+    let urgent = urgent(room)?;
     let files = rows.chunk_by(|a, b| a.file == b.file).filter_map(|rows| {
         let row = rows.first()?;
         Some(WantedFile {
@@ -68,16 +68,16 @@ pub(crate) fn load(engine: &Tape) -> Result<(), ArchiveError> {
             copies: rows.iter().map(|row| row.vid).collect::<Vec<Vid>>(),
         })
     });
-    let now = engine.now();
-    engine.scheduler().load(now, files);
+    let now = room.now();
+    room.scheduler().load(now, files);
     Ok(())
 }
 
 /// The files that are waited for by requests with a priority of their own, and the highest of them.
-fn urgent(engine: &Tape) -> Result<BTreeMap<FileId, u8>, ArchiveError> {
+fn urgent(room: &Tape) -> Result<BTreeMap<FileId, u8>, ArchiveError> {
     let mut files = BTreeMap::new();
-    for (request, priority) in engine.read(|view| view.priorities())? {
-        for file in waiting_files(engine, request)? {
+    for (request, priority) in room.read(|view| view.priorities())? {
+        for file in waiting_files(room, request)? {
             let highest: &mut u8 = files.entry(file).or_default();
             *highest = priority.max(*highest);
         }
@@ -89,25 +89,25 @@ fn urgent(engine: &Tape) -> Result<BTreeMap<FileId, u8>, ArchiveError> {
 
 /// Brings to an end what the last server had begun with requests. Only requests of before this start: those
 /// that come from now on tell of their files themselves.
-pub(crate) fn finish_requests(engine: &Tape, mut before: RequestId) -> Result<(), ArchiveError> {
+pub(crate) fn finish_requests(room: &Tape, mut before: RequestId) -> Result<(), ArchiveError> {
     loop {
-        let requests = engine.read(|view| view.requests(Some(before), RESUME_PAGE))?;
+        let requests = room.read(|view| view.requests(Some(before), RESUME_PAGE))?;
         let Some((last, _)) = requests.last() else { return Ok(()) };
         before = *last;
         for (request, record) in requests {
             match record.state {
                 RequestState::Cancelling => {
-                    let waiting = waiting_files(engine, request)?;
-                    while engine.ask(typed::CancelSome { request })? {}
-                    waiting.into_iter().for_each(|file| engine.bell.wants_changed(file));
+                    let waiting = waiting_files(room, request)?;
+                    while room.ask(typed::CancelSome { request })? {}
+                    waiting.into_iter().for_each(|file| room.notifier.wants_changed(file));
                 }
-                RequestState::Forgetting => while engine.ask(typed::ForgetSome { request })? {},
+                RequestState::Forgetting => while room.ask(typed::ForgetSome { request })? {},
                 // Its client died while it was being filled; what it holds is worked on, nothing more is
                 // awaited.
-                RequestState::Filling => engine.execute(Command::CloseRequest { request })?,
+                RequestState::Filling => room.execute(Command::CloseRequest { request })?,
                 RequestState::Active | RequestState::Completed | RequestState::Cancelled => {}
             }
-            if engine.stop.load(Ordering::Relaxed) {
+            if room.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
         }
@@ -115,11 +115,11 @@ pub(crate) fn finish_requests(engine: &Tape, mut before: RequestId) -> Result<()
 }
 
 /// The files that a request still waits for.
-pub(crate) fn waiting_files(engine: &Tape, request: RequestId) -> Result<Vec<FileId>, ArchiveError> {
+pub(crate) fn waiting_files(room: &Tape, request: RequestId) -> Result<Vec<FileId>, ArchiveError> {
     let mut waiting = Vec::new();
     let mut from = 0;
     loop {
-        let items = engine.read(|view| view.request_items(request, from, RESUME_PAGE))?;
+        let items = room.read(|view| view.request_items(request, from, RESUME_PAGE))?;
         let Some((last, _)) = items.last() else { return Ok(waiting) };
         from = last + 1;
         let waits = items.iter().filter(|(_, item)| item.state == ItemState::Waiting);

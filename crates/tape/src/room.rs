@@ -44,8 +44,8 @@ pub struct Tape {
     /// Held while a drive is taken out of use or given back: the catalogue and the scheduler hear the same
     /// last word.
     pub(crate) ordering: Mutex<()>,
-    /// Counts what was asked for from tape, so that reading sessions notice new wishes.
-    pub(crate) wishes: AtomicU64,
+    /// Counts what was asked for from tape, so that reading sessions notice that more is wanted.
+    pub(crate) recall_arrivals: AtomicU64,
     /// See [`Tape::tape_states`].
     pub(crate) tape_states: Mutex<()>,
     /// Tapes that failed, and when they are tried again.
@@ -81,7 +81,7 @@ pub(crate) struct OfTerm {
     /// Room that recalls have claimed.
     pub(crate) space: Space,
     /// Work on tapes that nobody waits for.
-    pub(crate) chores: Mutex<crate::chores::Chores>,
+    pub(crate) maintenance: Mutex<crate::maintenance::Maintenance>,
     /// What was asked to migrate without waiting.
     pub(crate) haste: Mutex<session::Haste>,
     /// Containers whose bytes could not be had, until when they are left alone, and why.
@@ -95,7 +95,7 @@ impl OfTerm {
             term,
             planning: Mutex::default(),
             space: Space::default(),
-            chores: Mutex::default(),
+            maintenance: Mutex::default(),
             haste: Mutex::default(),
             resting: Resting::default(),
         }
@@ -149,9 +149,9 @@ impl Tape {
         match self.tape(vid) {
             Ok(record) => {
                 if record.state == TapeState::Scratch {
-                    self.forget_chores(vid);
+                    self.forget_tasks(vid);
                 }
-                self.bell.post(Event::Tape(vid, self.summary_of(vid, &record)));
+                self.notifier.post(Event::Tape(vid, self.summary_of(vid, &record)));
                 self.upkeep.note_tape(vid, record.state.is_set_aside());
             }
             Err(error) => tracing::error!(%vid, %error, "a tape's record cannot be read"),

@@ -76,7 +76,7 @@ impl Tape {
             foresight,
             dissolving: AtomicBool::new(false),
             ordering: Mutex::new(()),
-            wishes: AtomicU64::new(0),
+            recall_arrivals: AtomicU64::new(0),
             tape_states: Mutex::default(),
             tape_retries: TapeRetries::default(),
             sessions: Mutex::new(BTreeMap::new()),
@@ -125,7 +125,7 @@ impl Tape {
         self.go("sealer", |tape| tape.settling.stop(), move |tape, me| run_sealer(tape, &seals, me))?;
         self.go("inventory", |tape| tape.inventory.stop(), |tape, me| crate::inventory::run(tape, me))?;
         let conductor = Conductor {
-            engine: Arc::clone(self),
+            room: Arc::clone(self),
             began: self.now(),
             drives: orders,
             sealer,
@@ -136,7 +136,7 @@ impl Tape {
             too_large: false,
             resting: BTreeSet::new(),
         };
-        self.go("conductor", |tape| tape.bell.stop(), move |_, me| conductor.run(me))?;
+        self.go("conductor", |tape| tape.notifier.stop(), move |_, me| conductor.run(me))?;
         if begun.settles {
             self.go(
                 "settle",
@@ -164,8 +164,8 @@ impl Tape {
             let is_down = begun.down.contains_key(name.as_str());
             let looks = begun.settles && !is_down;
             let own = name.as_str().to_owned();
-            self.bell.post(Event::DriveIn(own.clone(), library));
-            self.bell.post(match begun.down.get(&own) {
+            self.notifier.post(Event::DriveIn(own.clone(), library));
+            self.notifier.post(match begun.down.get(&own) {
                 Some(reason) => Event::DriveDown(own, reason.clone()),
                 None if looks => Event::DriveDown(own, settle::DRIVES_LOOK.to_owned()),
                 None => Event::DriveUp(own),
@@ -174,7 +174,7 @@ impl Tape {
             self.go(&name, |tape| tape.settling.stop(), move |_, me| thread.run(&receiver, looks, me))?;
         }
         for (vid, record) in self.catalogue.read(|view| view.tapes())? {
-            self.bell.post(Event::Tape(vid, self.summary_of(vid, &record)));
+            self.notifier.post(Event::Tape(vid, self.summary_of(vid, &record)));
         }
         Ok(orders)
     }
@@ -210,23 +210,23 @@ impl Tape {
 type Orders = BTreeMap<String, threads::mpsc::SyncSender<crate::conductor::DriveTask>>;
 
 /// Goes on with what the last stop broke off.
-fn resume(engine: &Tape, before: RequestId, me: &Worker) {
+fn resume(room: &Tape, before: RequestId, me: &Worker) {
     me.does("going on with requests");
-    if let Err(error) = crate::resume::finish_requests(engine, before) {
+    if let Err(error) = crate::resume::finish_requests(room, before) {
         tracing::error!(%error, "open requests cannot be read");
         me.failed(&error);
     }
-    if let Err(error) = ingest::finish_aborts(engine) {
+    if let Err(error) = ingest::finish_aborts(room) {
         tracing::error!(%error, "uploads in parts cannot be read");
         me.failed(&error);
     }
     me.rests();
     // What is to be written again is decided by what the pool has.
-    if !engine.settling.wait_for_pool() {
+    if !room.settling.wait_for_pool() {
         return;
     }
     me.does("going on with tapes");
-    if let Err(error) = crate::tapes::resume(engine) {
+    if let Err(error) = crate::tapes::resume(room) {
         tracing::error!(%error, "what is to be done on tapes cannot be read");
         me.failed(&error);
     }

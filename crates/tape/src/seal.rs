@@ -57,21 +57,21 @@ struct Candidate {
 }
 
 /// Seals what of a class is to be sealed now: see [`session::seal`].
-pub(crate) fn seal_class(engine: &Arc<Tape>, class: ClassId, partial: bool) -> Result<(), ArchiveError> {
-    let Some(class) = engine.classes.get(class).cloned() else { return Ok(()) };
-    give_up_unfinished(engine)?;
+pub(crate) fn seal_class(room: &Arc<Tape>, class: ClassId, partial: bool) -> Result<(), ArchiveError> {
+    let Some(class) = room.classes.get(class).cloned() else { return Ok(()) };
+    give_up_unfinished(room)?;
     let (pack, large) = (class.settings.pack_bytes, class.settings.large_bytes);
-    let size = PackSize::of(pack, pack_limit(engine, &class)?);
-    session::seal(&mut ClassQueue { engine, class: &class }, size, large, partial)?;
-    engine.bell.backlog_changed();
+    let size = PackSize::of(pack, pack_limit(room, &class)?);
+    session::seal(&mut ClassQueue { room, class: &class }, size, large, partial)?;
+    room.notifier.backlog_changed();
     Ok(())
 }
 
 /// How large a pack may be so that an empty tape of each pool of the class takes it.
-fn pack_limit(engine: &Tape, class: &Class) -> Result<PackLimit, ArchiveError> {
-    let largest = engine.read(|view| {
+fn pack_limit(room: &Tape, class: &Class) -> Result<PackLimit, ArchiveError> {
+    let largest = room.read(|view| {
         let none = PackLimit::NONE.largest;
-        Ok(engine.largest_for(view, class)?.map_or(none, |largest| largest.min(none)))
+        Ok(room.largest_for(view, class)?.map_or(none, |largest| largest.min(none)))
     })?;
     Ok(PackLimit {
         largest,
@@ -82,7 +82,7 @@ fn pack_limit(engine: &Tape, class: &Class) -> Result<PackLimit, ArchiveError> {
 
 /// The migration queue of a class, as the catalogue has it.
 struct ClassQueue<'a> {
-    engine: &'a Tape,
+    room: &'a Tape,
     class: &'a Class,
 }
 
@@ -90,30 +90,30 @@ impl Sealing for ClassQueue<'_> {
     type Error = ArchiveError;
 
     fn waiting(&mut self, after: Option<(u64, FileId)>) -> Result<Vec<Waiting>, ArchiveError> {
-        let page = self.engine.read(|view| view.todo(self.class.id, after, TODO_PAGE))?;
+        let page = self.room.read(|view| view.todo(self.class.id, after, TODO_PAGE))?;
         let waiting = |((data_set, file), TodoFile { size, .. })| Waiting { data_set, file, size: size.0 };
         Ok(page.into_iter().map(waiting).collect())
     }
 
     /// Its directory comes first in its path.
     fn place(&mut self, file: FileId) -> Result<String, ArchiveError> {
-        self.engine.read(|view| Ok(view.path_of_file(file)?.unwrap_or_default()))
+        self.room.read(|view| Ok(view.path_of_file(file)?.unwrap_or_default()))
     }
 
     fn seal_files(&mut self, files: &[FileId]) -> Result<(), ArchiveError> {
-        seal_files(self.engine, self.class, load(self.engine, files)?)
+        seal_files(self.room, self.class, load(self.room, files)?)
     }
 
     fn seal_pack(&mut self, files: &[Waiting]) -> Result<(), ArchiveError> {
         let ids: Vec<FileId> = files.iter().map(|waiting| waiting.file).collect();
-        let files = load(self.engine, &ids)?;
-        if files.is_empty() { Ok(()) } else { seal_pack(self.engine, self.class, files) }
+        let files = load(self.room, &ids)?;
+        if files.is_empty() { Ok(()) } else { seal_pack(self.room, self.class, files) }
     }
 }
 
 /// The records of those files that are still live.
-fn load(engine: &Tape, files: &[FileId]) -> Result<Vec<Candidate>, ArchiveError> {
-    engine.read(|view| {
+fn load(room: &Tape, files: &[FileId]) -> Result<Vec<Candidate>, ArchiveError> {
+    room.read(|view| {
         let mut candidates = Vec::with_capacity(files.len());
         for file in files {
             if let Some(record) = view.file(*file)?.filter(|record| record.state == FileState::Live) {
@@ -124,19 +124,19 @@ fn load(engine: &Tape, files: &[FileId]) -> Result<Vec<Candidate>, ArchiveError>
     })
 }
 
-fn reserve_container(engine: &Tape) -> Result<ContainerId, ArchiveError> {
-    engine.ask(typed::ReserveContainer {})
+fn reserve_container(room: &Tape) -> Result<ContainerId, ArchiveError> {
+    room.ask(typed::ReserveContainer {})
 }
 
 /// Each file becomes a container of its own.
-fn seal_files(engine: &Tape, class: &Class, files: Vec<Candidate>) -> Result<(), ArchiveError> {
+fn seal_files(room: &Tape, class: &Class, files: Vec<Candidate>) -> Result<(), ArchiveError> {
     let reserve = vec![typed::ReserveContainer {}; files.len()];
-    let ids = engine.catalogue.ask_all(reserve).map_err(ArchiveError::Store)?;
+    let ids = room.catalogue.ask_all(reserve).map_err(ArchiveError::Store)?;
     let mut commands = Vec::with_capacity(files.len());
     for (candidate, id) in files.into_iter().zip(ids) {
-        let container = id.map_err(|error| engine.failed(error))?;
+        let container = id.map_err(|error| room.failed(error))?;
         let Candidate { file, record } = candidate;
-        let Some(path) = path_of(engine, file)? else { continue };
+        let Some(path) = path_of(room, file)? else { continue };
         let tape_path = ltfs::naming::tape_path(&path, file, false);
         let member = MemberRecord {
             file,
@@ -156,7 +156,7 @@ fn seal_files(engine: &Tape, class: &Class, files: Vec<Candidate>) -> Result<(),
             skeleton: None,
         })));
     }
-    for result in engine.catalogue.execute_all(commands).map_err(ArchiveError::Store)? {
+    for result in room.catalogue.execute_all(commands).map_err(ArchiveError::Store)? {
         tolerate_change(result.map(|_| ()))?;
     }
     Ok(())
@@ -176,26 +176,26 @@ fn tolerate_change(result: Result<(), Rejection>) -> Result<(), ArchiveError> {
 
 /// Seals a pack of these files. Those that were deleted or replaced meanwhile are left out and it is tried
 /// again.
-fn seal_pack(engine: &Tape, class: &Class, files: Vec<Candidate>) -> Result<(), ArchiveError> {
+fn seal_pack(room: &Tape, class: &Class, files: Vec<Candidate>) -> Result<(), ArchiveError> {
     let ids: Vec<FileId> = files.iter().map(|candidate| candidate.file).collect();
     let mut files = files;
     for _ in 0..SEAL_RETRIES_MAX {
-        match try_seal_pack(engine, class, files)? {
+        match try_seal_pack(room, class, files)? {
             None => return Ok(()),
             Some(rejection) if rejection.is_engine_failure() => {
                 return Err(ArchiveError::Rejected(rejection));
             }
             Some(rejection) => {
                 tracing::info!(%rejection, "a pack is gathered anew: its files changed meanwhile");
-                files = still_waiting(engine, class, &ids)?;
+                files = still_waiting(room, class, &ids)?;
             }
         }
     }
     Ok(())
 }
 
-fn still_waiting(engine: &Tape, class: &Class, ids: &[FileId]) -> Result<Vec<Candidate>, ArchiveError> {
-    engine.read(|view| {
+fn still_waiting(room: &Tape, class: &Class, ids: &[FileId]) -> Result<Vec<Candidate>, ArchiveError> {
+    room.read(|view| {
         let mut waiting = Vec::with_capacity(ids.len());
         for file in ids {
             if let Some(record) = view.file(*file)?
@@ -212,25 +212,25 @@ fn still_waiting(engine: &Tape, class: &Class, ids: &[FileId]) -> Result<Vec<Can
 
 /// Stores the skeleton and commits; gives the catalogue's refusal if one of the files has changed.
 fn try_seal_pack(
-    engine: &Tape,
+    room: &Tape,
     class: &Class,
     files: Vec<Candidate>,
 ) -> Result<Option<Rejection>, ArchiveError> {
-    let container = reserve_container(engine)?;
+    let container = reserve_container(room)?;
     let mut members = Vec::with_capacity(files.len());
     for Candidate { file, record } in files {
-        if let Some(path) = path_of(engine, file)? {
+        if let Some(path) = path_of(room, file)? {
             members.push(member(file, path, record));
         }
     }
     if members.is_empty() {
         return Ok(None);
     }
-    let plan = PackPlan { container, created: engine.now(), members };
+    let plan = PackPlan { container, created: room.now(), members };
     let layout = PackLayout::seal(&plan).map_err(|source| ArchiveError::Pack { container, source })?;
     // Always a striped blob of its own, however small, so that it never shares a segment's fate.
     let length = ByteCount(layout.stored_skeleton().len() as u64);
-    let mut writer = engine.blobs.create(NewBlob { length: Some(length), whose: Use::Engine })?;
+    let mut writer = room.blobs.create(NewBlob { length: Some(length), whose: Use::Engine })?;
     writer.write(layout.stored_skeleton())?;
     let blob = writer.finish()?;
     let piece = base::BlobPiece { blob: blob.id, offset: ByteCount(0), length };
@@ -245,18 +245,18 @@ fn try_seal_pack(
         skeleton: PoolData { blobs: vec![blob.clone()], pieces: vec![piece] },
     };
     let sealed = if members.len() > BULK_FILES {
-        seal_in_pieces(engine, open, &members)
+        seal_in_pieces(room, open, &members)
     } else {
-        engine.execute(seal_at_once(open, members))
+        room.execute(seal_at_once(open, members))
     };
     match sealed {
         Ok(()) => Ok(None),
         Err(error) if !error.is_certain_refusal() => Err(error),
         Err(error) => {
-            give_up_unfinished(engine)?;
+            give_up_unfinished(room)?;
             let is_known =
-                engine.read(|view| Ok(view.blob(blob.id)?.is_some() || view.is_garbage(blob.id)?))?;
-            if !is_known && let Err(error) = engine.blobs.remove(&blob) {
+                room.read(|view| Ok(view.blob(blob.id)?.is_some() || view.is_garbage(blob.id)?))?;
+            if !is_known && let Err(error) = room.blobs.remove(&blob) {
                 tracing::warn!(%error, "an unused skeleton stays until the next start");
             }
             match error {
@@ -283,29 +283,29 @@ fn seal_at_once(open: OpenPack, members: Vec<MemberRecord>) -> Command {
 
 /// By commands of some milliseconds, so that puts do not wait for all of a large pack. What is not ended is
 /// given up.
-fn seal_in_pieces(engine: &Tape, open: OpenPack, members: &[MemberRecord]) -> Result<(), ArchiveError> {
+fn seal_in_pieces(room: &Tape, open: OpenPack, members: &[MemberRecord]) -> Result<(), ArchiveError> {
     let container = open.container;
-    engine.execute(Command::OpenPack(Box::new(open)))?;
+    room.execute(Command::OpenPack(Box::new(open)))?;
     for members in members.chunks(BULK_FILES) {
-        engine.execute(Command::AddMembers { container, members: members.to_vec() })?;
+        room.execute(Command::AddMembers { container, members: members.to_vec() })?;
     }
-    engine.execute(Command::ClosePack { container })?;
+    room.execute(Command::ClosePack { container })?;
     Ok(())
 }
 
 /// Gives up packs whose sealing, or giving up, did not come to its end: their files wait to be sealed again.
 /// For the sealer's thread, and for a start: nobody else is at a pack that is being sealed.
-pub(crate) fn give_up_unfinished(engine: &Tape) -> Result<(), ArchiveError> {
+pub(crate) fn give_up_unfinished(room: &Tape) -> Result<(), ArchiveError> {
     loop {
-        let unfinished = engine.read(|view| view.sealing(UNFINISHED_PAGE))?;
+        let unfinished = room.read(|view| view.sealing(UNFINISHED_PAGE))?;
         if unfinished.is_empty() {
             return Ok(());
         }
         for (container, _) in unfinished {
             tracing::info!(%container, "a pack whose sealing did not end is given up");
-            while engine.ask(typed::DissolveSome { container })? {}
+            while room.ask(typed::DissolveSome { container })? {}
         }
-        engine.sweep.ring();
+        room.sweep.ring();
     }
 }
 
@@ -338,8 +338,8 @@ fn member_record(member: &MemberLayout) -> MemberRecord {
 
 /// The path under which a file goes to tape: its own. One that a rename of a directory has made longer than
 /// any put would be allowed to stands under a name of its id, so that it never keeps others from tape.
-fn path_of(engine: &Tape, file: FileId) -> Result<Option<ArchivePath>, ArchiveError> {
-    let Some(path) = engine.read(|view| view.path_of_file(file))? else { return Ok(None) };
+fn path_of(room: &Tape, file: FileId) -> Result<Option<ArchivePath>, ArchiveError> {
+    let Some(path) = room.read(|view| view.path_of_file(file))? else { return Ok(None) };
     match ArchivePath::new(&path) {
         Ok(path) => Ok(Some(path)),
         Err(reason) => {

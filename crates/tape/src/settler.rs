@@ -25,7 +25,7 @@ impl TapeRoom for Tape {
     }
 
     fn set_look(&self, vid: Vid, is_wanted: bool) {
-        self.chore(vid, |chores| chores.look = is_wanted);
+        self.set_tasks(vid, |tasks| tasks.look = is_wanted);
     }
 
     fn look_at_inventory(&self) -> Result<(), ArchiveError> {

@@ -134,13 +134,13 @@ impl<'a> RequestReasons<'a> {
 
 /// What one recall session has claimed, batch after batch; given back when it ends, however it ends.
 pub(crate) struct SessionClaims<'a> {
-    engine: &'a Tape,
+    room: &'a Tape,
     batches: Mutex<VecDeque<RoomClaim>>,
 }
 
 impl<'a> SessionClaims<'a> {
-    pub(crate) fn new(engine: &'a Tape) -> Self {
-        SessionClaims { engine, batches: Mutex::default() }
+    pub(crate) fn new(room: &'a Tape) -> Self {
+        SessionClaims { room, batches: Mutex::default() }
     }
 
     /// The next batch that is read has this claim.
@@ -153,7 +153,7 @@ impl<'a> SessionClaims<'a> {
         let claim = self.batches().pop_front();
         let was_there = claim.is_some();
         if let Some(claim) = claim {
-            self.engine.own.space.lock().give_back_all(claim);
+            self.room.own.space.lock().give_back_all(claim);
         }
         was_there
     }

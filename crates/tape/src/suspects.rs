@@ -99,7 +99,7 @@ impl Tape {
     /// which nothing else may ask.
     pub(crate) fn close_what_is_open(&self, vid: Vid) {
         if self.tape(vid).is_ok_and(|record| record.run.is_some()) && !self.is_to_be_tried(vid) {
-            self.chore(vid, |chores| chores.recover = true);
+            self.set_tasks(vid, |tasks| tasks.recover = true);
         }
     }
 
@@ -177,9 +177,9 @@ impl Tape {
 
     /// Tells the scheduler whether there is anything to be done on the tape but to try it.
     pub(crate) fn end_try(&self, vid: Vid) {
-        // Told under the lock, as all of a tape's chores are.
-        let chores = self.chores();
-        self.bell.post(Event::Maintain(vid, chores.tapes.contains_key(&vid)));
+        // Told under the lock, as all of a tape's tasks are.
+        let maintenance = self.maintenance();
+        self.notifier.post(Event::Maintain(vid, maintenance.tapes.contains_key(&vid)));
     }
 
     /// Suspect tapes of an earlier start are tried again when their time comes. One of before histories were

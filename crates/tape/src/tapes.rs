@@ -7,7 +7,7 @@ use catalogue::{Command, Object, Rejection, TapeRecord, TapeState};
 use scheduler::Event;
 
 use crate::bases_on_tapes::{Log, Standing, is_to_stay};
-use crate::chores::Repack;
+use crate::maintenance::Repack;
 use crate::reasons::Waiting;
 use crate::room::Tape;
 use crate::sessions::write_again;
@@ -188,25 +188,25 @@ impl Tape {
         if vids.len() > CHECK_TAPES_MAX {
             return Err(ArchiveError::Limit { what: "tapes at once", limit: CHECK_TAPES_MAX as u64 });
         }
-        let engine = self;
+        let room = self;
         let mut checks = Vec::new();
         for vid in vids {
-            let record = engine.tape(*vid)?;
+            let record = room.tape(*vid)?;
             if record.generation.0 == 0 {
                 return Err(ArchiveError::TapeNotLabelled(*vid));
             }
-            checks.push(TapeCheck::asked(*vid, engine.now(), record.containers, record.committed));
+            checks.push(TapeCheck::asked(*vid, room.now(), record.containers, record.committed));
         }
         for check in checks {
             let vid = check.vid;
             {
-                let mut chores = engine.chores();
-                if chores.checks.get(&vid).is_some_and(|known| known.state != CheckState::Done) {
+                let mut maintenance = room.maintenance();
+                if maintenance.checks.get(&vid).is_some_and(|known| known.state != CheckState::Done) {
                     continue;
                 }
-                chores.checks.insert(vid, check);
+                maintenance.checks.insert(vid, check);
             }
-            engine.chore(vid, |chores| chores.check = Some(BlockAddress(0)));
+            room.set_tasks(vid, |tasks| tasks.check = Some(BlockAddress(0)));
         }
         Ok(())
     }
@@ -216,10 +216,10 @@ impl Tape {
     /// # Errors
     /// [`ArchiveError::NoSuchTape`].
     pub fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError> {
-        let engine = self;
-        engine.tape(vid)?;
-        let check = engine.chores().checks.get(&vid).cloned();
-        let why = engine.reason(Waiting::Chores(vid))?.unwrap_or(Reason::NothingWaits);
+        let room = self;
+        room.tape(vid)?;
+        let check = room.maintenance().checks.get(&vid).cloned();
+        let why = room.reason(Waiting::Maintenance(vid))?.unwrap_or(Reason::NothingWaits);
         Ok(check.map(|mut check| {
             if check.state == CheckState::Waiting {
                 check.reason = match check.reason.is_empty() {
@@ -237,10 +237,10 @@ impl Tape {
     /// # Errors
     /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if it is not labelled, or disabled.
     pub fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
-        let engine = self;
-        need_identified(vid, &engine.tape(vid)?)?;
+        let room = self;
+        need_identified(vid, &room.tape(vid)?)?;
         self.set_repacking(vid, reason)?;
-        engine.repack_begin(vid)
+        room.repack_begin(vid)
     }
 
     /// How far the repack of a tape is; `None` if it is not repacked.
@@ -248,10 +248,10 @@ impl Tape {
     /// # Errors
     /// [`ArchiveError::NoSuchTape`].
     pub fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError> {
-        let engine = self;
-        let record = engine.tape(vid)?;
-        let chores = engine.chores();
-        let known = chores.repacks.get(&vid);
+        let room = self;
+        let record = room.tape(vid)?;
+        let maintenance = room.maintenance();
+        let known = maintenance.repacks.get(&vid);
         Ok((record.state == TapeState::Repacking).then(|| {
             let Repack { progress, under_way, .. } = known.cloned().unwrap_or_default();
             let (under_way, left) = (under_way.len() as u64, record.containers);
@@ -269,10 +269,10 @@ impl Tape {
     /// [`ArchiveError::SegmentsOwed`] while it is the only
     /// tape of its pool with some change-log segments: they are being written to another one then.
     pub fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
-        let engine = self;
-        let record = engine.tape(vid)?;
+        let room = self;
+        let record = room.tape(vid)?;
         need_identified(vid, &record)?;
-        if engine.read(|view| view.quarantine())?.is_some() {
+        if room.read(|view| view.quarantine())?.is_some() {
             return Err(ArchiveError::Rejected(Rejection::WrongState {
                 object: Object::Tape(vid),
                 state: "in quarantine since the catalogue was restored: it may hold what nobody knows of",
@@ -290,10 +290,10 @@ impl Tape {
             }
             self.ship_segments(vid, tape_pool)?;
         }
-        engine.execute(Command::ReclaimTape { vid })?;
-        engine.chores().repacks.remove(&vid);
-        engine.chores().checks.remove(&vid);
-        engine.post_tape(vid);
+        room.execute(Command::ReclaimTape { vid })?;
+        room.maintenance().repacks.remove(&vid);
+        room.maintenance().checks.remove(&vid);
+        room.post_tape(vid);
         Ok(())
     }
 
@@ -303,21 +303,21 @@ impl Tape {
     /// # Errors
     /// [`ArchiveError::NoSuchDrive`]; if the catalogue cannot be written.
     pub fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError> {
-        let engine = self;
-        engine.known_drive(drive)?;
-        let _one = engine.ordering.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = self;
+        room.known_drive(drive)?;
+        let _one = room.ordering.lock().unwrap_or_else(PoisonError::into_inner);
         let reason = match reason.is_empty() {
             // One that is out of use already keeps the reason that it has.
             true => {
-                let mut down = engine.read(|view| view.drives_down())?.into_iter();
+                let mut down = room.read(|view| view.drives_down())?.into_iter();
                 let known = down.find(|(name, _)| name == drive).map(|(_, reason)| reason);
                 known.unwrap_or_else(|| "taken out of use by an operator".to_owned())
             }
             false => truncated(reason, 512),
         };
         let down = Some(reason.clone());
-        engine.execute(Command::SetDriveDown { drive: drive.to_owned(), down })?;
-        engine.bell.post(Event::RetireDrive(drive.to_owned(), reason));
+        room.execute(Command::SetDriveDown { drive: drive.to_owned(), down })?;
+        room.notifier.post(Event::RetireDrive(drive.to_owned(), reason));
         Ok(())
     }
 
@@ -335,10 +335,10 @@ impl Tape {
     /// What the tape has of the history must stand on other tapes of its pool too: every change behind the
     /// newest base that one of them has, and such a base if the log does not go back to the first change.
     fn ship_segments(&self, vid: Vid, tape_pool: TapePoolId) -> Result<(), ArchiveError> {
-        let engine = self;
-        let has_backup = engine.backup_reach.counts();
-        let size = engine.catalogue.log_size()?;
-        let is_elsewhere = engine.read(|view| {
+        let room = self;
+        let has_backup = room.backup_reach.counts();
+        let size = room.catalogue.log_size()?;
+        let is_elsewhere = room.read(|view| {
             let others = covered(view, tape_pool, Some(vid))?;
             let standing = Standing::of(view, has_backup, Some(vid))?;
             let base = standing.of_pool(tape_pool);
@@ -354,7 +354,7 @@ impl Tape {
         if is_elsewhere {
             return Ok(());
         }
-        let mut tapes = engine.read(|view| {
+        let mut tapes = room.read(|view| {
             let mut tapes = Vec::new();
             for (other, record) in view.tapes()? {
                 let newest = view.bases(other)?.into_iter().map(|(change, _)| change).max();
@@ -368,7 +368,7 @@ impl Tape {
             *other != vid && record.tape_pool == Some(tape_pool) && record.state == TapeState::Active
         });
         if let Some((_, other, _)) = &other {
-            engine.chore(*other, |chores| chores.ship = true);
+            room.set_tasks(*other, |tasks| tasks.ship = true);
         }
         Err(ArchiveError::SegmentsOwed { vid, other: other.map(|(_, other, _)| other) })
     }
@@ -391,25 +391,25 @@ pub(crate) fn covered(
 }
 
 /// What the last server left to be done.
-pub(crate) fn resume(engine: &Tape) -> Result<(), ArchiveError> {
-    for (id, run) in engine.read(|view| view.open_runs())? {
+pub(crate) fn resume(room: &Tape) -> Result<(), ArchiveError> {
+    for (id, run) in room.read(|view| view.open_runs())? {
         let vid = run.vid;
-        if engine.tape(vid)?.history.is_some_and(|history| history.retry.is_some()) {
+        if room.tape(vid)?.history.is_some_and(|history| history.retry.is_some()) {
             // It is suspect, and sent for when it has rested.
             continue;
         }
         tracing::warn!(%vid, run = %id, "a tape session was left open: it is closed when a drive is free");
-        engine.chore(run.vid, |chores| chores.recover = true);
+        room.set_tasks(run.vid, |tasks| tasks.recover = true);
     }
-    for (vid, record) in engine.read(|view| view.tapes())? {
+    for (vid, record) in room.read(|view| view.tapes())? {
         if record.state == TapeState::Repacking {
-            engine.repack_begin(vid)?;
+            room.repack_begin(vid)?;
         }
         // A tape that was set aside is never under an index again: one that fell between the end of its run
         // and this would keep its last copies from being safe for ever.
         if record.generation.0 > 0 && record.state != TapeState::Active && record.run.is_none() {
-            write_again(engine, vid, "no index covers it, and none will")?;
+            write_again(room, vid, "no index covers it, and none will")?;
         }
     }
-    engine.resume_suspects()
+    room.resume_suspects()
 }

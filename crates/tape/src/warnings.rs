@@ -25,8 +25,8 @@ const SILENT_TOLD: Duration = Duration::from_secs(300);
 const REASON_MAX: usize = 160;
 
 /// What keeps the server from taking changes.
-pub(crate) fn health(engine: &Tape) -> Vec<HealthProblem> {
-    if !engine.catalogue.is_writing() {
+pub(crate) fn health(room: &Tape) -> Vec<HealthProblem> {
+    if !room.catalogue.is_writing() {
         return vec![HealthProblem::CatalogueStopped];
     }
     let problem = |(shortage, refused)| match shortage {
@@ -34,31 +34,31 @@ pub(crate) fn health(engine: &Tape) -> Vec<HealthProblem> {
         Shortage::Map => HealthProblem::CatalogueMapFull(refused),
         Shortage::Readers => HealthProblem::CatalogueMapRead,
     };
-    let of_catalogue = engine.catalogue.lack().map(problem);
+    let of_catalogue = room.catalogue.lack().map(problem);
     // What the catalogue lacks is told as that.
     let of_tapes = match of_catalogue {
-        None => engine.tapes_not_written(),
+        None => room.tapes_not_written(),
         Some(_) => None,
     };
-    of_catalogue.into_iter().chain(engine.pool_refuses()).chain(of_tapes).collect()
+    of_catalogue.into_iter().chain(room.pool_refuses()).chain(of_tapes).collect()
 }
 
 /// What is not as it should be.
 pub(crate) fn all(
-    engine: &Tape,
+    room: &Tape,
     tapes: &[(Vid, TapeRecord)],
     pool: &PoolStatus,
     holders: &PoolHolders,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
-    let standing = engine.clock.trusted().map(base::TrustedClock::standing);
+    let standing = room.clock.trusted().map(base::TrustedClock::standing);
     warnings.extend(standing.filter(base::TimeStanding::is_apart).map(|it| upkeep::apart(&it)));
-    if let Ok(Some(to)) = engine.read(|view| Ok(view.clock()?.planned_back)) {
+    if let Ok(Some(to)) = room.read(|view| Ok(view.clock()?.planned_back)) {
         warnings.push(format!("the trusted time goes back to {to} at the next start: restart the server"));
     }
-    let settling = engine.settling.info(engine.now(), engine.steady());
+    let settling = room.settling.info(room.now(), room.steady());
     warnings.extend(settling.as_ref().and_then(of_settling));
-    if matches!(engine.read(|view| view.quarantine()), Ok(Some(_))) {
+    if matches!(room.read(|view| view.quarantine()), Ok(Some(_))) {
         warnings.push(
             "the catalogue was restored: what is older than the restore keeps its room in the pool, also \
              what is deleted or evicted, since later points of the backup may need it: see kist pool \
@@ -66,16 +66,16 @@ pub(crate) fn all(
                 .to_owned(),
         );
     }
-    let problems = health(engine);
+    let problems = health(room);
     warnings.extend(problems.iter().map(ToString::to_string));
-    warnings.extend(of_uploads(&engine.pool.gathering_report()));
+    warnings.extend(of_uploads(&room.pool.gathering_report()));
     let is_full = problems.contains(&HealthProblem::PoolFull);
-    warnings.extend(of_pool(pool, engine.pool.config().code.bears(), is_full, holders));
+    warnings.extend(of_pool(pool, room.pool.config().code.bears(), is_full, holders));
     let states: Vec<(String, DriveState)> =
-        engine.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();
+        room.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();
     // Drives that look at tapes since a restore are no matter of their own.
     let all_look = settling.is_some_and(|settling| settling.stage == SettlingStage::WrittenTapes);
-    let down = engine.read(|view| view.drives_down()).unwrap_or_default();
+    let down = room.read(|view| view.drives_down()).unwrap_or_default();
     let is_told = |name: &str| !all_look || down.iter().any(|(drive, _)| drive == name);
     for (name, state) in states {
         if let Some(leaving) = leaving(&state, &name, &down) {
@@ -89,10 +89,10 @@ pub(crate) fn all(
             warnings.push(format!("tape drive {name} is out of use ({reason}): kist drive up {name}"));
         }
     }
-    let goes_to_tape = engine.classes.all().iter().any(|class| !class.settings.copies.is_empty());
+    let goes_to_tape = room.classes.all().iter().any(|class| !class.settings.copies.is_empty());
     warnings.extend(of_tapes(tapes, goes_to_tape));
-    warnings.extend(of_what_has_no_vid(engine.library.as_ref()));
-    warnings.extend(of_change_log(engine));
+    warnings.extend(of_what_has_no_vid(room.library.as_ref()));
+    warnings.extend(of_change_log(room));
     warnings
 }
 
@@ -113,15 +113,15 @@ fn of_uploads(report: &GatheringReport) -> Option<String> {
 }
 
 /// What keeps tapes from giving the catalogue back, or its log from being trimmed.
-fn of_change_log(engine: &Tape) -> Vec<String> {
-    let lacking = crate::change_log::lacking(engine).unwrap_or_default().into_iter().map(|pool| {
+fn of_change_log(room: &Tape) -> Vec<String> {
+    let lacking = crate::change_log::lacking(room).unwrap_or_default().into_iter().map(|pool| {
         format!(
             "too few tapes of pool {pool} have a base of the catalogue, and its log does not go back to the \
              first change: the tapes of this pool alone do not give the catalogue back; the next tape that \
              may be written gets one (kist tape ls)"
         )
     });
-    let failing = engine.bases.failing().map(|reason| {
+    let failing = room.bases.failing().map(|reason| {
         let reason = truncated(&reason, REASON_MAX);
         format!("no base of the catalogue can be made, and its log of changes is not trimmed: {reason}")
     });

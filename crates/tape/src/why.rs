@@ -104,12 +104,12 @@ impl Tape {
         if tape.unidentified {
             return Ok(vec![said(tape.reason)]);
         }
-        let engine = self;
-        let reason = engine.reason(Waiting::Tape(vid))?.unwrap_or(Reason::InSlot);
-        let chores = engine.reason(Waiting::Chores(vid))?.unwrap_or(Reason::NothingWaits);
+        let room = self;
+        let reason = room.reason(Waiting::Tape(vid))?.unwrap_or(Reason::InSlot);
+        let maintenance = room.reason(Waiting::Maintenance(vid))?.unwrap_or(Reason::NothingWaits);
         let wanted = tape.wanted;
         let mut causes = Vec::new();
-        let looks = engine.settling.looks(engine.steady());
+        let looks = room.settling.looks(room.steady());
         if let Some(look) = looks.iter().find(|look| look.vid == vid) {
             let (drive, silent) = (&look.drive, look.silent.as_secs());
             causes.push(said(format!(
@@ -119,15 +119,15 @@ impl Tape {
         }
         let expected = match wanted.files {
             0 => None,
-            _ => engine.expected(Some(&reason), |forecast| forecast.of_tape(vid)),
+            _ => room.expected(Some(&reason), |forecast| forecast.of_tape(vid)),
         };
         let text = match wanted.files {
             0 => reason.to_string(),
             files => format!("{} files ({}) are wanted from it: {reason}", Count(files), wanted.bytes),
         };
         causes.push(Cause { text, reason: Some(reason), expected });
-        if chores != Reason::NothingWaits {
-            causes.push(cause(format!("work that nobody waits for: {chores}"), chores));
+        if maintenance != Reason::NothingWaits {
+            causes.push(cause(format!("work that nobody waits for: {maintenance}"), maintenance));
         }
         if tape.state != TapeState::Active && tape.state != TapeState::Full {
             causes.push(said(match tape.reason.as_str() {
@@ -139,10 +139,10 @@ impl Tape {
     }
 
     fn causes_of_drive(&self, drive: &str) -> Result<Vec<Cause>, ArchiveError> {
-        let engine = self;
-        let now = engine.now();
+        let room = self;
+        let now = room.now();
         let name = drive.to_owned();
-        let looks = engine.settling.looks(engine.steady());
+        let looks = room.settling.looks(room.steady());
         if let Some(look) = looks.iter().find(|look| look.drive == name) {
             let (vid, silent) = (look.vid, look.silent.as_secs());
             return Ok(vec![said(format!(
@@ -150,25 +150,25 @@ impl Tape {
                  gave its last sign of life {silent} s ago"
             ))]);
         }
-        let reason = engine.reason(Waiting::Drive(&name))?;
+        let reason = room.reason(Waiting::Drive(&name))?;
         let reason = reason.ok_or_else(|| ArchiveError::NoSuchDrive(drive.to_owned()))?;
-        let expected = engine.forecast().of_drive(&name).map(|expected| expected.seen_at(now));
+        let expected = room.forecast().of_drive(&name).map(|expected| expected.seen_at(now));
         Ok(vec![Cause { text: reason.to_string(), reason: Some(reason), expected }])
     }
 
     fn causes_of_path(&self, path: &ArchivePath) -> Result<Vec<Cause>, ArchiveError> {
-        let engine = self;
-        match engine.read(|view| view.find(path))? {
+        let room = self;
+        match room.read(|view| view.find(path))? {
             None => Err(ArchiveError::NotFound(path.clone())),
             Some(Followed::Directory(..)) => Ok(vec![said(format!(
                 "{path} is a directory; ask about a file in it, or see 'kist queue' for everything that waits"
             ))]),
-            Some(Followed::File(file, _)) => why_file(engine, path, file),
+            Some(Followed::File(file, _)) => why_file(room, path, file),
         }
     }
 
     fn causes_of_request(&self, request: RequestId) -> Result<Vec<Cause>, ArchiveError> {
-        let engine = self;
+        let room = self;
         let record = self.request(request)?.record;
         let mut reasons = vec![said(format!(
             "request {request} is {}: {} of {} online, {} failed, {} cancelled",
@@ -197,14 +197,14 @@ impl Tape {
             reasons.extend(failed);
             return Ok(reasons);
         }
-        let mut in_request = engine.reasons_in_request(request, &record);
+        let mut in_request = room.reasons_in_request(request, &record);
         if let Some(first) = reasons.first_mut() {
             first.expected = self.outlook_of(request, &record, &mut in_request)?.expected;
         }
-        let items = engine.read(|view| view.request_items(request, 0, WAITING_LOOKED_AT_MAX))?;
+        let items = room.read(|view| view.request_items(request, 0, WAITING_LOOKED_AT_MAX))?;
         let mut told: Vec<Cause> = Vec::new();
         for (_, item) in items.iter().filter(|(_, item)| item.state == ItemState::Waiting) {
-            let (text, reason) = match recall_reason(engine, item.file)? {
+            let (text, reason) = match recall_reason(room, item.file)? {
                 (_, Some(reason)) => {
                     let reason = in_request.of(reason)?;
                     (reason.to_string(), Some(reason))
@@ -263,20 +263,20 @@ fn said(text: String) -> Cause {
     Cause { text, reason: None, expected: None }
 }
 
-fn recall_reason(engine: &Tape, file: FileId) -> Result<(String, Option<Reason>), ArchiveError> {
-    let reason = engine.reason(Waiting::Recall(file))?;
+fn recall_reason(room: &Tape, file: FileId) -> Result<(String, Option<Reason>), ArchiveError> {
+    let reason = room.reason(Waiting::Recall(file))?;
     Ok(match &reason {
         Some(known) => (known.to_string(), reason),
         None => ("the file has just come, or the scheduler is about to hear of it".to_owned(), None),
     })
 }
 
-fn why_file(engine: &Tape, path: &ArchivePath, file: FileId) -> Result<Vec<Cause>, ArchiveError> {
-    let silent = engine.pool.silent_drives();
-    let (record, stat, containers, wants, missing) = engine.read(|view| {
+fn why_file(room: &Tape, path: &ArchivePath, file: FileId) -> Result<Vec<Cause>, ArchiveError> {
+    let silent = room.pool.silent_drives();
+    let (record, stat, containers, wants, missing) = room.read(|view| {
         let record = view.file(file)?;
         let stat = match &record {
-            Some(record) => Some(namespace::file_stat(engine, view, path, file, record.clone())?),
+            Some(record) => Some(namespace::file_stat(room, view, path, file, record.clone())?),
             None => None,
         };
         let mut containers = Vec::new();
@@ -284,7 +284,7 @@ fn why_file(engine: &Tape, path: &ArchivePath, file: FileId) -> Result<Vec<Cause
             containers.push((id, view.container(id)?));
         }
         let missing = match &record {
-            Some(record) => namespace::missing_for(engine, view, record, &silent)?,
+            Some(record) => namespace::missing_for(room, view, record, &silent)?,
             None => BTreeSet::new(),
         };
         Ok((record, stat, containers, view.wants(file)?, missing))
@@ -297,8 +297,8 @@ fn why_file(engine: &Tape, path: &ArchivePath, file: FileId) -> Result<Vec<Cause
         reasons.push(said(upkeep::refused(&stat, missing).to_string()));
     }
     if !wants.is_empty() {
-        let (text, reason) = recall_reason(engine, file)?;
-        let expected = engine.expected_of_file(file, reason.as_ref());
+        let (text, reason) = recall_reason(room, file)?;
+        let expected = room.expected_of_file(file, reason.as_ref());
         reasons.push(Cause { text: format!("recall: {text}"), reason, expected });
     }
     let is_lost = record.is_lost();
@@ -306,9 +306,9 @@ fn why_file(engine: &Tape, path: &ArchivePath, file: FileId) -> Result<Vec<Cause
         let expected = Some(Expected::Never(Reason::Lost));
         reasons.push(Cause { expected, ..cause(Reason::Lost.to_string(), Reason::Lost) });
     } else if containers.is_empty() && stat.copies_wanted > 0 && record.has_data() {
-        let reason = engine.reason(Waiting::SealFile(record.class, record.size))?;
+        let reason = room.reason(Waiting::SealFile(record.class, record.size))?;
         let reason = reason.unwrap_or(Reason::NothingWaits);
-        let expected = engine.expected(Some(&reason), |forecast| forecast.of_class(record.class));
+        let expected = room.expected(Some(&reason), |forecast| forecast.of_class(record.class));
         let text = format!("not in a container yet: {reason}");
         reasons.push(Cause { text, reason: Some(reason), expected });
     }
@@ -319,14 +319,14 @@ fn why_file(engine: &Tape, path: &ArchivePath, file: FileId) -> Result<Vec<Cause
             reasons.push(said("being sealed into a pack".to_owned()));
         }
         for copy in &container.copies {
-            let pool = engine.classes.tape_pool_name(copy.tape_pool);
+            let pool = room.classes.tape_pool_name(copy.tape_pool);
             reasons.extend(match copy.state {
                 CopyState::Queued => {
-                    let why = why_queued(engine, id, container.length, copy.tape_pool, &pool)?;
+                    let why = why_queued(room, id, container.length, copy.tape_pool, &pool)?;
                     // That it was tried in vain is true of a lost file too; that it goes to tape is not.
                     (!is_lost || matches!(why.reason, Some(Reason::Resting { .. }))).then_some(why)
                 }
-                CopyState::Planned { vid, .. } => Some(match engine.reason(Waiting::Planned(vid))? {
+                CopyState::Planned { vid, .. } => Some(match room.reason(Waiting::Planned(vid))? {
                     None | Some(Reason::Writing { .. }) => {
                         said(format!("copy in {pool}: being written to {vid}"))
                     }
@@ -357,20 +357,20 @@ fn why_nothing(path: &ArchivePath, locality: Locality) -> Cause {
 
 /// Why a container is not written to a tape of a pool yet.
 fn why_queued(
-    engine: &Tape,
+    room: &Tape,
     id: ContainerId,
     length: ByteCount,
     tape_pool: TapePoolId,
     pool: &str,
 ) -> Result<Cause, ArchiveError> {
-    let reason = engine.reason(Waiting::Copy(id, length, tape_pool))?.unwrap_or(Reason::NothingWaits);
+    let reason = room.reason(Waiting::Copy(id, length, tape_pool))?.unwrap_or(Reason::NothingWaits);
     let text = match &reason {
         Reason::Resting { until, cause } => format!("copy in {pool}: left alone until {until}: {cause}"),
         reason => format!("copy in {pool}: {reason}"),
     };
     let expected = match &reason {
         Reason::Resting { .. } | Reason::LargerThanTapes { .. } => None,
-        _ => engine.expected(Some(&reason), |forecast| forecast.of_tape_pool(tape_pool)),
+        _ => room.expected(Some(&reason), |forecast| forecast.of_tape_pool(tape_pool)),
     };
     Ok(Cause { text, reason: Some(reason), expected })
 }

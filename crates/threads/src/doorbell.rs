@@ -1,4 +1,4 @@
-//! A bell for one thread that sleeps until there is work.
+//! Wakes one thread that sleeps until there is work.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -36,12 +36,12 @@ mod tests {
 
     #[test]
     fn what_was_rung_before_is_heard_once() {
-        let bell = Doorbell::default();
-        bell.ring();
-        bell.ring();
+        let doorbell = Doorbell::default();
+        doorbell.ring();
+        doorbell.ring();
         // Far longer than the test may take: it returns at once.
-        bell.wait(Duration::from_secs(3_600));
-        assert!(!*bell.is_rung.lock().unwrap());
-        bell.wait(Duration::from_millis(1));
+        doorbell.wait(Duration::from_secs(3_600));
+        assert!(!*doorbell.is_rung.lock().unwrap());
+        doorbell.wait(Duration::from_millis(1));
     }
 }

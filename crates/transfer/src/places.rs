@@ -388,7 +388,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn large_wishes_are_not_starved_by_small_ones() {
+    fn large_recalls_are_not_starved_by_small_ones() {
         let places = Places::new(8);
         let small: Vec<_> =
             (0..4).map(|n| poll(&mut places.admit(&holder(&format!("c{n}"), n))).unwrap()).collect();

@@ -104,7 +104,7 @@ pub(crate) fn declare(upkeep: &Upkeep, copies: &[PoolCopy]) -> Result<Declared, 
     name(upkeep, "it is NEARLINE and is recalled", &declared.nearline);
     name(upkeep, "it is LOST", &declared.lost);
     upkeep.lost_files.add(&declared.lost);
-    declared.lost.iter().for_each(|file| upkeep.bell.wants_changed(*file));
+    declared.lost.iter().for_each(|file| upkeep.notifier.wants_changed(*file));
     for files in declared.nearline.chunks(BULK_FILES) {
         if let Err(error) = recall(upkeep, files) {
             tracing::error!(%error, files = files.len(), "files are NEARLINE and not recalled: stage them");
@@ -113,7 +113,7 @@ pub(crate) fn declare(upkeep: &Upkeep, copies: &[PoolCopy]) -> Result<Declared, 
         }
     }
     // They wait for no tape any more: what reasons and forecasts count must not have them.
-    upkeep.bell.backlog_changed();
+    upkeep.notifier.backlog_changed();
     upkeep.sweep.ring();
     if let Some(error) = failed {
         return Err(error);
@@ -186,7 +186,7 @@ fn recall(upkeep: &Upkeep, files: &[FileId]) -> Result<(), ArchiveError> {
         tracing::warn!(%error, "files that the pool has lost are not recalled by themselves: stage them");
         return Ok(());
     }
-    files.iter().for_each(|file| upkeep.bell.wants_changed(*file));
+    files.iter().for_each(|file| upkeep.notifier.wants_changed(*file));
     Ok(())
 }
 
@@ -482,8 +482,8 @@ pub(crate) fn find_again(upkeep: &Upkeep, files: &[(FileId, FileRecord)]) -> Res
     let count = found.len() as u64;
     for copies in parts(&found) {
         upkeep.execute(Command::PoolCopiesFound { copies: copies.to_vec() })?;
-        copies.iter().for_each(|copy| upkeep.bell.wants_changed(copy.file));
-        upkeep.bell.backlog_changed();
+        copies.iter().for_each(|copy| upkeep.notifier.wants_changed(copy.file));
+        upkeep.notifier.backlog_changed();
     }
     // Those that are not sealed wait again: when all was to be migrated they were LOST, and nothing waited.
     for (class, since) in waiting {

@@ -61,7 +61,7 @@ const LOST_BLOBS_MAX: usize = 100_000;
 /// Blobs that are remembered to have an extent beside its place; of others it goes with the next look.
 const KEPT_BESIDE_MAX: usize = 10_000;
 
-/// What the scrubber is to do and does, and the bell that wakes it.
+/// What the scrubber is to do and does, and what wakes it.
 pub(crate) struct Doing {
     state: Mutex<State>,
     rung: Condvar,

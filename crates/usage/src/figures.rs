@@ -163,8 +163,8 @@ pub struct ClassUsage {
     /// Reads that the pool served, without a recall before; and the bytes sent, of each read at most the size
     /// of its file. Ranges of a file that follow each other within a minute are one read.
     pub hits: Count,
-    /// Reads for which a file had to come from tape: each refusal, wish or recall together with the read that
-    /// follows it; and the sizes of the files.
+    /// Reads for which a file had to come from tape: each refusal, request or recall together with the read
+    /// that follows it; and the sizes of the files.
     pub misses: Count,
     /// Files of recall requests.
     pub staged: Count,

@@ -38,7 +38,7 @@ impl Scheduler {
         if reads {
             self.rest_from_all(self.library_of(drive), vid, &failure.reason, now);
         } else {
-            // Chores write too: what a session left is taken over at their mount.
+            // Maintenance writes too: what a session left is taken over at its mount.
             self.rest_writing(self.library_of(drive), &failure.reason, now);
         }
     }
@@ -126,8 +126,8 @@ impl Scheduler {
         rest.is_over && !drives.any(|(_, drive)| tries(&drive.state))
     }
 
-    /// Whether chores may be begun in this library.
-    pub(crate) fn host_lets_chores(&self, library: LibraryId) -> bool {
+    /// Whether maintenance may be begun in this library.
+    pub(crate) fn host_lets_maintain(&self, library: LibraryId) -> bool {
         self.host_rests.get(&library).is_none_or(|rest| rest.is_over)
     }
 
@@ -144,7 +144,7 @@ impl Scheduler {
         !self.host_rests.contains_key(&library) || !self.tapes.iter().any(can_be_tried)
     }
 
-    /// Why this host keeps a library from being written, or chores there from being done.
+    /// Why this host keeps a library from being written, or maintenance there from being done.
     pub(crate) fn host_cannot_write(&self, library: LibraryId) -> Option<Reason> {
         let rest = self.host_rests.get(&library)?;
         Some(Reason::HostCannotWrite { cause: rest.cause.clone(), until: rest.until })

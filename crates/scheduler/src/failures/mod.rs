@@ -7,8 +7,9 @@
 //! - A drive failed as a whole (`Event::DriveFailed`): against it, and the tape in it. It is down, and tried
 //!   again.
 //! - Writing failed for this host ([`FailureCause::Host`]): against nobody. In that library writing and
-//!   chores rest as a whole; then one session tries, on a tape that is in use already if there is one, and if
-//!   it writes something all goes on. Reading goes on: only a tape that cannot be read for this host rests.
+//!   maintenance rest as a whole; then one session tries, on a tape that is in use already if there is one,
+//!   and if it writes something all goes on. Reading goes on: only a tape that cannot be read for this host
+//!   rests.
 //! - A session failed by its tape ([`suspects_tape`]): the tape is suspect. Its copies are read last, it is
 //!   not written, and it is tried again; after so many failures an operator decides.
 //! - Tape after tape failed in one drive: the drive is taken out of use, the tapes are cleared

@@ -306,7 +306,7 @@ impl World {
 
     /// Sessions that nobody waits for end where somebody waits for their drive.
     fn make_way(&mut self) {
-        if self.scheduler.chores.is_empty() {
+        if self.scheduler.maintenance_due.is_empty() {
             return;
         }
         let maintaining = |state: &DriveState| matches!(state, DriveState::Maintaining { .. });

@@ -549,8 +549,8 @@ fn a_tape_that_found_no_room_is_not_mounted_for_that_again_at_once() {
     assert_eq!(hand.tell(space(1, 1)), [(name(0), vid(0))], "or when there is room");
 }
 
-/// Ten million wishes may come while the pool, or one class, is full and all tapes starve: none is to cost a
-/// look at each, nor is any step of a forecast.
+/// Ten million files may be asked for while the pool, or one class, is full and all tapes starve: none is to
+/// cost a look at each, nor is any step of a forecast.
 #[test]
 fn a_full_pool_makes_no_event_dear() {
     for full in [None, Some(ShareId(0))] {
@@ -573,7 +573,7 @@ fn a_full_pool_makes_no_event_dear() {
         hand.now += 100_000;
         let clock = std::time::Instant::now();
         (0..1_000).for_each(|file| tell(&mut hand, wanted(1_000_000 + file, 0)));
-        assert!(clock.elapsed() < secs(1), "{full:?}: {:?} for a thousand wishes", clock.elapsed());
+        assert!(clock.elapsed() < secs(1), "{full:?}: {:?} for a thousand more", clock.elapsed());
     }
 }
 

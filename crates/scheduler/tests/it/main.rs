@@ -1,7 +1,6 @@
 //! The tests of this crate from outside, in one program: each is linked once.
 
 mod campaigns;
-mod chores;
 mod engine;
 mod fairness;
 mod forecast;
@@ -9,5 +8,6 @@ mod forecast_scale;
 mod forecast_world;
 mod host;
 mod limits;
+mod maintenance;
 mod sessions;
 mod snapshots;

@@ -189,7 +189,7 @@ fn who_is_to_stop_stops() {
 }
 
 #[test]
-fn what_is_nobodys_wish_any_more_is_passed_over() {
+fn what_nobody_wants_any_more_is_passed_over() {
     let mut world = world(vec![wanted(1, 100, 20)]);
     let next = ReadingEvent::Next { arrivals: 0, stop: false };
     assert!(matches!(world.session.step(world.now, next), ReadingAction::Gather));

@@ -36,21 +36,21 @@ pub(super) struct Adopted {
 /// # Errors
 /// If the tape ends before what the catalogue has committed, or drive or medium fail; the run is still open.
 pub(super) fn adopt(
-    engine: &Tape,
+    room: &Tape,
     drive: &mut dyn TapeDrive,
     volume: &mut Volume,
     id: RunId,
     run: &RunRecord,
 ) -> Result<Adopted, SessionError> {
     let vid = run.vid;
-    engine.keep_repack(vid)?;
-    let record = engine.tape(vid)?;
+    room.keep_repack(vid)?;
+    let record = room.tape(vid)?;
     let mut end = drive.space_to_end_of_data(Partition::Data)?.block;
     if end < record.end_of_data {
         // What the drive confirmed is gone: the tape must not be written, and its copies must be looked at.
         return Err(VolumeError::EndOfData { vid, expected: record.end_of_data, actual: end }.into());
     }
-    let whole = whole_prefix(engine, drive, volume, id, run, end)?;
+    let whole = whole_prefix(room, drive, volume, id, run, end)?;
     let adopted = u32::try_from(whole.len()).unwrap_or(u32::MAX);
     let committed = run.committed.saturating_add(adopted);
     let mut safe = record.end_of_data;
@@ -59,9 +59,9 @@ pub(super) fn adopt(
         // What was read back may still be in the drive's memory only.
         drive.write_filemarks(0)?;
         safe = BlockAddress(last.block.0 + last.blocks.0);
-        engine.execute(Command::AdoptRun { run: id, committed, end_of_data: safe })?;
+        room.execute(Command::AdoptRun { run: id, committed, end_of_data: safe })?;
         for item in &whole {
-            if super::plan::enter(engine, volume, item.container, item.block)? {
+            if super::plan::enter(room, volume, item.container, item.block)? {
                 unverified.push(item.container);
             }
         }
@@ -109,7 +109,7 @@ fn torn_bytes(
 
 /// The planned items from the last commit on that are whole on tape, up to the first that is not.
 fn whole_prefix(
-    engine: &Tape,
+    room: &Tape,
     drive: &mut dyn TapeDrive,
     volume: &Volume,
     id: RunId,
@@ -119,13 +119,13 @@ fn whole_prefix(
     let mut whole = Vec::new();
     let mut from = run.committed;
     loop {
-        let items = engine.read(|view| view.run_items(id, from, ITEMS_PAGE))?;
+        let items = room.read(|view| view.run_items(id, from, ITEMS_PAGE))?;
         if items.is_empty() {
             return Ok(whole);
         }
         from = from.saturating_add(items.len() as u32);
         for item in items {
-            let record = engine.read(|view| view.container(item.container))?;
+            let record = room.read(|view| view.container(item.container))?;
             let Some(record) = record.filter(|_| item.block.0.saturating_add(item.blocks.0) <= end.0) else {
                 return Ok(whole);
             };
@@ -146,7 +146,7 @@ fn whole_prefix(
 
 /// Stretches behind the newest index in which no container of the catalogue stands, up to `end`.
 pub(super) fn gaps_behind(
-    engine: &Tape,
+    room: &Tape,
     vid: Vid,
     block_size: u32,
     from: BlockAddress,
@@ -156,7 +156,7 @@ pub(super) fn gaps_behind(
     let mut at = from;
     let mut next = from;
     loop {
-        let content = engine.read(|view| {
+        let content = room.read(|view| {
             let mut found = Vec::new();
             for (block, container) in view.content(vid, next, ITEMS_PAGE)? {
                 let length = view.container(container)?.map_or(0, |record| record.length.0);
@@ -183,7 +183,7 @@ pub(super) fn gaps_behind(
 /// last word never reached it wrote them, and no two indexes of a volume may carry the same number. With
 /// `enter`, change-log segments that are found there are entered in the index again.
 pub(super) fn pass_over_strays(
-    engine: &Tape,
+    room: &Tape,
     drive: &mut dyn TapeDrive,
     volume: &mut Volume,
     from: BlockAddress,
@@ -191,7 +191,7 @@ pub(super) fn pass_over_strays(
     enter: bool,
 ) -> Result<(), SessionError> {
     let (vid, block_size) = (volume.vid(), volume.block_size());
-    let gaps = gaps_behind(engine, vid, block_size.bytes(), from, end)?;
+    let gaps = gaps_behind(room, vid, block_size.bytes(), from, end)?;
     let mut highest = Generation(0);
     let mut unknown = 0;
     let mut segments = Vec::new();
@@ -218,22 +218,22 @@ pub(super) fn pass_over_strays(
             path: ltfs::naming::changes_path(first, last),
             length: ByteCount(length),
             block,
-            modified: engine.now(),
+            modified: room.now(),
             xattrs: Vec::new(),
         };
         // One that is entered already needs no second entry.
-        let _ = volume.add(file, engine.now());
+        let _ = volume.add(file, room.now());
     }
     Ok(())
 }
 
 /// Ends a run whose tape cannot be recovered: the tape is read only from now on, with the reason, and copies
 /// that no index covers are written again.
-pub(crate) fn give_up_run(engine: &Tape, id: RunId, vid: Vid, why: &str) -> Result<(), ArchiveError> {
+pub(crate) fn give_up_run(room: &Tape, id: RunId, vid: Vid, why: &str) -> Result<(), ArchiveError> {
     tracing::error!(%vid, run = %id, why, "a session that was cut short cannot be closed well");
     let reason = truncated(&format!("a torn session could not be closed: {why}"), 512);
-    engine.keep_repack(vid)?;
-    engine.execute(Command::EndRun {
+    room.keep_repack(vid)?;
+    room.execute(Command::EndRun {
         run: id,
         end: RunEnd::Torn,
         tape_state: TapeState::ReadOnly,
@@ -241,24 +241,24 @@ pub(crate) fn give_up_run(engine: &Tape, id: RunId, vid: Vid, why: &str) -> Resu
         end_of_data: None,
         torn: ByteCount(0),
     })?;
-    write_again(engine, vid, &reason)?;
-    engine.repack_after_run(vid);
-    engine.post_tape(vid);
+    write_again(room, vid, &reason)?;
+    room.repack_after_run(vid);
+    room.post_tape(vid);
     Ok(())
 }
 
 /// Copies that no index of a tape covers, and none will: they go back to their queue. Their bytes are in the
 /// pool, since only indexed copies let files leave it; but a restored catalogue may be older than an index
 /// that did: what the pool does not have stays expected where it stands.
-pub(crate) fn write_again(engine: &Tape, vid: Vid, why: &str) -> Result<(), ArchiveError> {
-    let record = engine.tape(vid)?;
+pub(crate) fn write_again(room: &Tape, vid: Vid, why: &str) -> Result<(), ArchiveError> {
+    let record = room.tape(vid)?;
     let mut from = BlockAddress(record.index_block.0 + 1);
     loop {
-        let content = engine.read(|view| view.content(vid, from, ITEMS_PAGE))?;
+        let content = room.read(|view| view.content(vid, from, ITEMS_PAGE))?;
         let Some((last, _)) = content.last() else { return Ok(()) };
         from = BlockAddress(last.0 + 1);
         for (block, container) in content {
-            let found = engine.read(|view| view.container(container))?;
+            let found = room.read(|view| view.container(container))?;
             let flushed = found.filter(|record| {
                 record.copies.iter().any(|copy| {
                     matches!(copy.state, CopyState::Flushed { .. })
@@ -266,19 +266,19 @@ pub(crate) fn write_again(engine: &Tape, vid: Vid, why: &str) -> Result<(), Arch
                 })
             });
             let Some(record) = flushed else { continue };
-            if engine.has_bytes(container, &record)? && has_skeleton(engine, &record) {
+            if room.has_bytes(container, &record)? && has_skeleton(room, &record) {
                 let reason = truncated(why, 512);
-                engine.execute(Command::CopyDamaged { container, vid, block, reason })?;
+                room.execute(Command::CopyDamaged { container, vid, block, reason })?;
             }
         }
-        engine.bell.backlog_changed();
+        room.notifier.backlog_changed();
     }
 }
 
 /// Whether the skeleton of a container, if it has one, can be read from the pool.
-pub(crate) fn has_skeleton(engine: &Tape, record: &ContainerRecord) -> bool {
+pub(crate) fn has_skeleton(room: &Tape, record: &ContainerRecord) -> bool {
     let Some(skeleton) = &record.skeleton else { return true };
-    let _reading = engine.gate.enter();
-    let Ok(Some(blob)) = engine.read(|view| view.blob(skeleton.blob)) else { return false };
-    engine.read_whole(&blob, skeleton).is_ok()
+    let _reading = room.gate.enter();
+    let Ok(Some(blob)) = room.read(|view| view.blob(skeleton.blob)) else { return false };
+    room.read_whole(&blob, skeleton).is_ok()
 }

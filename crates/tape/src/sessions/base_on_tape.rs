@@ -25,30 +25,30 @@ impl MountedTape<'_> {
     /// reads it back and records it. Only on a tape to which more may be written. What makes that impossible
     /// is told and no error, unless it is the tape's.
     pub(super) fn write_base(&mut self) -> Result<(), SessionError> {
-        let engine = Arc::clone(self.engine);
+        let room = Arc::clone(self.room);
         let mounted = &mut *self.tape;
         let (vid, Some(run)) = (mounted.vid, mounted.run) else { return Ok(()) };
-        if mounted.volume.is_changed() || engine.stopping() {
+        if mounted.volume.is_changed() || room.stopping() {
             return Ok(());
         }
-        let Some(made) = due(&engine, self.drive.as_mut(), vid, run.tape_pool)? else { return Ok(()) };
-        match write_parts(&engine, self.drive.as_mut(), &mut mounted.volume, &made) {
+        let Some(made) = due(&room, self.drive.as_mut(), vid, run.tape_pool)? else { return Ok(()) };
+        match write_parts(&room, self.drive.as_mut(), &mut mounted.volume, &made) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::error!(%vid, error, "the base of the catalogue is not written: its files are wrong");
-                engine.bases.waiting().discard(made.change);
-                engine.bases.tried(vid, false, engine.steady());
+                room.bases.waiting().discard(made.change);
+                room.bases.tried(vid, false, room.steady());
                 // What was written of it is behind the index, and the next one passes over it.
                 mounted.volume.mark_changed();
                 return self.write_index();
             }
             Err(SessionError::Volume(VolumeError::Tape(TapeError::EndOfMedium { .. }))) => {
                 tracing::error!(%vid, "the tape ended within a base of the catalogue: another one gets it");
-                engine.bases.tried(vid, false, engine.steady());
+                room.bases.tried(vid, false, room.steady());
                 return self.end_without_index(0);
             }
             Err(error) => {
-                engine.bases.tried(vid, false, engine.steady());
+                room.bases.tried(vid, false, room.steady());
                 return Err(error);
             }
         }
@@ -57,49 +57,50 @@ impl MountedTape<'_> {
         let (change, parts, bytes) = (made.change, made.parts(), made.bytes);
         let read = match is_planted(Bug::UnreadBase) {
             true => Ok(()),
-            false => read_back(&engine, self.drive.as_mut(), &mounted.volume, change, parts)?,
+            false => read_back(&room, self.drive.as_mut(), &mounted.volume, change, parts)?,
         };
-        engine.bases.tried(vid, read.is_ok(), engine.steady());
+        room.bases.tried(vid, read.is_ok(), room.steady());
         if let Err(reason) = read {
             tracing::error!(%vid, change, reason, "a base of the catalogue does not count: it was read back");
-            engine.bases.waiting().discard(change);
+            room.bases.waiting().discard(change);
             return Ok(());
         }
-        engine.execute(Command::BaseOnTape { vid, change, parts, bytes })?;
+        room.execute(Command::BaseOnTape { vid, change, parts, bytes })?;
         tracing::info!(%vid, change, parts, "a base of the catalogue is on tape, and was read back");
-        engine.sweep.ring();
+        room.sweep.ring();
         Ok(())
     }
 }
 
 /// The base that the tape is to get, if it is due for one and has room for it beside its indexes.
 fn due(
-    engine: &Tape,
+    room: &Tape,
     drive: &mut dyn TapeDrive,
     vid: Vid,
     tape_pool: TapePoolId,
 ) -> Result<Option<Arc<MadeBase>>, SessionError> {
-    let record = engine.tape(vid)?;
-    if record.state != TapeState::Active || !engine.bases.may_write(vid, engine.steady()) {
+    let record = room.tape(vid)?;
+    if record.state != TapeState::Active || !room.bases.may_write(vid, room.steady()) {
         return Ok(None);
     }
-    let settings = engine.settings.change_log;
-    let has_backup = engine.backup_reach.may_count(engine.steady());
-    let size = engine.catalogue.log_size().map_err(ArchiveError::from)?;
-    let is_due = engine.read(|view| {
+    let settings = room.settings.change_log;
+    let has_backup = room.backup_reach.may_count(room.steady());
+    let size = room.catalogue.log_size().map_err(ArchiveError::from)?;
+    let is_due = room.read(|view| {
         let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup, None)?);
         Ok(standing.is_due(&log, settings, tape_pool, vid))
     })?;
     if !is_due {
         return Ok(None);
     }
-    let Some(made) = engine.bases.waiting().take(engine).map_err(ArchiveError::from)? else {
+    let Some(made) = room.bases.waiting().take(room).map_err(ArchiveError::from)? else {
         return Ok(None);
     };
-    let room = drive.remaining()?.0.saturating_sub(2 * reserve(record.capacity).0);
-    if made.bytes.0 > room {
-        tracing::info!(%vid, bytes = made.bytes.0, room, "the base of the catalogue goes to another tape");
-        engine.bases.tried(vid, false, engine.steady());
+    let left = drive.remaining()?.0.saturating_sub(2 * reserve(record.capacity).0);
+    if made.bytes.0 > left {
+        let bytes = made.bytes.0;
+        tracing::info!(%vid, bytes, left, "the base of the catalogue goes to another tape");
+        room.bases.tried(vid, false, room.steady());
         return Ok(None);
     }
     Ok(Some(made))
@@ -107,7 +108,7 @@ fn due(
 
 /// Writes the parts behind the newest index. The inner error: a part is not what was made.
 fn write_parts(
-    engine: &Tape,
+    room: &Tape,
     drive: &mut dyn TapeDrive,
     volume: &mut Volume,
     made: &MadeBase,
@@ -125,7 +126,7 @@ fn write_parts(
         if let Err(error) = BasePart::parse(&bytes) {
             return Ok(Err(error.to_string()));
         }
-        volume.write_small_file(drive, path, &bytes, engine.now())?;
+        volume.write_small_file(drive, path, &bytes, room.now())?;
     }
     Ok(Ok(()))
 }
@@ -133,7 +134,7 @@ fn write_parts(
 /// Reads a base as a rebuild does: all parts, what each row is, and what they add up to. The inner error says
 /// what is wrong with it.
 fn read_back(
-    engine: &Tape,
+    room: &Tape,
     drive: &mut dyn TapeDrive,
     volume: &Volume,
     change: u64,
@@ -143,7 +144,7 @@ fn read_back(
     if places.len() != parts as usize {
         return Ok(Err("the index does not name all of it".to_owned()));
     }
-    let mut reader = BaseReader::new(engine.instance, change, parts);
+    let mut reader = BaseReader::new(room.instance, change, parts);
     for (block, length) in places {
         let bytes = match read_bytes(drive, block, length, volume.block_size()) {
             Ok(bytes) => bytes,
@@ -175,12 +176,12 @@ fn parts_on(volume: &Volume, change: u64, parts: u32) -> Vec<(BlockAddress, u64)
 /// The places of all bases that the catalogue has on a tape: the first block of a part, and which base and
 /// part should stand there.
 pub(super) fn recorded_parts(
-    engine: &Tape,
+    room: &Tape,
     vid: Vid,
     volume: &Volume,
 ) -> Result<Vec<(BlockAddress, u64, u32)>, ArchiveError> {
     let mut places = Vec::new();
-    for (change, base) in engine.read(|view| view.bases(vid))? {
+    for (change, base) in room.read(|view| view.bases(vid))? {
         let of_base = parts_on(volume, change, base.parts);
         places.extend((1..).zip(of_base).map(|(part, (block, _))| (block, change, part)));
     }
@@ -188,23 +189,23 @@ pub(super) fn recorded_parts(
 }
 
 /// A base is not to be counted on any more: the pool gets another one as soon as the log needs it.
-pub(super) fn forget(engine: &Tape, vid: Vid, change: u64) -> Result<(), ArchiveError> {
-    engine.execute(Command::BaseOnTape { vid, change, parts: 0, bytes: ByteCount(0) })?;
+pub(super) fn forget(room: &Tape, vid: Vid, change: u64) -> Result<(), ArchiveError> {
+    room.execute(Command::BaseOnTape { vid, change, parts: 0, bytes: ByteCount(0) })?;
     // What stands on the tape under this name is of no use: another one has another name.
-    if let Some(mut waiting) = engine.bases.waiting_now() {
+    if let Some(mut waiting) = room.bases.waiting_now() {
         waiting.discard(change);
     }
-    engine.sweep.ring();
+    room.sweep.ring();
     Ok(())
 }
 
 /// Forgets the bases that the catalogue has on a tape and its index does not name: an older index took the
 /// place of one that was damaged.
-pub(super) fn forget_missing(engine: &Tape, vid: Vid, volume: &Volume) -> Result<(), ArchiveError> {
-    for (change, base) in engine.read(|view| view.bases(vid))? {
+pub(super) fn forget_missing(room: &Tape, vid: Vid, volume: &Volume) -> Result<(), ArchiveError> {
+    for (change, base) in room.read(|view| view.bases(vid))? {
         if parts_on(volume, change, base.parts).len() != base.parts as usize {
             tracing::error!(%vid, change, "the index names no base of the catalogue as it was recorded");
-            forget(engine, vid, change)?;
+            forget(room, vid, change)?;
         }
     }
     Ok(())

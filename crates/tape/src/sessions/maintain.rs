@@ -1,5 +1,5 @@
-//! A session of chores: copies that were written in place of others are read back, containers are read whole
-//! into the pool, the tape is checked. It gives way as soon as somebody waits for the drive.
+//! A session of maintenance: copies that were written in place of others are read back, containers are read
+//! whole into the pool, the tape is checked. It gives way as soon as somebody waits for the drive.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use mover::{ContainerOnTape, ReadBack, read_back, read_piece_of};
 use scheduler::SessionEnd;
 
 use super::{MountedTape, SessionError};
-use crate::chores::{Mend, Spool};
+use crate::maintenance::{Mend, Spool};
 use crate::room::Tape;
 use ground::ArchiveError;
 use ground::truncated;
@@ -33,10 +33,10 @@ impl MountedTape<'_> {
     /// Does what is to be done on the mounted tape until nothing is left or the drive is needed.
     pub(super) fn maintain(&mut self) -> SessionEnd {
         let vid = self.tape.vid;
-        self.engine.chore(vid, |chores| chores.recover = false);
-        let is_tried_again = self.engine.is_tried_again(vid);
-        self.engine.end_try(vid);
-        match self.try_again(vid, is_tried_again).and_then(|()| self.do_chores(vid)) {
+        self.room.set_tasks(vid, |tasks| tasks.recover = false);
+        let is_tried_again = self.room.is_tried_again(vid);
+        self.room.end_try(vid);
+        match self.try_again(vid, is_tried_again).and_then(|()| self.do_tasks(vid)) {
             Ok(Done::Yes) => SessionEnd::Drained,
             Ok(Done::Yield) => SessionEnd::Stopped,
             Err(error) => self.fail(&error),
@@ -49,21 +49,21 @@ impl MountedTape<'_> {
         if is_tried_again {
             self.check_end(vid)?;
             let fault = self.tape.volume.label_fault().map(str::to_owned);
-            self.engine.found_well(vid, fault.as_deref());
+            self.room.found_well(vid, fault.as_deref());
         }
         Ok(())
     }
 
-    fn do_chores(&mut self, vid: Vid) -> Result<Done, SessionError> {
+    fn do_tasks(&mut self, vid: Vid) -> Result<Done, SessionError> {
         loop {
             if self.must_yield() {
                 return Ok(Done::Yield);
             }
             let next = {
-                let chores = self.engine.chores();
-                let Some(tape) = chores.tapes.get(&vid) else { return Ok(Done::Yes) };
+                let maintenance = self.room.maintenance();
+                let Some(tape) = maintenance.tapes.get(&vid) else { return Ok(Done::Yes) };
                 if tape.look {
-                    drop(chores);
+                    drop(maintenance);
                     self.look_at_mounted(vid)?;
                     continue;
                 }
@@ -84,16 +84,16 @@ impl MountedTape<'_> {
 
     /// Looks at a tape that was in the drive before it was asked about since the catalogue was restored.
     fn look_at_mounted(&mut self, vid: Vid) -> Result<(), SessionError> {
-        let engine = Arc::clone(self.engine);
-        let is_as_known = engine.settler().answer(self.drive.as_mut(), vid)?.unwrap_or(true);
-        engine.chore(vid, |chores| chores.look = false);
+        let room = Arc::clone(self.room);
+        let is_as_known = room.settler().answer(self.drive.as_mut(), vid)?.unwrap_or(true);
+        room.set_tasks(vid, |tasks| tasks.look = false);
         self.tape.failed |= !is_as_known;
         Ok(())
     }
 
     pub(super) fn must_yield(&self) -> bool {
-        let engine = self.engine;
-        engine.stop.load(Ordering::Relaxed) || engine.scheduler().must_yield(&self.name(), engine.now())
+        let room = self.room;
+        room.stop.load(Ordering::Relaxed) || room.scheduler().must_yield(&self.name(), room.now())
     }
 
     /// Reads a container at its place on the mounted tape, looking up from time to time. `sink` gets its
@@ -104,22 +104,22 @@ impl MountedTape<'_> {
         what: &ContainerOnTape,
         mut sink: impl FnMut(&[u8]) -> bool,
     ) -> Result<ReadBack, SessionError> {
-        let engine = Arc::clone(self.engine);
+        let room = Arc::clone(self.room);
         let session = Arc::clone(self.session);
         let mounted = &*self.tape;
         let block_size = mounted.volume.block_size();
         let name = self.name();
         let mut since = 0u64;
         // One that gave way before is read to its end, or a large one would never be.
-        let to_the_end = engine.chores().broken_off.get(&vid) == Some(&what.container);
+        let to_the_end = room.maintenance().broken_off.get(&vid) == Some(&what.container);
         let mut gave_way = false;
         let back = read_back(self.drive.as_mut(), vid, block_size, what, &mut |bytes| {
             session.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             since += bytes.len() as u64;
             if since >= YIELD_BYTES {
                 since = 0;
-                let stop = engine.stop.load(Ordering::Relaxed);
-                gave_way = stop || !to_the_end && engine.scheduler().must_yield(&name, engine.now());
+                let stop = room.stop.load(Ordering::Relaxed);
+                gave_way = stop || !to_the_end && room.scheduler().must_yield(&name, room.now());
                 if gave_way {
                     return false;
                 }
@@ -127,12 +127,12 @@ impl MountedTape<'_> {
             sink(bytes)
         })?;
         if gave_way {
-            engine.chores().broken_off.insert(vid, what.container);
+            room.maintenance().broken_off.insert(vid, what.container);
         } else if to_the_end {
-            engine.chores().broken_off.remove(&vid);
+            room.maintenance().broken_off.remove(&vid);
         }
         if back.is_good() {
-            let record = engine.read(|view| view.container(what.container))?;
+            let record = room.read(|view| view.container(what.container))?;
             let files = record.map_or(1, |record| record.live_members.max(1));
             self.session.files.fetch_add(files.into(), Ordering::Relaxed);
             self.session.items.fetch_add(1, Ordering::Relaxed);
@@ -142,8 +142,8 @@ impl MountedTape<'_> {
 
     /// A copy that took the place of another one: only when it was read back is the other one given up.
     fn read_back_copy(&mut self, vid: Vid, container: ContainerId) -> Result<Done, SessionError> {
-        let engine = Arc::clone(self.engine);
-        let record = engine.read(|view| view.container(container))?;
+        let room = Arc::clone(self.room);
+        let record = room.read(|view| view.container(container))?;
         let here = record.as_ref().and_then(|record| unverified_at(record, vid).map(|block| (record, block)));
         let mut verified = false;
         if let Some((record, block)) = here {
@@ -157,20 +157,20 @@ impl MountedTape<'_> {
             }
             match back.faults.first() {
                 None => {
-                    engine.execute_on_container(Command::CopyVerified { container, vid, block })?;
-                    engine.members_moved(container)?;
+                    room.execute_on_container(Command::CopyVerified { container, vid, block })?;
+                    room.members_moved(container)?;
                     verified = true;
                 }
                 Some(fault) => {
-                    engine.drop_place(container, vid, block, &fault.reason)?;
+                    room.drop_place(container, vid, block, &fault.reason)?;
                 }
             }
         }
-        engine.chore(vid, |chores| chores.read_back.remove(&container));
-        engine.repack_progressed(container)?;
+        room.set_tasks(vid, |tasks| tasks.read_back.remove(&container));
+        room.repack_progressed(container)?;
         if verified {
             // This tape may be under repack itself: it could not give up a copy that was not read back.
-            engine.repack_again(container, vid)?;
+            room.repack_again(container, vid)?;
         }
         Ok(Done::Yes)
     }
@@ -178,36 +178,36 @@ impl MountedTape<'_> {
     /// Reads a container whole into the pool, or the part of it that others could not give, unless another
     /// drive does so with its own tape.
     fn read_whole(&mut self, vid: Vid, container: ContainerId) -> Result<Done, SessionError> {
-        if !self.engine.claim_mend(container, vid) {
+        if !self.room.claim_mend(container, vid) {
             return Ok(Done::Yes);
         }
         let done = self.read_claimed(vid, container);
-        self.engine.release_mend(container, vid);
+        self.room.release_mend(container, vid);
         done
     }
 
     fn read_claimed(&mut self, vid: Vid, container: ContainerId) -> Result<Done, SessionError> {
-        let engine = Arc::clone(self.engine);
-        let not_here = || engine.chore(vid, |chores| chores.reads.remove(&container));
-        let mend = engine.chores().mends.get(&container).cloned();
-        let Some(record) = engine.read(|view| view.container(container))? else {
+        let room = Arc::clone(self.room);
+        let not_here = || room.set_tasks(vid, |tasks| tasks.reads.remove(&container));
+        let mend = room.maintenance().mends.get(&container).cloned();
+        let Some(record) = room.read(|view| view.container(container))? else {
             not_here();
-            engine.drop_mend(container)?;
-            engine.repack_progressed(container)?;
+            room.drop_mend(container)?;
+            room.repack_progressed(container)?;
             return Ok(Done::Yes);
         };
         let Some(mend) = mend else {
             not_here();
             return Ok(Done::Yes);
         };
-        if engine.has_bytes(container, &record)? {
+        if room.has_bytes(container, &record)? {
             not_here();
             return self.settle_read(vid, container, None);
         }
         let Some((_, block)) = record.places().find(|(at, _)| *at == vid) else {
             not_here();
-            if !engine.want_bytes(container, |_| {})? {
-                engine.repack_stuck(container)?;
+            if !room.want_bytes(container, |_| {})? {
+                room.repack_stuck(container)?;
             }
             return Ok(Done::Yes);
         };
@@ -221,20 +221,20 @@ impl MountedTape<'_> {
             read = self.spool(vid, &what, mend.spool.as_ref())?;
         }
         let Some((spool, reason)) = read else { return Ok(Done::Yield) };
-        let spool = replace_spool(&engine, container, mend.spool, spool)?;
+        let spool = replace_spool(&room, container, mend.spool, spool)?;
         if spool.missing.is_empty() {
-            engine.chores().mends.entry(container).or_default().spool = None;
+            room.maintenance().mends.entry(container).or_default().spool = None;
             not_here();
             return self.settle_read(vid, container, Some(spool.blob));
         }
         not_here();
-        let found = engine.want_bytes(container, |mend| {
+        let found = room.want_bytes(container, |mend| {
             mend.tried.insert((vid, block));
             mend.damaged.entry((vid, block)).or_insert(reason);
         })?;
         if !found {
             tracing::error!(%container, %vid, "no tape has all bytes of it; what can be read stays");
-            engine.repack_stuck(container)?;
+            room.repack_stuck(container)?;
         }
         Ok(Done::Yes)
     }
@@ -246,8 +246,8 @@ impl MountedTape<'_> {
         container: ContainerId,
         image: Option<BlobDescription>,
     ) -> Result<Done, SessionError> {
-        if let Err(error) = settle_mend(self.engine, container, image) {
-            self.engine.chore(vid, |chores| chores.reads.insert(container));
+        if let Err(error) = settle_mend(self.room, container, image) {
+            self.room.set_tasks(vid, |tasks| tasks.reads.insert(container));
             return Err(error.into());
         }
         Ok(Done::Yes)
@@ -261,8 +261,8 @@ impl MountedTape<'_> {
         what: &ContainerOnTape,
         other: Option<&Spool>,
     ) -> Result<Option<(Spool, String)>, SessionError> {
-        let engine = Arc::clone(self.engine);
-        let mut writer = engine.blobs.create(sized(what.length)).map_err(ArchiveError::from)?;
+        let room = Arc::clone(self.room);
+        let mut writer = room.blobs.create(sized(what.length)).map_err(ArchiveError::from)?;
         let mut failed = None;
         let back = self.read_container(vid, what, |bytes| {
             failed = writer.write(bytes).err();
@@ -288,7 +288,7 @@ impl MountedTape<'_> {
         let spool = Spool { blob, missing };
         match other {
             Some(other) if other.missing_bytes() < spool.missing_bytes() => {
-                engine.blobs.remove(&spool.blob).map_err(ArchiveError::from)?;
+                room.blobs.remove(&spool.blob).map_err(ArchiveError::from)?;
                 Ok(Some((other.clone(), reason)))
             }
             _ => Ok(Some((spool, reason))),
@@ -304,10 +304,10 @@ impl MountedTape<'_> {
         spool: &Spool,
     ) -> Result<Option<(Spool, String)>, SessionError> {
         let (patches, missing) = self.read_missing(vid, what, &spool.missing)?;
-        let engine = Arc::clone(self.engine);
-        let (blob, sums) = compose(&engine, what, &spool.blob, &patches)?;
+        let room = Arc::clone(self.room);
+        let (blob, sums) = compose(&room, what, &spool.blob, &patches)?;
         if missing.is_empty() && sums != what.checksums {
-            engine.blobs.remove(&blob).map_err(ArchiveError::from)?;
+            room.blobs.remove(&blob).map_err(ArchiveError::from)?;
             return Ok(None);
         }
         Ok(Some((Spool { blob, missing }, format!("parts of container {} cannot be read", what.container))))
@@ -345,7 +345,7 @@ impl MountedTape<'_> {
 
     /// Change-log segments that no other tape of the pool has, and an index.
     fn ship_changes(&mut self, vid: Vid) -> Result<Done, SessionError> {
-        let record = self.engine.tape(vid)?;
+        let record = self.room.tape(vid)?;
         if let Some(tape_pool) = record.tape_pool
             && record.state == catalogue::TapeState::Active
         {
@@ -353,21 +353,21 @@ impl MountedTape<'_> {
             self.tape.volume.mark_changed();
             self.finish_run(catalogue::RunEnd::Finished, catalogue::TapeState::Active, "", 0)?;
         }
-        self.engine.chore(vid, |chores| chores.ship = false);
+        self.room.set_tasks(vid, |tasks| tasks.ship = false);
         Ok(Done::Yes)
     }
 }
 
 /// Remembers what could be read of a container, in place of what was known before.
 fn replace_spool(
-    engine: &Tape,
+    room: &Tape,
     container: ContainerId,
     old: Option<Spool>,
     new: Spool,
 ) -> Result<Spool, ArchiveError> {
-    engine.chores().mends.entry(container).or_default().spool = Some(new.clone());
+    room.maintenance().mends.entry(container).or_default().spool = Some(new.clone());
     if let Some(old) = old.filter(|old| old.blob.id != new.blob.id) {
-        engine.blobs.remove(&old.blob)?;
+        room.blobs.remove(&old.blob)?;
     }
     Ok(new)
 }
@@ -375,73 +375,73 @@ fn replace_spool(
 /// The bytes of a container are in the pool, as `image` if they came from tape: what waited for that is
 /// recorded, and only then forgotten.
 fn settle_mend(
-    engine: &Tape,
+    room: &Tape,
     container: ContainerId,
     mut image: Option<BlobDescription>,
 ) -> Result<(), ArchiveError> {
     loop {
-        let Some(mend) = engine.chores().mends.get(&container).cloned() else { return Ok(()) };
-        settle(engine, container, &mend, image.take())?;
-        let mut chores = engine.chores();
+        let Some(mend) = room.maintenance().mends.get(&container).cloned() else { return Ok(()) };
+        settle(room, container, &mend, image.take())?;
+        let mut maintenance = room.maintenance();
         // A repack may have asked for it meanwhile.
         let is_same = |now: &Mend| now.repack == mend.repack && now.damaged == mend.damaged;
-        if chores.mends.get(&container).is_none_or(is_same) {
-            drop(chores.mends.remove(&container));
-            drop(chores);
-            return mend.spool.map_or(Ok(()), |spool| Ok(engine.blobs.remove(&spool.blob)?));
+        if maintenance.mends.get(&container).is_none_or(is_same) {
+            drop(maintenance.mends.remove(&container));
+            drop(maintenance);
+            return mend.spool.map_or(Ok(()), |spool| Ok(room.blobs.remove(&spool.blob)?));
         }
     }
 }
 
 fn settle(
-    engine: &Tape,
+    room: &Tape,
     container: ContainerId,
     mend: &Mend,
     image: Option<BlobDescription>,
 ) -> Result<(), ArchiveError> {
-    let wanted = requeue(engine, container, mend);
+    let wanted = requeue(room, container, mend);
     // Damaged copies of a container whose members were all deleted meanwhile are given up, not mended.
     let gives_up = !mend.damaged.is_empty()
-        && engine.read(|view| view.container(container))?.is_none_or(|record| record.is_empty());
+        && room.read(|view| view.container(container))?.is_none_or(|record| record.is_empty());
     match (wanted, image) {
         (Ok(_), image) if gives_up => {
-            image.iter().try_for_each(|blob| engine.blobs.remove(blob))?;
+            image.iter().try_for_each(|blob| room.blobs.remove(blob))?;
         }
         (Ok(true), Some(image)) => {
-            if !store(engine, container, mend, &image)? {
-                return engine.repack_progressed(container);
+            if !store(room, container, mend, &image)? {
+                return room.repack_progressed(container);
             }
         }
         (Ok(true), None) => {}
         (wanted, image) => {
-            image.iter().try_for_each(|blob| engine.blobs.remove(blob))?;
+            image.iter().try_for_each(|blob| room.blobs.remove(blob))?;
             wanted?;
-            return engine.repack_progressed(container);
+            return room.repack_progressed(container);
         }
     }
     for ((vid, block), reason) in &mend.damaged {
-        engine.give_up(container, *vid, *block, reason)?;
+        room.give_up(container, *vid, *block, reason)?;
     }
-    engine.repack_progressed(container)?;
-    engine.own.resting.forget(&[container]);
-    engine.bell.backlog_changed();
+    room.repack_progressed(container)?;
+    room.own.resting.forget(&[container]);
+    room.notifier.backlog_changed();
     Ok(())
 }
 
 /// Takes the container off the tapes that are repacked. Gives whether its bytes are needed: not if only
 /// repacks asked for them, and they need them no longer.
-fn requeue(engine: &Tape, container: ContainerId, mend: &Mend) -> Result<bool, ArchiveError> {
+fn requeue(room: &Tape, container: ContainerId, mend: &Mend) -> Result<bool, ArchiveError> {
     let mut wanted = mend.repack.is_empty() || !mend.damaged.is_empty();
     for vid in &mend.repack {
         // The repack may have been called off while the bytes were read.
-        if engine.tape(*vid)?.state != catalogue::TapeState::Repacking {
+        if room.tape(*vid)?.state != catalogue::TapeState::Repacking {
             continue;
         }
-        match engine.ask_on_container(typed::RequeueCopy { container, vid: *vid }) {
+        match room.ask_on_container(typed::RequeueCopy { container, vid: *vid }) {
             Ok(requeue) => wanted |= requeue == Some(Requeue::Queued),
             Err(error @ ArchiveError::Rejected(_)) => {
                 tracing::error!(%container, %vid, %error, "a repack cannot take a container off its tape");
-                engine.repack_stuck(container)?;
+                room.repack_stuck(container)?;
             }
             Err(error) => return Err(error),
         }
@@ -452,14 +452,14 @@ fn requeue(engine: &Tape, container: ContainerId, mend: &Mend) -> Result<bool, A
 /// The image becomes the container's. A damaged copy is given up with the same change, so that what can be
 /// read of it stays until its bytes are safe. `false` if the catalogue refused it: nobody needs the image.
 fn store(
-    engine: &Tape,
+    room: &Tape,
     container: ContainerId,
     mend: &Mend,
     blob: &BlobDescription,
 ) -> Result<bool, ArchiveError> {
     let piece = BlobPiece { blob: blob.id, offset: ByteCount(0), length: blob.length };
     let image = PoolData { blobs: vec![blob.clone()], pieces: vec![piece] };
-    let record = engine.read(|view| view.container(container))?;
+    let record = room.read(|view| view.container(container))?;
     let places: Vec<_> = record.iter().flat_map(ContainerRecord::places).collect();
     let mut damaged = mend.damaged.iter().filter(|(place, _)| places.contains(place) && places.len() > 1);
     let (command, given_up) = match damaged.next() {
@@ -469,14 +469,14 @@ fn store(
         }
         None => (Command::StoreImage { container, image }, None),
     };
-    match engine.execute(command) {
+    match room.execute(command) {
         Ok(()) => {
-            given_up.into_iter().try_for_each(|vid| engine.place_dropped(container, vid))?;
+            given_up.into_iter().try_for_each(|vid| room.place_dropped(container, vid))?;
             Ok(true)
         }
         Err(error) => {
             if error.is_certain_refusal() {
-                engine.blobs.remove(blob)?;
+                room.blobs.remove(blob)?;
             }
             if matches!(error, ArchiveError::Rejected(_)) {
                 tracing::warn!(%container, %error, "its bytes came from tape, and nobody needs them now");
@@ -520,14 +520,14 @@ fn write_zeros(writer: &mut dyn BlobSink, mut count: u64) -> Result<(), ArchiveE
 
 /// A new blob: the old one with patches laid over it, and the checksums of the whole.
 fn compose(
-    engine: &Tape,
+    room: &Tape,
     what: &ContainerOnTape,
     old: &BlobDescription,
     patches: &[(u64, Vec<u8>)],
 ) -> Result<(BlobDescription, StreamChecksums), ArchiveError> {
-    let mut writer = engine.blobs.create(sized(what.length))?;
+    let mut writer = room.blobs.create(sized(what.length))?;
     let piece = BlobPiece { blob: old.id, offset: ByteCount(0), length: what.length };
-    let mut reader = engine.blobs.read(old, &piece, (ByteCount(0), what.length), Use::Engine)?;
+    let mut reader = room.blobs.read(old, &piece, (ByteCount(0), what.length), Use::Engine)?;
     let (mut at, mut sums) = (0u64, StreamChecksums::default());
     while let Some(chunk) = reader.next()? {
         let mut bytes = chunk.to_vec();

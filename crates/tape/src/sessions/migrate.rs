@@ -41,14 +41,14 @@ impl MountedTape<'_> {
     /// Writes what is queued for the pool until nothing is left or the tape is full.
     pub(super) fn migrate(&mut self, tape_pool: TapePoolId) -> SessionEnd {
         let end = self.write_queued(tape_pool);
-        self.engine.planning().leave(self.tape.vid);
+        self.room.planning().leave(self.tape.vid);
         end
     }
 
     fn write_queued(&mut self, tape_pool: TapePoolId) -> SessionEnd {
         let mut migration = Migration {
             tape_pool,
-            stream: self.engine.tape_stream(),
+            stream: self.room.tape_stream(),
             chosen: Vec::new(),
             written: Written { containers: 0, bytes: 0, torn: 0, ended: Ended::All },
             fault: None,
@@ -69,17 +69,16 @@ impl MountedTape<'_> {
 
     /// What the rules say is next, as things stand now.
     fn next_action(&mut self, event: WritingEvent) -> Result<WritingAction, SessionError> {
-        let engine = self.engine;
+        let room = self.room;
         let mounted = &mut *self.tape;
-        let haste = engine.haste().call();
+        let haste = room.haste().call();
         let situation = Situation {
-            stop: engine.stop.load(Ordering::Relaxed)
-                || engine.scheduler().is_retiring(&self.name.to_string()),
-            may_write: engine.tape(mounted.vid)?.state == TapeState::Active,
+            stop: room.stop.load(Ordering::Relaxed) || room.scheduler().is_retiring(&self.name.to_string()),
+            may_write: room.tape(mounted.vid)?.state == TapeState::Active,
             owes_index: mounted.volume.is_changed(),
             haste,
         };
-        Ok(mounted.writing.step(engine.now(), &situation, event))
+        Ok(mounted.writing.step(room.now(), &situation, event))
     }
 
     /// Carries out one action; its outcome.
@@ -116,26 +115,26 @@ impl MountedTape<'_> {
         let run = self.ensure_run(migration.tape_pool)?;
         let mounted = &*self.tape;
         let (vid, block_size) = (mounted.vid, mounted.volume.block_size());
-        let record = self.engine.tape(vid)?;
-        let room = ByteCount(self.drive.remaining()?.0.saturating_sub(reserve(record.capacity).0));
-        let pool = self.engine.classes.tape_pools().get(&migration.tape_pool);
+        let record = self.room.tape(vid)?;
+        let left = ByteCount(self.drive.remaining()?.0.saturating_sub(reserve(record.capacity).0));
+        let pool = self.room.classes.tape_pools().get(&migration.tape_pool);
         let target = Target {
             vid,
             tape_pool: migration.tape_pool,
-            room,
+            room: left,
             empty_tape: largest_container(record.capacity),
-            flush: FlushRules::by_bytes(self.engine.settings.tape.flush_bytes),
+            flush: FlushRules::by_bytes(self.room.settings.tape.flush_bytes),
             left_to_others: pool.map_or(ByteCount(0), |pool| pool.mount_bytes),
         };
-        let mut queue = PoolQueue::of(self.engine, vid, migration.tape_pool)?;
-        let mut planning = self.engine.planning();
-        let queued = match session::choose(&mut queue, &mut planning, self.engine.now(), &target)? {
+        let mut queue = PoolQueue::of(self.room, vid, migration.tape_pool)?;
+        let mut planning = self.room.planning();
+        let queued = match session::choose(&mut queue, &mut planning, self.room.now(), &target)? {
             Choice::Containers(queued) => queued,
             Choice::Nothing => return Ok(WritingEvent::NothingQueued),
             Choice::TapeFull => return Ok(WritingEvent::TapeFull),
         };
         let planned = plan::places(&queued, run.end_of_data, block_size.bytes());
-        self.engine.execute(Command::AppendToRun { run: run.id, containers: planned.clone() })?;
+        self.room.execute(Command::AppendToRun { run: run.id, containers: planned.clone() })?;
         drop(planning);
         if let Some(run) = &mut self.tape.run {
             run.planned += planned.len() as u32;
@@ -148,17 +147,17 @@ impl MountedTape<'_> {
     fn write_chosen(&mut self, migration: &mut Migration) -> Result<WritingEvent, SessionError> {
         let (plans, unavailable) = self.build_plans(&migration.chosen);
         let read: Vec<_> = plans.iter().map(|plan| (plan.container, plan::only_piece(plan))).collect();
-        let engine = Arc::clone(self.engine);
+        let room = Arc::clone(self.room);
         let mounted = &mut *self.tape;
         let (vid, block_size, rules) = (mounted.vid, mounted.volume.block_size(), mounted.writing);
-        let flush_due = || rules.flush_is_due(engine.now());
+        let flush_due = || rules.flush_is_due(room.now());
         let context = WriteContext {
-            store: engine.blobs.as_ref(),
-            buffer: engine.settings.tape.buffer,
+            store: room.blobs.as_ref(),
+            buffer: room.settings.tape.buffer,
             progress: &self.session.bytes,
             containers: &self.session.items,
             files: &self.session.files,
-            stop: &engine.stop,
+            stop: &room.stop,
             flush_due: &flush_due,
             stream: &migration.stream,
         };
@@ -208,7 +207,7 @@ impl MountedTape<'_> {
     ) -> (Vec<mover::ContainerPlan>, Option<SourceFault>) {
         let mut plans = Vec::with_capacity(containers.len());
         for planned in containers {
-            match plan::build(self.engine, planned) {
+            match plan::build(self.room, planned) {
                 Ok(plan) => plans.push(plan),
                 Err(error) => {
                     return (plans, Some(SourceFault::Unavailable(planned.container, error.to_string())));
@@ -228,7 +227,7 @@ impl MountedTape<'_> {
         }
         let mounted = &mut *self.tape;
         for planned in whole {
-            if plan::enter(self.engine, &mut mounted.volume, planned.container, planned.block)? {
+            if plan::enter(self.room, &mut mounted.volume, planned.container, planned.block)? {
                 mounted.unverified.push(planned.container);
             }
         }
@@ -237,7 +236,7 @@ impl MountedTape<'_> {
         assert!(end_of_data > run.end_of_data, "what is committed stands behind what was");
         let committed = run.committed + whole.len() as u32;
         assert!(committed <= run.planned, "only what was planned is committed");
-        self.engine.execute(Command::CommitRun {
+        self.room.execute(Command::CommitRun {
             run: run.id,
             committed: committed - u32::from(is_planted(Bug::DoubleCommit)),
             end_of_data,
@@ -245,14 +244,14 @@ impl MountedTape<'_> {
         })?;
         run.committed = committed;
         run.end_of_data = end_of_data;
-        plan::recovered(self.engine, whole);
+        plan::recovered(self.room, whole);
         let vid = mounted.vid;
-        self.engine.access.push(|| Notice::Migrated {
-            at: self.engine.now(),
+        self.room.access.push(|| Notice::Migrated {
+            at: self.room.now(),
             vid,
             containers: whole.iter().map(|planned| (planned.container, planned.block)).collect(),
         });
-        self.engine.bell.backlog_changed();
+        self.room.notifier.backlog_changed();
         Ok(())
     }
 
@@ -265,10 +264,10 @@ impl MountedTape<'_> {
         let fault = migration.fault.take();
         match &fault {
             Some(SourceFault::Unreadable(container, piece, error)) => {
-                plan::rest_unreadable(self.engine, *container, *piece, error)?;
+                plan::rest_unreadable(self.room, *container, *piece, error)?;
             }
             Some(SourceFault::Unavailable(container, why)) => {
-                plan::rest(self.engine, *container, why);
+                plan::rest(self.room, *container, why);
             }
             None => {}
         }
@@ -285,10 +284,10 @@ impl MountedTape<'_> {
         }
         match fault {
             Some(SourceFault::Unreadable(container, _, error)) => {
-                plan::give_up_lost(self.engine, container, Some(&error))?;
+                plan::give_up_lost(self.room, container, Some(&error))?;
             }
             Some(SourceFault::Unavailable(container, _)) => {
-                plan::give_up_lost(self.engine, container, None)?;
+                plan::give_up_lost(self.room, container, None)?;
             }
             None => {}
         }

@@ -56,7 +56,7 @@ impl From<library::TapeError> for SessionError {
 }
 
 pub(crate) struct DriveThread {
-    engine: Arc<Tape>,
+    room: Arc<Tape>,
     name: DriveName,
     drive: Box<dyn TapeDrive>,
     mounted: Option<Mounted>,
@@ -68,10 +68,10 @@ pub(crate) struct DriveThread {
 }
 
 impl DriveThread {
-    pub(crate) fn new(engine: Arc<Tape>, name: DriveName, drive: Box<dyn TapeDrive>) -> Self {
-        let session = engine.session(name.as_str());
-        let (drive, mounts) = MountTracker::follow(&engine.mounts, &engine.clock, drive);
-        DriveThread { engine, name, drive, mounted: None, session, mounts, broken: None }
+    pub(crate) fn new(room: Arc<Tape>, name: DriveName, drive: Box<dyn TapeDrive>) -> Self {
+        let session = room.session(name.as_str());
+        let (drive, mounts) = MountTracker::follow(&room.mounts, &room.clock, drive);
+        DriveThread { room, name, drive, mounted: None, session, mounts, broken: None }
     }
 
     /// The thread: until no more tasks can come; then the tape is brought home in good order. `looks`:
@@ -79,15 +79,15 @@ impl DriveThread {
     pub(crate) fn run(mut self, tasks: &Receiver<DriveTask>, looks: bool, me: &Worker) {
         if looks {
             me.does("looking at tapes");
-            let engine = Arc::clone(&self.engine);
-            engine.settler().look_at_written(&self.name, self.drive.as_mut());
+            let room = Arc::clone(&self.room);
+            room.settler().look_at_written(&self.name, self.drive.as_mut());
         }
-        if self.engine.settling.wait_for_tapes() && looks {
+        if self.room.settling.wait_for_tapes() && looks {
             // An operator may have taken it out of use meanwhile: the last word is heard last.
-            let _one = self.engine.ordering.lock().unwrap_or_else(PoisonError::into_inner);
-            let down = self.engine.read(|view| view.drives_down()).unwrap_or_default();
+            let _one = self.room.ordering.lock().unwrap_or_else(PoisonError::into_inner);
+            let down = self.room.read(|view| view.drives_down()).unwrap_or_default();
             if !down.iter().any(|(drive, _)| drive == self.name.as_str()) {
-                self.engine.bell.post(Event::DriveUp(self.name()));
+                self.room.notifier.post(Event::DriveUp(self.name()));
             }
         }
         me.rests();
@@ -96,7 +96,7 @@ impl DriveThread {
                 DriveTask::Order(order) => order,
                 DriveTask::Clear(vid) => {
                     me.does("looking at a failure");
-                    self.engine.clear_tape(self.name.as_str(), vid);
+                    self.room.clear_tape(self.name.as_str(), vid);
                     me.rests();
                     continue;
                 }
@@ -106,8 +106,8 @@ impl DriveThread {
             let event = self.carry_out(order);
             motion.end(self.drive.as_mut(), &self.session);
             let event = self.judge_drive(event);
-            self.engine.bell.post(event);
-            self.engine.bell.backlog_changed();
+            self.room.notifier.post(event);
+            self.room.notifier.backlog_changed();
             me.rests();
         }
         if self.mounted.is_some() {
@@ -130,7 +130,7 @@ impl DriveThread {
             Order::Migrate { vid, tape_pool } => {
                 let end = self.ready(vid).map_or_else(|end| end, |mut tape| tape.migrate(tape_pool));
                 self.count_session(MountKind::Migrate, &end);
-                self.engine.post_tape(vid);
+                self.room.post_tape(vid);
                 Event::MigrationEnded(self.name(), end)
             }
             Order::Recall { vid } => {
@@ -141,7 +141,7 @@ impl DriveThread {
             Order::Maintain { vid } => {
                 let end = self.ready(vid).map_or_else(|end| end, |mut tape| tape.maintain());
                 self.count_session(MountKind::Maintain, &end);
-                self.engine.post_tape(vid);
+                self.room.post_tape(vid);
                 Event::MaintenanceEnded(self.name(), end)
             }
             Order::Unmount => {
@@ -162,9 +162,9 @@ impl DriveThread {
             | Event::RecallEnded(_, SessionEnd::Failed(_) | SessionEnd::NoRoom) => {}
             Event::MigrationEnded(..) | Event::RecallEnded(..) | Event::MaintenanceEnded(..) => {
                 // A suspect tape that gave what was asked of it is still to be tried, or set aside.
-                let is_suspect = |vid| self.engine.tape(vid).is_ok_and(|it| it.state == TapeState::Suspect);
+                let is_suspect = |vid| self.room.tape(vid).is_ok_and(|it| it.state == TapeState::Suspect);
                 if let Some(mounted) = self.mounted.as_ref().filter(|mounted| !is_suspect(mounted.vid)) {
-                    self.engine.forget_failures(mounted.vid, false);
+                    self.room.forget_failures(mounted.vid, false);
                 }
             }
             _ => {}
@@ -186,29 +186,29 @@ impl DriveThread {
     fn count_session(&mut self, kind: MountKind, end: &SessionEnd) {
         let items = self.session.items.load(Ordering::Relaxed);
         let bytes = ByteCount(self.session.bytes.load(Ordering::Relaxed));
-        self.mounts.session_ended(&self.engine, kind, end, items, bytes);
+        self.mounts.session_ended(&self.room, kind, end, items, bytes);
     }
 
     fn begin_session(&mut self) {
         let mut began = self.session.began.lock().unwrap_or_else(PoisonError::into_inner);
-        *began = Some(self.engine.now());
+        *began = Some(self.room.now());
         self.session.files.store(0, Ordering::Relaxed);
         self.session.items.store(0, Ordering::Relaxed);
         self.session.bytes.store(0, Ordering::Relaxed);
-        self.mounts.session_began(&self.engine);
+        self.mounts.session_began(&self.room);
     }
 
     /// Puts a tape that was opened into the drive's keeping.
     fn take(&mut self, mounted: Mounted) -> MountedTape<'_> {
-        let DriveThread { engine, name, drive, session, broken, mounted: slot, .. } = self;
+        let DriveThread { room, name, drive, session, broken, mounted: slot, .. } = self;
         let tape = slot.insert(mounted);
-        MountedTape { engine, name, drive, session, broken, tape }
+        MountedTape { room, name, drive, session, broken, tape }
     }
 
     /// The tape in the drive, to work with.
     fn on_tape(&mut self) -> Option<MountedTape<'_>> {
-        let DriveThread { engine, name, drive, session, broken, mounted, .. } = self;
-        mounted.as_mut().map(|tape| MountedTape { engine, name, drive, session, broken, tape })
+        let DriveThread { room, name, drive, session, broken, mounted, .. } = self;
+        mounted.as_mut().map(|tape| MountedTape { room, name, drive, session, broken, tape })
     }
 
     /// The tape of an order.
@@ -227,7 +227,7 @@ impl DriveThread {
 }
 
 /// What the scheduler is told of a tape that failed in a drive; before the tape is suspect.
-fn failure_of(engine: &Tape, vid: Vid, error: &SessionError) -> Failure {
+fn failure_of(room: &Tape, vid: Vid, error: &SessionError) -> Failure {
     let may_be_the_drive = matches!(
         error,
         SessionError::Volume(mover::VolumeError::Tape(
@@ -235,7 +235,7 @@ fn failure_of(engine: &Tape, vid: Vid, error: &SessionError) -> Failure {
         ))
     );
     // One that is tried again says nothing about the drive.
-    let was_well = || engine.tape(vid).is_ok_and(|record| record.state != TapeState::Suspect);
+    let was_well = || room.tape(vid).is_ok_and(|record| record.state != TapeState::Suspect);
     Failure { suspect: may_be_the_drive && was_well(), ..error.failure() }
 }
 

@@ -56,7 +56,7 @@ pub(super) struct OpenRun {
 
 /// A mounted tape and the drive that holds it: what a session works with.
 pub(super) struct MountedTape<'a> {
-    pub(super) engine: &'a Arc<Tape>,
+    pub(super) room: &'a Arc<Tape>,
     pub(super) name: &'a DriveName,
     pub(super) drive: &'a mut Box<dyn TapeDrive>,
     pub(super) session: &'a Arc<Session>,
@@ -74,25 +74,25 @@ impl MountedTape<'_> {
     pub(super) fn fail(&mut self, error: &SessionError) -> SessionEnd {
         note_drive(self.broken, error);
         let vid = self.tape.vid;
-        let failure = failure_of(self.engine, vid, error);
+        let failure = failure_of(self.room, vid, error);
         self.tape.failed = true;
         tracing::error!(%vid, drive = %self.name, %error, "session failed");
         let reason = truncated(&error.to_string(), 512);
         // The run stays open: the next mount takes over what of it is whole on tape, in whatever drive.
         if self.tape.run.take().is_some() {
-            self.engine.chore(vid, |chores| chores.recover = true);
+            self.room.set_tasks(vid, |tasks| tasks.recover = true);
         }
         if is_the_tapes_fault(error) {
-            self.engine.suspect_tape(vid, error.cause(), &reason, is_of_a_write(error));
+            self.room.suspect_tape(vid, error.cause(), &reason, is_of_a_write(error));
         }
-        self.engine.post_tape(vid);
+        self.room.post_tape(vid);
         SessionEnd::Failed(Failure { reason, ..failure })
     }
 
     /// A suspect tape that is to be written again must end where the catalogue says: an older copy of the
     /// cartridge has good labels and a good index too.
     pub(super) fn check_end(&mut self, vid: Vid) -> Result<(), SessionError> {
-        let record = self.engine.tape(vid)?;
+        let record = self.room.tape(vid)?;
         if record.when_well() == Some(TapeState::Active) {
             self.tape.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
         }
@@ -132,7 +132,7 @@ impl MountedTape<'_> {
         let mounted = &mut *self.tape;
         let Some(run) = mounted.run else { return Ok(()) };
         let end_of_data = self.drive.space_to_end_of_data(base::Partition::Data)?.block;
-        self.engine.execute(Command::EndRun {
+        self.room.execute(Command::EndRun {
             run: run.id,
             end: RunEnd::TapeFull,
             tape_state: TapeState::ReadOnly,
@@ -143,22 +143,22 @@ impl MountedTape<'_> {
         mounted.run = None;
         mounted.failed = true;
         let vid = mounted.vid;
-        super::adopt::write_again(self.engine, vid, "no index on its tape names it")?;
-        self.engine.repack_after_run(vid);
+        super::adopt::write_again(self.room, vid, "no index on its tape names it")?;
+        self.room.repack_after_run(vid);
         Ok(())
     }
 
     /// Opens a run on the mounted tape if there is none, standing at its end of data.
     pub(super) fn ensure_run(&mut self, tape_pool: TapePoolId) -> Result<OpenRun, SessionError> {
         let mounted = &mut *self.tape;
-        let record = self.engine.tape(mounted.vid)?;
+        let record = self.room.tape(mounted.vid)?;
         if let Some(run) = mounted.run {
             mounted.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
             return Ok(run);
         }
         if let Some(run) = record.run {
             // The end of an earlier session could not be recorded: what it planned goes back to its queue.
-            self.engine.execute(Command::EndRun {
+            self.room.execute(Command::EndRun {
                 run,
                 end: RunEnd::Failed,
                 tape_state: TapeState::Active,
@@ -166,7 +166,7 @@ impl MountedTape<'_> {
                 end_of_data: Some(record.end_of_data),
                 torn: ByteCount(0),
             })?;
-            self.engine.repack_after_run(mounted.vid);
+            self.room.repack_after_run(mounted.vid);
         }
         mounted.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
         let begin = typed::BeginRun {
@@ -174,7 +174,7 @@ impl MountedTape<'_> {
             drive: self.name.as_str().to_owned(),
             start: record.end_of_data,
         };
-        let id = self.engine.ask(begin)?;
+        let id = self.room.ask(begin)?;
         let run = OpenRun { id, tape_pool, planned: 0, committed: 0, end_of_data: record.end_of_data };
         mounted.run = Some(run);
         Ok(run)
@@ -185,19 +185,19 @@ impl MountedTape<'_> {
     pub(super) fn write_index(&mut self) -> Result<(), SessionError> {
         let mounted = &mut *self.tape;
         let Some(run) = mounted.run.as_mut() else { return Ok(()) };
-        let engine = self.engine;
-        let now = engine.now();
-        let covers_from = engine.tape(mounted.vid)?.index_block;
+        let room = self.room;
+        let now = room.now();
+        let covers_from = room.tape(mounted.vid)?.index_block;
         let before = mounted.volume.own_bytes_written();
         let changes =
-            write_changes(engine, self.drive.as_mut(), mounted.vid, run.tape_pool, &mut mounted.volume)?;
+            write_changes(room, self.drive.as_mut(), mounted.vid, run.tape_pool, &mut mounted.volume)?;
         let early = is_planted(Bug::EarlyIndexed);
         let (index_block, end_of_data) = match early {
             true => mounted.volume.predict_index(self.drive.as_mut(), now)?,
             false => mounted.volume.write_data_index(self.drive.as_mut(), now)?,
         };
         let written = ByteCount(mounted.volume.own_bytes_written() - before);
-        engine.execute(Command::IndexWritten {
+        room.execute(Command::IndexWritten {
             run: run.id,
             generation: Generation(mounted.volume.generation().0 + u64::from(early)),
             index_block,
@@ -212,12 +212,12 @@ impl MountedTape<'_> {
         mounted.writing.indexed();
         let unverified = std::mem::take(&mut mounted.unverified);
         if !unverified.is_empty() {
-            engine.chore(mounted.vid, |chores| chores.read_back.extend(unverified));
+            room.set_tasks(mounted.vid, |tasks| tasks.read_back.extend(unverified));
         }
-        engine.sweep.ring();
-        engine.give_up_late()?;
+        room.sweep.ring();
+        room.give_up_late()?;
         // The scrubber finds what is missed here: no reason to end a session.
-        if let Err(error) = upkeep::index_written(&engine.upkeep, mounted.vid, covers_from) {
+        if let Err(error) = upkeep::index_written(&room.upkeep, mounted.vid, covers_from) {
             tracing::error!(vid = %mounted.vid, %error, "files that an index covers now stay LOST");
         }
         Ok(())
@@ -228,7 +228,7 @@ impl MountedTape<'_> {
         if mounted.failed {
             return Ok(());
         }
-        let (vid, state) = (mounted.vid, self.engine.tape(mounted.vid)?.state);
+        let (vid, state) = (mounted.vid, self.room.tape(mounted.vid)?.state);
         if mounted.run.is_some() || (mounted.volume.is_changed() && state == TapeState::Active) {
             return self.finish_run(RunEnd::Finished, TapeState::Active, "", 0);
         }
@@ -239,7 +239,7 @@ impl MountedTape<'_> {
             return Ok(());
         }
         if !self.write_index_partition()? && state == TapeState::Active {
-            self.engine.set_tape_aside(vid, TapeState::ReadOnly, INDEX_PARTITION_FULL);
+            self.room.set_tape_aside(vid, TapeState::ReadOnly, INDEX_PARTITION_FULL);
         }
         Ok(())
     }
@@ -247,7 +247,7 @@ impl MountedTape<'_> {
     /// The third point: the newest index on the index partition too, and the cartridge memory brought up to
     /// date. `false`: it does not fit there any more; the data partition alone describes the volume then.
     fn write_index_partition(&mut self) -> Result<bool, SessionError> {
-        let now = self.engine.now();
+        let now = self.room.now();
         let mounted = &mut *self.tape;
         if mounted.volume.is_changed() {
             return Ok(true);
@@ -276,7 +276,7 @@ impl MountedTape<'_> {
         let mounted = &*self.tape;
         if mounted.volume.is_changed() {
             if mounted.run.is_none() {
-                let record = self.engine.tape(mounted.vid)?;
+                let record = self.room.tape(mounted.vid)?;
                 if let Some(tape_pool) = record.tape_pool {
                     self.ensure_run(tape_pool)?;
                 }
@@ -291,7 +291,7 @@ impl MountedTape<'_> {
             if fits { (tape_state, reason) } else { (TapeState::ReadOnly, INDEX_PARTITION_FULL) };
         let mounted = &mut *self.tape;
         if let Some(run) = mounted.run {
-            self.engine.execute(Command::EndRun {
+            self.room.execute(Command::EndRun {
                 run: run.id,
                 end,
                 tape_state,
@@ -300,7 +300,7 @@ impl MountedTape<'_> {
                 torn: ByteCount(torn),
             })?;
             mounted.run = None;
-            self.engine.repack_after_run(mounted.vid);
+            self.room.repack_after_run(mounted.vid);
         }
         Ok(())
     }
@@ -308,19 +308,18 @@ impl MountedTape<'_> {
 
 /// All changes that no other tape of this pool has yet, as segments before the index. Gives their ranges.
 fn write_changes(
-    engine: &Tape,
+    room: &Tape,
     drive: &mut dyn TapeDrive,
     vid: Vid,
     tape_pool: TapePoolId,
     volume: &mut Volume,
 ) -> Result<Vec<(u64, u64)>, SessionError> {
-    let (covered, newest) = engine.read(|view| Ok((covered(view, tape_pool, None)?, view.last_change()?)))?;
+    let (covered, newest) = room.read(|view| Ok((covered(view, tape_pool, None)?, view.last_change()?)))?;
     let mut written = Vec::new();
     let mut next = 1;
     for (first, last) in covered.into_iter().chain([(newest.saturating_add(1), u64::MAX)]) {
         while next < first && next <= newest && written.len() < SEGMENTS_MAX {
-            let mut changes =
-                engine.read(|view| view.changes(next, SEGMENT_CHANGES_MAX, SEGMENT_BYTES_MAX))?;
+            let mut changes = room.read(|view| view.changes(next, SEGMENT_CHANGES_MAX, SEGMENT_BYTES_MAX))?;
             changes.retain(|(number, _)| *number < first);
             // A restore leaves numbers out: a segment has none missing.
             let begin = changes.first().map_or(0, |(number, _)| *number);
@@ -328,7 +327,7 @@ fn write_changes(
             changes.truncate(unbroken);
             let Some((last, _)) = changes.last() else { break };
             next = last + 1;
-            if write_segment(engine, drive, vid, volume, &changes)? {
+            if write_segment(room, drive, vid, volume, &changes)? {
                 written.push((begin, next - 1));
             }
         }
@@ -339,7 +338,7 @@ fn write_changes(
 
 /// One segment of changes whose numbers follow each other; `false` if they cannot be one.
 fn write_segment(
-    engine: &Tape,
+    room: &Tape,
     drive: &mut dyn TapeDrive,
     vid: Vid,
     volume: &mut Volume,
@@ -352,13 +351,13 @@ fn write_segment(
         return Ok(true);
     }
     let bodies: Vec<&[u8]> = changes.iter().map(|(_, bytes)| bytes.as_slice()).collect();
-    let segment = match ChangeSegment::encode(engine.instance, first, &bodies) {
+    let segment = match ChangeSegment::encode(room.instance, first, &bodies) {
         Ok(segment) => segment,
         Err(error) => {
             tracing::error!(%vid, %error, "a change-log segment cannot be written; the index is");
             return Ok(false);
         }
     };
-    volume.write_small_file(drive, path, &segment, engine.now())?;
+    volume.write_small_file(drive, path, &segment, room.now())?;
     Ok(true)
 }

@@ -21,12 +21,12 @@ impl DriveThread {
     /// short. A run that an earlier session left open is closed. On failure the drive is empty again, or
     /// broken.
     pub(super) fn mount(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), Failure> {
-        let cause = || self.engine.mount_cause(self.name.as_str(), vid);
-        self.mounts.ordered(&self.engine, vid, cause);
+        let cause = || self.room.mount_cause(self.name.as_str(), vid);
+        self.mounts.ordered(&self.room, vid, cause);
         let result = self.mount_checked(vid, assign);
         let block_size = self.mounted.as_ref().map_or(0, |mounted| mounted.volume.block_size().bytes());
         let counted = result.as_ref().map(|()| block_size).map_err(|failure| failure.reason.as_str());
-        self.mounts.mounted(&self.engine, self.drive.as_mut(), vid, counted);
+        self.mounts.mounted(&self.room, self.drive.as_mut(), vid, counted);
         result
     }
 
@@ -36,20 +36,20 @@ impl DriveThread {
         if let Err(error) = self.bring(vid) {
             // The cartridge itself, not the robot: take it out of the scheduler's choice.
             if error.cause() == Some(FailureCause::Cartridge) {
-                self.engine.suspect_tape(vid, error.cause(), &error.to_string(), false);
+                self.room.suspect_tape(vid, error.cause(), &error.to_string(), false);
                 self.give_up(vid, &error.to_string());
             }
             if matches!(error, LibraryError::Cartridge(_) | LibraryError::UnknownCartridge { .. }) {
-                self.engine.settler().could_not_mount(vid, &error.to_string());
+                self.room.settler().could_not_mount(vid, &error.to_string());
             }
             let error = SessionError::from(ArchiveError::from(error));
             note_drive(&mut self.broken, &error);
             return Err(error.failure());
         }
-        self.mounts.loaded(&self.engine);
+        self.mounts.loaded(&self.room);
         self.look_since_restore(vid, assign)?;
-        let is_tried_again = self.engine.is_tried_again(vid);
-        if is_tried_again && self.engine.tape(vid).is_ok_and(|record| record.generation.0 == 0) {
+        let is_tried_again = self.room.is_tried_again(vid);
+        if is_tried_again && self.room.tape(vid).is_ok_and(|record| record.generation.0 == 0) {
             return self.try_unlabelled(vid);
         }
         let opened = self.open_volume(vid, assign);
@@ -57,11 +57,11 @@ impl DriveThread {
             Ok((mounted, adopted)) => {
                 let fault = mounted.volume.label_fault().map(str::to_owned);
                 let mut tape = self.take(mounted);
-                tape.engine.post_tape(vid);
+                tape.room.post_tape(vid);
                 let closed = match adopted {
                     None if is_tried_again => match tape.check_end(vid) {
                         Ok(()) => {
-                            self.engine.found_well(vid, fault.as_deref());
+                            self.room.found_well(vid, fault.as_deref());
                             return Ok(());
                         }
                         Err(error) => Err(error),
@@ -71,13 +71,13 @@ impl DriveThread {
                 };
                 match closed {
                     Ok(()) => {
-                        self.engine.chore(vid, |chores| chores.recover = false);
+                        self.room.set_tasks(vid, |tasks| tasks.recover = false);
                         // Its labels, its newest index and its end were looked at.
-                        if self.engine.tape(vid).is_ok_and(|record| record.state == TapeState::Suspect) {
-                            self.engine.found_well(vid, fault.as_deref());
+                        if self.room.tape(vid).is_ok_and(|record| record.state == TapeState::Suspect) {
+                            self.room.found_well(vid, fault.as_deref());
                         }
-                        self.engine.bell.backlog_changed();
-                        self.engine.post_tape(vid);
+                        self.room.notifier.backlog_changed();
+                        self.room.post_tape(vid);
                         return Ok(());
                     }
                     Err(error) => error,
@@ -85,23 +85,23 @@ impl DriveThread {
             }
             Err(error) => error,
         };
-        let failure = failure_of(&self.engine, vid, &error);
+        let failure = failure_of(&self.room, vid, &error);
         note_drive(&mut self.broken, &error);
         if is_the_tapes_fault(&error) {
-            self.engine.suspect_tape(vid, error.cause(), &error.to_string(), is_of_a_write(&error));
+            self.room.suspect_tape(vid, error.cause(), &error.to_string(), is_of_a_write(&error));
             // While the robot brings another cartridge nobody has seen this one: what is open on it stays
             // open until it has been looked for in vain.
-            if !is_another_cartridge(&error) || !self.engine.is_to_be_tried(vid) {
+            if !is_another_cartridge(&error) || !self.room.is_to_be_tried(vid) {
                 self.give_up(vid, &error.to_string());
             }
         }
         if let Some(mounted) = &mut self.mounted {
             mounted.failed = true;
         }
-        if self.engine.tape(vid).is_ok_and(|record| record.run.is_some()) {
+        if self.room.tape(vid).is_ok_and(|record| record.run.is_some()) {
             // One that is tried again later is not sent for before.
-            let rests = self.engine.is_to_be_tried(vid);
-            self.engine.chore(vid, |chores| chores.recover = !rests);
+            let rests = self.room.is_to_be_tried(vid);
+            self.room.set_tasks(vid, |tasks| tasks.recover = !rests);
         }
         self.unmount();
         Err(failure)
@@ -111,10 +111,10 @@ impl DriveThread {
     /// afterwards if the tape is not, or cannot be known to be, what the catalogue has, or is scratch and was
     /// mounted for this alone.
     fn look_since_restore(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), Failure> {
-        let engine = Arc::clone(&self.engine);
+        let room = Arc::clone(&self.room);
         // Before: the look may find a volume on it.
-        let had_use = assign.is_some() || engine.tape(vid).is_ok_and(|record| record.uuid.is_some());
-        let reason = match engine.settler().answer(self.drive.as_mut(), vid) {
+        let had_use = assign.is_some() || room.tape(vid).is_ok_and(|record| record.uuid.is_some());
+        let reason = match room.settler().answer(self.drive.as_mut(), vid) {
             Ok(None) => return Ok(()),
             Ok(Some(true)) if had_use => return Ok(()),
             Ok(_) => format!("tape {vid} was looked at since the catalogue was restored"),
@@ -127,20 +127,20 @@ impl DriveThread {
     /// Refuses to take a blank tape while nothing of what is queued for its pool can be written: each would
     /// be labelled in vain, one after the other.
     fn worth_labelling(&self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), SessionError> {
-        let record = self.engine.tape(vid)?;
+        let record = self.room.tape(vid)?;
         let tape_pool = match record.state {
             TapeState::Scratch => assign,
             TapeState::Labelling => record.tape_pool,
             _ => None,
         };
         let Some(tape_pool) = tape_pool else { return Ok(()) };
-        if self.engine.has_no_room_for_work() {
-            self.engine.catalogue.check_room().map_err(ArchiveError::Store)?;
+        if self.room.has_no_room_for_work() {
+            self.room.catalogue.check_room().map_err(ArchiveError::Store)?;
         }
-        if plan::has_work(&self.engine, tape_pool, record.capacity)? {
+        if plan::has_work(&self.room, tape_pool, record.capacity)? {
             return Ok(());
         }
-        let tape_pool = self.engine.classes.tape_pool_name(tape_pool);
+        let tape_pool = self.room.classes.tape_pool_name(tape_pool);
         Err(SessionError::NothingToWrite { vid, tape_pool })
     }
 
@@ -150,8 +150,8 @@ impl DriveThread {
     fn try_unlabelled(&mut self, vid: Vid) -> Result<(), Failure> {
         let failure = match self.may_be_labelled(vid) {
             Ok(state) => {
-                self.engine.set_tape_aside(vid, state, "tried again: there is nothing on it");
-                self.engine.end_rest(vid);
+                self.room.set_tape_aside(vid, state, "tried again: there is nothing on it");
+                self.room.end_rest(vid);
                 let reason =
                     format!("tape {vid} was suspect, and has nothing on it: it is taken into use again");
                 Failure { reason, cause: None, suspect: false }
@@ -159,7 +159,7 @@ impl DriveThread {
             Err(error) => {
                 note_drive(&mut self.broken, &error);
                 if is_the_tapes_fault(&error) {
-                    self.engine.suspect_tape(vid, error.cause(), &error.to_string(), false);
+                    self.room.suspect_tape(vid, error.cause(), &error.to_string(), false);
                 }
                 error.failure()
             }
@@ -170,7 +170,7 @@ impl DriveThread {
 
     /// What the mounted tape without labels becomes, since labelling it destroys nothing.
     fn may_be_labelled(&mut self, vid: Vid) -> Result<TapeState, SessionError> {
-        let record = mounted_record(&self.engine, vid)?;
+        let record = mounted_record(&self.room, vid)?;
         if let Some(uuid) = record.uuid {
             mover::check_may_be_labelled(self.drive.as_mut(), vid, uuid, record.replaces)?;
             return Ok(TapeState::Labelling);
@@ -190,13 +190,13 @@ impl DriveThread {
 
     /// Brings a cartridge into the drive; what a failure before has left in it goes out first.
     fn bring(&mut self, vid: Vid) -> Result<(), LibraryError> {
-        match self.engine.library.mount(vid, &self.name) {
+        match self.room.library.mount(vid, &self.name) {
             Err(LibraryError::DriveFull { .. }) => {
-                match self.engine.library.unmount(&self.name) {
+                match self.room.library.unmount(&self.name) {
                     Ok(_) | Err(LibraryError::UnmountFlush { .. }) => {}
                     Err(error) => return Err(error),
                 }
-                self.engine.library.mount(vid, &self.name)
+                self.room.library.mount(vid, &self.name)
             }
             other => other,
         }
@@ -204,16 +204,16 @@ impl DriveThread {
 
     /// An open run that the tape itself does not let us close: it ends here.
     fn give_up(&mut self, vid: Vid, why: &str) {
-        let run = self.engine.tape(vid).ok().and_then(|record| record.run);
+        let run = self.room.tape(vid).ok().and_then(|record| record.run);
         if let Some(run) = run
-            && let Err(error) = adopt::give_up_run(&self.engine, run, vid, why)
+            && let Err(error) = adopt::give_up_run(&self.room, run, vid, why)
         {
             tracing::error!(%vid, %error, "an open run stays open");
         }
         if let Some(mounted) = &mut self.mounted {
             mounted.run = None;
         }
-        self.engine.chore(vid, |chores| chores.recover = false);
+        self.room.set_tasks(vid, |tasks| tasks.recover = false);
     }
 
     fn open_volume(
@@ -221,23 +221,23 @@ impl DriveThread {
         vid: Vid,
         assign: Option<TapePoolId>,
     ) -> Result<(Mounted, Option<Adopted>), SessionError> {
-        let engine = Arc::clone(&self.engine);
-        let mut record = mounted_record(&engine, vid)?;
+        let room = Arc::clone(&self.room);
+        let mut record = mounted_record(&room, vid)?;
         let replaces = record.replaces;
         if record.state == TapeState::Scratch
             && let Some(tape_pool) = assign
         {
             // Look before the tape is given a name: a foreign cartridge stays as it is.
             self.need_blank(vid, replaces)?;
-            let uuid = (engine.random_uuid)().ok_or(ArchiveError::NoEntropy)?;
-            engine.execute(Command::AssignTape { vid, tape_pool, uuid })?;
-            record = engine.tape(vid)?;
+            let uuid = (room.random_uuid)().ok_or(ArchiveError::NoEntropy)?;
+            room.execute(Command::AssignTape { vid, tape_pool, uuid })?;
+            record = room.tape(vid)?;
         }
         let mounted = |volume, index_fault, unverified| Mounted {
             vid,
             volume,
             run: None,
-            writing: WritingSession::new(engine.settings.tape.writing_rules(), Timestamp(0)),
+            writing: WritingSession::new(room.settings.tape.writing_rules(), Timestamp(0)),
             failed: false,
             index_fault,
             unverified,
@@ -251,16 +251,16 @@ impl DriveThread {
             (_, None) => return Err(ArchiveError::NoSuchTape(vid).into()),
         };
         let (mut volume, index_fault, unverified) =
-            open_labelled(&engine, self.drive.as_mut(), vid, uuid, &record)?;
+            open_labelled(&room, self.drive.as_mut(), vid, uuid, &record)?;
         if let Some(fault) = volume.label_fault()
             && record.state == TapeState::Active
         {
-            engine.set_tape_aside(vid, TapeState::ReadOnly, fault);
+            room.set_tape_aside(vid, TapeState::ReadOnly, fault);
         }
-        let open = record.run.map(|run| engine.read(|view| view.run(run)).map(|found| (run, found)));
+        let open = record.run.map(|run| room.read(|view| view.run(run)).map(|found| (run, found)));
         let adopted = match open.transpose()? {
             Some((id, Some(run))) if run.ended.is_none() => {
-                Some(adopt::adopt(&engine, self.drive.as_mut(), &mut volume, id, &run)?)
+                Some(adopt::adopt(&room, self.drive.as_mut(), &mut volume, id, &run)?)
             }
             _ => None,
         };
@@ -268,11 +268,11 @@ impl DriveThread {
     }
 
     fn label(&mut self, vid: Vid, uuid: Uuid, replaces: Option<Uuid>) -> Result<Volume, SessionError> {
-        let block_size = self.engine.block_size();
-        let now = self.engine.now();
+        let block_size = self.room.block_size();
+        let now = self.room.now();
         let volume = Volume::label(self.drive.as_mut(), vid, uuid, block_size, replaces, now)?;
         let end = self.drive.space_to_end_of_data(Partition::Data)?;
-        self.engine.execute(Command::TapeLabelled {
+        self.room.execute(Command::TapeLabelled {
             vid,
             generation: volume.generation(),
             index_block: volume.index_block(),
@@ -291,9 +291,9 @@ impl DriveThread {
             tape.fail(&error);
         }
         self.tell_alerts();
-        self.mounts.unmounting(&self.engine, self.drive.as_mut());
+        self.mounts.unmounting(&self.room, self.drive.as_mut());
         let mut failed = None;
-        match self.engine.library.unmount(&self.name) {
+        match self.room.library.unmount(&self.name) {
             Ok(_) => {}
             // It is in its slot all the same, and what counts was flushed before.
             Err(error @ (LibraryError::UnmountFlush { .. } | LibraryError::DriveEmpty { .. })) => {
@@ -305,9 +305,9 @@ impl DriveThread {
                 self.broken.get_or_insert(error.to_string());
             }
         }
-        self.mounts.unmounted(&self.engine, failed);
+        self.mounts.unmounted(&self.room, failed);
         if let Some(mounted) = self.mounted.take() {
-            self.engine.post_tape(mounted.vid);
+            self.room.post_tape(mounted.vid);
         }
     }
 }
@@ -333,11 +333,11 @@ fn is_another_cartridge(error: &SessionError) -> bool {
 }
 
 /// Counts the mount of a tape, and gives what is known of it.
-fn mounted_record(engine: &Tape, vid: Vid) -> Result<TapeRecord, SessionError> {
-    engine.execute(Command::CountMount { vid })?;
-    let mut record = engine.tape(vid)?;
+fn mounted_record(room: &Tape, vid: Vid) -> Result<TapeRecord, SessionError> {
+    room.execute(Command::CountMount { vid })?;
+    let mut record = room.tape(vid)?;
     // A restored catalogue may not know that its tape was reused, or by whom.
-    if engine.read(|view| view.quarantine())?.is_some() {
+    if room.read(|view| view.quarantine())?.is_some() {
         record.replaces = None;
     }
     Ok(record)
@@ -349,14 +349,14 @@ fn mounted_record(engine: &Tape, vid: Vid) -> Result<TapeRecord, SessionError> {
 /// copies entered that took the place of others.
 #[allow(clippy::type_complexity)]
 fn open_labelled(
-    engine: &Tape,
+    room: &Tape,
     drive: &mut dyn TapeDrive,
     vid: Vid,
     uuid: Uuid,
     record: &TapeRecord,
 ) -> Result<(Volume, Option<String>, Vec<ContainerId>), SessionError> {
     let (generation, index_block) = (record.generation, record.index_block);
-    let (mut volume, fault) = Volume::open_or_mend(drive, vid, uuid, generation, index_block, engine.now())?;
+    let (mut volume, fault) = Volume::open_or_mend(drive, vid, uuid, generation, index_block, room.now())?;
     let mut from = volume.enter_from();
     let strays_from = match &fault {
         Some(fault) => {
@@ -367,11 +367,11 @@ fn open_labelled(
     };
     let mut unverified = Vec::new();
     loop {
-        let content = engine.read(|view| view.content(vid, from, 1_000))?;
+        let content = room.read(|view| view.content(vid, from, 1_000))?;
         let Some((last, _)) = content.last() else { break };
         from = BlockAddress(last.0 + 1);
         for (block, container) in content {
-            if super::plan::enter(engine, &mut volume, container, block)? {
+            if super::plan::enter(room, &mut volume, container, block)? {
                 unverified.push(container);
             }
         }
@@ -380,7 +380,7 @@ fn open_labelled(
         Some(_) => drive.space_to_end_of_data(Partition::Data)?.block,
         None => record.end_of_data,
     };
-    adopt::pass_over_strays(engine, drive, &mut volume, strays_from, end, fault.is_some())?;
-    super::base_on_tape::forget_missing(engine, vid, &volume)?;
+    adopt::pass_over_strays(room, drive, &mut volume, strays_from, end, fault.is_some())?;
+    super::base_on_tape::forget_missing(room, vid, &volume)?;
     Ok((volume, fault, unverified))
 }

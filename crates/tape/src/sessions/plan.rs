@@ -26,7 +26,7 @@ const PROBE_BYTES_MAX: ByteCount = ByteCount::gib(16);
 
 /// What is queued for a tape pool, as the catalogue has it.
 pub(super) struct PoolQueue<'a> {
-    engine: &'a Tape,
+    room: &'a Tape,
     /// The tape that is to be written.
     vid: Vid,
     tape_pool: TapePoolId,
@@ -35,9 +35,9 @@ pub(super) struct PoolQueue<'a> {
 }
 
 impl<'a> PoolQueue<'a> {
-    pub(super) fn of(engine: &'a Tape, vid: Vid, tape_pool: TapePoolId) -> Result<Self, ArchiveError> {
-        let largest = engine.read(|view| largest_of(engine, view, tape_pool))?;
-        Ok(PoolQueue { engine, vid, tape_pool, largest })
+    pub(super) fn of(room: &'a Tape, vid: Vid, tape_pool: TapePoolId) -> Result<Self, ArchiveError> {
+        let largest = room.read(|view| largest_of(room, view, tape_pool))?;
+        Ok(PoolQueue { room, vid, tape_pool, largest })
     }
 }
 
@@ -51,7 +51,7 @@ impl PoolQueue<'_> {
         let stands_here = record.copies.iter().any(is_one);
         if stands_here {
             tracing::info!(%container, %vid, "a copy that was to leave its tape stays, as the tape does");
-            self.engine.execute_on_container(Command::KeepCopy { container, vid })?;
+            self.room.execute_on_container(Command::KeepCopy { container, vid })?;
         }
         Ok(stands_here)
     }
@@ -65,17 +65,17 @@ impl MigrationQueue for PoolQueue<'_> {
         &mut self,
         after: Option<ContainerId>,
     ) -> Result<Option<(Vec<Queued>, ContainerId)>, ArchiveError> {
-        let page = self.engine.read(|view| view.queue(self.tape_pool, after, CHOOSE_WINDOW))?;
+        let page = self.room.read(|view| view.queue(self.tape_pool, after, CHOOSE_WINDOW))?;
         let Some((last, _)) = page.last() else { return Ok(None) };
         let last = *last;
-        Ok(Some((with_data_sets(self.engine, page)?, last)))
+        Ok(Some((with_data_sets(self.room, page)?, last)))
     }
 
     fn accept(&mut self, queued: &Queued) -> Result<Accepted, ArchiveError> {
-        let record = self.engine.read(|view| view.container(queued.container))?;
+        let record = self.room.read(|view| view.container(queued.container))?;
         if let Some(record) = &record
             && (self.stays_here(queued.container, record)?
-                || must_come_from_tape(self.engine, queued.container, record)?)
+                || must_come_from_tape(self.room, queued.container, record)?)
         {
             return Ok(Accepted::NotNow);
         }
@@ -83,7 +83,7 @@ impl MigrationQueue for PoolQueue<'_> {
     }
 
     fn is_too_large(&mut self, queued: &Queued) {
-        rest_if_too_large(self.engine, queued.container, queued.length, self.largest);
+        rest_if_too_large(self.room, queued.container, queued.length, self.largest);
     }
 }
 
@@ -100,78 +100,78 @@ pub(super) fn places(chosen: &[Queued], end_of_data: BlockAddress, block_size: u
 }
 
 /// The largest container that some tape of a pool takes when it is empty.
-fn largest_of(engine: &Tape, view: &View<'_>, tape_pool: TapePoolId) -> Result<ByteCount, ReadError> {
-    Ok(engine.largest_of(view, tape_pool)?.unwrap_or(ByteCount(u64::MAX)))
+fn largest_of(room: &Tape, view: &View<'_>, tape_pool: TapePoolId) -> Result<ByteCount, ReadError> {
+    Ok(room.largest_of(view, tape_pool)?.unwrap_or(ByteCount(u64::MAX)))
 }
 
 /// Another tape of the pool may be larger; if none is, it is not looked at again so soon.
-fn rest_if_too_large(engine: &Tape, container: ContainerId, length: ByteCount, largest: ByteCount) {
+fn rest_if_too_large(room: &Tape, container: ContainerId, length: ByteCount, largest: ByteCount) {
     if length > largest {
         let why = format!("it has {length}, more than an empty tape of this pool takes");
-        rest(engine, container, &why);
+        rest(room, container, &why);
     }
 }
 
 /// Whether something is queued for a pool that can be written now to an empty tape of this capacity, so that
 /// one is worth labelling. What is found that cannot be written rests, as if it had failed on tape.
 pub(super) fn has_work(
-    engine: &Tape,
+    room: &Tape,
     tape_pool: TapePoolId,
     capacity: ByteCount,
 ) -> Result<bool, ArchiveError> {
     let empty_tape = largest_container(capacity);
-    let largest = engine.read(|view| largest_of(engine, view, tape_pool))?;
+    let largest = room.read(|view| largest_of(room, view, tape_pool))?;
     let mut after = None;
     loop {
-        let page = engine.read(|view| view.queue(tape_pool, after, CHOOSE_WINDOW))?;
+        let page = room.read(|view| view.queue(tape_pool, after, CHOOSE_WINDOW))?;
         let Some((last, _)) = page.last() else { return Ok(false) };
         after = Some(*last);
         for (container, QueuedContainer { length, .. }) in page {
-            if is_resting(engine, container) {
+            if is_resting(room, container) {
                 continue;
             }
             if length > empty_tape {
-                rest_if_too_large(engine, container, length, largest);
-            } else if can_be_written(engine, container, length)? {
+                rest_if_too_large(room, container, length, largest);
+            } else if can_be_written(room, container, length)? {
                 return Ok(true);
             }
         }
     }
 }
 
-fn can_be_written(engine: &Tape, container: ContainerId, length: ByteCount) -> Result<bool, ArchiveError> {
+fn can_be_written(room: &Tape, container: ContainerId, length: ByteCount) -> Result<bool, ArchiveError> {
     {
-        let _planning = engine.planning();
-        let record = engine.read(|view| view.container(container))?;
+        let _planning = room.planning();
+        let record = room.read(|view| view.container(container))?;
         if let Some(record) = &record
-            && must_come_from_tape(engine, container, record)?
+            && must_come_from_tape(room, container, record)?
         {
             return Ok(false);
         }
     }
-    if length > PROBE_BYTES_MAX && !engine.own.resting.has_failed(container) {
+    if length > PROBE_BYTES_MAX && !room.own.resting.has_failed(container) {
         return Ok(true);
     }
     let planned = PlannedContainer { container, block: BlockAddress(0), blocks: BlockCount(0) };
     let checked = {
-        let _reading = engine.gate.enter();
-        match build(engine, &planned) {
+        let _reading = room.gate.enter();
+        match build(room, &planned) {
             Ok(plan) => {
-                let (buffer, piece) = (engine.settings.tape.buffer, only_piece(&plan));
-                mover::check_source(engine.blobs.as_ref(), buffer, engine.block_size(), plan)
+                let (buffer, piece) = (room.settings.tape.buffer, only_piece(&plan));
+                mover::check_source(room.blobs.as_ref(), buffer, room.block_size(), plan)
                     .map_err(|error| Some((error, piece)))
             }
             Err(error) => {
-                rest(engine, container, &error.to_string());
+                rest(room, container, &error.to_string());
                 Err(None)
             }
         }
     };
     if let Err(Some((error, piece))) = &checked {
-        rest_unreadable(engine, container, *piece, error)?;
+        rest_unreadable(room, container, *piece, error)?;
     }
     if let Err(error) = &checked {
-        give_up_lost(engine, container, error.as_ref().map(|(error, _)| error))?;
+        give_up_lost(room, container, error.as_ref().map(|(error, _)| error))?;
     }
     Ok(checked.is_ok())
 }
@@ -179,7 +179,7 @@ fn can_be_written(engine: &Tape, container: ContainerId, length: ByteCount) -> R
 /// A container's bytes could not be read: it rests, and an image that cannot be read is not kept if a tape
 /// has another. `piece`: what was read, if that was one piece of the pool.
 pub(super) fn rest_unreadable(
-    engine: &Tape,
+    room: &Tape,
     container: ContainerId,
     piece: Option<BlobPiece>,
     error: &MoverError,
@@ -187,9 +187,9 @@ pub(super) fn rest_unreadable(
     if let Some(piece) = piece
         && !error.is_shortage()
     {
-        engine.drop_bad_image(container, piece)?;
+        room.drop_bad_image(container, piece)?;
     }
-    rest(engine, container, &error.to_string());
+    rest(room, container, &error.to_string());
     Ok(())
 }
 
@@ -197,36 +197,35 @@ pub(super) fn rest_unreadable(
 /// a pack that no tape has is dissolved, so that its other files go to tape in another one. `error`: of
 /// reading, if it came to that.
 pub(super) fn give_up_lost(
-    engine: &Tape,
+    room: &Tape,
     container: ContainerId,
     error: Option<&MoverError>,
 ) -> Result<(), ArchiveError> {
     let unreadable = error.filter(|error| !error.is_shortage());
-    let has_image =
-        engine.read(|view| view.container(container))?.is_some_and(|record| record.image.is_some());
+    let has_image = room.read(|view| view.container(container))?.is_some_and(|record| record.image.is_some());
     if let Some(error) = unreadable
         && !has_image
     {
-        upkeep::declare_members(&engine.upkeep, container, error.blob())?;
+        upkeep::declare_members(&room.upkeep, container, error.blob())?;
     }
     // Not while another drive plans: what it has just chosen must not go.
-    let _planning = engine.planning();
-    engine.dissolve_if_stuck(container, unreadable.is_some())?;
+    let _planning = room.planning();
+    room.dissolve_if_stuck(container, unreadable.is_some())?;
     Ok(())
 }
 
 /// Those that do not rest, with their data sets.
 fn with_data_sets(
-    engine: &Tape,
+    room: &Tape,
     page: Vec<(ContainerId, QueuedContainer)>,
 ) -> Result<Vec<Queued>, ArchiveError> {
     let mut window = Vec::with_capacity(page.len());
     for (container, QueuedContainer { length, .. }) in page {
-        if !is_resting(engine, container) {
+        if !is_resting(room, container) {
             window.push(Queued { container, data_set: 0, length, can_span: false });
         }
     }
-    engine.read(|view| {
+    room.read(|view| {
         for queued in &mut window {
             queued.data_set = data_set(view, queued.container)?;
         }
@@ -248,7 +247,7 @@ fn data_set(view: &View<'_>, container: ContainerId) -> Result<u64, ReadError> {
 
 /// Whether a queued container's bytes are on tape only: then they are asked for, and it waits.
 fn must_come_from_tape(
-    engine: &Tape,
+    room: &Tape,
     container: ContainerId,
     record: &ContainerRecord,
 ) -> Result<bool, ArchiveError> {
@@ -258,47 +257,47 @@ fn must_come_from_tape(
             ContainerKind::Pack => record.skeleton.is_none() || record.places().next().is_some(),
             ContainerKind::File(_) | ContainerKind::Segment { .. } => true,
         };
-    if !may_lack || engine.has_bytes(container, record)? {
+    if !may_lack || room.has_bytes(container, record)? {
         return Ok(false);
     }
     // Before it is asked for: who brings the bytes ends the rest.
-    rest(engine, container, "its bytes are being read from another tape");
-    if !engine.want_bytes(container, |_| {})? && !engine.dissolve_if_stuck(container, false)? {
+    rest(room, container, "its bytes are being read from another tape");
+    if !room.want_bytes(container, |_| {})? && !room.dissolve_if_stuck(container, false)? {
         let why = "its bytes are not in the pool and no tape can give them now";
-        engine.own.resting.explain(container, why);
+        room.own.resting.explain(container, why);
     }
     Ok(true)
 }
 
 /// Leaves a container alone for a while, twice as long after each failure: what was written of it is lost to
 /// the tape.
-pub(super) fn rest(engine: &Tape, container: ContainerId, why: &str) {
+pub(super) fn rest(room: &Tape, container: ContainerId, why: &str) {
     tracing::warn!(%container, why, "a container is not written now; it is tried again later");
-    engine.own.resting.begin(container, engine.now(), engine.settings.tape.retry_delay, why);
+    room.own.resting.begin(container, room.now(), room.settings.tape.retry_delay, why);
 }
 
 /// Forgets the failures of containers that are on tape.
-pub(super) fn recovered(engine: &Tape, containers: &[PlannedContainer]) {
-    engine.own.resting.forget(containers.iter().map(|planned| &planned.container));
+pub(super) fn recovered(room: &Tape, containers: &[PlannedContainer]) {
+    room.own.resting.forget(containers.iter().map(|planned| &planned.container));
 }
 
-fn is_resting(engine: &Tape, container: ContainerId) -> bool {
-    engine.own.resting.rests(container, engine.now())
+fn is_resting(room: &Tape, container: ContainerId) -> bool {
+    room.own.resting.rests(container, room.now())
 }
 
 /// Where the bytes of a planned container come from.
-pub(super) fn build(engine: &Tape, planned: &PlannedContainer) -> Result<ContainerPlan, ArchiveError> {
+pub(super) fn build(room: &Tape, planned: &PlannedContainer) -> Result<ContainerPlan, ArchiveError> {
     let container = planned.container;
-    let record = engine.read(|view| view.container(container))?;
+    let record = room.read(|view| view.container(container))?;
     let record = record.ok_or_else(|| ArchiveError::ContainerBytes {
         container,
         reason: "the catalogue does not know it".to_owned(),
     })?;
     if let Some(image) = &record.image {
-        return image_plan(engine, planned, &record, image);
+        return image_plan(room, planned, &record, image);
     }
     let parts = match (&record.kind, &record.skeleton) {
-        (ContainerKind::Pack, Some(skeleton)) => pack_parts(engine, container, skeleton)?,
+        (ContainerKind::Pack, Some(skeleton)) => pack_parts(room, container, skeleton)?,
         (ContainerKind::Pack, None) => {
             return Err(ArchiveError::ContainerBytes {
                 container,
@@ -308,7 +307,7 @@ pub(super) fn build(engine: &Tape, planned: &PlannedContainer) -> Result<Contain
         (ContainerKind::File(file) | ContainerKind::Segment { file, .. }, _) => {
             let mut parts = VecDeque::new();
             let mut blobs = HashMap::new();
-            engine.read(|view| file_parts(view, &mut blobs, *file, &mut parts))?.then_some(parts).ok_or_else(
+            room.read(|view| file_parts(view, &mut blobs, *file, &mut parts))?.then_some(parts).ok_or_else(
                 || ArchiveError::ContainerBytes {
                     container,
                     reason: format!("file {file} is not in the pool"),
@@ -335,13 +334,13 @@ pub(super) fn only_piece(plan: &ContainerPlan) -> Option<BlobPiece> {
 
 /// A container whose whole bytes came back from a tape.
 fn image_plan(
-    engine: &Tape,
+    room: &Tape,
     planned: &PlannedContainer,
     record: &ContainerRecord,
     image: &BlobPiece,
 ) -> Result<ContainerPlan, ArchiveError> {
     let container = planned.container;
-    let blob = engine.read(|view| view.blob(image.blob))?.ok_or_else(|| ArchiveError::ContainerBytes {
+    let blob = room.read(|view| view.blob(image.blob))?.ok_or_else(|| ArchiveError::ContainerBytes {
         container,
         reason: "its image's blob is unknown".to_owned(),
     })?;
@@ -384,39 +383,38 @@ fn file_parts(
 }
 
 fn pack_parts(
-    engine: &Tape,
+    room: &Tape,
     container: ContainerId,
     skeleton: &base::BlobPiece,
 ) -> Result<VecDeque<Part>, ArchiveError> {
     let refuse = |reason: String| ArchiveError::ContainerBytes { container, reason };
-    let blob = engine.read(|view| view.blob(skeleton.blob))?;
+    let blob = room.read(|view| view.blob(skeleton.blob))?;
     let blob = blob.ok_or_else(|| refuse("its skeleton's blob is unknown".to_owned()))?;
-    let stored = engine.read_whole(&blob, skeleton)?;
+    let stored = room.read_whole(&blob, skeleton)?;
     let layout = PackLayout::from_skeleton(&stored).map_err(|error| refuse(error.to_string()))?;
     drop(stored);
     let bytes: Arc<[u8]> = Arc::from(layout.skeleton());
     let mut parts = VecDeque::new();
     let mut blobs = HashMap::new();
     let mut at = 0;
-    engine
-        .read(|view| {
-            for piece in layout.pieces() {
-                match piece {
-                    Piece::Skeleton(part) => {
-                        parts.push_back(Part::Bytes(Arc::clone(&bytes), at..at + part.len()));
-                        at += part.len();
-                    }
-                    Piece::Zeros(count) => parts.push_back(Part::Zeros(u64::from(count))),
-                    Piece::Data { file, .. } => {
-                        if !file_parts(view, &mut blobs, file, &mut parts)? {
-                            return Ok(Some(file));
-                        }
+    room.read(|view| {
+        for piece in layout.pieces() {
+            match piece {
+                Piece::Skeleton(part) => {
+                    parts.push_back(Part::Bytes(Arc::clone(&bytes), at..at + part.len()));
+                    at += part.len();
+                }
+                Piece::Zeros(count) => parts.push_back(Part::Zeros(u64::from(count))),
+                Piece::Data { file, .. } => {
+                    if !file_parts(view, &mut blobs, file, &mut parts)? {
+                        return Ok(Some(file));
                     }
                 }
             }
-            Ok(None)
-        })?
-        .map_or(Ok(()), |file| Err(refuse(format!("its member file {file} is not in the pool"))))?;
+        }
+        Ok(None)
+    })?
+    .map_or(Ok(()), |file| Err(refuse(format!("its member file {file} is not in the pool"))))?;
     assert_eq!(at, bytes.len(), "the pieces of a pack give its whole skeleton");
     Ok(parts)
 }
@@ -424,12 +422,12 @@ fn pack_parts(
 /// Enters a container that is on tape in the volume's index. Gives whether another place of the same copy is
 /// given up when this one was read back.
 pub(super) fn enter(
-    engine: &Tape,
+    room: &Tape,
     volume: &mut Volume,
     container: ContainerId,
     block: BlockAddress,
 ) -> Result<bool, SessionError> {
-    let found = engine.read(|view| {
+    let found = room.read(|view| {
         let Some(record) = view.container(container)? else { return Ok(None) };
         let file = match &record.kind {
             ContainerKind::File(file) | ContainerKind::Segment { file, .. } => {
@@ -440,7 +438,7 @@ pub(super) fn enter(
         Ok(Some((record, file)))
     })?;
     let Some((record, file)) = found else { return Ok(false) };
-    let now = engine.now();
+    let now = room.now();
     let has_source = record.copies.iter().any(|copy| {
         copy.source.is_some_and(|source| source.vid != volume.vid())
             && copy.state.place().is_none_or(|place| place == (volume.vid(), block))
@@ -449,7 +447,7 @@ pub(super) fn enter(
     let source = record.copies.iter().filter_map(|copy| copy.source).find(|it| it.vid == volume.vid());
     volume.leave_out(container, source.map(|source| source.block), now);
     let entry = match &file {
-        Some(((id, file), path)) => file_entry(engine, volume, container, &record, *id, file, path, block)?,
+        Some(((id, file), path)) => file_entry(room, volume, container, &record, *id, file, path, block)?,
         None => FileOnTape {
             path: record.tape_path.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
             length: record.length,
@@ -485,7 +483,7 @@ fn container_xattrs(container: ContainerId, record: &ContainerRecord) -> Vec<(St
 
 #[allow(clippy::too_many_arguments)]
 fn file_entry(
-    engine: &Tape,
+    room: &Tape,
     volume: &Volume,
     container: ContainerId,
     record: &ContainerRecord,
@@ -502,7 +500,7 @@ fn file_entry(
     let more = [
         (naming::XATTR_FILE_ID, id.to_string()),
         (naming::XATTR_PATH, path.to_owned()),
-        (naming::XATTR_CLASS, engine.classes.name(file.class)),
+        (naming::XATTR_CLASS, room.classes.name(file.class)),
         (naming::XATTR_BLAKE3, file.checksums.blake3.to_string()),
         (naming::XATTR_MTIME, file.attributes.mtime.0.to_string()),
         (naming::XATTR_MODE, format!("{:o}", file.attributes.mode)),

@@ -21,28 +21,28 @@ use ground::truncated;
 impl MountedTape<'_> {
     /// Reads what is wanted from the mounted tape until nothing is left; requests that arrive meanwhile join.
     pub(super) fn recall(&mut self) -> SessionEnd {
-        let engine = Arc::clone(self.engine);
+        let room = Arc::clone(self.room);
         let (vid, block_size) = (self.tape.vid, self.tape.volume.block_size());
         let track = crate::tracks::track(self.drive.as_mut(), block_size.bytes());
-        let claims = SessionClaims::new(&engine);
-        let mut order = RecallOrder::new(&engine, vid, track, block_size.bytes(), &claims);
+        let claims = SessionClaims::new(&room);
+        let mut order = RecallOrder::new(&room, vid, track, block_size.bytes(), &claims);
         let session = Arc::clone(self.session);
-        let stream = engine.tape_stream();
+        let stream = room.tape_stream();
         let mut failure = None;
         let mut damaged = BTreeMap::new();
         let result = mover::recall(
             self.drive.as_mut(),
             vid,
             block_size,
-            engine.blobs.as_ref(),
-            engine.settings.tape.buffer,
+            room.blobs.as_ref(),
+            room.settings.tape.buffer,
             &self.session.bytes,
-            &engine.stop,
+            &room.stop,
             &mut |drive| order.next_batch(drive),
             &mut |batch| {
                 session.files.fetch_add(batch.files.len() as u64, Ordering::Relaxed);
                 session.items.fetch_add(batch.files.len() as u64, Ordering::Relaxed);
-                let result = commit(&engine, vid, batch, &mut damaged);
+                let result = commit(&room, vid, batch, &mut damaged);
                 claims.done();
                 let go_on = result.is_ok();
                 failure = result.err();
@@ -52,15 +52,15 @@ impl MountedTape<'_> {
         );
         // Only now: the neighbours of what could not be read were served from here.
         for (container, (block, reason)) in damaged {
-            if let Err(error) = engine.copy_damaged(container, vid, block, &reason) {
+            if let Err(error) = room.copy_damaged(container, vid, block, &reason) {
                 tracing::error!(%vid, %container, %error, "a damaged copy cannot be recorded");
             }
         }
         match (result, failure) {
-            (Ok(()), None) if engine.stop.load(Ordering::Relaxed) => SessionEnd::Stopped,
+            (Ok(()), None) if room.stop.load(Ordering::Relaxed) => SessionEnd::Stopped,
             (Ok(()), None) => order.end(),
             (Ok(()), Some(error)) => SessionEnd::Failed(SessionError::Tape(error).failure()),
-            (Err(RecallEnd::Store(error)), None) if engine.is_for_want_of_room(error.fault) => {
+            (Err(RecallEnd::Store(error)), None) if room.is_for_want_of_room(error.fault) => {
                 tracing::warn!(%vid, %error, "the pool filled meanwhile; the rest waits for room");
                 SessionEnd::NoRoom
             }
@@ -72,7 +72,7 @@ impl MountedTape<'_> {
 
 /// Commits a batch whose bytes are synced in the pool, then tells the scheduler.
 fn commit(
-    engine: &Tape,
+    room: &Tape,
     vid: Vid,
     batch: RecallBatch,
     damaged: &mut BTreeMap<ContainerId, (BlockAddress, String)>,
@@ -85,37 +85,37 @@ fn commit(
         }
     }
     let come: Vec<FileId> = done.iter().map(|(file, _)| *file).collect();
-    let wanted = engine.wanted_since(&come);
+    let wanted = room.wanted_since(&come);
     if !done.is_empty() {
         let blob = batch.blob.clone();
         let recall = RecallDone { blobs: batch.blob.into_iter().collect(), files: done };
-        if let Err(error) = engine.execute(Command::RecallDone(Box::new(recall))) {
+        if let Err(error) = room.execute(Command::RecallDone(Box::new(recall))) {
             if error.is_certain_refusal()
                 && let Some(blob) = blob
-                && let Err(error) = engine.blobs.remove(&blob)
+                && let Err(error) = room.blobs.remove(&blob)
             {
                 tracing::warn!(%error, "an unused blob stays until the next start");
             }
             return Err(error);
         }
     } else if let Some(blob) = batch.blob {
-        engine.blobs.remove(&blob)?;
+        room.blobs.remove(&blob)?;
     }
-    engine.access.push(|| Notice::Recalled { at: engine.now(), vid, files: wanted });
-    come.into_iter().for_each(|file| engine.bell.wants_changed(file));
+    room.access.push(|| Notice::Recalled { at: room.now(), vid, files: wanted });
+    come.into_iter().for_each(|file| room.notifier.wants_changed(file));
     for (file, fault) in failed {
         tracing::error!(%vid, %file, %fault, "a copy cannot be recalled");
         if is_planted(Bug::LostRequest) {
-            engine.bell.post(Event::NotWanted(file));
+            room.notifier.post(Event::NotWanted(file));
             continue;
         }
         let reason = truncated(&fault.to_string(), 512);
-        for (container, block) in engine.read(|view| places_on(view, file, vid))? {
+        for (container, block) in room.read(|view| places_on(view, file, vid))? {
             damaged.insert(container, (block, reason.clone()));
         }
-        engine.execute(Command::RecallCopyFailed { file, vid, reason })?;
-        engine.bell.post(Event::CopyFailed(file, vid));
-        engine.bell.wants_changed(file);
+        room.execute(Command::RecallCopyFailed { file, vid, reason })?;
+        room.notifier.post(Event::CopyFailed(file, vid));
+        room.notifier.wants_changed(file);
     }
     Ok(())
 }

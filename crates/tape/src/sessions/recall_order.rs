@@ -34,7 +34,7 @@ pub(super) struct PlaceInContainer {
 
 /// What is wanted from the mounted tape, in the order in which it is read.
 pub(super) struct RecallOrder<'a> {
-    engine: &'a Tape,
+    room: &'a Tape,
     vid: Vid,
     track: Track,
     block_size: u32,
@@ -46,14 +46,14 @@ pub(super) struct RecallOrder<'a> {
 
 impl<'a> RecallOrder<'a> {
     pub(super) fn new(
-        engine: &'a Tape,
+        room: &'a Tape,
         vid: Vid,
         track: Track,
         block_size: u32,
         claims: &'a SessionClaims<'a>,
     ) -> Self {
-        let rules = ReadingRules::of_a_server(engine.settings.tape.recall_aim);
-        RecallOrder { engine, vid, track, block_size, session: ReadingSession::new(rules), claims, end: None }
+        let rules = ReadingRules::of_a_server(room.settings.tape.recall_aim);
+        RecallOrder { room, vid, track, block_size, session: ReadingSession::new(rules), claims, end: None }
     }
 
     /// How the session has ended. What is left after `NoRoom` waits for room; neither tape nor drive did
@@ -81,9 +81,9 @@ impl<'a> RecallOrder<'a> {
     }
 
     fn try_next_batch(&mut self, drive: &mut dyn TapeDrive) -> Result<Vec<WantedFile>, ArchiveError> {
-        let engine = self.engine;
-        let arrivals = engine.wishes.load(Ordering::Relaxed);
-        let mut action = self.step(ReadingEvent::Next { arrivals, stop: engine.stopping() });
+        let room = self.room;
+        let arrivals = room.recall_arrivals.load(Ordering::Relaxed);
+        let mut action = self.step(ReadingEvent::Next { arrivals, stop: room.stopping() });
         let mut found = BTreeMap::new();
         loop {
             action = match action {
@@ -92,11 +92,11 @@ impl<'a> RecallOrder<'a> {
                     let still = self.still_wanted(batch)?;
                     let files = still.iter().map(|(planned, class, _)| (*planned, *class)).collect();
                     found = still.into_iter().map(|(planned, _, file)| (planned.wanted.file, file)).collect();
-                    let free = engine.free_for_recalls()?;
-                    let mut room = engine.own.space.lock();
+                    let free = room.free_for_recalls()?;
+                    let mut space = room.own.space.lock();
                     let event =
-                        ReadingEvent::StillWanted { files, room: &mut room, free: &free, now: engine.now() };
-                    self.session.step(engine.steady(), event)
+                        ReadingEvent::StillWanted { files, room: &mut space, free: &free, now: room.now() };
+                    self.session.step(room.steady(), event)
                 }
                 ReadingAction::Read { files, claim } => {
                     self.claims.push(claim);
@@ -112,13 +112,13 @@ impl<'a> RecallOrder<'a> {
     }
 
     fn step(&mut self, event: ReadingEvent<'_, PlaceInContainer>) -> ReadingAction<PlaceInContainer> {
-        self.session.step(self.engine.steady(), event)
+        self.session.step(self.room.steady(), event)
     }
 
     /// All that is wanted now and was not given yet, put in order from where the head stands.
     fn gather(&mut self, drive: &mut dyn TapeDrive) -> Result<ReadingAction<PlaceInContainer>, ArchiveError> {
         let mut set =
-            CatalogueSet { engine: self.engine, vid: self.vid, block_size: self.block_size, looked_at: None };
+            CatalogueSet { room: self.room, vid: self.vid, block_size: self.block_size, looked_at: None };
         let wanted = gather_wanted(&mut set, |file| self.session.was_given(file))?;
         let (mut head, mut drive_order) = (BlockAddress(0), None);
         // Without files there is nothing to ask the drive for.
@@ -130,7 +130,7 @@ impl<'a> RecallOrder<'a> {
             drive_order = recommended(drive, &wanted);
         }
         let event = ReadingEvent::Gathered { wanted, head, track: &self.track, drive_order };
-        let action = self.session.step(self.engine.steady(), event);
+        let action = self.session.step(self.room.steady(), event);
         if let Some(report) = self.session.take_plan_report() {
             self.tell(&report);
         }
@@ -156,8 +156,8 @@ impl<'a> RecallOrder<'a> {
         batch: Vec<Planned<PlaceInContainer>>,
     ) -> Result<Vec<(Planned<PlaceInContainer>, base::ClassId, WantedFile)>, ArchiveError> {
         let asked: Vec<FileId> = batch.iter().map(|planned| planned.wanted.file).collect();
-        let claimed = self.engine.scheduler().claim(self.vid, &asked);
-        self.engine.read(|view| {
+        let claimed = self.room.scheduler().claim(self.vid, &asked);
+        self.room.read(|view| {
             let mut still = Vec::with_capacity(batch.len());
             for (planned, claimed) in batch.into_iter().zip(claimed) {
                 let Wanted { file: id, along, place, .. } = planned.wanted;
@@ -194,7 +194,7 @@ fn recommended(drive: &mut dyn TapeDrive, wanted: &[Wanted<PlaceInContainer>]) -
 
 /// What is wanted from a tape, as the catalogue has it.
 struct CatalogueSet<'a> {
-    engine: &'a Tape,
+    room: &'a Tape,
     vid: Vid,
     block_size: u32,
     /// The container that was looked at last, and whether it is read as a whole: files come in the order of
@@ -239,7 +239,7 @@ impl TapeSet for CatalogueSet<'_> {
             Some(Cursor::Set(key)) => Some(key),
             _ => None,
         };
-        let rows = self.engine.read(|view| view.recall_set(self.vid, after, PAGE))?;
+        let rows = self.room.read(|view| view.recall_set(self.vid, after, PAGE))?;
         let next = rows.last().map(|(key, _)| Cursor::Set(*key));
         let wanted = |(key, item): &(RecallKey, catalogue::RecallItem)| {
             let place = PlaceInContainer { container: item.container, block: key.block };
@@ -249,23 +249,23 @@ impl TapeSet for CatalogueSet<'_> {
     }
 
     fn claim(&mut self, files: &[FileId]) -> Vec<bool> {
-        self.engine.scheduler().claim(self.vid, files)
+        self.room.scheduler().claim(self.vid, files)
     }
 
     fn whole_pack(
         &mut self,
         wanted: &Wanted<PlaceInContainer>,
     ) -> Result<Option<(ContainerId, BlockAddress)>, ArchiveError> {
-        if !self.engine.classes.any_recalls_packs() {
+        if !self.room.classes.any_recalls_packs() {
             return Ok(None);
         }
         let PlaceInContainer { container, block } = wanted.place;
         let is_whole = match self.looked_at {
             Some((looked_at, is_whole)) if looked_at == container => is_whole,
             _ => {
-                let record = self.engine.read(|view| view.container(container))?;
+                let record = self.room.read(|view| view.container(container))?;
                 record.is_some_and(|record| {
-                    let class = self.engine.classes.get(record.class);
+                    let class = self.room.classes.get(record.class);
                     record.kind == ContainerKind::Pack
                         && class.is_some_and(|class| class.settings.recall_packs)
                 })
@@ -285,7 +285,7 @@ impl TapeSet for CatalogueSet<'_> {
             _ => None,
         };
         let place = PlaceInContainer { container, block };
-        self.engine.read(|view| {
+        self.room.read(|view| {
             let members = view.members(container, after, PAGE)?;
             let next = members.last().map(|last| Cursor::Pack(last.data_offset, last.file));
             let mut files = Vec::new();

@@ -27,15 +27,15 @@ const MEMBERS_PAGE: usize = 1_000;
 impl MountedTape<'_> {
     /// Checks the mounted tape from a block on. Goes on there after it had to give way.
     pub(super) fn check(&mut self, vid: Vid, from: BlockAddress) -> Result<Done, SessionError> {
-        let engine = Arc::clone(self.engine);
-        let began = engine.now();
-        engine.note_check(vid, |check| {
+        let room = Arc::clone(self.room);
+        let began = room.now();
+        room.note_check(vid, |check| {
             check.began.get_or_insert(began);
             check.state = CheckState::Running;
         });
         let done = self.check_from(vid, from);
-        let now = engine.now();
-        engine.note_check(vid, |check| {
+        let now = room.now();
+        room.note_check(vid, |check| {
             check.busy += now.since(began);
             match &done {
                 Ok(Done::Yes) => (check.state, check.ended) = (CheckState::Done, Some(now)),
@@ -47,19 +47,19 @@ impl MountedTape<'_> {
             }
         });
         if matches!(done, Ok(Done::Yes)) {
-            engine.chore(vid, |chores| chores.check = None);
+            room.set_tasks(vid, |tasks| tasks.check = None);
         }
         done
     }
 
     fn check_from(&mut self, vid: Vid, from: BlockAddress) -> Result<Done, SessionError> {
-        let engine = Arc::clone(self.engine);
+        let room = Arc::clone(self.room);
         if from.0 == 0 {
             self.check_heads(vid)?;
         }
         let mut at = BlockAddress(from.0.max(BEHIND_LABELS.0));
         loop {
-            let content = engine.read(|view| view.content(vid, at, CONTENT_PAGE))?;
+            let content = room.read(|view| view.content(vid, at, CONTENT_PAGE))?;
             if content.is_empty() {
                 break;
             }
@@ -67,30 +67,30 @@ impl MountedTape<'_> {
                 if let Done::Yield = self.check_gap(vid, at, block)? {
                     return Ok(Done::Yield);
                 }
-                let Some(record) = engine.read(|view| view.container(container))? else { continue };
+                let Some(record) = room.read(|view| view.container(container))? else { continue };
                 if let Done::Yield = self.check_container(vid, block, container, &record)? {
                     return Ok(Done::Yield);
                 }
                 let mounted = &*self.tape;
                 let blocks = on_tape(container, &record, block).blocks(mounted.volume.block_size());
                 at = BlockAddress(block.0 + blocks.max(1));
-                engine.chore(vid, |chores| chores.check = Some(at));
+                room.set_tasks(vid, |tasks| tasks.check = Some(at));
             }
         }
-        let end = engine.tape(vid)?.end_of_data;
+        let end = room.tape(vid)?.end_of_data;
         self.check_gap(vid, at, end)
     }
 
     /// Labels, cartridge memory and the index partition.
     fn check_heads(&mut self, vid: Vid) -> Result<(), SessionError> {
-        let engine = Arc::clone(self.engine);
+        let room = Arc::clone(self.room);
         let mounted = &mut *self.tape;
         let uuid = mounted.volume.uuid();
         if let Some(fault) = mounted.volume.label_fault() {
-            note(&engine, vid, DamagedPart::Label, BlockAddress(0), fault.to_owned());
+            note(&room, vid, DamagedPart::Label, BlockAddress(0), fault.to_owned());
         }
         if let Some(fault) = mounted.index_fault.clone() {
-            note(&engine, vid, DamagedPart::Index, engine.tape(vid)?.index_block, fault);
+            note(&room, vid, DamagedPart::Index, room.tape(vid)?.index_block, fault);
         }
         for partition in [Partition::Index, Partition::Data] {
             let value = self.drive.read_attribute(partition, coherency::VOLUME_COHERENCY.id)?;
@@ -101,13 +101,13 @@ impl MountedTape<'_> {
                 None => "it says nothing of the newest index".to_owned(),
             };
             let reason = format!("cartridge memory, partition {}: {fault}", partition.ltfs_id());
-            note(&engine, vid, DamagedPart::Memory, BlockAddress(0), reason);
+            note(&room, vid, DamagedPart::Memory, BlockAddress(0), reason);
         }
         let end = match self.drive.space_to_end_of_data(Partition::Index) {
             Ok(end) => end.block,
             Err(error) if error.spares_the_medium() => return Err(error.into()),
             Err(error) => {
-                note(&engine, vid, DamagedPart::Index, BEHIND_LABELS, error.to_string());
+                note(&room, vid, DamagedPart::Index, BEHIND_LABELS, error.to_string());
                 return Ok(());
             }
         };
@@ -124,12 +124,12 @@ impl MountedTape<'_> {
 
     /// What is no container: whole or damaged indexes, segments and bases, torn blocks.
     fn look_over(&mut self, vid: Vid, stretch: Stretch) -> Result<Done, SessionError> {
-        let engine = Arc::clone(self.engine);
+        let room = Arc::clone(self.room);
         let name = self.name();
         let mounted = &*self.tape;
         let (uuid, block_size) = (mounted.volume.uuid(), mounted.volume.block_size());
-        let index_known = engine.tape(vid)?.index_block;
-        let mut bases = super::base_on_tape::recorded_parts(&engine, vid, &mounted.volume)?;
+        let index_known = room.tape(vid)?.index_block;
+        let mut bases = super::base_on_tape::recorded_parts(&room, vid, &mounted.volume)?;
         bases.retain(|(block, ..)| {
             stretch.partition == Partition::Data && (stretch.from..stretch.to).contains(block)
         });
@@ -140,47 +140,47 @@ impl MountedTape<'_> {
         let which = stretch.partition.ltfs_id();
         survey(self.drive.as_mut(), uuid, block_size, stretch, &mut |stray| {
             match stray {
-                Stray::Index(..) => engine.note_check(vid, |check| check.indexes += 1),
-                Stray::Segment(..) => engine.note_check(vid, |check| check.segments += 1),
+                Stray::Index(..) => room.note_check(vid, |check| check.indexes += 1),
+                Stray::Segment(..) => room.note_check(vid, |check| check.segments += 1),
                 Stray::Base(block, change, part) => {
                     whole.insert((block, change.0, part));
                     resume = block;
                 }
                 // If it counts, it is missed below; else it is what a session cut short has left.
-                Stray::BadBase(..) | Stray::Torn(_) => engine.note_check(vid, |check| check.torn_blocks += 1),
+                Stray::BadBase(..) | Stray::Torn(_) => room.note_check(vid, |check| check.torn_blocks += 1),
                 Stray::BadIndex(block, _, reason)
                     if stretch.partition == Partition::Index || block <= index_known =>
                 {
                     let reason = format!("index on partition {which}: {reason}");
-                    note(&engine, vid, DamagedPart::Index, block, reason);
+                    note(&room, vid, DamagedPart::Index, block, reason);
                 }
                 // Behind the newest index it is what a session cut short has left.
-                Stray::BadIndex(..) => engine.note_check(vid, |check| check.torn_blocks += 1),
+                Stray::BadIndex(..) => room.note_check(vid, |check| check.torn_blocks += 1),
                 Stray::BadSegment(block, reason) => {
-                    note(&engine, vid, DamagedPart::Segment, block, reason);
+                    note(&room, vid, DamagedPart::Segment, block, reason);
                 }
                 Stray::Unreadable(block, reason) => {
                     let reason = format!("partition {which}: {reason}");
-                    note(&engine, vid, DamagedPart::Block, block, reason);
+                    note(&room, vid, DamagedPart::Block, block, reason);
                 }
             }
-            yielded = engine.scheduler().must_yield(&name, engine.now());
+            yielded = room.scheduler().must_yield(&name, room.now());
             !yielded
         })?;
         if yielded {
             bases.retain(|(block, ..)| *block < resume);
             if stretch.partition == Partition::Data && resume > stretch.from {
-                engine.chore(vid, |chores| chores.check = Some(resume));
+                room.set_tasks(vid, |tasks| tasks.check = Some(resume));
             }
         }
         let mut damaged = BTreeSet::new();
         for place in bases.into_iter().filter(|place| !whole.contains(place)) {
             let (block, change, part) = place;
             let reason = format!("part {part} of the base of the catalogue at change {change} is not whole");
-            note(&engine, vid, DamagedPart::Base, block, reason);
+            note(&room, vid, DamagedPart::Base, block, reason);
             damaged.insert(change);
         }
-        damaged.into_iter().try_for_each(|change| super::base_on_tape::forget(&engine, vid, change))?;
+        damaged.into_iter().try_for_each(|change| super::base_on_tape::forget(&room, vid, change))?;
         Ok(if yielded { Done::Yield } else { Done::Yes })
     }
 
@@ -191,19 +191,19 @@ impl MountedTape<'_> {
         container: ContainerId,
         record: &ContainerRecord,
     ) -> Result<Done, SessionError> {
-        let engine = Arc::clone(self.engine);
+        let room = Arc::clone(self.room);
         let back = self.read_container(vid, &on_tape(container, record, block), |_| true)?;
         if back.stopped {
             return Ok(Done::Yield);
         }
-        engine.note_check(vid, |check| {
+        room.note_check(vid, |check| {
             check.containers_checked += 1;
             check.bytes_checked.0 += record.length.0;
         });
         for fault in &back.faults {
-            let (files, more) = files_hit(&engine, container, fault)?;
+            let (files, more) = files_hit(&room, container, fault)?;
             add(
-                &engine,
+                &room,
                 vid,
                 TapeDamage {
                     part: DamagedPart::Container,
@@ -217,13 +217,13 @@ impl MountedTape<'_> {
             );
         }
         if let Some(first) = back.faults.first() {
-            engine.copy_damaged(container, vid, block, &first.reason)?;
+            room.copy_damaged(container, vid, block, &first.reason)?;
         }
         Ok(Done::Yes)
     }
 }
 
-fn note(engine: &Tape, vid: Vid, part: DamagedPart, block: BlockAddress, reason: String) {
+fn note(room: &Tape, vid: Vid, part: DamagedPart, block: BlockAddress, reason: String) {
     let damage = TapeDamage {
         part,
         block,
@@ -233,12 +233,12 @@ fn note(engine: &Tape, vid: Vid, part: DamagedPart, block: BlockAddress, reason:
         more_files: 0,
         reason,
     };
-    add(engine, vid, damage);
+    add(room, vid, damage);
 }
 
-fn add(engine: &Tape, vid: Vid, damage: TapeDamage) {
+fn add(room: &Tape, vid: Vid, damage: TapeDamage) {
     tracing::error!(%vid, block = %damage.block, part = ?damage.part, reason = damage.reason, "damage found");
-    engine.note_check(vid, |check| {
+    room.note_check(vid, |check| {
         // A check that gave way looks at some places twice.
         if check.damage.contains(&damage) {
             return;
@@ -252,14 +252,14 @@ fn add(engine: &Tape, vid: Vid, damage: TapeDamage) {
 
 /// The files whose bytes, or header, a fault hits, and how many more.
 fn files_hit(
-    engine: &Tape,
+    room: &Tape,
     container: ContainerId,
     fault: &BlockFault,
 ) -> Result<(Vec<String>, u64), ArchiveError> {
     let (mut files, mut more) = (Vec::new(), 0);
     let mut after = None;
     loop {
-        let page = engine.read(|view| view.members(container, after, MEMBERS_PAGE))?;
+        let page = room.read(|view| view.members(container, after, MEMBERS_PAGE))?;
         for member in &page {
             let end = member.data_offset.0 + member.length.0;
             if end <= fault.offset || member.header_offset.0 >= fault.offset + fault.length {
@@ -267,7 +267,7 @@ fn files_hit(
             }
             if files.len() >= FILES_TOLD_MAX {
                 more += 1;
-            } else if let Some(path) = engine.read(|view| view.path_of_file(member.file))? {
+            } else if let Some(path) = room.read(|view| view.path_of_file(member.file))? {
                 files.push(path);
             }
         }

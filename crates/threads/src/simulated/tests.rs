@@ -46,8 +46,8 @@ fn waiting_costs_virtual_time_only() {
     let outcome = run(1, || {
         let slept = spawn(|| pause(Duration::from_secs(86_400)));
         let lock = Mutex::new(());
-        let bell = Condvar::new();
-        let (_guard, end) = bell.wait_timeout(lock.lock().unwrap(), Duration::from_secs(60)).unwrap();
+        let changed = Condvar::new();
+        let (_guard, end) = changed.wait_timeout(lock.lock().unwrap(), Duration::from_secs(60)).unwrap();
         assert!(end.timed_out());
         assert_eq!(now(), 60_000_000_000);
         slept.join().unwrap();
@@ -228,17 +228,17 @@ fn a_run_may_borrow_and_ends_with_its_first_task() {
 fn outside_of_a_simulation_it_is_std() {
     let (sender, receiver) = mpsc::sync_channel(1);
     let sum = Mutex::new(0u64);
-    let bell = Condvar::new();
+    let changed = Condvar::new();
     scope(|scope| {
         let sums = scope.spawn(|| {
             receiver.iter().for_each(|value: u64| {
                 *sum.lock().unwrap() += value;
-                bell.notify_all();
+                changed.notify_all();
             });
         });
         (1..=100).for_each(|value| sender.send(value).unwrap());
         drop(sender);
-        let waited = bell.wait_while(sum.lock().unwrap(), |sum| *sum < 5050).unwrap();
+        let waited = changed.wait_while(sum.lock().unwrap(), |sum| *sum < 5050).unwrap();
         assert_eq!(*waited, 5050);
         drop(waited);
         sums.join().unwrap();

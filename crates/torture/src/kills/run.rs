@@ -230,7 +230,7 @@ impl<'s> Campaign<'s> {
                 _ => None,
             }
         };
-        // Writes of these threads go to sockets and bells.
+        // Writes of these threads go to sockets and event files.
         let is_file = |thread: &str, call: &str| call != "write" || !["door", "conductor"].contains(&thread);
         let reads = self.random.one_in(3);
         let is_hit =

@@ -397,7 +397,7 @@ impl World<'_> {
         });
     }
 
-    /// Chores: the one kind that there is here is an index for what a session left behind.
+    /// Maintenance: the one kind that there is here is an index for what a session left behind.
     pub(super) fn maintain(&mut self, drive: usize) {
         self.drives[drive].phase = Phase::Maintaining;
         let Some(tape) = self.drives[drive].tape else { return };

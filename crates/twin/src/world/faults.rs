@@ -171,7 +171,7 @@ impl World<'_> {
         let name = self.drives[drive].name.clone();
         self.tell(Event::DriveFailed(name, "it is broken".to_owned()));
         if let Some(tape) = tape {
-            self.leave_chores(tape);
+            self.leave_maintenance(tape);
             self.tell_tape(tape);
         }
     }
@@ -186,8 +186,8 @@ impl World<'_> {
         self.drives[drive].writing.is_indexed = false;
     }
 
-    /// What was flushed on a tape and is under no index gets one, by chores.
-    pub(super) fn leave_chores(&mut self, tape: TapeIndex) {
+    /// What was flushed on a tape and is under no index gets one, by maintenance.
+    pub(super) fn leave_maintenance(&mut self, tape: TapeIndex) {
         let state = &self.tapes[tape.0 as usize];
         if !state.flushed.is_empty() && !state.is_read_only && !state.is_unreadable {
             self.tell(Event::Maintain(Holdings::vid(tape), true));

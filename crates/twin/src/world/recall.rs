@@ -39,9 +39,9 @@ pub(super) struct Spot {
     since: Moment,
 }
 
-type Wish = Wanted<Spot>;
+type PendingRecall = Wanted<Spot>;
 
-fn wish(file: FileId, byte: u64, bytes: u64, since: Moment) -> Wish {
+fn pending_recall(file: FileId, byte: u64, bytes: u64, since: Moment) -> PendingRecall {
     let begin = byte / BLOCK;
     let end = (byte + bytes).div_ceil(BLOCK).max(begin + 1);
     let segment = Segment { begin: BlockAddress(begin), end: BlockAddress(end) };
@@ -95,7 +95,7 @@ impl TapeSet for WantedOnTape<'_, '_> {
         let from = after.unwrap_or(0);
         let all = std::mem::take(&mut world.tapes[self.tape.0 as usize].wanted);
         let page = all.get(from..all.len().min(from + PAGE)).unwrap_or_default();
-        let files = page.iter().filter_map(|file| world.wish_on(*file, self.tape)).collect();
+        let files = page.iter().filter_map(|file| world.pending_recall_on(*file, self.tape)).collect();
         let next = Some(from + page.len()).filter(|next| *next < all.len());
         world.tapes[self.tape.0 as usize].wanted = all;
         Ok(WantedPage { files, next })
@@ -105,7 +105,7 @@ impl TapeSet for WantedOnTape<'_, '_> {
         self.world.scheduler.claim(Holdings::vid(self.tape), files)
     }
 
-    fn whole_pack(&mut self, wanted: &Wish) -> Result<Option<(u16, u64)>, Infallible> {
+    fn whole_pack(&mut self, wanted: &PendingRecall) -> Result<Option<(u16, u64)>, Infallible> {
         if !self.world.class_of(wanted.file).recall_packs {
             return Ok(None);
         }
@@ -132,7 +132,7 @@ impl TapeSet for WantedOnTape<'_, '_> {
         for file in members.map(|sequence| FileNumber { class, sequence }) {
             let place = world.holdings.copies(file).iter().find(|place| place.tape == self.tape).copied();
             if let Some(place) = place.filter(|_| !world.cache.contains(file)) {
-                files.push(wish(file.id(), place.byte, world.holdings.size(file), world.now));
+                files.push(pending_recall(file.id(), place.byte, world.holdings.size(file), world.now));
             }
         }
         Ok(WantedPage { files, next: None })
@@ -224,15 +224,15 @@ impl World<'_> {
     }
 
     /// A file that is wanted, where it stands on this tape.
-    fn wish_on(&mut self, file: FileId, tape: TapeIndex) -> Option<Wish> {
+    fn pending_recall_on(&mut self, file: FileId, tape: TapeIndex) -> Option<PendingRecall> {
         let number = FileNumber::of(file);
         let (bytes, since) = self.wants.get(file).map(|want| (want.bytes, want.since))?;
         if let Some(part) = self.spans.part_on(file, tape) {
-            return Some(wish(file, part.byte, part.bytes, since));
+            return Some(pending_recall(file, part.byte, part.bytes, since));
         }
         let stands = self.holdings.copies(number);
         let place = stands.iter().find(|place| place.tape == tape)?;
-        Some(wish(file, place.byte, bytes, since))
+        Some(pending_recall(file, place.byte, bytes, since))
     }
 
     /// Which files of a batch are still wanted and have room.
@@ -298,24 +298,24 @@ impl World<'_> {
         let batch = std::mem::take(&mut self.drives[drive].reading.batch);
         self.give_back_claim(drive);
         (self.drives[drive].reading.at, self.drives[drive].reading.offset) = (0, 0);
-        for Planned { wanted: wish, .. } in &batch {
-            if !wish.along && self.pending.take(FaultKind::UnreadableCopy) {
+        for Planned { wanted: recall, .. } in &batch {
+            if !recall.along && self.pending.take(FaultKind::UnreadableCopy) {
                 self.meter.fault(FaultKind::UnreadableCopy);
-                self.copy_failed(wish.file, tape);
+                self.copy_failed(recall.file, tape);
                 continue;
             }
-            let file = FileNumber::of(wish.file);
-            if !wish.along && self.goes_on_elsewhere(wish.file, tape) {
+            let file = FileNumber::of(recall.file);
+            if !recall.along && self.goes_on_elsewhere(recall.file, tape) {
                 continue;
             }
             let bytes = self.holdings.size(file);
             if !self.cache.contains(file) && !self.put_in(file, bytes, true) {
-                if !wish.along {
+                if !recall.along {
                     self.drives[drive].reading.session.refuse();
                 }
                 continue;
             }
-            self.recalled(wish.file);
+            self.recalled(recall.file);
             if self.violation.is_some() {
                 break;
             }
@@ -355,30 +355,42 @@ impl World<'_> {
 }
 
 /// The order in which another system reads.
-fn in_foreign_order(order: ReadOrder, track: &Track, head: BlockAddress, mut wishes: Vec<Wish>) -> Vec<Wish> {
+fn in_foreign_order(
+    order: ReadOrder,
+    track: &Track,
+    head: BlockAddress,
+    mut recalls: Vec<PendingRecall>,
+) -> Vec<PendingRecall> {
     match order {
         ReadOrder::Planned => {}
-        ReadOrder::Block => wishes.sort_unstable_by_key(|wish| (wish.place.byte, wish.file)),
-        ReadOrder::Arrival => wishes.sort_unstable_by_key(|wish| (wish.place.since, wish.file)),
+        ReadOrder::Block => recalls.sort_unstable_by_key(|recall| (recall.place.byte, recall.file)),
+        ReadOrder::Arrival => recalls.sort_unstable_by_key(|recall| (recall.place.since, recall.file)),
         ReadOrder::Window(window) => {
-            wishes.sort_unstable_by_key(|wish| (wish.place.since, wish.file));
-            return nearest_in_windows(track, head, &wishes, window as usize);
+            recalls.sort_unstable_by_key(|recall| (recall.place.since, recall.file));
+            return nearest_in_windows(track, head, &recalls, window as usize);
         }
     }
-    wishes
+    recalls
 }
 
 /// Of so many files at a time that which lies nearest comes first. Files that touch are read in one go, as
 /// they stand: what shares a block with the one before is not behind the head.
-fn nearest_in_windows(track: &Track, mut head: BlockAddress, wishes: &[Wish], window: usize) -> Vec<Wish> {
-    let mut ordered = Vec::with_capacity(wishes.len());
-    for part in wishes.chunks(window.max(1)) {
+fn nearest_in_windows(
+    track: &Track,
+    mut head: BlockAddress,
+    recalls: &[PendingRecall],
+    window: usize,
+) -> Vec<PendingRecall> {
+    let mut ordered = Vec::with_capacity(recalls.len());
+    for part in recalls.chunks(window.max(1)) {
         let mut part = part.to_vec();
-        part.sort_unstable_by_key(|wish| (wish.place.byte, wish.file));
-        let runs: Vec<&[Wish]> = part.chunk_by(|a, b| b.place.byte <= a.place.byte + a.length.0).collect();
+        part.sort_unstable_by_key(|recall| (recall.place.byte, recall.file));
+        let runs: Vec<&[PendingRecall]> =
+            part.chunk_by(|a, b| b.place.byte <= a.place.byte + a.length.0).collect();
         // From where the first file begins to where the last one ends: no two runs share more than a block.
-        let segment = |run: &&[Wish]| {
-            let (first, last) = (run.first().map(|wish| wish.segment), run.last().map(|wish| wish.segment));
+        let segment = |run: &&[PendingRecall]| {
+            let (first, last) =
+                (run.first().map(|recall| recall.segment), run.last().map(|recall| recall.segment));
             first.zip(last).map(|(first, last)| Segment { begin: first.begin, end: last.end })
         };
         let segments: Vec<Segment> = runs.iter().filter_map(segment).collect();

@@ -33,7 +33,7 @@ impl World<'_> {
         }
         for tape in 0..self.tapes.len() {
             if !self.tapes[tape].flushed.is_empty() {
-                self.leave_chores(TapeIndex(tape as u32));
+                self.leave_maintenance(TapeIndex(tape as u32));
             }
         }
         let is_known = |class: &Vec<u16>| !class.is_empty();

@@ -310,7 +310,7 @@ impl World {
             }
             Action::Clear { .. } => {}
             Action::WakeAt(at) => self.later(at.since(self.now), None, Later::Tell(Event::Tick)),
-            Action::Maintain { .. } => panic!("nobody asked for chores"),
+            Action::Maintain { .. } => panic!("nobody asked for maintenance"),
         }
     }
 

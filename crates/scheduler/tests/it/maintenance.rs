@@ -84,7 +84,7 @@ fn a() -> String {
 }
 
 #[test]
-fn chores_take_a_free_drive_and_give_it_back() {
+fn maintenance_takes_a_free_drive_and_gives_it_back() {
     let mut bench = Bench::new();
     let mount = Action::Mount { drive: a(), vid: vid(1), assign: None };
     assert_eq!(bench.tell(1, Event::Maintain(vid(1), true)), [mount]);
@@ -101,20 +101,20 @@ fn chores_take_a_free_drive_and_give_it_back() {
     bench.tell(10, Event::RecallEnded(a(), SessionEnd::Drained));
     bench.tell(700, Event::Tick);
     let again = Action::Mount { drive: a(), vid: vid(1), assign: None };
-    assert_eq!(bench.tell(701, Event::Unmounted(a())), [again], "the chore goes on");
+    assert_eq!(bench.tell(701, Event::Unmounted(a())), [again], "the maintenance goes on");
     bench.tell(702, Event::Mounted(a(), vid(1)));
     bench.tell(703, Event::Maintain(vid(1), false));
     assert_eq!(bench.tell(704, Event::MaintenanceEnded(a(), SessionEnd::Drained)), []);
 }
 
 #[test]
-fn a_suspect_tape_is_mounted_for_its_chores() {
+fn a_suspect_tape_is_mounted_for_its_maintenance() {
     let mut bench = Bench::new();
     bench.tell(0, Event::Tape(vid(2), summary(false)));
     let mount = Action::Mount { drive: a(), vid: vid(2), assign: None };
     assert_eq!(bench.tell(1, Event::Maintain(vid(2), true)), [mount]);
     bench.tell(2, Event::MountFailed(a(), vid(2), "jam".into()));
-    assert!(bench.scheduler.why_chores(vid(2)).to_string().contains("jam"));
+    assert!(bench.scheduler.why_maintenance(vid(2)).to_string().contains("jam"));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_drive_is_retired_when_its_session_has_ended() {
 /// Recalls from the very tape that was being checked waited until the check was done, for hours: only tapes
 /// in slots were counted as wanted.
 #[test]
-fn chores_give_way_to_recalls_from_their_own_tape() {
+fn maintenance_gives_way_to_recalls_from_its_own_tape() {
     let mut bench = Bench::new();
     bench.tell(1, Event::Maintain(vid(1), true));
     bench.tell(2, Event::Mounted(a(), vid(1)));
@@ -172,12 +172,16 @@ fn chores_give_way_to_recalls_from_their_own_tape() {
     assert_eq!(bench.tell(6, Event::MaintenanceEnded(a(), SessionEnd::Stopped)), [recall]);
     bench.tell(7, Event::NotWanted(FileId(1)));
     let again = Action::Maintain { drive: a(), vid: vid(1) };
-    assert_eq!(bench.tell(8, Event::RecallEnded(a(), SessionEnd::Drained)), [again], "the chore goes on");
+    assert_eq!(
+        bench.tell(8, Event::RecallEnded(a(), SessionEnd::Drained)),
+        [again],
+        "the maintenance goes on"
+    );
 }
 
 /// The same for the pool of the tape: its only tape was in the drive for a check, so nothing was written.
 #[test]
-fn chores_give_way_to_migration_to_their_own_tape() {
+fn maintenance_gives_way_to_migration_to_its_own_tape() {
     let mut bench = Bench::new();
     let pool = TapePoolId(1);
     let policy = TapePoolPolicy {
@@ -218,10 +222,10 @@ fn a_retired_drive_that_fails_stays_down() {
     assert_eq!(why, ["down: cleaning"]);
 }
 
-/// What is wanted from the tape cannot be read for now: its chores must not be begun and broken off for that
-/// again and again.
+/// What is wanted from the tape cannot be read for now: its maintenance must not be begun and broken off for
+/// that again and again.
 #[test]
-fn chores_go_on_while_what_is_wanted_of_their_tape_has_no_room() {
+fn maintenance_goes_on_while_what_is_wanted_of_its_tape_has_no_room() {
     let limits = [
         Event::PoolSpace { share: None, free: ByteCount(0) },
         Event::PoolSpace { share: Some(ShareId(0)), free: ByteCount(0) },

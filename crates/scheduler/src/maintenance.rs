@@ -7,16 +7,16 @@ use crate::scheduler::Scheduler;
 use crate::{Action, DriveName, DriveState, Purpose, SessionEnd};
 
 impl Scheduler {
-    /// A tape has chores now, or has none any more.
+    /// A tape needs maintenance now, or does not any more.
     pub(crate) fn maintain(&mut self, vid: Vid, wanted: bool) {
         if wanted {
-            let told = &mut self.chores_told;
-            self.chores.entry(vid).or_insert_with(|| {
+            let told = &mut self.maintenance_told;
+            self.maintenance_due.entry(vid).or_insert_with(|| {
                 *told += 1;
                 *told
             });
         } else {
-            self.chores.remove(&vid);
+            self.maintenance_due.remove(&vid);
         }
     }
 
@@ -34,9 +34,9 @@ impl Scheduler {
         waiting.len() > self.free_drives(&waiting) && self.serves_any(drive, &waiting)
     }
 
-    /// Whether files wait for the very tape whose chores are being done, or its pool for a tape to write to:
-    /// both count tapes in slots only, so nothing else would ask for it. Only for what could begin now: else
-    /// the chores would be begun again, and give way again, without end.
+    /// Whether files wait for the very tape whose maintenance is being done, or its pool for a tape to write
+    /// to: both count tapes in slots only, so nothing else would ask for it. Only for what could begin now:
+    /// else the maintenance would be begun again, and give way again, without end.
     fn is_wanted_itself(&self, drive: &DriveName, now: Timestamp) -> bool {
         let Some(&DriveState::Maintaining { vid, .. }) = self.state(drive) else { return false };
         let ledger = self.ledger();
@@ -45,25 +45,31 @@ impl Scheduler {
         reads() || self.migration_to(vid).is_some_and(writes)
     }
 
-    /// Whether the tape in an idle drive has chores.
-    pub(crate) fn has_chores(&self, drive: &DriveName) -> bool {
+    /// Whether the tape in an idle drive needs maintenance.
+    pub(crate) fn needs_maintenance(&self, drive: &DriveName) -> bool {
         let Some(vid) = self.idle_vid(drive) else { return false };
-        let may = self.host_lets_chores(self.library_of(drive));
-        may && self.chores.contains_key(&vid) && !self.rests(drive, vid)
+        let may = self.host_lets_maintain(self.library_of(drive));
+        may && self.maintenance_due.contains_key(&vid) && !self.rests(drive, vid)
     }
 
-    /// An empty drive that nothing else needs gets the tape whose chores have waited longest: of several that
-    /// were told at once, the first.
-    pub(crate) fn mount_for_chores(&mut self, name: &DriveName, now: Timestamp, actions: &mut Vec<Action>) {
+    /// An empty drive that nothing else needs gets the tape whose maintenance has waited longest: of several
+    /// that were told at once, the first.
+    pub(crate) fn mount_for_maintenance(
+        &mut self,
+        name: &DriveName,
+        now: Timestamp,
+        actions: &mut Vec<Action>,
+    ) {
         let library = self.library_of(name);
-        if !self.host_lets_chores(library) {
+        if !self.host_lets_maintain(library) {
             return;
         }
         let in_slot = |vid: &Vid| {
             let tape = self.tapes.get(vid).filter(|tape| tape.library() == library);
             tape.is_some_and(|tape| tape.drive.is_none() && tape.summary.is_some()) && !self.rests(name, *vid)
         };
-        let oldest = self.chores.iter().filter(|(vid, _)| in_slot(vid)).min_by_key(|(_, number)| **number);
+        let oldest =
+            self.maintenance_due.iter().filter(|(vid, _)| in_slot(vid)).min_by_key(|(_, number)| **number);
         if let Some(vid) = oldest.map(|(vid, _)| *vid) {
             self.mount(name, vid, Purpose::Maintenance, ShareId(0), None, now, actions);
         }
@@ -86,7 +92,7 @@ impl Scheduler {
         let Some(&DriveState::Maintaining { vid, .. }) = self.state(name) else { return };
         self.judge(name, vid, &end, now);
         self.set_state(name, DriveState::Idle { vid, since: now });
-        let progress = end == SessionEnd::Stopped || !self.chores.contains_key(&vid);
+        let progress = end == SessionEnd::Stopped || !self.maintenance_due.contains_key(&vid);
         self.session_ended(name, vid, end, progress, now, actions);
     }
 }

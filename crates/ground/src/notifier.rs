@@ -1,5 +1,5 @@
-//! What the engine's threads tell the conductor: a bounded queue of events and a bell for everything that is
-//! a level.
+//! What the engine's threads tell the conductor: a bounded queue of events, and a flag for
+//! everything that is a level.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -42,15 +42,15 @@ pub struct Heard {
     pub stop: bool,
 }
 
-/// The conductor's bell.
+/// Wakes the conductor, and keeps what it is told until it listens.
 #[derive(Debug, Default)]
-pub struct Bell {
+pub struct Notifier {
     state: Mutex<State>,
     rung: Condvar,
     room: Condvar,
 }
 
-impl Bell {
+impl Notifier {
     /// Tells an event; waits while too many are waiting.
     pub fn post(&self, event: Event) {
         self.push(Notice::Event(event));

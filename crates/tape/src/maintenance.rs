@@ -29,8 +29,8 @@ pub(crate) type DamagedPlaces = BTreeMap<(Vid, BlockAddress), String>;
 
 /// Everything there is to do.
 #[derive(Default)]
-pub(crate) struct Chores {
-    pub(crate) tapes: BTreeMap<Vid, TapeChores>,
+pub(crate) struct Maintenance {
+    pub(crate) tapes: BTreeMap<Vid, TapeTasks>,
     /// Containers whose bytes are to be had from tape.
     pub(crate) mends: BTreeMap<ContainerId, Mend>,
     /// The last check of each tape.
@@ -45,7 +45,7 @@ pub(crate) struct Chores {
 
 /// What is to be done on one tape.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(crate) struct TapeChores {
+pub(crate) struct TapeTasks {
     /// A session was cut short; mounting the tape closes it.
     pub(crate) recover: bool,
     /// To be checked from this block on.
@@ -60,9 +60,9 @@ pub(crate) struct TapeChores {
     pub(crate) look: bool,
 }
 
-impl TapeChores {
+impl TapeTasks {
     fn is_empty(&self) -> bool {
-        *self == TapeChores::default()
+        *self == TapeTasks::default()
     }
 }
 
@@ -110,23 +110,23 @@ pub(crate) struct Repack {
 }
 
 impl Tape {
-    pub(crate) fn chores(&self) -> MutexGuard<'_, Chores> {
-        self.own.chores.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn maintenance(&self) -> MutexGuard<'_, Maintenance> {
+        self.own.maintenance.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes what is to be done on a tape and tells the scheduler whether anything is.
-    pub(crate) fn chore<T>(&self, vid: Vid, change: impl FnOnce(&mut TapeChores) -> T) -> T {
-        let mut chores = self.chores();
-        let tape = chores.tapes.entry(vid).or_default();
+    pub(crate) fn set_tasks<T>(&self, vid: Vid, change: impl FnOnce(&mut TapeTasks) -> T) -> T {
+        let mut maintenance = self.maintenance();
+        let tape = maintenance.tapes.entry(vid).or_default();
         let before = !tape.is_empty();
         let result = change(tape);
         let after = !tape.is_empty();
         if !after {
-            chores.tapes.remove(&vid);
+            maintenance.tapes.remove(&vid);
         }
         // Told under the lock, so that the last word is the last change.
         if after || before {
-            self.bell.post(Event::Maintain(vid, after));
+            self.notifier.post(Event::Maintain(vid, after));
         }
         result
     }
@@ -188,11 +188,11 @@ impl Tape {
         }
         let places = self.places(container)?;
         let (vid, abandoned) = {
-            let mut chores = self.chores();
-            if chores.mends.len() >= MENDS_MAX && !chores.mends.contains_key(&container) {
+            let mut maintenance = self.maintenance();
+            if maintenance.mends.len() >= MENDS_MAX && !maintenance.mends.contains_key(&container) {
                 return Ok(false);
             }
-            let mend = chores.mends.entry(container).or_default();
+            let mend = maintenance.mends.entry(container).or_default();
             change(mend);
             let fresh = |place: &&(Vid, BlockAddress)| !mend.tried.contains(*place);
             let sound = |place: &&(Vid, BlockAddress)| fresh(place) && !mend.damaged.contains_key(*place);
@@ -208,7 +208,7 @@ impl Tape {
                     let spool = mend.spool.take();
                     if mend.damaged.is_empty() && mend.repack.is_empty() {
                         // Whoever wants it asks again.
-                        chores.mends.remove(&container);
+                        maintenance.mends.remove(&container);
                     }
                     (None, spool)
                 }
@@ -218,7 +218,7 @@ impl Tape {
             self.blobs.remove(&spool.blob)?;
         }
         let Some(vid) = vid else { return Ok(false) };
-        self.chore(vid, |chores| chores.reads.insert(container));
+        self.set_tasks(vid, |tasks| tasks.reads.insert(container));
         Ok(true)
     }
 
@@ -226,25 +226,25 @@ impl Tape {
     /// other one did, and in the end no tape would be left to try. `false`: another one is read, and `vid`
     /// has its turn behind it.
     pub(crate) fn claim_mend(&self, container: ContainerId, vid: Vid) -> bool {
-        let mut chores = self.chores();
-        let Some(mend) = chores.mends.get_mut(&container) else { return true };
+        let mut maintenance = self.maintenance();
+        let Some(mend) = maintenance.mends.get_mut(&container) else { return true };
         if mend.reader.is_none_or(|reader| reader == vid) {
             mend.reader = Some(vid);
             return true;
         }
         mend.turned_away.insert(vid);
-        let Some(tape) = chores.tapes.get_mut(&vid) else { return false };
+        let Some(tape) = maintenance.tapes.get_mut(&vid) else { return false };
         tape.reads.remove(&container);
         if tape.is_empty() {
-            chores.tapes.remove(&vid);
-            self.bell.post(Event::Maintain(vid, false));
+            maintenance.tapes.remove(&vid);
+            self.notifier.post(Event::Maintain(vid, false));
         }
         false
     }
 
     /// The tape that was read is done, or has to give way: whoever was turned away has its turn.
     pub(crate) fn release_mend(&self, container: ContainerId, vid: Vid) {
-        let turned_away = match self.chores().mends.get_mut(&container) {
+        let turned_away = match self.maintenance().mends.get_mut(&container) {
             Some(mend) if mend.reader == Some(vid) => {
                 mend.reader = None;
                 std::mem::take(&mut mend.turned_away)
@@ -252,13 +252,13 @@ impl Tape {
             _ => BTreeSet::new(),
         };
         for vid in turned_away {
-            self.chore(vid, |chores| chores.reads.insert(container));
+            self.set_tasks(vid, |tasks| tasks.reads.insert(container));
         }
     }
 
     /// Forgets a container whose bytes are not needed any more.
     pub(crate) fn drop_mend(&self, container: ContainerId) -> Result<(), ArchiveError> {
-        let mend = self.chores().mends.remove(&container);
+        let mend = self.maintenance().mends.remove(&container);
         if let Some(spool) = mend.and_then(|mend| mend.spool) {
             self.blobs.remove(&spool.blob)?;
         }
@@ -284,24 +284,24 @@ impl Tape {
         })?;
         let (mut dropped, mut spools) = (BTreeSet::new(), Vec::new());
         {
-            let mut chores = self.chores();
+            let mut maintenance = self.maintenance();
             for container in containers {
-                let Some(mend) = chores.mends.get_mut(container) else { continue };
+                let Some(mend) = maintenance.mends.get_mut(container) else { continue };
                 if mend.reader.is_some() {
                     continue;
                 }
                 mend.repack.remove(&vid);
                 let is_wanted = !mend.repack.is_empty() || !mend.damaged.is_empty();
                 if !is_wanted && settled.contains(container) {
-                    spools.extend(chores.mends.remove(container).and_then(|mend| mend.spool));
+                    spools.extend(maintenance.mends.remove(container).and_then(|mend| mend.spool));
                     dropped.insert(*container);
                 }
             }
-            chores.tapes.retain(|vid, tape| {
+            maintenance.tapes.retain(|vid, tape| {
                 let was_empty = tape.is_empty();
                 tape.reads.retain(|container| !dropped.contains(container));
                 if tape.is_empty() && !was_empty {
-                    self.bell.post(Event::Maintain(*vid, false));
+                    self.notifier.post(Event::Maintain(*vid, false));
                 }
                 !tape.is_empty()
             });
@@ -311,20 +311,21 @@ impl Tape {
     }
 
     /// Forgets what was to be done on a tape that holds nothing any more.
-    pub(crate) fn forget_chores(&self, vid: Vid) {
-        if self.chores().tapes.contains_key(&vid) {
-            self.chore(vid, |chores| *chores = TapeChores::default());
+    pub(crate) fn forget_tasks(&self, vid: Vid) {
+        if self.maintenance().tapes.contains_key(&vid) {
+            self.set_tasks(vid, |tasks| *tasks = TapeTasks::default());
         }
-        self.chores().broken_off.remove(&vid);
+        self.maintenance().broken_off.remove(&vid);
     }
 
     /// A tape can be read again: containers that waited for one are looked at once more.
     pub(crate) fn retry_mends(&self) -> Result<(), ArchiveError> {
         let parked: Vec<ContainerId> = {
-            let chores = self.chores();
-            let is_read =
-                |container: &ContainerId| chores.tapes.values().any(|tape| tape.reads.contains(container));
-            chores.mends.keys().copied().filter(|container| !is_read(container)).collect()
+            let maintenance = self.maintenance();
+            let is_read = |container: &ContainerId| {
+                maintenance.tapes.values().any(|tape| tape.reads.contains(container))
+            };
+            maintenance.mends.keys().copied().filter(|container| !is_read(container)).collect()
         };
         for container in parked {
             self.want_bytes(container, |_| {})?;
@@ -402,9 +403,9 @@ impl Tape {
             return self.drop_place(container, vid, block, reason);
         }
         tracing::warn!(%container, %vid, %block, "the last place is given up when a new copy is written");
-        let mut chores = self.chores();
-        if chores.late.len() < MENDS_MAX || chores.late.contains_key(&container) {
-            chores.late.entry(container).or_default().insert((vid, block), reason.to_owned());
+        let mut maintenance = self.maintenance();
+        if maintenance.late.len() < MENDS_MAX || maintenance.late.contains_key(&container) {
+            maintenance.late.entry(container).or_default().insert((vid, block), reason.to_owned());
         }
         Ok(())
     }
@@ -426,9 +427,9 @@ impl Tape {
             return Ok(());
         }
         let has_another = {
-            let chores = self.chores();
-            let late = chores.late.get(&container);
-            let mended = chores.mends.get(&container).map(|mend| &mend.damaged);
+            let maintenance = self.maintenance();
+            let late = maintenance.late.get(&container);
+            let mended = maintenance.mends.get(&container).map(|mend| &mend.damaged);
             let is_damaged =
                 |place| [late, mended].into_iter().flatten().any(|known| known.contains_key(&place));
             record.places().any(|place| !is_damaged(place))
@@ -444,7 +445,7 @@ impl Tape {
 
     /// An index was written: damaged places that waited for another copy are given up.
     pub(crate) fn give_up_late(&self) -> Result<(), ArchiveError> {
-        let waiting = self.chores().late.clone();
+        let waiting = self.maintenance().late.clone();
         for (container, places) in waiting {
             let record = self.read(|view| view.container(container))?;
             let is_sound = |state: CopyState| {
@@ -454,7 +455,7 @@ impl Tape {
             if record.is_some_and(|record| !record.copies.iter().any(|copy| is_sound(copy.state))) {
                 continue;
             }
-            self.chores().late.remove(&container);
+            self.maintenance().late.remove(&container);
             for ((vid, block), reason) in places {
                 self.give_up(container, vid, block, &reason)?;
             }
@@ -479,7 +480,7 @@ impl Tape {
     /// Tells of everybody who waits for a place that was given up.
     pub(crate) fn place_dropped(&self, container: ContainerId, vid: Vid) -> Result<(), ArchiveError> {
         self.members_moved(container)?;
-        self.bell.backlog_changed();
+        self.notifier.backlog_changed();
         self.post_tape(vid);
         Ok(())
     }
@@ -498,7 +499,7 @@ impl Tape {
                 }
                 Ok((members, wanted))
             })?;
-            wanted.into_iter().for_each(|file| self.bell.wants_changed(file));
+            wanted.into_iter().for_each(|file| self.notifier.wants_changed(file));
             let Some(last) = members.last() else { return Ok(()) };
             after = Some((last.data_offset, last.file));
         }
@@ -506,7 +507,7 @@ impl Tape {
 
     /// Notes damage that a check found.
     pub(crate) fn note_check(&self, vid: Vid, change: impl FnOnce(&mut TapeCheck)) {
-        if let Some(check) = self.chores().checks.get_mut(&vid) {
+        if let Some(check) = self.maintenance().checks.get_mut(&vid) {
             change(check);
         }
     }
