@@ -7,7 +7,8 @@ use library::{DriveName, Library, ReadBlock, VirtualCartridgeOptions, VirtualLib
 
 use crate::harness::{Instance, bytes, make_tree, write};
 
-/// Story: `kist wait` ended with 0 while recalls waited, also right after a start, and while a repack was under way.
+/// Story: `kist wait` ended with 0 while recalls waited, also right after a start, and while a repack was
+/// under way.
 #[test]
 fn a_wait_does_not_end_while_recalls_or_repacks_wait() {
     let mut instance = Instance::serving();

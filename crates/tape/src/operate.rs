@@ -368,8 +368,8 @@ impl Tape {
         Ok(totals)
     }
 
-    /// What is wanted, each file once. The scheduler hears of a wish a little later than the catalogue, and of
-    /// those of before a start all at once: `most` is what the catalogue has of the tape with most of it.
+    /// What is wanted, each file once. The scheduler hears of a wish a little later than the catalogue, and
+    /// of those of before a start all at once: `most` is what the catalogue has of the tape with most of it.
     fn all_wanted(&self, most: Tally) -> Tally {
         let (files, bytes) = self.scheduler().wanted();
         if files >= most.files { Tally { files, bytes } } else { most }
