@@ -7,7 +7,8 @@ use library::{DriveName, Library, ReadBlock, VirtualCartridgeOptions, VirtualLib
 
 use crate::harness::{Instance, bytes, make_tree, write};
 
-/// Story: `kist wait` ended with 0 while recalls waited, also right after a start, and while a repack was under way.
+/// Story: `kist wait` ended with 0 while recalls waited, also right after a start, and while a repack was
+/// under way.
 #[test]
 fn a_wait_does_not_end_while_recalls_or_repacks_wait() {
     let mut instance = Instance::serving();
@@ -37,7 +38,10 @@ fn a_wait_does_not_end_while_recalls_or_repacks_wait() {
         .kist(&["wait", "--timeout", "1s"])
         .exits(1)
         .says(&["1 container to be moved", "every tape drive"]);
-    instance.kist(&["tape", "repack", "--show", vid]).exits(0).says(&["1 container waits to be written"]);
+    instance
+        .kist(&["tape", "repack", "--show", vid])
+        .exits(0)
+        .says(&["1 container waits to be read from tape"]);
     names().for_each(|name| drop(instance.kist(&["drive", "up", name]).exits(0)));
     instance.kist(&["migrate", "--now"]).exits(0);
     instance.kist(&["wait", "--timeout", "60s"]).exits(0);

@@ -54,8 +54,8 @@ pub enum Reason {
     /// What a request has brought back is pinned by it and holds the room that the rest of it needs: `left`
     /// bytes are still to come, and no evict of others makes room for them.
     OwnPinsHoldPool { request: RequestId, pinned: ByteCount, left: ByteCount, free: ByteCount },
-    /// The pool had no room for a container that a repack or a repair reads from tape; `need`: the smallest one
-    /// that found none. It is tried again when there seems to be room, else then.
+    /// The pool had no room for a container that a repack or a repair reads from tape; `need`: the smallest
+    /// one that found none. It is tried again when there seems to be room, else then.
     NoRoomForReads { need: ByteCount, free: ByteCount, until: Timestamp },
     /// The tape is set aside, and what was to be done with it waits for an operator's word.
     TapeSetAside { vid: Vid, reason: String },
@@ -260,9 +260,9 @@ impl Reason {
             Reason::NoRoomForReads { need, free, until } => {
                 write!(
                     f,
-                    "waits for room in the pool, where what repacks and repairs read from tape stands until it \
-                     is written: a container of {need} found none, and {free} are free for files; evict or \
-                     remove files; tried again then, or at {until}"
+                    "waits for room in the pool, where what repacks and repairs read from tape stands until \
+                     it is written: a container of {need} found none, and {free} are free for files; evict \
+                     or remove files; tried again then, or at {until}"
                 )
             }
             Reason::OwnPinsHoldPool { request, pinned, left, free } => {

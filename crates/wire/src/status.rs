@@ -36,9 +36,9 @@ pub struct ClassReply {
 pub struct QueueReply {
     /// What.
     pub what: String,
-    /// Files to be sealed; copies of containers to be written to this tape pool; wanted files with a copy on this
-    /// tape: one with copies on several tapes stands in the line of each; containers that stand on this tape
-    /// and are to leave it (`repack`); or damaged copies whose bytes come from other tapes (`repair`).
+    /// Files to be sealed; copies of containers to be written to this tape pool; wanted files with a copy on
+    /// this tape: one with copies on several tapes stands in the line of each; containers that stand on this
+    /// tape and are to leave it (`repack`); or damaged copies whose bytes come from other tapes (`repair`).
     pub items: u64,
     /// Their bytes.
     pub bytes: u64,

@@ -196,8 +196,8 @@ pub struct TapeRepackReply {
     pub under_way: u64,
     /// Containers still on the tape.
     pub left: u64,
-    /// What the next of them waits for, behind the word `wait`: to be read, written or read back, and why it is
-    /// not done yet.
+    /// What the next of them waits for, behind the word `wait`: to be read, written or read back, and why it
+    /// is not done yet.
     #[serde(default)]
     pub waiting: Option<String>,
     /// Why, for programs.

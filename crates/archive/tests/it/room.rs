@@ -188,8 +188,8 @@ fn make_room(tightness: &Tightness) {
     tightness.free.store(900_000_000, Ordering::SeqCst);
 }
 
-/// Story: a repack that was to read containers into a full pool failed, and its tape was mounted again every few
-/// seconds, 63 times in ten minutes, with no word of it in `kist status`.
+/// Story: a repack that was to read containers into a full pool failed, and its tape was mounted again every
+/// few seconds, 63 times in ten minutes, with no word of it in `kist status`.
 #[test]
 fn a_repack_waits_for_room_in_the_pool() {
     let instance = patient_instance();
