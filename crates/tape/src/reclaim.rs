@@ -1,6 +1,6 @@
-//! Reclaim: a tape without containers is scratch again, once all that it has of the catalogue's history stands
-//! on other tapes too. What does not is written to one of them first; where a pool has only tapes that are
-//! to be reclaimed or full, one of these takes it, so that all the others can be reclaimed.
+//! Reclaim: a tape without containers is scratch again, once all that it has of the catalogue's history
+//! stands on other tapes too. What does not is written to one of them first; where a pool has only tapes that
+//! are to be reclaimed or full, one of these takes it, so that all the others can be reclaimed.
 
 use catalogue::{Command, Object, ReadError, Rejection, TapeRecord, TapeState, View};
 use store::LogSize;
@@ -109,8 +109,8 @@ impl Tape {
             return Err(ArchiveError::Rejected(Rejection::WrongState {
                 object: Object::Tape(vid),
                 state: "in quarantine since the catalogue was restored: it may hold what nobody knows of",
-                needed: "out of it to be reclaimed: when nothing of before the restore is needed any more, end \
-                         the quarantine with kist pool quarantine --end",
+                needed: "out of it to be reclaimed: when nothing of before the restore is needed any more, \
+                         end the quarantine with kist pool quarantine --end",
             }));
         }
         if record.run.is_some() {

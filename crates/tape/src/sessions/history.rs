@@ -35,8 +35,8 @@ impl MountedTape<'_> {
         Ok(Done::Yes)
     }
 
-    /// The same on a tape that is not written any more. A run begins on an active tape only; what it was it is
-    /// again at once, so that the scheduler is told nothing else.
+    /// The same on a tape that is not written any more. A run begins on an active tape only; what it was it
+    /// is again at once, so that the scheduler is told nothing else.
     fn keep_history(&mut self, vid: Vid, tape_pool: TapePoolId) -> Result<(), SessionError> {
         {
             let _one = self.engine.tape_states();
