@@ -109,8 +109,8 @@ impl Tape {
             return Err(ArchiveError::Rejected(Rejection::WrongState {
                 object: Object::Tape(vid),
                 state: "in quarantine since the catalogue was restored: it may hold what nobody knows of",
-                needed: "out of it to be reclaimed: when nothing of before the restore is needed any more, end \
-                         the quarantine with kist pool quarantine --end",
+                needed: "out of it to be reclaimed: when nothing of before the restore is needed any more, \
+                         end the quarantine with kist pool quarantine --end",
             }));
         }
         if record.run.is_some() {

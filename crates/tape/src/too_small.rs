@@ -1,5 +1,5 @@
-//! Tapes that are not full, and have room for nothing of what waits for their pool: they stay open for smaller
-//! containers, and none is mounted before one of these is there.
+//! Tapes that are not full, and have room for nothing of what waits for their pool: they stay open for
+//! smaller containers, and none is mounted before one of these is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;

@@ -22,16 +22,15 @@ pub struct QueueWalk {
 }
 
 impl Tape {
-    /// Drops what is queued of a container that nobody needs any more. Gives whether there was anything. Only
-    /// while no drive plans: what it has just chosen must not go.
+    /// Drops what is queued of a container that nobody needs any more. Gives whether there was anything.
+    /// Only while no drive plans: what it has just chosen must not go.
     pub(crate) fn drop_if_unneeded(
         &self,
         container: ContainerId,
         record: &ContainerRecord,
     ) -> Result<bool, ArchiveError> {
         let is_queued = |copy: &ContainerCopy| copy.state == CopyState::Queued;
-        // A tape that was not looked at since a restore may have it, and one that is being sealed has no
-        // copy.
+        // A tape that was not looked at since a restore may have it; what is being sealed has no copy yet.
         if !record.is_unneeded() || !record.copies.iter().any(is_queued) || self.settled.waits_for_tapes() {
             return Ok(false);
         }

@@ -168,8 +168,8 @@ fn what_was_removed_is_not_written_a_second_time() {
     archive.close();
 }
 
-/// Story: a tape was closed for good, with the words that its end was reached, when the next container did not
-/// fit into what was left, though smaller ones would have.
+/// Story: a tape was closed for good, with the words that its end was reached, when the next container did
+/// not fit into what was left, though smaller ones would have.
 #[test]
 fn a_tape_stays_open_for_smaller_containers_and_is_not_mounted_in_vain() {
     let instance = Instance::with(ByteCount::mib(64), |settings| {
