@@ -27,9 +27,10 @@ impl Cdb {
         let mut all = [0; Cdb::LENGTH_MAX];
         match bytes.len() {
             length @ (6 | 10 | 12 | 16) => {
-                all[..length].copy_from_slice(bytes);
-                // One of four small numbers.
-                Ok(Cdb { bytes: all, length: length as u8 })
+                for (own, byte) in all.iter_mut().zip(bytes) {
+                    *own = *byte;
+                }
+                Ok(Cdb { bytes: all, length: u8::try_from(length).map_err(|_| CdbLength(length))? })
             }
             other => Err(CdbLength(other)),
         }
@@ -38,7 +39,7 @@ impl Cdb {
     /// Its bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.length)]
+        self.bytes.get(..usize::from(self.length)).unwrap_or(&self.bytes)
     }
 
     /// The operation code, its first byte.
