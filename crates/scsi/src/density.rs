@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use crate::bytes::tests::{any_bytes, hex, packed};
 
-    /// sg3_utils, inhex/rep_density.hex: captured from an LTO-5 drive.
+    /// sg3_utils, inhex/rep_density.hex: captured from a drive, by what it says of itself LTO-5.
     const CAPTURED: &str = "00 9e 00 00 44 44 00 00 00 00 25 a6 00 7f 02 c0 00 06 1a 80 4c 54 4f 2d 43 56 45 20
         55 2d 33 31 36 20 20 20 55 6c 74 72 69 75 6d 20 33 2f 31 36 54 20 20 20 20 20 20 20 46 46 80 00 00 00 31 b5
         00 7f 03 80 00 0c 35 00 4c 54 4f 2d 43 56 45 20 55 2d 34 31 36 20 20 20 55 6c 74 72 69 75 6d 20
