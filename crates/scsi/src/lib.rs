@@ -15,16 +15,21 @@
 //! Structures of fixed fields implement [`Packed`]; lists have `decode` and `encode` of their own. Both refuse
 //! malformed bytes with [`Malformed`] and never panic, whatever the bytes are.
 
+pub mod attribute;
 mod bytes;
 pub mod command;
 pub mod density;
+pub mod element;
 pub mod inquiry;
+pub mod lbp;
 pub mod log;
 pub mod luns;
 pub mod mode;
 pub mod opcodes;
 pub mod position;
 pub mod rao;
+pub mod reservation;
+pub mod security;
 pub mod sense;
 mod transport;
 pub mod vpd;

@@ -72,7 +72,7 @@ parameters! {
         MOTION_HOURS = 0x0003,
         /// Metres of tape.
         METRES = 0x0004,
-        /// Hours with power since the last cleaning: motion only.
+        /// Hours with the medium in motion since the last cleaning.
         MOTION_HOURS_SINCE_CLEANING = 0x0008,
         /// Times that power came on.
         POWER_CYCLES = 0x000c,

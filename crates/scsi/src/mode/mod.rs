@@ -6,7 +6,7 @@ mod tape;
 pub use changer::{DeviceCapabilities, ElementAddressAssignment, ElementKinds, TransportGeometry};
 pub use tape::{
     ControlDataProtection, DataCompression, DeviceConfiguration, DeviceConfigurationExtension,
-    InformationalExceptions, MediumPartition, ProtectionMethod,
+    InformationalExceptions, MediumConfiguration, MediumPartition, ProtectionMethod,
 };
 
 use crate::bytes::{Fault, Layout, Malformed, Packed, Reader, set_length};
@@ -170,6 +170,8 @@ pub enum ModeContent {
     MediumPartition(MediumPartition),
     /// 1Ch.
     InformationalExceptions(InformationalExceptions),
+    /// 1Dh of a tape drive.
+    MediumConfiguration(MediumConfiguration),
     /// 1Dh of a changer.
     ElementAddressAssignment(ElementAddressAssignment),
     /// 1Eh of a changer.
@@ -197,7 +199,7 @@ impl ModeContent {
             ModeContent::DeviceConfigurationExtension(_) => (0x10, Some(0x01)),
             ModeContent::MediumPartition(_) => (0x11, None),
             ModeContent::InformationalExceptions(_) => (0x1c, None),
-            ModeContent::ElementAddressAssignment(_) => (0x1d, None),
+            ModeContent::MediumConfiguration(_) | ModeContent::ElementAddressAssignment(_) => (0x1d, None),
             ModeContent::TransportGeometry(_) => (0x1e, None),
             ModeContent::DeviceCapabilities(_) => (0x1f, None),
             ModeContent::Other { code, subpage, .. } => (*code, *subpage),
@@ -215,7 +217,8 @@ impl ModeContent {
                 ModeContent::MediumPartition(MediumPartition::decode(body)?)
             }
             (0x1c, None, 10) => ModeContent::InformationalExceptions(body.packed()?),
-            // Tape drives have another page with this code, of 1Eh bytes.
+            // Two pages have this code. Their lengths differ.
+            (0x1d, None, 30) => ModeContent::MediumConfiguration(body.packed()?),
             (0x1d, None, 18) => ModeContent::ElementAddressAssignment(body.packed()?),
             (0x1e, None, _) if length.is_multiple_of(2) => {
                 ModeContent::TransportGeometry(TransportGeometry::decode(body)?)
@@ -234,6 +237,7 @@ impl ModeContent {
             ModeContent::DeviceConfigurationExtension(page) => page.encode(),
             ModeContent::MediumPartition(page) => page.encode(),
             ModeContent::InformationalExceptions(page) => page.encode(),
+            ModeContent::MediumConfiguration(page) => page.encode(),
             ModeContent::ElementAddressAssignment(page) => page.encode(),
             ModeContent::TransportGeometry(page) => page.encode(),
             ModeContent::DeviceCapabilities(page) => page.encode(),
@@ -303,6 +307,7 @@ mod tests {
             ModeContent::ControlDataProtection(ControlDataProtection::default()),
             ModeContent::MediumPartition(MediumPartition { sizes: vec![1, 0xffff], ..Default::default() }),
             ModeContent::InformationalExceptions(InformationalExceptions::default()),
+            ModeContent::MediumConfiguration(MediumConfiguration { worm: true, ..Default::default() }),
             ModeContent::ElementAddressAssignment(ElementAddressAssignment::default()),
             ModeContent::TransportGeometry(TransportGeometry(vec![(true, 1)])),
             ModeContent::DeviceCapabilities(DeviceCapabilities::default()),

@@ -294,6 +294,28 @@ impl Packed for InformationalExceptions {
     }
 }
 
+/// Medium configuration, 1Dh (SSC-5, 8.5.10).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MediumConfiguration {
+    /// WORMM: the volume is handled as WORM.
+    pub worm: bool,
+    /// Which labels may be overwritten on a WORM volume.
+    pub label_restrictions: u8,
+    /// Which filemarks may be overwritten on a WORM volume.
+    pub filemark_restrictions: u8,
+}
+
+impl Packed for MediumConfiguration {
+    const NAME: &'static str = "medium configuration mode page";
+    const LENGTH: usize = 30;
+
+    fn layout(&mut self, l: &mut Layout<'_>) {
+        l.flag(0, 0, &mut self.worm);
+        l.number(2, 1, &mut self.label_restrictions);
+        l.number(3, 1, &mut self.filemark_restrictions);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,5 +329,6 @@ mod tests {
         packed::<DeviceConfigurationExtension>();
         packed::<PartitionHead>();
         packed::<InformationalExceptions>();
+        packed::<MediumConfiguration>();
     }
 }
