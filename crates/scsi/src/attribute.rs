@@ -1,6 +1,7 @@
 //! Attributes of a medium's memory (MAM): READ and WRITE ATTRIBUTE (SPC-5, 6.20, 6.44 and 7.4).
 
-use crate::bytes::{Malformed, Reader, codes, set_length, text_of};
+use crate::bytes::{Malformed, Reader, set_length, text_of};
+use crate::code::codes;
 
 codes! {
     open

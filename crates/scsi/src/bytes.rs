@@ -1,9 +1,11 @@
 //! Reading and writing of bytes with checked bounds: the one helper that all structures use.
 //!
-//! A structure of fixed fields states its layout once ([`Packed::layout`]) and is read, written and described (which
-//! bits it uses) by the same lines. Lists are read by a [`Reader`] and written to a `Vec<u8>`.
+//! A structure of fixed fields states its layout once ([`Packed::layout`]) and is read, written and described
+//! (which bits it uses) by the same lines. Lists are read by a [`Reader`] and written to a `Vec<u8>`.
 
 use std::fmt;
+
+use crate::code::Code;
 
 /// Bytes that are not what they should be.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -21,7 +23,8 @@ pub struct Malformed {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// They end too early: after a transfer that was too short, the command may be sent again with a larger buffer.
+    /// They end too early: after a transfer that was too short, the command may be sent again with a larger
+    /// buffer.
     #[error("{have} bytes are there, {needed} are needed")]
     Short {
         /// Bytes needed, counted from the begin of the bytes that were given.
@@ -107,85 +110,13 @@ impl<const N: usize> fmt::Debug for Text<N> {
     }
 }
 
-/// Bytes of a text field for people: without blanks and NULs at its end, a question mark for what is not printable.
+/// Bytes of a text field for people: without blanks and NULs at its end, a question mark for what is not
+/// printable.
 pub(crate) fn text_of(bytes: &[u8]) -> String {
     let end = bytes.iter().rposition(|byte| !matches!(byte, 0 | b' ')).map_or(0, |last| last + 1);
     let printable = |byte: &u8| if (b' '..=b'~').contains(byte) { char::from(*byte) } else { '?' };
     bytes.iter().take(end).map(printable).collect()
 }
-
-/// A value of a field that stands for something.
-pub(crate) trait Code: Copy {
-    /// The value that this byte stands for, if it does.
-    fn of(byte: u8) -> Option<Self>;
-    /// The byte.
-    fn byte(self) -> u8;
-}
-
-/// Defines the values of a field. `open`: unknown ones are kept as `Other`; `closed`: they are refused.
-macro_rules! codes {
-    (open $(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $code:literal $text:literal,)* }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub enum $name {
-            $($(#[$doc])* #[doc = concat!($text, ".")] $variant,)*
-            /// A value that is not known.
-            Other(u8),
-        }
-
-        impl $name {
-            /// What the value of the field stands for.
-            #[must_use]
-            pub fn of(byte: u8) -> $name {
-                match byte { $($code => $name::$variant,)* other => $name::Other(other) }
-            }
-
-            /// The value of the field.
-            #[must_use]
-            pub fn byte(self) -> u8 {
-                match self { $($name::$variant => $code,)* $name::Other(byte) => byte }
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                match self { $($name::$variant => f.write_str($text),)* $name::Other(byte) => write!(f, "{byte:02X}h") }
-            }
-        }
-
-        impl $crate::bytes::Code for $name {
-            fn of(byte: u8) -> Option<Self> { Some($name::of(byte)) }
-            fn byte(self) -> u8 { $name::byte(self) }
-        }
-
-        impl Default for $name {
-            fn default() -> Self { $name::of(0) }
-        }
-    };
-    (closed $(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $code:literal $text:literal,)* }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub enum $name {
-            $($(#[$doc])* #[doc = concat!($text, ".")] $variant,)*
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                match self { $($name::$variant => f.write_str($text),)* }
-            }
-        }
-
-        impl $crate::bytes::Code for $name {
-            fn of(byte: u8) -> Option<Self> {
-                match byte { $($code => Some($name::$variant),)* _ => None }
-            }
-            fn byte(self) -> u8 {
-                match self { $($name::$variant => $code,)* }
-            }
-        }
-    };
-}
-pub(crate) use codes;
 
 /// Which way a layout is gone through.
 enum Side<'a> {
@@ -532,101 +463,4 @@ pub(crate) fn set_length(out: &mut [u8], at: usize, width: usize, length: usize)
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use proptest::test_runner::TestRunner;
-
-    /// What holds for every structure of fixed fields: what is read is written back bit for bit where the structure
-    /// has fields and zero elsewhere, fewer bytes are refused, and anything is read or refused without a panic.
-    pub(crate) fn packed<T: Packed + PartialEq + fmt::Debug>() {
-        let usage = T::usage();
-        let used = |bytes: &[u8]| bytes.iter().zip(&usage).map(|(b, u)| b & u).collect::<Vec<_>>();
-        let read = std::cell::Cell::new(0);
-        TestRunner::deterministic()
-            .run(&(prop::collection::vec(any::<u8>(), T::LENGTH), 0..T::LENGTH), |(bytes, cut)| {
-                if let Ok(value) = T::decode(&bytes) {
-                    read.set(read.get() + 1);
-                    prop_assert_eq!(value.encode(), used(&bytes), "{:?}", &value);
-                    prop_assert_eq!(T::decode(&value.encode()), Ok(value));
-                }
-                match T::decode(bytes.get(..cut).unwrap_or_default()) {
-                    Ok(_) => prop_assert!(cut >= T::LENGTH_MIN),
-                    Err(error) => prop_assert!(error.at <= T::LENGTH && error.structure == T::NAME),
-                }
-                Ok(())
-            })
-            .unwrap();
-        let blank = T::default().encode();
-        assert_eq!(T::decode(&blank).map(|value| value.encode()), Ok(blank), "{}", T::NAME);
-        assert!(read.get() > 0, "{}: no bytes were read", T::NAME);
-    }
-
-    /// What holds for every list: whatever `round` (which reads, writes and reads again) is given, it does not panic;
-    /// nor with what is near to these valid encodings.
-    pub(crate) fn any_bytes(samples: &[Vec<u8>], round: impl Fn(&[u8])) {
-        for sample in samples {
-            for end in 0..=sample.len() {
-                round(&sample[..end]);
-            }
-            let mut near = sample.clone();
-            for at in 0..sample.len() {
-                for mask in [0x01, 0x02, 0x08, 0x80, 0xff] {
-                    near[at] ^= mask;
-                    round(&near);
-                    near[at] ^= mask;
-                }
-            }
-        }
-        TestRunner::deterministic()
-            .run(&prop::collection::vec(any::<u8>(), 0..96), |bytes| {
-                round(&bytes);
-                Ok(())
-            })
-            .unwrap();
-    }
-
-    /// Reads hexadecimal digits.
-    pub(crate) fn hex(text: &str) -> Vec<u8> {
-        let digits: Vec<u8> =
-            text.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_digit(16).unwrap() as u8).collect();
-        digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
-    }
-
-    #[test]
-    fn texts_are_printable_and_fit() {
-        assert_eq!(Text::<8>::new("KIST").unwrap().0, *b"KIST    ");
-        assert_eq!(Text::<4>::new("KIST2"), None);
-        assert_eq!(Text::<4>::new("é"), None);
-        assert_eq!(Text(*b"A\x01B\0").trimmed(), "A?B");
-    }
-
-    #[test]
-    fn signed_numbers_are_cut_only_if_they_fit() {
-        for (value, fits) in [(-1, true), (-(1 << 23), true), ((1 << 23) - 1, true), (1 << 23, false)] {
-            let mut bytes = [0; 3];
-            let mut given = value;
-            let mut layout = Layout::encoder("test", &mut bytes);
-            layout.signed(0, 3, &mut given);
-            assert_eq!(layout.finish().is_ok(), fits, "{value}");
-            let mut back = 0;
-            let mut layout = Layout::decoder("test", &bytes);
-            layout.signed(0, 3, &mut back);
-            assert_eq!(back == value, fits, "{value} came back as {back}");
-        }
-    }
-
-    #[test]
-    fn a_fault_says_where() {
-        let mut reader = Reader::new("test", &[0, 1, 2]);
-        reader.u16().unwrap();
-        let error = reader.u32().unwrap_err();
-        assert_eq!(error.to_string(), "test, byte 2: 3 bytes are there, 6 are needed");
-    }
-
-    #[test]
-    #[should_panic(expected = "does not fit")]
-    fn a_length_that_does_not_fit_is_a_mistake() {
-        set_length(&mut [0; 2], 0, 2, 65_536);
-    }
-}
+pub(crate) mod tests;

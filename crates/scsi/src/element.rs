@@ -1,6 +1,7 @@
 //! What is where in a changer: READ ELEMENT STATUS (SMC-3, 6.11).
 
-use crate::bytes::{Fault, Malformed, Reader, Text, codes, set_length};
+use crate::bytes::{Fault, Malformed, Reader, Text, set_length};
+use crate::code::codes;
 use crate::command::ElementAddress;
 use crate::sense::AdditionalSense;
 use crate::vpd::Designator;

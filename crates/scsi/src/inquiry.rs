@@ -1,6 +1,7 @@
 //! What a device is: standard INQUIRY data (SPC-5, 6.7.2).
 
-use crate::bytes::{Layout, Packed, Text, codes};
+use crate::bytes::{Layout, Packed, Text};
+use crate::code::codes;
 
 codes! {
     open

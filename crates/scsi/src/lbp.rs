@@ -1,10 +1,10 @@
-//! Logical block protection: a checksum of four bytes at the end of each block, from the host to the tape and back
-//! (SSC-5, 4.2.27 and annex; mode page 0Ah/F0h turns it on).
+//! Logical block protection: a checksum of four bytes at the end of each block, from the host to the tape and
+//! back (SSC-5, 4.2.27 and annex; mode page 0Ah/F0h turns it on).
 //!
-//! CRC-32C stands with its least significant byte first, as in iSCSI. The Reed-Solomon CRC of ECMA-319 is the remainder
-//! of the block, read as a polynomial over GF(2^8) with its first byte the highest coefficient, times y^4 by
-//! y^4 + 38h y^3 + CFh y^2 + 38h y + 1; the field is that of x^8 + x^4 + x^3 + x^2 + 1. It stands with the highest
-//! coefficient first.
+//! CRC-32C stands with its least significant byte first, as in iSCSI. The Reed-Solomon CRC of ECMA-319 is the
+//! remainder of the block, read as a polynomial over GF(2^8) with its first byte the highest coefficient,
+//! times y^4 by y^4 + 38h y^3 + CFh y^2 + 38h y + 1; the field is that of x^8 + x^4 + x^3 + x^2 + 1. It
+//! stands with the highest coefficient first.
 
 use base::Crc32c;
 
@@ -49,8 +49,8 @@ impl BlockProtection {
         }
     }
 
-    /// The checksum of a block as it stands at its end. Reading a block costs about what the checksum costs: CRC-32C
-    /// runs at memory speed, the Reed-Solomon CRC at a table look-up for each byte.
+    /// The checksum of a block as it stands at its end. Reading a block costs about what the checksum costs:
+    /// CRC-32C runs at memory speed, the Reed-Solomon CRC at a table look-up for each byte.
     #[must_use]
     pub fn checksum(self, block: &[u8]) -> [u8; Self::LENGTH] {
         match self {
@@ -106,6 +106,7 @@ const fn multiply(mut a: u8, mut b: u8) -> u8 {
 }
 
 /// The remainder of each byte times y^4.
+#[expect(clippy::indexing_slicing, reason = "there is a row for each byte, and a constant has no other way")]
 const REMAINDERS: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte: u8 = 0;
@@ -146,8 +147,8 @@ mod tests {
         assert_eq!(of((0..32).rev().collect()), [0x5c, 0xdb, 0x3f, 0x11]);
     }
 
-    /// Entries of the table that the IBM LTO SCSI reference prints in its annex on block protection, also in LTFS
-    /// (src/tape_drivers/reed_solomon_crc.c): the remainder of a block of one byte is its entry.
+    /// Entries of the table that the IBM LTO SCSI reference prints in its annex on block protection, also in
+    /// LTFS (src/tape_drivers/reed_solomon_crc.c): the remainder of a block of one byte is its entry.
     #[test]
     fn the_reed_solomon_crc_has_the_published_values() {
         for (byte, entry) in [
@@ -163,7 +164,8 @@ mod tests {
         ] {
             assert_eq!(BlockProtection::ReedSolomon.checksum(&[byte]), entry.to_be_bytes());
         }
-        // Of two bytes by hand: the remainder of 01h moves up by one place, its highest coefficient is taken in.
+        // Of two bytes by hand: the remainder of 01h moves up by one place, its highest coefficient is taken
+        // in.
         let two = 0xcf38_0100 ^ u32::from_be_bytes(BlockProtection::ReedSolomon.checksum(&[0x38 ^ 0x02]));
         assert_eq!(BlockProtection::ReedSolomon.checksum(&[1, 2]), two.to_be_bytes());
     }
@@ -181,7 +183,9 @@ mod tests {
     proptest! {
         #[test]
         fn a_block_comes_back_and_a_changed_one_does_not(
-            block in prop::collection::vec(any::<u8>(), 1..300), at in any::<prop::sample::Index>(), flip in 1u8..=255
+            block in prop::collection::vec(any::<u8>(), 1..300),
+            at in any::<prop::sample::Index>(),
+            flip in 1u8..=255,
         ) {
             for protection in BOTH {
                 let mut protected = block.clone();

@@ -12,11 +12,15 @@
 //! Pure: no device is touched here. An initiator encodes commands and decodes answers, a target does the
 //! reverse, and both use the same types. What carries commands to a device implements [`Transport`].
 //!
-//! Structures of fixed fields implement [`Packed`]; lists have `decode` and `encode` of their own. Both refuse
-//! malformed bytes with [`Malformed`] and never panic, whatever the bytes are.
+//! Each structure names the standard that it is from. Clause numbers move between revisions of a standard: go by
+//! the structure's name.
+//!
+//! Structures of fixed fields implement [`Packed`]; lists have `decode` and `encode` of their own. Both
+//! refuse malformed bytes with [`Malformed`] and never panic, whatever the bytes are.
 
 pub mod attribute;
 mod bytes;
+mod code;
 pub mod command;
 pub mod density;
 pub mod element;

@@ -1,6 +1,7 @@
 //! Which commands a device knows: REPORT SUPPORTED OPERATION CODES (SPC-5, 6.35).
 
-use crate::bytes::{Fault, Layout, Malformed, Packed, Reader, codes, set_length};
+use crate::bytes::{Fault, Layout, Malformed, Packed, Reader, set_length};
+use crate::code::codes;
 use crate::command::KnownCommand;
 
 /// How long a command takes (SPC-5, 6.35.4), in seconds. Zero: nothing is said.
@@ -139,6 +140,17 @@ pub struct OneOpcode {
 impl OneOpcode {
     const NAME: &'static str = "one_command parameter data";
 
+    /// What a device of ours answers about a command that it knows, or about another.
+    #[must_use]
+    pub fn of(known: Option<&KnownCommand>) -> OneOpcode {
+        match known {
+            Some(known) => {
+                OneOpcode { support: Support::Standard, usage: known.usage.clone(), timeouts: None }
+            }
+            None => OneOpcode { support: Support::No, ..OneOpcode::default() },
+        }
+    }
+
     /// Reads it.
     ///
     /// # Errors
@@ -177,7 +189,8 @@ mod tests {
     use crate::bytes::tests::{any_bytes, hex, packed};
     use crate::command::{Command, CommandSet};
 
-    /// The begin of sg3_utils, inhex/opcodes.hex (a disk), its length adapted, and one command with a service action.
+    /// The begin of sg3_utils, inhex/opcodes.hex (a disk), its length adapted, and one command with a service
+    /// action.
     const OPCODES: &str = "00 00 00 20 12 00 00 00 00 00 00 06 a0 00 00 00 00 00 00 0c
         03 00 00 00 00 00 00 06 a3 00 00 0c 00 01 00 0c";
 
@@ -195,6 +208,11 @@ mod tests {
         let all = SupportedOpcodes::of(&Command::known(CommandSet::Stream));
         assert!(all.find(0x92, None).is_some() && all.find(0xa3, Some(0x1d)).is_some());
         assert_eq!(SupportedOpcodes::decode(&all.encode()), Ok(all));
+        // LOCATE(16): what is used of each byte, by the table of its fields.
+        let known = Command::known(CommandSet::Stream);
+        let one = OneOpcode::of(known.iter().find(|known| known.name == "LOCATE(16)"));
+        assert_eq!(one.encode(), hex("00 03 00 10 92 1b 01 ff ff ff ff ff ff ff ff ff 00 00 00 00"));
+        assert_eq!(OneOpcode::of(None).encode(), hex("00 01 00 00"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Where a medium stands and how long its blocks may be: READ POSITION (SSC-5, 7.7), READ BLOCK LIMITS (SSC-5, 7.5) and
-//! READ END OF WRAP POSITION (IBM LTO SCSI reference, 5.2.20; tape.md 3.1).
+//! Where a medium stands and how long its blocks may be: READ POSITION (SSC-5, 7.7), READ BLOCK LIMITS
+//! (SSC-5, 7.5) and READ END OF WRAP POSITION (IBM LTO SCSI reference, 5.2.20; tape.md 3.1).
 
 use crate::bytes::{Fault, Layout, Malformed, Packed, Reader, set_length};
 

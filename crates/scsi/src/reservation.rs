@@ -1,6 +1,8 @@
-//! Persistent reservations: what PERSISTENT RESERVE IN gives and PERSISTENT RESERVE OUT is given (SPC-5, 6.16 and 6.17).
+//! Persistent reservations: what PERSISTENT RESERVE IN gives and PERSISTENT RESERVE OUT is given (SPC-5, 6.16
+//! and 6.17).
 
-use crate::bytes::{Fault, Layout, Malformed, Packed, Reader, codes, set_length};
+use crate::bytes::{Fault, Layout, Malformed, Packed, Reader, set_length};
+use crate::code::codes;
 
 codes! {
     open
@@ -20,11 +22,9 @@ codes! {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ReservationKey(pub u64);
 
-impl TryFrom<u64> for ReservationKey {
-    type Error = std::convert::Infallible;
-
-    fn try_from(key: u64) -> Result<Self, Self::Error> {
-        Ok(ReservationKey(key))
+impl From<u64> for ReservationKey {
+    fn from(key: u64) -> Self {
+        ReservationKey(key)
     }
 }
 
@@ -153,7 +153,8 @@ pub struct ReservationCapabilities {
     pub allowed_commands: u8,
     /// Registrations are kept without power.
     pub persist_active: bool,
-    /// A bit for each type, that of type 0 the lowest of the first byte, that of type 8 the lowest of the second.
+    /// A bit for each type, that of type 0 the lowest of the first byte, that of type 8 the lowest of the
+    /// second.
     pub types: [u8; 2],
 }
 
@@ -467,7 +468,7 @@ mod tests {
         let mut wrong = bytes;
         wrong[7] = 8;
         assert_eq!(Reservation::decode(&wrong).unwrap_err().at, 4);
-        // All types but "all registrants": EAh in the first byte of the mask, 01h would be type 8 in the second.
+        // All types but "write exclusive, all registrants", which is the highest bit of the first byte.
         let some = ReservationCapabilities { types: [0x6a, 0x01], ..Default::default() };
         assert!(some.has(ReservationType::WriteExclusive) && some.has(ReservationType::ExclusiveAccessAll));
         assert!(!some.has(ReservationType::WriteExclusiveAll) && !some.has(ReservationType::Other(0xff)));

@@ -147,8 +147,8 @@ impl Completion {
 /// Why nothing is known of a command's end, or why it was not begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransportFault {
-    /// No answer came in time. The transport has aborted the command, or ended the session, before it says so:
-    /// nothing of it arrives any more.
+    /// No answer came in time. The transport has aborted the command, or ended the session, before it says
+    /// so: nothing of it arrives any more.
     TimeOut,
     /// The way to the device broke while the command was on it.
     Path,

@@ -1,6 +1,7 @@
 //! Vital product data: pages that INQUIRY gives (SPC-5, 7.7; those of tape drives SSC-5, 8.6).
 
-use crate::bytes::{Fault, Malformed, Reader, codes, set_length, text_of};
+use crate::bytes::{Fault, Malformed, Reader, set_length, text_of};
+use crate::code::codes;
 use crate::command::ElementAddress;
 use crate::inquiry::DeviceType;
 
@@ -236,8 +237,9 @@ mod tests {
     use crate::bytes::tests::{any_bytes, hex};
 
     /// sg3_utils, inhex/vpd_dev_id.hex: a disk's identifiers.
-    const IDENTIFIERS: &str = "00 83 00 48 01 03 00 08 50 00 c5 00 30 11 cb 2b 61 93 00 08 50 00 c5 00 30 11 cb 29
-        61 94 00 04 00 00 00 01 61 a3 00 08 50 00 c5 00 30 11 cb 28 03 28 00 18 6e 61 61 2e 35 30 30 30 43 35 30 30
+    const IDENTIFIERS: &str = "
+        00 83 00 48 01 03 00 08 50 00 c5 00 30 11 cb 2b 61 93 00 08 50 00 c5 00 30 11 cb 29 61 94 00 04
+        00 00 00 01 61 a3 00 08 50 00 c5 00 30 11 cb 28 03 28 00 18 6e 61 61 2e 35 30 30 30 43 35 30 30
         33 30 31 31 43 42 32 38 00 00 00 00";
 
     fn round(bytes: &[u8]) {

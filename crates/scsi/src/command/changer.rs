@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::{Entry, Set, Transfer, entry};
-use crate::bytes::{Layout, codes};
+use crate::bytes::Layout;
+use crate::code::codes;
 
 codes! {
     closed

@@ -1,7 +1,8 @@
-//! Commands as values and as command descriptor blocks (SPC-5, clause 6; SSC-5, clauses 5 to 7; SMC-3, clause 6).
+//! Commands as values and as command descriptor blocks (SPC-5, clause 6; SSC-5, clauses 5 to 7; SMC-3, clause
+//! 6).
 //!
-//! Each set has one table of its commands and one layout of each command's fields. Encoding, decoding and the usage
-//! data that REPORT SUPPORTED OPERATION CODES gives all go by them.
+//! Each set has one table of its commands and one layout of each command's fields. Encoding, decoding and the
+//! usage data that REPORT SUPPORTED OPERATION CODES gives all go by them.
 
 mod changer;
 mod primary;
@@ -186,8 +187,8 @@ impl<T: Set> Entry<T> {
     }
 }
 
-/// The length of a command with this operation code: the first three bits, the group, say it (SPC-5, 4.2.5.1).
-/// `None` for commands of variable length and vendors' groups.
+/// The length of a command with this operation code: the first three bits, the group, say it (SPC-5,
+/// 4.2.5.1). `None` for commands of variable length and vendors' groups.
 #[must_use]
 pub fn cdb_length(operation_code: u8) -> Option<usize> {
     match operation_code >> 5 {

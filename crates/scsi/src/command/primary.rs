@@ -1,7 +1,8 @@
 //! The primary commands (SPC-5, clause 6).
 
 use super::{Entry, Set, Transfer, entry};
-use crate::bytes::{Layout, codes};
+use crate::bytes::Layout;
+use crate::code::codes;
 
 codes! {
     closed

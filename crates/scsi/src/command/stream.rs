@@ -1,7 +1,8 @@
 //! The commands of tape drives (SSC-5, clauses 5 to 7).
 
 use super::{Entry, Set, Transfer, entry};
-use crate::bytes::{Layout, codes};
+use crate::bytes::Layout;
+use crate::code::codes;
 
 codes! {
     closed

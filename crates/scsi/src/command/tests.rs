@@ -27,7 +27,8 @@ fn commands_are_the_bytes_of_the_standards() {
     check("08 00 01 00 00 00", tape, Stream::Read6 { suppress: false, fixed: false, length: 65_536 });
     check("10 00 00 00 02 00", tape, Stream::WriteFilemarks6 { immediate: false, count: 2 });
     check("11 01 ff ff ff 00", tape, Stream::Space6 { code: SpaceCode::Filemarks, count: -1 });
-    // LTFS, src/tape_drivers/linux/sg/sg_tape.c: LOCATE(16) to a block of another partition, and to the end of data.
+    // LTFS, src/tape_drivers/linux/sg/sg_tape.c: LOCATE(16) to a block of another partition, and to the end
+    // of data.
     let to = |destination, partition, object| Stream::Locate16 {
         destination,
         change_partition: true,
@@ -186,7 +187,8 @@ fn every_command_is_found_by_its_own_bytes_and_lies_in_its_usage() {
 proptest! {
     #[test]
     fn what_is_read_is_written_the_same(
-        mut bytes in any::<[u8; 16]>(), at in any::<prop::sample::Index>(), changer in any::<bool>(), plain in any::<bool>()
+        mut bytes in any::<[u8; 16]>(), at in any::<prop::sample::Index>(),
+        changer in any::<bool>(), plain in any::<bool>()
     ) {
         let set = SETS[usize::from(changer)];
         let known = Command::known(set);

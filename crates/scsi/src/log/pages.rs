@@ -1,7 +1,8 @@
 //! What the parameters of log pages mean (SSC-5, 8.3; page 31h the IBM LTO SCSI reference, 6.4.20).
 
 use super::{LogPage, LogParameter, page};
-use crate::bytes::{Layout, Malformed, Packed, codes};
+use crate::bytes::{Layout, Malformed, Packed};
+use crate::code::codes;
 
 /// Names numbers: codes of parameters.
 macro_rules! parameters {
@@ -60,7 +61,8 @@ parameters! {
 }
 
 parameters! {
-    /// Parameters of the device statistics page 14h (SSC-5, 8.3.6): over the drive's life if nothing else is said.
+    /// Parameters of the device statistics page 14h (SSC-5, 8.3.6): over the drive's life if nothing else is
+    /// said.
     device_statistics {
         /// Volumes loaded.
         LOADS = 0x0000,
@@ -176,7 +178,7 @@ parameters! {
         PARTITION_CAPACITY = 0x0202,
         /// Megabytes of that in use.
         PARTITION_USED = 0x0203,
-        /// Megabytes of that to the early warning.
+        /// Megabytes of that left.
         PARTITION_REMAINING = 0x0204,
         /// The drives that had it last.
         MOUNT_HISTORY = 0x0300,
@@ -370,7 +372,8 @@ impl TapeAlerts {
         LogPage { code: page::TAPE_ALERT, parameters: (1..=64).map(one).collect(), ..LogPage::default() }
     }
 
-    /// From page 12h, which has all flags in its first parameter. `None` if that is missing or has not eight bytes.
+    /// From page 12h, which has all flags in its first parameter. `None` if that is missing or has not eight
+    /// bytes.
     #[must_use]
     pub fn of_response(log: &LogPage) -> Option<TapeAlerts> {
         let value = log.find(0)?.value.as_slice().try_into().ok()?;

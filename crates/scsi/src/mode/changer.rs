@@ -3,7 +3,8 @@
 use crate::bytes::{Layout, Malformed, Packed, Reader};
 use crate::command::{ElementAddress, ElementType};
 
-/// Element address assignment, 1Dh (SMC-3, 7.3.4): where the elements of each type begin and how many there are.
+/// Element address assignment, 1Dh (SMC-3, 7.3.4): where the elements of each type begin and how many there
+/// are.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ElementAddressAssignment {
     /// Pickers.
@@ -43,8 +44,8 @@ impl ElementAddressAssignment {
     }
 }
 
-/// Transport geometry parameters, 1Eh (SMC-3, 7.3.6): for each picker whether it can turn a medium over, and its number
-/// in its set.
+/// Transport geometry parameters, 1Eh (SMC-3, 7.3.6): for each picker whether it can turn a medium over, and
+/// its number in its set.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TransportGeometry(pub Vec<(bool, u8)>);
 

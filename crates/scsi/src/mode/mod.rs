@@ -58,7 +58,8 @@ pub struct ModeParameters {
     pub medium_type: u8,
     /// The medium cannot be written.
     pub write_protected: bool,
-    /// How writes are buffered: 0 not at all, 1 until the buffer is full or a filemark is to be on the medium.
+    /// How writes are buffered: 0 not at all, 1 until the buffer is full or a filemark is to be on the
+    /// medium.
     pub buffered: u8,
     /// The tape speed, zero for the default.
     pub speed: u8,
@@ -325,7 +326,8 @@ mod tests {
     #[test]
     fn block_protection_is_set_by_the_bytes_of_the_standard() {
         packed::<BlockDescriptor>();
-        // MODE SELECT(10) of page 0Ah/F0h with CRC-32C both ways (SSC-5, 8.5.9; CTA, taped/drive/DriveGeneric.cpp).
+        // MODE SELECT(10) of page 0Ah/F0h with CRC-32C both ways (SSC-5, 8.5.9; CTA,
+        // taped/drive/DriveGeneric.cpp).
         let page = ControlDataProtection {
             method: ProtectionMethod::Crc32c,
             information_length: 4,

@@ -1,7 +1,8 @@
-//! Mode pages of tape drives (SSC-5, 8.5), without their headers: offsets are two less than in the tables, four less
-//! for subpages.
+//! Mode pages of tape drives (SSC-5, 8.5), without their headers: offsets are two less than in the tables,
+//! four less for subpages.
 
-use crate::bytes::{Layout, Malformed, Packed, Reader, codes};
+use crate::bytes::{Layout, Malformed, Packed, Reader};
+use crate::code::codes;
 
 codes! {
     open
@@ -159,7 +160,8 @@ pub struct DeviceConfigurationExtension {
     pub write_mode: u8,
     /// What a short erase does.
     pub short_erase_mode: u8,
-    /// PEWS: how long before the end of the partition the programmable early warning comes, in 1,000,000 bytes.
+    /// PEWS: how long before the end of the partition the programmable early warning comes, in 1,000,000
+    /// bytes.
     pub early_warning_megabytes: u16,
     /// VCELBRE: volume contains encrypted blocks is reported.
     pub encrypted_blocks_reported: bool,

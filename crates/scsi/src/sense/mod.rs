@@ -121,7 +121,8 @@ impl Sense {
         self
     }
 
-    /// The information field as the signed difference between what was asked for and what was done (SSC-5, 4.2.15).
+    /// The information field as the signed difference between what was asked for and what was done (SSC-5,
+    /// 4.2.15).
     #[must_use]
     pub fn residual(&self) -> Option<i64> {
         let information = self.information?;
@@ -196,7 +197,8 @@ impl Sense {
         let cut = reader.rest().len() < usize::from(length);
         let mut list = reader.part(Sense::NAME, usize::from(length).min(reader.rest().len()))?;
         while !list.is_empty() {
-            // Transports cut sense data off: the key, which came first, is worth more than a whole last descriptor.
+            // Transports cut sense data off: the key, which came first, is worth more than a whole last
+            // descriptor.
             if let Err(error) = self.decode_descriptor(&mut list) {
                 if cut && matches!(error.fault, Fault::Short { .. }) {
                     self.overflow = true;
@@ -349,7 +351,8 @@ impl Sense {
         self.pair() == (0x00, 0x05) || self.key == SenseKey::BlankCheck && self.pair() == (0x00, 0x00)
     }
 
-    /// 00/02: the end of the partition, when key or EOM agree; with early warning it is [`Sense::is_early_warning`].
+    /// VOLUME OVERFLOW, or 00/02 with an error: the end of the partition. Without an error 00/02 is
+    /// [`Sense::is_early_warning`].
     #[must_use]
     pub fn is_end_of_partition(&self) -> bool {
         let at_end = matches!(self.key, SenseKey::VolumeOverflow | SenseKey::MediumError);
@@ -376,16 +379,18 @@ impl Sense {
         self.pair() == (0x00, 0x07)
     }
 
-    /// 3B/00, 3B/01, 3B/02, 3B/08, 3B/09 and 3B/0C as tape drives report them: where the tape stands is not known.
+    /// 3B/00 to 3B/02 and 3B/08 to 3B/0C, as tape drives report them: ask where the tape stands before going
+    /// on.
     #[must_use]
     pub fn is_position_lost(&self) -> bool {
-        matches!(self.pair(), (0x3b, 0x00..=0x02 | 0x08 | 0x09 | 0x0c))
+        matches!(self.pair(), (0x3b, 0x00..=0x02 | 0x08..=0x0c))
     }
 
-    /// 10/0x: the checksum of a block was wrong (logical block protection).
+    /// 10/01 to 10/05: the checksum of a block was wrong, or the method (logical block protection). 10/00 is
+    /// an error of the medium.
     #[must_use]
     pub fn is_block_protection_error(&self) -> bool {
-        self.additional.asc == 0x10
+        matches!(self.pair(), (0x10, 0x01..=0x05))
     }
 
     /// 74/xx: encryption or another matter of security.

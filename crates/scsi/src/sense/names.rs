@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::bytes::codes;
+use crate::code::codes;
 
 codes! {
     open
@@ -39,6 +39,10 @@ impl AdditionalSense {
     /// What it means, in words, if it is one that tape drives and changers report.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
+        // 40/80 to 40/FF: the qualifier is the number of the component.
+        if self.asc == 0x40 && self.ascq >= 0x80 {
+            return Some("diagnostic failure of a component");
+        }
         let found = NAMES.binary_search_by_key(&(self.asc, self.ascq), |(asc, ascq, _)| (*asc, *ascq));
         found.ok().and_then(|at| NAMES.get(at)).map(|(_, _, name)| *name)
     }
@@ -90,7 +94,7 @@ const NAMES: &[(u8, u8, &str)] = &[
     (0x0c, 0x00, "write error"),
     (0x0c, 0x0b, "auxiliary memory write error"),
     (0x0e, 0x00, "invalid information unit"),
-    (0x10, 0x00, "protection information error"),
+    (0x10, 0x00, "ID CRC or ECC error"),
     (0x10, 0x01, "logical block guard check failed"),
     (0x10, 0x02, "logical block application tag check failed"),
     (0x10, 0x03, "logical block reference tag check failed"),
@@ -130,7 +134,7 @@ const NAMES: &[(u8, u8, &str)] = &[
     (0x26, 0x01, "parameter not supported"),
     (0x26, 0x02, "parameter value invalid"),
     (0x26, 0x04, "invalid release of a persistent reservation"),
-    (0x26, 0x10, "data decryption key failed the limits"),
+    (0x26, 0x10, "data decryption key fail limit reached"),
     (0x26, 0x11, "incomplete key-associated data set"),
     (0x26, 0x12, "vendor specific key reference not found"),
     (0x27, 0x00, "write protected"),
@@ -220,7 +224,6 @@ const NAMES: &[(u8, u8, &str)] = &[
     (0x3f, 0x0f, "echo buffer overwritten"),
     (0x3f, 0x10, "medium loadable"),
     (0x3f, 0x11, "medium auxiliary memory accessible"),
-    (0x40, 0x00, "diagnostic failure"),
     (0x43, 0x00, "message error"),
     (0x44, 0x00, "internal target failure"),
     (0x45, 0x00, "select or reselect failure"),
@@ -311,5 +314,9 @@ mod tests {
             assert_eq!(AdditionalSense { asc: *asc, ascq: *ascq }.name(), Some(*name));
         }
         assert_eq!(AdditionalSense { asc: 0x80, ascq: 0 }.to_string(), "80/00");
+        assert_eq!(
+            AdditionalSense { asc: 0x40, ascq: 0x81 }.to_string(),
+            "40/81 diagnostic failure of a component"
+        );
     }
 }
