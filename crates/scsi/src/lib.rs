@@ -12,8 +12,8 @@
 //! Pure: no device is touched here. An initiator encodes commands and decodes answers, a target does the
 //! reverse, and both use the same types. What carries commands to a device implements [`Transport`].
 //!
-//! Each structure names the standard that it is from. Clause numbers move between revisions of a standard: go by
-//! the structure's name.
+//! Each structure names the standard that it is from. Clause numbers move between revisions of a standard: go
+//! by the name of the structure.
 //!
 //! Structures of fixed fields implement [`Packed`]; lists have `decode` and `encode` of their own. Both
 //! refuse malformed bytes with [`Malformed`] and never panic, whatever the bytes are.

@@ -3,7 +3,9 @@
 mod changer;
 mod tape;
 
-pub use changer::{DeviceCapabilities, ElementAddressAssignment, ElementKinds, TransportGeometry};
+pub use changer::{
+    DeviceCapabilities, ElementAddressAssignment, ElementKinds, ExtendedDeviceCapabilities, TransportGeometry,
+};
 pub use tape::{
     ControlDataProtection, DataCompression, DeviceConfiguration, DeviceConfigurationExtension,
     InformationalExceptions, MediumConfiguration, MediumPartition, ProtectionMethod,
@@ -179,6 +181,8 @@ pub enum ModeContent {
     TransportGeometry(TransportGeometry),
     /// 1Fh of a changer.
     DeviceCapabilities(DeviceCapabilities),
+    /// 1Fh/41h of a changer.
+    ExtendedDeviceCapabilities(ExtendedDeviceCapabilities),
     /// Any other, also one whose length is not that of the standard.
     Other { code: u8, subpage: Option<u8>, data: Vec<u8> },
 }
@@ -203,6 +207,7 @@ impl ModeContent {
             ModeContent::MediumConfiguration(_) | ModeContent::ElementAddressAssignment(_) => (0x1d, None),
             ModeContent::TransportGeometry(_) => (0x1e, None),
             ModeContent::DeviceCapabilities(_) => (0x1f, None),
+            ModeContent::ExtendedDeviceCapabilities(_) => (0x1f, Some(0x41)),
             ModeContent::Other { code, subpage, .. } => (*code, *subpage),
         }
     }
@@ -225,6 +230,7 @@ impl ModeContent {
                 ModeContent::TransportGeometry(TransportGeometry::decode(body)?)
             }
             (0x1f, None, 18) => ModeContent::DeviceCapabilities(body.packed()?),
+            (0x1f, Some(0x41), 16) => ModeContent::ExtendedDeviceCapabilities(body.packed()?),
             _ => ModeContent::Other { code, subpage, data: body.rest().to_vec() },
         };
         Ok(content)
@@ -242,6 +248,7 @@ impl ModeContent {
             ModeContent::ElementAddressAssignment(page) => page.encode(),
             ModeContent::TransportGeometry(page) => page.encode(),
             ModeContent::DeviceCapabilities(page) => page.encode(),
+            ModeContent::ExtendedDeviceCapabilities(page) => page.encode(),
             ModeContent::Other { data, .. } => data.clone(),
         }
     }
@@ -302,7 +309,7 @@ mod tests {
             }),
             ModeContent::DeviceConfiguration(DeviceConfiguration::default()),
             ModeContent::DeviceConfigurationExtension(DeviceConfigurationExtension {
-                early_warning_megabytes: 500,
+                early_warning_size: 500,
                 ..Default::default()
             }),
             ModeContent::ControlDataProtection(ControlDataProtection::default()),
@@ -312,6 +319,10 @@ mod tests {
             ModeContent::ElementAddressAssignment(ElementAddressAssignment::default()),
             ModeContent::TransportGeometry(TransportGeometry(vec![(true, 1)])),
             ModeContent::DeviceCapabilities(DeviceCapabilities::default()),
+            ModeContent::ExtendedDeviceCapabilities(ExtendedDeviceCapabilities {
+                true_exchange: true,
+                ..Default::default()
+            }),
             ModeContent::Other { code: 0x2f, subpage: None, data: vec![1, 2, 3] },
         ];
         ModeParameters {

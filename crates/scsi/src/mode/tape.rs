@@ -160,11 +160,17 @@ pub struct DeviceConfigurationExtension {
     pub write_mode: u8,
     /// What a short erase does.
     pub short_erase_mode: u8,
-    /// PEWS: how long before the end of the partition the programmable early warning comes, in 1,000,000
-    /// bytes.
-    pub early_warning_megabytes: u16,
-    /// VCELBRE: volume contains encrypted blocks is reported.
-    pub encrypted_blocks_reported: bool,
+    /// PEWS: how long before the end of the partition the programmable early warning comes.
+    pub early_warning_size: u16,
+    /// The unit of that, as [`DeviceConfigurationExtension::EARLY_WARNING_MEGABYTES`].
+    pub early_warning_unit: u8,
+    /// VCELBRE: a volume that contains encrypted blocks is written only with encryption.
+    pub encrypted_volume_requires_encryption: bool,
+}
+
+impl DeviceConfigurationExtension {
+    /// The unit of the programmable early warning is 1,000,000 bytes; the only one before SSC-5.
+    pub const EARLY_WARNING_MEGABYTES: u8 = 0;
 }
 
 impl Packed for DeviceConfigurationExtension {
@@ -178,8 +184,9 @@ impl Packed for DeviceConfigurationExtension {
         l.flag(0, 0, &mut self.alert_prevent_log_sense);
         l.bits(1, 4, 4, &mut self.write_mode);
         l.bits(1, 0, 4, &mut self.short_erase_mode);
-        l.number(2, 2, &mut self.early_warning_megabytes);
-        l.flag(4, 0, &mut self.encrypted_blocks_reported);
+        l.number(2, 2, &mut self.early_warning_size);
+        l.bits(0, 4, 4, &mut self.early_warning_unit);
+        l.flag(4, 0, &mut self.encrypted_volume_requires_encryption);
     }
 }
 
@@ -321,7 +328,7 @@ impl Packed for MediumConfiguration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytes::tests::packed;
+    use crate::bytes::tests::{hex, packed};
 
     #[test]
     fn hold_as_structures() {
@@ -332,5 +339,44 @@ mod tests {
         packed::<PartitionHead>();
         packed::<InformationalExceptions>();
         packed::<MediumConfiguration>();
+    }
+
+    /// Positions of all fields as `sdparm --enumerate` (1.12) prints them, less the headers.
+    #[test]
+    fn the_fields_lie_where_sdparm_has_them() {
+        let filled = |text: &str, length: usize| {
+            let mut bytes = hex(text);
+            bytes.resize(length, 0);
+            bytes
+        };
+        assert_eq!(DataCompression::usage(), filled("c0 e0 ff ff ff ff ff ff ff ff", 14));
+        assert_eq!(DeviceConfiguration::usage(), hex("3f ff ff ff ff ff ff ff ff ff ff ff ff ff"));
+        assert_eq!(DeviceConfigurationExtension::usage(), filled("ff ff ff ff 01", 28));
+        assert_eq!(ControlDataProtection::usage(), filled("ff 3f e0", 28));
+        assert_eq!(PartitionHead::usage(), hex("ff ff ff ff ff 00"));
+        assert_eq!(InformationalExceptions::usage(), hex("bf 0f ff ff ff ff ff ff ff ff"));
+        assert_eq!(MediumConfiguration::usage(), filled("01 00 ff ff", 30));
+
+        let page = DeviceConfiguration::decode(&hex("20 01 02 03 00 04 48 00 18 00 00 05 06 95")).unwrap();
+        assert!(page.change_active_format && page.identifiers_supported && !page.buffer_recovery);
+        assert_eq!((page.active_partition, page.write_full_ratio, page.read_empty_ratio), (1, 2, 3));
+        assert_eq!((page.write_delay_tenths, page.stop_on_consecutive_filemarks), (4, 2));
+        assert!(
+            page.enable_end_of_data && page.synchronize_at_early_warning && !page.software_write_protection
+        );
+        assert_eq!((page.buffer_size_at_early_warning, page.compression_algorithm), (5, 6));
+        assert_eq!((page.worm_tamper_read, page.rewind_on_reset), (2, 2));
+        assert!(page.associated_write_protect && page.permanent_write_protect && !page.only_if_reserved);
+
+        // Partitions as LTFS makes them: one more, sizes by the initiator in units of 10^9 bytes.
+        let mut reader = Reader::new("test", &[1, 1, 0x3c, 3, 0x09, 0, 0, 37, 0xff, 0xff]);
+        let page = MediumPartition::decode(&mut reader).unwrap();
+        assert!(page.by_initiator && page.only_on_format && !page.fixed && !page.by_device);
+        assert_eq!((page.additional, page.size_unit, page.unit_exponent), (1, 3, 9));
+        assert_eq!((page.format_recognition, page.partitioning_type, page.sizes), (3, 0, vec![37, 0xffff]));
+
+        let page = DeviceConfigurationExtension::decode(&filled("02 10 01 f4 01", 28)).unwrap();
+        assert!(page.alert_respect_page_control && page.encrypted_volume_requires_encryption);
+        assert_eq!((page.write_mode, page.short_erase_mode, page.early_warning_size), (1, 0, 500));
     }
 }
