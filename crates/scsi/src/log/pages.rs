@@ -486,6 +486,8 @@ mod tests {
     fn a_drive_says_what_it_is_doing() {
         packed::<DeviceStatus>();
         let status = DeviceStatus::decode(&[0x21, 0x17, 0x07, 0x01]).unwrap();
+        // As sg_logs (sg3_utils 2.10) names the bits.
+        assert_eq!(DeviceStatus::usage(), [0xff, 0xb7, 0xff, 0x13]);
         assert!(status.memory_accessible && status.medium_mounted && status.tape_alert_changed);
         assert_eq!(status.activity, Activity::Locating);
     }

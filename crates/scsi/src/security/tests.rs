@@ -1,5 +1,6 @@
 use super::pages::{NextBlockHead, SetHead, StatusHead};
 use super::*;
+use crate::bytes::Packed;
 use crate::bytes::tests::{any_bytes, hex, packed};
 
 fn kad() -> KeyAssociatedData {
@@ -25,6 +26,25 @@ fn hold_as_structures() {
     packed::<StatusHead>();
     packed::<NextBlockHead>();
     packed::<SetHead>();
+}
+
+/// Positions of all fields as FreeBSD (sys/cam/scsi/scsi_sa.h) and stenc (src/scsiencrypt.h) have them.
+#[test]
+fn the_fields_lie_where_others_have_them() {
+    let algorithm = "ff 00 ff ff ff ff ff ff ff ff ff ff ff 0f ff ff ff ff 00 00 ff ff ff ff";
+    assert_eq!(EncryptionAlgorithm::usage(), hex(algorithm));
+    assert_eq!(StatusHead::usage(), hex("e7 ff ff ff ff ff ff ff 7f ff ff ff 00 00 00 00 00 00 00 00"));
+    assert_eq!(NextBlockHead::usage(), hex("ff ff ff ff ff ff ff ff ff ff 03 ff"));
+    assert_eq!(SetHead::usage(), hex("e1 ff ff ff ff ff ff 00 00 00 00 00 00 00"));
+    let bytes = "01 00 00 14 a6 54 00 20 00 0c 00 20 e8 03 00 01 00 40 00 00 00 01 00 14";
+    let read = EncryptionAlgorithm::decode(&hex(bytes)).unwrap();
+    assert!(read.usable_with_volume && read.authenticates && !read.supplemental_keys);
+    assert_eq!((read.decrypts, read.encrypts, read.volume_position, read.nonce), (1, 2, 1, 1));
+    assert!(read.contains_encrypted && !read.associated_data_format);
+    assert_eq!((read.unauthenticated_max, read.authenticated_max, read.key_size), (32, 12, 32));
+    assert_eq!((read.decryption_data, read.external_mode, read.raw_mode), (3, 2, 4));
+    assert_eq!((read.encrypted_keys_max, read.supplemental_keys_max), (3, 1));
+    assert_eq!((read.encrypted_key_size_max, read.algorithm), (64, EncryptionAlgorithm::AES_256_GCM));
 }
 
 /// By the table of SSC-5, 8.7.3.2, which CTA, taped/scsi/Structures.hpp, has as spoutSDEParam_t.

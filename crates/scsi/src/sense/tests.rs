@@ -96,6 +96,10 @@ fn what_is_no_sense_data_is_refused() {
     assert_eq!(Sense::decode(&[0x7f; 18]).unwrap_err().at, 0);
     let fault = Sense::decode(&hex("72 05 24 00 00 00 00 04 00 02 80 00")).unwrap_err();
     assert_eq!((fault.at, fault.fault), (9, Fault::Length { field: "the length of a descriptor", value: 2 }));
+    // Nothing was cut off: the descriptor is longer than the list that it stands in.
+    let fault =
+        Sense::decode(&hex("72 05 24 00 00 00 00 04 00 0a 80 00 00 00 00 00 00 00 00 01")).unwrap_err();
+    assert_eq!((fault.at, fault.fault), (10, Fault::Short { needed: 20, have: 12 }));
 }
 
 #[test]
