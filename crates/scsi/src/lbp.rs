@@ -225,7 +225,7 @@ mod tests {
         }
 
         #[test]
-        fn eight_bytes_at_once_are_as_one_after_the_other(block in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn eight_bytes_at_once_are_as_eight_steps(block in prop::collection::vec(any::<u8>(), 0..64)) {
             prop_assert_eq!(reed_solomon(&block), block.iter().fold(0, step));
         }
 
