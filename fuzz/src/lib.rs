@@ -7,6 +7,7 @@ mod identity_text;
 mod kist_toml;
 mod logs;
 mod pool_bytes;
+mod scsi_bytes;
 mod tape;
 
 /// A parser, or several small ones of one kind.
@@ -38,6 +39,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "s3_request", run: s3::fuzz::request },
     Target { name: "s3_chunks", run: s3::fuzz::chunks },
     Target { name: "s3_texts", run: s3::fuzz::texts },
+    Target { name: "scsi_command", run: scsi_bytes::command },
+    Target { name: "scsi_sense", run: scsi_bytes::sense },
+    Target { name: "scsi_data", run: scsi_bytes::data },
     Target { name: "kist_toml", run: kist_toml::load },
     Target { name: "http_headers", run: http::headers },
     Target { name: "http_address", run: http::address },

@@ -14,6 +14,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
             "durability",
             "ltfs",
             "mechanics",
+            "scsi",
             "session",
             "scheduler",
             "usage",
@@ -22,7 +23,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
         ],
     ),
     ("twin", &["planner", "scenario", "report", "twin", "sample", "replay", "validation"]),
-    ("drivers", &["threads", "store", "drive", "library"]),
+    ("drivers", &["threads", "store", "drive", "iscsi", "library"]),
     (
         "engine",
         &[
@@ -95,6 +96,7 @@ const OUTSIDE: [(&str, &[&str]); 14] = [
             "s3",
             "kist",
             "mechanics",
+            "scsi",
             "quantity",
             "planner",
             "scenario",
