@@ -248,7 +248,8 @@ mod tests {
 
     #[test]
     fn limits_hold_and_one_more_does_not() {
-        let pair = |key: usize, value: usize| [&vec![b'k'; key][..], b"=", &vec![b'v'; value], b"\0"].concat();
+        let pair =
+            |key: usize, value: usize| [&vec![b'k'; key][..], b"=", &vec![b'v'; value], b"\0"].concat();
         assert!(Keys::parse(&pair(KEY_MAX, VALUE_MAX)).is_ok());
         assert!(matches!(Keys::parse(&pair(KEY_MAX + 1, 1)), Err(TextError::Malformed(_))));
         assert!(matches!(Keys::parse(&pair(1, VALUE_MAX + 1)), Err(TextError::Malformed(_))));

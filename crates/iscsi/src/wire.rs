@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use base::Crc32c;
 
-use crate::pdu::{
-    ADDITIONAL_MAX, DIGEST, Digests, HEADER, Pdu, PduError, Shape, header_digest, padding,
-};
+use crate::pdu::{ADDITIONAL_MAX, DIGEST, Digests, HEADER, Pdu, PduError, Shape, header_digest, padding};
 
 /// What goes wrong on a connection.
 #[derive(Debug, thiserror::Error)]
@@ -298,11 +296,7 @@ impl Sender {
 }
 
 /// Both halves of a connection, without delay of small PDUs.
-pub fn halves(
-    stream: &TcpStream,
-    segment_max: usize,
-    pdu_limit: Duration,
-) -> io::Result<(Receiver, Sender)> {
+pub fn halves(stream: &TcpStream, segment_max: usize, pdu_limit: Duration) -> io::Result<(Receiver, Sender)> {
     stream.set_nodelay(true)?;
     let receiver = Receiver::new(stream.try_clone()?, segment_max, pdu_limit);
     Ok((receiver, Sender::new(stream.try_clone()?)))

@@ -52,8 +52,7 @@ impl Session {
             };
             self.send(&Pdu::TextRequest(request), &asked, until)?;
             asked.clear();
-            let incoming =
-                self.receive(until, &mut Statistics::default())?.ok_or(SessionError::Late)?;
+            let incoming = self.receive(until, &mut Statistics::default())?.ok_or(SessionError::Late)?;
             let Pdu::TextResponse(response) = incoming.pdu else {
                 return Err(SessionError::Broken("it answered a text request with something else"));
             };

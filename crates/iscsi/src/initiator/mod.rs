@@ -184,12 +184,7 @@ impl Initiator {
 }
 
 impl Transport for Initiator {
-    fn execute(
-        &mut self,
-        cdb: &Cdb,
-        data: Data<'_>,
-        limit: Duration,
-    ) -> Result<Completion, TransportError> {
+    fn execute(&mut self, cdb: &Cdb, data: Data<'_>, limit: Duration) -> Result<Completion, TransportError> {
         let until = end_of(limit);
         let length = match &data {
             Data::None => 0,
@@ -215,7 +210,11 @@ impl Transport for Initiator {
                 self.session = Some(session);
                 self.statistics.commands += 1;
                 let bytes = completion.transferred as u64;
-                if is_out { self.statistics.bytes_out += bytes } else { self.statistics.bytes_in += bytes }
+                if is_out {
+                    self.statistics.bytes_out += bytes
+                } else {
+                    self.statistics.bytes_in += bytes
+                }
                 Ok(completion)
             }
             Ok(Ended::Aborted(how)) => {

@@ -240,7 +240,9 @@ impl Session {
                     return self.pass(pdu.numbers, counts, incoming);
                 }
                 Pdu::ReadyToTransfer(ref pdu) => return self.pass(pdu.numbers, Counts::No, incoming),
-                _ => return Err(SessionError::Broken("it sent what only initiators send, or a second login")),
+                _ => {
+                    return Err(SessionError::Broken("it sent what only initiators send, or a second login"));
+                }
             }
         }
     }

@@ -39,7 +39,9 @@ pub enum LoginError {
     #[error("{0} of CHAP is missing or malformed")]
     Chap(&'static str),
     /// The target could not prove that it knows its secret.
-    #[error("the target could not prove who it is: compare the target's name and secret of CHAP on both sides")]
+    #[error(
+        "the target could not prove who it is: compare the target's name and secret of CHAP on both sides"
+    )]
     TargetProof,
     /// The target asks what it was asked itself, to let this side answer for it.
     #[error("the target sends back the challenge that it should answer")]

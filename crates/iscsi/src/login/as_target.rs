@@ -103,6 +103,9 @@ impl<'a> TargetLogin<'a> {
         knows: &dyn Fn(&Name) -> bool,
     ) -> Result<LoginReply, u16> {
         let mut answers = Keys::new();
+        if stage == Stage::FullFeature {
+            return Err(status::INITIATOR_ERROR);
+        }
         if self.names.is_none() {
             self.stage = Some(stage);
             self.names = Some(names(keys, knows)?);
@@ -111,7 +114,7 @@ impl<'a> TargetLogin<'a> {
             }
         }
         let forward = transit.is_none_or(|next| next > stage);
-        if self.stage != Some(stage) || stage == Stage::FullFeature || !forward {
+        if self.stage != Some(stage) || !forward {
             return Err(status::INITIATOR_ERROR);
         }
         match stage {
@@ -288,9 +291,11 @@ mod tests {
         assert_eq!(talk(Some(&stranger), None, &access, false), End::Refused(status::AUTHENTICATION));
         assert_eq!(talk(Some(&user), Some(&own), &access, false), End::Refused(status::AUTHENTICATION));
         assert_eq!(talk(Some(&user), None, &Access::Open, false), End::Refused(status::AUTHENTICATION));
-        let impostor = Access::Chap { accounts: vec![user.clone()], own: Some(account("target", "any other secret")) };
+        let impostor =
+            Access::Chap { accounts: vec![user.clone()], own: Some(account("target", "any other secret")) };
         assert_eq!(talk(Some(&user), Some(&own), &impostor, false), End::Failed(LoginError::TargetProof));
-        let renamed = Access::Chap { accounts: vec![user.clone()], own: Some(account("other", "target's secret")) };
+        let renamed =
+            Access::Chap { accounts: vec![user.clone()], own: Some(account("other", "target's secret")) };
         assert_eq!(talk(Some(&user), Some(&own), &renamed, false), End::Failed(LoginError::TargetProof));
     }
 
@@ -316,7 +321,8 @@ mod tests {
             assert_eq!(login.opened(), None);
         }
         let mut login = TargetLogin::new(&access, &parameters, challenge(1));
-        let reply = login.request(Stage::Security, Some(Stage::FullFeature), &keys(&NAMES), &|_| true).unwrap();
+        let reply =
+            login.request(Stage::Security, Some(Stage::FullFeature), &keys(&NAMES), &|_| true).unwrap();
         assert_eq!((reply.transit, login.opened()), (None, None), "asked to end, without a method");
         let end = login.request(Stage::Operational, Some(Stage::FullFeature), &Keys::new(), &|_| true);
         assert_eq!((end, login.opened()), (Err(status::INITIATOR_ERROR), None));

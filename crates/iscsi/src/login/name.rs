@@ -17,9 +17,9 @@ impl Name {
 
     /// The name with this text, in lower case, as names are compared.
     pub fn new(text: &str) -> Result<Name, NameError> {
-        let kind = ["iqn.", "eui.", "naa."].iter().any(|kind| {
-            text.get(..kind.len()).is_some_and(|start| start.eq_ignore_ascii_case(kind))
-        });
+        let kind = ["iqn.", "eui.", "naa."]
+            .iter()
+            .any(|kind| text.get(..kind.len()).is_some_and(|start| start.eq_ignore_ascii_case(kind)));
         let plain = |char: char| char.is_alphanumeric() || "-.:".contains(char);
         if !kind || text.len() > Name::LENGTH_MAX || !text.chars().all(plain) {
             return Err(NameError(text.chars().take(Name::LENGTH_MAX).collect()));

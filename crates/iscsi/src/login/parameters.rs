@@ -208,11 +208,12 @@ impl Agreed {
     pub fn settle(&mut self, wishes: &Parameters, answers: &Keys) -> Result<Keys, ParameterError> {
         let mut replies = Keys::new();
         for (key, value) in answers.iter() {
-            let unsupported =
-                || ParameterError::Unsupported { key: key.to_owned(), value: value.to_owned() };
+            let unsupported = || ParameterError::Unsupported { key: key.to_owned(), value: value.to_owned() };
             if NO_RESULT.contains(&value) {
                 match key {
-                    "HeaderDigest" if wishes.header_digest == DigestWish::Require => return Err(unsupported()),
+                    "HeaderDigest" if wishes.header_digest == DigestWish::Require => {
+                        return Err(unsupported());
+                    }
                     "DataDigest" if wishes.data_digest == DigestWish::Require => return Err(unsupported()),
                     _ => continue,
                 }
@@ -250,8 +251,7 @@ impl Agreed {
     pub fn answer(&mut self, wishes: &Parameters, offers: &Keys) -> Result<Keys, ParameterError> {
         let mut answers = Keys::new();
         for (key, value) in offers.iter() {
-            let unsupported =
-                || ParameterError::Unsupported { key: key.to_owned(), value: value.to_owned() };
+            let unsupported = || ParameterError::Unsupported { key: key.to_owned(), value: value.to_owned() };
             match key {
                 "HeaderDigest" => {
                     self.digests.header = wishes.header_digest.choose(value).ok_or_else(unsupported)?;

@@ -82,11 +82,7 @@ impl Bytes<'_> {
     }
 
     fn answered(&self) -> Answered {
-        Answered {
-            answer: self.serial(24),
-            expected_command: self.serial(28),
-            last_command: self.serial(32),
-        }
+        Answered { answer: self.serial(24), expected_command: self.serial(28), last_command: self.serial(32) }
     }
 
     /// Both flags at once are an error of the sender; then the smaller claim, that bytes are missing, holds.

@@ -2,8 +2,8 @@
 
 use super::{
     Answered, AsyncMessage, Command, DATA_LENGTH_MAX, DataIn, DataOut, HEADER, LoginRequest, LoginResponse,
-    LogoutRequest, LogoutResponse, Lun, NopIn, NopOut, Pdu, ReadyToTransfer, Reject, Residual, Response, Sent,
-    Snack, Stage, Tag, TaskRequest, TaskResponse, TextRequest, TextResponse, opcode,
+    LogoutRequest, LogoutResponse, Lun, NopIn, NopOut, Pdu, ReadyToTransfer, Reject, Residual, Response,
+    Sent, Snack, Stage, Tag, TaskRequest, TaskResponse, TextRequest, TextResponse, opcode,
 };
 
 impl Pdu {

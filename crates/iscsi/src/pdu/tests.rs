@@ -17,8 +17,8 @@ fn checksums_are_those_of_the_standard() {
     let rising: Vec<u8> = (0..32).collect();
     assert_eq!(data_digest(&rising, &[]), [0x4e, 0x79, 0xdd, 0x46]);
     let read = [
-        0x01, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 0x04, 0, 0, 0, 0, 0x14, 0, 0, 0,
-        0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0, 0,
+        0x01, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 0x04, 0, 0, 0, 0, 0x14, 0,
+        0, 0, 0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0, 0,
     ];
     assert_eq!(header_digest(&read, &[]), [0x56, 0x3a, 0x96, 0xd9], "a READ command");
     let Ok(Pdu::Command(command)) = Pdu::decode(&read) else { panic!("a command") };
