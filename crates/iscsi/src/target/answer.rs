@@ -10,6 +10,7 @@ use crate::login::Agreed;
 use crate::pdu::{Answered, DataIn, Lun, Pdu, Residual, Response, Serial, Tag, TaskResponse};
 use crate::wire::{Sender, WireError};
 
+use super::registry::Reserved;
 use super::tasks::{FunctionDone, Scope, Tasks};
 use super::{LogicalUnits, Nexus};
 
@@ -94,12 +95,14 @@ impl Link {
         sent
     }
 
-    /// Answers a command: its data first, if it has some, then its status.
+    /// Answers a command: its data first, if it has some, then its status. Memory that was reserved for it is given
+    /// back before its end is told, for the next command may come at once.
     pub(super) fn complete(
         &self,
         asked: Asked,
         completion: &Completion,
         data: &[u8],
+        mut reserved: Option<Reserved>,
     ) -> Result<(), WireError> {
         let moved = completion.transferred.min(asked.expected);
         let data = data.get(..moved).unwrap_or(data);
@@ -130,6 +133,9 @@ impl Link {
                         offset: offset as u32,
                     })
                 };
+                if is_end {
+                    reserved = None;
+                }
                 self.send(if is_end { Counts::Yes } else { Counts::No }, pdu, part)?;
                 parts += 1;
             }
@@ -137,6 +143,7 @@ impl Link {
         if collapses && !data.is_empty() {
             return Ok(());
         }
+        drop(reserved);
         let sense = &completion.sense[..completion.sense.len().min(Completion::SENSE_MAX)];
         let mut response = Vec::new();
         if !sense.is_empty() {

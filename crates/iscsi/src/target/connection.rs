@@ -263,7 +263,7 @@ impl Connection<'_> {
         tasks.queue(id);
         let answers = tasks.run(id) && tasks.answer(id);
         drop(tasks);
-        let sent = if answers { self.link.complete(asked, completion, data) } else { Ok(()) };
+        let sent = if answers { self.link.complete(asked, completion, data, None) } else { Ok(()) };
         let functions = self.link.tasks().end(id);
         assert!(functions.is_empty(), "no function came between, for this thread takes them");
         Ok(sent?)

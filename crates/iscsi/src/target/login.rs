@@ -139,7 +139,9 @@ impl Login<'_> {
             },
             status,
         };
-        self.sender.send(&Pdu::LoginResponse(response), &text, self.until).ok()?;
+        // A refusal may be what came of waiting to the end of the time for the login.
+        let until = Instant::now() + self.shared.config.limits.pdu;
+        self.sender.send(&Pdu::LoginResponse(response), &text, until).ok()?;
         (!too_long).then_some(())
     }
 }

@@ -117,14 +117,18 @@ impl Tasks {
 
     /// ExpCmdSN and MaxCmdSN.
     pub(super) fn window(&mut self) -> (Serial, Serial) {
-        let under_way = self.live.values().filter(|task| task.progress != Progress::Answering).count();
         // At most a window and a few.
-        let free = self.window.saturating_sub(under_way as u32);
+        let free = self.window.saturating_sub(self.under_way() as u32);
         let last = self.expected.plus(free).plus(u32::MAX);
         if last.since(self.last) > 0 {
             self.last = last;
         }
         (self.expected, self.last)
+    }
+
+    /// Tasks but for those that are being answered, of which there is one a unit at most.
+    fn under_way(&self) -> usize {
+        self.live.values().filter(|task| task.progress != Progress::Answering).count()
     }
 
     /// Takes the number of a PDU that counts among commands, unless it is immediate.
@@ -148,7 +152,7 @@ impl Tasks {
         if self.live.values().any(|task| task.tag == tag) {
             return Err(NoTask::SameTag);
         }
-        if self.live.len() >= self.window as usize + IMMEDIATE_MAX {
+        if self.under_way() >= self.window as usize + IMMEDIATE_MAX {
             return Err(NoTask::TooMany);
         }
         let id = TaskId(self.next);
@@ -176,10 +180,8 @@ impl Tasks {
     fn advance(&mut self, id: TaskId, from: Progress, to: Progress) -> bool {
         let task = self.live.get_mut(&id).expect("a task stays until it is ended");
         assert_eq!(task.progress, from, "a task goes through its steps in order");
-        if !task.is_aborted {
-            task.progress = to;
-        } else if to == Progress::Queued {
-            // Only the worker ends what is queued.
+        // An aborted one waits where it is for its end; but only once it is queued is there somebody to end it.
+        if !task.is_aborted || to == Progress::Queued {
             task.progress = to;
         }
         !task.is_aborted

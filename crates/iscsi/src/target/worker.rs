@@ -75,15 +75,18 @@ fn carry_out(work: Work, lun: Lun, link: &Link, units: &dyn LogicalUnits, nexus:
         if !is_read && out.is_empty() {
             completion.transferred = 0;
         }
+        // What came with the command is not needed any more, and the next one may come as soon as it is answered.
+        link.keep(out);
+        let reserved = is_read.then_some(reserved);
         let answers = link.tasks().answer(id);
         if answers {
             // If it fails the connection is closed, which the receiving thread sees.
-            let _ = link.complete(asked, &completion, &into);
+            let _ = link.complete(asked, &completion, &into, reserved);
         }
         link.keep(into);
+    } else {
+        drop((out, reserved));
     }
-    link.keep(out);
-    drop(reserved);
     let functions = link.tasks().end(id);
     let _ = link.functions_done(functions, units, nexus);
 }
