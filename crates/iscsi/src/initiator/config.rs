@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::login::{Account, Name, Parameters};
+use crate::login::{Account, Hash, Name, Parameters};
 use crate::pdu::{Isid, Lun};
 
 use super::SessionError;
@@ -72,6 +72,8 @@ pub struct InitiatorConfig {
     pub account: Option<Account>,
     /// With it the target must prove who it is.
     pub target_account: Option<Account>,
+    /// The hashes that are offered for these proofs, in this order.
+    pub hashes: Vec<Hash>,
     /// How a session should go on.
     pub parameters: Parameters,
     /// How a command is given up.
@@ -96,6 +98,7 @@ impl InitiatorConfig {
             isid: Isid::random(bits),
             account: None,
             target_account: None,
+            hashes: Hash::ALL.to_vec(),
             parameters: Parameters::default(),
             escalation: Escalation::default(),
             limits: InitiatorLimits::default(),
@@ -108,6 +111,9 @@ impl InitiatorConfig {
             (None, Some(_)) => Err(SessionError::Settings("a target proves itself only to who does so too")),
             (Some(ours), Some(theirs)) if ours.shares_secret(theirs) => {
                 Err(SessionError::Settings("both directions of CHAP have the same secret"))
+            }
+            (Some(_), _) if self.hashes.is_empty() => {
+                Err(SessionError::Settings("there is no hash for CHAP to go by"))
             }
             _ if u32::try_from(self.limits.transfer_max).is_err() => {
                 Err(SessionError::Settings("transfers are longer than 4 GiB"))

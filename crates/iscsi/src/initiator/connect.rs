@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::login::{
     Agreed, CHALLENGE, Challenge, InitiatorLogin, Message, Name, Outcome, SEGMENT_DEFAULT, status,
 };
-use crate::pdu::{LoginRequest, LoginResponse, Pdu, Sent, Serial, Stage, Tag, VERSION};
+use crate::pdu::{Isid, LoginRequest, LoginResponse, Pdu, Sent, Serial, Stage, Tag, VERSION};
 use crate::text::{Keys, TEXT_MAX};
 use crate::wire::{Receiver, Sender, halves};
 
@@ -84,6 +84,7 @@ impl Login<'_> {
         let mut machine = InitiatorLogin::new(
             (&config.initiator, target),
             (config.account.as_ref(), config.target_account.as_ref()),
+            &config.hashes,
             &config.parameters,
             Challenge::random(bits),
         );
@@ -146,7 +147,9 @@ impl Login<'_> {
             let Pdu::LoginResponse(response) = incoming.pdu else {
                 return Err(SessionError::Broken("it answered a login with something else"));
             };
-            if response.tag != LOGIN_TAG || response.isid != self.config.isid {
+            // tgt leaves the ISID out while it asks for a proof.
+            let is_ours = [self.config.isid, Isid::default()].contains(&response.isid);
+            if response.tag != LOGIN_TAG || !is_ours {
                 return Err(SessionError::Broken("it answered the login of another"));
             }
             text.extend(data);

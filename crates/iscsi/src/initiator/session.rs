@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use scsi::TransportFault;
 
-use crate::login::{Agreed, LoginError, status};
+use crate::login::{Agreed, LoginError, ParameterError, status};
 use crate::pdu::{
     Answered, AsyncMessage, LogoutRequest, Lun, NopOut, Pdu, Reject, Sent, Serial, Tag, TaskRequest,
     TaskResponse,
@@ -90,7 +90,11 @@ impl SessionError {
             SessionError::Settings(_)
             | SessionError::NoRandom
             | SessionError::TooLong { .. }
-            | SessionError::Login(LoginError::Method(_) | LoginError::TargetProof)
+            | SessionError::Login(
+                LoginError::Method(_)
+                | LoginError::TargetProof
+                | LoginError::Parameter(ParameterError::Unsupported { .. }),
+            )
             | SessionError::Refused(0x0200..0x0300) => TransportFault::Host,
             SessionError::Late => TransportFault::TimeOut,
             SessionError::Wire(wire) if !wire.is_protocol() => TransportFault::Path,

@@ -72,6 +72,8 @@ pub struct InitiatorLogin<'a> {
     target: Option<&'a Name>,
     account: Option<&'a Account>,
     target_account: Option<&'a Account>,
+    /// Those that are offered, and once the target has chosen, the one it chose.
+    hashes: Vec<Hash>,
     parameters: &'a Parameters,
     /// What the target is asked, if it must prove who it is.
     challenge: Challenge,
@@ -81,17 +83,30 @@ pub struct InitiatorLogin<'a> {
 
 impl<'a> InitiatorLogin<'a> {
     /// A login of `initiator` at `target`, or for a discovery. With an `account` nothing but CHAP is taken, with
-    /// a `target_account` the target must answer `challenge`, which is random.
+    /// a `target_account` the target must answer `challenge`, which is random. `hashes` are
+    /// offered in this order.
     #[must_use]
     pub fn new(
         (initiator, target): (&'a Name, Option<&'a Name>),
         (account, target_account): (Option<&'a Account>, Option<&'a Account>),
+        hashes: &[Hash],
         parameters: &'a Parameters,
         challenge: Challenge,
     ) -> Self {
         let state = if account.is_some() { State::Method } else { State::Open };
         let agreed = Agreed::default();
-        InitiatorLogin { initiator, target, account, target_account, parameters, challenge, state, agreed }
+        let hashes = hashes.to_vec();
+        InitiatorLogin {
+            initiator,
+            target,
+            account,
+            target_account,
+            hashes,
+            parameters,
+            challenge,
+            state,
+            agreed,
+        }
     }
 
     /// The first message.
@@ -144,7 +159,7 @@ impl<'a> InitiatorLogin<'a> {
                 }
                 self.state = State::Hash;
                 let mut hashes = Keys::new();
-                let numbers: Vec<String> = Hash::ALL.iter().map(|hash| hash.number().to_string()).collect();
+                let numbers: Vec<String> = self.hashes.iter().map(|hash| hash.number().to_string()).collect();
                 hashes.push("CHAP_A", numbers.join(","));
                 Ok(Outcome::Say(Message { stage: Stage::Security, transit: None, keys: hashes }))
             }
@@ -194,9 +209,11 @@ impl<'a> InitiatorLogin<'a> {
     }
 
     /// The answer to the target's challenge, and one of our own if the target must prove who it is.
-    fn proof(&self, keys: &Keys) -> Result<Keys, LoginError> {
+    fn proof(&mut self, keys: &Keys) -> Result<Keys, LoginError> {
         let Some(account) = self.account else { return Err(LoginError::Chap("AuthMethod")) };
-        let hash = keys.get("CHAP_A").and_then(Hash::of).ok_or(LoginError::Chap("CHAP_A"))?;
+        let hash = keys.get("CHAP_A").and_then(Hash::of).filter(|hash| self.hashes.contains(hash));
+        let hash = hash.ok_or(LoginError::Chap("CHAP_A"))?;
+        self.hashes = vec![hash];
         let id = keys.get("CHAP_I").and_then(number).and_then(|id| u8::try_from(id).ok());
         let bytes = keys.get("CHAP_C").and_then(binary);
         let bytes = bytes.filter(|bytes| (1..=CHALLENGE_MAX).contains(&bytes.len()));
@@ -220,8 +237,7 @@ impl<'a> InitiatorLogin<'a> {
     fn check_target(&mut self, keys: &Keys) -> Result<(), LoginError> {
         let Some(account) = self.target_account else { return Ok(()) };
         let response = keys.get("CHAP_R").and_then(binary).ok_or(LoginError::TargetProof)?;
-        // The hash is the one that the target has chosen; its length tells which.
-        let accepted = Hash::ALL.iter().any(|hash| account.accepts(*hash, &self.challenge, &response));
+        let accepted = self.hashes.iter().any(|hash| account.accepts(*hash, &self.challenge, &response));
         if keys.get("CHAP_N") != Some(account.name()) || !accepted {
             return Err(LoginError::TargetProof);
         }

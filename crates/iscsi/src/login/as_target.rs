@@ -239,10 +239,11 @@ mod tests {
 
     /// Lets both machines talk until one of them ends it.
     fn talk(ours: Option<&Account>, theirs: Option<&Account>, access: &Access, discovery: bool) -> End {
+        let hashes = if discovery { &[Hash::Sha256] } else { &Hash::ALL[..] };
         let parameters = Parameters::default();
         let (initiator, target) = (Name::new("iqn.a:i").unwrap(), Name::new("iqn.a:t").unwrap());
         let named = (&initiator, (!discovery).then_some(&target));
-        let mut one = InitiatorLogin::new(named, (ours, theirs), &parameters, challenge(1));
+        let mut one = InitiatorLogin::new(named, (ours, theirs), hashes, &parameters, challenge(1));
         let mut other = TargetLogin::new(access, &parameters, challenge(2));
         let mut message = one.begin();
         for _ in 0..10 {

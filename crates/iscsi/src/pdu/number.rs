@@ -77,7 +77,7 @@ impl fmt::Debug for Lun {
 }
 
 /// The initiator's part of a session's name: with the initiator's name it names its port.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Isid(pub [u8; 6]);
 
 impl Isid {

@@ -106,10 +106,12 @@ impl Link {
     ) -> Result<(), WireError> {
         let moved = completion.transferred.min(asked.expected);
         let data = data.get(..moved).unwrap_or(data);
-        let residual = match asked.expected - moved {
-            0 => Residual::None,
-            // Less than what the four bytes of the command said.
-            missing => Residual::Underflow(missing as u32),
+        // The four bytes of a PDU: what is more is as good as the most that they say.
+        let count = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let residual = match completion.transferred.checked_sub(asked.expected) {
+            Some(0) => Residual::None,
+            Some(more) => Residual::Overflow(count(more)),
+            None => Residual::Underflow(count(asked.expected - completion.transferred)),
         };
         let mut parts = 0u32;
         // Status may go with the last data if there is nothing else to say.

@@ -50,7 +50,8 @@ pub trait LogicalUnits: Send + Sync + 'static {
     fn luns(&self, target: &Name) -> Vec<Lun>;
 
     /// Carries a command out. `out` is the data that came with it, `into` as long as the data that the initiator
-    /// expects; of it the completion tells how much counts.
+    /// expects. What the completion says is transferred may be more than either: then the initiator is told by how
+    /// much it expected too little.
     fn execute(&self, nexus: &Nexus, lun: Lun, cdb: &Cdb, out: &[u8], into: &mut [u8]) -> Completion;
 
     /// A session has begun.

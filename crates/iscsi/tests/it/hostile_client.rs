@@ -59,7 +59,7 @@ fn read(raw: &mut Raw, length: u32, tag: u32) -> Command {
 #[test]
 fn what_breaks_the_protocol_ends_the_session() {
     type Script = fn(&mut Raw);
-    let scripts: [(&str, Script); 19] = [
+    let scripts: [(&str, Script); 20] = [
         ("what a target sends", |raw| {
             let numbers = raw.numbers();
             raw.send(Pdu::TaskResponse(TaskResponse { response: 0, tag: Tag(1), numbers }), &[]);
@@ -118,6 +118,11 @@ fn what_breaks_the_protocol_ends_the_session() {
             let command = Command { last: false, ..write(raw, 10_000, 1) };
             raw.send(Pdu::Command(command), &[]);
             raw.send(Pdu::DataOut(Raw::data_out(1, Tag::NONE, 0, 1, true)), &[1; 100]);
+        }),
+        ("data out of order", |raw| {
+            let command = Command { last: false, ..write(raw, 10_000, 1) };
+            raw.send(Pdu::Command(command), &[]);
+            raw.send(Pdu::DataOut(Raw::data_out(1, Tag::NONE, 1, 0, true)), &[1; 100]);
         }),
         ("data far behind the end", |raw| {
             let command = Command { last: false, ..write(raw, 10_000, 1) };

@@ -425,7 +425,7 @@ fn logins_that_lead_nowhere() {
         raw.send(login_response(Security, Some(FullFeature), 0, isid), &[]);
     });
     no_login("another ISID", "another", |raw, _| {
-        raw.send(login_response(Security, Some(Operational), 0, iscsi::pdu::Isid([0; 6])), &[]);
+        raw.send(login_response(Security, Some(Operational), 0, iscsi::pdu::Isid([1; 6])), &[]);
     });
     no_login("wants a proof", "CHAP", |raw, isid| {
         raw.send(login_response(Security, None, 0, isid), b"AuthMethod=CHAP\0");

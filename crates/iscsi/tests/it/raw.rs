@@ -157,7 +157,8 @@ impl Raw {
     pub fn log_in(&mut self, parameters: &Parameters, discovery: bool) {
         let (us, target) = (Name::new("iqn.a:hostile").unwrap(), Name::new(TARGET).unwrap());
         let named = (&us, (!discovery).then_some(&target));
-        let mut machine = InitiatorLogin::new(named, (None, None), parameters, Challenge::random([2; 17]));
+        let mut machine =
+            InitiatorLogin::new(named, (None, None), &[], parameters, Challenge::random([2; 17]));
         let mut message = machine.begin();
         loop {
             self.send(Pdu::LoginRequest(Raw::login_request(&message)), &message.keys.bytes());

@@ -197,7 +197,7 @@ impl Ram {
         let Some(range) = Ram::range(first, count) else { return check(5, 0x21, 0) };
         let mut blocks = self.blocks.lock().unwrap();
         blocks.resize(BLOCK * BLOCKS, 0);
-        give(&blocks[range], count * BLOCK, into)
+        Completion { transferred: count * BLOCK, ..give(&blocks[range], count * BLOCK, into) }
     }
 
     fn write(&self, first: usize, count: usize, out: &[u8]) -> Completion {
@@ -206,7 +206,7 @@ impl Ram {
         blocks.resize(BLOCK * BLOCKS, 0);
         let taken = out.len().min(range.len());
         blocks[range.start..range.start + taken].copy_from_slice(&out[..taken]);
-        good(taken)
+        good(range.len())
     }
 }
 
