@@ -288,7 +288,9 @@ mod tests {
         }
 
         #[test]
-        fn pairs_come_back(pairs in prop::collection::vec(("[A-Za-z][A-Za-z0-9._@+-]{0,62}", "[ -~é]{0,80}"), 0..9)) {
+        fn pairs_come_back(
+            pairs in prop::collection::vec(("[A-Za-z][A-Za-z0-9._@+-]{0,62}", "[ -~é]{0,80}"), 0..9),
+        ) {
             let mut keys = Keys::new();
             pairs.iter().for_each(|(key, value)| keys.push(key, value));
             prop_assert_eq!(Keys::parse(&keys.bytes()), Ok(keys));

@@ -117,7 +117,7 @@ impl Receiver {
             return Ok(());
         }
         self.read_all(data)?;
-        self.end_of_data(data.len(), |_| Crc32c::of(data))
+        self.end_of_data(data.len(), || Crc32c::of(data))
     }
 
     /// Takes all data of a PDU as bytes of its own; at most `most` of them.
@@ -141,16 +141,16 @@ impl Receiver {
             }
             left -= part;
         }
-        if length > 0 { self.end_of_data(length, |_| sum) } else { Ok(()) }
+        if length > 0 { self.end_of_data(length, || sum) } else { Ok(()) }
     }
 
     /// Padding and checksum behind data.
-    fn end_of_data(&mut self, length: usize, sum: impl Fn(()) -> Crc32c) -> Result<(), WireError> {
+    fn end_of_data(&mut self, length: usize, sum: impl FnOnce() -> Crc32c) -> Result<(), WireError> {
         let (mut tail, padding) = ([0; 3 + DIGEST], padding(length));
         let tail = &mut tail[..padding + if self.digests.data { DIGEST } else { 0 }];
         self.read_all(tail)?;
         let (padding, digest) = tail.split_at(padding);
-        if self.digests.data && digest != sum(()).extend(padding).0.to_le_bytes() {
+        if self.digests.data && digest != sum().extend(padding).0.to_le_bytes() {
             return Err(PduError::DataDigest.into());
         }
         Ok(())
@@ -191,9 +191,9 @@ impl Receiver {
     }
 }
 
-/// The limit that a socket needs so that its caller looks at the time when this one ends, if it is not the one that
-/// is `set`. A shorter one does too, for who waits looks at the time and waits again; so those that are set are
-/// short, and most calls need no other: each setting is a call into the kernel.
+/// The limit that a socket needs so that its caller looks at the time when this one ends, if it is not the
+/// one that is `set`. A shorter one does too, for who waits looks at the time and waits again; so those that
+/// are set are short, and most calls need no other: each setting is a call into the kernel.
 fn new_socket_limit(set: Option<Duration>, limit: Option<Duration>) -> Option<Option<Duration>> {
     const SHORT: Duration = Duration::from_millis(100);
     const LONG: Duration = Duration::from_secs(5);

@@ -7,8 +7,8 @@ use crate::pdu::{Isid, Lun};
 
 use super::SessionError;
 
-/// How far an initiator goes to end a command that has no answer in time. After the last step the session is ended,
-/// which ends its tasks too.
+/// How far an initiator goes to end a command that has no answer in time. After the last step the session is
+/// ended, which ends its tasks too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum Escalation {
     /// ABORT TASK.
@@ -54,6 +54,13 @@ impl Default for InitiatorLimits {
     }
 }
 
+impl InitiatorLimits {
+    fn has_no_time(&self) -> bool {
+        let InitiatorLimits { connect, login, pdu, ping_after, ping, abort, transfer_max: _ } = self;
+        [connect, login, pdu, ping_after, ping, abort].iter().any(|time| time.is_zero())
+    }
+}
+
 /// Where the unit is, who asks, and how.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InitiatorConfig {
@@ -65,8 +72,8 @@ pub struct InitiatorConfig {
     pub target: Name,
     /// The unit.
     pub lun: Lun,
-    /// The initiator's part of the session's name: the same after each loss of the session, so that the target
-    /// ends what is left of it, and another one for each unit.
+    /// The initiator's part of the session's name: the same after each loss of the session, so that the
+    /// target ends what is left of it, and another one for each unit.
     pub isid: Isid,
     /// With it this initiator proves who it is, and takes no session without.
     pub account: Option<Account>,
@@ -115,6 +122,7 @@ impl InitiatorConfig {
             (Some(_), _) if self.hashes.is_empty() => {
                 Err(SessionError::Settings("there is no hash for CHAP to go by"))
             }
+            _ if self.limits.has_no_time() => Err(SessionError::Settings("a limit of time is 0")),
             _ if u32::try_from(self.limits.transfer_max).is_err() => {
                 Err(SessionError::Settings("transfers are longer than 4 GiB"))
             }

@@ -15,7 +15,8 @@ use super::{InitiatorConfig, Statistics, end_of};
 pub struct DiscoveredTarget {
     /// Its name.
     pub name: Name,
-    /// Its addresses, as they came: host, port, and the portal group behind a comma. None: that of the portal.
+    /// Its addresses, as they came: host, port, and the portal group behind a comma. None: that of the
+    /// portal.
     pub addresses: Vec<String>,
 }
 

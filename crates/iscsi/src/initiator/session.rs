@@ -133,8 +133,8 @@ pub(super) struct Session {
     pub(super) late_pong: Option<Tag>,
 }
 
-/// The most PDUs that are read for a target that was silent to: what it sends in a day of pings, and no more than
-/// a hostile one may keep a command waiting with.
+/// The most PDUs that are read for a target that was silent to: what it sends in a day of pings, and no more
+/// than a hostile one may keep a command waiting with.
 const CATCH_UP_MAX: usize = 10_000;
 
 impl Session {
@@ -186,8 +186,8 @@ impl Session {
         self.last_command.since(self.next_command) >= 0
     }
 
-    /// The next PDU that is about a task, or the answer to a request. Its data, if it has any, is next on the wire.
-    /// `None` if there was none until then.
+    /// The next PDU that is about a task, or the answer to a request. Its data, if it has any, is next on the
+    /// wire. `None` if there was none until then.
     pub(super) fn receive(
         &mut self,
         until: Instant,
@@ -261,7 +261,8 @@ impl Session {
         Ok(Some(incoming))
     }
 
-    /// Takes the numbers of a PDU. With one connection and nothing lost, each answer has the number that follows.
+    /// Takes the numbers of a PDU. With one connection and nothing lost, each answer has the number that
+    /// follows.
     fn hear(&mut self, numbers: Answered, counts: Counts) -> Result<(), SessionError> {
         if counts != Counts::Silent && numbers.answer != self.expected_answer {
             return Err(SessionError::Broken("an answer has a number (StatSN) out of order"));

@@ -82,9 +82,9 @@ pub struct InitiatorLogin<'a> {
 }
 
 impl<'a> InitiatorLogin<'a> {
-    /// A login of `initiator` at `target`, or for a discovery. With an `account` nothing but CHAP is taken, with
-    /// a `target_account` the target must answer `challenge`, which is random. `hashes` are
-    /// offered in this order.
+    /// A login of `initiator` at `target`, or for a discovery. With an `account` nothing but CHAP is taken,
+    /// with a `target_account` the target must answer `challenge`, which is random. `hashes` are offered in
+    /// this order.
     #[must_use]
     pub fn new(
         (initiator, target): (&'a Name, Option<&'a Name>),

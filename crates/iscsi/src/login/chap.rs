@@ -94,8 +94,8 @@ pub enum Hash {
 }
 
 impl Hash {
-    /// All. MD5 comes first, as targets choose the first one that they know, and some (tgt 1.0.85) take number 7 for
-    /// SHA-1, as a draft had it: then no proof is the right one.
+    /// All. MD5 comes first, as targets choose the first one that they know, and some (tgt 1.0.85) take
+    /// number 7 for SHA-1, as a draft had it: then no proof is the right one.
     pub const ALL: [Hash; 2] = [Hash::Md5, Hash::Sha256];
 
     /// The number of CHAP_A.

@@ -1,5 +1,5 @@
-//! The login: who the two sides are and how they go on (RFC 7143, section 6.3). Pure: the two machines here take
-//! text and give text.
+//! The login: who the two sides are and how they go on (RFC 7143, section 6.3). Pure: the two machines here
+//! take text and give text.
 
 mod as_initiator;
 mod as_target;

@@ -1,5 +1,5 @@
-//! How a session goes on after the login (RFC 7143, section 13): what one side wishes, and what both agree on.
-//! Pure.
+//! How a session goes on after the login (RFC 7143, section 13): what one side wishes, and what both agree
+//! on. Pure.
 
 use crate::pdu::{DATA_LENGTH_MAX, Digests};
 use crate::text::{Keys, is_yes, number, yes_no};

@@ -1,4 +1,5 @@
-//! What the target answers by itself: which units there are, and commands for those that are not (SPC-5, SAM-6).
+//! What the target answers by itself: which units there are, and commands for those that are not (SPC-5,
+//! SAM-6).
 
 use scsi::{Cdb, Completion, Status};
 

@@ -95,8 +95,8 @@ impl Link {
         sent
     }
 
-    /// Answers a command: its data first, if it has some, then its status. Memory that was reserved for it is given
-    /// back before its end is told, for the next command may come at once.
+    /// Answers a command: its data first, if it has some, then its status. Memory that was reserved for it is
+    /// given back before its end is told, for the next command may come at once.
     pub(super) fn complete(
         &self,
         asked: Asked,

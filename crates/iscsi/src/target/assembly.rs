@@ -1,4 +1,5 @@
-//! A command whose data is on its way: what comes with it, what comes unasked, and what is asked for. No I/O here.
+//! A command whose data is on its way: what comes with it, what comes unasked, and what is asked for. No I/O
+//! here.
 
 use std::ops::Range;
 
@@ -41,8 +42,8 @@ enum Expects {
 pub(super) struct Unexpected;
 
 impl Assembly {
-    /// A command with a buffer for all its data, of which `received` bytes came with it, and up to `unasked` are to
-    /// come before something is asked for.
+    /// A command with a buffer for all its data, of which `received` bytes came with it, and up to `unasked`
+    /// are to come before something is asked for.
     pub(super) fn new(
         (id, asked): (TaskId, Asked),
         (cdb, is_read): (Cdb, bool),

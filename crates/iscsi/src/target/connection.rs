@@ -371,7 +371,8 @@ impl Connection<'_> {
         Ok(self.link.functions_done(done, &*self.shared.units, &nexus)?)
     }
 
-    /// While tasks are locked no unit goes on to its next command, so that this reaches the one that is meant.
+    /// While tasks are locked no unit goes on to its next command, so that this reaches the one that is
+    /// meant.
     fn tell_units(&self, aborted: &Aborted) {
         if let Some(nexus) = &self.nexus {
             aborted.running.iter().for_each(|lun| self.shared.units.abort(nexus, *lun));

@@ -1,7 +1,7 @@
 //! The target: logical units of this process for initiators elsewhere.
 //!
-//! One thread a connection receives; one thread a unit and session carries its commands out in the order in which
-//! they came, and answers. What a client may take is limited by [`TargetLimits`].
+//! One thread a connection receives; one thread a unit and session carries its commands out in the order in
+//! which they came, and answers. What a client may take is limited by [`TargetLimits`].
 
 mod absent;
 mod answer;
@@ -45,13 +45,13 @@ pub trait LogicalUnits: Send + Sync + 'static {
     /// The names of the targets.
     fn targets(&self) -> Vec<Name>;
 
-    /// The units of a target, at most [`LUNS_MAX`]. The target answers REPORT LUNS with them, and commands for
-    /// other units by itself.
+    /// The units of a target, at most [`LUNS_MAX`]. The target answers REPORT LUNS with them, and commands
+    /// for other units by itself.
     fn luns(&self, target: &Name) -> Vec<Lun>;
 
-    /// Carries a command out. `out` is the data that came with it, `into` as long as the data that the initiator
-    /// expects. What the completion says is transferred may be more than either: then the initiator is told by how
-    /// much it expected too little.
+    /// Carries a command out. `out` is the data that came with it, `into` as long as the data that the
+    /// initiator expects. What the completion says is transferred may be more than either: then the initiator
+    /// is told by how much it expected too little.
     fn execute(&self, nexus: &Nexus, lun: Lun, cdb: &Cdb, out: &[u8], into: &mut [u8]) -> Completion;
 
     /// A session has begun.
@@ -60,12 +60,12 @@ pub trait LogicalUnits: Send + Sync + 'static {
     /// A session has ended: none of its commands is carried out any more.
     fn ended(&self, _nexus: &Nexus) {}
 
-    /// Nobody waits any more for the command that this session has running in the unit: it should end soon, and
-    /// its completion is not sent.
+    /// Nobody waits any more for the command that this session has running in the unit: it should end soon,
+    /// and its completion is not sent.
     fn abort(&self, _nexus: &Nexus, _lun: Lun) {}
 
-    /// The unit is reset on request of this session, whose own tasks in it have ended. It should end those of the
-    /// others, and tell all by a unit attention.
+    /// The unit is reset on request of this session, whose own tasks in it have ended. It should end those of
+    /// the others, and tell all by a unit attention.
     fn reset(&self, _nexus: &Nexus, _lun: Lun) {}
 }
 
@@ -82,8 +82,8 @@ pub struct TargetLimits {
     pub connections: usize,
     /// Sessions that have passed their login, discoveries not included. Another one is refused.
     pub sessions: usize,
-    /// For a login, from the connection on. Also what a new session waits at most for the end of the one that it
-    /// takes the place of.
+    /// For a login, from the connection on. Also what a new session waits at most for the end of the one that
+    /// it takes the place of.
     pub login: Duration,
     /// For a PDU that was begun, in either direction.
     pub pdu: Duration,

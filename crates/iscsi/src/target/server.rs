@@ -67,8 +67,8 @@ impl Server {
         self.shared.registry.memory().taken()
     }
 
-    /// Takes no more commands, lets those that are carried out end and answer, and closes all connections. False
-    /// if a unit has not given a command back in time; its session ends when it does.
+    /// Takes no more commands, lets those that are carried out end and answer, and closes all connections.
+    /// False if a unit has not given a command back in time; its session ends when it does.
     pub fn stop(mut self) -> bool {
         self.end()
     }

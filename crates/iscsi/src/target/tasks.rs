@@ -180,7 +180,8 @@ impl Tasks {
     fn advance(&mut self, id: TaskId, from: Progress, to: Progress) -> bool {
         let task = self.live.get_mut(&id).expect("a task stays until it is ended");
         assert_eq!(task.progress, from, "a task goes through its steps in order");
-        // An aborted one waits where it is for its end; but only once it is queued is there somebody to end it.
+        // An aborted one waits where it is for its end; but only once it is queued is there somebody to end
+        // it.
         if !task.is_aborted || to == Progress::Queued {
             task.progress = to;
         }
@@ -228,7 +229,8 @@ impl Tasks {
         Ok(aborted)
     }
 
-    /// The session ends: no task begins any more. What units carry out may end and be answered if it is gently.
+    /// The session ends: no task begins any more. What units carry out may end and be answered if it is
+    /// gently.
     pub(super) fn close(&mut self, gently: bool) -> Aborted {
         self.is_closed = true;
         self.waiting.clear();
@@ -332,7 +334,7 @@ mod tests {
 
         assert!(!tasks.run(queued), "aborted before it ran");
         let done = FunctionDone { tag: Tag(1000), reset: None };
-        assert_eq!(tasks.end(queued), [done.clone()]);
+        assert_eq!(tasks.end(queued), std::slice::from_ref(&done));
         assert!(!tasks.answer(running), "aborted while it ran");
         assert_eq!(tasks.end(running), [done]);
         assert!(tasks.answer(other));

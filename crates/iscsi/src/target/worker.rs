@@ -72,7 +72,8 @@ fn carry_out(work: Work, lun: Lun, link: &Link, units: &dyn LogicalUnits, nexus:
     if runs {
         let mut into = link.buffer(if is_read { asked.expected } else { 0 });
         let completion = units.execute(nexus, lun, &cdb, &out, &mut into);
-        // What came with the command is not needed any more, and the next one may come as soon as it is answered.
+        // What came with the command is not needed any more, and the next one may come as soon as it is
+        // answered.
         link.keep(out);
         let reserved = is_read.then_some(reserved);
         let answers = link.tasks().answer(id);

@@ -1,4 +1,5 @@
-//! Clients that lie, stop, or never end: the target drops them, and serves the others meanwhile and afterwards.
+//! Clients that lie, stop, or never end: the target drops them, and serves the others meanwhile and
+//! afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -331,7 +332,7 @@ fn tasks_are_managed_in_order() {
     };
     let expect = |raw: &mut Raw, tag: u32, expected: u8| match raw.read() {
         Some((Pdu::TaskResponse(response), _)) => {
-            assert_eq!((response.tag, response.response), (Tag(tag), expected))
+            assert_eq!((response.tag, response.response), (Tag(tag), expected));
         }
         other => panic!("{other:?}, not the response to {tag}"),
     };

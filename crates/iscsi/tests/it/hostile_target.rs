@@ -1,5 +1,5 @@
-//! A target that lies, stops, or never ends: the initiator says what is wrong, in time, and whether the command may
-//! have been carried out.
+//! A target that lies, stops, or never ends: the initiator says what is wrong, in time, and whether the
+//! command may have been carried out.
 
 use std::time::{Duration, Instant};
 
@@ -136,7 +136,7 @@ fn r2t(tag: Tag, numbers: Answered, number: u32, offset: u32, length: u32) -> Pd
 fn cut_connections_and_silence() {
     use TransportFault::{Path, TimeOut};
     fails("closed at once", Kind::Read(100), Path, |raw, _| {
-        raw.stream.shutdown(std::net::Shutdown::Both).unwrap()
+        raw.stream.shutdown(std::net::Shutdown::Both).unwrap();
     });
     fails("closed, half of a header", Kind::Read(100), Path, |raw, _| {
         raw.bytes(&[0x21; 20]);
@@ -417,7 +417,7 @@ fn logins_that_lead_nowhere() {
     no_login("closed", "closed", |raw, _| raw.stream.shutdown(std::net::Shutdown::Both).unwrap());
     no_login("refused", "0202", |raw, isid| raw.send(login_response(Security, None, 0x0202, isid), &[]));
     no_login("unknown status", "FFFF", |raw, isid| {
-        raw.send(login_response(Security, None, 0xffff, isid), &[])
+        raw.send(login_response(Security, None, 0xffff, isid), &[]);
     });
     no_login("for ever", "does not end", |raw, isid| raw.send(login_response(Security, None, 0, isid), &[]));
     no_login("another stage", "stage", |raw, isid| raw.send(login_response(Operational, None, 0, isid), &[]));
@@ -431,10 +431,10 @@ fn logins_that_lead_nowhere() {
         raw.send(login_response(Security, None, 0, isid), b"AuthMethod=CHAP\0");
     });
     no_login("no text", "key=value", |raw, isid| {
-        raw.send(login_response(Security, None, 0, isid), b"nothing\0")
+        raw.send(login_response(Security, None, 0, isid), b"nothing\0");
     });
     no_login("text twice", "twice", |raw, isid| {
-        raw.send(login_response(Security, None, 0, isid), b"A=1\0A=1\0")
+        raw.send(login_response(Security, None, 0, isid), b"A=1\0A=1\0");
     });
     no_login("a long text", "at most 8192", |raw, isid| {
         raw.send(login_response(Security, None, 0, isid), &[b'a'; 9000]);
@@ -465,7 +465,7 @@ fn logins_that_lead_nowhere() {
         raw.send(login_response(Operational, None, 0, isid), keys.as_bytes());
     });
     no_login("moved to nowhere", "0101", |raw, isid| {
-        raw.send(login_response(Security, None, 0x0101, isid), &[])
+        raw.send(login_response(Security, None, 0x0101, isid), &[]);
     });
     no_login("moved for ever", "moved again", |raw, isid| {
         let here = format!("TargetAddress={},1\0", raw.stream.local_addr().unwrap());

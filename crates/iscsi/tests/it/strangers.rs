@@ -281,8 +281,9 @@ fn tools_of_libiscsi_prove_who_they_are_and_check_headers() {
     assert!(!output.status.success());
 }
 
-/// Tests of libiscsi's own suite that look at the transport. Not iSCSIdatasn: after it has seen its first wrong
-/// number refused it sends the last of its writes through a new session, with right ones, and wonders that it is taken.
+/// Tests of libiscsi's own suite that look at the transport. Not iSCSIdatasn: after it has seen its first
+/// wrong number refused it sends the last of its writes through a new session, with right ones, and wonders
+/// that it is taken.
 #[test]
 fn our_target_passes_libiscsis_tests_of_the_transport() {
     let (_ram, server) = serve(Ram::attending(), |_| {});
