@@ -1,7 +1,7 @@
 //! What units and the receiving thread of a session share: the way back to the initiator.
 
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use scsi::{Completion, Status};
@@ -10,9 +10,9 @@ use crate::login::Agreed;
 use crate::pdu::{Answered, DataIn, Lun, Pdu, Residual, Response, Serial, Tag, TaskResponse};
 use crate::wire::{Sender, WireError};
 
-use super::registry::Reserved;
+use super::registry::{Memory, Share};
 use super::tasks::{FunctionDone, Scope, Tasks};
-use super::{LogicalUnits, Nexus};
+use super::{LogicalUnits, Nexus, TargetLimits};
 
 /// The way back.
 pub(super) struct Link {
@@ -21,6 +21,7 @@ pub(super) struct Link {
     stream: TcpStream,
     pub(super) agreed: Agreed,
     pdu_limit: Duration,
+    memory: Arc<Memory>,
     /// Buffers that were used, for the next commands.
     spare: Mutex<Vec<Vec<u8>>>,
 }
@@ -58,14 +59,15 @@ impl Link {
         answer: Serial,
         tasks: Tasks,
         agreed: Agreed,
-        pdu_limit: Duration,
+        limits: &TargetLimits,
     ) -> Link {
         Link {
             out: Mutex::new(Out { sender, answer }),
             tasks: Mutex::new(tasks),
             stream,
             agreed,
-            pdu_limit,
+            pdu_limit: limits.pdu,
+            memory: Memory::new(limits.session_memory),
             spare: Mutex::default(),
         }
     }
@@ -89,10 +91,14 @@ impl Link {
         }
         let sent = out.sender.send(&pdu, data, Instant::now() + self.pdu_limit);
         if sent.is_err() {
-            // Wakes the receiving thread, which ends the session.
-            let _ = self.stream.shutdown(Shutdown::Both);
+            self.close();
         }
         sent
+    }
+
+    /// Closes the connection, which wakes the receiving thread, which ends the session.
+    pub(super) fn close(&self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
     }
 
     /// Answers a command: its data first, if it has some, then its status. Memory that was reserved for it is
@@ -102,7 +108,7 @@ impl Link {
         asked: Asked,
         completion: &Completion,
         data: &[u8],
-        mut reserved: Option<Reserved>,
+        mut reserved: Option<Share>,
     ) -> Result<(), WireError> {
         let moved = completion.transferred.min(asked.expected);
         let data = data.get(..moved).unwrap_or(data);
@@ -187,6 +193,11 @@ impl Link {
 
     pub(super) fn function_response(&self, tag: Tag, response: u8) -> Result<(), WireError> {
         self.send(Counts::Yes, |numbers| Pdu::TaskResponse(TaskResponse { response, tag, numbers }), &[])
+    }
+
+    /// Memory for a command, of the session's share and the server's.
+    pub(super) fn reserve(&self, server: &Arc<Memory>, bytes: usize) -> Option<Share> {
+        Some(Share { _session: self.memory.reserve(bytes)?, _server: server.reserve(bytes)? })
     }
 
     /// A buffer of this length. What is in it is zero, or of an earlier command of this session.

@@ -8,7 +8,7 @@ use scsi::Cdb;
 use crate::pdu::{DataOut, Serial, Tag};
 
 use super::answer::Asked;
-use super::registry::Reserved;
+use super::registry::Share;
 use super::tasks::TaskId;
 use super::worker::Work;
 
@@ -19,7 +19,7 @@ pub(super) struct Assembly {
     cdb: Cdb,
     is_read: bool,
     data: Vec<u8>,
-    reserved: Reserved,
+    reserved: Share,
     /// Bytes that are there, from the beginning on.
     received: usize,
     expects: Expects,
@@ -47,7 +47,7 @@ impl Assembly {
     pub(super) fn new(
         (id, asked): (TaskId, Asked),
         (cdb, is_read): (Cdb, bool),
-        (data, reserved): (Vec<u8>, Reserved),
+        (data, reserved): (Vec<u8>, Share),
         (received, unasked): (usize, Option<usize>),
     ) -> Assembly {
         assert!(received <= data.len(), "no more data came than there is room for");

@@ -44,7 +44,7 @@ pub(super) fn run(stream: &TcpStream, shared: &Arc<Shared>, place: &Place) {
     sender.agree(agreed.digests);
     let (Ok(copy), Ok(address)) = (stream.try_clone(), stream.local_addr()) else { return };
     let tasks = Tasks::new(request.numbers.command, limits.commands);
-    let link = Arc::new(Link::new((sender, copy), answer, tasks, agreed, limits.pdu));
+    let link = Arc::new(Link::new((sender, copy), answer, tasks, agreed, limits));
     let nexus = place
         .as_ref()
         .zip(target)
@@ -221,7 +221,7 @@ impl Connection<'_> {
             self.receiver.skip(immediate)?;
             return self.answer(id, asked, &completion, &own);
         }
-        let Some(reserved) = self.shared.registry.memory().reserve(expected) else {
+        let Some(reserved) = self.link.reserve(self.shared.registry.memory(), expected) else {
             self.receiver.skip(immediate)?;
             let full = Completion { status: Status::TaskSetFull, sense: Vec::new(), transferred: 0 };
             return self.answer(id, asked, &full, &[]);

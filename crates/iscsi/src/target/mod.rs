@@ -93,6 +93,9 @@ pub struct TargetLimits {
     pub commands: u32,
     /// The most data of a command, in bytes.
     pub transfer_max: usize,
+    /// Data of all commands of a session, in bytes: one that begins writes and sends no data takes no more from the
+    /// others.
+    pub session_memory: usize,
     /// Data of all commands of all sessions, in bytes. A command without room ends with TASK SET FULL.
     pub memory: usize,
     /// What a stop waits for commands that are carried out.
@@ -109,6 +112,7 @@ impl Default for TargetLimits {
             idle: Duration::from_secs(60),
             commands: 32,
             transfer_max: 16 * 1024 * 1024,
+            session_memory: 64 * 1024 * 1024,
             memory: 256 * 1024 * 1024,
             stop: Duration::from_secs(60),
         }
@@ -146,9 +150,19 @@ pub enum TargetError {
 impl TargetConfig {
     fn checked(&self) -> Result<(), TargetError> {
         self.parameters.checked()?;
-        let TargetLimits { connections, sessions, login, pdu, idle, commands, transfer_max, memory, stop: _ } =
-            &self.limits;
-        let counts = [*connections, *sessions, *commands as usize, *transfer_max, *memory];
+        let TargetLimits {
+            connections,
+            sessions,
+            login,
+            pdu,
+            idle,
+            commands,
+            transfer_max,
+            session_memory,
+            memory,
+            stop: _,
+        } = &self.limits;
+        let counts = [*connections, *sessions, *commands as usize, *transfer_max, *session_memory, *memory];
         let times = [login, pdu, idle];
         if counts.contains(&0) || *commands > COMMANDS_MAX || times.iter().any(|time| time.is_zero()) {
             return Err(TargetError::Limit);

@@ -64,7 +64,7 @@ impl Registry {
             state: Arc::default(),
             connections_max: limits.connections,
             sessions_max: limits.sessions,
-            memory: Arc::new(Memory { taken: AtomicUsize::new(0), most: limits.memory }),
+            memory: Memory::new(limits.memory),
         }
     }
 
@@ -194,7 +194,17 @@ pub(super) struct Reserved {
     memory: Arc<Memory>,
 }
 
+/// What a command has of its session's memory and of the server's.
+pub(super) struct Share {
+    pub(super) _session: Reserved,
+    pub(super) _server: Reserved,
+}
+
 impl Memory {
+    pub(super) fn new(most: usize) -> Arc<Memory> {
+        Arc::new(Memory { taken: AtomicUsize::new(0), most })
+    }
+
     pub(super) fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
@@ -218,7 +228,7 @@ mod tests {
 
     #[test]
     fn memory_is_given_up_to_its_limit_and_comes_back() {
-        let memory = Arc::new(Memory { taken: AtomicUsize::new(0), most: 100 });
+        let memory = Memory::new(100);
         let first = memory.reserve(60).unwrap();
         assert!(memory.reserve(41).is_none());
         assert!(memory.reserve(usize::MAX).is_none());

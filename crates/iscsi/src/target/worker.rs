@@ -9,7 +9,7 @@ use scsi::{Cdb, Completion, Status};
 use crate::pdu::Lun;
 
 use super::answer::{Asked, Link};
-use super::registry::Reserved;
+use super::registry::Share;
 use super::tasks::TaskId;
 use super::{LogicalUnits, Nexus};
 
@@ -22,7 +22,7 @@ pub(super) struct Work {
     /// Data that came with it.
     pub(super) out: Vec<u8>,
     /// Its share of the server's memory.
-    pub(super) reserved: Reserved,
+    pub(super) reserved: Share,
 }
 
 /// The thread of a unit. Dropped, it carries out what it has and is waited for.
@@ -42,6 +42,7 @@ impl Worker {
         let (queue, queued) = mpsc::channel();
         let (link, units, nexus) = (Arc::clone(link), Arc::clone(units), Arc::clone(nexus));
         let run = move || {
+            let _guard = ClosesOnPanic(&link);
             for work in queued {
                 carry_out(work, lun, &link, &*units, &nexus);
             }
@@ -53,6 +54,17 @@ impl Worker {
     /// Hands a command over. False if the thread has ended, which it does only by a panic.
     pub(super) fn give(&self, work: Work) -> bool {
         self.queue.as_ref().is_some_and(|queue| queue.send(work).is_ok())
+    }
+}
+
+/// Ends the session if the unit panics: what it has under way is never answered.
+struct ClosesOnPanic<'a>(&'a Link);
+
+impl Drop for ClosesOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.close();
+        }
     }
 }
 

@@ -486,3 +486,26 @@ fn random_bytes_are_harmless() {
     let mut initiator: Initiator = initiator(&server, |_| {});
     assert_eq!(initiator.execute(&ready(), Data::None, PATIENCE).unwrap(), good(0));
 }
+
+#[test]
+fn who_begins_writes_and_sends_no_data_leaves_memory_for_the_others() {
+    let (_ram, server) = start(|config| {
+        (config.limits.session_memory, config.limits.memory) = (1 << 20, 2 << 20);
+    });
+    let mut raw = logged_in(&server);
+    let mut full = 0;
+    for tag in 0..20 {
+        let command = write(&mut raw, 100_000, tag);
+        raw.send(Pdu::Command(command), &[]);
+        match raw.read() {
+            Some((Pdu::ReadyToTransfer(_), _)) => {}
+            Some((Pdu::Response(response), _)) => full += u32::from(response.status == 0x28),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(full, 10, "of a MiB ten have room");
+    let mut whole = initiator(&server, |_| {});
+    round_trip(&mut whole, 1 << 19, 3);
+    drop((raw, whole));
+    is_well(&server, "sends no data");
+}

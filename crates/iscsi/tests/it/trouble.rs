@@ -185,3 +185,19 @@ fn nobody_there() {
     assert_eq!((error.fault, error.may_be_done), (TransportFault::Path, false), "{error}");
     assert!(error.what.starts_with(&format!("iscsi://{address}/{TARGET}/0: ")), "{error}");
 }
+
+#[test]
+fn a_unit_that_panics_costs_its_session_and_no_other() {
+    let (_ram, server) = serve(Ram::default(), |_| {});
+    let mut other = initiator(&server, |_| {});
+    other.connect().unwrap();
+    let mut initiator = initiator(&server, |_| {});
+    let mut bytes = [0; 16];
+    bytes[0] = PANIC;
+    let error = initiator.execute(&cdb(&bytes), Data::None, PATIENCE).unwrap_err();
+    assert_eq!((error.fault, error.may_be_done), (TransportFault::Path, true), "{error}");
+    for initiator in [&mut other, &mut initiator] {
+        round_trip(initiator, 1000, 1);
+    }
+    assert_eq!(other.statistics().logins, 1);
+}

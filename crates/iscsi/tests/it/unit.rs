@@ -15,6 +15,8 @@ pub const TARGET: &str = "iqn.2026-01.org.kist:ram";
 pub const BLOCK: usize = 512;
 pub const BLOCKS: usize = 16 * 1024;
 
+/// A vendor's command at which the unit panics.
+pub const PANIC: u8 = 0xc1;
 /// A vendor's command that does not end before the test says so, or it is aborted.
 pub const HOLD: u8 = 0xc0;
 pub const WRITE_RECORD: u8 = 0x0a;
@@ -177,6 +179,7 @@ impl LogicalUnits for Ram {
                     false => Completion { transferred: completion.transferred, ..check(0x20, 0, 0) },
                 }
             }
+            PANIC => panic!("as the test asks"),
             HOLD => {
                 self.hold();
                 into.fill(b'h');
