@@ -86,6 +86,8 @@ fn fails_with(
     let mut config = config(&portal);
     change(&mut config);
     let mut initiator = Initiator::new(config).unwrap();
+    // The limit is that of the command.
+    initiator.connect().unwrap_or_else(|error| panic!("{name}: {error}"));
     let error = run(&mut initiator, &kind).expect_err(name);
     assert_eq!((error.fault, error.may_be_done), (fault, true), "{name}: {error}");
     let after = initiator.execute(&ready(), Data::None, PATIENCE);

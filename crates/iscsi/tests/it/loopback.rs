@@ -222,11 +222,11 @@ fn a_long_list_of_targets_comes_in_parts() {
 
 #[test]
 fn who_is_quiet_is_pinged_and_answers() {
-    let (_ram, server) = serve(Ram::default(), |config| config.limits.idle = Duration::from_millis(60));
+    let (_ram, server) = serve(Ram::default(), |config| config.limits.idle = Duration::from_millis(150));
     let mut initiator = initiator(&server, |_| {});
     initiator.connect().unwrap();
     // Within twice the time after which a quiet client is dropped.
-    std::thread::sleep(Duration::from_millis(90));
+    std::thread::sleep(Duration::from_millis(220));
     assert_eq!(initiator.execute(&ready(), Data::None, PATIENCE).unwrap(), good(0));
     let statistics = initiator.statistics();
     if statistics.logins == 1 {

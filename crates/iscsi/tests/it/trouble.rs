@@ -16,6 +16,7 @@ const SHORT: Duration = Duration::from_millis(100);
 fn a_command_without_an_answer_is_aborted_and_the_session_goes_on() {
     let (ram, server) = serve(Ram::default(), |_| {});
     let mut initiator = initiator(&server, |_| {});
+    initiator.connect().unwrap();
     let mut into = [0; 100];
     let error = initiator.execute(&hold(), Data::In(&mut into), SHORT).unwrap_err();
     assert_eq!((error.fault, error.may_be_done), (TransportFault::TimeOut, true), "{error}");
@@ -31,12 +32,13 @@ fn a_command_without_an_answer_is_aborted_and_the_session_goes_on() {
 #[test]
 fn a_unit_that_does_not_stop_costs_the_session_and_holds_up_the_next() {
     let (ram, server) = serve(Ram::stubborn(), |config| {
-        config.limits.login = Duration::from_millis(150);
+        config.limits.login = Duration::from_millis(500);
     });
     let mut initiator = initiator(&server, |config| {
         config.limits.abort = SHORT;
         config.escalation = Escalation::Target;
     });
+    initiator.connect().unwrap();
     let begun = Instant::now();
     let error = initiator.execute(&hold(), Data::None, SHORT).unwrap_err();
     assert_eq!((error.fault, error.may_be_done), (TransportFault::TimeOut, true), "{error}");
@@ -60,7 +62,7 @@ fn a_long_command_is_kept_alive_by_pings() {
     let mut initiator = initiator(&server, |config| config.limits.ping_after = Duration::from_millis(20));
     let release = std::thread::spawn(move || {
         ram.wait_for_held();
-        std::thread::sleep(Duration::from_millis(200));
+        std::thread::sleep(Duration::from_millis(400));
         ram.release();
     });
     let mut into = [0; 10];
