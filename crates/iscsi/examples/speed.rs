@@ -47,7 +47,8 @@ fn rate(time: Duration, bytes: usize, mut work: impl FnMut()) -> f64 {
 /// Something whose rate is measured.
 type Runner = Box<dyn FnMut(Duration) -> f64>;
 
-/// The other side takes `length` bytes, and sends one if it acknowledges, over and over: commands without a protocol.
+/// The other side takes `length` bytes, and sends one if it acknowledges, over and over: commands without a
+/// protocol.
 fn plain(length: usize, acknowledges: bool) -> Runner {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let mut ours = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
@@ -98,7 +99,8 @@ fn commands(mut initiator: Initiator, length: usize, is_read: bool) -> Runner {
     })
 }
 
-/// All in turn, in short slices: on a machine that does other things too, the best slice of each says what it can do.
+/// All in turn, in short slices: on a machine that does other things too, the best slice of each says what it can
+/// do.
 fn main() {
     const SLICE: Duration = Duration::from_millis(100);
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<usize>().expect("a number"));

@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use iscsi::initiator::{Initiator, InitiatorConfig};
+use iscsi::initiator::{Escalation, Initiator, InitiatorConfig};
 use iscsi::login::{DigestWish, Parameters};
 use iscsi::pdu::{
     Answered, AsyncMessage, Command, DataIn, Lun, NopIn, Pdu, ReadyToTransfer, Reject, Residual, Response,
-    Serial, Stage, Tag,
+    Serial, Stage, Tag, TaskRequest, TaskResponse,
 };
 use scsi::{Data, Transport, TransportError, TransportFault};
 
@@ -378,6 +378,83 @@ fn messages_between_answers_are_counted_and_heeded() {
     }
     let statistics = initiator.statistics();
     assert_eq!((statistics.logins, statistics.async_messages, statistics.unit_messages), (2, 6, 4));
+}
+
+/// How a target takes it that a command is given up: the response to each function in turn, and whether it answers
+/// the command before the first.
+fn gives_up(escalation: Escalation, responses: &'static [u8], answers: bool) -> (String, u64, Vec<u8>) {
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let theirs = seen.clone();
+    let portal = target(move |raw, number| {
+        raw.welcome(&small());
+        let Some((command, _)) = raw.command() else { return };
+        if number > 0 {
+            let numbers = raw.count();
+            raw.send(response(&command, numbers), &[]);
+            raw.command();
+            return;
+        }
+        for (step, response_code) in responses.iter().enumerate() {
+            let Some((Pdu::TaskRequest(request), _)) = raw.read() else { return };
+            theirs.lock().unwrap().push(request.function);
+            if request.function == TaskRequest::ABORT_TASK {
+                assert_eq!(
+                    (request.referenced, request.referenced_command),
+                    (command.tag, command.numbers.command)
+                );
+            }
+            if answers && step == 0 {
+                let numbers = raw.count();
+                raw.send(response(&command, numbers), &[]);
+            }
+            let numbers = raw.count();
+            let done = TaskResponse { response: *response_code, tag: request.tag, numbers };
+            raw.send(Pdu::TaskResponse(done), &[]);
+        }
+        if let Some((command, _)) = raw.command() {
+            let numbers = raw.count();
+            raw.send(response(&command, numbers), &[]);
+            raw.command();
+        }
+    });
+    let mut config = config(&portal);
+    config.escalation = escalation;
+    config.limits.abort = Duration::from_secs(2);
+    let mut initiator = Initiator::new(config).unwrap();
+    initiator.connect().unwrap();
+    let result = match initiator.execute(&ready(), Data::None, Duration::from_millis(50)) {
+        Ok(completion) => format!("{completion:?}"),
+        Err(error) => {
+            assert_eq!((error.fault, error.may_be_done), (TransportFault::TimeOut, true), "{error}");
+            error.what
+        }
+    };
+    assert_eq!(initiator.execute(&ready(), Data::None, PATIENCE).unwrap(), good(0), "the way goes on");
+    let functions = seen.lock().unwrap().clone();
+    (result, initiator.statistics().logins, functions)
+}
+
+#[test]
+fn a_command_is_given_up_step_by_step_and_no_further_than_allowed() {
+    use Escalation::{Target, Task, Unit};
+    let (complete, none, refused) =
+        (TaskResponse::COMPLETE, TaskResponse::NO_TASK, TaskResponse::NOT_SUPPORTED);
+    assert_eq!((complete, none, refused), (0, 1, 5));
+    let runs: [(_, &[u8], _, _, u64, &[u8]); 7] = [
+        (Task, &[0], false, "the command was aborted", 1, &[1]),
+        (Task, &[1], false, "the command was aborted", 1, &[1]),
+        (Task, &[5], false, "the session was ended", 2, &[1]),
+        (Unit, &[5, 0], false, "the unit was reset", 1, &[1, 5]),
+        (Unit, &[5, 255], false, "the session was ended", 2, &[1, 5]),
+        (Target, &[5, 255, 0], false, "the target was reset", 1, &[1, 5, 6]),
+        (Target, &[1], true, "status: Good", 1, &[1]),
+    ];
+    for (escalation, responses, answers, words, logins, functions) in runs {
+        let (result, logged_in, seen) = gives_up(escalation, responses, answers);
+        let what = format!("{escalation:?} {responses:?}: {result}");
+        assert!(result.contains(words), "{what}");
+        assert_eq!((logged_in, &seen[..]), (logins, functions), "{what}");
+    }
 }
 
 fn login_response(stage: Stage, transit: Option<Stage>, status: u16, isid: iscsi::pdu::Isid) -> Pdu {
