@@ -99,8 +99,8 @@ fn commands(mut initiator: Initiator, length: usize, is_read: bool) -> Runner {
     })
 }
 
-/// All in turn, in short slices: on a machine that does other things too, the best slice of each says what it can
-/// do.
+/// All in turn, in short slices: on a machine that does other things too, the best slice of each says what
+/// it can do.
 fn main() {
     const SLICE: Duration = Duration::from_millis(100);
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<usize>().expect("a number"));

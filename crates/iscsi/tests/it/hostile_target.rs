@@ -380,8 +380,8 @@ fn messages_between_answers_are_counted_and_heeded() {
     assert_eq!((statistics.logins, statistics.async_messages, statistics.unit_messages), (2, 6, 4));
 }
 
-/// How a target takes it that a command is given up: the response to each function in turn, and whether it answers
-/// the command before the first.
+/// How a target takes it that a command is given up: the response to each function in turn, and whether it
+/// answers the command before the first.
 fn gives_up(escalation: Escalation, responses: &'static [u8], answers: bool) -> (String, u64, Vec<u8>) {
     let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let theirs = seen.clone();
