@@ -21,8 +21,8 @@ needs:
 		echo "cargo is missing: install a Rust toolchain, 1.95 or newer, then again" >&2; exit 1; }
 	@command -v cc >/dev/null || $(call install,build-essential)
 
-# The tests also read a cartridge with programs that share no code with Kist, and compare parity with ISA-L's,
-# which is built from the sources in a crate.
+# The tests also read a cartridge with programs that share no code with Kist, speak iSCSI with tgt and libiscsi, and
+# compare parity with ISA-L's, which is built from the sources in a crate.
 needs-test: needs needs-isal
 	@$(CARGO) fmt --version >/dev/null && $(CARGO) clippy --version >/dev/null || { \
 		echo "rustfmt and clippy are missing: add these components to the toolchain, then again" >&2; exit 1; }
@@ -31,6 +31,8 @@ needs-test: needs needs-isal
 	@command -v nm >/dev/null || $(call install,binutils)
 	@for each in s3cmd curl openssl; do command -v $$each >/dev/null || $(call install,$$each); done
 	@python3 -c 'import venv, ensurepip' 2>/dev/null || $(call install,python3-venv)
+	@command -v tgtd >/dev/null || test -x /usr/sbin/tgtd || $(call install,tgt)
+	@command -v iscsi-test-cu >/dev/null || $(call install,libiscsi-bin)
 	@[ "$$KIST_NO_PTRACE" = 1 ] || command -v strace >/dev/null || $(call install,strace)
 
 # Hunts also build libFuzzer, in C++, and clients that are written in Go.

@@ -4,6 +4,7 @@
 mod catalogue_bytes;
 mod http;
 mod identity_text;
+mod iscsi_wire;
 mod kist_toml;
 mod logs;
 mod pool_bytes;
@@ -45,6 +46,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "kist_toml", run: kist_toml::load },
     Target { name: "http_headers", run: http::headers },
     Target { name: "http_address", run: http::address },
+    Target { name: "iscsi_pdu", run: iscsi_wire::pdu },
+    Target { name: "iscsi_text", run: iscsi_wire::text },
+    Target { name: "iscsi_login", run: iscsi_wire::login },
 ];
 
 /// The first byte, which selects one of several parsers, and the rest.
