@@ -101,6 +101,8 @@ impl Tape {
     pub(crate) fn is_without_room(&self, error: &ArchiveError) -> bool {
         match error {
             ArchiveError::PoolFull | ArchiveError::Pool(PoolError::Placement(_)) => true,
+            // Too few drives that take the bytes, full or away: they come back, or are emptied.
+            ArchiveError::Blob(error) => matches!(error.fault, BlobFault::Full | BlobFault::NoPlace),
             ArchiveError::Pool(PoolError::WriteLost { .. }) => self.is_for_want_of_room(BlobFault::NoPlace),
             _ => false,
         }
