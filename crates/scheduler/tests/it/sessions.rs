@@ -23,6 +23,8 @@ pub struct Writer {
     session: WritingSession,
     vid: Vid,
     event: WritingEvent,
+    /// The place in its queue of the container that is written next.
+    chosen: usize,
 }
 
 /// What a writing session does next.
@@ -64,7 +66,12 @@ impl MigrationQueue for Waiting<'_> {
 impl Writer {
     pub fn new(vid: Vid) -> Self {
         let rules = WritingRules { flush_age: Duration::MAX, index_bytes: ByteCount(u64::MAX) };
-        Writer { session: WritingSession::new(rules, Timestamp(0)), vid, event: WritingEvent::Begin }
+        Writer {
+            session: WritingSession::new(rules, Timestamp(0)),
+            vid,
+            event: WritingEvent::Begin,
+            chosen: 0,
+        }
     }
 
     /// Goes on at this time with what is queued, on a tape with so much room; what was begun before is
@@ -76,13 +83,17 @@ impl Writer {
             let action = self.session.step(now, &situation, self.event);
             self.event = match action {
                 WritingAction::Choose => match self.choose(now, queue, *free) {
-                    Choice::Containers(_) => WritingEvent::Chosen,
+                    // The first one that fits.
+                    Choice::Containers(chosen) => {
+                        self.chosen = usize::try_from(chosen[0].container.0).unwrap();
+                        WritingEvent::Chosen
+                    }
                     Choice::Nothing => WritingEvent::NothingQueued,
                     Choice::TapeFull => WritingEvent::TapeFull,
                     Choice::NothingFits => WritingEvent::NothingFits,
                 },
                 WritingAction::Write => {
-                    let (_, bytes) = queue.remove(0);
+                    let (_, bytes) = queue.remove(self.chosen);
                     *free -= bytes;
                     let written = Written { containers: 1, bytes: ByteCount(bytes), ended: WriteEnded::All };
                     self.event = WritingEvent::Written(written);
