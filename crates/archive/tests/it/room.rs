@@ -122,8 +122,8 @@ fn recalls_leave_the_share_of_puts_free_and_go_on_when_drives_are_emptied() {
     archive.close();
 }
 
-/// Story: a repack wrote a file to its new tape while it was evicted. Its bytes were removed under the session,
-/// which took the drives of the pool for bad and wrote half a container in vain.
+/// Story: a repack wrote a file to its new tape while it was evicted. Its bytes were removed under the
+/// session, which took the drives of the pool for bad and wrote half a container in vain.
 #[test]
 fn what_is_evicted_while_a_tape_is_written_goes_when_it_is_written() {
     let instance = instance(None);
