@@ -565,6 +565,16 @@ pub enum Garbage {
     Value(base::BlobDescription, BlobPiece),
 }
 
+impl Garbage {
+    /// The blob that it is, or is in.
+    #[must_use]
+    pub fn blob(&self) -> base::BlobId {
+        match self {
+            Garbage::Blob(blob) | Garbage::Value(blob, _) => blob.id,
+        }
+    }
+}
+
 /// The first answer to a put, kept for repeats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdempotencyRecord {

@@ -3,7 +3,8 @@
 //! A reader enters before it looks into the catalogue; garbage is removed only when every reader that entered
 //! before the garbage was noticed has left. Readers never wait.
 
-use std::collections::BTreeMap;
+use base::BlobId;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use threads::Mutex;
 
@@ -17,6 +18,14 @@ pub struct ReadGate {
 struct State {
     generation: u64,
     inside: BTreeMap<u64, usize>,
+    held: BTreeMap<BlobId, usize>,
+}
+
+/// Blobs that are read for long; let go when dropped.
+#[derive(Debug)]
+pub struct Holding {
+    gate: Arc<ReadGate>,
+    blobs: BTreeSet<BlobId>,
 }
 
 /// A reader inside the gate; leaves when dropped.
@@ -35,6 +44,23 @@ impl ReadGate {
         Reading { gate: Arc::clone(self), generation }
     }
 
+    /// For who reads for long, and knows inside the gate what: once it holds this, it need not stay inside,
+    /// and nothing else waits for it.
+    #[must_use]
+    pub fn hold(self: &Arc<Self>, blobs: BTreeSet<BlobId>) -> Holding {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for blob in &blobs {
+            *state.held.entry(*blob).or_default() += 1;
+        }
+        Holding { gate: Arc::clone(self), blobs }
+    }
+
+    /// Whether somebody holds a blob. Ask when those have left that were inside when it became garbage.
+    #[must_use]
+    pub fn is_held(&self, blob: BlobId) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).held.contains_key(&blob)
+    }
+
     /// Starts a new generation: what is garbage now may be removed once [`ReadGate::has_left`] says so of the
     /// value returned.
     pub fn turn(&self) -> u64 {
@@ -48,6 +74,20 @@ impl ReadGate {
     pub fn has_left(&self, generation: u64) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.inside.keys().next().is_none_or(|oldest| *oldest > generation)
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        let mut state = self.gate.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for blob in &self.blobs {
+            if let Some(count) = state.held.get_mut(blob) {
+                *count -= 1;
+                if *count == 0 {
+                    state.held.remove(blob);
+                }
+            }
+        }
     }
 }
 
@@ -80,5 +120,17 @@ mod tests {
         assert!(!gate.has_left(second));
         drop(late);
         assert!(gate.has_left(second));
+    }
+
+    #[test]
+    fn what_is_held_waits_alone_until_the_last_lets_go() {
+        let gate = Arc::new(ReadGate::default());
+        let blobs = |ids: &[u64]| ids.iter().map(|id| BlobId(*id)).collect();
+        let (one, other) = (gate.hold(blobs(&[1, 2])), gate.hold(blobs(&[2])));
+        assert!([1, 2].iter().all(|id| gate.is_held(BlobId(*id))) && !gate.is_held(BlobId(3)));
+        drop(one);
+        assert!(!gate.is_held(BlobId(1)) && gate.is_held(BlobId(2)));
+        drop(other);
+        assert!(!gate.is_held(BlobId(2)));
     }
 }

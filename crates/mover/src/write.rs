@@ -45,6 +45,16 @@ pub struct ContainerPlan {
     pub parts: VecDeque<Part>,
 }
 
+impl ContainerPlan {
+    /// The blobs that its bytes come from, some more than once.
+    pub fn blobs(&self) -> impl Iterator<Item = base::BlobId> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Blob(blob, _) => Some(blob.id),
+            Part::Bytes(..) | Part::Zeros(_) | Part::FilesEnd(_) => None,
+        })
+    }
+}
+
 /// Why writing ended.
 #[derive(Debug)]
 pub enum Ended {

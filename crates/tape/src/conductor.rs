@@ -139,7 +139,7 @@ impl Conductor {
         events.extend(self.room.suspects_due(self.room.now()));
         let resting = self.room.resting_now();
         // Before the end of the session that found them: else the next tape is taken for the same ones.
-        let mut figures_first = heard.backlog || resting != self.resting;
+        let mut figures_first = heard.backlog || resting != self.resting || self.room.too_small_has_rested();
         // One that takes what no other did may have come.
         figures_first |= self.too_large && events.iter().any(|event| matches!(event, Event::Tape(..)));
         self.resting = resting;

@@ -75,8 +75,18 @@ impl Tape {
         {
             // Nobody reclaims, or sets aside, a tape that was just counted on.
             let _one = self.tape_states();
-            if let Some(tape_pool) = record.tape_pool.filter(|_| record.containers == 0) {
+            let record = self.tape(vid)?;
+            self.need_reclaimable(vid, &record)?;
+            if let Some(tape_pool) = record.tape_pool {
+                // Asked of one that holds containers too: the last of them may go before the command comes.
                 let keeper = self.keeper(vid, tape_pool)?;
+                if keeper != Keeper::Others && record.containers > 0 {
+                    return Err(ArchiveError::Rejected(Rejection::WrongState {
+                        object: Object::Tape(vid),
+                        state: "in use: it holds containers",
+                        needed: "empty to be reclaimed: repack it first",
+                    }));
+                }
                 self.have_it_kept(vid, keeper)?;
             }
             self.execute(Command::ReclaimTape { vid })?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 use threads::MutexGuard;
 
-use base::{ByteCount, ContainerId, TapePoolId, Vid};
+use base::{ByteCount, ContainerId, Duration, TapePoolId, Timestamp, Vid};
 use catalogue::{ReadError, TapeRecord, TapeState, View};
 use scheduler::Event;
 use session::CHOOSE_WINDOW;
@@ -21,6 +21,9 @@ const OPEN_MAX: usize = 3;
 #[derive(Default)]
 pub(crate) struct TooSmall {
     tapes: BTreeMap<Vid, (TapePoolId, ByteCount)>,
+    /// How often in a row a tape was mounted for what seemed to fit, and got nothing, and until when it rests
+    /// since then.
+    vain: BTreeMap<Vid, (u32, Timestamp)>,
     looked_at: BTreeMap<TapePoolId, ContainerId>,
 }
 
@@ -39,10 +42,27 @@ impl TooSmall {
         Some(smallest)
     }
 
-    /// Forgets those that a container of this length fits on; gives them.
-    fn forget_those_that_take(&mut self, pool: TapePoolId, least: ByteCount) -> Vec<Vid> {
-        let taking: Vec<Vid> =
-            self.of_pool(pool).filter(|(_, room)| least <= *room).map(|(vid, _)| vid).collect();
+    /// A mount in vain: the first one costs no rest, since something may have taken its place.
+    fn rest(&mut self, vid: Vid, now: Timestamp, delay: Duration) {
+        let (times, until) = self.vain.entry(vid).or_insert((0, now));
+        *until = match *times {
+            0 => now,
+            times => now.plus(session::back_off(delay, times - 1, session::BACK_OFF_MAX)),
+        };
+        *times = times.saturating_add(1);
+    }
+
+    fn rests(&self, vid: Vid, now: Timestamp) -> bool {
+        self.vain.get(&vid).is_some_and(|(_, until)| *until > now)
+    }
+
+    /// Forgets those that a container of this length fits on, but those that rest; gives them.
+    fn forget_those_that_take(&mut self, pool: TapePoolId, least: ByteCount, now: Timestamp) -> Vec<Vid> {
+        let taking: Vec<Vid> = self
+            .of_pool(pool)
+            .filter(|(vid, room)| least <= *room && !self.rests(*vid, now))
+            .map(|(vid, _)| vid)
+            .collect();
         self.tapes.retain(|vid, _| !taking.contains(vid));
         taking
     }
@@ -63,10 +83,35 @@ impl Tape {
     /// A session has found that nothing of what waits fits on a tape.
     pub(crate) fn nothing_fits(&self, pool: TapePoolId, vid: Vid, room: ByteCount) {
         tracing::info!(%vid, %room, "nothing that waits fits on the tape: it waits for something smaller");
-        let smallest = self.too_small().add(pool, vid, room);
-        if let Some(smallest) = smallest.filter(|smallest| *smallest != vid) {
+        let smallest = {
+            let mut too_small = self.too_small();
+            too_small.rest(vid, self.now(), self.settings.tape.retry_delay);
+            too_small.add(pool, vid, room)
+        };
+        let is_written = |vid: &Vid| self.tape(*vid).is_ok_and(|tape| tape.state == TapeState::Active);
+        if let Some(smallest) = smallest.filter(|smallest| *smallest != vid).filter(is_written) {
             self.set_tape_aside(smallest, TapeState::Full, REST_USELESS);
         }
+    }
+
+    /// A session has found something that fits on a tape.
+    pub(crate) fn something_fits(&self, vid: Vid) {
+        self.too_small().vain.remove(&vid);
+    }
+
+    /// Whether a tape that had rested since a mount in vain may be sent for again, which is said once.
+    pub(crate) fn too_small_has_rested(&self) -> bool {
+        let (now, mut too_small) = (self.now(), self.too_small());
+        let TooSmall { tapes, vain, .. } = &mut *too_small;
+        let mut rested = false;
+        for (vid, (_, until)) in vain.iter_mut().filter(|(vid, _)| tapes.contains_key(vid)) {
+            if *until != Timestamp(0) && *until <= now {
+                tracing::debug!(%vid, "what may fit on the tape is looked for again");
+                *until = Timestamp(0);
+                rested = true;
+            }
+        }
+        rested
     }
 
     /// Whether a tape waits for something smaller than what is there. One that is not written any more does
@@ -75,6 +120,7 @@ impl Tape {
         let mut too_small = self.too_small();
         if record.state != TapeState::Active {
             too_small.tapes.remove(&vid);
+            too_small.vain.remove(&vid);
         }
         too_small.tapes.contains_key(&vid)
     }
@@ -99,7 +145,7 @@ impl Tape {
         }
         let waits = page.iter().filter(|(container, _)| !left_alone.contains(container));
         let Some(least) = waits.map(|(_, queued)| queued.length).min() else { return Ok(Vec::new()) };
-        let taking = too_small.forget_those_that_take(pool, least);
+        let taking = too_small.forget_those_that_take(pool, least, self.now());
         drop(too_small);
         let mut events = Vec::new();
         for vid in taking {
@@ -121,10 +167,28 @@ mod tests {
         let mut too_small = TooSmall::default();
         too_small.tapes.insert(a, (TapePoolId(1), ByteCount(100)));
         too_small.tapes.insert(b, (TapePoolId(2), ByteCount(500)));
-        assert_eq!(too_small.forget_those_that_take(TapePoolId(1), ByteCount(101)), []);
-        assert_eq!(too_small.forget_those_that_take(TapePoolId(1), ByteCount(100)), [a]);
-        assert_eq!(too_small.forget_those_that_take(TapePoolId(1), ByteCount(1)), []);
+        assert_eq!(too_small.forget_those_that_take(TapePoolId(1), ByteCount(101), Timestamp(0)), []);
+        assert_eq!(too_small.forget_those_that_take(TapePoolId(1), ByteCount(100), Timestamp(0)), [a]);
+        assert_eq!(too_small.forget_those_that_take(TapePoolId(1), ByteCount(1), Timestamp(0)), []);
         assert_eq!(too_small.of_pool(TapePoolId(2)).count(), 1);
+    }
+
+    /// Story: a tape was mounted again and again for containers that another tape was to get.
+    #[test]
+    fn a_tape_that_is_mounted_in_vain_rests_ever_longer() {
+        let (vid, pool, delay) = (Vid::new("KT0001").unwrap(), TapePoolId(1), Duration::from_secs(10));
+        let mut too_small = TooSmall::default();
+        let mut now = Timestamp(1);
+        for rest in [0, 10, 20, 40] {
+            too_small.add(pool, vid, ByteCount(100));
+            too_small.rest(vid, now, delay);
+            if rest > 0 {
+                let early = now.plus(Duration::from_secs(rest - 1));
+                assert_eq!(too_small.forget_those_that_take(pool, ByteCount(1), early), []);
+            }
+            now = now.plus(Duration::from_secs(rest));
+            assert_eq!(too_small.forget_those_that_take(pool, ByteCount(1), now), [vid]);
+        }
     }
 
     #[test]

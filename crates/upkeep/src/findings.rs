@@ -160,13 +160,16 @@ mod tests {
         findings.add(Found::of_shard(BlobId(7), &shard(3), "repaired"));
         findings.add(Found::other("a superblock".to_owned()));
         findings.add(Found::other("a superblock".to_owned()));
+        let lines = findings.lines();
+        let short: Vec<String> =
+            lines.iter().map(|line| line.replace("blob 000000000000000", "blob ")).collect();
         assert_eq!(
-            findings.lines(),
+            short,
             [
-                "blob 0000000000000007: a block is wrong; 1,200 times, the first: stripe 0, shard 2, drive 2, row 0",
-                "blob 0000000000000008: repaired; 600 times, the first: stripe 0, shard 1, drive 1",
-                "blob 0000000000000009: repaired; 600 times, the first: stripe 0, shard 1, drive 1",
-                "blob 0000000000000007, stripe 0, shard 3, drive 3: repaired",
+                "blob 7: a block is wrong; 1,200 times, the first: stripe 0, shard 2, drive 2, row 0",
+                "blob 8: repaired; 600 times, the first: stripe 0, shard 1, drive 1",
+                "blob 9: repaired; 600 times, the first: stripe 0, shard 1, drive 1",
+                "blob 7, stripe 0, shard 3, drive 3: repaired",
                 "a superblock",
                 "a superblock",
             ]

@@ -15,6 +15,8 @@ use ground::Worker;
 
 /// Garbage removed between two commits.
 const GARBAGE_BATCH_MAX: usize = 500;
+/// Garbage for which readers are waited for together.
+const GARBAGE_SEEN_MAX: usize = 20_000;
 /// How often the sweeper looks without being asked.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// How soon it looks again while readers are still inside.
@@ -110,7 +112,7 @@ fn sweep(upkeep: &Upkeep) -> Result<(), ArchiveError> {
     evict_cold(upkeep)?;
     namespace::count_quotas(upkeep)?;
     loop {
-        let garbage = upkeep.read(|view| view.garbage(GARBAGE_BATCH_MAX))?;
+        let garbage = upkeep.read(|view| view.garbage(GARBAGE_SEEN_MAX))?;
         if garbage.is_empty() || upkeep.stopping() {
             return Ok(());
         }
@@ -138,10 +140,22 @@ fn sweep(upkeep: &Upkeep) -> Result<(), ArchiveError> {
             // A download may take hours, and must not keep what tapes have in the pool as long.
             evict_cold(upkeep)?;
         }
-        if remove(upkeep, garbage)? == 0 {
+        if remove_in_batches(upkeep, garbage)? == 0 {
             return Ok(());
         }
     }
+}
+
+/// Removes what nobody holds. What is held, by a tape session for example, goes when that has it.
+fn remove_in_batches(upkeep: &Upkeep, garbage: Vec<Garbage>) -> Result<usize, ArchiveError> {
+    let mut free: Vec<Garbage> =
+        garbage.into_iter().filter(|item| !upkeep.gate.is_held(item.blob())).collect();
+    let mut removed = 0;
+    while !free.is_empty() && !upkeep.stopping() {
+        let rest = free.split_off(free.len().min(GARBAGE_BATCH_MAX));
+        removed += remove(upkeep, std::mem::replace(&mut free, rest))?;
+    }
+    Ok(removed)
 }
 
 /// Files of cold classes leave the pool when tapes have them.

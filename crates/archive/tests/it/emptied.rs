@@ -1,6 +1,8 @@
 //! Tapes and containers that hold nothing any more: all but one tape of a pool can be reclaimed, and what was
 //! removed is not written.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::common::{Instance, bytes, migrate_all, path, put, wait_until};
 use crate::history::{destroy_catalogue, facts};
 use crate::rebuild::try_rebuild;
@@ -108,6 +110,37 @@ fn the_only_tape_of_the_only_pool_stays_as_it_is() {
     let refused = archive.reclaim_tape(only).unwrap_err();
     assert!(refused.to_string().contains("put in a blank one"), "{refused}");
     assert_eq!(archive.tape(only).unwrap().state, TapeState::Active);
+    archive.close();
+}
+
+/// Story: who asked in the very moment in which the last container left the only tape with the change log got it
+/// reclaimed: what it alone had was asked of the tape as it had been.
+#[test]
+fn the_only_tape_is_not_reclaimed_in_the_moment_in_which_it_is_emptied() {
+    let instance = Instance::with(ByteCount::mib(256), single_pool);
+    let archive = instance.open();
+    for round in 0..20 {
+        let file = format!("/{round}");
+        put(&archive, &file, &bytes(round + 1, 300_000));
+        migrate_all(&archive);
+        dismounted(&archive);
+        let only = tapes_of(&archive, "vault-a")[0];
+        archive.remove(&path(&file)).unwrap();
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !is_done.load(Ordering::Relaxed) {
+                        assert!(archive.reclaim_tape(only).is_err(), "the change log is on no other tape");
+                    }
+                });
+            }
+            archive.repack_tape(only, "for the test").unwrap();
+            wait_until("the tape is empty", || archive.tape(only).unwrap().containers == 0);
+            is_done.store(true, Ordering::Relaxed);
+        });
+        archive.set_tape(only, TapeUse::Active, "").unwrap();
+    }
     archive.close();
 }
 

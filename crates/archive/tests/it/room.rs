@@ -140,9 +140,13 @@ fn what_is_evicted_while_a_tape_is_written_goes_when_it_is_written() {
     tightness.hold_from.store(reads() + (reads() - before) * 3 / 2, Ordering::SeqCst);
     archive.repack_tape(vid, "a test").unwrap();
     wait_until("a tape session reads from the pool", || tightness.reads_held.load(Ordering::SeqCst) > 0);
+    // Another one, which the session does not read.
+    put(&archive, "/t/other", &bytes(2, FILE));
+    archive.remove(&path("/t/other")).unwrap();
     let evicted = archive.evict(&all(&[&file])).unwrap();
     assert_eq!(evicted.evicted, 1, "{:?}", evicted.refused);
     let garbage = || archive.pool_info().unwrap().garbage;
+    wait_until("what nobody reads goes at once", || garbage() == 1);
     let until = std::time::Instant::now() + std::time::Duration::from_secs(3);
     while garbage() > 0 && std::time::Instant::now() < until {
         std::thread::sleep(std::time::Duration::from_millis(20));

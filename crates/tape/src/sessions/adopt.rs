@@ -251,8 +251,12 @@ pub(crate) fn give_up_run(room: &Tape, id: RunId, vid: Vid, why: &str) -> Result
 
 /// Whether the last session on a tape was given up, so that nobody knows where it ended.
 pub(super) fn was_given_up(room: &Tape, vid: Vid) -> Result<bool, ArchiveError> {
+    let record = room.tape(vid)?;
     let last = room.read(|view| view.last_run(vid, RUNS_LOOKED_AT_MAX))?;
-    Ok(last.is_some_and(|run| matches!(run.ended, Some((_, RunEnd::Torn)))))
+    // One that was closed well has an index behind its beginning.
+    let is_open_ended =
+        |run: RunRecord| matches!(run.ended, Some((_, RunEnd::Torn))) && record.index_block < run.start;
+    Ok(last.is_some_and(is_open_ended))
 }
 
 /// Copies that no index of a tape covers, and none will: they go back to their queue. Their bytes are in the

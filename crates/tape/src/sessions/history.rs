@@ -38,16 +38,21 @@ impl MountedTape<'_> {
     /// The same on a tape that is not written any more. A run begins on an active tape only; what it was it
     /// is again at once, so that the scheduler is told nothing else.
     fn keep_history(&mut self, vid: Vid, tape_pool: TapePoolId) -> Result<(), SessionError> {
+        // The drive moves before the lock, for which others wait.
+        self.tape.volume.go_to_end(self.drive.as_mut(), self.room.tape(vid)?.end_of_data)?;
         {
             let _one = self.room.tape_states();
             let record = self.room.tape(vid)?;
-            let (state, reason) = (record.state, record.reason);
+            if record.run.is_some() || !(is_emptied(&record) || is_full(&record)) {
+                return Ok(());
+            }
+            let (state, reason) = (record.state, record.reason.clone());
             let room = Arc::clone(self.room);
             let set = |state, reason| room.execute(Command::SetTapeState { vid, state, reason });
             set(TapeState::Active, "it takes the change log of its pool".to_owned())?;
-            let begun = self.ensure_run(tape_pool);
+            let begun = self.begin_run(&record, tape_pool);
             set(state, reason)?;
-            begun?;
+            self.tape.run = Some(begun?);
         }
         self.tape.volume.mark_changed();
         let written = self

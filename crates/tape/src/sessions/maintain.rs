@@ -188,12 +188,10 @@ impl MountedTape<'_> {
             // It is left to be read: neither the tape nor the drive is to blame.
             Err(SessionError::Tape(error)) if self.room.is_without_room(error) => {
                 self.room.reads_wait_for_room(length);
-                return Ok(Done::Yes);
+                Ok(Done::Yes)
             }
-            Ok(Done::Yes) => self.room.reads_found_room(length),
-            Ok(Done::Yield) | Err(_) => {}
+            Ok(_) | Err(_) => done,
         }
-        done
     }
 
     fn read_claimed(&mut self, vid: Vid, container: ContainerId) -> Result<Done, SessionError> {
@@ -231,6 +229,7 @@ impl MountedTape<'_> {
             read = self.spool(vid, &what, mend.spool.as_ref())?;
         }
         let Some((spool, reason)) = read else { return Ok(Done::Yield) };
+        room.reads_found_room(record.length);
         let spool = replace_spool(&room, container, mend.spool, spool)?;
         if spool.missing.is_empty() {
             room.maintenance().mends.entry(container).or_default().spool = None;

@@ -138,7 +138,10 @@ impl MountedTape<'_> {
         let mut queue = PoolQueue::of(self.room, vid, migration.tape_pool)?;
         let mut planning = self.room.planning();
         let queued = match session::choose(&mut queue, &mut planning, self.room.now(), &target)? {
-            Choice::Containers(queued) => queued,
+            Choice::Containers(queued) => {
+                self.room.something_fits(vid);
+                queued
+            }
             Choice::Nothing => return Ok(WritingEvent::NothingQueued),
             Choice::TapeFull => {
                 migration.full = REST_USELESS;
@@ -162,9 +165,13 @@ impl MountedTape<'_> {
 
     /// Streams what is chosen, until it is all written or a flush is due by time.
     fn write_chosen(&mut self, migration: &mut Migration) -> Result<WritingEvent, SessionError> {
-        // What is evicted or moved meanwhile goes when it is written.
-        let _reading = self.room.gate.enter();
-        let (plans, unavailable) = self.build_plans(&migration.chosen);
+        // What of it is evicted or moved meanwhile goes when it is written; nothing else waits for that.
+        let (plans, unavailable, _held) = {
+            let _reading = self.room.gate.enter();
+            let (plans, unavailable) = self.build_plans(&migration.chosen);
+            let held = self.room.gate.hold(plans.iter().flat_map(mover::ContainerPlan::blobs).collect());
+            (plans, unavailable, held)
+        };
         let read: Vec<_> = plans.iter().map(|plan| (plan.container, plan::only_piece(plan))).collect();
         let room = Arc::clone(self.room);
         let mounted = &mut *self.tape;

@@ -137,7 +137,11 @@ impl MountedTape<'_> {
         self.finish_run(RunEnd::Torn, TapeState::Active, "", torn)
     }
 
-    fn begin_run(&self, record: &TapeRecord, tape_pool: TapePoolId) -> Result<OpenRun, SessionError> {
+    pub(super) fn begin_run(
+        &self,
+        record: &TapeRecord,
+        tape_pool: TapePoolId,
+    ) -> Result<OpenRun, SessionError> {
         let start = record.end_of_data;
         let begin = typed::BeginRun { vid: self.tape.vid, drive: self.name.as_str().to_owned(), start };
         let id = self.room.ask(begin)?;
