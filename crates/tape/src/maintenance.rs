@@ -36,6 +36,8 @@ pub(crate) struct Maintenance {
     /// The last check of each tape.
     pub(crate) checks: BTreeMap<Vid, TapeCheck>,
     pub(crate) repacks: BTreeMap<Vid, Repack>,
+    /// Tapes that an operator wants reclaimed, and that wait for another one to take their history.
+    pub(crate) reclaims: BTreeSet<Vid>,
     /// Damaged places that are given up only when another copy is under an index: the last ones of their
     /// containers, whose bytes nothing but an image has.
     pub(crate) late: BTreeMap<ContainerId, DamagedPlaces>,

@@ -428,6 +428,7 @@ impl Tape {
             room.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
             if state != TapeState::Repacking {
                 room.maintenance().repacks.remove(&vid);
+                room.maintenance().reclaims.remove(&vid);
             }
             room.forget_under(&one, vid, true)
         };

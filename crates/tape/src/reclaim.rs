@@ -2,6 +2,8 @@
 //! stands on other tapes too. What does not is written to one of them first; where a pool has only tapes that
 //! are to be reclaimed or full, one of these takes it, so that all the others can be reclaimed.
 
+use std::collections::BTreeSet;
+
 use catalogue::{Command, Object, ReadError, Rejection, TapeRecord, TapeState, View};
 use store::LogSize;
 
@@ -44,6 +46,7 @@ struct Question<'v, 'e> {
     log: Log,
     size: LogSize,
     has_backup: bool,
+    asked: BTreeSet<Vid>,
 }
 
 impl Tape {
@@ -61,6 +64,7 @@ impl Tape {
         if record.containers == 0
             && let Some(tape_pool) = record.tape_pool
         {
+            self.maintenance().reclaims.insert(vid);
             let keeper = self.keeper(vid, tape_pool)?;
             // Of a tape that nobody can take the place of nothing is changed: it may be the only one of its
             // pool that can be written.
@@ -93,6 +97,7 @@ impl Tape {
         }
         self.maintenance().repacks.remove(&vid);
         self.maintenance().checks.remove(&vid);
+        self.maintenance().reclaims.remove(&vid);
         self.post_tape(vid);
         Ok(())
     }
@@ -131,9 +136,10 @@ impl Tape {
 
     fn keeper(&self, vid: Vid, tape_pool: TapePoolId) -> Result<Keeper, ArchiveError> {
         let (size, has_backup) = (self.catalogue.log_size()?, self.backup_reach.counts());
+        let asked = self.maintenance().reclaims.clone();
         self.read(|view| {
             let (tapes, log) = (view.tapes()?, Log::of(view, size)?);
-            Question { room: self, view, vid, tape_pool, tapes, log, size, has_backup }.keeper()
+            Question { room: self, view, vid, tape_pool, tapes, log, size, has_backup, asked }.keeper()
         })
     }
 
@@ -167,13 +173,12 @@ impl Question<'_, '_> {
         }
         // Where no tape is to be written any more those count that are to be reclaimed too: each is held to
         // this rule in its turn, so that the last one with a change stays.
-        let emptied = |vid: Vid, tape: &TapeRecord| stays(vid, tape) || vid != self.vid && is_emptied(tape);
+        let emptied = |vid: Vid, tape: &TapeRecord| self.is_left(vid, tape);
         let owed = self.owed(self.tape_pool, emptied, None)?;
         if owed.is_nothing() {
             return Ok(Keeper::Others);
         }
-        let spare = |_, tape: &TapeRecord| (is_emptied(tape) || is_full(tape)) && self.has_room(owed, tape);
-        if let Some(vid) = self.first_of(self.tape_pool, owed, spare)? {
+        if let Some(vid) = self.first_of(self.tape_pool, owed, |vid, tape| self.is_spare(vid, tape, owed))? {
             return Ok(Keeper::Spare(vid));
         }
         // Tapes that hold nothing give nothing back without their pool's catalogue, and no second one can
@@ -186,6 +191,18 @@ impl Question<'_, '_> {
             return self.another_pool();
         }
         Ok(Keeper::Nobody)
+    }
+
+    /// Whether a tape is still there with all that it has when this one is reclaimed.
+    fn is_left(&self, vid: Vid, tape: &TapeRecord) -> bool {
+        vid != self.vid && (is_to_stay(tape) || is_emptied(tape))
+    }
+
+    /// Whether a tape that is not written any more can take what is owed. Of those that are to be reclaimed
+    /// too the first one keeps it: else each would be written for the others, again and again.
+    fn is_spare(&self, vid: Vid, tape: &TapeRecord, owed: Owed) -> bool {
+        let stays_longer = !self.asked.contains(&vid) || vid < self.vid;
+        stays_longer && (is_emptied(tape) || is_full(tape)) && self.has_room(owed, tape)
     }
 
     /// The labelled tapes of a pool.
@@ -262,14 +279,19 @@ impl Question<'_, '_> {
         let one_does = self.has_backup || others.len() > 1 || self.all_are_empty();
         let mut taker = Keeper::Nobody;
         for pool in others {
-            let owed = self.owed(pool, |_, tape| is_to_stay(tape), Some(if one_does { 1 } else { 2 }))?;
+            let left = |vid: Vid, tape: &TapeRecord| self.is_left(vid, tape);
+            let owed = self.owed(pool, left, Some(if one_does { 1 } else { 2 }))?;
             if owed.is_nothing() {
                 return Ok(Keeper::Others);
             }
-            if taker == Keeper::Nobody
-                && let Some(vid) = self.first_of(pool, owed, |_, tape| tape.state == TapeState::Active)?
-            {
-                taker = Keeper::Written(vid);
+            if taker == Keeper::Nobody {
+                let written = self.first_of(pool, owed, |_, tape| tape.state == TapeState::Active)?;
+                let spare = |vid: Vid, tape: &TapeRecord| self.is_spare(vid, tape, owed);
+                taker = match (written, self.first_of(pool, owed, spare)?) {
+                    (Some(vid), _) => Keeper::Written(vid),
+                    (None, Some(vid)) => Keeper::Spare(vid),
+                    (None, None) => Keeper::Nobody,
+                };
             }
         }
         Ok(taker)

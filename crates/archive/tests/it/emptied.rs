@@ -94,6 +94,36 @@ fn of_tapes_that_hold_nothing_any_more_all_but_one_can_be_reclaimed() {
     archive.close();
 }
 
+/// Story: all emptied tapes of two pools were reclaimed one after the other, again and again. Each was written
+/// once more for the next one, and none became scratch; the last ones of the two pools waited for each other.
+#[test]
+fn of_the_emptied_tapes_of_all_pools_the_last_one_stays_whatever_the_order_is() {
+    let instance = Instance::with(ByteCount::mib(256), at_rest);
+    let archive = instance.open();
+    emptied(&archive, 2);
+    let labelled = || [tapes_of(&archive, "vault-a"), tapes_of(&archive, "vault-b")].concat();
+    for vid in tapes_of(&archive, "vault-b") {
+        archive.repack_tape(vid, "for the test").unwrap();
+        wait_until("the tape is empty", || archive.tape_repack(vid).unwrap().is_some_and(|it| it.done));
+    }
+    let (all, before) = (labelled(), archive.totals().unwrap().mounts);
+    assert!(all.len() >= 3, "{all:?}");
+    wait_until("all but one are scratch", || {
+        labelled().iter().for_each(|vid| drop(archive.reclaim_tape(*vid)));
+        dismounted(&archive);
+        labelled().len() == 1
+    });
+    let mounts = archive.totals().unwrap().mounts - before;
+    assert!(mounts <= 2 * all.len() as u64, "{mounts} mounts for {} tapes", all.len());
+    let facts_before = facts(&archive);
+    archive.close();
+    drop(archive);
+    rebuilt_from_tapes(&instance);
+    let archive = instance.open();
+    assert_eq!(facts(&archive), facts_before);
+    archive.close();
+}
+
 /// A tape that was active was set to be repacked by the refusal: then its pool had no tape to write to.
 #[test]
 fn the_only_tape_of_the_only_pool_stays_as_it_is() {
