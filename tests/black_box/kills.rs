@@ -3,10 +3,10 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::harness::{Instance, bytes, write};
+use crate::harness::{Instance, bytes, command, write};
 
 /// Kills at different moments of the same work.
 const KILLS: u64 = 8;
@@ -35,6 +35,33 @@ fn kills_leave_no_reserved_space() {
         instance.kist(&["get", &format!("/t/small{n}"), got.to_str().unwrap()]).exits(0);
         assert!(std::fs::read(got).unwrap() == bytes(3_000, n));
     }
+    instance.stop();
+}
+
+/// Story: a put of many files with the key of a local admin, which each start of the server makes anew, died
+/// when the server was killed and started again.
+#[test]
+fn a_put_with_the_key_of_a_local_admin_outlasts_a_restart() {
+    let mut instance = Instance::serving();
+    let tree = instance.beside("many");
+    for n in 0..4_000u64 {
+        write(&tree.join(n.to_string()), &bytes(2_000, n));
+    }
+    let local = tree.to_str().unwrap();
+    let mut put = command(&["put", "--jobs", "2", local, "/many"]);
+    put.env("KIST_INSTANCE", instance.dir()).stderr(Stdio::piped());
+    let put = put.spawn().unwrap();
+    let files = |instance: &Instance| instance.kist(&["status", "--json"]).exits(0).json()["files"].as_u64();
+    while files(&instance) < Some(20) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    instance.kill();
+    std::thread::sleep(Duration::from_secs(2));
+    instance.start();
+    assert!(files(&instance) < Some(3_900), "the put was over before the kill");
+    let put = put.wait_with_output().unwrap();
+    assert!(put.status.success(), "{}", String::from_utf8_lossy(&put.stderr));
+    instance.kist(&["compare", local, "/many"]).exits(0);
     instance.stop();
 }
 

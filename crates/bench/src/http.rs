@@ -27,7 +27,7 @@ pub struct Load {
 impl Load {
     /// Bytes in all.
     pub fn bytes(self) -> u64 {
-        self.files * self.size
+        self.files.saturating_mul(self.size)
     }
 
     /// The path of a file: a hundred in a directory.

@@ -46,8 +46,7 @@ struct Keeper {
 pub fn warm(directory: &Path, bytes: u64) -> Outcome<Warm> {
     let path = directory.join("limit.warm");
     let failed = |error: std::io::Error| Failure::io("warming the memory", &path, &error);
-    let kind = rustix::fs::statfs(directory).map_err(|error| failed(error.into()))?.f_type;
-    if kind as i64 != TMPFS_MAGIC {
+    if !is_in_memory(directory).map_err(failed)? {
         return Ok(Warm(None));
     }
     let mut file = File::create(&path).map_err(failed)?;
@@ -73,6 +72,11 @@ pub fn warm(directory: &Path, bytes: u64) -> Outcome<Warm> {
         }
     });
     Ok(Warm(Some(Keeper { stop, thread, path })))
+}
+
+/// Whether the files of a directory are in memory, where pages are kept ready.
+pub fn is_in_memory(directory: &Path) -> std::io::Result<bool> {
+    Ok(rustix::fs::statfs(directory)?.f_type as i64 == TMPFS_MAGIC)
 }
 
 /// Bytes that the files of a file system take.

@@ -7,7 +7,7 @@ use client::Server;
 use config::{CONFIG_FILE, Size};
 use store::StoreOptions;
 use tempfile::TempDir;
-use terminal::{Failure, Outcome, Progress, output, parallel};
+use terminal::{Exit, Failure, Outcome, Progress, output, parallel, text};
 use wire::{MigrateBody, StatusReply};
 
 use crate::http::Load;
@@ -19,6 +19,8 @@ use crate::{budgets, cpu, engine, erasure, http, limits, rows, s3, schedule};
 const ALL: &str = "/bench";
 /// How long recalled files stay pinned.
 const PIN: Duration = Duration::from_secs(600);
+/// What an instance of its own takes besides the files: catalogue, journals, room for its parity.
+const RESERVE_BYTES: u64 = 1 << 30;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -114,6 +116,46 @@ impl Args {
             clients: self.clients.unwrap_or(clients).clamp(1, parallel::JOBS_MAX),
         }
     }
+
+    /// What the measurement may take on the file system of --dir, at most.
+    fn need(&self, is_in_memory: bool) -> u64 {
+        let bytes = self.load().bytes();
+        let with_parity = |bytes: u64| bytes.saturating_add(bytes / 10 * 6);
+        let files = match self.what {
+            What::Migrate | What::Recall => {
+                let copies = bytes.saturating_mul(2);
+                // In memory there are pages ready for the copies, as if these had parity.
+                let copies = if is_in_memory { with_parity(copies) } else { copies };
+                // The pool, the copies, and the tape that was written without the server.
+                with_parity(bytes).saturating_add(copies).saturating_add(bytes)
+            }
+            _ => with_parity(bytes),
+        };
+        files.saturating_add(RESERVE_BYTES)
+    }
+
+    /// Refuses what would fill the file system of --dir, before anything is made there.
+    fn check_room(&self) -> Outcome {
+        let place = self.dir.clone().unwrap_or_else(std::env::temp_dir);
+        let free =
+            store::free_bytes(&place).map_err(|error| Failure::io("asking for room", &place, &error))?;
+        let need = self.need();
+        if need <= free {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Exit::Refused,
+            format!(
+                "{}: {} are free, and this takes up to {}: name a directory with more room with --dir, or \
+                 measure less with --size or --files (now {} of {})",
+                place.display(),
+                text::size(free),
+                text::size(need),
+                text::files(self.load().files),
+                text::size(self.load().size),
+            ),
+        ))
+    }
 }
 
 impl Args {
@@ -151,6 +193,7 @@ pub fn run(args: &Args, call: Call<'_>) -> Outcome {
     if args.what == What::All {
         return budgets::run(args, call);
     }
+    args.check_room()?;
     let bench = Bench::new(args.dir.as_deref(), args.load(), call)?;
     let rows = match args.what {
         What::Put => bench.put()?,
@@ -330,9 +373,8 @@ mod tests {
     use super::*;
     use base::ByteCount;
 
-    #[test]
-    fn defaults_fit_what_is_measured() {
-        let args = |what| Args {
+    fn args(what: What) -> Args {
+        Args {
             what,
             size: None,
             files: None,
@@ -343,7 +385,27 @@ mod tests {
             with: None,
             seeds: None,
             erasure: erasure::Args::default(),
-        };
+        }
+    }
+
+    /// Story: a measurement took 6.9 GB of a small disk without looking.
+    #[test]
+    fn what_would_fill_the_disk_is_refused_before_anything_is_made() {
+        let directory = tempfile::tempdir().unwrap();
+        let dir = Some(directory.path().to_owned());
+        let small = Args { size: Some(Size(ByteCount(1000))), dir: dir.clone(), ..args(What::Migrate) };
+        assert!(args(What::Migrate).need(false) > 9_800_000_000, "4.56 times the files were seen");
+        assert!(small.need(true) < RESERVE_BYTES + 200_000);
+        let much = Args { files: Some(u64::MAX), dir, ..args(What::Migrate) };
+        let failure = much.check_room().unwrap_err();
+        assert_eq!(failure.exit, Exit::Refused);
+        for word in ["--dir", "--size", "free"] {
+            assert!(failure.message.contains(word), "{failure}");
+        }
+    }
+
+    #[test]
+    fn defaults_fit_what_is_measured() {
         assert_eq!(args(What::Put).load().bytes(), 2 << 30);
         assert_eq!(args(What::Create).load().clients, 64);
         let some =

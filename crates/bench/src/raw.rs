@@ -38,7 +38,7 @@ impl RawConnection {
         let stream = TcpStream::connect(&host)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        let authorization = client.authorization().to_owned();
+        let authorization = client.authorization();
         Ok(RawConnection { stream, host, authorization, buffer: vec![0; BUFFER_BYTES] })
     }
 

@@ -6,12 +6,10 @@ use std::path::{Path, PathBuf};
 
 use terminal::{Exit, Failure, Outcome};
 
+use crate::access::{Origin, read_key};
 use crate::place::{self, ServerFile, is_instance};
 use crate::request::Client;
 use crate::trust::Trust;
-
-/// The longest key file that is read.
-const KEY_FILE_BYTES_MAX: u64 = 4096;
 
 /// Options of every command that talks to a server.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -44,7 +42,11 @@ impl Connection {
     pub fn client(&self) -> Outcome<Client> {
         let url = self.url()?;
         let (key, file) = self.key()?;
-        Ok(Client::new(&url, &key, &self.trust)?.with_key_file(file))
+        let server_file = match self.named_url() {
+            Some(_) => None,
+            None => Some(self.instance_directory().join(place::SERVER_FILE)),
+        };
+        Ok(Client::new(&url, &key, &self.trust)?.read_from(Origin { key_file: Some(file), server_file }))
     }
 
     /// A client for the server of the instance, with the key kept there; the environment is not looked at.
@@ -95,18 +97,7 @@ impl Connection {
             let message = "no key: name the file that holds it with --key-file FILE or KIST_KEY_FILE";
             return Err(Failure::new(Exit::NotAuthorised, message));
         };
-        let length =
-            fs::metadata(&file).map_err(|error| Failure::io("reading the key", &file, &error))?.len();
-        if length > KEY_FILE_BYTES_MAX {
-            return Err(Failure::usage(format!("{}: {length} bytes are no key", file.display())));
-        }
-        let text =
-            fs::read_to_string(&file).map_err(|error| Failure::io("reading the key", &file, &error))?;
-        let key = text.trim();
-        if key.is_empty() || !key.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(Failure::usage(format!("{}: it holds no key of the form kist_...", file.display())));
-        }
-        Ok((key.to_owned(), file))
+        Ok((read_key(&file)?, file))
     }
 }
 

@@ -6,6 +6,7 @@
 // Both panic when nobody reads; see `terminal::output`.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+mod access;
 mod child;
 mod connection;
 mod place;

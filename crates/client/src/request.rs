@@ -1,7 +1,7 @@
 //! The client's side of the HTTP interface, over kept-alive connections, blocking.
 
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::ArchivePath;
@@ -13,6 +13,7 @@ use ureq::tls::TlsConfig;
 use ureq::{Agent, Body, SendBody};
 use wire::{ListEntry, ListReply, Problem, StatReply, WorkReply};
 
+use crate::access::{Access, Door, Origin, RESTART_POLL};
 use crate::trust::{self, Trust};
 
 /// A body of so many bytes is sent only when the server has agreed to take it: a refusal that comes while it
@@ -43,9 +44,7 @@ const RETRY_WAIT_MAX: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Client {
     agent: Agent,
-    base: String,
-    authorization: String,
-    key_file: Option<PathBuf>,
+    access: Arc<Access>,
 }
 
 /// A request that failed, and whether it may help to send it again.
@@ -54,12 +53,19 @@ pub struct Attempt {
     pub failure: Failure,
     /// `Some` if a repetition may help, after at least this time.
     pub again: Option<Duration>,
+    /// It was refused for its key, so that nothing of it was done, and there is another key by now.
+    has_new_key: bool,
 }
 
 impl Attempt {
     /// A failure that will stay.
     pub fn last(failure: Failure) -> Self {
-        Attempt { failure, again: None }
+        Attempt { failure, again: None, has_new_key: false }
+    }
+
+    /// A failure that a repetition after this time may mend.
+    pub fn after(wait: Duration, failure: Failure) -> Self {
+        Attempt { again: Some(wait), ..Attempt::last(failure) }
     }
 }
 
@@ -88,34 +94,67 @@ impl Client {
             .input_buffer_size(BUFFER_BYTES)
             .output_buffer_size(BUFFER_BYTES)
             .build();
-        let authorization = format!("Bearer {key}");
-        Ok(Client { agent: config.into(), base: base.to_owned(), authorization, key_file: None })
+        let access = Access::new(Door::new(base, key), Origin::default());
+        Ok(Client { agent: config.into(), access: Arc::new(access) })
     }
 
-    /// The same with the file that the key is from, for the message that the key is wrong.
+    /// The same with the files that URL and key are from: they are read again when the server was started
+    /// again.
     #[must_use]
-    pub fn with_key_file(self, file: PathBuf) -> Self {
-        Client { key_file: Some(file), ..self }
+    pub(crate) fn read_from(self, origin: Origin) -> Self {
+        Client { access: Arc::new(Access::new(self.access.door(), origin)), ..self }
     }
 
     /// The server's URL.
-    pub fn url(&self) -> &str {
-        &self.base
+    pub fn url(&self) -> String {
+        self.access.door().base
     }
 
     /// The value of the header `Authorization`.
-    pub fn authorization(&self) -> &str {
-        &self.authorization
+    pub fn authorization(&self) -> String {
+        self.access.door().authorization
+    }
+
+    /// Sends a request; again and again while a server that answered before refuses connections, of which a
+    /// request has sent nothing yet.
+    fn send(
+        &self,
+        mut call: impl FnMut(&Agent, &Door) -> Result<Response<Body>, ureq::Error>,
+    ) -> Result<Response<Body>, Attempt> {
+        loop {
+            let door = self.access.door();
+            let result = call(&self.agent, &door);
+            if result.as_ref().err().is_some_and(is_refused) && self.access.is_worth_a_wait() {
+                std::thread::sleep(RESTART_POLL);
+                self.access.read_again(&door);
+                continue;
+            }
+            return self.examine(result, &door);
+        }
+    }
+
+    /// Sends a request whose body is at hand, once more if it was refused for a key that is another one now.
+    fn send_with_key(
+        &self,
+        mut call: impl FnMut(&Agent, &Door) -> Result<Response<Body>, ureq::Error>,
+    ) -> Outcome<Response<Body>> {
+        let sent = match self.send(&mut call) {
+            Err(attempt) if attempt.has_new_key => self.send(&mut call),
+            sent => sent,
+        };
+        sent.map_err(|attempt| attempt.failure)
     }
 
     /// Sends one `GET`, headers added.
     pub fn send_get(&self, target: &str, headers: &[(&str, String)]) -> Result<Response<Body>, Attempt> {
-        let mut request =
-            self.agent.get(format!("{}{target}", self.base)).header("authorization", &self.authorization);
-        for (name, value) in headers {
-            request = request.header(*name, value);
-        }
-        self.examine(request.call())
+        self.send(|agent, door| {
+            let mut request =
+                agent.get(format!("{}{target}", door.base)).header("authorization", &door.authorization);
+            for (name, value) in headers {
+                request = request.header(*name, value);
+            }
+            request.call()
+        })
     }
 
     /// Sends one `PUT`. A length of `None` sends chunks.
@@ -126,18 +165,20 @@ impl Client {
         length: Option<u64>,
         body: &mut dyn Read,
     ) -> Result<Response<Body>, Attempt> {
-        let mut request =
-            self.agent.put(format!("{}{target}", self.base)).header("authorization", &self.authorization);
-        for (name, value) in headers {
-            request = request.header(*name, value);
-        }
-        if let Some(length) = length {
-            request = request.header("content-length", length.to_string());
-            if length >= EXPECT_FROM {
-                request = request.header("expect", "100-continue");
+        self.send(|agent, door| {
+            let mut request =
+                agent.put(format!("{}{target}", door.base)).header("authorization", &door.authorization);
+            for (name, value) in headers {
+                request = request.header(*name, value);
             }
-        }
-        self.examine(request.send(SendBody::from_reader(body)))
+            if let Some(length) = length {
+                request = request.header("content-length", length.to_string());
+                if length >= EXPECT_FROM {
+                    request = request.header("expect", "100-continue");
+                }
+            }
+            request.send(SendBody::from_reader(&mut *body))
+        })
     }
 
     /// Reads JSON; a broken connection is tried again.
@@ -158,18 +199,16 @@ impl Client {
         headers: &[(&str, &str)],
     ) -> Outcome<(StatusCode, Vec<u8>)> {
         let json = serde_json::to_vec(body).map_err(|error| Failure::internal(error.to_string()))?;
-        let send = || {
-            let mut request = self
-                .agent
-                .post(format!("{}{target}", self.base))
-                .header("authorization", &self.authorization)
+        let mut response = self.send_with_key(|agent, door| {
+            let mut request = agent
+                .post(format!("{}{target}", door.base))
+                .header("authorization", &door.authorization)
                 .header("content-type", "application/json");
             for (name, value) in headers {
                 request = request.header(*name, *value);
             }
-            self.examine(request.send(&json[..]))
-        };
-        let mut response = send().map_err(|attempt| attempt.failure)?;
+            request.send(&json[..])
+        })?;
         let status = response.status();
         Ok((status, self.read_all(&mut response)?))
     }
@@ -242,9 +281,11 @@ impl Client {
 
     /// Removes a file or an empty directory.
     pub fn delete(&self, path: &str) -> Outcome {
-        let target = format!("{}/data{}", self.base, text::encode_path(path));
-        let request = self.agent.delete(target).header("authorization", &self.authorization);
-        let mut response = self.examine(request.call()).map_err(|attempt| attempt.failure)?;
+        let target = format!("/data{}", text::encode_path(path));
+        let mut response = self.send_with_key(|agent, door| {
+            let target = format!("{}{target}", door.base);
+            agent.delete(target).header("authorization", &door.authorization).call()
+        })?;
         self.read_all(&mut response).map(drop)
     }
 
@@ -291,7 +332,7 @@ impl Client {
 
     fn decode<T: DeserializeOwned>(&self, bytes: &[u8]) -> Outcome<T> {
         let wrong = |error| {
-            let message = format!("{}: the answer is not what Kist answers: {error}", self.base);
+            let message = format!("{}: the answer is not what Kist answers: {error}", self.url());
             Failure::internal(message)
         };
         serde_json::from_slice(bytes).map_err(wrong)
@@ -303,8 +344,13 @@ impl Client {
     }
 
     /// Turns a refusal of the server or a broken connection into a failure.
-    fn examine(&self, result: Result<Response<Body>, ureq::Error>) -> Result<Response<Body>, Attempt> {
+    fn examine(
+        &self,
+        result: Result<Response<Body>, ureq::Error>,
+        door: &Door,
+    ) -> Result<Response<Body>, Attempt> {
         let mut response = result.map_err(|error| self.transport(error))?;
+        self.access.reached();
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -317,47 +363,60 @@ impl Client {
             Ok(_) if status == StatusCode::UNAUTHORIZED => self.wrong_key(),
             Ok(problem) => of_problem(problem),
             Err(_) => {
-                let message = format!("{}: answered {status}", self.base);
+                let message = format!("{}: answered {status}", self.url());
                 Failure::new(Exit::of_problem("", status.as_u16()), message)
             }
         };
-        let again = (status == StatusCode::SERVICE_UNAVAILABLE && !waits)
-            .then(|| Duration::from_secs(wait.unwrap_or(1)).min(RETRY_WAIT_MAX));
-        Err(Attempt { failure, again })
+        // A server that was started again has made another key of a local admin.
+        let has_new_key = status == StatusCode::UNAUTHORIZED && self.access.read_again(door);
+        let again = match status {
+            _ if has_new_key => Some(Duration::ZERO),
+            StatusCode::SERVICE_UNAVAILABLE if !waits => {
+                Some(Duration::from_secs(wait.unwrap_or(1)).min(RETRY_WAIT_MAX))
+            }
+            _ => None,
+        };
+        Err(Attempt { failure, again, has_new_key })
     }
 
     fn wrong_key(&self) -> Failure {
-        let from = self.key_file.as_ref().map(|file| format!(" in {}", file.display())).unwrap_or_default();
+        let from = self.access.origin.key_file.as_ref();
+        let from = from.map(|file| format!(" in {}", file.display())).unwrap_or_default();
         let message = format!(
             "{}: the server does not take the key{from}, which is unknown to it, expired or disabled: name \
              the file with its key with --key-file FILE or KIST_KEY_FILE",
-            self.base
+            self.url()
         );
         Failure::new(Exit::NotAuthorised, message)
     }
 
     fn transport(&self, error: ureq::Error) -> Attempt {
-        if let Some(failure) = trust::explain(&self.base, &error) {
+        if let Some(failure) = trust::explain(&self.url(), &error) {
             return Attempt::last(failure);
         }
-        let refused = matches!(&error, ureq::Error::Io(e) if e.kind() == io::ErrorKind::ConnectionRefused)
-            || matches!(&error, ureq::Error::ConnectionFailed | ureq::Error::HostNotFound);
+        let refused =
+            is_refused(&error) || matches!(&error, ureq::Error::ConnectionFailed | ureq::Error::HostNotFound);
         match error {
             _ if refused => {
-                let message = format!("no server answers at {}: start it with: kist serve DIR", self.base);
+                let message = format!("no server answers at {}: start it with: kist serve DIR", self.url());
                 Attempt::last(Failure::new(Exit::Unreachable, message))
             }
             ureq::Error::Io(_)
             | ureq::Error::Timeout(_)
             | ureq::Error::BodyStalled
             | ureq::Error::Protocol(_) => {
-                let message = format!("{}: the connection broke: {error}", self.base);
+                let message = format!("{}: the connection broke: {error}", self.url());
                 let failure = Failure::new(Exit::Unreachable, message);
-                Attempt { failure, again: Some(Duration::from_millis(200)) }
+                Attempt::after(Duration::from_millis(200), failure)
             }
-            _ => Attempt::last(Failure::usage(format!("{}: {error}", self.base))),
+            _ => Attempt::last(Failure::usage(format!("{}: {error}", self.url()))),
         }
     }
+}
+
+/// Nobody listens there: nothing was sent.
+fn is_refused(error: &ureq::Error) -> bool {
+    matches!(error, ureq::Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// Drives come back, and a disk has room again, when somebody sees to it, not within seconds.
@@ -445,7 +504,7 @@ mod tests {
             let body = ureq::Body::builder().mime_type("application/problem+json").data(problem);
             let response = Response::builder().status(503).header("retry-after", "1").body(body).unwrap();
             let client = Client::new("http://127.0.0.1:1", "kist_x", &Trust::default()).unwrap();
-            client.examine(Ok(response)).unwrap_err().again
+            client.examine(Ok(response), &client.access.door()).unwrap_err().again
         };
         for kind in ["pool-full", "server-full", "drives-away"] {
             assert_eq!(again(kind), None, "{kind}");
@@ -479,12 +538,76 @@ mod tests {
         assert!(failure.message.contains("kist serve"), "{failure}");
     }
 
+    /// Answers a request with 200 if it comes with this key, else with 401; so many requests.
+    fn opened_by(key: &'static str, listener: TcpListener, count: usize) -> std::thread::JoinHandle<()> {
+        std::thread::spawn(move || {
+            for _ in 0..count {
+                let (mut stream, _) = listener.accept().unwrap();
+                let (mut received, mut byte) = (Vec::new(), [0u8; 1]);
+                while !received.ends_with(b"\r\n\r\n") {
+                    stream.read_exact(&mut byte).unwrap();
+                    received.push(byte[0]);
+                }
+                let head = String::from_utf8(received).unwrap().to_lowercase();
+                let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
+                let mut body = vec![0u8; length.map_or(0, |length| length.parse().unwrap())];
+                stream.read_exact(&mut body).unwrap();
+                let is_known = head.contains(&format!("authorization: bearer {key}\r\n"));
+                let (status, body) = if is_known {
+                    ("200 OK", "{}")
+                } else {
+                    ("401 Unauthorized", r#"{"type":"unauthenticated","status":401,"detail":"d"}"#)
+                };
+                let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\n");
+                let answer = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        })
+    }
+
+    /// Story: a put of many files died when the server was killed and started again, which makes another key
+    /// of a local admin, and refuses connections for a moment.
+    #[test]
+    fn a_server_that_was_started_again_is_found_with_its_new_key() {
+        let directory = tempfile::tempdir().unwrap();
+        let key_file = directory.path().join("admin-key");
+        std::fs::write(&key_file, "kist_one\n").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let first = opened_by("kist_one", listener, 1);
+        let client = Client::new(&format!("http://{address}"), "kist_one", &Trust::default()).unwrap();
+        let client = client.read_from(Origin { key_file: Some(key_file.clone()), server_file: None });
+        let _: serde_json::Value = client.get("/").unwrap();
+        first.join().unwrap();
+
+        // It comes again while a request waits, with another key; each kind of request needs it.
+        let later = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(500));
+            opened_by("kist_two", TcpListener::bind(address).unwrap(), 2).join().unwrap();
+        });
+        std::fs::write(&key_file, "kist_two\n").unwrap();
+        let put = retry(|_| client.send_put("/data/f", &[], Some(5), &mut &b"hello"[..]));
+        assert!(put.is_ok_and(|response| response.status() == 200));
+        let _: serde_json::Value = client.get("/").unwrap();
+        later.join().unwrap();
+
+        std::fs::write(&key_file, "kist_three\n").unwrap();
+        let third = opened_by("kist_three", TcpListener::bind(address).unwrap(), 2);
+        assert_eq!(client.post("/", &serde_json::json!({})).unwrap().0, 200);
+        third.join().unwrap();
+
+        // A key that is refused and did not change is refused once.
+        let fourth = opened_by("kist_four", TcpListener::bind(address).unwrap(), 1);
+        assert_eq!(client.stat("/").err().unwrap().exit, Exit::NotAuthorised);
+        fourth.join().unwrap();
+    }
+
     #[test]
     fn retries_end() {
         let mut tries = 0;
         let outcome: Outcome = retry(|_| {
             tries += 1;
-            Err(Attempt { failure: Failure::internal("no"), again: Some(Duration::ZERO) })
+            Err(Attempt::after(Duration::ZERO, Failure::internal("no")))
         });
         assert!(outcome.is_err());
         assert_eq!(tries, ATTEMPTS);

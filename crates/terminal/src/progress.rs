@@ -1,7 +1,7 @@
 //! Progress on standard error: a bar on a terminal, a line now and then elsewhere.
 
 use std::io::{IsTerminal, stderr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -29,6 +29,7 @@ struct Shared {
     files: AtomicU64,
     bytes: AtomicU64,
     note: Mutex<String>,
+    is_stuck: AtomicBool,
     stopped: Mutex<bool>,
     wake: Condvar,
     started: Instant,
@@ -56,6 +57,7 @@ impl Progress {
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             note: Mutex::new(String::new()),
+            is_stuck: AtomicBool::new(false),
             stopped: Mutex::new(false),
             wake: Condvar::new(),
             started: Instant::now(),
@@ -101,6 +103,11 @@ impl Progress {
         *self.shared.note.lock().unwrap_or_else(PoisonError::into_inner) = note.to_owned();
     }
 
+    /// While what is left is stuck, no rate and no time left are shown: it does not end by itself.
+    pub fn set_stuck(&self, is_stuck: bool) {
+        self.shared.is_stuck.store(is_stuck, Ordering::Relaxed);
+    }
+
     /// What is shown of it now.
     pub fn figures(&self) -> String {
         self.shared.figures()
@@ -144,6 +151,7 @@ impl Shared {
         let (files, files_total) = (load(&self.files), load(&self.files_total));
         let (bytes, bytes_total) = (load(&self.bytes), load(&self.bytes_total));
         let elapsed = self.started.elapsed();
+        let is_stuck = self.is_stuck.load(Ordering::Relaxed);
         let mut text = match (files, files_total) {
             // Of bytes alone.
             (0, 0) if bytes_total > 0 => String::new(),
@@ -155,12 +163,12 @@ impl Shared {
         } else {
             let of = if bytes_total > 0 { format!(" of {}", text::size(bytes_total)) } else { String::new() };
             text.push_str(&format!("{}{of}", text::size(bytes)));
-            if elapsed >= text::RATED_FROM {
+            if elapsed >= text::RATED_FROM && !is_stuck {
                 text.push_str(&format!(", {}", text::rate(bytes, elapsed)));
             }
         }
         let (done, total) = if bytes_total > 0 { (bytes, bytes_total) } else { (files, files_total) };
-        if done > 0 && done < total && elapsed >= Duration::from_secs(1) {
+        if done > 0 && done < total && elapsed >= Duration::from_secs(1) && !is_stuck {
             let left = elapsed.mul_f64((total - done) as f64 / done as f64);
             text.push_str(&format!(", {} left", text::span(left)));
         }
@@ -218,6 +226,20 @@ mod tests {
         assert!(figures.starts_with("3 of 10 files, 500 B of 1.00 kB"), "{figures}");
         assert!(figures.ends_with(" (waiting)"), "{figures}");
         assert_eq!(progress.shared.share(), 500);
+    }
+
+    /// Story: a wait for what does not end before somebody does something said "12 s left".
+    #[test]
+    fn what_is_stuck_has_no_rate_and_no_time_left() {
+        let progress = Progress::start("to tape", 10, 1000, true);
+        progress.set(3, 500);
+        std::thread::sleep(Duration::from_millis(1100));
+        let figures = progress.figures();
+        assert!(figures.contains("B/s") && figures.ends_with(" left"), "{figures}");
+        progress.set_stuck(true);
+        assert_eq!(progress.figures(), "3 of 10 files, 500 B of 1.00 kB");
+        progress.set_stuck(false);
+        assert!(progress.figures().ends_with(" left"));
     }
 
     #[test]

@@ -183,7 +183,7 @@ pub fn broken_off(path: &str, bytes: u64, error: &std::io::Error) -> Attempt {
         "{path}: the server broke off after {bytes} bytes ({error}): if that repeats, \
          see why in the server's log"
     );
-    Attempt { failure: Failure::internal(message), again: Some(std::time::Duration::from_millis(200)) }
+    Attempt::after(std::time::Duration::from_millis(200), Failure::internal(message))
 }
 
 fn make_link(target: &str, local: &Path, item: &GetItem) -> Outcome {

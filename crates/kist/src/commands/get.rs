@@ -12,6 +12,7 @@ use crate::cli::Common;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
+#[command(override_usage = "kist get [OPTIONS] <REMOTE>... <LOCAL>")]
 #[command(after_help = "\
 The content of one directory goes into LOCAL itself; the same command again
 skips what is here with the same length and BLAKE3. A file gets the name
@@ -24,12 +25,10 @@ Examples:
   kist get /survey/2026 results
   kist get /backups/today.tar - | tar t")]
 pub struct Args {
-    /// Files and directories of the archive
-    #[arg(required = true, value_name = "REMOTE")]
-    remote: Vec<String>,
-    /// Where to, or - for standard output
-    #[arg(required = true)]
-    local: PathBuf,
+    /// Files and directories of the archive; the last one is where to, or - for standard output
+    // One list: two would be told apart by what stands together, and an option amid them would be refused.
+    #[arg(required = true, value_name = "REMOTE... LOCAL")]
+    paths: Vec<PathBuf>,
     /// Files at once
     #[arg(short, long, default_value_t = JOBS_DEFAULT, value_parser = parallel::parse_jobs)]
     jobs: usize,
@@ -38,13 +37,33 @@ pub struct Args {
     again: bool,
 }
 
+/// What is got, and where to.
+struct Way<'a> {
+    remote: Vec<&'a str>,
+    local: &'a Path,
+}
+
+impl Args {
+    fn way(&self) -> Outcome<Way<'_>> {
+        match self.paths.split_last() {
+            Some((local, remote)) if !remote.is_empty() => {
+                let wrong = |path: &Path| Failure::usage(format!("{}: a REMOTE is in UTF-8", path.display()));
+                let remote = remote.iter().map(|path| path.to_str().ok_or_else(|| wrong(path)));
+                Ok(Way { remote: remote.collect::<Outcome<_>>()?, local })
+            }
+            _ => Err(Failure::usage("get needs what to get and where to: kist get REMOTE... LOCAL")),
+        }
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
+    let way = args.way()?;
     let client = common.connection.client()?;
-    if args.local.as_os_str() == "-" {
-        return args.remote.iter().try_for_each(|path| to_standard_output(&client, &archive_path(path)?));
+    if way.local.as_os_str() == "-" {
+        return way.remote.iter().try_for_each(|path| to_standard_output(&client, &archive_path(path)?));
     }
-    let (directories, files) = plan(args, &client)?;
+    let (directories, files) = plan(&way, &client)?;
     let tally = Tally::default();
     let bytes = files.iter().map(|item| item.remote.size).sum();
     let progress = Progress::start("get", files.len() as u64, bytes, common.quiet);
@@ -73,17 +92,17 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
 }
 
 /// What to get and where to put it: directories, parents first, and files.
-fn plan(args: &Args, client: &Client) -> Outcome<(Vec<GetItem>, Vec<GetItem>)> {
-    let into = args.local.to_string_lossy().ends_with('/');
+fn plan(way: &Way<'_>, client: &Client) -> Outcome<(Vec<GetItem>, Vec<GetItem>)> {
+    let into = way.local.to_string_lossy().ends_with('/');
     let (mut directories, mut files) = (Vec::new(), Vec::new());
-    for path in &args.remote {
+    for path in &way.remote {
         let root = RemoteItem::of_stat(&client.stat(&archive_path(path)?)?)?;
         let is_directory = root.kind == RemoteKind::Directory;
-        let under_own_name = args.remote.len() > 1 || (!is_directory && (into || args.local.is_dir()));
-        let local = if under_own_name { args.local.join(own_name(&root.path)?) } else { args.local.clone() };
-        if under_own_name && !args.local.is_dir() {
-            let made = std::fs::create_dir_all(&args.local);
-            made.map_err(|error| Failure::io("making the directory", &args.local, &error))?;
+        let under_own_name = way.remote.len() > 1 || (!is_directory && (into || way.local.is_dir()));
+        let local = if under_own_name { way.local.join(own_name(&root.path)?) } else { way.local.to_owned() };
+        if under_own_name && !way.local.is_dir() {
+            let made = std::fs::create_dir_all(way.local);
+            made.map_err(|error| Failure::io("making the directory", way.local, &error))?;
         }
         if !is_directory {
             root.refuse_nearline()?;
@@ -145,5 +164,27 @@ impl std::io::Write for Counting<'_> {
 
     fn flush(&mut self) -> std::io::Result<()> {
         self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    /// Story: `kist get /s/f --jobs 2 out` was refused: unexpected argument 'out'.
+    #[test]
+    fn options_may_stand_between_the_paths() {
+        for line in ["get /a /b --jobs 2 out", "get /a --jobs 2 /b out", "get --jobs 2 /a /b out --again"] {
+            let cli = Cli::try_parse_from(["kist"].into_iter().chain(line.split(' '))).unwrap();
+            let Some(Command::Get(args)) = cli.command else { panic!("{line}") };
+            let way = args.way().unwrap();
+            assert_eq!((way.remote, way.local, args.jobs), (vec!["/a", "/b"], Path::new("out"), 2), "{line}");
+        }
+        let cli = Cli::try_parse_from(["kist", "get", "/a"]).unwrap();
+        let Some(Command::Get(args)) = cli.command else { panic!("get") };
+        assert!(args.way().err().unwrap().message.contains("REMOTE... LOCAL"));
     }
 }

@@ -67,7 +67,9 @@ fn synopsis(command: &Command) -> String {
     }
     for arg in alone().filter(|arg| arg.is_positional()) {
         let takes_many = arg.get_num_args().is_some_and(|range| range.max_values() > 1);
-        let dots = if takes_many { "..." } else { "" };
+        // Those of which the last is the target say so themselves.
+        let says_so = values(arg).contains("...");
+        let dots = if takes_many && !says_so { "..." } else { "" };
         words.push(bracketed(arg, &values(arg)) + dots);
     }
     if command.has_subcommands() {

@@ -11,6 +11,7 @@ use crate::cli::Common;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
+#[command(override_usage = "kist put [OPTIONS] <LOCAL>... <REMOTE>")]
 #[command(after_help = "\
 A directory's content goes into REMOTE itself, so that the same command again
 continues where it stopped: files with the same length and BLAKE3 in the
@@ -25,12 +26,10 @@ Examples:
   kist put a.fits b.fits /survey/2026/
   tar c . | kist put - /backups/today.tar")]
 pub struct Args {
-    /// Files and directories, or - for standard input
-    #[arg(required = true, value_name = "LOCAL")]
-    local: Vec<PathBuf>,
-    /// Where in the archive
-    #[arg(required = true)]
-    remote: String,
+    /// Files and directories, or - for standard input; the last one is where in the archive
+    // One list: two would be told apart by what stands together, and an option amid them would be refused.
+    #[arg(required = true, value_name = "LOCAL... REMOTE")]
+    paths: Vec<PathBuf>,
     /// Files at once
     #[arg(short, long, default_value_t = JOBS_DEFAULT, value_parser = parallel::parse_jobs)]
     jobs: usize,
@@ -48,13 +47,34 @@ pub struct Args {
     again: bool,
 }
 
+/// What is put, and where.
+struct Way<'a> {
+    local: &'a [PathBuf],
+    remote: &'a str,
+}
+
+impl Args {
+    fn way(&self) -> Outcome<Way<'_>> {
+        match self.paths.split_last() {
+            Some((remote, local)) if !local.is_empty() => {
+                let wrong = || Failure::usage(format!("{}: a REMOTE is in UTF-8", remote.display()));
+                Ok(Way { local, remote: remote.to_str().ok_or_else(wrong)? })
+            }
+            _ => Err(Failure::usage(
+                "put needs what to put and where in the archive: kist put LOCAL... REMOTE",
+            )),
+        }
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
+    let way = args.way()?;
     let client = common.connection.client()?;
-    if args.local.iter().any(|local| local.as_os_str() == "-") {
-        return stream(args, common, &client);
+    if way.local.iter().any(|local| local.as_os_str() == "-") {
+        return stream(args, &way, common, &client);
     }
-    let plan = plan(args, &client)?;
+    let plan = plan(&way, &client)?;
     let settings = settings(args);
     let tally = Tally::default();
     let total = plan.files.len() + plan.directories.len() + plan.left_out.len();
@@ -99,10 +119,10 @@ struct Plan {
     left_out: Vec<(PathBuf, Failure)>,
 }
 
-fn plan(args: &Args, client: &Client) -> Outcome<Plan> {
-    let into = args.remote.ends_with('/');
-    let remote = archive_path(&args.remote)?;
-    let trees = args.local.iter().map(|local| walk(local).map(|tree| (local, tree)));
+fn plan(way: &Way<'_>, client: &Client) -> Outcome<Plan> {
+    let into = way.remote.ends_with('/');
+    let remote = archive_path(way.remote)?;
+    let trees = way.local.iter().map(|local| walk(local).map(|tree| (local, tree)));
     let trees = trees.collect::<Outcome<Vec<(&PathBuf, LocalTree)>>>()?;
     let one_file = matches!(trees.as_slice(), [(_, tree)] if tree.directories.is_empty());
     let is_directory = || client.find(&remote).map(|stat| stat.is_some_and(|stat| stat.kind == "directory"));
@@ -149,13 +169,13 @@ fn settings(args: &Args) -> PutSettings {
     }
 }
 
-fn stream(args: &Args, common: &Common, client: &Client) -> Outcome {
-    if args.local.len() != 1 || args.remote.ends_with('/') {
+fn stream(args: &Args, way: &Way<'_>, common: &Common, client: &Client) -> Outcome {
+    if way.local.len() != 1 || way.remote.ends_with('/') {
         return Err(Failure::usage(
             "standard input goes alone to the full path of a file: kist put - /path/file",
         ));
     }
-    let remote = archive_path(&args.remote)?;
+    let remote = archive_path(way.remote)?;
     let progress = Progress::start("put", 1, 0, common.quiet);
     let reply = put_stream(client, &settings(args), &mut std::io::stdin().lock(), &remote, &progress)?;
     let elapsed = progress.elapsed();
@@ -169,4 +189,28 @@ fn stream(args: &Args, common: &Common, client: &Client) -> Outcome {
         output::note(&format!("put {}{what}", text::speed(reply.size, elapsed)));
     }
     if common.json { output::json(&reply) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    /// Story: `kist put f --class small /x` was refused: unexpected argument '/x'.
+    #[test]
+    fn options_may_stand_between_the_paths() {
+        for line in ["put a b --class C /x", "put a --class C b /x", "put --class C a b /x --jobs 2"] {
+            let cli = Cli::try_parse_from(["kist"].into_iter().chain(line.split(' '))).unwrap();
+            let Some(Command::Put(args)) = cli.command else { panic!("{line}") };
+            let way = args.way().unwrap();
+            assert_eq!((way.local, way.remote), (&[PathBuf::from("a"), PathBuf::from("b")][..], "/x"));
+            assert_eq!(args.class.as_deref(), Some("C"), "{line}");
+        }
+        let cli = Cli::try_parse_from(["kist", "put", "-", "--class", "C"]).unwrap();
+        let Some(Command::Put(args)) = cli.command else { panic!("put") };
+        assert!(args.way().err().unwrap().message.contains("LOCAL... REMOTE"));
+        assert!(Cli::try_parse_from(["kist", "put"]).is_err());
+    }
 }

@@ -100,6 +100,7 @@ pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> 
         if (left, status.tape_written) != last.1 {
             last = (Instant::now(), (left, status.tape_written));
             reason.clear();
+            progress.set_stuck(false);
         } else if last.0.elapsed() >= REASON_AFTER {
             reason = reasons(client)?;
             let lasting: Vec<&QueueReply> = status.waiting.iter().collect();
@@ -110,6 +111,8 @@ pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> 
                 output::note(&format!("this does not end before somebody does something: {lines}"));
             }
             told = kinds(&lasting);
+            // Nothing moves, and what is left does not end by itself: no time can be foretold.
+            progress.set_stuck(!lasting.is_empty());
         }
         let amounts = settling.unwrap_or_else(|| left.amounts());
         progress.note(if reason.is_empty() { &amounts } else { &reason });
