@@ -47,6 +47,6 @@ pub use reach::BackupReach;
 pub use rebuild::{RebuildError, Rebuilt, TapeFound, TapeUnread, rebuild};
 pub use rehearse::{Rehearsed, TableCount, rehearse};
 pub use restore::{Reached, RestoreTo, Restored, restore, restore_before};
-pub use status::{BackupSettings, BackupStatus};
+pub use status::{BackupSettings, BackupStatus, not_shipped};
 pub use tape_queue::{NotLookedAt, TapeLook, TapeQueue};
 pub use worker::{OlderLines, Worker, WorkerParts, newest_shipped};

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use base::{Duration, Timestamp};
+use catalogue::changes_behind;
 
 /// What is shipped where, and how often.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,4 +41,38 @@ pub struct BackupStatus {
     pub answered: u64,
     /// Why the last attempt failed; `None` if it went well.
     pub failing: Option<String>,
+}
+
+impl BackupStatus {
+    /// Changes of the catalogue that the directory has not; `None` before the backup was first looked at.
+    #[must_use]
+    pub fn behind(&self) -> Option<u64> {
+        not_shipped(self.line, self.shipped, self.change)
+    }
+}
+
+/// The same of a backup whose line is `line`, and that has the changes up to `shipped` of those up to
+/// `change`. Numbers jump when a catalogue is restored; what a restore begins with came from the backup or
+/// from tapes, so that only what came since counts.
+#[must_use]
+pub fn not_shipped(line: u32, shipped: u64, change: u64) -> Option<u64> {
+    (line > 0).then(|| changes_behind(shipped, change))
+}
+
+#[cfg(test)]
+mod tests {
+    use catalogue::RESTORE_JUMP;
+
+    use super::*;
+
+    /// Story: after a restore `kist status` said that the backup was 4,294,893,255 changes behind.
+    #[test]
+    fn the_jump_of_a_restore_is_no_change() {
+        assert_eq!(not_shipped(0, 0, 74_041), None, "it was not looked at");
+        assert_eq!(not_shipped(0, 0, 2 * RESTORE_JUMP + 2), None);
+        assert_eq!(not_shipped(1, 74_041, RESTORE_JUMP), Some(0));
+        assert_eq!(not_shipped(1, 74_041, 2 * RESTORE_JUMP + 2), Some(2));
+        assert_eq!(not_shipped(2, RESTORE_JUMP + 3, RESTORE_JUMP + 10), Some(7));
+        assert_eq!(not_shipped(1, 10, 74_041), Some(74_031));
+    }
 }

@@ -41,8 +41,8 @@ mod unknown;
 mod upload;
 mod version;
 
-pub use restore::RESTORE_JUMP;
 pub(crate) use restore::level_of;
+pub use restore::{RESTORE_JUMP, changes_behind};
 
 /// Applies a command and appends it to the change log. Deterministic: the same commands in the same order
 /// give the same tables, byte for byte, however they are spread over transactions. A command that changes

@@ -33,6 +33,8 @@ impl Reason {
             Reason::NoReadableCopy { .. } => "no-readable-copy",
             Reason::Resting { .. } => "resting",
             Reason::HostCannotWrite { .. } => "host-cannot-write",
+            Reason::ReadElsewhere { .. } => "read-elsewhere",
+            Reason::NotHeardYet { .. } => "not-heard-yet",
             Reason::InSlot => "in-slot",
             Reason::KeptMounted { .. } => "kept-mounted",
             Reason::DriveDown { .. } => "drive-down",
@@ -72,7 +74,7 @@ impl Reason {
             | Reason::PoolsLibraryDown { .. }
             | Reason::WaitingForSpace { .. }
             | Reason::OwnPinsHoldPool { .. }
-            | Reason::NoRoomForReads { .. }
+            | Reason::NoRoomForReads { goes_on: false, .. }
             | Reason::TapeSetAside { .. }
             | Reason::HostCannotWrite { .. }
             | Reason::NoReadableCopy { .. } => true,
@@ -97,9 +99,11 @@ impl Reason {
             | Reason::KeptMounted { vid, .. }
             | Reason::JustUnmounted { vid, .. }
             | Reason::NoDriveInLibrary { vid }
+            | Reason::NotHeardYet { vid }
             | Reason::TapeSetAside { vid, .. }
             | Reason::TapeNotReadable { vid, .. } => vec![*vid],
             Reason::NoReadableCopy { tapes } => tapes.iter().map(|(vid, _)| *vid).collect(),
+            Reason::ReadElsewhere { tapes, .. } => tapes.clone(),
             Reason::DriveLooks { vid, .. } => vid.iter().copied().collect(),
             _ => Vec::new(),
         }

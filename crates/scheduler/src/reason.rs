@@ -55,8 +55,9 @@ pub enum Reason {
     /// bytes are still to come, and no evict of others makes room for them.
     OwnPinsHoldPool { request: RequestId, pinned: ByteCount, left: ByteCount, free: ByteCount },
     /// The pool had no room for a container that a repack or a repair reads from tape; `need`: the smallest
-    /// one that found none. It is tried again when there seems to be room, else then.
-    NoRoomForReads { need: ByteCount, free: ByteCount, until: Timestamp },
+    /// one that found none. It is tried again when there seems to be room, else then. `goes_on`: what they
+    /// have read already holds room, and makes it when it is written.
+    NoRoomForReads { need: ByteCount, free: ByteCount, until: Timestamp, goes_on: bool },
     /// The tape is set aside, and what was to be done with it waits for an operator's word.
     TapeSetAside { vid: Vid, reason: String },
     /// The pool feeds as many tape streams as it can.
@@ -73,6 +74,10 @@ pub enum Reason {
     JustUnmounted { vid: Vid, until: Timestamp },
     /// The tape's library has no drive that is up.
     NoDriveInLibrary { vid: Vid },
+    /// The files that are wanted from the tape stand on others too, and these give them.
+    ReadElsewhere { vid: Vid, tapes: Vec<Vid> },
+    /// The scheduler has not heard of the files that are wanted from the tape yet, or they have just come.
+    NotHeardYet { vid: Vid },
     /// The tape is in its slot and nothing waits for it.
     InSlot,
     /// The tape is being checked or copied, for which nobody waits.
@@ -217,6 +222,14 @@ impl fmt::Display for Reason {
             Reason::HostCannotWrite { until, cause } => {
                 write!(f, "this host cannot write to tapes: {cause}; tried again at {until}")
             }
+            Reason::ReadElsewhere { vid, tapes } => {
+                let named: Vec<String> = tapes.iter().map(Vid::to_string).collect();
+                let noun = if tapes.len() == 1 { "tape" } else { "tapes" };
+                write!(f, "its files are read from {noun} {}, not from {vid}", named.join(", "))
+            }
+            Reason::NotHeardYet { .. } => {
+                write!(f, "its files have just come, or the scheduler is about to hear of them")
+            }
             Reason::InSlot => write!(f, "in its slot; nothing waits for it"),
             Reason::Checking { drive, vid } => write!(f, "tape {vid} is being checked in drive {drive}"),
             Reason::KeptMounted { drive, vid, until } => {
@@ -257,12 +270,16 @@ impl Reason {
                      release them first"
                 )
             }
-            Reason::NoRoomForReads { need, free, until } => {
+            Reason::NoRoomForReads { need, free, until, goes_on } => {
+                let helps = match goes_on {
+                    true => "what they have read makes room when it is written",
+                    false => "evict or remove files",
+                };
                 write!(
                     f,
                     "waits for room in the pool, where what repacks and repairs read from tape stands until \
-                     it is written: a container of {need} found none, and {free} are free for files; evict \
-                     or remove files; tried again then, or at {until}"
+                     it is written: a container of {need} found none, and {free} are free for files; \
+                     {helps}; tried again then, or at {until}"
                 )
             }
             Reason::OwnPinsHoldPool { request, pinned, left, free } => {

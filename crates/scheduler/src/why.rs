@@ -1,9 +1,11 @@
 //! Finds the reason for everything that waits.
 
+use std::collections::BTreeSet;
+
 use base::{ByteCount, ClassId, FileId, ShareId, TapePoolId, Timestamp, Vid};
 
 use crate::migration::bytes_needed;
-use crate::recall::FilePlace;
+use crate::recall::{COPIES_MAX, FilePlace};
 use crate::scheduler::{Scheduler, Side, ripe_at};
 use crate::{DriveName, DriveState, Purpose, Reason, ShortRoom};
 
@@ -103,7 +105,7 @@ impl Scheduler {
                 until: until.unwrap_or(now),
                 cause: "no copy could be read at the last attempt".to_owned(),
             },
-            FilePlace::Waiting(tapes) => self.why_waiting(&tapes, self.recall.share(file)?, now),
+            FilePlace::Waiting(tapes) => self.why_waiting(file, &tapes, self.recall.share(file)?, now),
         })
     }
 
@@ -113,7 +115,11 @@ impl Scheduler {
         let waits = self.recall.waiting(vid).is_some();
         // Wherever it is: nothing more is read from it.
         if let Some(reason) = self.not_readable(vid).filter(|_| waits) {
-            return Reason::TapeNotReadable { vid, reason };
+            return self.why_none_can_be_read(vid, reason);
+        }
+        // Nothing waits for it alone, and yet files are wanted that stand on it.
+        if let Some(reason) = self.why_left_to_others(vid).filter(|_| !waits) {
+            return reason;
         }
         // Of a tape that nobody wants nothing waits for the end of what its drive does.
         if let Some(reason) = self.not_wanted_in_drive(vid).filter(|_| !waits) {
@@ -127,6 +133,52 @@ impl Scheduler {
         }
         let shares: Vec<ShareId> = self.recall.parts(vid).into_keys().collect();
         self.why_not_mounted(vid, &shares, self.recall.tapes.now)
+    }
+
+    /// Files wait for a tape that cannot be read. What lasts until somebody does something comes first; else
+    /// their other copies are read.
+    fn why_none_can_be_read(&self, vid: Vid, reason: String) -> Reason {
+        let (mut none_left, mut others, mut is_only) = (BTreeSet::new(), BTreeSet::new(), true);
+        for group in self.recall.waiting_with(vid) {
+            let readable = group.usable().filter(|tape| self.not_readable(*tape).is_none());
+            let before = others.len();
+            others.extend(readable);
+            if others.len() == before && group.usable().all(|tape| self.not_readable(tape).is_some()) {
+                is_only &= group.copies().len() == 1;
+                none_left.extend(group.copies().iter().copied());
+            }
+        }
+        if none_left.is_empty() && !others.is_empty() {
+            return Reason::ReadElsewhere { vid, tapes: others.into_iter().take(COPIES_MAX).collect() };
+        }
+        if is_only {
+            return Reason::TapeNotReadable { vid, reason };
+        }
+        none_left.remove(&vid);
+        let mut tapes: Vec<Vid> = none_left.into_iter().take(COPIES_MAX - 1).collect();
+        tapes.push(vid);
+        self.no_readable_copy(tapes)
+    }
+
+    /// By VID, so that the file and its tapes name them in the same order.
+    fn no_readable_copy(&self, mut tapes: Vec<Vid>) -> Reason {
+        tapes.sort_unstable();
+        let why = |vid| self.not_readable(vid).unwrap_or_else(|| "a read of it failed".to_owned());
+        Reason::NoReadableCopy { tapes: tapes.into_iter().map(|vid| (vid, why(vid))).collect() }
+    }
+
+    /// Why wanted files are not read from a tape that has them, and that is asked for none of them: other
+    /// tapes give them, or no copy could be read.
+    fn why_left_to_others(&self, vid: Vid) -> Option<Reason> {
+        if self.recall.has_assigned(vid) {
+            return None;
+        }
+        let tapes = self.recall.read_in_place_of(vid);
+        if !tapes.is_empty() {
+            return Some(Reason::ReadElsewhere { vid, tapes: tapes.into_iter().take(COPIES_MAX).collect() });
+        }
+        let cause = "no copy could be read at the last attempt".to_owned();
+        self.recall.rests_until(vid).map(|until| Reason::Resting { until, cause })
     }
 
     /// Why the maintenance of a tape is not done yet.
@@ -164,14 +216,17 @@ impl Scheduler {
     }
 
     /// The file waits for one of these tapes, the most wanted first.
-    fn why_waiting(&self, tapes: &[Vid], share: ShareId, now: Timestamp) -> Reason {
+    fn why_waiting(&self, file: FileId, tapes: &[Vid], share: ShareId, now: Timestamp) -> Reason {
         let readable: Vec<Vid> =
             tapes.iter().copied().filter(|vid| self.not_readable(*vid).is_none()).collect();
         let Some(&first) = readable.first() else {
-            let why = |vid: &Vid| self.not_readable(*vid).unwrap_or_default();
-            return match tapes {
-                [vid] => Reason::TapeNotReadable { vid: *vid, reason: why(vid) },
-                _ => Reason::NoReadableCopy { tapes: tapes.iter().map(|vid| (*vid, why(vid))).collect() },
+            let copies = self.recall.group_of(file).map(|group| group.copies().to_vec()).unwrap_or_default();
+            return match copies[..] {
+                [vid] => {
+                    let reason = self.not_readable(vid).unwrap_or_default();
+                    Reason::TapeNotReadable { vid, reason }
+                }
+                _ => self.no_readable_copy(copies),
             };
         };
         if let Some(reason) = readable.iter().find_map(|vid| self.in_drive(*vid, 0)) {

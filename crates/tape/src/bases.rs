@@ -10,10 +10,10 @@ use threads::{Mutex, MutexGuard};
 
 use backup::{MadeBase, MakeBaseError, make_base};
 use base::{Duration, Vid};
-use catalogue::ReadError;
+use catalogue::{ReadError, changes_behind};
 use session::back_off;
 
-use crate::bases_on_tapes::{Standing, changes_behind};
+use crate::bases_on_tapes::Standing;
 use crate::room::Tape;
 
 /// A base that could not be made, or not be written to a tape, is tried again after this long: a try may read

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{TapePoolId, Vid};
-use catalogue::{RESTORE_JUMP, ReadError, TapeRecord, TapeState, View};
+use catalogue::{ReadError, TapeRecord, TapeState, View, changes_behind};
 use store::LogSize;
 
 use ground::ChangeLogSettings;
@@ -105,15 +105,6 @@ pub(crate) fn is_to_stay(tape: &TapeRecord) -> bool {
     matches!(tape.state, TapeState::Active | TapeState::Full | TapeState::ReadOnly)
 }
 
-/// How many changes came behind `change`, which may be 0. What a restore has left out counts for nothing.
-pub(crate) fn changes_behind(change: u64, last: u64) -> u64 {
-    if change / RESTORE_JUMP == last / RESTORE_JUMP {
-        last.saturating_sub(change)
-    } else {
-        last % RESTORE_JUMP
-    }
-}
-
 /// The log of changes, as far as it decides whether a base is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Log {
@@ -151,6 +142,8 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
+    use catalogue::RESTORE_JUMP;
+
     use super::*;
 
     const POOL: TapePoolId = TapePoolId(1);

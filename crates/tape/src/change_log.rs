@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use base::planted::{Bug, is_planted};
 use base::{Duration, TapePoolId, Timestamp, Vid};
-use catalogue::{BULK_FILES, Envelope, ReadError, TapeState, View, typed};
+use catalogue::{BULK_FILES, Envelope, ReadError, TapeState, View, changes_behind, typed};
 use session::back_off;
 
-use crate::bases_on_tapes::{Log, Standing, changes_behind};
+use crate::bases_on_tapes::{Log, Standing};
 use crate::room::Tape;
 use ground::ArchiveError;
 

@@ -74,6 +74,15 @@ impl Maintenance {
         self.tapes.iter().filter(|(_, tape)| !tape.reads.is_empty()).map(|(vid, _)| *vid)
     }
 
+    /// Whether room comes by itself: containers that repacks have read, or had in the pool, are on their way
+    /// to tape; or some were just written, and it was not yet tried whether there is room now.
+    pub(crate) fn makes_room(&self) -> bool {
+        let is_read = |container: &ContainerId| !self.mends.contains_key(container);
+        let holds = |repack: &Repack| repack.under_way.keys().any(is_read);
+        let wrote = |repack: &Repack| repack.progress.moved > 0 && !self.room.is_lasting();
+        self.repacks.values().any(|repack| holds(repack) || wrote(repack))
+    }
+
     /// If nothing is to be read any more, what was lacks no room either.
     fn forget_room_of_nothing(&mut self) {
         if self.room.short().is_some() && self.with_reads().next().is_none() {
@@ -623,5 +632,37 @@ impl TapeCheck {
             damage: Vec::new(),
             damage_count: 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Duration;
+
+    use super::*;
+
+    /// Story: a repack whose own containers held the pool was said to need somebody, and ended by itself 8 s
+    /// later.
+    #[test]
+    fn what_a_repack_has_read_makes_room() {
+        let (vid, need) = (Vid::new("KS0001").unwrap(), ByteCount(3_000_000));
+        let second = |n: u64| Timestamp(0).plus(Duration::from_secs(n));
+        let mut maintenance = Maintenance::default();
+        let repack = |maintenance: &mut Maintenance, ids: &[u64], moved: u64| {
+            let under_way = ids.iter().map(|id| (ContainerId(*id), need)).collect();
+            let progress = TapeRepack { moved, ..TapeRepack::default() };
+            maintenance.repacks.insert(vid, Repack { under_way, progress, ..Repack::default() });
+        };
+        maintenance.mends.insert(ContainerId(1), Mend::default());
+        maintenance.room.found_none(need, ByteCount(0), second(0), Duration::from_secs(5));
+        repack(&mut maintenance, &[1], 0);
+        assert!(!maintenance.makes_room(), "others hold the room");
+        repack(&mut maintenance, &[1, 2], 0);
+        assert!(maintenance.makes_room(), "2 is read and goes to tape");
+        repack(&mut maintenance, &[1], 1);
+        assert!(maintenance.makes_room(), "one was written, and its room was not tried yet");
+        maintenance.room.look(second(5), (second(5), ByteCount(0)));
+        maintenance.room.found_none(need, ByteCount(0), second(6), Duration::from_secs(5));
+        assert!(!maintenance.makes_room(), "that was not enough");
     }
 }

@@ -2,7 +2,7 @@
 //! of the doors and the metrics all ask here, so that no two of them name different causes.
 
 use base::{ByteCount, ClassId, ContainerId, FileId, TapePoolId, Timestamp, Vid};
-use catalogue::{QueuedContainer, ReadError, Tally, View};
+use catalogue::{Counter, QueuedContainer, ReadError, Tally, View};
 use cluster::PlacementError;
 use pool::{DriveHealth, PoolError};
 use scheduler::DriveName;
@@ -87,7 +87,7 @@ impl Tape {
             }
             Waiting::Planned(vid) => self.scheduler().why_planned(vid),
             Waiting::Recall(file) => self.scheduler().why_recalling(file, now),
-            Waiting::Tape(vid) => Some(self.scheduler().why_tape(vid)),
+            Waiting::Tape(vid) => Some(self.why_tape(vid)?),
             Waiting::Maintenance(vid) => Some(self.why_chores_wait(vid)),
             // What they wait for was asked for here already.
             Waiting::Repack(vid) => return Ok(self.repack_waits_for(vid)?.map(|wait| wait.reason)),
@@ -121,6 +121,17 @@ impl Tape {
         }
     }
 
+    /// The scheduler hears of a wanted file a little later than the catalogue, and of those of before a start
+    /// all at once; until then nothing waits for it, which is not so.
+    fn why_tape(&self, vid: Vid) -> Result<Reason, ReadError> {
+        let reason = self.scheduler().why_tape(vid);
+        if !matches!(reason, Reason::NothingWaits | Reason::InSlot | Reason::KeptMounted { .. }) {
+            return Ok(reason);
+        }
+        let wanted = self.catalogue.read(|view| view.tally(Counter::Wanted(vid)))?;
+        Ok(if wanted.files > 0 { Reason::NotHeardYet { vid } } else { reason })
+    }
+
     /// The scheduler knows that nothing fits into the pool, not why: no evict helps where drives lack.
     fn while_drives_are_away(&self, reason: Reason) -> Reason {
         if !matches!(reason, Reason::WaitingForSpace { .. }) {
@@ -135,9 +146,10 @@ impl Tape {
     /// Why what repacks and repairs read from tape waits that found no room in the pool.
     pub(crate) fn no_room(&self, short: Short) -> Reason {
         let Short { need, until, .. } = short;
+        let goes_on = self.maintenance().makes_room();
         match self.no_place_in_pool() {
             Some(lack @ Reason::TooFewPoolDrives { .. }) => lack,
-            _ => Reason::NoRoomForReads { need, free: self.room_for_files(), until },
+            _ => Reason::NoRoomForReads { need, free: self.room_for_files(), until, goes_on },
         }
     }
 

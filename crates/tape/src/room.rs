@@ -170,7 +170,7 @@ impl Tape {
             let (readable, writable) = (false, false);
             return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
         }
-        let reason = format!("it is {}: {}", record.state.word(), record.told(vid));
+        let reason = crate::tapes::state_told(vid, record);
         let summary = summary(record);
         // No tape is mounted for what it cannot take.
         let free = if self.is_too_small(vid, record) { ByteCount(0) } else { summary.free };

@@ -86,6 +86,11 @@ impl RoomForReads {
         self.0
     }
 
+    /// Whether it was tried again in vain: what was written meanwhile did not make room enough.
+    pub(crate) fn is_lasting(&self) -> bool {
+        self.0.is_some_and(|short| short.times > 0)
+    }
+
     /// Whether another attempt is under way.
     pub(crate) fn is_tried(&self) -> bool {
         self.0.is_some_and(|short| short.tried)

@@ -166,6 +166,19 @@ pub(crate) fn told(vid: Vid, record: &TapeRecord) -> String {
     }
 }
 
+/// The state of a tape and why, in a sentence; of one that is disabled also what gives it back to use.
+pub(crate) fn state_told(vid: Vid, record: &TapeRecord) -> String {
+    let said = record.told(vid);
+    let mut text = format!("it is {}", record.state.word());
+    if !said.is_empty() {
+        text.push_str(&format!(": {said}"));
+    }
+    if record.state == TapeState::Disabled && !is_unidentified(record) {
+        text.push_str(&format!("; to use it again: kist tape set {vid} active, or read-only"));
+    }
+    text
+}
+
 /// Refuses what needs more of a cartridge than that it is there.
 pub(crate) fn need_identified(vid: Vid, record: &TapeRecord) -> Result<(), ArchiveError> {
     if !is_unidentified(record) {

@@ -9,6 +9,7 @@ use scheduler::Reason;
 
 use crate::reasons::Waiting;
 use crate::room::Tape;
+use crate::tapes::state_told;
 
 /// Containers of a repack of which it is asked what they wait for.
 const LOOKED_AT_MAX: usize = 32;
@@ -73,22 +74,31 @@ impl Tape {
         let mut under_way: Vec<ContainerId> = {
             let maintenance = self.maintenance();
             let repack = maintenance.repacks.get(&vid);
-            repack.iter().flat_map(|repack| repack.under_way.keys()).take(LOOKED_AT_MAX).copied().collect()
+            let all = || repack.iter().flat_map(|repack| repack.under_way.keys());
+            // What is read already first: the others may wait for the room that it holds.
+            let is_read = |container: &&ContainerId| !maintenance.mends.contains_key(*container);
+            let others = all().filter(|container| !is_read(container));
+            all().filter(is_read).chain(others).take(LOOKED_AT_MAX).copied().collect()
         };
         if under_way.is_empty() {
             let content = self.catalogue.read(|view| view.content(vid, BlockAddress(0), LOOKED_AT_MAX))?;
             under_way.extend(content.into_iter().map(|(_, container)| container));
         }
-        let mut first = None;
+        let (mut first, mut no_room) = (None, None);
         for container in under_way {
             let Some(wait) = self.container_waits_for(vid, container)? else { continue };
+            // Room comes when others are written, if those are: their reason is the nearer one.
+            if matches!(wait.reason, Reason::NoRoomForReads { .. }) {
+                no_room.get_or_insert(wait);
+                continue;
+            }
             // As long as something goes on it is not stuck.
             if !wait.reason.needs_an_operator() {
                 return Ok(Some(wait));
             }
             first.get_or_insert(wait);
         }
-        Ok(first)
+        Ok(first.or(no_room))
     }
 
     /// What is done on a tape that nobody waits for, or why it is not.
@@ -106,7 +116,7 @@ impl Tape {
         if let Some(reason) = tried.filter(|reason| !reason.drives().is_empty()) {
             return Ok(reason);
         }
-        let why = format!("it is {}: {}", record.state.word(), record.told(vid));
+        let why = state_told(vid, record);
         let retry = record.history.and_then(|history| history.retry);
         Ok(match retry {
             Some(until) => Reason::Resting { until, cause: why },

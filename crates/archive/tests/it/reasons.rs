@@ -355,3 +355,40 @@ fn of_a_request_that_holds_the_pool_itself() {
     );
     archive.close();
 }
+
+/// Story: with both tapes of a file disabled, the queue and the status said of each that it had the only copy
+/// and 'it is disabled: ', with nothing behind the colon.
+#[test]
+fn of_files_whose_tapes_are_disabled() {
+    let instance = Instance::with(ByteCount::mib(128), patient);
+    let archive = instance.open();
+    nearline(&archive);
+    let tapes: Vec<Vid> =
+        archive.tapes().unwrap().iter().filter(|tape| tape.uuid.is_some()).map(|tape| tape.vid).collect();
+    let [first, second] = tapes[..] else { panic!("{tapes:?}") };
+    archive.set_tape(first, TapeUse::Disabled, "").unwrap();
+    let request = stage(&archive, &["/t/f0"]);
+    let line = |vid: Vid| {
+        let queue = archive.queue().unwrap();
+        queue.into_iter().find(|line| line.what == format!("recall {vid}")).unwrap()
+    };
+    // The other one gives them: nothing may say that nothing waits, nor that somebody has to do something.
+    let elsewhere = Reason::ReadElsewhere { vid: first, tapes: vec![second] };
+    wait_until("the scheduler has heard of it", || line(first).cause == Some(elsewhere.clone()));
+    let cause = archive.explain(&About::Tape(first)).unwrap().remove(0);
+    assert!(
+        cause.text.contains(&format!("wanted from it: its files are read from tape {second}")),
+        "{cause:?}"
+    );
+    assert!(archive.totals().unwrap().stuck.is_empty());
+    archive.set_tape(second, TapeUse::Disabled, "broken: look at it").unwrap();
+    agree("no-readable-copy", || of_recall(&archive, "/t/f0", request));
+    for vid in [first, second] {
+        let told = line(vid).reason;
+        assert!(!told.contains("only copy") && !told.contains(": ;"), "{told}");
+        assert!(told.contains(&format!("kist tape set {first} active, or read-only")), "{told}");
+        assert!(told.contains("it is disabled: broken: look at it;"), "{told}");
+        assert_eq!(archive.explain(&About::Tape(vid)).unwrap()[0].reason, line(vid).cause);
+    }
+    archive.close();
+}

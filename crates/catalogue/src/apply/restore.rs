@@ -22,6 +22,16 @@ pub(crate) fn level_of(change: u64) -> u64 {
     change / RESTORE_JUMP * RESTORE_JUMP
 }
 
+/// How many changes came behind `change`, which may be 0. What a restore has left out counts for nothing.
+#[must_use]
+pub fn changes_behind(change: u64, last: u64) -> u64 {
+    if change / RESTORE_JUMP == last / RESTORE_JUMP {
+        last.saturating_sub(change)
+    } else {
+        last % RESTORE_JUMP
+    }
+}
+
 pub(super) fn accept(
     draft: &mut Draft<'_>,
     epoch: Epoch,

@@ -185,8 +185,11 @@ fn change_log(page: &mut Page, engine: &dyn Operation) -> Result<(), ArchiveErro
 
 fn backup(page: &mut Page, engine: &dyn Operation) {
     let Some(backup) = engine.backup_status() else { return };
-    let behind = backup.change.saturating_sub(backup.shipped);
-    page.gauge("backup_changes_behind", "Changes of the catalogue that are not shipped yet", behind as f64);
+    // Not known before the backup was first looked at: no sample then.
+    if let Some(behind) = backup.behind() {
+        let about = "Changes of the catalogue that are not shipped yet";
+        page.gauge("backup_changes_behind", about, behind as f64);
+    }
     let failing = if backup.failing.is_some() { 1.0 } else { 0.0 };
     page.gauge("backup_failing", "Whether the last attempt failed", failing);
 }

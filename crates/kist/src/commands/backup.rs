@@ -117,14 +117,17 @@ pub fn standing(backup: &BackupReply) -> String {
     if !backup.on {
         return "none: name a directory under [backup] in kist.toml".to_owned();
     }
-    let behind = backup.change.saturating_sub(backup.shipped);
+    let behind = match backup::not_shipped(backup.line, backup.shipped, backup.change) {
+        Some(behind) => format!("{} behind", text::plural(behind, "change")),
+        None => "not known yet how many changes behind".to_owned(),
+    };
     let snapshot = match &backup.snapshot_at {
         Some(at) => format!("last snapshot {}", text::whole_seconds(at)),
         None => "no snapshot yet".to_owned(),
     };
     match &backup.failing {
-        Some(reason) => format!("FAILING, {} behind: {reason}", text::plural(behind, "change")),
-        None => format!("{} behind, {snapshot}, in {}", text::plural(behind, "change"), backup.directory),
+        Some(reason) => format!("FAILING, {behind}: {reason}"),
+        None => format!("{behind}, {snapshot}, in {}", backup.directory),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Wanted files gathered by what they wait for: there are as many groups as combinations of tapes, not as
 //! files, so a forecast over ten million files looks at thousands of groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{ByteCount, FileId, LibraryId, ShareId, Timestamp, Vid};
 
@@ -32,6 +32,13 @@ impl WantedGroup {
     #[must_use]
     pub fn copies(&self) -> &[Vid] {
         self.copies.as_slice()
+    }
+
+    /// Those of them that did not fail.
+    pub(crate) fn usable(&self) -> impl Iterator<Item = Vid> {
+        let failed = self.failed;
+        let all = self.copies().iter().enumerate();
+        all.filter(move |(at, _)| failed & (1 << at) == 0).map(|(_, vid)| *vid)
     }
 
     /// The tape that has taken the files, if one has.
@@ -94,6 +101,31 @@ impl RecallQueue {
         self.groups.0.values().fold((0, ByteCount(0)), |(files, bytes), group| {
             (files + group.files, ByteCount(bytes.0.saturating_add(group.bytes.0)))
         })
+    }
+
+    /// The groups that wait for a tape, among others.
+    pub(crate) fn waiting_with(&self, vid: Vid) -> impl Iterator<Item = &WantedGroup> {
+        let waiting = self.groups.0.keys().filter(|group| group.taken_by().is_none());
+        waiting.filter(move |group| group.usable().any(|copy| copy == vid))
+    }
+
+    /// The tapes that give files, or are to give them, which stand on this one too, by VID.
+    pub(crate) fn read_in_place_of(&self, vid: Vid) -> BTreeSet<Vid> {
+        let mut tapes = BTreeSet::new();
+        for group in self.groups.0.keys().filter(|group| group.copies().contains(&vid)) {
+            match group.taken_by() {
+                Some(by) => drop(tapes.insert(by)),
+                None => tapes.extend(group.usable()),
+            }
+        }
+        tapes.remove(&vid);
+        tapes
+    }
+
+    /// When a copy on a tape that failed is tried again, the first of them.
+    pub(crate) fn rests_until(&self, vid: Vid) -> Option<Timestamp> {
+        let mut resting = self.resting.iter().take(RESTING_LOOKED_AT_MAX);
+        resting.find(|(_, _, of)| *of == vid).map(|(until, ..)| *until)
     }
 
     /// The group of a wanted file.

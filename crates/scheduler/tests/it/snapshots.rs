@@ -2,7 +2,7 @@
 
 use crate::engine::{GB, at, policy, vid};
 use base::{ByteCount, ClassId, FileId, ShareId, TapePoolId};
-use scheduler::{Action, Backlog, Event, Scheduler, SessionEnd, TapeSummary};
+use scheduler::{Action, Backlog, Event, Reason, Scheduler, SessionEnd, TapeSummary};
 
 /// Feeds each event at its second and compares the actions, one line per event that causes any.
 fn check(scheduler: &mut Scheduler, events: Vec<(i64, Event)>, expected: &str) {
@@ -403,4 +403,64 @@ fn reasons_in_plain_words() {
         scheduler.why_migrating(TapePoolId(1), at(1260)).to_string().split(';').next(),
         Some("no tape of the pool can be written and there is no scratch tape")
     );
+}
+
+fn told(events: Vec<(i64, Event)>) -> Scheduler {
+    let mut scheduler = Scheduler::new(policy());
+    let mut actions = Vec::new();
+    for (second, event) in events {
+        scheduler.step(at(second), event, &mut actions);
+    }
+    scheduler
+}
+
+fn unreadable(number: usize, reason: &str) -> (i64, Event) {
+    (0, Event::Tape(vid(number), TapeSummary { readable: false, reason: reason.into(), ..summary() }))
+}
+
+/// Story: one of two tapes with the same files was read, and `kist why` said of the other one that 4,329
+/// files are wanted from it, and that nothing waits for it.
+#[test]
+fn a_tape_whose_files_others_give_names_them() {
+    let two = || vec![tape(1, Some(1), 0), tape(2, Some(1), 0)];
+    let reads = [two(), vec![up("A"), want(1000, 1, 200, &[1, 2])]].concat();
+    let scheduler = told(reads);
+    assert_eq!(scheduler.why_tape(vid(1)).to_string(), "tape T00001 is being mounted in drive A");
+    let elsewhere = scheduler.why_tape(vid(2));
+    assert_eq!(elsewhere.to_string(), "its files are read from tape T00001, not from T00002");
+    assert_eq!(elsewhere, Reason::ReadElsewhere { vid: vid(2), tapes: vec![vid(1)] });
+    assert_eq!(scheduler.why_tape(vid(3)), Reason::InSlot, "nothing is wanted from it");
+    // The same while it stays in a drive since it was read for others.
+    let kept = [
+        two(),
+        vec![up("A"), up("B"), want(1000, 1, 200, &[2]), want(1000, 2, 200, &[1])],
+        vec![mounted(1010, "A", 2), mounted(1010, "B", 1), (1020, Event::NotWanted(FileId(1)))],
+        vec![(1021, Event::RecallEnded("A".into(), SessionEnd::Drained))],
+    ];
+    let mut scheduler = told(kept.concat());
+    let idle = scheduler.why_tape(vid(2));
+    assert!(matches!(idle, Reason::KeptMounted { .. }), "{idle}");
+    scheduler.step(at(1022), want(1022, 3, 1, &[1, 2]).1, &mut Vec::new());
+    assert_eq!(scheduler.why_tape(vid(2)), elsewhere);
+    // A tape that cannot be read, and whose files stand on another one.
+    let one = vec![unreadable(1, "it is disabled"), tape(2, Some(1), 0), up("A"), want(1000, 1, 1, &[1, 2])];
+    let elsewhere = told(one).why_tape(vid(1));
+    assert_eq!(elsewhere, Reason::ReadElsewhere { vid: vid(1), tapes: vec![vid(2)] });
+}
+
+/// Story: with both tapes of a file disabled each was said to have the only copy.
+#[test]
+fn the_only_copy_is_the_only_one() {
+    let both = || vec![unreadable(1, "it is disabled"), unreadable(2, "no library holds it"), up("A")];
+    let scheduler = told([both(), vec![want(1000, 1, 200, &[2, 1])]].concat());
+    let text = "no copy can be read: T00001 (it is disabled), T00002 (no library holds it)";
+    for reason in [scheduler.why_tape(vid(1)), scheduler.why_tape(vid(2))] {
+        assert_eq!(reason.to_string(), text);
+    }
+    let of_file = scheduler.why_recalling(FileId(1), at(1000)).unwrap();
+    assert_eq!(of_file.to_string(), text);
+    let scheduler = told([both(), vec![want(1000, 1, 200, &[1])]].concat());
+    let text = "the only copy is on tape T00001, which cannot be read: it is disabled";
+    assert_eq!(scheduler.why_tape(vid(1)).to_string(), text);
+    assert_eq!(scheduler.why_recalling(FileId(1), at(1000)).unwrap().to_string(), text);
 }
