@@ -139,7 +139,9 @@ impl Args {
         let place = self.dir.clone().unwrap_or_else(std::env::temp_dir);
         let free =
             store::free_bytes(&place).map_err(|error| Failure::io("asking for room", &place, &error))?;
-        let need = self.need();
+        let is_in_memory = crate::limits::is_in_memory(&place)
+            .map_err(|error| Failure::io("asking for the kind of", &place, &error))?;
+        let need = self.need(is_in_memory);
         if need <= free {
             return Ok(());
         }
