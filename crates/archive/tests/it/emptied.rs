@@ -94,8 +94,9 @@ fn of_tapes_that_hold_nothing_any_more_all_but_one_can_be_reclaimed() {
     archive.close();
 }
 
-/// Story: all emptied tapes of two pools were reclaimed one after the other, again and again. Each was written
-/// once more for the next one, and none became scratch; the last ones of the two pools waited for each other.
+/// Story: all emptied tapes of two pools were reclaimed one after the other, again and again. Each was
+/// written once more for the next one, and none became scratch; the last ones of the two pools waited for
+/// each other.
 #[test]
 fn of_the_emptied_tapes_of_all_pools_the_last_one_stays_whatever_the_order_is() {
     let instance = Instance::with(ByteCount::mib(256), at_rest);
@@ -143,8 +144,8 @@ fn the_only_tape_of_the_only_pool_stays_as_it_is() {
     archive.close();
 }
 
-/// Story: who asked in the very moment in which the last container left the only tape with the change log got it
-/// reclaimed: what it alone had was asked of the tape as it had been.
+/// Story: who asked in the very moment in which the last container left the only tape with the change log got
+/// it reclaimed: what it alone had was asked of the tape as it had been.
 #[test]
 fn the_only_tape_is_not_reclaimed_in_the_moment_in_which_it_is_emptied() {
     let instance = Instance::with(ByteCount::mib(256), single_pool);
