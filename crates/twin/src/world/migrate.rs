@@ -685,6 +685,12 @@ impl World<'_> {
             if container.files == 0 {
                 continue;
             }
+            let file = FileNumber { class: ClassIndex(container.class), sequence: container.first() };
+            if self.spans.begins_elsewhere(file.id(), slot, tape) {
+                // It is recorded where it begins, and is lost as what was safe already: not written again.
+                self.migration.lost += container.files;
+                continue;
+            }
             container.on[slot] = None;
             let container = container.clone();
             for sequence in container.members() {

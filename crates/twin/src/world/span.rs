@@ -35,6 +35,12 @@ impl Spans {
         self.begun.retain(|_, parts| parts.iter().all(|part| part.tape != tape));
     }
 
+    /// Whether a copy begins on another tape than this one, where it goes on.
+    pub(super) fn begins_elsewhere(&self, file: FileId, copy: usize, tape: TapeIndex) -> bool {
+        let parts = self.whole.get(&(file, copy));
+        parts.and_then(|parts| parts.first()).is_some_and(|first| first.tape != tape)
+    }
+
     /// Bytes of a container that stand on earlier tapes of a pool.
     pub(super) fn written(&self, container: u32, pool: u16) -> u64 {
         self.begun.get(&(container, pool)).map_or(0, |parts| parts.iter().map(|part| part.bytes).sum())

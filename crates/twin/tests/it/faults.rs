@@ -67,6 +67,13 @@ fn random(seed: u64) -> Model {
     model
 }
 
+/// Story: the tape on which a file went on from another one was lost. The file was written once more, and
+/// counted twice in its pool.
+#[test]
+fn a_file_on_two_tapes_that_loses_the_second_is_not_written_again() {
+    assert_eq!(twin::run(&random(2_318), 2_318).violation, None);
+}
+
 #[test]
 fn whatever_goes_wrong_nothing_is_forgotten() {
     let (wanted, first) = (number("KIST_TWIN_FAULTS", FAULTS), number("KIST_TWIN_SEED", 1));
