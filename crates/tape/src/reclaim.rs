@@ -95,9 +95,12 @@ impl Tape {
             }
             self.execute(Command::ReclaimTape { vid })?;
         }
-        self.maintenance().repacks.remove(&vid);
-        self.maintenance().checks.remove(&vid);
-        self.maintenance().reclaims.remove(&vid);
+        {
+            let mut maintenance = self.maintenance();
+            maintenance.repacks.remove(&vid);
+            maintenance.checks.remove(&vid);
+            maintenance.reclaims.remove(&vid);
+        }
         self.post_tape(vid);
         Ok(())
     }

@@ -5,7 +5,6 @@ use std::sync::TryLockError;
 
 use base::{ByteCount, Duration, Timestamp, Vid};
 use blob::BlobFault;
-use pool::PoolError;
 use scheduler::{Event, Reason};
 use session::{BACK_OFF_MAX, back_off};
 
@@ -101,18 +100,17 @@ fn more(free: ByteCount, need: ByteCount) -> ByteCount {
     ByteCount(free.0.saturating_add(need.0))
 }
 
-impl Tape {
-    /// Whether what was to be read into the pool found no place there.
-    pub(crate) fn is_without_room(&self, error: &ArchiveError) -> bool {
-        match error {
-            ArchiveError::PoolFull | ArchiveError::Pool(PoolError::Placement(_)) => true,
-            // Too few drives that take the bytes, full or away: they come back, or are emptied.
-            ArchiveError::Blob(error) => matches!(error.fault, BlobFault::Full | BlobFault::NoPlace),
-            ArchiveError::Pool(PoolError::WriteLost { .. }) => self.is_for_want_of_room(BlobFault::NoPlace),
-            _ => false,
-        }
+/// Whether what was to be read into the pool found no place there.
+pub(crate) fn is_without_room(error: &ArchiveError) -> bool {
+    match error {
+        ArchiveError::PoolFull => true,
+        // Too few drives that take the bytes, full or away: they come back, or are emptied.
+        ArchiveError::Blob(error) => error.fault == BlobFault::NoPlace,
+        _ => false,
     }
+}
 
+impl Tape {
     /// The pool had no room for a container of `need` bytes that was to be read into it.
     pub(crate) fn reads_wait_for_room(&self, need: ByteCount) {
         let free = self.room_for_files();

@@ -54,6 +54,17 @@ fn rebuilt_from_tapes(instance: &Instance) {
     assert_eq!((rebuilt.missing_from, rebuilt.inconsistencies), (None, 0), "{rebuilt:?}");
 }
 
+/// What tapes give back is what there was.
+fn comes_back_from_tapes(instance: &Instance, archive: Archive) {
+    let before = facts(&archive);
+    archive.close();
+    drop(archive);
+    rebuilt_from_tapes(instance);
+    let archive = instance.open();
+    assert_eq!(facts(&archive), before);
+    archive.close();
+}
+
 fn scratch_among(archive: &Archive, tapes: &[Vid]) -> usize {
     tapes.iter().filter(|vid| archive.tape(**vid).unwrap().state == TapeState::Scratch).count()
 }
@@ -85,13 +96,8 @@ fn of_tapes_that_hold_nothing_any_more_all_but_one_can_be_reclaimed() {
     assert_eq!((after.state, after.reason), (before.state, before.reason), "a refusal changes nothing");
     let facts_before = facts(&archive);
     assert!(facts_before.contains_key("/2"), "{facts_before:?}");
-    archive.close();
-    drop(archive);
     // The tape that is left gives the catalogue back alone.
-    rebuilt_from_tapes(&instance);
-    let archive = instance.open();
-    assert_eq!(facts(&archive), facts_before);
-    archive.close();
+    comes_back_from_tapes(&instance, archive);
 }
 
 /// Story: all emptied tapes of two pools were reclaimed one after the other, again and again. Each was
@@ -116,13 +122,7 @@ fn of_the_emptied_tapes_of_all_pools_the_last_one_stays_whatever_the_order_is() 
     });
     let mounts = archive.totals().unwrap().mounts - before;
     assert!(mounts <= 2 * all.len() as u64, "{mounts} mounts for {} tapes", all.len());
-    let facts_before = facts(&archive);
-    archive.close();
-    drop(archive);
-    rebuilt_from_tapes(&instance);
-    let archive = instance.open();
-    assert_eq!(facts(&archive), facts_before);
-    archive.close();
+    comes_back_from_tapes(&instance, archive);
 }
 
 /// A tape that was active was set to be repacked by the refusal: then its pool had no tape to write to.

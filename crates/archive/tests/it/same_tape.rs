@@ -235,18 +235,32 @@ fn cut_short(archive: &Archive, faults: &Faults) -> (String, Vec<u8>) {
     late
 }
 
-/// Story: a session was cut short, and at the next mount the robot brought another cartridge. That was taken
-/// for a fault of the tape that nobody had seen: its session was given up, the tape was read only, and what
-/// stood on it was written again elsewhere.
-#[test]
-fn a_session_is_not_given_up_because_another_cartridge_came() {
+/// Files on two tapes, and a session on one of them that was cut short.
+struct Short {
+    trouble: Trouble,
+    archive: Archive,
+    faults: Faults,
+    files: Vec<(String, Vec<u8>)>,
+    tapes: Vec<(Vid, BlockAddress)>,
+}
+
+fn a_session_cut_short() -> Short {
     let trouble = Trouble::with_retry(1, Duration::from_secs(3));
     let (archive, faults) = trouble.open();
     let mut files = fill(&archive);
     migrate_all(&archive);
     let tapes = place(&archive, "/t/large0");
-    let blank = archive.tapes().unwrap().into_iter().find(|tape| tape.uuid.is_none()).unwrap().vid;
     files.push(cut_short(&archive, &faults));
+    Short { trouble, archive, faults, files, tapes }
+}
+
+/// Story: a session was cut short, and at the next mount the robot brought another cartridge. That was taken
+/// for a fault of the tape that nobody had seen: its session was given up, the tape was read only, and what
+/// stood on it was written again elsewhere.
+#[test]
+fn a_session_is_not_given_up_because_another_cartridge_came() {
+    let Short { trouble: _trouble, archive, faults, files, tapes } = a_session_cut_short();
+    let blank = archive.tapes().unwrap().into_iter().find(|tape| tape.uuid.is_none()).unwrap().vid;
     tapes.iter().for_each(|(vid, _)| faults.plan_wrong_cartridge(*vid, blank));
     set_drives(&archive, true);
     wait_until("another cartridge came", || faults.fired() > 1);
@@ -262,12 +276,7 @@ fn a_session_is_not_given_up_because_another_cartridge_came() {
 /// tape kept for reading alone.
 #[test]
 fn a_session_is_not_given_up_because_its_tape_cannot_be_loaded_once() {
-    let trouble = Trouble::with_retry(1, Duration::from_secs(3));
-    let (archive, faults) = trouble.open();
-    let mut files = fill(&archive);
-    migrate_all(&archive);
-    let tapes = place(&archive, "/t/large0");
-    files.push(cut_short(&archive, &faults));
+    let Short { trouble, archive, files, tapes, .. } = a_session_cut_short();
     let cartridges: Vec<_> = tapes.iter().map(|(vid, _)| trouble.instance.cartridge(*vid)).collect();
     let aside = |cartridge: &Path| cartridge.join("partition-b.aside");
     let part = |cartridge: &Path| cartridge.join("partition-b.rec");
@@ -286,12 +295,7 @@ fn a_session_is_not_given_up_because_its_tape_cannot_be_loaded_once() {
 /// elsewhere than the catalogue said, and was suspect at each use from then on.
 #[test]
 fn a_tape_is_written_again_behind_what_a_session_left_that_was_given_up() {
-    let trouble = Trouble::with_retry(1, Duration::from_secs(3));
-    let (archive, faults) = trouble.open();
-    let mut files = fill(&archive);
-    migrate_all(&archive);
-    let tapes = place(&archive, "/t/large0");
-    files.push(cut_short(&archive, &faults));
+    let Short { trouble: _trouble, archive, files, tapes, .. } = a_session_cut_short();
     let ends = || tapes.iter().map(|(vid, _)| archive.tape(*vid).unwrap().end_of_data).collect::<Vec<_>>();
     let known = ends();
     for (vid, _) in &tapes {
@@ -317,12 +321,7 @@ fn a_tape_is_written_again_behind_what_a_session_left_that_was_given_up() {
 /// it for ever, and nothing that an operator could say changed that.
 #[test]
 fn what_was_planned_for_a_tape_that_is_disabled_goes_to_another_one() {
-    let trouble = Trouble::with_retry(1, Duration::from_secs(3));
-    let (archive, faults) = trouble.open();
-    let mut files = fill(&archive);
-    migrate_all(&archive);
-    let tapes = place(&archive, "/t/large0");
-    files.push(cut_short(&archive, &faults));
+    let Short { trouble: _trouble, archive, files, tapes, .. } = a_session_cut_short();
     for (vid, _) in &tapes {
         archive.set_tape(*vid, TapeUse::Disabled, "it is at the bottom of the sea").unwrap();
     }

@@ -14,6 +14,7 @@ use scheduler::SessionEnd;
 use super::{MountedTape, SessionError};
 use crate::maintenance::{Mend, Spool};
 use crate::room::Tape;
+use crate::room_for_reads::is_without_room;
 use ground::ArchiveError;
 use ground::truncated;
 
@@ -184,14 +185,14 @@ impl MountedTape<'_> {
         let length = self.room.maintenance().mends.get(&container).map_or(ByteCount(0), Mend::length);
         let done = self.read_claimed(vid, container);
         self.room.release_mend(container, vid);
-        match &done {
+        if let Err(SessionError::Tape(error)) = &done
+            && is_without_room(error)
+        {
             // It is left to be read: neither the tape nor the drive is to blame.
-            Err(SessionError::Tape(error)) if self.room.is_without_room(error) => {
-                self.room.reads_wait_for_room(length);
-                Ok(Done::Yes)
-            }
-            Ok(_) | Err(_) => done,
+            self.room.reads_wait_for_room(length);
+            return Ok(Done::Yes);
         }
+        done
     }
 
     fn read_claimed(&mut self, vid: Vid, container: ContainerId) -> Result<Done, SessionError> {
