@@ -1,5 +1,6 @@
 //! Files of a running instance are damaged by hand: what is found, repaired, recalled and said.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -207,9 +208,8 @@ fn with_three_drives_gone_files_are_recalled_or_lost_and_found_again() {
     instance.stop();
     let away = instance.beside("away");
     fs::create_dir(&away).unwrap();
-    // Those that hold the data of the file that is not on tape.
-    let drives: Vec<u16> = (0..8).filter(|n| holds(&instance, *n, 900_000)).take(3).collect();
-    assert_eq!(drives.len(), 3);
+    // Three that hold shards of the file that is not on tape, and of one that is: both can no longer be read.
+    let drives = three_of_two_blobs(&instance, 900_000);
     for drive in &drives {
         let name = format!("d{drive}");
         fs::rename(instance.dir().join("pool").join(&name), away.join(&name)).unwrap();
@@ -245,9 +245,11 @@ fn with_three_drives_gone_files_are_recalled_or_lost_and_found_again() {
     said(&["why", &request], &["/fresh/a failed: LOST"]);
     let shown = instance.kist(&["request", "show", &request, "--json"]).exits(0).json();
     assert_eq!(shown["files"][0]["cause"].as_str(), Some("lost"), "{shown}");
+    wait_until("what only tapes have is named", || {
+        let files = instance.kist(&["scrub", "--json"]).exits(0).json()["files"].to_string();
+        files.contains("/fresh/a LOST") && files.contains(" NEARLINE")
+    });
     let scrub = instance.kist(&["scrub", "--json"]).exits(0).json();
-    let files = scrub["files"].to_string();
-    assert!(files.contains("/fresh/a LOST") && files.contains(" NEARLINE"), "{scrub}");
     let lost = scrub["lost"].as_u64().unwrap();
     assert_eq!(lost, 1, "only what no tape has: {scrub}");
     // The drives come back.
@@ -271,10 +273,26 @@ fn with_three_drives_gone_files_are_recalled_or_lost_and_found_again() {
     instance.kist(&["verify", "--catalogue"]).exits(0);
 }
 
-/// Whether a drive has an extent of a blob of that size with 4 data shards.
-fn holds(instance: &Instance, drive: u16, size: u64) -> bool {
+/// Three drives that hold shards of the blob of that size with 4 data shards, and of another blob: any two of
+/// six shards on eight drives share four.
+fn three_of_two_blobs(instance: &Instance, size: u64) -> Vec<u16> {
     let length = 4096 + size.div_ceil(4).next_multiple_of(4096);
-    extents(instance, drive).iter().any(|file| fs::metadata(file).unwrap().len() == length)
+    let mut drives_of = BTreeMap::<String, BTreeSet<u16>>::new();
+    let mut sized = None;
+    for drive in 0..8 {
+        for file in extents(instance, drive) {
+            let name = file.file_name().unwrap().to_str().unwrap();
+            // BLOB.STRIPE.SHARD; segments of small files are not striped.
+            let (Some((blob, _)), false) = (name.split_once('.'), is_segment(&file)) else { continue };
+            drives_of.entry(blob.to_owned()).or_default().insert(drive);
+            if fs::metadata(&file).unwrap().len() == length {
+                sized = Some(blob.to_owned());
+            }
+        }
+    }
+    let of_sized = drives_of.remove(&sized.expect("the blob of that size")).unwrap();
+    let shared = drives_of.values().map(|drives| &of_sized & drives).find(|shared| shared.len() >= 3);
+    shared.expect("another striped blob").into_iter().take(3).collect()
 }
 
 /// A page of the catalogue is replaced by another one: a start refuses it, says what to do, and removes
