@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::harness::{Instance, bytes, kist, make_tree, write};
+use crate::harness::{Instance, bytes, kist, make_tree, wait_until, write};
 
 /// All extents of a drive with their lengths.
 fn extents(instance: &Instance, drive: u16) -> Vec<PathBuf> {
@@ -24,14 +24,6 @@ fn flip(file: &Path, at: u64) {
     file.read_exact_at(&mut one, at).unwrap();
     one[0] ^= 0x10;
     file.write_all_at(&one, at).unwrap();
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begin = std::time::Instant::now();
-    while !holds() {
-        assert!(begin.elapsed().as_secs() < 120, "waited too long until {what}");
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
 }
 
 /// An instance with files small and large, and the tree they are of.
@@ -141,6 +133,12 @@ fn a_drive_whose_directory_is_gone_is_replaced_at_once() {
     instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
     let scrubbed = instance.kist(&["scrub", "--now", "--json"]).exits(0).json();
     assert_eq!(scrubbed["found"], 0, "{scrubbed}");
+    // Nothing has been asked of this one since it went.
+    fs::remove_dir_all(instance.dir().join("pool/d5")).unwrap();
+    let replaced = instance.kist(&["pool", "drive", "replace", "5", "--new"]).exits(0).out;
+    assert!(replaced.contains("a new drive"), "{replaced}");
+    wait_until("it has all that it should hold", || !show().contains("drive 5: "));
+    instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
 }
 
 /// A pool at 4+2+1: two lost drives are read through, and rebuilt when they are declared lost.

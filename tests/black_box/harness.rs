@@ -264,6 +264,15 @@ impl Drop for Instance {
     }
 }
 
+/// Waits for something that the server does by itself.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = std::time::Instant::now();
+    while !holds() {
+        assert!(begin.elapsed().as_secs() < 120, "waited too long until {what}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
 /// Bytes that compress badly and differ by seed.
 pub fn bytes(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use crate::harness::{Instance, Ran, bytes, command, kist, write};
+use crate::harness::{Instance, Ran, bytes, command, kist, wait_until, write};
 
 /// Checks what a command that went well shows.
 fn shows(ran: Ran, words: &[&str]) {
@@ -40,6 +40,20 @@ fn lists_have_filters_totals_and_watches() {
     assert_eq!(of_pool, ["vault-a"]);
     assert!(ids(&["tape", "ls", "--wanted"], "vid").is_empty());
     shows(instance.kist(&["tape", "ls", "--state", "scratch"]), &["2 tapes: ", "0 files wanted"]);
+    // What a repack would give back could not be seen.
+    let live = || {
+        let list = instance.kist(&["tape", "ls", "--pool", "vault-a", "--live", "--json"]).exits(0).json();
+        list[0]["live_bytes"].as_u64().unwrap_or_else(|| panic!("{list}"))
+    };
+    assert_eq!(live(), 300_000);
+    instance.kist(&["put", instance.beside("f").to_str().unwrap(), "/g"]).exits(0);
+    instance.kist(&["migrate", "--now"]).exits(0);
+    instance.kist(&["wait", "--timeout", "2min"]).exits(0);
+    assert_eq!(live(), 600_000);
+    instance.kist(&["rm", "/g"]).exits(0);
+    wait_until("the removed file counts no more", || live() == 300_000);
+    shows(instance.kist(&["tape", "ls", "--live"]), &["of written", "600 kB live;"]);
+    shows(instance.kist(&["tape", "show", "KS0001"]), &["300 kB of", "kist tape repack KS0001 gives back"]);
     let drives = instance.kist(&["drive", "ls", "--json"]).exits(0).json();
     assert_eq!(drives[0]["library"], "library");
     assert_eq!(ids(&["drive", "ls", "--state", "down"], "name").len(), 0);

@@ -78,8 +78,7 @@ fn the_whole_way_to_two_tapes_and_back() {
     assert!(compared.err.contains("are NEARLINE"), "{}", compared.err);
 
     instance.kist(&["stage", "--wait", "/t"]).exits(0).says(&["staged"]);
-    let again =
-        instance.kist(&["stage", "--wait", "/t"]).exits(0).says(&["all online already, now pinned for 1d"]);
+    let again = instance.kist(&["stage", "--wait", "/t"]).exits(0).says(&["all online, pinned for 1d"]);
     assert!(!again.err.contains("/s)"), "{}", again.err);
     let plain = instance.kist(&["stage", "/t/large"]).exits(0).out;
     assert!(plain.starts_with("request 3: 1 file, "), "{plain}");

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::harness::{Instance, bytes, write};
+use crate::harness::{Instance, bytes, wait_until, write};
 
 /// A file system of its own in memory, gone when dropped.
 pub struct Mounted(PathBuf);
@@ -31,14 +31,6 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < Duration::from_secs(120), "waited too long until {what}");
-        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

@@ -42,9 +42,11 @@ impl Scheduler {
         }
         let recalls = self.recall.tapes_wanted().map(|vid| self.why_tape(vid));
         let pools = self.policy.tape_pools.keys().map(|pool| self.why_migrating(*pool, now));
-        let waits = pools
-            .chain(recalls)
-            .find(|reason| matches!(reason, Reason::WaitingForBytes { .. }) || reason.needs_an_operator());
+        let waits_without_it = |reason: &Reason| {
+            matches!(reason, Reason::WaitingForBytes { .. } | Reason::ReadElsewhere { .. })
+                || reason.needs_an_operator()
+        };
+        let waits = pools.chain(recalls).find(waits_without_it);
         waits.unwrap_or(Reason::NothingWaits)
     }
 }

@@ -227,6 +227,8 @@ impl Upkeep {
                     return Err(refused(drive, &why));
                 }
             },
+            // It is gone, and nothing has been asked of it since.
+            _ if at.is_absent() => {}
             _ => {
                 let why = format!("it is in use: kist pool drive lost {id} gives it up first");
                 return Err(refused(drive, &why));

@@ -85,7 +85,7 @@ fn show(reply: &ScrubReply) -> Outcome {
     row("found wrong", text::count(reply.found));
     row("shards repaired", text::count(reply.repaired));
     row("stripes moved", text::count(reply.moved));
-    row("not repaired", text::count(reply.failed));
+    row("failed repairs of shards", text::count(reply.failed));
     row("waiting for repair", text::count(reply.waiting));
     row("of these tried in vain", text::count(reply.waiting_failed));
     row("files recalled from tape", text::count(reply.nearline));

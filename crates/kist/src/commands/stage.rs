@@ -63,7 +63,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     }
     let client = common.connection.client()?;
     let id = submit(&client, paths, args.pin.0, args.priority, common.quiet)?;
-    // Tapes take longer than a question: what is done by now was online before, what failed can never be had.
+    // What is done by now was online before, or came at once; what failed can never be had.
     let first: RequestReply = client.get(&format!("/api/v1/requests/{id}"))?;
     let amount = format!("{}, {}", text::files(u64::from(first.files)), text::size(first.bytes));
     let online = u64::from(first.done);
@@ -88,7 +88,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     } else if !common.quiet && !all_online {
         let already = match online {
             0 => String::new(),
-            online => format!(", {} online before", text::files(online)),
+            online => format!(", {} online at once", text::files(online)),
         };
         let bytes = request.done_bytes.saturating_sub(first.done_bytes);
         let staged = text::files(u64::from(request.done).saturating_sub(online));
@@ -104,9 +104,9 @@ fn begun(request: &RequestReply) -> String {
     let mut parts = Vec::new();
     match request.done {
         0 => {}
-        all if all == request.files => parts.push(format!("all online already, now pinned for {pinned}")),
+        all if all == request.files => parts.push(format!("all online, pinned for {pinned}")),
         some => {
-            parts.push(format!("{} online already, now pinned for {pinned}", text::count(u64::from(some))));
+            parts.push(format!("{} online, pinned for {pinned}", text::count(u64::from(some))));
         }
     }
     if failed > 0 {

@@ -15,6 +15,9 @@ const PAGE: usize = 1000;
 /// Characters of a tape's reason in a list; `kist tape show` tells all of it.
 const REASON_MAX: usize = 60;
 
+/// Where a list shows what of a tape is live: behind what is written.
+const LIVE_AT: usize = 5;
+
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -22,6 +25,7 @@ Examples:
   kist tape ls
   kist tape ls --pool vault-a --state suspect
   kist tape ls --wanted --watch 5
+  kist tape ls --state full --live
   kist tape show KS0001
   kist tape report --since 7d
   kist tape dump KS0001")]
@@ -46,6 +50,10 @@ enum Action {
         /// Only tapes from which files are wanted
         #[arg(long)]
         wanted: bool,
+        /// Also how much of each is of files that have a name: the rest a repack gives back.
+        /// Every container is asked for: seconds a million
+        #[arg(long)]
+        live: bool,
         #[command(flatten)]
         watch: Watch,
     },
@@ -143,7 +151,7 @@ Examples:
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
     match &args.action {
-        Action::Ls { state, pool, library, wanted, watch } => {
+        Action::Ls { state, pool, library, wanted, live, watch } => {
             let client = common.connection.client()?;
             let get = || {
                 let mut tapes: Vec<TapeReply> = client.get("/api/v1/tapes")?;
@@ -152,7 +160,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
                 tapes.retain(|tape| is_asked(pool.as_deref(), tape.tape_pool.as_deref().unwrap_or("-")));
                 tapes.retain(|tape| is_asked(library.as_deref(), &tape.library));
                 tapes.retain(|tape| !wanted || tape.wanted_files > 0);
-                Ok(tapes)
+                tapes.into_iter().map(|tape| Listed::new(&client, tape, *live)).collect()
             };
             watch::list(*watch, common, get, |tapes| tapes_table(tapes) + &tapes_total(tapes))
         }
@@ -176,6 +184,41 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     }
 }
 
+/// A tape in a list.
+#[derive(serde::Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    tape: TapeReply,
+    /// Bytes of its containers that belong to files with a name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    live_bytes: Option<u64>,
+}
+
+impl Listed {
+    fn new(client: &Client, tape: TapeReply, with_live: bool) -> Outcome<Self> {
+        let live_bytes = match with_live {
+            true => Some(live_bytes(client, &tape)?),
+            false => None,
+        };
+        Ok(Listed { tape, live_bytes })
+    }
+}
+
+/// Bytes of files with a name, summed over all containers of a tape.
+fn live_bytes(client: &Client, tape: &TapeReply) -> Outcome<u64> {
+    let (mut sum, mut from) = (0_u64, Some(0));
+    while let Some(block) = from.filter(|_| tape.containers > 0) {
+        let page: TapeContentReply = client.get(&page_of(&tape.vid, block))?;
+        sum = page.containers.iter().fold(sum, |sum, container| sum.saturating_add(container.live_bytes));
+        from = page.next.filter(|next| *next > block);
+    }
+    Ok(sum)
+}
+
+fn page_of(vid: &str, from: u64) -> String {
+    format!("/api/v1/tapes/{}?from={from}&limit={PAGE}", text::encode(vid))
+}
+
 fn check_filters(client: &Client, tapes: &[TapeReply], pool: Option<&str>, library: Option<&str>) -> Outcome {
     let libraries = tapes.iter().map(|tape| tape.library.clone()).collect();
     watch::check("--library", library, &libraries)?;
@@ -190,17 +233,17 @@ fn check_filters(client: &Client, tapes: &[TapeReply], pool: Option<&str>, libra
 
 fn show(vid: &str, common: &Common) -> Outcome {
     let client = common.connection.client()?;
-    let target = |from: u64| format!("/api/v1/tapes/{}?from={from}&limit={PAGE}", text::encode(vid));
-    let mut page: TapeContentReply = client.get(&target(0))?;
+    let mut page: TapeContentReply = client.get(&page_of(vid, 0))?;
     if common.json {
         while let Some(next) = page.next {
-            let mut more: TapeContentReply = client.get(&target(next))?;
+            let mut more: TapeContentReply = client.get(&page_of(vid, next))?;
             page.containers.append(&mut more.containers);
             page.next = more.next.filter(|after| *after > next);
         }
         return output::json(&page);
     }
-    output::write(&tapes_table(std::slice::from_ref(&page.tape)))?;
+    let listed = Listed { tape: page.tape.clone(), live_bytes: None };
+    output::write(&tapes_table(std::slice::from_ref(&listed)))?;
     if let Some(uuid) = &page.tape.uuid {
         output::line(&format!("volume {uuid}, index generation {}", page.tape.generation))?;
     }
@@ -208,22 +251,33 @@ fn show(vid: &str, common: &Common) -> Outcome {
         output::line(&format!("{}: {}", page.tape.state, page.tape.reason))?;
     }
     output::line("")?;
+    let written = page.tape.written;
+    let mut live = 0_u64;
     loop {
         output::write(&containers_table(&page.containers))?;
-        let Some(next) = page.next else { return Ok(()) };
-        let more: TapeContentReply = client.get(&target(next))?;
+        live = page.containers.iter().fold(live, |live, container| live.saturating_add(container.live_bytes));
+        let Some(next) = page.next else { break };
+        let more: TapeContentReply = client.get(&page_of(vid, next))?;
         if more.next.is_some_and(|after| after <= next) {
-            return Ok(());
+            break;
         }
         page = more;
     }
+    let rest = text::size(written.saturating_sub(live));
+    output::line(&format!(
+        "\n{} of {} written are of files that have a name; kist tape repack {vid} gives back {rest}",
+        text::size(live),
+        text::size(written)
+    ))
 }
 
 /// The last line of a list of tapes.
-fn tapes_total(tapes: &[TapeReply]) -> String {
-    let sum = |of: fn(&TapeReply) -> u64| tapes.iter().map(of).fold(0, u64::saturating_add);
+fn tapes_total(tapes: &[Listed]) -> String {
+    let sum = |of: fn(&TapeReply) -> u64| tapes.iter().map(|it| of(&it.tape)).fold(0, u64::saturating_add);
+    let live = tapes.iter().filter_map(|listed| listed.live_bytes).reduce(u64::saturating_add);
+    let live = live.map_or_else(String::new, |live| format!(", {} live", text::size(live)));
     format!(
-        "{}: {} of {} written; {} wanted, {}\n",
+        "{}: {} of {} written{live}; {} wanted, {}\n",
         text::plural(tapes.len() as u64, "tape"),
         text::size(sum(|tape| tape.written)),
         text::size(sum(|tape| tape.capacity)),
@@ -232,8 +286,9 @@ fn tapes_total(tapes: &[TapeReply]) -> String {
     )
 }
 
-fn tapes_table(tapes: &[TapeReply]) -> String {
-    let headings = [
+fn tapes_table(tapes: &[Listed]) -> String {
+    let with_live = tapes.iter().any(|listed| listed.live_bytes.is_some());
+    let mut headings = vec![
         "tape",
         "state",
         "tape pool",
@@ -249,9 +304,12 @@ fn tapes_table(tapes: &[TapeReply]) -> String {
         ">bytes",
         "reason",
     ];
+    if with_live {
+        headings.splice(LIVE_AT..LIVE_AT, [">live", ">of written"]);
+    }
     let mut table = Table::new(&headings);
-    for tape in tapes {
-        table.row(vec![
+    for Listed { tape, live_bytes } in tapes {
+        let mut row = vec![
             tape.vid.clone(),
             tape.state.clone(),
             tape.tape_pool.clone().unwrap_or_else(|| "-".to_owned()),
@@ -266,7 +324,15 @@ fn tapes_table(tapes: &[TapeReply]) -> String {
             text::count(tape.wanted_files),
             text::size(tape.wanted_bytes),
             if tape.reason.is_empty() { "-".to_owned() } else { text::shortened(&tape.reason, REASON_MAX) },
-        ]);
+        ];
+        if let Some(live) = *live_bytes {
+            let share = match tape.written {
+                0 => "-".to_owned(),
+                written => format!("{:.0} %", 100.0 * live as f64 / written as f64),
+            };
+            row.splice(LIVE_AT..LIVE_AT, [text::size(live), share]);
+        }
+        table.row(row);
     }
     table.render()
 }
