@@ -126,9 +126,10 @@ pub(super) fn copies(
         // A copy that took the place of another one stands behind the rest.
         let mut pools: Vec<_> = container.copies.iter().map(|copy| copy.tape_pool).collect();
         pools.sort_unstable();
-        // Of a container whose members are all deleted, repacks and damage drop one copy after the other.
-        let is_right =
-            pools == wanted || container.is_empty() && pools.iter().all(|pool| wanted.contains(pool));
+        // Of a container whose members are all deleted, repacks and damage drop one copy after the other, and
+        // what is not on tape yet does not come there any more.
+        let may_have_fewer = container.is_empty() || container.is_unneeded();
+        let is_right = pools == wanted || may_have_fewer && pools.iter().all(|pool| wanted.contains(pool));
         found.expect(
             is_right,
             Rule::Copies,
