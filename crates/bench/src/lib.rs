@@ -20,6 +20,7 @@ mod rows;
 mod s3;
 mod schedule;
 mod subject;
+mod tape;
 
 pub use measure::{Args, run};
 pub use subject::{Call, Coded, Subject};

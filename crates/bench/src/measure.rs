@@ -13,7 +13,7 @@ use wire::{MigrateBody, StatusReply};
 use crate::http::Load;
 use crate::rows::Row;
 use crate::subject::{Call, Subject};
-use crate::{budgets, cpu, engine, erasure, http, limits, rows, s3, schedule};
+use crate::{budgets, cpu, engine, erasure, http, limits, rows, s3, schedule, tape};
 
 /// All files of a measurement are below this.
 const ALL: &str = "/bench";
@@ -32,7 +32,8 @@ and in the catalogue; migrate and recall: files of 64 MiB and packs, untimed
 virtual drives. all: every one beside its budget, the median of three runs.
 erasure: the coder alone, in memory and without an instance, in turn with other
 coders and with what the memory gives. schedule: the order in which a mounted
-tape is read, on simulated tapes, without an instance. s3: large and small
+tape is read, on simulated tapes, without an instance. tape: what the way to a
+tape drive costs, without one. s3: large and small
 objects and listings, in turn with the servers named minio and versitygw.
 
 Examples:
@@ -96,6 +97,8 @@ enum What {
     Erasure,
     /// Order the wanted files of simulated tapes
     Schedule,
+    /// The way to a tape drive, beside a plain TCP stream
+    Tape,
     /// Put, get and list over S3, in turn with other servers
     S3,
 }
@@ -108,7 +111,7 @@ impl Args {
             What::Stat => (4000, 20_000, 8),
             What::Migrate | What::Recall => (32, 64 << 20, 2),
             // Each of its parts has its own.
-            What::All | What::Erasure | What::Schedule | What::S3 => (1, 0, 1),
+            What::All | What::Erasure | What::Schedule | What::Tape | What::S3 => (1, 0, 1),
         };
         Load {
             files: self.files.unwrap_or(files).max(1),
@@ -183,13 +186,16 @@ pub fn run(args: &Args, call: Call<'_>) -> Outcome {
         let of = schedule::Args { quick: args.erasure.is_quick(), seeds: args.seeds };
         return schedule::run(of, args.write.as_deref(), call.style);
     }
+    if args.what == What::Tape && !args.erasure.is_given_beside_quick() {
+        return tape::run(args.erasure.is_quick(), call.style);
+    }
     if args.what == What::S3 {
         return s3::run(&args.s3(), call);
     }
     if args.erasure.is_given() {
         return Err(Failure::usage(
-            "--peer belongs to `kist bench erasure` and `kist bench s3`, --quick to these and to \
-             `kist bench schedule`",
+            "--peer belongs to `kist bench erasure` and `kist bench s3`, --quick to these, to \
+             `kist bench schedule` and to `kist bench tape`",
         ));
     }
     if args.what == What::All {
@@ -203,7 +209,7 @@ pub fn run(args: &Args, call: Call<'_>) -> Outcome {
         What::Stat => bench.stat()?,
         What::Create => bench.create()?,
         What::Migrate | What::Recall => bench.tape()?,
-        What::All | What::Erasure | What::Schedule | What::S3 => Vec::new(),
+        What::All | What::Erasure | What::Schedule | What::Tape | What::S3 => Vec::new(),
     };
     rows::print(&rows, call.style)
 }

@@ -8,23 +8,49 @@ use scheduler::TapeSummary;
 use crate::{Class, Ground};
 
 impl Ground {
-    /// The largest container of which each tape pool of a class has, or may get, a tape that takes it; `None`
-    /// if there is no limit: the class is not on tape, or no pool has tapes that count.
+    /// The largest container of which each tape pool of a class has, or may get, a tape that takes it when it
+    /// is empty, also if it is full now: others like it may come. `None` if there is no limit: the class is
+    /// not on tape, or no pool has tapes that count. What a put is told.
     pub fn largest_for(&self, view: &View<'_>, class: &Class) -> Result<Option<ByteCount>, ReadError> {
+        let is_good = |state| !matches!(state, TapeState::Disabled | TapeState::Suspect);
+        self.largest_for_all(view, class, is_good)
+    }
+
+    /// The same of tapes that may be written now. What is sealed is no larger.
+    pub fn largest_written_for(
+        &self,
+        view: &View<'_>,
+        class: &Class,
+    ) -> Result<Option<ByteCount>, ReadError> {
+        self.largest_for_all(view, class, may_be_written)
+    }
+
+    /// The largest container that some tape of a pool that may be written, or a scratch tape that may become
+    /// one of it, takes when it is empty; `None` if there is none that counts: then a lack of tapes is the
+    /// cause.
+    pub fn largest_of(&self, view: &View<'_>, pool: TapePoolId) -> Result<Option<ByteCount>, ReadError> {
+        Ok(self.largest_among(&view.tapes()?, pool, may_be_written))
+    }
+
+    fn largest_for_all(
+        &self,
+        view: &View<'_>,
+        class: &Class,
+        is_usable: fn(TapeState) -> bool,
+    ) -> Result<Option<ByteCount>, ReadError> {
         if class.copies.is_empty() {
             return Ok(None);
         }
         let tapes = view.tapes()?;
-        Ok(class.copies.iter().filter_map(|pool| self.largest_among(&tapes, *pool)).min())
+        Ok(class.copies.iter().filter_map(|pool| self.largest_among(&tapes, *pool, is_usable)).min())
     }
 
-    /// The largest container that some tape of a pool, or a scratch tape that may become one of it, takes
-    /// when it is empty; `None` if there is none that counts: then a lack of tapes is the cause.
-    pub fn largest_of(&self, view: &View<'_>, pool: TapePoolId) -> Result<Option<ByteCount>, ReadError> {
-        Ok(self.largest_among(&view.tapes()?, pool))
-    }
-
-    fn largest_among(&self, tapes: &[(Vid, TapeRecord)], pool: TapePoolId) -> Option<ByteCount> {
+    fn largest_among(
+        &self,
+        tapes: &[(Vid, TapeRecord)],
+        pool: TapePoolId,
+        is_usable: fn(TapeState) -> bool,
+    ) -> Option<ByteCount> {
         let settings = self.classes.tape_pools().get(&pool);
         let library = settings.and_then(|pool| pool.library.as_deref());
         let is_near = |vid: Vid| {
@@ -32,9 +58,8 @@ impl Ground {
         };
         let tapes = tapes.iter().filter(|(vid, tape)| {
             let is_of_pool = tape.tape_pool.is_none_or(|of| of == pool);
-            let is_usable = !matches!(tape.state, TapeState::Disabled | TapeState::Suspect);
             let is_there = !is_unidentified(tape) && self.libraries.holds(*vid);
-            is_there && is_usable && is_of_pool && is_near(*vid)
+            is_there && is_usable(tape.state) && is_of_pool && is_near(*vid)
         });
         tapes.map(|(_, tape)| largest_container(tape.capacity)).max()
     }
@@ -45,6 +70,11 @@ impl Ground {
 pub fn is_readable(record: &TapeRecord) -> bool {
     let state = record.state;
     matches!(state, TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Repacking)
+}
+
+/// Whether a tape in this state is written, or will be when its turn comes.
+fn may_be_written(state: TapeState) -> bool {
+    matches!(state, TapeState::Scratch | TapeState::Labelling | TapeState::Active)
 }
 
 /// Whether the library cannot identify a cartridge, so that nothing is known of it and nothing is done with
@@ -73,8 +103,7 @@ pub fn useful_room(capacity: ByteCount) -> ByteCount {
 /// What a tape's record says to the scheduler, but for where it is and why it is in its state.
 pub fn summary(record: &TapeRecord) -> TapeSummary {
     let readable = is_readable(record);
-    let writable = !is_unidentified(record)
-        && matches!(record.state, TapeState::Scratch | TapeState::Labelling | TapeState::Active);
+    let writable = !is_unidentified(record) && may_be_written(record.state);
     let free = record.capacity.0.saturating_sub(record.written.0).saturating_sub(reserve(record.capacity).0);
     TapeSummary {
         tape_pool: record.tape_pool,

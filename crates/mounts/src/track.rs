@@ -239,7 +239,7 @@ impl MountTracker {
         let flow = *flow.lock().unwrap_or_else(PoisonError::into_inner);
         let moved = Moved::between(&mark, &flow);
         let end = match end {
-            SessionEnd::Drained => MountSessionEnd::Drained,
+            SessionEnd::Drained | SessionEnd::Idle => MountSessionEnd::Drained,
             SessionEnd::TapeFull => MountSessionEnd::Full,
             SessionEnd::Stopped | SessionEnd::NoRoom => MountSessionEnd::Stopped,
             SessionEnd::Failed(why) => MountSessionEnd::Failed(why.reason.clone()),

@@ -283,7 +283,14 @@ impl Scheduler {
         self.set_state(name, DriveState::Idle { vid, since: now });
         let others = self.writers(tape_pool) > 0;
         let pool = self.pools.entry(tape_pool).or_default();
-        pool.enough = (others && end == SessionEnd::Drained).then_some(pool.backlog.bytes);
+        let found_no_more = matches!(end, SessionEnd::Drained | SessionEnd::Idle);
+        pool.enough = (others && found_no_more).then_some(pool.backlog.bytes);
+        if end == SessionEnd::Idle && !others && pool.backlog.items > 0 {
+            pool.unfinished = false;
+            self.rest_idle(name, vid, tape_pool, now);
+            self.unmount(name, actions);
+            return;
+        }
         if end == SessionEnd::TapeFull {
             if let Some(tape) = self.tapes.get_mut(&vid) {
                 tape.full = true;
@@ -293,7 +300,10 @@ impl Scheduler {
                 self.unmount(name, actions);
             }
         } else {
-            pool.unfinished &= end != SessionEnd::Drained;
+            pool.unfinished &= !found_no_more;
+            if !matches!(end, SessionEnd::Idle | SessionEnd::Failed(_)) {
+                self.end_idle_rests(tape_pool);
+            }
             self.session_ended(name, vid, end, progress, now, actions);
         }
     }

@@ -72,6 +72,8 @@ impl From<&str> for Failure {
 pub enum SessionEnd {
     /// Its queue or set is empty.
     Drained,
+    /// A migration that found nothing that it could write, and wrote nothing.
+    Idle,
     /// The tape is full; the queue is not empty.
     TapeFull,
     /// It was asked to stop.

@@ -1,10 +1,11 @@
 //! When a tape pool gets a drive, and which tape.
 
 use base::{ByteCount, LibraryId, TapePoolId, Timestamp, Vid};
+use session::{BACK_OFF_MAX, back_off};
 
 use crate::census::pool_written;
 use crate::drive::Drive;
-use crate::scheduler::{Scheduler, ripe_at};
+use crate::scheduler::{Rest, Scheduler, ripe_at};
 use crate::{Backlog, DriveName, DriveState, Purpose, TapePoolPolicy};
 
 /// How much more often a tape without labels was mounted than a scratch tape before that one is tried
@@ -24,6 +25,26 @@ pub(crate) struct PoolState {
     pub(crate) unfinished: bool,
     /// A session found nothing to do beside others when so much was queued: they have it all between them.
     pub(crate) enough: Option<ByteCount>,
+    /// The last sessions found nothing of what waits that they could write.
+    pub(crate) idle: Option<IdleSessions>,
+}
+
+/// Sessions in a row that wrote nothing, although something waits and nobody else writes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct IdleSessions {
+    count: u32,
+    /// What waited then, or the least that did since. More of it may be what can be written.
+    waiting: Backlog,
+}
+
+impl IdleSessions {
+    /// Whether more waits than did then.
+    fn has_more(&mut self, backlog: &Backlog) -> bool {
+        let Backlog { items, bytes, .. } = &mut self.waiting;
+        let has_more = backlog.items > *items || backlog.bytes > *bytes;
+        (*items, *bytes) = (backlog.items.min(*items), backlog.bytes.min(*bytes));
+        has_more
+    }
 }
 
 impl PoolState {
@@ -46,11 +67,36 @@ impl Scheduler {
         let state = self.pools.entry(tape_pool).or_default();
         state.backlog = backlog;
         state.unfinished &= backlog.items > 0;
+        let has_more = state.idle.as_mut().is_some_and(|idle| idle.has_more(&backlog));
         for drive in self.drives.uncounted_mut() {
             drive.progress |=
                 matches!(drive.state, DriveState::Migrating { tape_pool: of, .. } if of == tape_pool);
         }
+        if has_more {
+            self.end_idle_rests(tape_pool);
+        }
         self.settle_now();
+    }
+
+    /// A session wrote nothing of what waits, and nobody else does: its tape and drive part, each time for
+    /// twice as long, or until more waits. Whatever keeps what waits from tape is no reason to mount without
+    /// end.
+    pub(crate) fn rest_idle(&mut self, drive: &DriveName, vid: Vid, tape_pool: TapePoolId, now: Timestamp) {
+        let state = self.pools.entry(tape_pool).or_default();
+        let count = state.idle.map_or(0, |idle| idle.count);
+        state.idle = Some(IdleSessions { count: count.saturating_add(1), waiting: state.backlog });
+        let until = now.plus(back_off(self.policy.retry_delay, count, BACK_OFF_MAX));
+        let cause = "the last session found nothing that it could write".to_owned();
+        self.resting.insert((vid, drive.clone()), Rest { until, cause, idle_of: Some(tape_pool) });
+    }
+
+    /// Something was written, or more waits, or somebody asks.
+    pub(crate) fn end_idle_rests(&mut self, tape_pool: TapePoolId) {
+        if let Some(state) = self.pools.get_mut(&tape_pool)
+            && state.idle.take().is_some()
+        {
+            self.resting.retain(|_, rest| rest.idle_of != Some(tape_pool));
+        }
     }
 
     /// Drives that write to a pool or are being given a tape to do so.

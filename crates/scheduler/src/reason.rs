@@ -155,8 +155,8 @@ impl fmt::Display for Reason {
             Reason::LargerThanTapes { length, largest } => {
                 write!(
                     f,
-                    "it has {length}, more than the largest tape of the pool takes when it is empty \
-                     ({largest}): add larger cartridges, or remove the file"
+                    "it has {length}, more than the largest tape of the pool that may be written takes when \
+                     it is empty ({largest}): add larger cartridges, or remove the file"
                 )
             }
             Reason::PoolFull => write!(

@@ -63,6 +63,8 @@ impl Tape {
 pub(crate) struct Rest {
     pub(crate) until: Timestamp,
     pub(crate) cause: String,
+    /// The tape pool of which nothing could be written: more that waits for it ends the rest.
+    pub(crate) idle_of: Option<TapePoolId>,
 }
 
 /// Decides what is sealed, mounted, written and read next, and says why everything else waits.
@@ -387,7 +389,7 @@ impl Scheduler {
     pub(crate) fn rest(&mut self, drive: &DriveName, vid: Vid, cause: String, now: Timestamp) {
         let until = now.plus(self.policy.retry_delay);
         self.blame.of_host.remove(&(vid, drive.clone()));
-        self.resting.insert((vid, drive.clone()), Rest { until, cause });
+        self.resting.insert((vid, drive.clone()), Rest { until, cause, idle_of: None });
     }
 
     pub(crate) fn rests(&self, drive: &DriveName, vid: Vid) -> bool {

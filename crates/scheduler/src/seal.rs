@@ -84,6 +84,8 @@ impl Scheduler {
             let state = self.pools.entry(*tape_pool).or_default();
             (state.now, state.asked) = (true, Some(now));
         }
+        // Tried at once; the next rest is longer all the same.
+        self.resting.retain(|_, rest| rest.idle_of.is_none());
         self.settle_now();
     }
 

@@ -1,5 +1,6 @@
 //! What the comparison of a restored catalogue stands on, and what it asks of the tape room above it.
 
+use catalogue::{Command, TapeState};
 use std::ops::Deref;
 
 use base::{BlockAddress, ContainerId, Vid};
@@ -17,6 +18,13 @@ pub trait TapeRoom {
 
     /// A tape is to be mounted and looked at when a drive has nothing better to do, or needs not be any more.
     fn set_look(&self, vid: Vid, is_wanted: bool);
+
+    /// Carries out what changes the state of a tape, if that is still what was seen. `false`: somebody has
+    /// set another one meanwhile, which stays.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read or written.
+    fn change_state(&self, vid: Vid, seen: TapeState, change: Command) -> Result<bool, ArchiveError>;
 
     /// Asks the library whether cartridges came or went.
     ///

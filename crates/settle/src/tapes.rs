@@ -249,16 +249,17 @@ fn act(
         Seen::Aside(reason) if record.state == TapeState::Labelling => {
             // What it holds is taken over, and it is read only then; else nobody needs it.
             if !is_needed {
-                set_state(settler, vid, TapeState::Disabled, &reason)?;
+                set_state(settler, vid, record.state, TapeState::Disabled, &reason)?;
             }
         }
         Seen::Aside(reason) => set_aside(settler, vid, record, &reason)?,
         Seen::Gone(reason) => {
             set_aside(settler, vid, record, &reason)?;
+            let aside = settler.tape(vid)?.state;
             drop_places(settler, vid, &reason)?;
             // What it holds now is read; else nobody needs it.
             if !is_needed {
-                set_state(settler, vid, TapeState::Disabled, &reason)?;
+                set_state(settler, vid, aside, TapeState::Disabled, &reason)?;
             }
         }
     }
@@ -280,9 +281,20 @@ fn content_of(settler: &Settler<'_>, drive: &mut dyn TapeDrive, vid: Vid) -> Res
     })
 }
 
-fn set_state(settler: &Settler<'_>, vid: Vid, state: TapeState, reason: &str) -> Result<(), ArchiveError> {
-    tracing::warn!(%vid, reason, ?state, "a tape is set aside");
-    settler.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
+/// An operator's word since the tape was looked at counts more.
+fn set_state(
+    settler: &Settler<'_>,
+    vid: Vid,
+    seen: TapeState,
+    state: TapeState,
+    reason: &str,
+) -> Result<(), ArchiveError> {
+    let change = Command::SetTapeState { vid, state, reason: truncated(reason, 512) };
+    if settler.room.change_state(vid, seen, change)? {
+        tracing::warn!(%vid, reason, ?state, "a tape is set aside");
+    } else {
+        tracing::warn!(%vid, reason, "a tape would be set aside, but somebody has set its state meanwhile");
+    }
     Ok(())
 }
 
@@ -291,6 +303,7 @@ fn set_aside(settler: &Settler<'_>, vid: Vid, record: &TapeRecord, reason: &str)
     match record.run {
         Some(run) => {
             tracing::warn!(%vid, reason, "the tape is read only from now on");
+            // What an operator has set meanwhile is more than that already, or stays.
             settler.execute(Command::EndRun {
                 run,
                 end: RunEnd::Torn,
@@ -300,7 +313,9 @@ fn set_aside(settler: &Settler<'_>, vid: Vid, record: &TapeRecord, reason: &str)
                 torn: ByteCount(0),
             })?;
         }
-        None if record.state == TapeState::Active => set_state(settler, vid, TapeState::ReadOnly, reason)?,
+        None if record.state == TapeState::Active => {
+            set_state(settler, vid, TapeState::Active, TapeState::ReadOnly, reason)?;
+        }
         None => {}
     }
     // What no index of it covers is written again when it is known what the pool holds (`tapes::resume`).

@@ -88,7 +88,7 @@ pub(crate) struct Conductor {
     /// Whether some container was larger than all tapes when the scheduler was told what is queued.
     pub(crate) too_large: bool,
     /// Containers that were left alone when the scheduler was told what is queued.
-    pub(crate) resting: BTreeSet<ContainerId>,
+    pub(crate) resting: Arc<BTreeSet<ContainerId>>,
 }
 
 impl Conductor {
@@ -139,7 +139,8 @@ impl Conductor {
         events.extend(self.room.suspects_due(self.room.now()));
         let resting = self.room.resting_now();
         // Before the end of the session that found them: else the next tape is taken for the same ones.
-        let mut figures_first = heard.backlog || resting != self.resting || self.room.too_small_has_rested();
+        let others_rest = !Arc::ptr_eq(&resting, &self.resting) && resting != self.resting;
+        let mut figures_first = heard.backlog || others_rest || self.room.too_small_has_rested();
         // One that takes what no other did may have come.
         figures_first |= self.too_large && events.iter().any(|event| matches!(event, Event::Tape(..)));
         self.resting = resting;

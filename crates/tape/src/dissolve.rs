@@ -78,7 +78,7 @@ impl Tape {
     pub(crate) fn unneeded(&self, view: &View<'_>) -> Result<Vec<ContainerId>, ReadError> {
         let resting = self.resting_now();
         let mut unneeded = Vec::new();
-        for container in resting {
+        for container in resting.iter().copied() {
             let record = view.container(container)?.filter(ContainerRecord::is_unneeded);
             unneeded.extend(record.filter(may_be_dissolved).map(|_| container));
         }

@@ -55,7 +55,7 @@ impl Tape {
             let too_large = self.read(|view| self.too_large(view, *pool))?;
             in_vain.extend(too_large.containers.into_iter().map(|(container, _)| container));
         }
-        for container in &self.resting_now() - &in_vain {
+        for container in &*self.resting_now() - &in_vain {
             let Some(record) = self.read(|view| view.container(container))? else { continue };
             let class = self.read(|view| {
                 let first = view.members(container, None, 1)?.into_iter().next();

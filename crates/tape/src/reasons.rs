@@ -2,7 +2,7 @@
 //! of the doors and the metrics all ask here, so that no two of them name different causes.
 
 use base::{ByteCount, ClassId, ContainerId, FileId, TapePoolId, Timestamp, Vid};
-use catalogue::{Counter, QueuedContainer, ReadError, Tally, View};
+use catalogue::{ContainerKind, Counter, QueuedContainer, ReadError, Tally, View};
 use cluster::PlacementError;
 use pool::{DriveHealth, PoolError};
 use scheduler::DriveName;
@@ -222,7 +222,16 @@ impl Tape {
         let (head, too_large) = self.catalogue.read(|view| {
             Ok::<_, ReadError>((view.queue(pool, None, HEAD_MAX)?, self.too_large(view, pool)?))
         })?;
-        let rest = head.iter().find_map(|(container, _)| self.rest_of(*container, now));
+        // What can never come to tape says more than what is tried again.
+        let mut rest = None;
+        for (container, _) in &head {
+            if let Some(reason) = self.rest_of(*container, now) {
+                if self.is_of_lost_file(*container)? {
+                    return Ok(Reason::Lost);
+                }
+                rest = rest.or(Some(reason));
+            }
+        }
         Ok(rest.or_else(|| too_large.reason()).unwrap_or_else(|| self.why_not_written(pool, now)))
     }
 
@@ -230,6 +239,19 @@ impl Tape {
     fn rest_of(&self, container: ContainerId, now: Timestamp) -> Option<Reason> {
         let Rest { until, why, .. } = self.own.resting.rest_of(container, now)?;
         Some(Reason::Resting { until, cause: why })
+    }
+
+    /// Whether a container is of one file, which is LOST: it is tried again, but nothing comes of that before
+    /// somebody does something. What is lost of a pack is left out when the pack is sealed anew.
+    fn is_of_lost_file(&self, container: ContainerId) -> Result<bool, ReadError> {
+        self.catalogue.read(|view| {
+            let Some(record) = view.container(container)? else { return Ok(false) };
+            let file = match record.kind {
+                ContainerKind::File(file) | ContainerKind::Segment { file, .. } => view.file(file)?,
+                ContainerKind::Pack => None,
+            };
+            Ok(file.is_some_and(|file| file.is_lost()))
+        })
     }
 
     /// A file of a class that has more bytes than any tape of one of its pools takes.

@@ -64,11 +64,14 @@ impl Tape {
         if record.containers == 0
             && let Some(tape_pool) = record.tape_pool
         {
-            self.maintenance().reclaims.insert(vid);
+            let is_new = self.maintenance().reclaims.insert(vid);
             let keeper = self.keeper(vid, tape_pool)?;
             // Of a tape that nobody can take the place of nothing is changed: it may be the only one of its
             // pool that can be written.
             if keeper == Keeper::Nobody {
+                if is_new {
+                    self.maintenance().reclaims.remove(&vid);
+                }
                 return Err(ArchiveError::SegmentsOwed { vid, other: None });
             }
             if record.state != TapeState::Disabled {

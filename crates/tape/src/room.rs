@@ -201,7 +201,7 @@ impl Tape {
     }
 
     /// Containers that are left alone now: no tape is mounted for them.
-    pub(crate) fn resting_now(&self) -> BTreeSet<ContainerId> {
+    pub(crate) fn resting_now(&self) -> Arc<BTreeSet<ContainerId>> {
         self.own.resting.all(self.now())
     }
 

@@ -1,6 +1,6 @@
 //! Putting the tape room together, and its threads.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use threads::Mutex;
@@ -134,7 +134,7 @@ impl Tape {
             wake: None,
             flow: Flow::default(),
             too_large: false,
-            resting: BTreeSet::new(),
+            resting: Arc::default(),
         };
         self.go("conductor", |tape| tape.notifier.stop(), move |_, me| conductor.run(me))?;
         if begun.settles {

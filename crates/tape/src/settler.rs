@@ -1,6 +1,7 @@
 //! What the comparison of a restored catalogue asks of this room.
 
 use base::{BlockAddress, ContainerId, Vid};
+use catalogue::{Command, TapeState};
 use settle::{Settler, TapeRoom};
 
 use crate::room::Tape;
@@ -26,6 +27,15 @@ impl TapeRoom for Tape {
 
     fn set_look(&self, vid: Vid, is_wanted: bool) {
         self.set_tasks(vid, |tasks| tasks.look = is_wanted);
+    }
+
+    fn change_state(&self, vid: Vid, seen: TapeState, change: Command) -> Result<bool, ArchiveError> {
+        let _one = self.tape_states();
+        let is_so = self.tape(vid)?.state == seen;
+        if is_so {
+            self.execute(change)?;
+        }
+        Ok(is_so)
     }
 
     fn look_at_inventory(&self) -> Result<(), ArchiveError> {

@@ -45,8 +45,8 @@ impl History {
         self.writes.iter().filter(|w| w.begin < end && !self.is_past(w, begin)).collect()
     }
 
-    /// Takes note of what was seen: it happened, and what was over before and is not it did not. A rename brings
-    /// a version to where it was before, so the change that is seen is one that a read may show now.
+    /// Takes note of what was seen: it happened, and what was over before and is not it did not. A rename
+    /// brings a version to where it was before, so the change that is seen is one that a read may show now.
     fn learn(&mut self, seen: Option<Version>, begin: u64, end: u64) {
         if seen.is_none() {
             return;

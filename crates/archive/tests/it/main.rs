@@ -29,6 +29,7 @@ mod histories;
 #[path = "common/history.rs"]
 mod history;
 mod host;
+mod idle_sessions;
 mod index_partition;
 mod inventory;
 #[path = "common/kept.rs"]

@@ -138,7 +138,7 @@ impl Scheduler {
             self.blame.tapes.remove(&vid);
             let before = self.blame.tape_rests.entry(vid).or_default();
             let until = rest_until(now, self.policy.retry_delay, before);
-            self.asides.insert(vid, Rest { until, cause });
+            self.asides.insert(vid, Rest { until, cause, idle_of: None });
             self.recall.stop_joining(vid);
             self.refresh(vid);
         }

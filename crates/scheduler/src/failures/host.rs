@@ -71,7 +71,7 @@ impl Scheduler {
             self.drives.keys().filter(|name| self.library_of(name) == library).cloned().collect();
         for drive in drives {
             self.blame.of_host.insert((vid, drive.clone()));
-            self.resting.insert((vid, drive), Rest { until, cause: cause.to_owned() });
+            self.resting.insert((vid, drive), Rest { until, cause: cause.to_owned(), idle_of: None });
         }
     }
 

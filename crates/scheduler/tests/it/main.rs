@@ -7,6 +7,7 @@ mod forecast;
 mod forecast_scale;
 mod forecast_world;
 mod host;
+mod idle;
 mod limits;
 mod maintenance;
 mod sessions;

@@ -29,6 +29,8 @@ struct Migration {
     fault: Option<SourceFault>,
     /// Why the tape is full, if it is.
     full: &'static str,
+    /// Something came to tape.
+    has_written: bool,
 }
 
 /// Its early warning, or its end, came while it was written.
@@ -60,6 +62,7 @@ impl MountedTape<'_> {
             written: Written { containers: 0, bytes: 0, torn: 0, ended: Ended::All },
             fault: None,
             full: END_REACHED,
+            has_written: false,
         };
         let mut event = WritingEvent::Begin;
         loop {
@@ -69,6 +72,7 @@ impl MountedTape<'_> {
             });
             match step {
                 Ok(Ok(next)) => event = next,
+                Ok(Err(session::SessionEnd::Drained)) if !migration.has_written => return SessionEnd::Idle,
                 Ok(Err(end)) => return end.into(),
                 Err(error) => return self.fail(&error),
             }
@@ -100,11 +104,13 @@ impl MountedTape<'_> {
             WritingAction::Write => self.write_chosen(migration),
             WritingAction::Flush => {
                 let Written { containers, bytes, .. } = migration.written;
+                migration.has_written |= containers > 0;
                 self.commit(&migration.chosen, containers, bytes)?;
                 migration.chosen.drain(..containers);
                 Ok(WritingEvent::Flushed)
             }
             WritingAction::Index { somebody_waits } => {
+                migration.has_written = true;
                 self.write_index()?;
                 if !somebody_waits {
                     // A tape that is written to its end ends no run before.
