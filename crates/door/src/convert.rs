@@ -244,6 +244,7 @@ pub(crate) fn tape_reply(tape: &TapeInfo) -> wire::TapeReply {
         end_of_data: tape.end_of_data.0,
         mounts: tape.mounts,
         drive: tape.drive.clone(),
+        away: tape.away,
         wanted_files: tape.wanted.files,
         wanted_bytes: tape.wanted.bytes.0,
         changes_through: tape.changes_through,

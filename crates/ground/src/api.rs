@@ -326,6 +326,8 @@ pub struct TapeInfo {
     pub mounts: u64,
     /// The drive it is in.
     pub drive: Option<String>,
+    /// No library holds it.
+    pub away: bool,
     /// Files wanted from it.
     pub wanted: catalogue::Tally,
     /// Newest change on it.

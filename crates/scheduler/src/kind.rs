@@ -35,6 +35,7 @@ impl Reason {
             Reason::HostCannotWrite { .. } => "host-cannot-write",
             Reason::ReadElsewhere { .. } => "read-elsewhere",
             Reason::NotHeardYet { .. } => "not-heard-yet",
+            Reason::TapeAway { .. } => "tape-away",
             Reason::InSlot => "in-slot",
             Reason::KeptMounted { .. } => "kept-mounted",
             Reason::DriveDown { .. } => "drive-down",
@@ -76,6 +77,7 @@ impl Reason {
             | Reason::OwnPinsHoldPool { .. }
             | Reason::NoRoomForReads { goes_on: false, .. }
             | Reason::TapeSetAside { .. }
+            | Reason::TapeAway { .. }
             | Reason::HostCannotWrite { .. }
             | Reason::NoReadableCopy { .. } => true,
             Reason::DrivesMax { limit }
@@ -100,6 +102,7 @@ impl Reason {
             | Reason::JustUnmounted { vid, .. }
             | Reason::NoDriveInLibrary { vid }
             | Reason::NotHeardYet { vid }
+            | Reason::TapeAway { vid }
             | Reason::TapeSetAside { vid, .. }
             | Reason::TapeNotReadable { vid, .. } => vec![*vid],
             Reason::NoReadableCopy { tapes } => tapes.iter().map(|(vid, _)| *vid).collect(),

@@ -557,6 +557,7 @@ fn tape_info(room: &Tape, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeIn
         end_of_data: record.end_of_data,
         mounts: record.mounts,
         drive,
+        away: !room.libraries.holds(vid),
         wanted,
         changes_through: record.changes_through,
     }

@@ -128,6 +128,9 @@ impl Tape {
         if !matches!(reason, Reason::NothingWaits | Reason::InSlot | Reason::KeptMounted { .. }) {
             return Ok(reason);
         }
+        if !self.libraries.holds(vid) {
+            return Ok(Reason::TapeAway { vid });
+        }
         let wanted = self.catalogue.read(|view| view.tally(Counter::Wanted(vid)))?;
         Ok(if wanted.files > 0 { Reason::NotHeardYet { vid } } else { reason })
     }

@@ -97,7 +97,7 @@ pub(crate) fn all(
         }
     }
     let goes_to_tape = room.classes.all().iter().any(|class| !class.settings.copies.is_empty());
-    warnings.extend(of_tapes(tapes, goes_to_tape));
+    warnings.extend(of_tapes(tapes, goes_to_tape, |vid| !room.libraries.holds(vid)));
     warnings.extend(of_what_has_no_vid(room.library.as_ref()));
     warnings.extend(of_change_log(room));
     warnings
@@ -316,8 +316,24 @@ pub fn of_what_has_no_vid(library: &dyn Library) -> Option<String> {
     ))
 }
 
-fn of_tapes(tapes: &[(Vid, TapeRecord)], goes_to_tape: bool) -> Vec<String> {
+fn of_tapes(tapes: &[(Vid, TapeRecord)], goes_to_tape: bool, is_away: impl Fn(Vid) -> bool) -> Vec<String> {
     let mut warnings = Vec::new();
+    // One that an operator has disabled is known to be away, and of a blank one nobody lacks anything.
+    let is_missed = |tape: &TapeRecord| !matches!(tape.state, TapeState::Disabled | TapeState::Scratch);
+    let away: Vec<String> = tapes
+        .iter()
+        .filter(|(vid, tape)| is_missed(tape) && is_away(*vid))
+        .map(|(vid, _)| vid.to_string())
+        .collect();
+    if let Some(first) = away.first() {
+        let what = if away.len() == 1 { "tape" } else { "tapes" };
+        warnings.push(format!(
+            "no library holds {} {what}: {}: put them in, or say kist tape set {first} disabled of what is \
+             to stay away",
+            away.len(),
+            named(&away)
+        ));
+    }
     let suspect: Vec<String> = tapes
         .iter()
         .filter(|(_, tape)| tape.state == TapeState::Suspect)
@@ -433,12 +449,20 @@ mod tests {
             let record = TapeRecord { state, ..TapeRecord::scratch(ByteCount(1)) };
             (Vid::new(&format!("KS{n:04}")).unwrap(), record)
         };
-        assert_eq!(of_tapes(&[tape(1, TapeState::Scratch), tape(2, TapeState::Full)], true), [""; 0]);
-        assert_eq!(of_tapes(&[], false), [""; 0]);
-        let told = of_tapes(&[tape(1, TapeState::Full)], true);
+        let none = |_| false;
+        assert_eq!(of_tapes(&[tape(1, TapeState::Scratch), tape(2, TapeState::Full)], true, none), [""; 0]);
+        let states = [TapeState::Full, TapeState::Disabled, TapeState::Active, TapeState::Scratch];
+        let tapes: Vec<_> = (1..).zip(states).map(|(n, state)| tape(n, state)).collect();
+        let told = of_tapes(&tapes, true, |_| true);
+        assert!(
+            told.len() == 1 && told[0].starts_with("no library holds 2 tapes: KS0001, KS0003"),
+            "{told:?}"
+        );
+        assert_eq!(of_tapes(&[], false, none), [""; 0]);
+        let told = of_tapes(&[tape(1, TapeState::Full)], true, none);
         assert!(told.len() == 1 && told[0].contains("no scratch tape"), "{told:?}");
         let suspects: Vec<_> = (1..=7).map(|n| tape(n, TapeState::Suspect)).collect();
-        let told = of_tapes(&suspects, false);
+        let told = of_tapes(&suspects, false, none);
         assert_eq!(told.len(), 1);
         assert!(told[0].starts_with("7 tapes are suspect: KS0001, KS0002"), "{told:?}");
         assert!(told[0].contains("KS0005 and 2 more: kist tape show KS0001"), "{told:?}");

@@ -39,6 +39,9 @@ pub struct TapeReply {
     pub mounts: u64,
     /// The drive it is in.
     pub drive: Option<String>,
+    /// No library holds it.
+    #[serde(default)]
+    pub away: bool,
     /// Files wanted from it.
     pub wanted_files: u64,
     /// Their bytes.

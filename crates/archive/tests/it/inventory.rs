@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use archive::{Archive, TapeInfo};
+use archive::{About, Archive, TapeInfo};
 use base::{ByteCount, Vid};
 use catalogue::TapeState;
 use library::{Condition, DriveCommand, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
@@ -49,6 +49,14 @@ fn cartridges_come_and_go() {
         fs::rename(instance.cartridge(*vid), aside.path().join(vid.as_str())).unwrap();
     }
     archive.take_inventory().unwrap();
+    // Story: only who needed a tape learned that it was gone: `kist why` had it in its slot.
+    assert!(vids.iter().all(|vid| tape(&archive, *vid).unwrap().away));
+    for vid in &vids {
+        let why = format!("{:?}", archive.explain(&About::Tape(*vid)).unwrap());
+        assert!(why.contains("no library holds tape"), "{why}");
+    }
+    let warnings = archive.totals().unwrap().warnings.join("\n");
+    assert!(warnings.contains("no library holds 2 tapes"), "{warnings}");
     let request = stage(&archive, &["/t/file"]);
     wait_until("the reason is told", || {
         let why = archive.why_request(request).unwrap();

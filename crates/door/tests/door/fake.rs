@@ -688,6 +688,7 @@ impl authority::Operation for Fake {
             end_of_data: BlockAddress(9),
             mounts: 2,
             drive: None,
+            away: false,
             wanted: Default::default(),
             changes_through: 8,
             history: None,

@@ -320,7 +320,7 @@ fn tapes_table(tapes: &[Listed]) -> String {
             text::count(tape.containers),
             tape.end_of_data.to_string(),
             text::count(tape.mounts),
-            tape.drive.clone().unwrap_or_else(|| "-".to_owned()),
+            tape.drive.clone().unwrap_or_else(|| if tape.away { "away" } else { "-" }.to_owned()),
             text::count(tape.wanted_files),
             text::size(tape.wanted_bytes),
             if tape.reason.is_empty() { "-".to_owned() } else { text::shortened(&tape.reason, REASON_MAX) },
