@@ -37,6 +37,8 @@ const WORK_POLL_EVERY: Duration = Duration::from_millis(250);
 pub const LIST_PAGE: usize = 1000;
 /// How often a request that may be repeated is tried in all.
 pub const ATTEMPTS: u32 = 4;
+/// Other keys that one request is sent with, if each was refused.
+const NEW_KEYS_MAX: usize = 4;
 /// The longest wait between two attempts, whatever the server suggests.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -133,15 +135,19 @@ impl Client {
         }
     }
 
-    /// Sends a request whose body is at hand, once more if it was refused for a key that is another one now.
+    /// Sends a request whose body is at hand, again if it was refused for a key that is another one now: the
+    /// server may be started anew more than once.
     fn send_with_key(
         &self,
         mut call: impl FnMut(&Agent, &Door) -> Result<Response<Body>, ureq::Error>,
     ) -> Outcome<Response<Body>> {
-        let sent = match self.send(&mut call) {
-            Err(attempt) if attempt.has_new_key => self.send(&mut call),
-            sent => sent,
-        };
+        let mut sent = self.send(&mut call);
+        for _ in 0..NEW_KEYS_MAX {
+            match sent {
+                Err(attempt) if attempt.has_new_key => sent = self.send(&mut call),
+                sent => return sent.map_err(|attempt| attempt.failure),
+            }
+        }
         sent.map_err(|attempt| attempt.failure)
     }
 
