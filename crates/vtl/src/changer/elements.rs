@@ -108,7 +108,8 @@ impl Elements {
     }
 
     /// Takes over what the library has: new cartridges get a free storage element, or are left out; those
-    /// that are gone leave theirs. `drive_of`: the element of a drive by its name. Tells whether anything changed.
+    /// that are gone leave theirs. `drive_of`: the element of a drive by its name. Tells whether anything
+    /// changed.
     pub fn refresh(
         &mut self,
         inventory: &[CartridgeInfo],
