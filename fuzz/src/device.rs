@@ -115,6 +115,14 @@ impl Library for Memory {
     }
 }
 
+/// What is loaded, and where it stands.
+struct At<'a> {
+    vid: Vid,
+    cartridge: &'a mut Cartridge,
+    partition: &'a mut usize,
+    block: &'a mut usize,
+}
+
 struct Drive {
     library: Memory,
     name: DriveName,
@@ -131,16 +139,13 @@ fn address(partition: usize, block: usize) -> TapePosition {
 }
 
 impl Drive {
-    fn with<T>(
-        &self,
-        run: impl FnOnce(Vid, &mut Cartridge, &mut usize, &mut usize) -> Result<T, TapeError>,
-    ) -> Result<T, TapeError> {
+    fn with<T>(&self, run: impl FnOnce(At<'_>) -> Result<T, TapeError>) -> Result<T, TapeError> {
         let mut state = self.library.0.lock().unwrap();
         let State { cartridges, bays } = &mut *state;
         match &mut bays[self.number].loaded {
             Some((vid, partition, block)) => {
                 let cartridge = cartridges.get_mut(vid).unwrap();
-                let result = run(*vid, cartridge, partition, block);
+                let result = run(At { vid: *vid, cartridge, partition, block });
                 assert!(*block <= cartridge.partitions[*partition].len(), "the tape left its partition");
                 result
             }
@@ -149,7 +154,7 @@ impl Drive {
     }
 
     fn append(&self, record: &[u8]) -> Result<WriteResult, TapeError> {
-        self.with(|vid, cartridge, partition, block| {
+        self.with(|At { vid, cartridge, partition, block }| {
             let records = &mut cartridge.partitions[*partition];
             let used: usize = records[..*block].iter().map(Vec::len).sum();
             if used + record.len() > PARTITION_MAX {
@@ -169,7 +174,7 @@ impl TapeDrive for Drive {
     }
 
     fn read_block(&mut self, buffer: &mut [u8]) -> Result<ReadBlock, TapeError> {
-        self.with(|_, cartridge, partition, block| {
+        self.with(|At { cartridge, partition, block, .. }| {
             let Some(record) = cartridge.partitions[*partition].get(*block) else {
                 return Ok(ReadBlock::EndOfData);
             };
@@ -189,7 +194,7 @@ impl TapeDrive for Drive {
 
     fn write_filemarks(&mut self, count: u32) -> Result<WriteResult, TapeError> {
         assert!(count <= library::FILE_MARKS_MAX);
-        let mut result = self.with(|..| Ok(WriteResult::default()))?;
+        let mut result = self.with(|_| Ok(WriteResult::default()))?;
         for _ in 0..count {
             result = self.append(&[])?;
         }
@@ -197,7 +202,7 @@ impl TapeDrive for Drive {
     }
 
     fn locate(&mut self, to: TapePosition) -> Result<(), TapeError> {
-        self.with(|vid, cartridge, partition, block| {
+        self.with(|At { vid, cartridge, partition, block }| {
             let index = index_of(to.partition);
             let end = cartridge.partitions[index].len();
             if to.block.0 > end as u64 {
@@ -209,29 +214,29 @@ impl TapeDrive for Drive {
     }
 
     fn space_to_end_of_data(&mut self, to: Partition) -> Result<TapePosition, TapeError> {
-        self.with(|_, cartridge, partition, block| {
+        self.with(|At { cartridge, partition, block, .. }| {
             (*partition, *block) = (index_of(to), cartridge.partitions[index_of(to)].len());
             Ok(address(*partition, *block))
         })
     }
 
     fn position(&mut self) -> Result<TapePosition, TapeError> {
-        self.with(|_, _, partition, block| Ok(address(*partition, *block)))
+        self.with(|At { partition, block, .. }| Ok(address(*partition, *block)))
     }
 
     fn rewind(&mut self) -> Result<(), TapeError> {
-        self.with(|_, _, _, block| {
+        self.with(|At { block, .. }| {
             *block = 0;
             Ok(())
         })
     }
 
     fn loaded(&self) -> bool {
-        self.with(|..| Ok(())).is_ok()
+        self.with(|_| Ok(())).is_ok()
     }
 
     fn format_partitions(&mut self) -> Result<(), TapeError> {
-        self.with(|_, cartridge, partition, block| {
+        self.with(|At { cartridge, partition, block, .. }| {
             cartridge.partitions = Default::default();
             (*partition, *block) = (0, 0);
             Ok(())
@@ -239,13 +244,13 @@ impl TapeDrive for Drive {
     }
 
     fn read_attribute(&mut self, partition: Partition, id: u16) -> Result<Option<Vec<u8>>, TapeError> {
-        self.with(|_, cartridge, ..| Ok(cartridge.memory.get(&(partition.scsi_number(), id)).cloned()))
+        self.with(|At { cartridge, .. }| Ok(cartridge.memory.get(&(partition.scsi_number(), id)).cloned()))
     }
 
     fn write_attribute(&mut self, partition: Partition, id: u16, value: &[u8]) -> Result<(), TapeError> {
         assert!((0x0800..=0x0bff).contains(&id) || (0x1400..=0x17ff).contains(&id), "not the host's");
         assert!(value.len() <= library::MEMORY_VALUE_BYTES_MAX);
-        self.with(|_, cartridge, ..| {
+        self.with(|At { cartridge, .. }| {
             let key = (partition.scsi_number(), id);
             match value.is_empty() {
                 true => drop(cartridge.memory.remove(&key)),
@@ -256,14 +261,14 @@ impl TapeDrive for Drive {
     }
 
     fn remaining(&mut self) -> Result<ByteCount, TapeError> {
-        self.with(|_, cartridge, ..| {
+        self.with(|At { cartridge, .. }| {
             let used: usize = cartridge.partitions[1].iter().map(Vec::len).sum();
             Ok(ByteCount((PARTITION_MAX - used) as u64))
         })
     }
 
     fn end_of_wrap_positions(&mut self) -> Result<Option<Vec<BlockAddress>>, TapeError> {
-        self.with(|_, cartridge, ..| {
+        self.with(|At { cartridge, .. }| {
             let end = cartridge.partitions[1].len() as u64;
             Ok(Some((1..=end).step_by(4).map(BlockAddress).collect()))
         })
@@ -274,7 +279,7 @@ impl TapeDrive for Drive {
         segments: &[(BlockAddress, BlockAddress)],
     ) -> Result<Option<Vec<usize>>, TapeError> {
         assert!(segments.len() <= library::ORDER_SEGMENTS_MAX);
-        self.with(|..| Ok(Some((0..segments.len()).rev().collect())))
+        self.with(|_| Ok(Some((0..segments.len()).rev().collect())))
     }
 
     fn track(&mut self, _block_size: u32) -> Result<Option<Track>, TapeError> {
