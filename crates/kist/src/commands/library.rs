@@ -13,6 +13,7 @@ use config::Size;
 use iscsi::login::{Access, Account, Name};
 use iscsi::target::{Server, TargetConfig};
 use library::{DriveName, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+use scsi::Text;
 use terminal::{Exit, Failure, Outcome, output, text};
 use vtl::{Blank, Options, Target};
 
@@ -85,6 +86,15 @@ struct ServeArgs {
     /// What barcodes have behind the VID, such as L8
     #[arg(long, default_value = "", value_name = "TEXT")]
     barcode_suffix: String,
+    /// The vendor that changer and drives name, for programs that know only some
+    #[arg(long, default_value = "KIST", value_name = "TEXT", value_parser = padded::<8>)]
+    vendor: Text<8>,
+    /// The product that the drives name
+    #[arg(long, default_value = "VIRTUAL DRIVE", value_name = "TEXT", value_parser = padded::<16>)]
+    drive_product: Text<16>,
+    /// The product that the changer names
+    #[arg(long, default_value = "VIRTUAL LIBRARY", value_name = "TEXT", value_parser = padded::<16>)]
+    changer_product: Text<16>,
     /// The library's serial number
     #[arg(long, default_value = "KISTVTL0", value_name = "TEXT")]
     serial: String,
@@ -110,6 +120,10 @@ struct ServeArgs {
 
 fn name(text: &str) -> Result<Name, String> {
     Name::new(text).map_err(|error| error.to_string())
+}
+
+fn padded<const N: usize>(text: &str) -> Result<Text<N>, String> {
+    Text::new(text).ok_or_else(|| format!("at most {N} printable characters of ASCII are expected"))
 }
 
 /// Runs the command.
@@ -269,6 +283,9 @@ fn open(args: &ServeArgs) -> Outcome<Arc<dyn library::Library>> {
 fn options(args: &ServeArgs) -> Options {
     Options {
         serial: args.serial.clone(),
+        vendor: args.vendor,
+        drive_product: args.drive_product,
+        changer_product: args.changer_product,
         slots: args.slots,
         import_export: args.import_export,
         blank: if args.two_partitions { Blank::TwoPartitions } else { Blank::OnePartition },

@@ -435,6 +435,6 @@ fn filemark() -> Refusal {
     Sense { filemark: true, ..Sense::new(SenseKey::NoSense, 0x00, 0x01) }.into()
 }
 
-/// The longest transfer of a command without a socket: a block with its checksum, and more for lists.
+/// The longest transfer of a command: a block with its checksum, or several.
 pub const TRANSFER_MAX: usize = 16 << 20;
 const _: () = assert!(TRANSFER_MAX > transfer::BLOCK_MAX);

@@ -8,5 +8,6 @@ mod medium;
 mod motion;
 mod primary;
 mod reservation;
+mod several;
 mod strangers;
 mod transfer;
