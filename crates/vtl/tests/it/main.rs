@@ -9,5 +9,6 @@ mod motion;
 mod primary;
 mod reservation;
 mod several;
+mod socket;
 mod strangers;
 mod transfer;
