@@ -1,7 +1,6 @@
 //! Our initiator on our target, over a socket.
 
 use std::net::TcpListener;
-use std::time::Duration;
 
 use iscsi::initiator::{Initiator, InitiatorConfig};
 use iscsi::login::Name;
@@ -94,7 +93,8 @@ fn a_command_without_an_answer_is_given_up() {
     for (fault, blocks) in [(Fault::NoAnswer, 0), (Fault::LostAnswer, 1)] {
         bench.target.faults().plan(DRIVE, 0x0a, fault.clone());
         let cdb = Command::from(write(3)).encode().unwrap();
-        let error = drive.execute(&cdb, Data::Out(&[1, 2, 3]), Duration::from_millis(100)).unwrap_err();
+        let error =
+            drive.execute(&cdb, Data::Out(&[1, 2, 3]), std::time::Duration::from_millis(100)).unwrap_err();
         assert_eq!((error.fault, error.may_be_done), (TransportFault::TimeOut, true), "{error}");
         assert_eq!(attentions(&mut drive), [], "the session goes on");
         assert_eq!(host.place(), (0, blocks, 0), "{fault:?}");
