@@ -120,7 +120,10 @@ fn a_library_has_one_program_that_uses_it() {
     instance.stop();
     let served = Served::start(&tapes, &[]);
     let directory = instance.dir();
-    kist(&["serve", directory.to_str().unwrap()]).exits(4).says(&["in use by another program"]);
+    let directory = directory.to_str().unwrap();
+    for command in [&["serve", directory][..], &["rebuild", "--from-tapes", "--move-aside", directory]] {
+        kist(command).exits(4).says(&["in use by another program"]);
+    }
     served.stop();
     instance.start();
 }

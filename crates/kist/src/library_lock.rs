@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use archive::Settings;
 use terminal::{Exit, Failure, Outcome};
 
 /// Locked by whoever uses the library: the server of an instance, or `kist library serve`.
@@ -17,9 +18,19 @@ pub struct LibraryLock {
 
 /// How long a server waits for the one before it, which has been killed and has let its instance go already:
 /// the kernel closes its files one after the other.
-pub const OF_A_SERVER: Duration = Duration::from_secs(5);
+const OF_A_SERVER: Duration = Duration::from_secs(5);
 /// Often enough that nobody sees the wait.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Takes the locks of all libraries of an instance. A library that is not there is told when it is opened.
+///
+/// # Errors
+/// If another program uses one of them.
+pub fn take_all(settings: &Settings) -> Outcome<Vec<LibraryLock>> {
+    let all = std::iter::once(&settings.library).chain(&settings.more_libraries);
+    let directories = all.map(|library| &library.files().directory).filter(|directory| directory.is_dir());
+    directories.map(|directory| take(directory, OF_A_SERVER)).collect()
+}
 
 /// Takes the lock of a library's directory.
 ///

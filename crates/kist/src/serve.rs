@@ -22,10 +22,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::cli::Common;
 use crate::instance::{self, Instance};
 use crate::issuer_keys::IssuerKeys;
-use crate::library_lock::{self, LibraryLock};
 use crate::people::{self, People};
 use crate::run_files::RunFiles;
-use crate::{stop, warnings};
+use crate::{library_lock, stop, warnings};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -116,15 +115,6 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     serve(&instance, &config, listeners, &keys, args.stop_with_stdin)
 }
 
-/// Keeps other programs from moving the cartridges of this instance. A library that is not there is told when
-/// it is opened.
-fn lock_libraries(instance: &Instance, config: &Config) -> Outcome<Vec<LibraryLock>> {
-    let settings = config.settings(&instance.directory);
-    let all = std::iter::once(&settings.library).chain(&settings.more_libraries);
-    let directories = all.map(|library| &library.files().directory).filter(|directory| directory.is_dir());
-    directories.map(|directory| library_lock::take(directory, library_lock::OF_A_SERVER)).collect()
-}
-
 /// A server makes the backup's directory, but not the one above it, which may be a mount that is missing.
 fn check_backup_directory(config: &Config, instance: &Instance) -> Outcome {
     let Some(backup) = config.backup_settings(&instance.directory) else { return Ok(()) };
@@ -165,7 +155,7 @@ fn serve(
     let trusted = Arc::new(TrustedClock::new(clock.clone()));
     let run_files = RunFiles::open(instance)?;
     let people = People::open(instance, config, keys, &run_files, clock.clone(), notices)?;
-    let _libraries = lock_libraries(instance, config)?;
+    let _libraries = library_lock::take_all(&config.settings(&instance.directory))?;
     let archive = open_archive(instance, config, trusted.clone())?;
     archive.set_upkeep(config.upkeep());
     if let Some(backup) = config.backup_settings(&instance.directory) {
