@@ -24,7 +24,7 @@ use crate::instance::{self, Instance};
 use crate::issuer_keys::IssuerKeys;
 use crate::people::{self, People};
 use crate::run_files::RunFiles;
-use crate::{stop, warnings};
+use crate::{library_lock, stop, warnings};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -61,7 +61,7 @@ pub struct Args {
 
 /// How the log looks.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum LogFormat {
+pub enum LogFormat {
     Text,
     Json,
 }
@@ -155,6 +155,7 @@ fn serve(
     let trusted = Arc::new(TrustedClock::new(clock.clone()));
     let run_files = RunFiles::open(instance)?;
     let people = People::open(instance, config, keys, &run_files, clock.clone(), notices)?;
+    let _libraries = library_lock::take_all(&config.settings(&instance.directory))?;
     let archive = open_archive(instance, config, trusted.clone())?;
     archive.set_upkeep(config.upkeep());
     if let Some(backup) = config.backup_settings(&instance.directory) {
@@ -263,7 +264,7 @@ async fn on_hangup(again: impl Fn() + Clone + Send + 'static) {
     std::future::pending::<()>().await;
 }
 
-fn start_log(level: tracing::Level, format: LogFormat) {
+pub fn start_log(level: tracing::Level, format: LogFormat) {
     let ansi = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
@@ -280,7 +281,7 @@ fn start_log(level: tracing::Level, format: LogFormat) {
 }
 
 /// Many shells allow 1,024 open files only, and each connection and each extent needs one.
-fn raise_descriptor_limit() {
+pub fn raise_descriptor_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
         return;

@@ -12,6 +12,7 @@ use terminal::{Exit, Failure, Outcome, Progress, Table, output, text};
 use super::backup::failed;
 use super::restore::{Target, instance_target};
 use crate::cli::Common;
+use crate::library_lock;
 use crate::stages::Stages;
 
 /// Arguments.
@@ -99,6 +100,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         return Err(Failure::usage("say what to rebuild from: kist rebuild --from-tapes DIR"));
     }
     let (_, settings, target) = instance_target(&args.dir)?;
+    let _libraries = library_lock::take_all(&settings)?;
     if !args.new_pool {
         refuse_without_drives(settings.pool.drives.len(), &target.drives_unread)?;
     }
