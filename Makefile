@@ -1,4 +1,4 @@
-# Targets: run, test, lint, hunt, hunt-PART, sanitize, bench, bench-erasure, bench-s3, clean-demo. `make run FROM=/some/tree` archives that tree.
+# Targets: run, test, test-scsi, lint, hunt, hunt-PART, sanitize, bench, bench-erasure, bench-s3, clean-demo. `make run FROM=/some/tree` archives that tree.
 
 DIR ?= kist-data
 CARGO ?= cargo
@@ -6,7 +6,7 @@ CARGO ?= cargo
 RELEASED := $(abspath $(or $(CARGO_TARGET_DIR),target))/release/kist
 
 # A demonstration's instance grows by about 4 GB with each run; `make clean-demo` removes it.
-.PHONY: run build needs needs-test needs-hunt needs-isal test hunt sanitize lint bench bench-erasure bench-s3 clean-demo
+.PHONY: run build needs needs-test needs-test-scsi needs-hunt needs-isal test test-scsi hunt sanitize lint bench bench-erasure bench-s3 clean-demo
 
 # Installs what is missing, builds, and shows everything: init, serve, put, migrate, evict, stage, compare.
 run: build
@@ -60,6 +60,21 @@ install = { \
 test: needs-test build
 	$(CARGO) fmt --all --check
 	KIST=$(RELEASED) tests/gate
+
+# Real /dev/sg* and /dev/st* without hardware: a User-Mode Linux, its kernel's iSCSI initiator on `kist library serve`, and
+# mtx, mt, sg3-utils and Kist itself on what the kernel shows. Needs no root but for installing; half a minute.
+test-scsi: needs-test-scsi build
+	KIST=$(RELEASED) tests/scsi/run
+
+needs-test-scsi: needs
+	@command -v linux.uml >/dev/null || $(call install,user-mode-linux)
+	@command -v mtx >/dev/null || test -x /usr/sbin/mtx || $(call install,mtx)
+	@command -v sg_inq >/dev/null || $(call install,sg3-utils)
+	@command -v lsscsi >/dev/null || $(call install,lsscsi)
+	@command -v mt >/dev/null && mt --version 2>/dev/null | grep -q mt-st || $(call install,mt-st)
+	@command -v iscsiadm >/dev/null || test -x /usr/sbin/iscsiadm || $(call install,open-iscsi)
+	@command -v modprobe >/dev/null || test -x /usr/sbin/modprobe || $(call install,kmod)
+	@command -v python3 >/dev/null || $(call install,python3)
 
 # Lints alone, without generating code; licences, sources and known faults of crates from elsewhere (deny.toml) too, if
 # cargo-deny is there. A test of tidy holds licences and sources in any case.

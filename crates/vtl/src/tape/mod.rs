@@ -93,7 +93,6 @@ impl Drive {
         // SET CAPACITY and ERASE: the library's cartridges end where they were made to end, and what stands
         // on them goes only by a write or a format.
         missing.extend([(0x0b, None), (0x19, None), (0x4c, None), (0x80, None), (0x82, None)]);
-        missing.push((0x34, Some(1)));
         if !options.geometry {
             missing.extend([(0xa3, Some(0x1d)), (0xa3, Some(0x1f)), (0xa4, None)]);
         }
@@ -283,10 +282,8 @@ impl Tape {
                 self.space(run, code, count)
             }
             Stream::Space16 { .. } => Err(Refusal::field(12)),
-            Stream::Locate10 { vendor_address, change_partition, object, partition, .. } => {
-                if vendor_address {
-                    return Err(Refusal::bit(1, 2));
-                }
+            // An address in the vendor's form is what READ POSITION gave in it: an object as well.
+            Stream::Locate10 { change_partition, object, partition, .. } => {
                 let to = change_partition.then_some((partition, 8));
                 self.locate_object(to, u64::from(object))
             }

@@ -219,8 +219,9 @@ impl Tape {
         let end = medium.is_behind_warning(at.partition, block);
         let begin = block == 0 && !unknown;
         let data = match form {
-            // Nothing is buffered for an initiator to know of.
-            PositionForm::Short => {
+            // Nothing is buffered for an initiator to know of. What the vendor's form counts are objects too, as
+            // drives do: Linux's tape driver asks in it, and locates to it, unless it is told otherwise.
+            PositionForm::Short | PositionForm::ShortVendor => {
                 let narrow = u32::try_from(block).ok();
                 let overflow = narrow.is_none();
                 let (first, unknown) = (narrow.unwrap_or(0), unknown || overflow);
@@ -260,7 +261,6 @@ impl Tape {
                 ..Default::default()
             }
             .encode(),
-            PositionForm::ShortVendor => return Err(Refusal::bit(1, 4)),
         };
         let allocation =
             if form == PositionForm::Extended { u64::from(allocation) } else { data.len() as u64 };

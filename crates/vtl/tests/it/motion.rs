@@ -123,10 +123,20 @@ fn the_position_is_the_same_in_all_forms() {
     assert_eq!((short.partition, short.first, short.last, short.unknown), (1, 4, 4, false));
     let long = PositionExtended::decode(&drive.ask(form(PositionForm::Extended, 32), 32)).unwrap();
     assert_eq!((long.partition, long.first, long.begin), (1, 4, false));
+    // The form in which Linux's tape driver asks, and goes back.
+    let vendor = PositionShort::decode(&drive.ask(form(PositionForm::ShortVendor, 0), 20)).unwrap();
+    assert_eq!(vendor, short);
     drive.locate(1, 0);
     assert!(drive.position().begin && !drive.position().end);
-    let vendor = form(PositionForm::ShortVendor, 0).into();
-    assert_eq!(code(&drive.fails(&vendor, Data::In(&mut [0; 20]))), (5, 0x24, 0));
+    let back = Stream::Locate10 {
+        vendor_address: true,
+        change_partition: false,
+        immediate: false,
+        object: vendor.first,
+        partition: 0,
+    };
+    drive.go(&back.into(), Data::None);
+    assert_eq!(drive.place(), (1, 4, 1));
 }
 
 #[test]

@@ -1,0 +1,329 @@
+#!/usr/bin/env python3
+"""What stock programs and Kist's own transport see of the virtual library through a kernel's /dev/sg*.
+
+Runs inside the User-Mode Linux of tests/scsi/run, as its root. Prints `ok NAME` or `FAILED NAME` for each check, and
+ends with 1 if one failed."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import traceback
+
+HERE = sys.argv[1]
+SCRATCH = "/run/tmp"
+PORTAL = "127.0.0.1:3260"
+TARGET = "iqn.2026-11.org.kist:library"
+CARTRIDGES = 6
+# A block as LTFS writes them.
+BLOCK = 512 * 1024
+
+
+def run(*command, ok=(0,), **more):
+    """Runs a program; gives what it printed."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, **more)
+    print("  $", " ".join(command), "->", done.returncode, flush=True)
+    if done.returncode not in ok:
+        raise AssertionError(f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def expect(is_so, what):
+    if not is_so:
+        raise AssertionError(what)
+
+
+class Machine:
+    """The target, and what the kernel made of it."""
+
+    def __init__(self):
+        self.kist = os.path.join(HERE, "kist")
+        self.directory = os.path.join(SCRATCH, "library")
+        self.server = None
+
+    def serve(self):
+        command = [self.kist, "library", "serve", self.directory, "--listen", PORTAL, "--name", TARGET]
+        command += ["--drives", "2", "--new-cartridges", str(CARTRIDGES), "--cartridge-size", "200MB"]
+        self.server = subprocess.Popen(command, stdout=open(os.path.join(SCRATCH, "target.log"), "w"), stderr=2)
+        for _ in range(100):
+            if subprocess.run(["iscsiadm", "-m", "discovery", "-t", "sendtargets", "-p", PORTAL],
+                              capture_output=True).returncode == 0:
+                return
+            expect(self.server.poll() is None, "the target ended: " + open(SCRATCH + "/target.log").read())
+            time.sleep(0.1)
+        raise AssertionError("nothing answers at " + PORTAL)
+
+    def log_in(self):
+        run("iscsiadm", "-m", "node", "-T", TARGET, "-p", PORTAL, "-l")
+        for _ in range(100):
+            found = self.devices()
+            if len(found["mediumx"]) == 1 and len(found["tape"]) == 2:
+                self.changer = found["mediumx"][0][1]
+                self.drives = found["tape"]
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"the kernel shows {found}")
+
+    @staticmethod
+    def devices():
+        """The devices by type: (name of the class device, /dev/sg*)."""
+        found = {"mediumx": [], "tape": []}
+        for line in run("lsscsi", "-g").splitlines():
+            words = line.split()
+            if words[1] in found:
+                found[words[1]].append((words[-2], words[-1]))
+        return found
+
+    def nst(self, number=0):
+        return self.drives[number][0].replace("/dev/st", "/dev/nst")
+
+    def unload(self, slot):
+        run("mt", "-f", self.nst(), "offline")
+        run("mtx", "-f", self.changer, "unload", str(slot), "0")
+
+    def clear(self):
+        """No check finds what another one left in a drive."""
+        for slot in re.findall(r"Data Transfer Element 0:Full \(Storage Element (\d+) Loaded\)", self.status()):
+            self.unload(int(slot))
+
+    def status(self):
+        return run("mtx", "-f", self.changer, "status")
+
+
+def start_iscsid():
+    with open("/etc/iscsi/initiatorname.iscsi", "w") as file:
+        file.write("InitiatorName=iqn.2026-11.org.kist:uml\n")
+    with open("/etc/iscsi/iscsid.conf", "w") as file:
+        file.write("node.startup = manual\nnode.conn[0].timeo.noop_out_interval = 0\n"
+                   "node.conn[0].timeo.noop_out_timeout = 0\nnode.session.timeo.replacement_timeout = 20\n"
+                   "node.session.iscsi.InitialR2T = No\nnode.session.iscsi.ImmediateData = Yes\n")
+    run("iscsid")
+
+
+def each_unit_has_an_identity(machine):
+    serials = set()
+    for device in [machine.changer] + [sg for _, sg in machine.drives]:
+        serials.add(re.search(r"Unit serial number: (\S+)", run("sg_vpd", "-p", "sn", device)).group(1))
+        identification = run("sg_vpd", "-p", "di", device)
+        expect("NAA" in identification and "T10 vendor identification" in identification, identification)
+    expect(len(serials) == 3, serials)
+
+
+def mtx_moves_cartridges(machine):
+    before = machine.status()
+    expect(before.count("Full :VolumeTag=") == CARTRIDGES, before)
+    tag = re.search(r"Storage Element 1:Full :VolumeTag=(\S+)", before).group(1)
+    run("mtx", "-f", machine.changer, "load", "1", "0")
+    loaded = machine.status()
+    expect(f"Data Transfer Element 0:Full (Storage Element 1 Loaded):VolumeTag = {tag}" in loaded, loaded)
+    run("mtx", "-f", machine.changer, "load", "2", "0", ok=(1,))
+    # A drive keeps its tape until it is told to let it go.
+    run("mtx", "-f", machine.changer, "unload", "1", "0", ok=(1,))
+    machine.unload(1)
+    run("mtx", "-f", machine.changer, "transfer", "1", str(CARTRIDGES + 2))
+    moved = machine.status()
+    expect(f"Storage Element {CARTRIDGES + 2}:Full :VolumeTag={tag}" in moved, moved)
+    run("mtx", "-f", machine.changer, "transfer", str(CARTRIDGES + 2), "1")
+    expect(machine.status() == before, "all is where it was")
+
+
+def mt_writes_reads_and_finds_its_place(machine):
+    run("mtx", "-f", machine.changer, "load", "1", "0")
+    nst = machine.nst()
+    data = os.path.join(SCRATCH, "data")
+    with open(data, "wb") as file:
+        file.write(os.urandom(20 * BLOCK))
+    run("mt", "-f", nst, "setblk", "0")
+    for _ in range(2):
+        run("dd", f"if={data}", f"of={nst}", f"bs={BLOCK}", "status=none")
+    told = run("mt", "-f", nst, "tell")
+    # Two files of 20 blocks, each with its mark.
+    expect("At block 42" in told, told)
+    run("mt", "-f", nst, "seek", "21")
+    back = os.path.join(SCRATCH, "back")
+    run("dd", f"if={nst}", f"of={back}", f"bs={BLOCK}", "status=none")
+    run("cmp", data, back)
+    run("mt", "-f", nst, "eod")
+    expect("At block 42" in run("mt", "-f", nst, "tell"), "the end of data")
+    run("mt", "-f", nst, "bsf", "2")
+    run("mt", "-f", nst, "fsf", "1")
+    expect("At block 21" in run("mt", "-f", nst, "tell"), "behind the first mark")
+    # Beyond the end of data there is nothing.
+    run("mt", "-f", nst, "seek", "43", ok=(2,))
+    run("mt", "-f", nst, "rewind")
+    status = run("mt", "-f", nst, "status")
+    expect("BOT ONLINE" in status and "Tape block size 0 bytes" in status, status)
+    machine.unload(1)
+
+
+def sg3_utils_read_logs_modes_and_memory(machine):
+    run("mtx", "-f", machine.changer, "load", "1", "0")
+    drive = machine.drives[0][1]
+    run("mt", "-f", machine.nst(), "status")
+    logs = run("sg_logs", "-a", drive)
+    for page in ["Tape alert page", "Volume statistics page", "Sequential access device page"]:
+        expect(page in logs, logs)
+    memory = run("sg_read_attr", drive)
+    expect("Volume change reference" in memory, memory)
+    modes = run("sg_modes", "-a", drive)
+    expect("Medium Partition [1]" in modes and "Device configuration" in modes, modes)
+    commands = run("sg_opcodes", drive)
+    for command in ["Locate(16)", "Read position", "Format medium", "Write filemarks(6)"]:
+        expect(command.lower() in commands.lower(), commands)
+    keys = run("sg_persist", "-k", drive)
+    expect("NO registered reservation keys" in keys, keys)
+    machine.unload(1)
+
+
+def kist_finds_the_same_devices(machine):
+    scan = json.loads(run(machine.kist, "library", "scan", "--json"))
+    print(json.dumps(scan, indent=1)[:6000])
+    text = run(machine.kist, "library", "scan")
+    for _, sg in machine.drives + [("", machine.changer)]:
+        serial = re.search(r"Unit serial number: (\S+)", run("sg_vpd", "-p", "sn", sg)).group(1)
+        expect(serial in text, f"{serial} is not in {text}")
+    expect('kind = "scsi"' in text and "serial:" in text, text)
+
+
+class Archive:
+    """A server on this library, reached through /dev/sg*."""
+
+    def __init__(self, machine):
+        self.kist = machine.kist
+        self.directory = os.path.join(SCRATCH, "archive")
+        run(self.kist, "init", self.directory, "--drives", "3", "--data", "2", "--parity", "1", "--cartridges", "1",
+            "--listen", "127.0.0.1:0")
+        file = os.path.join(self.directory, "kist.toml")
+        with open(file) as settings:
+            text = settings.read()
+        serials = [re.search(r"Unit serial number: (\S+)", run("sg_vpd", "-p", "sn", device)).group(1)
+                   for device in [machine.changer] + [sg for _, sg in machine.drives]]
+        library = ('[library]\nkind = "scsi"\n'
+                   f'changer = "serial:{serials[0]}"\n'
+                   f'drives = ["serial:{serials[1]}", "serial:{serials[2]}"]\n'
+                   'cartridge_capacity = "200MB"\n\n')
+        text = re.sub(r"(?ms)^\[library\]\n.*?(?=^\[)", library, text)
+        text = re.sub(r'dismount_delay = "[^"]*"', 'dismount_delay = "10min"', text)
+        with open(file, "w") as settings:
+            settings.write(text)
+        self.server = None
+
+    def __enter__(self):
+        log = open(os.path.join(SCRATCH, "server.log"), "a")
+        self.server = subprocess.Popen([self.kist, "serve", self.directory], stdout=log, stderr=log)
+        for _ in range(300):
+            if subprocess.run([self.kist, "--instance", self.directory, "status"], capture_output=True).returncode == 0:
+                return self
+            expect(self.server.poll() is None, "the server ended: " + open(SCRATCH + "/server.log").read())
+            time.sleep(0.1)
+        raise AssertionError("the server does not answer")
+
+    def __exit__(self, *_):
+        self.server.terminate()
+        self.server.wait(timeout=60)
+        return False
+
+    def run(self, *command, **more):
+        return run(self.kist, *command, "--instance", self.directory, **more)
+
+    def fill(self, name):
+        tree = os.path.join(SCRATCH, name)
+        os.mkdir(tree)
+        for number, size in enumerate([0, 1, 70_000, 3_000_000, 20_000_000]):
+            with open(os.path.join(tree, f"file{number}"), "wb") as file:
+                file.write(os.urandom(size))
+        self.run("put", tree, "/" + name)
+        self.run("migrate", "--now")
+        self.run("wait", "--timeout", "120s")
+        return tree
+
+
+def kist_writes_and_reads_tapes_through_sg(machine):
+    machine.archive = archive = Archive(machine)
+    with archive:
+        tree = archive.fill("first")
+        tapes = json.loads(archive.run("tape", "ls", "--json"))
+        used = [tape for tape in tapes if tape["containers"] > 0]
+        expect(len(used) == 2, tapes)
+        archive.run("evict", "/first")
+        archive.run("stage", "--wait", "/first")
+        archive.run("compare", tree, "/first")
+        archive.run("tape", "verify", used[0]["vid"])
+    # Nothing is left in a drive, and the stock program sees the cartridges at home.
+    status = machine.status()
+    expect(status.count("Data Transfer Element") == status.count(":Empty", 0, status.index("Storage Element 1")), status)
+
+
+def another_host_cannot_write_into_a_session(machine):
+    node = ["iscsiadm", "-m", "node", "-T", TARGET, "-p", PORTAL, "-I", "second"]
+    run("iscsiadm", "-m", "iface", "-I", "second", "--op=new")
+    run("iscsiadm", "-m", "iface", "-I", "second", "--op=update", "-n", "iface.initiatorname", "-v",
+        "iqn.2026-11.org.kist:second")
+    run(*node, "--op=new")
+    run(*node, "-l")
+    for _ in range(100):
+        found = machine.devices()
+        if len(found["tape"]) == 4:
+            break
+        time.sleep(0.1)
+    others = [device for device in found["tape"] if device not in machine.drives]
+    expect(len(others) == 2, found)
+    archive = machine.archive
+    with archive:
+        tree = archive.fill("second")
+        # Both tapes still stand in their drives, reserved.
+        drives = json.loads(archive.run("drive", "ls", "--json"))
+        expect(all(drive["vid"] for drive in drives), drives)
+        for st, sg in others:
+            keys = run("sg_persist", "-r", sg, ok=(0, 24))
+            expect("Exclusive access" in keys or "Exclusive Access" in keys, keys)
+            run("dd", "if=/dev/zero", "of=" + st.replace("/dev/st", "/dev/nst"), "bs=64k", "count=4", ok=(1,))
+        archive.run("evict", "/second")
+        archive.run("stage", "--wait", "/second")
+        archive.run("compare", tree, "/second")
+        archive.fill("third")
+    run(*node, "-u")
+
+
+CHECKS = [
+    each_unit_has_an_identity,
+    mtx_moves_cartridges,
+    mt_writes_reads_and_finds_its_place,
+    sg3_utils_read_logs_modes_and_memory,
+    kist_finds_the_same_devices,
+    kist_writes_and_reads_tapes_through_sg,
+    another_host_cannot_write_into_a_session,
+]
+
+
+def main():
+    with open(os.path.join(HERE, "checks")) as file:
+        asked = file.read().split()
+    unknown = set(asked) - {check.__name__ for check in CHECKS}
+    if unknown:
+        sys.exit(f"no such check: {unknown}; there are {[check.__name__ for check in CHECKS]}")
+    start_iscsid()
+    machine = Machine()
+    machine.serve()
+    machine.log_in()
+    failed = 0
+    for check in CHECKS:
+        if asked and check.__name__ not in asked:
+            continue
+        begin = time.monotonic()
+        try:
+            machine.clear()
+            check(machine)
+            print(f"ok     {check.__name__} {time.monotonic() - begin:.1f} s", flush=True)
+        except Exception:
+            failed += 1
+            print(f"FAILED {check.__name__}", flush=True)
+            traceback.print_exc()
+            sys.stderr.flush()
+    sys.exit(1 if failed else 0)
+
+
+main()
