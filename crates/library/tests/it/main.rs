@@ -5,6 +5,8 @@ mod damage;
 mod faults;
 mod golden;
 mod library;
+mod scsi_drive;
+mod scsi_model;
 mod semantics;
 mod timing;
 mod union;

@@ -6,6 +6,7 @@ use base::TapePosition;
 
 use super::super::unit::{Done, Heard};
 use super::condition::Stop;
+use super::reservation::Hold;
 use super::{BlockProtection, Drive};
 use crate::{DeviceError, FILE_MARKS_MAX, ReadBlock, Sense, TapeError, WriteResult};
 
@@ -51,6 +52,7 @@ impl Drive {
             let overhead = self.overhead();
             let session = self.session()?;
             let at = session.at;
+            session.writing = false;
             if session.is_missing(at.partition) {
                 return Ok(ReadBlock::EndOfData);
             }
@@ -215,14 +217,31 @@ impl Drive {
     /// Makes sure that the next write goes where it is to go.
     fn settle_to_write(&mut self) -> Result<TapePosition, TapeError> {
         self.check_writable()?;
-        self.settle()?;
+        let settled = self.settle();
         // What was found may have closed it.
         self.check_writable()?;
+        settled?;
+        let is_ours = self.options.trusts_reservation && self.hold != Hold::None;
         let session = self.session()?;
-        if session.is_missing(session.at.partition) {
-            return Err(TapeError::EndOfMedium { vid: session.vid, at: session.at });
+        let at = session.at;
+        if session.is_missing(at.partition) {
+            return Err(TapeError::EndOfMedium { vid: session.vid, at });
         }
-        Ok(session.at)
+        // Nothing tells that another host has moved the tape. While it is reserved none should.
+        if is_ours && session.writing {
+            return Ok(at);
+        }
+        for _ in 0..TRIES_MAX {
+            let reported = self.reported()?;
+            if self.doubt.is_none() && reported.is_none_or(|reported| reported.at == Some(at)) {
+                self.session()?.writing = true;
+                return Ok(at);
+            }
+            self.session()?.sure = false;
+            self.settle()?;
+            self.check_writable()?;
+        }
+        Err(TapeError::PositionUnknown { vid: self.session()?.vid })
     }
 
     /// Writes a record.
