@@ -2,6 +2,7 @@
 
 mod common;
 mod damage;
+mod drive_suite;
 mod faults;
 mod golden;
 mod library;

@@ -225,6 +225,7 @@ impl Drive {
         let formatted = self.make_partitions();
         let session = self.session()?;
         (session.unflushed, session.buffer_doubted, session.sure) = (0, false, false);
+        session.at_front = false;
         session.warned = [None; 2];
         session.at = TapePosition { partition: Partition::Index, block: BlockAddress(0) };
         formatted?;

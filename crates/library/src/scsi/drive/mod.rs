@@ -126,6 +126,8 @@ struct Session {
     writing: bool,
     /// Objects written since the last flush.
     unflushed: u64,
+    /// The tape is to stand behind the last object that was written: it was not moved since.
+    at_front: bool,
     /// The drive was reset, or ran into the end: that it still has what it had buffered must be proven.
     buffer_doubted: bool,
     /// Nothing more is written.
@@ -198,6 +200,7 @@ impl Session {
             sure: false,
             writing: false,
             unflushed: 0,
+            at_front: false,
             buffer_doubted: false,
             poisoned: false,
             ended: None,
@@ -217,6 +220,11 @@ impl Session {
     /// The tape stands here, which was asked for or proven.
     fn stands(&mut self, at: TapePosition) {
         (self.at, self.sure, self.writing) = (at, true, false);
+    }
+
+    /// Whether a tape that stands elsewhere shows that objects are gone, or more than there should be.
+    fn shows_loss(&self) -> bool {
+        self.unflushed > 0 && self.at_front
     }
 
     /// The tape moved over so many objects.

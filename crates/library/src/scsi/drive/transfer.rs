@@ -59,16 +59,21 @@ impl Drive {
             let want = (buffer.len() + overhead).min(self.unit.transfer_max()).min(LENGTH_MAX);
             match self.read_once(at, buffer, want)? {
                 Some(Found::Record(length)) => {
-                    self.session()?.passed(1);
+                    let session = self.session()?;
+                    session.passed(1);
+                    session.at_front = false;
                     return Ok(ReadBlock::Data(length - overhead));
                 }
                 Some(Found::Mark) => {
-                    self.session()?.passed(1);
+                    let session = self.session()?;
+                    session.passed(1);
+                    session.at_front = false;
                     return Ok(ReadBlock::FileMark);
                 }
                 Some(Found::End) => return Ok(ReadBlock::EndOfData),
                 Some(Found::Longer(length)) => {
-                    self.session()?.sure = false;
+                    let session = self.session()?;
+                    (session.sure, session.at_front) = (false, false);
                     let record = length.saturating_sub(overhead);
                     if buffer.len() + overhead > want {
                         // The buffer would do: what is in the way is the adapter.
@@ -395,6 +400,7 @@ impl Drive {
         if let Some(session) = &mut self.session {
             session.passed(objects);
             session.unflushed += objects;
+            session.at_front |= objects > 0;
         }
     }
 
