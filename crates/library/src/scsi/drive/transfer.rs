@@ -59,21 +59,19 @@ impl Drive {
             let want = (buffer.len() + overhead).min(self.unit.transfer_max()).min(LENGTH_MAX);
             match self.read_once(at, buffer, want)? {
                 Some(Found::Record(length)) => {
-                    let session = self.session()?;
-                    session.passed(1);
-                    session.at_front = false;
+                    self.session()?.passed(1);
                     return Ok(ReadBlock::Data(length - overhead));
                 }
                 Some(Found::Mark) => {
-                    let session = self.session()?;
-                    session.passed(1);
-                    session.at_front = false;
+                    self.session()?.passed(1);
                     return Ok(ReadBlock::FileMark);
                 }
-                Some(Found::End) => return Ok(ReadBlock::EndOfData),
+                Some(Found::End) => {
+                    self.session()?.ends_here();
+                    return Ok(ReadBlock::EndOfData);
+                }
                 Some(Found::Longer(length)) => {
-                    let session = self.session()?;
-                    (session.sure, session.at_front) = (false, false);
+                    self.session()?.sure = false;
                     let record = length.saturating_sub(overhead);
                     if buffer.len() + overhead > want {
                         // The buffer would do: what is in the way is the adapter.
@@ -400,7 +398,9 @@ impl Drive {
         if let Some(session) = &mut self.session {
             session.passed(objects);
             session.unflushed += objects;
-            session.at_front |= objects > 0;
+            if objects > 0 {
+                session.ends_here();
+            }
         }
     }
 
@@ -422,6 +422,14 @@ impl Drive {
             }
             let stands = reported.and_then(|reported| reported.at).ok_or(())?;
             let behind = TapePosition { block: base::BlockAddress(at.block.0 + objects), ..at };
+            // A drive that has rewound the tape: if that was at the end, the end tells.
+            let stands = match stands == at || stands == behind {
+                true => stands,
+                false => self.end_found().map_err(|_| ())?.ok_or(())?,
+            };
+            if self.doubt.is_some() {
+                continue;
+            }
             // A flush leaves the tape where it was, done or not: it is done again.
             let outcome = match () {
                 () if stands == at => Outcome::Nothing,
