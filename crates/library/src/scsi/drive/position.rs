@@ -411,6 +411,25 @@ impl Drive {
         }
     }
 
+    /// Over one object, by reading one byte of it: at the end of data tgt's SPACE does not say whether it has
+    /// passed the last object.
+    fn step(&mut self) -> Result<Spaced, TapeError> {
+        let command = Command::from(Stream::Read6 { suppress: false, fixed: false, length: 1 });
+        match self.once("read", &command, Data::In(&mut [0])) {
+            Ok(_) => Ok(Spaced::All),
+            Err(Stop::Again | Stop::Lost(_)) => Ok(Spaced::Anew),
+            Err(Stop::Heard(heard)) => match &heard.sense {
+                sense if sense.is_end_of_data() => Ok(Spaced::End),
+                sense if sense.is_filemark() => Ok(Spaced::Mark),
+                sense if sense.incorrect_length => Ok(Spaced::All),
+                // A damaged record is passed too.
+                sense if sense.key == SenseKey::MediumError => Ok(Spaced::All),
+                sense => Err(self.typed("space", sense)),
+            },
+            Err(stop) => Err(self.error_of("space", stop)),
+        }
+    }
+
     /// Counts objects from the begin of the tape.
     fn count_to(&mut self, to: TapePosition) -> Result<(), TapeError> {
         assert_eq!(to.partition, Partition::Index, "a drive without LOCATE has one partition");
@@ -439,7 +458,7 @@ impl Drive {
         'anew: for _ in 0..MOVES_MAX {
             self.rewind_once()?;
             for passed in 0..most.min(COUNTED_MAX) {
-                match self.space(1)? {
+                match self.step()? {
                     Spaced::All | Spaced::Mark => {}
                     Spaced::End => return Ok(passed),
                     Spaced::Anew => continue 'anew,

@@ -31,6 +31,8 @@ enum Found {
     End,
     /// A record of so many bytes, its checksum included, which is longer than the buffer.
     Longer(usize),
+    /// A record of so many bytes, its checksum included, of which not all came over.
+    Part(usize),
     /// What came contradicts itself, or its checksum.
     Wrong(DeviceError),
 }
@@ -46,7 +48,7 @@ impl Drive {
         if buffer.is_empty() {
             return self.read_nothing();
         }
-        let mut last = None;
+        let (mut last, mut exactly) = (None, None);
         for _ in 0..TRIES_MAX {
             self.settle()?;
             let overhead = self.overhead();
@@ -56,7 +58,8 @@ impl Drive {
             if session.is_missing(at.partition) {
                 return Ok(ReadBlock::EndOfData);
             }
-            let want = (buffer.len() + overhead).min(self.unit.transfer_max()).min(LENGTH_MAX);
+            let most = (buffer.len() + overhead).min(self.unit.transfer_max()).min(LENGTH_MAX);
+            let want = exactly.take().unwrap_or(most);
             match self.read_once(at, buffer, want)? {
                 Some(Found::Record(length)) => {
                     self.session()?.passed(1);
@@ -73,12 +76,18 @@ impl Drive {
                 Some(Found::Longer(length)) => {
                     self.session()?.sure = false;
                     let record = length.saturating_sub(overhead);
-                    if buffer.len() + overhead > want {
+                    if buffer.len() + overhead > most {
                         // The buffer would do: what is in the way is the adapter.
                         let source = std::io::Error::from(std::io::ErrorKind::FileTooLarge);
                         return Err(TapeError::Host { operation: "read", source: source.into() });
                     }
                     return Err(TapeError::BufferTooSmall { record, buffer: buffer.len() });
+                }
+                Some(Found::Part(length)) => {
+                    self.session()?.sure = false;
+                    exactly = Some(length);
+                    let source = short_of(length, want);
+                    last = Some(TapeError::Path { drive: self.name.clone(), operation: "read", source });
                 }
                 Some(Found::Wrong(source)) => {
                     self.session()?.sure = false;
@@ -479,8 +488,8 @@ fn short_of(want: usize, transferred: usize) -> DeviceError {
     std::io::Error::new(std::io::ErrorKind::UnexpectedEof, what).into()
 }
 
-/// The length of a record that is not that of the buffer: by the residual, and by what came over. If these
-/// contradict each other neither is believed.
+/// The length of a record that is not that of the buffer: by the residual of the sense data. What came over
+/// may be more than the record, if the way counts wrongly, but not less.
 fn length_of(sense: &SenseData, want: usize, transferred: usize) -> Found {
     let Some(residual) = sense.residual() else {
         // Nothing but what came over. A record that is longer comes with all that the buffer takes.
@@ -495,9 +504,9 @@ fn length_of(sense: &SenseData, want: usize, transferred: usize) -> Found {
     match length {
         0 => Found::Wrong(short_of(want, transferred)),
         length if length > want => Found::Longer(length),
-        // A way that does not count what came over gives the buffer's length.
-        length if length == transferred || transferred == want => Found::Record(length),
-        _ => Found::Wrong(short_of(length, transferred)),
+        length if length <= transferred => Found::Record(length),
+        // tgt takes what is left over for what came: asked for its own length the record comes whole.
+        length => Found::Part(length),
     }
 }
 
@@ -505,10 +514,14 @@ fn length_of(sense: &SenseData, want: usize, transferred: usize) -> Found {
 mod tests {
     use super::*;
 
-    fn record(residual: Option<i64>, want: usize, transferred: usize) -> Option<usize> {
+    fn found(residual: Option<i64>, want: usize, transferred: usize) -> Found {
         let sense = SenseData { incorrect_length: true, ..SenseData::default() };
         let sense = residual.map_or(sense.clone(), |residual| sense.with_residual(residual));
-        match length_of(&sense, want, transferred) {
+        length_of(&sense, want, transferred)
+    }
+
+    fn record(residual: Option<i64>, want: usize, transferred: usize) -> Option<usize> {
+        match found(residual, want, transferred) {
             Found::Record(length) => Some(length),
             Found::Longer(length) => {
                 assert!(length > want);
@@ -519,14 +532,14 @@ mod tests {
     }
 
     #[test]
-    fn the_length_of_a_record_is_told_twice_or_not_believed() {
+    fn the_length_of_a_record_is_what_the_sense_data_say_if_it_came() {
         assert_eq!(record(Some(30), 100, 70), Some(70));
         assert_eq!(record(Some(30), 100, 100), Some(70), "the way does not count");
         assert_eq!(record(None, 100, 70), Some(70));
         assert_eq!(record(Some(-5), 100, 100), None, "longer than the buffer");
         assert_eq!(record(None, 100, 100), None);
         // Contradictions, and records without bytes.
-        assert_eq!(record(Some(30), 100, 60), Some(0));
+        assert!(matches!(found(Some(30), 100, 60), Found::Part(70)));
         assert_eq!(record(Some(100), 100, 0), Some(0));
         assert_eq!(record(None, 100, 0), Some(0));
         assert_eq!(record(Some(i64::from(i32::MAX)), 100, 100), Some(0));
