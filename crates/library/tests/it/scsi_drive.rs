@@ -340,6 +340,7 @@ fn faults() -> Vec<Fault> {
         Fault::LostHalfway,
         Fault::Reset { keeps_buffer: true },
         Fault::Reset { keeps_buffer: false },
+        Fault::LosesBufferSilently,
         Fault::LostAfterReset { keeps_buffer: true },
         Fault::LostAfterReset { keeps_buffer: false },
         Fault::Shifts(-1),
@@ -502,6 +503,54 @@ fn an_answer_that_was_lost_is_made_good_without_a_second_write() {
     assert_eq!(model.durable[1], 4, "flushed once more, since nobody said that it was");
     drop(model);
     assert_eq!(bench.scsi.seen().answers_lost, 3);
+}
+
+/// After a write that failed nothing more is written until the cartridge was loaded anew, which shows what is
+/// there.
+#[test]
+fn a_failed_write_closes_the_cartridge() {
+    let deferred = Sense { deferred: true, ..Sense::new(SenseKey::MediumError, 0x0c, 0) };
+    let ends: [(u8, Fault, fn(&TapeError) -> bool); 7] = [
+        (WRITE, Fault::Says(deferred.clone()), |e| matches!(e, TapeError::Medium { operation: "write", .. })),
+        (MARKS, Fault::Says(deferred.clone()), |e| matches!(e, TapeError::Medium { operation: "write", .. })),
+        (POSITION, Fault::Says(deferred), |e| matches!(e, TapeError::Medium { operation: "write", .. })),
+        (WRITE, Fault::Says(Sense::new(SenseKey::MediumError, 0x0c, 0)), |e| {
+            matches!(e, TapeError::Medium { operation: "write", .. })
+        }),
+        (MARKS, Fault::Says(Sense::new(SenseKey::MediumError, 0x0c, 0)), |e| {
+            matches!(e, TapeError::Medium { operation: "flush", .. })
+        }),
+        (WRITE, Fault::Says(Sense::new(SenseKey::HardwareError, 0x44, 0)), |e| {
+            matches!(e, TapeError::DriveFailed { .. })
+        }),
+        (MARKS, Fault::Says(Sense::new(SenseKey::VolumeOverflow, 0x00, 0x02)), |e| {
+            matches!(e, TapeError::Medium { operation: "flush", .. })
+        }),
+    ];
+    for (operation, fault, is_right) in ends {
+        let mut bench = Bench::begun(Quirks::default(), reserving());
+        bench.drive.write_block(b"one").unwrap();
+        bench.model.lock().plan(operation, fault.clone());
+        let error = bench.drive.write_block(b"two").and_then(|_| bench.drive.write_filemarks(0)).unwrap_err();
+        assert!(is_right(&error), "{fault:?}: {error}");
+        let written = bench.model.lock().content(1).len();
+        for _ in 0..2 {
+            assert!(
+                matches!(bench.drive.write_block(b"three"), Err(TapeError::Poisoned { .. })),
+                "{fault:?}"
+            );
+            assert!(matches!(bench.drive.write_filemarks(0), Err(TapeError::Poisoned { .. })), "{fault:?}");
+            // A look elsewhere does not make it good.
+            bench.drive.locate(data(0)).unwrap();
+            assert_eq!(bench.read().unwrap().unwrap(), b"one");
+        }
+        assert!(bench.scsi.unload().unwrap().flushed.is_err());
+        bench.model.lock().loaded = true;
+        bench.scsi.load(vid("KT0001")).unwrap();
+        assert_eq!(bench.drive.space_to_end_of_data(Partition::Data).unwrap(), data(written as u64));
+        bench.drive.write_block(b"three").unwrap();
+        bench.drive.write_filemarks(0).unwrap();
+    }
 }
 
 /// What is wished is set at the load, and again after a reset: other hosts and resets set it back.

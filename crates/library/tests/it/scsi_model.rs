@@ -46,6 +46,9 @@ pub enum Fault {
     LostHalfway,
     /// The drive is reset before it; what it had in its buffer is kept, or not.
     Reset { keeps_buffer: bool },
+    /// The drive is reset before it and loses its buffer, but goes on saying that the tape stands where it stood.
+    /// Only a flush tells.
+    LosesBufferSilently,
     /// It is carried out, then the drive is reset, and no answer comes.
     LostAfterReset { keeps_buffer: bool },
     /// It is carried out; then the tape stands so many objects further on.
@@ -148,6 +151,8 @@ pub struct Model {
     pub written_over: Vec<(usize, usize)>,
     rules: Vec<Rule>,
     wanted_partitions: u8,
+    /// Where it says that the tape stands after it has lost its buffer.
+    pretends: Option<usize>,
     warned: bool,
     polls: u32,
     order: Vec<PlacedSegment>,
@@ -193,6 +198,7 @@ impl Model {
             written_over: Vec::new(),
             rules: Vec::new(),
             wanted_partitions: 0,
+            pretends: None,
             warned: false,
             polls: 0,
             order: Vec::new(),
@@ -383,7 +389,7 @@ impl Model {
             zeros[0] = if form == PositionForm::Long { 0x20 } else { 0x14 };
             return Ok(zeros);
         }
-        let (partition, at) = self.at;
+        let (partition, at) = (self.at.0, self.pretends.unwrap_or(self.at.1));
         let end = at > self.quirks.warns_from;
         match form {
             PositionForm::Long => Ok(PositionLong {
@@ -532,6 +538,9 @@ impl Model {
             }
             Stream::Read6 { length, .. } => self.read(length as usize),
             Stream::Write6 { .. } => self.write(out),
+            Stream::WriteFilemarks6 { .. } if self.pretends.take().is_some() => {
+                Err(Box::new(Sense { deferred: true, ..Sense::new(SenseKey::MediumError, 0x0c, 0) }))
+            }
             Stream::WriteFilemarks6 { count, .. } => {
                 self.may_write(count as usize)?;
                 (0..count).for_each(|_| self.append(Object::Mark));
@@ -694,6 +703,11 @@ impl Model {
                 return None;
             }
             Some(Fault::Reset { keeps_buffer }) => self.reset(*keeps_buffer),
+            Some(Fault::LosesBufferSilently) => {
+                let before = self.at.1;
+                self.reset(false);
+                self.pretends = Some(before).filter(|before| *before != self.at.1);
+            }
             Some(Fault::Exchanged) => {
                 self.serial = "OTHERDRIVE".to_owned();
                 return None;
