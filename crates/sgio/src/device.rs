@@ -21,8 +21,8 @@ const BLKSECTGET: Opcode = 0x1267;
 
 /// The oldest interface that has the header used here.
 const VERSION_LEAST: c_int = 30_000;
-/// The longest transfer that is made, whatever the adapter says: what three bytes of READ and WRITE can say, in
-/// whole KiB.
+/// The longest transfer that is made, whatever the adapter says: what three bytes of READ and WRITE can
+/// say, in whole KiB.
 pub const TRANSFER_MAX: usize = 16 * 1024 * 1024 - 1024;
 /// The longest transfer through an adapter that does not tell: all that are known take it.
 pub const TRANSFER_ASSUMED: usize = 512 * 1024;

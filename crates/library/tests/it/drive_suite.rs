@@ -1,5 +1,5 @@
-//! What every tape drive does, for any maker of one: the virtual drive, and the SCSI drive on whatever target.
-//! The tests of crate `vtl` take this file too.
+//! What every tape drive does, for any maker of one: the virtual drive, and the SCSI drive on whatever
+//! target. The tests of crate `vtl` take this file too.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use base::{BlockAddress, Partition, TapePosition};

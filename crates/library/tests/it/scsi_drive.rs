@@ -371,8 +371,8 @@ fn faults() -> Vec<Fault> {
     ]
 }
 
-/// A fault at each command of each kind, with each fault: never a flushed block is written over, never a block
-/// stands twice, and what was acknowledged is there.
+/// A fault at each command of each kind, with each fault: never a flushed block is written over, never a
+/// block stands twice, and what was acknowledged is there.
 #[test]
 fn no_fault_writes_over_a_block_or_writes_one_twice() {
     let (mut fired, mut proven, mut refused) = (0, 0, 0);
@@ -510,7 +510,8 @@ fn an_answer_that_was_lost_is_made_good_without_a_second_write() {
 #[test]
 fn a_failed_write_closes_the_cartridge() {
     let deferred = Sense { deferred: true, ..Sense::new(SenseKey::MediumError, 0x0c, 0) };
-    let ends: [(u8, Fault, fn(&TapeError) -> bool); 7] = [
+    type Ends = (u8, Fault, fn(&TapeError) -> bool);
+    let ends: [Ends; 7] = [
         (WRITE, Fault::Says(deferred.clone()), |e| matches!(e, TapeError::Medium { operation: "write", .. })),
         (MARKS, Fault::Says(deferred.clone()), |e| matches!(e, TapeError::Medium { operation: "write", .. })),
         (POSITION, Fault::Says(deferred), |e| matches!(e, TapeError::Medium { operation: "write", .. })),

@@ -46,8 +46,8 @@ pub enum Fault {
     LostHalfway,
     /// The drive is reset before it; what it had in its buffer is kept, or not.
     Reset { keeps_buffer: bool },
-    /// The drive is reset before it and loses its buffer, but goes on saying that the tape stands where it stood.
-    /// Only a flush tells.
+    /// The drive is reset before it and loses its buffer, but goes on saying that the tape stands where it
+    /// stood. Only a flush tells.
     LosesBufferSilently,
     /// It is carried out, then the drive is reset, and no answer comes.
     LostAfterReset { keeps_buffer: bool },
@@ -649,7 +649,7 @@ impl Model {
                 Err(status) => return Completion { status, sense: Vec::new(), transferred: 0 },
             },
             Command::Stream(command) => self.stream(command, out),
-            other => panic!("{other:?}"),
+            Command::Changer(command) => panic!("{command:?}"),
         };
         match answer {
             Ok(bytes) => {
@@ -774,7 +774,7 @@ impl Transport for Shared {
         self.lock().quirks.transfer_max
     }
 
-    fn address(&self) -> &str {
+    fn address(&self) -> &'static str {
         "model"
     }
 }

@@ -324,7 +324,8 @@ mod faults {
         assert!(faults.fired() > 100, "{}", faults.fired());
     }
 
-    /// The target resets its settings with a reset, as drives do: blocks still carry their checksums after it.
+    /// The target resets its settings with a reset, as drives do: blocks still carry their checksums after
+    /// it.
     #[test]
     fn answers_lost_and_resets_in_the_middle_are_made_good() {
         let mut rig = ScsiRig::new(Way::Local, ProtectionWish::Required);

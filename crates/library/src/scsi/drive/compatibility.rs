@@ -1,11 +1,11 @@
 //! Which drive reads, writes and formats which cartridge.
 //!
-//! Sources: *LTO* IBM TS4500 documentation, "Compatibility among LTO tape drives and tape cartridges" (LTO-5 to
-//! LTO-8, M8); LTFS, src/tape_drivers/ibm_tape.c, `lto_drive_density` (LTO-5 to LTO-9); FreeBSD, mt(1),
-//! 930486f9 (LTO-10: its own cartridges only, densities 62h and 63h). *3592* the same file of LTFS,
-//! `jaguar_drive_density`. *Codes* of media and densities: LTFS, src/tape_drivers/tape_drivers.h. *Partitions*
-//! from LTO-5 and TS1140 on (LTFS format specification 2.5, annex A); a WORM cartridge cannot hold the index
-//! partition of LTFS, which is written over.
+//! Sources: *LTO* IBM TS4500 documentation, "Compatibility among LTO tape drives and tape cartridges"
+//! (LTO-5 to LTO-8, M8); LTFS, src/tape_drivers/ibm_tape.c, `lto_drive_density` (LTO-5 to LTO-9); FreeBSD,
+//! mt(1), 930486f9 (LTO-10: its own cartridges only, densities 62h and 63h). *3592* the same file of LTFS,
+//! `jaguar_drive_density`. *Codes* of media and densities: LTFS, src/tape_drivers/tape_drivers.h.
+//! *Partitions* from LTO-5 and TS1140 on (LTFS format specification 2.5, annex A); a WORM cartridge cannot
+//! hold the index partition of LTFS, which is written over.
 
 use std::fmt;
 

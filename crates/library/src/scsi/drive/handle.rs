@@ -80,8 +80,8 @@ impl ScsiDrive {
         Some(Box::new(Handle { shared: self.0.clone() }))
     }
 
-    /// Takes the cartridge that the robot has put into the drive, or that was in it: waits for it, reserves and
-    /// sets the drive, and goes to the begin of the index partition.
+    /// Takes the cartridge that the robot has put into the drive, or that was in it: waits for it, reserves
+    /// and sets the drive, and goes to the begin of the index partition.
     ///
     /// # Errors
     /// The drive holds nothing then, as far as the handle knows.
@@ -117,8 +117,8 @@ impl ScsiDrive {
         self.0.lock().drive.space_of(partition)
     }
 
-    /// Takes the drive from another host that has reserved it, which ends what that one is doing with it. Only
-    /// on an operator's word, or if that host is known to be dead. Then load.
+    /// Takes the drive from another host that has reserved it, which ends what that one is doing with it.
+    /// Only on an operator's word, or if that host is known to be dead. Then load.
     ///
     /// # Errors
     /// If it stays reserved.

@@ -26,7 +26,8 @@ fn mebibytes(number: u64) -> ByteCount {
 }
 
 impl Drive {
-    /// What a partition holds, `None` if the drive does not tell: by its log, or else by the cartridge's memory.
+    /// What a partition holds, `None` if the drive does not tell: by its log, or else by the cartridge's
+    /// memory.
     pub fn space_of(&mut self, partition: Partition) -> Result<Option<PartitionSpace>, TapeError> {
         if self.session()?.is_missing(partition) {
             return Ok(Some(PartitionSpace { total: Some(ByteCount(0)), remaining: ByteCount(0) }));

@@ -24,8 +24,8 @@ pub const LOAD_WAIT_MAX: Duration = Duration::from_secs(150 * 60);
 const PREPARATIONS_MAX: u32 = 4;
 /// Times that LOAD is sent to a drive that says it has no cartridge, or waits for a command.
 const LOADS_MAX: u32 = 2;
-/// The index partition in units of 10^9 bytes: the least, which drives round up to what they can (two wraps of
-/// LTO). LTFS asks for the same.
+/// The index partition in units of 10^9 bytes: the least, which drives round up to what they can (two wraps
+/// of LTO). LTFS asks for the same.
 const INDEX_PARTITION_SIZE: u16 = 1;
 /// What is left.
 const ALL_THE_REST: u16 = 0xffff;
@@ -111,7 +111,7 @@ impl Drive {
             self.read_block_limits()?;
             self.session()?.partitions = self.count_partitions()?;
             self.set_up()?;
-            self.to_begin()?;
+            self.move_to_begin()?;
             self.find_position_source()?;
             let medium = self.describe()?;
             if self.disturbed || self.doubt.is_some() {
@@ -220,7 +220,7 @@ impl Drive {
             return Err(TapeError::WriteProtected { vid });
         }
         self.look()?;
-        self.to_begin()?;
+        self.move_to_begin()?;
         self.plan_partitions()?;
         let formatted = self.make_partitions();
         let session = self.session()?;
@@ -236,7 +236,7 @@ impl Drive {
         let session = self.session()?;
         (session.partitions, session.medium.partitions) = (partitions, partitions);
         session.ends = [Some(BlockAddress(0)); 2];
-        self.to_begin()?;
+        self.move_to_begin()?;
         self.settle()
     }
 

@@ -151,8 +151,8 @@ impl Drive {
             true => said.contains(&Some(true)),
             false => self.is_worm_by_mode()?,
         };
-        // How often it was threaded; what asks the memory for it also reads the volume change reference behind
-        // it, which makes that rise with the next write.
+        // How often it was threaded; what asks the memory for it also reads the volume change reference
+        // behind it, which makes that rise with the next write.
         let load_count = match statistics.and_then(|log| log.number(volume_statistics::THREADS)) {
             Some(count) => Some(count),
             None => self.number(id::LOAD_COUNT)?,

@@ -1,9 +1,9 @@
 //! A tape drive behind SCSI.
 //!
-//! [`Drive`] is the drive itself, used by one thread at a time: `condition` says what answers mean and what is
-//! done about doubts, `position` where the tape stands, `transfer` moves records, `load` and `setting` prepare
-//! a cartridge, `memory`, `order` and `health` ask for the rest. `handle` is what the library and the mover
-//! share of it.
+//! [`Drive`] is the drive itself, used by one thread at a time: `condition` says what answers mean and what
+//! is done about doubts, `position` where the tape stands, `transfer` moves records, `load` and `setting`
+//! prepare a cartridge, `memory`, `order` and `health` ask for the rest. `handle` is what the library and
+//! the mover share of it.
 
 mod ability;
 mod compatibility;
@@ -58,9 +58,9 @@ pub struct ScsiDriveOptions {
     /// The key by which this host reserves the drive while a cartridge is loaded: another one for each host.
     /// `None`: the drive is not reserved.
     pub reservation_key: Option<ReservationKey>,
-    /// While the drive is reserved, only the first write after another command is preceded by the question where
-    /// the tape stands, and each flush followed by it. Otherwise each write is: it costs a short command, and
-    /// finds a tape that was moved before a block is written over.
+    /// While the drive is reserved, only the first write after another command is preceded by the question
+    /// where the tape stands, and each flush followed by it. Otherwise each write is: it costs a short
+    /// command, and finds a tape that was moved before a block is written over.
     pub trusts_reservation: bool,
     /// Checksums of blocks.
     pub protection: ProtectionWish,

@@ -1,8 +1,8 @@
 //! Where the tape stands, and moving it.
 //!
 //! The driver knows where the tape is to stand. After anything that leaves doubt it asks the drive and
-//! compares, and moves the tape to where it is to stand. If objects were written since the last flush, a drive
-//! that stands elsewhere has lost or doubled some: the cartridge is closed for writes.
+//! compares, and moves the tape to where it is to stand. If objects were written since the last flush, a
+//! drive that stands elsewhere has lost or doubled some: the cartridge is closed for writes.
 //!
 //! Some drives do not know where they stand: they answer zeros. At each load the drive is asked at the begin
 //! of the tape, where the right answer is known; one that answers anything else is not believed, and objects
@@ -130,8 +130,8 @@ impl Drive {
         Ok(())
     }
 
-    /// Where the tape stands. Asked each time: a drive that stands elsewhere than it was sent is found here at
-    /// the latest, before a batch is written.
+    /// Where the tape stands. Asked each time: a drive that stands elsewhere than it was sent is found here
+    /// at the latest, before a batch is written.
     pub fn position(&mut self) -> Result<TapePosition, TapeError> {
         self.settle()?;
         let session = self.session()?;
@@ -182,11 +182,11 @@ impl Drive {
             return Ok(end);
         }
         self.leave()?;
-        self.to_end_of_data(partition)
+        self.move_to_end(partition)
     }
 
-    /// Before the tape is moved away from where something was written: what is in doubt there cannot be proven
-    /// any more afterwards.
+    /// Before the tape is moved away from where something was written: what is in doubt there cannot be
+    /// proven any more afterwards.
     fn leave(&mut self) -> Result<(), TapeError> {
         let session = self.session()?;
         if session.shows_loss() && (!session.sure || session.buffer_doubted) { self.settle() } else { Ok(()) }
@@ -239,8 +239,8 @@ impl Drive {
         Err(TapeError::PositionUnknown { vid })
     }
 
-    /// Where a partition ends, if the tape was to stand there: what a drive that has rewound the tape, or lost
-    /// its place, still has of what was written.
+    /// Where a partition ends, if the tape was to stand there: what a drive that has rewound the tape, or
+    /// lost its place, still has of what was written.
     pub fn end_found(&mut self) -> Result<Option<TapePosition>, TapeError> {
         let is_counted = self.source == PositionSource::Counted;
         let session = self.session()?;
@@ -248,7 +248,7 @@ impl Drive {
             return Ok(None);
         }
         let (at, warned, ends) = (session.at, session.warned, session.ends);
-        let end = match self.to_end_of_data(at.partition) {
+        let end = match self.move_to_end(at.partition) {
             Ok(end) => end,
             Err(TapeError::PositionUnknown { .. }) => return Ok(None),
             Err(error) => return Err(error),
@@ -470,7 +470,7 @@ impl Drive {
     }
 
     /// Moves to the end of data of a partition and says where that is.
-    pub fn to_end_of_data(&mut self, partition: Partition) -> Result<TapePosition, TapeError> {
+    pub fn move_to_end(&mut self, partition: Partition) -> Result<TapePosition, TapeError> {
         if self.source == PositionSource::Counted {
             self.session()?.sure = false;
             let block = BlockAddress(self.count_up_to(COUNTED_MAX)?);
@@ -539,7 +539,7 @@ impl Drive {
     }
 
     /// To the begin of the index partition, wherever the tape stands.
-    pub fn to_begin(&mut self) -> Result<(), TapeError> {
+    pub fn move_to_begin(&mut self) -> Result<(), TapeError> {
         if self.session()?.partitions > 1 && self.abilities.may(op::LOCATE_16, 0) {
             return self.locate_once(BEGIN);
         }

@@ -112,8 +112,8 @@ impl Drive {
         }
     }
 
-    /// Whether the drive is still ours. If it was free meanwhile, or is another's, the cartridge may have been
-    /// used by somebody else.
+    /// Whether the drive is still ours. If it was free meanwhile, or is another's, the cartridge may have
+    /// been used by somebody else.
     pub fn check_reservation(&mut self) -> Result<(), TapeError> {
         match self.hold {
             Hold::None => Ok(()),

@@ -313,7 +313,8 @@ impl Drive {
             let was_lost = matches!(ended, Err(Stop::Lost(_)));
             if let Some(result) = self.wrote("flush", at, u64::from(count), ended, &mut last)? {
                 if was_lost {
-                    // The marks are there; whether they and what is before them are on the medium is not told.
+                    // The marks are there; whether they and what is before them are on the medium is not
+                    // told.
                     self.mark(0)?;
                 }
                 self.flushed()?;
