@@ -6,9 +6,9 @@ use client::Connection;
 use terminal::{EXIT_CODES, Failure, Outcome, Style, output};
 
 use crate::commands::{
-    acl, audit, backup, chown, class, clock, compare, completions, drive, evict, get, init, key, ls, man,
-    migrate, mkdir, mv, plan, pool, put, queue, quota, rebuild, release, request, restore, rm, scrub, stage,
-    stat, status, tape, twin, usage, verify, wait, why, work,
+    acl, audit, backup, chown, class, clock, compare, completions, drive, evict, get, init, key, library, ls,
+    man, migrate, mkdir, mv, plan, pool, put, queue, quota, rebuild, release, request, restore, rm, scrub,
+    stage, stat, status, tape, twin, usage, verify, wait, why, work,
 };
 use crate::measured::Measured;
 use crate::{demo, serve};
@@ -112,6 +112,8 @@ pub enum Command {
     Work(work::Args),
     /// Show tapes, or read one without the server
     Tape(tape::Args),
+    /// Serve a virtual tape library to other programs
+    Library(library::Args),
     /// Show the tape drives
     Drive(drive::Args),
     /// Show the disk pool, rebuild it, take drives out and put them in
@@ -191,6 +193,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Why(args) => why::run(&args, common),
         Command::Work(args) => work::run(&args, common),
         Command::Tape(args) => tape::run(&args, common),
+        Command::Library(args) => library::run(&args, common),
         Command::Drive(args) => drive::run(&args, common),
         Command::Pool(args) => pool::run(&args, common),
         Command::Scrub(args) => scrub::run(&args, common),

@@ -13,6 +13,7 @@ pub mod evict;
 pub mod get;
 pub mod init;
 pub mod key;
+pub mod library;
 pub mod ls;
 pub mod man;
 pub mod migrate;

@@ -11,5 +11,7 @@ mod motion;
 mod primary;
 mod reservation;
 mod scsi_drive;
+mod several;
+mod socket;
 mod strangers;
 mod transfer;
