@@ -867,6 +867,29 @@ fn an_unload_says_what_was_not_flushed_and_unloads() {
     assert!(!model.loaded && model.holder.is_none());
 }
 
+/// UNLOAD was carried out and its answer lost: the drive is empty, which is what was asked for.
+#[test]
+fn an_unload_whose_answer_was_lost_is_one() {
+    const UNLOAD: u8 = 0x1b;
+    for fault in [Fault::Lost, Fault::LostAfter, Fault::LostAfterReset { keeps_buffer: true }] {
+        let mut bench = Bench::begun(Quirks::default(), reserving());
+        bench.drive.write_block(b"x").unwrap();
+        bench.model.lock().plan(UNLOAD, fault);
+        bench.scsi.unload().unwrap().flushed.unwrap();
+        let model = bench.model.lock();
+        assert!(!model.loaded && model.holder.is_none());
+        assert_eq!(model.fired, 1);
+    }
+}
+
+/// Two partitions, and nobody who knows in which of them the tape stands.
+#[test]
+fn a_drive_that_knows_no_positions_takes_no_partitions() {
+    let model = Shared::new(Quirks { zero_positions: true, ..Quirks::default() });
+    let error = opened(&model, options()).load(vid("KT0001")).unwrap_err();
+    assert!(matches!(error, TapeError::DriveFailed { operation: "read position", .. }), "{error}");
+}
+
 #[test]
 fn memory_capacity_geometry_and_alerts() {
     let mut bench = Bench::begun(Quirks::default(), options());

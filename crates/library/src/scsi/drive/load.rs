@@ -113,6 +113,10 @@ impl Drive {
             self.set_up()?;
             self.move_to_begin()?;
             self.find_position_source()?;
+            if self.source == PositionSource::Counted && self.session()?.partitions > 1 {
+                // Nobody would know in which of them the tape stands.
+                return Err(self.unfit("read position"));
+            }
             let medium = self.describe()?;
             if self.disturbed || self.doubt.is_some() {
                 self.look()?;
@@ -200,14 +204,23 @@ impl Drive {
     }
 
     fn let_go(&mut self) -> Result<(), TapeError> {
+        match self.open_door() {
+            // Somebody was quicker, or the answer of an earlier UNLOAD was lost.
+            Ok(()) | Err(TapeError::NotLoaded { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        // The cartridge is out; a reservation that stays is made anew by the next load.
+        let _ = self.release();
+        Ok(())
+    }
+
+    fn open_door(&mut self) -> Result<(), TapeError> {
         self.look()?;
         self.prevent_removal(Prevention::Allow)?;
         match self.anywhere("unload", &load_unload(false), Data::None) {
-            Ok(_) => {}
-            Err(Stop::Heard(heard)) if heard.sense.is_medium_missing() => {}
-            Err(stop) => return Err(self.error_of("unload", stop)),
+            Ok(_) => Ok(()),
+            Err(stop) => Err(self.error_of("unload", stop)),
         }
-        self.release()
     }
 
     /// Makes two empty partitions.

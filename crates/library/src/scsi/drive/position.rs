@@ -432,7 +432,10 @@ impl Drive {
 
     /// Counts objects from the begin of the tape.
     fn count_to(&mut self, to: TapePosition) -> Result<(), TapeError> {
-        assert_eq!(to.partition, Partition::Index, "a drive without LOCATE has one partition");
+        if to.partition != Partition::Index {
+            // REWIND stays in a partition.
+            return Err(self.unfit("locate"));
+        }
         self.rewind_once()?;
         // At once, if there are no file marks in between, or the drive passes them like records.
         let (mut passed, mut spaced) = (0, Spaced::All);
