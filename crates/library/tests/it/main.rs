@@ -7,6 +7,7 @@ mod faults;
 mod golden;
 mod library;
 mod scsi_drive;
+mod scsi_faults;
 mod scsi_hostile;
 mod scsi_model;
 mod scsi_tgt;

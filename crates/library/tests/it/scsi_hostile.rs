@@ -36,7 +36,7 @@ impl Transport for Hostile {
         let length = match data {
             Data::In(into) => {
                 // The begin of answers is small numbers as a rule: lengths that lead further.
-                let small = self.next() % 2 == 0;
+                let small = self.next().is_multiple_of(2);
                 let mask = if small { 0x1f } else { 0xff };
                 into.iter_mut().take(512).for_each(|byte| *byte = (self.next() & mask) as u8);
                 into.len()
@@ -44,12 +44,13 @@ impl Transport for Hostile {
             Data::Out(out) => out.len(),
             Data::None => 0,
         };
-        let transferred = if self.next() % 4 == 0 { self.next() as usize % (length + 1) } else { length };
+        let transferred =
+            if self.next().is_multiple_of(4) { self.next() as usize % (length + 1) } else { length };
         match kind {
             0..3 => Ok(Completion { status: Status::Good, sense: Vec::new(), transferred }),
             7 => {
                 let what = "hostile".to_owned();
-                let may_be_done = self.next() % 2 == 0;
+                let may_be_done = self.next().is_multiple_of(2);
                 Err(TransportError { fault: TransportFault::Path, may_be_done, what })
             }
             _ => {

@@ -53,6 +53,8 @@ pub enum Fault {
     LostAfterReset { keeps_buffer: bool },
     /// It is carried out; then the tape stands so many objects further on.
     Shifts(i64),
+    /// It is carried out, and one byte less than was sent counts as transferred.
+    TakesLess,
     /// Data from the device comes with a bit turned over.
     Damages,
     /// Another device answers from here on.
@@ -734,6 +736,9 @@ impl Model {
                 let length = self.objects().len() as i64;
                 self.at.1 = (self.at.1 as i64 + by).clamp(0, length) as usize;
                 Some(answer)
+            }
+            Some(Fault::TakesLess) => {
+                Some(Completion { transferred: answer.transferred.saturating_sub(1), ..answer })
             }
             Some(Fault::Damages) => {
                 into[0] ^= 1;

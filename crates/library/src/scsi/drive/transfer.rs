@@ -267,6 +267,14 @@ impl Drive {
         for _ in 0..TRIES_MAX {
             let at = self.settle_to_write()?;
             let ended = self.write_once(block);
+            if let (Ok(done), None) = (&ended, self.protection)
+                && done.transferred != length
+            {
+                // The drive is content with less than was sent, and no checksum tells what it has.
+                self.poison();
+                let source = short_of(length, done.transferred);
+                return Err(TapeError::Path { drive: self.name.clone(), operation: "write", source });
+            }
             if let Some(result) = self.wrote("write", at, 1, ended, &mut last)? {
                 return Ok(result);
             }
