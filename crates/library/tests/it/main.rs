@@ -2,9 +2,15 @@
 
 mod common;
 mod damage;
+mod drive_suite;
 mod faults;
 mod golden;
 mod library;
+mod scsi_drive;
+mod scsi_faults;
+mod scsi_hostile;
+mod scsi_model;
+mod scsi_tgt;
 mod semantics;
 mod timing;
 mod union;
