@@ -29,6 +29,7 @@ mod histories;
 #[path = "common/history.rs"]
 mod history;
 mod host;
+mod hung_drives;
 mod index_partition;
 mod inventory;
 #[path = "common/kept.rs"]
@@ -39,6 +40,7 @@ mod libraries;
 #[path = "common/listed.rs"]
 mod listed;
 mod lost_reasons;
+mod many_tapes;
 mod mount_report;
 mod multipart;
 mod not_blank;
