@@ -104,8 +104,8 @@ impl Device {
             reading: Lane::new(depth),
             writing: Lane::new(depth),
         };
-        // Whoever puts a drive in waits for it anyway: it is stamped before. Who asks first still asks anew: this
-        // is for when it does not answer then.
+        // Whoever puts a drive in waits for it anyway: it is stamped before. Who asks first still asks anew:
+        // this is for when it does not answer then.
         device.ask_space();
         device.forget_space();
         Arc::new(device)
@@ -263,8 +263,8 @@ impl Device {
         self.drive.stamp().gaps_after
     }
 
-    /// Space and size as the drive said last; `None` if it never did, or could not. Who needs them as they are
-    /// now has the drive asked before, by `Pool::ask_spaces`.
+    /// Space and size as the drive said last; `None` if it never did, or could not. Who needs them as they
+    /// are now has the drive asked before, by `Pool::ask_spaces`.
     pub(crate) fn space(&self) -> Option<DriveStatus> {
         self.space.last()
     }

@@ -77,6 +77,7 @@ impl KnownSpace {
     /// answer.
     pub(crate) fn told(&self, asked: (Turn, Timestamp), status: Option<DriveStatus>) -> bool {
         let mut state = lock(&self.0);
+        assert!(asked.0 <= state.turn, "no question is put in a turn that has not begun");
         if asked >= state.told {
             (state.told, state.last) = (asked, status);
         }
@@ -94,7 +95,8 @@ impl KnownSpace {
     pub(crate) fn is_over(&self) {
         let waiting = {
             let mut state = lock(&self.0);
-            state.asked = None;
+            let was_asked = state.asked.take();
+            assert!(was_asked.is_some(), "a question that is over was put");
             std::mem::take(&mut state.waiting)
         };
         drop(waiting);

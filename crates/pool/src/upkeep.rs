@@ -143,8 +143,8 @@ impl Pool {
         Ok(written.ok_or_else(|| not_there(id))??)
     }
 
-    /// Has the reading thread of a drive look at what stands beside its extents, where a drive that hangs does
-    /// not answer either; `None` if the drive is not there, or is set aside meanwhile.
+    /// Has the reading thread of a drive look at what stands beside its extents, where a drive that hangs
+    /// does not answer either; `None` if the drive is not there, or is set aside meanwhile.
     pub fn on_thread_of<T: Send + 'static>(
         &self,
         id: DriveId,

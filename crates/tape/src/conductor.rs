@@ -78,8 +78,9 @@ pub(crate) struct Conductor {
     /// The time at its start.
     pub(crate) began: Timestamp,
     pub(crate) drives: BTreeMap<DriveName, SyncSender<DriveTask>>,
-    /// What the scheduler is told before all else, of drives and tapes. It does not come through the notifier:
-    /// there may be more tapes than that keeps events, and nobody heard them before this thread runs.
+    /// What the scheduler is told before all else, of drives and tapes. It does not come through the
+    /// notifier: there may be more tapes than that keeps events, and nobody hears them before this thread
+    /// runs.
     pub(crate) known: Vec<Event>,
     pub(crate) sealer: SyncSender<Seal>,
     pub(crate) todo_since: BTreeMap<ClassId, Timestamp>,
@@ -115,8 +116,8 @@ impl Conductor {
             me.does("deciding");
             self.conduct(heard);
             self.room.foresee();
-            // Here, since this thread waits for no drive of the pool, but a moment for each that is to tell its
-            // room.
+            // Here, since this thread waits for no drive of the pool, but a moment for those that are to tell
+            // their room.
             self.room.pool.tend();
         }
     }

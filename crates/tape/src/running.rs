@@ -163,8 +163,8 @@ impl Tape {
         Ok(tapes.into_iter().map(|(vid, record)| Event::Tape(vid, self.summary_of(vid, &record))).collect())
     }
 
-    /// Starts a thread for each drive. Gives what hands them their orders, and what the scheduler is to know of
-    /// the drives.
+    /// Starts a thread for each drive. Gives what hands them their orders, and what the scheduler is to know
+    /// of the drives.
     fn start_drives(self: &Arc<Self>, begun: &Begun) -> Result<(Orders, Vec<Event>), OpenError> {
         let (mut orders, mut known) = (BTreeMap::new(), Vec::new());
         for name in self.library.drives() {

@@ -48,8 +48,8 @@ mod tests {
         (BlobId(blob), vec![BadShard { stripe: 0, shard: 1, drive: DriveId(2) }])
     }
 
-    /// Story: a tape session is not inside the gate while it writes, and holds what it reads. What a stripe of
-    /// it had left behind was removed all the same, and the session read shards that were not there.
+    /// Story: a tape session is not inside the gate while it writes, and holds what it reads. What a stripe
+    /// of it had left behind was removed all the same, and the session read shards that were not there.
     #[test]
     fn what_a_session_holds_stays_until_it_lets_go() {
         let gate = Arc::new(ReadGate::default());
