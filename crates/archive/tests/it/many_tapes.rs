@@ -102,8 +102,8 @@ impl Library for Growing {
     }
 }
 
-/// Whoever tells of so many waits until they are heard, and nobody else does. The next start finds them all in
-/// the library.
+/// Whoever tells of so many waits until they are heard, and nobody else does. The next start finds all in the
+/// library.
 #[test]
 fn many_cartridges_come_at_once() {
     let instance = Instance::new(ByteCount::mib(128));
