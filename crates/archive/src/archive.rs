@@ -9,7 +9,6 @@ use backup::{BackupSettings, BackupStatus, OlderLines, Worker, WorkerParts};
 use base::{Clock, DriveId, Epoch, Uuid};
 use catalogue::{Command, Object, Rejection, Rule, typed};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
-use library::CartridgeInfo;
 use pool::{Pool, PoolConfig};
 use store::CatalogueStore;
 
@@ -92,9 +91,7 @@ impl Archive {
         // Before the inventory: what comes meanwhile is another change.
         let changes = library.changes()?;
         let inventory = library.inventory()?;
-        for CartridgeInfo { vid, capacity, .. } in &inventory {
-            catalogue.execute(Command::RegisterTape { vid: *vid, capacity: *capacity })?;
-        }
+        ground::libraries::register_tapes(&catalogue, &inventory)?;
         let libraries = Libraries::new(&settings, inventory);
         let settling = Arc::new(Settling::default());
         let settled: Arc<dyn Settled> = Arc::clone(&settling) as Arc<dyn Settled>;

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
 use base::{ByteCount, LibraryId, Vid};
+use catalogue::Command;
 use library::CartridgeInfo;
 use scheduler::LibraryPolicy;
+use store::{BATCH_MAX, CatalogueStore, ExecuteError};
 use threads::{Mutex, MutexGuard};
 
 use crate::{LibrarySettings, Settings};
@@ -29,6 +31,20 @@ pub fn policies(settings: &Settings) -> BTreeMap<LibraryId, LibraryPolicy> {
         mount_cost_percent: library.mount_cost_percent,
     };
     (0u16..).map(LibraryId).zip(all(settings).map(policy)).collect()
+}
+
+/// Makes known to the catalogue what libraries hold, many tapes with one commit.
+///
+/// # Errors
+/// If one is refused, or the catalogue not be written.
+pub fn register_tapes(catalogue: &CatalogueStore, inventory: &[CartridgeInfo]) -> Result<(), ExecuteError> {
+    for some in inventory.chunks(BATCH_MAX) {
+        let register = |of: &CartridgeInfo| Command::RegisterTape { vid: of.vid, capacity: of.capacity };
+        for result in catalogue.execute_all(some.iter().map(register).collect())? {
+            result?;
+        }
+    }
+    Ok(())
 }
 
 /// The number of a library.

@@ -36,6 +36,12 @@ pub(crate) const PROBE_REST_MAX: Duration = Duration::from_secs(600);
 pub(crate) const PROBE_REST_FULL: Duration = Duration::from_secs(5);
 /// For how long the free space of a drive counts as known.
 pub(crate) const SPACE_KEPT: Duration = Duration::from_secs(1);
+/// How long the answer of a drive is waited for that is asked for its room, or of a full one whether it has
+/// some again: usually it takes microseconds. Of a drive that hangs, or is busy for longer, what was known
+/// before counts; nobody who comes later waits for the same answer.
+pub(crate) const SPACE_PATIENCE: Duration = Duration::from_secs(2);
+/// Questions for its room that a drive answers in a row while what was answered before ceases to count.
+pub(crate) const SPACE_ANSWERS_MAX: usize = 8;
 /// A drive that has been at one read for this long is asked for nothing that others can give.
 pub(crate) const STUCK_READS_AFTER: Duration = Duration::from_millis(500);
 /// A drive that has been at one read or write for this long is set aside.
@@ -55,6 +61,7 @@ pub(crate) const SCRUB_CELLS_MAX: usize = 512;
 const _: () = assert!(SCRUB_CELLS_MAX >= 2 * u8::MAX as usize, "a row of the widest code can be scrubbed");
 const _: () = assert!(BATCH_BYTES_MAX.is_multiple_of(PAGE), "a batch ends at a page");
 const _: () = assert!(PROBE_REST_FIRST.as_nanos() <= PROBE_REST_MAX.as_nanos());
+const _: () = assert!(SPACE_PATIENCE.as_nanos() < HUNG_AFTER.as_nanos());
 const _: () = assert!(HEDGE_MIN.as_nanos() <= HEDGE_DEFAULT.as_nanos());
 const _: () = assert!(HEDGE_DEFAULT.as_nanos() <= HEDGE_MAX.as_nanos());
 

@@ -10,13 +10,15 @@ use base::{BlobId, ByteCount, DriveId, Timestamp};
 use drive::{BlockingQueue, DriveError, DriveQueue, DriveStatus, ObjectDrive};
 
 use crate::config::{
-    PROBE_REST_FIRST, PROBE_REST_FULL, PROBE_REST_MAX, READ_FAILURES_MAX, SPACE_KEPT, STUCK_READS_AFTER,
+    PROBE_REST_FIRST, PROBE_REST_FULL, PROBE_REST_MAX, READ_FAILURES_MAX, SPACE_ANSWERS_MAX,
+    STUCK_READS_AFTER,
 };
-use crate::gather::lock;
+use crate::gather::{Gather, Ticket, lock};
 use crate::lane::{Flight, Lane};
 use crate::queue::JobQueue;
 use crate::reading::{Memory, ReadPlace, Reading};
-use crate::status::DriveHealth;
+use crate::space::KnownSpace;
+use crate::status::{DriveHealth, FileSystemShares};
 use crate::watch::Watch;
 
 /// A call that blocks, run on a thread of the drive.
@@ -37,7 +39,7 @@ pub(crate) struct Device {
     pub(crate) counters: Counters,
     pub(crate) watch: Arc<Watch>,
     health: Mutex<Health>,
-    space: Mutex<Option<(Timestamp, DriveStatus)>>,
+    space: KnownSpace,
     /// Reads that failed since the last that did not.
     read_failures: AtomicU32,
     /// It took the place of another and has not got all that it should hold: an extent that is not there is
@@ -90,18 +92,23 @@ impl Device {
         };
         let queue = drive.queue().unwrap_or_else(|| Arc::new(BlockingQueue::new(Arc::clone(&drive))));
         let depth = queue.depth();
-        Arc::new(Device {
+        let device = Device {
             drive,
             queue,
             counters: Counters::default(),
             watch,
             health: Mutex::new(health),
-            space: Mutex::new(None),
+            space: KnownSpace::default(),
             read_failures: AtomicU32::new(0),
             filling: AtomicBool::new(false),
             reading: Lane::new(depth),
             writing: Lane::new(depth),
-        })
+        };
+        // Whoever puts a drive in waits for it anyway: it is stamped before. Who asks first still asks anew:
+        // this is for when it does not answer then.
+        device.ask_space();
+        device.forget_space();
+        Arc::new(device)
     }
 
     pub(crate) fn health(&self) -> DriveHealth {
@@ -220,7 +227,7 @@ impl Device {
 
     /// What was last known of its space counts no more: it is asked anew.
     pub(crate) fn forget_space(&self) {
-        *lock(&self.space) = None;
+        self.space.forget();
     }
 
     /// Room that it must have to be in use again; `None` if it is not full.
@@ -256,28 +263,37 @@ impl Device {
         self.drive.stamp().gaps_after
     }
 
-    /// Space and size, asked of the file system at most once a second; of a drive set aside what was last
-    /// known.
+    /// Space and size as the drive said last; `None` if it never did, or could not. Who needs them as they
+    /// are now has the drive asked before, by `Pool::ask_spaces`.
     pub(crate) fn space(&self) -> Option<DriveStatus> {
-        let now = self.watch.now();
-        let known = *lock(&self.space);
-        match known {
-            Some((at, status)) if now.since(at) < SPACE_KEPT && at <= now => Some(status),
-            Some((_, status)) if self.is_away() => Some(status),
-            None if self.is_away() => None,
-            _ => {
-                let status = match self.drive.status() {
-                    Ok(status) => status,
-                    // Seen by who only asks for its room, before anybody reads or writes it.
-                    Err(DriveError::NotThere { .. }) if self.gone() => {
-                        return known.map(|(_, status)| status);
-                    }
-                    Err(_) => return None,
-                };
-                *lock(&self.space) = Some((now, status));
-                Some(status)
+        self.space.last()
+    }
+
+    /// Asks the drive for space and size, until all who wait have their answer. For its own threads only: a
+    /// drive that hangs holds up whoever asks it.
+    pub(crate) fn ask_space(&self) {
+        for _ in 0..SPACE_ANSWERS_MAX {
+            let asked = (self.space.turn(), self.watch.now());
+            let status = match self.drive.status() {
+                Ok(status) => Some(status),
+                // Seen by who only asks for its room, before anybody reads or writes it.
+                Err(DriveError::NotThere { .. }) if self.gone() => self.space(),
+                Err(_) => None,
+            };
+            if self.space.told(asked, status) {
+                return;
             }
         }
+    }
+
+    /// Whether the file system of a full drive has less free than all drives on it need to take what this one
+    /// could not: one alone could reserve that, and the next write would be refused again. Asks the drive.
+    fn lacks_room(&self, shares: &FileSystemShares, width: usize) -> bool {
+        let Some(lacked) = self.lacked() else { return false };
+        self.ask_space();
+        let Some(space) = self.space() else { return false };
+        let drives = shares.sharing(space).min(width as u64);
+        space.free.0 < lacked.0.saturating_mul(drives)
     }
 
     /// Whether a read has been under way for so long that nothing more is asked of it for now.
@@ -448,11 +464,13 @@ impl PoolDrive {
 
     /// Puts a drive in this place. `false` if there is one.
     pub(crate) fn attach(&self, drive: Arc<dyn ObjectDrive>) -> bool {
+        // Before the lock, which all take who use the pool: the drive may hang.
+        let present = Present::new(drive, &self.watch);
         let mut place = lock(&self.state);
         if place.present.is_some() {
             return false;
         }
-        *place = Place { present: Some(Present::new(drive, &self.watch)), lost: false };
+        *place = Place { present: Some(present), lost: false };
         true
     }
 }
@@ -542,14 +560,40 @@ impl Present {
             || wait_there(&self.device.writing)
     }
 
-    /// Queues a probe, whatever the drive's health. It runs when the drive answers.
-    pub(crate) fn probe(&self) {
-        let probe = Probe(Arc::clone(&self.device));
+    /// Has the drive asked for its room if what is known of it is old; `gather` waits for the answer. Of a
+    /// drive that is set aside the last figure is all that is known.
+    pub(crate) fn ask_space(&self, gather: &Arc<Gather<()>>) {
+        let device = &self.device;
+        if !device.is_away() && device.space.wait_with(gather, device.watch.now()) {
+            let question = Question(Arc::clone(device));
+            self.reads.push_first(Job::Call(Box::new(move |_| question.0.ask_space())));
+        }
+    }
+
+    /// Makes a call that only looks, or needs no order, on the reading thread, and waits for it; `None` if
+    /// the drive is set aside meanwhile.
+    pub(crate) fn ask_reader<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Device) -> T + Send + 'static,
+    ) -> Option<T> {
+        let gather = Gather::new();
+        let ticket = gather.ticket();
+        self.call_reader(Box::new(move |device| ticket.done(call(device))));
+        gather.wait_unless(|_| self.device.is_away()).pop()
+    }
+
+    /// Queues a probe, whatever the drive's health. It runs when the drive answers, unless the drive is full
+    /// and lacks room; `ticket` ends with it.
+    pub(crate) fn probe(&self, shares: FileSystemShares, width: usize, ticket: Option<Ticket<()>>) {
+        let probe = Probe { device: Arc::clone(&self.device), _ticket: ticket };
         self.writes.push_now(Job::Call(Box::new(move |device| {
-            let result = device.try_again();
+            let result = (!device.lacks_room(&shares, width)).then(|| device.try_again());
             // The drive has answered: that the probe took long does not set it aside again.
             device.writing.begin_anew(&device.watch);
-            device.probed(result);
+            match result {
+                Some(result) => device.probed(result),
+                None => device.is_still_full(),
+            }
             drop(probe);
         })));
     }
@@ -561,12 +605,26 @@ impl Present {
     }
 }
 
+/// A question for the room on a drive, on its way: dropped with the queue that it waits in, it makes room for
+/// the next.
+struct Question(Arc<Device>);
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        self.0.space.is_over();
+    }
+}
+
 /// A probe on its way: dropped with the queue that it waits in, it makes room for the next.
-struct Probe(Arc<Device>);
+struct Probe {
+    device: Arc<Device>,
+    /// Of who waits for what comes of it.
+    _ticket: Option<Ticket<()>>,
+}
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        lock(&self.0.health).probing = false;
+        lock(&self.device.health).probing = false;
     }
 }
 

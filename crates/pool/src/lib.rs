@@ -36,6 +36,7 @@ mod shard;
 mod small;
 mod small_read;
 mod small_runs;
+mod space;
 mod status;
 mod stripe;
 mod traffic;

@@ -3,7 +3,7 @@
 use base::{ByteCount, DriveId};
 use drive::{DriveError, ExtentId};
 
-use crate::drives::Device;
+use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
 use crate::pool::Pool;
 
@@ -47,12 +47,14 @@ impl Pool {
         let mut present = self
             .drives()
             .filter(|drive| from.is_none_or(|from| drive.id >= from))
-            .filter_map(|drive| drive.device().map(|device| (drive.id, device)));
-        let Some((id, device)) = present.next() else {
+            .filter_map(|drive| drive.present().map(|present| (drive.id, present)));
+        let Some((id, listed)) = present.next() else {
             return Ok(OrphanPage { candidates: Vec::new(), next: None });
         };
         let after = cursor.filter(|cursor| cursor.drive == id).and_then(|cursor| cursor.after);
-        let extents = device.drive.list(after, limit.max(1))?;
+        let extents = listed.ask_reader(move |device| device.drive.list(after, limit.max(1)));
+        // One that is set aside meanwhile is left out, as those are that were before.
+        let extents = extents.transpose()?.unwrap_or_default();
         let next = match extents.last() {
             Some(last) => Some(OrphanCursor { drive: id, after: Some(*last) }),
             None => present.next().map(|(drive, _)| OrphanCursor { drive, after: None }),
@@ -67,8 +69,8 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Drive`].
     pub fn orphan_bytes(&self, orphan: &OrphanCandidate) -> Result<ByteCount, PoolError> {
-        let found = self.drives().find(|drive| drive.id == orphan.drive).and_then(|drive| drive.device());
-        match found.map(|device| device.drive.allocated(orphan.extent)) {
+        let (extent, found) = (orphan.extent, self.drive(orphan.drive).and_then(PoolDrive::present));
+        match found.and_then(|present| present.ask_reader(move |device| device.drive.allocated(extent))) {
             None | Some(Err(DriveError::NotFound { .. })) => Ok(ByteCount(0)),
             Some(bytes) => Ok(bytes?),
         }

@@ -243,11 +243,12 @@ impl Pool {
     /// Health, space and counters of all drives.
     #[must_use]
     pub fn status(&self) -> PoolStatus {
+        self.ask_all_spaces();
         let shares = self.shares();
         PoolStatus::of(self.drives.values().map(|drive| report(drive, &shares)).collect())
     }
 
-    /// Which drives share a file system.
+    /// Which drives share a file system, as far as they have told.
     pub(crate) fn shares(&self) -> FileSystemShares {
         let attached = self.drives.values().filter_map(PoolDrive::attached);
         FileSystemShares::count(attached.filter_map(|present| present.device.space()))
@@ -375,6 +376,7 @@ impl Pool {
         let may_take = |id: &DriveId| self.device(*id).filter(|device| device.may_take(bytes));
         let candidates: Vec<_> = drives.iter().filter_map(|id| Some((*id, may_take(id)?))).collect();
         if !candidates.is_empty() {
+            self.ask_all_spaces();
             let shares = self.shares();
             for (id, device) in candidates {
                 let Some(space) = device.space().map(|space| shares.of(space)) else { continue };
@@ -393,10 +395,12 @@ impl Pool {
     /// How much may be reserved ahead of what is written on each drive of a set: half of what is free above
     /// the floor, so that others still find room meanwhile. It is asked anew.
     pub(crate) fn room_ahead(&self, set: &StripeSet) -> ByteCount {
-        let devices: Vec<_> = set.drives.iter().filter_map(|id| self.device(*id)).collect();
-        devices.iter().for_each(|device| device.forget_space());
+        let drives = set.drives.iter().filter_map(|id| self.drive(*id).and_then(PoolDrive::present));
+        let drives: Vec<_> = drives.inspect(|present| present.device.forget_space()).collect();
+        self.ask_spaces(drives.iter().cloned());
         let shares = self.shares();
-        let spaces = devices.iter().filter_map(|device| device.space()).map(|space| shares.of(space));
+        let spaces = drives.iter().filter_map(|present| present.device.space());
+        let spaces = spaces.map(|space| shares.of(space));
         let room = spaces.map(|space| above_floor(space.capacity, space.free).0 / 2).min();
         ByteCount(room.map_or(u64::MAX, |room| room / PAGE as u64 * PAGE as u64))
     }
@@ -423,7 +427,7 @@ impl Pool {
 
     /// Whether new files are taken, of any size: as many drives as a striped blob needs have room for them
     /// and leave some to what empties the pool. The one place that tells, for the doors, the health and the
-    /// screens; the file systems are asked at most once a second.
+    /// screens; the drives are asked at most once a second.
     ///
     /// # Errors
     /// [`PoolError::Full`] if enough drives are up and too few have room; [`PoolError::Placement`] if too few

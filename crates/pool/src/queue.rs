@@ -44,12 +44,21 @@ impl JobQueue {
 
     /// Queues a job, full or not.
     pub(crate) fn push_now(&self, job: Job) {
+        self.push_at_once(job, VecDeque::push_back);
+    }
+
+    /// Queues a job in front of all others, full or not.
+    pub(crate) fn push_first(&self, job: Job) {
+        self.push_at_once(job, VecDeque::push_front);
+    }
+
+    fn push_at_once(&self, job: Job, push: fn(&mut VecDeque<Job>, Job)) {
         let mut state = lock(&self.state);
         if state.ended {
             drop(state);
             return drop(job);
         }
-        state.jobs.push_back(job);
+        push(&mut state.jobs, job);
         self.changed.notify_all();
     }
 

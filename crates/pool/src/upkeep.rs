@@ -9,10 +9,10 @@ use base::{BlobId, BlobPiece, ByteCount, Clock, DriveId};
 use cluster::{DriveEntry, DriveMap, DriveState};
 use drive::{DriveError, ObjectDrive};
 
-use crate::config::HUNG_AFTER;
-use crate::drives::{Device, PoolDrive, Present};
+use crate::config::{HUNG_AFTER, SPACE_PATIENCE};
+use crate::drives::{PoolDrive, Present};
 use crate::error::PoolError;
-use crate::gather::{Gather, lock};
+use crate::gather::{Gather, Ticket, lock};
 use crate::pool::{Pool, take_up};
 use crate::status::{DriveHealth, DriveSpace};
 
@@ -68,43 +68,44 @@ impl Pool {
             }
             // A drive that is still at its job answers no probe.
             if silence <= HUNG_AFTER && device.begin_probe() {
-                self.probe(&present);
+                self.probe(&present, None);
             }
         }
     }
 
     /// Tries full drives on which something came free, without waiting for the next look: what an evict or a
     /// refused put has given back is room at once. Each try writes a page, and is made only if the file
-    /// system has what the drive lacked.
+    /// system has what the drive lacked. Waits a moment for what comes of it.
     pub(crate) fn try_full_drives(&self) {
         let now = self.watch().now();
-        // What came free on one drive is room of all that share its file system. Of those that are set aside
-        // the last figure is all that is known.
-        let in_use = self.drives().filter_map(PoolDrive::device).filter(|device| !device.is_away());
-        in_use.for_each(|device| device.forget_space());
+        let gather = Gather::new();
+        // What came free on one drive is room of all that share its file system.
+        self.drives().filter_map(PoolDrive::attached).for_each(|present| present.device.forget_space());
         for present in self.drives().filter_map(PoolDrive::attached) {
             let device = &present.device;
             if device.lacked().is_some() && device.silence(now) <= HUNG_AFTER && device.begin_probe() {
-                self.probe(&present);
+                self.probe(&present, Some(gather.ticket()));
             }
         }
+        gather.wait_for(SPACE_PATIENCE);
     }
 
-    /// After [`Device::begin_probe`].
-    fn probe(&self, present: &Present) {
-        if self.lacks_room(&present.device) {
-            present.device.is_still_full();
-        } else {
-            present.probe();
-        }
+    /// After [`crate::drives::Device::begin_probe`].
+    fn probe(&self, present: &Present, ticket: Option<Ticket<()>>) {
+        present.probe(self.shares(), self.config().code.width(), ticket);
     }
 
-    /// Whether the file system of a full drive has less free than all drives on it need to take what this one
-    /// could not: one alone could reserve that, and the next write would be refused again.
-    fn lacks_room(&self, device: &Device) -> bool {
-        let (Some(lacked), Some(space)) = (device.lacked(), device.space()) else { return false };
-        let drives = self.shares().sharing(space).min(self.config().code.width() as u64);
-        space.free.0 < lacked.0.saturating_mul(drives)
+    /// Has these drives asked for their room, of which what is known is older than a second or ceased to
+    /// count, and waits a moment for their answers.
+    pub(crate) fn ask_spaces(&self, drives: impl Iterator<Item = Arc<Present>>) {
+        let gather = Gather::new();
+        drives.for_each(|present| present.ask_space(&gather));
+        gather.wait_for(SPACE_PATIENCE);
+    }
+
+    /// As [`Pool::ask_spaces`], of all drives.
+    pub(crate) fn ask_all_spaces(&self) {
+        self.ask_spaces(self.drives().filter_map(PoolDrive::attached));
     }
 
     /// Looks whether each drive still stands where it was opened and has its superblock; one that does not is
@@ -142,21 +143,36 @@ impl Pool {
         Ok(written.ok_or_else(|| not_there(id))??)
     }
 
-    /// Probes a drive that failed, without waiting for the end of its rest; gives what it is then.
+    /// Has the reading thread of a drive look at what stands beside its extents, where a drive that hangs
+    /// does not answer either; `None` if the drive is not there, or is set aside meanwhile.
+    pub fn on_thread_of<T: Send + 'static>(
+        &self,
+        id: DriveId,
+        look: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        self.drive(id).and_then(PoolDrive::present)?.ask_reader(move |_| look())
+    }
+
+    /// Probes a drive that failed, without waiting for the end of its rest; gives what it is then. One that
+    /// does not answer is waited for as long as it takes to set it aside.
     pub fn probe_drive(&self, id: DriveId) -> DriveHealth {
         let Some(drive) = self.drive(id) else { return DriveHealth::Missing };
         if let Some(present) = drive.attached()
             && present.device.silence(self.watch().now()) <= HUNG_AFTER
             && !present.device.health().is_given_up()
         {
-            present.device.probed(present.device.try_again());
+            let gather = Gather::new();
+            self.probe(&present, Some(gather.ticket()));
+            gather.wait_for(HUNG_AFTER);
         }
         drive.health()
     }
 
-    /// Room on the drives, at most a second old.
+    /// Room on the drives, at most a second old; of those that do not answer, or are set aside, what was last
+    /// known. No drive that hangs is waited for.
     #[must_use]
     pub fn spaces(&self) -> Vec<DriveSpace> {
+        self.ask_all_spaces();
         let shares = self.shares();
         let space = |drive: &PoolDrive| {
             let device = drive.device();

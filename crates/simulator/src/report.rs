@@ -31,7 +31,11 @@ pub const KINDS: [(&str, &str, &str); 31] = [
     ("DiskBitFlip", "a bit of a stored page is wrong", "found by its checksum, served from other drives"),
     ("DiskFull", "a drive is full", "another drive, or the put is refused"),
     ("DiskGone", "a drive vanishes and comes back", "served from other drives"),
-    ("DiskHung", "a drive hangs for minutes", "its callers wait, others do not"),
+    (
+        "DiskHung",
+        "a drive hangs for minutes",
+        "its callers wait, others do not, but 2 s at most for its room; after 30 s it is set aside",
+    ),
     ("DiskLostWrite", "a write is acknowledged and not stored", "found, served from other drives"),
     ("DiskMisdirectedWrite", "a write lands elsewhere", "found by the place in its header"),
     ("DiskRead", "a read fails", "served from other drives"),

@@ -78,6 +78,10 @@ pub(crate) struct Conductor {
     /// The time at its start.
     pub(crate) began: Timestamp,
     pub(crate) drives: BTreeMap<DriveName, SyncSender<DriveTask>>,
+    /// What the scheduler is told before all else, of drives and tapes. It does not come through the
+    /// notifier: there may be more tapes than that keeps events, and nobody hears them before this thread
+    /// runs.
+    pub(crate) known: Vec<Event>,
     pub(crate) sealer: SyncSender<Seal>,
     pub(crate) todo_since: BTreeMap<ClassId, Timestamp>,
     /// Seals under way, and whether they take everything.
@@ -101,14 +105,19 @@ impl Conductor {
         }
         loop {
             me.rests();
-            let heard = self.room.notifier.listen(self.patience());
+            let mut heard = self.room.notifier.listen(self.patience());
             if heard.stop {
                 return;
+            }
+            if !self.known.is_empty() {
+                let known = std::mem::take(&mut self.known).into_iter().map(Notice::Event);
+                heard.notices.splice(0..0, known);
             }
             me.does("deciding");
             self.conduct(heard);
             self.room.foresee();
-            // Here, since this thread waits for no drive of the pool.
+            // Here, since this thread waits for no drive of the pool, but a moment for those that are to tell
+            // their room.
             self.room.pool.tend();
         }
     }

@@ -5,12 +5,12 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use base::Vid;
-use catalogue::Command;
 use threads::{Doorbell, Mutex};
 
 use crate::room::Tape;
 use ground::ArchiveError;
 use ground::Worker;
+use ground::libraries::register_tapes;
 
 /// How often the library is asked whether its inventory has changed.
 const ASK_EVERY: Duration = Duration::from_secs(5);
@@ -67,12 +67,9 @@ impl Tape {
             return Ok(BTreeSet::new());
         }
         let inventory = self.library.inventory()?;
-        for cartridge in &inventory {
-            if self.libraries.capacity_of(cartridge.vid) != Some(cartridge.capacity) {
-                let (vid, capacity) = (cartridge.vid, cartridge.capacity);
-                self.execute(Command::RegisterTape { vid, capacity })?;
-            }
-        }
+        let mut new = inventory.clone();
+        new.retain(|cartridge| self.libraries.capacity_of(cartridge.vid) != Some(cartridge.capacity));
+        register_tapes(&self.catalogue, &new).map_err(|error| self.failed(error))?;
         let changed = self.libraries.replace(inventory);
         *seen = changes;
         drop(seen);

@@ -120,7 +120,11 @@ impl Tape {
     /// # Errors
     /// If a drive cannot be taken, or the system has no threads for them.
     pub fn start(self: &Arc<Self>, begun: &Begun, drives: Drives) -> Result<(), OpenError> {
-        let orders = self.start_drives(begun)?;
+        // Before the drives' threads: what those tell of tapes is newer.
+        let tapes = self.tapes_known()?;
+        let (orders, mut known) = self.start_drives(begun)?;
+        // The drives first: one that comes up takes time in proportion to the tapes that are known.
+        known.extend(tapes);
         let (sealer, seals) = sync_channel(SEALS_MAX);
         self.go("sealer", |tape| tape.settling.stop(), move |tape, me| run_sealer(tape, &seals, me))?;
         self.go("inventory", |tape| tape.inventory.stop(), |tape, me| crate::inventory::run(tape, me))?;
@@ -128,6 +132,7 @@ impl Tape {
             room: Arc::clone(self),
             began: self.now(),
             drives: orders,
+            known,
             sealer,
             todo_since: BTreeMap::new(),
             sealing: BTreeMap::new(),
@@ -152,9 +157,16 @@ impl Tape {
         self.go("resume", |tape| tape.settling.stop(), move |tape, me| resume(tape, before, me))
     }
 
-    /// Starts a thread for each drive, and tells the scheduler of all drives and tapes.
-    fn start_drives(self: &Arc<Self>, begun: &Begun) -> Result<Orders, OpenError> {
-        let mut orders = BTreeMap::new();
+    /// What the scheduler is to know of all tapes.
+    fn tapes_known(&self) -> Result<Vec<Event>, OpenError> {
+        let tapes = self.catalogue.read(|view| view.tapes())?;
+        Ok(tapes.into_iter().map(|(vid, record)| Event::Tape(vid, self.summary_of(vid, &record))).collect())
+    }
+
+    /// Starts a thread for each drive. Gives what hands them their orders, and what the scheduler is to know
+    /// of the drives.
+    fn start_drives(self: &Arc<Self>, begun: &Begun) -> Result<(Orders, Vec<Event>), OpenError> {
+        let (mut orders, mut known) = (BTreeMap::new(), Vec::new());
         for name in self.library.drives() {
             let (sender, receiver) = sync_channel(ORDERS_MAX);
             let handle = self.library.take_drive(&name)?;
@@ -164,8 +176,8 @@ impl Tape {
             let is_down = begun.down.contains_key(name.as_str());
             let looks = begun.settles && !is_down;
             let own = name.as_str().to_owned();
-            self.notifier.post(Event::DriveIn(own.clone(), library));
-            self.notifier.post(match begun.down.get(&own) {
+            known.push(Event::DriveIn(own.clone(), library));
+            known.push(match begun.down.get(&own) {
                 Some(reason) => Event::DriveDown(own, reason.clone()),
                 None if looks => Event::DriveDown(own, settle::DRIVES_LOOK.to_owned()),
                 None => Event::DriveUp(own),
@@ -173,10 +185,7 @@ impl Tape {
             let name = format!("tape-{name}");
             self.go(&name, |tape| tape.settling.stop(), move |_, me| thread.run(&receiver, looks, me))?;
         }
-        for (vid, record) in self.catalogue.read(|view| view.tapes())? {
-            self.notifier.post(Event::Tape(vid, self.summary_of(vid, &record)));
-        }
-        Ok(orders)
+        Ok((orders, known))
     }
 
     fn go(

@@ -12,6 +12,7 @@ mod away;
 mod findings;
 mod forget;
 mod keep_time;
+mod left_behind;
 mod lost;
 mod lost_files;
 mod pool_drives;

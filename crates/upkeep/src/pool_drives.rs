@@ -291,7 +291,7 @@ impl Upkeep {
             return Ok(());
         }
         // Those that took the place of others have little of what should be on them before they are filled.
-        gone.extend(unfilled(upkeep, &BTreeSet::new()));
+        gone.extend(unfilled(upkeep, true));
         let loss = lost::foresee(upkeep, &gone)?;
         if loss.is_empty() { Ok(()) } else { Err(ArchiveError::WouldLose(loss)) }
     }
@@ -310,17 +310,28 @@ impl Upkeep {
     }
 }
 
-/// Drives that took the place of others and have not got all that they should hold. What is in `but` is not
-/// looked at.
-fn unfilled(upkeep: &Upkeep, but: &BTreeSet<DriveId>) -> BTreeSet<DriveId> {
+/// Drives that took the place of others and have not got all that they should hold; `silent_too`: also of
+/// those that do not answer, which the caller waits for.
+fn unfilled(upkeep: &Upkeep, silent_too: bool) -> BTreeSet<DriveId> {
+    let silent = upkeep.pool.silent_drives();
     let drives = upkeep.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.at));
-    drives.filter(|(id, at)| !but.contains(id) && at.is_unfilled()).map(|(id, _)| id).collect()
+    let is_unfilled = |id: DriveId, at: &DriveLocation| match silent.contains(&id) {
+        true => silent_too && at.is_unfilled(),
+        false => is_unfilled(upkeep, id, at).unwrap_or(false),
+    };
+    drives.filter(|(id, at)| is_unfilled(*id, at)).map(|(id, _)| id).collect()
+}
+
+/// Whether a drive has not got all that it should hold; `None` if it does not answer.
+fn is_unfilled(upkeep: &Upkeep, id: DriveId, at: &DriveLocation) -> Option<bool> {
+    let at = at.clone();
+    upkeep.pool.on_thread_of(id, move || at.is_unfilled())
 }
 
 /// Orders the rebuild of drives that took the place of others and are not filled, at a start and when a drive
 /// comes back. One that is away is filled when it is put in again.
 pub(crate) fn resume_unfilled(upkeep: &Upkeep) {
-    let unfilled = unfilled(upkeep, &upkeep.pool.silent_drives());
+    let unfilled = unfilled(upkeep, false);
     if !unfilled.is_empty() {
         tracing::warn!(?unfilled, "drives that were replaced are not filled yet: their rebuild begins anew");
         unfilled.iter().for_each(|drive| upkeep.pool.set_filling(*drive, true));
@@ -332,7 +343,8 @@ pub(crate) fn resume_unfilled(upkeep: &Upkeep) {
 pub(crate) fn with_gaps(upkeep: &Upkeep) -> BTreeSet<DriveId> {
     let gaps = upkeep.pool.drives_with_gaps();
     let drives = upkeep.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.at));
-    drives.filter(|(id, at)| gaps.contains_key(id) && !at.is_unfilled()).map(|(id, _)| id).collect()
+    let is_filled = |id: DriveId, at: &DriveLocation| is_unfilled(upkeep, id, at) == Some(false);
+    drives.filter(|(id, at)| gaps.contains_key(id) && is_filled(*id, at)).map(|(id, _)| id).collect()
 }
 
 /// Records that replaced drives have what they should hold, but those that do not answer.
@@ -348,12 +360,16 @@ pub(crate) fn filled(upkeep: &Upkeep, replaced: &BTreeSet<DriveId>) {
             tracing::error!(drive = %id, %error, "the next start rebuilds the drive once more");
             continue;
         }
-        match drive.at.set_filled() {
-            Ok(()) => {
+        let at = drive.at.clone();
+        match upkeep.pool.on_thread_of(id, move || at.set_filled()) {
+            None => tracing::error!(drive = %id, "it does not answer: its rebuild begins anew when it does"),
+            Some(Ok(())) => {
                 upkeep.pool.set_filling(id, false);
                 tracing::info!(drive = %id, "the drive has all that it should hold");
             }
-            Err(error) => tracing::error!(drive = %id, %error, "the next start rebuilds the drive once more"),
+            Some(Err(error)) => {
+                tracing::error!(drive = %id, %error, "the next start rebuilds the drive once more");
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ use pool::{BadShard, DriveHealth, ScrubReport};
 
 use crate::Upkeep;
 use crate::findings::{Findings, Found};
+use crate::left_behind::LeftBehind;
 use crate::lost::{self, Declared};
 use crate::{pool_drives, pool_gaps, pool_rebuild, unknown};
 use ground::Worker;
@@ -238,7 +239,7 @@ pub(crate) fn run(upkeep: &Arc<Upkeep>, me: &Arc<Worker>) {
         asked: false,
         next_pass: upkeep.now().plus(FIRST_PASS_AFTER),
         debt: Duration::ZERO,
-        left_behind: VecDeque::new(),
+        left_behind: LeftBehind::default(),
         has_left_out: false,
         rebuild_again: None,
         // At once: what is not removed takes room, no more, so nobody waits for it.
@@ -266,9 +267,6 @@ pub(crate) fn run(upkeep: &Arc<Upkeep>, me: &Arc<Worker>) {
         }
     }
 }
-
-/// Extents that a moved stripe has left behind, and the readers that may still be in them.
-pub(crate) type LeftBehind = (u64, BlobId, Vec<BadShard>);
 
 /// A blob on the repair list, or where a value of a segment begins.
 type Listed = (BlobId, Option<ByteCount>);
@@ -305,7 +303,7 @@ pub(crate) struct Scrubber {
     next_pass: Timestamp,
     /// Time that is still to be waited for what was read.
     debt: Duration,
-    left_behind: VecDeque<LeftBehind>,
+    left_behind: LeftBehind,
     /// Whether a rebuild has left a shard as it was: its drive did not answer, or too few others were whole.
     pub(crate) has_left_out: bool,
     /// When what could not be rebuilt is tried again.
@@ -582,12 +580,9 @@ impl Scrubber {
         Ok(found)
     }
 
-    /// Removes what moved stripes have left behind, as far as no reader is in it.
+    /// Removes what moved stripes have left behind, as far as nobody reads it.
     pub(crate) fn remove_left_behind(&mut self) {
-        while let Some((mark, ..)) = self.left_behind.front()
-            && self.upkeep.gate.has_left(*mark)
-        {
-            let Some((_, blob, old)) = self.left_behind.pop_front() else { return };
+        for (blob, old) in self.left_behind.take_unread(&self.upkeep.gate) {
             // A shard may have come back meanwhile to where it was.
             let unnamed = self.upkeep.read(|view| {
                 let mut unnamed = Vec::new();
@@ -613,11 +608,7 @@ impl Scrubber {
             old.retain(|bad| !silent.contains(&bad.drive));
             (!old.is_empty()).then_some((blob, old))
         });
-        let there: Vec<(BlobId, Vec<BadShard>)> = there.collect();
-        if !there.is_empty() {
-            let mark = self.upkeep.gate.turn();
-            self.left_behind.extend(there.into_iter().map(|(blob, old)| (mark, blob, old)));
-        }
+        self.left_behind.leave(&self.upkeep.gate, there.collect());
     }
 
     /// Repairs some of what reads have found damaged; `false` if there was nothing.

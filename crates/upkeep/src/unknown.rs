@@ -101,14 +101,18 @@ pub(crate) fn look(upkeep: &Upkeep) -> Result<Option<Timestamp>, ArchiveError> {
             if checked.get_or_insert_with(|| upkeep.catalogue.check_pages()).is_err() {
                 return;
             }
-            if is_not_needed(upkeep, candidate) {
+            // A tape session may know a stripe as it was before it moved.
+            let is_held = upkeep.gate.is_held(extent.blob);
+            if !is_held && is_not_needed(upkeep, candidate) {
                 if remove(upkeep, candidate) {
                     looked.removed += 1;
                     looked.gone.extend(since.map(|_| extent));
                 }
                 return;
             }
-            upkeep.note_kept_beside(extent.blob);
+            if !is_held {
+                upkeep.note_kept_beside(extent.blob);
+            }
         }
         looked.kept += 1;
         let over = since.unwrap_or(now).plus(keep);

@@ -30,6 +30,7 @@ mod histories;
 mod history;
 mod host;
 mod idle_sessions;
+mod hung_drives;
 mod index_partition;
 mod inventory;
 #[path = "common/kept.rs"]
@@ -40,6 +41,7 @@ mod libraries;
 #[path = "common/listed.rs"]
 mod listed;
 mod lost_reasons;
+mod many_tapes;
 mod mount_report;
 mod multipart;
 mod not_blank;

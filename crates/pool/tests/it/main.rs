@@ -8,6 +8,7 @@ mod common;
 mod flips;
 mod full;
 mod holes;
+mod hung;
 mod local;
 mod places;
 mod queued;

@@ -410,10 +410,9 @@ impl ObjectDrive for SimDrive {
     }
 
     fn status(&self) -> Result<DriveStatus, DriveError> {
-        if self.disk.is_gone() {
-            let (drive, path) = (self.disk.0.id, PathBuf::from(self.name()));
-            return Err(DriveError::Status { drive, path, source: eio() });
-        }
+        let (drive, path) = (self.disk.0.id, PathBuf::from(self.name()));
+        // Where a drive hangs it does not tell this either.
+        self.disk.pass(self.life, 0).map_err(|source| DriveError::Status { drive, path, source })?;
         let (capacity, used) = (self.disk.0.capacity, ByteCount(self.disk.lock().used()));
         let free = ByteCount(capacity.0.saturating_sub(used.0));
         let suspect = self.is_suspect.load(Ordering::SeqCst);

@@ -47,12 +47,24 @@ pub struct Faults {
     pub passing_from: AtomicI64,
     /// Reads and writes wait as long as this is set.
     pub hung: AtomicBool,
+    /// Nothing is answered as long as this is set, not even how much room there is.
+    pub mute: AtomicBool,
 }
 
 impl Faults {
     /// Waits while the drive hangs.
     fn hang(&self) {
-        while self.hung.load(Ordering::SeqCst) {
+        self.wait_while(|| self.hung.load(Ordering::SeqCst));
+        self.answer();
+    }
+
+    /// Waits while the drive answers nothing at all.
+    fn answer(&self) {
+        self.wait_while(|| self.mute.load(Ordering::SeqCst));
+    }
+
+    fn wait_while(&self, hangs: impl Fn() -> bool) {
+        while hangs() {
             self.fired.fetch_add(1, Ordering::SeqCst);
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
@@ -181,6 +193,7 @@ impl ObjectDrive for FaultyDrive {
     }
 
     fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
+        self.faults.answer();
         if self.faults.lacks(preallocate) {
             return Err(DriveError::Full { drive: self.inner.id(), extent: id });
         }
@@ -208,41 +221,50 @@ impl ObjectDrive for FaultyDrive {
     }
 
     fn replace(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
+        self.faults.answer();
         let inner = Some(self.inner.replace(id, preallocate)?);
         let (drive, faults) = (self.inner.id(), Arc::clone(&self.faults));
         Ok(Box::new(FaultyWriter { inner, id, drive, faults, poisoned: false }))
     }
 
     fn check_stamp(&self) -> Result<(), DriveError> {
+        self.faults.answer();
         self.inner.check_stamp()
     }
 
     fn check_place(&self) -> Result<(), DriveError> {
+        self.faults.answer();
         self.inner.check_place()
     }
 
     fn length(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
+        self.faults.answer();
         self.inner.length(id)
     }
 
     fn allocated(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
+        self.faults.answer();
         self.inner.allocated(id)
     }
 
     fn trim(&self, id: ExtentId) -> Result<(), DriveError> {
+        self.faults.answer();
         self.inner.trim(id)
     }
 
     fn punch_unneeded(&self, id: ExtentId, pages: &[SharedPage]) -> Result<Vec<u32>, DriveError> {
+        self.faults.answer();
         self.inner.punch_unneeded(id, pages)
     }
 
     fn set_gaps(&self, gaps_after: Option<u64>) -> Result<(), DriveError> {
+        self.faults.answer();
         self.check_stamp_room()?;
         self.inner.set_gaps(gaps_after)
     }
 
     fn probe(&self) -> Result<(), DriveError> {
+        self.faults.answer();
         if self.faults.dead.load(Ordering::SeqCst) {
             let source = std::io::Error::other("dead");
             return Err(DriveError::Probe { drive: self.inner.id(), path: PathBuf::new(), source });
@@ -255,6 +277,7 @@ impl ObjectDrive for FaultyDrive {
     }
 
     fn probe_room(&self, bytes: ByteCount) -> Result<(), DriveError> {
+        self.faults.answer();
         if self.faults.lacks(bytes) {
             let source = std::io::ErrorKind::StorageFull.into();
             return Err(DriveError::Probe { drive: self.inner.id(), path: PathBuf::new(), source });
@@ -263,18 +286,22 @@ impl ObjectDrive for FaultyDrive {
     }
 
     fn punch(&self, id: ExtentId, offset: ByteCount, length: ByteCount) -> Result<(), DriveError> {
+        self.faults.answer();
         self.inner.punch(id, offset, length)
     }
 
     fn delete(&self, id: ExtentId) -> Result<(), DriveError> {
+        self.faults.answer();
         self.inner.delete(id)
     }
 
     fn list(&self, after: Option<ExtentId>, limit: usize) -> Result<Vec<ExtentId>, DriveError> {
+        self.faults.answer();
         self.inner.list(after, limit)
     }
 
     fn status(&self) -> Result<DriveStatus, DriveError> {
+        self.faults.answer();
         let status = self.inner.status()?;
         Ok(match self.faults.free.load(Ordering::SeqCst) {
             0 => status,
@@ -287,6 +314,7 @@ impl ObjectDrive for FaultyDrive {
     }
 
     fn set_stamp(&self, epoch: Epoch, commit: u64) -> Result<(), DriveError> {
+        self.faults.answer();
         self.check_stamp_room()?;
         self.inner.set_stamp(epoch, commit)
     }

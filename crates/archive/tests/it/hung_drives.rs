@@ -1,0 +1,169 @@
+//! A drive of the pool that answers nothing any more, not even how much room it has.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use archive::{Archive, Machines};
+use base::{ByteCount, Clock, DriveId, Epoch, ManualClock};
+use drive::{DriveError, DriveQueue, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, SharedPage, Stamp};
+
+use crate::common::{Instance, bytes, get, migrate_all, put, wait_until};
+
+/// A drive that may hang in whatever is asked of it.
+struct Hung {
+    drive: Arc<dyn ObjectDrive>,
+    hangs: Arc<AtomicBool>,
+}
+
+impl Hung {
+    fn answer(&self) {
+        while self.hangs.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl ObjectDrive for Hung {
+    fn id(&self) -> DriveId {
+        self.drive.id()
+    }
+
+    fn name(&self) -> String {
+        self.drive.name()
+    }
+
+    fn queue(&self) -> Option<Arc<dyn DriveQueue>> {
+        None
+    }
+
+    fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
+        self.answer();
+        self.drive.create(id, preallocate)
+    }
+
+    fn replace(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
+        self.answer();
+        self.drive.replace(id, preallocate)
+    }
+
+    fn punch_unneeded(&self, id: ExtentId, pages: &[SharedPage]) -> Result<Vec<u32>, DriveError> {
+        self.answer();
+        self.drive.punch_unneeded(id, pages)
+    }
+
+    fn trim(&self, id: ExtentId) -> Result<(), DriveError> {
+        self.answer();
+        self.drive.trim(id)
+    }
+
+    fn allocated(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
+        self.answer();
+        self.drive.allocated(id)
+    }
+
+    fn probe_room(&self, bytes: ByteCount) -> Result<(), DriveError> {
+        self.answer();
+        self.drive.probe_room(bytes)
+    }
+
+    fn check_stamp(&self) -> Result<(), DriveError> {
+        self.answer();
+        self.drive.check_stamp()
+    }
+
+    fn check_place(&self) -> Result<(), DriveError> {
+        self.answer();
+        self.drive.check_place()
+    }
+
+    fn probe(&self) -> Result<(), DriveError> {
+        self.answer();
+        self.drive.probe()
+    }
+
+    fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {
+        self.answer();
+        self.drive.read_at(id, offset, into)
+    }
+
+    fn punch(&self, id: ExtentId, offset: ByteCount, length: ByteCount) -> Result<(), DriveError> {
+        self.answer();
+        self.drive.punch(id, offset, length)
+    }
+
+    fn length(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
+        self.answer();
+        self.drive.length(id)
+    }
+
+    fn delete(&self, id: ExtentId) -> Result<(), DriveError> {
+        self.answer();
+        self.drive.delete(id)
+    }
+
+    fn list(&self, after: Option<ExtentId>, limit: usize) -> Result<Vec<ExtentId>, DriveError> {
+        self.answer();
+        self.drive.list(after, limit)
+    }
+
+    fn status(&self) -> Result<DriveStatus, DriveError> {
+        self.answer();
+        self.drive.status()
+    }
+
+    fn stamp(&self) -> Stamp {
+        self.drive.stamp()
+    }
+
+    fn set_stamp(&self, epoch: Epoch, commit: u64) -> Result<(), DriveError> {
+        self.answer();
+        self.drive.set_stamp(epoch, commit)
+    }
+
+    fn set_gaps(&self, gaps_after: Option<u64>) -> Result<(), DriveError> {
+        self.answer();
+        self.drive.set_gaps(gaps_after)
+    }
+}
+
+/// Story: the conductor asked each drive itself how much room it has, and so did puts. A drive that did not
+/// answer that stopped all tapes and puts for good: the conductor alone finds drives that hang.
+#[test]
+fn a_drive_that_answers_nothing_is_set_aside_and_all_goes_on() {
+    let instance = Instance::new(ByteCount::mib(128));
+    let clock = instance.clock();
+    let mut machines = Machines::open(&instance.settings, Arc::<ManualClock>::clone(&clock)).unwrap();
+    let hangs = Arc::new(AtomicBool::new(false));
+    let (_, slot) = machines.drives.iter_mut().find(|(id, _)| *id == DriveId(3)).unwrap();
+    let inner = slot.take().unwrap();
+    *slot = Some(Arc::new(Hung { drive: inner, hangs: Arc::clone(&hangs) }));
+    let of_test: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+    let archive = Archive::open_on(machines, instance.settings.clone(), of_test).unwrap();
+    put(&archive, "/before", &bytes(1, 3_000_000));
+    migrate_all(&archive);
+    hangs.store(true, Ordering::SeqCst);
+    let content = bytes(2, 3_000_000);
+    let goes_on = std::thread::spawn({
+        let (archive, content) = (archive.clone(), content.clone());
+        move || {
+            put(&archive, "/after", &content);
+            migrate_all(&archive);
+        }
+    });
+    let state = || archive.pool_info().unwrap().drives[3].state;
+    wait_until("a put and the tapes go on", || {
+        // Five times as fast as real time: what a drive that works takes for a job is no silence yet.
+        clock.advance(Duration::from_millis(25));
+        goes_on.is_finished()
+    });
+    goes_on.join().unwrap();
+    assert_eq!(state(), "away");
+    assert!(get(&archive, "/after").unwrap() == content);
+    hangs.store(false, Ordering::SeqCst);
+    wait_until("it is in use again", || {
+        clock.advance(Duration::from_millis(25));
+        state() == "up"
+    });
+    archive.close();
+}

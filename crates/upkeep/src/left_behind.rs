@@ -1,0 +1,72 @@
+//! What moved stripes have left behind, until nobody reads it any more.
+
+use std::collections::VecDeque;
+
+use base::BlobId;
+use ground::ReadGate;
+use pool::BadShard;
+
+/// The old shards of stripes that have moved, in the order in which they were left.
+#[derive(Default)]
+pub(crate) struct LeftBehind(VecDeque<Left>);
+
+struct Left {
+    /// [`ReadGate::turn`] when the catalogue named the new ones.
+    mark: u64,
+    blob: BlobId,
+    old: Vec<BadShard>,
+}
+
+impl LeftBehind {
+    /// Takes over what the catalogue does not name any more.
+    pub(crate) fn leave(&mut self, gate: &ReadGate, moved: Vec<(BlobId, Vec<BadShard>)>) {
+        if !moved.is_empty() {
+            let mark = gate.turn();
+            self.0.extend(moved.into_iter().map(|(blob, old)| Left { mark, blob, old }));
+        }
+    }
+
+    /// Takes out what no reader is in, and nobody holds who knows the stripes as they were: a tape session
+    /// does so for as long as it writes. What is behind that does not wait for it.
+    pub(crate) fn take_unread(&mut self, gate: &ReadGate) -> Vec<(BlobId, Vec<BadShard>)> {
+        let left = self.0.iter().take_while(|left| gate.has_left(left.mark)).count();
+        let (held, unread): (Vec<Left>, Vec<Left>) =
+            self.0.drain(..left).partition(|left| gate.is_held(left.blob));
+        // In their order: the marks ascend.
+        held.into_iter().rev().for_each(|left| self.0.push_front(left));
+        unread.into_iter().map(|left| (left.blob, left.old)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::DriveId;
+    use std::sync::Arc;
+
+    fn left(blob: u64) -> (BlobId, Vec<BadShard>) {
+        (BlobId(blob), vec![BadShard { stripe: 0, shard: 1, drive: DriveId(2) }])
+    }
+
+    /// Story: a tape session is not inside the gate while it writes, and holds what it reads. What a stripe
+    /// of it had left behind was removed all the same, and the session read shards that were not there.
+    #[test]
+    fn what_a_session_holds_stays_until_it_lets_go() {
+        let gate = Arc::new(ReadGate::default());
+        let mut behind = LeftBehind::default();
+        let reading = gate.enter();
+        let held = gate.hold([BlobId(1)].into());
+        behind.leave(&gate, vec![left(1), left(2)]);
+        assert!(behind.take_unread(&gate).is_empty(), "a reader is inside");
+        drop(reading);
+        assert_eq!(behind.take_unread(&gate), [left(2)], "the session still writes");
+        let late = gate.enter();
+        behind.leave(&gate, vec![left(3)]);
+        assert!(behind.take_unread(&gate).is_empty());
+        drop(held);
+        assert_eq!(behind.take_unread(&gate), [left(1)], "a reader is in the third");
+        drop(late);
+        assert_eq!(behind.take_unread(&gate), [left(3)]);
+        assert!(behind.take_unread(&gate).is_empty(), "each is removed once");
+    }
+}
