@@ -4,6 +4,7 @@
 
 mod drive;
 mod machine;
+pub mod scsi;
 mod sense;
 mod union;
 mod virtual_tape;

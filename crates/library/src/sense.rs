@@ -18,6 +18,8 @@ pub struct Sense {
 impl Sense {
     /// A failure inside a device (hardware error, internal target failure).
     pub const INTERNAL_FAILURE: Sense = Sense { key: 0x4, code: 0x44, qualifier: 0x00 };
+    /// The device is not ready, and does not say why (not ready, cause not reportable).
+    pub const NOT_READY: Sense = Sense { key: 0x2, code: 0x04, qualifier: 0x00 };
     /// A cartridge could not be moved (hardware error, mechanical positioning error).
     pub const MOVE_FAILED: Sense = Sense { key: 0x4, code: 0x15, qualifier: 0x01 };
 }

@@ -1,0 +1,112 @@
+//! What a changer is driven with: the ways to it and to its drives, and what is known of them beforehand.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use base::Vid;
+use scsi::vpd::Designator;
+use scsi::{ElementAddress, Transport};
+
+use crate::{DriveName, TapeDrive, TapeError};
+
+/// A tape drive that a robot puts cartridges into.
+pub trait LoadableDrive: TapeDrive {
+    /// The robot has put a cartridge into the drive: loads it if the drive has not done so, and waits until it
+    /// is ready.
+    ///
+    /// # Errors
+    /// If it does not become ready.
+    fn load(&mut self, vid: Vid) -> Result<(), TapeError>;
+
+    /// Flushes, and unloads the cartridge so that the robot can take it. Gives what failed of the flush.
+    ///
+    /// # Errors
+    /// If the drive keeps the cartridge.
+    fn unload(&mut self) -> Result<Option<TapeError>, TapeError>;
+}
+
+/// A device that was not found, or not reached.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unreached(pub String);
+
+/// Which drive is meant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WantedDrive {
+    /// Its name for the engine.
+    pub name: DriveName,
+    /// Its serial number, if the configuration has it.
+    pub serial: Option<String>,
+    /// Its identifier, if the changer tells it.
+    pub identifier: Option<Designator>,
+    /// Where it stands in the changer.
+    pub element: ElementAddress,
+}
+
+/// Finds the devices of a library. Asked again after each loss: a device may have got another address.
+pub trait Devices: Send + Sync {
+    /// The way to the changer.
+    ///
+    /// # Errors
+    /// If it is not found.
+    fn changer(&self) -> Result<Box<dyn Transport>, Unreached>;
+
+    /// A drive.
+    ///
+    /// # Errors
+    /// If it is not found, or is another one than is wanted.
+    fn drive(&self, wanted: &WantedDrive) -> Result<Box<dyn LoadableDrive>, Unreached>;
+}
+
+/// Where a drive stands in the changer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DriveSeat {
+    /// It is the one with this number, from 0, in the order of element addresses.
+    Number(u16),
+    /// It has this serial number; the changer says where it stands.
+    Serial(String),
+    /// It has this serial number and stands there, for changers that do not say where which drive is.
+    SerialAt(String, ElementAddress),
+}
+
+/// What is known of a changer before it is reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScsiLibraryConfig {
+    /// Addresses of the slots and doors that belong to this instance; `None`: all.
+    pub slots: Option<Vec<RangeInclusive<u16>>>,
+    /// The drives that belong to it, with names for the engine.
+    pub drives: Vec<(DriveName, DriveSeat)>,
+    /// Times.
+    pub times: ChangerTimes,
+}
+
+/// How long is waited for what.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChangerTimes {
+    /// For a changer that is becoming ready.
+    pub ready: Duration,
+    /// For elements that do not show yet what became of a movement.
+    pub settle: Duration,
+    /// After a movement without an answer the elements must say the same for so long.
+    pub steady: Duration,
+    /// A changer that was not reached is tried again after this time.
+    pub reach_again: Duration,
+    /// Without a unit attention the whole inventory is compared so often.
+    pub compare: Duration,
+}
+
+impl Default for ChangerTimes {
+    /// Robots of large libraries take up to two minutes for a move, and try a grip several times: ten minutes
+    /// after a move that failed nothing moves any more. An inventory takes seconds of a large changer and is
+    /// heard of by unit attentions as a rule: it is compared every ten minutes all the same, since attentions
+    /// go to one initiator or get lost.
+    fn default() -> ChangerTimes {
+        ChangerTimes {
+            ready: super::robot::READY_WAIT,
+            settle: Duration::from_secs(600),
+            steady: Duration::from_secs(30),
+            reach_again: Duration::from_secs(30),
+            compare: Duration::from_secs(600),
+        }
+    }
+}

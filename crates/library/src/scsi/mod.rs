@@ -1,0 +1,5 @@
+//! Tape libraries through SCSI.
+
+pub mod changer;
+mod limits;
+mod unit;

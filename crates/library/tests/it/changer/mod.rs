@@ -1,0 +1,5 @@
+//! A library behind a medium changer.
+
+mod inventory;
+mod moves;
+mod world;
