@@ -18,6 +18,7 @@ mod robot;
 
 pub use barcode::Barcode;
 pub use elements::{CleaningCartridge, Elements, SeenElement};
+pub(crate) use known::names_serial;
 pub use library::{ChangerReport, ScsiLibrary};
 pub use reach::{ChangerTimes, Devices, DriveSeat, LoadableDrive, ScsiLibraryConfig, Unreached, WantedDrive};
 pub use robot::{Abilities, ChangerIdentity};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::scsi::command::{Changer, PageControl, Primary, SupportedReport};
-use ::scsi::element::{Element, ElementStatus, PageElementType};
+use ::scsi::element::{Element, ElementPage, ElementStatus};
 use ::scsi::mode::{
     DeviceCapabilities, ElementAddressAssignment, ModeContent, ModeDirection, ModeForm, ModeParameters,
 };
@@ -28,6 +28,10 @@ const PIECE: u16 = 512;
 const DESCRIPTOR: usize = 96;
 /// READ ELEMENT STATUS can say so much.
 const ALLOCATION_MAX: usize = 0xff_ffff;
+/// A changer that refuses long answers is asked for no longer ones: a page of memory.
+const ROOM_SMALL: usize = 4096;
+/// A changer may leave out so much of the end of its answer (tgt forgets the header when it counts).
+const LEFT_OUT_MAX: usize = 8;
 /// A command that means the same whatever has changed is sent again after so many unit attentions: devices
 /// queue one for each thing that happened.
 const ATTENTIONS_MAX: u32 = 16;
@@ -98,6 +102,8 @@ pub(super) struct Robot {
     pub(super) abilities: Abilities,
     /// Where its elements are; `None` if it has no page that says so.
     layout: Option<ElementAddressAssignment>,
+    /// The longest answer that it gives, as far as is known.
+    room_max: usize,
     /// Something may have changed since the elements were last read.
     pub(super) is_stale: bool,
 }
@@ -113,6 +119,7 @@ impl Robot {
             identity: ChangerIdentity::default(),
             abilities: Abilities { volume_tags: true, identifiers: true, ..Abilities::default() },
             layout: None,
+            room_max: usize::MAX,
             is_stale: true,
         };
         robot.identity = robot.identify().map_err(of("INQUIRY"))?;
@@ -282,9 +289,9 @@ impl Robot {
         };
         let [_, from_slot, ..] = capabilities.exchanges;
         let exchanges = from_slot.has(ElementType::DataTransfer);
-        // A changer is not tried out on somebody's cartridges: what moves them must be offered. To look at
-        // them again can be tried.
-        self.abilities.exchange = exchanges && self.knows(0xa6)?.unwrap_or(true);
+        // A changer is not tried out on somebody's cartridges: what moves them must be offered twice, since
+        // the page alone may promise too much (tgt's does). To look at them again can be tried.
+        self.abilities.exchange = exchanges && self.knows(0xa6)?.unwrap_or(false);
         self.abilities.initialize = self.knows(0x07)?.unwrap_or(true);
         self.abilities.initialize_range = self.knows(0x37)?.unwrap_or(true);
         Ok(())
@@ -339,9 +346,8 @@ impl Robot {
     fn read(&mut self, kind: ElementType, range: RangeInclusive<u16>) -> Result<Elements, Failure> {
         let (mut next, last) = (*range.start(), *range.end());
         let mut all = BTreeMap::new();
-        let mut piece = PIECE;
         loop {
-            let count = (last - next).saturating_add(1).min(piece);
+            let count = (last - next).saturating_add(1).min(PIECE);
             match self.read_piece(kind, next, count) {
                 Ok(found) => {
                     let mut newest = None;
@@ -357,9 +363,6 @@ impl Robot {
                         _ => return Ok(all),
                     }
                 }
-                Err(Failure::Strange(error)) if matches!(error.fault, Fault::Short { .. }) && piece > 1 => {
-                    piece = count.div_ceil(2).min(piece - 1);
-                }
                 // None behind the last one that there is.
                 Err(failure) if failure.is_refusal() && !all.is_empty() => return Ok(all),
                 Err(failure) => return Err(failure),
@@ -367,65 +370,92 @@ impl Robot {
         }
     }
 
-    /// One answer.
+    /// One answer: as many elements as came whole.
     fn read_piece(&mut self, kind: ElementType, first: u16, count: u16) -> Result<Vec<Element>, Failure> {
-        let most = self.unit.transfer_max().min(ALLOCATION_MAX);
-        let mut room = (16 + usize::from(count) * DESCRIPTOR).min(most);
+        let mut room = 16 + usize::from(count) * DESCRIPTOR;
         loop {
-            let identifiers = self.abilities.identifiers && kind == ElementType::DataTransfer;
+            let (answer, asked) = self.element_status(kind, first, count, room)?;
+            let error = match ElementStatus::decode(&answer) {
+                Ok(status) => return Ok(of_kind(status, kind)),
+                Err(error) => error,
+            };
+            let Fault::Short { needed, .. } = error.fault else { return Err(Failure::Strange(error)) };
+            if needed > asked && needed <= self.room_max() {
+                room = needed;
+                continue;
+            }
+            let whole = whole_part(&answer).ok_or(Failure::Strange(error.clone()))?;
+            let status = ElementStatus::decode(&whole).map_err(Failure::Strange)?;
+            let mut elements = of_kind(status, kind);
+            if elements.is_empty() && answer.len() < asked && needed - answer.len() <= LEFT_OUT_MAX {
+                elements = without_its_end(&answer, needed, kind)?;
+            }
+            return Ok(elements);
+        }
+    }
+
+    /// The most bytes that an answer may have.
+    fn room_max(&self) -> usize {
+        self.unit.transfer_max().min(ALLOCATION_MAX).min(self.room_max)
+    }
+
+    /// READ ELEMENT STATUS in the form that the changer takes, which is found out once. Gives the answer and
+    /// how long it could have been.
+    fn element_status(
+        &mut self,
+        kind: ElementType,
+        first: u16,
+        count: u16,
+        room: usize,
+    ) -> Result<(Vec<u8>, usize), Failure> {
+        let own = Form {
+            tags: self.abilities.volume_tags,
+            identifiers: self.abilities.identifiers && kind == ElementType::DataTransfer,
+            room_max: self.room_max(),
+        };
+        let small = own.room_max.min(ROOM_SMALL);
+        let forms = [
+            own,
+            Form { identifiers: false, ..own },
+            Form { room_max: small, ..own },
+            Form { identifiers: false, room_max: small, ..own },
+            Form { tags: false, identifiers: false, ..own },
+            Form { tags: false, identifiers: false, room_max: small },
+        ];
+        let mut refused = None;
+        let mut tried: Vec<Form> = Vec::new();
+        for form in forms {
+            if tried.contains(&form) {
+                continue;
+            }
+            tried.push(form);
+            let room = room.min(form.room_max);
             let command = Changer::ReadElementStatus {
-                volume_tags: self.abilities.volume_tags,
+                volume_tags: form.tags,
                 kind,
                 first: ElementAddress(first),
                 count,
                 mixed: false,
                 current: false,
-                identifiers,
+                identifiers: form.identifiers,
                 allocation_length: u32::try_from(room).unwrap_or(u32::MAX),
             };
-            let answer = match self.ask(command, room) {
-                // What the changer does not know is left away, and not asked for again.
-                Err(failure) if failure.is_refusal() && identifiers => {
-                    self.abilities.identifiers = false;
-                    continue;
+            match self.ask(command, room) {
+                Err(failure) if failure.is_refusal() || is_too_long(&failure) => {
+                    // The first one says most about what was wanted.
+                    refused.get_or_insert(failure);
                 }
-                Err(failure) if failure.is_refusal() && self.abilities.volume_tags => {
-                    match self.without_tags(kind, first, count) {
-                        Ok(()) => continue,
-                        Err(_) => return Err(failure),
-                    }
+                Err(failure) => return Err(failure),
+                Ok(answer) => {
+                    self.abilities.volume_tags = form.tags;
+                    self.abilities.identifiers &= form.identifiers || kind != ElementType::DataTransfer;
+                    self.room_max =
+                        self.room_max.min(if form.room_max < own.room_max { small } else { usize::MAX });
+                    return Ok((answer, room));
                 }
-                answer => answer?,
-            };
-            match ElementStatus::decode(&answer) {
-                Ok(status) => {
-                    let of_kind = |page: &PageElementType| page.byte() == kind_byte(kind);
-                    let ours = status.pages.into_iter().filter(|page| of_kind(&page.kind));
-                    return Ok(ours.flat_map(|page| page.elements).collect());
-                }
-                Err(error) => match error.fault {
-                    Fault::Short { needed, .. } if needed > room && needed <= most => room = needed,
-                    _ => return Err(Failure::Strange(error)),
-                },
             }
         }
-    }
-
-    /// Whether it answers without volume tags what it refuses with them.
-    fn without_tags(&mut self, kind: ElementType, first: u16, count: u16) -> Result<(), Failure> {
-        let command = Changer::ReadElementStatus {
-            volume_tags: false,
-            kind,
-            first: ElementAddress(first),
-            count,
-            mixed: false,
-            current: false,
-            identifiers: false,
-            allocation_length: 8,
-        };
-        self.ask(command, 8)?;
-        self.abilities.volume_tags = false;
-        Ok(())
+        Err(refused.unwrap_or_else(|| wrong(self.address(), "it gives no element status")))
     }
 
     /// Moves a cartridge, once.
@@ -485,6 +515,53 @@ fn kind_byte(kind: ElementType) -> u8 {
         ElementType::ImportExport => 3,
         ElementType::DataTransfer => 4,
     }
+}
+
+/// How element status is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Form {
+    tags: bool,
+    identifiers: bool,
+    room_max: usize,
+}
+
+/// Whether a changer could not gather so long an answer (tgt: internal target failure beyond 4 KiB).
+fn is_too_long(failure: &Failure) -> bool {
+    failure.sense().is_some_and(|sense| {
+        sense.key == SenseKey::HardwareError && (sense.additional.asc, sense.additional.ascq) == (0x44, 0x00)
+    })
+}
+
+fn of_kind(status: ElementStatus, kind: ElementType) -> Vec<Element> {
+    let ours = status.pages.into_iter().filter(|page: &ElementPage| page.kind.byte() == kind_byte(kind));
+    ours.flat_map(|page| page.elements).collect()
+}
+
+/// What came whole of an answer with one page that was cut off: its lengths are made those of what is there.
+fn whole_part(answer: &[u8]) -> Option<Vec<u8>> {
+    let [header @ .., _, _, _] = answer.get(..8)? else { return None };
+    let Some(page) = answer.get(8..16) else { return Some(header.iter().copied().chain([0; 3]).collect()) };
+    let descriptor = usize::from(u16::from_be_bytes([*page.get(2)?, *page.get(3)?]));
+    let came = answer.len().checked_sub(16)?.checked_div(descriptor)? * descriptor;
+    let three = |number: usize| u32::try_from(number).ok().map(|number| number.to_be_bytes());
+    let ([_, total @ ..], [_, in_page @ ..]) = (three(came + 8)?, three(came)?);
+    let mut whole = header.to_vec();
+    whole.extend(total);
+    whole.extend(page.get(..5)?);
+    whole.extend(in_page);
+    whole.extend(answer.get(16..16 + came)?);
+    Some(whole)
+}
+
+/// The last element of a changer that leaves out the end of its answer (tgt, 8 bytes). What should have been
+/// there is unknown: the identifier is, and nothing else reaches so far.
+fn without_its_end(answer: &[u8], needed: usize, kind: ElementType) -> Result<Vec<Element>, Failure> {
+    let mut padded = answer.to_vec();
+    padded.resize(needed, 0);
+    let status = ElementStatus::decode(&padded).map_err(Failure::Strange)?;
+    let mut elements = of_kind(status, kind);
+    elements.iter_mut().for_each(|element| element.identifier = None);
+    Ok(elements)
 }
 
 /// What came is of something else than was asked for.

@@ -2,4 +2,5 @@
 
 mod inventory;
 mod moves;
+mod tgt;
 mod world;
