@@ -320,6 +320,13 @@ impl TapeError {
     }
 }
 
+/// Whether the host may set an attribute of the cartridge memory (SPC-5, 7.4.1): the others are the drive's and
+/// the maker's.
+#[must_use]
+pub(crate) fn is_host_attribute(id: u16) -> bool {
+    (0x0800..=0x0bff).contains(&id) || (0x1400..=0x17ff).contains(&id)
+}
+
 /// One tape drive. Blocking; used by one thread at a time, the mover's. The cartridge is moved by the
 /// library.
 ///

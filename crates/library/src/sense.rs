@@ -18,7 +18,11 @@ pub struct Sense {
 impl Sense {
     /// A failure inside a device (hardware error, internal target failure).
     pub const INTERNAL_FAILURE: Sense = Sense { key: 0x4, code: 0x44, qualifier: 0x00 };
-    /// The device is not ready, and does not say why (not ready, cause not reportable).
+    /// Another device answers than the one that was there (unit attention, device identifier changed).
+    pub const OTHER_DEVICE: Sense = Sense { key: 0x6, code: 0x3f, qualifier: 0x05 };
+    /// The reservation that was held is gone (unit attention, reservations released).
+    pub const RESERVATION_LOST: Sense = Sense { key: 0x6, code: 0x2a, qualifier: 0x04 };
+    /// Not ready, for no cause that is told.
     pub const NOT_READY: Sense = Sense { key: 0x2, code: 0x04, qualifier: 0x00 };
     /// A cartridge could not be moved (hardware error, mechanical positioning error).
     pub const MOVE_FAILED: Sense = Sense { key: 0x4, code: 0x15, qualifier: 0x01 };

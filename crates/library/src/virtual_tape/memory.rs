@@ -12,6 +12,7 @@ use base::{Crc32c, Partition, Vid};
 use super::atomic;
 use super::block64::{partition_byte, partition_of};
 use super::error::CartridgeError;
+use crate::drive::is_host_attribute;
 
 /// The attribute that counts the changes of the medium: 4 bytes, big-endian, of the drive.
 pub const VOLUME_CHANGE_REFERENCE: u16 = 0x0009;
@@ -59,7 +60,7 @@ impl Memory {
 
     /// Whether the host may set this attribute.
     pub fn is_writable(id: u16) -> bool {
-        (0x0800..=0x0BFF).contains(&id) || (0x1400..=0x17FF).contains(&id)
+        is_host_attribute(id)
     }
 
     pub fn write(&self, directory: &Path) -> std::io::Result<()> {

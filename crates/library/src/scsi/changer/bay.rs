@@ -56,12 +56,12 @@ impl Drop for BayHandle {
 impl BayHandle {
     fn with<T>(
         &self,
-        work: impl FnOnce(&mut dyn LoadableDrive) -> Result<T, TapeError>,
+        work: impl FnOnce(&mut dyn TapeDrive) -> Result<T, TapeError>,
     ) -> Result<T, TapeError> {
         let mut state = self.0.lock();
         let is_loaded = state.loaded.is_some();
         match state.drive.as_deref_mut().filter(|_| is_loaded) {
-            Some(drive) => work(drive),
+            Some(drive) => work(drive.tape()),
             None => Err(TapeError::NotLoaded { drive: self.0.name.clone() }),
         }
     }
@@ -102,7 +102,7 @@ impl TapeDrive for BayHandle {
 
     fn loaded(&self) -> bool {
         let state = self.0.lock();
-        state.loaded.is_some() && state.drive.as_ref().is_some_and(|drive| drive.loaded())
+        state.loaded.is_some() && state.drive.as_ref().is_some_and(|drive| drive.is_loaded())
     }
 
     fn format_partitions(&mut self) -> Result<(), TapeError> {
@@ -138,12 +138,12 @@ impl TapeDrive for BayHandle {
 
     fn motion_report(&mut self) -> Option<MotionReport> {
         // Of the last mount too, after the unmount.
-        self.0.lock().drive.as_mut().and_then(|drive| drive.motion_report())
+        self.0.lock().drive.as_mut().and_then(|drive| drive.tape().motion_report())
     }
 
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         match self.0.lock().drive.as_mut() {
-            Some(drive) => drive.alerts(),
+            Some(drive) => drive.tape().alerts(),
             None => Ok(Vec::new()),
         }
     }

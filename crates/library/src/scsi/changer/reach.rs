@@ -7,10 +7,17 @@ use base::Vid;
 use scsi::vpd::Designator;
 use scsi::{ElementAddress, Transport};
 
+use crate::scsi::ScsiDrive;
 use crate::{DriveName, TapeDrive, TapeError};
 
 /// A tape drive that a robot puts cartridges into.
-pub trait LoadableDrive: TapeDrive {
+pub trait LoadableDrive: Send {
+    /// The drive, for reading and writing.
+    fn tape(&mut self) -> &mut dyn TapeDrive;
+
+    /// Whether a cartridge is loaded.
+    fn is_loaded(&self) -> bool;
+
     /// The robot has put a cartridge into the drive: loads it if the drive has not done so, and waits until it
     /// is ready.
     ///
@@ -18,11 +25,45 @@ pub trait LoadableDrive: TapeDrive {
     /// If it does not become ready.
     fn load(&mut self, vid: Vid) -> Result<(), TapeError>;
 
-    /// Flushes, and unloads the cartridge so that the robot can take it. Gives what failed of the flush.
+    /// Flushes if need be, and unloads whatever cartridge is in the drive, so that the robot can take it.
+    /// Gives what failed of the flush.
     ///
     /// # Errors
     /// If the drive keeps the cartridge.
     fn unload(&mut self) -> Result<Option<TapeError>, TapeError>;
+}
+
+/// A SCSI drive with its one handle.
+pub struct SeatedDrive {
+    drive: ScsiDrive,
+    handle: Box<dyn TapeDrive>,
+}
+
+impl SeatedDrive {
+    /// The drive; `None` if its handle is out.
+    #[must_use]
+    pub fn new(drive: ScsiDrive) -> Option<SeatedDrive> {
+        let handle = drive.take()?;
+        Some(SeatedDrive { drive, handle })
+    }
+}
+
+impl LoadableDrive for SeatedDrive {
+    fn tape(&mut self) -> &mut dyn TapeDrive {
+        self.handle.as_mut()
+    }
+
+    fn is_loaded(&self) -> bool {
+        self.handle.loaded()
+    }
+
+    fn load(&mut self, vid: Vid) -> Result<(), TapeError> {
+        self.drive.load(vid).map(|_| ())
+    }
+
+    fn unload(&mut self) -> Result<Option<TapeError>, TapeError> {
+        self.drive.let_out()
+    }
 }
 
 /// A device that was not found, or not reached.

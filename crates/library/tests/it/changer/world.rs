@@ -411,6 +411,14 @@ impl FakeDrive {
 }
 
 impl LoadableDrive for FakeDrive {
+    fn tape(&mut self) -> &mut dyn TapeDrive {
+        self
+    }
+
+    fn is_loaded(&self) -> bool {
+        self.loaded.is_some()
+    }
+
     fn load(&mut self, vid: Vid) -> Result<(), TapeError> {
         let world = self.world.lock().unwrap();
         if world.load_fails {
