@@ -45,8 +45,14 @@ pub mod id {
     pub const READ_SINCE_LOAD: u16 = 0x0223;
     /// What happened to it.
     pub const MEDIUM_USAGE_HISTORY: u16 = 0x0340;
+    /// Who made the medium.
+    pub const MEDIUM_MANUFACTURER: u16 = 0x0400;
     /// The medium's serial number.
     pub const MEDIUM_SERIAL: u16 = 0x0401;
+    /// Who assigned the medium's density code.
+    pub const MEDIUM_ORGANIZATION: u16 = 0x0404;
+    /// The density that it is made for.
+    pub const MEDIUM_DENSITY: u16 = 0x0405;
     /// The kind of medium: 0 data, 1 cleaning, 80h WORM.
     pub const MEDIUM_TYPE: u16 = 0x0408;
     /// The barcode.

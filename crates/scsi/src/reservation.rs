@@ -229,6 +229,34 @@ impl Packed for RegistrationHead {
     }
 }
 
+/// The TransportID of an initiator's port that is reached by iSCSI: its name and its part of the session's
+/// name (SPC-5, 7.6.4.6, format 01b).
+#[must_use]
+pub fn iscsi_transport_id(name: &str, isid: [u8; 6]) -> Vec<u8> {
+    let isid: String = isid.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut text = format!("{name},i,0x{isid}").into_bytes();
+    text.push(0);
+    text.resize(text.len().next_multiple_of(4).max(20), 0);
+    let mut out = vec![0x45, 0, 0, 0];
+    set_length(&mut out, 2, 2, text.len());
+    out.extend(text);
+    out
+}
+
+/// The name of the initiator and its part of the session's name, if this is the TransportID of one that is
+/// reached by iSCSI and says both.
+#[must_use]
+pub fn iscsi_port_of(transport_id: &[u8]) -> Option<(String, [u8; 6])> {
+    let mut reader = Reader::new("TransportID", transport_id);
+    let [first, _] = reader.array().ok()?;
+    let length = reader.length16().ok().filter(|_| first == 0x45)?;
+    let text = std::str::from_utf8(reader.take(length).ok()?).ok()?;
+    let (name, number) = text.trim_end_matches('\0').split_once(",i,0x")?;
+    let all = u64::from_str_radix(number, 16).ok().filter(|_| number.len() == 12)?;
+    let [_, _, isid @ ..] = all.to_be_bytes();
+    Some((name.to_owned(), isid))
+}
+
 /// A registration.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Registration {
@@ -455,6 +483,18 @@ mod tests {
         packed::<RegistrationHead>();
         packed::<ReserveOut>();
         packed::<MoveHead>();
+    }
+
+    #[test]
+    fn an_initiator_has_a_name_of_whole_words() {
+        let isid = [0x80, 1, 2, 3, 0, 0xff];
+        let id = iscsi_transport_id("iqn.2026-01.org.kist:a", isid);
+        assert_eq!(id[..4], [0x45, 0, 0, 40]);
+        assert_eq!(&id[4..], b"iqn.2026-01.org.kist:a,i,0x8001020300ff\0");
+        assert_eq!(iscsi_port_of(&id), Some(("iqn.2026-01.org.kist:a".into(), isid)));
+        for wrong in [&[][..], &[0x45, 0, 0, 9, 1], &[0x05, 0, 0, 0], b"\x45\0\0\x08iqn.a,i,"] {
+            assert_eq!(iscsi_port_of(wrong), None);
+        }
     }
 
     #[test]

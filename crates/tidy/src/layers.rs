@@ -23,7 +23,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
         ],
     ),
     ("twin", &["planner", "scenario", "report", "twin", "sample", "replay", "validation"]),
-    ("drivers", &["threads", "store", "drive", "iscsi", "library"]),
+    ("drivers", &["threads", "store", "drive", "iscsi", "library", "vtl"]),
     (
         "engine",
         &[
@@ -136,7 +136,8 @@ const OUTSIDE: [(&str, &[&str]); 14] = [
 ];
 
 /// The crates with fault injection, bugs on purpose or a simulated world, and the features that turn them on.
-const FAULTS: [(&str, &str); 3] = [("library", "faults"), ("base", "planted"), ("threads", "simulated")];
+const FAULTS: [(&str, &str); 4] =
+    [("library", "faults"), ("vtl", "faults"), ("base", "planted"), ("threads", "simulated")];
 
 fn rank(name: &str) -> Option<(usize, usize)> {
     LAYERS.iter().enumerate().find_map(|(layer, (_, crates))| {

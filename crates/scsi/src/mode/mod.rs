@@ -7,7 +7,7 @@ pub use changer::{
     DeviceCapabilities, ElementAddressAssignment, ElementKinds, ExtendedDeviceCapabilities, TransportGeometry,
 };
 pub use tape::{
-    ControlDataProtection, DataCompression, DeviceConfiguration, DeviceConfigurationExtension,
+    Control, ControlDataProtection, DataCompression, DeviceConfiguration, DeviceConfigurationExtension,
     InformationalExceptions, MediumConfiguration, MediumPartition, ProtectionMethod,
 };
 
@@ -161,6 +161,8 @@ pub struct ModePage {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs)] // Each type says what it is.
 pub enum ModeContent {
+    /// 0Ah.
+    Control(Control),
     /// 0Ah/F0h.
     ControlDataProtection(ControlDataProtection),
     /// 0Fh.
@@ -198,6 +200,7 @@ impl ModeContent {
     #[must_use]
     pub fn code(&self) -> (u8, Option<u8>) {
         match self {
+            ModeContent::Control(_) => (0x0a, None),
             ModeContent::ControlDataProtection(_) => (0x0a, Some(0xf0)),
             ModeContent::DataCompression(_) => (0x0f, None),
             ModeContent::DeviceConfiguration(_) => (0x10, None),
@@ -215,6 +218,7 @@ impl ModeContent {
     fn decode(code: u8, subpage: Option<u8>, body: &mut Reader<'_>) -> Result<ModeContent, Malformed> {
         let length = body.rest().len();
         let content = match (code, subpage, length) {
+            (0x0a, None, 10) => ModeContent::Control(body.packed()?),
             (0x0a, Some(0xf0), 28) => ModeContent::ControlDataProtection(body.packed()?),
             (0x0f, None, 14) => ModeContent::DataCompression(body.packed()?),
             (0x10, None, 14) => ModeContent::DeviceConfiguration(body.packed()?),
@@ -238,6 +242,7 @@ impl ModeContent {
 
     fn body(&self) -> Vec<u8> {
         match self {
+            ModeContent::Control(page) => page.encode(),
             ModeContent::ControlDataProtection(page) => page.encode(),
             ModeContent::DataCompression(page) => page.encode(),
             ModeContent::DeviceConfiguration(page) => page.encode(),

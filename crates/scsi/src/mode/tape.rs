@@ -14,6 +14,56 @@ codes! {
     }
 }
 
+/// Control, 0Ah (SPC-5, 7.5.10). Names as there.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs)] // The fields have the names of the standard.
+pub struct Control {
+    pub task_set_type: u8,
+    pub task_management_only: bool,
+    pub disable_protection_check: bool,
+    /// D_SENSE: sense data comes in descriptor format.
+    pub descriptor_sense: bool,
+    pub global_logging_save_disable: bool,
+    pub report_log_exceptions: bool,
+    /// 0: commands of a session are carried out in their order; 1: in any.
+    pub queue_algorithm: u8,
+    pub no_unit_attention_on_release: bool,
+    pub queue_error: u8,
+    /// UA_INTLCK_CTRL: what becomes of a unit attention that was told.
+    pub attention_interlock: u8,
+    pub software_write_protect: bool,
+    pub application_tag_owner: bool,
+    pub task_aborted_status: bool,
+    pub autoload_mode: u8,
+    /// In tenths of a second.
+    pub busy_timeout_tenths: u16,
+    pub self_test_seconds: u16,
+}
+
+impl Packed for Control {
+    const NAME: &'static str = "control mode page";
+    const LENGTH: usize = 10;
+
+    fn layout(&mut self, l: &mut Layout<'_>) {
+        l.bits(0, 5, 3, &mut self.task_set_type);
+        l.flag(0, 4, &mut self.task_management_only);
+        l.flag(0, 3, &mut self.disable_protection_check);
+        l.flag(0, 2, &mut self.descriptor_sense);
+        l.flag(0, 1, &mut self.global_logging_save_disable);
+        l.flag(0, 0, &mut self.report_log_exceptions);
+        l.bits(1, 4, 4, &mut self.queue_algorithm);
+        l.flag(1, 3, &mut self.no_unit_attention_on_release);
+        l.bits(1, 1, 2, &mut self.queue_error);
+        l.bits(2, 4, 2, &mut self.attention_interlock);
+        l.flag(2, 3, &mut self.software_write_protect);
+        l.flag(3, 7, &mut self.application_tag_owner);
+        l.flag(3, 6, &mut self.task_aborted_status);
+        l.bits(3, 0, 3, &mut self.autoload_mode);
+        l.number(6, 2, &mut self.busy_timeout_tenths);
+        l.number(8, 2, &mut self.self_test_seconds);
+    }
+}
+
 /// Control data protection, 0Ah/F0h (SSC-5, 8.5.9).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ControlDataProtection {
@@ -332,6 +382,7 @@ mod tests {
 
     #[test]
     fn hold_as_structures() {
+        packed::<Control>();
         packed::<ControlDataProtection>();
         packed::<DataCompression>();
         packed::<DeviceConfiguration>();
@@ -353,6 +404,8 @@ mod tests {
         assert_eq!(DeviceConfiguration::usage(), hex("3f ff ff ff ff ff ff ff ff ff ff ff ff ff"));
         assert_eq!(DeviceConfigurationExtension::usage(), filled("ff ff ff ff 01", 28));
         assert_eq!(ControlDataProtection::usage(), filled("ff 3f e0", 28));
+        // RAC and the bits behind ATMPE, which disks have, are not known here.
+        assert_eq!(Control::usage(), hex("ff fe 38 c7 00 00 ff ff ff ff"));
         assert_eq!(PartitionHead::usage(), hex("ff ff ff ff ff 00"));
         assert_eq!(InformationalExceptions::usage(), hex("bf 0f ff ff ff ff ff ff ff ff"));
         assert_eq!(MediumConfiguration::usage(), filled("01 00 ff ff", 30));

@@ -1,0 +1,139 @@
+//! MOVE MEDIUM and EXCHANGE MEDIUM (SMC-3).
+
+use scsi::ElementAddress;
+use scsi::command::ElementType;
+
+use super::Run;
+use super::elements::TRANSPORT;
+use crate::answer::Refusal;
+
+impl Run<'_> {
+    /// There is one picker, which 0 means too, and it turns nothing over.
+    pub fn check_transport(&self, transport: ElementAddress, invert: bool) -> Result<(), Refusal> {
+        if transport != TRANSPORT && transport != ElementAddress(0) {
+            return Err(Refusal::illegal(0x21, 0x01));
+        }
+        // The flag that asks for it is in the command's last byte but one.
+        if invert { Err(Refusal::bit(10, 0)) } else { Ok(()) }
+    }
+
+    /// What an element is that a cartridge can be in for long.
+    fn place(&self, address: ElementAddress) -> Result<ElementType, Refusal> {
+        match self.shared.elements().kind(address)? {
+            ElementType::Transport | ElementType::All => Err(Refusal::illegal(0x21, 0x01)),
+            kind => Ok(kind),
+        }
+    }
+
+    /// Whether a cartridge may be taken from here and put there: doors may be locked.
+    fn check_doors(&self, kinds: &[ElementType]) -> Result<(), Refusal> {
+        if kinds.contains(&ElementType::ImportExport) && self.changer.gate.is_prevented() {
+            return Err(Refusal::illegal(0x53, 0x02));
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the robot gets at the cartridge in a drive.
+    fn ejected(&self, address: ElementAddress) -> Result<(), Refusal> {
+        let number = self.shared.elements().drive_number(address);
+        let Some(drive) = number.and_then(|number| self.drives.get(number)) else { return Ok(()) };
+        if self.shared.elements().held(address).is_none_or(|held| !held.loaded) {
+            return Ok(());
+        }
+        if drive.gate.is_prevented() || !self.shared.options.unload_on_move {
+            // 5/53/03: prevented by the data transfer element.
+            return Err(Refusal::illegal(0x53, 0x03));
+        }
+        drive.unload(self.shared)
+    }
+
+    /// Loads into a drive what stands in an element.
+    fn load(&self, from: ElementAddress, drive: ElementAddress) -> Result<(), Refusal> {
+        let (vid, number) = {
+            let elements = self.shared.elements();
+            (elements.full(from)?.vid, elements.drive_number(drive))
+        };
+        let drive = number.and_then(|number| self.drives.get(number));
+        let drive = drive.ok_or_else(|| Refusal::illegal(0x21, 0x01))?;
+        drive.load(self.shared, vid, None).map_err(Refusal::from)
+    }
+
+    /// Takes the robot for something, during which no cartridge that comes new gets one of the elements that
+    /// it keeps.
+    fn with_robot(&self, run: impl FnOnce() -> Result<(), Refusal>) -> Result<(), Refusal> {
+        let _robot = self.robot();
+        let result = run();
+        self.shared.elements().reserve(&[]);
+        result
+    }
+
+    pub fn move_medium(&self, from: ElementAddress, to: ElementAddress) -> Result<(), Refusal> {
+        self.with_robot(|| self.carry(from, to))
+    }
+
+    fn carry(&self, from: ElementAddress, to: ElementAddress) -> Result<(), Refusal> {
+        let (from_kind, to_kind) = (self.place(from)?, self.place(to)?);
+        {
+            let mut elements = self.shared.elements();
+            elements.full(from)?;
+            if from == to {
+                return Ok(());
+            }
+            elements.empty(to)?;
+            elements.reserve(&[to]);
+        }
+        self.check_doors(&[from_kind, to_kind])?;
+        self.ejected(from)?;
+        if to_kind == ElementType::DataTransfer {
+            self.load(from, to)?;
+        }
+        self.shared.elements().moved(from, to);
+        Ok(())
+    }
+
+    /// The cartridge of `from` goes to `first_to`, the one that is there to `second_to`, which may be `from`
+    /// itself. That one cannot be put into a drive by the same command.
+    pub fn exchange_medium(
+        &self,
+        from: ElementAddress,
+        first_to: ElementAddress,
+        second_to: ElementAddress,
+    ) -> Result<(), Refusal> {
+        self.with_robot(|| self.exchange(from, first_to, second_to))
+    }
+
+    fn exchange(
+        &self,
+        from: ElementAddress,
+        first_to: ElementAddress,
+        second_to: ElementAddress,
+    ) -> Result<(), Refusal> {
+        let kinds = [self.place(from)?, self.place(first_to)?, self.place(second_to)?];
+        let [_, first_kind, second_kind] = kinds;
+        if second_kind == ElementType::DataTransfer || from == first_to || first_to == second_to {
+            return Err(Refusal::illegal(0x21, 0x01));
+        }
+        {
+            let mut elements = self.shared.elements();
+            elements.full(from)?;
+            elements.full(first_to)?;
+            if second_to != from {
+                elements.empty(second_to)?;
+            }
+            elements.reserve(&[from, first_to, second_to]);
+        }
+        self.check_doors(&kinds)?;
+        self.ejected(from)?;
+        self.ejected(first_to)?;
+        if first_kind == ElementType::DataTransfer {
+            self.load(from, first_to)?;
+        }
+        let mut elements = self.shared.elements();
+        let (first, second) = (elements.take(from), elements.take(first_to));
+        if let (Some(first), Some(second)) = (first, second) {
+            elements.put(from, first_to, first);
+            elements.put(first_to, second_to, second);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,153 @@
+//! Log pages of a drive (SSC-5, 8.3): what passed through it, TapeAlert, the volume, capacities.
+
+use base::{ByteCount, Partition};
+use scsi::command::Primary;
+use scsi::log::{LogPage, LogParameter, TapeAlerts, capacity, page, sequential_access, volume_statistics};
+
+use super::{Run, Tape};
+use crate::answer::{Outcome, Refusal};
+use crate::primary::log_sense;
+
+const PAGES: [u8; 6] = [
+    page::SUPPORTED,
+    page::SEQUENTIAL_ACCESS,
+    page::TAPE_ALERT_RESPONSE,
+    page::VOLUME_STATISTICS,
+    page::TAPE_ALERT,
+    page::TAPE_CAPACITY,
+];
+
+const MEGABYTE: u64 = 1_000_000;
+const MEBIBYTE: u64 = 1 << 20;
+
+/// Bytes that passed through the drive.
+#[derive(Default)]
+pub struct Moved {
+    written: u64,
+    read: u64,
+    written_since_load: u64,
+    read_since_load: u64,
+    /// TapeAlert flags that the drive has raised and page 2Eh has not told yet.
+    alerts: TapeAlerts,
+}
+
+impl Moved {
+    pub fn since_load(&mut self) {
+        (self.written_since_load, self.read_since_load) = (0, 0);
+    }
+
+    pub fn wrote(&mut self, bytes: usize) {
+        self.written = self.written.saturating_add(bytes as u64);
+        self.written_since_load = self.written_since_load.saturating_add(bytes as u64);
+    }
+
+    pub fn read(&mut self, bytes: usize) {
+        self.read = self.read.saturating_add(bytes as u64);
+        self.read_since_load = self.read_since_load.saturating_add(bytes as u64);
+    }
+}
+
+/// A counter of eight bytes.
+fn counter(code: u16, value: u64) -> LogParameter {
+    LogParameter::of_number(code, LogParameter::BINARY_LIST, 8, value)
+}
+
+/// A number of four bytes, the greatest that fits.
+fn number(code: u16, value: u64) -> LogParameter {
+    LogParameter::of_number(code, LogParameter::BINARY_LIST, 4, value.min(u64::from(u32::MAX)))
+}
+
+fn text(code: u16, value: &str) -> LogParameter {
+    LogParameter { code, control: LogParameter::ASCII_LIST, value: value.as_bytes().to_vec() }
+}
+
+impl Tape {
+    pub fn log_sense(&mut self, run: &mut Run<'_>, command: &Primary) -> Outcome {
+        let suffix = run.shared.options.barcode_suffix.clone();
+        log_sense(command, &PAGES, |code| self.log_page(code, &suffix), run.into)
+    }
+
+    fn log_page(&mut self, code: u8, suffix: &str) -> Result<LogPage, Refusal> {
+        let parameters = match code {
+            page::TAPE_ALERT => {
+                self.gather_alerts()?;
+                // Telling them clears them (SSC-5, 8.3.3).
+                return Ok(std::mem::take(&mut self.moved.alerts).to_log());
+            }
+            page::TAPE_ALERT_RESPONSE => {
+                self.gather_alerts()?;
+                return Ok(self.moved.alerts.to_response());
+            }
+            page::SEQUENTIAL_ACCESS => self.sequential_access(),
+            page::VOLUME_STATISTICS => self.volume_statistics(suffix)?,
+            _ => self.capacities()?,
+        };
+        Ok(LogPage { code, parameters, ..LogPage::default() })
+    }
+
+    fn gather_alerts(&mut self) -> Result<(), Refusal> {
+        let raised = self.drive.alerts()?;
+        self.moved.alerts = raised.into_iter().fold(self.moved.alerts, |all, alert| all.with(alert.0));
+        Ok(())
+    }
+
+    fn sequential_access(&self) -> Vec<LogParameter> {
+        use sequential_access as s;
+        let Moved { written, read, .. } = self.moved;
+        vec![
+            counter(s::BYTES_FROM_HOST, written),
+            counter(s::BYTES_TO_MEDIUM, written),
+            counter(s::BYTES_FROM_MEDIUM, read),
+            counter(s::BYTES_TO_HOST, read),
+            counter(s::CLEANING_REQUESTED, 0),
+        ]
+    }
+
+    fn volume_statistics(&mut self, suffix: &str) -> Result<Vec<LogParameter>, Refusal> {
+        use volume_statistics as v;
+        if self.medium.is_none() {
+            return Ok(vec![number(v::PAGE_VALID, 0)]);
+        }
+        let left = self.drive.remaining()?.0;
+        let medium = self.medium()?;
+        let capacity = medium.capacity.0;
+        let vid = medium.vid.as_str().to_owned();
+        let write_protected = medium.write_protected;
+        let data = u16::from(medium.number(Partition::Data));
+        let used = capacity.saturating_sub(left);
+        let megabytes = |bytes: u64| u32::try_from(bytes / MEGABYTE).unwrap_or(u32::MAX - 1);
+        let of_data = |code, bytes| LogParameter::of_partitions(code, &[(data, megabytes(bytes))]);
+        Ok(vec![
+            number(v::PAGE_VALID, 1),
+            number(v::LAST_MEGABYTES_WRITTEN, self.moved.written_since_load / MEGABYTE),
+            number(v::LAST_MEGABYTES_READ, self.moved.read_since_load / MEGABYTE),
+            number(v::NATIVE_CAPACITY, capacity / MEGABYTE),
+            number(v::NATIVE_USED, used / MEGABYTE),
+            text(v::SERIAL, &vid),
+            text(v::BARCODE, &format!("{vid}{suffix}")),
+            text(v::MANUFACTURER, "KIST"),
+            LogParameter::of_number(v::WRITE_PROTECTED, LogParameter::BINARY_LIST, 1, write_protected.into()),
+            LogParameter::of_number(v::WORM, LogParameter::BINARY_LIST, 1, 0),
+            of_data(v::PARTITION_CAPACITY, capacity),
+            of_data(v::PARTITION_USED, used),
+            of_data(v::PARTITION_REMAINING, left),
+        ])
+    }
+
+    /// Capacities in MiB. Of the index partition the library tells nothing: its parameters are left out.
+    fn capacities(&mut self) -> Result<Vec<LogParameter>, Refusal> {
+        let ByteCount(left) = self.drive_remaining()?;
+        let medium = self.medium()?;
+        let total = medium.capacity.0;
+        let (remaining, maximum) = match medium.partitions {
+            1 => (capacity::MAIN_REMAINING, capacity::MAIN_MAXIMUM),
+            _ => (capacity::ALTERNATE_REMAINING, capacity::ALTERNATE_MAXIMUM),
+        };
+        Ok(vec![number(remaining, left / MEBIBYTE), number(maximum, total / MEBIBYTE)])
+    }
+
+    fn drive_remaining(&mut self) -> Result<ByteCount, Refusal> {
+        self.medium()?;
+        Ok(self.drive.remaining()?)
+    }
+}
