@@ -146,7 +146,9 @@ impl Unit {
         let (mut busy, mut unsent) = (0, 0);
         loop {
             match self.transport.execute(&cdb, again(&mut data), limit) {
-                Ok(Completion { status: Status::Busy | Status::TaskSetFull, .. }) if busy < BUSY_WAITS_MAX => {
+                Ok(Completion { status: Status::Busy | Status::TaskSetFull, .. })
+                    if busy < BUSY_WAITS_MAX =>
+                {
                     busy += 1;
                     self.wait(BUSY_WAIT);
                 }

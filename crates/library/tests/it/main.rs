@@ -2,6 +2,7 @@
 
 mod changer;
 mod common;
+mod conformance;
 mod damage;
 mod faults;
 mod golden;

@@ -54,10 +54,7 @@ impl Drop for BayHandle {
 }
 
 impl BayHandle {
-    fn with<T>(
-        &self,
-        work: impl FnOnce(&mut dyn TapeDrive) -> Result<T, TapeError>,
-    ) -> Result<T, TapeError> {
+    fn with<T>(&self, work: impl FnOnce(&mut dyn TapeDrive) -> Result<T, TapeError>) -> Result<T, TapeError> {
         let mut state = self.0.lock();
         let is_loaded = state.loaded.is_some();
         match state.drive.as_deref_mut().filter(|_| is_loaded) {

@@ -20,5 +20,7 @@ pub use barcode::Barcode;
 pub use elements::{CleaningCartridge, Elements, SeenElement};
 pub(crate) use known::names_serial;
 pub use library::{ChangerReport, ScsiLibrary};
-pub use reach::{ChangerTimes, Devices, DriveSeat, LoadableDrive, ScsiLibraryConfig, Unreached, WantedDrive};
+pub use reach::{
+    ChangerTimes, Devices, DriveSeat, LoadableDrive, ScsiLibraryConfig, SeatedDrive, Unreached, WantedDrive,
+};
 pub use robot::{Abilities, ChangerIdentity};

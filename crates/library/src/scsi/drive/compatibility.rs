@@ -151,10 +151,7 @@ fn ibm(drive: DriveGeneration, letters: &str, density: u8) -> CartridgeAccess {
         (DriveGeneration::Ts1150, "JC" | "JK" | "JY" | "JD" | "JL" | "JZ") => ALL,
         (DriveGeneration::Ts1155 | DriveGeneration::Ts1160, "JC" | "JK" | "JY") if is_old => READ,
         (DriveGeneration::Ts1155, "JC" | "JK" | "JY" | "JD" | "JL" | "JZ") => ALL,
-        (
-            DriveGeneration::Ts1160,
-            "JC" | "JK" | "JY" | "JD" | "JL" | "JZ" | "JE" | "JM" | "JV",
-        ) => ALL,
+        (DriveGeneration::Ts1160, "JC" | "JK" | "JY" | "JD" | "JL" | "JZ" | "JE" | "JM" | "JV") => ALL,
         (DriveGeneration::Ts1170, "JF") => ALL,
         _ => NOTHING,
     }
@@ -174,9 +171,11 @@ impl Cartridge {
                 0xc => true,
                 _ => return None,
             };
-            return (1..=10)
-                .contains(&generation)
-                .then_some(Cartridge::Lto { generation, worm, m8: density == DENSITY_M8 });
+            return (1..=10).contains(&generation).then_some(Cartridge::Lto {
+                generation,
+                worm,
+                m8: density == DENSITY_M8,
+            });
         }
         let found = MEDIA_3592.iter().find(|(code, ..)| *code == medium_type)?;
         Some(Cartridge::Ibm3592 { letters: found.1, worm: found.2 })

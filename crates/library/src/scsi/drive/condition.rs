@@ -160,7 +160,11 @@ impl Drive {
     }
 
     /// An error of a command that was answered, but in a way that cannot be.
-    pub fn strange(&self, operation: &'static str, what: impl std::error::Error + Send + Sync + 'static) -> TapeError {
+    pub fn strange(
+        &self,
+        operation: &'static str,
+        what: impl std::error::Error + Send + Sync + 'static,
+    ) -> TapeError {
         let source = std::io::Error::new(std::io::ErrorKind::InvalidData, what);
         TapeError::DriveFailed { drive: self.name.clone(), operation, source: source.into() }
     }
@@ -197,9 +201,10 @@ impl Drive {
             SenseKey::UnitAttention => TapeError::Interrupted { drive, sense: sense.into() },
             _ if sense.is_position_lost() => TapeError::PositionUnknown { vid },
             _ if sense.is_write_protected() => TapeError::WriteProtected { vid },
-            SenseKey::DataProtect | SenseKey::MediumError | SenseKey::BlankCheck | SenseKey::VolumeOverflow => {
-                TapeError::Medium { vid, operation, source }
-            }
+            SenseKey::DataProtect
+            | SenseKey::MediumError
+            | SenseKey::BlankCheck
+            | SenseKey::VolumeOverflow => TapeError::Medium { vid, operation, source },
             // The way from host to drive: parity, a phase, an abort.
             SenseKey::AbortedCommand => TapeError::Path { drive, operation, source },
             _ => failed(drive, source),
@@ -232,7 +237,9 @@ impl Drive {
             }
             // 2A/02 log parameters, 2A/10 the clock, 2A/11 and on those of encryption by other hosts.
             (UnitAttention::ParametersChanged, _, 0x02 | 0x06..) => None,
-            (UnitAttention::ParametersChanged | UnitAttention::InquiryDataChanged, ..) => Some(Doubt::Settings),
+            (UnitAttention::ParametersChanged | UnitAttention::InquiryDataChanged, ..) => {
+                Some(Doubt::Settings)
+            }
             // 2F/xx: another host has cleared our commands.
             (UnitAttention::Other, 0x2f, _) => Some(Doubt::Way),
             // 5A/xx operator requests, 5D/xx predictions of a failure, 0B/xx warnings, 38/xx, 5B/xx logs.

@@ -103,11 +103,10 @@ mod tests {
 
     #[test]
     fn a_drive_is_told_by_serial_and_identifiers() {
-        let drive =
-            |serial: &str, ids: &[u8]| DriveIdentity {
-                serial: serial.to_owned(),
-                designators: ids.iter().map(|id| named(*id)).collect(),
-            };
+        let drive = |serial: &str, ids: &[u8]| DriveIdentity {
+            serial: serial.to_owned(),
+            designators: ids.iter().map(|id| named(*id)).collect(),
+        };
         let ours = drive("1068001234", &[1, 2]);
         assert!(ours.is(&drive("1068001234", &[2, 3])));
         assert!(DriveIdentity::of_serial("1068001234").is(&ours));

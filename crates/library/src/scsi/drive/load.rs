@@ -14,9 +14,7 @@ use super::condition::{READY_WAIT_MAX, Stop};
 use super::position::PositionSource;
 use super::reservation::Hold;
 use super::transfer::LENGTH_MAX;
-use super::{
-    AttentionsSeen, Drive, DriveIdentity, Ended, Medium, ScsiDriveOptions, Session, identity,
-};
+use super::{AttentionsSeen, Drive, DriveIdentity, Ended, Medium, ScsiDriveOptions, Session, identity};
 use crate::{DeviceError, DriveName, Sense, TapeError};
 
 /// How long a cartridge may take to be ready: a new LTO-9 cartridge is characterised first, for up to two

@@ -105,8 +105,10 @@ impl Drive {
         let parameters = self.mode_page(0x1d, 0)?;
         Ok(parameters.is_some_and(|parameters| {
             parameters.pages.iter().any(|page| {
-                matches!(&page.content,
-                    ModeContent::MediumConfiguration(MediumConfiguration { worm: true, .. }))
+                matches!(
+                    &page.content,
+                    ModeContent::MediumConfiguration(MediumConfiguration { worm: true, .. })
+                )
             })
         }))
     }

@@ -55,8 +55,12 @@ impl Drive {
         let wraps =
             WrapEnds::decode(&answer).map_err(|error| self.strange("end of wrap positions", error))?;
         let data = u16::from(Partition::Data.scsi_number());
-        let mut ends: Vec<_> =
-            wraps.0.iter().filter(|wrap| wrap.partition == data).map(|wrap| BlockAddress(wrap.object)).collect();
+        let mut ends: Vec<_> = wraps
+            .0
+            .iter()
+            .filter(|wrap| wrap.partition == data)
+            .map(|wrap| BlockAddress(wrap.object))
+            .collect();
         // Wraps without data repeat the end, or say zero.
         ends.dedup();
         let rising = ends.iter().zip(ends.iter().skip(1)).take_while(|(one, next)| one < next).count() + 1;
@@ -126,7 +130,8 @@ impl Drive {
         });
         match self.answer("recommend order", &receive, allocation) {
             Ok(answer) => {
-                let list = RaoList::decode(&answer).map_err(|error| self.strange("recommend order", error))?;
+                let list =
+                    RaoList::decode(&answer).map_err(|error| self.strange("recommend order", error))?;
                 Ok(order_of(&list, segments.len()))
             }
             Err(stop) => self.forget(op::MAINTENANCE_IN, RAO, stop).map(|()| None),

@@ -72,7 +72,8 @@ impl Drive {
             PositionSource::Long => {
                 let answer =
                     self.quiet_answer(operation, &position(PositionForm::Long), PositionLong::LENGTH)?;
-                let said = PositionLong::decode(&answer).map_err(|e| Stop::Not(self.strange(operation, e)))?;
+                let said =
+                    PositionLong::decode(&answer).map_err(|e| Stop::Not(self.strange(operation, e)))?;
                 let partition = partition_of(said.partition).filter(|_| !said.unknown);
                 let block = BlockAddress(said.object);
                 Some(Reported {
@@ -84,7 +85,8 @@ impl Drive {
             PositionSource::Short => {
                 let answer =
                     self.quiet_answer(operation, &position(PositionForm::Short), PositionShort::LENGTH)?;
-                let said = PositionShort::decode(&answer).map_err(|e| Stop::Not(self.strange(operation, e)))?;
+                let said =
+                    PositionShort::decode(&answer).map_err(|e| Stop::Not(self.strange(operation, e)))?;
                 let partition =
                     partition_of(u32::from(said.partition)).filter(|_| !said.unknown && !said.overflow);
                 let block = BlockAddress(u64::from(said.first));
@@ -185,7 +187,11 @@ impl Drive {
     /// any more afterwards.
     fn leave(&mut self) -> Result<(), TapeError> {
         let session = self.session()?;
-        if session.unflushed > 0 && (!session.sure || session.buffer_doubted) { self.settle() } else { Ok(()) }
+        if session.unflushed > 0 && (!session.sure || session.buffer_doubted) {
+            self.settle()
+        } else {
+            Ok(())
+        }
     }
 
     /// Makes sure that the tape stands where it is to stand. Afterwards nothing is in doubt, unless the
@@ -317,7 +323,9 @@ impl Drive {
         match ended {
             Ok(_) => Ok(()),
             // The tape stands at the end of data now.
-            Err(Stop::Heard(heard)) if heard.sense.key == SenseKey::BlankCheck || heard.sense.is_end_of_data() => {
+            Err(Stop::Heard(heard))
+                if heard.sense.key == SenseKey::BlankCheck || heard.sense.is_end_of_data() =>
+            {
                 let end = self.reported()?.and_then(|reported| reported.at);
                 let vid = self.session()?.vid;
                 match end.filter(|end| end.partition == to.partition && end.block < to.block) {
@@ -332,7 +340,9 @@ impl Drive {
     /// REWIND: to the begin of the partition in which the tape stands.
     pub fn rewind_once(&mut self) -> Result<(), TapeError> {
         let command = Command::from(Stream::Rewind { immediate: false });
-        self.anywhere("rewind", &command, Data::None).map(|_| ()).map_err(|stop| self.error_of("rewind", stop))
+        self.anywhere("rewind", &command, Data::None)
+            .map(|_| ())
+            .map_err(|stop| self.error_of("rewind", stop))
     }
 
     /// SPACE over objects. What it says of how far it came is not believed: only that it came all the way, or
@@ -343,7 +353,9 @@ impl Drive {
         let command = Command::from(Stream::Space6 { code: SpaceCode::Blocks, count });
         match self.once("space", &command, Data::None) {
             Ok(_) => Ok(Spaced::All),
-            Err(Stop::Heard(heard)) if heard.sense.is_end_of_data() || heard.sense.key == SenseKey::BlankCheck => {
+            Err(Stop::Heard(heard))
+                if heard.sense.is_end_of_data() || heard.sense.key == SenseKey::BlankCheck =>
+            {
                 Ok(Spaced::End)
             }
             Err(Stop::Heard(heard)) if heard.sense.is_filemark() => Ok(Spaced::Mark),
