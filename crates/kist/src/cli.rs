@@ -6,9 +6,9 @@ use client::Connection;
 use terminal::{EXIT_CODES, Failure, Outcome, Style, output};
 
 use crate::commands::{
-    acl, audit, backup, chown, class, clock, compare, completions, drive, evict, get, init, key, ls, man,
-    migrate, mkdir, mv, plan, pool, put, queue, quota, rebuild, release, request, restore, rm, scrub, stage,
-    stat, status, tape, twin, usage, verify, wait, why, work,
+    acl, audit, backup, chown, class, clock, compare, completions, drive, evict, get, init, key, library, ls,
+    man, migrate, mkdir, mv, plan, pool, put, queue, quota, rebuild, release, request, restore, rm, scrub,
+    stage, stat, status, tape, twin, usage, verify, wait, why, work,
 };
 use crate::measured::Measured;
 use crate::{demo, serve};
@@ -114,6 +114,8 @@ pub enum Command {
     Tape(tape::Args),
     /// Show the tape drives
     Drive(drive::Args),
+    /// Find tape libraries and drives
+    Library(library::Args),
     /// Show the disk pool, rebuild it, take drives out and put them in
     Pool(pool::Args),
     /// Show or start the checking of all of the pool
@@ -192,6 +194,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Work(args) => work::run(&args, common),
         Command::Tape(args) => tape::run(&args, common),
         Command::Drive(args) => drive::run(&args, common),
+        Command::Library(args) => library::run(&args, common),
         Command::Pool(args) => pool::run(&args, common),
         Command::Scrub(args) => scrub::run(&args, common),
         Command::Verify(args) => verify::run(&args, common),

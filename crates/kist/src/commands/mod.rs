@@ -13,6 +13,8 @@ pub mod evict;
 pub mod get;
 pub mod init;
 pub mod key;
+pub mod library;
+pub mod library_scan;
 pub mod ls;
 pub mod man;
 pub mod migrate;

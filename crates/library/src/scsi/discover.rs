@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::scsi::command::{Primary, SelectReport};
+use ::scsi::command::{Primary, SelectReport, SupportedReport};
 use ::scsi::luns::Luns;
+use ::scsi::opcodes::SupportedOpcodes;
 use ::scsi::vpd::{Designator, Vpd, VpdPage};
 use ::scsi::{Command, DeviceType, ElementAddress, Inquiry, Lun, Packed, Transport};
 use iscsi::initiator::{Initiator, InitiatorConfig, discover as targets_of};
@@ -25,6 +26,8 @@ const LUNS_MAX: usize = 1_000;
 const GENERIC_MAX: usize = 4_096;
 /// Bytes of a page of vital product data; devices of old standards do not take more than one byte says.
 const PAGE: u16 = 255;
+/// Bytes of a list of commands.
+const OPCODES: u32 = 16 * 1024;
 /// Where Linux lists generic SCSI devices.
 pub const GENERIC_DEVICES: &str = "/sys/class/scsi_generic";
 
@@ -146,6 +149,39 @@ pub fn discover(ways: &Ways, sources: &Sources) -> Found {
         of_this_machine(directory, &mut found);
     }
     found
+}
+
+/// What a tape drive can do of what an archive makes use of, by its own list of commands, in words; `None` if
+/// it gives none, or is not reached.
+#[must_use]
+pub fn drive_abilities(ways: &Ways, address: &DeviceAddress) -> Option<Vec<&'static str>> {
+    /// Operation code, service action, what it is good for.
+    const KNOWN: [(u8, Option<u16>, &str); 9] = [
+        (0x92, None, "locate"),
+        (0x04, None, "partitions"),
+        (0x8c, None, "cartridge memory"),
+        (0x4d, None, "log pages"),
+        (0x44, None, "densities"),
+        (0x5f, Some(0), "reservations"),
+        (0xb5, None, "encryption"),
+        (0xa4, Some(0x1d), "recommended access order"),
+        (0xa3, Some(0x1f), "ends of wraps"),
+    ];
+    let report = Primary::ReportSupportedOperationCodes {
+        timeouts: false,
+        report: SupportedReport::All,
+        operation: 0,
+        service_action: 0,
+        allocation_length: OPCODES,
+    };
+    let answer = ways.unit(address).ok()?.ask(&report.into(), usize::try_from(OPCODES).ok()?).ok()?;
+    let list = SupportedOpcodes::decode(&answer).ok()?;
+    let can = KNOWN.iter().filter(|(operation, service, _)| {
+        list.0
+            .iter()
+            .any(|one| one.operation == *operation && (service.is_none() || one.service_action == *service))
+    });
+    Some(can.map(|(_, _, word)| *word).collect())
 }
 
 fn at_portal(ways: &Ways, portal: &str, found: &mut Found) -> Result<(), Unreached> {

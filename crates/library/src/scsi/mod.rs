@@ -8,9 +8,18 @@ mod drive;
 mod limits;
 mod unit;
 
+/// The way to a logical unit, and what it is.
+pub use ::scsi::{DeviceType, ElementAddress, ElementType, Transport};
 pub use address::{DeviceAddress, DeviceAddressError, DeviceChoice, portal};
+
+/// Who an initiator is, and the proof of it.
+pub use iscsi::login::{
+    Account as ChapAccount, AccountError as ChapAccountError, Name as IscsiName, NameError as IscsiNameError,
+};
+
 pub use discover::{
     DriveMaker, Found, FoundDevice, FoundDevices, GENERIC_DEVICES, GenericOpener, Sources, Ways, discover,
+    drive_abilities,
 };
 pub use drive::{
     AttentionsSeen, Cartridge, CartridgeAccess, DriveGeneration, DriveIdentity, Medium, PartitionSpace,

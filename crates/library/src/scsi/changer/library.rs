@@ -1,6 +1,6 @@
 //! [`Library`] over a changer.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use scsi::{ElementAddress, ElementType};
 
 use super::barcode::Barcode;
 use super::bay::{Bay, BayHandle, BayState};
-use super::elements::{Elements, Holdings, OwnElements, SeenElement};
+use super::elements::{Elements, Holdings, OwnElements, SeenElement, holdings};
 use super::known::{Known, Mounted};
 use super::moving::{Moved, Movement, bring};
 use super::reach::{Devices, ScsiLibraryConfig, WantedDrive};
@@ -57,6 +57,17 @@ pub struct ChangerReport {
     pub abilities: Abilities,
     /// All elements, those of others too.
     pub elements: Elements,
+}
+
+impl ChangerReport {
+    /// What all elements hold, as if all were ours; drives are named by their elements.
+    #[must_use]
+    pub fn holdings(&self) -> Holdings {
+        let drives = self.elements.iter().filter(|(_, element)| element.kind == ElementType::DataTransfer);
+        let named = drives.filter_map(|(at, _)| Some((*at, DriveName::new(&at.to_string()).ok()?)));
+        let own = OwnElements { slots: None, drives: named.collect() };
+        holdings(&self.elements, &own, &BTreeMap::new())
+    }
 }
 
 fn micros(time: std::time::Duration) -> u64 {

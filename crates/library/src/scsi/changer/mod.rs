@@ -17,10 +17,11 @@ mod reach;
 mod robot;
 
 pub use barcode::Barcode;
-pub use elements::{CleaningCartridge, Elements, SeenElement};
+pub use elements::{CleaningCartridge, Elements, Holdings, SeenCartridge, SeenElement};
 pub(crate) use known::names_serial;
 pub use library::{ChangerReport, ScsiLibrary};
 pub use reach::{
-    ChangerTimes, Devices, DriveSeat, LoadableDrive, ScsiLibraryConfig, SeatedDrive, Unreached, WantedDrive,
+    ChangerTimes, Devices, DriveSeat, DriveSeatError, LoadableDrive, ScsiLibraryConfig, SeatedDrive,
+    Unreached, WantedDrive,
 };
 pub use robot::{Abilities, ChangerIdentity};

@@ -7,7 +7,7 @@ use base::Vid;
 use scsi::vpd::Designator;
 use scsi::{ElementAddress, Transport};
 
-use crate::scsi::ScsiDrive;
+use crate::scsi::{DeviceChoice, ScsiDrive};
 use crate::{DriveName, TapeDrive, TapeError};
 
 /// A tape drive that a robot puts cartridges into.
@@ -110,6 +110,31 @@ pub enum DriveSeat {
     SerialAt(String, ElementAddress),
 }
 
+/// A text that says of no drive which it is.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("'{0}' is no drive: write serial:NUMBER, or ELEMENT=serial:NUMBER where the changer does not tell")]
+pub struct DriveSeatError(pub String);
+
+impl std::str::FromStr for DriveSeat {
+    type Err = DriveSeatError;
+
+    /// Reads `serial:1068000073` or `256=serial:1068000073`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || DriveSeatError(text.to_owned());
+        let serial = |text: &str| match text.parse() {
+            Ok(DeviceChoice::Serial(serial)) => Ok(serial),
+            _ => Err(wrong()),
+        };
+        match text.split_once('=') {
+            None => serial(text).map(DriveSeat::Serial),
+            Some((at, rest)) => {
+                let at = at.trim().parse().map_err(|_| wrong())?;
+                Ok(DriveSeat::SerialAt(serial(rest.trim())?, ElementAddress(at)))
+            }
+        }
+    }
+}
+
 /// What is known of a changer before it is reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScsiLibraryConfig {
@@ -148,6 +173,24 @@ impl Default for ChangerTimes {
             steady: Duration::from_secs(30),
             reach_again: Duration::from_secs(30),
             compare: Duration::from_secs(600),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drives_are_named_by_their_serial_numbers() {
+        let seat = |text: &str| text.parse::<DriveSeat>();
+        assert_eq!(seat("serial:SN1").unwrap(), DriveSeat::Serial("SN1".to_owned()));
+        assert_eq!(
+            seat("257=serial:SN1").unwrap(),
+            DriveSeat::SerialAt("SN1".to_owned(), ElementAddress(257))
+        );
+        for text in ["", "SN1", "serial:", "=serial:SN1", "x=serial:SN1", "70000=serial:SN1", "/dev/sg1"] {
+            assert!(seat(text).is_err(), "{text}");
         }
     }
 }
