@@ -161,6 +161,7 @@ fn open_scsi(settings: &ScsiLibrarySettings, prefix: &str) -> Result<ScsiLibrary
     let config = ScsiLibraryConfig {
         slots: settings.slots.clone(),
         drives: drives.collect::<Result<_, OpenError>>()?,
+        capacity: settings.capacity,
         times: ChangerTimes::default(),
     };
     let ways = scsi_ways(settings.initiator.clone(), settings.chap.as_ref())?;

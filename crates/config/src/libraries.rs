@@ -40,7 +40,18 @@ pub fn check(libraries: &[&Library]) -> Result<(), Finding> {
 
 /// The keys of each kind.
 fn check_kind(library: &Library, place: &Range<usize>) -> Result<(), Finding> {
-    let Library { directory, changer, drives, slots, portals, initiator, chap, timing, .. } = library;
+    let Library {
+        directory,
+        changer,
+        drives,
+        slots,
+        cartridge_capacity,
+        portals,
+        initiator,
+        chap,
+        timing,
+        ..
+    } = library;
     if library.kind == LibraryKind::Virtual {
         if directory.is_none() {
             return Err((place.clone(), "a library of kind \"virtual\" needs a directory".to_owned()));
@@ -48,6 +59,7 @@ fn check_kind(library: &Library, place: &Range<usize>) -> Result<(), Finding> {
         let is_scsi = [
             ("changer", changer.is_some()),
             ("slots", slots.is_some()),
+            ("cartridge_capacity", cartridge_capacity.is_some()),
             ("portals", !portals.is_empty()),
             ("initiator", initiator.is_some()),
             ("chap", chap.is_some()),
@@ -222,7 +234,7 @@ mod tests {
     #[test]
     fn a_changer_and_its_drives_are_read() {
         let keys = "changer = \"serial:CH0001\"\ndrives = [\"serial:SN1\", \"257=serial:SN2\"]\n\
-                    slots = [\"1000-1039\", \"16\"]\nportals = [\"tape1\", \"tape2:3261\"]\n\
+                    slots = [\"1000-1039\", \"16\"]\ncartridge_capacity = \"12TB\"\nportals = [\"tape1\", \"tape2:3261\"]\n\
                     initiator = \"iqn.2026-01.org.kist:test\"\n\
                     chap = { user = \"kist\", secret_file = \"chap\" }\ntiming = { drive = \"LTO-8\" }";
         let settings = scsi(keys).unwrap().settings(std::path::Path::new("/x"));
@@ -230,6 +242,7 @@ mod tests {
         assert_eq!(library.changer, DeviceChoice::Serial("CH0001".to_owned()));
         assert_eq!(library.drives.len(), 2);
         assert_eq!(library.slots, Some(vec![1000..=1039, 16..=16]));
+        assert_eq!(library.capacity.0, 12_000_000_000_000);
         assert_eq!(library.portals, ["tape1:3260", "tape2:3261"]);
         assert_eq!(library.chap.as_ref().unwrap().secret_file, std::path::Path::new("/x/chap"));
         let native = mechanics::timing("LTO-8").unwrap().native_rate;
@@ -240,7 +253,7 @@ mod tests {
         let settings = scsi(at).unwrap().settings(std::path::Path::new("/x"));
         let archive::LibraryKind::Scsi(library) = &settings.library.kind else { panic!("{settings:?}") };
         assert_eq!(library.drives, [DriveSeat::Number(0), DriveSeat::Number(1)]);
-        assert_eq!((&library.slots, settings.library.drives()), (&None, 2));
+        assert_eq!((&library.slots, settings.library.drives(), library.capacity.0), (&None, 2, 0));
     }
 
     #[test]

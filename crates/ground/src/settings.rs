@@ -135,6 +135,9 @@ pub struct ScsiLibrarySettings {
     pub initiator: Option<IscsiName>,
     /// With it this machine proves who it is.
     pub chap: Option<ChapSettings>,
+    /// What the data partition of an empty cartridge holds whose label does not say what medium it is; 0:
+    /// not known, and nothing is written to such.
+    pub capacity: ByteCount,
     /// What its machines take, for forecasts; `None`: a usual one.
     pub timing: Option<TimingSettings>,
 }

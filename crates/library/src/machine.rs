@@ -242,6 +242,12 @@ pub enum LibraryError {
         /// What failed.
         source: Box<TapeError>,
     },
+    /// The library is not found, not reached, or not the one that it was.
+    #[error("the library is not reached: {why}")]
+    NotReached {
+        /// Why.
+        why: String,
+    },
     /// Another host has reserved the robot; nothing moved.
     #[error("another host has reserved the library: end its use there")]
     Reserved,
@@ -302,6 +308,7 @@ impl LibraryError {
             LibraryError::RobotJam { .. }
             | LibraryError::NotTaken { .. }
             | LibraryError::Misplaced { .. }
+            | LibraryError::NotReached { .. }
             | LibraryError::Path { .. } => Some(FailureCause::Robot),
             LibraryError::UnmountFlush { source, .. }
             | LibraryError::LoadFailed { source, .. }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use archive::ChapSettings;
+use base::ByteCount;
 use library::Place;
 use library::scsi::changer::{
     Barcode, ChangerReport, ChangerTimes, Holdings, ScsiLibrary, ScsiLibraryConfig, SeenElement,
@@ -88,7 +89,12 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
 impl ChangerFound {
     fn of(device: FoundDevice, ways: &Ways, sources: &Sources, found: &Found) -> ChangerFound {
         // No drive is ours: nothing of the library is taken into use.
-        let config = ScsiLibraryConfig { slots: None, drives: Vec::new(), times: ChangerTimes::default() };
+        let config = ScsiLibraryConfig {
+            slots: None,
+            drives: Vec::new(),
+            capacity: ByteCount(0),
+            times: ChangerTimes::default(),
+        };
         let devices = FoundDevices {
             ways: ways.clone(),
             sources: sources.clone(),
@@ -131,8 +137,22 @@ impl ChangerFound {
             };
         }
         text.push_str("]\n");
+        if let Ok(report) = &self.report
+            && let Some(barcode) = unknown_medium(report)
+        {
+            let _ =
+                writeln!(text, "# The label {barcode} does not say what medium it is: say what it holds.");
+            text.push_str("# cartridge_capacity = \"12TB\"\n");
+        }
         text
     }
+}
+
+/// The label of a cartridge that does not say what medium it is.
+fn unknown_medium(report: &ChangerReport) -> Option<String> {
+    let held = report.holdings();
+    let barcodes = held.cartridges.into_values().filter_map(|cartridge| cartridge.barcode);
+    barcodes.filter(|barcode| barcode.capacity().0 == 0).map(|barcode| barcode.to_string()).next()
 }
 
 /// The device of a drive element: the one that the changer names, or that says itself where it stands.

@@ -4,6 +4,7 @@
 use std::net::TcpListener;
 use std::sync::Arc;
 
+use base::ByteCount;
 use iscsi::login::Name;
 use iscsi::target::{Server, TargetConfig};
 use library::scsi::changer::{
@@ -24,7 +25,12 @@ fn drive_name(text: &str) -> DriveName {
 
 fn options() -> ScsiLibraryConfig {
     let drive = |number: u16| (drive_name(&format!("drive{number}")), DriveSeat::Number(number));
-    ScsiLibraryConfig { slots: None, drives: vec![drive(0), drive(1)], times: ChangerTimes::default() }
+    ScsiLibraryConfig {
+        slots: None,
+        drives: vec![drive(0), drive(1)],
+        capacity: ByteCount(0),
+        times: ChangerTimes::default(),
+    }
 }
 
 fn seated(name: &DriveName, way: Box<dyn Transport>) -> Result<Box<dyn LoadableDrive>, Unreached> {

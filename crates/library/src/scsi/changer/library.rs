@@ -15,9 +15,7 @@ use super::known::{Known, Mounted};
 use super::moving::{Moved, Movement, bring};
 use super::reach::{Devices, ScsiLibraryConfig, WantedDrive};
 use super::robot::{Abilities, ChangerIdentity, Robot};
-use crate::{
-    CartridgeInfo, DeviceError, DriveName, Library, LibraryError, Place, TapeDrive, TapeError, Waiter,
-};
+use crate::{CartridgeInfo, DriveName, Library, LibraryError, Place, TapeDrive, TapeError, Waiter};
 
 /// A tape library behind a medium changer.
 ///
@@ -171,12 +169,12 @@ impl ScsiLibrary {
         let result = self.reached(line).and_then(work);
         let mut known = self.known();
         match &result {
-            Err(error @ LibraryError::Path { .. }) => {
+            Err(error @ (LibraryError::Path { .. } | LibraryError::NotReached { .. })) => {
                 if line.robot.take().is_some() || line.not_before.is_none() {
                     let again = micros(self.config.times.reach_again);
                     line.not_before = Some(self.waiter.now_us().saturating_add(again));
                 }
-                known.trouble = Some(error.to_string());
+                known.trouble = Some(why_of(error));
             }
             Err(error @ (LibraryError::NotReady { .. } | LibraryError::Reserved)) => {
                 known.trouble = Some(error.to_string());
@@ -184,6 +182,10 @@ impl ScsiLibrary {
             _ => known.trouble = None,
         }
         result
+    }
+
+    fn trouble(&self) -> String {
+        self.known().trouble.clone().unwrap_or_default()
     }
 
     fn reached<'a>(&self, line: &'a mut Line) -> Result<&'a mut Robot, LibraryError> {
@@ -196,7 +198,7 @@ impl ScsiLibrary {
 
     fn reach(&self, line: &Line) -> Result<Robot, LibraryError> {
         if line.not_before.is_some_and(|not_before| self.waiter.now_us() < not_before) {
-            return Err(not_reached(self.known().trouble.clone().unwrap_or_default()));
+            return Err(not_reached(self.trouble()));
         }
         let way = self.devices.changer().map_err(|error| not_reached(error.0))?;
         let mut robot = Robot::open(way, Arc::clone(&self.waiter))?;
@@ -292,6 +294,11 @@ impl ScsiLibrary {
 
     fn holdings(&self) -> Holdings {
         self.known().holdings()
+    }
+
+    fn capacity_of(&self, barcode: Option<&Barcode>) -> ByteCount {
+        let by_label = barcode.map_or(ByteCount(0), Barcode::capacity);
+        if by_label.0 > 0 { by_label } else { self.config.capacity }
     }
 
     /// What a full drive holds.
@@ -519,9 +526,16 @@ impl ScsiLibrary {
     }
 }
 
+/// What is told of an error of the way to a changer.
+fn why_of(error: &LibraryError) -> String {
+    match error {
+        LibraryError::NotReached { why } => why.clone(),
+        other => other.to_string(),
+    }
+}
+
 fn not_reached(why: String) -> LibraryError {
-    let source = DeviceError::System(std::io::Error::other(why));
-    LibraryError::Path { operation: "asking it", source }
+    LibraryError::NotReached { why }
 }
 
 impl Library for ScsiLibrary {
@@ -535,7 +549,7 @@ impl Library for ScsiLibrary {
             .map(|(vid, cartridge)| CartridgeInfo {
                 vid,
                 place: cartridge.place,
-                capacity: cartridge.barcode.as_ref().map_or(ByteCount(0), Barcode::capacity),
+                capacity: self.capacity_of(cartridge.barcode.as_ref()),
                 write_protected: false,
                 damaged: false,
                 library: 0,
@@ -577,7 +591,8 @@ impl Library for ScsiLibrary {
             .seats
             .iter()
             .filter_map(|(name, seat)| seat.as_ref().err().map(|why| format!("drive {name}: {why}")));
-        known.trouble.iter().cloned().chain(drives).collect()
+        let trouble = known.trouble.iter().map(|why| not_reached(why.clone()).to_string());
+        trouble.chain(drives).collect()
     }
 
     fn drives(&self) -> Vec<DriveName> {

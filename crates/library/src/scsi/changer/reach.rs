@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use base::Vid;
+use base::{ByteCount, Vid};
 use scsi::vpd::Designator;
 use scsi::{ElementAddress, Transport};
 
@@ -142,6 +142,9 @@ pub struct ScsiLibraryConfig {
     pub slots: Option<Vec<RangeInclusive<u16>>>,
     /// The drives that belong to it, with names for the engine.
     pub drives: Vec<(DriveName, DriveSeat)>,
+    /// What the data partition of an empty cartridge holds whose label does not say what medium it is; 0:
+    /// not known.
+    pub capacity: ByteCount,
     /// Times.
     pub times: ChangerTimes,
 }
@@ -171,7 +174,7 @@ impl Default for ChangerTimes {
             ready: super::robot::READY_WAIT,
             settle: Duration::from_secs(600),
             steady: Duration::from_secs(30),
-            reach_again: Duration::from_secs(30),
+            reach_again: Duration::from_secs(10),
             compare: Duration::from_secs(600),
         }
     }

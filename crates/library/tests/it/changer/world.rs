@@ -527,7 +527,12 @@ pub struct Bench {
 
 pub fn numbered() -> ScsiLibraryConfig {
     let drive = |number| (DriveName::new(&format!("drive{number}")).unwrap(), DriveSeat::Number(number));
-    ScsiLibraryConfig { slots: None, drives: vec![drive(0), drive(1)], times: ChangerTimes::default() }
+    ScsiLibraryConfig {
+        slots: None,
+        drives: vec![drive(0), drive(1)],
+        capacity: ByteCount(0),
+        times: ChangerTimes::default(),
+    }
 }
 
 impl Bench {
