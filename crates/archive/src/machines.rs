@@ -190,7 +190,6 @@ pub fn scsi_ways(initiator: Option<IscsiName>, chap: Option<&ChapSettings>) -> R
     Ok(Ways {
         initiator: initiator.map_or_else(own_initiator, Ok)?,
         account: account.transpose()?,
-        generic: None,
         waiter: Arc::new(SleepingWaiter::new()),
     })
 }

@@ -9,8 +9,9 @@ pub const COLUMNS_MAX: usize = 110;
 
 /// What is never committed.
 const NEVER: [&str; 4] = ["todo!(", "unimplemented!(", "#[ignore", "dbg!("];
-/// Crates that may be `unsafe`: SIMD kernels, the embedded engine, direct I/O, checksums, simulated threads.
-const UNSAFE_ALLOWED: [&str; 5] = ["erasure", "store", "drive", "base", "threads"];
+/// Crates that may be `unsafe`: SIMD kernels, the embedded engine, direct I/O, checksums, simulated threads,
+/// the ioctl of SCSI commands.
+const UNSAFE_ALLOWED: [&str; 6] = ["erasure", "store", "drive", "base", "threads", "sgio"];
 /// Crates without I/O, clock and threads of their own.
 const PURE: [&str; 16] = [
     "base",

@@ -91,6 +91,12 @@ impl Faults {
         self.lock().fired
     }
 
+    /// Commands that were not answered and wait to be given up.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.lock().held.len()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Plan> {
         self.0.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,11 +5,11 @@ use scsi::command::{KnownCommand, PageControl, PersistentIn, Primary, SelectRepo
 use scsi::log::{LogPage, SupportedPages};
 use scsi::luns::Luns;
 use scsi::mode::{BlockDescriptor, ModeContent, ModeDirection, ModeForm, ModePage, ModeParameters};
-use scsi::opcodes::{OneOpcode, SupportedOpcodes};
+use scsi::opcodes::{CommandTimeouts, OneOpcode, SupportedOpcodes};
 use scsi::reservation::{ReservationCapabilities, ReserveOutList};
 use scsi::sense::SenseFormat;
 use scsi::vpd::{Association, CodeSet, Designator, DesignatorType, Vpd, VpdPage};
-use scsi::{Command, CommandSet, DeviceType, Inquiry, Lun, Packed, Sense, SenseKey, Text};
+use scsi::{Cdb, Command, CommandSet, DeviceType, Inquiry, Lun, Packed, Sense, SenseKey, Text};
 
 use crate::answer::{Outcome, Refusal, give, parameters};
 use crate::gate::Gate;
@@ -161,9 +161,6 @@ impl Common<'_> {
                 self.gate.prevent(nexus, prevention);
                 Ok(0)
             }
-            Primary::SecurityProtocolIn { .. } | Primary::SecurityProtocolOut { .. } => {
-                Err(Refusal::illegal(0x20, 0))
-            }
             _ => return None,
         })
     }
@@ -196,11 +193,19 @@ impl Common<'_> {
         all
     }
 
-    /// Whether the unit has this command.
-    pub fn has(&self, operation: u8, service_action: u16) -> bool {
-        !self.missing.iter().any(|(missing, service)| {
-            *missing == operation && service.is_none_or(|service| service == service_action)
-        })
+    /// Refuses a command that this unit does not have: 5/20/00, and 5/24/00 if others of its operation code
+    /// are known.
+    pub fn check(&self, cdb: &Cdb) -> Result<(), Refusal> {
+        let service = cdb.bytes().get(1).map(|byte| u16::from(byte & 0x1f));
+        let operation = cdb.operation_code();
+        let lacks = |missing| self.missing.contains(&missing);
+        if lacks((operation, None)) {
+            return Err(Refusal::illegal(0x20, 0));
+        }
+        if service.is_some() && lacks((operation, service)) {
+            return Err(Refusal::bit(1, 4));
+        }
+        Ok(())
     }
 
     fn opcodes(
@@ -210,15 +215,17 @@ impl Common<'_> {
         operation: u8,
         service: u16,
     ) -> Result<Vec<u8>, Refusal> {
-        // Nothing is known of how long commands take.
-        if timeouts {
-            return Err(Refusal::bit(2, 7));
-        }
+        // How long a command takes depends on the library: zero, nothing is said.
+        let times = timeouts.then(CommandTimeouts::default);
         let known = self.known();
         let mut same = known.iter().filter(|one| one.operation == operation);
         let has_services = same.clone().any(|one| one.service_action.is_some());
         let one = match report {
-            SupportedReport::All => return Ok(SupportedOpcodes::of(&known).encode()),
+            SupportedReport::All => {
+                let mut all = SupportedOpcodes::of(&known);
+                all.0.iter_mut().for_each(|one| one.timeouts.clone_from(&times));
+                return Ok(all.encode());
+            }
             SupportedReport::Operation if has_services => return Err(Refusal::field(2)),
             SupportedReport::Service if same.clone().next().is_some() && !has_services => {
                 return Err(Refusal::field(2));
@@ -229,7 +236,8 @@ impl Common<'_> {
                 same.find(|one| one.service_action.is_none_or(|action| action == service))
             }
         };
-        Ok(OneOpcode::of(one).encode())
+        let timeouts = times.filter(|_| one.is_some());
+        Ok(OneOpcode { timeouts, ..OneOpcode::of(one) }.encode())
     }
 }
 

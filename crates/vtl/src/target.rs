@@ -249,21 +249,25 @@ impl Target {
             // 5/25/00: there is no such unit.
             return completion(Err(Refusal::illegal(0x25, 0)), SenseFormat::Fixed);
         };
-        if let Unit::Changer(changer) = unit {
+        if let Unit::Changer(changer) = &unit {
             changer.look(&self.shared, &self.drives);
         }
         let decoded = Command::decode(cdb, unit.set());
         let passed = unit.gate().pass(nexus, decoded.as_ref().ok());
         let outcome: Outcome = passed.and_then(|()| {
+            match &unit {
+                Unit::Changer(changer) => changer.common(&self.shared).check(cdb)?,
+                Unit::Drive(drive) => drive.common(&self.shared).check(cdb)?,
+            }
             let command = decoded.map_err(|error| Refusal::from(error.sense()))?;
-            match unit {
+            match &unit {
                 Unit::Changer(changer) => {
                     changer.execute((&self.shared, &self.drives), nexus, &command, out, into)
                 }
                 Unit::Drive(drive) => drive.execute(&self.shared, nexus, &command, out, into),
             }
         });
-        let format = match (&outcome, unit) {
+        let format = match (&outcome, &unit) {
             (Err(_), Unit::Drive(drive)) => drive.format(),
             _ => SenseFormat::Fixed,
         };
@@ -320,12 +324,10 @@ impl LogicalUnits for Target {
     fn abort(&self, nexus: &Nexus, lun: iscsi::pdu::Lun) {
         let number = lun.number().unwrap_or(u16::MAX);
         if let Some(Unit::Drive(drive)) = self.unit(number) {
-            drive.abort();
+            drive.abort(nexus);
         }
         #[cfg(feature = "faults")]
         self.faults.release(nexus.id, number);
-        #[cfg(not(feature = "faults"))]
-        let _ = nexus;
     }
 
     fn reset(&self, _nexus: &Nexus, lun: iscsi::pdu::Lun) {

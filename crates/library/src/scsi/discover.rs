@@ -12,6 +12,7 @@ use ::scsi::vpd::{Designator, Vpd, VpdPage};
 use ::scsi::{Command, DeviceType, ElementAddress, Inquiry, Lun, Packed, Transport};
 use iscsi::initiator::{Initiator, InitiatorConfig, discover as targets_of};
 use iscsi::login::{Account, Name};
+use sgio::SgDevice;
 
 use super::address::{DeviceAddress, DeviceChoice};
 use super::changer::{Devices, LoadableDrive, Unreached, WantedDrive, names_serial};
@@ -31,9 +32,6 @@ const OPCODES: u32 = 16 * 1024;
 /// Where Linux lists generic SCSI devices.
 pub const GENERIC_DEVICES: &str = "/sys/class/scsi_generic";
 
-/// Opens a device of this machine.
-pub type GenericOpener = dyn Fn(&Path) -> Result<Box<dyn Transport>, Unreached> + Send + Sync;
-
 /// Who asks at iSCSI portals, and the ways to devices.
 #[derive(Clone)]
 pub struct Ways {
@@ -41,8 +39,6 @@ pub struct Ways {
     pub initiator: Name,
     /// With it this initiator proves who it is (CHAP).
     pub account: Option<Account>,
-    /// What opens devices of this machine; `None`: nothing does.
-    pub generic: Option<Arc<GenericOpener>>,
     /// Lets time go by.
     pub waiter: Arc<dyn Waiter>,
 }
@@ -67,9 +63,9 @@ impl Ways {
                 let initiator = Initiator::new(config);
                 Ok(Box::new(initiator.map_err(|error| Unreached(format!("{address}: {error}")))?))
             }
-            DeviceAddress::Generic(path) => match &self.generic {
-                Some(open) => open(path),
-                None => Err(Unreached(format!("{address}: devices of this machine cannot be opened yet"))),
+            DeviceAddress::Generic(path) => match SgDevice::open(path) {
+                Ok(device) => Ok(Box::new(device)),
+                Err(error) => Err(Unreached(error.to_string())),
             },
         }
     }

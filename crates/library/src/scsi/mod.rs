@@ -18,8 +18,7 @@ pub use iscsi::login::{
 };
 
 pub use discover::{
-    DriveMaker, Found, FoundDevice, FoundDevices, GENERIC_DEVICES, GenericOpener, Sources, Ways, discover,
-    drive_abilities,
+    DriveMaker, Found, FoundDevice, FoundDevices, GENERIC_DEVICES, Sources, Ways, discover, drive_abilities,
 };
 pub use drive::{
     AttentionsSeen, Cartridge, CartridgeAccess, DriveGeneration, DriveIdentity, Medium, PartitionSpace,

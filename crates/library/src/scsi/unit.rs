@@ -27,7 +27,7 @@ pub(crate) enum Failure {
     /// RESERVATION CONFLICT: another host has the device. Nothing was carried out.
     Conflict,
     /// The device is busy, and was so for [`BUSY_WAITS_MAX`] tries. Nothing was carried out.
-    Busy(Status),
+    Busy,
     /// No answer came.
     Lost(TransportError, Duration),
     /// An answer came that cannot be understood. The command may have been carried out.
@@ -188,7 +188,7 @@ fn ended(completion: &Completion, limit: Duration) -> Result<Done, Failure> {
             Err(Failure::Sense(Box::new(Heard { sense, transferred })))
         }
         Status::ReservationConflict => Err(Failure::Conflict),
-        Status::Busy | Status::TaskSetFull | Status::AcaActive => Err(Failure::Busy(completion.status)),
+        Status::Busy | Status::TaskSetFull | Status::AcaActive => Err(Failure::Busy),
         // Another host ended the command, in whole or in part.
         Status::TaskAborted | Status::Other(_) => {
             let what = format!("the device ended the command with status {:02X}h", completion.status.byte());
@@ -238,7 +238,7 @@ impl Failure {
         match self {
             Failure::Lost(error, _) => error.may_be_done,
             Failure::Strange(_) => true,
-            Failure::Sense(_) | Failure::Conflict | Failure::Busy(_) => false,
+            Failure::Sense(_) | Failure::Conflict | Failure::Busy => false,
         }
     }
 
@@ -254,7 +254,7 @@ impl Failure {
                 DeviceError::System(io::Error::new(io::ErrorKind::InvalidData, error.clone()))
             }
             // A busy device has no sense data: NOT READY, cause not reportable, is what it comes to.
-            Failure::Busy(_) | Failure::Conflict => DeviceError::Sense(Sense::NOT_READY),
+            Failure::Busy | Failure::Conflict => DeviceError::Sense(Sense::NOT_READY),
         }
     }
 }
@@ -303,7 +303,7 @@ mod tests {
     fn what_other_statuses_are() {
         let of = |status| ended(&completion(status, None), Duration::from_secs(1));
         assert!(matches!(of(Status::ReservationConflict), Err(Failure::Conflict)));
-        assert!(matches!(of(Status::Busy), Err(Failure::Busy(_))));
+        assert!(matches!(of(Status::Busy), Err(Failure::Busy)));
         let aborted = of(Status::TaskAborted).unwrap_err();
         assert!(aborted.may_be_done(), "{aborted:?}");
         // A check condition without sense data says nothing of what was done.

@@ -64,6 +64,17 @@ impl Changer {
         }
     }
 
+    /// The unit for the commands that are alike.
+    pub fn common<'a>(&'a self, shared: &'a Shared) -> Common<'a> {
+        Common {
+            identity: &self.identity,
+            gate: &self.gate,
+            set: CommandSet::Changer,
+            luns: &shared.luns,
+            missing: &self.missing,
+        }
+    }
+
     /// Carries a command out.
     pub fn execute(
         &self,
@@ -73,20 +84,11 @@ impl Changer {
         out: &[u8],
         into: &mut [u8],
     ) -> Outcome {
-        let common = Common {
-            identity: &self.identity,
-            gate: &self.gate,
-            set: CommandSet::Changer,
-            luns: &shared.luns,
-            missing: &self.missing,
-        };
         match command {
-            Command::Primary(primary) => {
-                if let Some(outcome) = common.execute(nexus, primary, out, into) {
-                    return outcome;
-                }
-                primary_of(shared, primary, out, into)
-            }
+            Command::Primary(primary) => match self.common(shared).execute(nexus, primary, out, into) {
+                Some(outcome) => outcome,
+                None => primary_of(shared, primary, out, into),
+            },
             Command::Changer(command) => {
                 let mut run = Run { changer: self, shared, drives, into };
                 run.execute(command)

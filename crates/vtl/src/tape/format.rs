@@ -28,13 +28,12 @@ impl Tape {
                 1 + self.settings.additional_partitions.unwrap_or(now)
             }
         };
+        self.medium()?.forget();
         self.drive.format_partitions()?;
         self.drive.write_attribute(Partition::Index, PARTITIONS_ATTRIBUTE, &[partitions])?;
         self.settings.additional_partitions = None;
         self.order = None;
-        let medium = self.medium()?;
-        medium.forget();
-        medium.partitions = partitions;
+        self.medium()?.partitions = partitions;
         let begin = TapePosition { partition: self.first_partition(), block: BlockAddress(0) };
         self.drive.locate(begin)?;
         Ok(0)

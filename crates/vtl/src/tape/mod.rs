@@ -9,7 +9,7 @@ mod motion;
 mod order;
 mod transfer;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base::{BlockAddress, Partition, TapePosition};
@@ -39,8 +39,14 @@ pub struct Drive {
     pub gate: Gate,
     pub identity: Identity,
     tape: Mutex<Tape>,
+    /// A cartridge is being loaded or unloaded: who holds the tape does that.
+    is_moving: AtomicBool,
+    /// The session whose command runs.
+    running: AtomicU64,
     /// Nobody waits for the command that runs.
     aborted: AtomicBool,
+    /// Sense data is in descriptor format: as the settings say, for those that do not hold the tape.
+    descriptor_sense: AtomicBool,
     missing: Vec<(u8, Option<u16>)>,
 }
 
@@ -84,7 +90,10 @@ impl Drive {
             standards: [SAM, SPC, ISCSI, SSC, 0, 0, 0, 0],
         };
         let mut missing = MISSING.to_vec();
-        missing.extend([(0x82, None), (0x80, None), (0x4c, None), (0x34, Some(1))]);
+        // SET CAPACITY and ERASE: the library's cartridges end where they were made to end, and what stands
+        // on them goes only by a write or a format.
+        missing.extend([(0x0b, None), (0x19, None), (0x4c, None), (0x80, None), (0x82, None)]);
+        missing.push((0x34, Some(1)));
         if !options.geometry {
             missing.extend([(0xa3, Some(0x1d)), (0xa3, Some(0x1f)), (0xa4, None)]);
         }
@@ -104,7 +113,10 @@ impl Drive {
             gate: Gate::default(),
             identity,
             tape: Mutex::new(tape),
+            is_moving: AtomicBool::new(false),
+            running: AtomicU64::new(0),
             aborted: AtomicBool::new(false),
+            descriptor_sense: AtomicBool::new(false),
             missing,
         }
     }
@@ -115,18 +127,34 @@ impl Drive {
 
     /// How sense data is laid out.
     pub fn format(&self) -> SenseFormat {
-        self.lock().settings.format()
+        match self.descriptor_sense.load(Ordering::Relaxed) {
+            true => SenseFormat::Descriptor,
+            false => SenseFormat::Fixed,
+        }
     }
 
-    /// Nobody waits for the command that runs: one that takes long ends.
-    pub fn abort(&self) {
-        self.aborted.store(true, Ordering::Relaxed);
+    /// Nobody waits for the command of a session: if it runs, and takes long, it ends.
+    pub fn abort(&self, nexus: &Nexus) {
+        if self.running.load(Ordering::Relaxed) == nexus.id.0 {
+            self.aborted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Does something that takes as long as a cartridge takes to be loaded: meanwhile the unit says that it
+    /// becomes ready.
+    fn moving<T>(&self, run: impl FnOnce() -> T) -> T {
+        self.is_moving.store(true, Ordering::Relaxed);
+        let result = run();
+        self.is_moving.store(false, Ordering::Relaxed);
+        result
     }
 
     /// Logical unit reset: settings are the defaults again, the tape stands at its begin.
     pub fn reset(&self) {
+        self.aborted.store(true, Ordering::Relaxed);
         let mut tape = self.lock();
         tape.settings = Settings::default();
+        self.descriptor_sense.store(false, Ordering::Relaxed);
         tape.order = None;
         if tape.medium.is_some() {
             // If it cannot, the next command says why.
@@ -140,10 +168,21 @@ impl Drive {
     /// UNLOAD, who needs not to be told.
     pub fn load(&self, shared: &Shared, vid: base::Vid, nexus: Option<&Nexus>) -> Result<(), LibraryError> {
         let mut tape = self.lock();
-        shared.library.mount(vid, &self.name)?;
+        self.moving(|| shared.library.mount(vid, &self.name))?;
         tape.loaded(shared, vid);
         self.gate.tell_others(nexus, MEDIUM_CHANGED);
         Ok(())
+    }
+
+    /// The unit for the commands that are alike.
+    pub fn common<'a>(&'a self, shared: &'a Shared) -> Common<'a> {
+        Common {
+            identity: &self.identity,
+            gate: &self.gate,
+            set: CommandSet::Stream,
+            luns: &shared.luns,
+            missing: &self.missing,
+        }
     }
 
     /// Moves the tape so many objects, unless it cannot.
@@ -176,18 +215,20 @@ impl Drive {
         out: &[u8],
         into: &mut [u8],
     ) -> Outcome {
+        if let Command::Primary(primary) = command
+            && let Some(outcome) = self.common(shared).execute(nexus, primary, out, into)
+        {
+            return outcome;
+        }
+        if self.is_moving.load(Ordering::Relaxed) {
+            return Err(Refusal::new(SenseKey::NotReady, 0x04, 0x01));
+        }
         let mut tape = self.lock();
         self.aborted.store(false, Ordering::Relaxed);
-        let (gate, identity, missing) = (&self.gate, &self.identity, &self.missing[..]);
-        let common = Common { identity, gate, set: CommandSet::Stream, luns: &shared.luns, missing };
-        let mut run = Run { drive: self, shared, nexus, common, out, into };
+        self.running.store(nexus.id.0, Ordering::Relaxed);
+        let mut run = Run { drive: self, shared, nexus, out, into };
         match command {
-            Command::Primary(primary) => {
-                if let Some(outcome) = run.common.execute(nexus, primary, out, run.into) {
-                    return outcome;
-                }
-                tape.primary(&mut run, primary)
-            }
+            Command::Primary(primary) => tape.primary(&mut run, primary),
             Command::Stream(stream) => tape.stream(&mut run, stream),
             Command::Changer(_) => Err(Refusal::illegal(0x20, 0)),
         }
@@ -199,17 +240,11 @@ struct Run<'a> {
     drive: &'a Drive,
     shared: &'a Shared,
     nexus: &'a Nexus,
-    common: Common<'a>,
     out: &'a [u8],
     into: &'a mut [u8],
 }
 
 impl Run<'_> {
-    /// Whether the unit has this command.
-    fn has(&self, operation: u8, service: u16) -> Result<(), Refusal> {
-        if self.common.has(operation, service) { Ok(()) } else { Err(Refusal::illegal(0x20, 0)) }
-    }
-
     /// Ends a command that takes long if nobody waits for it (B/00/06, I/O process terminated).
     fn goes_on(&self) -> Result<(), Refusal> {
         if self.drive.aborted.load(Ordering::Relaxed) {
@@ -262,9 +297,6 @@ impl Tape {
                 self.load_unload(run, load, hold, end_of_tape)
             }
             Stream::FormatMedium { format, length, .. } => self.format_medium(run, format, length),
-            Stream::Erase6 { long, .. } => self.erase(long),
-            // Capacities are those of the library's cartridges.
-            Stream::SetCapacity { .. } => Err(Refusal::field(3)),
             Stream::ReportDensitySupport { medium_type, medium, allocation_length } => {
                 self.report_density(run, medium_type, medium, allocation_length)
             }
@@ -275,7 +307,11 @@ impl Tape {
             Stream::ReadEndOfWrapPosition { wrap_valid, all, wrap, allocation_length } => {
                 self.end_of_wraps(run, (wrap_valid, wrap), all, allocation_length)
             }
-            Stream::WriteFilemarks16 { .. } | Stream::AllowOverwrite { .. } => Err(Refusal::illegal(0x20, 0)),
+            // The table of what is missing has them.
+            Stream::WriteFilemarks16 { .. }
+            | Stream::AllowOverwrite { .. }
+            | Stream::Erase6 { .. }
+            | Stream::SetCapacity { .. } => Err(Refusal::illegal(0x20, 0)),
         }
     }
 
@@ -313,8 +349,10 @@ impl Tape {
         self.order = None;
         self.moved.since_load();
         let begin = TapePosition { partition: self.first_partition(), block: BlockAddress(0) };
-        // If it cannot, the first command says why.
-        let _ = self.drive.locate(begin);
+        if self.drive.position().ok() != Some(begin) {
+            // If it cannot, the first command says why.
+            let _ = self.drive.locate(begin);
+        }
     }
 
     /// How many partitions initiators see on what was loaded: what this target has formatted keeps what it
@@ -327,9 +365,11 @@ impl Tape {
         {
             return number;
         }
+        if blank == Blank::TwoPartitions {
+            return 2;
+        }
         let index = self.drive.space_to_end_of_data(Partition::Index);
-        let is_written = index.is_ok_and(|end| end.block > BlockAddress(0));
-        if is_written || blank == Blank::TwoPartitions { 2 } else { 1 }
+        if index.is_ok_and(|end| end.block > BlockAddress(0)) { 2 } else { 1 }
     }
 
     /// Unloads: the cartridge is in the drive still, where the robot gets at it, or is held.
@@ -340,7 +380,7 @@ impl Tape {
         if self.medium.is_none() {
             return Ok(());
         }
-        let unmounted = shared.library.unmount(&drive.name);
+        let unmounted = drive.moving(|| shared.library.unmount(&drive.name));
         // A flush that failed is told, and the tape is unloaded nevertheless.
         if matches!(unmounted, Ok(_) | Err(LibraryError::UnmountFlush { .. })) {
             self.medium = None;

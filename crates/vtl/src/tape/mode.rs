@@ -76,9 +76,15 @@ impl Settings {
                 self.additional_partitions = Some(page.additional);
                 Ok(())
             }
-            // What these hold cannot be changed: hosts write back what they have read, with a change that is
-            // of no account here, as that of the compression.
-            ModeContent::DeviceConfiguration(_) | ModeContent::InformationalExceptions(_) => Ok(()),
+            // Where the tape stands is not set by this, and of the compression nothing depends.
+            ModeContent::DeviceConfiguration(page) => {
+                let own = DeviceConfiguration {
+                    active_partition: page.active_partition,
+                    ..configuration(page.compression_algorithm)
+                };
+                same(&own, &page)
+            }
+            ModeContent::InformationalExceptions(page) => same(&exceptions(), &page),
             ModeContent::DeviceConfigurationExtension(page) => {
                 same(&DeviceConfigurationExtension::default(), &page)
             }
@@ -112,6 +118,21 @@ fn same<T: PartialEq>(own: &T, given: &T) -> Result<(), Refusal> {
     if own == given { Ok(()) } else { Err(Refusal::illegal(0x26, 0x02)) }
 }
 
+fn configuration(compression_algorithm: u8) -> DeviceConfiguration {
+    DeviceConfiguration {
+        identifiers_supported: true,
+        enable_end_of_data: true,
+        synchronize_at_early_warning: true,
+        compression_algorithm,
+        ..DeviceConfiguration::default()
+    }
+}
+
+/// TapeAlert flags are asked for, they do not end commands.
+fn exceptions() -> InformationalExceptions {
+    InformationalExceptions { disabled: true, method: 3, ..InformationalExceptions::default() }
+}
+
 /// Commands of a session are carried out in their order.
 fn control() -> Control {
     Control::default()
@@ -119,15 +140,16 @@ fn control() -> Control {
 
 impl Tape {
     /// All pages with the values that are asked for.
-    fn pages(&self, control: PageControl) -> Vec<ModeContent> {
+    fn pages(&mut self, control: PageControl) -> Vec<ModeContent> {
         if control == PageControl::Changeable {
             return changeable();
         }
+        let at = self.position().ok();
+        let active = self.medium.as_ref().zip(at).map_or(0, |(medium, at)| medium.number(at.partition));
         let defaults = Settings::default();
         let set = if control == PageControl::Default { &defaults } else { &self.settings };
         let partitions = self.medium.as_ref().map_or(1, |medium| medium.partitions);
         let additional = set.additional_partitions.unwrap_or(partitions.saturating_sub(1));
-        let active = self.active_partition();
         vec![
             ModeContent::Control(Control { descriptor_sense: set.descriptor_sense, ..self::control() }),
             ModeContent::ControlDataProtection(set.protection.clone()),
@@ -139,13 +161,7 @@ impl Tape {
             }),
             ModeContent::DeviceConfiguration(DeviceConfiguration {
                 active_partition: active,
-                identifiers_supported: true,
-                report_early_warning: false,
-                end_of_data_defined: 0,
-                enable_end_of_data: true,
-                synchronize_at_early_warning: true,
-                compression_algorithm: u8::from(set.compression),
-                ..DeviceConfiguration::default()
+                ..configuration(u8::from(set.compression))
             }),
             ModeContent::DeviceConfigurationExtension(DeviceConfigurationExtension::default()),
             ModeContent::MediumPartition(MediumPartition {
@@ -159,11 +175,7 @@ impl Tape {
                 sizes: self.sizes(additional),
                 ..MediumPartition::default()
             }),
-            ModeContent::InformationalExceptions(InformationalExceptions {
-                disabled: true,
-                method: 3,
-                ..InformationalExceptions::default()
-            }),
+            ModeContent::InformationalExceptions(exceptions()),
             ModeContent::MediumConfiguration(MediumConfiguration::default()),
         ]
     }
@@ -175,11 +187,6 @@ impl Tape {
         let capacity = self.medium.as_ref().map_or(0, |medium| medium.capacity.0);
         let data = u16::try_from(capacity / 1_000_000_000).unwrap_or(REST).max(1);
         if additional == 0 { vec![data] } else { vec![REST, data] }
-    }
-
-    fn active_partition(&self) -> u8 {
-        // Without asking the drive: only a position that is known at no cost.
-        0
     }
 
     pub fn mode_sense(&mut self, run: &mut Run<'_>, command: &Primary) -> Outcome {
@@ -229,6 +236,8 @@ impl Tape {
         parameters.pages.into_iter().try_for_each(|page| settings.set(page.content))?;
         if settings != self.settings {
             self.settings = settings;
+            let is_descriptor = self.settings.format() == SenseFormat::Descriptor;
+            run.drive.descriptor_sense.store(is_descriptor, std::sync::atomic::Ordering::Relaxed);
             run.drive.gate.tell_others(Some(run.nexus), MODE_CHANGED);
         }
         Ok(bytes)

@@ -280,7 +280,8 @@ impl Tape {
             return Ok(0);
         }
         let vid = run.shared.elements().unloaded_in(run.drive.address).ok_or_else(Refusal::no_medium)?;
-        run.shared.library.mount(vid, &run.drive.name).map_err(|error| match error {
+        let mounted = run.drive.moving(|| run.shared.library.mount(vid, &run.drive.name));
+        mounted.map_err(|error| match error {
             // The cartridge left the library's directory meanwhile.
             LibraryError::UnknownCartridge { .. } => Refusal::no_medium(),
             other => other.into(),

@@ -26,7 +26,6 @@ pub struct Recommended {
 
 impl Tape {
     pub fn generate_order(&mut self, run: &mut Run<'_>, process: RaoProcess, length: u32) -> Outcome {
-        run.has(0xa4, 0x1d)?;
         self.medium()?;
         if usize::try_from(length).map_or(true, |length| length > REQUEST_MAX) {
             return Err(Refusal::field(6));
@@ -62,7 +61,6 @@ impl Tape {
         offset: u32,
         allocation: u32,
     ) -> Outcome {
-        run.has(0xa3, 0x1d)?;
         let data = if limits {
             let segments = u16::try_from(ORDER_SEGMENTS_MAX).unwrap_or(u16::MAX);
             let descriptor_bytes = u16::try_from(DESCRIPTOR).unwrap_or(u16::MAX);
@@ -97,7 +95,6 @@ impl Tape {
         all: bool,
         allocation: u32,
     ) -> Outcome {
-        run.has(0xa3, 0x1f)?;
         let at = self.position()?;
         if is_given && all {
             return Err(Refusal::bit(3, 1));

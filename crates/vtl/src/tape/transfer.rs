@@ -6,7 +6,6 @@ use scsi::lbp::BlockProtection;
 use scsi::position::{BlockLimits, ObjectLimit};
 use scsi::{Packed, Sense, SenseKey};
 
-use super::medium::Object;
 use super::{Run, Tape, end_of_data, filemark};
 use crate::answer::{Outcome, Refusal, give};
 use crate::errors::early_warning;
@@ -219,22 +218,6 @@ impl Tape {
             .written(at, u64::from(count), true, result)
             .map_err(|refusal| refusal.with_residual(left))?;
         if warned && count > 0 { Err(early_warning()) } else { Ok(0) }
-    }
-
-    /// ERASE(6): the short form writes an end of data where the tape stands, the long form erases behind it.
-    /// Both leave nothing behind the head, which the library's cartridges do only by a write: nothing is done
-    /// where nothing stands behind, and anything else is refused.
-    pub fn erase(&mut self, _long: bool) -> Outcome {
-        let at = self.position()?;
-        if self.medium()?.write_protected {
-            return Err(Refusal::new(SenseKey::DataProtect, 0x27, 0));
-        }
-        let found = self.object(at);
-        self.drive.locate(at)?;
-        match found? {
-            Object::EndOfData => Ok(0),
-            Object::Record | Object::Filemark => Err(Refusal::illegal(0x20, 0)),
-        }
     }
 }
 

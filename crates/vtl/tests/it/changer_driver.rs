@@ -12,7 +12,7 @@ use library::scsi::changer::{
     WantedDrive,
 };
 use library::scsi::{DeviceChoice, FoundDevices, ScsiDrive, ScsiDriveOptions, Sources, Ways, discover};
-use library::{DriveName, Library, SleepingWaiter};
+use library::{DriveName, SleepingWaiter};
 use scsi::{DeviceType, Transport};
 use vtl::Target;
 
@@ -76,7 +76,7 @@ fn a_library_in_this_process_is_a_library() {
 
 fn ways() -> Ways {
     let initiator = Name::new(INITIATOR).unwrap();
-    Ways { initiator, account: None, generic: None, waiter: Arc::new(SleepingWaiter::new()) }
+    Ways { initiator, account: None, waiter: Arc::new(SleepingWaiter::new()) }
 }
 
 fn serve(bench: &Bench) -> Server {

@@ -1,8 +1,19 @@
 //! The tests of this crate from outside, in one program.
 
+mod changer;
 mod changer_driver;
 mod common;
 /// What every library does, whatever it is made of.
 #[path = "../../../library/tests/it/conformance/mod.rs"]
 mod conformance;
-mod first;
+#[path = "../../../library/tests/it/drive_suite.rs"]
+mod drive_suite;
+#[cfg(feature = "faults")]
+mod faults;
+mod medium;
+mod motion;
+mod primary;
+mod reservation;
+mod scsi_drive;
+mod strangers;
+mod transfer;

@@ -65,7 +65,7 @@ impl Drive {
                 self.end(Ended::Taken);
                 Stop::Not(TapeError::Reserved { drive: self.name.clone() })
             }
-            Failure::Busy(_) => {
+            Failure::Busy => {
                 Stop::Not(TapeError::NotReady { drive: self.name.clone(), sense: Sense::NOT_READY })
             }
             lost @ (Failure::Lost(..) | Failure::Strange(_)) => {
@@ -192,22 +192,25 @@ impl Drive {
         let drive = self.name.clone();
         let source = DeviceError::Sense(sense.into());
         let vid = self.session.as_ref().map(|session| session.vid);
-        let failed = |drive, source| TapeError::DriveFailed { drive, operation, source };
-        let Some(vid) = vid else { return failed(drive, source) };
         match sense.key {
             SenseKey::NotReady if sense.is_medium_missing() => TapeError::NotLoaded { drive },
             _ if sense.needs_cleaning() => TapeError::CleaningNeeded { drive, sense: sense.into() },
             SenseKey::NotReady => TapeError::NotReady { drive, sense: sense.into() },
             SenseKey::UnitAttention => TapeError::Interrupted { drive, sense: sense.into() },
-            _ if sense.is_position_lost() => TapeError::PositionUnknown { vid },
-            _ if sense.is_write_protected() => TapeError::WriteProtected { vid },
-            SenseKey::DataProtect
-            | SenseKey::MediumError
-            | SenseKey::BlankCheck
-            | SenseKey::VolumeOverflow => TapeError::Medium { vid, operation, source },
             // The way from host to drive: parity, a phase, an abort.
             SenseKey::AbortedCommand => TapeError::Path { drive, operation, source },
-            _ => failed(drive, source),
+            key => match (vid, key) {
+                (Some(vid), _) if sense.is_position_lost() => TapeError::PositionUnknown { vid },
+                (Some(vid), _) if sense.is_write_protected() => TapeError::WriteProtected { vid },
+                (
+                    Some(vid),
+                    SenseKey::DataProtect
+                    | SenseKey::MediumError
+                    | SenseKey::BlankCheck
+                    | SenseKey::VolumeOverflow,
+                ) => TapeError::Medium { vid, operation, source },
+                _ => TapeError::DriveFailed { drive, operation, source },
+            },
         }
     }
 
@@ -280,15 +283,15 @@ impl Drive {
                         return Err(self.restless("test unit ready"));
                     }
                 }
+                Failure::Sense(heard) if self.session.is_none() && heard.sense.key == SenseKey::NotReady => {
+                    return Ok(());
+                }
                 Failure::Sense(heard) if heard.sense.is_becoming_ready() => {
                     self.doubt(Doubt::Way);
                     if self.unit.now_us() >= until_us {
                         return Err(self.typed("test unit ready", &heard.sense));
                     }
                     self.unit.wait(READY_POLL);
-                }
-                Failure::Sense(heard) if self.session.is_none() && heard.sense.key == SenseKey::NotReady => {
-                    return Ok(());
                 }
                 Failure::Sense(heard) => {
                     if heard.sense.is_medium_missing() && !self.handling {
@@ -302,7 +305,7 @@ impl Drive {
                     }
                     return Err(TapeError::Reserved { drive: self.name.clone() });
                 }
-                Failure::Busy(_) => {
+                Failure::Busy => {
                     return Err(TapeError::NotReady { drive: self.name.clone(), sense: Sense::NOT_READY });
                 }
                 unanswered => {

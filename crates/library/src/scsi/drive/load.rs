@@ -80,7 +80,7 @@ impl Drive {
         let (drive, source) = (self.name.clone(), failure.device_error());
         match failure {
             Failure::Conflict => TapeError::Reserved { drive },
-            Failure::Busy(_) => TapeError::NotReady { drive, sense: Sense::NOT_READY },
+            Failure::Busy => TapeError::NotReady { drive, sense: Sense::NOT_READY },
             Failure::Sense(_) | Failure::Strange(_) => TapeError::DriveFailed { drive, operation, source },
             Failure::Lost(..) => TapeError::Path { drive, operation, source },
         }
@@ -235,6 +235,7 @@ impl Drive {
         let formatted = self.make_partitions();
         let session = self.session()?;
         (session.unflushed, session.buffer_doubted, session.sure) = (0, false, false);
+        session.at_front = false;
         session.warned = [None; 2];
         session.at = TapePosition { partition: Partition::Index, block: BlockAddress(0) };
         formatted?;

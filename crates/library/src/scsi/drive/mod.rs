@@ -58,6 +58,10 @@ pub struct ScsiDriveOptions {
     /// The key by which this host reserves the drive while a cartridge is loaded: another one for each host.
     /// `None`: the drive is not reserved.
     pub reservation_key: Option<ReservationKey>,
+    /// While the drive is reserved, only the first write after another command is preceded by the question where
+    /// the tape stands, and each flush followed by it. Otherwise each write is: it costs a short command, and
+    /// finds a tape that was moved before a block is written over.
+    pub trusts_reservation: bool,
     /// Checksums of blocks.
     pub protection: ProtectionWish,
     /// How long before the end of a partition writes begin to warn, where a drive can be told. `None`: the
@@ -73,6 +77,7 @@ impl Default for ScsiDriveOptions {
     fn default() -> Self {
         ScsiDriveOptions {
             reservation_key: None,
+            trusts_reservation: false,
             protection: ProtectionWish::default(),
             early_warning: None,
             compression: None,
@@ -116,8 +121,13 @@ struct Session {
     at: TapePosition,
     /// Whether it is known to stand there.
     sure: bool,
+    /// The last movement was a write or a flush whose end is known: without it the drive is asked where the
+    /// tape stands before something is written.
+    writing: bool,
     /// Objects written since the last flush.
     unflushed: u64,
+    /// The tape is to stand behind the last object that was written: it was not moved since.
+    at_front: bool,
     /// The drive was reset, or ran into the end: that it still has what it had buffered must be proven.
     buffer_doubted: bool,
     /// Nothing more is written.
@@ -188,7 +198,9 @@ impl Session {
             vid,
             at: TapePosition { partition: Partition::Index, block: BlockAddress(0) },
             sure: false,
+            writing: false,
             unflushed: 0,
+            at_front: false,
             buffer_doubted: false,
             poisoned: false,
             ended: None,
@@ -207,7 +219,12 @@ impl Session {
 
     /// The tape stands here, which was asked for or proven.
     fn stands(&mut self, at: TapePosition) {
-        (self.at, self.sure) = (at, true);
+        (self.at, self.sure, self.writing) = (at, true, false);
+    }
+
+    /// Whether a tape that stands elsewhere shows that objects are gone, or more than there should be.
+    fn shows_loss(&self) -> bool {
+        self.unflushed > 0 && self.at_front
     }
 
     /// The tape moved over so many objects.

@@ -148,7 +148,7 @@ impl Drive {
         }
         let session = self.session()?;
         session.sure = false;
-        if session.unflushed > 0 {
+        if session.shows_loss() {
             self.poison();
         }
         Err(TapeError::PositionUnknown { vid })
@@ -187,11 +187,7 @@ impl Drive {
     /// any more afterwards.
     fn leave(&mut self) -> Result<(), TapeError> {
         let session = self.session()?;
-        if session.unflushed > 0 && (!session.sure || session.buffer_doubted) {
-            self.settle()
-        } else {
-            Ok(())
-        }
+        if session.shows_loss() && (!session.sure || session.buffer_doubted) { self.settle() } else { Ok(()) }
     }
 
     /// Makes sure that the tape stands where it is to stand. Afterwards nothing is in doubt, unless the
@@ -218,12 +214,21 @@ impl Drive {
                 self.prove_buffer(at)?;
                 continue;
             }
-            if self.session()?.unflushed > 0 {
+            let session = self.session()?;
+            if session.shows_loss() || session.buffer_doubted {
                 self.poison();
             }
             let session = self.session()?;
-            (session.unflushed, session.buffer_doubted) = (0, false);
-            self.move_to(at)?;
+            if session.poisoned {
+                (session.unflushed, session.buffer_doubted) = (0, false);
+            }
+            match self.move_to(at) {
+                // Objects that were written are gone, and the place with them.
+                Err(TapeError::BeyondEndOfData { vid, .. }) => {
+                    return Err(TapeError::PositionUnknown { vid });
+                }
+                moved => moved?,
+            }
         }
         let vid = self.session()?.vid;
         Err(TapeError::PositionUnknown { vid })
@@ -232,7 +237,14 @@ impl Drive {
     /// After a reset, has the drive write what it should still have in its buffer, and asks again where the
     /// tape stands: what was lost shows in the one or the other.
     fn prove_buffer(&mut self, at: TapePosition) -> Result<(), TapeError> {
-        if !self.session()?.buffer_doubted {
+        let session = self.session()?;
+        if !session.buffer_doubted {
+            return Ok(());
+        }
+        if !session.at_front {
+            // Where it stands says nothing of what was written elsewhere.
+            (session.buffer_doubted, session.unflushed) = (false, 0);
+            self.poison();
             return Ok(());
         }
         let flush = Command::from(Stream::WriteFilemarks6 { immediate: false, count: 0 });
@@ -253,7 +265,8 @@ impl Drive {
     pub fn move_to(&mut self, to: TapePosition) -> Result<(), TapeError> {
         let mut stands = None;
         for _ in 0..MOVES_MAX {
-            self.session()?.sure = false;
+            let session = self.session()?;
+            (session.sure, session.at_front) = (false, false);
             match self.source {
                 PositionSource::Counted => self.count_to(to)?,
                 PositionSource::Long | PositionSource::Short => self.locate_once(to)?,
@@ -406,12 +419,17 @@ impl Drive {
     /// Moves to the end of data of a partition and says where that is.
     pub fn to_end_of_data(&mut self, partition: Partition) -> Result<TapePosition, TapeError> {
         if self.source == PositionSource::Counted {
+            let session = self.session()?;
+            (session.sure, session.at_front) = (false, false);
             let block = BlockAddress(self.count_up_to(COUNTED_MAX)?);
-            return Ok(TapePosition { partition, block });
+            let end = TapePosition { partition, block };
+            self.session()?.stands(end);
+            return Ok(end);
         }
         for _ in 0..MOVES_MAX {
             self.look()?;
-            self.session()?.sure = false;
+            let session = self.session()?;
+            (session.sure, session.at_front) = (false, false);
             if !self.locate_end(partition)? {
                 self.locate_once(TapePosition { partition, block: BlockAddress(0) })?;
                 let command = Command::from(Stream::Space6 { code: SpaceCode::EndOfData, count: 0 });

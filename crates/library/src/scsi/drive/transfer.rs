@@ -6,6 +6,7 @@ use base::TapePosition;
 
 use super::super::unit::{Done, Heard};
 use super::condition::Stop;
+use super::reservation::Hold;
 use super::{BlockProtection, Drive};
 use crate::{DeviceError, FILE_MARKS_MAX, ReadBlock, Sense, TapeError, WriteResult};
 
@@ -51,22 +52,28 @@ impl Drive {
             let overhead = self.overhead();
             let session = self.session()?;
             let at = session.at;
+            session.writing = false;
             if session.is_missing(at.partition) {
                 return Ok(ReadBlock::EndOfData);
             }
             let want = (buffer.len() + overhead).min(self.unit.transfer_max()).min(LENGTH_MAX);
             match self.read_once(at, buffer, want)? {
                 Some(Found::Record(length)) => {
-                    self.session()?.passed(1);
+                    let session = self.session()?;
+                    session.passed(1);
+                    session.at_front = false;
                     return Ok(ReadBlock::Data(length - overhead));
                 }
                 Some(Found::Mark) => {
-                    self.session()?.passed(1);
+                    let session = self.session()?;
+                    session.passed(1);
+                    session.at_front = false;
                     return Ok(ReadBlock::FileMark);
                 }
                 Some(Found::End) => return Ok(ReadBlock::EndOfData),
                 Some(Found::Longer(length)) => {
-                    self.session()?.sure = false;
+                    let session = self.session()?;
+                    (session.sure, session.at_front) = (false, false);
                     let record = length.saturating_sub(overhead);
                     if buffer.len() + overhead > want {
                         // The buffer would do: what is in the way is the adapter.
@@ -215,14 +222,31 @@ impl Drive {
     /// Makes sure that the next write goes where it is to go.
     fn settle_to_write(&mut self) -> Result<TapePosition, TapeError> {
         self.check_writable()?;
-        self.settle()?;
+        let settled = self.settle();
         // What was found may have closed it.
         self.check_writable()?;
+        settled?;
+        let is_ours = self.options.trusts_reservation && self.hold != Hold::None;
         let session = self.session()?;
-        if session.is_missing(session.at.partition) {
-            return Err(TapeError::EndOfMedium { vid: session.vid, at: session.at });
+        let at = session.at;
+        if session.is_missing(at.partition) {
+            return Err(TapeError::EndOfMedium { vid: session.vid, at });
         }
-        Ok(session.at)
+        // Nothing tells that another host has moved the tape. While it is reserved none should.
+        if is_ours && session.writing {
+            return Ok(at);
+        }
+        for _ in 0..TRIES_MAX {
+            let reported = self.reported()?;
+            if self.doubt.is_none() && reported.is_none_or(|reported| reported.at == Some(at)) {
+                self.session()?.writing = true;
+                return Ok(at);
+            }
+            self.session()?.sure = false;
+            self.settle()?;
+            self.check_writable()?;
+        }
+        Err(TapeError::PositionUnknown { vid: self.session()?.vid })
     }
 
     /// Writes a record.
@@ -376,6 +400,7 @@ impl Drive {
         if let Some(session) = &mut self.session {
             session.passed(objects);
             session.unflushed += objects;
+            session.at_front |= objects > 0;
         }
     }
 

@@ -129,7 +129,7 @@ impl Tgt {
 
     fn ways() -> Ways {
         let initiator = Name::new("iqn.2026-01.org.kist:test").unwrap();
-        Ways { initiator, account: None, generic: None, waiter: Arc::new(SleepingWaiter::new()) }
+        Ways { initiator, account: None, waiter: Arc::new(SleepingWaiter::new()) }
     }
 
     fn sources(&self) -> Sources {

@@ -108,11 +108,11 @@ pub fn code(sense: &Sense) -> (u8, u8, u8) {
 /// An initiator.
 pub struct Host(pub LocalTransport);
 
-const LIMIT: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Host {
     pub fn send(&mut self, command: &Command, data: Data<'_>) -> Completion {
-        self.0.execute(&command.encode().unwrap(), data, LIMIT).unwrap()
+        self.0.execute(&command.encode().unwrap(), data, PATIENCE).unwrap()
     }
 
     /// A command that ends with GOOD, and how much it transferred.
