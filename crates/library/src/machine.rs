@@ -298,6 +298,18 @@ pub enum LibraryError {
 }
 
 impl LibraryError {
+    /// Whether a drive is of no use before somebody has looked at it.
+    #[must_use]
+    pub fn is_of_the_drive(&self) -> bool {
+        match self {
+            LibraryError::DriveFailed { .. } | LibraryError::DriveOccupied { .. } => true,
+            LibraryError::LoadFailed { source, .. } | LibraryError::UnloadFailed { source, .. } => {
+                source.is_of_the_drive()
+            }
+            _ => false,
+        }
+    }
+
     /// What it speaks against; `None`: nothing failed, but what was asked for cannot be done, or not now.
     #[must_use]
     pub fn cause(&self) -> Option<FailureCause> {

@@ -167,20 +167,15 @@ impl ScsiLibrary {
         work: impl FnOnce(&mut Robot) -> Result<T, LibraryError>,
     ) -> Result<T, LibraryError> {
         let result = self.reached(line).and_then(work);
-        let mut known = self.known();
-        match &result {
+        let trouble = match &result {
             Err(error @ (LibraryError::Path { .. } | LibraryError::NotReached { .. })) => {
-                if line.robot.take().is_some() || line.not_before.is_none() {
-                    let again = micros(self.config.times.reach_again);
-                    line.not_before = Some(self.waiter.now_us().saturating_add(again));
-                }
-                known.trouble = Some(why_of(error));
+                line.robot = None;
+                Some(why_of(error))
             }
-            Err(error @ (LibraryError::NotReady { .. } | LibraryError::Reserved)) => {
-                known.trouble = Some(error.to_string());
-            }
-            _ => known.trouble = None,
-        }
+            Err(error @ (LibraryError::NotReady { .. } | LibraryError::Reserved)) => Some(error.to_string()),
+            _ => None,
+        };
+        self.known().trouble = trouble;
         result
     }
 
@@ -190,16 +185,25 @@ impl ScsiLibrary {
 
     fn reached<'a>(&self, line: &'a mut Line) -> Result<&'a mut Robot, LibraryError> {
         if line.robot.is_none() {
-            line.robot = Some(self.reach(line)?);
-            line.not_before = None;
+            let now = self.waiter.now_us();
+            if line.not_before.is_some_and(|not_before| now < not_before) {
+                return Err(not_reached(self.trouble()));
+            }
+            match self.reach() {
+                Ok(robot) => (line.robot, line.not_before) = (Some(robot), None),
+                Err(error) => {
+                    // From now on: the search itself may have taken long.
+                    let again = micros(self.config.times.reach_again);
+                    let is_away = !matches!(error, LibraryError::NotReady { .. } | LibraryError::Reserved);
+                    line.not_before = is_away.then(|| self.waiter.now_us().saturating_add(again));
+                    return Err(error);
+                }
+            }
         }
         line.robot.as_mut().ok_or_else(|| not_reached("it is not reached".to_owned()))
     }
 
-    fn reach(&self, line: &Line) -> Result<Robot, LibraryError> {
-        if line.not_before.is_some_and(|not_before| self.waiter.now_us() < not_before) {
-            return Err(not_reached(self.trouble()));
-        }
+    fn reach(&self) -> Result<Robot, LibraryError> {
         let way = self.devices.changer().map_err(|error| not_reached(error.0))?;
         let mut robot = Robot::open(way, Arc::clone(&self.waiter))?;
         self.check_same(&mut robot)?;
@@ -569,7 +573,8 @@ impl Library for ScsiLibrary {
             robot.ready(std::time::Duration::ZERO)?;
             Ok(robot.is_stale)
         });
-        let asked = asked.and_then(|is_stale| match is_stale || is_due || self.known().elements.is_none() {
+        let is_new = self.known().elements.is_none();
+        let asked = asked.and_then(|is_stale| match is_stale || is_due || is_new {
             true => self.refresh(&mut line),
             false => Ok(()),
         });
