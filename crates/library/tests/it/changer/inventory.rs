@@ -6,7 +6,7 @@ use super::world::*;
 use crate::common::{drive_name, vid};
 use library::scsi::changer::{DriveSeat, ScsiLibraryConfig};
 use library::{Library, LibraryError, Place, Slot};
-use scsi::ElementAddress;
+use scsi::{ElementAddress, SenseKey};
 
 fn vids(library: &dyn Library) -> Vec<String> {
     library.inventory().unwrap().into_iter().map(|info| info.vid.to_string()).collect()
@@ -17,23 +17,21 @@ fn vids(library: &dyn Library) -> Vec<String> {
 fn an_inventory_is_read_whatever_the_changer_lacks() {
     let plain = Quirks::default();
     let all = [
-        plain.clone(),
-        Quirks { no_opcodes: true, ..plain.clone() },
-        Quirks { no_identifiers: true, ..plain.clone() },
-        Quirks { no_addresses: true, ..plain.clone() },
-        Quirks { ignores_count: true, ..plain.clone() },
-        Quirks { transfer_max: Some(200), ..plain.clone() },
-        Quirks {
-            no_opcodes: true,
-            no_identifiers: true,
-            no_addresses: true,
-            ignores_count: true,
-            ..plain.clone()
-        },
+        plain,
+        Quirks { no_opcodes: true, ..plain },
+        Quirks { no_identifiers: true, ..plain },
+        Quirks { no_addresses: true, ..plain },
+        Quirks { ignores_count: true, ..plain },
+        Quirks { transfer_max: Some(200), ..plain },
+        Quirks { allocation_max: Some((4096, SenseKey::HardwareError, 0x44)), ..plain },
+        Quirks { allocation_max: Some((4096, SenseKey::IllegalRequest, 0x24)), ..plain },
+        Quirks { leaves_out: 8, ..plain },
+        Quirks { leaves_out: 8, no_identifiers: true, ignores_count: true, ..plain },
+        Quirks { no_opcodes: true, no_identifiers: true, no_addresses: true, ignores_count: true, ..plain },
     ];
     for quirks in all {
         let mut world = World::new(&["KS0001L8", "", "KS0002L8", "CLN001L1", UNREADABLE, "KS0003"]);
-        world.quirks = quirks.clone();
+        world.quirks = quirks;
         world.put(DOOR, Some("KS0009L9"));
         let bench = Bench::new(world);
         let rows = bench.library.inventory().unwrap();

@@ -32,7 +32,7 @@ pub const DRIVES: u16 = 256;
 pub const SLOTS: u16 = 1000;
 
 /// What a changer does other than most.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Quirks {
     pub no_opcodes: bool,
     pub no_identifiers: bool,
@@ -41,8 +41,12 @@ pub struct Quirks {
     pub no_addresses: bool,
     /// Gives all elements of a type, however few were asked for (tgt).
     pub ignores_count: bool,
-    /// Refuses allocations that are longer than this.
+    /// The way takes no longer transfers.
     pub transfer_max: Option<usize>,
+    /// Refuses answers that may be longer than this, with this sense (tgt).
+    pub allocation_max: Option<(u32, SenseKey, u8)>,
+    /// Gives answers without their last bytes, so many (tgt).
+    pub leaves_out: usize,
     /// So many reads after a movement show what was before it.
     pub lag: u32,
     pub no_initialize: bool,
@@ -182,13 +186,25 @@ impl World {
     }
 
     fn status(&mut self, command: &Changer) -> Result<Vec<u8>, Completion> {
-        let Changer::ReadElementStatus { volume_tags, kind, first, count, identifiers, .. } = *command else {
+        let Changer::ReadElementStatus {
+            volume_tags,
+            kind,
+            first,
+            count,
+            identifiers,
+            allocation_length,
+            ..
+        } = *command
+        else {
             unreachable!()
         };
         assert_ne!(kind, ElementType::All, "one type at a time");
         let illegal = || check(SenseKey::IllegalRequest, 0x24, 0x00);
         if identifiers && self.quirks.no_identifiers || volume_tags && self.quirks.no_tags {
             return Err(illegal());
+        }
+        if let Some((_, key, asc)) = self.quirks.allocation_max.filter(|(max, ..)| allocation_length > *max) {
+            return Err(check(key, asc, 0x00));
         }
         if let Some((reads, from, to)) = self.later {
             self.later = (reads > 1).then_some((reads - 1, from, to));
@@ -239,7 +255,9 @@ impl World {
         let page =
             ElementPage { kind: page_kind, primary_tags: volume_tags, alternate_tags: false, elements };
         let pages = if page.elements.is_empty() { Vec::new() } else { vec![page] };
-        Ok(ElementStatus::of(pages).encode())
+        let mut answer = ElementStatus::of(pages).encode();
+        answer.truncate(answer.len() - self.quirks.leaves_out.min(answer.len() - 8));
+        Ok(answer)
     }
 
     fn layout(&self) -> ElementAddressAssignment {
