@@ -492,41 +492,52 @@ impl ScsiLibrary {
         vid: Vid,
         source: Option<ElementAddress>,
     ) -> Result<(), LibraryError> {
+        let mut tried = BTreeSet::new();
+        for is_fresh in [false, true] {
+            if is_fresh {
+                // What was known may be old.
+                self.refresh(line)?;
+            }
+            let slots = self.slots_for(seat, source);
+            let barcode = self.known().element(seat.element).and_then(|element| element.barcode.clone());
+            for slot in slots {
+                if !tried.insert(slot) || self.look(line, ElementType::Storage, slot)?.full {
+                    continue;
+                }
+                let movement = Movement {
+                    vid,
+                    barcode: barcode.clone(),
+                    from: (ElementType::DataTransfer, seat.element),
+                    to: (ElementType::Storage, slot),
+                };
+                match self.carry(line, &movement)? {
+                    Moved::There => return Ok(()),
+                    // Somebody was faster.
+                    Moved::DestinationFull => {}
+                    Moved::Stayed(source) => {
+                        return Err(LibraryError::NotTaken { vid, drive: drive.clone(), source });
+                    }
+                    Moved::Lost(source) => {
+                        self.known().mounted.remove(&seat.element);
+                        return Err(LibraryError::Misplaced { vid, source });
+                    }
+                }
+            }
+        }
+        Err(LibraryError::NoFreeSlot { vid, drive: drive.clone() })
+    }
+
+    /// The slots that what is in a drive may go to, the best first.
+    fn slots_for(&self, seat: &WantedDrive, source: Option<ElementAddress>) -> Vec<ElementAddress> {
         let known = self.known();
         let home = known.mounted.get(&seat.element).map(|mounted| mounted.home);
         let is_slot = |at: &ElementAddress| {
             known.own.has_slot(*at)
                 && known.element(*at).is_some_and(|element| element.kind == ElementType::Storage)
         };
-        let own = home.into_iter().chain(source).filter(is_slot);
-        let mut slots: Vec<ElementAddress> = own.collect();
+        let mut slots: Vec<ElementAddress> = home.into_iter().chain(source).filter(is_slot).collect();
         slots.extend(known.free_slots());
-        let barcode = known.element(seat.element).and_then(|element| element.barcode.clone());
-        drop(known);
-        let stuck = |source| LibraryError::NotTaken { vid, drive: drive.clone(), source };
-        let mut tried = BTreeSet::new();
-        for slot in slots {
-            if !tried.insert(slot) || self.look(line, ElementType::Storage, slot)?.full {
-                continue;
-            }
-            let movement = Movement {
-                vid,
-                barcode: barcode.clone(),
-                from: (ElementType::DataTransfer, seat.element),
-                to: (ElementType::Storage, slot),
-            };
-            match self.carry(line, &movement)? {
-                Moved::There => return Ok(()),
-                // Somebody was faster.
-                Moved::DestinationFull => {}
-                Moved::Stayed(source) => return Err(stuck(source)),
-                Moved::Lost(source) => {
-                    self.known().mounted.remove(&seat.element);
-                    return Err(LibraryError::Misplaced { vid, source });
-                }
-            }
-        }
-        Err(LibraryError::NoFreeSlot { vid, drive: drive.clone() })
+        slots
     }
 }
 

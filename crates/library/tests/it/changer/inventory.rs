@@ -1,11 +1,12 @@
 //! What a changer holds, and what changes.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::world::*;
 use crate::common::{drive_name, vid};
 use library::scsi::changer::{DriveSeat, ScsiLibraryConfig};
-use library::{Library, LibraryError, Place, Slot};
+use library::{Library, LibraryError, Place, Slot, Union};
 use scsi::{ElementAddress, SenseKey};
 
 fn vids(library: &dyn Library) -> Vec<String> {
@@ -30,7 +31,9 @@ fn an_inventory_is_read_whatever_the_changer_lacks() {
         Quirks { no_opcodes: true, no_identifiers: true, no_addresses: true, ignores_count: true, ..plain },
     ];
     for quirks in all {
-        let mut world = World::new(&["KS0001L8", "", "KS0002L8", "CLN001L1", UNREADABLE, "KS0003"]);
+        let mut labels = ["KS0001L8", "", "KS0002L8", "CLN001L1", UNREADABLE, "KS0003"].to_vec();
+        labels.resize(60, "");
+        let mut world = World::new(&labels);
         world.quirks = quirks;
         world.put(DOOR, Some("KS0009L9"));
         let bench = Bench::new(world);
@@ -214,9 +217,41 @@ fn elements_of_others_are_neither_seen_nor_touched() {
         world.put(SLOTS + 3, None);
         world.attentions.push_back((0x28, 0x00));
     });
+    bench.library.changes().unwrap();
     let error = bench.library.unmount(&drive_name("drive0")).unwrap_err();
     assert!(matches!(error, LibraryError::NoFreeSlot { .. }), "{error}");
     assert_eq!(bench.moves(), [(SLOTS, DRIVES)]);
+    // One of ours is free again, which nobody told.
+    bench.change(|world| world.put(SLOTS + 1, None));
+    bench.library.unmount(&drive_name("drive0")).unwrap();
+    assert_eq!(bench.moves(), [(DRIVES, SLOTS + 1)]);
+}
+
+/// Several changers are several libraries.
+#[test]
+fn two_changers_are_two_libraries() {
+    let bench = |labels: &[&str], prefix: &str| {
+        let drive = |number: u16| (drive_name(&format!("{prefix}{number}")), DriveSeat::Number(number));
+        Bench::with(World::new(labels), ScsiLibraryConfig { drives: vec![drive(0), drive(1)], ..numbered() })
+    };
+    let (near, far) = (bench(&["KS0001L8"], "drive"), bench(&["KS0002L8"], "far-drive"));
+    let worlds = [near.world.clone(), far.world.clone()];
+    let named = vec![
+        ("near".to_owned(), Arc::new(near.library) as Arc<dyn Library>),
+        ("far".to_owned(), Arc::new(far.library) as Arc<dyn Library>),
+    ];
+    let union = Union::new(named).unwrap();
+    assert_eq!(vids(&union), ["KS0001", "KS0002"]);
+    let error = union.mount(vid("KS0001"), &drive_name("far-drive0")).unwrap_err();
+    assert!(matches!(error, LibraryError::OtherLibrary { .. }), "{error}");
+    for (text, drive) in [("KS0001", "drive1"), ("KS0002", "far-drive1")] {
+        union.mount(vid(text), &drive_name(drive)).unwrap();
+        assert_eq!(union.unmount(&drive_name(drive)).unwrap(), vid(text));
+    }
+    assert!(worlds.iter().all(|world| world.lock().unwrap().moves.len() == 2));
+    worlds[1].lock().unwrap().away = true;
+    assert!(union.changes().is_err());
+    assert!(union.out_of_reach()[0].starts_with("library far: "), "{:?}", union.out_of_reach());
 }
 
 #[test]
