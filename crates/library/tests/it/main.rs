@@ -10,6 +10,7 @@ mod golden;
 mod library;
 mod scsi_drive;
 mod scsi_model;
+mod scsi_tgt;
 mod semantics;
 mod timing;
 mod union;

@@ -375,7 +375,7 @@ fn faults() -> Vec<Fault> {
 #[test]
 fn no_fault_writes_over_a_block_or_writes_one_twice() {
     let (mut fired, mut proven, mut refused) = (0, 0, 0);
-    for options in [options(), reserving()] {
+    for (options, rewinds) in [(options(), false), (reserving(), false), (reserving(), true)] {
         for operation in [WRITE, MARKS, POSITION, READY, MODE_SELECT] {
             for skip in 0..8 {
                 for fault in faults() {
@@ -388,7 +388,8 @@ fn no_fault_writes_over_a_block_or_writes_one_twice() {
                     if says_done || odd {
                         continue;
                     }
-                    let mut bench = Bench::begun(Quirks::default(), options.clone());
+                    let quirks = Quirks { rewinds, ..Quirks::default() };
+                    let mut bench = Bench::begun(quirks, options.clone());
                     bench.model.lock().plan_after(operation, skip, fault.clone());
                     let name = format!("{operation:02x} after {skip}: {fault:?}");
                     let (done, flushed) = run(&mut bench);
@@ -501,6 +502,54 @@ fn an_answer_that_was_lost_is_made_good_without_a_second_write() {
     assert_eq!(model.durable[1], 4, "flushed once more, since nobody said that it was");
     drop(model);
     assert_eq!(bench.scsi.seen().answers_lost, 3);
+}
+
+/// What is wished is set at the load, and again after a reset: other hosts and resets set it back.
+#[test]
+fn settings_are_set_and_set_again() {
+    let wishes = ScsiDriveOptions {
+        early_warning: Some(ByteCount(10_000_000_001)),
+        compression: Some(false),
+        ..reserving()
+    };
+    let model = Shared::new(Quirks::default());
+    model.lock().block_length = 512;
+    let scsi = opened(&model, wishes);
+    scsi.load(vid("KT0001")).unwrap();
+    let mut drive = scsi.take().unwrap();
+    for round in 0..2 {
+        let set = model.lock();
+        assert_eq!((set.block_length, set.early_warning, set.compresses), (0, 10_001, false), "{round}");
+        assert!(set.protection.on_write && set.prevented);
+        drop(set);
+        model.lock().plan(WRITE, Fault::Reset { keeps_buffer: true });
+        drive.write_block(b"x").unwrap();
+    }
+    // Another host has changed them.
+    model.lock().protection.on_read = false;
+    model.lock().attentions.push(Sense::new(SenseKey::UnitAttention, 0x2a, 0x01));
+    drive.write_block(b"x").unwrap();
+    assert!(model.lock().protection.on_read);
+}
+
+/// A locate that fails, or goes elsewhere, while not all is flushed: nothing says that anything is lost.
+#[test]
+fn a_locate_that_fails_leaves_the_cartridge_writable() {
+    let mut bench = Bench::begun(Quirks::default(), reserving());
+    bench.drive.write_block(b"one").unwrap();
+    let error = bench.drive.locate(data(5)).unwrap_err();
+    assert!(matches!(error, TapeError::BeyondEndOfData { end, .. } if end == data(1)), "{error}");
+    bench.drive.locate(data(0)).unwrap();
+    assert!(bench.drive.locate(data(5)).is_err());
+    assert_eq!(bench.drive.position().unwrap(), data(0), "the tape did not move");
+    for fault in [Fault::Lost, Fault::LostAfter, Fault::Shifts(-1)] {
+        bench.model.lock().plan(LOCATE_16, fault);
+        bench.drive.locate(data(1)).unwrap();
+    }
+    bench.drive.write_block(b"two").unwrap();
+    bench.drive.write_filemarks(0).unwrap();
+    assert_eq!(bench.model.lock().content(1), [Some(b"one".to_vec()), Some(b"two".to_vec())]);
+    assert_eq!(bench.model.lock().fired, 3);
 }
 
 /// A reset turns checksums off: had they not been turned on again, four bytes of them would be data.
@@ -846,9 +895,15 @@ fn positions_are_asked_as_often_as_somebody_else_could_move_the_tape() {
         // Another host rewinds.
         bench.model.lock().at = (1, 0);
         let result = bench.drive.write_block(b"over").and_then(|_| bench.drive.write_filemarks(0));
-        assert!(result.is_err(), "{result:?}");
-        let over = bench.model.lock().written_over.len();
-        assert_eq!(over > 0, !each, "reserved: only the flush can tell");
+        let model = bench.model.lock();
+        if each {
+            // It is found, and the end of data shows that nothing is gone.
+            assert!(result.is_ok(), "{result:?}");
+            assert_eq!((model.content(1).len(), model.written_over.len()), (11, 0));
+        } else {
+            // Only the flush can tell, and it does.
+            assert!(matches!(result, Err(TapeError::PositionUnknown { .. })), "{result:?}");
+        }
     }
     // After anything but a write, the next one asks.
     let trusting = ScsiDriveOptions { trusts_reservation: true, ..reserving() };

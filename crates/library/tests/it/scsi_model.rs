@@ -15,8 +15,8 @@ use scsi::density::{Density, DensityReport};
 use scsi::lbp::BlockProtection;
 use scsi::log::{LogPage, TapeAlerts};
 use scsi::mode::{
-    BlockDescriptor, ControlDataProtection, MediumPartition, ModeContent, ModeDirection, ModeForm, ModePage,
-    ModeParameters,
+    BlockDescriptor, ControlDataProtection, DataCompression, DeviceConfigurationExtension, MediumPartition,
+    ModeContent, ModeDirection, ModeForm, ModePage, ModeParameters,
 };
 use scsi::opcodes::SupportedOpcodes;
 use scsi::position::{BlockLimits, PositionLong, PositionShort, Wrap, WrapEnds};
@@ -81,6 +81,8 @@ pub struct Quirks {
     pub warns_from: usize,
     /// It warns once, as a programmable early warning.
     pub warns_once: bool,
+    /// A reset rewinds the tape to the begin of the first partition.
+    pub rewinds: bool,
     /// Polls before it is ready after a load.
     pub becomes_ready_after: u32,
 }
@@ -99,6 +101,7 @@ impl Default for Quirks {
             objects_max: 1_000_000,
             warns_from: 1_000_000,
             warns_once: false,
+            rewinds: false,
             becomes_ready_after: 0,
         }
     }
@@ -130,6 +133,9 @@ pub struct Model {
     pub attentions: Vec<Sense>,
     pub protection: ControlDataProtection,
     pub block_length: u32,
+    /// PEWS.
+    pub early_warning: u16,
+    pub compresses: bool,
     pub prevented: bool,
     pub keys: Vec<u64>,
     pub holder: Option<u64>,
@@ -176,6 +182,8 @@ impl Model {
             attentions: vec![Sense::new(SenseKey::UnitAttention, 0x29, 0)],
             protection: ControlDataProtection::default(),
             block_length: 0,
+            early_warning: 0,
+            compresses: true,
             prevented: false,
             keys: Vec::new(),
             holder: None,
@@ -234,6 +242,11 @@ impl Model {
         }
         self.protection = ControlDataProtection::default();
         self.prevented = false;
+        self.early_warning = 0;
+        self.compresses = true;
+        if self.quirks.rewinds {
+            self.at = (0, 0);
+        }
         self.attentions.push(Sense::new(SenseKey::UnitAttention, 0x29, 0));
     }
 
@@ -434,6 +447,15 @@ impl Model {
                 ..Default::default()
             }),
             (0x10, 0) => ModeContent::DeviceConfiguration(Default::default()),
+            (0x10, 1) => ModeContent::DeviceConfigurationExtension(DeviceConfigurationExtension {
+                early_warning_size: self.early_warning,
+                ..Default::default()
+            }),
+            (0x0f, 0) => ModeContent::DataCompression(DataCompression {
+                enabled: self.compresses,
+                capable: true,
+                ..Default::default()
+            }),
             _ => return Err(wrong_field()),
         };
         let parameters = ModeParameters {
@@ -456,6 +478,10 @@ impl Model {
             match page.content {
                 ModeContent::ControlDataProtection(page) => self.protection = page,
                 ModeContent::MediumPartition(page) => self.wanted_partitions = page.additional,
+                ModeContent::DeviceConfigurationExtension(page) => {
+                    self.early_warning = page.early_warning_size;
+                }
+                ModeContent::DataCompression(page) => self.compresses = page.enabled,
                 _ => return Err(says(SenseKey::IllegalRequest, 0x26, 0)),
             }
         }

@@ -235,7 +235,7 @@ impl Drive {
         let formatted = self.make_partitions();
         let session = self.session()?;
         (session.unflushed, session.buffer_doubted, session.sure) = (0, false, false);
-        session.at_front = false;
+        session.ends = [None; 2];
         session.warned = [None; 2];
         session.at = TapePosition { partition: Partition::Index, block: BlockAddress(0) };
         formatted?;
@@ -245,6 +245,7 @@ impl Drive {
         }
         let session = self.session()?;
         (session.partitions, session.medium.partitions) = (partitions, partitions);
+        session.ends = [Some(BlockAddress(0)); 2];
         self.to_begin()?;
         self.settle()
     }

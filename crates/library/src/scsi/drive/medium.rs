@@ -141,13 +141,22 @@ impl Drive {
             (Some(drive), Some(cartridge)) => Some(drive.access(cartridge, density.unwrap_or(0))),
             _ => None,
         };
-        let by_memory = self.number(id::MEDIUM_TYPE)? == Some(TYPE_WORM);
-        let by_statistics = match self.log_page(page::VOLUME_STATISTICS)? {
-            Some(log) => log.number(volume_statistics::WORM).is_some_and(|worm| worm != 0),
-            None => false,
+        let statistics = self.log_page(page::VOLUME_STATISTICS)?;
+        let by_code = cartridge.map(Cartridge::is_worm);
+        let by_memory = self.number(id::MEDIUM_TYPE)?.map(|kind| kind == TYPE_WORM);
+        let by_statistics = statistics.as_ref().and_then(|log| log.number(volume_statistics::WORM));
+        let said = [by_code, by_memory, by_statistics.map(|worm| worm != 0)];
+        // The mode page only where nothing else tells: targets without WORM have it wrong.
+        let worm = match said.iter().any(Option::is_some) {
+            true => said.contains(&Some(true)),
+            false => self.is_worm_by_mode()?,
         };
-        let by_code = cartridge.is_some_and(Cartridge::is_worm);
-        let worm = by_code || by_memory || by_statistics || self.is_worm_by_mode()?;
+        // How often it was threaded; what asks the memory for it also reads the volume change reference behind
+        // it, which makes that rise with the next write.
+        let load_count = match statistics.and_then(|log| log.number(volume_statistics::THREADS)) {
+            Some(count) => Some(count),
+            None => self.number(id::LOAD_COUNT)?,
+        };
         let partitions = self.count_partitions()?;
         Ok(Medium {
             drive,
@@ -158,7 +167,7 @@ impl Drive {
             worm,
             write_protected: header.is_some_and(|header| header.write_protected),
             partitions,
-            load_count: self.number(id::LOAD_COUNT)?,
+            load_count,
             written_in_life: self.number(id::WRITTEN_IN_LIFE)?,
             read_in_life: self.number(id::READ_IN_LIFE)?,
             serial: self.text(id::MEDIUM_SERIAL)?,

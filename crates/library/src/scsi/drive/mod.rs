@@ -126,8 +126,9 @@ struct Session {
     writing: bool,
     /// Objects written since the last flush.
     unflushed: u64,
-    /// The tape is to stand behind the last object that was written: it was not moved since.
-    at_front: bool,
+    /// Where the data of each partition end, if that is known: behind what was written last, or where it was
+    /// found.
+    ends: [Option<BlockAddress>; 2],
     /// The drive was reset, or ran into the end: that it still has what it had buffered must be proven.
     buffer_doubted: bool,
     /// Nothing more is written.
@@ -200,7 +201,7 @@ impl Session {
             sure: false,
             writing: false,
             unflushed: 0,
-            at_front: false,
+            ends: [None; 2],
             buffer_doubted: false,
             poisoned: false,
             ended: None,
@@ -224,7 +225,19 @@ impl Session {
 
     /// Whether a tape that stands elsewhere shows that objects are gone, or more than there should be.
     fn shows_loss(&self) -> bool {
-        self.unflushed > 0 && self.at_front
+        self.unflushed > 0 && self.is_at_end()
+    }
+
+    /// Whether the tape is to stand at the end of data of its partition.
+    fn is_at_end(&self) -> bool {
+        self.ends.get(index_of(self.at.partition)).is_some_and(|end| *end == Some(self.at.block))
+    }
+
+    /// The data of the partition end where the tape is to stand.
+    fn ends_here(&mut self) {
+        if let Some(end) = self.ends.get_mut(index_of(self.at.partition)) {
+            *end = Some(self.at.block);
+        }
     }
 
     /// The tape moved over so many objects.

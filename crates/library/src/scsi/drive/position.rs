@@ -42,6 +42,8 @@ pub struct Reported {
 
 /// Times that the tape is moved anew to where it is to stand.
 const MOVES_MAX: u32 = 4;
+/// Times that it is asked where it stands, with all that follows from the answer.
+const QUESTIONS_MAX: u32 = 8;
 /// The most objects that one SPACE(6) passes.
 const SPACE_MAX: u64 = 0x7f_ffff;
 /// The most objects that are counted one by one: what does not know its position is no drive for more.
@@ -193,7 +195,7 @@ impl Drive {
     /// Makes sure that the tape stands where it is to stand. Afterwards nothing is in doubt, unless the
     /// cartridge is closed for writes.
     pub fn settle(&mut self) -> Result<(), TapeError> {
-        for _ in 0..MOVES_MAX {
+        for _ in 0..QUESTIONS_MAX {
             self.look()?;
             let session = self.session()?;
             let (at, is_missing) = (session.at, session.is_missing(session.at.partition));
@@ -216,6 +218,9 @@ impl Drive {
             }
             let session = self.session()?;
             if session.shows_loss() || session.buffer_doubted {
+                if self.is_end(at)? {
+                    continue;
+                }
                 self.poison();
             }
             let session = self.session()?;
@@ -234,6 +239,32 @@ impl Drive {
         Err(TapeError::PositionUnknown { vid })
     }
 
+    /// Where a partition ends, if the tape was to stand there: what a drive that has rewound the tape, or lost
+    /// its place, still has of what was written.
+    pub fn end_found(&mut self) -> Result<Option<TapePosition>, TapeError> {
+        let is_counted = self.source == PositionSource::Counted;
+        let session = self.session()?;
+        if !session.is_at_end() || is_counted {
+            return Ok(None);
+        }
+        let (at, warned, ends) = (session.at, session.warned, session.ends);
+        let end = match self.to_end_of_data(at.partition) {
+            Ok(end) => end,
+            Err(TapeError::PositionUnknown { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        // Whether that is where it is to stand is for the caller to say.
+        let session = self.session()?;
+        (session.at, session.sure, session.warned, session.ends) = (at, false, warned, ends);
+        Ok(Some(end))
+    }
+
+    /// Whether the partition ends where the tape is to stand: then nothing of it is gone, and the tape stands
+    /// there.
+    fn is_end(&mut self, at: TapePosition) -> Result<bool, TapeError> {
+        Ok(self.end_found()? == Some(at))
+    }
+
     /// After a reset, has the drive write what it should still have in its buffer, and asks again where the
     /// tape stands: what was lost shows in the one or the other.
     fn prove_buffer(&mut self, at: TapePosition) -> Result<(), TapeError> {
@@ -241,7 +272,7 @@ impl Drive {
         if !session.buffer_doubted {
             return Ok(());
         }
-        if !session.at_front {
+        if !session.is_at_end() {
             // Where it stands says nothing of what was written elsewhere.
             (session.buffer_doubted, session.unflushed) = (false, 0);
             self.poison();
@@ -253,6 +284,10 @@ impl Drive {
             Ok(_) => self.reported()?.is_some_and(|reported| reported.at == Some(at)),
             Err(_) => false,
         };
+        // Reset once more meanwhile: the proof begins anew.
+        if flushed.is_ok() && self.doubt.is_some() {
+            return Ok(());
+        }
         if !is_there {
             self.poison();
         }
@@ -265,8 +300,7 @@ impl Drive {
     pub fn move_to(&mut self, to: TapePosition) -> Result<(), TapeError> {
         let mut stands = None;
         for _ in 0..MOVES_MAX {
-            let session = self.session()?;
-            (session.sure, session.at_front) = (false, false);
+            self.session()?.sure = false;
             match self.source {
                 PositionSource::Counted => self.count_to(to)?,
                 PositionSource::Long | PositionSource::Short => self.locate_once(to)?,
@@ -377,6 +411,25 @@ impl Drive {
         }
     }
 
+    /// Over one object, by reading one byte of it: at the end of data tgt's SPACE does not say whether it has
+    /// passed the last object.
+    fn step(&mut self) -> Result<Spaced, TapeError> {
+        let command = Command::from(Stream::Read6 { suppress: false, fixed: false, length: 1 });
+        match self.once("read", &command, Data::In(&mut [0])) {
+            Ok(_) => Ok(Spaced::All),
+            Err(Stop::Again | Stop::Lost(_)) => Ok(Spaced::Anew),
+            Err(Stop::Heard(heard)) => match &heard.sense {
+                sense if sense.is_end_of_data() => Ok(Spaced::End),
+                sense if sense.is_filemark() => Ok(Spaced::Mark),
+                sense if sense.incorrect_length => Ok(Spaced::All),
+                // A damaged record is passed too.
+                sense if sense.key == SenseKey::MediumError => Ok(Spaced::All),
+                sense => Err(self.typed("space", sense)),
+            },
+            Err(stop) => Err(self.error_of("space", stop)),
+        }
+    }
+
     /// Counts objects from the begin of the tape.
     fn count_to(&mut self, to: TapePosition) -> Result<(), TapeError> {
         assert_eq!(to.partition, Partition::Index, "a drive without LOCATE has one partition");
@@ -405,7 +458,7 @@ impl Drive {
         'anew: for _ in 0..MOVES_MAX {
             self.rewind_once()?;
             for passed in 0..most.min(COUNTED_MAX) {
-                match self.space(1)? {
+                match self.step()? {
                     Spaced::All | Spaced::Mark => {}
                     Spaced::End => return Ok(passed),
                     Spaced::Anew => continue 'anew,
@@ -419,17 +472,17 @@ impl Drive {
     /// Moves to the end of data of a partition and says where that is.
     pub fn to_end_of_data(&mut self, partition: Partition) -> Result<TapePosition, TapeError> {
         if self.source == PositionSource::Counted {
-            let session = self.session()?;
-            (session.sure, session.at_front) = (false, false);
+            self.session()?.sure = false;
             let block = BlockAddress(self.count_up_to(COUNTED_MAX)?);
             let end = TapePosition { partition, block };
-            self.session()?.stands(end);
+            let session = self.session()?;
+            session.stands(end);
+            session.ends_here();
             return Ok(end);
         }
         for _ in 0..MOVES_MAX {
             self.look()?;
-            let session = self.session()?;
-            (session.sure, session.at_front) = (false, false);
+            self.session()?.sure = false;
             if !self.locate_end(partition)? {
                 self.locate_once(TapePosition { partition, block: BlockAddress(0) })?;
                 let command = Command::from(Stream::Space6 { code: SpaceCode::EndOfData, count: 0 });
@@ -448,6 +501,7 @@ impl Drive {
             if let Some(end) = end.filter(|end| end.partition == partition) {
                 let session = self.session()?;
                 session.stands(end);
+                session.ends_here();
                 if reported.is_some_and(|reported| reported.near_end) {
                     session.warn(end.block);
                 }

@@ -31,6 +31,8 @@ enum Found {
     End,
     /// A record of so many bytes, its checksum included, which is longer than the buffer.
     Longer(usize),
+    /// A record of so many bytes, its checksum included, of which not all came over.
+    Part(usize),
     /// What came contradicts itself, or its checksum.
     Wrong(DeviceError),
 }
@@ -46,7 +48,7 @@ impl Drive {
         if buffer.is_empty() {
             return self.read_nothing();
         }
-        let mut last = None;
+        let (mut last, mut exactly) = (None, None);
         for _ in 0..TRIES_MAX {
             self.settle()?;
             let overhead = self.overhead();
@@ -56,31 +58,36 @@ impl Drive {
             if session.is_missing(at.partition) {
                 return Ok(ReadBlock::EndOfData);
             }
-            let want = (buffer.len() + overhead).min(self.unit.transfer_max()).min(LENGTH_MAX);
+            let most = (buffer.len() + overhead).min(self.unit.transfer_max()).min(LENGTH_MAX);
+            let want = exactly.take().unwrap_or(most);
             match self.read_once(at, buffer, want)? {
                 Some(Found::Record(length)) => {
-                    let session = self.session()?;
-                    session.passed(1);
-                    session.at_front = false;
+                    self.session()?.passed(1);
                     return Ok(ReadBlock::Data(length - overhead));
                 }
                 Some(Found::Mark) => {
-                    let session = self.session()?;
-                    session.passed(1);
-                    session.at_front = false;
+                    self.session()?.passed(1);
                     return Ok(ReadBlock::FileMark);
                 }
-                Some(Found::End) => return Ok(ReadBlock::EndOfData),
+                Some(Found::End) => {
+                    self.session()?.ends_here();
+                    return Ok(ReadBlock::EndOfData);
+                }
                 Some(Found::Longer(length)) => {
-                    let session = self.session()?;
-                    (session.sure, session.at_front) = (false, false);
+                    self.session()?.sure = false;
                     let record = length.saturating_sub(overhead);
-                    if buffer.len() + overhead > want {
+                    if buffer.len() + overhead > most {
                         // The buffer would do: what is in the way is the adapter.
                         let source = std::io::Error::from(std::io::ErrorKind::FileTooLarge);
                         return Err(TapeError::Host { operation: "read", source: source.into() });
                     }
                     return Err(TapeError::BufferTooSmall { record, buffer: buffer.len() });
+                }
+                Some(Found::Part(length)) => {
+                    self.session()?.sure = false;
+                    exactly = Some(length);
+                    let source = short_of(length, want);
+                    last = Some(TapeError::Path { drive: self.name.clone(), operation: "read", source });
                 }
                 Some(Found::Wrong(source)) => {
                     self.session()?.sure = false;
@@ -400,7 +407,9 @@ impl Drive {
         if let Some(session) = &mut self.session {
             session.passed(objects);
             session.unflushed += objects;
-            session.at_front |= objects > 0;
+            if objects > 0 {
+                session.ends_here();
+            }
         }
     }
 
@@ -422,6 +431,14 @@ impl Drive {
             }
             let stands = reported.and_then(|reported| reported.at).ok_or(())?;
             let behind = TapePosition { block: base::BlockAddress(at.block.0 + objects), ..at };
+            // A drive that has rewound the tape: if that was at the end, the end tells.
+            let stands = match stands == at || stands == behind {
+                true => stands,
+                false => self.end_found().map_err(|_| ())?.ok_or(())?,
+            };
+            if self.doubt.is_some() {
+                continue;
+            }
             // A flush leaves the tape where it was, done or not: it is done again.
             let outcome = match () {
                 () if stands == at => Outcome::Nothing,
@@ -471,8 +488,8 @@ fn short_of(want: usize, transferred: usize) -> DeviceError {
     std::io::Error::new(std::io::ErrorKind::UnexpectedEof, what).into()
 }
 
-/// The length of a record that is not that of the buffer: by the residual, and by what came over. If these
-/// contradict each other neither is believed.
+/// The length of a record that is not that of the buffer: by the residual of the sense data. What came over
+/// may be more than the record, if the way counts wrongly, but not less.
 fn length_of(sense: &SenseData, want: usize, transferred: usize) -> Found {
     let Some(residual) = sense.residual() else {
         // Nothing but what came over. A record that is longer comes with all that the buffer takes.
@@ -487,9 +504,9 @@ fn length_of(sense: &SenseData, want: usize, transferred: usize) -> Found {
     match length {
         0 => Found::Wrong(short_of(want, transferred)),
         length if length > want => Found::Longer(length),
-        // A way that does not count what came over gives the buffer's length.
-        length if length == transferred || transferred == want => Found::Record(length),
-        _ => Found::Wrong(short_of(length, transferred)),
+        length if length <= transferred => Found::Record(length),
+        // tgt takes what is left over for what came: asked for its own length the record comes whole.
+        length => Found::Part(length),
     }
 }
 
@@ -497,10 +514,14 @@ fn length_of(sense: &SenseData, want: usize, transferred: usize) -> Found {
 mod tests {
     use super::*;
 
-    fn record(residual: Option<i64>, want: usize, transferred: usize) -> Option<usize> {
+    fn found(residual: Option<i64>, want: usize, transferred: usize) -> Found {
         let sense = SenseData { incorrect_length: true, ..SenseData::default() };
         let sense = residual.map_or(sense.clone(), |residual| sense.with_residual(residual));
-        match length_of(&sense, want, transferred) {
+        length_of(&sense, want, transferred)
+    }
+
+    fn record(residual: Option<i64>, want: usize, transferred: usize) -> Option<usize> {
+        match found(residual, want, transferred) {
             Found::Record(length) => Some(length),
             Found::Longer(length) => {
                 assert!(length > want);
@@ -511,14 +532,14 @@ mod tests {
     }
 
     #[test]
-    fn the_length_of_a_record_is_told_twice_or_not_believed() {
+    fn the_length_of_a_record_is_what_the_sense_data_say_if_it_came() {
         assert_eq!(record(Some(30), 100, 70), Some(70));
         assert_eq!(record(Some(30), 100, 100), Some(70), "the way does not count");
         assert_eq!(record(None, 100, 70), Some(70));
         assert_eq!(record(Some(-5), 100, 100), None, "longer than the buffer");
         assert_eq!(record(None, 100, 100), None);
         // Contradictions, and records without bytes.
-        assert_eq!(record(Some(30), 100, 60), Some(0));
+        assert!(matches!(found(Some(30), 100, 60), Found::Part(70)));
         assert_eq!(record(Some(100), 100, 0), Some(0));
         assert_eq!(record(None, 100, 0), Some(0));
         assert_eq!(record(Some(i64::from(i32::MAX)), 100, 100), Some(0));
