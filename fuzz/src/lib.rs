@@ -2,6 +2,7 @@
 //! same when it is written and read again.
 
 mod catalogue_bytes;
+mod device;
 mod http;
 mod identity_text;
 mod iscsi_wire;
@@ -43,6 +44,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "scsi_command", run: scsi_bytes::command },
     Target { name: "scsi_sense", run: scsi_bytes::sense },
     Target { name: "scsi_data", run: scsi_bytes::data },
+    Target { name: "scsi_device", run: device::commands },
     Target { name: "kist_toml", run: kist_toml::load },
     Target { name: "http_headers", run: http::headers },
     Target { name: "http_address", run: http::address },

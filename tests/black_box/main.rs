@@ -10,6 +10,7 @@ mod http;
 mod identity;
 mod instances;
 mod kills;
+mod library;
 mod newcomer;
 mod operating;
 mod plan;

@@ -112,10 +112,10 @@ pub enum Command {
     Work(work::Args),
     /// Show tapes, or read one without the server
     Tape(tape::Args),
+    /// Find tape libraries, or serve a virtual one to other programs
+    Library(library::Args),
     /// Show the tape drives
     Drive(drive::Args),
-    /// Find tape libraries and drives
-    Library(library::Args),
     /// Show the disk pool, rebuild it, take drives out and put them in
     Pool(pool::Args),
     /// Show or start the checking of all of the pool
@@ -193,8 +193,8 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Why(args) => why::run(&args, common),
         Command::Work(args) => work::run(&args, common),
         Command::Tape(args) => tape::run(&args, common),
-        Command::Drive(args) => drive::run(&args, common),
         Command::Library(args) => library::run(&args, common),
+        Command::Drive(args) => drive::run(&args, common),
         Command::Pool(args) => pool::run(&args, common),
         Command::Scrub(args) => scrub::run(&args, common),
         Command::Verify(args) => verify::run(&args, common),

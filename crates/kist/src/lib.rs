@@ -12,6 +12,7 @@ mod demo;
 mod expected;
 mod instance;
 mod issuer_keys;
+mod library_lock;
 mod measured;
 mod people;
 mod run_files;

@@ -22,6 +22,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::cli::Common;
 use crate::instance::{self, Instance};
 use crate::issuer_keys::IssuerKeys;
+use crate::library_lock::{self, LibraryLock};
 use crate::people::{self, People};
 use crate::run_files::RunFiles;
 use crate::{stop, warnings};
@@ -61,7 +62,7 @@ pub struct Args {
 
 /// How the log looks.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum LogFormat {
+pub enum LogFormat {
     Text,
     Json,
 }
@@ -115,6 +116,16 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     serve(&instance, &config, listeners, &keys, args.stop_with_stdin)
 }
 
+/// Keeps other programs from moving the cartridges of this instance. A library that is not there is told when
+/// it is opened.
+fn lock_libraries(instance: &Instance, config: &Config) -> Outcome<Vec<LibraryLock>> {
+    let settings = config.settings(&instance.directory);
+    let all = std::iter::once(&settings.library).chain(&settings.more_libraries);
+    let directories = all.filter_map(|library| Some(&library.files()?.directory));
+    let directories = directories.filter(|directory| directory.is_dir());
+    directories.map(|directory| library_lock::take(directory, library_lock::OF_A_SERVER)).collect()
+}
+
 /// A server makes the backup's directory, but not the one above it, which may be a mount that is missing.
 fn check_backup_directory(config: &Config, instance: &Instance) -> Outcome {
     let Some(backup) = config.backup_settings(&instance.directory) else { return Ok(()) };
@@ -155,6 +166,7 @@ fn serve(
     let trusted = Arc::new(TrustedClock::new(clock.clone()));
     let run_files = RunFiles::open(instance)?;
     let people = People::open(instance, config, keys, &run_files, clock.clone(), notices)?;
+    let _libraries = lock_libraries(instance, config)?;
     let archive = open_archive(instance, config, trusted.clone())?;
     archive.set_upkeep(config.upkeep());
     if let Some(backup) = config.backup_settings(&instance.directory) {
@@ -263,7 +275,7 @@ async fn on_hangup(again: impl Fn() + Clone + Send + 'static) {
     std::future::pending::<()>().await;
 }
 
-fn start_log(level: tracing::Level, format: LogFormat) {
+pub fn start_log(level: tracing::Level, format: LogFormat) {
     let ansi = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
@@ -280,7 +292,7 @@ fn start_log(level: tracing::Level, format: LogFormat) {
 }
 
 /// Many shells allow 1,024 open files only, and each connection and each extent needs one.
-fn raise_descriptor_limit() {
+pub fn raise_descriptor_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
         return;

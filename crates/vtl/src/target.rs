@@ -168,6 +168,12 @@ impl Target {
         Ok(LocalTransport::new(Arc::clone(self), nexus, lun))
     }
 
+    /// Unloads all drives, whatever initiators prevent: for the end of a program. What was not written to a
+    /// cartridge by then is in the errors.
+    pub fn close(&self) -> Vec<LibraryError> {
+        self.drives.iter().filter_map(|drive| drive.close(&self.shared).err()).collect()
+    }
+
     /// The faults planned for this target.
     #[cfg(feature = "faults")]
     pub fn faults(&self) -> Faults {

@@ -20,7 +20,7 @@ use threads::mpsc::Receiver;
 use base::{ByteCount, FailureCause, Vid};
 use catalogue::TapeState;
 use journal::MountKind;
-use library::{DriveName, LibraryError, TapeDrive, TapeError};
+use library::{DriveName, TapeDrive, TapeError};
 use mounts::MountTracker;
 use scheduler::{Event, Failure, SessionEnd};
 use store::ExecuteError;

@@ -108,7 +108,8 @@ impl Elements {
     }
 
     /// Takes over what the library has: new cartridges get a free storage element, or are left out; those
-    /// that are gone leave theirs. `drive_of`: the element of a drive by its name. Tells whether anything changed.
+    /// that are gone leave theirs. `drive_of`: the element of a drive by its name. Tells whether anything
+    /// changed.
     pub fn refresh(
         &mut self,
         inventory: &[CartridgeInfo],
@@ -134,8 +135,9 @@ impl Elements {
             };
             let is_taken = |address: &u16| self.held.contains_key(address) || self.reserved.contains(address);
             while free.next_if(is_taken).is_some() {}
-            let home = free.peek().copied();
-            let Some(address) = in_drive.map(|drive| drive.0).or_else(|| free.next()) else {
+            // One in a drive has a slot to go back to, which no other of this time gets.
+            let home = free.next();
+            let Some(address) = in_drive.map(|drive| drive.0).or(home) else {
                 self.left_out += 1;
                 continue;
             };

@@ -200,6 +200,11 @@ impl Drive {
         self.lock().loaded(shared, vid);
     }
 
+    /// Unloads, for the end of the program.
+    pub fn close(&self, shared: &Shared) -> Result<(), LibraryError> {
+        self.lock().unmount(self, shared, false)
+    }
+
     /// Unloads, for the changer.
     pub fn unload(&self, shared: &Shared) -> Result<(), Refusal> {
         let mut tape = self.lock();
@@ -377,6 +382,10 @@ impl Tape {
         if drive.gate.is_prevented() {
             return Err(Refusal::illegal(0x53, 0x02));
         }
+        self.unmount(drive, shared, hold).map_err(Refusal::from)
+    }
+
+    fn unmount(&mut self, drive: &Drive, shared: &Shared, hold: bool) -> Result<(), LibraryError> {
         if self.medium.is_none() {
             return Ok(());
         }
@@ -388,7 +397,7 @@ impl Tape {
             self.is_held = hold;
             shared.elements().unloaded(drive.address);
         }
-        unmounted.map(drop).map_err(Refusal::from)
+        unmounted.map(drop)
     }
 
     /// What stands somewhere. The tape may have moved.
@@ -426,6 +435,6 @@ fn filemark() -> Refusal {
     Sense { filemark: true, ..Sense::new(SenseKey::NoSense, 0x00, 0x01) }.into()
 }
 
-/// The longest transfer of a command without a socket: a block with its checksum, and more for lists.
+/// The longest transfer of a command: a block with its checksum, or several.
 pub const TRANSFER_MAX: usize = 16 << 20;
 const _: () = assert!(TRANSFER_MAX > transfer::BLOCK_MAX);

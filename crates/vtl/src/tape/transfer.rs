@@ -6,7 +6,7 @@ use scsi::lbp::BlockProtection;
 use scsi::position::{BlockLimits, ObjectLimit};
 use scsi::{Packed, Sense, SenseKey};
 
-use super::{Run, Tape, end_of_data, filemark};
+use super::{Run, TRANSFER_MAX, Tape, end_of_data, filemark};
 use crate::answer::{Outcome, Refusal, give};
 use crate::errors::early_warning;
 
@@ -55,7 +55,8 @@ impl Tape {
         if fixed && suppress {
             return Err(Refusal::bit(1, 1));
         }
-        if block > BLOCK_MAX {
+        let fits = count.checked_mul(block).is_some_and(|bytes| bytes <= TRANSFER_MAX);
+        if block > BLOCK_MAX || !fits {
             return Err(Refusal::field(2));
         }
         if length == 0 {

@@ -15,5 +15,6 @@ mod motion;
 mod primary;
 mod reservation;
 mod scsi_drive;
+mod several;
 mod strangers;
 mod transfer;

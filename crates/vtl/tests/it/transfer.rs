@@ -150,6 +150,10 @@ fn blocks_of_fixed_length_go_several_at_once() {
     let sense = Sense::decode(&end.sense).unwrap();
     assert_eq!((sense.filemark, sense.residual(), drive.place()), (true, Some(4), (0, 5, 1)));
     assert_eq!(code(&drive.fails(&read(true, true, 1), Data::In(&mut into))), (5, 0x24, 0));
+    // More at once than a transfer may have.
+    let most = (16 << 20) / 100;
+    assert_eq!(drive.send(&read(false, true, most), Data::In(&mut into)).transferred, 0);
+    assert_eq!(code(&drive.fails(&read(false, true, most + 1), Data::In(&mut into))), (5, 0x24, 0));
     // With a length set, SILI spares a short block only (SSC-5, READ(6)).
     drive.locate(0, 0);
     let end = drive.send(&read(true, false, 60), Data::In(&mut into));

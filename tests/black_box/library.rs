@@ -1,0 +1,126 @@
+//! A virtual library for other programs.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use iscsi::initiator::{Initiator, InitiatorConfig};
+use iscsi::login::{Account, Name};
+use iscsi::pdu::Lun;
+use scsi::command::{Changer, Primary, Stream};
+use scsi::{Command, Data, ElementAddress, Status, Transport};
+
+use crate::harness::{Instance, command, kist};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const TARGET: &str = "iqn.2026-01.org.kist:library";
+
+/// A library that is served; it ends with this value.
+struct Served {
+    child: Child,
+    portal: String,
+}
+
+impl Served {
+    fn start(directory: &Path, options: &[&str]) -> Served {
+        let directory = directory.to_str().unwrap();
+        let arguments = ["library", "serve", "--stop-with-stdin", "--listen", "127.0.0.1:0", "--log", "warn"];
+        let mut child = command(&[&arguments[..], options, &[directory]].concat())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let portal = line.split("iscsi://").nth(1).and_then(|url| url.split('/').next());
+        let portal = portal.unwrap_or_else(|| panic!("it said '{line}'")).to_owned();
+        Served { child, portal }
+    }
+
+    fn unit(&self, lun: u16, account: Option<Account>) -> Initiator {
+        let name = |text| Name::new(text).unwrap();
+        let initiator = name("iqn.2026-01.org.kist:test");
+        let mut config =
+            InitiatorConfig::new(&self.portal, initiator, name(TARGET), Lun::of(lun).unwrap()).unwrap();
+        config.account = account;
+        Initiator::new(config).unwrap()
+    }
+
+    fn stop(mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+/// Sends a command until its unit attentions are told.
+fn go(unit: &mut Initiator, command: impl Into<Command>, out: &[u8]) {
+    let cdb = command.into().encode().unwrap();
+    loop {
+        let data = if out.is_empty() { Data::None } else { Data::Out(out) };
+        let end = unit.execute(&cdb, data, PATIENCE).unwrap();
+        if end.status == Status::Good {
+            return;
+        }
+        let sense = scsi::Sense::decode(&end.sense).unwrap();
+        assert_eq!(sense.key, scsi::SenseKey::UnitAttention, "{sense}");
+    }
+}
+
+fn read(unit: &mut Initiator, length: u32) -> Vec<u8> {
+    let command = Command::from(Stream::Read6 { suppress: false, fixed: false, length });
+    let mut into = vec![0; length as usize];
+    let end = unit.execute(&command.encode().unwrap(), Data::In(&mut into), PATIENCE).unwrap();
+    assert_eq!(end.status, Status::Good);
+    into
+}
+
+fn move_medium(from: u16, to: u16) -> Changer {
+    let (from, to) = (ElementAddress(from), ElementAddress(to));
+    Changer::MoveMedium { transport: ElementAddress(0), from, to, invert: false }
+}
+
+/// What was written is there after the program was stopped with the tape in its drive.
+#[test]
+fn a_library_is_served_and_stopped_with_a_tape_in_a_drive() {
+    let directory = tempfile::tempdir().unwrap();
+    let tapes = directory.path().join("tapes");
+    kist(&["library", "serve", tapes.to_str().unwrap()]).exits(3).says(&["there is no virtual library"]);
+    let accounts = directory.path().join("accounts");
+    fs::write(&accounts, "backup the secret of backup\n").unwrap();
+    let chap = ["--chap-file", accounts.to_str().unwrap()];
+    let account = Account::new("backup", "the secret of backup").unwrap();
+
+    let new = ["--new-cartridges", "2", "--cartridge-size", "64MiB"];
+    let served = Served::start(&tapes, &[&new[..], &chap].concat());
+    kist(&["library", "serve", tapes.to_str().unwrap()]).exits(4).says(&["in use by another program"]);
+    let mut stranger = served.unit(0, None);
+    let ready = Command::from(Primary::TestUnitReady).encode().unwrap();
+    stranger.execute(&ready, Data::None, PATIENCE).unwrap_err();
+    go(&mut served.unit(0, Some(account.clone())), move_medium(1024, 256), &[]);
+    let mut drive = served.unit(1, Some(account.clone()));
+    go(&mut drive, Stream::Write6 { fixed: false, length: 5 }, b"hello");
+    served.stop();
+
+    let served = Served::start(&tapes, &chap);
+    go(&mut served.unit(0, Some(account.clone())), move_medium(1024, 257), &[]);
+    let mut drive = served.unit(2, Some(account));
+    go(&mut drive, Primary::TestUnitReady, &[]);
+    assert_eq!(read(&mut drive, 5), b"hello");
+    served.stop();
+}
+
+#[test]
+fn a_library_has_one_program_that_uses_it() {
+    let mut instance = Instance::serving();
+    let tapes = instance.dir().join("library");
+    let served = ["library", "serve", "--listen", "127.0.0.1:0", tapes.to_str().unwrap()];
+    kist(&served).exits(4).says(&["in use by another program"]);
+    instance.stop();
+    let served = Served::start(&tapes, &[]);
+    let directory = instance.dir();
+    kist(&["serve", directory.to_str().unwrap()]).exits(4).says(&["in use by another program"]);
+    served.stop();
+    instance.start();
+}
