@@ -408,7 +408,7 @@ impl Transport for Way {
         self.0.lock().unwrap().quirks.transfer_max.unwrap_or(1 << 20)
     }
 
-    fn address(&self) -> &str {
+    fn address(&self) -> &'static str {
         "fake changer"
     }
 }
