@@ -234,7 +234,8 @@ mod tests {
     #[test]
     fn a_changer_and_its_drives_are_read() {
         let keys = "changer = \"serial:CH0001\"\ndrives = [\"serial:SN1\", \"257=serial:SN2\"]\n\
-                    slots = [\"1000-1039\", \"16\"]\ncartridge_capacity = \"12TB\"\nportals = [\"tape1\", \"tape2:3261\"]\n\
+                    slots = [\"1000-1039\", \"16\"]\ncartridge_capacity = \"12TB\"\n\
+                    portals = [\"tape1\", \"tape2:3261\"]\n\
                     initiator = \"iqn.2026-01.org.kist:test\"\n\
                     chap = { user = \"kist\", secret_file = \"chap\" }\ntiming = { drive = \"LTO-8\" }";
         let settings = scsi(keys).unwrap().settings(std::path::Path::new("/x"));

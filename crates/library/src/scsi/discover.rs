@@ -386,7 +386,8 @@ impl Devices for FoundDevices {
             }
             (None, None) => {
                 return Err(Unreached(format!(
-                    "the changer does not say which drive is at element {at}: write it as \"{at}=serial:NUMBER\""
+                    "the changer does not say which drive is at element {at}: write it as \
+                     \"{at}=serial:NUMBER\""
                 )));
             }
         };

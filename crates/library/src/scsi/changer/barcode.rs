@@ -53,8 +53,8 @@ impl Barcode {
         (suffix.len() == SUFFIX && self.vid().is_ok()).then_some(suffix)
     }
 
-    /// Whether it is the label of a cleaning cartridge: those begin with `CLN` (IBM, HPE and Quantum libraries
-    /// alike).
+    /// Whether it is the label of a cleaning cartridge: those begin with `CLN` (libraries of IBM, HPE and
+    /// Quantum alike).
     #[must_use]
     pub fn is_cleaning(&self) -> bool {
         self.0.starts_with("CLN")

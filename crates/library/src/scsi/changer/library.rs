@@ -483,7 +483,8 @@ impl ScsiLibrary {
         LibraryError::UnloadFailed { vid, drive: drive.clone(), source: Box::new(source) }
     }
 
-    /// Brings what is in a drive into a slot: its own, by our word or the changer's, or else any that is free.
+    /// Brings what is in a drive into a slot: its own, by our word or the changer's, or else any that is
+    /// free.
     fn bring_home(
         &self,
         line: &mut Line,

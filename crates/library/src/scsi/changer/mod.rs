@@ -1,8 +1,8 @@
 //! A tape library through its medium changer (SMC-3).
 //!
 //! What is where is read type by type (READ ELEMENT STATUS with volume tags and the identifiers of drives).
-//! Before a movement both elements are looked at, and behind it; of one that failed, or whose answer was lost,
-//! the elements tell what became of it. No movement is told twice without that.
+//! Before a movement both elements are looked at, and behind it; of one that failed, or whose answer was
+//! lost, the elements tell what became of it. No movement is told twice without that.
 //!
 //! Locks, in this order: a bay, the robot, what is known. The last one is held for moments only, so that an
 //! inventory does not wait for a robot on its way.

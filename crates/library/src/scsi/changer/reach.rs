@@ -18,8 +18,8 @@ pub trait LoadableDrive: Send {
     /// Whether a cartridge is loaded.
     fn is_loaded(&self) -> bool;
 
-    /// The robot has put a cartridge into the drive: loads it if the drive has not done so, and waits until it
-    /// is ready.
+    /// The robot has put a cartridge into the drive: loads it if the drive has not done so, and waits until
+    /// it is ready.
     ///
     /// # Errors
     /// If it does not become ready.

@@ -460,57 +460,62 @@ impl LoadableDrive for FakeDrive {
     }
 }
 
+/// What a changer does not ask of a drive.
+fn nobody_asks<T>() -> T {
+    panic!("a changer does not read or write")
+}
+
 impl TapeDrive for FakeDrive {
     fn id(&self) -> &DriveName {
         &self.name
     }
     fn read_block(&mut self, _: &mut [u8]) -> Result<ReadBlock, TapeError> {
-        unimplemented!()
+        nobody_asks()
     }
     fn write_block(&mut self, _: &[u8]) -> Result<WriteResult, TapeError> {
-        unimplemented!()
+        nobody_asks()
     }
     fn write_filemarks(&mut self, _: u32) -> Result<WriteResult, TapeError> {
-        unimplemented!()
+        nobody_asks()
     }
     fn locate(&mut self, _: TapePosition) -> Result<(), TapeError> {
-        unimplemented!()
+        nobody_asks()
     }
     fn space_to_end_of_data(&mut self, _: Partition) -> Result<TapePosition, TapeError> {
-        unimplemented!()
+        nobody_asks()
     }
     fn position(&mut self) -> Result<TapePosition, TapeError> {
         Ok(TapePosition { partition: Partition::Index, block: BlockAddress(0) })
     }
     fn rewind(&mut self) -> Result<(), TapeError> {
-        unimplemented!()
+        nobody_asks()
     }
     fn loaded(&self) -> bool {
         self.loaded.is_some()
     }
     fn format_partitions(&mut self) -> Result<(), TapeError> {
-        unimplemented!()
+        nobody_asks()
     }
     fn read_attribute(&mut self, _: Partition, _: u16) -> Result<Option<Vec<u8>>, TapeError> {
-        unimplemented!()
+        nobody_asks()
     }
     fn write_attribute(&mut self, _: Partition, _: u16, _: &[u8]) -> Result<(), TapeError> {
-        unimplemented!()
+        nobody_asks()
     }
     fn remaining(&mut self) -> Result<ByteCount, TapeError> {
-        unimplemented!()
+        nobody_asks()
     }
     fn end_of_wrap_positions(&mut self) -> Result<Option<Vec<BlockAddress>>, TapeError> {
-        unimplemented!()
+        nobody_asks()
     }
     fn recommended_order(
         &mut self,
         _: &[(BlockAddress, BlockAddress)],
     ) -> Result<Option<Vec<usize>>, TapeError> {
-        unimplemented!()
+        nobody_asks()
     }
     fn track(&mut self, _: u32) -> Result<Option<Track>, TapeError> {
-        unimplemented!()
+        nobody_asks()
     }
     fn motion_report(&mut self) -> Option<MotionReport> {
         None
