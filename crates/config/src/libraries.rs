@@ -246,8 +246,7 @@ mod tests {
         assert_eq!(library.capacity.0, 12_000_000_000_000);
         assert_eq!(library.portals, ["tape1:3260", "tape2:3261"]);
         assert_eq!(library.chap.as_ref().unwrap().secret_file, std::path::Path::new("/x/chap"));
-        let native = mechanics::timing("LTO-8").unwrap().native_rate;
-        assert_eq!(settings.tape.flow.stream_rate.0, native, "the model of its drives is known");
+        assert_eq!(settings.library.timing().unwrap().drive, "LTO-8", "the model of its drives is known");
         assert!(settings.library.files().is_none());
 
         let at = "changer = \"iscsi://tape1/iqn.2026-01.org.kist:vtl/0\"\ndrives = 2";
