@@ -83,6 +83,10 @@ impl Library for Memory {
         Vec::new()
     }
 
+    fn out_of_reach(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn drives(&self) -> Vec<DriveName> {
         self.0.lock().unwrap().bays.iter().map(|bay| bay.name.clone()).collect()
     }

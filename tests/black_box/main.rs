@@ -21,6 +21,7 @@ mod removals;
 mod replay;
 mod report;
 mod screens;
+mod scsi_library;
 mod tape;
 mod times;
 mod transfer;

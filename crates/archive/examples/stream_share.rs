@@ -105,7 +105,7 @@ fn open(directory: &Path, rate: u64, bytes: u64) -> Result<Archive, Failure> {
     let options = VirtualCartridgeOptions::default();
     let config =
         VirtualLibraryConfig { drives: Vec::new(), robots: 1, cartridges, options, drop_cache: false };
-    VirtualLibrary::create(&settings.library.files().directory, &config)?;
+    VirtualLibrary::create(&settings.library.files().ok_or("no files")?.directory, &config)?;
     Ok(Archive::open(settings, clock)?)
 }
 

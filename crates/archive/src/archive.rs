@@ -20,6 +20,9 @@ use settle::{Settling, drives_of};
 use tape::{Tape, TapeParts};
 use upkeep::Upkeep;
 
+/// [`library::Library::changes`] of a library that did not answer: any answer is another number.
+const CHANGES_UNKNOWN: u64 = u64::MAX;
+
 /// The engine. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct Archive(pub(crate) Arc<Inner>);
@@ -89,8 +92,12 @@ impl Archive {
         // Before the first job of a drive: one that began without a clock would seem to hang for decades.
         pool.set_clock(Arc::clone(&clock));
         // Before the inventory: what comes meanwhile is another change.
-        let changes = library.changes()?;
-        let inventory = library.inventory()?;
+        let asked = library.changes().and_then(|changes| Ok((changes, library.inventory()?)));
+        let (changes, inventory) = asked.unwrap_or_else(|error| {
+            // Reads from the pool and puts need no library: it is asked again every few seconds.
+            tracing::error!(%error, "the library does not say what it holds; it is asked again");
+            (CHANGES_UNKNOWN, Vec::new())
+        });
         ground::libraries::register_tapes(&catalogue, &inventory)?;
         let libraries = Libraries::new(&settings, inventory);
         let settling = Arc::new(Settling::default());

@@ -17,17 +17,18 @@ pub use catalogue::{
 pub use drive::DriveLocation;
 pub use ground::{
     ACCESSES_WAITING_MAX, About, ArchiveError, BucketInfo, BucketSettings, CallProgress, Cause,
-    ChangeLogSettings, ClassInfo, ClassSettings, ClockInfo, CloneOptions, CompleteOptions, CopyInfo,
-    CopyProgress, DirectoryStat, DriveLimits, ErrorKind, EvictDone, FileStat, FlowSettings, HealthProblem,
-    Hold, ItemFailure, KeyLine, KeyPage, KeyQuery, LibraryKind, LibrarySettings, LifecycleRule, Listed,
-    ListedKind, Locality, LossForeseen, LostFilesInfo, MachineTimes, MountSettings, MultipartInfo,
-    ObjectLine, ObjectRemoved, ObjectStat, OpenError, PartInfo, PoolDrive, PoolDriveInfo, PoolDriveSettings,
-    PoolHolders, PoolInfo, PoolSettings, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RenameOf,
-    RequestFile, RequestInfo, RequestOutlook, RestoreState, Retention, RetentionMode, SMALL_BYTES_MAX,
-    ScrubInfo, SegmentUse, Selection, Settings, SettlingInfo, SettlingStage, ShareSettings, StageOptions,
-    Stat, TailFile, TapeContent, TapeDriveInfo, TapeInfo, TapeMotionInfo, TapePoolSettings, TapeSettings,
-    TapeUse, TimingSettings, Totals, UpkeepSettings, UploadError, VersionPage, VersionQuery, Versioning,
-    VirtualLibrarySettings, Which, WhyNotAtOnce, WorkerInfo, has_ended, time_left,
+    ChangeLogSettings, ChapSettings, ClassInfo, ClassSettings, ClockInfo, CloneOptions, CompleteOptions,
+    CopyInfo, CopyProgress, DirectoryStat, DriveLimits, ErrorKind, EvictDone, FileStat, FlowSettings,
+    HealthProblem, Hold, ItemFailure, KeyLine, KeyPage, KeyQuery, LibraryKind, LibrarySettings,
+    LifecycleRule, Listed, ListedKind, Locality, LossForeseen, LostFilesInfo, MachineTimes, MountSettings,
+    MultipartInfo, ObjectLine, ObjectRemoved, ObjectStat, OpenError, PartInfo, PoolDrive, PoolDriveInfo,
+    PoolDriveSettings, PoolHolders, PoolInfo, PoolSettings, PutDone, PutOptions, QueueLine, QuotaInfo,
+    QuotaOf, RenameOf, RequestFile, RequestInfo, RequestOutlook, RestoreState, Retention, RetentionMode,
+    SMALL_BYTES_MAX, ScrubInfo, ScsiLibrarySettings, SegmentUse, Selection, Settings, SettlingInfo,
+    SettlingStage, ShareSettings, StageOptions, Stat, TailFile, TapeContent, TapeDriveInfo, TapeInfo,
+    TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse, TimingSettings, Totals, UpkeepSettings,
+    UploadError, VersionPage, VersionQuery, Versioning, VirtualLibrarySettings, Which, WhyNotAtOnce,
+    WorkerInfo, has_ended, time_left,
 };
 pub use ingest::{
     Download, MULTIPART_PAGE_MAX, PartUpload, PutCallback, UPLOAD_XATTRS, Upload, VERIFY_BYTES_MAX,
@@ -38,7 +39,9 @@ pub use journal::{
     MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport, MountSessionEnd, QueueAtMount, ReportBy,
     ReportRow, SessionRecord, Spread, USAGE_STEP_BYTES, UsageReport,
 };
-pub use machines::{Machines, PoolShape, create_catalogue, open_libraries, open_library, pool_seen};
+pub use machines::{
+    Machines, PoolShape, create_catalogue, open_libraries, open_library, pool_seen, scsi_drive, scsi_ways,
+};
 pub use mounts::{QueueAge, TapeReport, WaitingFor};
 pub use namespace::{LIST_PAGE_MAX, RemovalWait, RemoveTree, SELECTION_PATHS_MAX, TreeRemoval};
 pub use scheduler::SUSPECT_FAILURES_MAX;

@@ -6,6 +6,13 @@ use std::sync::Arc;
 use backup::PoolSeen;
 use base::{ByteCount, Clock, DriveId, Epoch, Uuid};
 use catalogue::Command;
+use library::scsi::changer::{
+    ChangerTimes, LoadableDrive, ScsiLibrary, ScsiLibraryConfig, SeatedDrive, Unreached,
+};
+use library::scsi::{
+    ChapAccount, DeviceAddress, DeviceChoice, FoundDevices, GENERIC_DEVICES, IscsiName, ScsiDrive,
+    ScsiDriveOptions, Sources, Transport, Ways,
+};
 use library::{
     DriveName, Library, SleepingWaiter, Union, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
     VirtualTiming,
@@ -14,11 +21,14 @@ use mechanics::{Geometry, RobotTiming};
 use store::{CatalogueStore, StoreOptions};
 
 use crate::{
-    AccessLog, LibraryKind, LibrarySettings, MountLog, OpenError, Settings, TimingSettings,
-    VirtualLibrarySettings,
+    AccessLog, ChapSettings, LibraryKind, LibrarySettings, MountLog, OpenError, ScsiLibrarySettings,
+    Settings, TimingSettings, VirtualLibrarySettings,
 };
 use ground::PoolDrive;
 use tape::of_what_has_no_vid;
+
+/// What initiators of ours are called, before the name of their machine.
+const INITIATOR: &str = "iqn.2026-01.org.kist";
 
 /// Commands that one group commit may hold.
 const COMMIT_BATCH_MAX: usize = 1_024;
@@ -72,6 +82,9 @@ impl Machines {
         if let Some(text) = of_what_has_no_vid(library.as_ref()) {
             tracing::warn!("{text}");
         }
+        for text in library.out_of_reach() {
+            tracing::error!("{text}; it is tried again");
+        }
         Ok(Machines {
             catalogue,
             drives: open_drives(settings, instance)?,
@@ -100,7 +113,8 @@ pub fn create_catalogue(
     Ok(())
 }
 
-/// Opens the library that the settings name, without an engine. Nobody else uses it meanwhile.
+/// Opens the library that the settings name, without an engine. Nobody else uses it meanwhile. One that is
+/// not reached is open too: see [`Library::out_of_reach`].
 ///
 /// # Errors
 /// If it cannot be opened.
@@ -108,7 +122,8 @@ pub fn open_library(settings: &LibrarySettings) -> Result<Arc<dyn Library>, Open
     open_named(settings, "")
 }
 
-/// Opens all libraries that the settings name, as one.
+/// Opens all libraries that the settings name, as one. Those that are not reached are open too: see
+/// [`Library::out_of_reach`].
 ///
 /// # Errors
 /// If one of them cannot be opened, or they do not go together.
@@ -128,7 +143,80 @@ pub fn open_libraries(settings: &Settings) -> Result<Arc<dyn Library>, OpenError
 fn open_named(settings: &LibrarySettings, prefix: &str) -> Result<Arc<dyn Library>, OpenError> {
     match &settings.kind {
         LibraryKind::Virtual(files) => Ok(Arc::new(open_virtual(files, prefix)?)),
+        LibraryKind::Scsi(scsi) => Ok(Arc::new(open_scsi(scsi, prefix)?)),
     }
+}
+
+/// A library behind a changer, which need not be reached now.
+fn open_scsi(settings: &ScsiLibrarySettings, prefix: &str) -> Result<ScsiLibrary, OpenError> {
+    let mut portals = settings.portals.clone();
+    if let DeviceChoice::At(DeviceAddress::Iscsi { portal, .. }) = &settings.changer
+        && !portals.contains(portal)
+    {
+        portals.push(portal.clone());
+    }
+    let drives = (0..).zip(&settings.drives).map(|(number, seat): (u16, _)| {
+        Ok((DriveName::new(&format!("{prefix}drive{number}"))?, seat.clone()))
+    });
+    let config = ScsiLibraryConfig {
+        slots: settings.slots.clone(),
+        drives: drives.collect::<Result<_, OpenError>>()?,
+        capacity: settings.capacity,
+        times: ChangerTimes::default(),
+    };
+    let ways = scsi_ways(settings.initiator.clone(), settings.chap.as_ref())?;
+    let waiter = Arc::clone(&ways.waiter);
+    let devices = FoundDevices {
+        ways,
+        sources: Sources { portals, generic: Some(GENERIC_DEVICES.into()) },
+        changer: settings.changer.clone(),
+        make: Box::new(scsi_drive),
+    };
+    Ok(ScsiLibrary::new(config, Arc::new(devices), waiter)?)
+}
+
+/// The ways of this machine to SCSI devices. Without a name of its own it is called after its host.
+///
+/// # Errors
+/// If the secret cannot be read, or is none.
+pub fn scsi_ways(initiator: Option<IscsiName>, chap: Option<&ChapSettings>) -> Result<Ways, OpenError> {
+    let account = chap.map(|ChapSettings { user, secret_file }| {
+        let path = || secret_file.clone();
+        let secret = std::fs::read_to_string(secret_file)
+            .map_err(|source| OpenError::ChapSecretFile { path: path(), source })?;
+        ChapAccount::new(user, secret.trim_end_matches(['\n', '\r']))
+            .map_err(|source| OpenError::ChapSecret { path: path(), source })
+    });
+    Ok(Ways {
+        initiator: initiator.map_or_else(own_initiator, Ok)?,
+        account: account.transpose()?,
+        waiter: Arc::new(SleepingWaiter::new()),
+    })
+}
+
+/// A drive behind a changer.
+///
+/// # Errors
+/// If it does not answer.
+pub fn scsi_drive(name: &DriveName, way: Box<dyn Transport>) -> Result<Box<dyn LoadableDrive>, Unreached> {
+    let drive = ScsiDrive::open(name.clone(), way, None, ScsiDriveOptions::default());
+    let drive = drive.map_err(|error| Unreached(error.to_string()))?;
+    match SeatedDrive::new(drive) {
+        Some(seated) => Ok(Box::new(seated)),
+        None => Err(Unreached(format!("drive {name} is in use already"))),
+    }
+}
+
+/// What this machine is called at targets that were told nothing else.
+fn own_initiator() -> Result<IscsiName, OpenError> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host: String = host.trim().to_lowercase().chars().filter(|char| is_of_name(*char)).collect();
+    let host = if host.is_empty() { "host" } else { &host };
+    IscsiName::new(&format!("{INITIATOR}:{host}")).map_err(OpenError::Initiator)
+}
+
+fn is_of_name(char: char) -> bool {
+    char.is_ascii_lowercase() || char.is_ascii_digit() || ".-".contains(char)
 }
 
 fn open_virtual(files: &VirtualLibrarySettings, prefix: &str) -> Result<VirtualLibrary, OpenError> {

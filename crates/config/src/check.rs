@@ -113,7 +113,7 @@ fn check(config: &Config) -> Result<(), Finding> {
 }
 
 pub(super) fn check_library(library: &Library) -> Result<(), Finding> {
-    if *library.drives.get_ref() == 0 {
+    if library.drive_count() == 0 {
         return Err((library.drives.span(), "the library needs at least one drive".to_owned()));
     }
     let Some(timing) = &library.timing else { return Ok(()) };

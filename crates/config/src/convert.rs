@@ -5,18 +5,21 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{
-    Aim, ChangeLogSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings, MountSettings,
-    PoolDriveSettings, PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings,
-    UpkeepSettings, VirtualLibrarySettings,
+    Aim, ChangeLogSettings, ChapSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings,
+    MountSettings, PoolDriveSettings, PoolSettings, ScsiLibrarySettings, Settings, ShareSettings,
+    TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings, VirtualLibrarySettings,
 };
 use backup::BackupSettings;
 use drive::DriveLocation;
+use library::scsi::IscsiName;
+use library::scsi::changer::DriveSeat;
 use toml::Spanned;
 
 use super::file::{
-    Backup, Catalogue, Class, Config, Library, LibraryKind, Pool, PoolDrive, Recall, RecallOrder, Residency,
-    Tape, TapePool, Timing,
+    Backup, Catalogue, Class, Config, Drives, Library, LibraryKind, Pool, PoolDrive, Recall, RecallOrder,
+    Residency, Tape, TapePool, Timing,
 };
+use super::libraries::range;
 
 impl Config {
     /// The engine's settings; relative directories are those below `directory`.
@@ -46,22 +49,7 @@ impl Config {
         };
         // How the pool is kept is told the engine apart: see `upkeep`.
         let Pool { data, parity, local_parity, arena, unknown_kept, drives, .. } = pool;
-        let library_settings = |library: &Library| {
-            let Library { name, site, kind, directory: below, drives, mount_cost_percent, timing } = library;
-            let kind = match kind {
-                LibraryKind::Virtual => archive::LibraryKind::Virtual(VirtualLibrarySettings {
-                    directory: directory.join(below),
-                    drives: *drives.get_ref(),
-                    timing: timing.as_ref().map(timing_settings),
-                }),
-            };
-            LibrarySettings {
-                name: name.get_ref().clone(),
-                site: site.clone(),
-                mount_cost_percent: *mount_cost_percent.get_ref(),
-                kind,
-            }
-        };
+        let library_settings = |library: &Library| library_settings(library, directory);
         let drive = |drive: &PoolDrive| {
             let PoolDrive { id, path, host, enclosure } = drive;
             // What is no location was refused when the file was checked.
@@ -112,6 +100,57 @@ impl Config {
             requests_kept: self.catalogue.requests_kept.0,
             requests_kept_max: self.catalogue.requests_kept_max,
         }
+    }
+}
+
+fn library_settings(library: &Library, directory: &Path) -> LibrarySettings {
+    let Library {
+        name,
+        site,
+        kind,
+        directory: below,
+        changer,
+        drives,
+        slots,
+        cartridge_capacity,
+        portals,
+        initiator,
+        chap,
+        mount_cost_percent,
+        timing,
+    } = library;
+    let timing = timing.as_ref().map(timing_settings);
+    let text = |spanned: &Spanned<String>| spanned.get_ref().clone();
+    // What cannot be read was refused when the file was checked.
+    let changer = changer.as_ref().and_then(|changer| changer.get_ref().parse().ok());
+    let kind = match (kind, changer) {
+        (LibraryKind::Scsi, Some(changer)) => archive::LibraryKind::Scsi(ScsiLibrarySettings {
+            changer,
+            drives: match drives.get_ref() {
+                Drives::Count(count) => (0..*count).map(DriveSeat::Number).collect(),
+                Drives::Serials(all) => all.iter().filter_map(|one| one.parse().ok()).collect(),
+            },
+            slots: slots.as_ref().map(|all| all.iter().filter_map(|one| range(one.get_ref())).collect()),
+            capacity: cartridge_capacity.map_or(ByteCount(0), |capacity| capacity.0),
+            portals: portals.iter().filter_map(|one| library::scsi::portal(one.get_ref()).ok()).collect(),
+            initiator: initiator.as_ref().and_then(|name| IscsiName::new(&text(name)).ok()),
+            chap: chap.as_ref().map(|chap| ChapSettings {
+                user: chap.user.clone(),
+                secret_file: directory.join(&chap.secret_file),
+            }),
+            timing,
+        }),
+        _ => archive::LibraryKind::Virtual(VirtualLibrarySettings {
+            directory: directory.join(below.as_deref().unwrap_or(Path::new(""))),
+            drives: library.drive_count(),
+            timing,
+        }),
+    };
+    LibrarySettings {
+        name: name.get_ref().clone(),
+        site: site.clone(),
+        mount_cost_percent: *mount_cost_percent.get_ref(),
+        kind,
     }
 }
 

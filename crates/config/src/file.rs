@@ -162,18 +162,67 @@ pub struct Library {
     /// Where it stands.
     #[serde(default)]
     pub site: String,
-    /// What it is; `virtual`.
+    /// What it is; `virtual` or `scsi`.
     pub kind: LibraryKind,
-    /// Where its cartridges lie.
-    pub directory: PathBuf,
-    /// Tape drives.
-    pub drives: Spanned<u16>,
+    /// Where the cartridges of a virtual one lie.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
+    /// The changer of a scsi one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changer: Option<Spanned<String>>,
+    /// Tape drives: how many, or those of a scsi one by their serial numbers.
+    pub drives: Spanned<Drives>,
+    /// Addresses of the slots and doors of a scsi one that belong to this instance; all if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<Vec<Spanned<String>>>,
+    /// What a cartridge of a scsi one holds whose label does not say what medium it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cartridge_capacity: Option<Size>,
+    /// Portals at which changer and drives of a scsi one are looked for, beside the changer's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub portals: Vec<Spanned<String>>,
+    /// Who asks there; a name made of this machine's if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initiator: Option<Spanned<String>>,
+    /// How this machine proves there who it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chap: Option<Chap>,
     /// What a mount costs against one elsewhere, in percent.
     #[serde(default = "mount_cost_percent")]
     pub mount_cost_percent: Spanned<u32>,
     /// Whose time its machines take; nobody's if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<Timing>,
+}
+
+impl Library {
+    /// How many tape drives it has.
+    pub fn drive_count(&self) -> u16 {
+        match self.drives.get_ref() {
+            Drives::Count(count) => *count,
+            Drives::Serials(all) => u16::try_from(all.len()).unwrap_or(u16::MAX),
+        }
+    }
+}
+
+/// The drives of a library.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Drives {
+    /// So many; of a changer, its first ones.
+    Count(u16),
+    /// Those of a changer with these serial numbers.
+    Serials(Vec<String>),
+}
+
+/// `[library.chap]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chap {
+    /// The name.
+    pub user: String,
+    /// The file of the secret.
+    pub secret_file: PathBuf,
 }
 
 fn mount_cost_percent() -> Spanned<u32> {
@@ -222,6 +271,8 @@ fn one_robot() -> Spanned<u16> {
 pub enum LibraryKind {
     /// Made of files.
     Virtual,
+    /// A medium changer and its drives.
+    Scsi,
 }
 
 /// `[tape]`.

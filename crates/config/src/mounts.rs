@@ -19,7 +19,7 @@ pub fn check(
     classes: &[Class],
     libraries: &[&Library],
 ) -> Result<(), Finding> {
-    let drives = libraries.iter().map(|library| usize::from(*library.drives.get_ref())).sum();
+    let drives = libraries.iter().map(|library| usize::from(library.drive_count())).sum();
     check_tape(tape, drives)?;
     check_pools(tape, pools, libraries)?;
     for class in classes {
@@ -73,7 +73,7 @@ fn check_pools(tape: &Tape, pools: &[TapePool], libraries: &[&Library]) -> Resul
         };
         let kept = pools.iter().filter(is_there).map(|pool| &pool.drives_min);
         let place = format!("in library '{}'", library.name.get_ref());
-        check_sum(kept, usize::from(*library.drives.get_ref()), "its tape pools", &place)?;
+        check_sum(kept, usize::from(library.drive_count()), "its tape pools", &place)?;
     }
     if let Some(max) = &tape.migration_drives_max {
         let kept: usize = pools.iter().fold(0, |sum, pool| sum.saturating_add(*pool.drives_min.get_ref()));

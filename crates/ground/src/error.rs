@@ -579,6 +579,25 @@ pub enum OpenError {
     /// The tape library cannot be opened.
     #[error("the tape library: {0}")]
     Library(#[from] library::LibraryError),
+    /// The secret for iSCSI targets cannot be read.
+    #[error("the CHAP secret in {path} cannot be read: {source}")]
+    ChapSecretFile {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The secret for iSCSI targets is none.
+    #[error("{path}: {source}")]
+    ChapSecret {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: library::scsi::ChapAccountError,
+    },
+    /// This machine's name makes no name of an initiator.
+    #[error("{0}: write initiator = \"iqn.…\" into the library's configuration")]
+    Initiator(library::scsi::IscsiNameError),
     /// A tape drive has an impossible name.
     #[error(transparent)]
     DriveName(#[from] library::DriveNameError),

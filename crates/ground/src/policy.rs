@@ -8,7 +8,9 @@ use scheduler::{ClassPolicy, PRIORITY_MAX, Pace, Policy, SharePolicy, SidePolicy
 
 use crate::classes::{Class, Classes};
 use crate::libraries;
-use crate::{DriveLimits, OpenError, Settings, ShareSettings, TapePoolSettings, TimingSettings};
+use crate::{
+    DriveLimits, LibrarySettings, OpenError, Settings, ShareSettings, TapePoolSettings, TimingSettings,
+};
 
 /// The robots of a virtual library that takes time.
 pub const ROBOT_MODEL: &str = "generic";
@@ -22,7 +24,7 @@ impl Classes {
     pub fn pace(&self, settings: &Settings) -> Result<Pace, OpenError> {
         let pools = |class: &Class| (class.id, class.copies.clone());
         let tape_pools = self.all().iter().map(pools).collect();
-        let timing = libraries::all(settings).find_map(|library| library.files().timing.as_ref());
+        let timing = libraries::all(settings).find_map(LibrarySettings::timing);
         let pace = timing.map(timed).transpose()?.unwrap_or_else(Pace::untimed);
         Ok(Pace { tape_pools, ..pace })
     }

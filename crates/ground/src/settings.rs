@@ -1,9 +1,12 @@
 //! What the operator decides, as plain values. The program reads them from `kist.toml`.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use base::{ByteCount, Duration, StripeCode};
 use drive::DriveLocation;
+use library::scsi::changer::DriveSeat;
+use library::scsi::{DeviceChoice, IscsiName};
 use session::WritingRules;
 use session::order::Aim;
 
@@ -113,6 +116,39 @@ pub struct LibrarySettings {
 pub enum LibraryKind {
     /// Files.
     Virtual(VirtualLibrarySettings),
+    /// A medium changer and its drives.
+    Scsi(ScsiLibrarySettings),
+}
+
+/// A library behind a medium changer.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ScsiLibrarySettings {
+    /// The changer.
+    pub changer: DeviceChoice,
+    /// Its drives that belong to this instance, in the order of their names.
+    pub drives: Vec<DriveSeat>,
+    /// Addresses of slots and doors that belong to it; `None`: all.
+    pub slots: Option<Vec<RangeInclusive<u16>>>,
+    /// iSCSI portals at which changer and drives are looked for, beside the changer's own and this machine.
+    pub portals: Vec<String>,
+    /// Who asks there; `None`: a name made of this machine's.
+    pub initiator: Option<IscsiName>,
+    /// With it this machine proves who it is.
+    pub chap: Option<ChapSettings>,
+    /// What the data partition of an empty cartridge holds whose label does not say what medium it is; 0:
+    /// not known, and nothing is written to such.
+    pub capacity: ByteCount,
+    /// What its machines take, for forecasts; `None`: a usual one.
+    pub timing: Option<TimingSettings>,
+}
+
+/// Who this machine is for iSCSI targets that ask for a proof (CHAP).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChapSettings {
+    /// The name.
+    pub user: String,
+    /// The file of the secret.
+    pub secret_file: PathBuf,
 }
 
 /// A library made of files.
@@ -140,19 +176,57 @@ impl LibrarySettings {
 
     /// The files of a library that is made of them.
     #[must_use]
-    pub fn files(&self) -> &VirtualLibrarySettings {
-        let LibraryKind::Virtual(files) = &self.kind;
-        files
+    pub fn files(&self) -> Option<&VirtualLibrarySettings> {
+        match &self.kind {
+            LibraryKind::Virtual(files) => Some(files),
+            LibraryKind::Scsi(_) => None,
+        }
     }
 
     /// The same, to change it.
-    pub fn files_mut(&mut self) -> &mut VirtualLibrarySettings {
-        let LibraryKind::Virtual(files) = &mut self.kind;
-        files
+    pub fn files_mut(&mut self) -> Option<&mut VirtualLibrarySettings> {
+        match &mut self.kind {
+            LibraryKind::Virtual(files) => Some(files),
+            LibraryKind::Scsi(_) => None,
+        }
+    }
+
+    /// Whose time its machines take, if that is told.
+    #[must_use]
+    pub fn timing(&self) -> Option<&TimingSettings> {
+        match &self.kind {
+            LibraryKind::Virtual(files) => files.timing.as_ref(),
+            LibraryKind::Scsi(scsi) => scsi.timing.as_ref(),
+        }
+    }
+
+    /// The same, to change it.
+    pub fn timing_mut(&mut self) -> &mut Option<TimingSettings> {
+        match &mut self.kind {
+            LibraryKind::Virtual(files) => &mut files.timing,
+            LibraryKind::Scsi(scsi) => &mut scsi.timing,
+        }
+    }
+
+    /// How many tape drives it has for this instance.
+    #[must_use]
+    pub fn drives(&self) -> u16 {
+        match &self.kind {
+            LibraryKind::Virtual(files) => files.drives,
+            LibraryKind::Scsi(scsi) => u16::try_from(scsi.drives.len()).unwrap_or(u16::MAX),
+        }
+    }
+
+    /// Gives it another number of drives, for a twin of it.
+    pub fn set_drives(&mut self, drives: u16) {
+        match &mut self.kind {
+            LibraryKind::Virtual(files) => files.drives = drives,
+            LibraryKind::Scsi(scsi) => scsi.drives = (0..drives).map(DriveSeat::Number).collect(),
+        }
     }
 }
 
-/// How the machines of a virtual library take time.
+/// What the machines of a library take.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TimingSettings {
     /// The model of all drives, such as `LTO-8`, each with the medium that it is made for.

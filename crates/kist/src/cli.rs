@@ -112,7 +112,7 @@ pub enum Command {
     Work(work::Args),
     /// Show tapes, or read one without the server
     Tape(tape::Args),
-    /// Serve a virtual tape library to other programs
+    /// Find tape libraries, or serve a virtual one to other programs
     Library(library::Args),
     /// Show the tape drives
     Drive(drive::Args),

@@ -28,7 +28,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// If another program uses one of them.
 pub fn take_all(settings: &Settings) -> Outcome<Vec<LibraryLock>> {
     let all = std::iter::once(&settings.library).chain(&settings.more_libraries);
-    let directories = all.map(|library| &library.files().directory).filter(|directory| directory.is_dir());
+    // A changer's cartridges are kept for its users by reservations of the drives.
+    let directories = all.filter_map(|library| Some(&library.files()?.directory));
+    let directories = directories.filter(|directory| directory.is_dir());
     directories.map(|directory| take(directory, OF_A_SERVER)).collect()
 }
 

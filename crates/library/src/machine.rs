@@ -6,7 +6,7 @@ use base::{ByteCount, FailureCause, Vid};
 
 use crate::{CartridgeError, DeviceError, DriveName, Sense, TapeDrive, TapeError};
 
-/// A storage slot of a library, counted from 0.
+/// A storage slot of a library: counted from 0, or the address of an element of a changer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Slot(pub u32);
 
@@ -165,6 +165,92 @@ pub enum LibraryError {
         /// What was heard of it.
         source: DeviceError,
     },
+    /// The robot could not take the cartridge out of a drive; it is still in it.
+    #[error(
+        "the robot could not take cartridge {vid} out of drive {drive} ({source}): look into the library"
+    )]
+    NotTaken {
+        /// The cartridge.
+        vid: Vid,
+        /// Where it is.
+        drive: DriveName,
+        /// What was heard of it.
+        source: DeviceError,
+    },
+    /// After a movement that failed the cartridge is neither where it was nor where it should go.
+    #[error(
+        "cartridge {vid} is in the robot's hand, or where the library does not say ({source}): look into it"
+    )]
+    Misplaced {
+        /// The cartridge.
+        vid: Vid,
+        /// What was heard of it.
+        source: DeviceError,
+    },
+    /// No slot is free for what a drive holds; it is still in it.
+    #[error("no slot is free for cartridge {vid}, which stays in drive {drive}: take others out")]
+    NoFreeSlot {
+        /// The cartridge.
+        vid: Vid,
+        /// Where it is.
+        drive: DriveName,
+    },
+    /// The cartridge is at the library's door, or in its robot's hand.
+    #[error("cartridge {vid} is at the library's door or in the robot's hand: bring it into a slot")]
+    NotInSlot {
+        /// The cartridge.
+        vid: Vid,
+    },
+    /// A drive holds something that has no VID.
+    #[error("drive {drive} holds a cartridge that is none of ours ({what}): take it out")]
+    DriveOccupied {
+        /// The drive.
+        drive: DriveName,
+        /// Its label.
+        what: String,
+    },
+    /// A drive of the configuration is not found, or not reached; nothing was moved to it.
+    #[error("drive {drive} is not reached: {why}")]
+    DriveMissing {
+        /// The drive.
+        drive: DriveName,
+        /// Why.
+        why: String,
+    },
+    /// A drive did not load the cartridge that the robot had brought.
+    #[error(
+        "drive {drive} does not load cartridge {vid}, which is {} ({source})",
+        if *is_home { "in a slot again" } else { "still in it" }
+    )]
+    LoadFailed {
+        /// The cartridge.
+        vid: Vid,
+        /// The drive.
+        drive: DriveName,
+        /// The cartridge is in a slot again.
+        is_home: bool,
+        /// What failed.
+        source: Box<TapeError>,
+    },
+    /// A drive keeps its cartridge.
+    #[error("drive {drive} does not unload cartridge {vid}, which is still in it ({source})")]
+    UnloadFailed {
+        /// The cartridge.
+        vid: Vid,
+        /// The drive.
+        drive: DriveName,
+        /// What failed.
+        source: Box<TapeError>,
+    },
+    /// The library is not found, not reached, or not the one that it was.
+    #[error("the library is not reached: {why}")]
+    NotReached {
+        /// Why.
+        why: String,
+    },
+    /// Another host has reserved the robot; nothing moved.
+    #[error("another host has reserved the library: end its use there")]
+    Reserved,
     /// The drive does not work; the cartridge is where it was.
     #[error("drive {drive} does not work ({source}): look at the drive")]
     DriveFailed {
@@ -212,6 +298,18 @@ pub enum LibraryError {
 }
 
 impl LibraryError {
+    /// Whether a drive is of no use before somebody has looked at it.
+    #[must_use]
+    pub fn is_of_the_drive(&self) -> bool {
+        match self {
+            LibraryError::DriveFailed { .. } | LibraryError::DriveOccupied { .. } => true,
+            LibraryError::LoadFailed { source, .. } | LibraryError::UnloadFailed { source, .. } => {
+                source.is_of_the_drive()
+            }
+            _ => false,
+        }
+    }
+
     /// What it speaks against; `None`: nothing failed, but what was asked for cannot be done, or not now.
     #[must_use]
     pub fn cause(&self) -> Option<FailureCause> {
@@ -219,8 +317,16 @@ impl LibraryError {
             LibraryError::DriveFailed { .. } => Some(FailureCause::Drive),
             LibraryError::Cartridge(error) if error.is_for_want_of_space() => Some(FailureCause::Host),
             LibraryError::Cartridge(_) => Some(FailureCause::Cartridge),
-            LibraryError::RobotJam { .. } | LibraryError::Path { .. } => Some(FailureCause::Robot),
-            LibraryError::UnmountFlush { source, .. } => source.cause(),
+            LibraryError::RobotJam { .. }
+            | LibraryError::NotTaken { .. }
+            | LibraryError::Misplaced { .. }
+            | LibraryError::NotReached { .. }
+            | LibraryError::Path { .. } => Some(FailureCause::Robot),
+            LibraryError::UnmountFlush { source, .. }
+            | LibraryError::LoadFailed { source, .. }
+            | LibraryError::UnloadFailed { source, .. } => source.cause(),
+            LibraryError::DriveMissing { .. } => Some(FailureCause::Path),
+            LibraryError::DriveOccupied { .. } => Some(FailureCause::Drive),
             // Somebody moved a cartridge by hand, or the host does not reach the library.
             LibraryError::UnknownCartridge { .. }
             | LibraryError::UnknownDrive { .. }
@@ -228,8 +334,11 @@ impl LibraryError {
             | LibraryError::DriveFull { .. }
             | LibraryError::DriveEmpty { .. }
             | LibraryError::CartridgeInUse { .. }
+            | LibraryError::NotInSlot { .. }
+            | LibraryError::NoFreeSlot { .. }
             | LibraryError::Directory { .. } => Some(FailureCause::Unknown),
             LibraryError::NotReady { .. }
+            | LibraryError::Reserved
             | LibraryError::DuplicateDrive { .. }
             | LibraryError::OtherLibrary { .. }
             | LibraryError::CartridgeTwice { .. }
@@ -262,6 +371,10 @@ pub trait Library: Send + Sync {
     /// What stands where cartridges do and has no VID by which it could be asked for, in words that lead to
     /// it (a path, a slot): it is left alone, and told. As of the inventory.
     fn without_vid(&self) -> Vec<String>;
+
+    /// What could not be asked or found the last time, in words: the library, or some of its drives. Until a
+    /// library was reached for the first time it holds nothing, and says so here.
+    fn out_of_reach(&self) -> Vec<String>;
 
     /// All drives, in the order of the configuration.
     fn drives(&self) -> Vec<DriveName>;

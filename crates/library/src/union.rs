@@ -91,6 +91,14 @@ impl Library for Union {
         self.members.iter().flat_map(|member| member.library.without_vid()).collect()
     }
 
+    fn out_of_reach(&self) -> Vec<String> {
+        let all = self.members.iter().flat_map(|member| {
+            let why = member.library.out_of_reach().into_iter();
+            why.map(|why| format!("library {}: {why}", member.name))
+        });
+        all.collect()
+    }
+
     fn drives(&self) -> Vec<DriveName> {
         self.members.iter().flat_map(|member| member.drives.iter().cloned()).collect()
     }

@@ -149,7 +149,8 @@ pub struct TapeRepack {
 fn unidentified_text(vid: Vid) -> String {
     format!(
         "the library cannot identify it: nothing is written there or read; kist tape dump {vid} tells why; \
-         repair it, or take it out of the library, and restart the server"
+         repair it, or take it out of the library, and restart the server. Behind a changer its label names \
+         no medium that is known: set cartridge_capacity in kist.toml"
     )
 }
 

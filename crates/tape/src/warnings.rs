@@ -99,6 +99,7 @@ pub(crate) fn all(
     let goes_to_tape = room.classes.all().iter().any(|class| !class.settings.copies.is_empty());
     warnings.extend(of_tapes(tapes, goes_to_tape, |vid| !room.libraries.holds(vid)));
     warnings.extend(of_what_has_no_vid(room.library.as_ref()));
+    warnings.extend(of_what_is_out_of_reach(room.library.as_ref()));
     warnings.extend(of_change_log(room));
     warnings
 }
@@ -302,18 +303,25 @@ fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, holders: &PoolHolders
     warnings
 }
 
-/// What stands in a library like a cartridge and is none, and what to do.
+/// What stands in a library like a cartridge and cannot be asked for, and what to do.
 pub fn of_what_has_no_vid(library: &dyn Library) -> Option<String> {
     let found = library.without_vid();
     let what = match found.len() {
         0 => return None,
-        1 => "is no cartridge and is",
-        _ => "are no cartridges and are",
+        1 => "has no VID of its own and is",
+        _ => "have no VIDs of their own and are",
     };
     Some(format!(
-        "{} {what} left alone: a VID is a name like KS0001; rename it, or take it out of the library",
+        "{} {what} left alone: a VID is six characters like KS0001, and none is there twice; give it another \
+         name or label, or take it out of the library",
         named(&found)
     ))
+}
+
+/// Libraries and drives that are not reached.
+fn of_what_is_out_of_reach(library: &dyn Library) -> impl Iterator<Item = String> {
+    let told = |text: String| format!("{}: it is tried again", truncated(&text, REASON_MAX));
+    library.out_of_reach().into_iter().map(told)
 }
 
 fn of_tapes(tapes: &[(Vid, TapeRecord)], goes_to_tape: bool, is_away: impl Fn(Vid) -> bool) -> Vec<String> {

@@ -66,7 +66,7 @@ fn server(settings: &Settings) -> Server {
     Server {
         libraries: vec![ServerLibrary {
             name: settings.library.name.clone(),
-            drives: u32::from(settings.library.files().drives),
+            drives: u32::from(settings.library.files().unwrap().drives),
             timing: mechanics::timing("LTO-8").unwrap(),
             robots: RobotTiming { robots: 1, move_us: 1_000_000 },
             geometry: Geometry::of(drive.own_medium().unwrap()),

@@ -30,7 +30,7 @@ fn cartridges_come_and_go() {
         options: VirtualCartridgeOptions::default(),
         drop_cache: false,
     };
-    let other = VirtualLibrary::open(&instance.settings.library.files().directory, &config).unwrap();
+    let other = VirtualLibrary::open(&instance.settings.library.files().unwrap().directory, &config).unwrap();
     let new = Vid::new("NEW001").unwrap();
     other.add_cartridge(new, ByteCount::mib(64), &config.options).unwrap();
     assert!(tape(&archive, new).is_none());

@@ -11,7 +11,7 @@ use crate::common::{Instance, bytes, migrate_all, path, put, stop};
 /// An instance with these cartridges in the place of the usual ones.
 fn instance(cartridges: &[(&str, u64)], change: impl FnOnce(&mut Settings)) -> Instance {
     let instance = Instance::with(ByteCount::mib(64), change);
-    let directory = &instance.settings.library.files().directory;
+    let directory = &instance.settings.library.files().unwrap().directory;
     fs::remove_dir_all(directory.join("cartridges")).unwrap();
     let cartridge = |(vid, mib): &(&str, u64)| (Vid::new(vid).unwrap(), ByteCount::mib(*mib));
     let config = VirtualLibraryConfig {
@@ -64,7 +64,7 @@ fn one_smaller_tape_limits_no_put() {
     assert_eq!(limit_of(&archive, Some("large"), 61), Some(60 << 20));
     assert_eq!(limit_of(&archive, Some("pool-only"), 61), None);
     stop(archive);
-    let cartridges = instance.settings.library.files().directory.join("cartridges");
+    let cartridges = instance.settings.library.files().unwrap().directory.join("cartridges");
     // Tapes that are away take nothing: what is there counts.
     fs::rename(cartridges.join("KS0004"), cartridges.with_file_name("KS0004")).unwrap();
     let archive = instance.open();

@@ -23,7 +23,7 @@ fn instance(change: impl FnOnce(&mut Settings)) -> Instance {
 
 fn instance_with_far(cartridge: ByteCount, change: impl FnOnce(&mut Settings)) -> Instance {
     let instance = Instance::with(ByteCount::mib(128), |settings| {
-        let directory = settings.library.files().directory.with_file_name("far");
+        let directory = settings.library.files().unwrap().directory.with_file_name("far");
         let far = LibrarySettings { name: "far".to_owned(), ..LibrarySettings::only(directory, 1) };
         settings.more_libraries = vec![far];
         settings.tape_pools[0].library = Some("library".to_owned());
@@ -38,7 +38,7 @@ fn instance_with_far(cartridge: ByteCount, change: impl FnOnce(&mut Settings)) -
         options: VirtualCartridgeOptions::default(),
         drop_cache: false,
     };
-    let far = instance.settings.library.files().directory.with_file_name("far");
+    let far = instance.settings.library.files().unwrap().directory.with_file_name("far");
     VirtualLibrary::create(&far, &config).unwrap();
     instance
 }
@@ -107,7 +107,7 @@ fn copies_stand_apart_and_either_library_gives_the_files() {
 #[test]
 fn a_pool_waits_for_scratch_tapes_of_its_own_library() {
     let instance = instance(|_| {});
-    let far = instance.settings.library.files().directory.with_file_name("far");
+    let far = instance.settings.library.files().unwrap().directory.with_file_name("far");
     let away = far.with_file_name("away");
     fs::create_dir(&away).unwrap();
     for n in 1..=3 {

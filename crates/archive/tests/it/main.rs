@@ -29,8 +29,8 @@ mod histories;
 #[path = "common/history.rs"]
 mod history;
 mod host;
-mod idle_sessions;
 mod hung_drives;
+mod idle_sessions;
 mod index_partition;
 mod inventory;
 #[path = "common/kept.rs"]

@@ -20,7 +20,7 @@ fn library(trouble: &Trouble) -> VirtualLibrary {
         options: VirtualCartridgeOptions::default(),
         drop_cache: false,
     };
-    VirtualLibrary::open(&trouble.instance.settings.library.files().directory, &config).unwrap()
+    VirtualLibrary::open(&trouble.instance.settings.library.files().unwrap().directory, &config).unwrap()
 }
 
 /// After a restore, tapes that were labelled since were scratch by the catalogue. Each that was to be

@@ -75,7 +75,7 @@ fn a_pack_that_no_tape_takes_any_more_is_sealed_anew() {
     let pack = container(&archive, 0);
     assert_eq!(pack, container(&archive, 2), "a large tape takes three");
     stop(archive);
-    let directory = &instance.settings.library.files().directory;
+    let directory = &instance.settings.library.files().unwrap().directory;
     fs::remove_dir_all(directory.join("cartridges")).unwrap();
     let small = |n: u16| (Vid::new(&format!("KS{n:04}")).unwrap(), SMALL_TAPE);
     let config = VirtualLibraryConfig {

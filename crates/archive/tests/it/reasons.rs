@@ -225,7 +225,7 @@ fn of_a_repack_that_no_tape_serves() {
         ("all-drives-down", "every tape drive is down", |_, archive, _, _| set_drives(archive, false)),
         ("no-readable-copy", "no library holds it", |trouble, archive, _, vid| {
             wait_until("the tape is in its slot", || archive.tape(vid).unwrap().drive.is_none());
-            let away = trouble.instance.settings.library.files().directory.join("away");
+            let away = trouble.instance.settings.library.files().unwrap().directory.join("away");
             fs::rename(trouble.instance.cartridge(vid), away).unwrap();
             archive.take_inventory().unwrap();
         }),
@@ -269,7 +269,7 @@ fn of_a_file_that_no_tape_takes_any_more() {
     let archive = instance.open();
     put(&archive, "/t/large", &bytes(1, 12_000_000));
     stop(archive);
-    let directory = &instance.settings.library.files().directory;
+    let directory = &instance.settings.library.files().unwrap().directory;
     fs::remove_dir_all(directory.join("cartridges")).unwrap();
     let small = |n: u16| (Vid::new(&format!("KS{n:04}")).unwrap(), ByteCount::mib(10));
     let config = VirtualLibraryConfig {

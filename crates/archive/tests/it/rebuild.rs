@@ -198,7 +198,8 @@ fn foreign_cartridges_are_left_alone() {
 /// All drives read cartridges at once; what one cannot mount others do, and it is told how far it is.
 #[test]
 fn all_drives_read_the_tapes() {
-    let instance = Instance::with(ByteCount::mib(256), |settings| settings.library.files_mut().drives = 3);
+    let instance =
+        Instance::with(ByteCount::mib(256), |settings| settings.library.files_mut().unwrap().drives = 3);
     let archive = instance.open();
     let contents = first_part(&archive);
     migrate_all(&archive);
@@ -239,7 +240,8 @@ pub fn destroyed_with_faults(instance: &Instance, drives: u16) -> (VirtualLibrar
         options: VirtualCartridgeOptions::default(),
         drop_cache: false,
     };
-    let library = VirtualLibrary::open(&instance.settings.library.files().directory, &config).unwrap();
+    let library =
+        VirtualLibrary::open(&instance.settings.library.files().unwrap().directory, &config).unwrap();
     let faults = library.faults();
     (library, faults)
 }

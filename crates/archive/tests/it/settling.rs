@@ -128,7 +128,7 @@ fn a_restored_server_answers_while_its_drives_look_at_tapes() {
 fn tapes_are_looked_at_in_the_order_of_what_they_decide() {
     let instance = Instance::with(ByteCount::mib(256), |settings| {
         at_rest(settings);
-        settings.library.files_mut().drives = 1;
+        settings.library.files_mut().unwrap().drives = 1;
         settings.classes.iter_mut().for_each(|class| class.copies.truncate(1));
     });
     let archive = open(&instance);
@@ -884,7 +884,7 @@ fn a_tape_that_was_disabled_at_the_point_is_searched_too() {
 fn flip_newest_indexes(instance: &Instance) -> usize {
     let mut flipped = 0;
     for cartridge in
-        std::fs::read_dir(instance.settings.library.files().directory.join("cartridges")).unwrap()
+        std::fs::read_dir(instance.settings.library.files().unwrap().directory.join("cartridges")).unwrap()
     {
         for file in std::fs::read_dir(cartridge.unwrap().path()).unwrap() {
             let file = file.unwrap().path();

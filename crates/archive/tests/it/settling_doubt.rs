@@ -74,7 +74,7 @@ fn spoil_newest_index(drive: &mut dyn TapeDrive, partition: Partition) -> bool {
 
 /// All cartridges as they are, to be put back.
 fn keep_cartridges(instance: &Instance) -> (PathBuf, PathBuf) {
-    let cartridges = instance.settings.library.files().directory.join("cartridges");
+    let cartridges = instance.settings.library.files().unwrap().directory.join("cartridges");
     let kept = instance.directory.path().join("kept-cartridges");
     copy_all(&cartridges, &kept);
     (cartridges, kept)

@@ -48,7 +48,7 @@ fn trouble() -> Trouble {
         options: VirtualCartridgeOptions::default(),
         drop_cache: false,
     };
-    VirtualLibrary::create(&trouble.instance.settings.library.files().directory, &config).unwrap();
+    VirtualLibrary::create(&trouble.instance.settings.library.files().unwrap().directory, &config).unwrap();
     trouble
 }
 

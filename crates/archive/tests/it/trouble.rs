@@ -542,7 +542,7 @@ fn the_catalogue_is_verified_in_a_copy() {
 #[test]
 fn a_cartridge_that_nobody_can_identify_limits_no_put() {
     let instance = Instance::new(ByteCount::mib(256));
-    let library = instance.settings.library.files().directory.join("cartridges");
+    let library = instance.settings.library.files().unwrap().directory.join("cartridges");
     std::fs::create_dir(library.join("KT0008")).unwrap();
     std::fs::create_dir(library.join("NOTATAPE1234")).unwrap();
     copy_directory(&library.join("KT0001"), &library.join("KT0009"));

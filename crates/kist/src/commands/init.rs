@@ -232,7 +232,9 @@ fn fill(args: &Args, key: &str) -> Outcome {
     for drive in &settings.pool.drives {
         drive.at.format(id, DriveId(drive.id)).map_err(|error| wrong(error.to_string()))?;
     }
-    make_library(args, &settings.library.files().directory)?;
+    if let Some(files) = settings.library.files() {
+        make_library(args, &files.directory)?;
+    }
     instance::write_keys(dir, "admin", key)?;
     // This file makes the directory an instance, so it comes last.
     instance::write_instance_file(dir)

@@ -1,4 +1,4 @@
-//! `kist library`: a virtual library for other programs.
+//! `kist library`: finding libraries, and a virtual one for other programs.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -17,6 +17,7 @@ use scsi::Text;
 use terminal::{Exit, Failure, Outcome, output, text};
 use vtl::{Blank, Options, Target};
 
+use super::library_scan;
 use crate::cli::Common;
 use crate::{library_lock, serve, stop};
 
@@ -28,7 +29,8 @@ const CHAP_FILE_MAX: u64 = 64 * 1024;
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Example:
+Examples:
+  kist library scan --portal tape1.example.org:3260
   kist library serve --new-cartridges 12 /srv/tapes")]
 pub struct Args {
     #[command(subcommand)]
@@ -37,6 +39,8 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum LibraryCommand {
+    /// Find changers and drives, show what they hold and can do, and give the configuration for them
+    Scan(library_scan::Args),
     /// Make a virtual library reachable as an iSCSI target: a changer and tape drives
     Serve(ServeArgs),
 }
@@ -129,6 +133,7 @@ fn padded<const N: usize>(text: &str) -> Result<Text<N>, String> {
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
     match &args.command {
+        LibraryCommand::Scan(args) => library_scan::run(args, common),
         LibraryCommand::Serve(args) => serve(args, common),
     }
 }

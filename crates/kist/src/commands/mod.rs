@@ -14,6 +14,7 @@ pub mod get;
 pub mod init;
 pub mod key;
 pub mod library;
+pub mod library_scan;
 pub mod ls;
 pub mod man;
 pub mod migrate;

@@ -110,6 +110,10 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         fs::remove_dir_all(&spool).map_err(|error| Failure::io("removing", &spool, &error))?;
     }
     let library = open_libraries(&settings).map_err(|error| Failure::internal(error.to_string()))?;
+    // Without one of its libraries a catalogue would be made that lacks what stands there.
+    if let Some(away) = library.out_of_reach().first() {
+        return Err(Failure::new(Exit::Refused, format!("{away}: all libraries must be reached")));
+    }
     let progress = Progress::start_of("rebuild", "step", 0, 0, common.quiet);
     progress.note("drives and cartridges are looked for");
     let mut shown = Stages::of(progress);

@@ -92,10 +92,16 @@ fn cartridge_directory(vid: Vid, common: &Common) -> Outcome<PathBuf> {
     let config =
         config::load(&instance.path(CONFIG_FILE)).map_err(|error| Failure::usage(error.to_string()))?;
     let settings = config.settings(&instance.directory);
-    let place =
-        |library: &archive::LibrarySettings| library.files().directory.join("cartridges").join(vid.as_str());
-    let further = settings.more_libraries.iter().map(place).find(|directory| directory.is_dir());
-    Ok(further.unwrap_or_else(|| place(&settings.library)))
+    let libraries = std::iter::once(&settings.library).chain(&settings.more_libraries);
+    let places: Vec<PathBuf> = libraries
+        .filter_map(|library| Some(library.files()?.directory.join("cartridges").join(vid.as_str())))
+        .collect();
+    let found = places.iter().find(|directory| directory.is_dir()).or(places.first());
+    found.cloned().ok_or_else(|| {
+        Failure::usage(
+            "a cartridge is read as files only where a library is made of them (kind = \"virtual\")",
+        )
+    })
 }
 
 fn show(record: &RecordInfo, json: Option<&mut output::JsonArray>) -> Outcome {

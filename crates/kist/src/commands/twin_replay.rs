@@ -73,7 +73,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     })?;
     let mut settings = config.settings(&instance.directory);
     let own_policy = settings.policy().map_err(|error| Failure::usage(error.to_string()))?;
-    let was_timed: Vec<bool> = libraries(&settings).map(|library| library.files().timing.is_some()).collect();
+    let was_timed: Vec<bool> = libraries(&settings).map(|library| library.timing().is_some()).collect();
     for change in &args.changes {
         change.make(&mut settings)?;
     }
@@ -151,8 +151,8 @@ fn server(settings: &Settings, was_timed: &[bool]) -> Outcome<Server> {
     for (library, was_timed) in libraries.iter().zip(was_timed) {
         let (drive, scale) = UNTIMED;
         let untimed = TimingSettings { drive: drive.to_owned(), scale, robots: 1 };
-        let timing = library.files().timing.as_ref().unwrap_or(&untimed);
-        let machines = match (was_timed, &library.files().timing) {
+        let timing = library.timing().unwrap_or(&untimed);
+        let machines = match (was_timed, library.timing()) {
             (true, _) => Machines::Timed,
             (false, None) => Machines::Untimed,
             (false, Some(_)) => Machines::Supposed,
@@ -160,7 +160,7 @@ fn server(settings: &Settings, was_timed: &[bool]) -> Outcome<Server> {
         let MachineTimes { drive, robot, geometry } = MachineTimes::of(timing).map_err(refused)?;
         known.push(ServerLibrary {
             name: library.name.clone(),
-            drives: u32::from(library.files().drives),
+            drives: u32::from(library.drives()),
             timing: drive,
             robots: robot,
             geometry,

@@ -55,19 +55,18 @@ impl Change {
         match key.as_str() {
             "drives" => {
                 let drives = self.number::<u16>(1)?;
-                libraries(settings, |library| library.files_mut().drives = drives);
+                libraries(settings, |library| library.set_drives(drives));
             }
             "drive" => libraries(settings, |library| {
                 let usual = TimingSettings { drive: value.clone(), scale: 1.0, robots: 1 };
-                let files = library.files_mut();
-                let timing = files.timing.take();
-                files.timing =
-                    Some(timing.map_or(usual, |old| TimingSettings { drive: value.clone(), ..old }));
+                let timing = library.timing_mut();
+                let old = timing.take();
+                *timing = Some(old.map_or(usual, |old| TimingSettings { drive: value.clone(), ..old }));
             }),
             "robots" => {
                 let robots = self.number::<u16>(1)?;
                 libraries(settings, |library| {
-                    if let Some(timing) = &mut library.files_mut().timing {
+                    if let Some(timing) = library.timing_mut() {
                         timing.robots = robots;
                     }
                 });

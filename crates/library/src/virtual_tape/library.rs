@@ -277,6 +277,10 @@ impl Library for VirtualLibrary {
         self.lock_cartridges().without_vid.clone()
     }
 
+    fn out_of_reach(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn library_of(&self, _drive: &DriveName) -> u16 {
         0
     }

@@ -1,45 +1,37 @@
 //! Mounting, locking, capacity.
 
+use std::sync::Arc;
+
 use crate::common::{Bench, VID, config, data, drive_name, vid};
+use crate::conformance;
 use base::{ByteCount, Partition};
 use library::{
-    CartridgeError, CartridgeReader, Library, LibraryError, Place, Slot, TapeError, VirtualCartridgeOptions,
+    CartridgeError, CartridgeReader, Library, LibraryError, Place, TapeError, Union, VirtualCartridgeOptions,
     VirtualLibrary, VirtualLibraryConfig,
 };
 
+/// What every library does. `Union` of one is one too.
 #[test]
-fn a_second_take_or_mount_is_refused() {
-    let bench = Bench::new();
-    let (first, second) = (drive_name("vdrive0"), drive_name("vdrive1"));
-    let mut drive = bench.library.take_drive(&first).unwrap();
-    assert!(matches!(bench.library.take_drive(&first), Err(LibraryError::DriveTaken { .. })));
-    assert!(matches!(drive.position(), Err(TapeError::NotLoaded { .. })));
-    assert!(!drive.loaded());
-
-    bench.library.mount(vid(VID), &first).unwrap();
-    assert!(drive.loaded());
-    let error = bench.library.mount(vid("KT0002"), &first).unwrap_err();
-    assert!(matches!(error, LibraryError::DriveFull { .. }), "{error}");
-    let error = bench.library.mount(vid(VID), &second).unwrap_err();
-    assert!(matches!(error, LibraryError::CartridgeInUse { .. }), "{error}");
-    let inventory = bench.library.inventory().unwrap();
-    assert_eq!(inventory[0].place, Place::Drive(first.clone()));
-    assert_eq!(inventory[1].place, Place::Slot(Slot(1)));
-
-    assert_eq!(bench.library.unmount(&first).unwrap(), vid(VID));
-    assert!(matches!(bench.library.unmount(&first), Err(LibraryError::DriveEmpty { .. })));
-    bench.library.mount(vid(VID), &second).unwrap();
-    drop(drive);
-    assert!(bench.library.take_drive(&first).is_ok());
+fn the_virtual_library_is_a_library() {
+    let make = |wrap: fn(Arc<dyn Library>) -> Arc<dyn Library>| {
+        move || {
+            let Bench { directory, library } = Bench::new();
+            conformance::Subject {
+                library: wrap(Arc::new(library)),
+                drives: ["vdrive0", "vdrive1"].map(drive_name),
+                cartridges: [VID, "KT0002"].map(vid),
+                around: Box::new(directory),
+            }
+        }
+    };
+    conformance::library(&make(|library| library));
+    conformance::library(&make(|library| Arc::new(Union::new(vec![("one".to_owned(), library)]).unwrap())));
 }
 
 #[test]
 fn unknown_things_are_named() {
     let bench = Bench::new();
-    let (drive, nowhere) = (drive_name("vdrive0"), drive_name("vdrive9"));
-    assert!(matches!(bench.library.mount(vid("XXXXXX"), &drive), Err(LibraryError::UnknownCartridge { .. })));
-    assert!(matches!(bench.library.mount(vid(VID), &nowhere), Err(LibraryError::UnknownDrive { .. })));
-    assert!(matches!(bench.library.take_drive(&nowhere), Err(LibraryError::UnknownDrive { .. })));
+    let drive = drive_name("vdrive0");
     let error = bench.library.add_cartridge(vid(VID), ByteCount::mib(1), &Default::default()).unwrap_err();
     assert!(matches!(error, LibraryError::CartridgeExists { .. }), "{error}");
     let twice = VirtualLibraryConfig { drives: vec![drive.clone(), drive], ..config() };

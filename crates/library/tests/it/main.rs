@@ -1,6 +1,8 @@
 //! The tests of this crate from outside, in one program: each is linked once.
 
+mod changer;
 mod common;
+mod conformance;
 mod damage;
 mod drive_suite;
 mod faults;

@@ -424,6 +424,10 @@ impl Library for SimLibrary {
         Vec::new()
     }
 
+    fn out_of_reach(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn library_of(&self, _drive: &DriveName) -> u16 {
         0
     }

@@ -20,7 +20,7 @@ use threads::mpsc::Receiver;
 use base::{ByteCount, FailureCause, Vid};
 use catalogue::TapeState;
 use journal::MountKind;
-use library::{DriveName, LibraryError, TapeDrive, TapeError};
+use library::{DriveName, TapeDrive, TapeError};
 use mounts::MountTracker;
 use scheduler::{Event, Failure, SessionEnd};
 use store::ExecuteError;
@@ -245,9 +245,7 @@ fn failure_of(room: &Tape, vid: Vid, error: &SessionError) -> Failure {
 fn note_drive(broken: &mut Option<String>, error: &SessionError) {
     let what = match error {
         SessionError::Volume(mover::VolumeError::Tape(error)) if error.is_of_the_drive() => error.to_string(),
-        SessionError::Tape(ArchiveError::Library(error @ LibraryError::DriveFailed { .. })) => {
-            error.to_string()
-        }
+        SessionError::Tape(ArchiveError::Library(error)) if error.is_of_the_drive() => error.to_string(),
         _ => return,
     };
     broken.get_or_insert(what);

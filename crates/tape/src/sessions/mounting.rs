@@ -39,7 +39,15 @@ impl DriveThread {
                 self.room.suspect_tape(vid, error.cause(), &error.to_string(), false);
                 self.was_not_seen(vid, &error.to_string());
             }
-            if matches!(error, LibraryError::Cartridge(_) | LibraryError::UnknownCartridge { .. }) {
+            let is_out_of_reach = |error: &LibraryError| {
+                matches!(
+                    error,
+                    LibraryError::Cartridge(_)
+                        | LibraryError::UnknownCartridge { .. }
+                        | LibraryError::NotInSlot { .. }
+                )
+            };
+            if is_out_of_reach(&error) {
                 self.room.settler().could_not_mount(vid, &error.to_string());
             }
             let error = SessionError::from(ArchiveError::from(error));

@@ -60,7 +60,8 @@ pub fn create(directory: &Path) -> io::Result<()> {
         options: VirtualCartridgeOptions::default(),
         drop_cache: false,
     };
-    VirtualLibrary::create(&settings.library.files().directory, &config).map_err(other)?;
+    let files = settings.library.files().ok_or("the library is not made of files");
+    VirtualLibrary::create(&files.map_err(other)?.directory, &config).map_err(other)?;
     Ok(())
 }
 

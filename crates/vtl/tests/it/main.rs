@@ -1,7 +1,11 @@
 //! The tests of this crate from outside, in one program.
 
 mod changer;
+mod changer_driver;
 mod common;
+/// What every library does, whatever it is made of.
+#[path = "../../../library/tests/it/conformance/mod.rs"]
+mod conformance;
 #[path = "../../../library/tests/it/drive_suite.rs"]
 mod drive_suite;
 #[cfg(feature = "faults")]

@@ -30,7 +30,7 @@ impl Trouble {
 
     pub fn with(drives: u16, retry_delay: Duration, change: impl FnOnce(&mut Settings)) -> Self {
         let instance = Instance::with(ByteCount::mib(128), |settings| {
-            settings.library.files_mut().drives = drives;
+            settings.library.files_mut().unwrap().drives = drives;
             settings.tape.retry_delay = retry_delay;
             // All small files are one pack, whenever the sealer looks.
             for class in &mut settings.classes {
@@ -54,7 +54,7 @@ impl Trouble {
             options: VirtualCartridgeOptions::default(),
             drop_cache: false,
         };
-        let library = VirtualLibrary::open(&settings.library.files().directory, &config).unwrap();
+        let library = VirtualLibrary::open(&settings.library.files().unwrap().directory, &config).unwrap();
         let faults = library.faults();
         let machines = Machines::open(&settings, Arc::new(SystemClock)).unwrap();
         let machines = Machines { library: Arc::new(library), mount_log, ..machines };

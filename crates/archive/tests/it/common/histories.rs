@@ -539,7 +539,7 @@ fn at_rest_for_years(settings: &mut Settings) {
 /// The files of pool drives and cartridges that hold these bytes.
 fn media_with(instance: &Instance, mark: &[u8]) -> Vec<PathBuf> {
     let drives = instance.settings.pool.drives.iter().map(|drive| drive.at.directory().join("extents"));
-    files_with(drives.chain([instance.settings.library.files().directory.clone()]), mark)
+    files_with(drives.chain([instance.settings.library.files().unwrap().directory.clone()]), mark)
 }
 
 fn files_with(places: impl Iterator<Item = PathBuf>, mark: &[u8]) -> Vec<PathBuf> {

@@ -82,7 +82,7 @@ impl Instance {
             (1..=tapes).map(|n| (Vid::new(&format!("KT{n:04}")).unwrap(), cartridge)).collect::<Vec<_>>();
         let config =
             VirtualLibraryConfig { drives: Vec::new(), robots: 1, cartridges, options, drop_cache: false };
-        VirtualLibrary::create(&settings.library.files().directory, &config).unwrap();
+        VirtualLibrary::create(&settings.library.files().unwrap().directory, &config).unwrap();
         Instance { directory, settings }
     }
 
@@ -102,7 +102,7 @@ impl Instance {
     }
 
     pub fn cartridge(&self, vid: Vid) -> PathBuf {
-        self.settings.library.files().directory.join("cartridges").join(vid.as_str())
+        self.settings.library.files().unwrap().directory.join("cartridges").join(vid.as_str())
     }
 }
 

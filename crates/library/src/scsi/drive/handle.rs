@@ -97,6 +97,19 @@ impl ScsiDrive {
         self.0.lock().drive.unload().map(|(vid, flushed)| Unloaded { vid, flushed })
     }
 
+    /// Lets the robot take out what is in the drive, whether it was loaded here or not. Gives what failed of
+    /// the flush of one that was.
+    ///
+    /// # Errors
+    /// If it is still in the drive.
+    pub fn let_out(&self) -> Result<Option<TapeError>, TapeError> {
+        let mut state = self.0.lock();
+        match state.drive.session {
+            Some(_) => state.drive.unload().map(|(_, flushed)| flushed.err()),
+            None => state.drive.eject().map(|()| None),
+        }
+    }
+
     /// The cartridge that was loaded.
     #[must_use]
     pub fn loaded(&self) -> Option<Vid> {

@@ -203,6 +203,16 @@ impl Drive {
         Ok((vid, flushed))
     }
 
+    /// Has the drive let go of a cartridge that is in use by nobody here: one that an earlier process left in
+    /// it, or that could not be loaded.
+    pub fn eject(&mut self) -> Result<(), TapeError> {
+        assert!(self.session.is_none(), "a cartridge in use is unloaded");
+        self.handling = true;
+        let gone = self.let_go();
+        self.handling = false;
+        gone
+    }
+
     fn let_go(&mut self) -> Result<(), TapeError> {
         match self.open_door() {
             // Somebody was quicker, or the answer of an earlier UNLOAD was lost.

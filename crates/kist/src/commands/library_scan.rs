@@ -1,0 +1,358 @@
+//! `kist library scan`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use archive::ChapSettings;
+use base::ByteCount;
+use library::Place;
+use library::scsi::changer::{
+    Barcode, ChangerReport, ChangerTimes, Holdings, ScsiLibrary, ScsiLibraryConfig, SeenElement,
+};
+use library::scsi::{
+    DeviceChoice, DeviceType, ElementAddress, ElementType, Found, FoundDevice, FoundDevices, GENERIC_DEVICES,
+    IscsiName, Sources, Ways, discover, drive_abilities, portal,
+};
+use serde_json::{Value, json};
+use terminal::{Exit, Failure, Outcome, Table, output, text};
+
+use crate::cli::Common;
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Looks at the portals that are named and at the SCSI devices of this machine. A device
+is known by its serial number, whatever its address is today. Nothing is moved.
+
+Examples:
+  kist library scan
+  kist library scan --portal tape1.example.org:3260
+  kist library scan --portal tape1 --chap-user kist --chap-secret-file chap --json")]
+pub struct Args {
+    /// Ask this iSCSI portal for its targets; may be given several times
+    #[arg(long = "portal", value_name = "HOST:PORT")]
+    portals: Vec<String>,
+    /// The name to ask under; default: one made of this machine's
+    #[arg(long, value_name = "IQN")]
+    initiator: Option<String>,
+    /// Prove under this name who asks (CHAP)
+    #[arg(long, value_name = "NAME", requires = "chap_secret_file")]
+    chap_user: Option<String>,
+    /// The file of the secret for it
+    #[arg(long, value_name = "FILE", requires = "chap_user")]
+    chap_secret_file: Option<PathBuf>,
+}
+
+/// A changer and what was found of it.
+struct ChangerFound {
+    device: FoundDevice,
+    /// `None`: it could not be asked, for this reason.
+    report: Result<ChangerReport, String>,
+    /// The device of each drive element, if it was found.
+    drives: BTreeMap<ElementAddress, Option<FoundDevice>>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, common: &Common) -> Outcome {
+    let wrong = |error: &dyn std::fmt::Display| Failure::usage(error.to_string());
+    let portals = args.portals.iter().map(|text| portal(text)).collect::<Result<Vec<_>, _>>();
+    let portals = portals.map_err(|error| wrong(&error))?;
+    let initiator = args.initiator.as_deref().map(IscsiName::new).transpose();
+    let initiator = initiator.map_err(|error| wrong(&error))?;
+    let chap = args.chap_user.as_ref().zip(args.chap_secret_file.as_ref());
+    let chap = chap.map(|(user, file)| ChapSettings { user: user.clone(), secret_file: file.clone() });
+    let ways = archive::scsi_ways(initiator, chap.as_ref()).map_err(|error| wrong(&error))?;
+    let sources = Sources { portals, generic: Some(GENERIC_DEVICES.into()) };
+
+    let found = discover(&ways, &sources);
+    let changers: Vec<ChangerFound> = found
+        .of_type(DeviceType::Changer)
+        .map(|device| ChangerFound::of(device.clone(), &ways, &sources, &found))
+        .collect();
+    let placed: Vec<&FoundDevice> = changers.iter().flat_map(|one| one.drives.values().flatten()).collect();
+    let loose: Vec<&FoundDevice> =
+        found.of_type(DeviceType::Tape).filter(|drive| !placed.contains(drive)).collect();
+    if common.json {
+        output::json(&as_json(&changers, &loose, &found, &ways, &sources))?;
+    } else {
+        output::write(&written(&changers, &loose, &found, &ways, &sources))?;
+    }
+    if found.devices.is_empty() {
+        let message = "no changer and no tape drive was found: name the portal of one with --portal";
+        return Err(Failure::new(Exit::NotFound, message));
+    }
+    Ok(())
+}
+
+impl ChangerFound {
+    fn of(device: FoundDevice, ways: &Ways, sources: &Sources, found: &Found) -> ChangerFound {
+        // No drive is ours: nothing of the library is taken into use.
+        let config = ScsiLibraryConfig {
+            slots: None,
+            drives: Vec::new(),
+            capacity: ByteCount(0),
+            times: ChangerTimes::default(),
+        };
+        let devices = FoundDevices {
+            ways: ways.clone(),
+            sources: sources.clone(),
+            changer: DeviceChoice::At(device.address.clone()),
+            make: Box::new(archive::scsi_drive),
+        };
+        let opened = ScsiLibrary::new(config, Arc::new(devices), Arc::clone(&ways.waiter));
+        let report = opened.map_err(|error| error.to_string()).and_then(|library| {
+            use library::Library as _;
+            library.report().ok_or_else(|| library.out_of_reach().join("; "))
+        });
+        let elements = report.iter().flat_map(|report| &report.elements);
+        let drives = elements
+            .filter(|(_, element)| element.kind == ElementType::DataTransfer)
+            .map(|(at, element)| (*at, drive_at(*at, element, &device.serial, found).cloned()))
+            .collect();
+        ChangerFound { device, report, drives }
+    }
+
+    /// What stands in the configuration for it.
+    fn configuration(&self, sources: &Sources) -> String {
+        let FoundDevice { serial, address, .. } = &self.device;
+        let changer = match serial.is_empty() {
+            true => address.to_string(),
+            false => DeviceChoice::Serial(serial.clone()).to_string(),
+        };
+        let mut text = format!("[library]\nkind = \"scsi\"\nchanger = \"{changer}\"\n");
+        if !sources.portals.is_empty() {
+            let quoted: Vec<String> = sources.portals.iter().map(|one| format!("\"{one}\"")).collect();
+            let _ = writeln!(text, "portals = [{}]", quoted.join(", "));
+        }
+        text.push_str("drives = [\n");
+        let elements = self.report.as_ref().map(|report| &report.elements);
+        for (at, drive) in &self.drives {
+            let tells = elements.is_ok_and(|all| all.get(at).is_some_and(|one| one.identifier.is_some()));
+            let _ = match drive {
+                Some(drive) if tells => writeln!(text, "  \"serial:{}\",", drive.serial),
+                Some(drive) => writeln!(text, "  \"{at}=serial:{}\",", drive.serial),
+                None => writeln!(text, "  # element {at}: its drive was not found"),
+            };
+        }
+        text.push_str("]\n");
+        if let Ok(report) = &self.report
+            && let Some(barcode) = unknown_medium(report)
+        {
+            let _ =
+                writeln!(text, "# The label {barcode} does not say what medium it is: say what it holds.");
+            text.push_str("# cartridge_capacity = \"12TB\"\n");
+        }
+        text
+    }
+}
+
+/// The label of a cartridge that does not say what medium it is.
+fn unknown_medium(report: &ChangerReport) -> Option<String> {
+    let held = report.holdings();
+    let barcodes = held.cartridges.into_values().filter_map(|cartridge| cartridge.barcode);
+    barcodes.filter(|barcode| barcode.capacity().0 == 0).map(|barcode| barcode.to_string()).next()
+}
+
+/// The device of a drive element: the one that the changer names, or that says itself where it stands.
+fn drive_at<'a>(
+    at: ElementAddress,
+    element: &SeenElement,
+    changer: &str,
+    found: &'a Found,
+) -> Option<&'a FoundDevice> {
+    let named = |drive: &&FoundDevice| {
+        element.identifier.as_ref().is_some_and(|identifier| drive.is_named_by(identifier))
+    };
+    let says =
+        |drive: &&FoundDevice| drive.element == Some(at) && drive.library_serial.as_deref() == Some(changer);
+    let drives = || found.of_type(DeviceType::Tape).filter(|drive| !drive.serial.is_empty());
+    drives().find(named).or_else(|| drives().find(says))
+}
+
+fn place_words(place: &Place) -> String {
+    match place {
+        Place::Slot(slot) => format!("slot {slot}"),
+        Place::Drive(element) => format!("drive at {element}"),
+        Place::ImportExport(slot) => format!("import/export {slot}"),
+        Place::Unknown => "in the hand".to_owned(),
+    }
+}
+
+/// Elements of a type, and how many of them are full.
+fn counted(report: &ChangerReport, kind: ElementType) -> (usize, usize) {
+    let all = || report.elements.values().filter(move |element| element.kind == kind);
+    (all().count(), all().filter(|element| element.full).count())
+}
+
+fn device_json(device: &FoundDevice) -> Value {
+    json!({
+        "address": device.address.to_string(),
+        "serial": device.serial,
+        "vendor": device.vendor,
+        "product": device.product,
+        "revision": device.revision,
+    })
+}
+
+fn drive_json(device: &FoundDevice, ways: &Ways) -> Value {
+    let mut value = device_json(device);
+    value["can"] = json!(drive_abilities(ways, &device.address));
+    value
+}
+
+fn cartridges_json(held: &Holdings) -> Vec<Value> {
+    let one = |(vid, cartridge): (&base::Vid, &library::scsi::changer::SeenCartridge)| {
+        json!({
+            "vid": vid.as_str(),
+            "barcode": cartridge.barcode.as_ref().map(Barcode::as_str),
+            "suffix": cartridge.barcode.as_ref().and_then(Barcode::suffix),
+            "place": place_words(&cartridge.place),
+        })
+    };
+    held.cartridges.iter().map(one).collect()
+}
+
+fn as_json(
+    changers: &[ChangerFound],
+    loose: &[&FoundDevice],
+    found: &Found,
+    ways: &Ways,
+    sources: &Sources,
+) -> Value {
+    let changer = |one: &ChangerFound| {
+        let mut value = device_json(&one.device);
+        value["configuration"] = json!(one.configuration(sources));
+        let drives = one.drives.iter().map(|(at, drive)| {
+            let mut value = drive.as_ref().map_or_else(|| json!({}), |drive| drive_json(drive, ways));
+            value["element"] = json!(at.0);
+            value
+        });
+        value["drives"] = drives.collect();
+        match &one.report {
+            Err(why) => value["error"] = json!(why),
+            Ok(report) => {
+                let held = report.holdings();
+                let elements = |kind| {
+                    let (count, full) = counted(report, kind);
+                    json!({ "count": count, "full": full })
+                };
+                value["can"] = json!(abilities(report));
+                value["slots"] = elements(ElementType::Storage);
+                value["import_export"] = elements(ElementType::ImportExport);
+                value["cartridges"] = json!(cartridges_json(&held));
+                value["cleaning"] = held
+                    .cleaning
+                    .iter()
+                    .map(|one| {
+                        let barcode = one.barcode.as_ref().map(Barcode::as_str);
+                        json!({ "barcode": barcode, "place": place_words(&one.place) })
+                    })
+                    .collect();
+                value["without_vid"] = json!(held.without_vid);
+            }
+        }
+        value
+    };
+    json!({
+        "changers": changers.iter().map(changer).collect::<Vec<_>>(),
+        "drives": loose.iter().map(|drive| drive_json(drive, ways)).collect::<Vec<_>>(),
+        "failed": found.failed,
+    })
+}
+
+/// What a changer can do, in words.
+fn abilities(report: &ChangerReport) -> Vec<&'static str> {
+    let can = &report.abilities;
+    let all = [
+        (can.volume_tags, "volume tags"),
+        (can.identifiers, "identifiers of drives"),
+        (can.exchange, "exchange"),
+        (can.initialize_range, "look at some slots"),
+    ];
+    all.into_iter().filter(|(can, _)| *can).map(|(_, word)| word).collect()
+}
+
+fn written(
+    changers: &[ChangerFound],
+    loose: &[&FoundDevice],
+    found: &Found,
+    ways: &Ways,
+    sources: &Sources,
+) -> String {
+    let mut out = String::new();
+    for one in changers {
+        changer_text(&mut out, one, ways, sources);
+    }
+    if !loose.is_empty() {
+        out.push_str("Drives of no changer that was found:\n");
+        let mut table = Table::new(&DRIVE_HEADINGS);
+        loose.iter().for_each(|drive| table.row(drive_row("-".to_owned(), Some(drive), "", ways)));
+        let _ = writeln!(out, "{}", table.render());
+    }
+    for failed in &found.failed {
+        let _ = writeln!(out, "Not reached: {failed}");
+    }
+    out
+}
+
+const DRIVE_HEADINGS: [&str; 7] = [">element", "drive", "revision", "serial", "holds", "address", "can"];
+
+fn drive_row(at: String, drive: Option<&FoundDevice>, holds: &str, ways: &Ways) -> Vec<String> {
+    let Some(drive) = drive else {
+        return [at.as_str(), "not found", "-", "-", holds, "-", "-"].map(str::to_owned).to_vec();
+    };
+    let can = drive_abilities(ways, &drive.address).map_or_else(|| "-".to_owned(), |can| can.join(", "));
+    vec![
+        at,
+        format!("{} {}", drive.vendor, drive.product),
+        drive.revision.clone(),
+        drive.serial.clone(),
+        holds.to_owned(),
+        drive.address.to_string(),
+        can,
+    ]
+}
+
+fn changer_text(out: &mut String, one: &ChangerFound, ways: &Ways, sources: &Sources) {
+    let FoundDevice { address, vendor, product, revision, serial, .. } = &one.device;
+    // Writing into a String cannot fail.
+    let _ = writeln!(out, "Changer {vendor} {product} {revision}, serial number {serial}, at {address}");
+    let report = match &one.report {
+        Ok(report) => report,
+        Err(why) => {
+            let _ = writeln!(out, "  cannot be asked: {why}\n");
+            return;
+        }
+    };
+    let held = report.holdings();
+    let (slots, full) = counted(report, ElementType::Storage);
+    let (doors, in_doors) = counted(report, ElementType::ImportExport);
+    let _ = writeln!(out, "  can: {}", abilities(report).join(", "));
+    let _ = writeln!(
+        out,
+        "  {full} of {} full, {in_doors} of {} full; {} with a VID, {} for cleaning",
+        text::plural(slots as u64, "slot"),
+        text::plural(doors as u64, "import/export slot"),
+        text::plural(held.cartridges.len() as u64, "cartridge"),
+        held.cleaning.len()
+    );
+    for without in &held.without_vid {
+        let _ = writeln!(out, "  left alone: {without}");
+    }
+    let mut table = Table::new(&DRIVE_HEADINGS);
+    for (at, drive) in &one.drives {
+        let element = report.elements.get(at).filter(|element| element.full);
+        let holds = element.map_or("-", |element| element.barcode.as_ref().map_or("?", Barcode::as_str));
+        table.row(drive_row(at.to_string(), drive.as_ref(), holds, ways));
+    }
+    let _ = writeln!(out, "\n{}", table.render());
+    let mut table = Table::new(&["VID", "barcode", "place"]);
+    for (vid, cartridge) in &held.cartridges {
+        let barcode = cartridge.barcode.as_ref().map_or("-", Barcode::as_str);
+        table.row(vec![vid.to_string(), barcode.to_owned(), place_words(&cartridge.place)]);
+    }
+    let _ = writeln!(out, "{}", table.render());
+    let _ = writeln!(out, "For kist.toml:\n\n{}", one.configuration(sources));
+}

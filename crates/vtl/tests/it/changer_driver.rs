@@ -1,0 +1,206 @@
+//! The library's own driver for changers and drives, on this target: the virtual library through SCSI does
+//! what it does without, in this process and over iSCSI.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use base::ByteCount;
+use iscsi::login::Name;
+use iscsi::target::{Server, TargetConfig};
+use library::scsi::changer::{
+    ChangerTimes, Devices, DriveSeat, LoadableDrive, ScsiLibrary, ScsiLibraryConfig, SeatedDrive, Unreached,
+    WantedDrive,
+};
+use library::scsi::{DeviceChoice, FoundDevices, ScsiDrive, ScsiDriveOptions, Sources, Ways, discover};
+use library::{DriveName, SleepingWaiter};
+use scsi::{DeviceType, Transport};
+use vtl::Target;
+
+use crate::common::{Bench, INITIATOR, config, vid};
+use crate::conformance;
+
+fn drive_name(text: &str) -> DriveName {
+    DriveName::new(text).unwrap()
+}
+
+fn options() -> ScsiLibraryConfig {
+    let drive = |number: u16| (drive_name(&format!("drive{number}")), DriveSeat::Number(number));
+    ScsiLibraryConfig {
+        slots: None,
+        drives: vec![drive(0), drive(1)],
+        capacity: ByteCount(0),
+        times: ChangerTimes::default(),
+    }
+}
+
+fn seated(name: &DriveName, way: Box<dyn Transport>) -> Result<Box<dyn LoadableDrive>, Unreached> {
+    let drive = ScsiDrive::open(name.clone(), way, None, ScsiDriveOptions::default());
+    let drive = drive.map_err(|error| Unreached(error.to_string()))?;
+    Ok(Box::new(SeatedDrive::new(drive).ok_or_else(|| Unreached("it is taken".to_owned()))?))
+}
+
+/// Units of a target of this process.
+struct Local(Arc<Target>);
+
+impl Devices for Local {
+    fn changer(&self) -> Result<Box<dyn Transport>, Unreached> {
+        Ok(Box::new(self.0.transport(0, INITIATOR).unwrap()))
+    }
+
+    fn drive(&self, wanted: &WantedDrive) -> Result<Box<dyn LoadableDrive>, Unreached> {
+        let unit = wanted.element.0 - crate::common::BAY + 1;
+        seated(&wanted.name, Box::new(self.0.transport(unit, INITIATOR).unwrap()))
+    }
+}
+
+fn subject(bench: Bench, library: ScsiLibrary, around: Box<dyn std::any::Any>) -> conformance::Subject {
+    conformance::Subject {
+        library: Arc::new(library),
+        drives: ["drive0", "drive1"].map(drive_name),
+        cartridges: ["KT0001", "KT0002"].map(vid),
+        around: Box::new((bench, around)),
+    }
+}
+
+#[test]
+fn a_library_in_this_process_is_a_library() {
+    for suffix in ["", "L8"] {
+        conformance::library(&|| {
+            let bench = Bench::with(&config(), |options| options.barcode_suffix = suffix.to_owned());
+            let devices = Arc::new(Local(bench.target.clone()));
+            let library = ScsiLibrary::new(options(), devices, Arc::new(SleepingWaiter::new())).unwrap();
+            subject(bench, library, Box::new(()))
+        });
+    }
+}
+
+fn ways() -> Ways {
+    let initiator = Name::new(INITIATOR).unwrap();
+    Ways { initiator, account: None, waiter: Arc::new(SleepingWaiter::new()) }
+}
+
+fn serve(bench: &Bench) -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    Server::start(listener, bench.target.clone(), TargetConfig::default()).unwrap()
+}
+
+#[test]
+fn a_library_behind_iscsi_is_a_library() {
+    conformance::library(&|| {
+        let bench = Bench::new();
+        let server = serve(&bench);
+        let sources = Sources { portals: vec![server.address().to_string()], generic: None };
+        let found = discover(&ways(), &sources);
+        assert_eq!((found.failed.len(), found.devices.len()), (0, 3), "{found:?}");
+        let changer = found.of_type(DeviceType::Changer).next().unwrap();
+        let changer = DeviceChoice::Serial(changer.serial.clone());
+        let devices = FoundDevices { ways: ways(), sources, changer, make: Box::new(seated) };
+        let library =
+            ScsiLibrary::new(options(), Arc::new(devices), Arc::new(SleepingWaiter::new())).unwrap();
+        subject(bench, library, Box::new(server))
+    });
+}
+
+#[cfg(feature = "faults")]
+mod faults {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use base::Vid;
+    use library::{Library, Place, Waiter};
+    use scsi::{Sense, SenseKey};
+    use vtl::Fault;
+
+    use super::*;
+
+    /// Time that goes by only when somebody waits.
+    #[derive(Debug, Default)]
+    struct Clock(AtomicU64);
+
+    impl Waiter for Clock {
+        fn now_us(&self) -> u64 {
+            self.0.load(Ordering::Relaxed)
+        }
+
+        fn wait_until(&self, until_us: u64) {
+            self.0.fetch_max(until_us, Ordering::Relaxed);
+        }
+    }
+
+    fn places(library: &dyn Library) -> Vec<(Vid, bool)> {
+        let rows = library.inventory().unwrap().into_iter();
+        rows.map(|row| (row.vid, matches!(row.place, Place::Slot(_)))).collect()
+    }
+
+    /// Goes on until the fault has not been met any more: each place in the way of a mount and an unmount was
+    /// struck then.
+    fn each_place(operation: u8, fault: &Fault) {
+        for skip in 0.. {
+            assert!(skip < 100, "it does not end");
+            let bench = Bench::new();
+            let devices = Arc::new(Local(bench.target.clone()));
+            let clock = Arc::new(Clock::default());
+            let library =
+                ScsiLibrary::new(options(), devices, Arc::clone(&clock) as Arc<dyn Waiter>).unwrap();
+            let before = places(&library);
+            let faults = bench.target.faults();
+            faults.plan_at(crate::common::CHANGER, operation, skip, 1, fault.clone());
+            let (drive, other, vid) = (drive_name("drive0"), drive_name("drive1"), vid("KT0001"));
+
+            let what = || format!("{fault:?} at {operation:02x}h, {skip}");
+            let mounted = library.mount(vid, &drive);
+            let unmounted = mounted.is_ok().then(|| library.unmount(&drive));
+            if faults.fired() == 0 {
+                assert!(matches!(unmounted, Some(Ok(_))), "{}", what());
+                return;
+            }
+            // Whatever came of it, the library itself has each cartridge once, and a later try succeeds.
+            for _ in 0..3 {
+                clock.0.fetch_add(3_600_000_000, Ordering::Relaxed);
+                if library.changes().is_ok() {
+                    break;
+                }
+            }
+            match library.unmount(&drive) {
+                Ok(found) => assert_eq!(found, vid, "{}", what()),
+                Err(error) => {
+                    assert!(matches!(error, library::LibraryError::DriveEmpty { .. }), "{}: {error}", what());
+                }
+            }
+            assert_eq!(places(&library), before, "{}", what());
+            library.mount(vid, &other).unwrap_or_else(|error| panic!("{}: {error}", what()));
+            assert_eq!(library.unmount(&other).unwrap(), vid, "{}", what());
+            assert_eq!(places(&library), before, "{}", what());
+            let really = bench.library.inventory().unwrap();
+            assert!(really.iter().all(|row| matches!(row.place, Place::Slot(_))), "{}: {really:?}", what());
+        }
+    }
+
+    #[test]
+    fn a_fault_at_any_command_loses_no_cartridge() {
+        let jam = Sense::new(SenseKey::HardwareError, 0x15, 0x01);
+        let attention = Sense::new(SenseKey::UnitAttention, 0x28, 0x00);
+        for fault in [
+            Fault::NoAnswer,
+            Fault::LostAnswer,
+            Fault::ResetBefore,
+            Fault::ResetAfter,
+            Fault::ReservationConflict,
+            Fault::Sense(jam),
+            Fault::Sense(attention),
+            Fault::Sense(Sense::new(SenseKey::NotReady, 0x04, 0x01)),
+            Fault::Sense(Sense::new(SenseKey::NotReady, 0x04, 0x03)),
+            Fault::Sense(Sense::new(SenseKey::IllegalRequest, 0x24, 0x00)),
+        ] {
+            // MOVE MEDIUM and READ ELEMENT STATUS.
+            for operation in [0xa5, 0xb8] {
+                each_place(operation, &fault);
+            }
+        }
+        // TEST UNIT READY and INQUIRY.
+        for fault in [Fault::NoAnswer, Fault::ReservationConflict] {
+            for operation in [0x00, 0x12] {
+                each_place(operation, &fault);
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! A library behind a medium changer, over iSCSI: the target is the virtual library's, in this process.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use base::{ByteCount, Vid};
+use iscsi::login::Name;
+use iscsi::target::{Server, TargetConfig};
+use library::{DriveName, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+use vtl::{Options, Target};
+
+use crate::harness::{Instance, kist, make_tree};
+
+const TARGET: &str = "iqn.2026-01.org.kist:vtl";
+
+/// A target of four cartridges and two drives. It keeps its address and its cartridges while it is away.
+struct Library {
+    _directory: tempfile::TempDir,
+    target: Arc<Target>,
+    address: String,
+    server: Option<Server>,
+}
+
+impl Library {
+    fn new() -> Library {
+        let directory = tempfile::tempdir().unwrap();
+        let config = VirtualLibraryConfig {
+            drives: ["bay0", "bay1"].map(|name| DriveName::new(name).unwrap()).to_vec(),
+            robots: 1,
+            cartridges: (1..=4)
+                .map(|number| (Vid::new(&format!("KS{number:04}")).unwrap(), ByteCount::gib(1)))
+                .collect(),
+            options: VirtualCartridgeOptions::default(),
+            drop_cache: false,
+        };
+        let library = Arc::new(VirtualLibrary::create(directory.path(), &config).unwrap());
+        let mut options = Options::new(Name::new(TARGET).unwrap());
+        options.barcode_suffix = "VT".to_owned();
+        let target = Target::new(library, options).unwrap();
+        let mut library =
+            Library { _directory: directory, target, address: "127.0.0.1:0".to_owned(), server: None };
+        library.come();
+        library
+    }
+
+    fn come(&mut self) {
+        let listener = TcpListener::bind(&self.address).unwrap();
+        let server = Server::start(listener, self.target.clone(), TargetConfig::default()).unwrap();
+        self.address = server.address().to_string();
+        self.server = Some(server);
+    }
+
+    fn go_away(&mut self) {
+        self.server.take().unwrap().stop();
+    }
+}
+
+/// An instance whose library is what `kist library scan` says of this one.
+fn instance_on(library: &Library) -> Instance {
+    let scan = kist(&["library", "scan", "--portal", &library.address, "--json"]).exits(0).json();
+    let changer = &scan["changers"][0];
+    assert_eq!(changer["serial"], "KISTVTL0", "{scan:#}");
+    assert_eq!(changer["slots"]["full"], 4, "{scan:#}");
+    let vids = |row: &serde_json::Value| row["vid"].as_str().unwrap().to_owned();
+    let cartridges: Vec<String> = changer["cartridges"].as_array().unwrap().iter().map(vids).collect();
+    assert_eq!(cartridges, ["KS0001", "KS0002", "KS0003", "KS0004"]);
+    assert_eq!(changer["cartridges"][0]["suffix"], "VT");
+    assert_eq!(changer["drives"].as_array().unwrap().len(), 2);
+    assert!(scan["drives"].as_array().unwrap().is_empty(), "each drive has its changer: {scan:#}");
+
+    let instance = Instance::init();
+    let file = instance.dir().join("kist.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (before, rest) = text.split_once("[library]").unwrap();
+    let (_, after) = rest.split_once("[tape]").unwrap();
+    let configuration = changer["configuration"].as_str().unwrap();
+    assert!(configuration.contains("# cartridge_capacity"), "VT is no medium that is known: {configuration}");
+    let configuration = format!("{configuration}cartridge_capacity = \"1GB\"\n");
+    std::fs::write(&file, format!("{before}{configuration}\n[tape]{after}")).unwrap();
+    instance
+}
+
+#[test]
+fn the_whole_way_through_a_changer_and_back() {
+    let mut library = Library::new();
+    let mut instance = instance_on(&library);
+    instance.start();
+    let tree = instance.beside("tree");
+    make_tree(&tree);
+    let local = tree.to_str().unwrap();
+    instance.kist(&["put", local, "/t"]).exits(0);
+    instance.kist(&["migrate", "--now"]).exits(0);
+    instance.kist(&["wait", "--timeout", "120s"]).exits(0);
+    let stat = instance.kist(&["stat", "--json", "/t/large"]).exits(0).json();
+    let copies = stat["copies"].as_array().unwrap();
+    assert_eq!(copies.len(), 2);
+    assert_ne!(copies[0]["vid"], copies[1]["vid"]);
+    assert!(copies.iter().all(|copy| copy["state"] == "indexed"), "{copies:?}");
+    instance.kist(&["evict", "/t"]).exits(0);
+    instance.kist(&["stage", "--wait", "/t"]).exits(0).says(&["staged"]);
+    instance.kist(&["compare", local, "/t"]).exits(0);
+    let drives = instance.kist(&["drive", "ls", "--json"]).exits(0).json();
+    let names: Vec<&str> =
+        drives.as_array().unwrap().iter().map(|drive| drive["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["drive0", "drive1"]);
+
+    // A kill leaves cartridges in drives: the next server has them from there.
+    instance.kist(&["release", "1"]).exits(0);
+    instance.kist(&["evict", "/t"]).exits(0);
+    instance.kill();
+    instance.start();
+    instance.kist(&["stage", "--wait", "/t"]).exits(0);
+    instance.kist(&["compare", local, "/t"]).exits(0);
+
+    // A library that is away stops no server, and is used when it is back.
+    instance.stop();
+    library.go_away();
+    instance.start();
+    let status = instance.kist(&["status"]).exits(0).out;
+    assert!(status.contains("KISTVTL0 is not found") && status.contains("it is tried again"), "{status}");
+    instance.kist(&["put", local, "/u"]).exits(0);
+    instance.kist(&["compare", local, "/t"]).exits(0);
+    library.come();
+    instance.kist(&["migrate", "--now"]).exits(0);
+    instance.kist(&["wait", "--timeout", "120s"]).exits(0);
+    instance.kist(&["evict", "/u"]).exits(0);
+    instance.kist(&["stage", "--wait", "/u"]).exits(0);
+    instance.kist(&["compare", local, "/u"]).exits(0);
+    instance.stop();
+}
+
+#[test]
+fn a_scan_that_finds_nothing_says_so() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let portal = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    let ran = kist(&["library", "scan", "--portal", &portal]);
+    assert!(ran.out.contains("Not reached: portal"), "{}", ran.out);
+    kist(&["library", "scan", "--portal", "a b"]).exits(2).says(&["'a b' is no device"]);
+    kist(&["library", "scan", "--chap-user", "x"]).exits(2);
+}
