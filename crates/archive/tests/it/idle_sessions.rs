@@ -95,7 +95,7 @@ fn what_only_a_tape_that_is_not_written_would_take_is_not_tried() {
         options: VirtualCartridgeOptions::default(),
         drop_cache: false,
     };
-    VirtualLibrary::create(&trouble.instance.settings.library.files().directory, &config).unwrap();
+    VirtualLibrary::create(&trouble.instance.settings.library.files().unwrap().directory, &config).unwrap();
     let (archive, _) = trouble.open();
     let others = |to| {
         for tape in archive.tapes().unwrap().iter().filter(|tape| tape.vid != large) {

@@ -85,6 +85,10 @@ impl Library for Growing {
         self.library.without_vid()
     }
 
+    fn out_of_reach(&self) -> Vec<String> {
+        self.library.out_of_reach()
+    }
+
     fn library_of(&self, drive: &DriveName) -> u16 {
         self.library.library_of(drive)
     }
