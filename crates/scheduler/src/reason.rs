@@ -234,8 +234,8 @@ impl fmt::Display for Reason {
             }
             Reason::TapeAway { vid } => write!(
                 f,
-                "no library holds tape {vid}: put it in, or say kist tape set {vid} disabled if it is to stay \
-                 away"
+                "no library holds tape {vid}: put it in, or say kist tape set {vid} disabled if it is to \
+                 stay away"
             ),
             Reason::InSlot => write!(f, "in its slot; nothing waits for it"),
             Reason::Checking { drive, vid } => write!(f, "tape {vid} is being checked in drive {drive}"),

@@ -219,8 +219,8 @@ impl Tape {
         let end = medium.is_behind_warning(at.partition, block);
         let begin = block == 0 && !unknown;
         let data = match form {
-            // Nothing is buffered for an initiator to know of. What the vendor's form counts are objects too, as
-            // drives do: Linux's tape driver asks in it, and locates to it, unless it is told otherwise.
+            // Nothing is buffered for an initiator to know of. What the vendor's form counts are objects too,
+            // as drives do: Linux's tape driver asks in it, and locates to it, unless it is told otherwise.
             PositionForm::Short | PositionForm::ShortVendor => {
                 let narrow = u32::try_from(block).ok();
                 let overflow = narrow.is_none();
