@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backup::PoolSeen;
-use base::{ByteCount, Clock, DriveId, Epoch, Uuid};
+use base::{Blake3, ByteCount, Clock, DriveId, Epoch, Uuid};
 use catalogue::Command;
 use library::scsi::changer::{
     ChangerTimes, LoadableDrive, ScsiLibrary, ScsiLibraryConfig, SeatedDrive, Unreached,
 };
 use library::scsi::{
-    ChapAccount, DeviceAddress, DeviceChoice, FoundDevices, GENERIC_DEVICES, IscsiName, ScsiDrive,
-    ScsiDriveOptions, Sources, Transport, Ways,
+    ChapAccount, DeviceAddress, DeviceChoice, FoundDevices, GENERIC_DEVICES, IscsiName, ReservationKey,
+    ScsiDrive, ScsiDriveOptions, Sources, Transport, Ways,
 };
 use library::{
     DriveName, Library, SleepingWaiter, Union, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
@@ -119,7 +119,7 @@ pub fn create_catalogue(
 /// # Errors
 /// If it cannot be opened.
 pub fn open_library(settings: &LibrarySettings) -> Result<Arc<dyn Library>, OpenError> {
-    open_named(settings, "")
+    open_named(settings, "", None)
 }
 
 /// Opens all libraries that the settings name, as one. Those that are not reached are open too: see
@@ -128,27 +128,48 @@ pub fn open_library(settings: &LibrarySettings) -> Result<Arc<dyn Library>, Open
 /// # Errors
 /// If one of them cannot be opened, or they do not go together.
 pub fn open_libraries(settings: &Settings) -> Result<Arc<dyn Library>, OpenError> {
-    let first = open_library(&settings.library)?;
+    let key = Some(reservation_key(settings));
+    let first = open_named(&settings.library, "", key)?;
     if settings.more_libraries.is_empty() {
         return Ok(first);
     }
     let mut libraries = vec![(settings.library.name.clone(), first)];
     for more in &settings.more_libraries {
-        libraries.push((more.name.clone(), open_named(more, &format!("{}-", more.name))?));
+        libraries.push((more.name.clone(), open_named(more, &format!("{}-", more.name), key)?));
     }
     Ok(Arc::new(Union::new(libraries)?))
 }
 
-/// Opens a library whose drives have names that begin with `prefix`.
-fn open_named(settings: &LibrarySettings, prefix: &str) -> Result<Arc<dyn Library>, OpenError> {
+/// Opens a library whose drives have names that begin with `prefix`, and are reserved with `key` while they
+/// hold a tape.
+fn open_named(
+    settings: &LibrarySettings,
+    prefix: &str,
+    key: Option<ReservationKey>,
+) -> Result<Arc<dyn Library>, OpenError> {
     match &settings.kind {
         LibraryKind::Virtual(files) => Ok(Arc::new(open_virtual(files, prefix)?)),
-        LibraryKind::Scsi(scsi) => Ok(Arc::new(open_scsi(scsi, prefix)?)),
+        LibraryKind::Scsi(scsi) => Ok(Arc::new(open_scsi(scsi, prefix, key)?)),
     }
 }
 
+/// The key by which this instance reserves drives: another one on each machine and for each instance, and the
+/// same after a restart, so that it takes its own reservations back.
+fn reservation_key(settings: &Settings) -> ReservationKey {
+    let host = std::fs::read("/proc/sys/kernel/hostname").unwrap_or_default();
+    let place = settings.catalogue_directory.as_os_str().as_encoded_bytes();
+    let hash = Blake3::of(&[b"Kist reserves drives".as_slice(), &host, place].join(&0)).0;
+    let (first, _) = hash.split_first_chunk().unwrap_or((&[1; 8], &[]));
+    // 0 is no key.
+    ReservationKey::from(u64::from_be_bytes(*first).max(1))
+}
+
 /// A library behind a changer, which need not be reached now.
-fn open_scsi(settings: &ScsiLibrarySettings, prefix: &str) -> Result<ScsiLibrary, OpenError> {
+fn open_scsi(
+    settings: &ScsiLibrarySettings,
+    prefix: &str,
+    key: Option<ReservationKey>,
+) -> Result<ScsiLibrary, OpenError> {
     let mut portals = settings.portals.clone();
     if let DeviceChoice::At(DeviceAddress::Iscsi { portal, .. }) = &settings.changer
         && !portals.contains(portal)
@@ -170,7 +191,7 @@ fn open_scsi(settings: &ScsiLibrarySettings, prefix: &str) -> Result<ScsiLibrary
         ways,
         sources: Sources { portals, generic: Some(GENERIC_DEVICES.into()) },
         changer: settings.changer.clone(),
-        make: Box::new(scsi_drive),
+        make: Box::new(move |name, way| scsi_drive(name, way, key)),
     };
     Ok(ScsiLibrary::new(config, Arc::new(devices), waiter)?)
 }
@@ -194,12 +215,17 @@ pub fn scsi_ways(initiator: Option<IscsiName>, chap: Option<&ChapSettings>) -> R
     })
 }
 
-/// A drive behind a changer.
+/// A drive behind a changer, reserved with `key` while it holds a tape.
 ///
 /// # Errors
 /// If it does not answer.
-pub fn scsi_drive(name: &DriveName, way: Box<dyn Transport>) -> Result<Box<dyn LoadableDrive>, Unreached> {
-    let drive = ScsiDrive::open(name.clone(), way, None, ScsiDriveOptions::default());
+pub fn scsi_drive(
+    name: &DriveName,
+    way: Box<dyn Transport>,
+    key: Option<ReservationKey>,
+) -> Result<Box<dyn LoadableDrive>, Unreached> {
+    let options = ScsiDriveOptions { reservation_key: key, ..ScsiDriveOptions::default() };
+    let drive = ScsiDrive::open(name.clone(), way, None, options);
     let drive = drive.map_err(|error| Unreached(error.to_string()))?;
     match SeatedDrive::new(drive) {
         Some(seated) => Ok(Box::new(seated)),

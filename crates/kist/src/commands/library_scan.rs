@@ -99,7 +99,7 @@ impl ChangerFound {
             ways: ways.clone(),
             sources: sources.clone(),
             changer: DeviceChoice::At(device.address.clone()),
-            make: Box::new(archive::scsi_drive),
+            make: Box::new(|name, way| archive::scsi_drive(name, way, None)),
         };
         let opened = ScsiLibrary::new(config, Arc::new(devices), Arc::clone(&ways.waiter));
         let report = opened.map_err(|error| error.to_string()).and_then(|library| {

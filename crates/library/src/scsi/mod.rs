@@ -17,6 +17,9 @@ pub use iscsi::login::{
     Account as ChapAccount, AccountError as ChapAccountError, Name as IscsiName, NameError as IscsiNameError,
 };
 
+/// By what a drive is reserved.
+pub use ::scsi::reservation::ReservationKey;
+
 pub use discover::{
     DriveMaker, Found, FoundDevice, FoundDevices, GENERIC_DEVICES, Sources, Ways, discover, drive_abilities,
 };

@@ -6,7 +6,7 @@ use iscsi::initiator::{Initiator, InitiatorConfig};
 use iscsi::login::Name;
 use iscsi::target::{Server, TargetConfig};
 use library::scsi::{ProtectionWish, ScsiDrive, ScsiDriveOptions};
-use library::{DriveName, TapeDrive, VirtualLibrary};
+use library::{DriveName, TapeDrive, TapeError, VirtualLibrary};
 use scsi::{Data, Lun, Transport};
 use vtl::{Options, Target};
 
@@ -350,4 +350,34 @@ mod faults {
         let seen = rig.scsi.as_ref().unwrap().seen();
         assert_eq!((seen.answers_lost, seen.poisoned), (16, 0), "{seen:?}");
     }
+}
+
+/// Story: the next process of a host that was killed came with its own key, from another port, and found the
+/// drive reserved.
+#[test]
+fn the_next_process_of_a_host_takes_its_drive_back_and_another_host_does_not() {
+    let bench = Bench::new();
+    bench.host(CHANGER).go(&move_medium(SLOT, BAY), Data::None);
+    let open = |initiator: &str, key: u64| {
+        let transport = Box::new(bench.target.transport(DRIVE, initiator).unwrap());
+        let options = ScsiDriveOptions { reservation_key: Some(key.into()), ..ScsiDriveOptions::default() };
+        ScsiDrive::open(DriveName::new("drive1").unwrap(), transport, None, options).unwrap()
+    };
+    let killed = open(INITIATOR, KEY);
+    killed.load(vid(VID)).unwrap();
+    let other = open("iqn.2026-01.org.kist:other", KEY + 1);
+    let error = other.load(vid(VID)).unwrap_err();
+    assert!(matches!(error, TapeError::Reserved { .. }), "{error}");
+    // Of the same host, by another port: the target knows nothing of hosts.
+    let next = open("iqn.2026-01.org.kist:test-again", KEY);
+    next.load(vid(VID)).unwrap();
+    let mut drive = next.take().unwrap();
+    drive.write_block(b"of the next").unwrap();
+    drive.write_filemarks(0).unwrap();
+    // Were the first alive after all, it would write no more.
+    let mut old = killed.take().unwrap();
+    let error = old.write_block(b"of the first").unwrap_err();
+    assert!(matches!(error, TapeError::Reserved { .. } | TapeError::Interrupted { .. }), "{error}");
+    let error = other.load(vid(VID)).unwrap_err();
+    assert!(matches!(error, TapeError::Reserved { .. }), "{error}");
 }

@@ -104,8 +104,9 @@ impl Drive {
     fn prepare(&mut self) -> Result<Medium, TapeError> {
         self.doubt = None;
         self.check_identity()?;
-        self.await_loaded()?;
+        // First: a drive that an earlier process of this host has reserved answers nothing else.
         self.reserve()?;
+        self.await_loaded()?;
         for _ in 0..PREPARATIONS_MAX {
             self.disturbed = false;
             self.read_block_limits()?;

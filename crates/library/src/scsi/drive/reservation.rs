@@ -75,6 +75,11 @@ impl Drive {
                             self.hold = Hold::Persistent(key);
                             Ok(())
                         }
+                        // Of an earlier process of this host, which ended without giving the drive free.
+                        Changed::Conflict if self.holder()? == Some(key) && self.preempt(key, key)? => {
+                            self.hold = Hold::Persistent(key);
+                            Ok(())
+                        }
                         Changed::Conflict | Changed::Refused => {
                             self.reserve_out(PersistentOut::Register, ReservationType::None, key, nobody)?;
                             Err(self.reserved())
@@ -158,9 +163,12 @@ impl Drive {
         let nobody = ReservationKey::default();
         self.reserve_out(PersistentOut::RegisterAndIgnoreKey, ReservationType::None, nobody, key)?;
         let Some(holder) = self.holder()?.filter(|holder| *holder != key) else { return Ok(()) };
-        match self.reserve_out(PersistentOut::PreemptAndAbort, EXCLUSIVE, key, holder)? {
-            Changed::Done => Ok(()),
-            Changed::Conflict | Changed::Refused => Err(self.reserved()),
-        }
+        if self.preempt(key, holder)? { Ok(()) } else { Err(self.reserved()) }
+    }
+
+    /// Takes the reservation from its holder, whose commands are ended. `false`: it stays reserved.
+    fn preempt(&mut self, key: ReservationKey, holder: ReservationKey) -> Result<bool, TapeError> {
+        let changed = self.reserve_out(PersistentOut::PreemptAndAbort, EXCLUSIVE, key, holder)?;
+        Ok(matches!(changed, Changed::Done))
     }
 }
