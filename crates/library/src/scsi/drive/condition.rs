@@ -62,7 +62,10 @@ impl Drive {
             }
             Failure::Sense(heard) => Stop::Heard(heard),
             Failure::Conflict => {
-                self.end(Ended::Taken);
+                // While it is being loaded it is not ours yet.
+                if !self.handling {
+                    self.end(Ended::Taken);
+                }
                 Stop::Not(TapeError::Reserved { drive: self.name.clone() })
             }
             Failure::Busy => {
