@@ -19,8 +19,8 @@ pub use ground::{
     ACCESSES_WAITING_MAX, About, ArchiveError, BucketInfo, BucketSettings, CallProgress, Cause,
     ChangeLogSettings, ClassInfo, ClassSettings, ClockInfo, CloneOptions, CompleteOptions, CopyInfo,
     CopyProgress, DirectoryStat, DriveLimits, ErrorKind, EvictDone, FileStat, FlowSettings, HealthProblem,
-    Hold, ItemFailure, KeyLine, KeyPage, KeyQuery, LibraryKind, LibrarySettings, LifecycleRule, Listed,
-    ListedKind, Locality, LossForeseen, LostFilesInfo, MachineTimes, MountSettings, MultipartInfo,
+    Hold, Holding, ItemFailure, KeyLine, KeyPage, KeyQuery, LibraryKind, LibrarySettings, LifecycleRule,
+    Listed, ListedKind, Locality, LossForeseen, LostFilesInfo, MachineTimes, MountSettings, MultipartInfo,
     ObjectLine, ObjectRemoved, ObjectStat, OpenError, PartInfo, PoolDrive, PoolDriveInfo, PoolDriveSettings,
     PoolHolders, PoolInfo, PoolSettings, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RenameOf,
     RequestFile, RequestInfo, RequestOutlook, RestoreState, Retention, RetentionMode, SMALL_BYTES_MAX,
@@ -51,4 +51,6 @@ pub use tape::{
     REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX, RecallRoom, RepackStep, RepackWait, TAPE_PAGE_MAX, TapeCheck,
     TapeDamage, TapeRepack, refusal_text,
 };
-pub use upkeep::{CatalogueFinding, KeptExtents, PoolHealth, ReplacedDrive, UnknownKept};
+pub use upkeep::{
+    CatalogueFinding, KeptExtents, PoolHealth, QuarantineEnded, ReplacedDrive, UnknownKept, WhyLeft,
+};

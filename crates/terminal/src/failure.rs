@@ -127,6 +127,16 @@ impl Failure {
     }
 }
 
+/// The server's words for what holds for the archive as a whole, and may end while a command runs.
+const OF_THE_ARCHIVE: [&str; 3] = ["pool-full", "server-full", "drives-away"];
+
+impl Failure {
+    /// The server's word, if it speaks of the archive as a whole and not of an item: to say it once is enough.
+    pub fn word_of_the_archive(&self) -> Option<&str> {
+        self.word.as_deref().filter(|word| OF_THE_ARCHIVE.contains(word))
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

@@ -111,6 +111,13 @@ pub const TAPE_STATES: [&str; 8] =
 pub const TAPE_DRIVE_STATES: [&str; 9] =
     ["down", "looking", "empty", "mounting", "idle", "migrating", "recalling", "maintaining", "unmounting"];
 
+/// `POST /api/v1/tapes/verify`: tapes that are read and checked; all of them, or none is begun.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TapeCheckBody {
+    /// Which; at most a hundred.
+    pub vids: Vec<String>,
+}
+
 /// `POST /api/v1/drives/{name}/down`, `POST /api/v1/tapes/{vid}/repack`: why, for other operators.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema, Default)]
 pub struct ReasonBody {

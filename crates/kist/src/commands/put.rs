@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use client::transfer::{JOBS_DEFAULT, LocalTree, PutItem, PutSettings, Putter, Tally, put_stream, walk};
 use client::{Client, archive_path, join};
-use terminal::{Failure, Outcome, Progress, output, parallel, text};
+use terminal::{Exit, Failure, Outcome, Progress, output, parallel, text};
 
 use crate::cli::Common;
 
@@ -77,7 +77,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let plan = plan(&way, &client)?;
     let settings = settings(args);
     let tally = Tally::default();
-    let total = plan.files.len() + plan.directories.len() + plan.left_out.len();
+    let left_out = plan.left_out.len();
     for (path, failure) in plan.left_out {
         tally.add_failure(&path.display().to_string(), failure);
     }
@@ -88,6 +88,10 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         plan.parents.iter().try_for_each(|parent| putter.read_names(parent))?;
     }
     putter.directories(&plan.directories);
+    // That a directory is there is no success of what was to come into it: it counts if it failed.
+    let failed = usize::try_from(tally.failed()).unwrap_or(usize::MAX);
+    let made = if plan.files.is_empty() { plan.directories.len() + left_out } else { failed };
+    let total = plan.files.len().saturating_add(made.max(failed));
     putter.files(&plan.files);
     let elapsed = progress.elapsed();
     drop(progress);
@@ -126,6 +130,9 @@ fn plan(way: &Way<'_>, client: &Client) -> Outcome<Plan> {
     let trees = trees.collect::<Outcome<Vec<(&PathBuf, LocalTree)>>>()?;
     let one_file = matches!(trees.as_slice(), [(_, tree)] if tree.directories.is_empty());
     let is_directory = || client.find(&remote).map(|stat| stat.is_some_and(|stat| stat.kind == "directory"));
+    if !one_file {
+        refuse_file(client, &remote)?;
+    }
     let under_own_name = trees.len() > 1 || (one_file && (into || is_directory()?));
     let mut plan =
         Plan { directories: Vec::new(), files: Vec::new(), parents: Vec::new(), left_out: Vec::new() };
@@ -150,6 +157,20 @@ fn plan(way: &Way<'_>, client: &Client) -> Outcome<Plan> {
         }
     }
     Ok(plan)
+}
+
+/// Refuses to put several below what is a file: each of them would fail for it.
+fn refuse_file(client: &Client, remote: &str) -> Outcome {
+    match client.find(remote) {
+        Ok(Some(stat)) if stat.kind != "directory" => {
+            let message = format!("{remote} is a {}, no directory: choose another REMOTE", stat.kind);
+            Err(Failure::new(Exit::Refused, message))
+        }
+        // Something above it is a file.
+        Err(failure) if failure.word.as_deref() == Some("not-a-directory") => Err(failure),
+        // Who may put may not have to look; what else is wrong each put tells.
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 fn own_name(local: &Path) -> Outcome<&str> {
