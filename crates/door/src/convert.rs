@@ -491,7 +491,8 @@ mod tests {
             TapeState::Disabled,
             TapeState::Repacking,
         ];
-        assert_eq!(tapes.map(TapeState::word), wire::TAPE_STATES);
+        let shown: Vec<&str> = tapes.map(TapeState::word).into_iter().chain([UNIDENTIFIED]).collect();
+        assert_eq!(shown, wire::TAPE_STATES);
         let requests = [
             RequestState::Filling,
             RequestState::Active,

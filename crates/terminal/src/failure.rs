@@ -68,7 +68,7 @@ Exit codes of kist:
   0  done
   1  some items failed, the others were done, or they failed in different ways;
      each failure is on standard error. If all items failed in the same way, the
-     code is that of this failure
+     code is that of this failure; directories that a put has made do not count
   2  wrong usage: the command line, a path or kist.toml
   3  not found
   4  refused: NEARLINE (stage it first), exists already, not empty, pool full,

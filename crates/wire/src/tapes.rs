@@ -104,8 +104,17 @@ pub struct TapeBody {
 }
 
 /// The states of tapes, as [`TapeReply::state`](crate::TapeReply::state) says them.
-pub const TAPE_STATES: [&str; 8] =
-    ["scratch", "labelling", "active", "full", "read-only", "suspect", "disabled", "repacking"];
+pub const TAPE_STATES: [&str; 9] = [
+    "scratch",
+    "labelling",
+    "active",
+    "full",
+    "read-only",
+    "suspect",
+    "disabled",
+    "repacking",
+    "unidentified",
+];
 
 /// The states of tape drives, as [`DriveReply::state`](crate::DriveReply::state) says them.
 pub const TAPE_DRIVE_STATES: [&str; 9] =
@@ -114,7 +123,7 @@ pub const TAPE_DRIVE_STATES: [&str; 9] =
 /// `POST /api/v1/tapes/verify`: tapes that are read and checked; all of them, or none is begun.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TapeCheckBody {
-    /// Which; at most a hundred.
+    /// Which; at most a thousand.
     pub vids: Vec<String>,
 }
 

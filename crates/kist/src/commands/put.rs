@@ -88,10 +88,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         plan.parents.iter().try_for_each(|parent| putter.read_names(parent))?;
     }
     putter.directories(&plan.directories);
-    // That a directory is there is no success of what was to come into it: it counts if it failed.
-    let failed = usize::try_from(tally.failed()).unwrap_or(usize::MAX);
-    let made = if plan.files.is_empty() { plan.directories.len() + left_out } else { failed };
-    let total = plan.files.len().saturating_add(made.max(failed));
+    let total = items(plan.files.len(), plan.directories.len() + left_out, tally.failed());
     putter.files(&plan.files);
     let elapsed = progress.elapsed();
     drop(progress);
@@ -114,6 +111,13 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         output::json(&tally.json(elapsed))?;
     }
     tally.outcome(total)
+}
+
+/// Of how many items the exit code speaks, when `failed` of what is no file have. That a directory was made is
+/// no success of the files that were to come into it.
+fn items(files: usize, others: usize, failed: u64) -> usize {
+    let failed = usize::try_from(failed).unwrap_or(usize::MAX);
+    if files == 0 { others } else { files.saturating_add(failed) }
 }
 
 struct Plan {
@@ -218,6 +222,24 @@ mod tests {
 
     use super::*;
     use crate::cli::{Cli, Command};
+
+    /// Story: a tree of which every file was refused by a full pool ended with 1, since directories were made.
+    #[test]
+    fn directories_that_were_made_are_no_items_that_were_done() {
+        let exit = |files: u64, directories, failed_first: u64| {
+            let tally = Tally::default();
+            let full = || Failure::new(Exit::Refused, "full");
+            (0..failed_first).for_each(|_| tally.add_failure("/d", full()));
+            let total = items(files as usize, directories, tally.failed());
+            (0..files).for_each(|_| tally.add_failure("/f", full()));
+            tally.outcome(total).err().map(|failure| failure.exit)
+        };
+        assert_eq!(exit(3, 5, 0), Some(Exit::Refused));
+        assert_eq!(exit(3, 5, 2), Some(Exit::Refused));
+        assert_eq!(exit(0, 5, 2), Some(Exit::SomeFailed));
+        assert_eq!(exit(0, 2, 2), Some(Exit::Refused));
+        assert_eq!(exit(0, 2, 0), None);
+    }
 
     /// Story: `kist put f --class small /x` was refused: unexpected argument '/x'.
     #[test]
