@@ -456,3 +456,21 @@ pub trait TapeDrive: Send {
     /// If the drive cannot be asked.
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Story: a library whose disk was full was told as a matter of the adapter and the memory of this host.
+    #[test]
+    fn what_helps_a_host_is_by_what_it_lacks() {
+        let told = |kind: io::ErrorKind| {
+            TapeError::Host { operation: "write", source: io::Error::from(kind).into() }.to_string()
+        };
+        for full in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            assert!(told(full).ends_with(": make room for the library"), "{}", told(full));
+        }
+        let memory = told(io::ErrorKind::OutOfMemory);
+        assert!(memory.ends_with(": look at its adapter and its memory"), "{memory}");
+    }
+}

@@ -154,6 +154,10 @@ mod tests {
         assert!(pinned.contains("kist release") && !pinned.contains("migrate"), "{pinned}");
         let waiting = PoolHolders { unsafe_yet: held(1, 500), ..PoolHolders::default() }.advice(None);
         assert!(waiting.contains("kist migrate") && !waiting.contains("release"), "{waiting}");
+        // Story: with no scratch tape the advice was to hurry to tape what could not come there.
+        let stuck = PoolHolders { unsafe_yet: held(1, 500), ..PoolHolders::default() };
+        let stuck = stuck.advice(Some(&scheduler::Reason::NoScratchTape));
+        assert!(stuck.contains("there is no scratch tape") && !stuck.contains("kist migrate"), "{stuck}");
         let ready = PoolHolders { evictable: held(2, 500), ..PoolHolders::default() }.advice(None);
         assert_eq!(ready, "up to 2 files (500 B) can be evicted now (kist evict)");
         let kept = PoolHolders { quarantined: ByteCount(4_000_000), ..PoolHolders::default() }.advice(None);
