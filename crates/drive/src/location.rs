@@ -144,8 +144,8 @@ impl DriveLocation {
         }
     }
 
-    /// Whether there is an empty place for a drive, such as a mount point is whose disk is not mounted. If that
-    /// cannot be told it is none.
+    /// Whether there is an empty place for a drive, such as the mount point of a disk that is not mounted. If
+    /// that cannot be told it is none.
     #[must_use]
     pub fn is_vacant(&self) -> bool {
         match self {

@@ -44,8 +44,8 @@ pub enum Refused {
     NotOwner,
     /// Only admins may.
     #[error(
-        "only admins may, and operators if it is only looked at: an admin makes keys of both (kist key create \
-         NAME --admin, or --operator)"
+        "only admins may, and operators if it is only looked at: an admin makes keys of both (kist key \
+         create NAME --admin, or --operator)"
     )]
     NotAdmin,
 }

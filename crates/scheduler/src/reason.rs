@@ -254,7 +254,8 @@ impl fmt::Display for Reason {
             }
             Reason::DriveDown { drive, reason, retry: None } => write!(
                 f,
-                "drive {drive} is down: {reason}; kist drive up {drive} takes it into use again, when it is well"
+                "drive {drive} is down: {reason}; kist drive up {drive} takes it into use again, when it is \
+                 well"
             ),
             Reason::DriveRetiring { drive, reason } => {
                 write!(f, "drive {drive} is being taken out of use and ends what it does: {reason}")

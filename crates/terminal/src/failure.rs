@@ -131,7 +131,7 @@ impl Failure {
 const OF_THE_ARCHIVE: [&str; 3] = ["pool-full", "server-full", "drives-away"];
 
 impl Failure {
-    /// The server's word, if it speaks of the archive as a whole and not of an item: to say it once is enough.
+    /// The server's word, if it speaks of the archive as a whole and not of an item: to say it once will do.
     pub fn word_of_the_archive(&self) -> Option<&str> {
         self.word.as_deref().filter(|word| OF_THE_ARCHIVE.contains(word))
     }

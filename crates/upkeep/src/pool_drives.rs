@@ -318,8 +318,8 @@ impl Upkeep {
 /// What to do about the empty directory of a drive that was not given up.
 fn vacant(id: u16) -> String {
     format!(
-        "its directory is empty, as that of a disk that is not mounted: mount it, or take the empty one for a \
-         new drive (kist pool drive replace {id} --new)"
+        "its directory is empty, as that of a disk that is not mounted: mount it, or take the empty one for \
+         a new drive (kist pool drive replace {id} --new)"
     )
 }
 

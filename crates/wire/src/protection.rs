@@ -73,8 +73,8 @@ pub struct QuarantineEndReply {
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct QuarantineLeftReply {
     /// Why: `garbage` (the sweeper removes them now), `beside` (the scrubber reads the rest of their stripes
-    /// first), `failed` (their drive did not remove them: the log has its error), `away` (their drive does not
-    /// answer); more words may be added.
+    /// first), `failed` (their drive did not remove them: the log has its error), `away` (their drive does
+    /// not answer); more words may be added.
     pub why: String,
     /// So many.
     pub extents: u64,

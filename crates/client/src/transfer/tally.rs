@@ -126,9 +126,11 @@ impl Tally {
                     output::note(&format!("kist: {text}{failure}"));
                 }
                 Shown::SameAgain => {
-                    output::note("kist: others fail for this reason too and are only counted")
+                    output::note("kist: others fail for this reason too and are only counted");
                 }
-                Shown::MoreFollow => output::note("kist: more failures follow and are only counted"),
+                Shown::MoreFollow => {
+                    output::note("kist: more failures follow and are only counted");
+                }
                 Shown::Counted => {}
             }
         }

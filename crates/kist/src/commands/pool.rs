@@ -265,8 +265,8 @@ fn ended_text(ended: &QuarantineEndReply) -> String {
         let why = match left.why.as_str() {
             "garbage" => "given up meanwhile: the sweeper removes them now",
             "beside" => {
-                "beside the places that the catalogue has for them: the scrubber reads the rest of their stripes \
-                 now, and removes them if these are whole (else the server's log tells)"
+                "beside the places that the catalogue has for them: the scrubber reads the rest of their \
+                 stripes now, and removes them if these are whole (else the server's log tells)"
             }
             "failed" => "their drive did not remove them: the server's log has its error",
             "away" => "their drive does not answer: they are looked at again when it is back",
@@ -374,7 +374,7 @@ mod tests {
         assert!(told.starts_with("quarantine: 12 extents, 12.0 MB of 4 blobs on the drives"), "{told}");
         assert!(
             left.starts_with(
-                "there was no quarantine of a restore: 0 extents, 0 B removed\n2 extents, 2.00 MB left: beside"
+                "there was no quarantine of a restore: 0 extents, 0 B removed\n2 extents, 2.00 MB left: "
             ),
             "{left}"
         );

@@ -113,8 +113,8 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     tally.outcome(total)
 }
 
-/// Of how many items the exit code speaks, when `failed` of what is no file have. That a directory was made is
-/// no success of the files that were to come into it.
+/// Of how many items the exit code speaks, when `failed` of what is no file have. That a directory was made
+/// is no success of the files that were to come into it.
 fn items(files: usize, others: usize, failed: u64) -> usize {
     let failed = usize::try_from(failed).unwrap_or(usize::MAX);
     if files == 0 { others } else { files.saturating_add(failed) }
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
 
-    /// Story: a tree of which every file was refused by a full pool ended with 1, since directories were made.
+    /// Story: a tree of which a full pool refused every file ended with 1, since directories were made.
     #[test]
     fn directories_that_were_made_are_no_items_that_were_done() {
         let exit = |files: u64, directories, failed_first: u64| {

@@ -359,8 +359,8 @@ mod tests {
         }
     }
 
-    /// Story: of a bucket with versions each directory ended with "remove what is in it first, or all of it: kist
-    /// rm -r", which had just been said.
+    /// Story: of a bucket with versions each directory ended with "remove what is in it first, or all of it:
+    /// kist rm -r", which had just been said.
     #[test]
     fn a_directory_of_which_something_stays_says_that() {
         assert_eq!((parent("/b/c"), parent("/b")), (Some("/b"), None));
