@@ -92,9 +92,12 @@ fn the_whole_way_to_two_tapes_and_back() {
         let (state, failed) = (request["state"].as_str(), request["failed"].as_u64());
         assert_eq!((state, failed), (Some("completed"), Some(0)));
     }
-    instance.kist(&["evict", "/t/large"]).exits(4).says(&["/t/large: pinned by request 1", "kist release 1"]);
-    let refused =
-        instance.kist(&["evict", "/t"]).exits(4).says(&["pinned by request 1 until", "and", "more"]);
+    instance.kist(&["evict", "/t/large"]).exits(4).says(&[
+        "/t/large: a request holds it",
+        "request 1 holds 1 file until",
+        "kist release 1",
+    ]);
+    let refused = instance.kist(&["evict", "/t"]).exits(4).says(&["request 1 holds", "and", "more"]);
     assert!(refused.err.lines().count() <= 21, "{}", refused.err);
     instance.kist(&["release", "1"]).exits(0);
     instance.kist(&["evict", "/t/large"]).exits(0);

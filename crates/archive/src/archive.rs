@@ -226,12 +226,12 @@ impl Archive {
     }
 
     /// Ends the quarantine of a restore, if there is one, and removes what was in it, and the extents that
-    /// are kept for a while ([`Archive::unknown_kept`]). Gives how many extents that were.
+    /// are kept for a while ([`Archive::unknown_kept`]). Tells what is not removed yet, and why.
     ///
     /// # Errors
     /// [`ArchiveError::QuarantineNeeded`] while the backup keeps a line of before the restore; if the
     /// catalogue cannot be written or a drive cannot be listed.
-    pub fn end_quarantine(&self) -> Result<u64, ArchiveError> {
+    pub fn end_quarantine(&self) -> Result<crate::QuarantineEnded, ArchiveError> {
         let ground = &self.0.ground;
         // The command itself is not refused: logs of earlier servers have it at such times.
         if ground.read(|view| view.is_restored())? {

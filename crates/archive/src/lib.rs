@@ -19,7 +19,7 @@ pub use ground::{
     ACCESSES_WAITING_MAX, About, ArchiveError, BucketInfo, BucketSettings, CallProgress, Cause,
     ChangeLogSettings, ChapSettings, ClassInfo, ClassSettings, ClockInfo, CloneOptions, CompleteOptions,
     CopyInfo, CopyProgress, DirectoryStat, DriveLimits, ErrorKind, EvictDone, FileStat, FlowSettings,
-    HealthProblem, Hold, ItemFailure, KeyLine, KeyPage, KeyQuery, LibraryKind, LibrarySettings,
+    HealthProblem, Hold, Holding, ItemFailure, KeyLine, KeyPage, KeyQuery, LibraryKind, LibrarySettings,
     LifecycleRule, Listed, ListedKind, Locality, LossForeseen, LostFilesInfo, MachineTimes, MountSettings,
     MultipartInfo, ObjectLine, ObjectRemoved, ObjectStat, OpenError, PartInfo, PoolDrive, PoolDriveInfo,
     PoolDriveSettings, PoolHolders, PoolInfo, PoolSettings, PutDone, PutOptions, QueueLine, QuotaInfo,
@@ -54,4 +54,6 @@ pub use tape::{
     REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX, RecallRoom, RepackStep, RepackWait, TAPE_PAGE_MAX, TapeCheck,
     TapeDamage, TapeRepack, refusal_text,
 };
-pub use upkeep::{CatalogueFinding, KeptExtents, PoolHealth, ReplacedDrive, UnknownKept};
+pub use upkeep::{
+    CatalogueFinding, KeptExtents, PoolHealth, QuarantineEnded, ReplacedDrive, UnknownKept, WhyLeft,
+};

@@ -6,11 +6,11 @@ use archive::{
     About, AccessChain, AclEntry, Archive, ArchiveError, BackupStatus, BucketInfo, BucketSettings,
     CallProgress, CatalogueFinding, Cause, ChangeLogInfo, ClassInfo, ClockInfo, CloneOptions,
     CompleteOptions, EvictDone, HealthProblem, Hold, KeptExtents, KeyPage, KeyQuery, Listed, MultipartInfo,
-    ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutDone, PutOptions, QueueLine, QuotaInfo,
-    QuotaLimits, QuotaOf, RemoveTree, RenameOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo,
-    RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo,
-    TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, TreeRemoval, UnknownKept, VerifyDone, VersionPage,
-    VersionQuery, Which,
+    ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutDone, PutOptions, QuarantineEnded,
+    QueueLine, QuotaInfo, QuotaLimits, QuotaOf, RemoveTree, RenameOf, ReplacedDrive, ReportBy, RequestFile,
+    RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent,
+    TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, TreeRemoval, UnknownKept, VerifyDone,
+    VersionPage, VersionQuery, Which,
 };
 use base::{
     ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid,
@@ -268,7 +268,7 @@ role! {
         fn quarantined(&self) -> Result<Option<KeptExtents>, ArchiveError>;
         /// What nothing names and is kept for a while.
         fn unknown_kept(&self) -> Result<UnknownKept, ArchiveError>;
-        fn end_quarantine(&self) -> Result<(), ArchiveError> = Archive::end_quarantine(self).map(drop);
+        fn end_quarantine(&self) -> Result<QuarantineEnded, ArchiveError>;
         /// The trusted time and the system's clock.
         fn clock_info(&self) -> Result<ClockInfo, ArchiveError>;
         /// An operator vouches for the system's clock.

@@ -284,7 +284,7 @@ pub enum Rejection {
     )]
     AcrossQuota(DirId),
     /// A limit.
-    #[error("{what}: at most {limit} are allowed")]
+    #[error("{what}: more than the limit of {limit}")]
     LimitExceeded {
         /// What there is too much of.
         what: &'static str,

@@ -1,11 +1,11 @@
 //! The engine's types as JSON. Words for states are part of the interface and never change.
 
 use archive::{
-    ClassInfo, CopyInfo, CopyProgress, EvictDone, FileStat, Listed, ListedKind, Locality, PoolDriveInfo,
-    PoolInfo, PutDone, QueueLine, RequestFile, RequestInfo, Selection, SettlingInfo, Stat, TapeContent,
-    TapeDriveInfo, TapeInfo, TapeMotionInfo, Totals, WorkerInfo, refusal_text,
+    ClassInfo, CopyInfo, CopyProgress, EvictDone, FileStat, Holding, Listed, ListedKind, Locality,
+    PoolDriveInfo, PoolInfo, PutDone, QueueLine, RequestFile, RequestInfo, Selection, SettlingInfo, Stat,
+    TapeContent, TapeDriveInfo, TapeInfo, TapeMotionInfo, Totals, WorkerInfo, refusal_text,
 };
-use base::{ArchivePath, Timestamp, Uuid, Vid};
+use base::{ArchivePath, RequestId, Timestamp, Uuid, Vid};
 use catalogue::{Attributes, ContainerKind, EvictRefusal, FileKind, ItemState, RequestState};
 
 use crate::foresee;
@@ -215,6 +215,7 @@ pub(crate) fn evict_reply(done: &EvictDone) -> wire::EvictReply {
     let reason = |(refusal, files): &(EvictRefusal, u64)| wire::RefusalCountReply {
         reason: refusal_text(refusal).into_owned(),
         files: *files,
+        held_by: if *refusal == EvictRefusal::Pinned { held_by(done) } else { Vec::new() },
     };
     wire::EvictReply {
         evicted: done.evicted,
@@ -224,6 +225,16 @@ pub(crate) fn evict_reply(done: &EvictDone) -> wire::EvictReply {
         refused: done.refused.iter().map(refused).collect(),
         reasons: done.reasons.iter().map(reason).collect(),
     }
+}
+
+/// Which requests hold what an evict left.
+fn held_by(done: &EvictDone) -> Vec<wire::HeldByReply> {
+    let one = |(request, held): (&RequestId, &Holding)| wire::HeldByReply {
+        request: request.0,
+        files: held.files,
+        until: precise(held.until),
+    };
+    done.holding.iter().map(one).collect()
 }
 
 /// A tape.
@@ -481,7 +492,8 @@ mod tests {
             TapeState::Disabled,
             TapeState::Repacking,
         ];
-        assert_eq!(tapes.map(TapeState::word), wire::TAPE_STATES);
+        let shown: Vec<&str> = tapes.map(TapeState::word).into_iter().chain([UNIDENTIFIED]).collect();
+        assert_eq!(shown, wire::TAPE_STATES);
         let requests = [
             RequestState::Filling,
             RequestState::Active,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use base::Timestamp;
-use wire::{BackupReply, ChangeLogReply, QuarantineReply, SnapshotReply};
+use wire::{
+    BackupReply, ChangeLogReply, QuarantineEndReply, QuarantineLeftReply, QuarantineReply, SnapshotReply,
+};
 
 use crate::audit::Call;
 use crate::headers::precise;
@@ -74,8 +76,21 @@ pub(crate) async fn quarantine(shared: Door) -> Result<Json<QuarantineReply>, Re
     }))
 }
 
-pub(crate) async fn end_quarantine(shared: Door, Extension(call): Caller) -> Result<StatusCode, Refusal> {
+pub(crate) async fn end_quarantine(
+    shared: Door,
+    Extension(call): Caller,
+) -> Result<Json<QuarantineEndReply>, Refusal> {
     call.about("end of quarantine".to_owned());
-    shared.call(|engine| Ok(engine.end_quarantine()?)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let ended = shared.call(|engine| Ok(engine.end_quarantine()?)).await?;
+    let left = ended.left.iter().map(|(why, kept)| QuarantineLeftReply {
+        why: why.word().to_owned(),
+        extents: kept.extents,
+        bytes: kept.bytes.0,
+    });
+    Ok(Json(QuarantineEndReply {
+        was_on: ended.was_on,
+        removed: ended.removed.extents,
+        removed_bytes: ended.removed.bytes.0,
+        left: left.collect(),
+    }))
 }

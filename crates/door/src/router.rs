@@ -53,6 +53,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/why", get(foresee::why))
         .route("/tapes", get(admin::tapes))
         .route("/tapes/{vid}", get(admin::tape).post(admin::set_tape))
+        .route("/tapes/verify", post(tapes::verify_all))
         .route("/tapes/{vid}/verify", get(tapes::check).post(tapes::verify))
         .route("/tapes/{vid}/repack", get(tapes::repack_progress).post(tapes::repack))
         .route("/tapes/{vid}/reclaim", post(tapes::reclaim))

@@ -37,6 +37,20 @@ pub(crate) async fn verify(
     Ok(StatusCode::ACCEPTED)
 }
 
+/// All are begun, or none: which one cannot be is told before any drive is taken.
+pub(crate) async fn verify_all(
+    shared: Door,
+    Extension(call): Caller,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::TapeCheckBody>()?;
+    let vids = body.vids.iter().map(|vid| Vid::new(vid).map_err(|error| Refusal::bad(error.to_string())));
+    let vids = vids.collect::<Result<Vec<_>, _>>()?;
+    call.about(body.vids.join(" "));
+    shared.call(move |engine| Ok(engine.check_tapes(&vids)?)).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
 pub(crate) async fn check(shared: Door, vid: PathPart) -> Reply<wire::TapeCheckReply> {
     let vid = vid_of(vid)?;
     shared.call(move |engine| Ok(Json(check_reply(vid, engine.tape_check(vid)?)))).await

@@ -144,6 +144,17 @@ impl DriveLocation {
         }
     }
 
+    /// Whether there is an empty place for a drive, such as the mount point of a disk that is not mounted. If
+    /// that cannot be told it is none.
+    #[must_use]
+    pub fn is_vacant(&self) -> bool {
+        match self {
+            DriveLocation::Directory(path) => {
+                std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+            }
+        }
+    }
+
     /// Whether nothing at all is there, not even an empty place for a drive.
     #[must_use]
     pub fn is_absent(&self) -> bool {

@@ -1,5 +1,6 @@
 //! What the engine says to the doors: plain data, no HTTP, no JSON.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{
@@ -273,12 +274,34 @@ pub struct EvictDone {
     pub refused_count: u64,
     /// How many of them for each reason; of `REFUSAL_REASONS_MAX` reasons at most, more are in the sum only.
     pub reasons: Vec<(EvictRefusal, u64)>,
+    /// Which requests hold those that are refused since they are pinned, of `REFUSAL_REASONS_MAX` requests at
+    /// most. A file that two requests hold counts with both.
+    pub holding: BTreeMap<RequestId, Holding>,
+}
+
+/// Files that an evict leaves in the pool since a request holds them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Holding {
+    /// How many.
+    pub files: u64,
+    /// Until when the last of them is held.
+    pub until: Timestamp,
 }
 
 /// Reasons of refused files that are counted apart. Only the tapes that they name make them many.
 pub const REFUSAL_REASONS_MAX: usize = 100;
 
 impl EvictDone {
+    /// Counts a pin of a file that is refused for its pins.
+    pub fn held(&mut self, request: RequestId, until: Timestamp) {
+        let has_room = self.holding.len() < REFUSAL_REASONS_MAX;
+        match self.holding.get_mut(&request) {
+            Some(known) => *known = Holding { files: known.files + 1, until: known.until.max(until) },
+            None if has_room => drop(self.holding.insert(request, Holding { files: 1, until })),
+            None => {}
+        }
+    }
+
     /// Counts a file that is refused.
     pub fn refuse(&mut self, why: &EvictRefusal) {
         self.refused_count += 1;

@@ -53,6 +53,25 @@ pub enum ArchiveError {
     /// Only empty directories can be removed.
     #[error("{0} is not empty: remove what is in it first, or all of it: kist rm -r {0}")]
     NotEmpty(ArchivePath),
+    /// No name is left in a directory, but its bucket keeps versions or markers there.
+    #[error(
+        "{0} has no names any more, but earlier versions or delete markers of its bucket: delete these by \
+         S3 (ListObjectVersions, then DeleteObject of each version), or have a rule of its lifecycle do it \
+         (NoncurrentVersionExpiration, ExpiredObjectDeleteMarker); then remove it"
+    )]
+    HoldsVersions(ArchivePath),
+    /// A directory would leave a directory with a quota, or come below one, and nobody knows how much is in
+    /// it.
+    #[error(
+        "{from} cannot be moved to {to}, across the border of a directory with a quota: move its files one \
+         by one, or end the quota, move, and set it anew"
+    )]
+    AcrossQuota {
+        /// The directory.
+        from: ArchivePath,
+        /// Where to.
+        to: ArchivePath,
+    },
     /// A directory cannot be moved below itself.
     #[error("{from} cannot be moved to {to}, which is in it: choose another target")]
     IntoItself {

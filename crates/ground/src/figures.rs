@@ -2,6 +2,7 @@
 
 use base::{ByteCount, Count, Timestamp};
 use catalogue::Tally;
+use scheduler::Reason;
 
 /// What small values take, as the last round has found it. Segments that are written still do not count: they
 /// have space reserved.
@@ -56,8 +57,9 @@ pub struct PoolHolders {
 }
 
 impl PoolHolders {
-    /// What makes room, for people: each who holds some, and what ends that.
-    pub fn advice(&self) -> String {
+    /// What makes room, for people: each who holds some, and what ends that. `stuck`: why nothing goes to a
+    /// tape pool until somebody does something, if so.
+    pub fn advice(&self, stuck: Option<&Reason>) -> String {
         let line = |held: Tally, what: &str| {
             let files = if held.files == 1 { "file" } else { "files" };
             (held.bytes.0 > 0).then(|| format!("{} {files} ({}) {what}", Count(held.files), held.bytes))
@@ -65,6 +67,12 @@ impl PoolHolders {
         let can_go = match line(self.evictable, "can be evicted now (kist evict)") {
             Some(line) => format!("up to {line}"),
             None => "nothing can be evicted now".to_owned(),
+        };
+        let not_on_tape = match stuck {
+            None => "are not on all their tapes yet: kist migrate --now hurries them there".to_owned(),
+            Some(reason) => {
+                format!("are not on all their tapes yet, and nothing hurries them there: {reason}")
+            }
         };
         let others = [
             line(
@@ -76,7 +84,7 @@ impl PoolHolders {
                 self.out_of_reach,
                 "are on tapes that are set aside or that no library holds: bring those back (kist tape ls)",
             ),
-            line(self.unsafe_yet, "are not on all their tapes yet: kist migrate --now hurries them there"),
+            line(self.unsafe_yet, &not_on_tape),
             line(self.without_tape, "are of classes without tape, which only kist rm removes"),
         ];
         let quarantined = (self.quarantined.0 > 0).then(|| {

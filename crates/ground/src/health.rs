@@ -110,9 +110,9 @@ impl fmt::Display for HealthProblem {
             }
             HealthProblem::TapesNotWritten { cause, until } => write!(
                 f,
-                "this host cannot write to tapes: {cause}; tried again at {until}: make room for the \
-                 library, then kist migrate --now; nothing goes to tape until then, all else goes \
-                 on as long as the pool has room"
+                "this host cannot write to tapes: {cause}; tried again at {until}, or by kist migrate --now \
+                 when that is mended; nothing goes to tape until then, all else goes on as long as the pool \
+                 has room"
             ),
             HealthProblem::AuditFull(directory) => write!(
                 f,

@@ -43,7 +43,10 @@ pub enum Refused {
     )]
     NotOwner,
     /// Only admins may.
-    #[error("only admins may, and operators if it is only looked at: kist key create NAME --operator")]
+    #[error(
+        "only admins may, and operators if it is only looked at: an admin makes keys of both (kist key \
+         create NAME --admin, or --operator)"
+    )]
     NotAdmin,
 }
 

@@ -37,7 +37,7 @@ impl Subject for Measured {
     }
 
     fn evict(&self, client: &Client, path: &str) -> Outcome {
-        evict::outcome(client, &evict::evict(client, vec![path.to_owned()], true)?)
+        evict::outcome(&evict::evict(client, vec![path.to_owned()], true)?)
     }
 
     fn stage(&self, client: &Client, path: &str, pin: Duration, progress: &Progress) -> Outcome<u64> {

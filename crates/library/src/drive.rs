@@ -1,6 +1,6 @@
 //! What a tape drive can do.
 
-use std::fmt;
+use std::{fmt, io};
 
 use base::{BlockAddress, ByteCount, FailureCause, Partition, TapePosition, Vid};
 use mechanics::{MotionReport, Track};
@@ -199,7 +199,7 @@ pub enum TapeError {
         drive: DriveName,
     },
     /// This host cannot carry out commands, for any drive.
-    #[error("this host cannot do {operation} ({source}): look at its adapter and its memory")]
+    #[error("this host cannot do {operation} ({source}): {}", host_advice(source))]
     Host {
         /// The command that failed.
         operation: &'static str,
@@ -267,6 +267,19 @@ pub enum TapeError {
         /// The limit.
         max: usize,
     },
+}
+
+/// What to look at when this host fails.
+fn host_advice(source: &DeviceError) -> &'static str {
+    match source {
+        DeviceError::System(error) if is_for_want_of_space(error) => "make room for the library",
+        _ => "look at its adapter and its memory",
+    }
+}
+
+/// Whether a file system is full: that of the library, whose cartridges are files.
+pub(crate) fn is_for_want_of_space(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl TapeError {
@@ -449,4 +462,22 @@ pub trait TapeDrive: Send {
     /// # Errors
     /// If the drive cannot be asked.
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Story: a library whose disk was full was told as a matter of the adapter and the memory of this host.
+    #[test]
+    fn what_helps_a_host_is_by_what_it_lacks() {
+        let told = |kind: io::ErrorKind| {
+            TapeError::Host { operation: "write", source: io::Error::from(kind).into() }.to_string()
+        };
+        for full in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            assert!(told(full).ends_with(": make room for the library"), "{}", told(full));
+        }
+        let memory = told(io::ErrorKind::OutOfMemory);
+        assert!(memory.ends_with(": look at its adapter and its memory"), "{memory}");
+    }
 }

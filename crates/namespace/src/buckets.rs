@@ -99,6 +99,6 @@ impl Namespace {
         let (id, path) = (self.bucket_id(name)?, path_of(name));
         self.prune_below(id)?;
         let command = Command::RemoveDirectory { parent: DirId::ROOT, name: name.clone() };
-        self.ground.execute(command).map_err(|error| in_words(error, &path))
+        self.ground.execute(command).map_err(|error| self.what_holds(in_words(error, &path)))
     }
 }

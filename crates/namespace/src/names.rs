@@ -187,12 +187,26 @@ impl Namespace {
             }
             Some(Entry::File(_)) => ground.ask(typed::RemoveFile { parent, name }),
         };
-        match removed.map_err(|error| in_words(error, path))? {
+        match removed.map_err(|error| self.what_holds(in_words(error, path)))? {
             // The bucket keeps it as a version.
             RemovedName::Version(removal) => self.forget_wants(removal.gone.map(Entry::File), None),
             RemovedName::Gone => self.forget_wants(entry, known),
         }
         Ok(())
+    }
+
+    /// A directory that is not empty may hold nothing that is listed by its name.
+    pub(crate) fn what_holds(&self, error: ArchiveError) -> ArchiveError {
+        let ArchiveError::NotEmpty(path) = error else { return error };
+        let holds = self.ground.read(|view| {
+            let Some(Followed::Directory(id, _)) = view.find(&path)? else { return Ok(false) };
+            Ok(view.list(id, None, 1)?.is_empty() && !view.versions_in(id, None, 1)?.is_empty())
+        });
+        match holds {
+            Ok(true) => ArchiveError::HoldsVersions(path),
+            // That it is not empty is true whatever came of the look.
+            Ok(false) | Err(_) => ArchiveError::NotEmpty(path),
+        }
     }
 
     /// A version that lost its name is wanted no more, and may have left garbage. `known`: its class and
@@ -280,6 +294,9 @@ fn rename_in_words(error: ArchiveError, from: &ArchivePath, to: &ArchivePath) ->
         ArchiveError::Rejected(Rejection::NotFound(_)) => ArchiveError::NotFound(from.clone()),
         ArchiveError::Rejected(Rejection::IntoItself { .. }) => {
             ArchiveError::IntoItself { from: from.clone(), to: to.clone() }
+        }
+        ArchiveError::Rejected(Rejection::AcrossQuota(_)) => {
+            ArchiveError::AcrossQuota { from: from.clone(), to: to.clone() }
         }
         other => in_words(other, to),
     }

@@ -19,7 +19,7 @@ impl Reason {
             Reason::Checking { .. } => "checking",
             Reason::Unmounting { .. } => "unmounting",
             Reason::TapeInUse { .. } => "tape-in-use",
-            Reason::NoScratchTape => "no-scratch-tape",
+            Reason::NoScratchTape | Reason::OnlyEmptyTapes { .. } => "no-scratch-tape",
             Reason::LargerThanTapes { .. } => "larger-than-tapes",
             Reason::PoolFull => "pool-full",
             Reason::TooFewPoolDrives { .. } => "too-few-pool-drives",
@@ -63,6 +63,7 @@ impl Reason {
         match self {
             Reason::NoPolicy
             | Reason::NoScratchTape
+            | Reason::OnlyEmptyTapes { .. }
             | Reason::LargerThanTapes { .. }
             | Reason::PoolFull
             | Reason::TooFewPoolDrives { .. }
@@ -106,7 +107,7 @@ impl Reason {
             | Reason::TapeSetAside { vid, .. }
             | Reason::TapeNotReadable { vid, .. } => vec![*vid],
             Reason::NoReadableCopy { tapes } => tapes.iter().map(|(vid, _)| *vid).collect(),
-            Reason::ReadElsewhere { tapes, .. } => tapes.clone(),
+            Reason::ReadElsewhere { tapes, .. } | Reason::OnlyEmptyTapes { tapes } => tapes.clone(),
             Reason::DriveLooks { vid, .. } => vid.iter().copied().collect(),
             _ => Vec::new(),
         }

@@ -31,6 +31,8 @@ pub enum Reason {
     TapeInUse { drive: DriveName, vid: Vid, doing: String },
     /// No begun tape of the pool can be written and no scratch tape is there.
     NoScratchTape,
+    /// The same, and these tapes hold nothing: they are scratch once they are reclaimed.
+    OnlyEmptyTapes { tapes: Vec<Vid> },
     /// The library whose tapes the pool has has no drive that is up.
     PoolsLibraryDown { library: String },
     /// There is no tape drive.
@@ -146,12 +148,22 @@ impl fmt::Display for Reason {
                 write!(f, "waits for tape {vid}, which is in drive {drive}: {doing}")
             }
             Reason::PoolsLibraryDown { library } => {
-                write!(f, "no tape drive of library {library} is up")
+                write!(f, "no tape drive of library {library} is up: kist drive ls tells why")
             }
             Reason::NoScratchTape => {
                 write!(
                     f,
                     "no tape of the pool can be written and there is no scratch tape; add scratch tapes"
+                )
+            }
+            Reason::OnlyEmptyTapes { tapes } => {
+                let named: Vec<String> = tapes.iter().map(Vid::to_string).collect();
+                write!(
+                    f,
+                    "no tape of the pool can be written and there is no scratch tape, but empty ones ({}): \
+                     kist tape reclaim {} makes the first scratch",
+                    named.join(", "),
+                    named.first().map_or("VID", String::as_str)
                 )
             }
             Reason::LargerThanTapes { length, largest } => {
@@ -201,7 +213,8 @@ impl fmt::Display for Reason {
             ),
             Reason::AllDrivesDown { down } => {
                 write!(f, "every tape drive is down")?;
-                list(f, down)
+                list(f, down)?;
+                write!(f, "; kist drive up NAME takes one into use again, when it is well")
             }
             Reason::NoDrive { busy } => {
                 write!(f, "waits for a drive")?;
@@ -243,7 +256,14 @@ impl fmt::Display for Reason {
                 write!(f, "nothing waits for tape {vid}; it stays in drive {drive} until {until}")
             }
             // The text of a drive that Kist tries again by itself says when.
-            Reason::DriveDown { drive, reason, .. } => write!(f, "drive {drive} is down: {reason}"),
+            Reason::DriveDown { drive, reason, retry: Some(_) } => {
+                write!(f, "drive {drive} is down: {reason}")
+            }
+            Reason::DriveDown { drive, reason, retry: None } => write!(
+                f,
+                "drive {drive} is down: {reason}; kist drive up {drive} takes it into use again, when it is \
+                 well"
+            ),
             Reason::DriveRetiring { drive, reason } => {
                 write!(f, "drive {drive} is being taken out of use and ends what it does: {reason}")
             }

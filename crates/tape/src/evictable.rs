@@ -146,17 +146,21 @@ mod tests {
     #[test]
     fn the_advice_names_who_holds_the_room() {
         let held = |files, bytes| Tally { files, bytes: ByteCount(bytes) };
-        let pinned = PoolHolders { pinned: held(3, 3_000_000), ..PoolHolders::default() }.advice();
+        let pinned = PoolHolders { pinned: held(3, 3_000_000), ..PoolHolders::default() }.advice(None);
         assert!(
             pinned.starts_with("nothing can be evicted now; 3 files (3.00 MB) are held by pins"),
             "{pinned}"
         );
         assert!(pinned.contains("kist release") && !pinned.contains("migrate"), "{pinned}");
-        let waiting = PoolHolders { unsafe_yet: held(1, 500), ..PoolHolders::default() }.advice();
+        let waiting = PoolHolders { unsafe_yet: held(1, 500), ..PoolHolders::default() }.advice(None);
         assert!(waiting.contains("kist migrate") && !waiting.contains("release"), "{waiting}");
-        let ready = PoolHolders { evictable: held(2, 500), ..PoolHolders::default() }.advice();
+        // Story: with no scratch tape the advice was to hurry to tape what could not come there.
+        let stuck = PoolHolders { unsafe_yet: held(1, 500), ..PoolHolders::default() };
+        let stuck = stuck.advice(Some(&scheduler::Reason::NoScratchTape));
+        assert!(stuck.contains("there is no scratch tape") && !stuck.contains("kist migrate"), "{stuck}");
+        let ready = PoolHolders { evictable: held(2, 500), ..PoolHolders::default() }.advice(None);
         assert_eq!(ready, "up to 2 files (500 B) can be evicted now (kist evict)");
-        let kept = PoolHolders { quarantined: ByteCount(4_000_000), ..PoolHolders::default() }.advice();
+        let kept = PoolHolders { quarantined: ByteCount(4_000_000), ..PoolHolders::default() }.advice(None);
         assert!(kept.starts_with("nothing can be evicted now; 4.00 MB of the drives are in"), "{kept}");
         assert!(kept.contains("kist pool quarantine --end"), "{kept}");
     }

@@ -2,7 +2,7 @@
 //! of the doors and the metrics all ask here, so that no two of them name different causes.
 
 use base::{ByteCount, ClassId, ContainerId, FileId, TapePoolId, Timestamp, Vid};
-use catalogue::{ContainerKind, Counter, QueuedContainer, ReadError, Tally, View};
+use catalogue::{ContainerKind, Counter, QueuedContainer, ReadError, Tally, TapeRecord, TapeState, View};
 use cluster::PlacementError;
 use pool::{DriveHealth, PoolError};
 use scheduler::DriveName;
@@ -10,12 +10,14 @@ use scheduler::DriveName;
 use crate::resting::Rest;
 use crate::room::Tape;
 use crate::room_for_reads::Short;
-use ground::HealthProblem;
+use ground::{HealthProblem, is_unidentified};
 use scheduler::Reason;
 
 /// Containers at the head of a queue that are compared with the tapes. What no tape takes stays there: it is
 /// found although only the head is looked at.
 const HEAD_MAX: usize = 256;
+/// Empty tapes that a reason names.
+const EMPTY_NAMED_MAX: usize = 10;
 
 /// What may wait.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +97,8 @@ impl Tape {
             Waiting::RoomForReads => self.no_room_for_reads(),
             Waiting::Drive(drive) => self.scheduler().why_drive(drive, now),
         };
-        Ok(reason.map(|reason| self.while_drives_look(self.while_drives_are_away(reason))))
+        let reason = reason.map(|reason| self.while_drives_look(self.while_drives_are_away(reason)));
+        reason.map(|reason| self.with_empty_tapes(reason)).transpose()
     }
 
     /// For the scheduler, drives that look at tapes since a restore are down; nobody has to do anything about
@@ -209,6 +212,29 @@ impl Tape {
         }
     }
 
+    /// Why nothing goes to one of the tape pools until somebody does something.
+    pub(crate) fn why_stuck_for_tape(&self) -> Option<Reason> {
+        let pools = self.classes.tape_pools().keys();
+        let mut reasons = pools.filter_map(|pool| self.reason(Waiting::Migration(*pool)).ok().flatten());
+        reasons.find(Reason::needs_an_operator)
+    }
+
+    /// The scheduler knows of no tapes that may not be written; some of these may only have to be reclaimed.
+    fn with_empty_tapes(&self, reason: Reason) -> Result<Reason, ReadError> {
+        if reason != Reason::NoScratchTape {
+            return Ok(reason);
+        }
+        let (tapes, kept) =
+            self.catalogue.read(|view| Ok::<_, ReadError>((view.tapes()?, view.quarantine()?)))?;
+        // None is reclaimed before a quarantine ends.
+        if kept.is_some() {
+            return Ok(reason);
+        }
+        let empty = tapes.iter().filter(|(_, tape)| is_to_reclaim(tape)).map(|(vid, _)| *vid);
+        let tapes: Vec<Vid> = empty.take(EMPTY_NAMED_MAX).collect();
+        Ok(if tapes.is_empty() { reason } else { Reason::OnlyEmptyTapes { tapes } })
+    }
+
     /// Whether this host fails to write to tapes.
     pub(crate) fn tapes_not_written(&self) -> Option<HealthProblem> {
         let (_, reason) = self.scheduler().hosts_failures().next()?;
@@ -275,6 +301,17 @@ impl Tape {
         containers.retain(|(_, queued)| queued.length > largest);
         Ok(TooLarge { containers, largest })
     }
+}
+
+/// Whether a tape holds nothing and is written to for nothing: reclaimed, it is a scratch tape. That other
+/// tapes must take what it has of the catalogue's history first, its reclaim tells.
+pub(crate) fn is_to_reclaim(tape: &TapeRecord) -> bool {
+    let is_out_of_use = matches!(
+        tape.state,
+        TapeState::Full | TapeState::ReadOnly | TapeState::Disabled | TapeState::Repacking
+    );
+    let is_empty = tape.containers == 0 && tape.run.is_none();
+    is_out_of_use && is_empty && tape.uuid.is_some() && !is_unidentified(tape)
 }
 
 #[cfg(test)]

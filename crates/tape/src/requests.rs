@@ -368,6 +368,11 @@ impl Tape {
                 Err(EvictRefusal::NoData | EvictRefusal::NotFound) => {}
                 Err(refusal) => {
                     done.refuse(&refusal);
+                    if refusal == EvictRefusal::Pinned {
+                        let (now, pins) = (self.now(), self.read(|view| view.pins(selected.file))?);
+                        let held = pins.into_iter().filter(|(_, until)| *until > now);
+                        held.for_each(|(request, until)| done.held(request, until));
+                    }
                     if done.refused.len() < REFUSALS_SHOWN_MAX {
                         let path = self.read(|view| view.path_of_file(selected.file))?;
                         done.refused.push((path.unwrap_or_default(), refusal));

@@ -74,7 +74,8 @@ pub(crate) fn all(
     warnings.extend(problems.iter().map(ToString::to_string));
     warnings.extend(of_uploads(&room.pool.gathering_report()));
     let is_full = problems.contains(&HealthProblem::PoolFull);
-    warnings.extend(of_pool(pool, room.pool.config().code.bears(), is_full, holders));
+    let stuck = if holders.unsafe_yet.bytes.0 > 0 { room.why_stuck_for_tape() } else { None };
+    warnings.extend(of_pool(pool, room.pool.config().code.bears(), is_full, &holders.advice(stuck.as_ref())));
     if let Ok(Some(reason)) = room.reason(Waiting::RoomForReads) {
         warnings.push(format!("tapes that are repacked, or whose copies are mended: {reason}"));
     }
@@ -244,8 +245,8 @@ fn of_absent(absent: &[Vid]) -> String {
     )
 }
 
-/// What is wrong with the drives of the pool, and how full it is.
-fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, holders: &PoolHolders) -> Vec<String> {
+/// What is wrong with the drives of the pool, and how full it is; `advice`: what makes room in it.
+fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, advice: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     let (mut silent, mut hurt, mut gaps, mut new) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for drive in &pool.drives {
@@ -298,7 +299,7 @@ fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, holders: &PoolHolders
     }
     let fill = base::percent(pool.used, pool.capacity).unwrap_or(0);
     if is_full || fill >= FILL_WARNED {
-        warnings.push(format!("the drives of the pool are {fill}% full: {}", holders.advice()));
+        warnings.push(format!("the drives of the pool are {fill}% full: {advice}"));
     }
     warnings
 }
@@ -428,7 +429,8 @@ mod tests {
     fn drives_that_do_not_answer_or_are_full_are_warned_of() {
         let evictable = Tally { files: 18_000, bytes: ByteCount(23_000_000_000) };
         let (none, some) = (PoolHolders::default(), PoolHolders { evictable, ..PoolHolders::default() });
-        let of_pool = |pool: &PoolStatus, holders| of_pool(pool, 1, false, &holders);
+        let of_pool =
+            |pool: &PoolStatus, holders: PoolHolders| of_pool(pool, 1, false, &holders.advice(None));
         assert_eq!(of_pool(&pool(&[DriveHealth::Up, DriveHealth::Up], 89), none), [""; 0]);
         let away = DriveHealth::Away { reason: "gone".to_owned() };
         let told = of_pool(&pool(&[DriveHealth::Missing, DriveHealth::Up, away], 90), some);

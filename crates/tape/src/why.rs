@@ -7,7 +7,7 @@ use base::{ArchivePath, ByteCount, ClassId, ContainerId, Count, FileId, RequestI
 use catalogue::{CopyState, EvictRefusal, Followed, ItemState, RequestState, TapeState};
 
 use crate::operate::Queued;
-use crate::reasons::Waiting;
+use crate::reasons::{Waiting, is_to_reclaim};
 use crate::room::Tape;
 use ground::{About, ArchiveError, Cause, ItemFailure, Locality};
 use scheduler::{Expected, Reason};
@@ -132,6 +132,12 @@ impl Tape {
         }
         if maintenance != Reason::NothingWaits {
             causes.push(cause(format!("work that nobody waits for: {maintenance}"), maintenance));
+        }
+        if is_to_reclaim(&self.tape(vid)?) {
+            causes.push(said(match self.why_not_reclaimed(vid)? {
+                None => format!("it is empty: kist tape reclaim {vid} makes it scratch"),
+                Some(refused) => format!("it is empty, and not reclaimed yet: {refused}"),
+            }));
         }
         if is_idle {
             causes.extend(self.mounts.last_of_tape(vid).map(|last| said(format!("last: {last}"))));

@@ -68,7 +68,7 @@ Exit codes of kist:
   0  done
   1  some items failed, the others were done, or they failed in different ways;
      each failure is on standard error. If all items failed in the same way, the
-     code is that of this failure
+     code is that of this failure; directories that a put has made do not count
   2  wrong usage: the command line, a path or kist.toml
   3  not found
   4  refused: NEARLINE (stage it first), exists already, not empty, pool full,
@@ -124,6 +124,16 @@ impl Failure {
     /// Whether all that follows would fail too.
     pub fn is_hopeless(&self) -> bool {
         matches!(self.exit, Exit::Unreachable | Exit::NotAuthorised)
+    }
+}
+
+/// The server's words for what holds for the archive as a whole, and may end while a command runs.
+const OF_THE_ARCHIVE: [&str; 3] = ["pool-full", "server-full", "drives-away"];
+
+impl Failure {
+    /// The server's word, if it speaks of the archive as a whole and not of an item: to say it once will do.
+    pub fn word_of_the_archive(&self) -> Option<&str> {
+        self.word.as_deref().filter(|word| OF_THE_ARCHIVE.contains(word))
     }
 }
 

@@ -183,6 +183,15 @@ impl Shared {
         text
     }
 
+    /// Writes the line if it is another one than `last`; gives what was written last.
+    fn changed(&self, last: String, write: impl FnOnce(&str)) -> String {
+        let line = format!("{}: {}", self.title, self.figures());
+        if line != last {
+            write(&line);
+        }
+        line
+    }
+
     fn share(&self) -> u64 {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (done, total) = match load(&self.bytes_total) {
@@ -207,8 +216,9 @@ fn draw(shared: &Shared) {
 }
 
 fn write_lines(shared: &Shared) {
+    let mut last = String::new();
     while shared.tick(LINE_EVERY) {
-        output::note(&format!("{}: {}", shared.title, shared.figures()));
+        last = shared.changed(last, output::note);
     }
 }
 
@@ -240,6 +250,21 @@ mod tests {
         assert_eq!(progress.figures(), "3 of 10 files, 500 B of 1.00 kB");
         progress.set_stuck(false);
         assert!(progress.figures().ends_with(" left"));
+    }
+
+    /// Story: what waited for a drive wrote the same line every five seconds, for hours.
+    #[test]
+    fn a_line_is_written_when_it_changes() {
+        let progress = Progress::start_of("checked", "container", 10, 0, true);
+        progress.note("every tape drive is down");
+        let mut written = Vec::new();
+        let mut last = String::new();
+        for done in [0, 0, 0, 1, 1] {
+            progress.set(done, 0);
+            last = progress.shared.changed(last, |line| written.push(line.to_owned()));
+        }
+        let line = |done| format!("checked: {done} of 10 containers (every tape drive is down)");
+        assert_eq!(written, [line(0), line(1)]);
     }
 
     #[test]

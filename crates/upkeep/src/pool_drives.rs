@@ -196,7 +196,8 @@ impl Upkeep {
     /// Puts a drive in the place of a missing or lost one: the directory of the settings is either empty,
     /// then it becomes a new drive and gets back what is not rebuilt elsewhere yet, or it holds the drive
     /// itself. `new`: a directory that is not there is made; without that it is refused, since it may be a
-    /// disk that is not mounted. A new drive gives up what the other one held, as
+    /// disk that is not mounted. So is one that has become empty under a drive that was not given up. A new
+    /// drive gives up what the other one held, as
     /// [`Upkeep::pool_drive_lost`].
     ///
     /// # Errors
@@ -213,12 +214,15 @@ impl Upkeep {
         let drive = DriveId(id);
         let at = self.location_of_drive(drive)?;
         let health = self.health_of_drive(drive)?;
+        // An unmounted disk leaves its empty mount point. What has a superblock is never vacant.
+        let is_vacant = at.is_vacant();
         match health {
             DriveHealth::Missing | DriveHealth::Lost | DriveHealth::Wiped { .. } => {}
             DriveHealth::Away { .. } | DriveHealth::Suspect { .. } => match upkeep.pool.probe_drive(drive) {
                 DriveHealth::Up => return Ok(ReplacedDrive::Returned),
                 // Its directory is gone: to ask for a new one in its place is to give it up.
-                _ if at.is_absent() => {}
+                _ if at.is_absent() || new && is_vacant => {}
+                _ if is_vacant => return Err(refused(drive, &vacant(id))),
                 _ => {
                     let why = format!(
                         "it does not work: mend it; or give it up (kist pool drive lost {id}), put in \
@@ -228,7 +232,8 @@ impl Upkeep {
                 }
             },
             // It is gone, and nothing has been asked of it since.
-            _ if at.is_absent() => {}
+            _ if at.is_absent() || new && is_vacant => {}
+            _ if is_vacant => return Err(refused(drive, &vacant(id))),
             _ => {
                 let why = format!("it is in use: kist pool drive lost {id} gives it up first");
                 return Err(refused(drive, &why));
@@ -308,6 +313,14 @@ impl Upkeep {
         let found = health.into_iter().find(|(drive, _)| *drive == id).map(|(_, health)| health);
         found.ok_or(ArchiveError::NoSuchPoolDrive(id.0))
     }
+}
+
+/// What to do about the empty directory of a drive that was not given up.
+fn vacant(id: u16) -> String {
+    format!(
+        "its directory is empty, as that of a disk that is not mounted: mount it, or take the empty one for \
+         a new drive (kist pool drive replace {id} --new)"
+    )
 }
 
 /// Drives that took the place of others and have not got all that they should hold; `silent_too`: also of

@@ -94,6 +94,8 @@ pub(crate) struct Orders {
     pub(crate) find_again: bool,
     /// A drive was put in, which may hold what was removed or has moved meanwhile.
     pub(crate) orphans: bool,
+    /// An operator has ended the time for which extents were kept that nothing names.
+    pub(crate) orphans_over: bool,
     /// New, empty drives that get their shards back.
     pub(crate) replaced: BTreeSet<DriveId>,
 }
@@ -244,6 +246,7 @@ pub(crate) fn run(upkeep: &Arc<Upkeep>, me: &Arc<Worker>) {
         rebuild_again: None,
         // At once: what is not removed takes room, no more, so nobody waits for it.
         unknown_due: Some(upkeep.now()),
+        unknown_over: false,
         quarantine_due: Duration::ZERO,
         silent_since: BTreeMap::new(),
         given_up: BTreeSet::new(),
@@ -310,6 +313,8 @@ pub(crate) struct Scrubber {
     rebuild_again: Option<Again>,
     /// When the drives are to be looked through for what nothing names, and what of it was kept long enough.
     unknown_due: Option<Timestamp>,
+    /// An operator has ended the time of what was noted; until a look has gone through all drives.
+    unknown_over: bool,
     /// When what a restore keeps is measured, by the steady clock.
     quarantine_due: Duration,
     /// Since when drives do not answer.
@@ -352,6 +357,7 @@ impl Scrubber {
         self.asked |= orders.pass;
         // By this thread, which alone moves stripes: an extent that is not in the catalogue yet is no orphan.
         let is_due = self.unknown_due.is_some_and(|due| due <= self.upkeep.now());
+        self.unknown_over |= orders.orphans_over;
         if orders.orphans || is_due {
             self.look_for_unknown();
         }
@@ -466,10 +472,16 @@ impl Scrubber {
 
     /// Goes through the drives for what nothing names, and knows when to do so again.
     fn look_for_unknown(&mut self) {
-        self.unknown_due = unknown::look(&self.upkeep).unwrap_or_else(|error| {
-            tracing::warn!(%error, "what nothing names stays on the drives for now");
-            Some(self.upkeep.now().plus(UNKNOWN_AGAIN))
-        });
+        self.unknown_due = match unknown::look(&self.upkeep, self.unknown_over) {
+            Ok(due) => {
+                self.unknown_over = false;
+                due
+            }
+            Err(error) => {
+                tracing::warn!(%error, "what nothing names stays on the drives for now");
+                Some(self.upkeep.now().plus(UNKNOWN_AGAIN))
+            }
+        };
     }
 
     /// Looks which drives do not answer, and for how long.

@@ -52,6 +52,44 @@ pub struct UnknownKept {
     pub until: Option<Timestamp>,
 }
 
+/// What came of the end of a quarantine.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct QuarantineEnded {
+    /// Whether there was one of a restore.
+    pub was_on: bool,
+    /// What was removed.
+    pub removed: KeptExtents,
+    /// What is not removed yet, by the reason.
+    pub left: Vec<(WhyLeft, KeptExtents)>,
+}
+
+/// Why an extent is not removed at once when a quarantine ends.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum WhyLeft {
+    /// It was given up while the quarantine kept it: the sweeper removes it as all garbage.
+    Garbage,
+    /// A record names its blob, and another drive for this shard: the scrubber, which alone moves shards,
+    /// reads the stripe and removes it if the stripe is whole without it.
+    Beside,
+    /// Its drive did not remove it.
+    Failed,
+    /// Its drive does not answer.
+    Away,
+}
+
+impl WhyLeft {
+    /// For interfaces.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            WhyLeft::Garbage => "garbage",
+            WhyLeft::Beside => "beside",
+            WhyLeft::Failed => "failed",
+            WhyLeft::Away => "away",
+        }
+    }
+}
+
 /// Counts extents.
 #[derive(Default)]
 struct Count {
@@ -61,12 +99,17 @@ struct Count {
 
 impl Count {
     fn add(&mut self, upkeep: &Upkeep, candidate: &OrphanCandidate) -> Result<(), ArchiveError> {
+        self.add_of(candidate, upkeep.pool.orphan_bytes(candidate)?);
+        Ok(())
+    }
+
+    /// One that takes `bytes`, which were measured while it was there.
+    fn add_of(&mut self, candidate: &OrphanCandidate, bytes: ByteCount) {
         self.kept.extents += 1;
-        self.kept.bytes.0 = self.kept.bytes.0.saturating_add(upkeep.pool.orphan_bytes(candidate)?.0);
+        self.kept.bytes.0 = self.kept.bytes.0.saturating_add(bytes.0);
         if self.blobs.len() < NOTED_MAX {
             self.blobs.insert(candidate.extent.blob);
         }
-        Ok(())
     }
 
     fn end(self) -> KeptExtents {
@@ -81,11 +124,13 @@ struct Looked {
     gone: Vec<UnknownExtent>,
     removed: u64,
     kept: u64,
+    /// Of these, those whose time is over, since their stripe is not whole without them.
+    needed: u64,
 }
 
 /// Goes through the drives: what nothing names is noted, and removed when it was kept long enough. Gives when
-/// the next one is due.
-pub(crate) fn look(upkeep: &Upkeep) -> Result<Option<Timestamp>, ArchiveError> {
+/// the next one is due. `is_over`: an operator has ended the time of all that was noted before.
+pub(crate) fn look(upkeep: &Upkeep, is_over: bool) -> Result<Option<Timestamp>, ArchiveError> {
     let keep = upkeep.settings.pool.unknown_kept;
     let now = upkeep.now();
     let mut noted = all_noted(upkeep)?;
@@ -94,10 +139,10 @@ pub(crate) fn look(upkeep: &Upkeep) -> Result<Option<Timestamp>, ArchiveError> {
     let mut first: Option<Timestamp> = None;
     // Pages of the catalogue that were lost since the start would make known extents unknown.
     let mut checked = None;
-    let listed = for_each_candidate(upkeep, is_unnamed, |candidate| {
+    let listed = for_each_candidate(upkeep, is_unnamed, |candidate, ()| {
         let extent = named(candidate);
         let since = noted.remove(&extent);
-        if since.map_or(keep.is_zero(), |since| now.since(since) >= keep) {
+        if since.map_or(keep.is_zero(), |since| is_over || now.since(since) >= keep) {
             if checked.get_or_insert_with(|| upkeep.catalogue.check_pages()).is_err() {
                 return;
             }
@@ -113,6 +158,7 @@ pub(crate) fn look(upkeep: &Upkeep) -> Result<Option<Timestamp>, ArchiveError> {
             if !is_held {
                 upkeep.note_kept_beside(extent.blob);
             }
+            looked.needed += 1;
         }
         looked.kept += 1;
         let over = since.unwrap_or(now).plus(keep);
@@ -198,29 +244,37 @@ fn candidate(extent: &UnknownExtent) -> OrphanCandidate {
 }
 
 /// Whether the pool need not keep an extent: its blob is not known, or this shard of it stands elsewhere.
-fn is_unnamed(view: &View<'_>, candidate: &OrphanCandidate) -> Result<bool, ReadError> {
+fn is_unnamed(view: &View<'_>, candidate: &OrphanCandidate) -> Result<Option<()>, ReadError> {
     let extent = candidate.extent;
-    Ok(!view.is_known_extent(extent.blob, (extent.stripe, extent.shard), candidate.drive)?)
+    Ok((!view.is_known_extent(extent.blob, (extent.stripe, extent.shard), candidate.drive)?).then_some(()))
 }
 
-/// Visits the extents of epochs up to `until` whose blob the catalogue does not know at all. Shards that a
-/// repair is just writing belong to known blobs and are not among them.
-pub(crate) fn for_each_unknown(
-    upkeep: &Upkeep,
-    until: Epoch,
-    visit: impl FnMut(&OrphanCandidate),
-) -> Result<(), ArchiveError> {
-    let is_unknown = |view: &View<'_>, candidate: &OrphanCandidate| {
-        Ok(is_unused(view, candidate, until)? && !view.is_garbage(candidate.extent.blob)?)
-    };
-    for_each_candidate(upkeep, is_unknown, visit)
+/// What an extent is that no record gives a use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unused {
+    /// Nothing names its blob.
+    Unknown,
+    /// Its blob is garbage.
+    Garbage,
+    /// Its blob is in use, with this shard elsewhere.
+    Beside,
+}
+
+/// As [`is_unnamed`], and garbage; there is no quarantine any more.
+fn unused(view: &View<'_>, candidate: &OrphanCandidate) -> Result<Option<Unused>, ReadError> {
+    let blob = candidate.extent.blob;
+    if view.blob_record(blob)?.is_some() {
+        return Ok(is_unnamed(view, candidate)?.map(|()| Unused::Beside));
+    }
+    Ok(Some(if view.is_garbage(blob)? { Unused::Garbage } else { Unused::Unknown }))
 }
 
 /// Counts the extents of epochs up to `until` whose blob is not in use: not known, or garbage.
 pub(crate) fn count_unused(upkeep: &Upkeep, until: Epoch) -> Result<KeptExtents, ArchiveError> {
     let (mut count, mut counted) = (Count::default(), Ok(()));
-    let is_wanted = |view: &View<'_>, candidate: &OrphanCandidate| is_unused(view, candidate, until);
-    for_each_candidate(upkeep, is_wanted, |candidate| {
+    let is_wanted =
+        |view: &View<'_>, candidate: &OrphanCandidate| Ok(is_unused(view, candidate, until)?.then_some(()));
+    for_each_candidate(upkeep, is_wanted, |candidate, ()| {
         if counted.is_ok() {
             counted = count.add(upkeep, candidate);
         }
@@ -233,12 +287,12 @@ fn is_unused(view: &View<'_>, candidate: &OrphanCandidate, until: Epoch) -> Resu
     Ok(blob.epoch() <= until && view.blob_record(blob)?.is_none())
 }
 
-/// Visits the extents of earlier epochs of which the catalogue says that they are wanted. When the server
-/// stops it ends with [`ArchiveError::Stopping`], within a page of the list and a visit.
-fn for_each_candidate(
+/// Visits the extents of earlier epochs that are something by the catalogue, with what they are. When the
+/// server stops it ends with [`ArchiveError::Stopping`], within a page of the list and a visit.
+fn for_each_candidate<T>(
     upkeep: &Upkeep,
-    is_wanted: impl Fn(&View<'_>, &OrphanCandidate) -> Result<bool, ReadError>,
-    mut visit: impl FnMut(&OrphanCandidate),
+    what: impl Fn(&View<'_>, &OrphanCandidate) -> Result<Option<T>, ReadError>,
+    mut visit: impl FnMut(&OrphanCandidate, T),
 ) -> Result<(), ArchiveError> {
     let mut cursor = None;
     loop {
@@ -249,17 +303,17 @@ fn for_each_candidate(
         let wanted = upkeep.read(|view| {
             let mut wanted = Vec::new();
             for candidate in page.candidates {
-                if is_wanted(view, &candidate)? {
-                    wanted.push(candidate);
+                if let Some(what) = what(view, &candidate)? {
+                    wanted.push((candidate, what));
                 }
             }
             Ok(wanted)
         })?;
-        for candidate in &wanted {
+        for (candidate, what) in wanted {
             if upkeep.stopping() {
                 return Err(ArchiveError::Stopping);
             }
-            visit(candidate);
+            visit(&candidate, what);
         }
         match page.next {
             Some(next) => cursor = Some(next),
@@ -288,9 +342,16 @@ fn write(upkeep: &Upkeep, looked: &Looked) -> Result<(), ArchiveError> {
 }
 
 fn tell(looked: &Looked, first: Option<Timestamp>) {
-    let Looked { removed, kept, .. } = looked;
+    let Looked { removed, kept, needed, .. } = looked;
     if *removed > 0 {
         tracing::info!(removed, "removed extents that nothing names");
+    }
+    if *needed > 0 {
+        tracing::warn!(
+            extents = needed,
+            "extents stay beside the place that the catalogue has for them: the rest of their stripe was not \
+             found whole. They go when it is"
+        );
     }
     if let Some(until) = first {
         tracing::warn!(
@@ -340,35 +401,66 @@ impl Upkeep {
     }
 
     /// Ends the quarantine of a restore, if there is one and `may_end` has nothing against it, and removes
-    /// what was in it, and the extents that are kept for a while. Gives how many extents that were.
+    /// what was in it, and the extents that are kept for a while. What is removed is forgotten before this
+    /// returns.
     ///
     /// # Errors
     /// If the catalogue cannot be written or a drive cannot be listed.
     pub fn end_quarantine(
         &self,
         may_end: impl FnOnce() -> Result<(), ArchiveError>,
-    ) -> Result<u64, ArchiveError> {
+    ) -> Result<QuarantineEnded, ArchiveError> {
         let restored = self.read(|view| view.quarantine())?;
         // Beyond what a restore has left only what was found before and told: not what a catalogue does not
         // know just now.
-        let noted = all_noted(self)?;
+        let mut noted = all_noted(self)?;
         self.catalogue.check_pages()?;
         if restored.is_some() {
             may_end()?;
             self.execute(Command::EndQuarantine)?;
             self.sweep.ring();
         }
-        let mut removed = 0;
-        for_each_unknown(self, self.pool.epoch(), |candidate| {
+        let mut removed = Count::default();
+        let mut left: BTreeMap<WhyLeft, Count> = BTreeMap::new();
+        let mut forgotten = Looked::default();
+        let listed = for_each_candidate(self, unused, |candidate, unused| {
             let is_of_restore = restored.is_some_and(|until| candidate.extent.blob.epoch() <= until);
-            if is_of_restore || noted.contains_key(&named(candidate)) {
-                removed += u64::from(remove(self, candidate));
+            let since = noted.remove(&named(candidate));
+            // What stands beside its place was in quarantine if it was noted: else it has its time before it.
+            if since.is_none() && (!is_of_restore || unused == Unused::Beside) {
+                return;
             }
-        })?;
+            // As long as it is there. A drive that does not tell it does not keep it from being removed.
+            let bytes = self.pool.orphan_bytes(candidate).unwrap_or_default();
+            let why = match unused {
+                Unused::Unknown if remove(self, candidate) => {
+                    forgotten.gone.extend(since.map(|_| named(candidate)));
+                    return removed.add_of(candidate, bytes);
+                }
+                Unused::Unknown => WhyLeft::Failed,
+                Unused::Garbage => WhyLeft::Garbage,
+                Unused::Beside => WhyLeft::Beside,
+            };
+            left.entry(why).or_default().add_of(candidate, bytes);
+        });
+        // What was removed so far is forgotten, whatever became of the rest.
+        write(self, &forgotten)?;
+        listed?;
+        let silent = self.pool.silent_drives();
+        for extent in noted.keys().filter(|extent| silent.contains(&extent.drive)) {
+            left.entry(WhyLeft::Away).or_default().add_of(&candidate(extent), ByteCount(0));
+        }
         self.set_quarantine_use(None);
-        // What stands beside its place, by the thread that moves shards.
-        self.order(|orders| orders.orphans = true);
-        tracing::warn!(removed, "the quarantine has ended");
-        Ok(removed)
+        self.order(|orders| {
+            orders.orphans = true;
+            orders.orphans_over = true;
+        });
+        let left: Vec<_> = left.into_iter().map(|(why, count)| (why, count.end())).collect();
+        let ended = QuarantineEnded { was_on: restored.is_some(), removed: removed.end(), left };
+        tracing::warn!(removed = ended.removed.extents, "the quarantine has ended");
+        for (why, kept) in &ended.left {
+            tracing::warn!(extents = kept.extents, why = why.word(), "extents are not removed yet");
+        }
+        Ok(ended)
     }
 }

@@ -31,18 +31,20 @@ pub use pool::{
     ScrubReply, SmallFilesReply, VerifyCatalogueReply, VerifyReply,
 };
 pub use problem::Problem;
-pub use protection::{BackupReply, ChangeLogReply, QuarantineReply, SnapshotReply};
+pub use protection::{
+    BackupReply, ChangeLogReply, QuarantineEndReply, QuarantineLeftReply, QuarantineReply, SnapshotReply,
+};
 pub use reasons::{CauseReply, ExpectedReply, OutlookReply, ReasonReply, TailFileReply};
 pub use removals::{RemovalBody, RemovalReply};
 pub use report::{MountsForReply, QueueAgeReply, ReportRowReply, SpreadReply, TapeReportReply};
 pub use requests::{
-    CreatedReply, EvictReply, PriorityBody, REQUEST_STATES, RefusalCountReply, RefusedReply, ReleaseBody,
-    RequestFileReply, RequestFilesReply, RequestReply, SelectionBody, WhyReply,
+    CreatedReply, EvictReply, HeldByReply, PriorityBody, REQUEST_STATES, RefusalCountReply, RefusedReply,
+    ReleaseBody, RequestFileReply, RequestFilesReply, RequestReply, SelectionBody, WhyReply,
 };
 pub use status::{ClassReply, MigrateBody, QueueReply, SettlingReply, StatusReply, ThreadReply};
 pub use tapes::{
-    ContainerReply, ReasonBody, TAPE_DRIVE_STATES, TAPE_STATES, TapeBody, TapeCheckReply, TapeContentReply,
-    TapeDamageReply, TapeHistoryReply, TapeRepackReply, TapeReply,
+    ContainerReply, ReasonBody, TAPE_DRIVE_STATES, TAPE_STATES, TapeBody, TapeCheckBody, TapeCheckReply,
+    TapeContentReply, TapeDamageReply, TapeHistoryReply, TapeRepackReply, TapeReply,
 };
 pub use usage::{
     CacheLifeReply, ClassUsageReply, DailyReply, DayReply, MovementReply, PeakReply, ResidencyReply,

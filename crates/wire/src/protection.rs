@@ -56,6 +56,32 @@ pub struct SnapshotReply {
     pub asked: Option<u64>,
 }
 
+/// `POST /api/v1/pool/quarantine/end`: what came of it.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct QuarantineEndReply {
+    /// Whether there was a quarantine of a restore.
+    pub was_on: bool,
+    /// Extents that were removed.
+    pub removed: u64,
+    /// Bytes that they took of the drives.
+    pub removed_bytes: u64,
+    /// What is not removed yet, by the reason.
+    pub left: Vec<QuarantineLeftReply>,
+}
+
+/// Extents that the end of a quarantine has not removed yet.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct QuarantineLeftReply {
+    /// Why: `garbage` (the sweeper removes them now), `beside` (the scrubber reads the rest of their stripes
+    /// first), `failed` (their drive did not remove them: the log has its error), `away` (their drive does
+    /// not answer); more words may be added.
+    pub why: String,
+    /// So many.
+    pub extents: u64,
+    /// Bytes that they take of the drives, as far as these tell.
+    pub bytes: u64,
+}
+
 /// `GET /api/v1/pool/quarantine`: pool bytes that are kept although the catalogue does not name them.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct QuarantineReply {

@@ -125,6 +125,20 @@ pub struct RefusalCountReply {
     pub reason: String,
     /// So many.
     pub files: u64,
+    /// If requests hold them: which, at most a hundred. A file that several hold counts with each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_by: Vec<HeldByReply>,
+}
+
+/// A request that holds files which were not evicted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct HeldByReply {
+    /// Its number.
+    pub request: u64,
+    /// How many of the files.
+    pub files: u64,
+    /// Until when it holds the last of them.
+    pub until: String,
 }
 
 /// A file that was not evicted.

@@ -107,12 +107,28 @@ pub struct TapeBody {
 }
 
 /// The states of tapes, as [`TapeReply::state`](crate::TapeReply::state) says them.
-pub const TAPE_STATES: [&str; 8] =
-    ["scratch", "labelling", "active", "full", "read-only", "suspect", "disabled", "repacking"];
+pub const TAPE_STATES: [&str; 9] = [
+    "scratch",
+    "labelling",
+    "active",
+    "full",
+    "read-only",
+    "suspect",
+    "disabled",
+    "repacking",
+    "unidentified",
+];
 
 /// The states of tape drives, as [`DriveReply::state`](crate::DriveReply::state) says them.
 pub const TAPE_DRIVE_STATES: [&str; 9] =
     ["down", "looking", "empty", "mounting", "idle", "migrating", "recalling", "maintaining", "unmounting"];
+
+/// `POST /api/v1/tapes/verify`: tapes that are read and checked; all of them, or none is begun.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TapeCheckBody {
+    /// Which; at most a thousand.
+    pub vids: Vec<String>,
+}
 
 /// `POST /api/v1/drives/{name}/down`, `POST /api/v1/tapes/{vid}/repack`: why, for other operators.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema, Default)]

@@ -109,6 +109,8 @@ pub fn of_the_engine() -> Vec<ArchiveError> {
         E::DeleteMarker { path: path(), version: FileId(3) },
         E::Held { path: path(), held: "a hold".into() },
         E::NotEmpty(at()),
+        E::HoldsVersions(at()),
+        E::AcrossQuota { from: at(), to: at() },
         E::IntoItself { from: at(), to: at() },
         E::Nearline { path: path(), vids: vec![], recall: None },
         E::NearlineAway { path: path(), drives: vec![1, 3], vids: vec![vid()] },

@@ -7,9 +7,10 @@ use crate::common::{Instance, bytes, migrate_all, path, put, wait_until};
 use crate::history::{destroy_catalogue, facts};
 use crate::rebuild::try_rebuild;
 use crate::restoring::at_rest;
-use archive::{Archive, ArchiveError, Settings, TapeUse};
+use archive::{About, Archive, ArchiveError, Settings, TapeUse};
 use base::{ByteCount, Vid};
 use catalogue::TapeState;
+use scheduler::Reason;
 
 /// The tapes of a pool with labels.
 fn tapes_of(archive: &Archive, pool: &str) -> Vec<Vid> {
@@ -73,6 +74,29 @@ fn single_pool(settings: &mut Settings) {
     at_rest(settings);
     settings.tape_pools.truncate(1);
     settings.classes.iter_mut().for_each(|class| class.copies = vec!["vault-a".to_owned()]);
+}
+
+/// Story: no scratch tape was left while repacked tapes held nothing, and nothing named these, or the command
+/// that makes them scratch.
+#[test]
+fn empty_tapes_are_named_where_scratch_tapes_lack() {
+    let instance = Instance::with(ByteCount::mib(256), single_pool);
+    let archive = instance.open();
+    let tapes = emptied(&archive, 2);
+    let of_tape = archive.explain(&About::Tape(tapes[0])).unwrap();
+    assert!(of_tape.iter().any(|cause| cause.text.contains("it is empty")), "{of_tape:?}");
+    put(&archive, "/more", &bytes(9, 300_000));
+    archive.migrate_now(None).unwrap();
+    wait_until("the queue names the empty tapes", || {
+        archive.queue().unwrap().iter().any(|line| {
+            line.cause == Some(Reason::OnlyEmptyTapes { tapes: tapes.clone() })
+                && line.reason.contains(&format!("kist tape reclaim {}", tapes[0]))
+        })
+    });
+    wait_until("the first is scratch", || archive.reclaim_tape(tapes[0]).is_ok());
+    migrate_all(&archive);
+    assert_eq!(archive.tape(tapes[0]).unwrap().state, TapeState::Active);
+    archive.close();
 }
 
 /// Story: each tape of a pool refused to be reclaimed since it alone had some of the change log; none could

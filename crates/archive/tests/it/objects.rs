@@ -103,6 +103,9 @@ fn buckets_are_made_set_and_removed() {
     let removed = archive.remove_object(&path("/b/x/y/key"), Which::Current, false).unwrap();
     assert!(removed.marker);
     assert!(matches!(archive.remove_bucket(&name("b")), Err(ArchiveError::NotEmpty(_))));
+    // Story: what only versions held was to be removed with the very command that had just said so.
+    let held = archive.remove(&path("/b/x/y"));
+    assert!(matches!(&held, Err(ArchiveError::HoldsVersions(at)) if *at == path("/b/x/y")), "{held:?}");
     for line in versions(&archive, query("/b", "", None, 10)) {
         let KeyLine::Object(line) = line else { panic!() };
         archive.remove_object(&path("/b/x/y/key"), Which::Version(line.file), false).unwrap();

@@ -193,6 +193,33 @@ fn a_drive_that_is_emptied_while_in_use_is_rebuilt_elsewhere() {
     archive.close();
 }
 
+/// Story: the disk of a drive was unmounted for good, and left its empty mount point: "it does not work: mend
+/// it", where a directory that is gone could be replaced. An empty directory may also be that of a disk which
+/// is mounted again, and what still is the drive is never replaced.
+#[test]
+fn an_empty_directory_under_a_drive_is_a_new_drive_if_that_is_said() {
+    let instance = instance();
+    let archive = instance.open();
+    fill(&archive, 0..FILES);
+    let drive = directory(&instance, 2);
+    let gone = drive.with_extension("gone");
+    let refused = |new: bool| archive.pool_drive_replace(2, new, false).unwrap_err().to_string();
+    fs::create_dir(&gone).unwrap();
+    assert!(refused(true).contains("in use"), "{}", refused(true));
+    fs::remove_dir(&gone).unwrap();
+    fs::rename(drive, &gone).unwrap();
+    archive.scrub_now();
+    wait_for_pool(&archive, "it is noticed", || state(&archive, 2) == "away");
+    fs::create_dir(drive).unwrap();
+    assert!(refused(false).contains("replace 2 --new"), "{}", refused(false));
+    assert_eq!(fs::read_dir(drive).unwrap().count(), 0, "nothing was written to it");
+    assert_eq!(archive.pool_drive_replace(2, true, false).unwrap(), ReplacedDrive::New);
+    wait_for_pool(&archive, "it is filled", || !drive.join("unfilled.kist").exists());
+    wait_for_pool(&archive, "and whole", || archive.pool_info().unwrap().drives[2].gaps_after.is_none());
+    check(&archive, 0..FILES);
+    archive.close();
+}
+
 /// The shards of one striped blob, by number.
 fn shards_of_one(instance: &Instance) -> Vec<PathBuf> {
     let all: Vec<PathBuf> = (0..8).flat_map(|n| extents(directory(instance, n))).collect();

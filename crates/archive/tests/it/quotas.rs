@@ -79,7 +79,9 @@ fn puts_beyond_a_quota_are_refused_small_large_early_and_late() {
             .and_then(|()| put_with(&archive, "/a/b/fifth", b"1", options("")).map(drop)),
     );
     assert_eq!(back.1, "files");
-    assert!(archive.rename(&path("/a/b"), &path("/else/b"), false).is_err(), "across the border");
+    // Story: "directory 14 cannot be moved".
+    let across = archive.rename(&path("/a/b"), &path("/else/b"), false).unwrap_err().to_string();
+    assert!(across.starts_with("/a/b cannot be moved to /else/b, across the border"), "{across}");
     archive.remove_quota(&a).unwrap();
     assert!(matches!(archive.remove_quota(&a), Err(ArchiveError::NoSuchQuota(_))));
     assert!(matches!(archive.set_quota(&of("/none"), limits(None, None)), Err(ArchiveError::NotFound(_))));

@@ -319,6 +319,10 @@ fn of_what_could_be_evicted() {
     let request = stage(&archive, &["/t/f0"]);
     assert_eq!((evictable().files, evictable().bytes.0), (2, 2 * FILE as u64), "one is pinned");
     assert_eq!((pinned().files, pinned().bytes.0), (1, FILE as u64));
+    // Story: which request holds a file was asked of the first three only.
+    let held = archive.evict(&all(&["/t/f0"])).unwrap().holding;
+    let held: Vec<_> = held.into_iter().map(|(request, held)| (request, held.files)).collect();
+    assert_eq!(held, [(request, 1)]);
     archive.release(request, None).unwrap();
     // Story: what evict refuses, since its tapes are set aside, counted as evictable.
     let tapes: Vec<Vid> =

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::common::{Instance, bytes, get, put, stop, wait_for_pool};
 use crate::listed::open_listed;
+use archive::WhyLeft;
 use base::{BlobId, ByteCount, Clock, DriveId, Duration, ManualClock, Uuid};
 use drive::{DirectIo, DirectoryDrive, DriveError, ExtentId, ObjectDrive};
 
@@ -25,8 +26,12 @@ fn instance(kept: Duration) -> (Instance, Arc<ManualClock>) {
 }
 
 fn drive(instance: &Instance) -> DirectoryDrive {
-    let path = instance.settings.pool.drives[3].at.directory();
-    DirectoryDrive::open(path, Uuid::from_random([7; 16]), DriveId(3), DirectIo::Auto).unwrap()
+    drive_of(instance, 3)
+}
+
+fn drive_of(instance: &Instance, id: u16) -> DirectoryDrive {
+    let path = instance.settings.pool.drives[usize::from(id)].at.directory();
+    DirectoryDrive::open(path, Uuid::from_random([7; 16]), DriveId(id), DirectIo::Auto).unwrap()
 }
 
 fn leave_an_extent(instance: &Instance) {
@@ -93,11 +98,45 @@ fn an_operator_ends_it() {
     leave_an_extent(&instance);
     let archive = instance.start(&clock);
     wait_for_pool(&archive, "it is noted", || archive.unknown_kept().unwrap().extents == 1);
-    assert_eq!(archive.end_quarantine().unwrap(), 1);
-    wait_for_pool(&archive, "nothing is noted", || archive.unknown_kept().unwrap().extents == 0);
+    let kept = archive.unknown_kept().unwrap();
+    let ended = archive.end_quarantine().unwrap();
+    assert_eq!(
+        (ended.was_on, ended.removed.extents, ended.removed.bytes),
+        (false, 1, kept.bytes),
+        "{ended:?}"
+    );
+    assert_eq!(ended.left, []);
+    // Story: it was in quarantine still, with no bytes, until the drives were gone through again.
+    assert_eq!(archive.unknown_kept().unwrap(), archive::UnknownKept::default());
     assert_eq!(get(&archive, "/file").unwrap(), bytes(1, 300_000));
     stop(archive);
     assert!(!is_there(&instance));
+}
+
+/// Story: what stood beside the place that the catalogue has for it stayed, for days, and neither the answer
+/// nor the log said why.
+#[test]
+fn an_operator_ends_it_for_what_stands_beside_its_place_too() {
+    let (instance, clock) = instance(DAY * 3);
+    let archive = instance.start(&clock);
+    put(&archive, "/file", &bytes(1, 300_000));
+    stop(archive);
+    let there = drive(&instance).list(None, 1_000).unwrap();
+    let of_first = drive_of(&instance, 0).list(None, 1_000).unwrap();
+    let beside = *of_first.iter().chain(&drive_of(&instance, 1).list(None, 1_000).unwrap()).next().unwrap();
+    assert!(!there.contains(&beside));
+    leave(&instance, beside);
+    let archive = instance.start(&clock);
+    wait_for_pool(&archive, "it is noted", || archive.unknown_kept().unwrap().extents == 1);
+    let ended = archive.end_quarantine().unwrap();
+    assert_eq!(ended.removed, archive::KeptExtents::default());
+    let left: Vec<_> = ended.left.iter().map(|(why, kept)| (*why, kept.extents)).collect();
+    assert_eq!(left, [(WhyLeft::Beside, 1)]);
+    wait_for_pool(&archive, "nothing is kept", || archive.unknown_kept().unwrap().extents == 0);
+    assert_eq!(get(&archive, "/file").unwrap(), bytes(1, 300_000));
+    stop(archive);
+    let gone = drive(&instance).length(beside);
+    assert!(matches!(gone, Err(DriveError::NotFound { .. })), "{gone:?}");
 }
 
 /// A drive that comes back from elsewhere, or a catalogue that knows better again: the note is forgotten.

@@ -2,14 +2,17 @@
 
 use archive::{
     ArchiveError, BackupStatus, CatalogueFinding, ChangeLogInfo, ClassInfo, ClockInfo, HealthProblem,
-    KeptExtents, PoolHealth, PoolInfo, QueueLine, ReplacedDrive, ReportBy, ScrubInfo, TapeCheck, TapeContent,
-    TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept,
+    KeptExtents, PoolHealth, PoolInfo, QuarantineEnded, QueueLine, ReplacedDrive, ReportBy, ScrubInfo,
+    TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept,
 };
 use base::{BlockAddress, Duration, Timestamp, Uuid, Vid};
 
 use super::Guarded;
 use crate::roles::Operation;
 use crate::seam::UsageSteps;
+
+/// Tapes of one check that the audit log names.
+const CHECKS_NAMED_MAX: usize = 10;
 
 impl<E: Operation + ?Sized> Operation for Guarded<E> {
     fn instance(&self) -> Uuid {
@@ -102,7 +105,9 @@ impl<E: Operation + ?Sized> Operation for Guarded<E> {
     }
 
     fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError> {
-        let what = vids.first().map(ToString::to_string).unwrap_or_default();
+        let shown = vids.iter().take(CHECKS_NAMED_MAX).map(ToString::to_string).collect::<Vec<_>>();
+        let more = if vids.len() > CHECKS_NAMED_MAX { " ..." } else { "" };
+        let what = shown.join(" ") + more;
         self.rule.admin("check-tapes", &what)?;
         self.rule.done("check-tapes", what, || self.engine.check_tapes(vids))
     }
@@ -174,7 +179,7 @@ impl<E: Operation + ?Sized> Operation for Guarded<E> {
         self.engine.unknown_kept()
     }
 
-    fn end_quarantine(&self) -> Result<(), ArchiveError> {
+    fn end_quarantine(&self) -> Result<QuarantineEnded, ArchiveError> {
         self.rule.admin("end-quarantine", "")?;
         self.rule.done("end-quarantine", "", || self.engine.end_quarantine())
     }

@@ -83,7 +83,7 @@ fn add(draft: &mut Draft<'_>, id: RequestId, files: &[FileId]) -> Result<(), Rej
     limit("files in one command", files.len(), BATCH_FILES_MAX)?;
     let mut request = find(draft, id)?;
     if request.state != RequestState::Filling {
-        return Err(wrong(id, &request, "being filled: open a new request"));
+        return Err(wrong(id, &request, "open for files: make a new request"));
     }
     let before = (request.files, request.done + request.failed);
     let mut waiting = 0;
@@ -301,7 +301,7 @@ fn close(draft: &mut Draft<'_>, id: RequestId) -> Result<(), Rejection> {
         }
         RequestState::Active | RequestState::Completed => Ok(()),
         RequestState::Cancelled | RequestState::Cancelling | RequestState::Forgetting => {
-            Err(wrong(id, &request, "being filled: open a new request"))
+            Err(wrong(id, &request, "open for files: make a new request"))
         }
     }
 }
@@ -311,7 +311,7 @@ pub(super) fn cancel(draft: &mut Draft<'_>, id: RequestId, most: usize) -> Resul
     match request.state {
         RequestState::Cancelled => return Ok(Outcome::More(false)),
         RequestState::Completed | RequestState::Forgetting => {
-            return Err(wrong(id, &request, "being filled or active: give back its pins with a release"));
+            return Err(wrong(id, &request, "unfinished: give back its pins with a release"));
         }
         RequestState::Filling | RequestState::Active | RequestState::Cancelling => {}
     }

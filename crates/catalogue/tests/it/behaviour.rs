@@ -407,7 +407,7 @@ fn requests_complete_when_closed_and_nothing_waits() {
     bench.ok(Command::CloseRequest { request });
     bench.ok(Command::CloseRequest { request });
     assert_eq!(bench.view().request(request).unwrap().unwrap().state, RequestState::Completed);
-    assert!(bench.rejected(Command::AddToRequest { request, files: vec![file] }).contains("being filled"));
+    assert!(bench.rejected(Command::AddToRequest { request, files: vec![file] }).contains("open for files"));
     assert!(bench.rejected(Command::CancelRequest { request }).contains("completed"));
     let strange = Command::Release { request, files: Some(vec![FileId(99)]) };
     assert!(bench.rejected(strange).contains("file 99 of request 1"));

@@ -14,6 +14,9 @@ use super::local::{LocalItem, LocalKind};
 use super::{CHUNK_BYTES, IN_MEMORY_BYTES_MAX, Tally};
 use crate::request::{Attempt, Client, retry};
 
+/// The server's word for a class that there is not.
+const NO_SUCH_CLASS: &str = "no-such-class";
+
 /// What holds for all files of a put.
 #[derive(Clone, Debug, Default)]
 pub struct PutSettings {
@@ -90,6 +93,12 @@ impl<'a> Putter<'a> {
                 Ok(false) => {
                     self.tally.add_skipped();
                     self.progress.add_bytes(item.local.size);
+                }
+                // All are put with this class.
+                Err(failure)
+                    if self.settings.class.is_some() && failure.word.as_deref() == Some(NO_SUCH_CLASS) =>
+                {
+                    self.tally.add_failure_of_all(&item.remote, failure);
                 }
                 Err(failure) => self.tally.add_failure(&item.remote, failure),
             }

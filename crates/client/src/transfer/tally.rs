@@ -1,5 +1,6 @@
 //! The count of a command over many items.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,6 +39,39 @@ struct Failures {
     is_mixed: bool,
     differs: bool,
     hopeless: Option<Failure>,
+    /// Words of the archive as a whole that were shown, and whether it was said that more follow.
+    said: BTreeMap<String, bool>,
+}
+
+/// How a failure is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shown {
+    Whole,
+    /// That others have a reason which was told.
+    SameAgain,
+    /// That there are more.
+    MoreFollow,
+    Counted,
+}
+
+impl Failures {
+    /// How the newest failure is shown, which is counted already. What holds for the archive as a whole is
+    /// told once.
+    fn how_to_show(&mut self, failure: &Failure) -> Shown {
+        if let Some(word) = failure.word_of_the_archive() {
+            if let Some(is_told) = self.said.get_mut(word) {
+                let was_told = std::mem::replace(is_told, true);
+                return if was_told { Shown::Counted } else { Shown::SameAgain };
+            }
+            self.said.insert(word.to_owned(), false);
+            return Shown::Whole;
+        }
+        match self.count as usize {
+            ..=FAILURES_SHOWN_MAX => Shown::Whole,
+            count if count == FAILURES_SHOWN_MAX + 1 => Shown::MoreFollow,
+            _ => Shown::Counted,
+        }
+    }
 }
 
 impl Tally {
@@ -63,22 +97,42 @@ impl Tally {
         self.replaced.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a failure that all other items would have too, and stops.
+    pub fn add_failure_of_all(&self, what: &str, failure: Failure) {
+        self.add(what, failure, true);
+    }
+
     /// Counts and shows a failure on standard error.
     pub fn add_failure(&self, what: &str, failure: Failure) {
+        let is_hopeless = failure.is_hopeless();
+        self.add(what, failure, is_hopeless);
+    }
+
+    fn add(&self, what: &str, failure: Failure, is_hopeless: bool) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         failures.count += 1;
         failures.differs |= failure.exit == Exit::Differs;
         if failures.kept.len() < FAILURES_KEPT_MAX {
             failures.kept.push((what.to_owned(), failure.message.clone()));
         }
-        if failure.is_hopeless() {
+        if is_hopeless {
             self.stop.store(true, Ordering::Relaxed);
             failures.hopeless.get_or_insert_with(|| failure.clone());
-        } else if failures.count as usize <= FAILURES_SHOWN_MAX {
-            let text = if failure.message.contains(what) { String::new() } else { format!("{what}: ") };
-            output::note(&format!("kist: {text}{failure}"));
-        } else if failures.count as usize == FAILURES_SHOWN_MAX + 1 {
-            output::note("kist: more failures follow and are only counted");
+        } else {
+            match failures.how_to_show(&failure) {
+                Shown::Whole => {
+                    let text =
+                        if failure.message.contains(what) { String::new() } else { format!("{what}: ") };
+                    output::note(&format!("kist: {text}{failure}"));
+                }
+                Shown::SameAgain => {
+                    output::note("kist: others fail for this reason too and are only counted");
+                }
+                Shown::MoreFollow => {
+                    output::note("kist: more failures follow and are only counted");
+                }
+                Shown::Counted => {}
+            }
         }
         failures.is_mixed |= failures.first.as_ref().is_some_and(|first| first.exit != failure.exit);
         failures.first.get_or_insert(failure);
@@ -154,6 +208,35 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Story: of a full pool the same sentence stood there twenty times.
+    #[test]
+    fn what_holds_for_the_archive_is_shown_once() {
+        let mut failures = Failures::default();
+        let full =
+            Failure { word: Some("pool-full".to_owned()), ..Failure::new(Exit::Refused, "the pool is full") };
+        let mut shown = |failure: &Failure| {
+            failures.count += 1;
+            failures.how_to_show(failure)
+        };
+        assert_eq!(
+            [(); 4].map(|()| shown(&full)),
+            [Shown::Whole, Shown::SameAgain, Shown::Counted, Shown::Counted]
+        );
+        let other = Failure::new(Exit::Refused, "held");
+        (4..FAILURES_SHOWN_MAX).for_each(|_| assert_eq!(shown(&other), Shown::Whole));
+        assert_eq!([(); 2].map(|()| shown(&other)), [Shown::MoreFollow, Shown::Counted]);
+    }
+
+    #[test]
+    fn what_all_items_would_fail_with_stops() {
+        let tally = Tally::default();
+        let failure = Failure::new(Exit::Usage, "there is no class X");
+        tally.add_failure_of_all("/a", failure);
+        assert!(tally.stop.load(Ordering::Relaxed) && tally.did_nothing());
+        let failure = tally.outcome(100).unwrap_err();
+        assert_eq!((failure.exit, failure.message.as_str()), (Exit::Usage, "there is no class X"));
+    }
 
     #[test]
     fn the_worst_decides_the_code() {

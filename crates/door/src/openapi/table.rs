@@ -111,6 +111,8 @@ fn tapes() -> Vec<Endpoint> {
         Endpoint::post("/tapes/{vid}", "Says what may be done with a tape", 204)
             .with(Shape::of::<wire::TapeBody>()),
         Endpoint::get("/tapes/{vid}/verify", "How far a check is", Shape::of::<wire::TapeCheckReply>()),
+        Endpoint::post("/tapes/verify", "Has several tapes read and checked, or none", 202)
+            .with(Shape::of::<wire::TapeCheckBody>()),
         Endpoint::post("/tapes/{vid}/verify", "Has a tape read and checked", 202),
         Endpoint::get("/tapes/{vid}/repack", "How far a repack is", Shape::of::<wire::TapeRepackReply>()),
         Endpoint::post("/tapes/{vid}/repack", "Copies what a tape holds to other tapes", 202)
@@ -137,7 +139,8 @@ fn pool() -> Vec<Endpoint> {
             .with(Shape::of::<wire::ReplaceBody>())
             .replies(Shape::of::<wire::ReplaceReply>()),
         Endpoint::get("/pool/quarantine", "What is kept since a restore", Shape::of::<QuarantineReply>()),
-        Endpoint::post("/pool/quarantine/end", "Has it removed", 204),
+        Endpoint::post("/pool/quarantine/end", "Has it removed", 200)
+            .replies(Shape::of::<wire::QuarantineEndReply>()),
         Endpoint::get("/scrub", "How the checking of the pool stands", Shape::of::<wire::ScrubReply>()),
         Endpoint::post("/scrub", "Checks all of the pool now", 202),
     ]

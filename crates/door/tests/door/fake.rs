@@ -853,7 +853,7 @@ impl authority::Operation for Fake {
         unreachable!("no test asks for this")
     }
 
-    fn end_quarantine(&self) -> Result<(), ArchiveError> {
+    fn end_quarantine(&self) -> Result<archive::QuarantineEnded, ArchiveError> {
         unreachable!("no test asks for this")
     }
 

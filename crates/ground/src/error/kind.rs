@@ -125,7 +125,7 @@ impl ArchiveError {
             ArchiveError::Exists(_) => ErrorKind::Exists,
             ArchiveError::IsADirectory(_) => ErrorKind::IsADirectory,
             ArchiveError::NotADirectory(_) => ErrorKind::NotADirectory,
-            ArchiveError::NotEmpty(_) => ErrorKind::NotEmpty,
+            ArchiveError::NotEmpty(_) | ArchiveError::HoldsVersions(_) => ErrorKind::NotEmpty,
             ArchiveError::NotAtOnce { .. } => ErrorKind::NotAtOnce,
             ArchiveError::NotCurrent(_) => ErrorKind::Changed,
             ArchiveError::Held { .. } => ErrorKind::Held,
@@ -138,6 +138,7 @@ impl ArchiveError {
             | ArchiveError::ClockBehind { .. }
             | ArchiveError::WouldLose(_)
             | ArchiveError::IntoItself { .. }
+            | ArchiveError::AcrossQuota { .. }
             | ArchiveError::NoDriveDirectory { .. } => ErrorKind::Refused,
             ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => ErrorKind::Nearline,
             ArchiveError::Denied { .. } => ErrorKind::Denied,

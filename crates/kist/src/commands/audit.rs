@@ -134,5 +134,28 @@ fn show(number: u64, line: &AuditLine, from: Timestamp, common: &Common) -> Outc
     let (who, how, verb, what) = (&entry.who, &entry.how, &entry.verb, &entry.what);
     // What others named may hold anything: it is written so that it cannot move the cursor.
     let shown = format!("{who} ({how}) {verb} {what} {}{note}", entry.outcome.word());
-    output::line(&format!("{at}  {}", shown.escape_debug()))
+    output::line(&format!("{at}  {}", harmless(&shown)))
+}
+
+/// The text with all that could move a cursor written out, and quotes as they are.
+fn harmless(text: &str) -> String {
+    let is_quote = |one: char| matches!(one, '\'' | '"');
+    let parts = text.split_inclusive(is_quote).map(|part| match part.strip_suffix(is_quote) {
+        Some(before) => format!("{}{}", before.escape_debug(), &part[before.len()..]),
+        None => part.escape_debug().to_string(),
+    });
+    parts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Story: "nor a directory above it is the caller\\'s".
+    #[test]
+    fn quotes_stay_and_what_moves_the_cursor_does_not() {
+        assert_eq!(harmless("the caller's \"x\" é"), "the caller's \"x\" é");
+        assert_eq!(harmless("a'\u{1b}[2J'\n"), "a'\\u{1b}[2J'\\n");
+        assert_eq!(harmless(""), "");
+    }
 }

@@ -49,6 +49,11 @@ fn split(text: &str) -> Outcome<(Option<String>, Option<String>)> {
     if owner.is_none() && group.is_none() {
         return Err(Failure::usage(format!("'{text}' names neither an owner nor a group")));
     }
+    if text.starts_with(':') && owner.is_some() {
+        let message =
+            format!("'{text}': a group has no colon in it; an owner may, who stands before the last one");
+        return Err(Failure::usage(message));
+    }
     Ok((owner.map(str::to_owned), group.map(str::to_owned)))
 }
 
@@ -65,5 +70,7 @@ mod tests {
         assert_eq!(split("wlcg:anna:").unwrap(), (Some("wlcg:anna".to_owned()), None));
         assert_eq!(split("wlcg:anna:cms").unwrap(), both("wlcg:anna", "cms"));
         assert!(split(":").is_err() && split("").is_err());
+        // Story: it made ':b' the owner.
+        assert!(split(":b:c").unwrap_err().message.contains("no colon"));
     }
 }

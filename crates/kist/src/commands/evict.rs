@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use client::{Client, Watched, archive_path};
 use terminal::{Exit, Failure, Outcome, output, text};
-use wire::{EvictReply, SelectionBody};
+use wire::{EvictReply, HeldByReply, SelectionBody};
 
 use crate::cli::Common;
 
@@ -12,8 +12,6 @@ use crate::cli::Common;
 const LINES_MAX: usize = 20;
 /// Files shown of each reason.
 const PATHS_SHOWN_MAX: usize = 3;
-/// Files that are asked for their pins.
-const PATHS_ASKED_MAX: usize = 3;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -40,7 +38,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     } else if let Some(summary) = summary(&reply) {
         output::line(&summary)?;
     }
-    outcome(&client, &reply)
+    outcome(&reply)
 }
 
 /// Evicts paths, all below directories included.
@@ -51,11 +49,11 @@ pub fn evict(client: &Client, paths: Vec<String>, quiet: bool) -> Outcome<EvictR
 }
 
 /// Refused files are failures; they are shown by reason.
-pub fn outcome(client: &Client, reply: &EvictReply) -> Outcome {
+pub fn outcome(reply: &EvictReply) -> Outcome {
     if reply.refused_count == 0 {
         return Ok(());
     }
-    refusals(client, reply)?.iter().for_each(|line| output::note(&format!("kist: {line}")));
+    refusals(reply).iter().for_each(|line| output::note(&format!("kist: {line}")));
     let only = reply.evicted + reply.already == 0;
     let exit = if only { Exit::Refused } else { Exit::SomeFailed };
     Err(Failure::new(exit, staying(reply.refused_count)))
@@ -80,17 +78,17 @@ fn summary(reply: &EvictReply) -> Option<String> {
 }
 
 /// At most [`LINES_MAX`] lines: each reason with its first files.
-fn refusals(client: &Client, reply: &EvictReply) -> Outcome<Vec<String>> {
+fn refusals(reply: &EvictReply) -> Vec<String> {
     let mut lines = Vec::new();
-    for Refused { reason, paths, files } in by_reason(reply) {
-        let pinned = if reason.contains("request") { pinned_by(client, &paths, files)? } else { None };
-        lines.extend(told(pinned.as_deref().unwrap_or(reason), &paths, files));
+    for Refused { reason, paths, files, held_by } in by_reason(reply) {
+        lines.extend(told(reason, &paths, files));
+        lines.extend(holding(held_by));
     }
     if lines.len() > LINES_MAX {
         lines.truncate(LINES_MAX - 1);
         lines.push("... more are only counted".to_owned());
     }
-    Ok(lines)
+    lines
 }
 
 /// Files that were refused for one reason.
@@ -101,19 +99,23 @@ struct Refused<'a> {
     paths: Vec<&'a str>,
     /// How many there are.
     files: u64,
+    /// The requests that hold them, if that is the reason.
+    held_by: &'a [HeldByReply],
 }
 
 /// What was refused, by reason. The server names the first files only and counts all.
 fn by_reason(reply: &EvictReply) -> Vec<Refused<'_>> {
     let mut reasons: BTreeMap<&str, Refused<'_>> = BTreeMap::new();
-    let begin = |reason| Refused { reason, paths: Vec::new(), files: 0 };
+    let begin = |reason| Refused { reason, paths: Vec::new(), files: 0, held_by: &[] };
     for refused in &reply.refused {
         let reason = refused.reason.as_str();
         reasons.entry(reason).or_insert_with(|| begin(reason)).paths.push(&refused.path);
     }
     for counted in &reply.reasons {
         let reason = counted.reason.as_str();
-        reasons.entry(reason).or_insert_with(|| begin(reason)).files += counted.files;
+        let refused = reasons.entry(reason).or_insert_with(|| begin(reason));
+        refused.files += counted.files;
+        refused.held_by = &counted.held_by;
     }
     for refused in reasons.values_mut() {
         refused.files = refused.files.max(refused.paths.len() as u64);
@@ -135,26 +137,14 @@ fn told(reason: &str, paths: &[&str], files: u64) -> Vec<String> {
     lines
 }
 
-/// Which requests hold the first of `paths`, if any does.
-fn pinned_by(client: &Client, paths: &[&str], files: u64) -> Outcome<Option<String>> {
-    let mut requests: BTreeMap<u64, String> = BTreeMap::new();
-    for path in paths.iter().take(PATHS_ASKED_MAX) {
-        // A file may have been removed meanwhile.
-        let Some(file) = client.find(path)?.and_then(|stat| stat.file) else { continue };
-        requests.extend(file.pins.into_iter().map(|pin| (pin.request, text::whole_seconds(&pin.until))));
-    }
-    let each = |(request, until): (&u64, &String)| {
-        format!("pinned by request {request} until {until}: kist release {request}")
+/// Which requests hold the files, and how each lets go of them.
+fn holding(held: &[HeldByReply]) -> Vec<String> {
+    let each = |by: &HeldByReply| {
+        let HeldByReply { request, files, until } = by;
+        let until = text::whole_seconds(until);
+        format!("  request {request} holds {} until {until}: kist release {request}", text::files(*files))
     };
-    let all: Vec<String> = requests.iter().map(each).collect();
-    // Only some were asked, or thousands of files would be.
-    let rest = match files.checked_sub(PATHS_ASKED_MAX as u64) {
-        Some(others @ 1..) => {
-            format!(" (the first {PATHS_ASKED_MAX}; the other {}: kist why PATH)", text::count(others))
-        }
-        _ => String::new(),
-    };
-    Ok((!all.is_empty()).then(|| all.join("; ") + &rest))
+    held.iter().map(each).collect()
 }
 
 #[cfg(test)]
@@ -177,7 +167,11 @@ mod tests {
     fn all_that_is_refused_is_counted_and_the_first_are_named() {
         let refused =
             (0..100).map(|n| wire::RefusedReply { path: format!("/f{n}"), reason: "held".to_owned() });
-        let count = |reason: &str, files| wire::RefusalCountReply { reason: reason.to_owned(), files };
+        let count = |reason: &str, files| wire::RefusalCountReply {
+            reason: reason.to_owned(),
+            files,
+            held_by: Vec::new(),
+        };
         let reply = EvictReply {
             refused: refused.collect(),
             reasons: vec![count("held", 5_000), count("late", 7)],
@@ -190,6 +184,27 @@ mod tests {
             ["5,000 files: held", "  /f0", "  /f1", "  /f2", "  ... and 4,997 more", "7 files: late"]
         );
         assert_eq!(told("held", &["/f"], 1), ["/f: held"]);
+    }
+
+    /// Story: of 170 files three were asked for their pins, and the request of these was named as if it held
+    /// all; with --json none was.
+    #[test]
+    fn each_request_is_named_with_what_it_holds() {
+        let by = |request, files| HeldByReply { request, files, until: "2026-11-26T04:00:00.5Z".to_owned() };
+        let held = wire::RefusalCountReply {
+            reason: "pinned".to_owned(),
+            files: 170,
+            held_by: vec![by(5, 3), by(9, 167)],
+        };
+        let reply = EvictReply { reasons: vec![held], ..reply(0, 0, 170) };
+        assert_eq!(
+            refusals(&reply),
+            [
+                "170 files: pinned",
+                "  request 5 holds 3 files until 2026-11-26T04:00:00Z: kist release 5",
+                "  request 9 holds 167 files until 2026-11-26T04:00:00Z: kist release 9",
+            ]
+        );
     }
 
     /// When all was refused, that was said three times: in the summary, with the reason, and as the failure.

@@ -1,5 +1,6 @@
 //! `kist get`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use client::transfer::{
@@ -93,6 +94,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
 
 /// What to get and where to put it: directories, parents first, and files.
 fn plan(way: &Way<'_>, client: &Client) -> Outcome<(Vec<GetItem>, Vec<GetItem>)> {
+    refuse_one_place(way)?;
     let into = way.local.to_string_lossy().ends_with('/');
     let (mut directories, mut files) = (Vec::new(), Vec::new());
     for path in &way.remote {
@@ -121,6 +123,29 @@ fn plan(way: &Way<'_>, client: &Client) -> Outcome<(Vec<GetItem>, Vec<GetItem>)>
         root.refuse_nearline_below(nearline, (files.len() - before) as u64)?;
     }
     Ok((directories, files))
+}
+
+/// Refuses two of one name: one would take the place of the other, whichever comes first.
+fn refuse_one_place(way: &Way<'_>) -> Outcome {
+    if way.remote.len() < 2 {
+        return Ok(());
+    }
+    let mut names: BTreeMap<String, &str> = BTreeMap::new();
+    for remote in &way.remote {
+        let path = archive_path(remote)?;
+        let name = own_name(&path)?.to_owned();
+        let place = way.local.join(&name);
+        if let Some(other) = names.insert(name, remote) {
+            let place = place.display();
+            let message = if other == *remote {
+                format!("{remote} is named twice: both would be {place}")
+            } else {
+                format!("{other} and {remote} would both be {place}: get them one by one, or elsewhere")
+            };
+            return Err(Failure::usage(message));
+        }
+    }
+    Ok(())
 }
 
 fn own_name(path: &str) -> Outcome<&str> {
@@ -173,6 +198,21 @@ mod tests {
 
     use super::*;
     use crate::cli::{Cli, Command};
+
+    /// Story: a file that was named twice ended with "another kist get writes this file now".
+    #[test]
+    fn two_of_one_name_are_refused_before_the_first_byte() {
+        let refused = |remote: &[&str]| {
+            let way = Way { remote: remote.to_vec(), local: Path::new("out") };
+            refuse_one_place(&way).err().map(|failure| (failure.exit.code(), failure.message))
+        };
+        let twice = "/a/x is named twice: both would be out/x";
+        assert_eq!(refused(&["/a/x", "/a/x"]), Some((2, twice.to_owned())));
+        let both = "/a/x and /b/x/ would both be out/x: get them one by one, or elsewhere";
+        assert_eq!(refused(&["/a/x", "/b/x/"]), Some((2, both.to_owned())));
+        assert_eq!(refused(&["/a/x", "/a/y"]), None);
+        assert_eq!(refused(&["/a/x"]), None);
+    }
 
     /// Story: `kist get /s/f --jobs 2 out` was refused: unexpected argument 'out'.
     #[test]

@@ -140,15 +140,18 @@ pub fn make(args: &Args) -> Outcome<String> {
     refuse_content(dir, args.drives)?;
     let key = instance::new_key()?;
     let saved = args.save_key.as_deref().map(|file| KeyFile::create(file, &key)).transpose();
-    let saved = saved.inspect_err(|_| {
+    let filled = saved.and_then(|saved| {
+        // What is archived is for whom the server lets have it, not for everybody on this machine.
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        fill(args, &key)?;
+        Ok(saved)
+    });
+    let saved = filled.inspect_err(|_| {
         if made {
-            // Nothing is in it yet.
+            // Only if nothing is in it, as when the settings are refused.
             let _ = fs::remove_dir(dir);
         }
     })?;
-    // What is archived is for whom the server lets have it, not for everybody on this machine.
-    fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(failed)?;
-    fill(args, &key)?;
     if let Some(saved) = saved {
         saved.keep();
     }

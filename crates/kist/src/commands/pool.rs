@@ -3,10 +3,10 @@
 use base::StripeCode;
 use client::Client;
 use terminal::{Failure, Outcome, Table, output, text};
-use wire::QuarantineReply;
 use wire::{
     DriveLostBody, PoolDriveReply, PoolHealthReply, PoolReply, RebuildBody, ReplaceBody, ReplaceReply,
 };
+use wire::{QuarantineEndReply, QuarantineReply};
 
 use crate::cli::Common;
 
@@ -245,33 +245,36 @@ fn show(client: &Client, json: bool) -> Outcome {
 }
 
 fn quarantine(client: &Client, end: bool, json: bool) -> Outcome {
-    let get = || client.get::<QuarantineReply>("/api/v1/pool/quarantine");
-    let before = if end && !json { Some(get()?) } else { None };
     if end {
-        client.post("/api/v1/pool/quarantine/end", &serde_json::json!({}))?;
+        let empty = serde_json::json!({});
+        let ended: QuarantineEndReply = client.post_for("/api/v1/pool/quarantine/end", &empty)?;
+        return if json { output::json(&ended) } else { output::line(&ended_text(&ended)) };
     }
-    let kept = get()?;
-    match before {
-        _ if json => output::json(&kept),
-        Some(before) => output::line(&ended_text(&before, &kept)),
-        None => output::line(&quarantine_text(&kept)),
-    }
+    let kept: QuarantineReply = client.get("/api/v1/pool/quarantine")?;
+    if json { output::json(&kept) } else { output::line(&quarantine_text(&kept)) }
 }
 
 /// What came of ending a quarantine.
-fn ended_text(before: &QuarantineReply, after: &QuarantineReply) -> String {
-    let all = |kept: &QuarantineReply| kept.extents.saturating_add(kept.unknown);
-    let bytes = |kept: &QuarantineReply| kept.bytes.saturating_add(kept.unknown_bytes);
-    if !before.on && before.unknown == 0 {
+fn ended_text(ended: &QuarantineEndReply) -> String {
+    if !ended.was_on && ended.removed == 0 && ended.left.is_empty() {
         return "there was no quarantine, and nothing to remove".to_owned();
     }
-    let removed = amount(all(before).saturating_sub(all(after)), bytes(before).saturating_sub(bytes(after)));
-    let what = if before.on { "the quarantine has ended" } else { "there was no quarantine of a restore" };
-    let left = match all(after) {
-        0 => String::new(),
-        left => format!("; {} left: the server's log tells why", amount(left, bytes(after))),
-    };
-    format!("{what}: {removed} removed{left}")
+    let what = if ended.was_on { "the quarantine has ended" } else { "there was no quarantine of a restore" };
+    let mut lines = vec![format!("{what}: {} removed", amount(ended.removed, ended.removed_bytes))];
+    lines.extend(ended.left.iter().map(|left| {
+        let why = match left.why.as_str() {
+            "garbage" => "given up meanwhile: the sweeper removes them now",
+            "beside" => {
+                "beside the places that the catalogue has for them: the scrubber reads the rest of their \
+                 stripes now, and removes them if these are whole (else the server's log tells)"
+            }
+            "failed" => "their drive did not remove them: the server's log has its error",
+            "away" => "their drive does not answer: they are looked at again when it is back",
+            other => other,
+        };
+        format!("{} left: {why}", amount(left.extents, left.bytes))
+    }));
+    lines.join("\n")
 }
 
 fn amount(extents: u64, bytes: u64) -> String {
@@ -303,6 +306,7 @@ fn quarantine_text(kept: &QuarantineReply) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::QuarantineLeftReply;
 
     /// Story: the column of states had sentences of 230 characters.
     #[test]
@@ -348,15 +352,30 @@ mod tests {
             unknown_bytes: unknown * 1_000_000,
             unknown_until: None,
         };
-        let ended = |before: &QuarantineReply| ended_text(before, &kept(false, 0, 0));
-        assert_eq!(ended(&kept(true, 12, 3)), "the quarantine has ended: 15 extents, 15.0 MB removed");
-        assert!(ended(&kept(false, 0, 1)).ends_with("of a restore: 1 extent, 1.00 MB removed"));
-        assert_eq!(ended(&kept(false, 0, 0)), "there was no quarantine, and nothing to remove");
-        let left = ended_text(&kept(true, 5, 0), &kept(false, 0, 2));
+        let ended = |was_on, removed, left: &[(&str, u64)]| {
+            let left = left.iter().map(|(why, extents)| QuarantineLeftReply {
+                why: (*why).to_owned(),
+                extents: *extents,
+                bytes: extents * 1_000_000,
+            });
+            ended_text(&QuarantineEndReply {
+                was_on,
+                removed,
+                removed_bytes: removed * 1_000_000,
+                left: left.collect(),
+            })
+        };
+        assert_eq!(ended(true, 15, &[]), "the quarantine has ended: 15 extents, 15.0 MB removed");
+        assert!(ended(false, 1, &[]).ends_with("of a restore: 1 extent, 1.00 MB removed"));
+        assert_eq!(ended(false, 0, &[]), "there was no quarantine, and nothing to remove");
+        // Story: 2 extents stayed, and neither answer nor log said why.
+        let left = ended(false, 0, &[("beside", 2)]);
         let told = quarantine_text(&kept(true, 12, 0));
         assert!(told.starts_with("quarantine: 12 extents, 12.0 MB of 4 blobs on the drives"), "{told}");
         assert!(
-            left.starts_with("the quarantine has ended: 3 extents, 3.00 MB removed; 2 extents, 2.00 MB left"),
+            left.starts_with(
+                "there was no quarantine of a restore: 0 extents, 0 B removed\n2 extents, 2.00 MB left: "
+            ),
             "{left}"
         );
     }

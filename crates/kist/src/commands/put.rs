@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use client::transfer::{JOBS_DEFAULT, LocalTree, PutItem, PutSettings, Putter, Tally, put_stream, walk};
 use client::{Client, archive_path, join};
-use terminal::{Failure, Outcome, Progress, output, parallel, text};
+use terminal::{Exit, Failure, Outcome, Progress, output, parallel, text};
 
 use crate::cli::Common;
 
@@ -77,7 +77,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let plan = plan(&way, &client)?;
     let settings = settings(args);
     let tally = Tally::default();
-    let total = plan.files.len() + plan.directories.len() + plan.left_out.len();
+    let left_out = plan.left_out.len();
     for (path, failure) in plan.left_out {
         tally.add_failure(&path.display().to_string(), failure);
     }
@@ -88,6 +88,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         plan.parents.iter().try_for_each(|parent| putter.read_names(parent))?;
     }
     putter.directories(&plan.directories);
+    let total = items(plan.files.len(), plan.directories.len() + left_out, tally.failed());
     putter.files(&plan.files);
     let elapsed = progress.elapsed();
     drop(progress);
@@ -112,6 +113,13 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     tally.outcome(total)
 }
 
+/// Of how many items the exit code speaks, when `failed` of what is no file have. That a directory was made
+/// is no success of the files that were to come into it.
+fn items(files: usize, others: usize, failed: u64) -> usize {
+    let failed = usize::try_from(failed).unwrap_or(usize::MAX);
+    if files == 0 { others } else { files.saturating_add(failed) }
+}
+
 struct Plan {
     directories: Vec<PutItem>,
     files: Vec<PutItem>,
@@ -126,6 +134,9 @@ fn plan(way: &Way<'_>, client: &Client) -> Outcome<Plan> {
     let trees = trees.collect::<Outcome<Vec<(&PathBuf, LocalTree)>>>()?;
     let one_file = matches!(trees.as_slice(), [(_, tree)] if tree.directories.is_empty());
     let is_directory = || client.find(&remote).map(|stat| stat.is_some_and(|stat| stat.kind == "directory"));
+    if !one_file {
+        refuse_file(client, &remote)?;
+    }
     let under_own_name = trees.len() > 1 || (one_file && (into || is_directory()?));
     let mut plan =
         Plan { directories: Vec::new(), files: Vec::new(), parents: Vec::new(), left_out: Vec::new() };
@@ -150,6 +161,20 @@ fn plan(way: &Way<'_>, client: &Client) -> Outcome<Plan> {
         }
     }
     Ok(plan)
+}
+
+/// Refuses to put several below what is a file: each of them would fail for it.
+fn refuse_file(client: &Client, remote: &str) -> Outcome {
+    match client.find(remote) {
+        Ok(Some(stat)) if stat.kind != "directory" => {
+            let message = format!("{remote} is a {}, no directory: choose another REMOTE", stat.kind);
+            Err(Failure::new(Exit::Refused, message))
+        }
+        // Something above it is a file.
+        Err(failure) if failure.word.as_deref() == Some("not-a-directory") => Err(failure),
+        // Who may put may not have to look; what else is wrong each put tells.
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 fn own_name(local: &Path) -> Outcome<&str> {
@@ -197,6 +222,24 @@ mod tests {
 
     use super::*;
     use crate::cli::{Cli, Command};
+
+    /// Story: a tree of which a full pool refused every file ended with 1, since directories were made.
+    #[test]
+    fn directories_that_were_made_are_no_items_that_were_done() {
+        let exit = |files: u64, directories, failed_first: u64| {
+            let tally = Tally::default();
+            let full = || Failure::new(Exit::Refused, "full");
+            (0..failed_first).for_each(|_| tally.add_failure("/d", full()));
+            let total = items(files as usize, directories, tally.failed());
+            (0..files).for_each(|_| tally.add_failure("/f", full()));
+            tally.outcome(total).err().map(|failure| failure.exit)
+        };
+        assert_eq!(exit(3, 5, 0), Some(Exit::Refused));
+        assert_eq!(exit(3, 5, 2), Some(Exit::Refused));
+        assert_eq!(exit(0, 5, 2), Some(Exit::SomeFailed));
+        assert_eq!(exit(0, 2, 2), Some(Exit::Refused));
+        assert_eq!(exit(0, 2, 0), None);
+    }
 
     /// Story: `kist put f --class small /x` was refused: unexpected argument '/x'.
     #[test]

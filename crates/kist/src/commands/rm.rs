@@ -1,6 +1,7 @@
 //! `kist rm`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use client::transfer::{JOBS_DEFAULT, RemoteItem, RemoteKind, Tally};
@@ -19,6 +20,8 @@ const NOT_AT_ONCE: &str = "not-at-once";
 const FOLLOWED_MAX: usize = 200;
 /// What the server says where the caller may not remove a directory as a whole.
 const FORBIDDEN: &str = "forbidden";
+/// What it says of a directory in which something is left.
+const NOT_EMPTY: &str = "not-empty";
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -256,18 +259,38 @@ impl Remover<'_> {
         self.total += total;
         let quiet = self.common.quiet || total < 100;
         let progress = Progress::start_of("rm", "name", total as u64, 0, quiet);
+        // What stays keeps the directories above it, which say no more than that.
+        let kept: Mutex<BTreeSet<String>> = Mutex::default();
+        let keeps = || kept.lock().unwrap_or_else(PoisonError::into_inner);
         let delete = |path: &String| {
             match self.client.delete(path) {
                 Ok(()) => self.tally.add_done(0),
                 // Somebody else was faster, or the first answer got lost.
                 Err(Failure { exit: Exit::NotFound, .. }) if total > 1 => self.tally.add_done(0),
-                Err(failure) => self.tally.add_failure(path, failure),
+                Err(failure) => {
+                    let failure = if keeps().contains(path) { below(path, failure) } else { failure };
+                    keeps().extend(parent(path).map(str::to_owned));
+                    self.tally.add_failure(path, failure);
+                }
             }
             progress.add_files(1);
         };
         parallel::each(files, self.args.jobs, &self.tally.stop, delete);
         directories.iter().rev().for_each(delete);
     }
+}
+
+/// The directory of a path, but the root, which nobody removes.
+fn parent(path: &str) -> Option<&str> {
+    path.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty())
+}
+
+/// That a directory stays in which something stays that was to be removed with it, and was told before.
+fn below(path: &str, failure: Failure) -> Failure {
+    if failure.word.as_deref() != Some(NOT_EMPTY) {
+        return failure;
+    }
+    Failure { message: format!("{path} stays with what was not removed from it"), ..failure }
 }
 
 /// Asks until a removal is done; gives what it was then.
@@ -334,6 +357,19 @@ mod tests {
             bytes: 0,
             directories: 0,
         }
+    }
+
+    /// Story: of a bucket with versions each directory ended with "remove what is in it first, or all of it:
+    /// kist rm -r", which had just been said.
+    #[test]
+    fn a_directory_of_which_something_stays_says_that() {
+        assert_eq!((parent("/b/c"), parent("/b")), (Some("/b"), None));
+        let failed = |word: &str| Failure {
+            word: Some(word.to_owned()),
+            ..Failure::new(Exit::Refused, "not empty: kist rm -r /b")
+        };
+        assert_eq!(below("/b", failed("not-empty")).message, "/b stays with what was not removed from it");
+        assert_eq!(below("/b", failed("forbidden")).message, "not empty: kist rm -r /b");
     }
 
     /// The table said that a removal waits, and not what for.

@@ -59,8 +59,7 @@ pub fn run(vid: &str, directory: Option<&Path>, common: &Common) -> Outcome {
     }
     let reader = CartridgeReader::open(&cartridge).map_err(failed)?;
     if let Some(directory) = directory {
-        fs::create_dir_all(directory)
-            .map_err(|error| Failure::io("making the directory", directory, &error))?;
+        make(directory)?;
     }
     let mut json = if common.json { Some(output::JsonArray::begin()?) } else { None };
     if json.is_none() {
@@ -84,6 +83,14 @@ pub fn run(vid: &str, directory: Option<&Path>, common: &Common) -> Outcome {
     match damaged {
         0 => Ok(()),
         _ => Err(Failure::new(Exit::Differs, format!("cartridge {vid}: {damaged} damaged places"))),
+    }
+}
+
+/// Makes the directory if it is not there, but none above it: a path with a mistake in it is refused.
+fn make(directory: &Path) -> Outcome {
+    match fs::create_dir(directory) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && directory.is_dir() => Ok(()),
+        made => made.map_err(|error| Failure::io("making the directory", directory, &error)),
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use client::Client;
 use terminal::{Exit, Failure, Outcome, Progress, output, text};
-use wire::{ReasonBody, TapeCheckReply, TapeDamageReply, TapeRepackReply};
+use wire::{ReasonBody, TapeCheckBody, TapeCheckReply, TapeDamageReply, TapeRepackReply};
 
 use crate::cli::Common;
 
@@ -19,9 +19,8 @@ fn target(vid: &str, verb: &str) -> String {
 pub fn verify(vids: &[String], no_wait: bool, show: bool, common: &Common) -> Outcome {
     let client = common.connection.client()?;
     if !show {
-        for vid in vids {
-            client.post(&target(vid, "verify"), &serde_json::json!({}))?;
-        }
+        // In one call: a tape that cannot be checked is told before another one is begun.
+        client.post("/api/v1/tapes/verify", &TapeCheckBody { vids: vids.to_vec() })?;
     }
     let ask = || vids.iter().map(|vid| client.get(&target(vid, "verify"))).collect::<Outcome<Vec<_>>>();
     let mut checks: Vec<TapeCheckReply> = ask()?;
@@ -119,10 +118,16 @@ pub fn repack(vid: &str, reason: &str, show: bool, common: &Common) -> Outcome {
         text::count(reply.stuck),
         text::count(reply.left),
     ))?;
-    match waiting(&reply) {
+    match waiting(&reply).or_else(|| ended(&reply)) {
         Some(line) => output::line(&line),
         None => Ok(()),
     }
+}
+
+/// What to do with a tape that is empty after its repack.
+fn ended(reply: &TapeRepackReply) -> Option<String> {
+    let vid = &reply.vid;
+    (reply.state == "done").then(|| format!("it is empty: kist tape reclaim {vid} makes it scratch"))
 }
 
 /// What a repack waits for, and what hurries it if that helps.

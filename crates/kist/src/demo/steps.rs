@@ -104,7 +104,7 @@ fn archive(client: &Client, source: &Source, quiet: bool) -> Outcome<Measured> {
         tapes.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
     ))?;
     let evicted = evict::evict(client, vec![remote.clone()], quiet)?;
-    evict::outcome(client, &evicted)?;
+    evict::outcome(&evicted)?;
     let without_bytes = match files.len() as u64 - with_bytes.len() as u64 {
         0 => String::new(),
         1 => "; 1 empty file or link has nothing to evict".to_owned(),

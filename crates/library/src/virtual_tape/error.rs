@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 
 use base::Vid;
 
+use crate::drive::is_for_want_of_space;
+
 /// Why a virtual cartridge cannot be created, loaded or dumped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CartridgeError {
     /// A file of the cartridge cannot be read or written.
-    #[error("cannot {operation} {path}: {source}")]
+    #[error("cannot {operation} {path}: {source}{}", file_advice(source))]
     File {
         /// The file.
         path: PathBuf,
@@ -68,13 +70,17 @@ pub enum CartridgeError {
     },
 }
 
+/// What helps, where that is known.
+fn file_advice(source: &std::io::Error) -> &'static str {
+    if is_for_want_of_space(source) { ": make room for the library" } else { "" }
+}
+
 impl CartridgeError {
     /// Whether the file system of the library is full: this says nothing of the cartridge.
     #[must_use]
     pub fn is_for_want_of_space(&self) -> bool {
-        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {
-            CartridgeError::File { source, .. } => matches!(source.kind(), StorageFull | QuotaExceeded),
+            CartridgeError::File { source, .. } => is_for_want_of_space(source),
             _ => false,
         }
     }

@@ -13,6 +13,7 @@ use super::frame::{BLOCK_BYTES_MAX, FrameKind};
 use super::memory::{MEMORY_ATTRIBUTES_MAX, MEMORY_VALUE_BYTES_MAX, Memory};
 use super::partition::PartitionRead;
 use super::timed::{self, Pace, Timed};
+use crate::drive::is_for_want_of_space;
 use crate::{DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
 
 /// The most file marks that one command writes.
@@ -64,11 +65,10 @@ impl BayState {
 /// What an error of the files behind a cartridge is. That their file system is full says nothing of the
 /// cartridge: a real one has its own room.
 fn failed(vid: Vid, operation: &'static str, source: io::Error) -> TapeError {
-    match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            TapeError::Host { operation, source: source.into() }
-        }
-        _ => TapeError::Medium { vid, operation, source: source.into() },
+    if is_for_want_of_space(&source) {
+        TapeError::Host { operation, source: source.into() }
+    } else {
+        TapeError::Medium { vid, operation, source: source.into() }
     }
 }
 

@@ -370,7 +370,7 @@ fn reasons_in_plain_words() {
     tell(&mut scheduler, vec![(1000, Event::DriveDown("A".into(), "cleaning".into()))]);
     assert_eq!(
         scheduler.why_migrating(TapePoolId(1), at(1000)).to_string(),
-        "every tape drive is down: A (cleaning)"
+        "every tape drive is down: A (cleaning); kist drive up NAME takes one into use again, when it is well"
     );
     tell(
         &mut scheduler,
