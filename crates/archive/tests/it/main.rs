@@ -7,6 +7,7 @@ mod backup_times;
 mod bases;
 #[path = "common/bases.rs"]
 mod bases_often;
+mod checks;
 mod clocks;
 mod closing;
 mod common;
@@ -52,6 +53,7 @@ mod quotas;
 mod reasons;
 mod rebuild;
 mod recall_order;
+mod reclaims;
 mod repairs;
 mod replaced;
 mod requests_kept;

@@ -60,6 +60,12 @@ impl MountedTape<'_> {
             if self.must_yield() {
                 return Ok(Done::Yield);
             }
+            // It was disabled meanwhile.
+            let (is_held, maintenance) = (self.room.held_back(vid).is_some(), self.room.maintenance());
+            if is_held && !maintenance.is_urgent(vid) {
+                return Ok(Done::Yes);
+            }
+            drop(maintenance);
             let next = {
                 let maintenance = self.room.maintenance();
                 let Some(tape) = maintenance.tapes.get(&vid) else { return Ok(Done::Yes) };
@@ -74,7 +80,7 @@ impl MountedTape<'_> {
                 (Some(container), ..) => self.read_back_copy(vid, container)?,
                 (None, Some(container), ..) => self.read_whole(vid, container)?,
                 (None, None, true, _) => self.ship_changes(vid)?,
-                (None, None, false, Some(from)) => self.check(vid, from)?,
+                (None, None, false, Some(asked)) => self.check(vid, asked)?,
                 (None, None, false, None) => return Ok(Done::Yes),
             };
             if matches!(done, Done::Yield) {
