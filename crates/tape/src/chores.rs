@@ -2,7 +2,7 @@
 //! all was read.
 
 use base::Vid;
-use catalogue::{Object, Rejection, TapeState};
+use catalogue::{Object, Rejection, TapeRecord, TapeState};
 
 use crate::CheckState;
 use crate::maintenance::Maintenance;
@@ -48,21 +48,30 @@ impl Tape {
         match record.state {
             TapeState::Disabled => Some(HeldBack::Disabled),
             _ if is_unidentified(&record) => Some(HeldBack::Unidentified),
-            TapeState::Suspect if self.is_to_be_tried(vid) => Some(HeldBack::Resting),
-            TapeState::Suspect => Some(HeldBack::SetAside),
+            _ if self.is_given_up(vid, &record) => Some(HeldBack::SetAside),
+            TapeState::Suspect => Some(HeldBack::Resting),
             _ => None,
         }
     }
 
+    /// Whether a tape is suspect and not tried again by itself. By its record too, which is first to know of a
+    /// failure.
+    pub(crate) fn is_given_up(&self, vid: Vid, record: &TapeRecord) -> bool {
+        let is_tried = || self.is_to_be_tried(vid) || record.history.is_none_or(|it| it.retry.is_some());
+        record.state == TapeState::Suspect && !is_tried()
+    }
+
     /// Whether a tape is to be mounted for what is to be done on it. What a session left open is closed, and
-    /// a tape looked at since a restore, whatever its state: what comes of these ends them.
+    /// a tape looked at since a restore, whatever its state: what comes of these ends them. A suspect tape is
+    /// also asked for what no other may have: each mount that fails brings it nearer to being set aside.
     pub(crate) fn is_due(&self, maintenance: &Maintenance, vid: Vid) -> bool {
         match self.held_back(vid) {
             None => maintenance.is_due(vid),
             Some(HeldBack::Absent | HeldBack::Unidentified) => false,
             // The next mount tries it.
             Some(HeldBack::Resting) if self.tape_retries.is_due(vid, self.now()) => true,
-            Some(HeldBack::Disabled | HeldBack::SetAside | HeldBack::Resting) => maintenance.is_urgent(vid),
+            Some(HeldBack::Resting) => maintenance.is_urgent(vid) || maintenance.next_read(vid).is_some(),
+            Some(HeldBack::Disabled | HeldBack::SetAside) => maintenance.is_urgent(vid),
         }
     }
 

@@ -461,13 +461,11 @@ impl Tape {
             let Some(record) = view.container(container)? else { return Ok(Vec::new()) };
             let mut places = Vec::new();
             for (vid, block) in record.places().filter(|(vid, _)| self.libraries.holds(*vid)) {
-                let state = view.tape(vid)?.map(|tape| tape.state);
-                let rank = match state {
-                    Some(
-                        TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Repacking,
-                    ) => 0,
+                let Some(tape) = view.tape(vid)? else { continue };
+                let rank = match tape.state {
+                    TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Repacking => 0,
                     // One that is set aside gives nothing before somebody has looked at it.
-                    Some(TapeState::Suspect) if self.is_to_be_tried(vid) => 1,
+                    TapeState::Suspect if !self.is_given_up(vid, &tape) => 1,
                     _ => continue,
                 };
                 places.push((rank, vid, block));

@@ -45,7 +45,10 @@ impl Tape {
         }
         drop(one);
         self.post_tape(vid);
-        self.have_others_read(vid);
+        // Once: what only this tape may have is left to it until it is set aside.
+        if record.state != TapeState::Suspect {
+            self.have_others_read(vid);
+        }
     }
 
     /// Tapes that have rested long enough: each is to be mounted when a drive has nothing better to do.
