@@ -442,8 +442,8 @@ fn owed_text(other: &Option<Vid>, full: &[Vid]) -> String {
         }
     };
     format!(
-        "{why}. They go to the next tape that is labelled for this pool, when something is migrated: put in a \
-         blank one if the library has none, or give one with room back to use (kist tape set VID active), \
+        "{why}. They go to the next tape that is labelled for this pool, when something is migrated: put in \
+         a blank one if the library has none, or give one with room back to use (kist tape set VID active), \
          then try again"
     )
 }

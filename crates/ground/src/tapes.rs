@@ -88,8 +88,8 @@ pub fn reserve(capacity: ByteCount) -> ByteCount {
     ByteCount(capacity.0 / 32)
 }
 
-/// Bytes that still fit on a tape as far as the catalogue knows: what sessions that ended badly have left takes
-/// room too.
+/// Bytes that still fit on a tape as far as the catalogue knows: what sessions that ended badly have left
+/// takes room too.
 pub fn room_left(record: &TapeRecord) -> ByteCount {
     ByteCount(record.capacity.0.saturating_sub(record.written.0).saturating_sub(record.torn.0))
 }

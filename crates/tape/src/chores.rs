@@ -54,8 +54,8 @@ impl Tape {
         }
     }
 
-    /// Whether a tape is suspect and not tried again by itself. By its record too, which is first to know of a
-    /// failure.
+    /// Whether a tape is suspect and not tried again by itself. By its record too, which is first to know of
+    /// a failure.
     pub(crate) fn is_given_up(&self, vid: Vid, record: &TapeRecord) -> bool {
         let is_tried = || self.is_to_be_tried(vid) || record.history.is_none_or(|it| it.retry.is_some());
         record.state == TapeState::Suspect && !is_tried()

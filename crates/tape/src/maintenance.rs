@@ -435,8 +435,8 @@ impl Tape {
         Ok(())
     }
 
-    /// A tape is suspect, disabled or gone: what it was to give is read from other tapes, or waits until one can give
-    /// it. What a drive reads from it just now is read to its end.
+    /// A tape is suspect, disabled or gone: what it was to give is read from other tapes, or waits until one
+    /// can give it. What a drive reads from it just now is read to its end.
     pub(crate) fn read_elsewhere(&self, vid: Vid) -> Result<(), ArchiveError> {
         let asked: Vec<ContainerId> = {
             let maintenance = self.maintenance();

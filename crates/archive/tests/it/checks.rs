@@ -1,18 +1,26 @@
 //! Checks of tapes that cannot be mounted: they end, cost few mounts, and can be called off.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
-use archive::{About, Archive, ArchiveError, CheckState, SUSPECT_FAILURES_MAX, TapeCheck, TapeUse};
-use base::Vid;
+use archive::{
+    About, Archive, ArchiveError, CheckState, MountLog, MountLogFiles, SUSPECT_FAILURES_MAX, TapeCheck,
+    TapeUse,
+};
+use base::{Clock, Vid};
 use catalogue::TapeState;
 
-use crate::common::{migrate_all, stop, wait_until};
+use crate::common::{SystemClock, migrate_all, stop, wait_until};
 use crate::emptied::dismounted;
 use crate::faulty::{Trouble, fill, place, set_drives};
 
 fn written(trouble: &Trouble) -> (Archive, Vid) {
-    let (archive, _) = trouble.open();
+    written_logged(trouble, None)
+}
+
+fn written_logged(trouble: &Trouble, log: Option<Arc<dyn MountLog>>) -> (Archive, Vid) {
+    let (archive, _) = trouble.open_logged(log);
     fill(&archive);
     migrate_all(&archive);
     dismounted(&archive);
@@ -87,7 +95,8 @@ fn the_check_of_a_tape_that_is_disabled_fails() {
     stop(archive);
 }
 
-/// Story: the check of a tape that was not in the library waited for ten minutes, and mounted it all the time.
+/// Story: the check of a tape that was not in the library waited for ten minutes, and sent for it all
+/// the time.
 #[test]
 fn a_tape_that_is_not_there_is_not_checked() {
     let trouble = Trouble::new(2);
@@ -114,12 +123,12 @@ fn a_tape_that_is_not_there_is_not_checked() {
     stop(archive);
 }
 
-/// Before a tape is known to be away its drives find out; a tape that failed and was then taken out is not
-/// tried again before it is back.
+/// A tape that failed and was then taken out is not tried again before it is back.
 #[test]
 fn a_suspect_tape_that_is_away_is_not_mounted() {
     let trouble = Trouble::with_retry(2, Duration::from_millis(50));
-    let (archive, vid) = written(&trouble);
+    let log = Arc::new(MountLogFiles::new(&trouble.instance.directory.path().join("mounts")));
+    let (archive, vid) = written_logged(&trouble, Some(log.clone()));
     let data = trouble.instance.cartridge(vid).join("partition-b.rec");
     let whole = fs::read(&data).unwrap();
     let mut bytes = whole.clone();
@@ -134,9 +143,12 @@ fn a_suspect_tape_that_is_away_is_not_mounted() {
     let away = aside.path().join(vid.as_str());
     fs::rename(trouble.instance.cartridge(vid), &away).unwrap();
     archive.take_inventory().unwrap();
+    let since = SystemClock.now();
     set_drives(&archive, true);
     std::thread::sleep(Duration::from_secs(2));
-    assert_eq!(failures(&archive, vid), before, "it is not tried while it is away");
+    let mut sent_for = 0;
+    log.read(since, &mut |record| sent_for += u64::from(record.vid == vid)).unwrap();
+    assert_eq!((sent_for, failures(&archive, vid)), (0, before), "it is not tried while it is away");
     fs::write(away.join("partition-b.rec"), whole).unwrap();
     fs::rename(&away, trouble.instance.cartridge(vid)).unwrap();
     archive.take_inventory().unwrap();

@@ -144,8 +144,8 @@ fn attempts(drives: &[&str], seconds: i64, mut fails: impl FnMut(&mut Bench, i64
     attempts
 }
 
-/// Story: a robot that jammed was sent for a tape that was to be checked every ten seconds, for ever, from two
-/// drives.
+/// Story: a robot that jammed was sent for a tape that was to be checked every ten seconds, for ever, from
+/// two drives.
 #[test]
 fn maintenance_that_fails_rests_twice_as_long_each_time_whatever_drives_there_are() {
     let jams = |bench: &mut Bench, now, drive| {
