@@ -398,7 +398,7 @@ impl Question<'_, '_> {
             let is_free =
                 tape.run.is_none() || tape.state == TapeState::Active || self.keepers.taking.contains(vid);
             let is_there = *vid != self.vid && self.room.libraries.holds(*vid);
-            if !(is_free && is_there) || !may(*vid, tape) {
+            if !(is_free && is_there && may(*vid, tape)) {
                 continue;
             }
             let newest = self.view.bases(*vid)?.into_iter().map(|(change, _)| change).max();
