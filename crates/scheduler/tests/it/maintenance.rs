@@ -149,7 +149,7 @@ fn attempts(drives: &[&str], seconds: i64, mut fails: impl FnMut(&mut Bench, i64
 #[test]
 fn maintenance_that_fails_rests_twice_as_long_each_time_whatever_drives_there_are() {
     let jams = |bench: &mut Bench, now, drive| {
-        drop(bench.tell(now, Event::MountFailed(drive, vid(1), "jam".into())))
+        drop(bench.tell(now, Event::MountFailed(drive, vid(1), "jam".into())));
     };
     for drives in [&["A"][..], &["A", "B"]] {
         let attempts = attempts(drives, 2_000, jams);
