@@ -169,6 +169,7 @@ verbs! { tape: Tape {
     fn evict(&self, selection: &Selection) -> Result<EvictDone, ArchiveError>;
     fn evict_told(&self, selection: &Selection, progress: &CallProgress) -> Result<EvictDone, ArchiveError>;
     fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError>;
+    fn stop_checks(&self, vids: &[Vid]) -> Result<(), ArchiveError>;
     fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError>;
     fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError>;
     fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError>;

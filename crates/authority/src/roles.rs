@@ -248,6 +248,7 @@ role! {
         fn drive_up(&self, drive: &str) -> Result<(), ArchiveError>;
         fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError>;
         fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError>;
+        fn stop_checks(&self, vids: &[Vid]) -> Result<(), ArchiveError>;
         fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError>;
         fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError>;
         fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError>;

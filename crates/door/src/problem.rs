@@ -331,7 +331,7 @@ mod tests {
         let vid = Vid::new("KS0001").unwrap();
         check(ArchiveError::TapeNotLabelled(vid), "wrong-state", 409);
         check(ArchiveError::TapeInUse(vid), "wrong-state", 409);
-        check(ArchiveError::SegmentsOwed { vid, other: None }, "wrong-state", 409);
+        check(ArchiveError::SegmentsOwed { vid, other: None, full: Vec::new() }, "wrong-state", 409);
         let needed = ArchiveError::QuarantineNeeded { directories: vec!["/b/line-0001".into()], line: 2 };
         check(needed, "wrong-state", 409);
         check(ArchiveError::Nearline { path: at(), vids: vec![], recall: None }, "nearline", 409);

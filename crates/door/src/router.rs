@@ -55,6 +55,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/tapes/{vid}", get(admin::tape).post(admin::set_tape))
         .route("/tapes/verify", post(tapes::verify_all))
         .route("/tapes/{vid}/verify", get(tapes::check).post(tapes::verify))
+        .route("/tapes/{vid}/verify/stop", post(tapes::stop_check))
         .route("/tapes/{vid}/repack", get(tapes::repack_progress).post(tapes::repack))
         .route("/tapes/{vid}/reclaim", post(tapes::reclaim))
         .route("/report/tape", get(report::tape))

@@ -51,6 +51,17 @@ pub(crate) async fn verify_all(
     Ok(StatusCode::ACCEPTED)
 }
 
+pub(crate) async fn stop_check(
+    shared: Door,
+    Extension(call): Caller,
+    vid: PathPart,
+) -> Result<StatusCode, Refusal> {
+    let vid = vid_of(vid)?;
+    call.about(vid.to_string());
+    shared.call(move |engine| Ok(engine.stop_checks(&[vid])?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 pub(crate) async fn check(shared: Door, vid: PathPart) -> Reply<wire::TapeCheckReply> {
     let vid = vid_of(vid)?;
     shared.call(move |engine| Ok(Json(check_reply(vid, engine.tape_check(vid)?)))).await
@@ -128,6 +139,8 @@ fn check_reply(vid: Vid, check: Option<TapeCheck>) -> wire::TapeCheckReply {
         Some(CheckState::Waiting) => "waiting",
         Some(CheckState::Running) => "running",
         Some(CheckState::Done) => "done",
+        Some(CheckState::Failed) => "failed",
+        Some(CheckState::Stopped) => "stopped",
     };
     let (rate, left) = check.as_ref().map_or((0.0, None), |check| (check.rate(), check.left()));
     let counts = check.as_ref().map_or((0, 0, 0), |check| (check.indexes, check.segments, check.torn_blocks));

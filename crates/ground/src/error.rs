@@ -229,13 +229,15 @@ pub enum ArchiveError {
     /// The tape is the only one of its pool with some change-log segments, or with the base behind them.
     #[error(
         "tape {vid} is the only one of its pool with some change-log segments or a base of the catalogue: {}",
-        owed_text(.other)
+        owed_text(.other, .full)
     )]
     SegmentsOwed {
         /// The tape.
         vid: Vid,
         /// The tape that they are being written to.
         other: Option<Vid>,
+        /// If there is none: the tapes that could take them but for their room.
+        full: Vec<Vid>,
     },
     /// No such drive of the pool.
     #[error("there is no drive {0} in the pool: kist pool show lists them")]
@@ -446,15 +448,23 @@ impl ArchiveError {
     }
 }
 
-fn owed_text(other: &Option<Vid>) -> String {
-    match other {
-        Some(other) => format!("they are being written to {other}; try again when that has ended"),
-        None => {
-            "no other tape of it can take them. They go to the next tape that is labelled for this pool, \
-                 when something is migrated: put in a blank one if the library has none, then try again"
-                .to_owned()
+fn owed_text(other: &Option<Vid>, full: &[Vid]) -> String {
+    let why = match (other, full) {
+        (Some(other), _) => {
+            return format!("they are being written to {other}; try again when that has ended");
         }
-    }
+        (None, []) => "no other tape of it can take them".to_owned(),
+        (None, [vid]) => format!("no other tape of it can take them ({vid} has no room for them)"),
+        (None, vids) => {
+            let vids: Vec<&str> = vids.iter().map(Vid::as_str).collect();
+            format!("no other tape of it can take them ({} have no room for them)", vids.join(", "))
+        }
+    };
+    format!(
+        "{why}. They go to the next tape that is labelled for this pool, when something is migrated: put in \
+         a blank one if the library has none, or give one with room back to use (kist tape set VID active), \
+         then try again"
+    )
 }
 
 fn paths_text(count: usize) -> String {

@@ -88,6 +88,12 @@ pub fn reserve(capacity: ByteCount) -> ByteCount {
     ByteCount(capacity.0 / 32)
 }
 
+/// Bytes that still fit on a tape as far as the catalogue knows: what sessions that ended badly have left
+/// takes room too.
+pub fn room_left(record: &TapeRecord) -> ByteCount {
+    ByteCount(record.capacity.0.saturating_sub(record.written.0).saturating_sub(record.torn.0))
+}
+
 /// The largest container that an empty tape of this capacity takes: once the reserve for indexes, and once as
 /// much for the early warning, which comes a little before the end.
 pub fn largest_container(capacity: ByteCount) -> ByteCount {
@@ -104,7 +110,7 @@ pub fn useful_room(capacity: ByteCount) -> ByteCount {
 pub fn summary(record: &TapeRecord) -> TapeSummary {
     let readable = is_readable(record);
     let writable = !is_unidentified(record) && may_be_written(record.state);
-    let free = record.capacity.0.saturating_sub(record.written.0).saturating_sub(reserve(record.capacity).0);
+    let free = room_left(record).0.saturating_sub(reserve(record.capacity).0);
     TapeSummary {
         tape_pool: record.tape_pool,
         readable,

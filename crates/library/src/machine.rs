@@ -63,7 +63,7 @@ pub struct CartridgeInfo {
 #[non_exhaustive]
 pub enum LibraryError {
     /// No cartridge of that name.
-    #[error("there is no cartridge {vid} in the library: see the inventory")]
+    #[error("there is no cartridge {vid} in the library: put it in")]
     UnknownCartridge {
         /// The cartridge asked for.
         vid: Vid,

@@ -301,6 +301,7 @@ impl Scheduler {
         let times = times.chain(self.recall.next_time());
         let times = times.chain(self.asides.values().map(|rest| rest.until));
         let times = times.chain(self.host_rests.values().map(|rest| rest.until));
+        let times = times.chain(self.maintenance_rests.values().map(|rest| rest.until));
         let times = times.chain(self.cooling.values().chain(self.no_room.values()).copied());
         let Some(next) = times.filter(|time| *time > now).min() else { return };
         if self.wake.is_none_or(|wake| wake <= now || next < wake) {

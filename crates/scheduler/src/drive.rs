@@ -4,6 +4,7 @@ use std::fmt;
 
 use base::{ShareId, TapePoolId, Timestamp, Vid};
 
+use crate::maintenance::NOTHING_DONE;
 use crate::recall::JOIN_MAX;
 use crate::scheduler::{Scheduler, Side};
 use crate::{Action, DriveName, Failure, SessionEnd};
@@ -227,6 +228,9 @@ impl Scheduler {
             matches!(self.state(name), Some(DriveState::Mounting { vid: ordered, .. }) if *ordered == vid);
         if expected {
             self.note_host(name, vid, failure, now);
+            if matches!(self.state(name), Some(DriveState::Mounting { purpose: Purpose::Maintenance, .. })) {
+                self.maintenance_mount_failed(vid, failure, now);
+            }
             self.set_state(name, DriveState::Empty);
             self.take_out_of(name, vid);
             self.failed_together(name, vid, failure, now);
@@ -354,8 +358,7 @@ impl Scheduler {
                 self.no_room.insert(vid, now.plus(self.policy.retry_delay));
             }
             _ => {
-                let cause = "the last session ended without getting anything done";
-                self.rest(name, vid, cause.to_owned(), now);
+                self.rest(name, vid, NOTHING_DONE.to_owned(), now);
             }
         }
         self.unmount(name, actions);

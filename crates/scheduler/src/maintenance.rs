@@ -1,10 +1,26 @@
 //! Work on tapes that nobody waits for: it takes what drives are left over, and gives them back when somebody
 //! does.
 
-use base::{ShareId, Timestamp, Vid};
+use base::{FailureCause, ShareId, Timestamp, Vid};
+use session::{BACK_OFF_MAX, back_off};
 
 use crate::scheduler::Scheduler;
-use crate::{Action, DriveName, DriveState, Purpose, SessionEnd};
+use crate::{Action, DriveName, DriveState, Failure, Purpose, SessionEnd};
+
+/// Why a session is not begun again at once that failed in nothing.
+pub(crate) const NOTHING_DONE: &str = "the last session ended without getting anything done";
+
+/// The maintenance of a tape failed, or got nothing done: no drive takes the tape for it until it has rested.
+/// That it was another drive each time is no reason to mount it more often: nobody waits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct MaintenanceRest {
+    /// How often in a row: the next rest is twice as long.
+    failures: u32,
+    pub(crate) until: Timestamp,
+    /// It has rested for long enough.
+    is_over: bool,
+    pub(crate) cause: String,
+}
 
 impl Scheduler {
     /// A tape needs maintenance now, or does not any more.
@@ -17,7 +33,48 @@ impl Scheduler {
             });
         } else {
             self.maintenance_due.remove(&vid);
+            // Whatever is asked for next is something else.
+            self.maintenance_rests.remove(&vid);
         }
+    }
+
+    /// The maintenance of a tape rests, each time for twice as long; `before`: its last rest, if nothing good
+    /// came after it.
+    pub(crate) fn rest_maintenance(
+        &mut self,
+        vid: Vid,
+        before: Option<MaintenanceRest>,
+        cause: &str,
+        now: Timestamp,
+    ) {
+        let failures = before.map_or(0, |before| before.failures);
+        let until = now.plus(back_off(self.policy.retry_delay, failures, BACK_OFF_MAX));
+        let rest = MaintenanceRest {
+            failures: failures.saturating_add(1),
+            until,
+            is_over: false,
+            cause: cause.to_owned(),
+        };
+        self.maintenance_rests.insert(vid, rest);
+    }
+
+    /// A tape could not be mounted for its maintenance. What fails for this host rests as a whole: see
+    /// `failures/host.rs`.
+    pub(crate) fn maintenance_mount_failed(&mut self, vid: Vid, failure: &Failure, now: Timestamp) {
+        if failure.cause != Some(FailureCause::Host) {
+            let before = self.maintenance_rests.remove(&vid);
+            self.rest_maintenance(vid, before, &failure.reason, now);
+        }
+    }
+
+    /// Time has passed: what has rested for long enough is tried.
+    pub(crate) fn end_maintenance_rests(&mut self, now: Timestamp) {
+        self.maintenance_rests.values_mut().for_each(|rest| rest.is_over |= rest.until <= now);
+    }
+
+    /// The rest of a tape's maintenance that is not over.
+    pub(crate) fn maintenance_rest(&self, vid: Vid) -> Option<&MaintenanceRest> {
+        self.maintenance_rests.get(&vid).filter(|rest| !rest.is_over)
     }
 
     /// Whether the drive of a session that nobody waits for is needed for something else: then it ends at the
@@ -49,7 +106,11 @@ impl Scheduler {
     pub(crate) fn needs_maintenance(&self, drive: &DriveName) -> bool {
         let Some(vid) = self.idle_vid(drive) else { return false };
         let may = self.host_lets_maintain(self.library_of(drive));
-        may && self.maintenance_due.contains_key(&vid) && !self.rests(drive, vid)
+        may && self.may_be_maintained(vid) && !self.rests(drive, vid)
+    }
+
+    fn may_be_maintained(&self, vid: Vid) -> bool {
+        self.maintenance_due.contains_key(&vid) && self.maintenance_rest(vid).is_none()
     }
 
     /// An empty drive that nothing else needs gets the tape whose maintenance has waited longest: of several
@@ -68,8 +129,9 @@ impl Scheduler {
             let tape = self.tapes.get(vid).filter(|tape| tape.library() == library);
             tape.is_some_and(|tape| tape.drive.is_none() && tape.summary.is_some()) && !self.rests(name, *vid)
         };
+        let may = |vid: &Vid| in_slot(vid) && self.maintenance_rest(*vid).is_none();
         let oldest =
-            self.maintenance_due.iter().filter(|(vid, _)| in_slot(vid)).min_by_key(|(_, number)| **number);
+            self.maintenance_due.iter().filter(|(vid, _)| may(vid)).min_by_key(|(_, number)| **number);
         if let Some(vid) = oldest.map(|(vid, _)| *vid) {
             self.mount(name, vid, Purpose::Maintenance, ShareId(0), None, now, actions);
         }
@@ -90,9 +152,16 @@ impl Scheduler {
         actions: &mut Vec<Action>,
     ) {
         let Some(&DriveState::Maintaining { vid, .. }) = self.state(name) else { return };
+        let before = self.maintenance_rests.remove(&vid);
         self.judge(name, vid, &end, now);
         self.set_state(name, DriveState::Idle { vid, since: now });
         let progress = end == SessionEnd::Stopped || !self.maintenance_due.contains_key(&vid);
+        match &end {
+            SessionEnd::Failed(failure) if failure.cause == Some(FailureCause::Host) => {}
+            SessionEnd::Failed(failure) => self.rest_maintenance(vid, before, &failure.reason, now),
+            _ if !progress => self.rest_maintenance(vid, before, NOTHING_DONE, now),
+            _ => {}
+        }
         self.session_ended(name, vid, end, progress, now, actions);
     }
 }

@@ -6,6 +6,7 @@ use base::{ByteCount, ClassId, FileId, LibraryId, ShareId, TapePoolId, Timestamp
 
 use crate::census::Drives;
 use crate::failures::{Blame, DriveFailures, HostRest, Retiring};
+use crate::maintenance::MaintenanceRest;
 use crate::migration::PoolState;
 use crate::recall::RecallQueue;
 use crate::seal::ClassState;
@@ -120,6 +121,8 @@ pub struct Scheduler {
     pub(crate) maintenance_due: BTreeMap<Vid, u64>,
     /// The number given last.
     pub(crate) maintenance_told: u64,
+    /// Tapes of which that failed.
+    pub(crate) maintenance_rests: BTreeMap<Vid, MaintenanceRest>,
     /// Drives that failed.
     pub(crate) failures: BTreeMap<DriveName, DriveFailures>,
     /// Drives that an operator takes out of use, and why.
@@ -163,6 +166,7 @@ impl Scheduler {
             turn: Side::Recall,
             maintenance_due: BTreeMap::new(),
             maintenance_told: 0,
+            maintenance_rests: BTreeMap::new(),
             failures: BTreeMap::new(),
             retiring: BTreeMap::new(),
             blame: Blame::default(),
@@ -195,6 +199,7 @@ impl Scheduler {
         self.no_room.retain(|_, until| *until > now);
         self.end_asides(now);
         self.end_host_rests(now);
+        self.end_maintenance_rests(now);
         if self.changes_drives(&event) {
             self.charge(now);
         }
@@ -293,7 +298,10 @@ impl Scheduler {
             Event::RecallEnded(drive, end) => self.recall_ended(&drive, end, now, actions),
             Event::MaintenanceEnded(drive, end) => self.maintenance_ended(&drive, end, now, actions),
             Event::Unmounted(drive) => self.unmounted(&drive, now),
-            Event::TapeReleased(vid) => self.release_tape(vid),
+            Event::TapeReleased(vid) => {
+                self.maintenance_rests.remove(&vid);
+                self.release_tape(vid);
+            }
             Event::PoolSpace { share, free } => self.pool_space(share, free.0),
             Event::Streams { max } => {
                 if self.streams == 0 && max > 0 {

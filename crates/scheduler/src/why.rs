@@ -196,8 +196,14 @@ impl Scheduler {
         let library = self.tapes.get(&vid).map(|tape| tape.library()).unwrap_or_default();
         self.no_drive_up()
             .or_else(|| self.host_cannot_write(library))
+            .or_else(|| self.maintenance_rests_until(vid))
             .or_else(|| self.rests_everywhere(vid))
             .unwrap_or_else(|| self.no_drive())
+    }
+
+    fn maintenance_rests_until(&self, vid: Vid) -> Option<Reason> {
+        let rest = self.maintenance_rest(vid)?;
+        Some(Reason::Resting { until: rest.until, cause: rest.cause.clone() })
     }
 
     /// Why a tape of a pool in its slot would not be written.

@@ -81,9 +81,6 @@ impl Tape {
             }
             self.post_tape(*vid);
         }
-        for vid in changed.iter().filter(|vid| !self.libraries.holds(**vid)) {
-            self.read_elsewhere(*vid)?;
-        }
         if changed.iter().any(|vid| self.libraries.holds(*vid)) {
             self.retry_mends()?;
         }

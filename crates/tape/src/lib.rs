@@ -4,6 +4,7 @@
 mod bases;
 mod bases_on_tapes;
 mod change_log;
+mod chores;
 mod conductor;
 mod dissolve;
 mod evictable;

@@ -35,9 +35,15 @@ pub(crate) struct Maintenance {
     pub(crate) mends: BTreeMap<ContainerId, Mend>,
     /// The last check of each tape.
     pub(crate) checks: BTreeMap<Vid, TapeCheck>,
+    /// Checks that were asked for since the start.
+    pub(crate) checks_asked: u64,
     pub(crate) repacks: BTreeMap<Vid, Repack>,
     /// Tapes that an operator wants reclaimed, and that wait for another one to take their history.
     pub(crate) reclaims: BTreeSet<Vid>,
+    /// Tapes that could not take so much of the history: another one is asked.
+    pub(crate) no_keepers: BTreeMap<Vid, ByteCount>,
+    /// What drives said last of the room on tapes.
+    pub(crate) room_left: BTreeMap<Vid, ByteCount>,
     /// Damaged places that are given up only when another copy is under an index: the last ones of their
     /// containers, whose bytes nothing but an image has.
     pub(crate) late: BTreeMap<ContainerId, DamagedPlaces>,
@@ -52,6 +58,11 @@ impl Maintenance {
     pub(crate) fn is_due(&self, vid: Vid) -> bool {
         let has_other = self.tapes.get(&vid).is_some_and(TapeTasks::has_other_than_reads);
         has_other || self.next_read(vid).is_some()
+    }
+
+    /// Whether something is to be done on a tape that its state does not put off.
+    pub(crate) fn is_urgent(&self, vid: Vid) -> bool {
+        self.tapes.get(&vid).is_some_and(|tasks| tasks.recover || tasks.look)
     }
 
     /// The container that a tape is to give next: the first one that does not wait for room in the pool.
@@ -91,13 +102,21 @@ impl Maintenance {
     }
 }
 
+/// A check that is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct AskedCheck {
+    /// Which one: a session may be about one that was called off meanwhile.
+    pub(crate) number: u64,
+    /// It goes on at this block.
+    pub(crate) from: BlockAddress,
+}
+
 /// What is to be done on one tape.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct TapeTasks {
     /// A session was cut short; mounting the tape closes it.
     pub(crate) recover: bool,
-    /// To be checked from this block on.
-    pub(crate) check: Option<BlockAddress>,
+    pub(crate) check: Option<AskedCheck>,
     /// Containers to be read whole into the pool.
     pub(crate) reads: BTreeSet<ContainerId>,
     /// Copies that were written here in place of others, to be read back.
@@ -190,13 +209,13 @@ impl Tape {
     /// Changes what is to be done on a tape and tells the scheduler whether anything is.
     pub(crate) fn set_tasks<T>(&self, vid: Vid, change: impl FnOnce(&mut TapeTasks) -> T) -> T {
         let mut maintenance = self.maintenance();
-        let before = maintenance.is_due(vid);
+        let before = self.is_due(&maintenance, vid);
         let tape = maintenance.tapes.entry(vid).or_default();
         let result = change(tape);
         if tape.is_empty() {
             maintenance.tapes.remove(&vid);
         }
-        let after = maintenance.is_due(vid);
+        let after = self.is_due(&maintenance, vid);
         maintenance.forget_room_of_nothing();
         // Told under the lock, so that the last word is the last change.
         if after || before {
@@ -313,7 +332,7 @@ impl Tape {
         if tape.is_empty() {
             maintenance.tapes.remove(&vid);
         }
-        self.notifier.maintain(vid, maintenance.is_due(vid));
+        self.notifier.maintain(vid, self.is_due(&maintenance, vid));
         false
     }
 
@@ -381,7 +400,9 @@ impl Tape {
                 }
                 !tape.is_empty()
             });
-            changed.into_iter().for_each(|vid| self.notifier.maintain(vid, maintenance.is_due(vid)));
+            for vid in changed {
+                self.notifier.maintain(vid, self.is_due(&maintenance, vid));
+            }
             maintenance.forget_room_of_nothing();
         }
         self.own.resting.forget(&settled);
@@ -393,7 +414,10 @@ impl Tape {
         if self.maintenance().tapes.contains_key(&vid) {
             self.set_tasks(vid, |tasks| *tasks = TapeTasks::default());
         }
-        self.maintenance().broken_off.remove(&vid);
+        let mut maintenance = self.maintenance();
+        maintenance.broken_off.remove(&vid);
+        maintenance.no_keepers.remove(&vid);
+        maintenance.room_left.remove(&vid);
     }
 
     /// A tape can be read again: containers that waited for one are looked at once more.
@@ -411,8 +435,8 @@ impl Tape {
         Ok(())
     }
 
-    /// A tape is disabled or gone: what it was to give is read from other tapes, or waits until one can give
-    /// it. What a drive reads from it just now is read to its end.
+    /// A tape is suspect, disabled or gone: what it was to give is read from other tapes, or waits until one
+    /// can give it. What a drive reads from it just now is read to its end.
     pub(crate) fn read_elsewhere(&self, vid: Vid) -> Result<(), ArchiveError> {
         let asked: Vec<ContainerId> = {
             let maintenance = self.maintenance();
@@ -437,12 +461,11 @@ impl Tape {
             let Some(record) = view.container(container)? else { return Ok(Vec::new()) };
             let mut places = Vec::new();
             for (vid, block) in record.places().filter(|(vid, _)| self.libraries.holds(*vid)) {
-                let state = view.tape(vid)?.map(|tape| tape.state);
-                let rank = match state {
-                    Some(
-                        TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Repacking,
-                    ) => 0,
-                    Some(TapeState::Suspect) => 1,
+                let Some(tape) = view.tape(vid)? else { continue };
+                let rank = match tape.state {
+                    TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Repacking => 0,
+                    // One that is set aside gives nothing before somebody has looked at it.
+                    TapeState::Suspect if !self.is_given_up(vid, &tape) => 1,
                     _ => continue,
                 };
                 places.push((rank, vid, block));

@@ -430,6 +430,7 @@ impl Tape {
                 room.maintenance().repacks.remove(&vid);
                 room.maintenance().reclaims.remove(&vid);
             }
+            room.maintenance().no_keepers.remove(&vid);
             room.forget_under(&one, vid, true)
         };
         room.tell_forgotten(vid, forgotten);

@@ -159,8 +159,11 @@ impl Tape {
         }
     }
 
-    /// For the scheduler nothing waits that has no room in the pool.
+    /// For the scheduler nothing waits that has no room in the pool, or whose tape may not be mounted.
     fn why_chores_wait(&self, vid: Vid) -> Reason {
+        if let Some(reason) = self.why_held_back(vid) {
+            return Reason::TapeNotReadable { vid, reason };
+        }
         match self.scheduler().why_maintenance(vid) {
             Reason::NothingWaits => {}
             reason => return reason,

@@ -2,15 +2,15 @@
 //! stands on other tapes too. What does not is written to one of them first; where a pool has only tapes that
 //! are to be reclaimed or full, one of these takes it, so that all the others can be reclaimed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use catalogue::{Command, Object, ReadError, Rejection, TapeRecord, TapeState, View};
 use store::LogSize;
 
-use base::{TapePoolId, Vid};
+use base::{ByteCount, TapePoolId, Vid};
 
 use crate::bases_on_tapes::{Log, Standing, is_to_stay};
-use crate::room::{Tape, reserve};
+use crate::room::{Tape, reserve, room_left};
 use crate::tapes::{covered, need_identified};
 use ground::ArchiveError;
 
@@ -46,7 +46,37 @@ struct Question<'v, 'e> {
     log: Log,
     size: LogSize,
     has_backup: bool,
+    keepers: Keepers,
+}
+
+/// What is known of tapes as keepers of the history.
+#[derive(Clone)]
+struct Keepers {
+    /// Tapes that are to be reclaimed.
     asked: BTreeSet<Vid>,
+    /// Those that are about to take it, or do.
+    taking: BTreeSet<Vid>,
+    /// Those that could not take so much.
+    refused: BTreeMap<Vid, ByteCount>,
+    /// What drives said last of the room on tapes.
+    room_left: BTreeMap<Vid, ByteCount>,
+}
+
+/// Which tapes count when the changes are chosen that a tape gets.
+pub(crate) struct Keeping {
+    vid: Vid,
+    /// The tapes that are to be reclaimed, if this one keeps the history for them.
+    asked: Option<BTreeSet<Vid>>,
+}
+
+impl Keeping {
+    /// Whether the changes that another tape has need not be written. One that keeps the history for tapes
+    /// that are to be reclaimed need not have what it has already, nor what emptied tapes have that nobody
+    /// wants reclaimed: each is held to the same rule when somebody does.
+    pub(crate) fn counts(&self, vid: Vid, tape: &TapeRecord) -> bool {
+        let is_left = |asked: &BTreeSet<Vid>| vid == self.vid || is_emptied(tape) && !asked.contains(&vid);
+        is_to_stay(tape) || self.asked.as_ref().is_some_and(is_left)
+    }
 }
 
 impl Tape {
@@ -72,12 +102,12 @@ impl Tape {
                 if is_new {
                     self.maintenance().reclaims.remove(&vid);
                 }
-                return Err(ArchiveError::SegmentsOwed { vid, other: None });
+                return self.have_it_kept(vid, tape_pool, keeper);
             }
             if record.state != TapeState::Disabled {
                 self.set_repacking(vid, "to be reclaimed")?;
             }
-            self.have_it_kept(vid, keeper)?;
+            self.have_it_kept(vid, tape_pool, keeper)?;
         }
         {
             // Nobody reclaims, or sets aside, a tape that was just counted on.
@@ -94,7 +124,7 @@ impl Tape {
                         needed: "empty to be reclaimed: repack it first",
                     }));
                 }
-                self.have_it_kept(vid, keeper)?;
+                self.have_it_kept(vid, tape_pool, keeper)?;
             }
             self.execute(Command::ReclaimTape { vid })?;
         }
@@ -118,9 +148,12 @@ impl Tape {
         Ok(match self.keeper(vid, tape_pool)? {
             Keeper::Others => None,
             Keeper::Written(other) | Keeper::Spare(other) => {
-                Some(ArchiveError::SegmentsOwed { vid, other: Some(other) })
+                Some(ArchiveError::SegmentsOwed { vid, other: Some(other), full: Vec::new() })
             }
-            Keeper::Nobody => Some(ArchiveError::SegmentsOwed { vid, other: None }),
+            Keeper::Nobody => {
+                let full = self.without_room(vid, tape_pool)?;
+                Some(ArchiveError::SegmentsOwed { vid, other: None, full })
+            }
         })
     }
 
@@ -134,36 +167,102 @@ impl Tape {
                          end the quarantine with kist pool quarantine --end",
             }));
         }
-        if record.run.is_some() {
-            return Err(ArchiveError::TapeInUse(vid));
+        match record.state {
+            _ if record.run.is_none() => Ok(()),
+            TapeState::Active => Err(ArchiveError::TapeInUse(vid)),
+            // Nothing but this ends it, and it does so by itself.
+            _ => Err(ArchiveError::Rejected(Rejection::WrongState {
+                object: Object::Tape(vid),
+                state: "being written for the last time: it takes the change log of its pool, or its last \
+                        session is being closed",
+                needed: "at rest to be reclaimed: try again when that has ended",
+            })),
         }
-        Ok(())
     }
 
     fn keeper(&self, vid: Vid, tape_pool: TapePoolId) -> Result<Keeper, ArchiveError> {
+        self.question(vid, tape_pool, |question| question.keeper())
+    }
+
+    /// The tapes that could take what a tape has alone of the history, but for their room.
+    fn without_room(&self, vid: Vid, tape_pool: TapePoolId) -> Result<Vec<Vid>, ArchiveError> {
+        self.question(vid, tape_pool, |question| question.without_room())
+    }
+
+    fn question<T>(
+        &self,
+        vid: Vid,
+        tape_pool: TapePoolId,
+        ask: impl FnOnce(&Question<'_, '_>) -> Result<T, ReadError>,
+    ) -> Result<T, ArchiveError> {
         let (size, has_backup) = (self.catalogue.log_size()?, self.backup_reach.counts());
-        let asked = self.maintenance().reclaims.clone();
+        let mut keepers = self.keepers();
+        keepers.asked.insert(vid);
         self.read(|view| {
             let (tapes, log) = (view.tapes()?, Log::of(view, size)?);
-            Question { room: self, view, vid, tape_pool, tapes, log, size, has_backup, asked }.keeper()
+            ask(&Question { room: self, view, vid, tape_pool, tapes, log, size, has_backup, keepers })
         })
     }
 
+    fn keepers(&self) -> Keepers {
+        let maintenance = self.maintenance();
+        Keepers {
+            asked: maintenance.reclaims.clone(),
+            taking: maintenance
+                .tapes
+                .iter()
+                .filter(|(_, tasks)| tasks.keep_history)
+                .map(|(vid, _)| *vid)
+                .collect(),
+            refused: maintenance.no_keepers.clone(),
+            room_left: maintenance.room_left.clone(),
+        }
+    }
+
+    /// Which tapes count when the changes are chosen that this one gets.
+    pub(crate) fn keeping_history(&self, vid: Vid) -> Keeping {
+        let maintenance = self.maintenance();
+        let keeps = maintenance.tapes.get(&vid).is_some_and(|tasks| tasks.keep_history);
+        Keeping { vid, asked: keeps.then(|| maintenance.reclaims.clone()) }
+    }
+
+    /// About how many bytes the history takes that a tape would get now, with its index.
+    pub(crate) fn history_needed(&self, vid: Vid, tape_pool: TapePoolId) -> Result<ByteCount, ArchiveError> {
+        let (keeping, size) = (self.keeping_history(vid), self.catalogue.log_size()?);
+        let capacity = self.tape(vid)?.capacity;
+        self.read(|view| {
+            let log = Log::of(view, size)?;
+            let segments = bytes_not_covered(view, tape_pool, &log, &keeping)?;
+            Ok(ByteCount(segments + room_for_index(capacity).0))
+        })
+    }
+
+    /// Whether a tape has room for so much of the history: by what a drive said last of it, and what the
+    /// catalogue has counted.
+    pub(crate) fn has_room_for_history(&self, vid: Vid, needed: ByteCount) -> Result<bool, ArchiveError> {
+        let tape = self.tape(vid)?;
+        let told = self.maintenance().room_left.get(&vid).copied();
+        Ok(told.map_or(room_left(&tape), |told| told.min(room_left(&tape))) >= needed)
+    }
+
     /// Has another tape take what is owed.
-    fn have_it_kept(&self, vid: Vid, keeper: Keeper) -> Result<(), ArchiveError> {
+    fn have_it_kept(&self, vid: Vid, tape_pool: TapePoolId, keeper: Keeper) -> Result<(), ArchiveError> {
         let other = match keeper {
             Keeper::Others => return Ok(()),
-            Keeper::Nobody => None,
+            Keeper::Nobody => {
+                let full = self.without_room(vid, tape_pool)?;
+                return Err(ArchiveError::SegmentsOwed { vid, other: None, full });
+            }
             Keeper::Written(other) => {
                 self.set_tasks(other, |tasks| tasks.ship = true);
-                Some(other)
+                other
             }
             Keeper::Spare(other) => {
                 self.set_tasks(other, |tasks| tasks.keep_history = true);
-                Some(other)
+                other
             }
         };
-        Err(ArchiveError::SegmentsOwed { vid, other })
+        Err(ArchiveError::SegmentsOwed { vid, other: Some(other), full: Vec::new() })
     }
 }
 
@@ -174,7 +273,7 @@ impl Question<'_, '_> {
         if owed.is_nothing() {
             return Ok(Keeper::Others);
         }
-        if let Some(vid) = self.first_of(self.tape_pool, owed, |_, tape| tape.state == TapeState::Active)? {
+        if let Some(vid) = self.first_written(self.tape_pool, owed)? {
             return Ok(Keeper::Written(vid));
         }
         // Where no tape is to be written any more those count that are to be reclaimed too: each is held to
@@ -184,7 +283,7 @@ impl Question<'_, '_> {
         if owed.is_nothing() {
             return Ok(Keeper::Others);
         }
-        if let Some(vid) = self.first_of(self.tape_pool, owed, |vid, tape| self.is_spare(vid, tape, owed))? {
+        if let Some(vid) = self.first_spare(self.tape_pool, owed)? {
             return Ok(Keeper::Spare(vid));
         }
         // Tapes that hold nothing give nothing back without their pool's catalogue, and no second one can
@@ -204,11 +303,50 @@ impl Question<'_, '_> {
         vid != self.vid && (is_to_stay(tape) || is_emptied(tape))
     }
 
-    /// Whether a tape that is not written any more can take what is owed. Of those that are to be reclaimed
-    /// too the first one keeps it: else each would be written for the others, again and again.
-    fn is_spare(&self, vid: Vid, tape: &TapeRecord, owed: Owed) -> bool {
-        let stays_longer = !self.asked.contains(&vid) || vid < self.vid;
-        stays_longer && (is_emptied(tape) || is_full(tape)) && self.has_room(owed, tape)
+    /// Whether a tape that is not written any more could take what is owed, but for its room.
+    fn may_be_spare(&self, vid: Vid, tape: &TapeRecord) -> bool {
+        let takes = tape.run.is_some() && self.keepers.taking.contains(&vid);
+        let may = is_emptied(tape) || is_full(tape) || takes && !tape.is_doubted();
+        may && vid != self.vid && self.room.libraries.holds(vid)
+    }
+
+    /// The tape that is written anyway and takes what is owed.
+    fn first_written(&self, pool: TapePoolId, owed: Owed) -> Result<Option<Vid>, ReadError> {
+        self.first_of(pool, owed, Keeping { vid: self.vid, asked: None }, |_, tape| {
+            tape.state == TapeState::Active
+        })
+    }
+
+    /// The tape that is not written any more and takes what is owed. Of those that are to be reclaimed too
+    /// the first one with room for it keeps it: else each would be written for the others, again and again.
+    fn first_spare(&self, pool: TapePoolId, owed: Owed) -> Result<Option<Vid>, ReadError> {
+        let asked = || Some(self.keepers.asked.clone());
+        let own = self.tapes.iter().find(|(vid, _)| *vid == self.vid);
+        let own_room = match own {
+            Some((vid, tape)) => self.has_room(pool, owed, &Keeping { vid: *vid, asked: asked() }, tape)?,
+            None => false,
+        };
+        let stays_longer = |vid| !self.keepers.asked.contains(&vid) || !own_room || vid < self.vid;
+        self.first_of(pool, owed, Keeping { vid: self.vid, asked: asked() }, |vid, tape| {
+            stays_longer(vid) && self.may_be_spare(vid, tape)
+        })
+    }
+
+    /// The tapes that could take what is owed, but for their room.
+    fn without_room(&self) -> Result<Vec<Vid>, ReadError> {
+        let could = |vid: Vid, tape: &TapeRecord| {
+            let is_written = vid != self.vid && tape.state == TapeState::Active;
+            is_written && self.room.libraries.holds(vid) || self.may_be_spare(vid, tape)
+        };
+        let owed = self.owed(self.tape_pool, |vid, tape| self.is_left(vid, tape), None)?;
+        let mut full = Vec::new();
+        for (vid, tape) in self.of_pool(self.tape_pool).filter(|(vid, tape)| could(*vid, tape)) {
+            let asked = (tape.state != TapeState::Active).then(|| self.keepers.asked.clone());
+            if !self.has_room(self.tape_pool, owed, &Keeping { vid: *vid, asked }, tape)? {
+                full.push(*vid);
+            }
+        }
+        Ok(full)
     }
 
     /// The labelled tapes of a pool.
@@ -244,37 +382,54 @@ impl Question<'_, '_> {
         })
     }
 
-    /// The tape of a pool that is to take what is owed: one without a base rather than one that has it.
+    /// The tape of a pool that is to take what is owed, and has room for it: one without a base rather than
+    /// one that has it.
     fn first_of(
         &self,
         pool: TapePoolId,
         owed: Owed,
+        keeping: Keeping,
         may: impl Fn(Vid, &TapeRecord) -> bool,
     ) -> Result<Option<Vid>, ReadError> {
         let now = self.room.steady();
         let mut found = Vec::new();
         for (vid, tape) in self.of_pool(pool) {
-            let is_free = *vid != self.vid && tape.run.is_none() && self.room.libraries.holds(*vid);
             // One that is being written takes it with its next index.
-            let is_written = *vid != self.vid && tape.state == TapeState::Active;
-            if !(is_free || is_written) || !may(*vid, tape) {
+            let is_free =
+                tape.run.is_none() || tape.state == TapeState::Active || self.keepers.taking.contains(vid);
+            let is_there = *vid != self.vid && self.room.libraries.holds(*vid);
+            if !(is_free && is_there && may(*vid, tape)) {
                 continue;
             }
             let newest = self.view.bases(*vid)?.into_iter().map(|(change, _)| change).max();
             // A second base on one tape is no second one.
             let helps = owed.segments || self.log.lacks(newest.unwrap_or(0));
-            if helps {
+            let keeping = Keeping { vid: *vid, asked: keeping.asked.clone() };
+            if helps && self.has_room(pool, owed, &keeping, tape)? {
                 found.push((!self.room.bases.may_write(*vid, now), is_full(tape), newest, *vid));
             }
         }
         Ok(found.into_iter().min().map(|(.., vid)| vid))
     }
 
-    /// Whether a tape that is not written any more has room for what is owed, with its index.
-    fn has_room(&self, owed: Owed, tape: &TapeRecord) -> bool {
+    /// Whether a tape has room for what is owed, with its index: by what a drive said last of it, and what
+    /// the catalogue has counted.
+    fn has_room(
+        &self,
+        pool: TapePoolId,
+        owed: Owed,
+        keeping: &Keeping,
+        tape: &TapeRecord,
+    ) -> Result<bool, ReadError> {
         let base = if owed.base { self.size.other_bytes + 2 * reserve(tape.capacity).0 } else { 0 };
-        let needed = self.size.bytes + base + reserve(tape.capacity).0 / 8;
-        tape.capacity.0.saturating_sub(tape.written.0) >= needed
+        let segments = bytes_not_covered(self.view, pool, &self.log, keeping)?;
+        let history = segments + room_for_index(tape.capacity).0;
+        let vid = keeping.vid;
+        if self.keepers.refused.get(&vid).is_some_and(|refused| history >= refused.0) {
+            return Ok(false);
+        }
+        let left = self.keepers.room_left.get(&vid).map_or(u64::MAX, |left| left.0).min(room_left(tape).0);
+        Ok(left >= history + base)
     }
 
     /// Whether the tapes of another pool that are to stay have all that this tape has, and as many bases as
@@ -291,9 +446,8 @@ impl Question<'_, '_> {
                 return Ok(Keeper::Others);
             }
             if taker == Keeper::Nobody {
-                let written = self.first_of(pool, owed, |_, tape| tape.state == TapeState::Active)?;
-                let spare = |vid: Vid, tape: &TapeRecord| self.is_spare(vid, tape, owed);
-                taker = match (written, self.first_of(pool, owed, spare)?) {
+                let written = self.first_written(pool, owed)?;
+                taker = match (written, self.first_spare(pool, owed)?) {
                     (Some(vid), _) => Keeper::Written(vid),
                     (None, Some(vid)) => Keeper::Spare(vid),
                     (None, None) => Keeper::Nobody,
@@ -308,6 +462,32 @@ impl Owed {
     fn is_nothing(self) -> bool {
         !self.segments && !self.base
     }
+}
+
+/// Room for the index behind change-log segments.
+pub(crate) fn room_for_index(capacity: ByteCount) -> ByteCount {
+    ByteCount(reserve(capacity).0 / 8)
+}
+
+/// About how many bytes of the log a tape would get: the changes that the tapes that count do not have, by
+/// their share of all.
+fn bytes_not_covered(
+    view: &View<'_>,
+    pool: TapePoolId,
+    log: &Log,
+    keeping: &Keeping,
+) -> Result<u64, ReadError> {
+    let (mut next, mut missing) = (log.first.max(1), 0_u64);
+    let behind = (log.last.saturating_add(1), u64::MAX);
+    for (first, last) in
+        covered(view, pool, |vid, tape| keeping.counts(vid, tape))?.into_iter().chain([behind])
+    {
+        missing = missing.saturating_add(first.min(behind.0).saturating_sub(next));
+        next = next.max(last.saturating_add(1));
+    }
+    let LogSize { changes, bytes, .. } = log.size;
+    let share = u128::from(bytes) * u128::from(missing.min(changes)) / u128::from(changes.max(1));
+    Ok(u64::try_from(share).unwrap_or(u64::MAX))
 }
 
 /// Whether a tape holds no containers any more and can be read: it may be reclaimed too.

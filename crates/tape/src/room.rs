@@ -24,7 +24,7 @@ use ground::{ArchiveError, Classes, Ground, Upward, summary, truncated};
 use namespace::Namespace;
 use upkeep::Upkeep;
 
-pub(crate) use ground::{largest_container, reserve};
+pub(crate) use ground::{largest_container, reserve, room_left};
 
 /// The tapes of one instance: the scheduler, what drives do, and all that waits for them. It stands on the
 /// [`Ground`], all of which it has as its own.
@@ -156,6 +156,7 @@ impl Tape {
                 }
                 self.notifier.post(Event::Tape(vid, self.summary_of(vid, &record)));
                 self.upkeep.note_tape(vid, record.state.is_set_aside());
+                self.chores_follow(vid);
             }
             Err(error) => tracing::error!(%vid, %error, "a tape's record cannot be read"),
         }
@@ -166,7 +167,7 @@ impl Tape {
         let suspect = record.is_doubted();
         let library = LibraryId(self.libraries.of_tape(vid));
         if !self.libraries.holds(vid) {
-            let reason = "no library holds it: put it in".to_owned();
+            let reason = crate::chores::PUT_IT_IN.to_owned();
             let (readable, writable) = (false, false);
             return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
         }

@@ -164,7 +164,7 @@ impl Tape {
     /// Under the lock, so that the last word is the last change.
     fn tell_of_reads(&self, maintenance: &Maintenance) {
         for vid in maintenance.with_reads() {
-            self.notifier.maintain(vid, maintenance.is_due(vid));
+            self.notifier.maintain(vid, self.is_due(maintenance, vid));
         }
     }
 
@@ -184,7 +184,7 @@ impl Tape {
         if !maintenance.room.is_tried() {
             return Vec::new();
         }
-        let due = maintenance.with_reads().filter(|vid| maintenance.is_due(*vid));
+        let due = maintenance.with_reads().filter(|vid| self.is_due(&maintenance, *vid));
         due.map(|vid| Event::Maintain(vid, true)).collect()
     }
 }

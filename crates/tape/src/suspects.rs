@@ -45,7 +45,10 @@ impl Tape {
         }
         drop(one);
         self.post_tape(vid);
-        self.end_try(vid);
+        // Once: what only this tape may have is left to it until it is set aside.
+        if record.state != TapeState::Suspect {
+            self.have_others_read(vid);
+        }
     }
 
     /// Tapes that have rested long enough: each is to be mounted when a drive has nothing better to do.
@@ -58,6 +61,8 @@ impl Tape {
                     self.tape_retries.set(vid, None);
                     self.close_what_is_open(vid);
                 }
+                // One that is away is tried when it is put in again.
+                _ if !self.libraries.holds(vid) => {}
                 _ => events.push(Event::Maintain(vid, true)),
             }
         }
@@ -126,7 +131,6 @@ impl Tape {
 
     /// A suspect tape is what it was: what waits for it is looked at anew.
     fn in_use_again(&self, vid: Vid) -> Result<(), ArchiveError> {
-        self.end_try(vid);
         self.close_what_is_open(vid);
         self.post_tape(vid);
         self.repack_after_run(vid);
@@ -215,7 +219,7 @@ impl Tape {
     pub(crate) fn end_try(&self, vid: Vid) {
         // Told under the lock, as all of a tape's tasks are.
         let maintenance = self.maintenance();
-        self.notifier.maintain(vid, maintenance.is_due(vid));
+        self.notifier.maintain(vid, self.is_due(&maintenance, vid));
     }
 
     /// Suspect tapes of an earlier start are tried again when their time comes. One of before histories were

@@ -6,7 +6,7 @@ use base::{BlockAddress, ByteCount, ContainerId, Duration, TapePoolId, Timestamp
 use catalogue::{Command, Object, Rejection, TapeRecord, TapeState};
 use scheduler::Event;
 
-use crate::maintenance::Repack;
+use crate::maintenance::{AskedCheck, Repack};
 use crate::reasons::Waiting;
 use crate::room::Tape;
 use crate::sessions::write_again;
@@ -30,6 +30,10 @@ pub enum CheckState {
     Running,
     /// Everything was read.
     Done,
+    /// It ended before that, since the tape cannot be mounted before somebody does something about it.
+    Failed,
+    /// An operator has called it off.
+    Stopped,
 }
 
 /// What on a tape is damaged.
@@ -77,13 +81,13 @@ pub struct TapeCheck {
     pub vid: Vid,
     /// How far it is.
     pub state: CheckState,
-    /// Why it does not go on, if so.
+    /// Why it does not go on, or has ended before all was read, if so.
     pub reason: String,
     /// When it was asked for.
     pub asked: Timestamp,
     /// When reading began.
     pub began: Option<Timestamp>,
-    /// When all was read.
+    /// When all was read, or it ended before that.
     pub ended: Option<Timestamp>,
     /// Containers on the tape when it was asked for.
     pub containers: u64,
@@ -108,6 +112,12 @@ pub struct TapeCheck {
 }
 
 impl TapeCheck {
+    /// Whether it waits or runs.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        matches!(self.state, CheckState::Waiting | CheckState::Running)
+    }
+
     /// Bytes a second while the tape was read; 0 if that is not known yet.
     #[must_use]
     pub fn rate(&self) -> f64 {
@@ -199,7 +209,8 @@ impl Tape {
     /// already goes on.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::TapeNotLabelled`]. Nothing is done then.
+    /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::TapeNotLabelled`]; [`ArchiveError::Rejected`] if it is
+    /// in no library, disabled or set aside. Nothing is done then.
     pub fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError> {
         if vids.len() > CHECK_TAPES_MAX {
             return Err(ArchiveError::Limit { what: "tapes at once", limit: CHECK_TAPES_MAX as u64 });
@@ -211,18 +222,24 @@ impl Tape {
             if record.generation.0 == 0 {
                 return Err(ArchiveError::TapeNotLabelled(*vid));
             }
+            room.need_checkable(*vid)?;
             checks.push(TapeCheck::asked(*vid, room.now(), record.containers, record.committed));
         }
         for check in checks {
             let vid = check.vid;
-            {
+            let number = {
                 let mut maintenance = room.maintenance();
-                if maintenance.checks.get(&vid).is_some_and(|known| known.state != CheckState::Done) {
+                if maintenance.checks.get(&vid).is_some_and(TapeCheck::goes_on) {
                     continue;
                 }
                 maintenance.checks.insert(vid, check);
-            }
-            room.set_tasks(vid, |tasks| tasks.check = Some(BlockAddress(0)));
+                maintenance.checks_asked += 1;
+                maintenance.checks_asked
+            };
+            let from = BlockAddress(0);
+            room.set_tasks(vid, |tasks| tasks.check = Some(AskedCheck { number, from }));
+            // It may have been taken out, or failed, since it was looked at.
+            room.chores_follow(vid);
         }
         Ok(())
     }

@@ -162,15 +162,16 @@ pub struct TapeDamageReply {
 pub struct TapeCheckReply {
     /// The tape.
     pub vid: String,
-    /// `none`, `waiting`, `running` or `done`.
+    /// `none`, `waiting`, `running`, `done`, `failed` (the tape cannot be mounted before somebody does
+    /// something about it) or `stopped` (an operator has called it off).
     pub state: String,
-    /// Why it waits.
+    /// Why it waits, or has ended before all was read.
     pub reason: String,
     /// When it was asked for.
     pub asked: Option<String>,
     /// When reading began.
     pub began: Option<String>,
-    /// When all was read.
+    /// When all was read, or it ended before that.
     pub ended: Option<String>,
     /// Containers on the tape.
     pub containers: u64,

@@ -135,7 +135,7 @@ pub fn of_the_engine() -> Vec<ArchiveError> {
         E::TapeInUse(vid()),
         E::Backup(Box::new(backup::BackupError::NotABackup("/b".into()))),
         E::QuarantineNeeded { directories: vec!["/b/line-0001".into()], line: 2 },
-        E::SegmentsOwed { vid: vid(), other: None },
+        E::SegmentsOwed { vid: vid(), other: None, full: Vec::new() },
         E::NoSuchPoolDrive(99),
         E::NoDriveDirectory { drive: 3, at: DriveLocation::Directory("/mnt/d3".into()) },
         E::NoSuchDrive("x".into()),

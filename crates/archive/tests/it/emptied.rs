@@ -13,19 +13,19 @@ use catalogue::TapeState;
 use scheduler::Reason;
 
 /// The tapes of a pool with labels.
-fn tapes_of(archive: &Archive, pool: &str) -> Vec<Vid> {
+pub fn tapes_of(archive: &Archive, pool: &str) -> Vec<Vid> {
     let tapes = archive.tapes().unwrap();
     let of_pool = tapes.iter().filter(|tape| tape.tape_pool.as_deref() == Some(pool));
     of_pool.map(|tape| tape.vid).collect()
 }
 
-fn dismounted(archive: &Archive) {
+pub fn dismounted(archive: &Archive) {
     wait_until("the tapes are unmounted", || archive.tapes().unwrap().iter().all(|it| it.drive.is_none()));
 }
 
 /// Writes each file to a tape of its own in the first pool, and closes it; then all files are removed and the
 /// tapes repacked. No scratch tape is left.
-fn emptied(archive: &Archive, rounds: u64) -> Vec<Vid> {
+pub fn emptied(archive: &Archive, rounds: u64) -> Vec<Vid> {
     for round in 0..rounds {
         put(archive, &format!("/{round}/file"), &bytes(round + 1, 300_000));
         migrate_all(archive);
@@ -70,7 +70,7 @@ fn scratch_among(archive: &Archive, tapes: &[Vid]) -> usize {
     tapes.iter().filter(|vid| archive.tape(**vid).unwrap().state == TapeState::Scratch).count()
 }
 
-fn single_pool(settings: &mut Settings) {
+pub fn single_pool(settings: &mut Settings) {
     at_rest(settings);
     settings.tape_pools.truncate(1);
     settings.classes.iter_mut().for_each(|class| class.copies = vec!["vault-a".to_owned()]);

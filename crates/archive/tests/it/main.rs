@@ -7,6 +7,7 @@ mod backup_times;
 mod bases;
 #[path = "common/bases.rs"]
 mod bases_often;
+mod checks;
 mod clocks;
 mod closing;
 mod common;
@@ -54,6 +55,7 @@ mod quotas;
 mod reasons;
 mod rebuild;
 mod recall_order;
+mod reclaims;
 mod repairs;
 mod replaced;
 mod requests_kept;

@@ -112,6 +112,12 @@ impl<E: Operation + ?Sized> Operation for Guarded<E> {
         self.rule.done("check-tapes", what, || self.engine.check_tapes(vids))
     }
 
+    fn stop_checks(&self, vids: &[Vid]) -> Result<(), ArchiveError> {
+        let what = vids.first().map(ToString::to_string).unwrap_or_default();
+        self.rule.admin("stop-checks", &what)?;
+        self.rule.done("stop-checks", what, || self.engine.stop_checks(vids))
+    }
+
     fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError> {
         self.rule.looks("look at", vid)?;
         self.engine.tape_check(vid)

@@ -114,6 +114,7 @@ fn tapes() -> Vec<Endpoint> {
         Endpoint::post("/tapes/verify", "Has several tapes read and checked, or none", 202)
             .with(Shape::of::<wire::TapeCheckBody>()),
         Endpoint::post("/tapes/{vid}/verify", "Has a tape read and checked", 202),
+        Endpoint::post("/tapes/{vid}/verify/stop", "Calls off the check of a tape", 204),
         Endpoint::get("/tapes/{vid}/repack", "How far a repack is", Shape::of::<wire::TapeRepackReply>()),
         Endpoint::post("/tapes/{vid}/repack", "Copies what a tape holds to other tapes", 202)
             .with(Shape::of::<wire::ReasonBody>()),

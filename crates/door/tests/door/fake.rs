@@ -791,6 +791,10 @@ impl authority::Operation for Fake {
         vids.iter().try_for_each(|vid| Err(ArchiveError::NoSuchTape(*vid)))
     }
 
+    fn stop_checks(&self, vids: &[Vid]) -> Result<(), ArchiveError> {
+        self.check_tapes(vids)
+    }
+
     fn tape_check(&self, vid: Vid) -> Result<Option<archive::TapeCheck>, ArchiveError> {
         Err(ArchiveError::NoSuchTape(vid))
     }
@@ -804,7 +808,7 @@ impl authority::Operation for Fake {
     }
 
     fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
-        Err(ArchiveError::SegmentsOwed { vid, other: None })
+        Err(ArchiveError::SegmentsOwed { vid, other: None, full: Vec::new() })
     }
 
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {

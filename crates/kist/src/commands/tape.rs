@@ -87,10 +87,12 @@ Labels, indexes, change-log segments and all containers are read in the order of
 their blocks. Recalls and migration go first. Damaged copies are written again,
 from the pool or from the other copy. Waits for the end and fails if there is
 damage; with --no-wait the check goes on in the server, and the same command
-with --show tells how far it is.
+with --show tells how far it is. --stop calls it off. The check of a tape that is
+taken out of the library, disabled or set aside ends as failed.
 
 Examples:
   kist tape verify KS0001 KS0002
+  kist tape verify KS0001 --stop
   kist tape verify KS0001 --show --json")]
     Verify {
         /// The tapes
@@ -102,6 +104,9 @@ Examples:
         /// Begin nothing: tell of the last check
         #[arg(long)]
         show: bool,
+        /// Call off the checks of these tapes
+        #[arg(long, conflicts_with_all = ["no_wait", "show"])]
+        stop: bool,
     },
     /// Bring all that is needed of a tape to other tapes of its pool
     #[command(after_help = "\
@@ -176,7 +181,8 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             let said = serde_json::json!({ "vid": vid, "state": state, "reason": reason });
             output::done(common, &said, &format!("tape {vid} is {state} from now on"))
         }
-        Action::Verify { vids, no_wait, show } => super::tape_work::verify(vids, *no_wait, *show, common),
+        Action::Verify { vids, stop: true, .. } => super::tape_work::stop_checks(vids, common),
+        Action::Verify { vids, no_wait, show, .. } => super::tape_work::verify(vids, *no_wait, *show, common),
         Action::Repack { vid, reason, show } => super::tape_work::repack(vid, reason, *show, common),
         Action::Reclaim { vid } => super::tape_work::reclaim(vid, common),
         Action::Report(args) => super::tape_report::run(args, common),

@@ -22,14 +22,13 @@ pub fn verify(vids: &[String], no_wait: bool, show: bool, common: &Common) -> Ou
         // In one call: a tape that cannot be checked is told before another one is begun.
         client.post("/api/v1/tapes/verify", &TapeCheckBody { vids: vids.to_vec() })?;
     }
-    let ask = || vids.iter().map(|vid| client.get(&target(vid, "verify"))).collect::<Outcome<Vec<_>>>();
-    let mut checks: Vec<TapeCheckReply> = ask()?;
+    let mut checks = ask(&client, vids)?;
     if !show && !no_wait {
         let progress = Progress::start_of("checked", "container", 0, 0, common.quiet);
         while checks.iter().any(|check| matches!(check.state.as_str(), "waiting" | "running")) {
             tell(&progress, &checks);
             std::thread::sleep(POLL_EVERY);
-            checks = ask()?;
+            checks = ask(&client, vids)?;
         }
     }
     if common.json {
@@ -42,7 +41,32 @@ pub fn verify(vids: &[String], no_wait: bool, show: bool, common: &Common) -> Ou
         let places = text::plural(damage, "damaged place");
         return Err(Failure::new(Exit::Differs, format!("{places} found; copies are mended where they can")));
     }
-    Ok(())
+    match checks.iter().find(|check| matches!(check.state.as_str(), "failed" | "stopped")) {
+        Some(check) if !show => Err(Failure::new(Exit::SomeFailed, not_read(check))),
+        _ => Ok(()),
+    }
+}
+
+fn ask(client: &Client, vids: &[String]) -> Outcome<Vec<TapeCheckReply>> {
+    vids.iter().map(|vid| client.get(&target(vid, "verify"))).collect()
+}
+
+/// Why a check has ended before all was read.
+fn not_read(check: &TapeCheckReply) -> String {
+    format!("the check of tape {} has {}: {}", check.vid, check.state, check.reason)
+}
+
+/// Calls off checks, and tells how far they came.
+pub fn stop_checks(vids: &[String], common: &Common) -> Outcome {
+    let client = common.connection.client()?;
+    for vid in vids {
+        client.post(&target(vid, "verify/stop"), &serde_json::json!({}))?;
+    }
+    let checks = ask(&client, vids)?;
+    match common.json {
+        true => output::json(&checks),
+        false => checks.iter().try_for_each(print),
+    }
 }
 
 fn tell(progress: &Progress, checks: &[TapeCheckReply]) {
@@ -68,10 +92,11 @@ fn print(check: &TapeCheckReply) -> Outcome {
     if check.rate > 0.0 {
         line += &format!(", {}/s", text::size(check.rate as u64));
     }
-    if let Some(left) = check.left.filter(|_| state != "done") {
+    let goes_on = matches!(state.as_str(), "waiting" | "running");
+    if let Some(left) = check.left.filter(|_| goes_on) {
         line += &format!(", {} left", text::span(Duration::from_secs(left)));
     }
-    if !check.reason.is_empty() && state == "waiting" {
+    if !check.reason.is_empty() && matches!(state.as_str(), "waiting" | "failed" | "stopped") {
         line += &format!("; {}", check.reason);
     }
     output::line(&line)?;

@@ -149,6 +149,7 @@ impl Scheduler {
         self.blame.tape_rests.remove(&vid);
         self.blame.drive_rests.remove(drive);
         self.blame.host_failures.remove(&vid);
+        self.maintenance_rests.remove(&vid);
         self.release_drive(drive);
         self.blame.cleared.remove(&vid);
         self.release_tape(vid);

@@ -4,6 +4,8 @@
 //! - A mount or a session failed ([`Failure`](crate::Failure)): it speaks against its cause, which the driver
 //!   tells (cartridge, drive and path, robot), against both partners if nobody knows. The two part for
 //!   `retry_delay`; who failed with so many partners is set aside.
+//! - Maintenance failed, or got nothing done: no drive takes the tape for it until it has rested. Nobody
+//!   waits for it, so the other drive is no reason to mount the tape at once.
 //! - A drive failed as a whole (`Event::DriveFailed`): against it, and the tape in it. It is down, and tried
 //!   again.
 //! - Writing failed for this host ([`FailureCause::Host`]): against nobody. In that library writing and

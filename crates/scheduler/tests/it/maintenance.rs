@@ -117,6 +117,64 @@ fn a_suspect_tape_is_mounted_for_its_maintenance() {
     assert!(bench.scheduler.why_maintenance(vid(2)).to_string().contains("jam"));
 }
 
+/// When the maintenance of a tape is mounted, in the order of the attempts, while each fails 1 s later.
+fn attempts(drives: &[&str], seconds: i64, mut fails: impl FnMut(&mut Bench, i64, String)) -> Vec<i64> {
+    let mut bench = Bench::new();
+    for drive in &drives[1..] {
+        bench.tell(0, Event::DriveUp((*drive).to_owned()));
+    }
+    let (mut attempts, mut failing) = (Vec::new(), None::<(i64, String)>);
+    let mut orders = bench.tell(0, Event::Maintain(vid(1), true));
+    for now in 0..seconds {
+        if let Some((_, drive)) = failing.take_if(|(at, _)| *at <= now) {
+            fails(&mut bench, now, drive);
+        }
+        orders.extend(bench.tell(now, Event::Tick));
+        for order in std::mem::take(&mut orders) {
+            match order {
+                Action::Mount { drive, .. } => {
+                    attempts.push(now);
+                    failing = Some((now + 1, drive));
+                }
+                Action::Unmount { drive } => orders.extend(bench.tell(now, Event::Unmounted(drive))),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    attempts
+}
+
+/// Story: a robot that jammed was sent for a tape that was to be checked every ten seconds, for ever, from
+/// two drives.
+#[test]
+fn maintenance_that_fails_rests_twice_as_long_each_time_whatever_drives_there_are() {
+    let jams = |bench: &mut Bench, now, drive| {
+        drop(bench.tell(now, Event::MountFailed(drive, vid(1), "jam".into())));
+    };
+    for drives in [&["A"][..], &["A", "B"]] {
+        let attempts = attempts(drives, 2_000, jams);
+        let rests: Vec<i64> = attempts.windows(2).map(|pair| pair[1] - pair[0] - 1).collect();
+        assert_eq!(rests, [10, 20, 40, 80, 160, 320, 640], "{drives:?}: {attempts:?}");
+    }
+}
+
+/// What is asked for anew, or looked at by an operator, does not wait for what failed before.
+#[test]
+fn what_is_asked_for_anew_is_tried_at_once() {
+    let mut bench = Bench::new();
+    let mount = Action::Mount { drive: a(), vid: vid(1), assign: None };
+    assert_eq!(bench.tell(1, Event::Maintain(vid(1), true)), [mount]);
+    bench.tell(2, Event::MountFailed(a(), vid(1), "jam".into()));
+    bench.tell(12, Event::MountFailed(a(), vid(1), "jam".into()));
+    bench.tell(13, Event::Tick);
+    assert_eq!(bench.tell(14, Event::MountFailed(a(), vid(1), "jam".into())), []);
+    assert!(bench.scheduler.why_maintenance(vid(1)).to_string().contains("jam"));
+    bench.tell(15, Event::Maintain(vid(1), false));
+    let mount = Action::Mount { drive: a(), vid: vid(1), assign: None };
+    // The pair of tape and drive has its own rest.
+    assert_eq!(bench.tell(40, Event::Maintain(vid(1), true)), [mount]);
+}
+
 #[test]
 fn a_drive_that_fails_rests_twice_as_long_each_time() {
     let mut bench = Bench::new();

@@ -12,6 +12,7 @@ use mover::{ContainerOnTape, ReadBack, read_back, read_piece_of};
 use scheduler::SessionEnd;
 
 use super::{MountedTape, SessionError};
+use crate::chores::HeldBack;
 use crate::maintenance::{Mend, Spool};
 use crate::room::Tape;
 use crate::room_for_reads::is_without_room;
@@ -60,6 +61,8 @@ impl MountedTape<'_> {
             if self.must_yield() {
                 return Ok(Done::Yield);
             }
+            // It may have been disabled meanwhile.
+            let held = self.room.held_back(vid);
             let next = {
                 let maintenance = self.room.maintenance();
                 let Some(tape) = maintenance.tapes.get(&vid) else { return Ok(Done::Yes) };
@@ -68,13 +71,18 @@ impl MountedTape<'_> {
                     self.look_at_mounted(vid)?;
                     continue;
                 }
-                (tape.read_back.first().copied(), maintenance.next_read(vid), tape.is_to_ship(), tape.check)
+                let read = maintenance.next_read(vid);
+                match held {
+                    None => (tape.read_back.first().copied(), read, tape.is_to_ship(), tape.check),
+                    Some(HeldBack::Resting) => (None, read, false, None),
+                    Some(_) => return Ok(Done::Yes),
+                }
             };
             let done = match next {
                 (Some(container), ..) => self.read_back_copy(vid, container)?,
                 (None, Some(container), ..) => self.read_whole(vid, container)?,
                 (None, None, true, _) => self.ship_changes(vid)?,
-                (None, None, false, Some(from)) => self.check(vid, from)?,
+                (None, None, false, Some(asked)) => self.check(vid, asked)?,
                 (None, None, false, None) => return Ok(Done::Yes),
             };
             if matches!(done, Done::Yield) {

@@ -14,8 +14,8 @@ use session::WritingSession;
 
 use super::adopt::{self, Adopted};
 use super::{SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
-use crate::bases_on_tapes::is_to_stay;
-use crate::room::{Session, Tape};
+use crate::reclaim::room_for_index;
+use crate::room::{Session, Tape, room_left};
 use crate::tapes::covered;
 use ground::truncated;
 
@@ -36,6 +36,8 @@ pub(super) struct Mounted {
     pub(super) writing: WritingSession,
     /// Whether something failed so that nothing more may be written to it in this mount.
     pub(super) failed: bool,
+    /// Whether change-log segments were left out of the last index, since the tape has no room for them.
+    pub(super) segment_left_out: bool,
     /// What is wrong with the newest index, if another one took its place.
     pub(super) index_fault: Option<String>,
     /// Copies written in place of others that no index covers yet: then they are read back.
@@ -178,9 +180,10 @@ impl MountedTape<'_> {
     }
 
     pub(super) fn end_without_index(&mut self, torn: u64) -> Result<(), SessionError> {
-        let mounted = &mut *self.tape;
-        let Some(run) = mounted.run else { return Ok(()) };
+        let Some(run) = self.tape.run else { return Ok(()) };
         let end_of_data = self.drive.space_to_end_of_data(base::Partition::Data)?.block;
+        let torn = torn.max(self.not_counted(self.tape.vid)?);
+        let mounted = &mut *self.tape;
         self.room.execute(Command::EndRun {
             run: run.id,
             end: RunEnd::TapeFull,
@@ -195,6 +198,13 @@ impl MountedTape<'_> {
         super::adopt::write_again(self.room, vid, "no index on its tape names it")?;
         self.room.repack_after_run(vid);
         Ok(())
+    }
+
+    /// Bytes that stand on the tape and that the catalogue has not counted: what was written and no commit
+    /// tells of.
+    fn not_counted(&mut self, vid: Vid) -> Result<u64, SessionError> {
+        let left = self.drive.remaining()?;
+        Ok(room_left(&self.room.tape(vid)?).0.saturating_sub(left.0))
     }
 
     /// Opens a run on the mounted tape if there is none, standing at its end of data.
@@ -237,8 +247,10 @@ impl MountedTape<'_> {
         let now = room.now();
         let covers_from = room.tape(mounted.vid)?.index_block;
         let before = mounted.volume.own_bytes_written();
-        let changes =
-            write_changes(room, self.drive.as_mut(), mounted.vid, run.tape_pool, &mut mounted.volume)?;
+        let (vid, tape_pool) = (mounted.vid, run.tape_pool);
+        let Shipped { segments: changes, is_whole } =
+            write_changes(room, self.drive.as_mut(), vid, tape_pool, &mut mounted.volume)?;
+        mounted.segment_left_out = !is_whole;
         let early = is_planted(Bug::EarlyIndexed);
         let (index_block, end_of_data) = match early {
             true => mounted.volume.predict_index(self.drive.as_mut(), now)?,
@@ -357,22 +369,32 @@ impl MountedTape<'_> {
     }
 }
 
-/// All changes that no other tape of this pool has yet, as segments before the index. Gives their ranges.
+/// What was written of the change log.
+struct Shipped {
+    /// The ranges of its segments.
+    segments: Vec<(u64, u64)>,
+    /// Whether the tape had room for all of them.
+    is_whole: bool,
+}
+
+/// All changes that no other tape of this pool has yet, as segments before the index, as far as there is room
+/// for them and the index: one that is cut short would only take what is left.
 fn write_changes(
     room: &Tape,
     drive: &mut dyn TapeDrive,
     vid: Vid,
     tape_pool: TapePoolId,
     volume: &mut Volume,
-) -> Result<Vec<(u64, u64)>, SessionError> {
+) -> Result<Shipped, SessionError> {
+    let keeping = room.keeping_history(vid);
     let (covered, newest) = room.read(|view| {
-        let covered = covered(view, tape_pool, |_, tape| is_to_stay(tape))?;
+        let covered = covered(view, tape_pool, |of, tape| keeping.counts(of, tape))?;
         Ok((covered, view.last_change()?))
     })?;
-    let mut written = Vec::new();
+    let mut shipped = Shipped { segments: Vec::new(), is_whole: true };
     let mut next = 1;
     for (first, last) in covered.into_iter().chain([(newest.saturating_add(1), u64::MAX)]) {
-        while next < first && next <= newest && written.len() < SEGMENTS_MAX {
+        while next < first && next <= newest && shipped.segments.len() < SEGMENTS_MAX {
             let mut changes = room.read(|view| view.changes(next, SEGMENT_CHANGES_MAX, SEGMENT_BYTES_MAX))?;
             changes.retain(|(number, _)| *number < first);
             // A restore leaves numbers out: a segment has none missing.
@@ -381,37 +403,56 @@ fn write_changes(
             changes.truncate(unbroken);
             let Some((last, _)) = changes.last() else { break };
             next = last + 1;
-            if write_segment(room, drive, vid, volume, &changes)? {
-                written.push((begin, next - 1));
+            match write_segment(room, drive, vid, volume, &changes)? {
+                Segment::OnTape => shipped.segments.push((begin, next - 1)),
+                Segment::NoRoom => shipped.is_whole = false,
+                Segment::None => {}
             }
         }
         next = next.max(last.saturating_add(1));
     }
-    Ok(written)
+    Ok(shipped)
 }
 
-/// One segment of changes whose numbers follow each other; `false` if they cannot be one.
+/// What became of a segment.
+enum Segment {
+    OnTape,
+    /// The tape has no room for it and the index behind it.
+    NoRoom,
+    /// The changes cannot be one.
+    None,
+}
+
+/// One segment of changes whose numbers follow each other.
 fn write_segment(
     room: &Tape,
     drive: &mut dyn TapeDrive,
     vid: Vid,
     volume: &mut Volume,
     changes: &[(u64, Vec<u8>)],
-) -> Result<bool, SessionError> {
-    let (Some((first, _)), Some((last, _))) = (changes.first(), changes.last()) else { return Ok(false) };
+) -> Result<Segment, SessionError> {
+    let (Some((first, _)), Some((last, _))) = (changes.first(), changes.last()) else {
+        return Ok(Segment::None);
+    };
     let (first, last) = (ChangeNumber(*first), ChangeNumber(*last));
     let path = ltfs::naming::changes_path(first, last);
     if volume.tree().lookup(&path).is_some() {
-        return Ok(true);
+        return Ok(Segment::OnTape);
     }
     let bodies: Vec<&[u8]> = changes.iter().map(|(_, bytes)| bytes.as_slice()).collect();
     let segment = match ChangeSegment::encode(room.instance, first, &bodies) {
         Ok(segment) => segment,
         Err(error) => {
             tracing::error!(%vid, %error, "a change-log segment cannot be written; the index is");
-            return Ok(false);
+            return Ok(Segment::None);
         }
     };
+    let needed = segment.len() as u64 + room_for_index(room.tape(vid)?.capacity).0;
+    let left = drive.remaining()?.0;
+    if needed > left {
+        tracing::info!(%vid, needed, left, "a change-log segment goes to another tape");
+        return Ok(Segment::NoRoom);
+    }
     volume.write_small_file(drive, path, &segment, room.now())?;
-    Ok(true)
+    Ok(Segment::OnTape)
 }

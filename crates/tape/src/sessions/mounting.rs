@@ -259,6 +259,7 @@ impl DriveThread {
             run: None,
             writing: WritingSession::new(room.settings.tape.writing_rules(), Timestamp(0)),
             failed: false,
+            segment_left_out: false,
             index_fault,
             unverified,
         };

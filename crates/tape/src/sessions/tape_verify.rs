@@ -6,11 +6,15 @@ use std::sync::Arc;
 
 use base::{BlockAddress, ContainerId, Partition, Vid};
 use catalogue::ContainerRecord;
+use ltfs::Entry;
+use ltfs::changes::ChangeNumber;
 use ltfs::coherency::{self, VolumeCoherency};
+use ltfs::naming::changes_path;
 use mover::{BlockFault, Stray, Stretch, survey};
 
 use super::maintain::{Done, on_tape};
 use super::{MountedTape, SessionError};
+use crate::maintenance::AskedCheck;
 use crate::room::Tape;
 use crate::{CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeDamage};
 use ground::ArchiveError;
@@ -26,18 +30,26 @@ const MEMBERS_PAGE: usize = 1_000;
 
 impl MountedTape<'_> {
     /// Checks the mounted tape from a block on. Goes on there after it had to give way.
-    pub(super) fn check(&mut self, vid: Vid, from: BlockAddress) -> Result<Done, SessionError> {
+    pub(super) fn check(&mut self, vid: Vid, asked: AskedCheck) -> Result<Done, SessionError> {
         let room = Arc::clone(self.room);
         let began = room.now();
         room.note_check(vid, |check| {
             check.began.get_or_insert(began);
-            check.state = CheckState::Running;
+            // One that was called off since is not taken up again.
+            if check.goes_on() {
+                check.state = CheckState::Running;
+            }
         });
-        let done = self.check_from(vid, from);
+        let done = self.check_from(vid, asked);
         let now = room.now();
+        if room.is_check_over(vid, asked.number) {
+            // How it ended is told already; whatever else is to be done goes on.
+            return done.map(|_| Done::Yes);
+        }
         room.note_check(vid, |check| {
             check.busy += now.since(began);
             match &done {
+                _ if !check.goes_on() => {}
                 Ok(Done::Yes) => (check.state, check.ended) = (CheckState::Done, Some(now)),
                 Ok(Done::Yield) => {
                     check.state = CheckState::Waiting;
@@ -47,42 +59,52 @@ impl MountedTape<'_> {
             }
         });
         if matches!(done, Ok(Done::Yes)) {
-            room.set_tasks(vid, |tasks| tasks.check = None);
+            room.set_tasks(vid, |tasks| tasks.check = tasks.check.filter(|now| now.number != asked.number));
         }
         done
     }
 
-    fn check_from(&mut self, vid: Vid, from: BlockAddress) -> Result<Done, SessionError> {
+    /// What comes before this block was read, unless the check was called off.
+    fn goes_on_at(&self, vid: Vid, asked: AskedCheck, at: BlockAddress) {
+        self.room.set_tasks(vid, |tasks| {
+            if let Some(check) = tasks.check.as_mut().filter(|check| check.number == asked.number) {
+                check.from = at;
+            }
+        });
+    }
+
+    /// `Yield` also if the check was called off.
+    fn check_from(&mut self, vid: Vid, asked: AskedCheck) -> Result<Done, SessionError> {
         let room = Arc::clone(self.room);
-        if from.0 == 0 {
-            self.check_heads(vid)?;
+        if asked.from.0 == 0 {
+            self.check_heads(vid, asked)?;
         }
-        let mut at = BlockAddress(from.0.max(BEHIND_LABELS.0));
+        let mut at = BlockAddress(asked.from.0.max(BEHIND_LABELS.0));
         loop {
             let content = room.read(|view| view.content(vid, at, CONTENT_PAGE))?;
             if content.is_empty() {
                 break;
             }
             for (block, container) in content {
-                if let Done::Yield = self.check_gap(vid, at, block)? {
+                if let Done::Yield = self.check_gap(vid, asked, at, block)? {
                     return Ok(Done::Yield);
                 }
                 let Some(record) = room.read(|view| view.container(container))? else { continue };
-                if let Done::Yield = self.check_container(vid, block, container, &record)? {
+                if let Done::Yield = self.check_container(vid, asked, block, container, &record)? {
                     return Ok(Done::Yield);
                 }
                 let mounted = &*self.tape;
                 let blocks = on_tape(container, &record, block).blocks(mounted.volume.block_size());
                 at = BlockAddress(block.0 + blocks.max(1));
-                room.set_tasks(vid, |tasks| tasks.check = Some(at));
+                self.goes_on_at(vid, asked, at);
             }
         }
         let end = room.tape(vid)?.end_of_data;
-        self.check_gap(vid, at, end)
+        self.check_gap(vid, asked, at, end)
     }
 
     /// Labels, cartridge memory and the index partition.
-    fn check_heads(&mut self, vid: Vid) -> Result<(), SessionError> {
+    fn check_heads(&mut self, vid: Vid, asked: AskedCheck) -> Result<(), SessionError> {
         let room = Arc::clone(self.room);
         let mounted = &mut *self.tape;
         let uuid = mounted.volume.uuid();
@@ -111,19 +133,25 @@ impl MountedTape<'_> {
                 return Ok(());
             }
         };
-        self.look_over(vid, Stretch { partition: Partition::Index, from: BEHIND_LABELS, to: end })?;
+        self.look_over(vid, asked, Stretch { partition: Partition::Index, from: BEHIND_LABELS, to: end })?;
         Ok(())
     }
 
-    fn check_gap(&mut self, vid: Vid, from: BlockAddress, to: BlockAddress) -> Result<Done, SessionError> {
+    fn check_gap(
+        &mut self,
+        vid: Vid,
+        asked: AskedCheck,
+        from: BlockAddress,
+        to: BlockAddress,
+    ) -> Result<Done, SessionError> {
         if to <= from {
             return Ok(Done::Yes);
         }
-        self.look_over(vid, Stretch { partition: Partition::Data, from, to })
+        self.look_over(vid, asked, Stretch { partition: Partition::Data, from, to })
     }
 
     /// What is no container: whole or damaged indexes, segments and bases, torn blocks.
-    fn look_over(&mut self, vid: Vid, stretch: Stretch) -> Result<Done, SessionError> {
+    fn look_over(&mut self, vid: Vid, asked: AskedCheck, stretch: Stretch) -> Result<Done, SessionError> {
         let room = Arc::clone(self.room);
         let name = self.name();
         let mounted = &*self.tape;
@@ -133,6 +161,10 @@ impl MountedTape<'_> {
         bases.retain(|(block, ..)| {
             stretch.partition == Partition::Data && (stretch.from..stretch.to).contains(block)
         });
+        let segments = match stretch.partition {
+            Partition::Data => self.segments_named(),
+            Partition::Index => BTreeSet::new(),
+        };
         let mut whole = BTreeSet::new();
         // Bases may be long: a check that gave way goes on with the part that it read last.
         let mut resume = stretch.from;
@@ -146,6 +178,10 @@ impl MountedTape<'_> {
                     whole.insert((block, change.0, part));
                     resume = block;
                 }
+                Stray::Torn(block) if segments.contains(&block) => {
+                    let reason = "no change-log segment begins here, as the index has it".to_owned();
+                    note(&room, vid, DamagedPart::Segment, block, reason);
+                }
                 // If it counts, it is missed below; else it is what a session cut short has left.
                 Stray::BadBase(..) | Stray::Torn(_) => room.note_check(vid, |check| check.torn_blocks += 1),
                 Stray::BadIndex(block, _, reason)
@@ -156,21 +192,23 @@ impl MountedTape<'_> {
                 }
                 // Behind the newest index it is what a session cut short has left.
                 Stray::BadIndex(..) => room.note_check(vid, |check| check.torn_blocks += 1),
-                Stray::BadSegment(block, reason) => {
+                Stray::BadSegment(block, reason) if segments.contains(&block) => {
                     note(&room, vid, DamagedPart::Segment, block, reason);
                 }
+                // No index names it: the tape ended within it.
+                Stray::BadSegment(..) => room.note_check(vid, |check| check.torn_blocks += 1),
                 Stray::Unreadable(block, reason) => {
                     let reason = format!("partition {which}: {reason}");
                     note(&room, vid, DamagedPart::Block, block, reason);
                 }
             }
-            yielded = room.scheduler().must_yield(&name, room.now());
+            yielded = room.scheduler().must_yield(&name, room.now()) || room.is_check_over(vid, asked.number);
             !yielded
         })?;
         if yielded {
             bases.retain(|(block, ..)| *block < resume);
             if stretch.partition == Partition::Data && resume > stretch.from {
-                room.set_tasks(vid, |tasks| tasks.check = Some(resume));
+                self.goes_on_at(vid, asked, resume);
             }
         }
         let mut damaged = BTreeSet::new();
@@ -184,15 +222,30 @@ impl MountedTape<'_> {
         Ok(if yielded { Done::Yield } else { Done::Yes })
     }
 
+    /// Where the index has change-log segments: the first block of each.
+    fn segments_named(&self) -> BTreeSet<BlockAddress> {
+        let tree = self.tape.volume.tree();
+        let any = changes_path(ChangeNumber(1), ChangeNumber(1));
+        let directory = tree.directory_of(&any).and_then(|uid| tree.directory(uid));
+        let entries = directory.into_iter().flat_map(|directory| directory.entries.values());
+        let first_block = |entry: &Entry| match entry {
+            Entry::File(file) => file.extents.first().map(|extent| extent.start_block),
+            Entry::Directory(_) => None,
+        };
+        entries.filter_map(first_block).collect()
+    }
+
     fn check_container(
         &mut self,
         vid: Vid,
+        asked: AskedCheck,
         block: BlockAddress,
         container: ContainerId,
         record: &ContainerRecord,
     ) -> Result<Done, SessionError> {
         let room = Arc::clone(self.room);
-        let back = self.read_container(vid, &on_tape(container, record, block), |_| true)?;
+        let what = on_tape(container, record, block);
+        let back = self.read_container(vid, &what, |_| !room.is_check_over(vid, asked.number))?;
         if back.stopped {
             return Ok(Done::Yield);
         }
