@@ -14,7 +14,7 @@ mod seal;
 mod tape;
 mod upload;
 
-pub use file::{CloneFile, PoolCopy, PoolData, PutFile, PutObject, RecallDone, Replace};
+pub use file::{CloneFile, PartsRecalled, PoolCopy, PoolData, PutFile, PutObject, RecallDone, Replace};
 pub use limits::{
     BATCH_FILES_MAX, BULK_FILES, CONTAINER_MEMBERS_MAX, IDEMPOTENCY_KEPT, PRIORITY_MAX, PRIORITY_USUAL,
     QUOTAS_MAX, REQUEST_FILES_MAX, SEGMENTS_MAX, TREE_ROWS_LOOKED_MAX, TREES_MAX, UNKNOWN_BATCH_MAX,
@@ -329,6 +329,10 @@ pub enum Command {
     /// Recalled files are in the pool, synced and verified. Files that were deleted or came online meanwhile
     /// are skipped.
     RecallDone(Box<RecallDone>),
+    /// As [`Command::RecallDone`], with parts of files that are larger than a tape. A part becomes the image
+    /// of its container and is read from no other tape; with the last one the file is online, its pieces in
+    /// the order of their offsets. A part for which nobody waits any more is skipped.
+    PartsRecalled(Box<PartsRecalled>),
     /// A file cannot be read from any of its copies; its waiting items fail.
     RecallFailed {
         /// The file.

@@ -71,8 +71,11 @@ fn take_out_some(
         let file: FileRecord = draft.view().expect(Table::File, &key::file(member.file))?;
         taken.push((file.is_named(), member.length));
         match file.state {
-            // What is dissolved holds whole files: nothing else needs it.
-            FileState::Condemned(_) => lifecycle::remove(draft, member.file, &file, &[(id, *member)])?,
+            // Its other parts, if it has any, may be needed for a while.
+            FileState::Condemned(_) => {
+                lifecycle::take_out(draft, member.file, id, member);
+                lifecycle::finalise(draft, member.file, &file)?;
+            }
             FileState::Live | FileState::Lost(_) => {
                 lifecycle::take_out(draft, member.file, id, member);
                 if file.state == FileState::Live && file.is_online() && lost::goes_to_tape(draft, file.class)?
