@@ -164,6 +164,9 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::PartsRecalled(done) => recall::done(draft, &done.blobs, &done.files, &done.parts),
         Command::RecallFailed { file, reason } => recall::failed(draft, *file, reason),
         Command::RecallCopyFailed { file, vid, reason } => recall::copy_failed(draft, *file, *vid, reason),
+        Command::RecallPlaceFailed { vid, block, reason } => {
+            recall::place_failed(draft, *vid, *block, reason).map(|()| Outcome::Done)
+        }
         Command::Evict { files } => evict::evict(draft, files),
         Command::ExpirePins => tidy::expire_pins(draft, BATCH_FILES_MAX),
         Command::ExpireIdempotency => tidy::expire_idempotency(draft, BATCH_FILES_MAX),

@@ -333,6 +333,16 @@ pub enum Command {
     /// of its container and is read from no other tape; with the last one the file is online, its pieces in
     /// the order of their offsets. A part for which nobody waits any more is skipped.
     PartsRecalled(Box<PartsRecalled>),
+    /// What stands at this place of a tape cannot be read from there: who waits for it waits for its other
+    /// copies, and fails if there is none. As [`Command::RecallCopyFailed`], of a part of a file.
+    RecallPlaceFailed {
+        /// The tape.
+        vid: Vid,
+        /// First block of the container.
+        block: BlockAddress,
+        /// Why.
+        reason: String,
+    },
     /// A file cannot be read from any of its copies; its waiting items fail.
     RecallFailed {
         /// The file.

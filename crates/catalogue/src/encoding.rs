@@ -457,6 +457,7 @@ choice!(Command {
     142 = KeepCopy { container, vid },
     143 = DropUnneededCopies { container },
     144 = PartsRecalled(done),
+    145 = RecallPlaceFailed { vid, block, reason },
 });
 
 impl Command {

@@ -77,6 +77,7 @@ impl Command {
             | Command::ForgetRequest { .. }
             | Command::RecallFailed { .. }
             | Command::RecallCopyFailed { .. }
+            | Command::RecallPlaceFailed { .. }
             | Command::Evict { .. }
             | Command::ExpirePins
             | Command::ExpireIdempotency

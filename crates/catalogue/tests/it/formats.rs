@@ -643,6 +643,11 @@ fn clock_commands() -> Vec<Command> {
             files: vec![(FileId(1000), vec![piece(1 << 40 | 9, 0, 700)])],
             parts: vec![(ContainerId(300), piece(1 << 40 | 9, 700, 79_300))],
         })),
+        Command::RecallPlaceFailed {
+            vid: vid("KS0300"),
+            block: BlockAddress(300),
+            reason: "unreadable".into(),
+        },
     ]
 }
 
@@ -665,7 +670,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 100, "one of each command");
+    assert_eq!(tags.len(), 101, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();

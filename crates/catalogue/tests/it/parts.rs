@@ -264,6 +264,22 @@ fn a_part_of_which_the_last_copy_is_lost_is_kept_if_it_came() {
     case.end();
 }
 
+/// A tape that cannot give one part may give another: the one place is given up, not the tape.
+#[test]
+fn a_part_that_cannot_be_read_is_read_from_its_other_copy() {
+    let mut case = Case::evicted();
+    let request = case.bench.request(&[case.file]);
+    let places: Vec<_> = case.record(1).places().collect();
+    let failed = |(vid, block)| Command::RecallPlaceFailed { vid, block, reason: "torn".into() };
+    case.bench.ok(failed(places[0]));
+    assert_eq!([0, 1, 2].map(|part| case.asked(part)), [2, 1, 2]);
+    case.bench.ok(failed(places[0]));
+    assert_eq!(case.done(request), (0, 0));
+    case.bench.ok(failed(places[1]));
+    assert_eq!(case.done(request), (0, 1));
+    case.end();
+}
+
 /// A repack brings a part into the pool that somebody waits for: it need not be read a second time. With the
 /// last one the file is there.
 #[test]

@@ -308,12 +308,16 @@ pub(super) fn build(room: &Tape, planned: &PlannedContainer) -> Result<Container
         (ContainerKind::File(file) | ContainerKind::Segment { file, .. }, _) => {
             let mut parts = VecDeque::new();
             let mut blobs = HashMap::new();
-            room.read(|view| file_parts(view, &mut blobs, *file, &mut parts))?.then_some(parts).ok_or_else(
-                || ArchiveError::ContainerBytes {
+            let range = match record.kind {
+                ContainerKind::Segment { file_offset, .. } => Some((file_offset, record.length)),
+                _ => None,
+            };
+            room.read(|view| file_parts(view, &mut blobs, *file, range, &mut parts))?
+                .then_some(parts)
+                .ok_or_else(|| ArchiveError::ContainerBytes {
                     container,
                     reason: format!("file {file} is not in the pool"),
-                },
-            )?
+                })?
         }
     };
     Ok(ContainerPlan {
@@ -359,15 +363,18 @@ fn image_plan(
 
 type Blobs = HashMap<BlobId, Arc<BlobDescription>>;
 
-/// Appends the places of a file's bytes; `false` if it is not in the pool.
+/// Appends the places of a file's bytes, all of them or from an offset on so many; `false` if it is not in
+/// the pool.
 fn file_parts(
     view: &View<'_>,
     blobs: &mut Blobs,
     file: FileId,
+    range: Option<(ByteCount, ByteCount)>,
     parts: &mut VecDeque<Part>,
 ) -> Result<bool, ReadError> {
     let Some(record) = view.file(file)? else { return Ok(false) };
-    for piece in &record.pieces {
+    let (offset, length) = range.unwrap_or((ByteCount(0), record.size));
+    for (piece, from, length) in base::pieces_within(&record.pieces, offset, length) {
         let blob = match blobs.get(&piece.blob) {
             Some(blob) => Arc::clone(blob),
             None => {
@@ -377,7 +384,10 @@ fn file_parts(
                 blob
             }
         };
-        parts.push_back(Part::Blob(blob, *piece));
+        parts.push_back(match length == piece.length {
+            true => Part::Blob(blob, piece),
+            false => Part::Within(blob, piece, (from, length)),
+        });
     }
     parts.push_back(Part::FilesEnd(1));
     Ok(record.is_online())
@@ -407,7 +417,7 @@ fn pack_parts(
                 }
                 Piece::Zeros(count) => parts.push_back(Part::Zeros(u64::from(count))),
                 Piece::Data { file, .. } => {
-                    if !file_parts(view, &mut blobs, file, &mut parts)? {
+                    if !file_parts(view, &mut blobs, file, None, &mut parts)? {
                         return Ok(Some(file));
                     }
                 }

@@ -434,6 +434,17 @@ impl Model {
                     self.settle(*file, &ItemState::Failed(reason.clone()));
                 }
             }
+            Command::RecallPlaceFailed { vid, block, reason } => {
+                let here = |key: &RecallKey| (key.vid, key.block) == (*vid, *block);
+                let files: BTreeSet<_> =
+                    self.recalls.keys().filter(|key| here(key)).map(|key| key.file).collect();
+                self.recalls.retain(|key, _| !here(key));
+                for file in files {
+                    if self.live(file).is_some() && !self.is_served(file) {
+                        self.settle(file, &ItemState::Failed(reason.clone()));
+                    }
+                }
+            }
             Command::ExpirePins => {
                 let before = self.pins.len();
                 let at = self.at;

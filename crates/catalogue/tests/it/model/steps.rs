@@ -502,9 +502,10 @@ fn stage(model: &Model, stage: u16, picks: &[u16; 6]) -> Option<Command> {
         }),
         7 if !model.recalls.is_empty() => {
             let keys: Vec<_> = model.recalls.keys().copied().collect();
-            let RecallKey { file, vid, .. } = among(&keys, picks[1])?;
+            let RecallKey { file, vid, block, .. } = among(&keys, picks[1])?;
             let reason = "g".to_owned();
             Some(match picks[2] % 8 {
+                0 | 1 if picks[3] % 3 == 0 => Command::RecallPlaceFailed { vid, block, reason },
                 0 => Command::RecallFailed { file, reason },
                 1 | 2 => Command::RecallCopyFailed { file, vid, reason },
                 3 => Command::RemoveFile {
