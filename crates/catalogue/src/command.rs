@@ -560,8 +560,9 @@ pub enum Command {
     /// A pack that no tape has cannot be written: the pool does not give its skeleton or one of its members;
     /// or no file of a container has a name any more ([`crate::ContainerRecord::is_unneeded`]).
     /// It is given up, with its skeleton. Its live members that are in the pool wait to be sealed anew, as
-    /// far as their class goes to tape; condemned ones are gone. Refused unless it is a pack, or
-    /// needed by nobody, without an image, whose copies are all queued and have no source.
+    /// far as their class goes to tape; condemned ones are gone. Refused unless it is a pack, the container
+    /// of a file that is in the pool, which no tape takes, or needed by nobody; without an image, and all
+    /// copies queued without a source.
     DissolvePack {
         /// The container.
         container: ContainerId,

@@ -336,7 +336,7 @@ fn why_file(room: &Tape, path: &ArchivePath, file: FileId) -> Result<Vec<Cause>,
         let expected = Some(Expected::Never(Reason::Lost));
         reasons.push(Cause { expected, ..cause(Reason::Lost.to_string(), Reason::Lost) });
     } else if containers.is_empty() && stat.copies_wanted > 0 && record.has_data() {
-        let reason = room.reason(Waiting::SealFile(record.class, record.size))?;
+        let reason = room.reason(Waiting::Seal(record.class))?;
         let reason = reason.unwrap_or(Reason::NothingWaits);
         let expected = room.expected(Some(&reason), |forecast| forecast.of_class(record.class));
         let text = format!("not in a container yet: {reason}");

@@ -210,6 +210,14 @@ pub(crate) fn declare_unreadable(
     declare(upkeep, &concerned)
 }
 
+/// A file was found unreadable: it is looked at now, not when the scrubber comes to it.
+///
+/// # Errors
+/// If the catalogue cannot be read or written.
+pub fn declare_file(upkeep: &Upkeep, file: FileId, record: &FileRecord) -> Result<(), ArchiveError> {
+    declare_unreadable(upkeep, &[(file, record.clone())]).map(drop)
+}
+
 /// Members of a container whose bytes in this blob cannot be read, or of which nothing is known but that one
 /// of them is wrong: they are looked at now, not when the scrubber comes to them. A pack is then sealed anew
 /// without the lost ones.

@@ -344,6 +344,29 @@ fn what_is_no_part_is_refused() {
     assert!(refused(segment, 6).contains("length"));
 }
 
+/// Tapes were exchanged for smaller ones: a whole file waits to be sealed again, in parts. A part does not.
+#[test]
+fn a_file_that_no_tape_takes_waits_to_be_cut() {
+    let mut bench = Bench::new();
+    let file = bench.put("huge", "content of it");
+    let container = bench.reserve();
+    let length = bench.file(file).size;
+    let Command::SealContainer(mut whole) = segment_of(&bench, container, file, (0, length.0), length.0)
+    else {
+        panic!()
+    };
+    whole.kind = ContainerKind::File(file);
+    bench.ok(Command::SealContainer(whole));
+    assert_eq!(bench.view().todo(bench.class, None, 9).unwrap(), []);
+    bench.ok(Command::DissolvePack { container });
+    assert_eq!(bench.view().todo(bench.class, None, 9).unwrap().len(), 1);
+    assert_eq!(bench.view().queue(bench.pools[0], None, 9).unwrap(), []);
+    let container = seal(&mut bench, file, 0, 5);
+    let refused = bench.rejected(Command::DissolvePack { container });
+    assert!(refused.contains("others stand beside it"), "{refused}");
+    assert!(bench.replayed() == bench.store);
+}
+
 /// Deleted before all of it came to tape: what is queued goes nowhere, and the file is gone with the last of
 /// its parts that is on one tape only.
 #[test]

@@ -446,9 +446,17 @@ pub(super) fn enter(
             }
             ContainerKind::Pack => None,
         };
-        Ok(Some((record, file)))
+        let part = match &record.kind {
+            ContainerKind::Segment { file, file_offset } => {
+                let parts = view.parts(*file)?;
+                let before = parts.iter().filter(|(_, member)| member.file_offset < *file_offset);
+                Some((*file_offset, before.count() + 1))
+            }
+            ContainerKind::Pack | ContainerKind::File(_) => None,
+        };
+        Ok(Some((record, file, part)))
     })?;
-    let Some((record, file)) = found else { return Ok(false) };
+    let Some((record, file, part)) = found else { return Ok(false) };
     let now = room.now();
     let has_source = record.copies.iter().any(|copy| {
         copy.source.is_some_and(|source| source.vid != volume.vid())
@@ -458,7 +466,9 @@ pub(super) fn enter(
     let source = record.copies.iter().filter_map(|copy| copy.source).find(|it| it.vid == volume.vid());
     volume.leave_out(container, source.map(|source| source.block), now);
     let entry = match &file {
-        Some(((id, file), path)) => file_entry(room, volume, container, &record, *id, file, path, block)?,
+        Some(((id, file), path)) => {
+            file_entry(room, volume, (container, &record), (*id, file, path), part, block)?
+        }
         None => FileOnTape {
             path: record.tape_path.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
             length: record.length,
@@ -492,32 +502,51 @@ fn container_xattrs(container: ContainerId, record: &ContainerRecord) -> Vec<(St
     .collect()
 }
 
-#[allow(clippy::too_many_arguments)]
+/// The entry of a file of its own, or of the `part` of one that the container is: its offset and number.
 fn file_entry(
     room: &Tape,
     volume: &Volume,
-    container: ContainerId,
-    record: &ContainerRecord,
-    id: FileId,
-    file: &FileRecord,
-    path: &str,
+    (container, record): (ContainerId, &ContainerRecord),
+    (id, file, path): (FileId, &FileRecord, &str),
+    part: Option<(ByteCount, usize)>,
     block: BlockAddress,
 ) -> Result<FileOnTape, SessionError> {
-    let nominal = || ArchivePath::new(&record.tape_path).map_err(ArchiveError::from);
+    let nominal = || match part {
+        Some(_) => crate::seal::path_by_id(id),
+        None => Ok(ArchivePath::new(&record.tape_path)?),
+    };
     let archive_path = ArchivePath::new(path).or_else(|_| nominal())?;
-    let tape_path = naming::free_path(volume.tree(), &archive_path, id)
-        .map_err(|source| VolumeError::Path { vid: volume.vid(), container, source })?;
+    let tape_path = match part {
+        Some((offset, _)) => naming::free_segment_path(volume.tree(), &archive_path, id, offset),
+        None => naming::free_path(volume.tree(), &archive_path, id),
+    };
+    let tape_path = tape_path.map_err(|source| VolumeError::Path { vid: volume.vid(), container, source })?;
     let mut xattrs = container_xattrs(container, record);
-    let more = [
+    let blake3 = file.checksums.blake3.to_string();
+    let of_content = match part {
+        // The checksums of a part say nothing of the file, nor the other way round.
+        Some((offset, number)) => vec![
+            (naming::XATTR_SEGMENT_OFFSET, offset.0.to_string()),
+            (naming::XATTR_SEGMENT_NUMBER, number.to_string()),
+            (naming::XATTR_FILE_SIZE, file.size.0.to_string()),
+            (naming::XATTR_FILE_ADLER32, file.checksums.stream.adler32.to_string()),
+            (naming::XATTR_FILE_CRC32C, file.checksums.stream.crc32c.to_string()),
+            (naming::XATTR_FILE_BLAKE3, blake3),
+        ],
+        None => vec![(naming::XATTR_BLAKE3, blake3)],
+    };
+    let of_file = [
         (naming::XATTR_FILE_ID, id.to_string()),
         (naming::XATTR_PATH, path.to_owned()),
         (naming::XATTR_CLASS, room.classes.name(file.class)),
-        (naming::XATTR_BLAKE3, file.checksums.blake3.to_string()),
+    ];
+    let of_user = [
         (naming::XATTR_MTIME, file.attributes.mtime.0.to_string()),
         (naming::XATTR_MODE, format!("{:o}", file.attributes.mode)),
         (naming::XATTR_OWNER, file.attributes.owner.clone()),
         (naming::XATTR_GROUP, file.attributes.group.clone()),
     ];
-    xattrs.extend(more.into_iter().map(|(key, value)| (key.to_owned(), value.into_bytes())));
+    let more = of_file.into_iter().chain(of_content).chain(of_user);
+    xattrs.extend(more.map(|(key, value)| (key.to_owned(), value.into_bytes())));
     Ok(FileOnTape { path: tape_path, length: record.length, block, modified: file.attributes.mtime, xattrs })
 }

@@ -269,7 +269,13 @@ impl Model {
             Command::DissolvePack { container } => {
                 let record = self.containers.get(container).ok_or("NotFound")?;
                 let queued = |c: &ContainerCopy| c.state == CopyState::Queued && c.source.is_none();
-                let may_go = record.kind == ContainerKind::Pack || !self.is_needed(record);
+                let may_go = match record.kind {
+                    ContainerKind::Pack => true,
+                    ContainerKind::File(file) if self.is_needed(record) => {
+                        self.live(file).is_some_and(FileRecord::is_online)
+                    }
+                    _ => !self.is_needed(record),
+                };
                 if !may_go || record.image.is_some() || !record.copies.iter().all(queued) {
                     return Err("WrongState");
                 }
