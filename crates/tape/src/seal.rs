@@ -1,7 +1,7 @@
 //! Sealing: files that wait become containers with a fixed membership, queued for each tape pool of their
 //! class.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
@@ -65,11 +65,21 @@ pub(crate) fn seal_class(room: &Arc<Tape>, class: ClassId, partial: bool) -> Res
     let (pack, large) = (class.settings.pack_bytes, class.settings.large_bytes);
     let limit = pack_limit(room, &class)?;
     let size = PackSize::of(pack, limit);
-    let mut queue = ClassQueue { room, class: &class, largest: limit.largest, failed: None };
+    let largest = limit.largest;
+    let mut queue = ClassQueue { room, class: &class, largest, larger: BTreeSet::new(), failed: None };
     session::seal(&mut queue, size, large, partial)?;
-    let failed = queue.failed;
     room.notifier.backlog_changed();
-    failed.map_or(Ok(()), Err)
+    // To cut a file means to read it: the others go first.
+    for file in std::mem::take(&mut queue.larger) {
+        if queue.is_stopped() {
+            break;
+        }
+        for candidate in load(room, &[file])? {
+            queue.seal_parts(&candidate)?;
+        }
+        room.notifier.backlog_changed();
+    }
+    queue.failed.map_or(Ok(()), Err)
 }
 
 /// How large a pack may be so that an empty tape of each pool of the class takes it.
@@ -91,6 +101,8 @@ struct ClassQueue<'a> {
     class: &'a Class,
     /// The largest container that an empty tape of each pool of the class takes.
     largest: ByteCount,
+    /// Files that are larger, or were begun when they were.
+    larger: BTreeSet<FileId>,
     /// Why a file that is larger was not sealed: it does not keep the others waiting.
     failed: Option<ArchiveError>,
 }
@@ -132,7 +144,7 @@ impl Sealing for ClassQueue<'_> {
             if candidate.record.size <= self.largest && !is_begun()? {
                 whole.push(candidate);
             } else {
-                self.seal_parts(&candidate)?;
+                self.larger.insert(candidate.file);
             }
         }
         seal_files(self.room, self.class, whole)

@@ -462,6 +462,34 @@ fn a_restore_to_before_the_sealing_takes_the_parts_over() {
     archive.close();
 }
 
+/// Cut off between two parts: the next seal goes on behind what is sealed, and both together are the file.
+#[test]
+fn a_seal_that_was_cut_off_goes_on_behind_its_last_part() {
+    let instance = Instance::with_many_tapes(8, CARTRIDGE, VirtualCartridgeOptions::default(), |settings| {
+        restoring::at_rest(settings);
+    });
+    let archive = restoring::open(&instance);
+    let content = huge();
+    put(&archive, HUGE, &content);
+    set_drives(&archive, false);
+    let before = restoring::shipped(&archive);
+    archive.migrate_now(None).unwrap();
+    wait_until("it is sealed", || copies(&archive, HUGE).len() == 6);
+    let sealed = restoring::shipped(&archive);
+    assert_eq!(sealed - before, 6, "three containers are reserved, then sealed");
+    // As it is after a crash behind the first of them.
+    let archive = restoring::back_to(&instance, archive, before + 4);
+    assert_eq!(parts(&archive, HUGE), BTreeMap::from([(0, PART)]));
+    restoring::check(&archive);
+    set_drives(&archive, true);
+    migrate_all(&archive);
+    assert_eq!(parts(&archive, HUGE), BTreeMap::from([(0, PART), (PART, PART), (2 * PART, REST)]));
+    evict(&archive, HUGE);
+    wait_for(&archive, stage(&archive, &[HUGE]));
+    assert!(get(&archive, HUGE).unwrap() == content);
+    archive.close();
+}
+
 /// The pool cannot give the file: nothing of it is queued, and others are sealed.
 #[test]
 fn a_file_that_cannot_be_read_comes_to_no_tape_and_keeps_nobody_waiting() {
