@@ -1,7 +1,6 @@
-//! Containers that could not be written, and files that could not be sealed: they are left alone for a while.
+//! Containers that could not be written, and are left alone for a while.
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::Hash;
 use std::sync::PoisonError;
 
 use base::{ContainerId, Duration, Timestamp};
@@ -13,7 +12,7 @@ const RESTING_COUNTED_MAX: usize = 1_000;
 /// Most bytes of a reason that are kept.
 const REASON_MAX: usize = 512;
 
-/// What is left alone for a while.
+/// A container that is left alone for a while.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Rest {
     pub(crate) until: Timestamp,
@@ -24,21 +23,16 @@ pub(crate) struct Rest {
 
 /// Containers whose bytes could not be had, until when they are left alone, and why. One that does not rest
 /// any more is remembered until it is on tape, for the length of its next rest.
-pub(crate) struct Resting<K = ContainerId>(Mutex<HashMap<K, Rest>>);
+#[derive(Default)]
+pub(crate) struct Resting(Mutex<HashMap<ContainerId, Rest>>);
 
-impl<K> Default for Resting<K> {
-    fn default() -> Self {
-        Resting(Mutex::default())
-    }
-}
-
-impl<K: Copy + Ord + Hash> Resting<K> {
-    fn lock(&self) -> MutexGuard<'_, HashMap<K, Rest>> {
+impl Resting {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ContainerId, Rest>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A container failed: it rests for `shortest`, and twice as long after each failure.
-    pub(crate) fn begin(&self, container: K, now: Timestamp, shortest: Duration, why: &str) {
+    pub(crate) fn begin(&self, container: ContainerId, now: Timestamp, shortest: Duration, why: &str) {
         let mut resting = self.lock();
         let failures = resting.get(&container).map_or(0, |rest| rest.failures);
         let until = now.plus(session::back_off(shortest, failures, session::BACK_OFF_MAX));
@@ -46,14 +40,14 @@ impl<K: Copy + Ord + Hash> Resting<K> {
     }
 
     /// Why it failed is known better now, if it is remembered.
-    pub(crate) fn explain(&self, container: K, why: &str) {
+    pub(crate) fn explain(&self, container: ContainerId, why: &str) {
         if let Some(rest) = self.lock().get_mut(&container) {
             rest.why = truncated(why, REASON_MAX);
         }
     }
 
     /// Its rest is over now. It rests longer if it fails again.
-    pub(crate) fn cut_short(&self, containers: impl IntoIterator<Item = K>, now: Timestamp) {
+    pub(crate) fn cut_short(&self, containers: impl IntoIterator<Item = ContainerId>, now: Timestamp) {
         let mut resting = self.lock();
         for container in containers {
             resting.entry(container).and_modify(|rest| rest.until = now.min(rest.until));
@@ -61,10 +55,7 @@ impl<K: Copy + Ord + Hash> Resting<K> {
     }
 
     /// Their failures are forgotten: they are on tape, nobody needs them, or their bytes can be had.
-    pub(crate) fn forget<'a>(&self, containers: impl IntoIterator<Item = &'a K>)
-    where
-        K: 'a,
-    {
+    pub(crate) fn forget<'a>(&self, containers: impl IntoIterator<Item = &'a ContainerId>) {
         let mut resting = self.lock();
         if !resting.is_empty() {
             containers.into_iter().for_each(|container| drop(resting.remove(container)));
@@ -72,22 +63,22 @@ impl<K: Copy + Ord + Hash> Resting<K> {
     }
 
     /// Until when a container is left alone, and why.
-    pub(crate) fn rest_of(&self, container: K, now: Timestamp) -> Option<Rest> {
+    pub(crate) fn rest_of(&self, container: ContainerId, now: Timestamp) -> Option<Rest> {
         self.lock().get(&container).filter(|rest| rest.until > now).cloned()
     }
 
     /// Whether a container is left alone now.
-    pub(crate) fn rests(&self, container: K, now: Timestamp) -> bool {
+    pub(crate) fn rests(&self, container: ContainerId, now: Timestamp) -> bool {
         self.lock().get(&container).is_some_and(|rest| rest.until > now)
     }
 
     /// Whether a container failed before.
-    pub(crate) fn has_failed(&self, container: K) -> bool {
+    pub(crate) fn has_failed(&self, container: ContainerId) -> bool {
         self.lock().contains_key(&container)
     }
 
     /// Those that are left alone now, as many as are counted.
-    pub(crate) fn all(&self, now: Timestamp) -> BTreeSet<K> {
+    pub(crate) fn all(&self, now: Timestamp) -> BTreeSet<ContainerId> {
         let resting = self.lock();
         let left_alone = resting.iter().filter(|(_, rest)| rest.until > now).map(|(id, _)| *id);
         left_alone.take(RESTING_COUNTED_MAX).collect()
@@ -104,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_rest_doubles_until_the_failures_are_forgotten() {
-        let resting: Resting = Resting::default();
+        let resting = Resting::default();
         let (one, minute) = (ContainerId(1), Duration::from_secs(60));
         resting.begin(one, at(0), minute, "it failed");
         assert_eq!(resting.rest_of(one, at(59)).map(|rest| rest.until), Some(at(60)));

@@ -86,8 +86,8 @@ pub(crate) struct OfTerm {
     pub(crate) haste: Mutex<session::Haste>,
     /// Containers whose bytes could not be had, until when they are left alone, and why.
     pub(crate) resting: Resting,
-    /// Files that are larger than a tape and could not be sealed, likewise.
-    pub(crate) files_resting: Resting<FileId>,
+    /// Files that are larger than a tape and could not be sealed: trying means to read them.
+    pub(crate) files_resting: crate::seal::RestingFiles,
     /// Tapes on which nothing fits that waits for their pool.
     pub(crate) too_small: Mutex<crate::too_small::TooSmall>,
 }
@@ -102,7 +102,7 @@ impl OfTerm {
             maintenance: Mutex::default(),
             haste: Mutex::default(),
             resting: Resting::default(),
-            files_resting: Resting::default(),
+            files_resting: crate::seal::RestingFiles::default(),
             too_small: Mutex::default(),
         }
     }

@@ -22,6 +22,8 @@ use ground::Class;
 
 mod parts;
 
+pub(crate) use parts::RestingFiles;
+
 /// Files of the migration queue looked at together.
 const TODO_PAGE: usize = 4_096;
 /// How often a pack is gathered anew while its files change.
@@ -166,11 +168,11 @@ impl ClassQueue<'_> {
     fn seal_parts(&mut self, candidate: &Candidate) -> Result<(), ArchiveError> {
         let (room, file) = (self.room, candidate.file);
         let resting = &room.own.files_resting;
-        let reason = match resting.rest_of(file, room.now()) {
-            Some(rest) => rest.why,
+        let reason = match resting.why(file, room.now()) {
+            Some(reason) => reason,
             None => match parts::seal_in_parts(room, self.class, file, &candidate.record, self.largest)? {
                 Ok(()) => {
-                    resting.forget(&[file]);
+                    resting.forget(file);
                     return Ok(());
                 }
                 Err(reason) => {

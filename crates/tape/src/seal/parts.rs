@@ -4,9 +4,12 @@
 //! together must be those of the file before any part is queued, so that nothing comes to tape that is not
 //! what was put.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::PoisonError;
+use threads::{Mutex, MutexGuard};
 
-use base::{BlobPiece, ByteCount, FileId, StreamChecksums, pieces_within};
+use base::{BlobPiece, ByteCount, Duration, FileId, StreamChecksums, Timestamp, pieces_within};
 use blob::{BlobFault, Use};
 use catalogue::{Command, ContainerKind, FileRecord, FileState, MemberRecord, SealContainer, typed};
 
@@ -17,6 +20,43 @@ use ground::{ArchiveError, Class};
 /// Bytes that are read between two looks at where the file's bytes stand: what was removed or moved to other
 /// drives meanwhile waits for no longer than this.
 const LOOK_BYTES: u64 = 4 << 30;
+
+/// Files that could not be sealed, until when they are left alone, and why. They are few, and forgotten when
+/// the server stops.
+#[derive(Default)]
+pub(crate) struct RestingFiles(Mutex<BTreeMap<FileId, Rest>>);
+
+struct Rest {
+    until: Timestamp,
+    why: String,
+    /// How often it failed; each time it rests twice as long.
+    failures: u32,
+}
+
+impl RestingFiles {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<FileId, Rest>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why a file is left alone now, if it is.
+    pub(super) fn why(&self, file: FileId, now: Timestamp) -> Option<String> {
+        self.lock().get(&file).filter(|rest| rest.until > now).map(|rest| rest.why.clone())
+    }
+
+    /// A file failed: it rests for `shortest`, and twice as long after each failure.
+    pub(super) fn begin(&self, file: FileId, now: Timestamp, shortest: Duration, why: &str) {
+        let mut resting = self.lock();
+        let failures = resting.get(&file).map_or(0, |rest| rest.failures);
+        let until = now.plus(session::back_off(shortest, failures, session::BACK_OFF_MAX));
+        let failures = failures.saturating_add(1);
+        resting.insert(file, Rest { until, why: why.to_owned(), failures });
+    }
+
+    /// It is sealed, or is no more.
+    pub(super) fn forget(&self, file: FileId) {
+        self.lock().remove(&file);
+    }
+}
 
 /// A part of a file as it is sealed.
 struct FilePart {
