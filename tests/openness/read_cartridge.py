@@ -441,7 +441,9 @@ class Restore:
     def stage(self, volume, path, element):
         attributes = xattrs(element)
         exact = attributes.get("kist.path")
-        target = safe(exact.decode().lstrip("/").split("/") if exact else path)
+        # A part of a file that is larger than a tape keeps its name: `cat` joins them.
+        whole = exact and "kist.segment_offset" not in attributes
+        target = safe(exact.decode().lstrip("/").split("/") if whole else path)
         self.warnings += [f"other programs may refuse the name {name!r}" for name in path if refused(name)]
         if plain(element.tag) == "directory":
             os.makedirs(os.path.join(self.out, *target), exist_ok=True)

@@ -130,3 +130,50 @@ pub struct BlobPiece {
     /// Bytes of the file in this piece.
     pub length: ByteCount,
 }
+
+/// Where `length` bytes from `offset` on of the file that these pieces hold lie: pieces in their order, each
+/// with where the range begins in it and how many bytes of it are meant. What is behind the last piece is
+/// left out.
+#[must_use]
+pub fn pieces_within(
+    pieces: &[BlobPiece],
+    offset: ByteCount,
+    length: ByteCount,
+) -> Vec<(BlobPiece, ByteCount, ByteCount)> {
+    let (mut at, end) = (0u64, offset.0.saturating_add(length.0));
+    let mut within = Vec::new();
+    for piece in pieces {
+        let (first, behind) = (at, at.saturating_add(piece.length.0));
+        at = behind;
+        let (from, to) = (offset.0.max(first), end.min(behind));
+        if from < to {
+            within.push((*piece, ByteCount(from - first), ByteCount(to - from)));
+        }
+    }
+    within
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_pieces_has_its_bytes_and_no_others() {
+        let piece =
+            |blob, length| BlobPiece { blob: BlobId(blob), offset: ByteCount(7), length: ByteCount(length) };
+        let pieces = [piece(1, 4), piece(2, 1), piece(3, 5)];
+        let bytes: Vec<(u64, u64)> =
+            pieces.iter().flat_map(|piece| (0..piece.length.0).map(|at| (piece.blob.0, at))).collect();
+        for from in 0..=11u64 {
+            for length in 0..=11u64 {
+                let found = pieces_within(&pieces, ByteCount(from), ByteCount(length));
+                let found: Vec<(u64, u64)> = found
+                    .into_iter()
+                    .flat_map(|(piece, at, length)| (at.0..at.0 + length.0).map(move |at| (piece.blob.0, at)))
+                    .collect();
+                let end = (from + length).min(10) as usize;
+                assert_eq!(found, bytes[(from as usize).min(end)..end], "{length} bytes from {from} on");
+            }
+        }
+    }
+}

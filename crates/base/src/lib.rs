@@ -19,7 +19,7 @@ mod trusted;
 mod unit;
 
 pub use blake3_parts::{PartHash, PartHasher, PartsMerger};
-pub use blob::{BlobDescription, BlobPiece, Layout, StripeCode, StripeSet};
+pub use blob::{BlobDescription, BlobPiece, Layout, StripeCode, StripeSet, pieces_within};
 pub use checksum::{Adler32, Blake3, Checksums, Crc32c, Crc64, StreamChecksums};
 pub use failure::FailureCause;
 pub use id::{

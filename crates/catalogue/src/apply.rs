@@ -22,6 +22,7 @@ mod lifecycle;
 mod lost;
 mod namespace;
 mod object;
+mod part;
 mod pool;
 mod put;
 mod quota;
@@ -159,9 +160,13 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         | Command::Unpin { .. }
         | Command::SetRequestPriority { .. }
         | Command::ForgetRequest { .. } => request::perform(draft, command),
-        Command::RecallDone(done) => recall::done(draft, done),
+        Command::RecallDone(done) => recall::done(draft, &done.blobs, &done.files, &[]),
+        Command::PartsRecalled(done) => recall::done(draft, &done.blobs, &done.files, &done.parts),
         Command::RecallFailed { file, reason } => recall::failed(draft, *file, reason),
         Command::RecallCopyFailed { file, vid, reason } => recall::copy_failed(draft, *file, *vid, reason),
+        Command::RecallPlaceFailed { vid, block, reason } => {
+            recall::place_failed(draft, *vid, *block, reason).map(|()| Outcome::Done)
+        }
         Command::Evict { files } => evict::evict(draft, files),
         Command::ExpirePins => tidy::expire_pins(draft, BATCH_FILES_MAX),
         Command::ExpireIdempotency => tidy::expire_idempotency(draft, BATCH_FILES_MAX),

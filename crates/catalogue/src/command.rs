@@ -14,7 +14,7 @@ mod seal;
 mod tape;
 mod upload;
 
-pub use file::{CloneFile, PoolCopy, PoolData, PutFile, PutObject, RecallDone, Replace};
+pub use file::{CloneFile, PartsRecalled, PoolCopy, PoolData, PutFile, PutObject, RecallDone, Replace};
 pub use limits::{
     BATCH_FILES_MAX, BULK_FILES, CONTAINER_MEMBERS_MAX, IDEMPOTENCY_KEPT, PRIORITY_MAX, PRIORITY_USUAL,
     QUOTAS_MAX, REQUEST_FILES_MAX, SEGMENTS_MAX, TREE_ROWS_LOOKED_MAX, TREES_MAX, UNKNOWN_BATCH_MAX,
@@ -329,6 +329,20 @@ pub enum Command {
     /// Recalled files are in the pool, synced and verified. Files that were deleted or came online meanwhile
     /// are skipped.
     RecallDone(Box<RecallDone>),
+    /// As [`Command::RecallDone`], with parts of files that are larger than a tape. A part becomes the image
+    /// of its container and is read from no other tape; with the last one the file is online, its pieces in
+    /// the order of their offsets. A part for which nobody waits any more is skipped.
+    PartsRecalled(Box<PartsRecalled>),
+    /// What stands at this place of a tape cannot be read from there: who waits for it waits for its other
+    /// copies, and fails if there is none. As [`Command::RecallCopyFailed`], of a part of a file.
+    RecallPlaceFailed {
+        /// The tape.
+        vid: Vid,
+        /// First block of the container.
+        block: BlockAddress,
+        /// Why.
+        reason: String,
+    },
     /// A file cannot be read from any of its copies; its waiting items fail.
     RecallFailed {
         /// The file.
@@ -546,8 +560,9 @@ pub enum Command {
     /// A pack that no tape has cannot be written: the pool does not give its skeleton or one of its members;
     /// or no file of a container has a name any more ([`crate::ContainerRecord::is_unneeded`]).
     /// It is given up, with its skeleton. Its live members that are in the pool wait to be sealed anew, as
-    /// far as their class goes to tape; condemned ones are gone. Refused unless it is a pack, or
-    /// needed by nobody, without an image, whose copies are all queued and have no source.
+    /// far as their class goes to tape; condemned ones are gone. Refused unless it is a pack, the container
+    /// of a file that is in the pool, which no tape takes, or needed by nobody; without an image, and all
+    /// copies queued without a source.
     DissolvePack {
         /// The container.
         container: ContainerId,

@@ -8,8 +8,8 @@ use base::{
 
 use crate::codec::{Codec, Reader, choice, grown_record, record};
 use crate::command::{
-    AdoptContainer, CloneFile, Command, Envelope, OpenPack, PlannedContainer, PoolCopy, PoolData, PutFile,
-    PutObject, RecallDone, Replace, SealContainer, TapeFound, Work,
+    AdoptContainer, CloneFile, Command, Envelope, OpenPack, PartsRecalled, PlannedContainer, PoolCopy,
+    PoolData, PutFile, PutObject, RecallDone, Replace, SealContainer, TapeFound, Work,
 };
 use crate::record::{
     AclEntry, Attributes, BaseRecord, BlobRecord, BucketRecord, BucketSettings, ClassRecord, ClockRecord,
@@ -341,6 +341,7 @@ record!(TapeFound { vid, uuid, tape_pool, generation, index_block, end_of_data, 
 record!(AdoptContainer { container, kind, class, members, length, checksums, sealed, tape_path, places });
 record!(PlannedContainer { container, block, blocks });
 record!(RecallDone { blobs, files });
+record!(PartsRecalled { blobs, files, parts });
 
 choice!(Rule { 0 = ReadableIfEvicted });
 
@@ -455,6 +456,8 @@ choice!(Command {
     141 = ImageLost { container, image },
     142 = KeepCopy { container, vid },
     143 = DropUnneededCopies { container },
+    144 = PartsRecalled(done),
+    145 = RecallPlaceFailed { vid, block, reason },
 });
 
 impl Command {

@@ -50,6 +50,7 @@ impl Command {
             | Command::BeginRun { .. }
             | Command::AppendToRun { .. }
             | Command::RecallDone(_)
+            | Command::PartsRecalled(_)
             | Command::StoreImage { .. }
             | Command::NoteUnknown { .. } => Need::Work,
             Command::Initialise { .. }
@@ -76,6 +77,7 @@ impl Command {
             | Command::ForgetRequest { .. }
             | Command::RecallFailed { .. }
             | Command::RecallCopyFailed { .. }
+            | Command::RecallPlaceFailed { .. }
             | Command::Evict { .. }
             | Command::ExpirePins
             | Command::ExpireIdempotency
@@ -148,6 +150,7 @@ impl Command {
             Command::AddMembers { members, .. } => members.len(),
             Command::AdoptContainer(container) => container.members.len(),
             Command::RecallDone(done) => done.files.len(),
+            Command::PartsRecalled(done) => done.files.len() + done.parts.len(),
             Command::GarbageRemoved { blobs, values } => blobs.len() + values.len(),
             Command::ValuesRemoved { values, pages } => values.len() + pages.len(),
             Command::CompleteUpload(complete) => complete.parts.len(),

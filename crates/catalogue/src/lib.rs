@@ -31,9 +31,9 @@ pub use check::Inconsistency;
 pub use command::{
     ABORT_PARTS_MAX, AdoptContainer, BATCH_FILES_MAX, BUCKET_UPLOADS_MAX, BULK_FILES, CONTAINER_MEMBERS_MAX,
     CloneFile, Command, CompleteUpload, Envelope, EvictRefusal, IDEMPOTENCY_KEPT, OpenPack, OpenUpload,
-    Outcome, PARTS_MAX, PRIORITY_MAX, PRIORITY_USUAL, PlannedContainer, PoolCopy, PoolData, PoolLoss,
-    PutFile, PutObject, PutOutcome, PutPart, QUOTAS_MAX, REQUEST_FILES_MAX, RecallDone, Removal, RemovedFile,
-    Replace, Requeue, SEGMENTS_MAX, SealContainer, TREE_ROWS_LOOKED_MAX, TREES_MAX, TapeFound,
+    Outcome, PARTS_MAX, PRIORITY_MAX, PRIORITY_USUAL, PartsRecalled, PlannedContainer, PoolCopy, PoolData,
+    PoolLoss, PutFile, PutObject, PutOutcome, PutPart, QUOTAS_MAX, REQUEST_FILES_MAX, RecallDone, Removal,
+    RemovedFile, Replace, Requeue, SEGMENTS_MAX, SealContainer, TREE_ROWS_LOOKED_MAX, TREES_MAX, TapeFound,
     UNKNOWN_BATCH_MAX, UPLOADS_MAX, Work, completion_key,
 };
 pub use encoding::{DecodeError, ENVELOPE_BYTES_MAX, ENVELOPE_VERSION};

@@ -6,8 +6,8 @@
 use base::{ClassId, ContainerId, DirId, Duration, Epoch, Name, RequestId, RunId, TapePoolId, UploadId, Vid};
 
 use crate::command::{
-    CloneFile, Command, CompleteUpload, EvictRefusal, OpenUpload, Outcome, PoolCopy, PoolLoss, PutFile,
-    PutObject, PutOutcome, PutPart, RecallDone, Removal, RemovedFile, Requeue, Work,
+    CloneFile, Command, CompleteUpload, EvictRefusal, OpenUpload, Outcome, PartsRecalled, PoolCopy, PoolLoss,
+    PutFile, PutObject, PutOutcome, PutPart, RecallDone, Removal, RemovedFile, Requeue, Work,
 };
 use crate::record::{Attributes, QuotaSubject};
 
@@ -138,6 +138,12 @@ impl From<Box<RecallDone>> for Command {
     }
 }
 
+impl From<Box<PartsRecalled>> for Command {
+    fn from(done: Box<PartsRecalled>) -> Self {
+        Command::PartsRecalled(done)
+    }
+}
+
 /// Begins an upload, as [`Command::BeginUpload`] does.
 impl From<Box<OpenUpload>> for Command {
     fn from(open: Box<OpenUpload>) -> Self {
@@ -191,6 +197,7 @@ answers! {
     Box<OpenUpload> => UploadId: Outcome::Upload(upload) => upload;
     Box<PutPart> => u64: Outcome::Part(stamp) => stamp;
     Box<RecallDone> => u32: Outcome::Recalled(taken) => taken;
+    Box<PartsRecalled> => u32: Outcome::Recalled(taken) => taken;
     RemoveFile => RemovedName:
         Outcome::Removed(_) => RemovedName::Gone,
         Outcome::RemovedVersion(removal) => RemovedName::Version(removal);

@@ -130,6 +130,10 @@ fn copy_reply(copy: &CopyInfo) -> wire::CopyReply {
         tape_path: copy.tape_path.clone(),
         offset: copy.offset.0,
         length: copy.length.0,
+        file_offset: match copy.container_kind {
+            ContainerKind::Segment { file_offset, .. } => Some(file_offset.0),
+            ContainerKind::Pack | ContainerKind::File(_) => None,
+        },
     }
 }
 

@@ -140,11 +140,4 @@ impl Classes {
         let fits = |class: &&Class| class.settings.up_to.is_none_or(|limit| size <= limit);
         self.classes.iter().find(fits).or_else(|| self.classes.last())
     }
-
-    /// The default classes of files of this size and above.
-    pub fn of_size_and_above(&self, size: ByteCount) -> Vec<&Class> {
-        let fits = |class: &&Class| class.settings.up_to.is_none_or(|limit| size <= limit);
-        let fitting = self.classes.iter().filter(fits);
-        fitting.chain(self.classes.last()).collect()
-    }
 }

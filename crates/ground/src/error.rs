@@ -360,6 +360,14 @@ pub enum ArchiveError {
         /// Why, for people.
         reason: String,
     },
+    /// A file that is larger than a tape cannot be sealed now.
+    #[error("file {file} cannot be sealed: {reason}")]
+    FileNotSealed {
+        /// The file.
+        file: base::FileId,
+        /// Why, for people.
+        reason: String,
+    },
     /// A pack cannot be sealed.
     #[error("pack {container} cannot be sealed: {source}")]
     Pack {

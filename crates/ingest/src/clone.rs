@@ -32,7 +32,6 @@ impl Ingest {
         for _ in 0..TREE_RETRIES_MAX {
             let parent = self.0.namespace.ensure_directory_with(&parent_path, &namespace::implied())?;
             let class = self.0.namespace.class_for(options.class.as_deref(), parent, record.size)?;
-            self.check_fits_tapes(&[&class], record.size)?;
             let clone = CloneFile {
                 source,
                 parent,

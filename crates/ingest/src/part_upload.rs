@@ -8,7 +8,6 @@ use crate::Ingest;
 use crate::open_parts::PartRoom;
 use crate::upload::SEGMENT_RETRIES_MAX;
 use ground::SMALL_BYTES_MAX;
-use ground::path_of_upload;
 use ground::{ArchiveError, PartInfo, UploadError};
 
 /// Of parts of which nothing is known: what most clients send.
@@ -56,14 +55,11 @@ impl Ingest {
                 let first = view.upload_parts(upload, 0, 1)?.into_iter().next();
                 let first = first.map(|(number, part)| (number, part.size.0));
                 let replaces = view.upload_part(upload, number)?.is_some();
-                Ok(Some((first, replaces, path_of_upload(view, &record)?, record.plan.class)))
+                Ok(Some((first, replaces)))
             }
             _ => Ok(None),
         })?;
-        let (first, replaces, path, class) = found.ok_or(UploadError::NoSuchUpload(upload))?;
-        if let (Some(length), Some(path)) = (length, path) {
-            self.check_part_fits_tapes(&path, class, length)?;
-        }
+        let (first, replaces) = found.ok_or(UploadError::NoSuchUpload(upload))?;
         let room = self.room_for_part(upload, number, length.unwrap_or(ByteCount(0)))?;
         self.check_room(length)?;
         let offset = likely_offset(number, length.map(|length| length.0), first);

@@ -1,7 +1,7 @@
 //! A put: bytes to the pool, synced, then one catalogue command; only then is it acknowledged.
 
 use base::{
-    ArchivePath, Blake3, BlobDescription, BlobPiece, ByteCount, Checksums, ClassId, DirId, FileId, Name,
+    ArchivePath, Blake3, BlobDescription, BlobPiece, ByteCount, Checksums, DirId, FileId, Name,
     StreamChecksums, Timestamp,
 };
 use catalogue::{
@@ -16,7 +16,7 @@ use crate::small::SmallPut;
 use ground::Class;
 use ground::access::Notice;
 use ground::{ArchiveError, PutDone, PutOptions, SMALL_BYTES_MAX};
-use namespace::{TREE_RETRIES_MAX, in_words, nearest_directory};
+use namespace::{TREE_RETRIES_MAX, in_words};
 
 /// How often a small value is stored anew because its segment was removed meanwhile.
 pub(crate) const SEGMENT_RETRIES_MAX: usize = 4;
@@ -78,7 +78,6 @@ impl Ingest {
             None => self.check_parent(path, options.make_parents)?,
         }
         if let Some(length) = options.length {
-            self.check_fits_its_tapes(path, options.class.as_deref(), length)?;
             let key = options.idempotency.as_ref().map(|(key, owner)| hashed_key(owner, key));
             self.0.namespace.check_quota(path, &options.attributes.group, length, key.as_ref())?;
         }
@@ -109,61 +108,6 @@ impl Ingest {
             Ok(_) => Ok(()),
             Err(ArchiveError::NotFound(_)) if make_parents => Ok(()),
             Err(error) => Err(error),
-        }
-    }
-
-    /// Refuses a file of this length of which a tape pool of its class has no tape that takes it.
-    fn check_fits_its_tapes(
-        &self,
-        path: &ArchivePath,
-        class: Option<&str>,
-        length: ByteCount,
-    ) -> Result<(), ArchiveError> {
-        // Every tape takes a small file, and small files are many: the tapes need not be looked at for each.
-        if length.0 <= SMALL_BYTES_MAX as u64 {
-            return Ok(());
-        }
-        let Some((parent, _)) = path.split() else { return Ok(()) };
-        let parent = self.0.read(|view| nearest_directory(view, &parent))?;
-        self.check_fits_tapes(&[&self.0.namespace.class_for(class, parent, length)?], length)
-    }
-
-    /// As for a file, of a part of one of which only is known that it is not shorter.
-    pub(crate) fn check_part_fits_tapes(
-        &self,
-        path: &ArchivePath,
-        class: Option<ClassId>,
-        length: ByteCount,
-    ) -> Result<(), ArchiveError> {
-        if length.0 <= SMALL_BYTES_MAX as u64 {
-            return Ok(());
-        }
-        let classes = &self.0.classes;
-        let named = class.and_then(|id| classes.get(id)).map(|class| class.settings.name.as_str());
-        let Some((parent, _)) = path.split() else { return Ok(()) };
-        let parent = self.0.read(|view| nearest_directory(view, &parent))?;
-        match self.0.namespace.class_of_place(named, parent)? {
-            Some(class) => self.check_fits_tapes(&[&class], length),
-            None => self.check_fits_tapes(&classes.of_size_and_above(length), length),
-        }
-    }
-
-    /// Refuses what is too long for each of these classes.
-    pub(crate) fn check_fits_tapes(&self, classes: &[&Class], length: ByteCount) -> Result<(), ArchiveError> {
-        if length.0 <= SMALL_BYTES_MAX as u64 {
-            return Ok(());
-        }
-        let ingest = &*self.0;
-        let limits = ingest.read(|view| {
-            let limits = classes.iter().map(|class| ingest.largest_for(view, class));
-            limits.collect::<Result<Option<Vec<ByteCount>>, _>>()
-        })?;
-        match limits.and_then(|limits| limits.into_iter().max()) {
-            Some(limit) if length > limit => Err(ArchiveError::Limit {
-                what: "a file larger than the largest tape of its class",
-                limit: limit.0,
-            }),
-            _ => Ok(()),
         }
     }
 }
@@ -291,9 +235,6 @@ impl Upload {
             self.path.split().ok_or_else(|| ArchiveError::IsADirectory(self.path.clone()))?;
         let parent = self.parent(&parent_path)?;
         let class = self.ingest.0.namespace.class_for(self.options.class.as_deref(), parent, size)?;
-        if self.options.length.is_none() {
-            self.ingest.check_fits_tapes(&[&class], size)?;
-        }
         let put = PutFile {
             parent,
             name: self.name.clone(),

@@ -11,7 +11,7 @@
 //! the CRC-32C of its exact name. The exact bytes of the archive path stand in the extended attribute
 //! [`XATTR_PATH`], which alone decides when a catalogue is rebuilt.
 
-use base::{ArchivePath, ContainerId, Crc32c, FileId};
+use base::{ArchivePath, ByteCount, ContainerId, Crc32c, FileId};
 use unicode_normalization::{UnicodeNormalization, is_nfc};
 
 use crate::changes::ChangeNumber;
@@ -36,6 +36,18 @@ pub const XATTR_ADLER32: &str = "kist.adler32";
 pub const XATTR_CRC32C: &str = "kist.crc32c";
 /// BLAKE3 of the content, 64 hexadecimal digits.
 pub const XATTR_BLAKE3: &str = "kist.blake3";
+/// Of a part of a file that is larger than a tape: where it begins in the file, decimal.
+pub const XATTR_SEGMENT_OFFSET: &str = "kist.segment_offset";
+/// Which part that is, from 1 on, decimal.
+pub const XATTR_SEGMENT_NUMBER: &str = "kist.segment_number";
+/// The size of the whole file, decimal. Parts have this and the next three in place of [`XATTR_BLAKE3`].
+pub const XATTR_FILE_SIZE: &str = "kist.file_size";
+/// Adler-32 of the whole file.
+pub const XATTR_FILE_ADLER32: &str = "kist.file_adler32";
+/// CRC-32C of the whole file.
+pub const XATTR_FILE_CRC32C: &str = "kist.file_crc32c";
+/// BLAKE3 of the whole file.
+pub const XATTR_FILE_BLAKE3: &str = "kist.file_blake3";
 /// The user's modification time, nanoseconds since 1970 UTC, decimal.
 pub const XATTR_MTIME: &str = "kist.mtime";
 /// The user's permission bits, octal.
@@ -64,6 +76,44 @@ pub fn tape_path(path: &ArchivePath, file: FileId, collides: bool) -> Vec<String
             }
         })
         .collect()
+}
+
+/// The path on tape of a part of a file that is larger than a tape: that of the file, its name with
+/// `~<file id>.part-` and the offset behind it, 20 digits, so that the parts of one version stand behind each
+/// other in the order of their names.
+#[must_use]
+pub fn segment_path(path: &ArchivePath, file: FileId, offset: ByteCount) -> Vec<String> {
+    let mut names = tape_path(path, file, false);
+    if let (Some(name), Some(component)) = (names.last_mut(), path.components().last()) {
+        *name = with_suffix(&encode(component), &format!("~{file}{}", part_suffix(offset)));
+    }
+    names
+}
+
+fn part_suffix(offset: ByteCount) -> String {
+    format!(".part-{:020}", offset.0)
+}
+
+/// The path at which a volume can take a part of a file: its own, or below Kist's directory if a directory on
+/// the way is a file of the same volume.
+///
+/// # Errors
+/// If even that is taken: the same part stands on the volume already.
+pub fn free_segment_path(
+    tree: &Tree,
+    path: &ArchivePath,
+    file: FileId,
+    offset: ByteCount,
+) -> Result<Vec<String>, InsertError> {
+    let plain = segment_path(path, file, offset);
+    if tree.check(&plain).is_ok() {
+        return Ok(plain);
+    }
+    let mut fallback = fallback_path(file);
+    if let Some(name) = fallback.last_mut() {
+        name.push_str(&part_suffix(offset));
+    }
+    tree.check(&fallback).map(|()| fallback)
 }
 
 /// The path of a file that has no place under its own: `.kist/files/<16 hexadecimal digits of the file id>`.
@@ -248,6 +298,18 @@ mod tests {
             assert_eq!(parse(&[".kist", "base", other]), None);
         }
         assert_eq!(parse(&["kist", "base", &base[2]]), None);
+    }
+
+    #[test]
+    fn names_of_parts() {
+        let name = |component: &str, offset| {
+            let path = ArchivePath::new(&format!("/d/{component}")).unwrap();
+            segment_path(&path, FileId(4711), ByteCount(offset)).join("/")
+        };
+        assert_eq!(name("L2035.h5", 0), "d/L2035.h5~4711.part-00000000000000000000");
+        assert_eq!(name("L2035.h5", 1 << 40), "d/L2035.h5~4711.part-00000001099511627776");
+        let (long, offset) = ("ä".repeat(127), "~4711.part-18446744073709551615");
+        assert_eq!(name(&long, u64::MAX), format!("d/{}{offset}", "ä".repeat(112)));
     }
 
     proptest! {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use threads::mpsc::{Receiver, SyncSender, sync_channel};
 
 use base::{
-    BlobDescription, BlobPiece, BlockAddress, ByteCount, FileId, Partition, StreamChecksums, TapePosition,
-    Vid,
+    BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, FileId, Partition, StreamChecksums,
+    TapePosition, Vid,
 };
 use blob::{BlobError, BlobSink, BlobStore, NewBlob, TapeFlow, Use};
 use library::{ReadBlock, TapeDrive, TapeError};
@@ -22,6 +22,8 @@ use crate::blocks::{Block, BlockArena};
 pub struct WantedFile {
     /// The file.
     pub file: FileId,
+    /// The container, if that is a part of the file only: it is the part that is read, and meant below.
+    pub part: Option<ContainerId>,
     /// First block of its container.
     pub block: BlockAddress,
     /// Where its header begins in the container; equal to `data_offset` outside of packs.
@@ -86,6 +88,8 @@ pub enum RecallFault {
 pub struct Recalled {
     /// The file.
     pub file: FileId,
+    /// As in [`WantedFile::part`].
+    pub part: Option<ContainerId>,
     /// Where it is in the store now, or why this tape cannot give it.
     pub result: Result<BlobPiece, RecallFault>,
 }
@@ -424,12 +428,12 @@ impl Arriving {
     }
 
     fn judge(self, vid: Vid, fault: Option<RecallFault>) -> Recalled {
-        let file = self.wanted.file;
+        let (file, part) = (self.wanted.file, self.wanted.part);
         let result = match fault {
             Some(fault) => Err(fault),
             None => self.check(vid),
         };
-        Recalled { file, result }
+        Recalled { file, part, result }
     }
 
     fn check(self, vid: Vid) -> Result<BlobPiece, RecallFault> {

@@ -22,6 +22,8 @@ use crate::{MoverError, VolumeError};
 pub enum Part {
     /// From the store.
     Blob(Arc<BlobDescription>, BlobPiece),
+    /// Some bytes of a piece, from an offset in it on: where a part of a file begins or ends within it.
+    Within(Arc<BlobDescription>, BlobPiece, (ByteCount, ByteCount)),
     /// A range of bytes in memory: headers of a pack.
     Bytes(Arc<[u8]>, std::ops::Range<usize>),
     /// So many zeros: padding of a pack.
@@ -49,7 +51,7 @@ impl ContainerPlan {
     /// The blobs that its bytes come from, some more than once.
     pub fn blobs(&self) -> impl Iterator<Item = base::BlobId> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Blob(blob, _) => Some(blob.id),
+            Part::Blob(blob, _) | Part::Within(blob, ..) => Some(blob.id),
             Part::Bytes(..) | Part::Zeros(_) | Part::FilesEnd(_) => None,
         })
     }
@@ -367,7 +369,13 @@ fn fill(
         Filler { arena, sender, block: arena.take(), sums: StreamChecksums::default(), length: 0 };
     for part in plan.parts {
         let flow = match part {
-            Part::Blob(blob, piece) => fill_from_store(store, container, &blob, &piece, &mut filler)?,
+            Part::Blob(blob, piece) => {
+                let whole = (ByteCount(0), piece.length);
+                fill_from_store(store, container, &blob, (&piece, whole), &mut filler)?
+            }
+            Part::Within(blob, piece, range) => {
+                fill_from_store(store, container, &blob, (&piece, range), &mut filler)?
+            }
             Part::Bytes(bytes, range) => filler.bytes(bytes.get(range).unwrap_or_default()),
             Part::Zeros(count) => filler.zeros(count),
             Part::FilesEnd(count) => {
@@ -396,27 +404,22 @@ fn fill_from_store(
     store: &dyn BlobStore,
     container: ContainerId,
     blob: &BlobDescription,
-    piece: &BlobPiece,
+    (piece, range): (&BlobPiece, (ByteCount, ByteCount)),
     filler: &mut Filler<'_>,
 ) -> Result<Flow, MoverError> {
     let failed = |source| MoverError::Store { container, source };
     assert_eq!(blob.id, piece.blob, "a piece is read of its own blob");
     let mut given = 0u64;
-    let whole = (ByteCount(0), piece.length);
-    let mut source = store.read(blob, piece, whole, Use::Stream).map_err(failed)?;
+    let mut source = store.read(blob, piece, range, Use::Stream).map_err(failed)?;
     while let Some(chunk) = source.next().map_err(failed)? {
         given += chunk.len() as u64;
         if filler.bytes(chunk) == Flow::Abandoned {
             return Ok(Flow::Abandoned);
         }
     }
-    if given != piece.length.0 {
-        return Err(MoverError::Length {
-            container,
-            blob: piece.blob,
-            expected: piece.length.0,
-            actual: given,
-        });
+    let (_, length) = range;
+    if given != length.0 {
+        return Err(MoverError::Length { container, blob: piece.blob, expected: length.0, actual: given });
     }
     Ok(Flow::Continue)
 }

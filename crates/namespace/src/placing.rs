@@ -25,7 +25,7 @@ impl Namespace {
     }
 
     /// The class that the client named, else the nearest directory's; `None` if sizes decide.
-    pub fn class_of_place(&self, named: Option<&str>, parent: DirId) -> Result<Option<Class>, ArchiveError> {
+    fn class_of_place(&self, named: Option<&str>, parent: DirId) -> Result<Option<Class>, ArchiveError> {
         let classes = &self.ground.classes;
         if let Some(name) = named {
             return classes.by_name(name).cloned().map(Some);

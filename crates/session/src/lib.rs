@@ -31,7 +31,9 @@ pub use reading::{
     PlanReport, Planned, ReadOrder, ReadingAction, ReadingEvent, ReadingRules, ReadingSession,
 };
 pub use room::{BACK_OFF_MAX, FreeSpace, Room, RoomClaim, back_off, left_for_puts};
-pub use sealing::{PACK_MEMBERS_MAX, SEAL_BATCH_MAX, Sealed, Sealing, seal, seal_in_bulk};
+pub use sealing::{
+    FILE_PARTS_MAX, PACK_MEMBERS_MAX, SEAL_BATCH_MAX, Sealed, Sealing, parts_of, seal, seal_in_bulk,
+};
 pub use wanted::{TapeSet, Wanted, WantedPage, gather_wanted};
 pub use writing::{
     RunEnding, Situation, WriteEnded, WritingAction, WritingEvent, WritingRules, WritingSession, Written,

@@ -12,12 +12,46 @@ use super::gather::{Gather, PackLimit, PackSize, Rest, Waiting};
 pub const PACK_MEMBERS_MAX: usize = 20_000;
 /// Large files that are handed over together, at most.
 pub const SEAL_BATCH_MAX: usize = 256;
+/// Most parts of a file that is larger than a tape.
+pub const FILE_PARTS_MAX: usize = 10_000;
+/// Parts of files begin at multiples of this, so that each begins with a cell of the pool; on tapes that take
+/// less, anywhere.
+const PART_ALIGN: u64 = 1 << 20;
 /// What small data sets leave behind together is put into packs once it is so many packs' worth.
 const PACKS_LEFT_MAX: u64 = 16;
 /// Pieces in place of the files of a pack's worth, where only their sum is known.
 const BULK_PIECES: u64 = 16;
 /// Of a backlog of more packs than this, those in front are taken to be full.
 const BULK_PACKS_MAX: u64 = 32;
+
+/// The parts into which a file that is larger than `largest` is cut, each with its offset and length: the
+/// largest container that an empty tape takes in each of the tape pools that get a copy. `sealed`: so many
+/// bytes stand in parts already, whatever those were cut by. The bounds are those of all copies.
+///
+/// `None` if that is more than [`FILE_PARTS_MAX`] parts.
+#[must_use]
+pub fn parts_of(
+    size: ByteCount,
+    sealed: ByteCount,
+    largest: ByteCount,
+) -> Option<Vec<(ByteCount, ByteCount)>> {
+    let aligned = largest.0 - largest.0 % PART_ALIGN;
+    let most = if aligned > 0 { aligned } else { largest.0 };
+    let left = size.0.saturating_sub(sealed.0);
+    if most == 0 || left.div_ceil(most) > FILE_PARTS_MAX as u64 {
+        return None;
+    }
+    let mut parts = Vec::new();
+    let mut at = sealed.0;
+    while at < size.0 {
+        // What a tape takes whole is not cut for its bounds.
+        let length = if size.0 - at <= largest.0 { size.0 - at } else { most };
+        parts.push((ByteCount(at), ByteCount(length)));
+        at += length;
+    }
+    assert_eq!(at, size.0.max(sealed.0), "the parts have all bytes of the file");
+    Some(parts)
+}
 
 impl PackSize {
     /// The size of the packs of a class, which its tapes limit.

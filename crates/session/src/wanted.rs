@@ -74,7 +74,8 @@ pub trait TapeSet {
 }
 
 /// All that is to be read now, without what the session was `given` already: at most [`PLAN_FILES_MAX`], what
-/// is beyond comes with the next plan.
+/// is beyond comes with the next plan. Of a file of which the tape holds several parts one, the first: the
+/// others are for the next session.
 ///
 /// # Errors
 /// The first one of `set`.
@@ -83,11 +84,12 @@ pub fn gather_wanted<S: TapeSet>(
     given: impl Fn(FileId) -> bool,
 ) -> Result<Vec<Wanted<S::Place>>, S::Error> {
     let mut wanted = Vec::new();
+    let mut met = HashSet::new();
     let mut packs = std::collections::BTreeSet::new();
     let mut after = None;
     while wanted.len() < PLAN_FILES_MAX {
         let mut page = set.wanted(after)?;
-        page.files.retain(|file| !given(file.file));
+        page.files.retain(|file| !given(file.file) && met.insert(file.file));
         let files: Vec<FileId> = page.files.iter().map(|wanted| wanted.file).collect();
         let claimed = set.claim(&files);
         assert_eq!(claimed.len(), files.len(), "one answer a file");

@@ -12,7 +12,10 @@ use catalogue::{
     AdoptContainer, Command, ContainerKind, MemberRecord, ReadError, TapeFound, TapePlace, View,
 };
 use library::{TapeDrive, TapeError};
-use ltfs::naming::{XATTR_ADLER32, XATTR_BLAKE3, XATTR_CRC32C, XATTR_FILE_ID, XATTR_MTIME, container_of};
+use ltfs::naming::{
+    XATTR_ADLER32, XATTR_BLAKE3, XATTR_CRC32C, XATTR_FILE_BLAKE3, XATTR_FILE_ID, XATTR_FILE_SIZE,
+    XATTR_MTIME, XATTR_SEGMENT_OFFSET, container_of,
+};
 use ltfs::pack::{Manifest, PACK_HEADER_BYTES_MAX, PackLayout, PackPlan, read_pack_header};
 
 use crate::room::Settler;
@@ -66,12 +69,26 @@ struct Entry {
     length: ByteCount,
     checksums: StreamChecksums,
     tape_path: String,
-    /// A file of its own, and its bytes' checksum.
-    file: Option<(FileId, Blake3, Timestamp)>,
+    /// A file of its own, or a part of one.
+    file: Option<OwnFile>,
 }
 
-/// A file of a container.
+/// What an index says of a file that is no member of a pack.
+#[derive(Clone, Copy)]
+struct OwnFile {
+    file: FileId,
+    size: ByteCount,
+    /// Of all its bytes.
+    blake3: Blake3,
+    modified: Timestamp,
+    /// Where the container's bytes begin in it, if they are a part of it.
+    part: Option<ByteCount>,
+}
+
+/// A file of a container, or a part of one.
 struct Member {
+    /// Size and checksum of the whole file.
+    size: ByteCount,
     blake3: Blake3,
     record: MemberRecord,
 }
@@ -155,7 +172,14 @@ fn entries(seen: &TapeSeen) -> Vec<Entry> {
         let own_file = || {
             let file = FileId(text(XATTR_FILE_ID)?.parse().ok()?);
             let modified = Timestamp(text(XATTR_MTIME)?.parse().ok()?);
-            Some((file, Blake3::parse(text(XATTR_BLAKE3)?)?, modified))
+            let Some(offset) = text(XATTR_SEGMENT_OFFSET) else {
+                let blake3 = Blake3::parse(text(XATTR_BLAKE3)?)?;
+                return Some(OwnFile { file, size: extent.byte_count, blake3, modified, part: None });
+            };
+            let size = ByteCount(text(XATTR_FILE_SIZE)?.parse().ok()?);
+            let blake3 = Blake3::parse(text(XATTR_FILE_BLAKE3)?)?;
+            let part = Some(ByteCount(offset.parse().ok()?));
+            Some(OwnFile { file, size, blake3, modified, part })
         };
         Some(Entry {
             container: container_of(file)?,
@@ -218,15 +242,19 @@ fn describe(
     entry: &Entry,
 ) -> Result<Option<AdoptContainer>, Undescribed> {
     let (kind, sealed, members) = match entry.file {
-        Some((file, blake3, modified)) => {
+        Some(OwnFile { file, size, blake3, modified, part }) => {
             let record = MemberRecord {
                 file,
                 header_offset: ByteCount(0),
                 data_offset: ByteCount(0),
                 length: entry.length,
-                file_offset: ByteCount(0),
+                file_offset: part.unwrap_or(ByteCount(0)),
             };
-            (ContainerKind::File(file), modified, vec![Member { blake3, record }])
+            let kind = match part {
+                Some(file_offset) => ContainerKind::Segment { file, file_offset },
+                None => ContainerKind::File(file),
+            };
+            (kind, modified, vec![Member { size, blake3, record }])
         }
         None => {
             let (sealed, members) = members_of_pack(drive, seen, entry)?;
@@ -270,8 +298,12 @@ fn members_of_pack(
         length: member.data_length,
         file_offset: ByteCount(0),
     };
-    let members = layout.members().zip(blake3);
-    Ok((created, members.map(|(member, blake3)| Member { blake3, record: record(member) }).collect()))
+    let members = layout.members().zip(blake3).map(|(member, blake3)| Member {
+        size: member.data_length,
+        blake3,
+        record: record(member),
+    });
+    Ok((created, members.collect()))
 }
 
 /// Those members whose very bytes a file of the catalogue has and no tape that it knows. Their classes may
@@ -281,13 +313,13 @@ fn wanted(view: &View<'_>, members: Vec<Member>) -> Result<(Option<ClassId>, Vec
     let copies: BTreeMap<ClassId, usize> =
         view.classes()?.into_iter().map(|(id, class)| (id, class.copies.len())).collect();
     let (mut class, mut records) = (None, Vec::new());
-    for Member { blake3, record } in members {
+    for Member { size, blake3, record } in members {
         let file = view.file(record.file)?.filter(|file| {
-            let is_same = (file.size, file.checksums.blake3) == (record.length, blake3);
+            let is_same = (file.size, file.checksums.blake3) == (size, blake3);
             file.is_named() && file.has_data() && is_same
         });
         let Some(file) = file else { continue };
-        if !stands_on_tape(view, record.file, file.size)? {
+        if !stands_on_tape(view, &record)? {
             class = class.into_iter().chain([file.class]).max_by_key(|class| copies.get(class).copied());
             records.push(record);
         }
@@ -295,23 +327,23 @@ fn wanted(view: &View<'_>, members: Vec<Member>) -> Result<(Option<ClassId>, Vec
     Ok((class, records))
 }
 
-/// Whether each part of a file has a place on a tape, or is about to get one.
-fn stands_on_tape(view: &View<'_>, file: FileId, size: ByteCount) -> Result<bool, ReadError> {
-    let mut sealed = 0;
-    for (container, part) in view.parts(file)? {
-        let Some(record) = view.container(container)? else { return Ok(false) };
-        if record.places().next().is_none() {
-            return Ok(false);
+/// Whether all bytes of a member stand in parts of its file that have a place on a tape.
+fn stands_on_tape(view: &View<'_>, member: &MemberRecord) -> Result<bool, ReadError> {
+    let (begin, end) = (member.file_offset.0, member.file_offset.0.saturating_add(member.length.0));
+    let mut standing = 0;
+    for (container, part) in view.parts(member.file)? {
+        let (from, to) = (part.file_offset.0.max(begin), (part.file_offset.0 + part.length.0).min(end));
+        if from < to && view.container(container)?.is_some_and(|record| record.places().next().is_some()) {
+            standing += to - from;
         }
-        sealed += part.length.0;
     }
-    Ok(sealed == size.0)
+    Ok(standing == member.length.0)
 }
 
 /// Takes over what the tapes hold. Gives how many containers that were.
 pub(crate) fn take_over(settler: &Settler<'_>, volumes: Vec<VolumeFound>) -> Result<u64, ArchiveError> {
     // Which pool a tape goes to depends on what the tapes before it have got.
-    let _one = settler.settling.adopting();
+    let mut early = settler.settling.adopting();
     let vids: Vec<Vid> = volumes.iter().map(|volume| volume.vid).collect();
     let mut containers: BTreeMap<ContainerId, AdoptContainer> = BTreeMap::new();
     let mut taken: BTreeMap<ContainerId, Vec<TapePoolId>> = BTreeMap::new();
@@ -349,9 +381,22 @@ pub(crate) fn take_over(settler: &Settler<'_>, volumes: Vec<VolumeFound>) -> Res
             containers.entry(what.container).or_insert(what).places.push(place);
         }
     }
+    // With another tape the part in front of them may have come.
+    for (container, what) in std::mem::take(&mut *early) {
+        let known = containers.entry(container).or_insert_with(|| {
+            let places = Vec::new();
+            AdoptContainer { places, ..what.clone() }
+        });
+        known.places.extend(what.places);
+    }
     let mut adopted = 0;
+    // A file is cut from its beginning on, so that its parts are in the order of their containers' ids.
     for (container, what) in containers {
         let (files, places) = (what.members.len(), what.places.len());
+        if is_early(settler, &what)? {
+            early.insert(container, what);
+            continue;
+        }
         match settler.execute(Command::AdoptContainer(Box::new(what))) {
             Ok(()) => {
                 adopted += 1;
@@ -369,6 +414,17 @@ pub(crate) fn take_over(settler: &Settler<'_>, volumes: Vec<VolumeFound>) -> Res
         settler.notifier.backlog_changed();
     }
     Ok(adopted)
+}
+
+/// Whether a container that the catalogue does not know is a part of a file that does not follow what the
+/// catalogue has of it in containers.
+fn is_early(settler: &Settler<'_>, what: &AdoptContainer) -> Result<bool, ArchiveError> {
+    let (ContainerKind::Segment { file, file_offset }, false) = (&what.kind, what.members.is_empty()) else {
+        return Ok(false);
+    };
+    let parts = settler.read(|view| view.parts(*file))?;
+    let before = parts.iter().filter(|(_, part)| part.file_offset < *file_offset);
+    Ok(before.map(|(_, part)| part.length.0).sum::<u64>() != file_offset.0)
 }
 
 /// The pool of a tape: its own, else one of those for which the class of its containers has no copy yet.

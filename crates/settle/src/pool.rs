@@ -284,6 +284,8 @@ pub(crate) fn look_at_containers(settler: &Settler<'_>, shards: &mut Shards<'_>)
             let Some(record) = settler.read(|view| view.container(container))? else { continue };
             if record.image == Some(piece) {
                 settler.execute_on_container(Command::ImageLost { container, image: piece })?;
+                // It may be a part of a file that somebody waits for.
+                settler.room.members_moved(container)?;
                 // If it cannot be had otherwise either, whoever is to write it finds out.
             } else if record.image.is_none()
                 && record.skeleton == Some(piece)

@@ -8,7 +8,8 @@ use std::sync::PoisonError;
 use threads::{Condvar, Mutex, MutexGuard};
 
 use backup::{TapeLook, TapeQueue};
-use base::{Duration, FileId, Timestamp, Vid};
+use base::{ContainerId, Duration, FileId, Timestamp, Vid};
+use catalogue::AdoptContainer;
 
 use crate::found::VolumeFound;
 use crate::pool::Missing;
@@ -35,11 +36,15 @@ pub(crate) enum Question {
 pub struct Settling {
     /// Tapes that may be written.
     pub(crate) written: TapeQueue,
-    /// Held while what a tape holds is taken over.
-    adopting: Mutex<()>,
+    /// Held while what a tape holds is taken over: parts of files that were found before those that stand in
+    /// front of them, which are taken over first.
+    adopting: Mutex<EarlyParts>,
     state: Mutex<State>,
     changed: Condvar,
 }
+
+/// See [`Settling::adopting`].
+pub(crate) type EarlyParts = BTreeMap<ContainerId, AdoptContainer>;
 
 #[derive(Default)]
 struct State {
@@ -130,7 +135,7 @@ impl Settling {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn adopting(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn adopting(&self) -> MutexGuard<'_, EarlyParts> {
         self.adopting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

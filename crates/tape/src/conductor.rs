@@ -282,7 +282,7 @@ impl Conductor {
                 // No tape is mounted for what it cannot take.
                 let large = self.room.too_large(view, pool)?.containers;
                 too_large |= !large.is_empty();
-                to_dissolve |= !large.is_empty() && !self.room.packs_too_large(view, pool)?.is_empty();
+                to_dissolve |= !large.is_empty() && !self.room.to_seal_anew(view, pool)?.is_empty();
                 let left_alone: BTreeSet<ContainerId> =
                     large.into_iter().map(|(id, _)| id).chain(self.resting.iter().copied()).collect();
                 // First: what is told of the queue may be what one of these takes.

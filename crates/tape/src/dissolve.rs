@@ -85,35 +85,43 @@ impl Tape {
         Ok(unneeded)
     }
 
-    /// Dissolves the packs at the head of tape pools' queues that are larger than any of their tapes takes:
-    /// those of before the tapes were exchanged for smaller ones, or of a release that made larger ones.
+    /// Dissolves packs and files' own containers at the head of tape pools' queues that are larger than any
+    /// of their tapes takes: those of before the tapes were exchanged for smaller ones, or of a release that
+    /// made larger ones. Their files are sealed anew, a large one in parts.
     pub(crate) fn dissolve_too_large(&self) -> Result<(), ArchiveError> {
         for pool in self.classes.tape_pools().keys() {
-            let packs = self.read(|view| self.packs_too_large(view, *pool))?;
-            for container in packs {
+            let containers = self.read(|view| self.to_seal_anew(view, *pool))?;
+            for container in containers {
                 // Not while a drive plans: a larger tape may have come, and it has just chosen this one.
                 let _planning = self.planning();
                 if self.dissolve(container)? {
-                    tracing::warn!(%container, "a pack that no tape takes: its files are sealed anew");
+                    tracing::warn!(%container, "a container that no tape takes: its files are sealed anew");
                 }
             }
         }
         Ok(())
     }
 
-    /// The packs that [`Tape::dissolve_too_large`] dissolves. What a tape of another pool has stays.
-    pub(crate) fn packs_too_large(
+    /// The containers that [`Tape::dissolve_too_large`] dissolves. What a tape of another pool has stays.
+    pub(crate) fn to_seal_anew(
         &self,
         view: &View<'_>,
         pool: TapePoolId,
     ) -> Result<Vec<ContainerId>, ReadError> {
-        let mut packs = Vec::new();
+        let mut found = Vec::new();
         for (container, _) in self.too_large(view, pool)?.containers {
-            if view.container(container)?.is_some_and(|record| may_be_dissolved(&record)) {
-                packs.push(container);
+            let Some(record) = view.container(container)? else { continue };
+            // The catalogue's command asks for the same.
+            let is_there = match record.kind {
+                ContainerKind::Pack => true,
+                ContainerKind::File(file) => view.file(file)?.is_some_and(|file| file.is_online()),
+                ContainerKind::Segment { .. } => false,
+            };
+            if (is_there || record.is_unneeded()) && is_nowhere(&record) {
+                found.push(container);
             }
         }
-        Ok(packs)
+        Ok(found)
     }
 
     /// In pieces; what a stop leaves of it the next start gives up. `false`: it is needed now.
@@ -246,10 +254,13 @@ impl Tape {
     }
 }
 
-/// As the catalogue's command asks for it.
+/// What is given up because it can never be written, or nobody needs it.
 fn may_be_dissolved(record: &ContainerRecord) -> bool {
+    (record.kind == ContainerKind::Pack || record.is_unneeded()) && is_nowhere(record)
+}
+
+/// As the catalogue's command asks for it: no tape has, or is about to get, anything of it.
+fn is_nowhere(record: &ContainerRecord) -> bool {
     let mut copies = record.copies.iter();
-    (record.kind == ContainerKind::Pack || record.is_unneeded())
-        && record.image.is_none()
-        && copies.all(|copy| copy.state == CopyState::Queued && copy.source.is_none())
+    record.image.is_none() && copies.all(|copy| copy.state == CopyState::Queued && copy.source.is_none())
 }

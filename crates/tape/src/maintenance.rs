@@ -560,6 +560,8 @@ impl Tape {
             return Ok(());
         }
         self.execute_on_container(Command::ImageLost { container, image })?;
+        // It may be a part of a file that somebody waits for.
+        self.members_moved(container)?;
         self.sweep.ring();
         Ok(())
     }

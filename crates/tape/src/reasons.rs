@@ -24,8 +24,6 @@ const EMPTY_NAMED_MAX: usize = 10;
 pub(crate) enum Waiting<'a> {
     /// The files of a class, to be gathered into containers.
     Seal(ClassId),
-    /// One of them, with its bytes.
-    SealFile(ClassId, ByteCount),
     /// The containers queued for a tape pool, but for those that no tape takes.
     Migration(TapePoolId),
     /// One container that is queued for a tape pool, with its bytes.
@@ -75,10 +73,6 @@ impl Tape {
         let now = self.now();
         let reason = match waiting {
             Waiting::Seal(class) => Some(self.why_not_sealed(class, now)),
-            Waiting::SealFile(class, size) => match self.never_on_tape(class, size)? {
-                Some(reason) => Some(reason),
-                None => Some(self.why_not_sealed(class, now)),
-            },
             Waiting::Migration(pool) => Some(self.why_queue_waits(pool, now)?),
             Waiting::Copy(container, length, pool) => {
                 let largest = self.catalogue.read(|view| self.largest_of(view, pool))?;
@@ -284,14 +278,6 @@ impl Tape {
             };
             Ok(file.is_some_and(|file| file.is_lost()))
         })
-    }
-
-    /// A file of a class that has more bytes than any tape of one of its pools takes.
-    fn never_on_tape(&self, class: ClassId, size: ByteCount) -> Result<Option<Reason>, ReadError> {
-        let Some(class) = self.classes.get(class) else { return Ok(None) };
-        let largest = self.catalogue.read(|view| self.largest_for(view, class))?;
-        let largest = largest.filter(|largest| size > *largest);
-        Ok(largest.map(|largest| Reason::LargerThanTapes { length: size, largest }))
     }
 
     /// What stands at the head of a tape pool's queue and is larger than any of its tapes.

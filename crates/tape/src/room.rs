@@ -9,7 +9,7 @@ use threads::{Mutex, MutexGuard};
 use backup::BackupReach;
 use base::{ByteCount, ClassId, ContainerId, FileId, LibraryId, Timestamp, Vid};
 use blob::BlobStore;
-use catalogue::{Command, ReadError, RecallKey, TapeRecord, TapeState, View};
+use catalogue::{Command, MemberRecord, ReadError, RecallKey, TapeRecord, TapeState, View};
 use library::Library;
 use ltfs::BlockSize;
 use scheduler::{DriveName, Event, Reason, Scheduler, TapeSummary};
@@ -86,6 +86,8 @@ pub(crate) struct OfTerm {
     pub(crate) haste: Mutex<session::Haste>,
     /// Containers whose bytes could not be had, until when they are left alone, and why.
     pub(crate) resting: Resting,
+    /// Files that are larger than a tape and could not be sealed: trying means to read them.
+    pub(crate) files_resting: crate::seal::RestingFiles,
     /// Tapes on which nothing fits that waits for their pool.
     pub(crate) too_small: Mutex<crate::too_small::TooSmall>,
 }
@@ -100,6 +102,7 @@ impl OfTerm {
             maintenance: Mutex::default(),
             haste: Mutex::default(),
             resting: Resting::default(),
+            files_resting: crate::seal::RestingFiles::default(),
             too_small: Mutex::default(),
         }
     }
@@ -234,7 +237,9 @@ pub(crate) fn wanted_event(classes: &Classes, view: &View<'_>, file: FileId) -> 
         return Ok(Event::NotWanted(file));
     };
     let mut copies = Vec::new();
-    for (id, member) in view.parts(file)? {
+    let parts = view.parts(file)?;
+    let bytes = if parts.len() > 1 { parts_away(view, &parts)? } else { record.size };
+    for (id, member) in parts {
         let Some(container) = view.container(id)? else { continue };
         for (vid, block) in container.places() {
             if in_recall_set(view, RecallKey { vid, block, data_offset: member.data_offset, file })? {
@@ -250,7 +255,21 @@ pub(crate) fn wanted_event(classes: &Classes, view: &View<'_>, file: FileId) -> 
         priority = priority.max(view.priority(want.request)?);
     }
     let share = classes.share(record.class);
-    Ok(Event::Wanted { file, bytes: record.size, since, priority, share, copies })
+    Ok(Event::Wanted { file, bytes, since, priority, share, copies })
+}
+
+/// Bytes of those parts of a file that did not come yet.
+pub(crate) fn parts_away(
+    view: &View<'_>,
+    parts: &[(ContainerId, MemberRecord)],
+) -> Result<ByteCount, ReadError> {
+    let mut away = ByteCount(0);
+    for (container, member) in parts {
+        if view.container(*container)?.is_some_and(|record| record.image.is_none()) {
+            away.0 = away.0.saturating_add(member.length.0);
+        }
+    }
+    Ok(away)
 }
 
 fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {

@@ -1,7 +1,7 @@
 //! Sealing: files that wait become containers with a fixed membership, queued for each tape pool of their
 //! class.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
@@ -19,6 +19,10 @@ use session::{self, PackLimit, PackSize, Sealing, Waiting};
 use crate::room::Tape;
 use ground::ArchiveError;
 use ground::Class;
+
+mod parts;
+
+pub(crate) use parts::RestingFiles;
 
 /// Files of the migration queue looked at together.
 const TODO_PAGE: usize = 4_096;
@@ -61,10 +65,23 @@ pub(crate) fn seal_class(room: &Arc<Tape>, class: ClassId, partial: bool) -> Res
     let Some(class) = room.classes.get(class).cloned() else { return Ok(()) };
     give_up_unfinished(room)?;
     let (pack, large) = (class.settings.pack_bytes, class.settings.large_bytes);
-    let size = PackSize::of(pack, pack_limit(room, &class)?);
-    session::seal(&mut ClassQueue { room, class: &class }, size, large, partial)?;
+    let limit = pack_limit(room, &class)?;
+    let size = PackSize::of(pack, limit);
+    let largest = limit.largest;
+    let mut queue = ClassQueue { room, class: &class, largest, larger: BTreeSet::new(), failed: None };
+    session::seal(&mut queue, size, large, partial)?;
     room.notifier.backlog_changed();
-    Ok(())
+    // To cut a file means to read it: the others go first.
+    for file in std::mem::take(&mut queue.larger) {
+        if queue.is_stopped() {
+            break;
+        }
+        for candidate in load(room, &[file])? {
+            queue.seal_parts(&candidate)?;
+        }
+        room.notifier.backlog_changed();
+    }
+    queue.failed.map_or(Ok(()), Err)
 }
 
 /// How large a pack may be so that an empty tape of each pool of the class takes it.
@@ -84,6 +101,12 @@ fn pack_limit(room: &Tape, class: &Class) -> Result<PackLimit, ArchiveError> {
 struct ClassQueue<'a> {
     room: &'a Tape,
     class: &'a Class,
+    /// The largest container that an empty tape of each pool of the class takes.
+    largest: ByteCount,
+    /// Files that are larger, or were begun when they were.
+    larger: BTreeSet<FileId>,
+    /// Why a file that is larger was not sealed: it does not keep the others waiting.
+    failed: Option<ArchiveError>,
 }
 
 impl ClassQueue<'_> {
@@ -114,7 +137,19 @@ impl Sealing for ClassQueue<'_> {
         if self.is_stopped() {
             return Ok(());
         }
-        seal_files(self.room, self.class, load(self.room, files)?)
+        let mut whole = Vec::new();
+        for candidate in load(self.room, files)? {
+            let is_begun = || -> Result<bool, ArchiveError> {
+                Ok(!self.room.read(|view| view.parts(candidate.file))?.is_empty())
+            };
+            // One that was begun goes on in parts, also if tapes have become larger.
+            if candidate.record.size <= self.largest && !is_begun()? {
+                whole.push(candidate);
+            } else {
+                self.larger.insert(candidate.file);
+            }
+        }
+        seal_files(self.room, self.class, whole)
     }
 
     fn seal_pack(&mut self, files: &[Waiting]) -> Result<(), ArchiveError> {
@@ -124,6 +159,31 @@ impl Sealing for ClassQueue<'_> {
         let ids: Vec<FileId> = files.iter().map(|waiting| waiting.file).collect();
         let files = load(self.room, &ids)?;
         if files.is_empty() { Ok(()) } else { seal_pack(self.room, self.class, files) }
+    }
+}
+
+impl ClassQueue<'_> {
+    /// A file that is larger than a tape. If it cannot be sealed the others are; it rests, since trying means
+    /// to read it.
+    fn seal_parts(&mut self, candidate: &Candidate) -> Result<(), ArchiveError> {
+        let (room, file) = (self.room, candidate.file);
+        let resting = &room.own.files_resting;
+        let reason = match resting.why(file, room.now()) {
+            Some(reason) => reason,
+            None => match parts::seal_in_parts(room, self.class, file, &candidate.record, self.largest)? {
+                Ok(()) => {
+                    resting.forget(file);
+                    return Ok(());
+                }
+                Err(reason) => {
+                    tracing::error!(%file, reason, "a file that is larger than a tape is not sealed now");
+                    resting.begin(file, room.now(), room.settings.tape.retry_delay, &reason);
+                    reason
+                }
+            },
+        };
+        self.failed.get_or_insert(ArchiveError::FileNotSealed { file, reason });
+        Ok(())
     }
 }
 
@@ -360,9 +420,14 @@ fn path_of(room: &Tape, file: FileId) -> Result<Option<ArchivePath>, ArchiveErro
         Ok(path) => Ok(Some(path)),
         Err(reason) => {
             tracing::warn!(%file, %reason, "a path cannot stand on tape; the file goes there under its id");
-            Ok(Some(ArchivePath::new(&format!("/lost+found/file-{file}"))?))
+            path_by_id(file).map(Some)
         }
     }
+}
+
+/// The path of a file whose own cannot stand on tape.
+pub(crate) fn path_by_id(file: FileId) -> Result<ArchivePath, ArchiveError> {
+    Ok(ArchivePath::new(&format!("/lost+found/file-{file}"))?)
 }
 
 pub(crate) fn joined(path: &[String]) -> String {

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use base::{ArchivePath, ByteCount, ClassId, ContainerId, Count, FileId, RequestId, TapePoolId, Vid};
-use catalogue::{CopyState, EvictRefusal, Followed, ItemState, RequestState, TapeState};
+use catalogue::{
+    ContainerKind, ContainerRecord, CopyState, EvictRefusal, Followed, ItemState, RequestState, TapeState,
+};
 
 use crate::operate::Queued;
 use crate::reasons::{Waiting, is_to_reclaim};
@@ -324,14 +326,23 @@ fn why_file(room: &Tape, path: &ArchivePath, file: FileId) -> Result<Vec<Cause>,
     if !wants.is_empty() {
         let (text, reason) = recall_reason(room, file)?;
         let expected = room.expected_of_file(file, reason.as_ref());
-        reasons.push(Cause { text: format!("recall: {text}"), reason, expected });
+        let has_come = |container: &Option<ContainerRecord>| {
+            let record = container.as_ref();
+            record.is_some_and(|record| record.kind != ContainerKind::Pack && record.image.is_some())
+        };
+        let come = containers.iter().filter(|(_, container)| has_come(container)).count();
+        let text = match (come, containers.len()) {
+            (_, 0 | 1) => format!("recall: {text}"),
+            (come, parts) => format!("recall: {come} of {parts} parts are in the pool; {text}"),
+        };
+        reasons.push(Cause { text, reason, expected });
     }
     let is_lost = record.is_lost();
     if is_lost {
         let expected = Some(Expected::Never(Reason::Lost));
         reasons.push(Cause { expected, ..cause(Reason::Lost.to_string(), Reason::Lost) });
     } else if containers.is_empty() && stat.copies_wanted > 0 && record.has_data() {
-        let reason = room.reason(Waiting::SealFile(record.class, record.size))?;
+        let reason = room.reason(Waiting::Seal(record.class))?;
         let reason = reason.unwrap_or(Reason::NothingWaits);
         let expected = room.expected(Some(&reason), |forecast| forecast.of_class(record.class));
         let text = format!("not in a container yet: {reason}");

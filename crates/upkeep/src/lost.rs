@@ -9,7 +9,9 @@ use base::{
     BlobDescription, BlobId, BlobPiece, BlockAddress, ByteCount, ClassId, ContainerId, DriveId, Duration,
     FileId, StreamChecksums, Timestamp, Vid,
 };
-use catalogue::{BULK_FILES, Command, FileRecord, FileState, PoolCopy, PoolLoss, ReadError, View, typed};
+use catalogue::{
+    BULK_FILES, Command, ContainerKind, FileRecord, FileState, PoolCopy, PoolLoss, ReadError, View, typed,
+};
 use pool::PoolError;
 
 use crate::Upkeep;
@@ -208,6 +210,14 @@ pub(crate) fn declare_unreadable(
     declare(upkeep, &concerned)
 }
 
+/// A file was found unreadable: it is looked at now, not when the scrubber comes to it.
+///
+/// # Errors
+/// If the catalogue cannot be read or written.
+pub fn declare_file(upkeep: &Upkeep, file: FileId, record: &FileRecord) -> Result<(), ArchiveError> {
+    declare_unreadable(upkeep, &[(file, record.clone())]).map(drop)
+}
+
 /// Members of a container whose bytes in this blob cannot be read, or of which nothing is known but that one
 /// of them is wrong: they are looked at now, not when the scrubber comes to them. A pack is then sealed anew
 /// without the lost ones.
@@ -305,7 +315,52 @@ pub(crate) fn find(upkeep: &Upkeep, gone: &BTreeSet<DriveId>) -> Result<Declared
         all.add(declare(upkeep, &page)?);
         match last {
             Some(last) if !upkeep.stopping() => after = Some(last),
-            _ => return Ok(all),
+            _ => break,
+        }
+    }
+    find_parts(upkeep, gone)?;
+    Ok(all)
+}
+
+/// The image of a container cannot be read: if it is a part of a file that somebody waits for, and tapes have
+/// all copies of it, it is read from them again. Gives whether it was.
+pub(crate) fn declare_part(upkeep: &Upkeep, container: ContainerId) -> Result<bool, ArchiveError> {
+    let record = upkeep.read(|view| {
+        let is_restored = view.is_restored()?;
+        Ok(view.container(container)?.filter(|record| record.is_settled() && !is_restored))
+    })?;
+    let Some((ContainerKind::Segment { file, .. }, Some(image))) =
+        record.map(|record| (record.kind, record.image))
+    else {
+        return Ok(false);
+    };
+    upkeep.execute_on_container(Command::ImageLost { container, image })?;
+    upkeep.notifier.wants_changed(file);
+    upkeep.sweep.ring();
+    Ok(true)
+}
+
+/// The same of all parts that cannot be read without the drives in `gone`.
+fn find_parts(upkeep: &Upkeep, gone: &BTreeSet<DriveId>) -> Result<(), ArchiveError> {
+    let mut after = None;
+    loop {
+        let (concerned, last) = upkeep.read(|view| {
+            let (pieces, last) = view.container_pieces(after, PAGE)?;
+            let mut blobs = BTreeMap::new();
+            let mut concerned = Vec::new();
+            for (container, piece) in pieces {
+                if has_unreadable(upkeep, view, &[piece], gone, &mut blobs)? {
+                    concerned.push(container);
+                }
+            }
+            Ok((concerned, last))
+        })?;
+        for container in concerned {
+            declare_part(upkeep, container)?;
+        }
+        match last {
+            Some(last) if !upkeep.stopping() => after = Some(last),
+            _ => return Ok(()),
         }
     }
 }

@@ -877,6 +877,7 @@ impl Scrubber {
             let what = format!("container {id}: its skeleton or image cannot be read from the pool");
             tracing::error!(container = %id, "{what}");
             self.upkeep.found([Found::other(what)]);
+            lost::declare_part(&self.upkeep, id)?;
         }
         Ok(true)
     }

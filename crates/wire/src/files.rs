@@ -74,6 +74,9 @@ pub struct CopyReply {
     pub offset: u64,
     /// How many of the file's bytes.
     pub length: u64,
+    /// Where they begin in the file: of a segment, which is a part of a file that is larger than a tape.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub file_offset: Option<u64>,
 }
 
 /// A pin.

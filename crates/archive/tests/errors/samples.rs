@@ -151,6 +151,7 @@ pub fn of_the_engine() -> Vec<ArchiveError> {
         E::Verify(SnapshotError::Engine { path: "/c".into(), reason: "it".into() }),
         E::Corrupt { path: path() },
         E::ContainerBytes { container: ContainerId(1), reason: "it".into() },
+        E::FileNotSealed { file: FileId(1), reason: "it".into() },
         E::Pack { container: ContainerId(1), source: ltfs::pack::SealError::Members(0) },
         E::Library(library::LibraryError::UnknownCartridge { vid: vid() }),
         E::NoEntropy,

@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use crate::common::{
-    Instance, SystemClock, all, bytes, get, migrate_all, path, put, stage, wait_for, wait_until,
+    Instance, SystemClock, all, bytes, get, migrate_all, path, put, put_with, stage, wait_for, wait_until,
 };
 use crate::history::{blank_pool, destroy_catalogue};
-use archive::{
-    Archive, ArchiveError, LibrarySettings, OpenError, PutOptions, Settings, Stat, open_libraries, pool_seen,
-};
+use archive::{Archive, LibrarySettings, OpenError, PutOptions, Settings, Stat, open_libraries, pool_seen};
 use backup::rebuild;
 use base::{ByteCount, Clock, Vid};
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
@@ -157,9 +155,9 @@ fn a_library_that_is_not_there_is_told() {
     assert!(matches!(error, Err(OpenError::UnknownLibrary { .. })));
 }
 
-/// Each pool of the class has to have a tape that takes the file: the smaller of the two libraries' limits.
+/// All copies of a file are cut at the same bounds: the smaller of the two libraries' limits.
 #[test]
-fn a_file_is_as_large_as_both_libraries_take() {
+fn a_part_is_as_large_as_both_libraries_take() {
     let instance = instance_with_far(ByteCount::mib(32), |settings| {
         let mut near = settings.classes[1].clone();
         (near.name, near.up_to) = ("near".to_owned(), Some(ByteCount(0)));
@@ -167,15 +165,16 @@ fn a_file_is_as_large_as_both_libraries_take() {
         settings.classes.insert(0, near);
     });
     let archive = instance.open();
-    let limit = |class: &str| {
-        let (length, class) = (Some(ByteCount::mib(500)), Some(class.to_owned()));
-        let refused =
-            archive.begin_put(&path("/file"), PutOptions { length, class, ..PutOptions::default() });
-        match refused.err() {
-            Some(ArchiveError::Limit { limit, .. }) => limit,
-            other => panic!("{other:?}"),
-        }
+    let content = bytes(1, (30 << 20) + 1);
+    for class in ["large", "near"] {
+        let options = PutOptions { class: Some(class.to_owned()), ..PutOptions::default() };
+        put_with(&archive, &format!("/{class}"), &content, options).unwrap();
+    }
+    migrate_all(&archive);
+    let lengths = |file: &str| {
+        let Stat::File(stat) = archive.stat(&path(file)).unwrap() else { panic!() };
+        stat.copies.iter().map(|copy| copy.length.0).collect::<Vec<_>>()
     };
-    assert_eq!((limit("large"), limit("near")), (30 << 20, 120 << 20));
+    assert_eq!((lengths("/large"), lengths("/near")), (vec![30 << 20, 30 << 20, 1, 1], vec![(30 << 20) + 1]));
     archive.close();
 }

@@ -36,7 +36,6 @@ mod index_partition;
 mod inventory;
 #[path = "common/kept.rs"]
 mod kept;
-mod larger_files;
 mod later_points;
 mod libraries;
 #[path = "common/listed.rs"]
@@ -68,6 +67,7 @@ mod same_tape;
 #[path = "../errors/samples.rs"]
 mod samples;
 mod sealing;
+mod segments;
 mod settling;
 mod settling_doubt;
 #[path = "common/small_files.rs"]

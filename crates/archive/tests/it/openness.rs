@@ -9,7 +9,7 @@ use crate::common::{Instance, bytes, migrate_all, path, put, put_with};
 use archive::PutOptions;
 use base::ByteCount;
 
-fn read_cartridge(cartridge: &Path, out: &Path) -> String {
+pub fn read_cartridge(cartridge: &Path, out: &Path) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/openness/read_cartridge.py");
     let output = Command::new("python3")
         .arg(script)

@@ -349,8 +349,6 @@ fn what_is_wrong_is_refused_and_changes_nothing() {
     assert!(matches!(refused("/d/n", class), ArchiveError::NoSuchClass { .. }));
     let keep = PutOptions { keep_existing: true, ..options() };
     assert!(matches!(refused("/d/file", keep), ArchiveError::Exists(_)));
-    let huge = PutOptions { length: Some(ByteCount::gib(1)), ..options() };
-    assert!(matches!(refused("/d/n", huge), ArchiveError::Limit { .. }));
     let options = archive::StageOptions { owner: String::new(), pin: std::time::Duration::ZERO, priority: 5 };
     let missing = archive.stage(&all(&["/d/file", "/d/none"]), options).unwrap_err();
     assert!(matches!(missing, ArchiveError::SomeNotFound { count: 1, .. }), "{missing}");

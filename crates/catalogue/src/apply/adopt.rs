@@ -8,7 +8,8 @@ use crate::draft::Draft;
 use crate::error::{Object, Rejection};
 use crate::key;
 use crate::record::{
-    ContainerCopy, ContainerKind, ContainerRecord, CopyState, MemberRecord, TapePlace, TapeRecord, TapeState,
+    ContainerCopy, ContainerRecord, CopyState, FileRecord, FileState, MemberRecord, TapePlace, TapeRecord,
+    TapeState,
 };
 use crate::table::Table;
 
@@ -204,23 +205,44 @@ fn take_member(
         let was_given = id.0 > 0 && id.0 < draft.meta()?.next_file;
         return if was_given { Ok(false) } else { Err(Rejection::NotFound(Object::File(id))) };
     };
-    if !matches!(found.kind, ContainerKind::Segment { .. }) {
-        for (container, _) in draft.view().parts(id)? {
-            let record: ContainerRecord =
-                draft.view().expect(Table::Container, &key::container(container))?;
-            if record.places().next().is_some() {
-                return Ok(false);
-            }
+    // A part takes the place of itself and of what follows; a whole file that of all.
+    let mut leaves = draft.view().parts(id)?;
+    leaves.retain(|(_, part)| part.file_offset >= member.file_offset);
+    for (container, _) in &leaves {
+        let record: ContainerRecord = draft.view().expect(Table::Container, &key::container(*container))?;
+        if record.places().next().is_some() {
+            return Ok(false);
         }
-        leave_containers(draft, id)?;
     }
+    leave_containers(draft, id, &leaves)?;
     seal::enter_member(draft, found.container, &found.kind, member, &file)?;
+    wait_for_the_rest(draft, id, &file)?;
     Ok(true)
 }
 
-/// Takes a file out of containers that stand on no tape. One that is empty then is given up.
-fn leave_containers(draft: &mut Draft<'_>, id: FileId) -> Result<(), Rejection> {
-    for (container, member) in draft.view().parts(id)? {
+/// What of a file is not sealed any more, since parts of it stand as a tape has them, waits to be sealed
+/// again if the pool has it.
+fn wait_for_the_rest(draft: &mut Draft<'_>, id: FileId, file: &FileRecord) -> Result<(), Rejection> {
+    let sealed: u64 = draft.view().parts(id)?.iter().map(|(_, part)| part.length.0).sum();
+    let key = key::todo(file.class, file.dataset, id);
+    if sealed < file.size.0
+        && file.state == FileState::Live
+        && file.is_online()
+        && lost::goes_to_tape(draft, file.class)?
+        && !draft.view().has(Table::Todo, &key)?
+    {
+        lifecycle::put_todo(draft, id, file)?;
+    }
+    Ok(())
+}
+
+/// Takes a file out of these containers, which stand on no tape. One that is empty then is given up.
+fn leave_containers(
+    draft: &mut Draft<'_>,
+    id: FileId,
+    parts: &[(ContainerId, MemberRecord)],
+) -> Result<(), Rejection> {
+    for &(container, member) in parts {
         lifecycle::take_out(draft, id, container, &member);
         let is_empty = lifecycle::update(draft, container, |record| {
             record.live_members = record.live_members.checked_sub(1)?;

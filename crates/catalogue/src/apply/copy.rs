@@ -2,7 +2,7 @@
 
 use base::{BlobPiece, ContainerId, TapePoolId, Vid};
 
-use super::{cold, lifecycle, lost, pool, reason, recall, request, sealing, tape};
+use super::{cold, lifecycle, lost, part, pool, reason, recall, request, sealing, tape};
 use crate::command::{Command, Outcome, PoolData, Requeue};
 use crate::draft::Draft;
 use crate::error::{Object, ReadError, Rejection};
@@ -206,6 +206,7 @@ fn store_image(draft: &mut Draft<'_>, id: ContainerId, image: &PoolData) -> Resu
     pool::take(draft, image)?;
     record.image = Some(piece);
     draft.put(Table::Container, key::container(id), &record);
+    part::came(draft, id, &record)?;
     Ok(Outcome::Done)
 }
 
@@ -220,6 +221,7 @@ fn drop_image(
         record.image = None;
         draft.put(Table::Container, key::container(id), &record);
         pool::dereference(draft, &[image])?;
+        part::went(draft, id, &record)?;
     }
     Ok(Outcome::Done)
 }
@@ -325,11 +327,13 @@ fn verified(draft: &mut Draft<'_>, id: ContainerId, place: TapePlace) -> Result<
 }
 
 /// A container that has all its copies needs its condemned members no longer; one that is settled, neither
-/// its skeleton nor its image.
+/// its skeleton nor its image, unless that is the part of a file that somebody waits for.
 pub(super) fn made_safe(draft: &mut Draft<'_>, id: ContainerId) -> Result<(), Rejection> {
     let Some(mut record) = draft.view().container(id)? else { return Ok(()) };
     if record.is_settled() {
-        let held: Vec<_> = record.skeleton.take().into_iter().chain(record.image.take()).collect();
+        let is_waited_for = part::is_waited_for(draft, &record)?;
+        let image = if is_waited_for { None } else { record.image.take() };
+        let held: Vec<_> = record.skeleton.take().into_iter().chain(image).collect();
         if !held.is_empty() {
             draft.put(Table::Container, key::container(id), &record);
             pool::dereference(draft, &held)?;

@@ -1,5 +1,5 @@
-//! A pack that can never be written is given up, so that its files go into another one; so is a container of
-//! which nobody needs anything any more.
+//! A pack that can never be written is given up, so that its files go into another one; so are a file's own
+//! container that no tape takes, and a container of which nobody needs anything any more.
 
 use base::{ByteCount, ContainerId};
 
@@ -19,7 +19,7 @@ const PAGE: usize = 1000;
 /// All at once.
 pub(super) fn dissolve(draft: &mut Draft<'_>, id: ContainerId) -> Result<Outcome, Rejection> {
     let record = draft.view().container(id)?.ok_or(Rejection::NotFound(Object::Container(id)))?;
-    check(id, &record)?;
+    check(draft, id, &record)?;
     while take_out_some(draft, id, PAGE)?.len() == PAGE {}
     assert!(draft.view().members(id, None, 1)?.is_empty(), "it is given up after all its members");
     for queued in &record.copies {
@@ -32,7 +32,7 @@ pub(super) fn dissolve(draft: &mut Draft<'_>, id: ContainerId) -> Result<Outcome
 /// The next members. From the first piece on nobody waits for the pack; with the last one it is gone.
 pub(super) fn some(draft: &mut Draft<'_>, id: ContainerId, most: usize) -> Result<Outcome, Rejection> {
     let Some(mut record) = draft.view().container(id)? else { return Ok(Outcome::More(false)) };
-    check(id, &record)?;
+    check(draft, id, &record)?;
     for queued in std::mem::take(&mut record.copies) {
         copy::drop_queued(draft, queued.tape_pool, id, &record)?;
     }
@@ -71,8 +71,11 @@ fn take_out_some(
         let file: FileRecord = draft.view().expect(Table::File, &key::file(member.file))?;
         taken.push((file.is_named(), member.length));
         match file.state {
-            // What is dissolved holds whole files: nothing else needs it.
-            FileState::Condemned(_) => lifecycle::remove(draft, member.file, &file, &[(id, *member)])?,
+            // Its other parts, if it has any, may be needed for a while.
+            FileState::Condemned(_) => {
+                lifecycle::take_out(draft, member.file, id, member);
+                lifecycle::finalise(draft, member.file, &file)?;
+            }
             FileState::Live | FileState::Lost(_) => {
                 lifecycle::take_out(draft, member.file, id, member);
                 if file.state == FileState::Live && file.is_online() && lost::goes_to_tape(draft, file.class)?
@@ -85,12 +88,21 @@ fn take_out_some(
     Ok(taken)
 }
 
-fn check(id: ContainerId, record: &ContainerRecord) -> Result<(), Rejection> {
+fn check(draft: &Draft<'_>, id: ContainerId, record: &ContainerRecord) -> Result<(), Rejection> {
     let needed =
-        "a pack, or needed by nobody, without an image, of which no tape has or is about to get anything";
+        "a pack, a file in the pool, or needed by nobody, without an image, of which no tape has anything";
     let refuse = |state| Err(Rejection::WrongState { object: Object::Container(id), state, needed });
-    if record.kind != ContainerKind::Pack && !record.is_unneeded() {
-        return refuse("a file's own container");
+    match record.kind {
+        _ if record.is_unneeded() => {}
+        ContainerKind::Pack => {}
+        ContainerKind::File(file) => {
+            // Of one that is lost nothing could be sealed anew.
+            let file = draft.view().file(file)?;
+            if !file.is_some_and(|file| file.state == FileState::Live && file.is_online()) {
+                return refuse("a file's own container, which the pool does not have");
+            }
+        }
+        ContainerKind::Segment { .. } => return refuse("a part of a file, of which others stand beside it"),
     }
     if record.image.is_some() && !record.copies.is_empty() {
         return refuse("in the pool with an image");

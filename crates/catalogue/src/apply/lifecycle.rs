@@ -57,7 +57,7 @@ pub(super) fn condemn(
     Ok(())
 }
 
-/// Removes a condemned file if all its containers are safe now.
+/// Removes a condemned file if all its containers are safe now, or none is left.
 pub(super) fn finalise(draft: &mut Draft<'_>, id: FileId, file: &FileRecord) -> Result<(), Rejection> {
     assert!(!file.is_named(), "only what was given up is removed for good");
     let parts = draft.view().parts(id)?;

@@ -2,7 +2,7 @@
 
 use base::{BlockAddress, Duration, FileId, RequestId, Vid};
 
-use super::{cold, limit};
+use super::{cold, limit, part};
 use crate::command::{BATCH_FILES_MAX, Command, Outcome, PRIORITY_MAX, PRIORITY_USUAL, REQUEST_FILES_MAX};
 use crate::draft::Draft;
 use crate::encoding::Nothing;
@@ -127,6 +127,10 @@ fn begin_item(
         pin(draft, id, request, file_id);
         return Ok(ItemState::Done(draft.at));
     }
+    if part::complete(draft, file_id)? {
+        let file = draft.view().expect(Table::File, &key::file(file_id))?;
+        return begin_item(draft, (id, request), number, file_id, &file);
+    }
     if let FileState::Lost(_) = file.state {
         request.failed += 1;
         return Ok(ItemState::Failed("LOST: no copy of the file can be read".to_owned()));
@@ -136,7 +140,11 @@ fn begin_item(
         return Ok(ItemState::Failed("no tape holds a copy of all of the file".to_owned()));
     };
     for (recall_key, item) in places {
-        put_recall(draft, &recall_key, &item)?;
+        let container: ContainerRecord =
+            draft.view().expect(Table::Container, &key::container(item.container))?;
+        if part::in_pool(&container).is_none() {
+            put_recall(draft, &recall_key, &item)?;
+        }
     }
     draft.put(Table::Want, key::want(file_id, id), &number);
     Ok(ItemState::Waiting)
@@ -189,7 +197,8 @@ fn complete(draft: &Draft<'_>, request: &mut RequestRecord) {
     }
 }
 
-/// Ends all that waits for a file: done or failed. Its rows leave the recall sets of all tapes.
+/// Ends all that waits for a file: done or failed. Its rows leave the recall sets of all tapes, and what came
+/// of its parts is given up.
 pub(super) fn settle(
     draft: &mut Draft<'_>,
     file_id: FileId,
@@ -282,7 +291,9 @@ pub(super) fn drop_recall(
     Ok(())
 }
 
+/// Nobody waits for a file any more.
 fn drop_recalls(draft: &mut Draft<'_>, id: FileId) -> Result<(), Rejection> {
+    part::give_up(draft, id)?;
     for (key, item) in recalls(draft, id)? {
         drop_recall(draft, &key, &item)?;
     }

@@ -161,6 +161,9 @@ pub(super) fn check_shape(
             if (only.file, only.file_offset, only.header_offset) != (*file, *file_offset, only.data_offset) {
                 return bad("the member is not the part of the file that the container is for");
             }
+            if (only.data_offset.0, only.length) != (0, length) {
+                return bad("a part of a file is all that its container holds");
+            }
             Ok(())
         }
         _ => bad("a file or segment container has exactly one member"),

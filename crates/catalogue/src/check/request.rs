@@ -8,7 +8,9 @@ use super::Check;
 use crate::encoding::Nothing;
 use crate::error::ReadError;
 use crate::key;
-use crate::record::{Counter, FileState, ItemState, RecallItem, RequestItem, RequestRecord, RequestState};
+use crate::record::{
+    ContainerKind, Counter, FileState, ItemState, RecallItem, RequestItem, RequestRecord, RequestState,
+};
 use crate::table::Table;
 use crate::view::recall_key;
 
@@ -94,6 +96,9 @@ impl Check<'_> {
             let parts = check.view.parts(file_id)?;
             for (container, member) in &parts {
                 let Some(record) = check.view.container(*container)? else { continue };
+                if matches!(record.kind, ContainerKind::Segment { .. }) && record.image.is_some() {
+                    in_sets.insert(*container);
+                }
                 for (vid, block) in record.places() {
                     let data_offset = member.data_offset;
                     let place = crate::record::RecallKey { vid, block, data_offset, file: file_id };
@@ -102,7 +107,12 @@ impl Check<'_> {
                     }
                 }
             }
-            check.expect(in_sets.len() == parts.len(), Table::Want, key, "a part is in no tape's recall set");
+            check.expect(
+                in_sets.len() == parts.len(),
+                Table::Want,
+                key,
+                "a part is in no tape's recall set, nor in the pool",
+            );
             Ok(())
         })?;
         self.walk(Table::Recall, |check, parts, key, item: RecallItem| {
@@ -111,6 +121,10 @@ impl Check<'_> {
             let is_wanted = !check.view.wants(place.file)?.is_empty();
             check.expect(is_wanted, Table::Recall, key, "nobody wants this file");
             let record = check.view.container(item.container)?;
+            let has_come = record.as_ref().is_some_and(|record| {
+                matches!(record.kind, ContainerKind::Segment { .. }) && record.image.is_some()
+            });
+            check.expect(!has_come, Table::Recall, key, "the part is in the pool already");
             let is_there =
                 record.is_some_and(|record| record.places().any(|at| at == (place.vid, place.block)));
             check.expect(is_there, Table::Recall, key, "the container has no copy here");

@@ -1,6 +1,6 @@
 //! What commands say of files, and of their bytes in the pool.
 
-use base::{BlobDescription, BlobPiece, ByteCount, Checksums, ClassId, DirId, FileId, Name};
+use base::{BlobDescription, BlobPiece, ByteCount, Checksums, ClassId, ContainerId, DirId, FileId, Name};
 
 use crate::record::{Attributes, FileKind, FileRecord, Hold};
 
@@ -108,6 +108,17 @@ impl PoolCopy {
     pub fn is_of(&self, record: &FileRecord) -> bool {
         self.pieces == record.pieces
     }
+}
+
+/// Files and parts of files of a recall that are in the pool now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartsRecalled {
+    /// The blobs that hold them, synced.
+    pub blobs: Vec<BlobDescription>,
+    /// Each whole file with all its pieces.
+    pub files: Vec<(FileId, Vec<BlobPiece>)>,
+    /// Each part, by its container: the segment.
+    pub parts: Vec<(ContainerId, BlobPiece)>,
 }
 
 /// Files of a recall that are in the pool now.

@@ -11,7 +11,7 @@ pub const PRIORITY_USUAL: u8 = 5;
 const _: () = assert!(PRIORITY_USUAL <= PRIORITY_MAX, "what is usual is possible");
 /// Most extents that one `NoteUnknown` finds, or says to be gone.
 pub const UNKNOWN_BATCH_MAX: usize = 10_000;
-/// Most files in one `AddToRequest`, `Evict`, `Release` or `RecallDone`.
+/// Most files in one `AddToRequest`, `Evict`, `Release`, `RecallDone` or `PartsRecalled`.
 pub const BATCH_FILES_MAX: usize = 10_000;
 /// Files that whoever gives commands puts into one: a few milliseconds of work, so that others do not wait.
 pub const BULK_FILES: usize = 400;

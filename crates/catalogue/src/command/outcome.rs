@@ -95,7 +95,7 @@ pub enum Outcome {
     Evicted(Vec<Result<(), EvictRefusal>>),
     /// How many pins, answers or changes were dropped.
     Dropped(u32),
-    /// Files of a `RecallDone` that were taken.
+    /// Files of a `RecallDone`, and parts of a `PartsRecalled`, that were taken.
     Recalled(u32),
     /// An upload in parts.
     Upload(UploadId),

@@ -135,7 +135,8 @@ pub struct ContainerRecord {
     /// Where the pool keeps a pack's skeleton until all copies are under an index.
     pub skeleton: Option<BlobPiece>,
     /// The container's whole bytes in the pool, so that a copy can be written although members are not
-    /// online. Given up like the skeleton.
+    /// online. Given up like the skeleton; of a part of a file that somebody waits for, when nobody does any
+    /// more, or when all parts came and the file has them.
     pub image: Option<BlobPiece>,
     /// The tape copies, in the order of the class.
     pub copies: Vec<ContainerCopy>,
@@ -148,11 +149,10 @@ pub struct ContainerRecord {
 }
 
 impl ContainerRecord {
-    /// Whether nobody needs what it holds: no file of it has a name any more. A segment of a file counts as
-    /// needed, since its others stand behind it.
+    /// Whether nobody needs what it holds: no file of it has a name any more.
     #[must_use]
     pub fn is_unneeded(&self) -> bool {
-        self.live_members == 0 && !matches!(self.kind, ContainerKind::Segment { .. })
+        self.live_members == 0
     }
 
     /// Whether every copy that the class asks for is under a synced index, at its present or an older place.

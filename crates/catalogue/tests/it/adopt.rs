@@ -315,3 +315,87 @@ fn classes_at_the_point_do_not_matter() {
     }
     assert_eq!(restored.bench.view().check().unwrap(), []);
 }
+
+/// A part of a file that a tape has, or that the catalogue has sealed anew since the restore.
+fn segment_at(bench: &Bench, container: ContainerId, file: FileId, at: u64, length: u64) -> SealContainer {
+    SealContainer {
+        container,
+        kind: ContainerKind::Segment { file, file_offset: ByteCount(at) },
+        class: bench.class,
+        members: vec![MemberRecord {
+            file,
+            header_offset: ByteCount(0),
+            data_offset: ByteCount(0),
+            length: ByteCount(length),
+            file_offset: ByteCount(at),
+        }],
+        length: ByteCount(length),
+        checksums: StreamChecksums::of(b"part"),
+        tape_path: format!("/huge.{at}"),
+        skeleton: None,
+    }
+}
+
+/// A file of 9 bytes of which tapes hold parts of 4, 4 and 1 that the catalogue does not know: it has sealed
+/// the file otherwise. Each part that is taken over takes the place of those that stand nowhere; what is not
+/// sealed any more waits to be sealed.
+#[test]
+fn parts_on_tapes_take_the_place_of_parts_that_stand_nowhere() {
+    let mut bench = Bench::new();
+    let file = bench.put("huge", "nine byte");
+    let on_tape: Vec<ContainerId> = (0..3).map(|_| bench.reserve()).collect();
+    let point = bench.view().last_change().unwrap();
+    bench.ok(Command::AcceptRestore { epoch: Epoch(3), after: point, seen: point });
+    for (at, length) in [(0, 6), (6, 3)] {
+        let container = bench.reserve();
+        let seal = segment_at(&bench, container, file, at, length);
+        bench.ok(Command::SealContainer(Box::new(seal)));
+    }
+    let tape = bench.tapes[0];
+    let record = bench.view().tape(tape).unwrap().unwrap();
+    bench.ok(Command::TapeFound(TapeFound {
+        vid: tape,
+        uuid: record.uuid.unwrap(),
+        tape_pool: record.tape_pool.unwrap(),
+        generation: Generation(2),
+        index_block: BlockAddress(20),
+        end_of_data: BlockAddress(22),
+        reason: "it was written since".into(),
+    }));
+    let adopt = |bench: &Bench, part: usize, at: u64, length: u64| {
+        let SealContainer { container, kind, class, members, length, checksums, tape_path, .. } =
+            segment_at(bench, on_tape[part], file, at, length);
+        let places = vec![TapePlace { vid: tape, block: BlockAddress(10 + part as u64) }];
+        let sealed = bench.at;
+        Command::AdoptContainer(Box::new(AdoptContainer {
+            container,
+            kind,
+            class,
+            members,
+            length,
+            checksums,
+            sealed,
+            tape_path,
+            places,
+        }))
+    };
+    let second = adopt(&bench, 1, 4, 4);
+    assert!(bench.rejected(second.clone()).contains("does not continue"));
+    let waits = |bench: &Bench| bench.view().todo(bench.class, None, 9).unwrap().len();
+    let lengths = |bench: &Bench| -> Vec<u64> {
+        bench.view().parts(file).unwrap().iter().map(|(_, part)| part.length.0).collect()
+    };
+    assert_eq!((waits(&bench), lengths(&bench)), (0, vec![6, 3]));
+    bench.ok(adopt(&bench, 0, 0, 4));
+    assert_eq!((waits(&bench), lengths(&bench)), (1, vec![4]), "the rest is to be sealed");
+    bench.ok(second.clone());
+    bench.ok(second);
+    bench.ok(adopt(&bench, 2, 8, 1));
+    assert_eq!((waits(&bench), lengths(&bench)), (0, vec![4, 4, 1]));
+    assert_eq!(bench.view().queue(bench.pools[1], None, 9).unwrap().len(), 3, "the other copies are queued");
+    let stands = adopt(&bench, 0, 0, 4);
+    bench.ok(stands);
+    let copies = vec![bench.pool_copy(file)];
+    assert_eq!(bench.ok(Command::PoolCopiesLost { copies }), Outcome::PoolCopyLost(vec![PoolLoss::Nearline]));
+    assert!(bench.replayed() == bench.store);
+}

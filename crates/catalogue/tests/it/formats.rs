@@ -638,6 +638,16 @@ fn clock_commands() -> Vec<Command> {
         Command::ImageLost { container: ContainerId(300), image: piece(1 << 40, 0, 80_000) },
         Command::KeepCopy { container: ContainerId(300), vid: vid("KS0300") },
         Command::DropUnneededCopies { container: ContainerId(300) },
+        Command::PartsRecalled(Box::new(PartsRecalled {
+            blobs: vec![striped(1 << 40 | 9, 80_000)],
+            files: vec![(FileId(1000), vec![piece(1 << 40 | 9, 0, 700)])],
+            parts: vec![(ContainerId(300), piece(1 << 40 | 9, 700, 79_300))],
+        })),
+        Command::RecallPlaceFailed {
+            vid: vid("KS0300"),
+            block: BlockAddress(300),
+            reason: "unreadable".into(),
+        },
     ]
 }
 
@@ -660,7 +670,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 99, "one of each command");
+    assert_eq!(tags.len(), 101, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();

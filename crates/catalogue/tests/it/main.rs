@@ -8,6 +8,7 @@ mod common;
 mod formats;
 mod model;
 mod multipart;
+mod parts;
 mod quotas;
 mod repair;
 mod sealing;

@@ -154,9 +154,10 @@ impl ArchiveError {
             | ArchiveError::Corrupt { .. }
             | ArchiveError::KeptUnreadable { .. } => ErrorKind::Damaged,
             // Nothing of what the caller said brings these about, nor helps against them.
-            ArchiveError::Verify(_) | ArchiveError::ContainerBytes { .. } | ArchiveError::Pack { .. } => {
-                ErrorKind::Internal
-            }
+            ArchiveError::Verify(_)
+            | ArchiveError::ContainerBytes { .. }
+            | ArchiveError::FileNotSealed { .. }
+            | ArchiveError::Pack { .. } => ErrorKind::Internal,
             ArchiveError::Rejected(rejection) => of_rejection(rejection),
             ArchiveError::Store(error) => of_execute(error),
             ArchiveError::Pool(error) => of_pool(error),

@@ -95,7 +95,10 @@ fn copies(copies: &[CopyReply]) -> String {
             copy.state.clone(),
             copy.vid.clone().unwrap_or_else(|| "-".to_owned()),
             copy.block.map_or_else(|| "-".to_owned(), |block| block.to_string()),
-            copy.container_kind.clone(),
+            match copy.file_offset {
+                Some(offset) => format!("{} from {offset}", copy.container_kind),
+                None => copy.container_kind.clone(),
+            },
             copy.container.to_string(),
             copy.offset.to_string(),
             copy.tape_path.clone(),

@@ -450,6 +450,7 @@ fn no_more_is_read_through_than_was_planned() {
         let offset = block * 4096;
         WantedFile {
             file: FileId(file),
+            part: None,
             block: BlockAddress(7),
             header_offset: ByteCount(offset as u64),
             data_offset: ByteCount(offset as u64),
@@ -505,6 +506,7 @@ fn any_store_of_blobs_is_written_and_filled() {
     assert_eq!((written.containers, written.bytes), (1, on_tape.len() as u64));
     let wanted = || WantedFile {
         file: FileId(9),
+        part: None,
         block: BlockAddress(7),
         header_offset: ByteCount(0),
         data_offset: ByteCount(0),

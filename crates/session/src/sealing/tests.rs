@@ -200,3 +200,30 @@ fn a_backlog_that_is_more_than_a_pack_and_less_than_one_and_a_half_waits_or_beco
     let many = seal_in_bulk(1 << 40, ByteCount(1 << 60), size, true);
     assert_eq!((many.containers, many.bytes, many.bytes_left), (1 << 28, 1 << 60, 0));
 }
+
+/// At the limit a file is one part, with one byte more it is two; each byte is in one part, and every part
+/// fits on a tape.
+#[test]
+fn parts_have_each_byte_once_and_fit() {
+    const MIB: u64 = 1 << 20;
+    for largest in [1, 7, MIB - 1, MIB, MIB + 1, 60 * MIB, 60 * MIB + 12_345] {
+        for sealed in [0, 5, 3 * MIB] {
+            for more in [0, 1, largest - 1, largest, largest + 1, 2 * largest, 2 * largest + 1, 9 * largest] {
+                let size = sealed + more;
+                let parts = parts_of(ByteCount(size), ByteCount(sealed), ByteCount(largest)).unwrap();
+                let mut at = sealed;
+                for (offset, length) in &parts {
+                    assert_eq!(offset.0, at);
+                    assert!(length.0 > 0 && length.0 <= largest, "{length:?} of {largest}");
+                    at += length.0;
+                }
+                assert_eq!(at, size);
+                assert_eq!(parts.len() > 1, more > largest, "{more} of {largest}");
+            }
+        }
+    }
+    let parts = |size| parts_of(ByteCount(size), ByteCount(0), ByteCount(10)).map(|parts| parts.len());
+    assert_eq!(parts(10 * FILE_PARTS_MAX as u64), Some(FILE_PARTS_MAX));
+    assert_eq!(parts(10 * FILE_PARTS_MAX as u64 + 1), None);
+    assert_eq!(parts_of(ByteCount(1), ByteCount(0), ByteCount(0)), None);
+}

@@ -75,3 +75,13 @@ fn of_packs_that_are_not_recalled_whole_nothing_comes_along() {
     assert_eq!(gathered(&mut set, &[]), (vec![11], vec![]));
     assert_eq!(gathered(&mut set, &[11]), (vec![], vec![]), "and nothing of what was given");
 }
+
+/// A tape may hold several parts of a file that is larger than a tape: one is read at a time.
+#[test]
+fn of_a_file_that_is_met_twice_one_part_is_read() {
+    for page in [1, 2, 100] {
+        let mut set = Set { asked: vec![13, 15, 13, 17], others: vec![], online: vec![], page };
+        assert_eq!(gathered(&mut set, &[]), (vec![13, 15, 17], vec![]));
+        assert_eq!(gathered(&mut set, &[13]), (vec![15, 17], vec![]));
+    }
+}

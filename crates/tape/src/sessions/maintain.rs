@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use base::planted::{Bug, is_planted};
 use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, StreamChecksums, Vid};
 use blob::{BlobSink, NewBlob, Use};
-use catalogue::{Command, ContainerRecord, CopyState, PoolData, Requeue, typed};
+use catalogue::{Command, ContainerKind, ContainerRecord, CopyState, PoolData, Requeue, typed};
 use mover::{ContainerOnTape, ReadBack, read_back, read_piece_of};
 use scheduler::SessionEnd;
 
@@ -476,6 +476,10 @@ fn store(
     match room.execute(command) {
         Ok(()) => {
             given_up.into_iter().try_for_each(|vid| room.place_dropped(container, vid))?;
+            // It may be a part of a file that somebody waits, or waited until now, for.
+            if let Some(ContainerKind::Segment { file, .. }) = record.map(|record| record.kind) {
+                room.notifier.wants_changed(file);
+            }
             Ok(true)
         }
         Err(error) => {

@@ -308,12 +308,16 @@ pub(super) fn build(room: &Tape, planned: &PlannedContainer) -> Result<Container
         (ContainerKind::File(file) | ContainerKind::Segment { file, .. }, _) => {
             let mut parts = VecDeque::new();
             let mut blobs = HashMap::new();
-            room.read(|view| file_parts(view, &mut blobs, *file, &mut parts))?.then_some(parts).ok_or_else(
-                || ArchiveError::ContainerBytes {
+            let range = match record.kind {
+                ContainerKind::Segment { file_offset, .. } => Some((file_offset, record.length)),
+                _ => None,
+            };
+            room.read(|view| file_parts(view, &mut blobs, *file, range, &mut parts))?
+                .then_some(parts)
+                .ok_or_else(|| ArchiveError::ContainerBytes {
                     container,
                     reason: format!("file {file} is not in the pool"),
-                },
-            )?
+                })?
         }
     };
     Ok(ContainerPlan {
@@ -359,15 +363,18 @@ fn image_plan(
 
 type Blobs = HashMap<BlobId, Arc<BlobDescription>>;
 
-/// Appends the places of a file's bytes; `false` if it is not in the pool.
+/// Appends the places of a file's bytes, all of them or from an offset on so many; `false` if it is not in
+/// the pool.
 fn file_parts(
     view: &View<'_>,
     blobs: &mut Blobs,
     file: FileId,
+    range: Option<(ByteCount, ByteCount)>,
     parts: &mut VecDeque<Part>,
 ) -> Result<bool, ReadError> {
     let Some(record) = view.file(file)? else { return Ok(false) };
-    for piece in &record.pieces {
+    let (offset, length) = range.unwrap_or((ByteCount(0), record.size));
+    for (piece, from, length) in base::pieces_within(&record.pieces, offset, length) {
         let blob = match blobs.get(&piece.blob) {
             Some(blob) => Arc::clone(blob),
             None => {
@@ -377,7 +384,10 @@ fn file_parts(
                 blob
             }
         };
-        parts.push_back(Part::Blob(blob, *piece));
+        parts.push_back(match length == piece.length {
+            true => Part::Blob(blob, piece),
+            false => Part::Within(blob, piece, (from, length)),
+        });
     }
     parts.push_back(Part::FilesEnd(1));
     Ok(record.is_online())
@@ -407,7 +417,7 @@ fn pack_parts(
                 }
                 Piece::Zeros(count) => parts.push_back(Part::Zeros(u64::from(count))),
                 Piece::Data { file, .. } => {
-                    if !file_parts(view, &mut blobs, file, &mut parts)? {
+                    if !file_parts(view, &mut blobs, file, None, &mut parts)? {
                         return Ok(Some(file));
                     }
                 }
@@ -436,9 +446,17 @@ pub(super) fn enter(
             }
             ContainerKind::Pack => None,
         };
-        Ok(Some((record, file)))
+        let part = match &record.kind {
+            ContainerKind::Segment { file, file_offset } => {
+                let parts = view.parts(*file)?;
+                let before = parts.iter().filter(|(_, member)| member.file_offset < *file_offset);
+                Some((*file_offset, before.count() + 1))
+            }
+            ContainerKind::Pack | ContainerKind::File(_) => None,
+        };
+        Ok(Some((record, file, part)))
     })?;
-    let Some((record, file)) = found else { return Ok(false) };
+    let Some((record, file, part)) = found else { return Ok(false) };
     let now = room.now();
     let has_source = record.copies.iter().any(|copy| {
         copy.source.is_some_and(|source| source.vid != volume.vid())
@@ -448,7 +466,9 @@ pub(super) fn enter(
     let source = record.copies.iter().filter_map(|copy| copy.source).find(|it| it.vid == volume.vid());
     volume.leave_out(container, source.map(|source| source.block), now);
     let entry = match &file {
-        Some(((id, file), path)) => file_entry(room, volume, container, &record, *id, file, path, block)?,
+        Some(((id, file), path)) => {
+            file_entry(room, volume, (container, &record), (*id, file, path), part, block)?
+        }
         None => FileOnTape {
             path: record.tape_path.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
             length: record.length,
@@ -482,32 +502,51 @@ fn container_xattrs(container: ContainerId, record: &ContainerRecord) -> Vec<(St
     .collect()
 }
 
-#[allow(clippy::too_many_arguments)]
+/// The entry of a file of its own, or of the `part` of one that the container is: its offset and number.
 fn file_entry(
     room: &Tape,
     volume: &Volume,
-    container: ContainerId,
-    record: &ContainerRecord,
-    id: FileId,
-    file: &FileRecord,
-    path: &str,
+    (container, record): (ContainerId, &ContainerRecord),
+    (id, file, path): (FileId, &FileRecord, &str),
+    part: Option<(ByteCount, usize)>,
     block: BlockAddress,
 ) -> Result<FileOnTape, SessionError> {
-    let nominal = || ArchivePath::new(&record.tape_path).map_err(ArchiveError::from);
+    let nominal = || match part {
+        Some(_) => crate::seal::path_by_id(id),
+        None => Ok(ArchivePath::new(&record.tape_path)?),
+    };
     let archive_path = ArchivePath::new(path).or_else(|_| nominal())?;
-    let tape_path = naming::free_path(volume.tree(), &archive_path, id)
-        .map_err(|source| VolumeError::Path { vid: volume.vid(), container, source })?;
+    let tape_path = match part {
+        Some((offset, _)) => naming::free_segment_path(volume.tree(), &archive_path, id, offset),
+        None => naming::free_path(volume.tree(), &archive_path, id),
+    };
+    let tape_path = tape_path.map_err(|source| VolumeError::Path { vid: volume.vid(), container, source })?;
     let mut xattrs = container_xattrs(container, record);
-    let more = [
+    let blake3 = file.checksums.blake3.to_string();
+    let of_content = match part {
+        // The checksums of a part say nothing of the file, nor the other way round.
+        Some((offset, number)) => vec![
+            (naming::XATTR_SEGMENT_OFFSET, offset.0.to_string()),
+            (naming::XATTR_SEGMENT_NUMBER, number.to_string()),
+            (naming::XATTR_FILE_SIZE, file.size.0.to_string()),
+            (naming::XATTR_FILE_ADLER32, file.checksums.stream.adler32.to_string()),
+            (naming::XATTR_FILE_CRC32C, file.checksums.stream.crc32c.to_string()),
+            (naming::XATTR_FILE_BLAKE3, blake3),
+        ],
+        None => vec![(naming::XATTR_BLAKE3, blake3)],
+    };
+    let of_file = [
         (naming::XATTR_FILE_ID, id.to_string()),
         (naming::XATTR_PATH, path.to_owned()),
         (naming::XATTR_CLASS, room.classes.name(file.class)),
-        (naming::XATTR_BLAKE3, file.checksums.blake3.to_string()),
+    ];
+    let of_user = [
         (naming::XATTR_MTIME, file.attributes.mtime.0.to_string()),
         (naming::XATTR_MODE, format!("{:o}", file.attributes.mode)),
         (naming::XATTR_OWNER, file.attributes.owner.clone()),
         (naming::XATTR_GROUP, file.attributes.group.clone()),
     ];
-    xattrs.extend(more.into_iter().map(|(key, value)| (key.to_owned(), value.into_bytes())));
+    let more = of_file.into_iter().chain(of_content).chain(of_user);
+    xattrs.extend(more.map(|(key, value)| (key.to_owned(), value.into_bytes())));
     Ok(FileOnTape { path: tape_path, length: record.length, block, modified: file.attributes.mtime, xattrs })
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use base::planted::{Bug, is_planted};
 use base::{BlockAddress, ContainerId, FileId, Vid};
-use catalogue::{Command, ReadError, RecallDone, View};
+use catalogue::{Command, PartsRecalled, ReadError, RecallDone, View};
 use mover::{RecallBatch, RecallEnd};
 use scheduler::{Event, SessionEnd};
 
@@ -77,19 +77,28 @@ fn commit(
     batch: RecallBatch,
     damaged: &mut BTreeMap<ContainerId, (BlockAddress, String)>,
 ) -> Result<(), ArchiveError> {
-    let (mut done, mut failed) = (Vec::new(), Vec::new());
+    let (mut come, mut files, mut parts, mut failed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for recalled in batch.files {
-        match recalled.result {
-            Ok(piece) => done.push((recalled.file, vec![piece])),
-            Err(fault) => failed.push((recalled.file, fault)),
+        match (recalled.result, recalled.part) {
+            (Ok(piece), None) => files.push((recalled.file, vec![piece])),
+            (Ok(piece), Some(container)) => parts.push((container, piece)),
+            (Err(fault), part) => {
+                failed.push((recalled.file, part, fault));
+                continue;
+            }
         }
+        come.push(recalled.file);
     }
-    let come: Vec<FileId> = done.iter().map(|(file, _)| *file).collect();
-    let wanted = room.wanted_since(&come);
-    if !done.is_empty() {
+    let mut wanted = room.wanted_since(&come);
+    if !come.is_empty() {
         let blob = batch.blob.clone();
-        let recall = RecallDone { blobs: batch.blob.into_iter().collect(), files: done };
-        if let Err(error) = room.execute(Command::RecallDone(Box::new(recall))) {
+        let blobs = batch.blob.into_iter().collect();
+        let are_whole = parts.is_empty();
+        let command = match are_whole {
+            true => Command::RecallDone(Box::new(RecallDone { blobs, files })),
+            false => Command::PartsRecalled(Box::new(PartsRecalled { blobs, files, parts })),
+        };
+        if let Err(error) = room.execute(command) {
             if error.is_certain_refusal()
                 && let Some(blob) = blob
                 && let Err(error) = room.blobs.remove(&blob)
@@ -98,23 +107,45 @@ fn commit(
             }
             return Err(error);
         }
+        if !are_whole {
+            // A file has come with its last part.
+            wanted = room.read(|view| {
+                let mut online = Vec::with_capacity(wanted.len());
+                for wanted in wanted {
+                    if view.file(wanted.file)?.is_some_and(|file| file.is_online()) {
+                        online.push(wanted);
+                    }
+                }
+                Ok(online)
+            })?;
+        }
     } else if let Some(blob) = batch.blob {
         room.blobs.remove(&blob)?;
     }
     room.access.push(|| Notice::Recalled { at: room.now(), vid, files: wanted });
     come.into_iter().for_each(|file| room.notifier.wants_changed(file));
-    for (file, fault) in failed {
+    for (file, part, fault) in failed {
         tracing::error!(%vid, %file, %fault, "a copy cannot be recalled");
         if is_planted(Bug::LostRequest) {
             room.notifier.post(Event::NotWanted(file));
             continue;
         }
         let reason = truncated(&fault.to_string(), 512);
-        for (container, block) in room.read(|view| places_on(view, file, vid))? {
-            damaged.insert(container, (block, reason.clone()));
+        let mut places = room.read(|view| places_on(view, file, vid))?;
+        places.retain(|(container, _)| part.is_none_or(|part| part == *container));
+        for (container, block) in &places {
+            damaged.insert(*container, (*block, reason.clone()));
         }
-        room.execute(Command::RecallCopyFailed { file, vid, reason })?;
-        room.notifier.post(Event::CopyFailed(file, vid));
+        if part.is_none() {
+            room.execute(Command::RecallCopyFailed { file, vid, reason })?;
+            room.notifier.post(Event::CopyFailed(file, vid));
+        } else {
+            // The tape may give another part of the file.
+            for (_, block) in places {
+                let reason = reason.clone();
+                room.execute(Command::RecallPlaceFailed { vid, block, reason })?;
+            }
+        }
         room.notifier.wants_changed(file);
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use base::{BlockAddress, ByteCount, ContainerId, FileId, Partition, Vid};
-use catalogue::{ContainerKind, RecallKey};
+use catalogue::{ContainerKind, ContainerRecord, RecallKey};
 use library::TapeDrive;
 use mechanics::Track;
 use mover::WantedFile;
@@ -14,7 +14,7 @@ use session::{
     Wanted, WantedPage, gather_wanted,
 };
 
-use crate::room::Tape;
+use crate::room::{Tape, parts_away};
 use crate::space::SessionClaims;
 use ground::ArchiveError;
 
@@ -165,20 +165,31 @@ impl<'a> RecallOrder<'a> {
                     continue;
                 }
                 let parts = view.parts(id)?;
-                let member = parts.into_iter().find(|(container, _)| *container == place.container);
-                if let (Some((_, member)), Some(file)) = (member, view.file(id)?) {
-                    let gap = planned.gap.0 + GAP_SLACK;
-                    let wanted = WantedFile {
-                        file: id,
-                        block: place.block,
-                        header_offset: member.header_offset,
-                        data_offset: member.data_offset,
-                        length: member.length,
-                        checksums: file.checksums.stream,
-                        read_through: if planned.approach == Approach::Locate { 0 } else { gap },
-                    };
-                    still.push((planned, file.class, wanted));
+                let found = parts.iter().find(|(container, _)| *container == place.container);
+                let (Some((container, member)), Some(file)) = (found, view.file(id)?) else { continue };
+                let mut wanted = WantedFile {
+                    file: id,
+                    part: None,
+                    block: place.block,
+                    header_offset: member.header_offset,
+                    data_offset: member.data_offset,
+                    length: member.length,
+                    checksums: file.checksums.stream,
+                    read_through: match planned.approach {
+                        Approach::Locate => 0,
+                        _ => planned.gap.0 + GAP_SLACK,
+                    },
+                };
+                let mut planned = planned;
+                if parts.len() > 1 {
+                    // Another tape may have given this part, or it was read whole for a repack.
+                    let is_wanted = |record: &ContainerRecord| record.image.is_none();
+                    let Some(record) = view.container(*container)?.filter(is_wanted) else { continue };
+                    (wanted.part, wanted.checksums) = (Some(*container), record.checksums);
+                    // A part is worth its room only if the others find some too.
+                    planned.wanted.length = parts_away(view, &parts)?;
                 }
+                still.push((planned, file.class, wanted));
             }
             Ok(still)
         })

@@ -41,6 +41,11 @@ impl Trouble {
         Trouble { instance, drives }
     }
 
+    /// With tapes of its own.
+    pub fn of(instance: Instance, drives: u16) -> Self {
+        Trouble { instance, drives }
+    }
+
     pub fn open(&self) -> (Archive, Faults) {
         self.open_logged(None)
     }

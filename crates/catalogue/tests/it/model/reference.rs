@@ -210,6 +210,71 @@ impl Model {
         }
         if waited {
             self.recalls.retain(|key, _| key.file != file);
+            self.tidy_images();
+        }
+    }
+
+    /// Whether an item of some request waits for a file.
+    pub fn waits(&self, file: FileId) -> bool {
+        let mut items = self.requests.values().flat_map(|request| &request.items);
+        items.any(|item| item.file == file && item.state.waits())
+    }
+
+    /// The file of which a container is a part.
+    fn whole_of(&self, container: ContainerId) -> Option<FileId> {
+        match self.containers[&container].kind {
+            ContainerKind::Segment { file, .. } => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Whether the pool has a part of a file, as such.
+    fn has_come(&self, container: ContainerId) -> bool {
+        self.whole_of(container).is_some() && self.containers[&container].image.is_some()
+    }
+
+    /// Whether every part of a file is asked for from some tape, or is in the pool.
+    pub fn is_served(&self, file: FileId) -> bool {
+        let asked = |id| self.recalls.iter().any(|(key, item)| key.file == file && item.container == id);
+        self.parts(file).iter().all(|(container, _)| asked(*container) || self.has_come(*container))
+    }
+
+    /// A file of which all parts came is online.
+    fn complete(&mut self, file: FileId) {
+        let parts = self.parts(file);
+        let is_near = self.live(file).is_some_and(|record| !record.is_online());
+        let covered: u64 = parts.iter().map(|(_, member)| member.length.0).sum();
+        if !is_near || covered != self.files[&file].size.0 || !parts.iter().all(|(id, _)| self.has_come(*id))
+        {
+            return;
+        }
+        let mut pieces = Vec::new();
+        for (container, _) in parts {
+            pieces.extend(self.containers.get_mut(&container).unwrap().image.take());
+        }
+        self.files.get_mut(&file).unwrap().pieces = pieces;
+        self.settle(file, &ItemState::Done(self.at));
+    }
+
+    /// An image was stored.
+    pub fn part_came(&mut self, container: ContainerId) {
+        let Some(file) = self.whole_of(container) else { return };
+        self.recalls.retain(|key, item| key.file != file || item.container != container);
+        if self.waits(file) {
+            self.complete(file);
+        }
+    }
+
+    /// An image is gone.
+    pub fn part_went(&mut self, container: ContainerId) {
+        let Some(file) = self.whole_of(container).filter(|file| self.waits(*file)) else { return };
+        for (vid, block) in self.containers[&container].places() {
+            let key = RecallKey { vid, block, data_offset: ByteCount(0), file };
+            let length = self.containers[&container].length;
+            self.recalls.entry(key).or_insert(RecallItem { container, length, since: self.at });
+        }
+        if !self.is_served(file) {
+            self.settle(file, &ItemState::Failed("a part of the file is on no tape".into()));
         }
     }
 
@@ -356,7 +421,8 @@ impl Model {
             Command::Evict { files } => {
                 return Ok(Outcome::Evicted(files.iter().map(|file| self.evict(*file)).collect()));
             }
-            Command::RecallDone(done) => return self.recall(done),
+            Command::RecallDone(done) => return self.recall(&done.blobs, &done.files, &[]),
+            Command::PartsRecalled(done) => return self.recall(&done.blobs, &done.files, &done.parts),
             Command::RecallFailed { file, reason } => {
                 if self.live(*file).is_some() {
                     self.settle(*file, &ItemState::Failed(reason.clone()));
@@ -364,12 +430,19 @@ impl Model {
             }
             Command::RecallCopyFailed { file, vid, reason } => {
                 self.recalls.retain(|key, _| (key.file, key.vid) != (*file, *vid));
-                let has =
-                    |container| self.recalls.iter().any(|(k, i)| k.file == *file && i.container == container);
-                if self.live(*file).is_some()
-                    && !self.parts(*file).iter().all(|(container, _)| has(*container))
-                {
+                if self.live(*file).is_some() && !self.is_served(*file) {
                     self.settle(*file, &ItemState::Failed(reason.clone()));
+                }
+            }
+            Command::RecallPlaceFailed { vid, block, reason } => {
+                let here = |key: &RecallKey| (key.vid, key.block) == (*vid, *block);
+                let files: BTreeSet<_> =
+                    self.recalls.keys().filter(|key| here(key)).map(|key| key.file).collect();
+                self.recalls.retain(|key, _| !here(key));
+                for file in files {
+                    if self.live(file).is_some() && !self.is_served(file) {
+                        self.settle(file, &ItemState::Failed(reason.clone()));
+                    }
                 }
             }
             Command::ExpirePins => {
@@ -560,6 +633,10 @@ impl Model {
         if class.copies.is_empty() {
             return Err("WrongState");
         }
+        let is_part = matches!(seal.kind, ContainerKind::Segment { .. });
+        if is_part && seal.members.iter().any(|part| part.length != seal.length) {
+            return Err("Malformed");
+        }
         for member in &seal.members {
             let file = self.live(member.file).ok_or("NotFound")?;
             if !self.todo.contains(&member.file) || file.class != seal.class {
@@ -639,11 +716,16 @@ impl Model {
         Ok(())
     }
 
-    fn recall(&mut self, done: &RecallDone) -> Answer {
-        self.take(&done.blobs)?;
+    fn recall(
+        &mut self,
+        blobs: &[BlobDescription],
+        files: &[(FileId, Vec<BlobPiece>)],
+        parts: &[(ContainerId, BlobPiece)],
+    ) -> Answer {
+        self.take(blobs)?;
         let mut recalled = 0;
         let mut skipped = Vec::new();
-        for (id, pieces) in &done.files {
+        for (id, pieces) in files {
             if self.live(*id).is_none_or(FileRecord::is_online) {
                 skipped.push((*id, pieces.clone()));
                 continue;
@@ -652,10 +734,31 @@ impl Model {
             self.files.get_mut(id).unwrap().pieces.clone_from(pieces);
             recalled += 1;
         }
+        for (container, piece) in parts {
+            let Some(record) = self.containers.get(container) else {
+                skipped.push((FileId(0), vec![*piece]));
+                continue;
+            };
+            let ContainerKind::Segment { file, .. } = record.kind else { return Err("Malformed") };
+            let is_of = |record: &FileRecord| record.pieces.contains(piece);
+            if record.image == Some(*piece) || self.files.get(&file).is_some_and(is_of) {
+                continue;
+            }
+            if piece.length != record.length {
+                return Err("Malformed");
+            }
+            if record.image.is_some() || !self.waits(file) {
+                skipped.push((FileId(0), vec![*piece]));
+                continue;
+            }
+            self.containers.get_mut(container).unwrap().image = Some(*piece);
+            self.part_came(*container);
+            recalled += 1;
+        }
         for (id, pieces) in skipped {
             self.unused(Some(&PoolData { blobs: vec![], pieces }), id);
         }
-        for blob in &done.blobs {
+        for blob in blobs {
             if self.references(blob.id).0 == 0 {
                 self.blobs.remove(&blob.id);
                 self.unneeded.retain(|(id, _), _| *id != blob.id);
@@ -715,12 +818,10 @@ impl Model {
                     };
                 }
                 self.pins.retain(|(_, holder), _| holder != id);
-                let requests = &self.requests;
-                let waits = |file| {
-                    let mut items = requests.values().flat_map(|request| &request.items);
-                    items.any(|item| item.file == file && item.state.waits())
-                };
-                self.recalls.retain(|key, _| waits(key.file));
+                let wanted: BTreeSet<_> = self.recalls.keys().map(|key| key.file).collect();
+                let wanted: BTreeSet<_> = wanted.into_iter().filter(|file| self.waits(*file)).collect();
+                self.recalls.retain(|key, _| wanted.contains(&key.file));
+                self.tidy_images();
                 return Ok(Outcome::More(false));
             }
             Command::Release { request: id, files } => {
@@ -773,10 +874,12 @@ impl Model {
             return Err("WrongState");
         }
         for &file in files {
-            let record = self.named(file).ok_or("NotFound")?.clone();
+            let size = self.named(file).ok_or("NotFound")?.size;
             if self.requests[&id].items.iter().any(|item| item.file == file) {
                 continue;
             }
+            self.complete(file);
+            let record = self.files[&file].clone();
             let state = if record.is_online() {
                 self.pins.insert((file, id), self.at.plus(self.requests[&id].pin));
                 ItemState::Done(self.at)
@@ -784,6 +887,9 @@ impl Model {
                 ItemState::Failed("LOST: no copy of the file can be read".into())
             } else {
                 for (container, member) in self.parts(file) {
+                    if self.has_come(container) {
+                        continue;
+                    }
                     for (vid, block) in self.containers[&container].places() {
                         let key = RecallKey { vid, block, data_offset: member.data_offset, file };
                         let item = RecallItem { container, length: member.length, since: self.at };
@@ -794,7 +900,7 @@ impl Model {
             };
             let request = self.requests.get_mut(&id).unwrap();
             request.items.push(RequestItem { file, state });
-            request.sizes.push(record.size.0);
+            request.sizes.push(size.0);
         }
         Ok(())
     }
@@ -1065,10 +1171,26 @@ impl Model {
                     .all(|copy| matches!(copy.state, CopyState::Indexed { .. }) && copy.source.is_none())
             {
                 held.extend(container.skeleton.take());
+            }
+        }
+        self.released(&held);
+        self.tidy_images();
+        self.bury();
+    }
+
+    /// What is settled holds no image, but of a part of a file that somebody waits for.
+    fn tidy_images(&mut self) {
+        let is_settled =
+            |copy: &ContainerCopy| matches!(copy.state, CopyState::Indexed { .. }) && copy.source.is_none();
+        let mut held = Vec::new();
+        for id in self.containers.keys().copied().collect::<Vec<_>>() {
+            let is_waited_for = self.whole_of(id).is_some_and(|file| self.waits(file));
+            let container = self.containers.get_mut(&id).unwrap();
+            let is_settled = container.is_safe() && container.copies.iter().all(is_settled);
+            if is_settled && !is_waited_for {
                 held.extend(container.image.take());
             }
         }
         self.released(&held);
-        self.bury();
     }
 }

@@ -153,6 +153,7 @@ impl Model {
                 }
                 self.take(&image.blobs)?;
                 self.containers.get_mut(container).unwrap().image = Some(image.pieces[0]);
+                self.part_came(*container);
             }
             Command::MendCopy { container, vid, block, reason, image } => {
                 let before = self.clone();
@@ -166,12 +167,16 @@ impl Model {
             Command::DropImage { container } => {
                 let image = self.containers.get_mut(container).ok_or("NotFound")?.image.take();
                 self.released(image.as_slice());
+                if image.is_some() {
+                    self.part_went(*container);
+                }
             }
             Command::ImageLost { container, image } => {
                 let record = self.containers.get_mut(container).ok_or("NotFound")?;
                 if record.image == Some(*image) {
                     record.image = None;
                     self.released(&[*image]);
+                    self.part_went(*container);
                 }
             }
             Command::RequeueCopy { container, vid } => {
@@ -264,7 +269,13 @@ impl Model {
             Command::DissolvePack { container } => {
                 let record = self.containers.get(container).ok_or("NotFound")?;
                 let queued = |c: &ContainerCopy| c.state == CopyState::Queued && c.source.is_none();
-                let may_go = record.kind == ContainerKind::Pack || !self.is_needed(record);
+                let may_go = match record.kind {
+                    ContainerKind::Pack => true,
+                    ContainerKind::File(file) if self.is_needed(record) => {
+                        self.live(file).is_some_and(FileRecord::is_online)
+                    }
+                    _ => !self.is_needed(record),
+                };
                 if !may_go || record.image.is_some() || !record.copies.iter().all(queued) {
                     return Err("WrongState");
                 }
@@ -285,10 +296,9 @@ impl Model {
         Ok(Outcome::Done)
     }
 
-    /// Whether a file of it has a name; a segment counts as if one had.
+    /// Whether a file of it has a name.
     fn is_needed(&self, record: &Container) -> bool {
-        matches!(record.kind, ContainerKind::Segment { .. })
-            || record.members.iter().any(|member| self.named(member.file).is_some())
+        record.members.iter().any(|member| self.named(member.file).is_some())
     }
 
     fn damaged(
@@ -323,10 +333,7 @@ impl Model {
             let mut rows = self.recalls.keys().filter(|key| key.file == file);
             if rows.any(|key| (key.vid, key.block) == place) {
                 self.recalls.retain(|key, _| key.file != file || (key.vid, key.block) != place);
-                let is_served = |container| {
-                    self.recalls.iter().any(|(key, item)| key.file == file && item.container == container)
-                };
-                if !self.parts(file).iter().all(|(container, _)| is_served(*container)) {
+                if !self.is_served(file) {
                     self.settle(file, &ItemState::Failed(reason.into()));
                 }
             }

@@ -149,12 +149,17 @@ fn seal(model: &Model, picks: &[u16; 6]) -> SealContainer {
         }
     };
     let skeleton = skeleton.filter(|data| data.pieces.len() == 1);
+    // A part of a file is all that its container holds.
+    let length = match (&kind, members.first()) {
+        (ContainerKind::Segment { .. }, Some(part)) if picks[5] % 20 < 19 => part.length,
+        _ => ByteCount(20_000),
+    };
     SealContainer {
         container,
         kind,
         class,
         members,
-        length: ByteCount(20_000),
+        length,
         checksums: StreamChecksums::of(&[1]),
         tape_path: format!("/.kist/{container}"),
         skeleton,
@@ -302,6 +307,22 @@ fn recall(model: &Model, picks: &[u16; 6]) -> Command {
     }
     let blob = 2_000_000 + model.changes * 10;
     let mut at = 0;
+    let mut parts = Vec::new();
+    if picks[5] % 2 == 0 {
+        let is_part = |id: &ContainerId| {
+            let kind = model.containers.get(id).map(|container| container.kind.clone());
+            matches!(kind, Some(ContainerKind::Segment { .. }))
+        };
+        let asked: Vec<_> = model.recalls.values().map(|item| item.container).filter(is_part).collect();
+        let any: Vec<_> =
+            model.containers.keys().copied().filter(|id| picks[4] % 8 < 2 || is_part(id)).collect();
+        for container in among(&asked, picks[3]).into_iter().chain(among(&any, picks[4])) {
+            let length = model.containers[&container].length.0 + u64::from(picks[2] % 60 == 59);
+            parts.push((container, piece(blob, at, length)));
+            at += length;
+        }
+        files.retain(|file| !parts.iter().any(|(id, _)| model.parts(*file).iter().any(|part| part.0 == *id)));
+    }
     let mut done = Vec::new();
     for file in files {
         let size = model.files.get(&file).map_or(3, |record| record.size.0);
@@ -317,7 +338,10 @@ fn recall(model: &Model, picks: &[u16; 6]) -> Command {
     } else {
         vec![segment(blob)]
     };
-    Command::RecallDone(Box::new(RecallDone { blobs, files: done }))
+    if parts.is_empty() {
+        return Command::RecallDone(Box::new(RecallDone { blobs, files: done }));
+    }
+    Command::PartsRecalled(Box::new(PartsRecalled { blobs, files: done, parts }))
 }
 
 fn garbage(model: &Model, picks: &[u16; 6]) -> Command {
@@ -478,9 +502,10 @@ fn stage(model: &Model, stage: u16, picks: &[u16; 6]) -> Option<Command> {
         }),
         7 if !model.recalls.is_empty() => {
             let keys: Vec<_> = model.recalls.keys().copied().collect();
-            let RecallKey { file, vid, .. } = among(&keys, picks[1])?;
+            let RecallKey { file, vid, block, .. } = among(&keys, picks[1])?;
             let reason = "g".to_owned();
             Some(match picks[2] % 8 {
+                0 | 1 if picks[3] % 3 == 0 => Command::RecallPlaceFailed { vid, block, reason },
                 0 => Command::RecallFailed { file, reason },
                 1 | 2 => Command::RecallCopyFailed { file, vid, reason },
                 3 => Command::RemoveFile {
