@@ -8,49 +8,25 @@ use scheduler::TapeSummary;
 use crate::{Class, Ground};
 
 impl Ground {
-    /// The largest container of which each tape pool of a class has, or may get, a tape that takes it when it
-    /// is empty, also if it is full now: others like it may come. `None` if there is no limit: the class is
-    /// not on tape, or no pool has tapes that count. What a put is told.
+    /// The largest container that each tape pool of a class takes on an empty tape that may be written; `None`
+    /// if there is no limit: the class is not on tape, or no pool has tapes that count. What is sealed is no
+    /// larger.
     pub fn largest_for(&self, view: &View<'_>, class: &Class) -> Result<Option<ByteCount>, ReadError> {
-        let is_good = |state| !matches!(state, TapeState::Disabled | TapeState::Suspect);
-        self.largest_for_all(view, class, is_good)
-    }
-
-    /// The same of tapes that may be written now. What is sealed is no larger.
-    pub fn largest_written_for(
-        &self,
-        view: &View<'_>,
-        class: &Class,
-    ) -> Result<Option<ByteCount>, ReadError> {
-        self.largest_for_all(view, class, may_be_written)
+        if class.copies.is_empty() {
+            return Ok(None);
+        }
+        let tapes = view.tapes()?;
+        Ok(class.copies.iter().filter_map(|pool| self.largest_among(&tapes, *pool)).min())
     }
 
     /// The largest container that some tape of a pool that may be written, or a scratch tape that may become
     /// one of it, takes when it is empty; `None` if there is none that counts: then a lack of tapes is the
     /// cause.
     pub fn largest_of(&self, view: &View<'_>, pool: TapePoolId) -> Result<Option<ByteCount>, ReadError> {
-        Ok(self.largest_among(&view.tapes()?, pool, may_be_written))
+        Ok(self.largest_among(&view.tapes()?, pool))
     }
 
-    fn largest_for_all(
-        &self,
-        view: &View<'_>,
-        class: &Class,
-        is_usable: fn(TapeState) -> bool,
-    ) -> Result<Option<ByteCount>, ReadError> {
-        if class.copies.is_empty() {
-            return Ok(None);
-        }
-        let tapes = view.tapes()?;
-        Ok(class.copies.iter().filter_map(|pool| self.largest_among(&tapes, *pool, is_usable)).min())
-    }
-
-    fn largest_among(
-        &self,
-        tapes: &[(Vid, TapeRecord)],
-        pool: TapePoolId,
-        is_usable: fn(TapeState) -> bool,
-    ) -> Option<ByteCount> {
+    fn largest_among(&self, tapes: &[(Vid, TapeRecord)], pool: TapePoolId) -> Option<ByteCount> {
         let settings = self.classes.tape_pools().get(&pool);
         let library = settings.and_then(|pool| pool.library.as_deref());
         let is_near = |vid: Vid| {
@@ -59,7 +35,7 @@ impl Ground {
         let tapes = tapes.iter().filter(|(vid, tape)| {
             let is_of_pool = tape.tape_pool.is_none_or(|of| of == pool);
             let is_there = !is_unidentified(tape) && self.libraries.holds(*vid);
-            is_there && is_usable(tape.state) && is_of_pool && is_near(*vid)
+            is_there && may_be_written(tape.state) && is_of_pool && is_near(*vid)
         });
         tapes.map(|(_, tape)| largest_container(tape.capacity)).max()
     }

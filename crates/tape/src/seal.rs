@@ -88,7 +88,7 @@ pub(crate) fn seal_class(room: &Arc<Tape>, class: ClassId, partial: bool) -> Res
 fn pack_limit(room: &Tape, class: &Class) -> Result<PackLimit, ArchiveError> {
     let largest = room.read(|view| {
         let none = PackLimit::NONE.largest;
-        Ok(room.largest_written_for(view, class)?.map_or(none, |largest| largest.min(none)))
+        Ok(room.largest_for(view, class)?.map_or(none, |largest| largest.min(none)))
     })?;
     Ok(PackLimit {
         largest,
