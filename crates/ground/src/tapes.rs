@@ -8,9 +8,9 @@ use scheduler::TapeSummary;
 use crate::{Class, Ground};
 
 impl Ground {
-    /// The largest container that each tape pool of a class takes on an empty tape that may be written; `None`
-    /// if there is no limit: the class is not on tape, or no pool has tapes that count. What is sealed is no
-    /// larger.
+    /// The largest container that each tape pool of a class takes on an empty tape that may be written;
+    /// `None` if there is no limit: the class is not on tape, or no pool has tapes that count. What is sealed
+    /// is no larger.
     pub fn largest_for(&self, view: &View<'_>, class: &Class) -> Result<Option<ByteCount>, ReadError> {
         if class.copies.is_empty() {
             return Ok(None);

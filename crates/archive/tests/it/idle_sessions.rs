@@ -114,14 +114,24 @@ fn what_only_a_tape_that_is_not_written_would_take_is_not_tried() {
     put(&archive, "/t/second", &bytes(2, 3_000_000));
     migrate_all(&archive);
     is_home();
-    put(&archive, "/t/huge", &bytes(3, 200_000_000));
-    wait_until("it is sealed", || archive.totals().unwrap().todo.files == 0);
-    let (writing, mounts) = looks(&archive);
-    assert_eq!((writing, mounts), (0, 0));
-    let why = archive.why_path(&path("/t/huge")).unwrap().join(" ");
-    assert!(why.contains("more than the largest tape of the pool that may be written"), "{why}");
-    // A tape that takes it may be written again: it goes by itself.
+    // Sealed when a tape that takes it whole was written, it waits when none is any more.
+    set_drives(&archive, false);
     archive.set_tape(large, TapeUse::Active, "it is written again").unwrap();
+    others(TapeUse::Disabled);
+    put(&archive, "/t/huge", &bytes(3, 200_000_000));
+    archive.migrate_now(None).unwrap();
+    wait_until("it is sealed", || archive.totals().unwrap().todo.files == 0);
+    archive.set_tape(large, TapeUse::ReadOnly, "it is only read").unwrap();
+    others(TapeUse::Active);
+    let mounts = archive.totals().unwrap().mounts;
+    set_drives(&archive, true);
+    // It is cut for those that there are.
     migrate_all(&archive);
+    is_home();
+    let (writing, later) = looks(&archive);
+    assert_eq!((writing, later), (0, 0));
+    let mounts = archive.totals().unwrap().mounts - mounts;
+    assert!(mounts <= 4, "{mounts} mounts");
+    assert!(place(&archive, "/t/huge").len() >= 2, "in parts");
     archive.close();
 }

@@ -552,7 +552,7 @@ fn a_cartridge_that_nobody_can_identify_limits_no_put() {
     let warning = warnings.iter().find(|warning| warning.contains("cannot identify")).unwrap();
     assert!(warning.contains("2 cartridges: KT0008, KT0009"), "{warning}");
     assert!(warning.contains("kist why KT0008"), "{warning}");
-    assert!(warnings.iter().any(|warning| warning.contains("NOTATAPE1234 is no cartridge")), "{warnings:?}");
+    assert!(warnings.iter().any(|warning| warning.contains("NOTATAPE1234 has no VID")), "{warnings:?}");
     // Story: it was shown as a scratch tape for which nothing waits.
     let why = archive.explain(&About::Tape(vid(8))).unwrap();
     let texts: Vec<&str> = why.iter().map(|cause| cause.text.as_str()).collect();

@@ -381,3 +381,21 @@ fn the_next_process_of_a_host_takes_its_drive_back_and_another_host_does_not() {
     let error = other.load(vid(VID)).unwrap_err();
     assert!(matches!(error, TapeError::Reserved { .. }), "{error}");
 }
+
+/// Story: what a killed process had left in a drive stayed there, since nobody else's UNLOAD is taken.
+#[test]
+fn what_a_killed_process_left_in_a_drive_comes_out() {
+    let bench = Bench::new();
+    bench.host(CHANGER).go(&move_medium(SLOT, BAY), Data::None);
+    let open = |initiator: &str, key: u64| {
+        let transport = Box::new(bench.target.transport(DRIVE, initiator).unwrap());
+        let options = ScsiDriveOptions { reservation_key: Some(key.into()), ..ScsiDriveOptions::default() };
+        ScsiDrive::open(DriveName::new("drive1").unwrap(), transport, None, options).unwrap()
+    };
+    let killed = open(INITIATOR, KEY);
+    killed.load(vid(VID)).unwrap();
+    let error = open("iqn.2026-01.org.kist:other", KEY + 1).let_out().unwrap_err();
+    assert!(matches!(error, TapeError::Reserved { .. }), "{error}");
+    open("iqn.2026-01.org.kist:test-again", KEY).let_out().unwrap();
+    bench.host(CHANGER).go(&move_medium(BAY, SLOT), Data::None);
+}

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, MountSettings, PoolDriveSettings,
+    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, MountSettings, OpenError, PoolDriveSettings,
     PoolSettings, PutDone, PutOptions, Selection, Settings, ShareSettings, StageOptions, TapePoolSettings,
     TapeSettings, create_catalogue, has_ended,
 };
@@ -28,6 +28,8 @@ pub fn extents_quarantined(archive: &Archive) -> u64 {
 
 /// How long a test waits for the engine's threads before it fails.
 pub const PATIENCE: Duration = Duration::from_secs(120);
+/// How often an opening finds the lock taken before a test fails.
+const OPENS_MAX: usize = 10_000;
 
 /// The system's clock.
 pub struct SystemClock;
@@ -86,8 +88,18 @@ impl Instance {
         Instance { directory, settings }
     }
 
+    /// Tests beside this one begin programs, which for a moment have the locks of all catalogues that are
+    /// open.
     pub fn open(&self) -> Archive {
-        settled(Archive::open(self.settings.clone(), Arc::new(SystemClock)).unwrap())
+        for _ in 0..OPENS_MAX {
+            match Archive::open(self.settings.clone(), Arc::new(SystemClock)) {
+                Err(OpenError::Catalogue(store::OpenError::InUse(_))) => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                opened => return settled(opened.unwrap()),
+            }
+        }
+        panic!("the catalogue stays in use");
     }
 
     /// The clock of its machine, which a test sets; not before the catalogue was made.

@@ -209,7 +209,11 @@ impl Drive {
     pub fn eject(&mut self) -> Result<(), TapeError> {
         assert!(self.session.is_none(), "a cartridge in use is unloaded");
         self.handling = true;
-        let gone = self.let_go();
+        // What another host has reserved is in use there. What an earlier process of ours has is taken back.
+        let gone = self.reserve().and_then(|()| self.let_go());
+        if gone.is_err() {
+            let _ = self.release();
+        }
         self.handling = false;
         gone
     }
