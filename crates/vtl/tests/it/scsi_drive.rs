@@ -396,6 +396,8 @@ fn what_a_killed_process_left_in_a_drive_comes_out() {
     killed.load(vid(VID)).unwrap();
     let error = open("iqn.2026-01.org.kist:other", KEY + 1).let_out().unwrap_err();
     assert!(matches!(error, TapeError::Reserved { .. }), "{error}");
+    // Its session ends with it, its reservation does not.
+    drop(killed);
     open("iqn.2026-01.org.kist:test-again", KEY).let_out().unwrap();
     bench.host(CHANGER).go(&move_medium(BAY, SLOT), Data::None);
 }
