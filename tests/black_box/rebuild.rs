@@ -70,8 +70,10 @@ fn a_destroyed_catalogue_comes_back_from_its_backup() {
     wait_shipped(&instance);
     instance.kist(&["pool", "quarantine", "--end"]).exits(4).says(&["line-0001", "before the restore"]);
     fs::remove_dir_all(Path::new(&backup).join("line-0001")).unwrap();
-    let kept = instance.kist(&["pool", "quarantine", "--end", "--json"]).exits(0).json();
-    assert_eq!(kept["on"].as_bool(), Some(false));
+    let ended = instance.kist(&["pool", "quarantine", "--end", "--json"]).exits(0).json();
+    assert_eq!(ended["was_on"].as_bool(), Some(true), "{ended}");
+    let kept = instance.kist(&["pool", "quarantine", "--json"]).exits(0).json();
+    assert_eq!(kept["on"].as_bool(), Some(false), "{kept}");
     instance.kist(&["migrate", "--now"]).exits(0);
     instance.kist(&["wait", "--timeout", "60s"]).exits(0);
     instance.kist(&["evict", "/t"]).exits(0);

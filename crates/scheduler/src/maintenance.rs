@@ -9,6 +9,9 @@ use crate::{Action, DriveName, DriveState, Failure, Purpose, SessionEnd};
 
 /// Why a session is not begun again at once that failed in nothing.
 pub(crate) const NOTHING_DONE: &str = "the last session ended without getting anything done";
+/// How often the rest after a session that failed in nothing doubles: what it waits for may come from another
+/// drive at any time, and nobody tells of that.
+const FRUITLESS_DOUBLINGS_MAX: u32 = 5;
 
 /// The maintenance of a tape failed, or got nothing done: no drive takes the tape for it until it has rested.
 /// That it was another drive each time is no reason to mount it more often: nobody waits.
@@ -159,7 +162,13 @@ impl Scheduler {
         match &end {
             SessionEnd::Failed(failure) if failure.cause == Some(FailureCause::Host) => {}
             SessionEnd::Failed(failure) => self.rest_maintenance(vid, before, &failure.reason, now),
-            _ if !progress => self.rest_maintenance(vid, before, NOTHING_DONE, now),
+            _ if !progress => {
+                let before = before.map(|before| MaintenanceRest {
+                    failures: before.failures.min(FRUITLESS_DOUBLINGS_MAX),
+                    ..before
+                });
+                self.rest_maintenance(vid, before, NOTHING_DONE, now);
+            }
             _ => {}
         }
         self.session_ended(name, vid, end, progress, now, actions);
