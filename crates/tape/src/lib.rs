@@ -4,7 +4,6 @@
 mod bases;
 mod bases_on_tapes;
 mod change_log;
-mod chores;
 mod conductor;
 mod dissolve;
 mod evictable;
@@ -12,6 +11,7 @@ mod flow;
 mod foresight;
 mod glacier;
 mod haste;
+mod held_back;
 mod inventory;
 mod maintenance;
 mod mounts;

@@ -84,7 +84,7 @@ impl Tape {
             Waiting::Planned(vid) => self.scheduler().why_planned(vid),
             Waiting::Recall(file) => self.scheduler().why_recalling(file, now),
             Waiting::Tape(vid) => Some(self.why_tape(vid)?),
-            Waiting::Maintenance(vid) => Some(self.why_chores_wait(vid)),
+            Waiting::Maintenance(vid) => Some(self.why_maintenance_waits(vid)),
             // What they wait for was asked for here already.
             Waiting::Repack(vid) => return Ok(self.repack_waits_for(vid)?.map(|wait| wait.reason)),
             Waiting::Repairs => return self.why_repairs_wait(),
@@ -154,7 +154,7 @@ impl Tape {
     }
 
     /// For the scheduler nothing waits that has no room in the pool, or whose tape may not be mounted.
-    fn why_chores_wait(&self, vid: Vid) -> Reason {
+    fn why_maintenance_waits(&self, vid: Vid) -> Reason {
         if let Some(reason) = self.why_held_back(vid) {
             return Reason::TapeNotReadable { vid, reason };
         }

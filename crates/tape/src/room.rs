@@ -159,7 +159,7 @@ impl Tape {
                 }
                 self.notifier.post(Event::Tape(vid, self.summary_of(vid, &record)));
                 self.upkeep.note_tape(vid, record.state.is_set_aside());
-                self.chores_follow(vid);
+                self.maintenance_follows(vid);
             }
             Err(error) => tracing::error!(%vid, %error, "a tape's record cannot be read"),
         }
@@ -170,7 +170,7 @@ impl Tape {
         let suspect = record.is_doubted();
         let library = LibraryId(self.libraries.of_tape(vid));
         if !self.libraries.holds(vid) {
-            let reason = crate::chores::PUT_IT_IN.to_owned();
+            let reason = crate::held_back::PUT_IT_IN.to_owned();
             let (readable, writable) = (false, false);
             return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
         }

@@ -239,7 +239,7 @@ impl Tape {
             let from = BlockAddress(0);
             room.set_tasks(vid, |tasks| tasks.check = Some(AskedCheck { number, from }));
             // It may have been taken out, or failed, since it was looked at.
-            room.chores_follow(vid);
+            room.maintenance_follows(vid);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use archive::{Archive, ArchiveError, CheckState, TapeUse};
 use base::Vid;
 use catalogue::TapeState;
+use library::Faults;
 use std::time::Duration;
 
 use crate::common::{bytes, migrate_all, path, put, stop, wait_until};
@@ -46,6 +47,16 @@ fn owed_to(archive: &Archive, vid: Vid) -> Option<Vid> {
     }
 }
 
+/// A reclaim of `last` has `first` take the change log, but that tape ends within the segment that it is to
+/// get. It is back in its slot then.
+fn ends_in_its_segment(archive: &Archive, faults: &Faults, first: Vid, last: Vid) {
+    let before = archive.tape(first).unwrap();
+    faults.plan_end(first, data(before.end_of_data.0 + 1));
+    assert_eq!(owed_to(archive, last), Some(first));
+    wait_until("it was tried", || archive.tape(first).unwrap().mounts > before.mounts);
+    dismounted(archive);
+}
+
 /// Story: `kist tape reclaim` named the same tape for minutes, and mounted it at each call, though it had no
 /// room for the change log; another one that had was not asked.
 #[test]
@@ -55,11 +66,7 @@ fn a_tape_without_room_is_asked_once_and_then_another_one() {
     let [first, second, last] = emptied(&archive);
     dismounted(&archive);
     let before = archive.tape(first).unwrap();
-    // The tape ends within the segment that it is to get.
-    faults.plan_end(first, data(before.end_of_data.0 + 1));
-    assert_eq!(owed_to(&archive, last), Some(first));
-    wait_until("it was tried", || archive.tape(first).unwrap().mounts > before.mounts);
-    dismounted(&archive);
+    ends_in_its_segment(&archive, &faults, first, last);
     assert!(faults.fired() > 0, "the tape has ended");
     let tried = archive.tape(first).unwrap();
     assert_eq!((tried.state, tried.mounts), (TapeState::Repacking, before.mounts + 1));
@@ -85,11 +92,7 @@ fn a_segment_that_was_cut_short_is_no_damage() {
     let (archive, faults) = trouble.open();
     let [first, _, last] = emptied(&archive);
     dismounted(&archive);
-    let before = archive.tape(first).unwrap();
-    faults.plan_end(first, data(before.end_of_data.0 + 1));
-    assert_eq!(owed_to(&archive, last), Some(first));
-    wait_until("it was tried", || archive.tape(first).unwrap().mounts > before.mounts);
-    dismounted(&archive);
+    ends_in_its_segment(&archive, &faults, first, last);
     archive.check_tapes(&[first]).unwrap();
     let check = || archive.tape_check(first).unwrap().unwrap();
     wait_until("the check is done", || check().state == CheckState::Done);

@@ -4,6 +4,7 @@ mod hostile_client;
 mod hostile_target;
 mod loopback;
 mod raw;
+mod stranger;
 mod strangers;
 mod trouble;
 mod unit;

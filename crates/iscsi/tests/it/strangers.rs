@@ -1,127 +1,35 @@
 //! Peers that share no code with ours: Debian's `tgt` as target, the tools of `libiscsi` as initiators.
 
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output};
 
 use iscsi::initiator::{Initiator, InitiatorConfig, discover};
 use iscsi::login::{Access, Account, DigestWish, Parameters};
 use scsi::{Data, Status, Transport};
 
+use crate::stranger::{Tgtd, program, run};
 use crate::unit::*;
 
 const TAPE: &str = "iqn.2026-01.org.kist:tape";
 
-/// A program of the system, or what to install.
-fn program(name: &str, package: &str) -> Command {
-    let directories = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
-    let found =
-        directories.iter().map(|directory| Path::new(directory).join(name)).find(|path| path.exists());
-    let path = found.unwrap_or_else(|| {
-        panic!("{name} is not there: apt-get install {package} (make needs-test does it)")
-    });
-    let mut command = Command::new(path);
-    command.stdin(Stdio::null());
-    command
-}
-
-fn run(command: &mut Command) -> Output {
-    let output = command.output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{command:?}: {}\n{out}{err}", output.status);
-    output
-}
-
-/// A tgtd of its own with a tape drive; ended when dropped.
-struct Tgt {
-    child: Child,
-    control: PathBuf,
-    portal: String,
-    _directory: tempfile::TempDir,
-}
-
-impl Drop for Tgt {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+/// A tgtd with a tape drive.
+struct Tgt(Tgtd);
 
 impl Tgt {
     fn start() -> Tgt {
-        let directory = tempfile::tempdir().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let portal = listener.local_addr().unwrap().to_string();
-        drop(listener);
-        // Its socket for tgtadm lies among files of the whole machine, unless it is told.
-        let control = directory.path().join("control");
-        let child = program("tgtd", "tgt")
-            .env("TGT_IPC_SOCKET", &control)
-            .args(["-f", "--iscsi", &format!("portal={portal}")])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let tgt = Tgt { child, control, portal, _directory: directory };
-        tgt.make();
-        tgt
-    }
-
-    fn admin(&self) -> Command {
-        let mut admin = program("tgtadm", "tgt");
-        admin.env("TGT_IPC_SOCKET", &self.control).args(["--lld", "iscsi"]);
-        admin
-    }
-
-    fn make(&self) {
-        let image = self._directory.path().join("tape");
-        let image = image.to_str().unwrap();
-        run(program("tgtimg", "tgt").args([
-            "--op",
-            "new",
-            "--device-type",
-            "tape",
-            "--barcode",
-            "KST001L6",
-            "--size",
-            "64",
-            "--type",
-            "data",
-            "--file",
-            image,
-        ]));
-        let begun = Instant::now();
-        let target = ["--op", "new", "--mode", "target", "--tid", "1", "-T", TAPE];
-        while !self.admin().args(target).output().unwrap().status.success() {
-            assert!(begun.elapsed() < PATIENCE, "tgtd does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let tgtd = Tgtd::start(TAPE);
+        tgtd.make_tape("tape", "KST001L6", "64");
         for (key, value) in
             [("HeaderDigest", "CRC32C,None"), ("DataDigest", "CRC32C,None"), ("InitialR2T", "No")]
         {
-            let change = ["--op", "update", "--mode", "target", "--tid", "1", "-n", key, "-v", value];
-            run(self.admin().args(change));
+            run(&mut tgtd.admin("update", "target", &["-n", key, "-v", value]));
         }
-        run(self.admin().args([
-            "--op",
-            "new",
-            "--mode",
-            "logicalunit",
-            "--tid",
-            "1",
-            "--lun",
-            "1",
-            "-b",
-            image,
-            "--device-type",
-            "tape",
-        ]));
-        run(self.admin().args(["--op", "bind", "--mode", "target", "--tid", "1", "-I", "ALL"]));
+        tgtd.make_drive("1", "tape");
+        tgtd.open();
+        Tgt(tgtd)
     }
 
     fn initiator(&self, change: impl FnOnce(&mut InitiatorConfig)) -> Initiator {
-        let mut config = settings(&self.portal, TAPE, 1);
+        let mut config = settings(&self.0.portal, TAPE, 1);
         change(&mut config);
         Initiator::new(config).unwrap()
     }
@@ -137,9 +45,9 @@ fn swallow_attention(initiator: &mut Initiator) {
 #[test]
 fn a_tape_of_tgt_is_written_and_read() {
     let tgt = Tgt::start();
-    let found = discover(&settings(&tgt.portal, TAPE, 1)).unwrap();
+    let found = discover(&settings(&tgt.0.portal, TAPE, 1)).unwrap();
     assert_eq!(found.iter().map(|target| target.name.as_str()).collect::<Vec<_>>(), [TAPE]);
-    assert!(found[0].addresses[0].starts_with(&tgt.portal), "{found:?}");
+    assert!(found[0].addresses[0].starts_with(&tgt.0.portal), "{found:?}");
 
     use DigestWish::{Never, Require};
     for (round, digest) in
@@ -204,8 +112,8 @@ fn tgt_asks_for_a_proof_and_gives_one() {
     for (name, secret, direction) in
         [("user", "secret of user", None), ("drive", "secret of drive", Some("--outgoing"))]
     {
-        run(tgt.admin().args(["--op", "new", "--mode", "account", "--user", name, "--password", secret]));
-        let mut bind = tgt.admin();
+        run(tgt.0.tgtadm().args(["--op", "new", "--mode", "account", "--user", name, "--password", secret]));
+        let mut bind = tgt.0.tgtadm();
         bind.args(["--op", "bind", "--mode", "account", "--tid", "1", "--user", name]);
         run(bind.args(direction));
     }
@@ -237,8 +145,7 @@ fn tgt_resets_and_goes_away() {
     swallow_attention(&mut tape);
     tape.log_out();
     swallow_attention(&mut tape);
-    tgt.child.kill().unwrap();
-    tgt.child.wait().unwrap();
+    tgt.0.kill();
     let error = tape.execute(&ready(), Data::None, PATIENCE).unwrap_err();
     assert!(!error.may_be_done, "the loss is seen before the command leaves: {error}");
 }

@@ -14,5 +14,8 @@ mod scsi_hostile;
 mod scsi_model;
 mod scsi_tgt;
 mod semantics;
+/// Programs that share no code with ours.
+#[path = "../../../iscsi/tests/it/stranger.rs"]
+mod stranger;
 mod timing;
 mod union;

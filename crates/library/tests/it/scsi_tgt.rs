@@ -1,11 +1,7 @@
 //! The SCSI drive on Debian's tgt over our initiator: a drive without LOCATE, partitions and memory, whose
 //! positions are zeros.
 
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use base::Partition;
 use iscsi::initiator::{Initiator, InitiatorConfig};
@@ -16,83 +12,26 @@ use library::{ReadBlock, TapeError};
 
 use crate::common::{at, data, drive_name, pattern, vid};
 use crate::scsi_model::Hurry;
+use crate::stranger::Tgtd;
 
 const TAPE: &str = "iqn.2026-01.org.kist:tape";
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A program of the system, or what to install.
-fn program(name: &str) -> Command {
-    let directories = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
-    let found =
-        directories.iter().map(|directory| Path::new(directory).join(name)).find(|path| path.exists());
-    let path =
-        found.unwrap_or_else(|| panic!("{name} is not there: apt-get install tgt (make needs-test does it)"));
-    let mut command = Command::new(path);
-    command.stdin(Stdio::null());
-    command
-}
-
-/// A tgtd of its own with a tape drive; ended when dropped.
-struct Tgt {
-    child: Child,
-    control: PathBuf,
-    portal: String,
-    directory: tempfile::TempDir,
-}
-
-impl Drop for Tgt {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+/// A tgtd with a tape drive.
+struct Tgt(Tgtd);
 
 impl Tgt {
     fn start() -> Tgt {
-        let directory = tempfile::tempdir().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let portal = listener.local_addr().unwrap().to_string();
-        drop(listener);
-        // Its socket for tgtadm lies among files of the whole machine, unless it is told.
-        let control = directory.path().join("control");
-        let child = program("tgtd")
-            .env("TGT_IPC_SOCKET", &control)
-            .args(["-f", "--iscsi", &format!("portal={portal}")])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let tgt = Tgt { child, control, portal, directory };
-        tgt.make();
-        tgt
-    }
-
-    fn run(&self, name: &str, arguments: &str) -> bool {
-        let mut command = program(name);
-        command.env("TGT_IPC_SOCKET", &self.control).args(arguments.split(' '));
-        command.output().unwrap().status.success()
-    }
-
-    fn make(&self) {
-        let image = self.directory.path().join("tape");
-        let image = image.to_str().unwrap();
-        let made = "--op new --device-type tape --barcode KST001L6 --size 64 --type data --file";
-        assert!(self.run("tgtimg", &format!("{made} {image}")));
-        let begun = Instant::now();
-        while !self.run("tgtadm", &format!("--lld iscsi --op new --mode target --tid 1 -T {TAPE}")) {
-            assert!(begun.elapsed() < PATIENCE, "tgtd does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let unit = "--lld iscsi --op new --mode logicalunit --tid 1 --lun 1 --device-type tape";
-        assert!(self.run("tgtadm", &format!("{unit} -b {image}")));
-        assert!(self.run("tgtadm", "--lld iscsi --op bind --mode target --tid 1 -I ALL"));
+        let tgtd = Tgtd::start(TAPE);
+        tgtd.make_tape("tape", "KST001L6", "64");
+        tgtd.make_drive("1", "tape");
+        tgtd.open();
+        Tgt(tgtd)
     }
 
     fn drive(&self, expected: Option<&DriveIdentity>) -> Result<ScsiDrive, TapeError> {
         let initiator = Name::new("iqn.2026-01.org.kist:test").unwrap();
         let unit = scsi::Lun::single(1).unwrap();
         let target = Name::new(TAPE).unwrap();
-        let config = InitiatorConfig::new(&self.portal, initiator, target, Lun(unit.0)).unwrap();
+        let config = InitiatorConfig::new(&self.0.portal, initiator, target, Lun(unit.0)).unwrap();
         let options = ScsiDriveOptions {
             reservation_key: Some(1.into()),
             waiter: Arc::new(Hurry::default()),
@@ -195,8 +134,7 @@ fn a_tgt_that_goes_away_is_told_as_one() {
     scsi.load(vid("KST001")).unwrap();
     let mut drive = scsi.take().unwrap();
     drive.write_block(b"one").unwrap();
-    tgt.child.kill().unwrap();
-    tgt.child.wait().unwrap();
+    tgt.0.kill();
     let error = drive.write_block(b"two").unwrap_err();
     assert!(matches!(error, TapeError::Path { .. }), "{error}");
     assert!(drive.write_block(b"two").is_err() && drive.write_filemarks(0).is_err());

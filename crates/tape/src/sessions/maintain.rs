@@ -12,7 +12,7 @@ use mover::{ContainerOnTape, ReadBack, read_back, read_piece_of};
 use scheduler::SessionEnd;
 
 use super::{MountedTape, SessionError};
-use crate::chores::HeldBack;
+use crate::held_back::HeldBack;
 use crate::maintenance::{Mend, Spool};
 use crate::room::Tape;
 use crate::room_for_reads::is_without_room;

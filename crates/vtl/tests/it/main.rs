@@ -17,5 +17,8 @@ mod reservation;
 mod scsi_drive;
 mod several;
 mod socket;
+/// Programs that share no code with ours.
+#[path = "../../../iscsi/tests/it/stranger.rs"]
+mod stranger;
 mod strangers;
 mod transfer;

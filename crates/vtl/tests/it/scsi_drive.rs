@@ -352,17 +352,20 @@ mod faults {
     }
 }
 
+/// The drive as a process sees it that comes by this port and reserves with this key.
+fn reserving(bench: &Bench, initiator: &str, key: u64) -> ScsiDrive {
+    let transport = Box::new(bench.target.transport(DRIVE, initiator).unwrap());
+    let options = ScsiDriveOptions { reservation_key: Some(key.into()), ..ScsiDriveOptions::default() };
+    ScsiDrive::open(DriveName::new("drive1").unwrap(), transport, None, options).unwrap()
+}
+
 /// Story: the next process of a host that was killed came with its own key, from another port, and found the
 /// drive reserved.
 #[test]
 fn the_next_process_of_a_host_takes_its_drive_back_and_another_host_does_not() {
     let bench = Bench::new();
     bench.host(CHANGER).go(&move_medium(SLOT, BAY), Data::None);
-    let open = |initiator: &str, key: u64| {
-        let transport = Box::new(bench.target.transport(DRIVE, initiator).unwrap());
-        let options = ScsiDriveOptions { reservation_key: Some(key.into()), ..ScsiDriveOptions::default() };
-        ScsiDrive::open(DriveName::new("drive1").unwrap(), transport, None, options).unwrap()
-    };
+    let open = |initiator: &str, key: u64| reserving(&bench, initiator, key);
     let killed = open(INITIATOR, KEY);
     killed.load(vid(VID)).unwrap();
     let other = open("iqn.2026-01.org.kist:other", KEY + 1);
@@ -387,11 +390,7 @@ fn the_next_process_of_a_host_takes_its_drive_back_and_another_host_does_not() {
 fn what_a_killed_process_left_in_a_drive_comes_out() {
     let bench = Bench::new();
     bench.host(CHANGER).go(&move_medium(SLOT, BAY), Data::None);
-    let open = |initiator: &str, key: u64| {
-        let transport = Box::new(bench.target.transport(DRIVE, initiator).unwrap());
-        let options = ScsiDriveOptions { reservation_key: Some(key.into()), ..ScsiDriveOptions::default() };
-        ScsiDrive::open(DriveName::new("drive1").unwrap(), transport, None, options).unwrap()
-    };
+    let open = |initiator: &str, key: u64| reserving(&bench, initiator, key);
     let killed = open(INITIATOR, KEY);
     killed.load(vid(VID)).unwrap();
     let error = open("iqn.2026-01.org.kist:other", KEY + 1).let_out().unwrap_err();

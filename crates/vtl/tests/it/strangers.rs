@@ -1,8 +1,7 @@
 //! Initiators that share no code with ours: the tools and the test suite of libiscsi.
 
 use std::net::TcpListener;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::Arc;
 
 use iscsi::login::Name;
@@ -13,6 +12,7 @@ use scsi::{Cdb, Completion, Status};
 use vtl::Target;
 
 use crate::common::*;
+use crate::stranger::program;
 
 /// The suite asks every device for its capacity before it does anything, and reads and writes to see what a
 /// reservation stops: here READ(10) and WRITE(10) rewind the tape, which reservations stop too.
@@ -65,17 +65,6 @@ impl LogicalUnits for AsDisk {
     }
 }
 
-/// A program of the system, or what to install.
-fn program(name: &str) -> Command {
-    let found = ["/usr/bin", "/bin"].iter().map(|path| Path::new(path).join(name)).find(|path| path.exists());
-    let path = found.unwrap_or_else(|| {
-        panic!("{name} is not there: apt-get install libiscsi-bin (make needs-test does it)")
-    });
-    let mut command = Command::new(path);
-    command.stdin(Stdio::null());
-    command
-}
-
 fn said(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
@@ -94,7 +83,7 @@ fn tools_of_libiscsi_see_a_library() {
     bench.loaded();
     let server = serve(bench.target.clone());
     let portal = format!("iscsi://{}", server.address());
-    let list = said(program("iscsi-ls").args(["-s", &portal]));
+    let list = said(program("iscsi-ls", "libiscsi-bin").args(["-s", &portal]));
     for line in [
         "Target:iqn.2026-01.org.kist:vtl",
         "Lun:0    Type:MEDIA_CHANGER",
@@ -104,9 +93,9 @@ fn tools_of_libiscsi_see_a_library() {
         assert!(list.contains(line), "{line}: {list}");
     }
     let unit = |lun: u16| format!("{portal}/iqn.2026-01.org.kist:vtl/{lun}");
-    let inquiry = said(program("iscsi-inq").arg(unit(1)));
+    let inquiry = said(program("iscsi-inq", "libiscsi-bin").arg(unit(1)));
     assert!(inquiry.contains("VIRTUAL DRIVE") && inquiry.contains("SEQUENTIAL_ACCESS"), "{inquiry}");
-    let serial = said(program("iscsi-inq").args(["-e", "1", "-c", "128", &unit(2)]));
+    let serial = said(program("iscsi-inq", "libiscsi-bin").args(["-e", "1", "-c", "128", &unit(2)]));
     assert!(serial.contains("KISTVTL0D01"), "{serial}");
 }
 
@@ -145,7 +134,7 @@ fn units_pass_libiscsis_tests_that_are_not_about_disks() {
     for (lun, suite) in
         SUITES.iter().map(|suite| (DRIVE, *suite)).chain(SUITES[..4].iter().map(|s| (CHANGER, *s)))
     {
-        let out = said(program("iscsi-test-cu").args(["-d", "-n", "-t", suite, &url(lun)]));
+        let out = said(program("iscsi-test-cu", "libiscsi-bin").args(["-d", "-n", "-t", suite, &url(lun)]));
         // The table at the end: how many ran, passed and failed.
         let asserts = out.lines().find(|line| line.trim_start().starts_with("asserts")).unwrap_or_default();
         let counts: Vec<u32> = asserts.split_whitespace().filter_map(|word| word.parse().ok()).collect();

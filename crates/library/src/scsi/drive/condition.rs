@@ -128,10 +128,7 @@ impl Drive {
         command: &Command,
         allocation: usize,
     ) -> Result<Vec<u8>, Stop> {
-        let mut answer = vec![0; allocation.min(self.unit.transfer_max())];
-        let done = self.anywhere(operation, command, Data::In(&mut answer))?;
-        answer.truncate(done.transferred);
-        Ok(answer)
+        self.answer_of(allocation, |drive, data| drive.anywhere(operation, command, data))
     }
 
     /// As [`Drive::quiet`], for an answer of at most `allocation` bytes.
@@ -141,8 +138,16 @@ impl Drive {
         command: &Command,
         allocation: usize,
     ) -> Result<Vec<u8>, Stop> {
+        self.answer_of(allocation, |drive, data| drive.quiet(operation, command, data))
+    }
+
+    fn answer_of(
+        &mut self,
+        allocation: usize,
+        ask: impl FnOnce(&mut Drive, Data<'_>) -> Result<Done, Stop>,
+    ) -> Result<Vec<u8>, Stop> {
         let mut answer = vec![0; allocation.min(self.unit.transfer_max())];
-        let done = self.quiet(operation, command, Data::In(&mut answer))?;
+        let done = ask(self, Data::In(&mut answer))?;
         answer.truncate(done.transferred);
         Ok(answer)
     }

@@ -2,14 +2,11 @@
 //! wrongly in more than one place.
 
 use std::fs;
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use super::world::{FakeDrive, numbered};
 use crate::common::{drive_name, vid};
+use crate::stranger::{Tgtd, run};
 use iscsi::login::Name;
 use library::scsi::changer::{DriveSeat, ScsiLibrary, ScsiLibraryConfig};
 use library::scsi::{DeviceAddress, DeviceChoice, FoundDevices, Sources, Ways, discover};
@@ -17,104 +14,37 @@ use library::{Library, LibraryError, Place, SleepingWaiter, Slot};
 use scsi::{DeviceType, ElementAddress};
 
 const TARGET: &str = "iqn.2026-01.org.kist:library";
-const PATIENCE: Duration = Duration::from_secs(30);
 const DRIVES: usize = 2;
 const CHANGER: usize = DRIVES + 1;
 
-/// A program of the system, or what to install.
-fn program(name: &str) -> Command {
-    let directories = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
-    let found = directories.iter().map(|at| Path::new(at).join(name)).find(|path| path.exists());
-    let path =
-        found.unwrap_or_else(|| panic!("{name} is not there: apt-get install tgt (make needs-test does it)"));
-    let mut command = Command::new(path);
-    command.stdin(Stdio::null());
-    command
-}
-
-fn run(command: &mut Command) {
-    let output = command.output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{command:?}: {}\n{out}{err}", output.status);
-}
-
-/// A tgtd of its own with two drives and a changer; ended when dropped.
-struct Tgt {
-    child: Child,
-    control: PathBuf,
-    portal: String,
-    directory: tempfile::TempDir,
-}
-
-impl Drop for Tgt {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+/// A tgtd with two drives and a changer.
+struct Tgt(Tgtd);
 
 impl Tgt {
     fn start(slots: usize, barcodes: &[&str]) -> Tgt {
-        let directory = tempfile::tempdir().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let portal = listener.local_addr().unwrap().to_string();
-        drop(listener);
-        let control = directory.path().join("control");
-        let child = program("tgtd")
-            .env("TGT_IPC_SOCKET", &control)
-            .args(["-f", "--iscsi", &format!("portal={portal}")])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let tgt = Tgt { child, control, portal, directory };
-        let begun = Instant::now();
-        while !tgt.admin("new", "target", &["-T", TARGET]).output().unwrap().status.success() {
-            assert!(begun.elapsed() < PATIENCE, "tgtd does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let tgt = Tgt(Tgtd::start(TARGET));
         tgt.make(slots, barcodes);
         tgt
     }
 
-    fn admin(&self, operation: &str, mode: &str, more: &[&str]) -> Command {
-        let mut admin = program("tgtadm");
-        admin.env("TGT_IPC_SOCKET", &self.control);
-        admin.args(["--lld", "iscsi", "--op", operation, "--mode", mode, "--tid", "1"]).args(more);
-        admin
-    }
-
     fn unit(&self, lun: usize, parameters: &str) {
-        run(&mut self.admin("update", "logicalunit", &["--lun", &lun.to_string(), "--params", parameters]));
+        run(&mut self.0.admin("update", "logicalunit", &["--lun", &lun.to_string(), "--params", parameters]));
     }
 
     fn make(&self, slots: usize, barcodes: &[&str]) {
-        let at = |name: &str| self.directory.path().join(name).to_str().unwrap().to_owned();
+        let Tgt(tgtd) = self;
         for barcode in barcodes.iter().copied().chain(["drive1", "drive2"]) {
-            let size = ["--size", "4", "--type", "data", "--file", &at(barcode)];
-            run(program("tgtimg")
-                .args(["--op", "new", "--device-type", "tape", "--barcode", barcode])
-                .args(size));
+            tgtd.make_tape(barcode, barcode, "4");
         }
-        fs::write(at("changer"), [0; 1024]).unwrap();
+        fs::write(tgtd.path("changer"), [0; 1024]).unwrap();
         for lun in 1..=DRIVES {
-            let file = at(&format!("drive{lun}"));
-            let lun_text = lun.to_string();
-            run(&mut self.admin(
-                "new",
-                "logicalunit",
-                &["--lun", &lun_text, "-b", &file, "--device-type", "tape"],
-            ));
+            tgtd.make_drive(&lun.to_string(), &format!("drive{lun}"));
             self.unit(lun, &format!("online=0,scsi_sn=SN0000000{lun}"));
         }
-        let lun = CHANGER.to_string();
-        run(&mut self.admin(
-            "new",
-            "logicalunit",
-            &["--lun", &lun, "-b", &at("changer"), "--device-type", "changer"],
-        ));
-        let home = self.directory.path().to_str().unwrap();
-        self.unit(CHANGER, &format!("media_home={home},scsi_sn=CH000001"));
+        let (lun, file) = (CHANGER.to_string(), tgtd.path("changer"));
+        let changer = ["--lun", &lun, "-b", &file, "--device-type", "changer"];
+        run(&mut tgtd.admin("new", "logicalunit", &changer));
+        self.unit(CHANGER, &format!("media_home={},scsi_sn=CH000001", tgtd.path("")));
         self.unit(CHANGER, &format!("element_type=4,start_address=500,quantity={DRIVES}"));
         for drive in 1..=DRIVES {
             self.unit(CHANGER, &format!("element_type=4,address={},tid=1,lun={drive}", 499 + drive));
@@ -124,7 +54,7 @@ impl Tgt {
         for (slot, barcode) in (1000..).zip(barcodes) {
             self.unit(CHANGER, &format!("element_type=2,address={slot},barcode={barcode},sides=1"));
         }
-        run(&mut self.admin("bind", "target", &["-I", "ALL"]));
+        tgtd.open();
     }
 
     fn ways() -> Ways {
@@ -133,7 +63,7 @@ impl Tgt {
     }
 
     fn sources(&self) -> Sources {
-        Sources { portals: vec![self.portal.clone()], generic: None }
+        Sources { portals: vec![self.0.portal.clone()], generic: None }
     }
 
     /// Drives are fakes: what is in them is told by the changer.
@@ -156,7 +86,7 @@ fn the_changer_of_tgt_is_found_read_and_told_to_move() {
     assert_eq!(serials(DeviceType::Changer), ["CH000001"], "{found:?}");
     assert_eq!(serials(DeviceType::Tape), ["SN00000001", "SN00000002"]);
 
-    let at = format!("iscsi://{}/{TARGET}/{CHANGER}", tgt.portal).parse::<DeviceAddress>().unwrap();
+    let at = format!("iscsi://{}/{TARGET}/{CHANGER}", tgt.0.portal).parse::<DeviceAddress>().unwrap();
     assert_eq!(found.of_type(DeviceType::Changer).next().unwrap().address, at);
     let serial = |serial: &str| DriveSeat::Serial(serial.to_owned());
     // What tgt tells of its last drive is cut off.
@@ -202,8 +132,7 @@ fn many_slots_of_tgt_are_read_in_pieces() {
 fn a_changer_that_goes_away_is_told() {
     let mut tgt = Tgt::start(2, &["KST001L6"]);
     let library = tgt.library(DeviceChoice::Serial("CH000001".to_owned()), numbered());
-    tgt.child.kill().unwrap();
-    tgt.child.wait().unwrap();
+    tgt.0.kill();
     assert!(matches!(library.changes(), Err(LibraryError::Path { .. } | LibraryError::NotReached { .. })));
     assert!(!library.out_of_reach().is_empty());
     let away = tgt.library(DeviceChoice::Serial("CH000001".to_owned()), numbered());

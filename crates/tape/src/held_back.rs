@@ -97,7 +97,7 @@ impl Tape {
 
     /// The state of a tape has changed: what is to be done on it is due or not any more, its check ends if
     /// only somebody's hand brings the tape back, and what it was to give is read from other tapes.
-    pub(crate) fn chores_follow(&self, vid: Vid) {
+    pub(crate) fn maintenance_follows(&self, vid: Vid) {
         let lasting = self.held_back(vid).filter(|held| held.lasts());
         if let Some(held) = lasting {
             self.end_check(vid, CheckState::Failed, &self.held_back_text(vid, held));
