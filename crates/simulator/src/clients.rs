@@ -1,11 +1,11 @@
 //! What users do: each client owns a directory, does one thing after the other, and looks at what it gets.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use archive::{Archive, ArchiveError, PutDone, PutOptions, Selection, StageOptions, Stat, TapeUse};
-use base::{ArchivePath, ByteCount};
-use catalogue::TapeState;
+use archive::{Archive, ArchiveError, FileStat, PutDone, PutOptions, Selection, StageOptions, Stat, TapeUse};
+use base::{ArchivePath, ByteCount, ContainerId};
+use catalogue::{ContainerKind, TapeState};
 use threads::simulated;
 
 use crate::content::Content;
@@ -30,6 +30,27 @@ pub struct Client {
     keys: u64,
     profile: Profile,
 }
+
+/// A file stands in one container, or in parts that each are one: none has more copies than are wanted.
+///
+/// # Panics
+/// If it is otherwise.
+pub(crate) fn check_copies(world: &World, path: &ArchivePath, stat: &FileStat) {
+    let mut copies: BTreeMap<ContainerId, usize> = BTreeMap::new();
+    for copy in &stat.copies {
+        *copies.entry(copy.container).or_default() += 1;
+        let is_part = matches!(copy.container_kind, ContainerKind::Segment { .. });
+        assert!(is_part || copies.len() == 1, "I4: {path}: stands in two containers: {:?}", stat.copies);
+    }
+    if copies.len() > 1 {
+        world.count(SEEN_IN_PARTS);
+    }
+    let most = copies.values().max().copied().unwrap_or(0);
+    assert!(most <= stat.copies_wanted as usize, "I4: {path}: more copies than the class asks for");
+}
+
+/// What is counted when a file is seen that lies on tapes in parts.
+pub const SEEN_IN_PARTS: &str = "looks at files in parts";
 
 /// What a read gave.
 type Read = Result<Vec<u8>, ArchiveError>;
@@ -104,7 +125,8 @@ impl Client {
         match self.profile.habit() {
             Habit::Alike => return 3_000,
             Habit::Large => return 262_145 + below(200_000) as usize,
-            Habit::Usual | Habit::Readers => {}
+            Habit::Huge if below(8) == 0 => return (6 << 20) + below(14 << 20) as usize,
+            Habit::Usual | Habit::Readers | Habit::Huge => {}
         }
         let size = match below(20) {
             0 => 0,
@@ -290,8 +312,7 @@ impl Client {
             Called::Done(Ok(Stat::File(stat))) => {
                 assert_eq!(stat.size, ByteCount(content.length as u64), "I1: {path}: its size");
                 assert_eq!(stat.checksums.blake3, content.blake3(), "I1: {path}: its checksum");
-                let wanted = stat.copies_wanted as usize;
-                assert!(stat.copies.len() <= wanted, "I4: {path}: more copies than the class asks for");
+                check_copies(&self.world, &path, &stat);
             }
             Called::Done(Ok(Stat::Directory(_))) => panic!("I1: {path} became a directory"),
             Called::Done(Err(error @ ArchiveError::NotFound(_))) => panic!("I1: {error}, but it was put"),

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use archive::TapeUse;
-use base::{BlockAddress, DriveId, Partition, TapePosition, Vid};
+use base::{BlockAddress, ByteCount, DriveId, Partition, TapePosition, Vid};
 use catalogue::TapeState;
 use threads::simulated;
 
@@ -46,11 +46,16 @@ pub enum Profile {
     Large,
     /// Tapes are repacked while blocks are written wrongly.
     Repack,
+    /// Ways to drives and library that break, drives that others reserve or that want to be cleaned; tapes
+    /// that are as good as new.
+    Paths,
+    /// Files larger than a tape, in parts, under crashes and tape faults.
+    Parts,
 }
 
 impl Profile {
     /// All that a campaign goes through.
-    pub const ALL: [Profile; 12] = [
+    pub const ALL: [Profile; 14] = [
         Profile::Crashes,
         Profile::Disks,
         Profile::Rot,
@@ -63,6 +68,8 @@ impl Profile {
         Profile::Crowd,
         Profile::Large,
         Profile::Repack,
+        Profile::Paths,
+        Profile::Parts,
     ];
 }
 
@@ -74,6 +81,7 @@ impl Profile {
             Profile::Places => Habit::Alike,
             Profile::Crowd => Habit::Readers,
             Profile::Large => Habit::Large,
+            Profile::Parts => Habit::Huge,
             _ => Habit::Usual,
         }
     }
@@ -81,8 +89,8 @@ impl Profile {
     /// Whether no disk ever fails: no read has a reason to.
     #[must_use]
     pub fn has_good_disks(self) -> bool {
-        use Profile::{Clean, Crowd, Drills, Large, Repack, Robot, Tapes};
-        matches!(self, Clean | Crowd | Drills | Large | Repack | Robot | Tapes)
+        use Profile::{Clean, Crowd, Drills, Large, Parts, Paths, Repack, Robot, Tapes};
+        matches!(self, Clean | Crowd | Drills | Large | Parts | Paths | Repack | Robot | Tapes)
     }
 
     /// Whether what was acknowledged must lie on its machines whole at any moment, also at that of a crash.
@@ -100,14 +108,21 @@ impl Profile {
     /// Whether its tapes are checked, repacked and reclaimed.
     #[must_use]
     pub fn has_tape_operator(self) -> bool {
-        matches!(self, Profile::Tapes | Profile::Drills | Profile::Robot)
+        matches!(self, Profile::Tapes | Profile::Drills | Profile::Robot | Profile::Paths | Profile::Parts)
+    }
+
+    /// How many cartridges its library has, and what each holds.
+    #[must_use]
+    pub fn tapes(self) -> (u16, ByteCount) {
+        if self == Profile::Parts { (96, ByteCount::mib(8)) } else { (16, ByteCount::mib(24)) }
     }
 
     /// How long its users think at most between two operations: tapes need time.
     #[must_use]
     pub fn thinking(self) -> Duration {
         Duration::from_secs(match self {
-            Profile::Tapes | Profile::Drills | Profile::Robot | Profile::Repack => 60,
+            Profile::Tapes | Profile::Drills | Profile::Robot | Profile::Repack | Profile::Paths => 60,
+            Profile::Parts => 120,
             _ => 6,
         })
     }
@@ -115,7 +130,7 @@ impl Profile {
     /// The longest time between two faults.
     fn interval(self) -> Duration {
         Duration::from_millis(match self {
-            Profile::Tapes | Profile::Robot | Profile::Drills => 30_000,
+            Profile::Tapes | Profile::Robot | Profile::Drills | Profile::Paths | Profile::Parts => 30_000,
             Profile::Repack => 120_000,
             _ => 3_000,
         })
@@ -133,6 +148,8 @@ pub enum Habit {
     Readers,
     /// Large files.
     Large,
+    /// Files of several tapes.
+    Huge,
 }
 
 /// Something that happens.
@@ -155,11 +172,13 @@ enum Event {
     TapeDriveDies,
     ClockJump,
     NoScratch,
+    /// The library is not reached any more, or is again.
+    LibraryAway,
 }
 
 use Event::{
-    AllSyncs, AtRest, ClockJump, CutPower, CutTape, DiskGone, Kill, KillTape, Machine, NoScratch,
-    TapeDriveDies, TapeRot, Victim,
+    AllSyncs, AtRest, ClockJump, CutPower, CutTape, DiskGone, Kill, KillTape, LibraryAway, Machine,
+    NoScratch, TapeDriveDies, TapeRot, Victim,
 };
 
 /// What may happen, with its weight.
@@ -255,6 +274,30 @@ const DRILLS: Events = &[
     (1, Machine(Fault::CatalogueSlow)),
 ];
 
+const PATHS: Events = &[
+    (1, Kill),
+    (1, CutPower),
+    (8, Machine(Fault::DrivePath)),
+    (4, Machine(Fault::DriveReserved)),
+    (3, Machine(Fault::DriveCleaning)),
+    (3, Machine(Fault::DriveNotReady)),
+    (2, Machine(Fault::PositionLost)),
+    (2, LibraryAway),
+];
+
+const PARTS: Events = &[
+    (2, Kill),
+    (2, CutPower),
+    (1, KillTape),
+    (1, CutTape),
+    (2, Machine(Fault::TapeWrite)),
+    (2, Machine(Fault::TapeFlush)),
+    (2, Machine(Fault::TapeEarlyEnd)),
+    (2, Machine(Fault::DrivePath)),
+    (1, Machine(Fault::PositionLost)),
+    (1, TapeDriveDies),
+];
+
 const CLEAN: Events = &[(4, Kill), (4, CutPower), (2, ClockJump), (2, Machine(Fault::CatalogueSlow))];
 
 /// Who brings disaster.
@@ -288,6 +331,8 @@ impl Chaos {
             Profile::Crowd => CROWD,
             Profile::Large => LARGE,
             Profile::Repack => REPACK,
+            Profile::Paths => PATHS,
+            Profile::Parts => PARTS,
             Profile::Drills => DRILLS,
             Profile::Clean => CLEAN,
         }
@@ -356,6 +401,7 @@ impl Chaos {
                 faults.count(Fault::ClockJump);
             }
             Event::NoScratch => self.take_scratch(),
+            Event::LibraryAway => machines.library().set_away(below(2) == 0),
         }
     }
 
@@ -421,6 +467,7 @@ impl Chaos {
             return;
         }
         let library = self.world.machines().library();
+        library.set_away(false);
         for name in self.world.machines().config().drive_names() {
             library.revive_drive(&name);
         }
@@ -436,6 +483,7 @@ impl Chaos {
         let machines = self.world.machines();
         machines.faults().clear();
         machines.disks().iter().for_each(|disk| disk.set_gone(false));
+        machines.library().set_away(false);
         for name in machines.config().drive_names() {
             machines.library().revive_drive(&name);
         }

@@ -10,7 +10,7 @@ use crate::faults::Profile;
 use crate::run::{Plan, Report, simulate};
 
 /// Each kind of fault, what it is, and what Kist owes its users then.
-pub const KINDS: [(&str, &str, &str); 31] = [
+pub const KINDS: [(&str, &str, &str); 36] = [
     ("CatalogueCommit", "a commit fails", "the engine stops writing; a start goes on from the last commit"),
     (
         "CatalogueFull",
@@ -43,6 +43,23 @@ pub const KINDS: [(&str, &str, &str); 31] = [
     ("DiskStalePage", "a page keeps what was there before", "found, served from other drives"),
     ("DiskSync", "fsync fails, pages are dropped", "the shard is lost: no second sync, no acknowledgement"),
     ("DiskWrite", "a write fails", "the shard goes to another drive"),
+    (
+        "DriveCleaning",
+        "a tape drive wants to be cleaned",
+        "the drive goes down and says so, its work goes elsewhere",
+    ),
+    ("DriveNotReady", "a tape drive is not ready", "tried again"),
+    (
+        "DrivePath",
+        "a tape command's answer is lost, carried out or not",
+        "the position is checked: nothing is written over, or twice",
+    ),
+    ("DriveReserved", "another host reserves a tape drive", "the drive rests, its work goes elsewhere"),
+    (
+        "LibraryAway",
+        "the library is not reached",
+        "work waits and says so; it starts, reads and writes disks",
+    ),
     ("LostAnswer", "an answer is lost, the client repeats", "one file, the first answer"),
     ("MountFails", "a cartridge cannot be loaded", "set aside, tried later"),
     ("NoScratchTape", "there is no scratch tape", "migration waits and says so"),

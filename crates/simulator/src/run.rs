@@ -12,7 +12,7 @@ use base::{ArchivePath, RequestId, StripeCode};
 use catalogue::View;
 use threads::simulated;
 
-use crate::clients::{Client, give_back, path, read, selection};
+use crate::clients::{Client, check_copies, give_back, path, read, selection};
 use crate::content::Content;
 use crate::faults::{Chaos, Profile, ROTTEN_POOL};
 use crate::invariants::{Quiet, check_quiet};
@@ -83,7 +83,8 @@ pub fn simulate(plan: Plan) -> Report {
     let profile = plan.profile.unwrap_or(Profile::ALL[(plan.seed % Profile::ALL.len() as u64) as usize]);
     let seen: Rc<RefCell<Option<World>>> = Rc::default();
     let outcome = simulated::run(plan.seed, || {
-        let world = World::with_log(code(plan.seed), change_log(plan.seed));
+        let (tapes, capacity) = profile.tapes();
+        let world = World::with_tapes(code(plan.seed), change_log(plan.seed), tapes, capacity);
         *seen.borrow_mut() = Some(world.clone());
         live(&world, plan, profile);
         world.kill();
@@ -360,6 +361,7 @@ impl Aftermath {
         let possible = self.world.oracle().possible(path);
         match self.ask("stat", move |archive| archive.stat(&at)) {
             Ok(Stat::File(stat)) => {
+                check_copies(&self.world, path, &stat);
                 let mut contents = possible.contents.iter().copied().flatten();
                 let found = contents.find(|content| stat.checksums.blake3 == content.blake3());
                 let found =

@@ -106,22 +106,27 @@ impl World {
     /// If the code has more shards than machines have disks.
     #[must_use]
     pub fn with_code(code: StripeCode) -> Self {
-        Self::with_log(code, ChangeLogSettings::default())
+        Self::with_tapes(code, ChangeLogSettings::default(), 16, ByteCount::mib(24))
     }
 
-    /// As [`World::with_code`], with another log of changes.
+    /// As [`World::with_code`], with another log of changes and other tapes: so many, of such a capacity.
     ///
     /// # Panics
     /// As [`World::with_code`].
     #[must_use]
-    pub fn with_log(code: StripeCode, change_log: ChangeLogSettings) -> Self {
+    pub fn with_tapes(
+        code: StripeCode,
+        change_log: ChangeLogSettings,
+        tapes: u16,
+        tape_capacity: ByteCount,
+    ) -> Self {
         let config = MachineConfig {
             disks: u16::try_from(code.width() + 2).unwrap(),
             disk_capacity: ByteCount::mib(256),
             tape_drives: 2,
             robots: 1,
-            tapes: 16,
-            tape_capacity: ByteCount::mib(24),
+            tapes,
+            tape_capacity,
             ..MachineConfig::default()
         };
         let machines = SimMachines::new(&config, Arc::new(Simulation));

@@ -70,6 +70,16 @@ pub enum Fault {
     WrongCartridge,
     /// A command of a tape drive takes a minute.
     TapeSlow,
+    /// The way to a tape drive breaks at a command: carried out or not, its answer is lost.
+    DrivePath,
+    /// Another host has reserved the tape drive.
+    DriveReserved,
+    /// The tape drive wants to be cleaned before it goes on.
+    DriveCleaning,
+    /// The tape drive is not ready for a moment.
+    DriveNotReady,
+    /// A call met a library that is not reached.
+    LibraryAway,
     /// Power is lost: what was not synced is lost, wholly or in part.
     PowerLoss,
     /// The process dies: what the machines have taken stays.

@@ -81,6 +81,14 @@ pub(crate) struct LibraryState {
     overwrites: Vec<Overwrite>,
     /// Rises with each crash: handles from before are dead.
     life: u64,
+    /// Nobody reaches it.
+    is_away: bool,
+    /// Somebody has asked it since.
+    is_missed: bool,
+    /// The life that has reached it: what was never reached holds nothing, and says so.
+    reached_in: Option<u64>,
+    /// Rises when it is reached for the first time in a life.
+    changes: u64,
 }
 
 struct Shelf {
@@ -110,6 +118,9 @@ pub(crate) struct Loaded {
     /// Whether the volume change reference rose since the load and since it was last read.
     pub(crate) is_raised: bool,
 }
+
+/// Why a library is not reached.
+const AWAY: &str = "the way to it is broken";
 
 pub(crate) fn eio() -> io::Error {
     io::Error::from_raw_os_error(5)
@@ -154,7 +165,16 @@ impl SimLibrary {
             is_dead: false,
         };
         let bays = drives.iter().map(bay).collect();
-        let state = LibraryState { shelves, bays, overwrites: Vec::new(), life: 0 };
+        let state = LibraryState {
+            shelves,
+            bays,
+            overwrites: Vec::new(),
+            life: 0,
+            is_away: false,
+            is_missed: false,
+            reached_in: None,
+            changes: 0,
+        };
         let robots = (0..robots.max(1)).map(|_| threads::Mutex::new(())).collect();
         SimLibrary(Arc::new(Inner { state: Mutex::new(state), robots, around, journal }))
     }
@@ -201,6 +221,29 @@ impl SimLibrary {
             self.0.around.faults.count(Fault::TapeDriveDead);
         }
         is_dead
+    }
+
+    /// Whether nobody reaches the library, its robot and its list of cartridges. Its drives have ways of
+    /// their own.
+    pub fn set_away(&self, is_away: bool) {
+        let mut state = self.lock();
+        (state.is_away, state.is_missed) = (is_away, false);
+    }
+
+    /// Asks the library, which may be away; the first answer that it does not give is counted.
+    fn reach(&self) -> Result<MutexGuard<'_, LibraryState>, LibraryError> {
+        let mut state = self.lock();
+        if state.is_away {
+            if !std::mem::replace(&mut state.is_missed, true) {
+                self.0.around.faults.count(Fault::LibraryAway);
+            }
+            return Err(LibraryError::NotReached { why: AWAY.to_owned() });
+        }
+        if state.reached_in != Some(state.life) {
+            state.reached_in = Some(state.life);
+            state.changes += 1;
+        }
+        Ok(state)
     }
 
     /// Lets a drive die when it next does this.
@@ -404,7 +447,14 @@ fn reset(state: &mut LibraryState) {
 
 impl Library for SimLibrary {
     fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError> {
-        let state = self.lock();
+        let state = match self.reach() {
+            Ok(state) => state,
+            // As a changer's driver has it: never reached, it stops no start.
+            Err(error) => {
+                let state = self.lock();
+                return if state.reached_in == Some(state.life) { Err(error) } else { Ok(Vec::new()) };
+            }
+        };
         let rows = state.shelves.iter().enumerate().map(|(rank, (vid, shelf))| CartridgeInfo {
             vid: *vid,
             place: shelf.drive.clone().map_or(Place::Slot(Slot(rank as u32)), Place::Drive),
@@ -417,7 +467,13 @@ impl Library for SimLibrary {
     }
 
     fn changes(&self) -> Result<u64, LibraryError> {
-        Ok(0)
+        match self.reach() {
+            Ok(state) => Ok(state.changes),
+            Err(error) => {
+                let state = self.lock();
+                if state.reached_in == Some(state.life) { Err(error) } else { Ok(state.changes) }
+            }
+        }
     }
 
     fn without_vid(&self) -> Vec<String> {
@@ -425,7 +481,7 @@ impl Library for SimLibrary {
     }
 
     fn out_of_reach(&self) -> Vec<String> {
-        Vec::new()
+        self.lock().is_away.then(|| AWAY.to_owned()).into_iter().collect()
     }
 
     fn library_of(&self, _drive: &DriveName) -> u16 {
@@ -451,7 +507,7 @@ impl Library for SimLibrary {
     fn mount(&self, vid: Vid, drive: &DriveName) -> Result<(), LibraryError> {
         let bay = self.bay(drive)?;
         let _robot = self.robot(bay);
-        let life = self.lock().life;
+        let life = self.reach()?.life;
         self.reserve(vid, bay)?;
         self.0.around.pace.pause(MOUNT_NANOS);
         let jams = self.hits(Fault::RobotJam, drive, vid);
@@ -484,7 +540,7 @@ impl Library for SimLibrary {
         let bay = self.bay(drive)?;
         let _robot = self.robot(bay);
         let empty = || LibraryError::DriveEmpty { drive: drive.clone() };
-        let vid = self.lock().bays[bay].loaded.as_ref().map(|loaded| loaded.vid).ok_or_else(empty)?;
+        let vid = self.reach()?.bays[bay].loaded.as_ref().map(|loaded| loaded.vid).ok_or_else(empty)?;
         let life = self.lock().life;
         self.0.around.pace.pause(UNMOUNT_NANOS);
         let flush_fails = self.hits(Fault::TapeFlush, drive, vid);

@@ -172,6 +172,10 @@ impl SimTapeDrive {
         self.library.0.around.pace.pause(COMMAND_NANOS + nanos + slow);
         let moves = operation != "position";
         let is_reset = moves && self.hits(Fault::PositionLost);
+        let refusal = self.refusal();
+        // Carried out or not: nobody is told.
+        let is_cut = self.hits(Fault::DrivePath);
+        let is_carried_out = is_cut && self.library.dice().below(2) == 0;
         let mut state = self.library.lock();
         let not_loaded = || TapeError::NotLoaded { drive: self.name.clone() };
         if state.life() != self.life || threads::simulated::is_dead() {
@@ -195,7 +199,34 @@ impl SimTapeDrive {
             let sense = Sense { key: 0x6, code: 0x29, qualifier: 0x00 };
             return Err(TapeError::Interrupted { drive: self.name.clone(), sense });
         }
-        run(&mut Command { library: &self.library, state: &mut state, bay: self.bay })
+        if let Some(refusal) = refusal {
+            return Err(refusal);
+        }
+        if !is_cut {
+            return run(&mut Command { library: &self.library, state: &mut state, bay: self.bay });
+        }
+        if is_carried_out {
+            // Its answer is lost, whatever it was.
+            let _ = run(&mut Command { library: &self.library, state: &mut state, bay: self.bay });
+        }
+        if let Some(loaded) = &mut state.bays[self.bay].loaded {
+            loaded.is_poisoned |= doing == MountState::Writing;
+        }
+        Err(TapeError::Path { drive: self.name.clone(), operation, source: eio().into() })
+    }
+
+    /// What the drive says instead of carrying out a command.
+    fn refusal(&self) -> Option<TapeError> {
+        let drive = || self.name.clone();
+        if self.hits(Fault::DriveReserved) {
+            return Some(TapeError::Reserved { drive: drive() });
+        }
+        if self.hits(Fault::DriveCleaning) {
+            let sense = Sense { key: 0x2, code: 0x30, qualifier: 0x07 };
+            return Some(TapeError::CleaningNeeded { drive: drive(), sense });
+        }
+        let sense = Sense { key: 0x2, code: 0x04, qualifier: 0x01 };
+        self.hits(Fault::DriveNotReady).then(|| TapeError::NotReady { drive: drive(), sense })
     }
 }
 

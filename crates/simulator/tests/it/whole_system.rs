@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use base::planted::{Bug, plant};
+use simulator::clients::SEEN_IN_PARTS;
 use simulator::faults::Profile;
 use simulator::report::{KINDS, Until, campaign};
 use simulator::run::{CHECKS_OF_A_TRIMMED_LOG, Plan, simulate};
 
 /// Worlds of an ordinary run.
-const WORLDS: u64 = 66;
+const WORLDS: u64 = 70;
 /// Worlds within which a planted bug must be found.
 const HUNT_MAX: u64 = 1_000;
 
@@ -29,6 +30,7 @@ fn nothing_is_lost_whatever_goes_wrong() {
     }
     assert_eq!(done.missing(), Vec::<&str>::new(), "every kind of fault has to happen");
     assert!(done.counters.contains_key(CHECKS_OF_A_TRIMMED_LOG), "logs are trimmed behind bases");
+    assert!(done.counters.contains_key(SEEN_IN_PARTS), "files are cut into parts");
 }
 
 #[test]
@@ -112,4 +114,7 @@ planted_bugs_are_found! {
     retried_sync: RetriedSync in Syncs at 1,
     early_release: EarlyRelease in Repack at 1,
     unchecked_label: UncheckedLabel in Robot at 94,
+    torn_blocks_written_over: OverwriteTorn in Drills at 35,
+    double_commit_after_a_lost_answer: DoubleCommit in Paths at 1,
+    double_commit_of_a_part: DoubleCommit in Parts at 1,
 }
