@@ -202,7 +202,7 @@ impl Tape {
                     let is_whole = |size: ByteCount| size == member.length && size.0 > 0;
                     if let Some(file) = file.filter(|file| !file.is_online() && is_whole(file.size)) {
                         let (file, sums) = (member.file, file.checksums.stream);
-                        given.push(Given { file, member: member.clone(), sums });
+                        given.push(Given { file, member: *member, sums });
                     }
                 }
                 Ok((members, given))
