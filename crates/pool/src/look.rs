@@ -109,9 +109,8 @@ impl Pool {
         Ok(lacking)
     }
 
-    /// Asks a drive what only looks, on its reading thread; `None` if it is not there, or is set aside before it
-    /// answers. The question is to take milliseconds: a drive that has been at it for [`HUNG_AFTER`] is set
-    /// aside for that.
+    /// Asks a drive what only looks, on its reading thread; `None` if it is not there, or is set aside before
+    /// it answers. The question is to take milliseconds: a drive that is at it for 30 s is set aside.
     pub fn ask_drive<T: Send + 'static>(
         &self,
         drive: DriveId,
