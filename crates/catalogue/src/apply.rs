@@ -147,6 +147,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         | Command::BaseOnTape { .. }
         | Command::ReclaimTape { .. } => tape::perform(draft, command),
         Command::BeginRun { .. }
+        | Command::BeginHistoryRun { .. }
         | Command::AppendToRun { .. }
         | Command::CommitRun { .. }
         | Command::IndexWritten { .. }

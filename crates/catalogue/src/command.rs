@@ -229,6 +229,16 @@ pub enum Command {
         /// Where the first block will go; must be the tape's recorded end of data.
         start: BlockAddress,
     },
+    /// As `BeginRun`, on a tape to which no container is written any more: only the catalogue's history and
+    /// indexes are. The tape stays in its state.
+    BeginHistoryRun {
+        /// The tape, Full, or Repacking and without containers; without an open run.
+        vid: Vid,
+        /// The tape drive.
+        drive: String,
+        /// Where the first block will go; must be the tape's recorded end of data.
+        start: BlockAddress,
+    },
     /// More containers for an open run, durable before their first block. Their blocks follow one another.
     AppendToRun {
         /// The run.

@@ -458,6 +458,7 @@ choice!(Command {
     143 = DropUnneededCopies { container },
     144 = PartsRecalled(done),
     145 = RecallPlaceFailed { vid, block, reason },
+    146 = BeginHistoryRun { vid, drive, start },
 });
 
 impl Command {

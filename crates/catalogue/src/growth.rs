@@ -48,6 +48,7 @@ impl Command {
             | Command::OpenPack(_)
             | Command::AddMembers { .. }
             | Command::BeginRun { .. }
+            | Command::BeginHistoryRun { .. }
             | Command::AppendToRun { .. }
             | Command::RecallDone(_)
             | Command::PartsRecalled(_)

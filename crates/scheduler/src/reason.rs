@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use base::{ByteCount, Count, RequestId, ShareId, Timestamp, Vid};
+use base::{ByteCount, ContainerId, Count, RequestId, ShareId, Timestamp, Vid};
 
 use crate::DriveName;
 
@@ -60,6 +60,9 @@ pub enum Reason {
     /// one that found none. It is tried again when there seems to be room, else then. `goes_on`: what they
     /// have read already holds room, and makes it when it is written.
     NoRoomForReads { need: ByteCount, free: ByteCount, until: Timestamp, goes_on: bool },
+    /// No tape can give the file alone: its container is put together from what its copies still have, and
+    /// `cause` is what that waits for.
+    BeingMended { container: ContainerId, cause: Box<Reason> },
     /// The tape is set aside, and what was to be done with it waits for an operator's word.
     TapeSetAside { vid: Vid, reason: String },
     /// The pool feeds as many tape streams as it can.
@@ -230,6 +233,11 @@ impl fmt::Display for Reason {
                 write!(f, "no copy can be read")?;
                 list(f, tapes)
             }
+            Reason::BeingMended { container, cause } => write!(
+                f,
+                "all its copies are damaged, and container {container} is put together from what they still \
+                 have: {cause}"
+            ),
             Reason::TapeSetAside { vid, reason } => {
                 write!(f, "tape {vid} is set aside ({reason}): kist tape set {vid} active, if it is well")
             }

@@ -11,6 +11,7 @@ use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, Tim
 use catalogue::{Command, ContainerKind, ContainerRecord, CopyState, ReadError, TapeState, View};
 use ltfs::pack::SKELETON_FRAME_BYTES;
 
+use crate::awaited::AwaitedFiles;
 use crate::room::Tape;
 use crate::room_for_reads::RoomForReads;
 use crate::{CheckState, TapeCheck, TapeRepack};
@@ -19,6 +20,8 @@ use ground::truncated;
 
 /// Containers that wait to be read whole from tapes; more are asked for again later.
 const MENDS_MAX: usize = 10_000;
+/// When no more than so many wait, those are: not one by one.
+const MENDS_ASKED_AGAIN: usize = MENDS_MAX - MENDS_MAX / 10;
 /// Members looked at together.
 const MEMBERS_PAGE: usize = 1_000;
 /// The data of a pack's members is filled up to records of this length.
@@ -33,6 +36,10 @@ pub(crate) struct Maintenance {
     pub(crate) tapes: BTreeMap<Vid, TapeTasks>,
     /// Containers whose bytes are to be had from tape.
     pub(crate) mends: BTreeMap<ContainerId, Mend>,
+    /// Files that wait for some of them, since no tape alone can give them.
+    pub(crate) awaited: AwaitedFiles,
+    /// What is asked for again when there are fewer mends.
+    pub(crate) put_off: PutOff,
     /// The last check of each tape.
     pub(crate) checks: BTreeMap<Vid, TapeCheck>,
     /// Checks that were asked for since the start.
@@ -94,12 +101,72 @@ impl Maintenance {
         self.repacks.values().any(|repack| holds(repack) || wrote(repack))
     }
 
+    /// Which tape is to give a container, of the places where it can be read. `change` adds what is known of
+    /// it.
+    fn plan_read(
+        &mut self,
+        container: ContainerId,
+        length: ByteCount,
+        change: impl FnOnce(&mut Mend),
+        places: &[(Vid, BlockAddress)],
+    ) -> PlannedRead {
+        if self.mends.len() >= MENDS_MAX && !self.mends.contains_key(&container) {
+            let mut mend = Mend::default();
+            change(&mut mend);
+            let can = mend.next_of(places).is_some();
+            return if can { PlannedRead::Later } else { PlannedRead::Nowhere(None) };
+        }
+        let mend = self.mends.entry(container).or_default();
+        mend.length = length;
+        change(mend);
+        if let Some(vid) = mend.next_of(places) {
+            return PlannedRead::From(vid);
+        }
+        // What is known of damage waits until another tape can be read.
+        mend.tried.clear();
+        let spool = mend.spool.take();
+        if mend.damaged.is_empty() && mend.repack.is_empty() {
+            // Whoever wants it asks again.
+            self.mends.remove(&container);
+        }
+        PlannedRead::Nowhere(spool)
+    }
+
     /// If nothing is to be read any more, what was lacks no room either.
     fn forget_room_of_nothing(&mut self) {
         if self.room.short().is_some() && self.with_reads().next().is_none() {
             self.room.forget();
         }
     }
+}
+
+/// Whether the bytes of a container come from tape.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FromTape {
+    /// They are read as soon as a drive has time for that.
+    Asked,
+    /// Too many others are to be read: whoever wants them asks again.
+    Later,
+    /// No tape can give them, as far as is known.
+    Nowhere,
+}
+
+/// Which tape is to give a container.
+enum PlannedRead {
+    From(Vid),
+    /// As [`FromTape::Later`].
+    Later,
+    /// None; what was read of it so far is of no use then.
+    Nowhere(Option<Spool>),
+}
+
+/// What found no place among the mends.
+#[derive(Default)]
+pub(crate) struct PutOff {
+    /// Tapes whose repack takes up no more before some are done.
+    pub(crate) repacks: BTreeSet<Vid>,
+    /// Damaged places. Those that find no place here either are found again by the next check or recall.
+    damaged: BTreeMap<ContainerId, DamagedPlaces>,
 }
 
 /// A check that is to be done.
@@ -166,6 +233,16 @@ pub(crate) struct Mend {
 impl Mend {
     pub(crate) fn length(&self) -> ByteCount {
         self.length
+    }
+
+    /// The tape that is to be read next, of those that can be.
+    fn next_of(&self, places: &[(Vid, BlockAddress)]) -> Option<Vid> {
+        let fresh = |place: &&(Vid, BlockAddress)| !self.tried.contains(*place);
+        let sound = |place: &&(Vid, BlockAddress)| fresh(place) && !self.damaged.contains_key(*place);
+        // Damaged ones together may have it all, one alone has not.
+        let together = self.spool.is_some() || places.iter().filter(fresh).count() > 1;
+        let damaged = || places.iter().find(fresh).filter(|_| together);
+        places.iter().find(sound).or_else(damaged).map(|(vid, _)| *vid)
     }
 }
 
@@ -269,51 +346,46 @@ impl Tape {
     }
 
     /// Has a container read whole from a tape that can give it, so that a copy can be written. `change` adds
-    /// what is known of it. `false`: no tape can give it, as far as is known.
+    /// what is known of it.
     pub(crate) fn want_bytes(
         &self,
         container: ContainerId,
         change: impl FnOnce(&mut Mend),
-    ) -> Result<bool, ArchiveError> {
+    ) -> Result<FromTape, ArchiveError> {
         let Some(record) = self.read(|view| view.container(container))? else {
             self.drop_mend(container)?;
-            return Ok(false);
+            return Ok(FromTape::Nowhere);
         };
         let places = self.places(container)?;
-        let (vid, abandoned) = {
-            let mut maintenance = self.maintenance();
-            if maintenance.mends.len() >= MENDS_MAX && !maintenance.mends.contains_key(&container) {
-                return Ok(false);
-            }
-            let mend = maintenance.mends.entry(container).or_default();
-            mend.length = record.length;
-            change(mend);
-            let fresh = |place: &&(Vid, BlockAddress)| !mend.tried.contains(*place);
-            let sound = |place: &&(Vid, BlockAddress)| fresh(place) && !mend.damaged.contains_key(*place);
-            // Damaged ones together may have it all, one alone has not.
-            let together = mend.spool.is_some() || places.iter().filter(fresh).count() > 1;
-            let damaged = || places.iter().find(fresh).filter(|_| together);
-            let chosen = places.iter().find(sound).or_else(damaged).copied();
-            match chosen {
-                Some((vid, _)) => (Some(vid), None),
-                None => {
-                    // What is known of damage waits until another tape can be read.
-                    mend.tried.clear();
-                    let spool = mend.spool.take();
-                    if mend.damaged.is_empty() && mend.repack.is_empty() {
-                        // Whoever wants it asks again.
-                        maintenance.mends.remove(&container);
-                    }
-                    (None, spool)
-                }
+        let planned = self.maintenance().plan_read(container, record.length, change, &places);
+        let vid = match planned {
+            PlannedRead::From(vid) => vid,
+            PlannedRead::Later => return Ok(FromTape::Later),
+            PlannedRead::Nowhere(abandoned) => {
+                abandoned.iter().try_for_each(|spool| self.blobs.remove(&spool.blob))?;
+                self.fail_awaited(container)?;
+                return Ok(FromTape::Nowhere);
             }
         };
-        if let Some(spool) = abandoned {
-            self.blobs.remove(&spool.blob)?;
-        }
-        let Some(vid) = vid else { return Ok(false) };
         self.set_tasks(vid, |tasks| tasks.reads.insert(container));
-        Ok(true)
+        Ok(FromTape::Asked)
+    }
+
+    /// Some containers are not to be read any more: what found no place among them is asked for again.
+    pub(crate) fn ask_again(&self) -> Result<(), ArchiveError> {
+        let PutOff { repacks, damaged } = {
+            let mut maintenance = self.maintenance();
+            if maintenance.mends.len() > MENDS_ASKED_AGAIN {
+                return Ok(());
+            }
+            std::mem::take(&mut maintenance.put_off)
+        };
+        for (container, places) in damaged {
+            for ((vid, block), reason) in places {
+                self.copy_damaged(container, vid, block, &reason)?;
+            }
+        }
+        repacks.into_iter().try_for_each(|vid| self.repack_continue(vid))
     }
 
     /// Lets one tape at a time give a container: of two, each would put what it read in place of what the
@@ -353,6 +425,8 @@ impl Tape {
     /// Forgets a container whose bytes are not needed any more.
     pub(crate) fn drop_mend(&self, container: ContainerId) -> Result<(), ArchiveError> {
         let mend = self.maintenance().mends.remove(&container);
+        // Who waits for it is tried again.
+        self.forget_awaited(container);
         if let Some(spool) = mend.and_then(|mend| mend.spool) {
             self.blobs.remove(&spool.blob)?;
         }
@@ -448,7 +522,7 @@ impl Tape {
         };
         for container in asked {
             self.set_tasks(vid, |tasks| tasks.reads.remove(&container));
-            if !self.want_bytes(container, |_| {})? {
+            if self.want_bytes(container, |_| {})? != FromTape::Asked {
                 self.repack_stuck(container)?;
             }
         }
@@ -500,13 +574,27 @@ impl Tape {
         if self.has_bytes(container, &record)? || record.is_empty() {
             return self.give_up(container, vid, block, reason);
         }
-        let told = self.want_bytes(container, |mend| {
+        let asked = self.want_bytes(container, |mend| {
             mend.damaged.insert((vid, block), reason.to_owned());
         })?;
-        if !told {
-            tracing::error!(%container, %vid, "no other copy can mend it; what can be read of it stays");
+        match asked {
+            FromTape::Asked => {}
+            FromTape::Later => self.put_off_damage(container, (vid, block), reason),
+            FromTape::Nowhere => {
+                tracing::error!(%container, %vid, "no other copy can mend it; what can be read of it stays");
+            }
         }
         Ok(())
+    }
+
+    fn put_off_damage(&self, container: ContainerId, place: (Vid, BlockAddress), reason: &str) {
+        let put_off = &mut self.maintenance().put_off.damaged;
+        let has_place = put_off.len() < MENDS_MAX || put_off.contains_key(&container);
+        if has_place {
+            put_off.entry(container).or_default().insert(place, reason.to_owned());
+        }
+        let (vid, asked_again) = (place.0, has_place);
+        tracing::warn!(%container, %vid, asked_again, "as many copies as can be are being mended already");
     }
 
     /// Gives up a damaged place of a container whose bytes are in the pool. The last place is kept as long as
@@ -665,6 +753,38 @@ mod tests {
     use base::Duration;
 
     use super::*;
+
+    /// Story: with as many mends as can be planned, the next damaged container was said to be given by no
+    /// tape: its repack was stuck, and a pack that stood on no other was about to be given up.
+    #[test]
+    fn more_than_can_be_planned_is_asked_for_again() {
+        let (first, second) = (Vid::new("KS0001").unwrap(), Vid::new("KS0002").unwrap());
+        let [one, other] = [first, second].map(|vid| (vid, BlockAddress(7)));
+        let mut maintenance = Maintenance::default();
+        let damaged = |mend: &mut Mend| drop(mend.damaged.insert(one, "unreadable".to_owned()));
+        let mut plan = |id: u64, places: &[(Vid, BlockAddress)]| match maintenance.plan_read(
+            ContainerId(id),
+            ByteCount(9),
+            damaged,
+            places,
+        ) {
+            PlannedRead::From(vid) => (FromTape::Asked, Some(vid), maintenance.mends.len()),
+            PlannedRead::Later => (FromTape::Later, None, maintenance.mends.len()),
+            PlannedRead::Nowhere(_) => (FromTape::Nowhere, None, maintenance.mends.len()),
+        };
+        let most = MENDS_MAX as u64;
+        for id in 0..most {
+            assert_eq!(plan(id, &[one, other]), (FromTape::Asked, Some(second), id as usize + 1));
+        }
+        assert_eq!(plan(most, &[one, other]), (FromTape::Later, None, MENDS_MAX));
+        assert_eq!(plan(most, &[one]), (FromTape::Nowhere, None, MENDS_MAX), "its only place is damaged");
+        assert_eq!(plan(most, &[]), (FromTape::Nowhere, None, MENDS_MAX));
+        assert_eq!(
+            plan(0, &[one, other]),
+            (FromTape::Asked, Some(second), MENDS_MAX),
+            "it is planned already"
+        );
+    }
 
     /// Story: a repack whose own containers held the pool was said to need somebody, and ended by itself 8 s
     /// later.

@@ -272,7 +272,7 @@ pub(crate) fn parts_away(
     Ok(away)
 }
 
-fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {
+pub(crate) fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {
     let before = RecallKey { file: FileId(key.file.0.saturating_sub(1)), ..key };
     let rows = view.recall_set(key.vid, Some(before), 1)?;
     Ok(rows.first().is_some_and(|(found, _)| *found == key))

@@ -178,6 +178,16 @@ pub(super) fn need(vid: Vid, tape: &TapeRecord, needed: TapeState) -> Result<(),
     Err(Rejection::WrongState { object: Object::Tape(vid), state: word(tape.state), needed: word(needed) })
 }
 
+/// Refuses a tape that containers may be written to, or that holds some which are to leave it.
+pub(super) fn need_written_out(vid: Vid, tape: &TapeRecord) -> Result<(), Rejection> {
+    let needed = "full, or repacking and without containers";
+    match tape.state {
+        TapeState::Full => Ok(()),
+        TapeState::Repacking if tape.containers == 0 => Ok(()),
+        state => Err(Rejection::WrongState { object: Object::Tape(vid), state: word(state), needed }),
+    }
+}
+
 fn can_be_repacked(state: TapeState) -> bool {
     matches!(
         state,

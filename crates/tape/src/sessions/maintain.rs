@@ -13,7 +13,7 @@ use scheduler::SessionEnd;
 
 use super::{MountedTape, SessionError};
 use crate::held_back::HeldBack;
-use crate::maintenance::{Mend, Spool};
+use crate::maintenance::{FromTape, Mend, Spool};
 use crate::room::Tape;
 use crate::room_for_reads::is_without_room;
 use ground::ArchiveError;
@@ -223,7 +223,7 @@ impl MountedTape<'_> {
         }
         let Some((_, block)) = record.places().find(|(at, _)| *at == vid) else {
             not_here();
-            if !room.want_bytes(container, |_| {})? {
+            if room.want_bytes(container, |_| {})? != FromTape::Asked {
                 room.repack_stuck(container)?;
             }
             return Ok(Done::Yes);
@@ -250,7 +250,7 @@ impl MountedTape<'_> {
             mend.tried.insert((vid, block));
             mend.damaged.entry((vid, block)).or_insert(reason);
         })?;
-        if !found {
+        if found != FromTape::Asked {
             tracing::error!(%container, %vid, "no tape has all bytes of it; what can be read stays");
             room.repack_stuck(container)?;
         }
@@ -264,10 +264,12 @@ impl MountedTape<'_> {
         container: ContainerId,
         image: Option<BlobDescription>,
     ) -> Result<Done, SessionError> {
-        if let Err(error) = settle_mend(self.room, container, image) {
+        let settled = give_awaited(self.room, container, image)
+            .and_then(|image| image.map_or(Ok(false), |image| settle_mend(self.room, container, image)));
+        if !matches!(settled, Ok(true)) {
             self.room.set_tasks(vid, |tasks| tasks.reads.insert(container));
-            return Err(error.into());
         }
+        settled?;
         Ok(Done::Yes)
     }
 
@@ -376,15 +378,49 @@ fn replace_spool(
     Ok(new)
 }
 
+/// Who waits for a container gets what it waits for before damaged copies are given up: with the last place
+/// it would fail. Gives the image that is to be recorded yet; `None` outside: it came to nothing, and must be
+/// read again.
+#[allow(clippy::option_option)]
+fn give_awaited(
+    room: &Tape,
+    container: ContainerId,
+    image: Option<BlobDescription>,
+) -> Result<Option<Option<BlobDescription>>, ArchiveError> {
+    let damaged: Vec<_> = {
+        let maintenance = room.maintenance();
+        maintenance.mends.get(&container).into_iter().flat_map(|mend| mend.damaged.keys().copied()).collect()
+    };
+    let Some(blob) = image else {
+        room.give_awaited_of_image(container, &damaged)?;
+        return Ok(Some(None));
+    };
+    match room.give_awaited(container, &blob, &damaged) {
+        Ok(false) => Ok(Some(Some(blob))),
+        Ok(true) => {
+            let record = room.read(|view| view.container(container))?;
+            let is_there = record.map_or(Ok(true), |record| room.has_bytes(container, &record))?;
+            // Nobody waits for it any more: then the blob is not kept.
+            Ok(is_there.then_some(None))
+        }
+        Err(error) => {
+            if error.is_certain_refusal() || is_without_room(&error) {
+                room.blobs.remove(&blob)?;
+            }
+            Err(error)
+        }
+    }
+}
+
 /// The bytes of a container are in the pool, as `image` if they came from tape: what waited for that is
 /// recorded, and only then forgotten.
 fn settle_mend(
     room: &Tape,
     container: ContainerId,
     mut image: Option<BlobDescription>,
-) -> Result<(), ArchiveError> {
+) -> Result<bool, ArchiveError> {
     loop {
-        let Some(mend) = room.maintenance().mends.get(&container).cloned() else { return Ok(()) };
+        let Some(mend) = room.maintenance().mends.get(&container).cloned() else { return Ok(true) };
         settle(room, container, &mend, image.take())?;
         let mut maintenance = room.maintenance();
         // A repack may have asked for it meanwhile.
@@ -392,7 +428,10 @@ fn settle_mend(
         if maintenance.mends.get(&container).is_none_or(is_same) {
             drop(maintenance.mends.remove(&container));
             drop(maintenance);
-            return mend.spool.map_or(Ok(()), |spool| Ok(room.blobs.remove(&spool.blob)?));
+            room.forget_awaited(container);
+            mend.spool.iter().try_for_each(|spool| room.blobs.remove(&spool.blob))?;
+            room.ask_again()?;
+            return Ok(true);
         }
     }
 }
