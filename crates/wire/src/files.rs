@@ -62,6 +62,12 @@ pub struct CopyReply {
     pub state: String,
     /// The tape.
     pub vid: Option<String>,
+    /// No library holds this tape where a robot can take it.
+    #[serde(default)]
+    pub away: bool,
+    /// How and where it is by an operator's word, as `off-site (vault 3)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub away_as: Option<String>,
     /// First block of the container.
     pub block: Option<u64>,
     /// The container.
