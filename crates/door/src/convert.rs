@@ -114,6 +114,7 @@ fn file_reply(file: &FileStat) -> wire::FileReply {
         crc32c: file.checksums.stream.crc32c.to_string(),
         blake3: file.checksums.blake3.to_string(),
         copies_wanted: file.copies_wanted,
+        tapes_away: file.is_away(),
         copies: file.copies.iter().map(copy_reply).collect(),
         pins: file.pins.iter().map(pin).collect(),
     }

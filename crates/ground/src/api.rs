@@ -132,6 +132,19 @@ pub struct FileStat {
     pub pins: Vec<(RequestId, Timestamp)>,
 }
 
+impl FileStat {
+    /// Whether some part of it is on tapes that no library holds, and on no other: nothing can be read of it
+    /// from tape before one of them is brought back.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        let mut by_part: BTreeMap<ContainerId, bool> = BTreeMap::new();
+        for copy in self.copies.iter().filter(|copy| copy.vid.is_some()) {
+            *by_part.entry(copy.container).or_insert(true) &= copy.away;
+        }
+        by_part.values().any(|all_away| *all_away)
+    }
+}
+
 /// A line of a directory listing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listed {

@@ -84,8 +84,12 @@ impl Tape {
         new.retain(|cartridge| self.libraries.capacity_of(cartridge.vid) != Some(cartridge.capacity));
         register_tapes(&self.catalogue, &new).map_err(|error| self.failed(error))?;
         let changed = self.libraries.replace(inventory);
-        self.note_returned()?;
-        *seen = changes;
+        // If it cannot be recorded it is tried again the next time; the scheduler hears of what came all the
+        // same.
+        let returned = self.note_returned();
+        if returned.is_ok() {
+            *seen = changes;
+        }
         drop(seen);
         for vid in &changed {
             if self.libraries.holds(*vid) {
@@ -94,7 +98,7 @@ impl Tape {
                 match self.tape(*vid).ok().and_then(|record| record.away) {
                     Some(away) => tracing::info!(%vid, %away, "the tape has left the library"),
                     None => {
-                        tracing::warn!(%vid, "the tape is gone from the library: put it in again to use it")
+                        tracing::warn!(%vid, "the tape is gone from the library: put it in again to use it");
                     }
                 }
             }
@@ -103,7 +107,7 @@ impl Tape {
         if changed.iter().any(|vid| self.libraries.holds(*vid)) {
             self.retry_mends()?;
         }
-        Ok(changed)
+        returned.map(|()| changed)
     }
 }
 

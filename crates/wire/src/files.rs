@@ -47,6 +47,9 @@ pub struct FileReply {
     pub blake3: String,
     /// How many tape copies the class asks for.
     pub copies_wanted: u32,
+    /// No library holds any tape that has it, or a part of it: it cannot be recalled before one is back.
+    #[serde(default)]
+    pub tapes_away: bool,
     /// The tape copies.
     pub copies: Vec<CopyReply>,
     /// Pins.

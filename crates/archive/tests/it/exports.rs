@@ -62,7 +62,9 @@ fn state(archive: &Archive, request: RequestId) -> RequestState {
 
 fn copies_away(archive: &Archive, at: &str) -> usize {
     let archive::Stat::File(stat) = archive.stat(&path(at)).unwrap() else { panic!("{at} is no file") };
-    stat.copies.iter().filter(|copy| copy.away).count()
+    let away = stat.copies.iter().filter(|copy| copy.away).count();
+    assert_eq!(stat.is_away(), away == 2);
+    away
 }
 
 /// Files all of whose copies are away wait, are told everywhere, and come when a tape is back; until then the
