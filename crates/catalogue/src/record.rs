@@ -328,8 +328,8 @@ impl TapeRecord {
         (self.state == TapeState::Suspect).then_some(known)
     }
 
-    /// Whether nobody lacks it while no library holds it: it is away by an operator's word, or gives and takes
-    /// nothing.
+    /// Whether nobody lacks it while no library holds it: it is away by an operator's word, or gives and
+    /// takes nothing.
     #[must_use]
     pub fn may_be_away(&self) -> bool {
         let is_of_no_use =

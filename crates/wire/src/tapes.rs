@@ -9,8 +9,8 @@ use crate::ReasonReply;
 pub struct TapeReply {
     /// The tape.
     pub vid: String,
-    /// `scratch`, `labelling`, `active`, `full`, `read-only`, `suspect`, `disabled`, `repacking` or `retired`;
-    /// `unidentified` if its library cannot identify it.
+    /// `scratch`, `labelling`, `active`, `full`, `read-only`, `suspect`, `disabled`, `repacking` or
+    /// `retired`; `unidentified` if its library cannot identify it.
     pub state: String,
     /// Why.
     pub reason: String,
