@@ -98,6 +98,9 @@ impl Command {
             | Command::DropUnneededCopies { .. }
             | Command::CopyVerified { .. }
             | Command::ReclaimTape { .. }
+            | Command::SetTapeAway { .. }
+            | Command::RetireTape { .. }
+            | Command::AddTape { .. }
             | Command::AdoptRun { .. }
             | Command::AcceptRestore { .. }
             | Command::TapeFound(_)

@@ -105,7 +105,7 @@ impl Reason {
             | Reason::JustUnmounted { vid, .. }
             | Reason::NoDriveInLibrary { vid }
             | Reason::NotHeardYet { vid }
-            | Reason::TapeAway { vid }
+            | Reason::TapeAway { vid, .. }
             | Reason::TapeSetAside { vid, .. }
             | Reason::TapeNotReadable { vid, .. } => vec![*vid],
             Reason::NoReadableCopy { tapes } => tapes.iter().map(|(vid, _)| *vid).collect(),

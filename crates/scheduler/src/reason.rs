@@ -83,8 +83,8 @@ pub enum Reason {
     ReadElsewhere { vid: Vid, tapes: Vec<Vid> },
     /// The scheduler has not heard of the files that are wanted from the tape yet, or they have just come.
     NotHeardYet { vid: Vid },
-    /// No library holds the tape.
-    TapeAway { vid: Vid },
+    /// No library holds the tape; `away`: how and where it is by an operator's word.
+    TapeAway { vid: Vid, away: Option<String> },
     /// The tape is in its slot and nothing waits for it.
     InSlot,
     /// The tape is being checked or copied, for which nobody waits.
@@ -253,10 +253,13 @@ impl fmt::Display for Reason {
             Reason::NotHeardYet { .. } => {
                 write!(f, "its files have just come, or the scheduler is about to hear of them")
             }
-            Reason::TapeAway { vid } => write!(
+            Reason::TapeAway { vid, away: Some(away) } => {
+                write!(f, "tape {vid} is {away}: bring it back, and say kist tape import-slot")
+            }
+            Reason::TapeAway { vid, away: None } => write!(
                 f,
-                "no library holds tape {vid}: put it in, or say kist tape set {vid} disabled if it is to \
-                 stay away"
+                "no library holds tape {vid}: put it in, or say kist tape set {vid} off-site --where PLACE \
+                 if it is to stay away"
             ),
             Reason::InSlot => write!(f, "in its slot; nothing waits for it"),
             Reason::Checking { drive, vid } => write!(f, "tape {vid} is being checked in drive {drive}"),

@@ -8,6 +8,7 @@ mod change_log;
 mod conductor;
 mod dissolve;
 mod evictable;
+mod exports;
 mod flow;
 mod foresight;
 mod glacier;

@@ -560,6 +560,8 @@ fn tape_info(room: &Tape, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeIn
         mounts: record.mounts,
         drive,
         away: !room.libraries.holds(vid),
+        away_as: record.away.clone(),
+        element: room.libraries.import_export_of(vid),
         wanted,
         changes_through: record.changes_through,
     }

@@ -135,7 +135,9 @@ impl Tape {
             return Ok(reason);
         }
         if !self.libraries.holds(vid) {
-            return Ok(Reason::TapeAway { vid });
+            let record = self.catalogue.read(|view| view.tape(vid))?;
+            let away = record.and_then(|record| record.away).map(|away| away.to_string());
+            return Ok(Reason::TapeAway { vid, away });
         }
         let wanted = self.catalogue.read(|view| view.tally(Counter::Wanted(vid)))?;
         Ok(if wanted.files > 0 { Reason::NotHeardYet { vid } } else { reason })

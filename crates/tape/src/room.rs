@@ -170,7 +170,12 @@ impl Tape {
         let suspect = record.is_doubted();
         let library = LibraryId(self.libraries.of_tape(vid));
         if !self.libraries.holds(vid) {
-            let reason = crate::held_back::PUT_IT_IN.to_owned();
+            let reason = crate::exports::absent_text(record);
+            let (readable, writable) = (false, false);
+            return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
+        }
+        if self.is_leaving(vid) {
+            let reason = crate::exports::LEAVES.to_owned();
             let (readable, writable) = (false, false);
             return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
         }

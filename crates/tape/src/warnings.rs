@@ -99,6 +99,7 @@ pub(crate) fn all(
     }
     let goes_to_tape = room.classes.all().iter().any(|class| !class.settings.copies.is_empty());
     warnings.extend(of_tapes(tapes, goes_to_tape, |vid| !room.libraries.holds(vid)));
+    warnings.extend(room.asked_for_away(tapes));
     warnings.extend(of_what_has_no_vid(room.library.as_ref()));
     warnings.extend(of_what_is_out_of_reach(room.library.as_ref()));
     warnings.extend(of_change_log(room));
@@ -327,8 +328,7 @@ fn of_what_is_out_of_reach(library: &dyn Library) -> impl Iterator<Item = String
 
 fn of_tapes(tapes: &[(Vid, TapeRecord)], goes_to_tape: bool, is_away: impl Fn(Vid) -> bool) -> Vec<String> {
     let mut warnings = Vec::new();
-    // One that an operator has disabled is known to be away, and of a blank one nobody lacks anything.
-    let is_missed = |tape: &TapeRecord| !matches!(tape.state, TapeState::Disabled | TapeState::Scratch);
+    let is_missed = |tape: &TapeRecord| !tape.may_be_away();
     let away: Vec<String> = tapes
         .iter()
         .filter(|(vid, tape)| is_missed(tape) && is_away(*vid))
@@ -337,8 +337,8 @@ fn of_tapes(tapes: &[(Vid, TapeRecord)], goes_to_tape: bool, is_away: impl Fn(Vi
     if let Some(first) = away.first() {
         let what = if away.len() == 1 { "tape" } else { "tapes" };
         warnings.push(format!(
-            "no library holds {} {what}: {}: put them in, or say kist tape set {first} disabled of what is \
-             to stay away",
+            "no library holds {} {what}: {}: put them in, or say of what is to stay away: kist tape set \
+             {first} off-site --where PLACE",
             away.len(),
             named(&away)
         ));

@@ -71,7 +71,12 @@ impl From<LibraryError> for Refusal {
             LibraryError::UnknownDrive { .. } => Refusal::illegal(0x21, 0x01),
             LibraryError::DriveFull { .. } => Refusal::illegal(0x3b, 0x0d),
             LibraryError::DriveEmpty { .. } => Refusal::illegal(0x3b, 0x0e),
-            LibraryError::CartridgeInUse { .. } => Refusal::illegal(0x3b, 0x0e),
+            // Another initiator was faster.
+            LibraryError::CartridgeInUse { .. } | LibraryError::NotInSlot { .. } => {
+                Refusal::illegal(0x3b, 0x0e)
+            }
+            LibraryError::ImportExportFull => Refusal::illegal(0x3b, 0x0d),
+            LibraryError::NotMoved { source, .. } => or(&source, Refusal::new(HardwareError, 0x15, 0x01)),
             LibraryError::OtherLibrary { .. } => Refusal::illegal(0x3b, 0x11),
             LibraryError::DriveTaken { .. } => Refusal::illegal(0x53, 0x03),
             LibraryError::RobotJam { source, .. } => or(&source, Refusal::new(HardwareError, 0x15, 0x01)),

@@ -41,6 +41,8 @@ pub const RESET: Attention = attention(0x29, 0x00);
 pub const NEXUS_LOST: Attention = attention(0x29, 0x07);
 /// A medium may have come (a changer: the inventory may be another).
 pub const MEDIUM_CHANGED: Attention = attention(0x28, 0x00);
+/// An operator got at import and export elements: what is in them may be another.
+pub const IMPORT_EXPORT_ACCESSED: Attention = attention(0x28, 0x01);
 /// Somebody else has changed mode parameters.
 pub const MODE_CHANGED: Attention = attention(0x2a, 0x01);
 /// A reservation was taken away.

@@ -43,8 +43,9 @@ pub use requests::{
 };
 pub use status::{ClassReply, MigrateBody, QueueReply, SettlingReply, StatusReply, ThreadReply};
 pub use tapes::{
-    ContainerReply, ReasonBody, TAPE_DRIVE_STATES, TAPE_STATES, TapeBody, TapeCheckBody, TapeCheckReply,
-    TapeContentReply, TapeDamageReply, TapeHistoryReply, TapeRepackReply, TapeReply,
+    ContainerReply, InventoryBody, InventoryReply, ReasonBody, TAPE_DRIVE_STATES, TAPE_STATES, TapeBody,
+    TapeCheckBody, TapeCheckReply, TapeContentReply, TapeDamageReply, TapeExportReply, TapeHistoryReply,
+    TapeImportBody, TapeImportReply, TapeRepackReply, TapeReply,
 };
 pub use usage::{
     CacheLifeReply, ClassUsageReply, DailyReply, DayReply, MovementReply, PeakReply, ResidencyReply,

@@ -17,6 +17,7 @@ mod data_sets;
 mod drives;
 mod emptied;
 mod errors;
+mod exports;
 #[path = "common/faulty.rs"]
 mod faulty;
 mod foretold;

@@ -689,6 +689,8 @@ impl authority::Operation for Fake {
             mounts: 2,
             drive: None,
             away: false,
+            away_as: None,
+            element: None,
             wanted: Default::default(),
             changes_through: 8,
             history: None,
@@ -809,6 +811,41 @@ impl authority::Operation for Fake {
 
     fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
         Err(ArchiveError::SegmentsOwed { vid, other: None, full: Vec::new() })
+    }
+
+    fn export_tape(&self, vid: Vid) -> Result<archive::TapeExport, ArchiveError> {
+        match vid.as_str() {
+            "KS0001" => Ok(archive::TapeExport::Done { library: "library".to_owned(), element: 16 }),
+            "KS0002" => Ok(archive::TapeExport::Waiting { reason: "drive vdrive0 has it".to_owned() }),
+            _ => Err(ArchiveError::NoSuchTape(vid)),
+        }
+    }
+
+    fn import_tapes(&self, element: Option<u32>) -> Result<Vec<archive::TapeImport>, ArchiveError> {
+        let import = |element, slot| archive::TapeImport {
+            vid: Vid::new("KS0001").unwrap(),
+            library: "library".to_owned(),
+            element,
+            slot,
+        };
+        let all = vec![import(16, Ok(1024)), import(17, Err("no slot is free".to_owned()))];
+        Ok(all.into_iter().filter(|one| element.is_none_or(|element| element == one.element)).collect())
+    }
+
+    fn set_tape_off_site(&self, vid: Vid, _: &str) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NoSuchTape(vid))
+    }
+
+    fn add_tape(&self, _: Vid) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+
+    fn retire_tape(&self, vid: Vid, _: &str) -> Result<(), ArchiveError> {
+        Err(ArchiveError::TapeInUse(vid))
+    }
+
+    fn refresh_inventory(&self, _: bool) -> Result<std::collections::BTreeSet<Vid>, ArchiveError> {
+        Ok([Vid::new("KS0001").unwrap()].into())
     }
 
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {

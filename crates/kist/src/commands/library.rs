@@ -41,6 +41,18 @@ pub struct Args {
 enum LibraryCommand {
     /// Find changers and drives, show what they hold and can do, and give the configuration for them
     Scan(library_scan::Args),
+    /// Have a server's libraries say now what they hold
+    #[command(after_help = "\
+The server asks by itself every few seconds, and after each unit attention.
+
+Examples:
+  kist library inventory
+  kist library inventory --scan")]
+    Inventory {
+        /// Robots look at every slot with their own eyes: minutes, during which nothing is mounted
+        #[arg(long)]
+        scan: bool,
+    },
     /// Make a virtual library reachable as an iSCSI target: a changer and tape drives
     Serve(ServeArgs),
 }
@@ -133,6 +145,7 @@ fn padded<const N: usize>(text: &str) -> Result<Text<N>, String> {
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
     match &args.command {
+        LibraryCommand::Inventory { scan } => super::tape_export::inventory(*scan, common),
         LibraryCommand::Scan(args) => library_scan::run(args, common),
         LibraryCommand::Serve(args) => serve(args, common),
     }

@@ -39,6 +39,7 @@ pub mod stat;
 pub mod status;
 pub mod tape;
 pub mod tape_dump;
+pub mod tape_export;
 pub mod tape_report;
 pub mod tape_work;
 pub mod twin;

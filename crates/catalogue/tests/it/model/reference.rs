@@ -946,7 +946,8 @@ impl Model {
                     Scratch => !labelled && aside,
                     Labelling => !labelled && aside && tape.uuid.is_some(),
                     Full | ReadOnly => labelled,
-                    Suspect | Disabled => true,
+                    Suspect | Disabled => tape.state != TapeState::Retired,
+                    TapeState::Retired => false,
                 };
                 if !allowed {
                     return Err("WrongState");
