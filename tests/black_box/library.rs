@@ -76,6 +76,10 @@ fn read(unit: &mut Initiator, length: u32) -> Vec<u8> {
     into
 }
 
+fn unload() -> Stream {
+    Stream::LoadUnload { immediate: false, hold: false, end_of_tape: false, retension: false, load: false }
+}
+
 fn move_medium(from: u16, to: u16) -> Changer {
     let (from, to) = (ElementAddress(from), ElementAddress(to));
     Changer::MoveMedium { transport: ElementAddress(0), from, to, invert: false }
@@ -126,4 +130,61 @@ fn a_library_has_one_program_that_uses_it() {
     }
     served.stop();
     instance.start();
+}
+
+fn step<'a>(drive: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
+    let steps = drive["steps"].as_array().unwrap();
+    steps.iter().find(|step| step["name"] == name).unwrap_or_else(|| panic!("no step '{name}': {drive:#}"))
+}
+
+/// Drives are tested on a scratch tape without an instance, and what is on a tape is left as it is.
+#[test]
+fn a_library_is_tested_on_a_scratch_tape() {
+    let directory = tempfile::tempdir().unwrap();
+    let tapes = directory.path().join("tapes");
+    let served = Served::start(&tapes, &["--new-cartridges", "2", "--cartridge-size", "96MiB"]);
+    let report = directory.path().join("report.txt");
+    let test = |more: &[&str]| {
+        let first = ["library", "test", "--portal", &served.portal, "--instance", "/nowhere", "--quiet"];
+        kist(&[&first[..], more].concat())
+    };
+    let named = ["--tape", "KV0001", "--destroy", "KV0001", "--data", "16MiB"];
+    // A tape with a label of another program.
+    go(&mut served.unit(0, None), move_medium(1025, 256), &[]);
+    let mut unit = served.unit(1, None);
+    let label = format!("{:<80}", "VOL1KV0002");
+    go(&mut unit, Stream::Write6 { fixed: false, length: 80 }, label.as_bytes());
+    go(&mut unit, unload(), &[]);
+    go(&mut served.unit(0, None), move_medium(256, 1025), &[]);
+    test(&["--tape", "KV0001"]).exits(2).says(&["--destroy"]);
+    test(&["--tape", "KV0001", "--destroy", "KV0002"]).exits(2).says(&["name the same cartridge"]);
+    test(&["--tape", "KV0009", "--destroy", "KV0009"]).exits(3).says(&["no cartridge KV0009"]);
+    test(&[&named[..], &["--drive", "drive7"]].concat()).exits(3).says(&["there are drive0, drive1"]);
+
+    let both = test(&[&named[..], &["--report", report.to_str().unwrap()]].concat()).exits(0);
+    for words in ["drive0: pass", "drive1: pass", "not offered", "serial number KISTVTL0D01"] {
+        assert!(both.out.contains(words), "'{words}' is not in:\n{}", both.out);
+    }
+    let kept = fs::read_to_string(&report).unwrap();
+    assert_eq!(kept, both.out);
+    assert!(kept.contains("Linux") && kept.contains("write 512 KiB"), "{kept}");
+
+    let one = test(&[&named[..], &["--drive", "drive1", "--to-end", "--json"]].concat()).exits(0).json();
+    assert_eq!((one["passed"].as_bool(), one["drives"].as_array().unwrap().len()), (Some(true), 1));
+    let drive = &one["drives"][0];
+    assert_eq!(drive["drive"]["serial"], "KISTVTL0D01");
+    for name in ["positions", "locate", "block protection", "reservations", "to the end", "unload"] {
+        assert_eq!(step(drive, name)["verdict"], "pass", "{name}: {drive:#}");
+    }
+    let rates = step(drive, "rates by block size")["figures"].as_array().unwrap();
+    assert!(rates.iter().any(|figure| figure["unit"] == "bytes/s"), "{rates:?}");
+
+    let labelled = ["--tape", "KV0002", "--destroy", "KV0002", "--data", "16MiB", "--drive", "drive0"];
+    let refused = test(&labelled).exits(1);
+    assert!(refused.out.contains("an ANSI label (VOL1) of \"KV0002\""), "{}", refused.out);
+    refused.says(&["1 drive did not pass"]);
+    let again = test(&labelled).exits(1);
+    assert!(again.out.contains("an ANSI label (VOL1) of \"KV0002\""), "it was left as it is: {}", again.out);
+    test(&[&labelled[..], &["--overwrite", "KV0002"]].concat()).exits(0);
+    served.stop();
 }

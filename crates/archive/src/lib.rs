@@ -40,7 +40,8 @@ pub use journal::{
     ReportRow, SessionRecord, Spread, USAGE_STEP_BYTES, UsageReport,
 };
 pub use machines::{
-    Machines, PoolShape, create_catalogue, open_libraries, open_library, pool_seen, scsi_drive, scsi_ways,
+    Machines, PoolShape, create_catalogue, open_libraries, open_library, open_scsi_library, pool_seen,
+    reservation_key, scsi_drive, scsi_driver, scsi_sources, scsi_ways, seated,
 };
 pub use mounts::{QueueAge, TapeReport, WaitingFor};
 pub use namespace::{LIST_PAGE_MAX, RemovalWait, RemoveTree, SELECTION_PATHS_MAX, TreeRemoval};

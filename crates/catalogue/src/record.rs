@@ -276,6 +276,12 @@ pub struct TapeRecord {
 }
 
 impl TapeRecord {
+    /// Whether the archive has nothing on it and no use for it yet.
+    #[must_use]
+    pub fn is_unused(&self) -> bool {
+        self.state == TapeState::Scratch && self.uuid.is_none() && self.containers == 0
+    }
+
     /// A tape of which nothing is known but its size, in bytes of the data partition.
     #[must_use]
     pub fn scratch(capacity: ByteCount) -> Self {

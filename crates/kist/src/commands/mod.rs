@@ -15,6 +15,8 @@ pub mod init;
 pub mod key;
 pub mod library;
 pub mod library_scan;
+pub mod library_test;
+mod library_test_report;
 pub mod ls;
 pub mod man;
 pub mod migrate;

@@ -1,15 +1,18 @@
 //! The SCSI drive on a model of one: quirks, doubts and what becomes of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use base::{ByteCount, Partition};
+use base::{BlockAddress, ByteCount, Partition};
+use library::Waiter;
 use library::scsi::{CartridgeAccess, DriveIdentity, ProtectionWish, ScsiDrive, ScsiDriveOptions};
 use library::{ReadBlock, TapeAlert, TapeDrive, TapeError};
+use mechanics::{LocateFit, Track};
 use scsi::lbp::BlockProtection;
 use scsi::log::TapeAlerts;
 use scsi::mode::ProtectionMethod;
 use scsi::sense::SenseFormat;
-use scsi::{Sense, SenseKey};
+use scsi::{Cdb, Completion, Data, Sense, SenseKey, Transport, TransportError};
 
 use crate::common::{at, data, drive_name, pattern, vid};
 use crate::scsi_model::{Fault, Hurry, Object, Quirks, Shared};
@@ -795,7 +798,11 @@ fn memory_capacity_geometry_and_alerts() {
     assert_eq!(drive.recommended_order(&segments).unwrap(), Some(vec![1, 2, 0]));
     let error = drive.recommended_order(&[(block(0), block(1)); 5]).unwrap_err();
     assert!(matches!(error, TapeError::SegmentCount { count: 5, max: 4 }), "{error}");
-    assert!(drive.track(1 << 18).unwrap().is_none() && drive.motion_report().is_none());
+    // The last end is that of the data: what lies behind is laid out by the wrap before it.
+    let track = drive.track(1 << 18).unwrap().unwrap();
+    assert_eq!(track.map.ends(), [4]);
+    assert_eq!(track.locate, mechanics::timing("LTO-9").unwrap().locate, "nothing was measured");
+    assert_eq!(drive.motion_report().unwrap().bytes_written, 80);
 
     assert_eq!(drive.alerts().unwrap(), []);
     bench.model.lock().alerts = TapeAlerts::default().with(4).with(20);
@@ -862,4 +869,78 @@ fn positions_are_asked_as_often_as_somebody_else_could_move_the_tape() {
     bench.drive.write_block(b"next").unwrap();
     assert_eq!(bench.model.lock().written_over, []);
     assert_eq!(bench.model.lock().content(1).len(), objects(&OPS).len() + 1);
+}
+
+/// A model whose locates take what a drive takes that differs from the LTO-9 of the data files by a fit.
+struct Slow {
+    model: Shared,
+    clock: Arc<Hurry>,
+    track: Track,
+    stands: u64,
+}
+
+impl Transport for Slow {
+    fn execute(&mut self, cdb: &Cdb, data: Data<'_>, limit: Duration) -> Result<Completion, TransportError> {
+        if cdb.operation_code() == LOCATE_16 && cdb.bytes()[3] == 1 {
+            let to = u64::from_be_bytes(cdb.bytes()[4..12].try_into().unwrap());
+            let place = |block| self.track.place(BlockAddress(block));
+            let took = self.track.locate_us(place(self.stands), place(to));
+            self.clock.wait_until(self.clock.now_us() + took);
+            self.stands = to;
+        }
+        self.model.execute(cdb, data, limit)
+    }
+
+    fn transfer_max(&self) -> usize {
+        self.model.transfer_max()
+    }
+
+    fn address(&self) -> &str {
+        self.model.address()
+    }
+}
+
+/// What the drive takes is counted, and its track goes by it.
+#[test]
+fn a_track_is_fitted_to_what_locates_took() {
+    let fit = LocateFit { fixed: 1.6, way: 0.7, samples: 0 };
+    let medium = mechanics::medium("LTO-9").unwrap();
+    // The model says that its data end a wrap in their middle.
+    let map = medium.measured_map(&[200], 1 << 18).unwrap();
+    let model_track = medium.track(mechanics::drive("LTO-9").unwrap(), 1 << 18, Some(map));
+    let track = Track { locate: model_track.locate.fitted(&fit), ..model_track.clone() };
+    let (model, clock) = (Shared::new(Quirks::default()), Arc::new(Hurry::default()));
+    let way = Slow { model: model.clone(), clock: clock.clone(), track, stands: 0 };
+    let options = ScsiDriveOptions { waiter: clock, ..ScsiDriveOptions::default() };
+    let scsi = ScsiDrive::open(drive_name("drive1"), Box::new(way), None, options).unwrap();
+    assert_eq!(scsi.take().unwrap().motion_report(), None, "before the first mount");
+    scsi.load(vid("KT0001")).unwrap();
+    let mut drive = scsi.take().unwrap();
+    drive.locate(data(0)).unwrap();
+    for _ in 0..400 {
+        drive.write_block(b"record").unwrap();
+    }
+    drive.write_filemarks(0).unwrap();
+    let before = drive.motion_report().unwrap();
+    assert_eq!((before.bytes_written, before.flushes), (2_400, 1));
+    assert_eq!(drive.track(1 << 18).unwrap().unwrap().locate, model_track.locate, "nothing is known yet");
+    for number in 0..120_u64 {
+        drive.locate(data(number * 161 % 400)).unwrap();
+    }
+    let report = drive.motion_report().unwrap().since(&before);
+    assert_eq!(report.locates, 120);
+    assert!(report.locate_seconds > 120.0, "{report:?}");
+    assert_eq!(scsi.recent_locates().len(), 120);
+    let fitted = drive.track(1 << 18).unwrap().unwrap().locate;
+    let (fixed, way) =
+        (fitted.base_us / model_track.locate.base_us, fitted.lpos_us / model_track.locate.lpos_us);
+    assert!((fixed / fit.fixed - 1.0).abs() < 0.05 && (way / fit.way - 1.0).abs() < 0.05, "{fixed} {way}");
+    // The fit outlives the mount, the report does not.
+    scsi.unload().unwrap();
+    assert!(drive.motion_report().unwrap().unload_seconds >= 0.0);
+    model.lock().loaded = true;
+    scsi.load(vid("KT0001")).unwrap();
+    assert_eq!(drive.motion_report().unwrap().locates, 0);
+    assert_eq!(drive.track(1 << 18).unwrap().unwrap().locate, fitted);
+    assert_eq!(scsi.recent_loads().len(), 2);
 }

@@ -2,8 +2,8 @@
 //!
 //! [`Drive`] is the drive itself, used by one thread at a time: `condition` says what answers mean and what
 //! is done about doubts, `position` where the tape stands, `transfer` moves records, `load` and `setting`
-//! prepare a cartridge, `memory`, `order` and `health` ask for the rest. `handle` is what the library and
-//! the mover share of it.
+//! prepare a cartridge, `memory`, `order` and `health` ask for the rest, `motion` measures what it all
+//! takes. `handle` is what the library and the mover share of it.
 
 mod ability;
 mod compatibility;
@@ -14,7 +14,9 @@ mod identity;
 mod load;
 mod medium;
 mod memory;
+mod motion;
 mod order;
+mod plant;
 mod position;
 mod reservation;
 mod setting;
@@ -31,14 +33,18 @@ use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 use super::unit::Unit;
 use crate::{DriveName, Sense, SleepingWaiter, TapeError, Waiter};
 use ability::Abilities;
+use motion::Measured;
 use position::PositionSource;
 use reservation::Hold;
 
+pub(in crate::scsi) use ability::words as ability_words;
 pub use compatibility::{Cartridge, CartridgeAccess, DriveGeneration};
 pub use handle::{ScsiDrive, Unloaded};
 pub use health::PartitionSpace;
 pub use identity::DriveIdentity;
 pub use medium::Medium;
+pub use motion::TimedLocate;
+pub use plant::Planted;
 
 /// Whether blocks carry a checksum between host and tape (logical block protection).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -181,6 +187,7 @@ struct Drive {
     /// A block with its checksum on its way.
     scratch: Vec<u8>,
     seen: AttentionsSeen,
+    measured: Measured,
 }
 
 /// The index of a partition in arrays of two.
