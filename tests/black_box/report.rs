@@ -84,3 +84,46 @@ fn a_report_counts_the_mounts_that_the_tapes_count() {
     instance.kist(&["tape", "report", "--since", "soon"]).exits(2).says(&["24h"]);
     instance.kist(&["tape", "report", "--by", "robot"]).exits(2).says(&["drive"]);
 }
+
+#[test]
+fn the_health_of_drives_and_tapes_is_shown() {
+    let instance = Instance::serving();
+    let text = instance.kist(&["tape", "health"]).exits(0).out;
+    assert!(text.contains("nothing is known"), "{text}");
+    let text = instance.kist(&["drive", "show", "vdrive0"]).exits(0).out;
+    assert!(text.contains("no mount has ended"), "{text}");
+    let tree = instance.beside("tree");
+    make_tree(&tree);
+    instance.kist(&["put", tree.to_str().unwrap(), "/t"]).exits(0);
+    instance.kist(&["migrate", "--now"]).exits(0);
+    instance.kist(&["wait", "--timeout", "60s"]).exits(0);
+    // A restart ends all mounts, and the next server reads what was written down.
+    let mut instance = instance;
+    instance.stop();
+    instance.start();
+    let health = instance.kist(&["tape", "health", "--json"]).exits(0).json();
+    let tapes = health["tapes"].as_array().unwrap();
+    assert!(tapes.len() >= 2, "two copies stand on two tapes: {health}");
+    for tape in tapes {
+        assert_eq!(tape["verdict"], "too-few-mounts", "{tape}");
+        assert_eq!((tape["uncorrected"].as_u64(), tape["corrected"].as_u64()), (Some(0), Some(0)), "{tape}");
+        assert!(tape["bytes"].as_u64().unwrap() > 0 && tape["mounts"].as_u64().unwrap() > 0, "{tape}");
+    }
+    let vid = tapes[0]["name"].as_str().unwrap();
+    let one = instance.kist(&["tape", "health", vid, "--json"]).exits(0).json();
+    assert_eq!(one["tapes"].as_array().unwrap().len(), 1);
+    let drive = one["pairs"][0]["drive"].as_str().unwrap();
+    let text = instance.kist(&["tape", "health", vid]).exits(0).out;
+    assert!(text.contains("not enough mounts yet: 0 drives measured, 1 needed"), "{text}");
+    let text = instance.kist(&["drive", "show", drive]).exits(0).out;
+    for word in
+        ["VIRTUAL DRIVE", "serial number", "firmware", "too-few-mounts", "last mounts", vid, "migrate"]
+    {
+        assert!(text.contains(word), "'{word}' is not in:\n{text}");
+    }
+    let show = instance.kist(&["drive", "show", drive, "--json"]).exits(0).json();
+    assert_eq!(show["product"]["serial"], drive);
+    assert_eq!(show["mounts"][0]["failed"], serde_json::Value::Null);
+    instance.kist(&["tape", "health", "ZZ9999"]).exits(3);
+    instance.kist(&["drive", "show", "nodrive"]).exits(3);
+}

@@ -1,9 +1,12 @@
 //! The machines: tapes, drives, pool, catalogue, and reports about them.
 
+use std::sync::Arc;
+
 use archive::{
     ArchiveError, BackupStatus, CatalogueFinding, ChangeLogInfo, ClassInfo, ClockInfo, HealthProblem,
-    KeptExtents, PoolHealth, PoolInfo, QuarantineEnded, QueueLine, ReplacedDrive, ReportBy, ScrubInfo,
-    TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept,
+    HealthReport, KeptExtents, MountSample, PoolHealth, PoolInfo, QuarantineEnded, QueueLine, ReplacedDrive,
+    ReportBy, ScrubInfo, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse,
+    Totals, UnknownKept,
 };
 use base::{BlockAddress, Duration, Timestamp, Uuid, Vid};
 
@@ -138,6 +141,16 @@ impl<E: Operation + ?Sized> Operation for Guarded<E> {
     fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
         self.rule.admin("reclaim-tape", vid)?;
         self.rule.done("reclaim-tape", vid, || self.engine.reclaim_tape(vid))
+    }
+
+    fn machine_health(&self) -> Result<Arc<HealthReport>, ArchiveError> {
+        self.rule.looks("look at", "the health of tapes and drives")?;
+        self.engine.machine_health()
+    }
+
+    fn drive_mounts(&self, drive: &str) -> Result<Vec<MountSample>, ArchiveError> {
+        self.rule.looks("look at", drive)?;
+        self.engine.drive_mounts(drive)
     }
 
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {

@@ -8,7 +8,7 @@ use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 use mechanics::{MotionReport, Track};
 
 use super::{AttentionsSeen, Drive, DriveIdentity, Medium, PartitionSpace, ScsiDriveOptions};
-use crate::{DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
+use crate::{DriveCounters, DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
 
 /// What was unloaded.
 #[derive(Debug)]
@@ -273,5 +273,9 @@ impl TapeDrive for Handle {
 
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         self.with(Drive::raised_alerts)
+    }
+
+    fn counters(&mut self) -> Result<DriveCounters, TapeError> {
+        self.with(Drive::count)
     }
 }
