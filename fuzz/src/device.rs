@@ -297,6 +297,10 @@ impl TapeDrive for Drive {
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         Ok(vec![TapeAlert(20)])
     }
+
+    fn counters(&mut self) -> Result<library::DriveCounters, TapeError> {
+        Ok(library::DriveCounters::default())
+    }
 }
 
 /// A completion as no device may break it.

@@ -35,15 +35,19 @@ pub use ingest::{
     VerifyDone,
 };
 pub use journal::{
-    AccessLog, AccessLogFiles, AccessLogRead, AccessReading, DayReading, DayTotal, MotionRecord, MountKind,
-    MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport, MountSessionEnd, QueueAtMount, ReportBy,
-    ReportRow, SessionRecord, Spread, USAGE_STEP_BYTES, UsageReport,
+    AccessLog, AccessLogFiles, AccessLogRead, AccessReading, CounterRecord, DayReading, DayTotal,
+    ErrorRecord, MotionRecord, MountKind, MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport,
+    MountSessionEnd, ProductRecord, QueueAtMount, ReportBy, ReportRow, SessionRecord, Spread,
+    USAGE_STEP_BYTES, UsageReport,
 };
 pub use machines::{
     Machines, PoolShape, create_catalogue, open_libraries, open_library, open_scsi_library, pool_seen,
     reservation_key, scsi_drive, scsi_driver, scsi_sources, scsi_ways, seated,
 };
-pub use mounts::{QueueAge, TapeReport, WaitingFor};
+pub use mounts::{
+    HealthReport, HealthRules, Judgement, MountSample, PairHealth, QueueAge, Symptom, TapeReport, Verdict,
+    VerdictReason, WaitingFor,
+};
 pub use namespace::{LIST_PAGE_MAX, RemovalWait, RemoveTree, SELECTION_PATHS_MAX, TreeRemoval};
 pub use scheduler::SUSPECT_FAILURES_MAX;
 pub use scheduler::{Expected, Reason, TimeRange};

@@ -16,6 +16,7 @@ use crate::data::data;
 use crate::foresee;
 use crate::guard::{HEALTH, guard};
 use crate::keys;
+use crate::machine_health;
 use crate::metrics;
 use crate::openapi;
 use crate::problem::{Kind, Refusal};
@@ -68,6 +69,8 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/drives/{name}/up", post(admin::drive_up))
         .route("/drives/{name}/down", post(tapes::drive_down))
         .route("/drives", get(admin::drives))
+        .route("/drives/{name}", get(machine_health::drive))
+        .route("/report/health", get(machine_health::report))
         .route("/pool", get(admin::pool))
         .route("/pool/quarantine", get(protection::quarantine))
         .route("/pool/quarantine/end", post(protection::end_quarantine))

@@ -5,7 +5,7 @@ use std::{fmt, io};
 use base::{BlockAddress, ByteCount, FailureCause, Partition, TapePosition, Vid};
 use mechanics::{MotionReport, Track};
 
-use crate::{DeviceError, Sense, TapeAlert};
+use crate::{DeviceError, DriveCounters, Sense, TapeAlert};
 
 /// The name of a tape drive: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, for example `vdrive0`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -462,6 +462,13 @@ pub trait TapeDrive: Send {
     /// # Errors
     /// If the drive cannot be asked.
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError>;
+
+    /// What the drive counts of its transfers and errors, and what it is. Nothing is waited for but the
+    /// answer itself: a drive that is busy with something else is not asked.
+    ///
+    /// # Errors
+    /// [`TapeError::NotLoaded`], or if the drive cannot be asked.
+    fn counters(&mut self) -> Result<DriveCounters, TapeError>;
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! ([`VirtualLibrary`]). A driver: it performs I/O and decides nothing. Format:
 //! docs/format/virtual-cartridge.md.
 
+mod counters;
 mod drive;
 mod machine;
 pub mod scsi;
@@ -9,6 +10,7 @@ mod sense;
 mod union;
 mod virtual_tape;
 
+pub use counters::{DriveCounters, DriveProduct, ErrorCounters};
 pub use drive::{DriveName, DriveNameError, ReadBlock, TapeDrive, TapeError, WriteResult};
 /// Types of `mechanics` in which a drive tells of its motion.
 pub use mechanics::{MotionReport, Track};

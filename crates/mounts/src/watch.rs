@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use base::{BlockAddress, ByteCount, Clock, Partition, TapePosition, Timestamp};
-use library::{DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
+use library::{DriveCounters, DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
 use mechanics::{MotionReport, Track};
 use threads::Mutex;
 
@@ -128,5 +128,9 @@ impl TapeDrive for WatchedDrive {
 
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         self.drive.alerts()
+    }
+
+    fn counters(&mut self) -> Result<DriveCounters, TapeError> {
+        self.drive.counters()
     }
 }

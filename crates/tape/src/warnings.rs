@@ -4,6 +4,7 @@ use backup::TapeLook;
 use base::{Count, Duration, Vid};
 use catalogue::{TapeRecord, TapeState};
 use library::Library;
+use mounts::{HealthReport, Judgement, Verdict};
 use pool::{GatheringReport, PoolStatus};
 use scheduler::DriveState;
 use settle::SILENT_MAX;
@@ -97,6 +98,7 @@ pub(crate) fn all(
             warnings.push(format!("tape drive {name} is out of use ({reason}): kist drive up {name}"));
         }
     }
+    warnings.extend(of_health(&room.machine_health()));
     let goes_to_tape = room.classes.all().iter().any(|class| !class.settings.copies.is_empty());
     warnings.extend(of_tapes(tapes, goes_to_tape, |vid| !room.libraries.holds(vid)));
     warnings.extend(room.asked_for_away(tapes));
@@ -303,6 +305,27 @@ fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, advice: &str) -> Vec<
         warnings.push(format!("the drives of the pool are {fill}% full: {advice}"));
     }
     warnings
+}
+
+/// Drives and tapes that get worse, before they fail.
+fn of_health(health: &HealthReport) -> Vec<String> {
+    let bad = |judgement: &Judgement| judgement.verdict == Verdict::Bad;
+    let drives = health.drives.iter().filter(|(_, judgement)| bad(judgement));
+    let drives =
+        drives.map(|(name, judgement)| (format!("tape drive {name}"), judgement, "have it serviced"));
+    let tapes = health.tapes.iter().filter(|(_, judgement)| bad(judgement));
+    let tapes = tapes.map(|(vid, judgement)| (format!("tape {vid}"), judgement, "repack it"));
+    let all: Vec<_> = drives.chain(tapes).collect();
+    let told = all.iter().take(NAMED_MAX).map(|(name, Judgement { reason, .. }, advice)| {
+        let reason = truncated(&reason.to_string(), REASON_MAX);
+        format!("{name} is bad ({reason}): {advice}; see kist tape health")
+    });
+    let left = all.len().saturating_sub(NAMED_MAX);
+    let others = (left > 0).then(|| format!("{left} more drives and tapes are bad: see kist tape health"));
+    let cleaning = health.cleaning.iter().map(|(name, alert)| {
+        format!("tape drive {name} has asked for cleaning in its last mount ({alert}): clean it")
+    });
+    told.chain(others).chain(cleaning).collect()
 }
 
 /// What stands in a library like a cartridge and cannot be asked for, and what to do.

@@ -6,6 +6,7 @@ mod access;
 mod clock;
 mod drives;
 mod files;
+mod health;
 mod keys;
 mod pool;
 mod problem;
@@ -24,6 +25,10 @@ pub use clock::{AcceptClockBody, ClockReply, TimeMoveReply};
 pub use drives::{DriveMotionReply, DriveReply};
 pub use files::{
     CopyReply, FileReply, ListEntry, ListReply, MakeDirectoryBody, PinReply, PutReply, RenameBody, StatReply,
+};
+pub use health::{
+    AlertReply, DriveContentReply, DriveMountReply, DriveProductReply, HealthPairReply, HealthReply,
+    HealthRowReply, SymptomReply,
 };
 pub use keys::{KeyBody, KeyReply, NewKeyReply};
 pub use pool::{

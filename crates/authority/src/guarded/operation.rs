@@ -1,10 +1,12 @@
 //! The machines: tapes, drives, pool, catalogue, and reports about them.
 
+use std::sync::Arc;
+
 use archive::{
     ArchiveError, BackupStatus, CatalogueFinding, ChangeLogInfo, ClassInfo, ClockInfo, HealthProblem,
-    KeptExtents, PoolHealth, PoolInfo, QuarantineEnded, QueueLine, ReplacedDrive, ReportBy, ScrubInfo,
-    TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack, TapeReport, TapeUse,
-    Totals, UnknownKept,
+    HealthReport, KeptExtents, MountSample, PoolHealth, PoolInfo, QuarantineEnded, QueueLine, ReplacedDrive,
+    ReportBy, ScrubInfo, TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack,
+    TapeReport, TapeUse, Totals, UnknownKept,
 };
 use std::collections::BTreeSet;
 
@@ -175,6 +177,16 @@ impl<E: Operation + ?Sized> Operation for Guarded<E> {
         let what = if scan { "scan" } else { "" };
         self.rule.admin("inventory", what)?;
         self.rule.done("inventory", what, || self.engine.refresh_inventory(scan))
+    }
+
+    fn machine_health(&self) -> Result<Arc<HealthReport>, ArchiveError> {
+        self.rule.looks("look at", "the health of tapes and drives")?;
+        self.engine.machine_health()
+    }
+
+    fn drive_mounts(&self, drive: &str) -> Result<Vec<MountSample>, ArchiveError> {
+        self.rule.looks("look at", drive)?;
+        self.engine.drive_mounts(drive)
     }
 
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {

@@ -285,6 +285,10 @@ mod tests {
         fn alerts(&mut self) -> Result<Vec<library::TapeAlert>, TapeError> {
             unreachable!()
         }
+
+        fn counters(&mut self) -> Result<library::DriveCounters, TapeError> {
+            unreachable!()
+        }
     }
 
     fn doubt_of(blocks: &'static [u8]) -> Option<(u64, u64)> {

@@ -104,6 +104,9 @@ fn tapes() -> Vec<Endpoint> {
     const REPORT: &[Query] =
         &[number("seconds", "the last so many seconds"), text("by", "what a row is: see kist tape report")];
     let tape = "A tape and the containers on it";
+    const HEALTH: &[Query] = &[text("vid", "this tape only")];
+    let drive = "A tape drive, how well it is and its last mounts";
+    let health = "How well tape drives and tapes are";
     let report = "What tapes and drives did";
     vec![
         Endpoint::get("/tapes", "All tapes", Shape::list::<wire::TapeReply>()),
@@ -131,9 +134,11 @@ fn tapes() -> Vec<Endpoint> {
             .with(Shape::of::<wire::InventoryBody>())
             .replies(Shape::of::<wire::InventoryReply>()),
         Endpoint::get("/drives", "The tape drives", Shape::list::<wire::DriveReply>()),
+        Endpoint::get("/drives/{name}", drive, Shape::of::<wire::DriveContentReply>()),
         Endpoint::post("/drives/{name}/up", "Puts a tape drive into use", 204),
         Endpoint::post("/drives/{name}/down", "Takes a tape drive out of use", 204)
             .with(Shape::of::<wire::ReasonBody>()),
+        Endpoint::get("/report/health", health, Shape::of::<wire::HealthReply>()).query(HEALTH),
         Endpoint::get("/report/tape", report, Shape::of::<wire::TapeReportReply>()).query(REPORT),
         Endpoint::post("/migrate", "Writes to tape now", 202).with(Shape::of::<wire::MigrateBody>()),
     ]

@@ -848,6 +848,23 @@ impl authority::Operation for Fake {
         Ok([Vid::new("KS0001").unwrap()].into())
     }
 
+    fn machine_health(&self) -> Result<Arc<HealthReport>, ArchiveError> {
+        let sample = self.drive_mounts("drive0")?;
+        let samples: Vec<&MountSample> = sample.iter().collect();
+        Ok(Arc::new(HealthReport::of(&samples, &archive::HealthRules::default())))
+    }
+
+    fn drive_mounts(&self, drive: &str) -> Result<Vec<MountSample>, ArchiveError> {
+        let at = Timestamp(0).plus(Duration::from_secs(1_000_000));
+        let mut record = MountRecord::ordered(drive, Vid::new("KS0001").unwrap(), MountKind::Recall, at);
+        (record.loaded, record.unmounted) = (Some(at), Some(at));
+        record.alerts = vec![3];
+        record.failed = Some("the label is unreadable".to_owned());
+        let reading = archive::ErrorRecord { uncorrected: Some(2), ..archive::ErrorRecord::default() };
+        record.counted = Some(archive::CounterRecord { reading, ..archive::CounterRecord::default() });
+        Ok(MountSample::of(&record).into_iter().collect())
+    }
+
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {
         let until = Timestamp(0).plus(Duration::from_secs(1_000_000));
         let since = Timestamp(0).plus(Duration::from_secs(1_000_000) - window);

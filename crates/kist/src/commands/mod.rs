@@ -11,6 +11,7 @@ pub mod completions;
 pub mod drive;
 pub mod evict;
 pub mod get;
+pub mod health;
 pub mod init;
 pub mod key;
 pub mod library;

@@ -194,6 +194,12 @@ Examples:
     },
     /// How well tapes and drives ran: mounts, times, efficiency, and how long what waits has waited
     Report(super::tape_report::Args),
+    /// Whether tapes and drives get worse, and whose fault it is, by their mounts of the last 90 days
+    #[command(after_help = super::health::HELP)]
+    Health {
+        /// This tape only, in each drive
+        vid: Option<String>,
+    },
     /// List the records of a virtual cartridge, without a server; DIR gets each record as a file
     #[command(after_help = "\
 Reads the cartridge itself, not the catalogue; it must not be in a drive: wait for
@@ -255,6 +261,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         Action::Verify { vids, no_wait, show, .. } => super::tape_work::verify(vids, *no_wait, *show, common),
         Action::Repack { vid, reason, show } => super::tape_work::repack(vid, reason, *show, common),
         Action::Reclaim { vid } => super::tape_work::reclaim(vid, common),
+        Action::Health { vid } => super::health::tapes(vid.as_deref(), common),
         Action::Report(args) => super::tape_report::run(args, common),
         Action::Dump { vid, directory } => super::tape_dump::run(vid, directory.as_deref(), common),
     }

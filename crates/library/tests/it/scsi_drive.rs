@@ -6,10 +6,10 @@ use std::time::Duration;
 use base::{BlockAddress, ByteCount, Partition};
 use library::Waiter;
 use library::scsi::{CartridgeAccess, DriveIdentity, ProtectionWish, ScsiDrive, ScsiDriveOptions};
-use library::{ReadBlock, TapeAlert, TapeDrive, TapeError};
+use library::{DriveCounters, ErrorCounters, ReadBlock, TapeAlert, TapeDrive, TapeError};
 use mechanics::{LocateFit, Track};
 use scsi::lbp::BlockProtection;
-use scsi::log::TapeAlerts;
+use scsi::log::{LogPage, LogParameter, TapeAlerts};
 use scsi::mode::ProtectionMethod;
 use scsi::sense::SenseFormat;
 use scsi::{Cdb, Completion, Data, Sense, SenseKey, Transport, TransportError};
@@ -814,6 +814,82 @@ fn memory_capacity_geometry_and_alerts() {
     assert_eq!(bench.drive.end_of_wrap_positions().unwrap(), None);
     assert_eq!(bench.drive.alerts().unwrap(), []);
     assert!(bench.drive.remaining().is_err());
+}
+
+fn counter_page(code: u8, parameters: &[(u16, u64)]) -> LogPage {
+    let parameters = parameters.iter().map(|(code, value)| LogParameter::of_number(*code, 0, 8, *value));
+    LogPage { code, parameters: parameters.collect(), ..LogPage::default() }
+}
+
+/// Each counter comes from the first page that has it; a page that the drive refuses is not asked for again.
+#[test]
+fn a_drive_tells_what_it_counts() {
+    use scsi::log::page;
+    let mut bench = Bench::begun(Quirks::default(), reserving());
+    let bare = bench.drive.counters().unwrap();
+    let product = bare.product.clone().unwrap();
+    assert_eq!((product.serial.as_str(), product.vendor.is_empty()), ("KISTDRIVE1", false));
+    assert_eq!(bare, DriveCounters { product: Some(product.clone()), ..DriveCounters::default() });
+    let asked = bench.model.lock().count(0x4d);
+    bench.drive.counters().unwrap();
+    assert_eq!(bench.model.lock().count(0x4d), asked, "refused pages are asked for again");
+
+    let model = Shared::new(Quirks::default());
+    {
+        let mut model = model.lock();
+        let mut page = |code, parameters: &[(u16, u64)]| {
+            model.pages.insert(code, counter_page(code, parameters));
+        };
+        page(page::WRITE_ERRORS, &[(2, 40), (3, 30), (5, 7_000), (6, 1)]);
+        page(page::READ_ERRORS, &[(3, 5), (5, 8_000)]);
+        page(page::SEQUENTIAL_ACCESS, &[(0, 1), (1, 9_000), (3, 2)]);
+        page(page::DEVICE_STATISTICS, &[(0x0e, 77), (0x0f, 2)]);
+        page(page::VOLUME_STATISTICS, &[(0, 1), (3, 66), (8, 6), (9, 99)]);
+        let now = LogParameter { code: 0, control: 3, value: vec![0, 41] };
+        let page = LogPage { code: page::TEMPERATURE, parameters: vec![now], ..LogPage::default() };
+        model.pages.insert(page.code, page);
+    }
+    let scsi = opened(&model, options());
+    scsi.load(vid("KT0001")).unwrap();
+    let counters = scsi.take().unwrap().counters().unwrap();
+    let errors = |corrected, retries, uncorrected| ErrorCounters {
+        corrected: Some(corrected),
+        retries: Some(retries),
+        uncorrected: Some(uncorrected),
+    };
+    assert_eq!(counters.writing, errors(30, 40, 1));
+    assert_eq!(
+        counters.reading,
+        errors(5, 6, 2),
+        "of the volume's and the drive's pages what page 03h lacks"
+    );
+    assert_eq!((counters.written, counters.read), (Some(ByteCount(9_000)), Some(ByteCount(8_000))));
+    assert_eq!((counters.celsius, counters.product), (Some(41), Some(product)));
+}
+
+/// A drive that says nothing when it is asked for its counters is waited for once, and used afterwards as
+/// before.
+#[test]
+fn a_drive_that_does_not_tell_its_counters_is_asked_once() {
+    let mut bench = Bench::begun(Quirks::default(), reserving());
+    bench.drive.write_block(b"one").unwrap();
+    bench.model.lock().pages.insert(2, counter_page(2, &[(3, 30)]));
+    bench.model.lock().plan(0x4d, Fault::Lost);
+    let before = bench.model.lock().count(0x4d);
+    assert!(matches!(bench.drive.counters(), Err(TapeError::Path { .. })));
+    assert_eq!(bench.model.lock().count(0x4d), before + 1, "asked again after a lost answer");
+    // Now something is in doubt, and a question for counters does not settle it.
+    let sent = bench.model.lock().log.len();
+    assert!(bench.drive.counters().is_err());
+    assert_eq!(bench.model.lock().log.len(), sent, "nothing was sent");
+    bench.drive.write_block(b"two").unwrap();
+    bench.drive.write_filemarks(0).unwrap();
+    assert_eq!(bench.model.lock().content(1), [Some(b"one".to_vec()), Some(b"two".to_vec())]);
+    // What came before a failure counts.
+    bench.model.lock().plan_after(0x4d, 1, Fault::Lost);
+    assert_eq!(bench.drive.counters().unwrap().writing.corrected, Some(30));
+    bench.scsi.unload().unwrap().flushed.unwrap();
+    assert!(matches!(bench.drive.counters(), Err(TapeError::NotLoaded { .. })));
 }
 
 #[test]

@@ -145,6 +145,8 @@ pub struct Model {
     pub keys: Vec<u64>,
     pub holder: Option<u64>,
     pub alerts: TapeAlerts,
+    /// Log pages that it has beside those of alerts and capacities.
+    pub pages: BTreeMap<u8, LogPage>,
     /// Every command that was sent, by operation code.
     pub log: Vec<Cdb>,
     /// Faults that happened.
@@ -195,6 +197,7 @@ impl Model {
             keys: Vec::new(),
             holder: None,
             alerts: TapeAlerts(0),
+            pages: BTreeMap::new(),
             log: Vec::new(),
             fired: 0,
             written_over: Vec::new(),
@@ -613,6 +616,9 @@ impl Model {
                 let parameter = |code, value| scsi::log::LogParameter::of_number(code, 3, 4, value);
                 let parameters = vec![parameter(2, 700), parameter(4, 1000)];
                 Ok(LogPage { code: 0x31, parameters, ..LogPage::default() }.encode())
+            }
+            Primary::LogSense { page, .. } if self.pages.contains_key(&page) => {
+                Ok(self.pages[&page].encode())
             }
             Primary::PreventAllowMediumRemoval { prevention } => {
                 self.prevented = prevention != scsi::command::Prevention::Allow;

@@ -431,6 +431,10 @@ impl TapeDrive for Counting {
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         self.drive.alerts()
     }
+
+    fn counters(&mut self) -> Result<library::DriveCounters, TapeError> {
+        self.drive.counters()
+    }
 }
 
 /// What was to be read in front of a file may have been cancelled, or found no room: the way to the file is

@@ -428,4 +428,8 @@ impl TapeDrive for SimTapeDrive {
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         Ok(Vec::new())
     }
+
+    fn counters(&mut self) -> Result<library::DriveCounters, TapeError> {
+        Ok(library::DriveCounters::default())
+    }
 }

@@ -75,7 +75,6 @@ impl Tape {
                 Block::Filemark => return Err(refused(filemark())),
                 Block::EndOfData => return Err(refused(end_of_data())),
             };
-            self.moved.read(bytes);
             let given = bytes.min(block);
             transferred += given;
             // With SILI, and blocks of variable length, another length is what the initiator asked to be
@@ -118,6 +117,8 @@ impl Tape {
             Err(error) => return Err(error.into()),
         };
         self.medium()?.marks(at.partition).saw(at.block.0, false);
+        // As on writing: the checksum is of the way to the host.
+        self.moved.read(bytes);
         Ok(Block::Read(bytes + checksum))
     }
 

@@ -159,6 +159,39 @@ mod faults {
 
     use super::*;
 
+    /// What the drive behind the target really did comes through the log pages to the driver.
+    #[test]
+    fn counters_are_those_of_what_was_done() {
+        for way in [Way::Local, Way::Iscsi] {
+            let mut rig = ScsiRig::new(way, ProtectionWish::Required);
+            let faults = rig.bench().library.faults();
+            let drive = rig.drive();
+            drive.locate(data(0)).unwrap();
+            let begin = drive.counters().unwrap();
+            drive.write_block(&[1; 1000]).unwrap();
+            faults.plan_retries_in(&DriveName::new("vdrive0").unwrap(), 3);
+            drive.write_block(&[2; 500]).unwrap();
+            faults.plan_retries_of(vid(VID), 2);
+            drive.write_filemarks(0).unwrap();
+            drive.locate(data(0)).unwrap();
+            let mut buffer = [0; 4096];
+            drive.read_block(&mut buffer).unwrap();
+            faults.plan_unreadable(vid(VID), data(1));
+            drive.read_block(&mut buffer).unwrap_err();
+            let mount = drive.counters().unwrap().since(&begin);
+            assert_eq!((mount.written.unwrap().0, mount.read.unwrap().0), (1500, 1000));
+            let errors = |all: library::ErrorCounters| [all.corrected, all.retries, all.uncorrected];
+            assert_eq!(errors(mount.writing), [Some(1), Some(3), Some(0)]);
+            assert_eq!(errors(mount.reading), [Some(1), Some(5), Some(1)]);
+            assert!(faults.fired() > 0);
+            let product = mount.product.unwrap();
+            assert_eq!((product.vendor.as_str(), product.serial.is_empty()), ("KIST", false));
+            // A load begins anew.
+            rig.reload();
+            assert_eq!(rig.drive().counters().unwrap().reading.retries, Some(0));
+        }
+    }
+
     const READY: u8 = 0x00;
     const READ: u8 = 0x08;
     const WRITE: u8 = 0x0a;

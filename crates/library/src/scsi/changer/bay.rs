@@ -6,7 +6,7 @@ use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 use mechanics::{MotionReport, Track};
 
 use super::reach::LoadableDrive;
-use crate::{DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
+use crate::{DriveCounters, DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
 
 /// A place for one drive. Its lock is held while the drive carries out a command, so that an unmount waits
 /// for it.
@@ -143,5 +143,9 @@ impl TapeDrive for BayHandle {
             Some(drive) => drive.tape().alerts(),
             None => Ok(Vec::new()),
         }
+    }
+
+    fn counters(&mut self) -> Result<DriveCounters, TapeError> {
+        self.with(|drive| drive.counters())
     }
 }

@@ -12,7 +12,7 @@ use super::reservation::Hold;
 use super::{
     AttentionsSeen, Drive, DriveIdentity, Medium, PartitionSpace, Planted, ScsiDriveOptions, TimedLocate,
 };
-use crate::{DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
+use crate::{DriveCounters, DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
 
 /// What was unloaded.
 #[derive(Debug)]
@@ -350,5 +350,9 @@ impl TapeDrive for Handle {
 
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         self.with(Drive::raised_alerts)
+    }
+
+    fn counters(&mut self) -> Result<DriveCounters, TapeError> {
+        self.with(Drive::count)
     }
 }

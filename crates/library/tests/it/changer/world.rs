@@ -532,6 +532,10 @@ impl TapeDrive for FakeDrive {
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         Ok(Vec::new())
     }
+
+    fn counters(&mut self) -> Result<library::DriveCounters, TapeError> {
+        nobody_asks()
+    }
 }
 
 struct Fakes(Arc<Mutex<World>>);
