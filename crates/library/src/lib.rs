@@ -3,6 +3,7 @@
 //! docs/format/virtual-cartridge.md.
 
 mod drive;
+mod encryption;
 mod machine;
 pub mod scsi;
 mod sense;
@@ -10,6 +11,7 @@ mod union;
 mod virtual_tape;
 
 pub use drive::{DriveName, DriveNameError, ReadBlock, TapeDrive, TapeError, WriteResult};
+pub use encryption::{BlockEncryption, Decryption, EncryptionKey, KeyIdentity, TapeEncryption};
 /// Types of `mechanics` in which a drive tells of its motion.
 pub use mechanics::{MotionReport, Track};
 

@@ -428,6 +428,14 @@ impl TapeDrive for Counting {
     fn motion_report(&mut self) -> Option<MotionReport> {
         self.drive.motion_report()
     }
+    fn set_encryption(&mut self, encryption: Option<&library::TapeEncryption>) -> Result<(), TapeError> {
+        self.drive.set_encryption(encryption)
+    }
+
+    fn block_encryption(&mut self) -> Result<library::BlockEncryption, TapeError> {
+        self.drive.block_encryption()
+    }
+
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         self.drive.alerts()
     }
