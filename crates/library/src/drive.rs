@@ -328,7 +328,9 @@ impl TapeError {
         match self {
             TapeError::DriveFailed { .. }
             | TapeError::CleaningNeeded { .. }
-            | TapeError::PositionUnknown { .. } => Some(FailureCause::Drive),
+            | TapeError::PositionUnknown { .. }
+            // Another drive may do.
+            | TapeError::EncryptionUnsupported { .. } => Some(FailureCause::Drive),
             // One that another host keeps is a drive that cannot be reached.
             TapeError::Path { .. } | TapeError::Reserved { .. } => Some(FailureCause::Path),
             TapeError::Host { .. } => Some(FailureCause::Host),
@@ -349,11 +351,10 @@ impl TapeError {
             | TapeError::AttributeLength { .. }
             | TapeError::SegmentCount { .. }
             | TapeError::AttributesFull { .. }
-            // Key and settings are the host's affair.
+            // The key is the host's affair.
             | TapeError::KeyMissing { .. }
             | TapeError::WrongKey { .. }
-            | TapeError::NotEncrypted { .. }
-            | TapeError::EncryptionUnsupported { .. } => None,
+            | TapeError::NotEncrypted { .. } => None,
         }
     }
 
@@ -363,16 +364,20 @@ impl TapeError {
         matches!(self, TapeError::DriveFailed { .. } | TapeError::CleaningNeeded { .. })
     }
 
+    /// Whether a block was there and could not be given for want of its key, or of encryption.
+    #[must_use]
+    pub fn is_of_the_key(&self) -> bool {
+        use TapeError::{KeyMissing, NotEncrypted, WrongKey};
+        matches!(self, KeyMissing { .. } | WrongKey { .. } | NotEncrypted { .. })
+    }
+
     /// Whether it says nothing about the medium under the head, so that what stands there may be read
     /// elsewhere, or later.
     #[must_use]
     pub fn spares_the_medium(&self) -> bool {
         match self {
-            TapeError::NotReady { .. }
-            | TapeError::Interrupted { .. }
-            | TapeError::KeyMissing { .. }
-            | TapeError::WrongKey { .. }
-            | TapeError::NotEncrypted { .. } => true,
+            TapeError::NotReady { .. } | TapeError::Interrupted { .. } => true,
+            error if error.is_of_the_key() => true,
             other => matches!(
                 other.cause(),
                 Some(FailureCause::Drive | FailureCause::Path | FailureCause::Robot | FailureCause::Host)

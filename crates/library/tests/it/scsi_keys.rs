@@ -143,6 +143,28 @@ fn a_reset_costs_no_encryption() {
     }
 }
 
+/// A drive that says nothing of its reset, as behind a bridge that keeps it to itself: the next batch asks.
+#[test]
+fn a_reset_of_which_nobody_hears_is_found_before_the_next_batch() {
+    for options in [options(), ScsiDriveOptions { trusts_reservation: true, ..reserving() }] {
+        let mut bench = encrypting(Quirks::default(), options);
+        for _ in 0..3 {
+            bench.drive.write_block(b"one").unwrap();
+            bench.drive.write_filemarks(0).unwrap();
+            let mut model = bench.model.lock();
+            let holder = model.holder;
+            model.reset(true);
+            model.attentions.clear();
+            model.holder = holder;
+            // What stands in the mode pages is found by nobody: blocks go without their checksums.
+            model.protection.method = scsi::mode::ProtectionMethod::Crc32c;
+            (model.protection.on_write, model.protection.on_read) = (true, true);
+        }
+        check(&bench, "after resets of which nobody heard");
+        assert_eq!(bench.model.lock().content(1).len(), 3);
+    }
+}
+
 /// Another host changes the key, and the drive says so, or only refuses the write that was locked to ours.
 #[test]
 fn a_key_of_another_host_is_taken_out() {
@@ -164,12 +186,15 @@ fn a_key_of_another_host_is_taken_out() {
     }
 }
 
-/// A key that somebody has left in the drive encrypts nothing of ours; where the library controls keys that
-/// is the site's own affair.
+/// A key that somebody has left in the drive encrypts nothing of ours; where the library controls keys, and
+/// the drive says so or refuses, that is the site's own affair.
 #[test]
 fn a_key_left_behind_is_taken_out_at_the_load() {
-    for (control, is_cleared) in [(0, true), (1, true), (3, false)] {
-        let mut bench = Bench::begun(quirks(KeyQuirks { control, ..KeyQuirks::default() }), options());
+    for (control, refuses, is_cleared) in
+        [(0, false, true), (1, false, true), (3, false, false), (0, true, false)]
+    {
+        let keys = KeyQuirks { control, refuses, ..KeyQuirks::default() };
+        let mut bench = Bench::begun(quirks(keys), options());
         bench.scsi.unload().unwrap().flushed.unwrap();
         bench.model.lock().loaded = true;
         let left = SetDataEncryption {
@@ -184,6 +209,28 @@ fn a_key_left_behind_is_taken_out_at_the_load() {
         let is_plain = matches!(bench.model.lock().partitions[1][0], Object::Record(_));
         assert_eq!(is_plain, is_cleared, "control {control}");
     }
+}
+
+/// A drive that answers nonsense is used as before, but for encryption.
+#[test]
+fn a_status_that_cannot_be_read_costs_encryption_only() {
+    let mut bench = Bench::begun(quirks(KeyQuirks { nonsense: true, ..KeyQuirks::default() }), reserving());
+    assert_eq!(run(&mut bench).0, OPS.len());
+    assert!(bench.drive.set_encryption(Some(&key(7))).is_err());
+    assert!(bench.drive.write_block(b"in clear").is_err());
+    bench.scsi.unload().unwrap().flushed.unwrap();
+}
+
+/// What was our own key must be gone before a block is written in clear.
+#[test]
+fn a_key_of_ours_that_stays_is_an_error() {
+    let mut bench = encrypting(Quirks::default(), options());
+    bench.drive.write_block(b"one").unwrap();
+    bench.model.lock().quirks.keys.refuses = true;
+    assert!(bench.drive.set_encryption(None).is_err());
+    let error = bench.drive.write_block(b"a label").unwrap_err();
+    assert!(matches!(error, TapeError::EncryptionUnsupported { .. }), "{error}");
+    assert_eq!(bench.model.lock().content(1).len(), 1);
 }
 
 #[test]

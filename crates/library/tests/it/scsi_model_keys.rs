@@ -24,6 +24,10 @@ pub struct KeyQuirks {
     pub intruder: bool,
     /// PARAMETERS CONTROL.
     pub control: u8,
+    /// It takes no parameters of the application.
+    pub refuses: bool,
+    /// Its status page is cut off.
+    pub nonsense: bool,
 }
 
 impl Default for KeyQuirks {
@@ -36,6 +40,8 @@ impl Default for KeyQuirks {
             fixed: false,
             intruder: false,
             control: 1,
+            refuses: false,
+            nonsense: false,
         }
     }
 }
@@ -110,7 +116,9 @@ impl Keys {
             Primary::SecurityProtocolIn { protocol: 0x20, specific, .. } => self.page(quirks, specific, next),
             Primary::SecurityProtocolOut { protocol: 0x20, specific: page::SET_DATA_ENCRYPTION, .. } => {
                 let set = SetDataEncryption::decode(out).unwrap();
-                let refused = set.lock && !quirks.lock || set.clear_on_demount && !quirks.clear_on_demount;
+                let refused = quirks.refuses
+                    || set.lock && !quirks.lock
+                    || set.clear_on_demount && !quirks.clear_on_demount;
                 if refused {
                     return Err(refusal());
                 }
@@ -142,6 +150,7 @@ impl Keys {
                 };
                 EncryptionCapabilities { algorithms: vec![other, ours], ..Default::default() }.encode()
             }
+            page::STATUS if quirks.nonsense => vec![0, 0x20, 0, 99],
             page::STATUS => EncryptionStatus {
                 key_scope: EncryptionScope::AllNexus,
                 encryption: self.set.encryption,

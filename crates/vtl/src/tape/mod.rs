@@ -424,14 +424,10 @@ impl Tape {
             Ok(ReadBlock::FileMark) => Object::Filemark,
             Ok(ReadBlock::EndOfData) => Object::EndOfData,
             // What cannot be read is a block still.
-            Ok(ReadBlock::Data(_))
-            | Err(
-                TapeError::BufferTooSmall { .. }
-                | TapeError::Unreadable { .. }
-                | TapeError::KeyMissing { .. }
-                | TapeError::WrongKey { .. }
-                | TapeError::NotEncrypted { .. },
-            ) => Object::Record,
+            Ok(ReadBlock::Data(_)) | Err(TapeError::BufferTooSmall { .. } | TapeError::Unreadable { .. }) => {
+                Object::Record
+            }
+            Err(error) if error.is_of_the_key() => Object::Record,
             Err(error) => return Err(error.into()),
         };
         if found != Object::EndOfData {

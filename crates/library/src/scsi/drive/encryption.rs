@@ -18,8 +18,8 @@ use zeroize::Zeroizing;
 use super::Drive;
 use super::ability::op;
 use super::condition::Stop;
-use crate::TapeError;
 use crate::encryption::{BlockEncryption, Decryption, EncryptionKey, KeyIdentity, TapeEncryption};
+use crate::{DeviceError, TapeError};
 
 /// Bytes of a page that are asked for: a capabilities page of eight algorithms takes 212.
 const ANSWER_BYTES: u32 = 1024;
@@ -255,6 +255,7 @@ impl Drive {
         };
         let session = self.session()?;
         // The next write asks what the drive has.
+        session.had_key |= in_use.is_some();
         (session.encryption, session.writing) = (in_use, false);
         self.assure_encryption()?;
         // A condition meanwhile, after which it may be otherwise again.
@@ -265,9 +266,15 @@ impl Drive {
 
     /// Makes sure that the drive encrypts as it is to.
     pub fn assure_encryption(&mut self) -> Result<(), TapeError> {
-        let Some(status) = self.encryption_page(page::STATUS, EncryptionStatus::decode)? else {
+        let is_wanted = self.session()?.encryption.is_some();
+        let status = match self.encryption_page(page::STATUS, EncryptionStatus::decode) {
+            // As little is known of one that answers nonsense as of one that does not know the page.
+            Err(TapeError::DriveFailed { source: DeviceError::System(_), .. }) if !is_wanted => None,
+            status => status?,
+        };
+        let Some(status) = status else {
             // One that cannot be asked cannot be set either.
-            return if self.session()?.encryption.is_none() { Ok(()) } else { Err(self.unsupported()) };
+            return if is_wanted { Err(self.unsupported()) } else { Ok(()) };
         };
         match &self.session()?.encryption {
             None => self.clear_encryption(&status),
@@ -312,7 +319,8 @@ impl Drive {
     }
 
     /// Nothing is to be encrypted: a key that another program, or an earlier process, has left in the drive
-    /// is cleared. Where the library or a key manager controls encryption, that is the site's own affair.
+    /// is cleared. Where the library or a key manager controls encryption, that is the site's own affair: a
+    /// drive says so, or refuses.
     fn clear_encryption(&mut self, status: &EncryptionStatus) -> Result<(), TapeError> {
         /// PARAMETERS CONTROL: the drive, the library or a key manager.
         const CONTROLLED_ELSEWHERE: std::ops::RangeInclusive<u8> = 2..=4;
@@ -327,9 +335,12 @@ impl Drive {
             algorithm: status.algorithm,
             ..SetDataEncryption::default()
         };
-        let is_set = self.set_parameters(&off)?;
+        if !self.set_parameters(&off)? {
+            // Of our own key it is known that the drive took it from us.
+            return if self.session()?.had_key { Err(self.unsupported()) } else { Ok(()) };
+        }
         let status = self.encryption_page(page::STATUS, EncryptionStatus::decode)?;
-        if is_set && status.as_ref().is_none_or(is_clear) { Ok(()) } else { Err(self.unsupported()) }
+        if status.as_ref().is_none_or(is_clear) { Ok(()) } else { Err(self.unsupported()) }
     }
 
     /// Before the cartridge is unloaded: the key goes, as well as can be. The next load looks again.

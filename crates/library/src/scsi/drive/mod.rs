@@ -145,6 +145,8 @@ struct Session {
     medium: Medium,
     /// How blocks are encrypted.
     encryption: Option<InUse>,
+    /// Blocks were to be encrypted before.
+    had_key: bool,
     /// How they are to be encrypted could not be set: nothing is written.
     is_unsettled: bool,
 }
@@ -216,6 +218,7 @@ impl Session {
             warned: [None; 2],
             medium: Medium::default(),
             encryption: None,
+            had_key: false,
             is_unsettled: false,
         }
     }

@@ -364,6 +364,8 @@ impl Drive {
         }
         let session = self.session()?;
         (session.unflushed, session.sure) = (0, true);
+        // What is encrypted is looked at before each batch, whether anything was heard or not.
+        session.writing &= session.encryption.is_none();
         Ok(())
     }
 
