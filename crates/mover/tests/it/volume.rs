@@ -274,7 +274,8 @@ fn an_encrypted_cartridge_is_not_labelled() {
         assert_eq!(drive.read_block(&mut [0; 64]).unwrap(), library::ReadBlock::Data(15));
         drive.format_partitions().unwrap();
     }
-    // Its own labels it does not take for blank or for another's: that the key is missing is all that is known.
+    // Its own labels it does not take for blank or for another's: that the key is missing is all that it
+    // knows.
     drive.set_encryption(None).unwrap();
     label(&bench, drive.as_mut()).unwrap();
     drive.locate(TapePosition { partition: Partition::Index, block: BlockAddress(0) }).unwrap();
