@@ -6,9 +6,15 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use base::{BlockAddress, Partition, TapePosition, Vid};
 use iscsi::initiator::{Initiator, InitiatorConfig};
 use iscsi::login::{Account, Name};
 use iscsi::pdu::Lun;
+use library::scsi::{ScsiDrive, ScsiDriveOptions};
+use library::{
+    BlockEncryption, CartridgeReader, DriveName, EncryptionKey, KeyIdentity, ReadBlock, RecordCheck,
+    RecordInfo, RecordKind, TapeEncryption, TapeError,
+};
 use scsi::command::{Changer, Primary, Stream};
 use scsi::{Command, Data, ElementAddress, Status, Transport};
 
@@ -186,5 +192,70 @@ fn a_library_is_tested_on_a_scratch_tape() {
     let again = test(&labelled).exits(1);
     assert!(again.out.contains("an ANSI label (VOL1) of \"KV0002\""), "it was left as it is: {}", again.out);
     test(&[&labelled[..], &["--overwrite", "KV0002"]].concat()).exits(0);
+}
+
+/// What an initiator has the drives of a served library encrypt is not on the cartridge, and comes back with
+/// its key alone, from another process of the program too.
+#[test]
+fn a_served_library_encrypts_with_the_initiators_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let tapes = directory.path().join("tapes");
+    let secret = b"a line that must not be found on the cartridge\n".repeat(2000);
+    let identity = KeyIdentity::new(b"vault-2026", b"").unwrap();
+    let key = |byte| TapeEncryption::of(EncryptionKey::new([byte; 32]), identity.clone());
+    let begin = TapePosition { partition: Partition::Index, block: BlockAddress(0) };
+    let open = |served: &Served| {
+        go(&mut served.unit(0, None), move_medium(1024, 256), &[]);
+        let transport = Box::new(served.unit(1, None));
+        let name = DriveName::new("drive0").unwrap();
+        let drive = ScsiDrive::open(name, transport, None, ScsiDriveOptions::default()).unwrap();
+        drive.load(Vid::new("KV0001").unwrap()).unwrap();
+        drive
+    };
+
+    let served = Served::start(&tapes, &["--new-cartridges", "1", "--cartridge-size", "64MiB"]);
+    let scsi = open(&served);
+    let mut drive = scsi.take().unwrap();
+    drive.write_block(b"a label in clear").unwrap();
+    drive.set_encryption(Some(&key(7))).unwrap();
+    drive.write_block(&secret).unwrap();
+    drive.write_filemarks(1).unwrap();
+    scsi.unload().unwrap().flushed.unwrap();
+    served.stop();
+
+    let cartridges: Vec<_> = fs::read_dir(tapes.join("cartridges")).unwrap().collect();
+    let cartridge = cartridges[0].as_ref().unwrap().path();
+    let stands = |bytes: &[u8]| {
+        ["partition-a.rec", "partition-b.rec"].iter().any(|file| {
+            fs::read(cartridge.join(file)).unwrap().windows(bytes.len()).any(|window| window == bytes)
+        })
+    };
+    assert!(stands(b"a label in clear") && stands(b"vault-2026"), "what tells the key is in clear");
+    assert!(!stands(b"must not be found") && !stands(&[7; 32]), "neither data nor key are");
+    let mut kinds = Vec::new();
+    let reader = CartridgeReader::open(&cartridge).unwrap();
+    let visit = |record: RecordInfo| {
+        kinds.push(record.kind);
+        record.check == RecordCheck::Good
+    };
+    reader.visit(visit).unwrap();
+    assert_eq!(kinds, [RecordKind::Data, RecordKind::Encrypted, RecordKind::FileMark]);
+    drop(reader);
+
+    let served = Served::start(&tapes, &[]);
+    let scsi = open(&served);
+    let mut drive = scsi.take().unwrap();
+    let mut buffer = vec![0; secret.len()];
+    drive.locate(begin).unwrap();
+    assert_eq!(drive.read_block(&mut buffer).unwrap(), ReadBlock::Data(16));
+    let found = drive.block_encryption().unwrap();
+    assert_eq!(found, BlockEncryption::Encrypted { identity: identity.clone(), is_readable: false });
+    assert!(matches!(drive.read_block(&mut buffer), Err(TapeError::KeyMissing { .. })));
+    drive.set_encryption(Some(&key(8))).unwrap();
+    assert!(matches!(drive.read_block(&mut buffer), Err(TapeError::WrongKey { .. })));
+    drive.set_encryption(Some(&key(7))).unwrap();
+    assert_eq!(drive.read_block(&mut buffer).unwrap(), ReadBlock::Data(secret.len()));
+    assert!(buffer == secret);
+    scsi.unload().unwrap().flushed.unwrap();
     served.stop();
 }

@@ -4,6 +4,7 @@
 
 mod counters;
 mod drive;
+mod encryption;
 mod machine;
 pub mod scsi;
 mod sense;
@@ -12,6 +13,7 @@ mod virtual_tape;
 
 pub use counters::{DriveCounters, DriveProduct, ErrorCounters};
 pub use drive::{DriveName, DriveNameError, ReadBlock, TapeDrive, TapeError, WriteResult};
+pub use encryption::{BlockEncryption, Decryption, EncryptionKey, KeyIdentity, TapeEncryption};
 /// Types of `mechanics` in which a drive tells of its motion.
 pub use mechanics::{MotionReport, Track};
 

@@ -3,7 +3,10 @@
 use std::sync::{Arc, PoisonError};
 
 use base::{BlockAddress, ByteCount, Clock, Partition, TapePosition, Timestamp};
-use library::{DriveCounters, DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
+use library::{
+    BlockEncryption, DriveCounters, DriveName, ReadBlock, TapeAlert, TapeDrive, TapeEncryption, TapeError,
+    WriteResult,
+};
 use mechanics::{MotionReport, Track};
 use threads::Mutex;
 
@@ -124,6 +127,14 @@ impl TapeDrive for WatchedDrive {
 
     fn motion_report(&mut self) -> Option<MotionReport> {
         self.drive.motion_report()
+    }
+
+    fn set_encryption(&mut self, encryption: Option<&TapeEncryption>) -> Result<(), TapeError> {
+        self.drive.set_encryption(encryption)
+    }
+
+    fn block_encryption(&mut self) -> Result<BlockEncryption, TapeError> {
+        self.drive.block_encryption()
     }
 
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {

@@ -225,6 +225,7 @@ impl Target {
 
     pub(crate) fn end(&self, nexus: &Nexus) {
         self.units().for_each(|unit| unit.gate().end(nexus));
+        self.drives.iter().for_each(|drive| drive.encryption.ended(nexus));
     }
 
     /// Carries a command out and answers it, or not.

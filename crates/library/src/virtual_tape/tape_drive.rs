@@ -7,13 +7,16 @@ use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 use mechanics::{Motion, MotionReport, TapeByte, Track};
 
 use super::cartridge::Cartridge;
+use super::cipher::{self, Cipher};
 #[cfg(feature = "faults")]
 use super::faults::{DriveCommand, Faults};
 use super::frame::{BLOCK_BYTES_MAX, FrameKind};
+use super::map::RunKind;
 use super::memory::{MEMORY_ATTRIBUTES_MAX, MEMORY_VALUE_BYTES_MAX, Memory};
 use super::partition::PartitionRead;
 use super::timed::{self, Pace, Timed};
 use crate::drive::is_for_want_of_space;
+use crate::encryption::{BlockEncryption, Decryption, TapeEncryption};
 use crate::{
     DriveCounters, DriveName, DriveProduct, ErrorCounters, ReadBlock, TapeAlert, TapeDrive, TapeError,
     WriteResult,
@@ -82,6 +85,10 @@ pub struct Loaded {
     pub slot_of: Vid,
     position: TapePosition,
     counted: Counted,
+    /// How blocks are encrypted: forgotten when the cartridge is unloaded.
+    cipher: Option<Cipher>,
+    /// An encrypted record on its way.
+    scratch: Vec<u8>,
 }
 
 /// What a drive counts of one load.
@@ -120,7 +127,8 @@ impl Errors {
 
 impl Loaded {
     pub fn new(cartridge: Cartridge, slot_of: Vid) -> Self {
-        Loaded { cartridge, slot_of, position: LOAD_POINT, counted: Counted::default() }
+        let counted = Counted::default();
+        Loaded { cartridge, slot_of, position: LOAD_POINT, counted, cipher: None, scratch: Vec::new() }
     }
 
     fn vid(&self) -> Vid {
@@ -179,6 +187,62 @@ impl Loaded {
         self.cartridge.partition(self.position.partition).payload_before(self.position.block.0)
     }
 
+    /// Writes a record as the drive is set.
+    fn append_record(&mut self, record: &[u8]) -> Result<(), TapeError> {
+        let Some(cipher) = self.cipher.as_ref().filter(|cipher| cipher.setting.encrypts) else {
+            return self.append(FrameKind::Record, record);
+        };
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let vid = self.vid();
+        let sealed = cipher.seal(record, &mut scratch);
+        let appended = match sealed {
+            Ok(()) => self.append(FrameKind::Encrypted, &scratch),
+            Err(error) => {
+                self.cartridge.poisoned = true;
+                Err(failed(vid, "write", error))
+            }
+        };
+        self.scratch = scratch;
+        appended
+    }
+
+    /// Reads the encrypted record under the head, which fits the buffer.
+    fn decrypt(&mut self, buffer: &mut [u8]) -> Result<usize, TapeError> {
+        let (vid, at) = (self.vid(), self.position);
+        let reading = |cipher: &&Cipher| cipher.setting.decryption != Decryption::Off;
+        let Some(cipher) = self.cipher.as_ref().filter(reading) else {
+            return Err(TapeError::KeyMissing { vid, at });
+        };
+        let read = self.cartridge.partition(at.partition).read_stored(at.block.0, &mut self.scratch);
+        if !read.map_err(|error| failed(vid, "read", error))? {
+            return Err(TapeError::Unreadable { vid, at });
+        }
+        // What stands there is what was written, by its checksum: what does not come out is of another key.
+        let record = cipher.open(&mut self.scratch).ok_or(TapeError::WrongKey { vid, at })?;
+        let into = buffer.get_mut(..record.len()).ok_or(TapeError::Unreadable { vid, at })?;
+        into.copy_from_slice(record);
+        Ok(record.len())
+    }
+
+    fn block_encryption(&mut self) -> Result<BlockEncryption, TapeError> {
+        let (vid, at) = (self.vid(), self.position);
+        let partition = self.cartridge.partition(at.partition);
+        match partition.kind(at.block.0) {
+            None | Some(RunKind::Frames(FrameKind::FileMark)) => return Ok(BlockEncryption::NoBlock),
+            Some(RunKind::Frames(FrameKind::Record)) => return Ok(BlockEncryption::Plain),
+            Some(RunKind::Damaged) => return Ok(BlockEncryption::Unknown),
+            Some(RunKind::Frames(FrameKind::Encrypted)) => {}
+        }
+        let read = partition.read_stored(at.block.0, &mut self.scratch);
+        if !read.map_err(|error| failed(vid, "read", error))? {
+            return Ok(BlockEncryption::Unknown);
+        }
+        let Some(identity) = cipher::identity_of(&self.scratch) else { return Ok(BlockEncryption::Unknown) };
+        let cipher = self.cipher.as_ref().filter(|cipher| cipher.setting.decryption != Decryption::Off);
+        let is_readable = cipher.is_some_and(|cipher| cipher.open(&mut self.scratch).is_some());
+        Ok(BlockEncryption::Encrypted { identity, is_readable })
+    }
+
     fn append(&mut self, kind: FrameKind, payload: &[u8]) -> Result<(), TapeError> {
         let partition = self.position.partition;
         self.change("write", |cartridge| cartridge.partition_mut(partition).append(kind, payload))?;
@@ -204,7 +268,14 @@ impl Loaded {
         let read = self.cartridge.partition(at.partition).read(at.block.0, buffer);
         let read = read.map_err(|error| failed(vid, "read", error))?;
         let result = match read {
-            PartitionRead::Data(length) => ReadBlock::Data(length),
+            PartitionRead::Data(length) => {
+                let required = |cipher: &Cipher| cipher.setting.decryption == Decryption::Required;
+                if self.cipher.as_ref().is_some_and(required) {
+                    return Err(TapeError::NotEncrypted { vid, at });
+                }
+                ReadBlock::Data(length)
+            }
+            PartitionRead::Encrypted => ReadBlock::Data(self.decrypt(buffer)?),
             PartitionRead::FileMark => ReadBlock::FileMark,
             PartitionRead::EndOfData => return Ok(ReadBlock::EndOfData),
             PartitionRead::Damaged => return Err(TapeError::Unreadable { vid, at }),
@@ -243,7 +314,7 @@ impl Loaded {
             self.change("write", |_| _bay.faults.write_at(vid, at))?;
         }
         self.cut_behind()?;
-        self.append(FrameKind::Record, block)?;
+        self.append_record(block)?;
         pace.write(|| self.byte_of(at), block.len() as u64);
         Ok(self.write_result())
     }
@@ -527,6 +598,18 @@ impl TapeDrive for VirtualDrive {
     fn motion_report(&mut self) -> Option<MotionReport> {
         let timed = self.bay.timed.as_deref()?;
         Some(self.bay.lock().motion.as_mut()?.report(timed.now_us()))
+    }
+
+    fn set_encryption(&mut self, encryption: Option<&TapeEncryption>) -> Result<(), TapeError> {
+        self.with(|loaded, _| {
+            let cipher = encryption.cloned().map(Cipher::new).transpose();
+            loaded.cipher = cipher.map_err(|error| failed(loaded.vid(), "set encryption", error))?;
+            Ok(())
+        })
+    }
+
+    fn block_encryption(&mut self) -> Result<BlockEncryption, TapeError> {
+        self.with(|loaded, _| loaded.block_encryption())
     }
 
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {

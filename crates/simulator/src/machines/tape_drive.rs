@@ -425,6 +425,17 @@ impl TapeDrive for SimTapeDrive {
         None
     }
 
+    fn set_encryption(&mut self, encryption: Option<&library::TapeEncryption>) -> Result<(), TapeError> {
+        if encryption.is_some() {
+            return Err(TapeError::EncryptionUnsupported { drive: self.id().clone() });
+        }
+        Ok(())
+    }
+
+    fn block_encryption(&mut self) -> Result<library::BlockEncryption, TapeError> {
+        Ok(library::BlockEncryption::Unknown)
+    }
+
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         Ok(Vec::new())
     }

@@ -201,10 +201,15 @@ impl DriveThread {
 
     /// Refuses a cartridge that holds anything but the volume that may be destroyed.
     fn need_blank(&mut self, vid: Vid, replaces: Option<Uuid>) -> Result<(), SessionError> {
-        match mover::identify(self.drive.as_mut())? {
-            mover::Found::Blank => Ok(()),
-            mover::Found::Volume { uuid, .. } if Some(uuid) == replaces => Ok(()),
-            found => Err(VolumeError::NotBlank { vid, found }.into()),
+        match mover::identify(self.drive.as_mut()) {
+            Ok(mover::Found::Blank) => Ok(()),
+            Ok(mover::Found::Volume { uuid, .. }) if Some(uuid) == replaces => Ok(()),
+            Ok(found) => Err(VolumeError::NotBlank { vid, found }.into()),
+            Err(VolumeError::Tape(error)) if error.is_of_the_key() => {
+                let found = mover::Found::Foreign(error.to_string());
+                Err(VolumeError::NotBlank { vid, found }.into())
+            }
+            Err(error) => Err(error.into()),
         }
     }
 

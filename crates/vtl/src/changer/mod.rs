@@ -53,7 +53,7 @@ impl Changer {
             standards: [SAM, SPC, ISCSI, SMC, 0, 0, 0, 0],
         };
         let mut missing = MISSING.to_vec();
-        missing.extend([(0xb5, None), (0x4c, None), (0x8c, None), (0x8d, None)]);
+        missing.extend([(0xa2, None), (0xb5, None), (0x4c, None), (0x8c, None), (0x8d, None)]);
         Changer { gate: Gate::default(), identity, robot: Mutex::new(()), missing }
     }
 

@@ -51,6 +51,7 @@ impl Tape {
 
     pub fn read(&mut self, run: &mut Run<'_>, suppress: bool, fixed: bool, length: u32) -> Outcome {
         self.medium()?;
+        self.apply_encryption(run)?;
         let (count, block) = self.blocks(fixed, length)?;
         if fixed && suppress {
             return Err(Refusal::bit(1, 1));
@@ -150,6 +151,7 @@ impl Tape {
 
     pub fn write(&mut self, run: &mut Run<'_>, fixed: bool, length: u32) -> Outcome {
         self.medium()?;
+        self.apply_encryption(run)?;
         let (count, block) = self.blocks(fixed, length)?;
         let protection = self.settings.protection_on_write();
         let checksum = if protection.is_some() { BlockProtection::LENGTH } else { 0 };

@@ -11,7 +11,7 @@ use scsi::{Data, Lun, Transport};
 use vtl::{Options, Target};
 
 use crate::common::*;
-use crate::drive_suite::{self, Rig};
+use crate::drive_suite::{self, Encrypting, Rig};
 
 const KEY: u64 = 0x4b49_5354;
 
@@ -135,6 +135,7 @@ impl Rig for ScsiRig {
 fn the_scsi_drive_behaves_as_a_tape() {
     drive_suite::behaves_as_a_tape(12, || ScsiRig::new(Way::Local, ProtectionWish::Required));
     drive_suite::behaves_as_a_tape(4, || ScsiRig::new(Way::Local, ProtectionWish::Off));
+    drive_suite::behaves_as_a_tape(4, || Encrypting(ScsiRig::new(Way::Local, ProtectionWish::Required)));
 }
 
 #[test]

@@ -138,6 +138,14 @@ impl TapeDrive for BayHandle {
         self.0.lock().drive.as_mut().and_then(|drive| drive.tape().motion_report())
     }
 
+    fn set_encryption(&mut self, encryption: Option<&crate::TapeEncryption>) -> Result<(), TapeError> {
+        self.with(|drive| drive.set_encryption(encryption))
+    }
+
+    fn block_encryption(&mut self) -> Result<crate::BlockEncryption, TapeError> {
+        self.with(|drive| drive.block_encryption())
+    }
+
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         match self.0.lock().drive.as_mut() {
             Some(drive) => drive.tape().alerts(),

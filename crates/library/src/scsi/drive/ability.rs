@@ -20,6 +20,7 @@ pub mod op {
     pub const MAINTENANCE_IN: u8 = 0xa3;
     pub const REPORT_DENSITY: u8 = 0x44;
     pub const MODE_SENSE: u8 = 0x1a;
+    pub const SECURITY_PROTOCOL_IN: u8 = 0xa2;
 }
 
 /// READ, which every tape drive has: a list without it is no list.

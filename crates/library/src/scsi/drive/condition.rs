@@ -269,7 +269,9 @@ impl Drive {
                 self.end(Ended::Taken);
                 return Err(TapeError::Reserved { drive: self.name.clone() });
             }
-            // 2A/02 log parameters, 2A/10 the clock, 2A/11 and on those of encryption by other hosts.
+            // 2A/11 to 2A/13: parameters of encryption, or a key, by another host.
+            (UnitAttention::ParametersChanged, _, 0x11..=0x13) => Some(Doubt::Settings),
+            // 2A/02 log parameters, 2A/10 the clock.
             (UnitAttention::ParametersChanged, _, 0x02 | 0x06..) => None,
             (UnitAttention::ParametersChanged | UnitAttention::InquiryDataChanged, ..) => {
                 Some(Doubt::Settings)

@@ -348,6 +348,14 @@ impl TapeDrive for Handle {
         self.shared.lock().drive.motion()
     }
 
+    fn set_encryption(&mut self, encryption: Option<&crate::TapeEncryption>) -> Result<(), TapeError> {
+        self.with(|drive| drive.set_encryption(encryption))
+    }
+
+    fn block_encryption(&mut self) -> Result<crate::BlockEncryption, TapeError> {
+        self.with(Drive::block_encryption)
+    }
+
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         self.with(Drive::raised_alerts)
     }

@@ -201,6 +201,7 @@ impl Drive {
         };
         let (vid, owes) = (session.vid, session.unflushed > 0 || session.poisoned);
         let flushed = if owes { self.mark(0).map(|_| ()) } else { Ok(()) };
+        self.forget_key();
         self.handling = true;
         let begun = self.begin();
         let gone = self.let_go();

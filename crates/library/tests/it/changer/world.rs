@@ -529,6 +529,14 @@ impl TapeDrive for FakeDrive {
     fn motion_report(&mut self) -> Option<MotionReport> {
         None
     }
+    fn set_encryption(&mut self, _encryption: Option<&library::TapeEncryption>) -> Result<(), TapeError> {
+        Ok(())
+    }
+
+    fn block_encryption(&mut self) -> Result<library::BlockEncryption, TapeError> {
+        Ok(library::BlockEncryption::Unknown)
+    }
+
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         Ok(Vec::new())
     }
