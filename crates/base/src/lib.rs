@@ -9,6 +9,7 @@ mod checksum;
 mod failure;
 mod id;
 mod kernel_clock;
+mod key_id;
 mod md5_lanes;
 mod memory;
 mod name;
@@ -27,6 +28,7 @@ pub use id::{
     StripeSetId, TapePoolId, UploadId, Uuid, Vid, VidError,
 };
 pub use kernel_clock::kernel_clock_is_synchronised;
+pub use key_id::{KeyId, KeyIdError};
 pub use md5_lanes::{MD5_LANES, Md5Stream};
 pub use memory::keep_freed_memory;
 pub use name::{ArchivePath, NAME_BYTES_MAX, Name, NameError, PATH_BYTES_MAX};

@@ -146,6 +146,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         | Command::CountMount { .. }
         | Command::BaseOnTape { .. }
         | Command::SetTapeAway { .. }
+        | Command::SetTapeKey { .. }
         | Command::RetireTape { .. }
         | Command::AddTape { .. }
         | Command::ReclaimTape { .. } => tape::perform(draft, command),

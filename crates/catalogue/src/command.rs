@@ -3,8 +3,8 @@
 
 use base::{
     BlobId, BlobPiece, BlockAddress, ByteCount, ClassId, ContainerId, DirId, Duration, Epoch, FailureCause,
-    FileId, Generation, Name, RequestId, RunId, StripeSet, StripeSetId, TapePoolId, Timestamp, UploadId,
-    Uuid, Vid,
+    FileId, Generation, KeyId, Name, RequestId, RunId, StripeSet, StripeSetId, TapePoolId, Timestamp,
+    UploadId, Uuid, Vid,
 };
 
 mod file;
@@ -540,6 +540,14 @@ pub enum Command {
         /// Where it is; at most [`TapeAway::PLACE_MAX`](crate::TapeAway::PLACE_MAX) bytes, empty if it is
         /// here.
         place: String,
+    },
+    /// With which key all behind the labels of a tape is encrypted. Said before it is labelled, or when a
+    /// labelled tape is found to be encrypted of which the catalogue did not know that.
+    SetTapeKey {
+        /// The tape: Labelling, or labelled with no key known or this one.
+        vid: Vid,
+        /// The key; `None`: in clear.
+        key: Option<KeyId>,
     },
     /// A tape that may be reclaimed, or was never labelled, is never used again. As with a reclaim
     /// `replaces` tells which volume is on it.

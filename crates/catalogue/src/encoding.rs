@@ -257,7 +257,7 @@ grown_record!(TapeRecord {
     mounts,
     changes_through,
     replaces,
-} history, away);
+} history, away, key);
 record!(TapeHistory { before, wrote, failures, retry, cause });
 choice!(FailureCause { 0 = Unknown, 1 = Cartridge, 2 = Drive, 3 = Robot, 4 = Path, 5 = Host });
 choice!(RunEnd { 0 = Finished, 1 = TapeFull, 2 = Failed, 3 = Torn });
@@ -461,6 +461,7 @@ choice!(Command {
     144 = PartsRecalled(done),
     145 = RecallPlaceFailed { vid, block, reason },
     146 = BeginHistoryRun { vid, drive, start },
+    150 = SetTapeKey { vid, key },
     153 = SetTapeAway { vid, kind, place },
     154 = RetireTape { vid },
     155 = AddTape { vid },

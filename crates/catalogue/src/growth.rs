@@ -99,6 +99,7 @@ impl Command {
             | Command::CopyVerified { .. }
             | Command::ReclaimTape { .. }
             | Command::SetTapeAway { .. }
+            | Command::SetTapeKey { .. }
             | Command::RetireTape { .. }
             | Command::AddTape { .. }
             | Command::AdoptRun { .. }

@@ -39,7 +39,7 @@ pub use container::{ContainerCopy, ContainerKind, ContainerRecord, CopyState, Me
 
 use base::{
     BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId, DirId, Duration, FileId,
-    Generation, Layout, Name, RequestId, RunId, StripeSetId, TapePoolId, Timestamp, Uuid, Vid,
+    Generation, KeyId, Layout, Name, RequestId, RunId, StripeSetId, TapePoolId, Timestamp, Uuid, Vid,
 };
 
 /// What a name stands for.
@@ -273,6 +273,8 @@ pub struct TapeRecord {
     pub history: Option<TapeHistory>,
     /// Where it is by an operator's word; `None`: in a library, or nobody knows.
     pub away: Option<TapeAway>,
+    /// The key that all behind its labels is encrypted with; `None`: it stands there in clear.
+    pub key: Option<KeyId>,
 }
 
 impl TapeRecord {
@@ -304,6 +306,7 @@ impl TapeRecord {
             replaces: None,
             history: None,
             away: None,
+            key: None,
         }
     }
 

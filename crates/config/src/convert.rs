@@ -19,6 +19,7 @@ use super::file::{
     Backup, Catalogue, Class, Config, Drives, Library, LibraryKind, Pool, PoolDrive, Recall, RecallOrder,
     Residency, Tape, TapePool, Timing,
 };
+use super::keys;
 use super::libraries::range;
 
 impl Config {
@@ -193,7 +194,16 @@ fn class_settings(class: &Class) -> ClassSettings {
 }
 
 fn tape_pool_settings(pool: &TapePool) -> TapePoolSettings {
-    let TapePool { name, mount_bytes, mount_age, drives_max, drives_min, open_tapes_max, library } = pool;
+    let TapePool {
+        name,
+        mount_bytes,
+        mount_age,
+        drives_max,
+        drives_min,
+        open_tapes_max,
+        library,
+        encryption,
+    } = pool;
     TapePoolSettings {
         name: name.get_ref().clone(),
         mount_bytes: mount_bytes.0,
@@ -202,6 +212,7 @@ fn tape_pool_settings(pool: &TapePool) -> TapePoolSettings {
         drives_min: *drives_min.get_ref(),
         open_tapes_max: open_tapes_max.as_ref().map(|most| *most.get_ref()),
         library: library.as_ref().map(|library| library.get_ref().clone()),
+        encryption: encryption.as_ref().and_then(|encryption| keys::read(encryption).ok()),
     }
 }
 

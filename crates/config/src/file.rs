@@ -394,6 +394,19 @@ pub struct TapePool {
     /// The library whose tapes it has; any if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub library: Option<Spanned<String>>,
+    /// How its tapes are encrypted; not at all if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<PoolEncryption>,
+}
+
+/// `encryption` of a tape pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolEncryption {
+    /// The id of the key of tapes that are labelled from now on.
+    pub key: Spanned<String>,
+    /// Where keys come from: `file:PATH` or `command:PATH`. The keys themselves never stand here.
+    pub keys: Spanned<String>,
 }
 
 /// `[[classes]]`.

@@ -372,6 +372,8 @@ pub struct TapeInfo {
     pub away_as: Option<catalogue::TapeAway>,
     /// The import/export element in which it stands.
     pub element: Option<u32>,
+    /// The key that all behind its labels is encrypted with; `None`: it stands there in clear.
+    pub key: Option<base::KeyId>,
     /// Files wanted from it.
     pub wanted: catalogue::Tally,
     /// Newest change on it.

@@ -3,10 +3,11 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use base::{ByteCount, Duration, StripeCode};
+use base::{ByteCount, Duration, KeyId, StripeCode};
 use drive::DriveLocation;
 use library::scsi::changer::DriveSeat;
 use library::scsi::{DeviceChoice, IscsiName};
+use library::{KeySource, TapeKeys};
 use session::WritingRules;
 use session::order::Aim;
 
@@ -282,6 +283,25 @@ pub struct TapePoolSettings {
     pub open_tapes_max: Option<usize>,
     /// The library whose scratch tapes it gets; `None`: any.
     pub library: Option<String>,
+    /// How its tapes are encrypted; `None`: tapes labelled from now on are written in clear.
+    pub encryption: Option<PoolEncryption>,
+}
+
+/// How the tapes of a pool are encrypted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolEncryption {
+    /// The key of tapes that are labelled from now on. Nothing new goes to tapes with another one, or none.
+    pub key: KeyId,
+    /// Where it comes from, and those of older tapes.
+    pub keys: KeySource,
+}
+
+impl Settings {
+    /// Where the keys of all tapes come from.
+    #[must_use]
+    pub fn tape_keys(&self) -> TapeKeys {
+        TapeKeys::of(self.tape_pools.iter().filter_map(|pool| Some(&pool.encryption.as_ref()?.keys)))
+    }
 }
 
 /// How tapes are written and read.

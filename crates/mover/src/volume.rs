@@ -12,6 +12,7 @@ use ltfs::{BlockSize, CREATOR, Extent, File, FileUid, Index, Times, Tree, Volume
 
 use crate::VolumeError;
 use crate::label::{check_label, check_may_be_labelled, write_labels};
+use crate::unlock::{LabelKeys, unlock_if_possible};
 
 /// A file to be entered in the index after its blocks were written.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,6 +59,9 @@ impl Volume {
     /// A cartridge that already carries exactly this UUID, no file and no data (a labelling cut short) is
     /// labelled again, and so is one that carries `replaces`: the volume that was reclaimed.
     ///
+    /// The labels are written in clear, and all behind them as `keys` say: the drive has the key from then
+    /// on, until the cartridge is unloaded. `None`: this instance has no keys.
+    ///
     /// # Errors
     /// [`VolumeError::NotBlank`] if it holds anything else; nothing is destroyed then.
     pub fn label(
@@ -66,12 +70,26 @@ impl Volume {
         uuid: Uuid,
         block_size: BlockSize,
         replaces: Option<Uuid>,
+        keys: Option<LabelKeys<'_>>,
         now: Timestamp,
     ) -> Result<Self, VolumeError> {
+        if let Some(LabelKeys { keys, .. }) = keys {
+            unlock_if_possible(drive, vid, keys)?;
+        }
         check_may_be_labelled(drive, vid, uuid, replaces)?;
+        let encryption = keys.and_then(|keys| keys.setting);
+        if keys.is_some() {
+            // Before anything is written: a drive that cannot encrypt leaves the cartridge as it is. Then the
+            // labels, in clear, which tell anybody whose it is.
+            drive.set_encryption(encryption)?;
+            drive.set_encryption(None)?;
+        }
         drive.format_partitions()?;
         for partition in [Partition::Index, Partition::Data] {
             write_labels(drive, partition, vid, uuid, block_size, now)?;
+        }
+        if encryption.is_some() {
+            drive.set_encryption(encryption)?;
         }
         let index = Index {
             creator: CREATOR.to_owned(),

@@ -36,6 +36,7 @@ impl Reason {
             Reason::ReadElsewhere { .. } => "read-elsewhere",
             Reason::NotHeardYet { .. } => "not-heard-yet",
             Reason::TapeAway { .. } => "tape-away",
+            Reason::KeyMissing { .. } => "key-missing",
             Reason::InSlot => "in-slot",
             Reason::KeptMounted { .. } => "kept-mounted",
             Reason::DriveDown { .. } => "drive-down",
@@ -80,6 +81,7 @@ impl Reason {
             | Reason::NoRoomForReads { goes_on: false, .. }
             | Reason::TapeSetAside { .. }
             | Reason::TapeAway { .. }
+            | Reason::KeyMissing { .. }
             | Reason::HostCannotWrite { .. }
             | Reason::NoReadableCopy { .. } => true,
             Reason::DrivesMax { limit }
@@ -110,7 +112,7 @@ impl Reason {
             | Reason::TapeNotReadable { vid, .. } => vec![*vid],
             Reason::NoReadableCopy { tapes } => tapes.iter().map(|(vid, _)| *vid).collect(),
             Reason::ReadElsewhere { tapes, .. } | Reason::OnlyEmptyTapes { tapes } => tapes.clone(),
-            Reason::DriveLooks { vid, .. } => vid.iter().copied().collect(),
+            Reason::DriveLooks { vid, .. } | Reason::KeyMissing { vid, .. } => vid.iter().copied().collect(),
             Reason::BeingMended { cause, .. } => cause.vids(),
             _ => Vec::new(),
         }

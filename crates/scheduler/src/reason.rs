@@ -85,6 +85,8 @@ pub enum Reason {
     NotHeardYet { vid: Vid },
     /// No library holds the tape; `away`: how and where it is by an operator's word.
     TapeAway { vid: Vid, away: Option<String> },
+    /// A key cannot be had: that of the tape, or, without one, that of new tapes of the pool.
+    KeyMissing { vid: Option<Vid>, key: Option<String>, why: String },
     /// The tape is in its slot and nothing waits for it.
     InSlot,
     /// The tape is being checked or copied, for which nobody waits.
@@ -261,6 +263,12 @@ impl fmt::Display for Reason {
                 "no library holds tape {vid}: put it in, or say kist tape set {vid} off-site --where PLACE \
                  if it is to stay away"
             ),
+            Reason::KeyMissing { vid: Some(vid), why, .. } => {
+                write!(f, "tape {vid} waits for its key: {why}; it goes on by itself when the key is there")
+            }
+            Reason::KeyMissing { vid: None, why, .. } => {
+                write!(f, "nothing is written: {why}; it goes on by itself when the key is there")
+            }
             Reason::InSlot => write!(f, "in its slot; nothing waits for it"),
             Reason::Checking { drive, vid } => write!(f, "tape {vid} is being checked in drive {drive}"),
             Reason::KeptMounted { drive, vid, until } => {

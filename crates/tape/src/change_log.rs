@@ -306,7 +306,8 @@ fn ask_for_bases(room: &Tape, asked: &mut BasesAsked) -> Result<(), ArchiveError
             let may_get =
                 |vid: Vid| standing.is_due(&log, settings, pool, vid) && room.bases.may_write(vid, now);
             let of_pool = tapes.iter().filter(|(vid, tape)| {
-                let is_free = tape.state == TapeState::Active && tape.run.is_none();
+                let is_free =
+                    tape.state == TapeState::Active && tape.run.is_none() && room.has_current_key(tape);
                 tape.tape_pool == Some(pool) && is_free && may_get(*vid)
             });
             wanted.push((pool, lacking, of_pool.map(|(vid, _)| *vid).collect::<Vec<Vid>>()));

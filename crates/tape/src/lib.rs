@@ -15,6 +15,7 @@ mod glacier;
 mod haste;
 mod held_back;
 mod inventory;
+mod keys;
 mod maintenance;
 mod mounts;
 mod operate;

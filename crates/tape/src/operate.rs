@@ -545,7 +545,7 @@ fn tape_info(room: &Tape, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeIn
         vid,
         state: record.state,
         unidentified: is_unidentified(&record),
-        reason: told(vid, &record),
+        reason: room.held_for_key(vid).unwrap_or_else(|| told(vid, &record)),
         history: record.history,
         tape_pool: record.tape_pool.map(|id| room.classes.tape_pool_name(id)),
         library: room.libraries.name(room.libraries.of_tape(vid)).to_owned(),
@@ -562,6 +562,7 @@ fn tape_info(room: &Tape, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeIn
         away: !room.libraries.holds(vid),
         away_as: record.away.clone(),
         element: room.libraries.import_export_of(vid),
+        key: record.key.clone(),
         wanted,
         changes_through: record.changes_through,
     }

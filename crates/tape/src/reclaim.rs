@@ -319,7 +319,7 @@ impl Question<'_, '_> {
     /// The tape that is written anyway and takes what is owed.
     fn first_written(&self, pool: TapePoolId, owed: Owed) -> Result<Option<Vid>, ReadError> {
         self.first_of(pool, owed, Keeping { vid: self.vid, asked: None }, |_, tape| {
-            tape.state == TapeState::Active
+            tape.state == TapeState::Active && self.room.has_current_key(tape)
         })
     }
 

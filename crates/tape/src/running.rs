@@ -79,6 +79,7 @@ impl Tape {
             recall_arrivals: AtomicU64::new(0),
             tape_states: Mutex::default(),
             tape_retries: TapeRetries::default(),
+            keys_missing: crate::keys::KeysMissing::default(),
             sessions: Mutex::new(BTreeMap::new()),
             mounts: Arc::new(Mounts::new(parts.mount_log)),
             inventory: Inventory::new(changes),

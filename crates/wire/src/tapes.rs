@@ -54,6 +54,9 @@ pub struct TapeReply {
     /// The import/export element of its library in which it stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub element: Option<u32>,
+    /// The id of the key that all behind its labels is encrypted with; absent: it stands there in clear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Files wanted from it.
     pub wanted_files: u64,
     /// Their bytes.

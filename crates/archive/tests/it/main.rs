@@ -38,6 +38,7 @@ mod index_partition;
 mod inventory;
 #[path = "common/kept.rs"]
 mod kept;
+mod keys;
 mod later_points;
 mod libraries;
 #[path = "common/listed.rs"]

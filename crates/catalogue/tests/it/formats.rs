@@ -656,6 +656,7 @@ fn clock_commands() -> Vec<Command> {
         },
         Command::RetireTape { vid: vid("KS0302") },
         Command::AddTape { vid: vid("KS0303") },
+        Command::SetTapeKey { vid: vid("KS0304"), key: Some(KeyId::new("vault-2026").unwrap()) },
     ]
 }
 
@@ -678,7 +679,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 105, "one of each command");
+    assert_eq!(tags.len(), 106, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();

@@ -691,6 +691,7 @@ impl authority::Operation for Fake {
             away: false,
             away_as: None,
             element: None,
+            key: None,
             wanted: Default::default(),
             changes_through: 8,
             history: None,

@@ -65,7 +65,7 @@ impl Bench {
         library.mount(vid, &name).unwrap();
         let mut drive = library.take_drive(&name).unwrap();
         let size = BlockSize::new(BLOCK as u32).unwrap();
-        let mut volume = Volume::label(drive.as_mut(), vid, UUID, size, None, NOW).unwrap();
+        let mut volume = Volume::label(drive.as_mut(), vid, UUID, size, None, None, NOW).unwrap();
         let mut numbers = Numbers(7);
         let mut containers = Vec::new();
         for n in 0..12u64 {

@@ -82,7 +82,7 @@ fn due(
     let record = room.tape(vid)?;
     let keeps_history = room.maintenance().tapes.get(&vid).is_some_and(|tasks| tasks.keep_history);
     let may_be_written = record.state == TapeState::Active || keeps_history;
-    if !may_be_written || !room.bases.may_write(vid, room.steady()) {
+    if !may_be_written || !room.has_current_key(&record) || !room.bases.may_write(vid, room.steady()) {
         return Ok(None);
     }
     let settings = room.settings.change_log;

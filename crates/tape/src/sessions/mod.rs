@@ -20,7 +20,7 @@ use threads::mpsc::Receiver;
 use base::{ByteCount, FailureCause, Vid};
 use catalogue::TapeState;
 use journal::MountKind;
-use library::{DriveName, TapeDrive, TapeError};
+use library::{DriveName, KeyError, TapeDrive, TapeError};
 use mounts::MountTracker;
 use scheduler::{Event, Failure, SessionEnd};
 use store::ExecuteError;
@@ -228,6 +228,20 @@ impl DriveThread {
     }
 }
 
+/// A tape waits for its key, if an error is for want of it.
+fn hold_for_key(room: &Tape, vid: Vid, error: &SessionError) {
+    let (SessionError::Volume(error), Ok(record)) = (error, room.tape(vid)) else { return };
+    let found = match error {
+        mover::VolumeError::Key { source, .. } => source.clone(),
+        mover::VolumeError::Tape(error) if error.is_of_the_key() => match &record.key {
+            Some(key) => KeyError::Wrong(key.clone()),
+            None => KeyError::NotOurs(error.to_string()),
+        },
+        _ => return,
+    };
+    room.hold_for_key(vid, &record, None, &found);
+}
+
 /// What the scheduler is told of a tape that failed in a drive; before the tape is suspect.
 fn failure_of(room: &Tape, vid: Vid, error: &SessionError) -> Failure {
     let may_be_the_drive = matches!(
@@ -257,6 +271,8 @@ impl SessionError {
     /// all, and speaks against this host.
     fn cause(&self) -> Option<FailureCause> {
         match self {
+            // It reads and writes the tapes of other pools.
+            SessionError::Volume(mover::VolumeError::Tape(TapeError::EncryptionUnsupported { .. })) => None,
             SessionError::Volume(error) => error.cause(),
             SessionError::Tape(ArchiveError::Library(error)) => error.cause(),
             SessionError::NothingToWrite { .. } => None,
@@ -282,6 +298,7 @@ fn is_of_a_write(error: &SessionError) -> bool {
 /// or the pool is no reason.
 fn is_the_tapes_fault(error: &SessionError) -> bool {
     match error {
+        SessionError::Volume(error) if error.is_of_the_key() => false,
         SessionError::Volume(mover::VolumeError::Tape(error)) if error.spares_the_medium() => false,
         SessionError::Volume(_) => scheduler::suspects_tape(error.cause()),
         SessionError::Tape(_) | SessionError::NothingToWrite { .. } => false,

@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
-use base::{BlockAddress, ContainerId, FailureCause, Partition, TapePoolId, Timestamp, Uuid, Vid};
+use base::{BlockAddress, ContainerId, FailureCause, KeyId, Partition, TapePoolId, Timestamp, Uuid, Vid};
 use catalogue::{Command, TapeRecord, TapeState};
+use ground::PoolEncryption;
 use library::{LibraryError, TapeAlert, TapeDrive};
-use mover::{Volume, VolumeError};
+use mover::{LabelKeys, Unlock, Volume, VolumeError};
 use scheduler::Failure;
 use session::WritingSession;
 
 use super::adopt::{self, Adopted};
 use super::mounted::Mounted;
 use super::plan;
-use super::{DriveThread, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
+use super::{
+    DriveThread, SessionError, failure_of, hold_for_key, is_of_a_write, is_the_tapes_fault, note_drive,
+};
 use crate::room::Tape;
 use ground::ArchiveError;
 
@@ -33,6 +36,12 @@ impl DriveThread {
     fn mount_checked(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), Failure> {
         assert!(self.mounted.is_none(), "a tape is mounted into an empty drive");
         self.worth_labelling(vid, assign).map_err(|error| error.failure())?;
+        // One that is looked at since a restore shows its key itself.
+        if !self.room.settling.asks(vid)
+            && let Err(source) = self.room.need_key(vid, assign)
+        {
+            return Err(SessionError::from(VolumeError::Key { vid, source }).failure());
+        }
         if let Err(error) = self.bring(vid) {
             // The cartridge itself, not the robot: take it out of the scheduler's choice.
             if error.cause() == Some(FailureCause::Cartridge) {
@@ -95,6 +104,7 @@ impl DriveThread {
         };
         let failure = failure_of(&self.room, vid, &error);
         note_drive(&mut self.broken, &error);
+        hold_for_key(&self.room, vid, &error);
         if is_the_tapes_fault(&error) {
             self.room.suspect_tape(vid, error.cause(), &error.to_string(), is_of_a_write(&error));
             match is_another_cartridge(&error) {
@@ -178,6 +188,7 @@ impl DriveThread {
             }
             Err(error) => {
                 note_drive(&mut self.broken, &error);
+                hold_for_key(&self.room, vid, &error);
                 if is_the_tapes_fault(&error) {
                     self.room.suspect_tape(vid, error.cause(), &error.to_string(), false);
                 }
@@ -192,6 +203,10 @@ impl DriveThread {
     fn may_be_labelled(&mut self, vid: Vid) -> Result<TapeState, SessionError> {
         let record = mounted_record(&self.room, vid)?;
         if let Some(uuid) = record.uuid {
+            let keys = self.room.settings.tape_keys();
+            if !keys.is_empty() {
+                mover::unlock_if_possible(self.drive.as_mut(), vid, &keys)?;
+            }
             mover::check_may_be_labelled(self.drive.as_mut(), vid, uuid, record.replaces)?;
             return Ok(TapeState::Labelling);
         }
@@ -258,7 +273,8 @@ impl DriveThread {
             room.execute(Command::AssignTape { vid, tape_pool, uuid })?;
             record = room.tape(vid)?;
         }
-        let mounted = |volume, index_fault, unverified| Mounted {
+        let mounted = |volume, index_fault, unverified, key| Mounted {
+            key,
             vid,
             volume,
             run: None,
@@ -270,12 +286,13 @@ impl DriveThread {
         };
         let uuid = match (record.state, record.uuid) {
             (TapeState::Labelling, Some(uuid)) => {
-                let volume = self.label(vid, uuid, replaces)?;
-                return Ok((mounted(volume, None, Vec::new()), None));
+                let (volume, key) = self.label(vid, uuid, &record, replaces)?;
+                return Ok((mounted(volume, None, Vec::new(), key), None));
             }
             (_, Some(uuid)) => uuid,
             (_, None) => return Err(ArchiveError::NoSuchTape(vid).into()),
         };
+        let key = self.unlock(vid, uuid, &record)?;
         let (mut volume, index_fault, unverified) =
             open_labelled(&room, self.drive.as_mut(), vid, uuid, &record)?;
         if let Some(fault) = volume.label_fault()
@@ -290,13 +307,63 @@ impl DriveThread {
             }
             _ => None,
         };
-        Ok((mounted(volume, index_fault, unverified), adopted))
+        room.has_key(vid);
+        Ok((mounted(volume, index_fault, unverified, key), adopted))
     }
 
-    fn label(&mut self, vid: Vid, uuid: Uuid, replaces: Option<Uuid>) -> Result<Volume, SessionError> {
+    /// Gives the drive the key of a labelled tape, before anything behind its labels is read or written. The
+    /// catalogue of an instance that was restored may not know that a tape is encrypted: the tape tells.
+    fn unlock(&mut self, vid: Vid, uuid: Uuid, record: &TapeRecord) -> Result<Option<KeyId>, SessionError> {
+        let keys = self.room.settings.tape_keys();
+        if record.key.is_none() && keys.is_empty() {
+            return Ok(None);
+        }
+        let first = self.room.encryption_of(record.tape_pool).map(|encryption| &encryption.keys);
+        let how = Unlock { keys: &keys, first, known: record.key.as_ref() };
+        let key = match mover::unlock(self.drive.as_mut(), vid, how) {
+            // It may be another cartridge, whose key nobody here has.
+            Err(error) if error.is_of_the_key() => {
+                return Err(match mover::identify(self.drive.as_mut()) {
+                    Ok(found @ mover::Found::Volume { uuid: other, .. }) if other != uuid => {
+                        VolumeError::WrongLabel { vid, found, expected: uuid }.into()
+                    }
+                    Ok(found @ mover::Found::Blank) => {
+                        VolumeError::WrongLabel { vid, found, expected: uuid }.into()
+                    }
+                    _ => error.into(),
+                });
+            }
+            other => other?,
+        };
+        if key != record.key {
+            self.room.execute(Command::SetTapeKey { vid, key: key.clone() })?;
+        }
+        Ok(key)
+    }
+
+    /// Labels a tape, with its pool's current key if that has one. Which key it is stands in the catalogue
+    /// before anything stands on the tape.
+    fn label(
+        &mut self,
+        vid: Vid,
+        uuid: Uuid,
+        record: &TapeRecord,
+        replaces: Option<Uuid>,
+    ) -> Result<(Volume, Option<KeyId>), SessionError> {
         let block_size = self.room.block_size();
         let now = self.room.now();
-        let volume = Volume::label(self.drive.as_mut(), vid, uuid, block_size, replaces, now)?;
+        let encryption = self.room.encryption_of(record.tape_pool);
+        let key = encryption.map(|encryption| encryption.key.clone());
+        let keys = self.room.settings.tape_keys();
+        let find = |with: &PoolEncryption| keys.find(&with.key, Some(&with.keys));
+        let setting = encryption.map(find).transpose();
+        let setting = setting.map_err(|source| VolumeError::Key { vid, source })?;
+        let with = (!keys.is_empty()).then_some(LabelKeys { keys: &keys, setting: setting.as_ref() });
+        assert_eq!(key.is_some(), with.is_some_and(|with| with.setting.is_some()), "its pool is encrypted");
+        if record.key != key {
+            self.room.execute(Command::SetTapeKey { vid, key: key.clone() })?;
+        }
+        let volume = Volume::label(self.drive.as_mut(), vid, uuid, block_size, replaces, with, now)?;
         let end = self.drive.space_to_end_of_data(Partition::Data)?;
         self.room.execute(Command::TapeLabelled {
             vid,
@@ -305,7 +372,7 @@ impl DriveThread {
             end_of_data: end.block,
         })?;
         tracing::info!(%vid, %uuid, drive = %self.name, "labelled");
-        Ok(volume)
+        Ok((volume, key))
     }
 
     /// Writes what is owed to the tape and brings it to its slot. The drive is empty afterwards, whatever

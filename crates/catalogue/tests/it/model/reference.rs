@@ -957,7 +957,7 @@ impl Model {
                     history.retry = None;
                 }
                 if *state == Scratch {
-                    (tape.tape_pool, tape.uuid) = (None, None);
+                    (tape.tape_pool, tape.uuid, tape.key) = (None, None, None);
                 }
             }
             Command::TapeFailed { vid, cause, wrote, reason, retry } => {

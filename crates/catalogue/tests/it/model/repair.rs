@@ -284,6 +284,16 @@ impl Model {
                     tape.away = kind.map(|kind| TapeAway { kind, place: place.clone(), since });
                 }
             }
+            Command::SetTapeKey { vid, key } => {
+                let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
+                if tape.key != *key {
+                    let is_unknown = tape.key.is_none() && tape.generation.0 > 0;
+                    if tape.state != TapeState::Labelling && !is_unknown {
+                        return Err("WrongState");
+                    }
+                    tape.key.clone_from(key);
+                }
+            }
             Command::AcceptRestore { epoch, after, seen } => {
                 if *after != self.changes {
                     return Err("Malformed");
@@ -526,6 +536,11 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
                     let kind = kinds[usize::from(picks[2]) % kinds.len()];
                     let length = [0, 0, 7, 256, 257][usize::from(picks[3]) % 5];
                     Command::SetTapeAway { vid, kind, place: "v".repeat(length) }
+                }
+                4 => {
+                    let keys = [None, Some("old"), Some("new")];
+                    let key = keys[usize::from(picks[2]) % keys.len()];
+                    Command::SetTapeKey { vid, key: key.map(|key| KeyId::new(key).unwrap()) }
                 }
                 _ => Command::ReclaimTape { vid },
             }
