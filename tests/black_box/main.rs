@@ -6,6 +6,7 @@ mod damage;
 mod data_sets;
 mod full;
 mod harness;
+mod hostile_library;
 mod http;
 mod identity;
 mod instances;
