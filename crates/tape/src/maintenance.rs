@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 use threads::MutexGuard;
 
-use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, Timestamp, Vid};
+use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, FileId, Timestamp, Vid};
 use catalogue::{Command, ContainerKind, ContainerRecord, CopyState, ReadError, TapeState, View};
 use ltfs::pack::SKELETON_FRAME_BYTES;
 
-use crate::awaited::AwaitedFiles;
+use crate::awaited::{Awaited, AwaitedFiles};
 use crate::room::Tape;
 use crate::room_for_reads::RoomForReads;
 use crate::{CheckState, TapeCheck, TapeRepack};
@@ -119,6 +119,9 @@ impl Maintenance {
         let mend = self.mends.entry(container).or_default();
         mend.length = length;
         change(mend);
+        if mend.settling {
+            return PlannedRead::Settling;
+        }
         if let Some(vid) = mend.next_of(places) {
             return PlannedRead::From(vid);
         }
@@ -130,6 +133,14 @@ impl Maintenance {
             self.mends.remove(&container);
         }
         PlannedRead::Nowhere(spool)
+    }
+
+    /// What was known of those who wait for a container.
+    pub(crate) fn forget_awaited(&mut self, container: ContainerId) -> Vec<(FileId, Awaited)> {
+        let of_it = (container, FileId(0))..=(container, FileId(u64::MAX));
+        let files: Vec<FileId> = self.awaited.range(of_it).map(|((_, file), _)| *file).collect();
+        let known = |file| Some((file, self.awaited.remove(&(container, file))?));
+        files.into_iter().filter_map(known).collect()
     }
 
     /// If nothing is to be read any more, what was lacks no room either.
@@ -154,6 +165,8 @@ pub(crate) enum FromTape {
 /// Which tape is to give a container.
 enum PlannedRead {
     From(Vid),
+    /// It was read, and is being recorded.
+    Settling,
     /// As [`FromTape::Later`].
     Later,
     /// None; what was read of it so far is of no use then.
@@ -220,8 +233,10 @@ pub(crate) struct Mend {
     pub(crate) damaged: DamagedPlaces,
     /// Places that were read.
     pub(crate) tried: BTreeSet<(Vid, BlockAddress)>,
-    /// What could be read so far.
+    /// What could be read so far. If that is all of it, it waits to be recorded.
     pub(crate) spool: Option<Spool>,
+    /// All of it was read, and is just being recorded: nobody is to find meanwhile that no tape is left.
+    pub(crate) settling: bool,
     /// The tape that it is being read from.
     reader: Option<Vid>,
     /// Tapes that have their turn when that one is done.
@@ -237,6 +252,10 @@ impl Mend {
 
     /// The tape that is to be read next, of those that can be.
     fn next_of(&self, places: &[(Vid, BlockAddress)]) -> Option<Vid> {
+        if self.spool.as_ref().is_some_and(|spool| spool.missing.is_empty()) {
+            // It is only to be recorded: any tape's session does that.
+            return places.first().map(|(vid, _)| *vid);
+        }
         let fresh = |place: &&(Vid, BlockAddress)| !self.tried.contains(*place);
         let sound = |place: &&(Vid, BlockAddress)| fresh(place) && !self.damaged.contains_key(*place);
         // Damaged ones together may have it all, one alone has not.
@@ -360,6 +379,7 @@ impl Tape {
         let planned = self.maintenance().plan_read(container, record.length, change, &places);
         let vid = match planned {
             PlannedRead::From(vid) => vid,
+            PlannedRead::Settling => return Ok(FromTape::Asked),
             PlannedRead::Later => return Ok(FromTape::Later),
             PlannedRead::Nowhere(abandoned) => {
                 abandoned.iter().try_for_each(|spool| self.blobs.remove(&spool.blob))?;
@@ -547,6 +567,14 @@ impl Tape {
             places.sort_unstable();
             Ok(places.into_iter().map(|(_, vid, block)| (vid, block)).collect())
         })
+    }
+
+    /// The tapes with copies of a container that cannot be read now: disabled, set aside, or not there.
+    pub(crate) fn out_of_reach(&self, container: ContainerId) -> Result<Vec<Vid>, ArchiveError> {
+        let within = self.places(container)?;
+        let Some(record) = self.read(|view| view.container(container))? else { return Ok(Vec::new()) };
+        let others = record.places().filter(|place| !within.iter().any(|(vid, at)| (*vid, *at) == *place));
+        Ok(others.map(|(vid, _)| vid).collect())
     }
 
     /// A container, if it still has a copy at this place.
@@ -769,6 +797,7 @@ mod tests {
             places,
         ) {
             PlannedRead::From(vid) => (FromTape::Asked, Some(vid), maintenance.mends.len()),
+            PlannedRead::Settling => unreachable!("nothing is being recorded"),
             PlannedRead::Later => (FromTape::Later, None, maintenance.mends.len()),
             PlannedRead::Nowhere(_) => (FromTape::Nowhere, None, maintenance.mends.len()),
         };
