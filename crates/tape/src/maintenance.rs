@@ -111,10 +111,14 @@ impl Maintenance {
         places: &[(Vid, BlockAddress)],
     ) -> PlannedRead {
         if self.mends.len() >= MENDS_MAX && !self.mends.contains_key(&container) {
-            let mut mend = Mend::default();
+            let mut mend = Mend { length, ..Mend::default() };
             change(&mut mend);
-            let can = mend.next_of(places).is_some();
-            return if can { PlannedRead::Later } else { PlannedRead::Nowhere(None) };
+            let Some(vid) = mend.next_of(places) else { return PlannedRead::Nowhere(None) };
+            if !self.forget_one_of_no_use() {
+                return PlannedRead::Later;
+            }
+            self.mends.insert(container, mend);
+            return PlannedRead::From(vid);
         }
         let mend = self.mends.entry(container).or_default();
         mend.length = length;
@@ -123,9 +127,11 @@ impl Maintenance {
             return PlannedRead::Settling;
         }
         if let Some(vid) = mend.next_of(places) {
+            mend.parked = false;
             return PlannedRead::From(vid);
         }
         // What is known of damage waits until another tape can be read.
+        mend.parked = true;
         mend.tried.clear();
         let spool = mend.spool.take();
         if mend.damaged.is_empty() && mend.repack.is_empty() {
@@ -133,6 +139,16 @@ impl Maintenance {
             self.mends.remove(&container);
         }
         PlannedRead::Nowhere(spool)
+    }
+
+    /// Makes place for a container that can be read, in place of one that cannot. The damage of that one is
+    /// found again by the next check or recall.
+    fn forget_one_of_no_use(&mut self) -> bool {
+        let of_no_use = self.mends.iter().find(|(_, mend)| mend.is_of_no_use()).map(|(id, _)| *id);
+        let Some(container) = of_no_use else { return false };
+        self.mends.remove(&container);
+        self.forget_awaited(container);
+        true
     }
 
     /// What was known of those who wait for a container.
@@ -180,6 +196,12 @@ pub(crate) struct PutOff {
     pub(crate) repacks: BTreeSet<Vid>,
     /// Damaged places. Those that find no place here either are found again by the next check or recall.
     damaged: BTreeMap<ContainerId, DamagedPlaces>,
+}
+
+impl PutOff {
+    fn is_empty(&self) -> bool {
+        self.repacks.is_empty() && self.damaged.is_empty()
+    }
 }
 
 /// A check that is to be done.
@@ -237,6 +259,8 @@ pub(crate) struct Mend {
     pub(crate) spool: Option<Spool>,
     /// All of it was read, and is just being recorded: nobody is to find meanwhile that no tape is left.
     pub(crate) settling: bool,
+    /// No tape can give it, as far as is known.
+    parked: bool,
     /// The tape that it is being read from.
     reader: Option<Vid>,
     /// Tapes that have their turn when that one is done.
@@ -248,6 +272,11 @@ pub(crate) struct Mend {
 impl Mend {
     pub(crate) fn length(&self) -> ByteCount {
         self.length
+    }
+
+    /// Whether nothing is lost but what is known of its damage, if it is forgotten.
+    fn is_of_no_use(&self) -> bool {
+        self.parked && self.repack.is_empty() && self.spool.is_none() && self.reader.is_none()
     }
 
     /// The tape that is to be read next, of those that can be.
@@ -395,7 +424,12 @@ impl Tape {
     pub(crate) fn ask_again(&self) -> Result<(), ArchiveError> {
         let PutOff { repacks, damaged } = {
             let mut maintenance = self.maintenance();
-            if maintenance.mends.len() > MENDS_ASKED_AGAIN {
+            if maintenance.put_off.is_empty() {
+                return Ok(());
+            }
+            // What no tape can give makes place.
+            let busy = maintenance.mends.values().filter(|mend| !mend.is_of_no_use()).count();
+            if busy > MENDS_ASKED_AGAIN {
                 return Ok(());
             }
             std::mem::take(&mut maintenance.put_off)
@@ -500,7 +534,8 @@ impl Tape {
             maintenance.forget_room_of_nothing();
         }
         self.own.resting.forget(&settled);
-        spools.iter().try_for_each(|spool| Ok(self.blobs.remove(&spool.blob)?))
+        spools.iter().try_for_each(|spool| self.blobs.remove(&spool.blob))?;
+        self.ask_again()
     }
 
     /// Forgets what was to be done on a tape that holds nothing any more.
@@ -813,6 +848,33 @@ mod tests {
             (FromTape::Asked, Some(second), MENDS_MAX),
             "it is planned already"
         );
+    }
+
+    /// Story: ten thousand containers of a ruined tape, which no other has, were in the way of all others
+    /// until the next start: repacks of sound tapes took up nothing, and damage of what has another copy was
+    /// not mended.
+    #[test]
+    fn what_no_tape_can_give_makes_place() {
+        let [ruined, first, second] = ["KS0001", "KS0002", "KS0003"].map(|vid| Vid::new(vid).unwrap());
+        let at = |vid| (vid, BlockAddress(7));
+        let mut maintenance = Maintenance::default();
+        let damaged =
+            |vid| move |mend: &mut Mend| drop(mend.damaged.insert(at(vid), "unreadable".to_owned()));
+        let most = MENDS_MAX as u64;
+        for id in 0..most {
+            let planned =
+                maintenance.plan_read(ContainerId(id), ByteCount(9), damaged(ruined), &[at(ruined)]);
+            assert!(matches!(planned, PlannedRead::Nowhere(None)));
+        }
+        assert_eq!(maintenance.mends.len(), MENDS_MAX, "it is known for when another tape can be read");
+        let places = [at(first), at(second)];
+        for id in most..2 * most {
+            let planned = maintenance.plan_read(ContainerId(id), ByteCount(9), damaged(first), &places);
+            assert!(matches!(planned, PlannedRead::From(vid) if vid == second), "{id}");
+            assert_eq!(maintenance.mends.len(), MENDS_MAX);
+        }
+        let planned = maintenance.plan_read(ContainerId(2 * most), ByteCount(9), damaged(first), &places);
+        assert!(matches!(planned, PlannedRead::Later), "none that can be read is forgotten");
     }
 
     /// Story: a repack whose own containers held the pool was said to need somebody, and ended by itself 8 s
