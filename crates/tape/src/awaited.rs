@@ -144,9 +144,9 @@ impl Tape {
 
     /// The bytes of a container are in the pool, in a blob that no commit names yet: files that wait for them
     /// and are wanted at damaged places only are taken from there. A part of a larger file comes with the
-    /// change that records the blob and gives up a damaged place: between two changes, who calls off the
-    /// request would leave neither. `true`: there is no such place but the one it is wanted at, and the blob is
-    /// that part now.
+    /// change that records the blob and gives up a damaged place: with two changes, a request that is called
+    /// off between them would leave neither. `true`: there is no such place but the one it is wanted at, and
+    /// the blob is that part now.
     pub(crate) fn give_awaited(
         &self,
         container: ContainerId,
