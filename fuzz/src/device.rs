@@ -294,8 +294,20 @@ impl TapeDrive for Drive {
         None
     }
 
+    fn set_encryption(&mut self, _encryption: Option<&library::TapeEncryption>) -> Result<(), TapeError> {
+        Ok(())
+    }
+
+    fn block_encryption(&mut self) -> Result<library::BlockEncryption, TapeError> {
+        Ok(library::BlockEncryption::Unknown)
+    }
+
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         Ok(vec![TapeAlert(20)])
+    }
+
+    fn counters(&mut self) -> Result<library::DriveCounters, TapeError> {
+        Ok(library::DriveCounters::default())
     }
 }
 

@@ -18,8 +18,8 @@ use scsi::reservation::{
     FullStatus, RegisterAndMove, Reservation, ReservationCapabilities, ReservationKeys, ReserveOutList,
 };
 use scsi::security::{
-    EncryptionCapabilities, EncryptionPages, EncryptionStatus, NextBlockStatus, ProtocolList,
-    SetDataEncryption,
+    EncryptionCapabilities, EncryptionManagement, EncryptionPages, EncryptionStatus, KeyFormats,
+    NextBlockStatus, ProtocolList, SetDataEncryption,
 };
 use scsi::vpd::Vpd;
 use scsi::{Cdb, Command, CommandSet, Inquiry, Malformed, Packed, Sense};
@@ -109,6 +109,8 @@ const DATA: &[fn(&[u8])] = &[
     |data| again(data, SetDataEncryption::decode, SetDataEncryption::encode),
     |data| again(data, Luns::decode, Luns::encode),
     protected,
+    |data| again(data, KeyFormats::decode, KeyFormats::encode),
+    |data| again(data, EncryptionManagement::decode_page, EncryptionManagement::encode_page),
 ];
 
 /// Parameter data.

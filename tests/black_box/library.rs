@@ -6,9 +6,15 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use base::{BlockAddress, Partition, TapePosition, Vid};
 use iscsi::initiator::{Initiator, InitiatorConfig};
 use iscsi::login::{Account, Name};
 use iscsi::pdu::Lun;
+use library::scsi::{ScsiDrive, ScsiDriveOptions};
+use library::{
+    BlockEncryption, CartridgeReader, DriveName, EncryptionKey, KeyIdentity, ReadBlock, RecordCheck,
+    RecordInfo, RecordKind, TapeEncryption, TapeError,
+};
 use scsi::command::{Changer, Primary, Stream};
 use scsi::{Command, Data, ElementAddress, Status, Transport};
 
@@ -76,6 +82,10 @@ fn read(unit: &mut Initiator, length: u32) -> Vec<u8> {
     into
 }
 
+fn unload() -> Stream {
+    Stream::LoadUnload { immediate: false, hold: false, end_of_tape: false, retension: false, load: false }
+}
+
 fn move_medium(from: u16, to: u16) -> Changer {
     let (from, to) = (ElementAddress(from), ElementAddress(to));
     Changer::MoveMedium { transport: ElementAddress(0), from, to, invert: false }
@@ -126,4 +136,126 @@ fn a_library_has_one_program_that_uses_it() {
     }
     served.stop();
     instance.start();
+}
+
+fn step<'a>(drive: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
+    let steps = drive["steps"].as_array().unwrap();
+    steps.iter().find(|step| step["name"] == name).unwrap_or_else(|| panic!("no step '{name}': {drive:#}"))
+}
+
+/// Drives are tested on a scratch tape without an instance, and what is on a tape is left as it is.
+#[test]
+fn a_library_is_tested_on_a_scratch_tape() {
+    let directory = tempfile::tempdir().unwrap();
+    let tapes = directory.path().join("tapes");
+    let served = Served::start(&tapes, &["--new-cartridges", "2", "--cartridge-size", "96MiB"]);
+    let report = directory.path().join("report.txt");
+    let test = |more: &[&str]| {
+        let first = ["library", "test", "--portal", &served.portal, "--instance", "/nowhere", "--quiet"];
+        kist(&[&first[..], more].concat())
+    };
+    let named = ["--tape", "KV0001", "--destroy", "KV0001", "--data", "16MiB"];
+    // A tape with a label of another program.
+    go(&mut served.unit(0, None), move_medium(1025, 256), &[]);
+    let mut unit = served.unit(1, None);
+    let label = format!("{:<80}", "VOL1KV0002");
+    go(&mut unit, Stream::Write6 { fixed: false, length: 80 }, label.as_bytes());
+    go(&mut unit, unload(), &[]);
+    go(&mut served.unit(0, None), move_medium(256, 1025), &[]);
+    test(&["--tape", "KV0001"]).exits(2).says(&["--destroy"]);
+    test(&["--tape", "KV0001", "--destroy", "KV0002"]).exits(2).says(&["name the same cartridge"]);
+    test(&["--tape", "KV0009", "--destroy", "KV0009"]).exits(3).says(&["no cartridge KV0009"]);
+    test(&[&named[..], &["--drive", "drive7"]].concat()).exits(3).says(&["there are drive0, drive1"]);
+
+    let both = test(&[&named[..], &["--report", report.to_str().unwrap()]].concat()).exits(0);
+    for words in ["drive0: pass", "drive1: pass", "not offered", "serial number KISTVTL0D01"] {
+        assert!(both.out.contains(words), "'{words}' is not in:\n{}", both.out);
+    }
+    let kept = fs::read_to_string(&report).unwrap();
+    assert_eq!(kept, both.out);
+    assert!(kept.contains("Linux") && kept.contains("write 512 KiB"), "{kept}");
+
+    let one = test(&[&named[..], &["--drive", "drive1", "--to-end", "--json"]].concat()).exits(0).json();
+    assert_eq!((one["passed"].as_bool(), one["drives"].as_array().unwrap().len()), (Some(true), 1));
+    let drive = &one["drives"][0];
+    assert_eq!(drive["drive"]["serial"], "KISTVTL0D01");
+    for name in ["positions", "locate", "block protection", "reservations", "to the end", "unload"] {
+        assert_eq!(step(drive, name)["verdict"], "pass", "{name}: {drive:#}");
+    }
+    let rates = step(drive, "rates by block size")["figures"].as_array().unwrap();
+    assert!(rates.iter().any(|figure| figure["unit"] == "bytes/s"), "{rates:?}");
+
+    let labelled = ["--tape", "KV0002", "--destroy", "KV0002", "--data", "16MiB", "--drive", "drive0"];
+    let refused = test(&labelled).exits(1);
+    assert!(refused.out.contains("an ANSI label (VOL1) of \"KV0002\""), "{}", refused.out);
+    refused.says(&["1 drive did not pass"]);
+    let again = test(&labelled).exits(1);
+    assert!(again.out.contains("an ANSI label (VOL1) of \"KV0002\""), "it was left as it is: {}", again.out);
+    test(&[&labelled[..], &["--overwrite", "KV0002"]].concat()).exits(0);
+}
+
+/// What an initiator has the drives of a served library encrypt is not on the cartridge, and comes back with
+/// its key alone, from another process of the program too.
+#[test]
+fn a_served_library_encrypts_with_the_initiators_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let tapes = directory.path().join("tapes");
+    let secret = b"a line that must not be found on the cartridge\n".repeat(2000);
+    let identity = KeyIdentity::new(b"vault-2026", b"").unwrap();
+    let key = |byte| TapeEncryption::of(EncryptionKey::new([byte; 32]), identity.clone());
+    let begin = TapePosition { partition: Partition::Index, block: BlockAddress(0) };
+    let open = |served: &Served| {
+        go(&mut served.unit(0, None), move_medium(1024, 256), &[]);
+        let transport = Box::new(served.unit(1, None));
+        let name = DriveName::new("drive0").unwrap();
+        let drive = ScsiDrive::open(name, transport, None, ScsiDriveOptions::default()).unwrap();
+        drive.load(Vid::new("KV0001").unwrap()).unwrap();
+        drive
+    };
+
+    let served = Served::start(&tapes, &["--new-cartridges", "1", "--cartridge-size", "64MiB"]);
+    let scsi = open(&served);
+    let mut drive = scsi.take().unwrap();
+    drive.write_block(b"a label in clear").unwrap();
+    drive.set_encryption(Some(&key(7))).unwrap();
+    drive.write_block(&secret).unwrap();
+    drive.write_filemarks(1).unwrap();
+    scsi.unload().unwrap().flushed.unwrap();
+    served.stop();
+
+    let cartridges: Vec<_> = fs::read_dir(tapes.join("cartridges")).unwrap().collect();
+    let cartridge = cartridges[0].as_ref().unwrap().path();
+    let stands = |bytes: &[u8]| {
+        ["partition-a.rec", "partition-b.rec"].iter().any(|file| {
+            fs::read(cartridge.join(file)).unwrap().windows(bytes.len()).any(|window| window == bytes)
+        })
+    };
+    assert!(stands(b"a label in clear") && stands(b"vault-2026"), "what tells the key is in clear");
+    assert!(!stands(b"must not be found") && !stands(&[7; 32]), "neither data nor key are");
+    let mut kinds = Vec::new();
+    let reader = CartridgeReader::open(&cartridge).unwrap();
+    let visit = |record: RecordInfo| {
+        kinds.push(record.kind);
+        record.check == RecordCheck::Good
+    };
+    reader.visit(visit).unwrap();
+    assert_eq!(kinds, [RecordKind::Data, RecordKind::Encrypted, RecordKind::FileMark]);
+    drop(reader);
+
+    let served = Served::start(&tapes, &[]);
+    let scsi = open(&served);
+    let mut drive = scsi.take().unwrap();
+    let mut buffer = vec![0; secret.len()];
+    drive.locate(begin).unwrap();
+    assert_eq!(drive.read_block(&mut buffer).unwrap(), ReadBlock::Data(16));
+    let found = drive.block_encryption().unwrap();
+    assert_eq!(found, BlockEncryption::Encrypted { identity: identity.clone(), is_readable: false });
+    assert!(matches!(drive.read_block(&mut buffer), Err(TapeError::KeyMissing { .. })));
+    drive.set_encryption(Some(&key(8))).unwrap();
+    assert!(matches!(drive.read_block(&mut buffer), Err(TapeError::WrongKey { .. })));
+    drive.set_encryption(Some(&key(7))).unwrap();
+    assert_eq!(drive.read_block(&mut buffer).unwrap(), ReadBlock::Data(secret.len()));
+    assert!(buffer == secret);
+    scsi.unload().unwrap().flushed.unwrap();
+    served.stop();
 }

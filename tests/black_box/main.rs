@@ -4,6 +4,7 @@ mod bench;
 mod bulk;
 mod damage;
 mod data_sets;
+mod exports;
 mod full;
 mod harness;
 mod hostile_library;

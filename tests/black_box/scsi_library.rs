@@ -7,7 +7,8 @@ use base::{ByteCount, Vid};
 use iscsi::login::Name;
 use iscsi::target::{Server, TargetConfig};
 use library::{DriveName, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
-use vtl::{Options, Target};
+use scsi::{Sense, SenseKey};
+use vtl::{Fault, Options, Target};
 
 use crate::harness::{Instance, kist, make_tree};
 
@@ -154,4 +155,53 @@ fn a_scan_that_finds_nothing_says_so() {
     assert!(ran.out.contains("Not reached: portal"), "{}", ran.out);
     kist(&["library", "scan", "--portal", "a b"]).exits(2).says(&["'a b' is no device"]);
     kist(&["library", "scan", "--chap-user", "x"]).exits(2);
+}
+
+/// The library of an instance is tested while its server is stopped, on a tape that is nobody's. A fault is
+/// found by the step that looks at it.
+#[test]
+fn the_library_of_an_instance_is_tested_on_what_is_scratch() {
+    let library = Library::new();
+    let mut instance = instance_on(&library);
+    let test = |instance: &Instance, vid: &str| {
+        let named = ["--tape", vid, "--destroy", vid, "--data", "16MiB", "--drive", "drive0", "--json"];
+        let directory = instance.dir().to_str().unwrap().to_owned();
+        kist(&[&["library", "test", "--quiet", "--instance", &directory][..], &named].concat())
+    };
+    instance.start();
+    test(&instance, "KS0004").exits(4).says(&["an instance has one server"]);
+    let tree = instance.beside("tree");
+    make_tree(&tree);
+    instance.kist(&["put", tree.to_str().unwrap(), "/t"]).exits(0);
+    instance.kist(&["migrate", "--now"]).exits(0);
+    instance.kist(&["wait", "--timeout", "120s"]).exits(0);
+    let tapes = instance.kist(&["tape", "ls", "--json"]).exits(0).json();
+    let tapes = tapes.as_array().unwrap();
+    let of = |state: &str| {
+        let found = tapes.iter().find(|tape| tape["state"] == state);
+        found.unwrap_or_else(|| panic!("no {state} tape: {tapes:#?}"))["vid"].as_str().unwrap().to_owned()
+    };
+    instance.stop();
+    test(&instance, &of("active")).exits(4).says(&["belongs to the archive", "'active'"]);
+    let report = test(&instance, &of("scratch")).exits(0).json();
+    assert_eq!(report["passed"], true, "{report:#}");
+
+    let faults = library.target.faults();
+    let sense = Sense::new(SenseKey::HardwareError, 0x15, 0x01);
+    faults.plan_at(1, 0x04, 0, 1, Fault::Sense(sense));
+    let report = test(&instance, &of("scratch")).exits(1).json();
+    assert_eq!(faults.fired(), 1);
+    let steps = report["drives"][0]["steps"].as_array().unwrap();
+    let failed: Vec<_> = steps.iter().filter(|step| step["verdict"] == "fail").collect();
+    let [failed] = failed[..] else { panic!("{report:#}") };
+    assert_eq!(failed["name"], "format");
+    assert_eq!(failed["sense"], serde_json::json!({ "key": 4, "code": 0x15, "qualifier": 1 }));
+    assert!(failed["why"].as_str().unwrap().contains("format"), "{failed:#}");
+
+    // The archive goes on with all its tapes.
+    instance.start();
+    instance.kist(&["evict", "/t"]).exits(0);
+    instance.kist(&["stage", "--wait", "/t"]).exits(0);
+    instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
+    instance.stop();
 }

@@ -34,7 +34,9 @@ import zlib
 
 FRAMES_START = 12288
 HEADER = 64
-RECORD, FILE_MARK, DAMAGED = 1, 2, 3
+RECORD, FILE_MARK, DAMAGED, ENCRYPTED = 1, 2, 3, 4
+# What an encrypted record takes beside its bytes: which key, nonce and tag.
+SEALED = 80
 SMALL_RECORD = 4096
 COPY_BYTES = 1 << 20
 INDEX_HEAD = b"<ltfsindex"
@@ -111,7 +113,7 @@ class Partition:
         version, kind, _flags, length, crc, number, own, _before, vid, letter = struct.unpack_from(
             "<HBBIIQQQ6sB", block, 4
         )
-        if version != 1:
+        if version != 1 and (version, kind) != (2, ENCRYPTED):
             raise Wrong(f"{self.path}: frame of unknown version {version} at byte {offset}")
         if own != offset or vid != self.vid.encode() or chr(letter) != self.letter:
             return None
@@ -128,12 +130,13 @@ class Partition:
                 offset = self.skip_damage(number, offset)
                 continue
             kind, length, crc, _ = found
-            end = offset + HEADER + (length + 7) // 8 * 8
+            stored = length + SEALED if kind == ENCRYPTED else length
+            end = offset + HEADER + (stored + 7) // 8 * 8
             if number >= self.durable_objects:
                 # Behind the durable mark a frame counts only if all of it is there.
                 payload = self.at(offset + HEADER, end - offset - HEADER)
-                whole = len(payload) == end - offset - HEADER and not any(payload[length:])
-                if not whole or crc32c(payload[:length]) != crc:
+                whole = len(payload) == end - offset - HEADER and not any(payload[stored:])
+                if not whole or crc32c(payload[:stored]) != crc:
                     return
             self.offsets.append(offset)
             self.lengths.append(length)
@@ -175,6 +178,10 @@ class Partition:
         self.check(number)
         if self.kinds[number] == DAMAGED:
             raise Wrong(f"partition {self.letter}: object {number} is damaged")
+        if self.kinds[number] == ENCRYPTED:
+            head = self.at(self.offsets[number] + HEADER, 64)
+            key = head[16 : 16 + min(head[1], 32)].decode("utf-8", "replace")
+            raise Wrong(f"partition {self.letter}: record {number} is encrypted, with the key '{key}'")
         if self.kinds[number] != RECORD:
             raise Wrong(f"partition {self.letter}: object {number} is a file mark, a record was expected")
         length = self.lengths[number]

@@ -16,7 +16,7 @@ use crate::{ArchiveError, Machines, OpenError, PoolShape, Settings};
 use ground::{AccessQueue, Classes, Duty, Ground, Libraries, Notifier, PoolDrive, Settled, Workers};
 use ingest::Ingest;
 use namespace::Namespace;
-use settle::{Settling, drives_of};
+use settle::Settling;
 use tape::{Tape, TapeParts};
 use upkeep::Upkeep;
 
@@ -87,7 +87,6 @@ impl Archive {
             catalogue.execute(Command::AdoptRule { rule })?;
         }
         let classes = Classes::define(&settings, &catalogue)?;
-        let drives_here = drives_of(&drives);
         let pool = open_pool(&settings, shape, &catalogue, drives, epoch)?;
         // Before the first job of a drive: one that began without a clock would seem to hang for decades.
         pool.set_clock(Arc::clone(&clock));
@@ -139,7 +138,7 @@ impl Archive {
         let begun = tape.begin()?;
         let backup = OnceLock::new();
         let archive = Archive(Arc::new(Inner { ground, namespace, upkeep, ingest, tape, backup }));
-        if let Err(error) = archive.start(&begun, drives_here) {
+        if let Err(error) = archive.start(&begun) {
             archive.close();
             return Err(error);
         }

@@ -25,24 +25,29 @@ pub use ground::{
     PoolDriveSettings, PoolHolders, PoolInfo, PoolSettings, PutDone, PutOptions, QueueLine, QuotaInfo,
     QuotaOf, RenameOf, RequestFile, RequestInfo, RequestOutlook, RestoreState, Retention, RetentionMode,
     SMALL_BYTES_MAX, ScrubInfo, ScsiLibrarySettings, SegmentUse, Selection, Settings, SettlingInfo,
-    SettlingStage, ShareSettings, StageOptions, Stat, TailFile, TapeContent, TapeDriveInfo, TapeInfo,
-    TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse, TimingSettings, Totals, UpkeepSettings,
-    UploadError, VersionPage, VersionQuery, Versioning, VirtualLibrarySettings, Which, WhyNotAtOnce,
-    WorkerInfo, has_ended, time_left,
+    SettlingStage, ShareSettings, StageOptions, Stat, TailFile, TapeContent, TapeDriveInfo, TapeExport,
+    TapeImport, TapeInfo, TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse, TimingSettings, Totals,
+    UpkeepSettings, UploadError, VersionPage, VersionQuery, Versioning, VirtualLibrarySettings, Which,
+    WhyNotAtOnce, WorkerInfo, has_ended, time_left,
 };
 pub use ingest::{
     Download, MULTIPART_PAGE_MAX, PartUpload, PutCallback, UPLOAD_XATTRS, Upload, VERIFY_BYTES_MAX,
     VerifyDone,
 };
 pub use journal::{
-    AccessLog, AccessLogFiles, AccessLogRead, AccessReading, DayReading, DayTotal, MotionRecord, MountKind,
-    MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport, MountSessionEnd, QueueAtMount, ReportBy,
-    ReportRow, SessionRecord, Spread, USAGE_STEP_BYTES, UsageReport,
+    AccessLog, AccessLogFiles, AccessLogRead, AccessReading, CounterRecord, DayReading, DayTotal,
+    ErrorRecord, MotionRecord, MountKind, MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport,
+    MountSessionEnd, ProductRecord, QueueAtMount, ReportBy, ReportRow, SessionRecord, Spread,
+    USAGE_STEP_BYTES, UsageReport,
 };
 pub use machines::{
-    Machines, PoolShape, create_catalogue, open_libraries, open_library, pool_seen, scsi_drive, scsi_ways,
+    Machines, PoolShape, create_catalogue, open_libraries, open_library, open_scsi_library, pool_seen,
+    reservation_key, scsi_drive, scsi_driver, scsi_sources, scsi_ways, seated,
 };
-pub use mounts::{QueueAge, TapeReport, WaitingFor};
+pub use mounts::{
+    HealthReport, HealthRules, Judgement, MountSample, PairHealth, QueueAge, Symptom, TapeReport, Verdict,
+    VerdictReason, WaitingFor,
+};
 pub use namespace::{LIST_PAGE_MAX, RemovalWait, RemoveTree, SELECTION_PATHS_MAX, TreeRemoval};
 pub use scheduler::SUSPECT_FAILURES_MAX;
 pub use scheduler::{Expected, Reason, TimeRange};

@@ -10,8 +10,8 @@ use library::scsi::changer::{
     ChangerTimes, LoadableDrive, ScsiLibrary, ScsiLibraryConfig, SeatedDrive, Unreached,
 };
 use library::scsi::{
-    ChapAccount, DeviceAddress, DeviceChoice, FoundDevices, GENERIC_DEVICES, IscsiName, ReservationKey,
-    ScsiDrive, ScsiDriveOptions, Sources, Transport, Ways,
+    ChapAccount, DeviceAddress, DeviceChoice, DriveMaker, FoundDevices, GENERIC_DEVICES, IscsiName,
+    ReservationKey, ScsiDrive, ScsiDriveOptions, Sources, Transport, Ways,
 };
 use library::{
     DriveName, Library, SleepingWaiter, Union, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
@@ -149,13 +149,17 @@ fn open_named(
 ) -> Result<Arc<dyn Library>, OpenError> {
     match &settings.kind {
         LibraryKind::Virtual(files) => Ok(Arc::new(open_virtual(files, prefix)?)),
-        LibraryKind::Scsi(scsi) => Ok(Arc::new(open_scsi(scsi, prefix, key)?)),
+        LibraryKind::Scsi(scsi) => {
+            let make = Box::new(move |name: &DriveName, way| scsi_drive(name, way, key));
+            Ok(Arc::new(open_scsi_library(scsi, prefix, make)?))
+        }
     }
 }
 
 /// The key by which this instance reserves drives: another one on each machine and for each instance, and the
 /// same after a restart, so that it takes its own reservations back.
-fn reservation_key(settings: &Settings) -> ReservationKey {
+#[must_use]
+pub fn reservation_key(settings: &Settings) -> ReservationKey {
     let host = std::fs::read("/proc/sys/kernel/hostname").unwrap_or_default();
     let place = settings.catalogue_directory.as_os_str().as_encoded_bytes();
     let hash = Blake3::of(&[b"Kist reserves drives".as_slice(), &host, place].join(&0)).0;
@@ -164,18 +168,28 @@ fn reservation_key(settings: &Settings) -> ReservationKey {
     ReservationKey::from(u64::from_be_bytes(*first).max(1))
 }
 
-/// A library behind a changer, which need not be reached now.
-fn open_scsi(
-    settings: &ScsiLibrarySettings,
-    prefix: &str,
-    key: Option<ReservationKey>,
-) -> Result<ScsiLibrary, OpenError> {
+/// Where changer and drives of a library are looked for.
+#[must_use]
+pub fn scsi_sources(settings: &ScsiLibrarySettings) -> Sources {
     let mut portals = settings.portals.clone();
     if let DeviceChoice::At(DeviceAddress::Iscsi { portal, .. }) = &settings.changer
         && !portals.contains(portal)
     {
         portals.push(portal.clone());
     }
+    Sources { portals, generic: Some(GENERIC_DEVICES.into()) }
+}
+
+/// A library behind a changer, which need not be reached now. Its drives have names that begin with `prefix`;
+/// `make` makes the driver of each.
+///
+/// # Errors
+/// If the settings do not go together, or the secret cannot be read.
+pub fn open_scsi_library(
+    settings: &ScsiLibrarySettings,
+    prefix: &str,
+    make: Box<DriveMaker>,
+) -> Result<ScsiLibrary, OpenError> {
     let drives = (0..).zip(&settings.drives).map(|(number, seat): (u16, _)| {
         Ok((DriveName::new(&format!("{prefix}drive{number}"))?, seat.clone()))
     });
@@ -187,12 +201,8 @@ fn open_scsi(
     };
     let ways = scsi_ways(settings.initiator.clone(), settings.chap.as_ref())?;
     let waiter = Arc::clone(&ways.waiter);
-    let devices = FoundDevices {
-        ways,
-        sources: Sources { portals, generic: Some(GENERIC_DEVICES.into()) },
-        changer: settings.changer.clone(),
-        make: Box::new(move |name, way| scsi_drive(name, way, key)),
-    };
+    let devices =
+        FoundDevices { ways, sources: scsi_sources(settings), changer: settings.changer.clone(), make };
     Ok(ScsiLibrary::new(config, Arc::new(devices), waiter)?)
 }
 
@@ -224,9 +234,28 @@ pub fn scsi_drive(
     way: Box<dyn Transport>,
     key: Option<ReservationKey>,
 ) -> Result<Box<dyn LoadableDrive>, Unreached> {
+    seated(scsi_driver(name, way, key)?)
+}
+
+/// The driver of a drive as the archive uses it, reserved with `key` while it holds a tape.
+///
+/// # Errors
+/// If it does not answer.
+pub fn scsi_driver(
+    name: &DriveName,
+    way: Box<dyn Transport>,
+    key: Option<ReservationKey>,
+) -> Result<ScsiDrive, Unreached> {
     let options = ScsiDriveOptions { reservation_key: key, ..ScsiDriveOptions::default() };
-    let drive = ScsiDrive::open(name.clone(), way, None, options);
-    let drive = drive.map_err(|error| Unreached(error.to_string()))?;
+    ScsiDrive::open(name.clone(), way, None, options).map_err(|error| Unreached(error.to_string()))
+}
+
+/// A drive behind a changer.
+///
+/// # Errors
+/// If somebody uses it.
+pub fn seated(drive: ScsiDrive) -> Result<Box<dyn LoadableDrive>, Unreached> {
+    let name = drive.name().clone();
     match SeatedDrive::new(drive) {
         Some(seated) => Ok(Box::new(seated)),
         None => Err(Unreached(format!("drive {name} is in use already"))),

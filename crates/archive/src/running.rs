@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use base::Duration;
 use ground::{Duty, Ends, OpenError};
-use settle::Drives;
 use tape::{BasesAsked, Begun, QueueWalk};
 
 use crate::Archive;
@@ -14,11 +13,11 @@ use crate::Archive;
 const ACCESS_LOG_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Archive {
-    /// `drives`: those of the pool that a restored catalogue is compared with.
-    pub(crate) fn start(&self, begun: &Begun, drives: Drives) -> Result<(), OpenError> {
+    /// Starts all of them.
+    pub(crate) fn start(&self, begun: &Begun) -> Result<(), OpenError> {
         self.0.ingest.start()?;
         self.start_access_log()?;
-        self.0.tape.start(begun, drives)?;
+        self.0.tape.start(begun)?;
         let (tape, mut asked) = (Arc::clone(&self.0.tape), BasesAsked::default());
         let mut walk = QueueWalk::default();
         self.0.upkeep.start(move || {

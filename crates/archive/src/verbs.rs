@@ -1,6 +1,7 @@
 //! The verbs of the archive that a room has: who calls need not know which.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use base::{
     ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, RequestId, Timestamp, UploadId, Vid,
@@ -14,11 +15,12 @@ use upkeep::Upkeep;
 use crate::{
     About, Archive, ArchiveError, BucketInfo, BucketSettings, CallProgress, CatalogueFinding, Cause,
     ChangeLogInfo, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, Download, EvictDone, FlowInfo,
-    HealthProblem, Hold, KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo,
-    PartUpload, PoolHealth, PoolInfo, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RemoveTree,
-    RenameOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection,
-    StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse,
-    Totals, TreeRemoval, UpkeepSettings, Upload, VerifyDone, VersionPage, VersionQuery, Which,
+    HealthProblem, HealthReport, Hold, KeyPage, KeyQuery, Listed, MountSample, MultipartInfo, ObjectRemoved,
+    ObjectStat, PartInfo, PartUpload, PoolHealth, PoolInfo, PutDone, PutOptions, QueueLine, QuotaInfo,
+    QuotaOf, RemoveTree, RenameOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook,
+    ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport,
+    TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, TreeRemoval, UpkeepSettings, Upload, VerifyDone,
+    VersionPage, VersionQuery, Which,
 };
 
 /// Gives the archive the methods of a room, by the same names.
@@ -137,7 +139,15 @@ verbs! { tape: Tape {
     fn change_class(&self, path: &ArchivePath, class: &str) -> Result<(), ArchiveError>;
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError>;
     fn take_inventory(&self) -> Result<BTreeSet<Vid>, ArchiveError>;
+    fn refresh_inventory(&self, scan: bool) -> Result<BTreeSet<Vid>, ArchiveError>;
+    fn export_tape(&self, vid: Vid) -> Result<TapeExport, ArchiveError>;
+    fn import_tapes(&self, element: Option<u32>) -> Result<Vec<TapeImport>, ArchiveError>;
+    fn set_tape_off_site(&self, vid: Vid, place: &str) -> Result<(), ArchiveError>;
+    fn add_tape(&self, vid: Vid) -> Result<(), ArchiveError>;
+    fn retire_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError>;
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError>;
+    fn machine_health(&self) -> Arc<HealthReport>;
+    fn drive_mounts(&self, drive: &str) -> Result<Vec<MountSample>, ArchiveError>;
     fn tapes(&self) -> Result<Vec<TapeInfo>, ArchiveError>;
     fn tape_content(
         &self, vid: Vid, from: BlockAddress, limit: usize

@@ -2,15 +2,18 @@
 //! and no others. No role has a method with a body, so that nothing is refused, or left out, because somebody
 //! forgot it. [`Archive`] has all roles, and [`Guarded`](crate::Guarded) each that the engine behind it has.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use archive::{
     About, AccessChain, AclEntry, Archive, ArchiveError, BackupStatus, BucketInfo, BucketSettings,
     CallProgress, CatalogueFinding, Cause, ChangeLogInfo, ClassInfo, ClockInfo, CloneOptions,
-    CompleteOptions, EvictDone, HealthProblem, Hold, KeptExtents, KeyPage, KeyQuery, Listed, MultipartInfo,
-    ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutDone, PutOptions, QuarantineEnded,
-    QueueLine, QuotaInfo, QuotaLimits, QuotaOf, RemoveTree, RenameOf, ReplacedDrive, ReportBy, RequestFile,
-    RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent,
-    TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, TreeRemoval, UnknownKept, VerifyDone,
-    VersionPage, VersionQuery, Which,
+    CompleteOptions, EvictDone, HealthProblem, HealthReport, Hold, KeptExtents, KeyPage, KeyQuery, Listed,
+    MountSample, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutDone,
+    PutOptions, QuarantineEnded, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, RemoveTree, RenameOf,
+    ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions,
+    Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack, TapeReport,
+    TapeUse, Totals, TreeRemoval, UnknownKept, VerifyDone, VersionPage, VersionQuery, Which,
 };
 use base::{
     ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid,
@@ -253,6 +256,18 @@ role! {
         fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError>;
         fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError>;
         fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError>;
+        fn export_tape(&self, vid: Vid) -> Result<TapeExport, ArchiveError>;
+        fn import_tapes(&self, element: Option<u32>) -> Result<Vec<TapeImport>, ArchiveError>;
+        fn set_tape_off_site(&self, vid: Vid, place: &str) -> Result<(), ArchiveError>;
+        fn add_tape(&self, vid: Vid) -> Result<(), ArchiveError>;
+        fn retire_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError>;
+        /// Has the libraries say now what they hold; gives what changed.
+        fn refresh_inventory(&self, scan: bool) -> Result<BTreeSet<Vid>, ArchiveError>;
+        /// What the mounts of the last months say of drives and tapes.
+        fn machine_health(&self) -> Result<Arc<HealthReport>, ArchiveError>
+            = Ok(Archive::machine_health(self));
+        /// The last mounts of a drive, the newest first.
+        fn drive_mounts(&self, drive: &str) -> Result<Vec<MountSample>, ArchiveError>;
         fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError>;
         /// The same in steps.
         fn begin_usage(

@@ -190,6 +190,14 @@ impl Line {
         Ok(snapshots)
     }
 
+    /// Whether it has neither a snapshot nor a segment: nothing is restored from it. Looks at names only.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn is_empty(&self) -> Result<bool, BackupError> {
+        Ok(self.snapshots()?.is_empty() && self.segment_files()?.is_empty())
+    }
+
     /// Reads the manifest of a snapshot.
     ///
     /// # Errors

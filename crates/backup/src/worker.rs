@@ -102,7 +102,8 @@ impl Worker {
         status
     }
 
-    /// The lines that are kept of before the last restore; `None` if there are none.
+    /// The lines that are kept of before the last restore, and from which there is anything to go back to;
+    /// `None` if there are none.
     ///
     /// # Errors
     /// If the backup cannot be looked at: one that is not there may only not be mounted.
@@ -111,7 +112,12 @@ impl Worker {
         let mut lines = BackupDirectory::open(&self.settings.directory)?.lines()?;
         // The restore began a line of its own.
         lines.retain(|older| line == 0 || older.number < line);
-        let directories: Vec<PathBuf> = lines.into_iter().map(|older| older.path).collect();
+        let mut directories: Vec<PathBuf> = Vec::new();
+        for older in lines {
+            if !older.is_empty()? {
+                directories.push(older.path);
+            }
+        }
         Ok((!directories.is_empty()).then_some(OlderLines { directories, line }))
     }
 
@@ -242,7 +248,7 @@ impl Worker {
                     (status.line, status.shipped) = (line.number, shipped);
                     return Ok(Place { directory, line: line.clone(), shipped });
                 }
-                Ok(None) if line.snapshots()?.is_empty() && line.segment_files()?.is_empty() => {
+                Ok(None) if line.is_empty()? => {
                     number = line.number;
                 }
                 Ok(None) => {

@@ -145,8 +145,12 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         | Command::ForgetTapeFailures { .. }
         | Command::CountMount { .. }
         | Command::BaseOnTape { .. }
+        | Command::SetTapeAway { .. }
+        | Command::RetireTape { .. }
+        | Command::AddTape { .. }
         | Command::ReclaimTape { .. } => tape::perform(draft, command),
         Command::BeginRun { .. }
+        | Command::BeginHistoryRun { .. }
         | Command::AppendToRun { .. }
         | Command::CommitRun { .. }
         | Command::IndexWritten { .. }

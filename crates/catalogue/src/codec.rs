@@ -30,6 +30,11 @@ impl<'a> Reader<'a> {
         self.array::<1>().map(|[byte]| byte)
     }
 
+    /// The next byte, which stays.
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.bytes.first().copied()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -304,25 +309,40 @@ macro_rules! record {
     };
 }
 
-/// Encodes a record whose last field came to it later: nothing stands for `None`, as in records from before.
-/// It can be no field of another record.
+/// Stands before the two newest fields of a grown record if the newest one is there; the older one, a choice
+/// first, never begins with it.
+pub(crate) const BOTH_GREW: u8 = 0xff;
+
+/// Encodes a record whose last two fields came to it later, one after the other: nothing stands for two
+/// `None`s, as in records from before, and the older one stands alone while the newest is `None`. It can be
+/// no field of another record.
 macro_rules! grown_record {
-    ($name:ident { $($field:ident),* $(,)? } $last:ident) => {
+    ($name:ident { $($field:ident),* $(,)? } $older:ident, $newest:ident) => {
         impl Codec for $name {
             fn put(&self, out: &mut Vec<u8>) {
-                let Self { $($field,)* $last } = self;
+                let Self { $($field,)* $older, $newest } = self;
                 $($field.put(out);)*
-                if let Some(last) = $last {
-                    last.put(out);
+                match ($older, $newest) {
+                    (None, None) => {}
+                    (Some(older), None) => older.put(out),
+                    (older, Some(newest)) => {
+                        out.push($crate::codec::BOTH_GREW);
+                        older.put(out);
+                        newest.put(out);
+                    }
                 }
             }
             fn take(input: &mut Reader<'_>) -> Option<Self> {
                 $(let $field = Codec::take(input)?;)*
-                let $last = match input.is_empty() {
-                    true => None,
-                    false => Some(Codec::take(input)?),
+                let ($older, $newest) = match input.peek() {
+                    None => (None, None),
+                    Some($crate::codec::BOTH_GREW) => {
+                        input.byte()?;
+                        (Codec::take(input)?, Some(Codec::take(input)?))
+                    }
+                    Some(_) => (Some(Codec::take(input)?), None),
                 };
-                Some(Self { $($field,)* $last })
+                Some(Self { $($field,)* $older, $newest })
             }
         }
     };

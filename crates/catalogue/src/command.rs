@@ -28,7 +28,7 @@ pub use upload::{
 };
 
 use crate::record::{
-    AclEntry, Attributes, BucketSettings, Entry, Hold, LifecycleCursor, MemberRecord, QuotaLimits,
+    AclEntry, Attributes, AwayKind, BucketSettings, Entry, Hold, LifecycleCursor, MemberRecord, QuotaLimits,
     QuotaSubject, Rule, RunEnd, TapeState, UnknownExtent, UnneededSectors,
 };
 
@@ -223,6 +223,16 @@ pub enum Command {
     /// The durable intent to write: before the first block of a session.
     BeginRun {
         /// The tape, Active and without an open run.
+        vid: Vid,
+        /// The tape drive.
+        drive: String,
+        /// Where the first block will go; must be the tape's recorded end of data.
+        start: BlockAddress,
+    },
+    /// As `BeginRun`, on a tape to which no container is written any more: only the catalogue's history and
+    /// indexes are. The tape stays in its state.
+    BeginHistoryRun {
+        /// The tape, Full, or Repacking and without containers; without an open run.
         vid: Vid,
         /// The tape drive.
         drive: String,
@@ -519,6 +529,27 @@ pub enum Command {
     /// recorded in `replaces`. How often it was mounted is kept.
     ReclaimTape {
         /// The tape: Repacking, Full, ReadOnly, Suspect or Disabled.
+        vid: Vid,
+    },
+    /// An operator says where a tape is that no library holds, or that it is here again.
+    SetTapeAway {
+        /// The tape, not in a run.
+        vid: Vid,
+        /// How it came to be away; `None`: it is here.
+        kind: Option<AwayKind>,
+        /// Where it is; at most [`TapeAway::PLACE_MAX`](crate::TapeAway::PLACE_MAX) bytes, empty if it is
+        /// here.
+        place: String,
+    },
+    /// A tape that may be reclaimed, or was never labelled, is never used again. As with a reclaim
+    /// `replaces` tells which volume is on it.
+    RetireTape {
+        /// The tape: as for [`Command::ReclaimTape`], or Scratch, or unlabelled and Suspect or Disabled.
+        vid: Vid,
+    },
+    /// A retired tape is scratch again.
+    AddTape {
+        /// The tape.
         vid: Vid,
     },
     /// As `CommitRun` for items of a torn run: they were read back and agreed. Their bytes count as written.

@@ -12,13 +12,13 @@ use crate::command::{
     PoolData, PutFile, PutObject, RecallDone, Replace, SealContainer, TapeFound, Work,
 };
 use crate::record::{
-    AclEntry, Attributes, BaseRecord, BlobRecord, BucketRecord, BucketSettings, ClassRecord, ClockRecord,
-    ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter, DirectoryRecord, Entry, FileKind,
-    FileState, Garbage, Hold, IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule,
-    MemberRecord, QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RecallItem,
-    RequestItem, RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord,
-    SealingRecord, Tally, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord,
-    UnknownExtent, UnneededSectors, Version, Versioning,
+    AclEntry, Attributes, AwayKind, BaseRecord, BlobRecord, BucketRecord, BucketSettings, ClassRecord,
+    ClockRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter, DirectoryRecord, Entry,
+    FileKind, FileState, Garbage, Hold, IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor,
+    LifecycleRule, MemberRecord, QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject,
+    RecallItem, RequestItem, RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd, RunItem,
+    RunRecord, SealingRecord, Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove,
+    TodoFile, TreeRecord, UnknownExtent, UnneededSectors, Version, Versioning,
 };
 use base::{ByteCount, ContainerId};
 
@@ -236,8 +236,10 @@ record!(ContainerRecord {
 record!(MemberRecord { file, header_offset, data_offset, length, file_offset });
 choice!(TapeState {
     0 = Scratch, 1 = Labelling, 2 = Active, 3 = Full, 4 = ReadOnly, 5 = Suspect, 6 = Disabled,
-    7 = Repacking,
+    7 = Repacking, 8 = Retired,
 });
+choice!(AwayKind { 0 = Exported, 1 = OffSite });
+record!(TapeAway { kind, place, since });
 grown_record!(TapeRecord {
     state,
     reason,
@@ -255,7 +257,7 @@ grown_record!(TapeRecord {
     mounts,
     changes_through,
     replaces,
-} history);
+} history, away);
 record!(TapeHistory { before, wrote, failures, retry, cause });
 choice!(FailureCause { 0 = Unknown, 1 = Cartridge, 2 = Drive, 3 = Robot, 4 = Path, 5 = Host });
 choice!(RunEnd { 0 = Finished, 1 = TapeFull, 2 = Failed, 3 = Torn });
@@ -458,6 +460,10 @@ choice!(Command {
     143 = DropUnneededCopies { container },
     144 = PartsRecalled(done),
     145 = RecallPlaceFailed { vid, block, reason },
+    146 = BeginHistoryRun { vid, drive, start },
+    153 = SetTapeAway { vid, kind, place },
+    154 = RetireTape { vid },
+    155 = AddTape { vid },
 });
 
 impl Command {

@@ -48,6 +48,7 @@ impl Command {
             | Command::OpenPack(_)
             | Command::AddMembers { .. }
             | Command::BeginRun { .. }
+            | Command::BeginHistoryRun { .. }
             | Command::AppendToRun { .. }
             | Command::RecallDone(_)
             | Command::PartsRecalled(_)
@@ -97,6 +98,9 @@ impl Command {
             | Command::DropUnneededCopies { .. }
             | Command::CopyVerified { .. }
             | Command::ReclaimTape { .. }
+            | Command::SetTapeAway { .. }
+            | Command::RetireTape { .. }
+            | Command::AddTape { .. }
             | Command::AdoptRun { .. }
             | Command::AcceptRestore { .. }
             | Command::TapeFound(_)

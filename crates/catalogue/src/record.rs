@@ -11,6 +11,7 @@ mod quota;
 mod rule;
 mod sealing;
 mod segment;
+mod tape_away;
 mod tape_history;
 mod tree;
 mod unknown;
@@ -27,6 +28,7 @@ pub use rule::Rule;
 pub use sealing::SealingRecord;
 pub use segment::UnneededSectors;
 pub(crate) use segment::{PAGES as SEGMENT_PAGES, Sectors};
+pub use tape_away::{AwayKind, TapeAway};
 pub use tape_history::TapeHistory;
 pub use tree::TreeRecord;
 pub use unknown::UnknownExtent;
@@ -204,6 +206,8 @@ pub enum TapeState {
     Disabled,
     /// Readable; not written. Its containers are being copied to other tapes.
     Repacking,
+    /// Never to be used again, by an operator's word: it holds nothing, and is no scratch tape.
+    Retired,
 }
 
 impl TapeState {
@@ -225,6 +229,7 @@ impl TapeState {
             TapeState::Suspect => "suspect",
             TapeState::Disabled => "disabled",
             TapeState::Repacking => "repacking",
+            TapeState::Retired => "retired",
         }
     }
 }
@@ -266,9 +271,17 @@ pub struct TapeRecord {
     pub replaces: Option<Uuid>,
     /// Its failures; `None`: none since a session on it went well or an operator cleared it.
     pub history: Option<TapeHistory>,
+    /// Where it is by an operator's word; `None`: in a library, or nobody knows.
+    pub away: Option<TapeAway>,
 }
 
 impl TapeRecord {
+    /// Whether the archive has nothing on it and no use for it yet.
+    #[must_use]
+    pub fn is_unused(&self) -> bool {
+        self.state == TapeState::Scratch && self.uuid.is_none() && self.containers == 0
+    }
+
     /// A tape of which nothing is known but its size, in bytes of the data partition.
     #[must_use]
     pub fn scratch(capacity: ByteCount) -> Self {
@@ -290,6 +303,7 @@ impl TapeRecord {
             changes_through: 0,
             replaces: None,
             history: None,
+            away: None,
         }
     }
 
@@ -318,6 +332,15 @@ impl TapeRecord {
     pub fn when_well(&self) -> Option<TapeState> {
         let known = self.history.map_or(TapeState::ReadOnly, |history| history.after());
         (self.state == TapeState::Suspect).then_some(known)
+    }
+
+    /// Whether nobody lacks it while no library holds it: it is away by an operator's word, or gives and
+    /// takes nothing.
+    #[must_use]
+    pub fn may_be_away(&self) -> bool {
+        let is_of_no_use =
+            matches!(self.state, TapeState::Disabled | TapeState::Scratch | TapeState::Retired);
+        self.away.is_some() || is_of_no_use
     }
 
     /// Why it is in its state, for people: with what a suspect tape was and when it is tried again.

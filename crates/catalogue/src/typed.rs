@@ -85,6 +85,7 @@ structs! {
     RemoveVersion { parent: DirId, name: Name, version: Option<base::FileId>, bypass: bool }
     ReserveContainer {}
     BeginRun { vid: Vid, drive: String, start: base::BlockAddress }
+    BeginHistoryRun { vid: Vid, drive: String, start: base::BlockAddress }
     OpenRequest { owner: String, pin: Duration }
     Evict { files: Vec<base::FileId> }
     PoolCopiesLost { copies: Vec<PoolCopy> }
@@ -205,6 +206,7 @@ answers! {
     RemoveVersion => Removal: Outcome::RemovedVersion(removal) => removal;
     ReserveContainer => ContainerId: Outcome::Container(container) => container;
     BeginRun => RunId: Outcome::Run(run) => run;
+    BeginHistoryRun => RunId: Outcome::Run(run) => run;
     OpenRequest => RequestId: Outcome::Request(request) => request;
     Evict => Vec<Result<(), EvictRefusal>>: Outcome::Evicted(results) => results;
     PoolCopiesLost => Vec<PoolLoss>: Outcome::PoolCopyLost(losses) => losses;

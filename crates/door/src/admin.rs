@@ -269,12 +269,22 @@ pub(crate) async fn set_tape(
     let vid = Vid::new(&vid).map_err(|error| Refusal::bad(error.to_string()))?;
     let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::TapeBody>()?;
     call.about(format!("{vid} {} {}", body.state, body.reason));
+    if body.state == "off-site" {
+        call.about(format!("{vid} off-site {}", body.place));
+        shared.call(move |engine| Ok(engine.set_tape_off_site(vid, &body.place)?)).await?;
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    if !body.place.is_empty() {
+        return Err(Refusal::bad("'place' is of a tape that is off-site".to_owned()));
+    }
     let use_as = match body.state.as_str() {
         "active" => TapeUse::Active,
         "read-only" => TapeUse::ReadOnly,
         "disabled" => TapeUse::Disabled,
         other => {
-            return Err(Refusal::bad(format!("'{other}' is no state: active, read-only or disabled")));
+            return Err(Refusal::bad(format!(
+                "'{other}' is no state: active, read-only, disabled or off-site"
+            )));
         }
     };
     shared.call(move |engine| Ok(engine.set_tape(vid, use_as, &body.reason)?)).await?;

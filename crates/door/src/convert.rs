@@ -114,6 +114,7 @@ fn file_reply(file: &FileStat) -> wire::FileReply {
         crc32c: file.checksums.stream.crc32c.to_string(),
         blake3: file.checksums.blake3.to_string(),
         copies_wanted: file.copies_wanted,
+        tapes_away: file.is_away(),
         copies: file.copies.iter().map(copy_reply).collect(),
         pins: file.pins.iter().map(pin).collect(),
     }
@@ -124,6 +125,8 @@ fn copy_reply(copy: &CopyInfo) -> wire::CopyReply {
         tape_pool: copy.tape_pool.clone(),
         state: copy_word(copy.state).to_owned(),
         vid: vid_text(copy.vid),
+        away: copy.away,
+        away_as: copy.away_as.as_ref().map(ToString::to_string),
         block: copy.block.map(|block| block.0),
         container: copy.container.0,
         container_kind: container_word(&copy.container_kind).to_owned(),
@@ -260,6 +263,10 @@ pub(crate) fn tape_reply(tape: &TapeInfo) -> wire::TapeReply {
         mounts: tape.mounts,
         drive: tape.drive.clone(),
         away: tape.away,
+        away_as: tape.away_as.as_ref().map(|away| away.kind.word().to_owned()),
+        place: tape.away_as.as_ref().map(|away| away.place.clone()).filter(|place| !place.is_empty()),
+        away_since: tape.away_as.as_ref().map(|away| away.since.to_string()),
+        element: tape.element,
         wanted_files: tape.wanted.files,
         wanted_bytes: tape.wanted.bytes.0,
         changes_through: tape.changes_through,
@@ -495,6 +502,7 @@ mod tests {
             TapeState::Suspect,
             TapeState::Disabled,
             TapeState::Repacking,
+            TapeState::Retired,
         ];
         let shown: Vec<&str> = tapes.map(TapeState::word).into_iter().chain([UNIDENTIFIED]).collect();
         assert_eq!(shown, wire::TAPE_STATES);

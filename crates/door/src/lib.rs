@@ -21,6 +21,7 @@ mod http2;
 mod json;
 mod keys;
 mod limits;
+mod machine_health;
 mod metrics;
 mod openapi;
 mod parameters;

@@ -16,6 +16,7 @@ use crate::data::data;
 use crate::foresee;
 use crate::guard::{HEALTH, guard};
 use crate::keys;
+use crate::machine_health;
 use crate::metrics;
 use crate::openapi;
 use crate::problem::{Kind, Refusal};
@@ -58,11 +59,18 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/tapes/{vid}/verify/stop", post(tapes::stop_check))
         .route("/tapes/{vid}/repack", get(tapes::repack_progress).post(tapes::repack))
         .route("/tapes/{vid}/reclaim", post(tapes::reclaim))
+        .route("/tapes/{vid}/export", post(tapes::export))
+        .route("/tapes/{vid}/add", post(tapes::add))
+        .route("/tapes/{vid}/retire", post(tapes::retire))
+        .route("/library/import", post(tapes::import))
+        .route("/library/inventory", post(tapes::inventory))
         .route("/report/tape", get(report::tape))
         .route("/report/usage", get(usage_report::usage))
         .route("/drives/{name}/up", post(admin::drive_up))
         .route("/drives/{name}/down", post(tapes::drive_down))
         .route("/drives", get(admin::drives))
+        .route("/drives/{name}", get(machine_health::drive))
+        .route("/report/health", get(machine_health::report))
         .route("/pool", get(admin::pool))
         .route("/pool/quarantine", get(protection::quarantine))
         .route("/pool/quarantine/end", post(protection::end_quarantine))

@@ -1,6 +1,6 @@
 //! `/api/v1/tapes/{vid}/verify`, `repack` and `reclaim`, and drives out of use.
 
-use archive::{CheckState, DamagedPart, TapeCheck, TapeDamage, TapeRepack};
+use archive::{CheckState, DamagedPart, TapeCheck, TapeDamage, TapeExport, TapeImport, TapeRepack};
 use axum::body::Body;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::admin::no_such_part;
 use crate::audit::Call;
+use crate::engine::Engine;
 use crate::foresee::reason_reply;
 use crate::json::JsonBody;
 use crate::problem::Refusal;
@@ -94,6 +95,81 @@ pub(crate) async fn reclaim(
     call.about(vid.to_string());
     shared.call(move |engine| Ok(engine.reclaim_tape(vid)?)).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn export(
+    shared: Door,
+    Extension(call): Caller,
+    vid: PathPart,
+) -> Reply<wire::TapeExportReply> {
+    let vid = vid_of(vid)?;
+    call.about(vid.to_string());
+    shared.call(move |engine| Ok(Json(export_reply(vid, engine.export_tape(vid)?)))).await
+}
+
+pub(crate) async fn add(shared: Door, Extension(call): Caller, vid: PathPart) -> Result<StatusCode, Refusal> {
+    let vid = vid_of(vid)?;
+    call.about(vid.to_string());
+    shared.call(move |engine| Ok(engine.add_tape(vid)?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn retire(
+    shared: Door,
+    Extension(call): Caller,
+    vid: PathPart,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let vid = vid_of(vid)?;
+    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::ReasonBody>()?;
+    call.about(format!("{vid} {}", body.reason));
+    shared.call(move |engine| Ok(engine.retire_tape(vid, &body.reason)?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn import(
+    shared: Door,
+    Extension(call): Caller,
+    body: Body,
+) -> Reply<Vec<wire::TapeImportReply>> {
+    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::TapeImportBody>()?;
+    call.about(body.element.map_or_else(|| "all".to_owned(), |element| element.to_string()));
+    let import = move |engine: &dyn Engine| {
+        let imports = engine.import_tapes(body.element)?;
+        Ok(Json(imports.into_iter().map(import_reply).collect()))
+    };
+    shared.call(import).await
+}
+
+pub(crate) async fn inventory(
+    shared: Door,
+    Extension(call): Caller,
+    body: Body,
+) -> Reply<wire::InventoryReply> {
+    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::InventoryBody>()?;
+    call.about(if body.scan { "scan" } else { "" }.to_owned());
+    let look = move |engine: &dyn Engine| {
+        let changed = engine.refresh_inventory(body.scan)?;
+        Ok(Json(wire::InventoryReply { changed: changed.iter().map(ToString::to_string).collect() }))
+    };
+    shared.call(look).await
+}
+
+fn export_reply(vid: Vid, export: TapeExport) -> wire::TapeExportReply {
+    let (state, library, element, reason) = match export {
+        TapeExport::Done { library, element } => ("done", Some(library), Some(element), None),
+        TapeExport::Waiting { reason } => ("waiting", None, None, Some(reason)),
+    };
+    wire::TapeExportReply { vid: vid.to_string(), state: state.to_owned(), library, element, reason }
+}
+
+fn import_reply(import: TapeImport) -> wire::TapeImportReply {
+    let (slot, error) = match import.slot {
+        Ok(slot) => (Some(slot), None),
+        Err(error) => (None, Some(error)),
+    };
+    let TapeImport { vid, library, element, .. } = import;
+    wire::TapeImportReply { vid: vid.to_string(), library, element, slot, error }
 }
 
 pub(crate) async fn drive_down(

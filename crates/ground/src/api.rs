@@ -36,6 +36,10 @@ pub struct CopyInfo {
     /// The tape, once it is planned; of a queued copy the one that a repack takes it off, where it can still
     /// be read.
     pub vid: Option<Vid>,
+    /// No library holds this tape where a robot can take it.
+    pub away: bool,
+    /// Where the tape is by an operator's word, if it is away and one has said so.
+    pub away_as: Option<catalogue::TapeAway>,
     /// First block of the container on the data partition.
     pub block: Option<BlockAddress>,
     /// The container and what it is.
@@ -126,6 +130,19 @@ pub struct FileStat {
     pub copies_wanted: u32,
     /// Requests that pin it, and until when.
     pub pins: Vec<(RequestId, Timestamp)>,
+}
+
+impl FileStat {
+    /// Whether some part of it is on tapes that no library holds, and on no other: nothing can be read of it
+    /// from tape before one of them is brought back.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        let mut by_part: BTreeMap<ContainerId, bool> = BTreeMap::new();
+        for copy in self.copies.iter().filter(|copy| copy.vid.is_some()) {
+            *by_part.entry(copy.container).or_insert(true) &= copy.away;
+        }
+        by_part.values().any(|all_away| *all_away)
+    }
 }
 
 /// A line of a directory listing.
@@ -351,12 +368,46 @@ pub struct TapeInfo {
     pub drive: Option<String>,
     /// No library holds it.
     pub away: bool,
+    /// Where it is by an operator's word, if one has said so.
+    pub away_as: Option<catalogue::TapeAway>,
+    /// The import/export element in which it stands.
+    pub element: Option<u32>,
     /// Files wanted from it.
     pub wanted: catalogue::Tally,
     /// Newest change on it.
     pub changes_through: u64,
     /// Its failures, if it failed since the last session on it that went well.
     pub history: Option<catalogue::TapeHistory>,
+}
+
+/// How far the export of a tape is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TapeExport {
+    /// It stands in an import/export element, from which it is taken.
+    Done {
+        /// The name of the library.
+        library: String,
+        /// The element.
+        element: u32,
+    },
+    /// A drive has it; nothing new is begun on it, and it goes out when the drive has given it back.
+    Waiting {
+        /// What it waits for.
+        reason: String,
+    },
+}
+
+/// A cartridge that stood in an import/export element.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TapeImport {
+    /// The cartridge.
+    pub vid: Vid,
+    /// The name of the library.
+    pub library: String,
+    /// The element.
+    pub element: u32,
+    /// The slot in which it is now, or why it is not in one.
+    pub slot: Result<u32, String>,
 }
 
 /// What an operator may make of a tape.

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use base::{ByteCount, LibraryId, Vid};
 use catalogue::Command;
-use library::CartridgeInfo;
+use library::{CartridgeInfo, Place};
 use scheduler::LibraryPolicy;
 use store::{BATCH_MAX, CatalogueStore, ExecuteError};
 use threads::{Mutex, MutexGuard};
@@ -72,8 +72,12 @@ impl Libraries {
         let mut tapes = self.tapes();
         let before = std::mem::replace(&mut *tapes, now);
         let is_as_before = |one: &CartridgeInfo, other: &CartridgeInfo| {
+            let is_out = |place: &Place| matches!(place, Place::ImportExport(_)).then(|| place.clone());
             let place = one.place.is_in_use() == other.place.is_in_use();
-            place && one.capacity == other.capacity && one.library == other.library
+            place
+                && is_out(&one.place) == is_out(&other.place)
+                && one.capacity == other.capacity
+                && one.library == other.library
         };
         let mut changed: BTreeSet<Vid> = BTreeSet::new();
         for (vid, cartridge) in tapes.iter() {
@@ -98,6 +102,19 @@ impl Libraries {
     /// Whether a library holds the tape where a robot can take it.
     pub fn holds(&self, vid: Vid) -> bool {
         self.tapes().get(&vid).is_some_and(|cartridge| cartridge.place.is_in_use())
+    }
+
+    /// Where a library shows the tape; `None` if none does.
+    pub fn place_of(&self, vid: Vid) -> Option<Place> {
+        self.tapes().get(&vid).map(|cartridge| cartridge.place.clone())
+    }
+
+    /// The import/export element in which the tape stands, if it does in one.
+    pub fn import_export_of(&self, vid: Vid) -> Option<u32> {
+        match self.place_of(vid) {
+            Some(Place::ImportExport(element)) => Some(element.0),
+            _ => None,
+        }
     }
 
     /// The name of a library.

@@ -54,9 +54,9 @@ fn may_be_written(state: TapeState) -> bool {
 }
 
 /// Whether the library cannot identify a cartridge, so that nothing is known of it and nothing is done with
-/// it. One that an operator has disabled is disabled.
+/// it. One that an operator has disabled or retired is that.
 pub fn is_unidentified(record: &TapeRecord) -> bool {
-    record.capacity.0 == 0 && record.state != TapeState::Disabled
+    record.capacity.0 == 0 && !matches!(record.state, TapeState::Disabled | TapeState::Retired)
 }
 
 /// Room kept on a tape for indexes and change-log segments: a thirty-second part of it.

@@ -61,8 +61,8 @@ pub use form::{LogForm, Naming, Record, Reserve, TornEnd};
 pub use line::{LineFault, check_line, decode, encode};
 pub use lines::{LineReader, Piece};
 pub use mount::{
-    MOUNT_LOG_BYTES_MAX, MOUNT_LOG_FILES_MAX, MOUNT_REASON_MAX, MOUNT_SESSIONS_MAX, MotionRecord, MountKind,
-    MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport, MountSessionEnd, QueueAtMount, ReportBy,
-    ReportRow, SessionRecord, Spread,
+    CounterRecord, ErrorRecord, MOUNT_LOG_BYTES_MAX, MOUNT_LOG_FILES_MAX, MOUNT_REASON_MAX,
+    MOUNT_SESSIONS_MAX, MotionRecord, MountKind, MountLog, MountLogFiles, MountLogRead, MountRecord,
+    MountReport, MountSessionEnd, ProductRecord, QueueAtMount, ReportBy, ReportRow, SessionRecord, Spread,
 };
 pub use queue::{Queue, QueueForm, Queued, Taken};

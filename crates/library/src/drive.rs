@@ -5,7 +5,8 @@ use std::{fmt, io};
 use base::{BlockAddress, ByteCount, FailureCause, Partition, TapePosition, Vid};
 use mechanics::{MotionReport, Track};
 
-use crate::{DeviceError, Sense, TapeAlert};
+use crate::encryption::{BlockEncryption, TapeEncryption};
+use crate::{DeviceError, DriveCounters, Sense, TapeAlert};
 
 /// The name of a tape drive: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, for example `vdrive0`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -135,6 +136,44 @@ pub enum TapeError {
         vid: Vid,
         /// The damaged record.
         at: TapePosition,
+    },
+    /// The block is encrypted, and the drive has no key to decrypt it; the tape did not move.
+    #[error(
+        "cartridge {vid}: partition {} block {} is encrypted and the drive has no key: give it the key of \
+         the cartridge",
+        .at.partition.ltfs_id(), .at.block
+    )]
+    KeyMissing {
+        /// The cartridge.
+        vid: Vid,
+        /// The block.
+        at: TapePosition,
+    },
+    /// The block was encrypted with another key than the drive has; the tape did not move.
+    #[error(
+        "cartridge {vid}: partition {} block {} is encrypted with another key: give the drive the key of \
+         the cartridge",
+        .at.partition.ltfs_id(), .at.block
+    )]
+    WrongKey {
+        /// The cartridge.
+        vid: Vid,
+        /// The block.
+        at: TapePosition,
+    },
+    /// The block is not encrypted, and only encrypted ones were to be read; the tape did not move.
+    #[error("cartridge {vid}: partition {} block {} is not encrypted", .at.partition.ltfs_id(), .at.block)]
+    NotEncrypted {
+        /// The cartridge.
+        vid: Vid,
+        /// The block.
+        at: TapePosition,
+    },
+    /// The drive does not encrypt as it is to: nothing was written.
+    #[error("drive {drive} does not encrypt as it is to: it has no AES-256-GCM, or others control it")]
+    EncryptionUnsupported {
+        /// The drive.
+        drive: DriveName,
     },
     /// The target of a locate lies behind the end of data; the tape did not move.
     #[error(
@@ -289,7 +328,9 @@ impl TapeError {
         match self {
             TapeError::DriveFailed { .. }
             | TapeError::CleaningNeeded { .. }
-            | TapeError::PositionUnknown { .. } => Some(FailureCause::Drive),
+            | TapeError::PositionUnknown { .. }
+            // Another drive may do.
+            | TapeError::EncryptionUnsupported { .. } => Some(FailureCause::Drive),
             // One that another host keeps is a drive that cannot be reached.
             TapeError::Path { .. } | TapeError::Reserved { .. } => Some(FailureCause::Path),
             TapeError::Host { .. } => Some(FailureCause::Host),
@@ -309,7 +350,11 @@ impl TapeError {
             | TapeError::AttributeReadOnly { .. }
             | TapeError::AttributeLength { .. }
             | TapeError::SegmentCount { .. }
-            | TapeError::AttributesFull { .. } => None,
+            | TapeError::AttributesFull { .. }
+            // The key is the host's affair.
+            | TapeError::KeyMissing { .. }
+            | TapeError::WrongKey { .. }
+            | TapeError::NotEncrypted { .. } => None,
         }
     }
 
@@ -319,12 +364,20 @@ impl TapeError {
         matches!(self, TapeError::DriveFailed { .. } | TapeError::CleaningNeeded { .. })
     }
 
+    /// Whether a block was there and could not be given for want of its key, or of encryption.
+    #[must_use]
+    pub fn is_of_the_key(&self) -> bool {
+        use TapeError::{KeyMissing, NotEncrypted, WrongKey};
+        matches!(self, KeyMissing { .. } | WrongKey { .. } | NotEncrypted { .. })
+    }
+
     /// Whether it says nothing about the medium under the head, so that what stands there may be read
     /// elsewhere, or later.
     #[must_use]
     pub fn spares_the_medium(&self) -> bool {
         match self {
             TapeError::NotReady { .. } | TapeError::Interrupted { .. } => true,
+            error if error.is_of_the_key() => true,
             other => matches!(
                 other.cause(),
                 Some(FailureCause::Drive | FailureCause::Path | FailureCause::Robot | FailureCause::Host)
@@ -456,12 +509,33 @@ pub trait TapeDrive: Send {
     /// transfers are those since this was last asked. `None` if the drive does not count.
     fn motion_report(&mut self) -> Option<MotionReport>;
 
+    /// Sets how blocks are encrypted and decrypted from here on, `None`: not. It holds until the cartridge is
+    /// unloaded, over resets of the drive: what is to be encrypted is never written in clear.
+    ///
+    /// # Errors
+    /// [`TapeError::EncryptionUnsupported`], [`TapeError::NotLoaded`] and what a command may fail of. Nothing
+    /// is written then before this, or another setting, was taken.
+    fn set_encryption(&mut self, encryption: Option<&TapeEncryption>) -> Result<(), TapeError>;
+
+    /// How the block under the head is encrypted, and with which key.
+    ///
+    /// # Errors
+    /// [`TapeError::NotLoaded`], [`TapeError::Medium`].
+    fn block_encryption(&mut self) -> Result<BlockEncryption, TapeError>;
+
     /// The flags that the drive has raised about itself or the medium since this was last asked; empty if it
     /// raises none.
     ///
     /// # Errors
     /// If the drive cannot be asked.
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError>;
+
+    /// What the drive counts of its transfers and errors, and what it is. Nothing is waited for but the
+    /// answer itself: a drive that is busy with something else is not asked.
+    ///
+    /// # Errors
+    /// [`TapeError::NotLoaded`], or if the drive cannot be asked.
+    fn counters(&mut self) -> Result<DriveCounters, TapeError>;
 }
 
 #[cfg(test)]

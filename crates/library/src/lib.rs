@@ -2,14 +2,18 @@
 //! ([`VirtualLibrary`]). A driver: it performs I/O and decides nothing. Format:
 //! docs/format/virtual-cartridge.md.
 
+mod counters;
 mod drive;
+mod encryption;
 mod machine;
 pub mod scsi;
 mod sense;
 mod union;
 mod virtual_tape;
 
+pub use counters::{DriveCounters, DriveProduct, ErrorCounters};
 pub use drive::{DriveName, DriveNameError, ReadBlock, TapeDrive, TapeError, WriteResult};
+pub use encryption::{BlockEncryption, Decryption, EncryptionKey, KeyIdentity, TapeEncryption};
 /// Types of `mechanics` in which a drive tells of its motion.
 pub use mechanics::{MotionReport, Track};
 

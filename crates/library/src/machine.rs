@@ -201,6 +201,38 @@ pub enum LibraryError {
         /// The cartridge.
         vid: Vid,
     },
+    /// The library has no import/export element that this instance may use.
+    #[error("the library has no import/export element: open it to put cartridges in and to take them out")]
+    NoImportExport,
+    /// All import/export elements are full.
+    #[error("all import/export elements of the library are full: take cartridges out of them")]
+    ImportExportFull,
+    /// The robot does not get at the import/export elements.
+    #[error("the robot does not get at the import/export elements of the library: close their door")]
+    ImportExportOpen,
+    /// The cartridge stands in no import/export element.
+    #[error("cartridge {vid} is in no import/export element: put it into one")]
+    NotInImportExport {
+        /// The cartridge.
+        vid: Vid,
+    },
+    /// No slot is free for what stands in an import/export element, and stays there.
+    #[error("no slot is free for cartridge {vid}, which stays in its import/export element: take others out")]
+    NoSlotToImport {
+        /// The cartridge.
+        vid: Vid,
+    },
+    /// The robot could not bring a cartridge from a slot into an import/export element, or the other way; it
+    /// is where it was.
+    #[error(
+        "the robot could not move cartridge {vid}, which is where it was ({source}): look into the library"
+    )]
+    NotMoved {
+        /// The cartridge.
+        vid: Vid,
+        /// What was heard of it.
+        source: DeviceError,
+    },
     /// A drive holds something that has no VID.
     #[error("drive {drive} holds a cartridge that is none of ours ({what}): take it out")]
     DriveOccupied {
@@ -319,6 +351,7 @@ impl LibraryError {
             LibraryError::Cartridge(_) => Some(FailureCause::Cartridge),
             LibraryError::RobotJam { .. }
             | LibraryError::NotTaken { .. }
+            | LibraryError::NotMoved { .. }
             | LibraryError::Misplaced { .. }
             | LibraryError::NotReached { .. }
             | LibraryError::Path { .. } => Some(FailureCause::Robot),
@@ -339,6 +372,11 @@ impl LibraryError {
             | LibraryError::Directory { .. } => Some(FailureCause::Unknown),
             LibraryError::NotReady { .. }
             | LibraryError::Reserved
+            | LibraryError::NoImportExport
+            | LibraryError::ImportExportFull
+            | LibraryError::ImportExportOpen
+            | LibraryError::NotInImportExport { .. }
+            | LibraryError::NoSlotToImport { .. }
             | LibraryError::DuplicateDrive { .. }
             | LibraryError::OtherLibrary { .. }
             | LibraryError::CartridgeTwice { .. }
@@ -367,6 +405,17 @@ pub trait Library: Send + Sync {
     /// # Errors
     /// If the library cannot be asked.
     fn changes(&self) -> Result<u64, LibraryError>;
+
+    /// Looks now at what stands where, which [`Library::changes`] does by itself after a unit attention and
+    /// now and then; a change is counted there. `scan`: a robot looks at every slot with its own eyes, which
+    /// can take minutes, and moves nothing meanwhile; one that cannot says what it knows.
+    ///
+    /// # Errors
+    /// If the library cannot be asked.
+    fn look_again(&self, scan: bool) -> Result<(), LibraryError> {
+        let _ = scan;
+        self.changes().map(drop)
+    }
 
     /// What stands where cartridges do and has no VID by which it could be asked for, in words that lead to
     /// it (a path, a slot): it is left alone, and told. As of the inventory.
@@ -403,4 +452,27 @@ pub trait Library: Send + Sync {
     /// After [`LibraryError::UnmountFlush`] the cartridge is in its slot nevertheless; after others nothing
     /// moved.
     fn unmount(&self, drive: &DriveName) -> Result<Vid, LibraryError>;
+
+    /// Brings a cartridge from its slot into a free import/export element, from which an operator takes it;
+    /// gives that element. Blocks as a mount does. It counts as a change of the inventory.
+    ///
+    /// # Errors
+    /// [`LibraryError::CartridgeInUse`] if it is in a drive; [`LibraryError::NoImportExport`],
+    /// [`LibraryError::ImportExportFull`], [`LibraryError::ImportExportOpen`]. After an error the cartridge
+    /// is where it was, but for [`LibraryError::Misplaced`].
+    fn export(&self, vid: Vid) -> Result<Slot, LibraryError> {
+        let _ = vid;
+        Err(LibraryError::NoImportExport)
+    }
+
+    /// Brings a cartridge from an import/export element into a free slot; gives that slot. Blocks as a mount
+    /// does. It counts as a change of the inventory.
+    ///
+    /// # Errors
+    /// [`LibraryError::NotInImportExport`], [`LibraryError::NoSlotToImport`],
+    /// [`LibraryError::ImportExportOpen`]. After an error the cartridge is where it was, but for
+    /// [`LibraryError::Misplaced`].
+    fn import(&self, vid: Vid) -> Result<Slot, LibraryError> {
+        Err(LibraryError::NotInImportExport { vid })
+    }
 }

@@ -76,6 +76,7 @@ impl TapeAlert {
             20 => "clean the drive now",
             21 => "clean the drive soon",
             22 => "the cleaning cartridge is used up",
+            23 => "the cartridge for cleaning is none, or of another kind",
             30 => "the drive's hardware failed",
             31 => "the drive's interface failed",
             39 => "the drive's diagnostics ask for service",

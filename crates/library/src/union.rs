@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::Vid;
 
-use crate::{CartridgeInfo, DriveName, Library, LibraryError, TapeDrive};
+use crate::{CartridgeInfo, DriveName, Library, LibraryError, Slot, TapeDrive};
 
 /// The most libraries of one union.
 const LIBRARIES_MAX: usize = 256;
@@ -60,6 +60,12 @@ impl Union {
         let found = self.members.iter().enumerate().find(|(_, member)| member.drives.contains(drive));
         found.ok_or_else(|| LibraryError::UnknownDrive { drive: drive.clone() })
     }
+
+    fn of_cartridge(&self, vid: Vid) -> Result<&Member, LibraryError> {
+        let found = self.inventory()?.into_iter().find(|cartridge| cartridge.vid == vid);
+        let member = found.and_then(|cartridge| self.members.get(usize::from(cartridge.library)));
+        member.ok_or(LibraryError::UnknownCartridge { vid })
+    }
 }
 
 impl Library for Union {
@@ -85,6 +91,12 @@ impl Library for Union {
             sum = sum.wrapping_add(member.library.changes()?);
         }
         Ok(sum)
+    }
+
+    fn look_again(&self, scan: bool) -> Result<(), LibraryError> {
+        // All are asked, whatever one of them says.
+        let asked: Vec<_> = self.members.iter().map(|member| member.library.look_again(scan)).collect();
+        asked.into_iter().collect()
     }
 
     fn without_vid(&self) -> Vec<String> {
@@ -132,5 +144,13 @@ impl Library for Union {
 
     fn unmount(&self, drive: &DriveName) -> Result<Vid, LibraryError> {
         self.of_drive(drive)?.1.library.unmount(drive)
+    }
+
+    fn export(&self, vid: Vid) -> Result<Slot, LibraryError> {
+        self.of_cartridge(vid)?.library.export(vid)
+    }
+
+    fn import(&self, vid: Vid) -> Result<Slot, LibraryError> {
+        self.of_cartridge(vid)?.library.import(vid)
     }
 }

@@ -48,8 +48,13 @@ impl LocateCost {
         if from.wrap == to.wrap && behind {
             fixed += self.step_back_us;
         }
-        let way = self.lpos_us * f64::from(from.lpos.abs_diff(to.lpos));
-        rounded((fixed + way).max(self.least_us))
+        rounded((fixed + self.way_us(from, to)).max(self.least_us))
+    }
+
+    /// The part of it that is the way along the tape, in microseconds.
+    #[must_use]
+    pub fn way_us(&self, from: Place, to: Place) -> f64 {
+        self.lpos_us * f64::from(from.lpos.abs_diff(to.lpos))
     }
 }
 

@@ -3,10 +3,15 @@
 
 mod ages;
 mod flow;
+mod health;
 mod report;
 mod track;
 mod watch;
 
 pub use ages::{QueueAge, RowsLeft, WaitingFor, oldest_wanted};
+pub use health::{
+    Badly, HealthReport, HealthRules, Judgement, MountSample, PairHealth, Partner, Symptom, Verdict,
+    VerdictReason,
+};
 pub use report::{TapeReport, report};
 pub use track::{LastSession, MountCause, MountTracker, Mounts};

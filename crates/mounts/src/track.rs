@@ -5,14 +5,18 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 use base::{ByteCount, Clock, Count, Timestamp, Vid};
-use journal::{MotionRecord, MountKind, MountLog, MountRecord, MountSessionEnd, SessionRecord};
-use library::TapeDrive;
+use journal::{
+    CounterRecord, ErrorRecord, MotionRecord, MountKind, MountLog, MountRecord, MountSessionEnd,
+    ProductRecord, SessionRecord,
+};
+use library::{DriveCounters, ErrorCounters, TapeAlert, TapeDrive};
 use mechanics::MotionReport;
 use scheduler::{Purpose, SessionEnd};
 use threads::{Mutex, MutexGuard};
 
 use crate::ages::queue_at_mount;
 use crate::flow::Flow;
+use crate::health::{HealthBook, HealthReport, MountSample};
 use crate::watch::{SharedFlow, WatchedDrive};
 use ground::Ground;
 
@@ -22,6 +26,7 @@ pub struct Mounts {
     log: Option<Arc<dyn MountLog>>,
     live: Mutex<BTreeMap<String, MountRecord>>,
     last: Mutex<LastWork>,
+    health: HealthBook,
 }
 
 /// What was done last since the start: one session for each drive and each tape.
@@ -67,7 +72,7 @@ impl Mounts {
     /// `None`: nothing is followed, and reports are empty.
     #[must_use]
     pub fn new(log: Option<Arc<dyn MountLog>>) -> Self {
-        Mounts { log, live: Mutex::default(), last: Mutex::default() }
+        Mounts { log, live: Mutex::default(), last: Mutex::default(), health: HealthBook::default() }
     }
 
     fn last(&self) -> MutexGuard<'_, LastWork> {
@@ -84,6 +89,25 @@ impl Mounts {
     #[must_use]
     pub fn last_of_tape(&self, vid: Vid) -> Option<LastSession> {
         self.last().of_tapes.get(&vid).cloned()
+    }
+
+    /// What the mounts of the last 90 days say of drives and tapes. The first time it reads the log; nothing
+    /// is known without one.
+    #[must_use]
+    pub fn health(&self, now: Timestamp) -> Arc<HealthReport> {
+        match &self.log {
+            Some(log) => self.health.report(log.as_ref(), now),
+            None => Arc::default(),
+        }
+    }
+
+    /// The last mounts of a drive, at most so many, the newest first.
+    #[must_use]
+    pub fn last_mounts(&self, now: Timestamp, drive: &str, most: usize) -> Vec<MountSample> {
+        match &self.log {
+            Some(log) => self.health.last_of_drive(log.as_ref(), now, drive, most),
+            None => Vec::new(),
+        }
     }
 
     pub(crate) fn log(&self) -> Option<&Arc<dyn MountLog>> {
@@ -114,6 +138,7 @@ impl Mounts {
         record.unmounted = Some(now);
         if let (Some(record), Some(log)) = (live.remove(drive), &self.log) {
             log.record(&record);
+            self.health.add(&record);
         }
     }
 }
@@ -136,6 +161,8 @@ pub struct MountTracker {
     at_ready: Flow,
     /// What the drive said of itself when the tape was ready.
     motion: Option<MotionReport>,
+    /// What the drive had counted when the tape was in it.
+    counted: Option<DriveCounters>,
     /// When the present session began, and what the drive had done then.
     session: Option<(Timestamp, Flow)>,
 }
@@ -154,6 +181,7 @@ impl MountTracker {
             flow: None,
             at_ready: Flow::default(),
             motion: None,
+            counted: None,
             session: None,
         };
         if mounts.log.is_none() {
@@ -186,7 +214,10 @@ impl MountTracker {
     }
 
     /// The cartridge is in the drive.
-    pub fn loaded(&self, ground: &Ground) {
+    pub fn loaded(&mut self, ground: &Ground, drive: &mut dyn TapeDrive) {
+        if self.flow.is_some() {
+            self.counted = counters(drive);
+        }
         self.at(ground, |record, now| record.loaded = Some(now));
     }
 
@@ -270,15 +301,32 @@ impl MountTracker {
         }
     }
 
-    /// All that was owed to the tape is written, and the way home begins.
-    pub fn unmounting(&mut self, ground: &Ground, drive: &mut dyn TapeDrive) {
+    /// All that was owed to the tape is written, or that failed, and the way home begins. The drive has
+    /// raised these flags.
+    pub fn unmounting(&mut self, ground: &Ground, drive: &mut dyn TapeDrive, alerts: &[TapeAlert]) {
         let Some(flow) = &self.flow else { return };
         let now = *flow.lock().unwrap_or_else(PoisonError::into_inner);
         let moved = Moved::between(&self.at_ready, &now);
         let before = self.motion.take();
         let motion = before.and_then(|before| Some(drive.motion_report()?.since(&before)));
+        let before = self.counted.take();
+        let counted = before.and_then(|before| Some(counters(drive)?.since(&before)));
         self.at(ground, |record, at| {
             record.unmounting = Some(at);
+            // Also of a mount that failed: what could not be read of a label counts.
+            record.alerts =
+                alerts.iter().map(|alert| alert.0).filter(|flag| (1..=64).contains(flag)).collect();
+            record.alerts.sort_unstable();
+            record.alerts.dedup();
+            if let Some(counted) = counted {
+                record.counted = Some(counter_record(&counted));
+                record.product = counted.product.map(|it| ProductRecord {
+                    vendor: it.vendor,
+                    product: it.product,
+                    firmware: it.firmware,
+                    serial: it.serial,
+                });
+            }
             // A mount that failed has done nothing that counts.
             if record.ready.is_some() {
                 record.read = moved.read;
@@ -329,6 +377,26 @@ impl Moved {
             locates: after.locates.saturating_sub(before.locates),
             moving: after.moving().saturating_sub(before.moving()),
         }
+    }
+}
+
+/// What the drive counts. One that does not tell is as one that does not count.
+fn counters(drive: &mut dyn TapeDrive) -> Option<DriveCounters> {
+    drive.counters().ok()
+}
+
+fn counter_record(counted: &DriveCounters) -> CounterRecord {
+    let errors = |errors: &ErrorCounters| ErrorRecord {
+        corrected: errors.corrected,
+        retries: errors.retries,
+        uncorrected: errors.uncorrected,
+    };
+    CounterRecord {
+        written: counted.written,
+        read: counted.read,
+        writing: errors(&counted.writing),
+        reading: errors(&counted.reading),
+        celsius: counted.celsius,
     }
 }
 

@@ -3,7 +3,10 @@
 use std::sync::{Arc, PoisonError};
 
 use base::{BlockAddress, ByteCount, Clock, Partition, TapePosition, Timestamp};
-use library::{DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
+use library::{
+    BlockEncryption, DriveCounters, DriveName, ReadBlock, TapeAlert, TapeDrive, TapeEncryption, TapeError,
+    WriteResult,
+};
 use mechanics::{MotionReport, Track};
 use threads::Mutex;
 
@@ -126,7 +129,19 @@ impl TapeDrive for WatchedDrive {
         self.drive.motion_report()
     }
 
+    fn set_encryption(&mut self, encryption: Option<&TapeEncryption>) -> Result<(), TapeError> {
+        self.drive.set_encryption(encryption)
+    }
+
+    fn block_encryption(&mut self) -> Result<BlockEncryption, TapeError> {
+        self.drive.block_encryption()
+    }
+
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         self.drive.alerts()
+    }
+
+    fn counters(&mut self) -> Result<DriveCounters, TapeError> {
+        self.drive.counters()
     }
 }

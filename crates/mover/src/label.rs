@@ -188,6 +188,10 @@ pub fn check_may_be_labelled(
                 tracing::warn!(%vid, %error, "a labelling was cut short here: it is done again");
                 continue;
             }
+            Err(VolumeError::Tape(error)) if error.is_of_the_key() => {
+                let found = Found::Foreign(error.to_string());
+                return Err(VolumeError::NotBlank { vid, found });
+            }
             found => found?,
         };
         match found {

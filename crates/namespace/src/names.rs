@@ -436,6 +436,11 @@ pub fn file_stat(
                 tape_pool: ground.classes.tape_pool_name(copy.tape_pool),
                 state,
                 vid: place.map(|(vid, _)| vid),
+                away: place.is_some_and(|(vid, _)| !ground.libraries.holds(vid)),
+                away_as: match place {
+                    Some((vid, _)) => view.tape(vid)?.and_then(|tape| tape.away),
+                    None => None,
+                },
                 block: place.map(|(_, block)| block),
                 container: container_id,
                 container_kind: container.kind.clone(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::{BlobDescription, BlobId, BlobPiece, ByteCount, DriveId, Layout, StripeSet};
-use drive::{AlignedBuffer, DriveError, ExtentId};
+use drive::{AlignedBuffer, DriveError, ExtentId, ObjectDrive};
 
 use crate::cell::{CellIdentity, HEADER_BYTES};
 use crate::drives::{Device, PoolDrive};
@@ -107,6 +107,17 @@ impl Pool {
         let told = lacking.bad.len() as u64 + lacking.unknown;
         assert!(told <= lacking.looked_at, "what lacks was looked at");
         Ok(lacking)
+    }
+
+    /// Asks a drive what only looks, on its reading thread; `None` if it is not there, or is set aside before
+    /// it answers. The question is to take milliseconds: a drive that is at it for 30 s is set aside.
+    pub fn ask_drive<T: Send + 'static>(
+        &self,
+        drive: DriveId,
+        question: impl FnOnce(&dyn ObjectDrive) -> T + Send + 'static,
+    ) -> Option<T> {
+        let present = self.drive(drive).and_then(PoolDrive::present)?;
+        present.ask_reader(move |device| question(device.drive.as_ref()))
     }
 
     /// Whether a drive has a shard of a striped blob whole, as [`Depth::Headers`] looks at it, or a copy of a

@@ -43,6 +43,7 @@ impl Reason {
             Reason::WaitingForSpace { .. } => "waiting-for-space",
             Reason::OwnPinsHoldPool { .. } => "own-pins-hold-pool",
             Reason::NoRoomForReads { .. } => "no-room-for-reads",
+            Reason::BeingMended { .. } => "being-mended",
             Reason::TapeSetAside { .. } => "tape-set-aside",
             Reason::WaitingForStream { .. } => "waiting-for-stream",
             Reason::WaitingForRobot { .. } => "waiting-for-robot",
@@ -85,6 +86,7 @@ impl Reason {
             | Reason::ShareDrivesMax { limit, .. }
             | Reason::SideDrivesMax { limit, .. } => *limit == 0,
             Reason::DriveDown { retry, .. } => retry.is_none(),
+            Reason::BeingMended { cause, .. } => cause.needs_an_operator(),
             _ => false,
         }
     }
@@ -103,12 +105,13 @@ impl Reason {
             | Reason::JustUnmounted { vid, .. }
             | Reason::NoDriveInLibrary { vid }
             | Reason::NotHeardYet { vid }
-            | Reason::TapeAway { vid }
+            | Reason::TapeAway { vid, .. }
             | Reason::TapeSetAside { vid, .. }
             | Reason::TapeNotReadable { vid, .. } => vec![*vid],
             Reason::NoReadableCopy { tapes } => tapes.iter().map(|(vid, _)| *vid).collect(),
             Reason::ReadElsewhere { tapes, .. } | Reason::OnlyEmptyTapes { tapes } => tapes.clone(),
             Reason::DriveLooks { vid, .. } => vid.iter().copied().collect(),
+            Reason::BeingMended { cause, .. } => cause.vids(),
             _ => Vec::new(),
         }
     }
@@ -128,6 +131,7 @@ impl Reason {
             | Reason::DriveLooks { drive, .. }
             | Reason::TapeInUse { drive, .. } => vec![drive],
             Reason::AllDrivesDown { down } => down.iter().map(|(drive, _)| drive).collect(),
+            Reason::BeingMended { cause, .. } => cause.drives(),
             Reason::NoDrive { busy } => busy.iter().map(|(drive, _)| drive).collect(),
             _ => Vec::new(),
         }
@@ -144,6 +148,7 @@ impl Reason {
             | Reason::JustUnmounted { until, .. }
             | Reason::KeptMounted { until, .. } => Some(*until),
             Reason::DriveDown { retry, .. } => *retry,
+            Reason::BeingMended { cause, .. } => cause.until(),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use base::{ByteCount, Count, RequestId, ShareId, Timestamp, Vid};
+use base::{ByteCount, ContainerId, Count, RequestId, ShareId, Timestamp, Vid};
 
 use crate::DriveName;
 
@@ -60,6 +60,9 @@ pub enum Reason {
     /// one that found none. It is tried again when there seems to be room, else then. `goes_on`: what they
     /// have read already holds room, and makes it when it is written.
     NoRoomForReads { need: ByteCount, free: ByteCount, until: Timestamp, goes_on: bool },
+    /// No tape can give the file alone: its container is put together from what its copies still have, and
+    /// `cause` is what that waits for.
+    BeingMended { container: ContainerId, cause: Box<Reason> },
     /// The tape is set aside, and what was to be done with it waits for an operator's word.
     TapeSetAside { vid: Vid, reason: String },
     /// The pool feeds as many tape streams as it can.
@@ -80,8 +83,8 @@ pub enum Reason {
     ReadElsewhere { vid: Vid, tapes: Vec<Vid> },
     /// The scheduler has not heard of the files that are wanted from the tape yet, or they have just come.
     NotHeardYet { vid: Vid },
-    /// No library holds the tape.
-    TapeAway { vid: Vid },
+    /// No library holds the tape; `away`: how and where it is by an operator's word.
+    TapeAway { vid: Vid, away: Option<String> },
     /// The tape is in its slot and nothing waits for it.
     InSlot,
     /// The tape is being checked or copied, for which nobody waits.
@@ -230,6 +233,11 @@ impl fmt::Display for Reason {
                 write!(f, "no copy can be read")?;
                 list(f, tapes)
             }
+            Reason::BeingMended { container, cause } => write!(
+                f,
+                "all its copies are damaged, and container {container} is put together from what they still \
+                 have: {cause}"
+            ),
             Reason::TapeSetAside { vid, reason } => {
                 write!(f, "tape {vid} is set aside ({reason}): kist tape set {vid} active, if it is well")
             }
@@ -245,10 +253,13 @@ impl fmt::Display for Reason {
             Reason::NotHeardYet { .. } => {
                 write!(f, "its files have just come, or the scheduler is about to hear of them")
             }
-            Reason::TapeAway { vid } => write!(
+            Reason::TapeAway { vid, away: Some(away) } => {
+                write!(f, "tape {vid} is {away}: bring it back, and say kist tape import-slot")
+            }
+            Reason::TapeAway { vid, away: None } => write!(
                 f,
-                "no library holds tape {vid}: put it in, or say kist tape set {vid} disabled if it is to \
-                 stay away"
+                "no library holds tape {vid}: put it in, or say kist tape set {vid} off-site --where PLACE \
+                 if it is to stay away"
             ),
             Reason::InSlot => write!(f, "in its slot; nothing waits for it"),
             Reason::Checking { drive, vid } => write!(f, "tape {vid} is being checked in drive {drive}"),

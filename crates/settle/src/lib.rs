@@ -13,5 +13,4 @@ mod torn;
 
 pub use progress::Settling;
 pub use room::{Settler, TapeRoom};
-pub use stages::{Drives, drives_of};
 pub use tapes::{DRIVES_LOOK, SILENT_MAX};

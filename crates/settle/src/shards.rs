@@ -2,19 +2,19 @@
 //! restore, when drives were lost and replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use base::planted::{Bug, is_planted};
 use base::{BlobDescription, BlobId, BlobPiece, ByteCount, DriveId, Layout};
 use catalogue::Command;
-use drive::{DriveError, ExtentId, ObjectDrive};
+use drive::{DriveError, ExtentId};
 
 use crate::room::Settler;
-use crate::stages::Drives;
 use ground::ArchiveError;
 
 /// Extents listed together.
 const EXTENTS_PAGE: usize = 4_096;
+/// Extents that a drive is asked for together: a slow disk looks up a few dozen in a second.
+const ASKED_TOGETHER: usize = 64;
 /// Blobs looked at between two reads of the catalogue.
 const BLOBS_PAGE: usize = 4_096;
 /// Missing shards that are looked for in one pass over all drives.
@@ -32,7 +32,6 @@ const WHOLE_BLOBS_MAX: usize = 100_000;
 /// Where the shards of the pool stand after a restore, and of what nothing can be said.
 pub(crate) struct Shards<'e> {
     settler: &'e Settler<'e>,
-    drives: &'e Drives,
     /// Drives that are away or cannot be listed, and may hold what decides whether a blob is whole.
     unlisted: BTreeSet<DriveId>,
     /// These blobs: nothing is known of them until the drives were seen.
@@ -47,10 +46,10 @@ pub(crate) struct Shards<'e> {
 impl<'e> Shards<'e> {
     /// Looks for each shard that is not where the catalogue says on all other drives, and records where it
     /// is. Only then is what no drive has gone.
-    pub(crate) fn find_moved(settler: &'e Settler<'e>, drives: &'e Drives) -> Result<Self, ArchiveError> {
+    pub(crate) fn find_moved(settler: &'e Settler<'e>) -> Result<Self, ArchiveError> {
         let (unlisted, doubtful) = (BTreeSet::new(), BTreeSet::new());
-        let mut this =
-            Shards { settler, drives, unlisted, doubtful, beside: BTreeMap::new(), whole: BTreeSet::new() };
+        let (beside, whole) = (BTreeMap::new(), BTreeSet::new());
+        let mut this = Shards { settler, unlisted, doubtful, beside, whole };
         if is_planted(Bug::SettledByOldSets) {
             return Ok(this);
         }
@@ -67,9 +66,7 @@ impl<'e> Shards<'e> {
                 }
                 Ok((described, last))
             })?;
-            for blob in blobs.iter().take_while(|_| !settler.stopping()) {
-                enter_missing(blob, drives, &mut missing);
-            }
+            enter_missing(settler, &blobs, &mut missing);
             if missing.len() >= MISSING_MAX || last.is_none() {
                 moved += this.find(std::mem::take(&mut missing))?;
             }
@@ -121,8 +118,6 @@ impl<'e> Shards<'e> {
             return Ok(None);
         }
         let settler = self.settler;
-        let away = self.drives.iter().filter(|(_, drive)| drive.is_none()).map(|(id, _)| *id);
-        let away: BTreeSet<DriveId> = away.collect();
         let mut has_moved = false;
         for (set, stripe) in blob.stripes.iter().zip(0u32..) {
             let mut not_whole: ShardsOfStripe = Vec::new();
@@ -142,6 +137,8 @@ impl<'e> Shards<'e> {
             if not_whole.iter().any(|(_, found)| !found.is_empty()) {
                 has_moved |= record(settler, blob.id, stripe, &not_whole)?;
             }
+            // Also those that were set aside while they were asked.
+            let away = settler.pool.silent_drives();
             // A value that is gone from all copies of its segment was removed from them.
             let is_striped = matches!(blob.layout, Layout::Striped { .. });
             if is_striped && is_doubtful(settler, blob.id, stripe, &not_whole, &away)? {
@@ -158,11 +155,10 @@ impl<'e> Shards<'e> {
             self.beside.clear();
         }
         let known = self.beside.entry(blob.id).or_default();
-        let has = |drive: &Arc<dyn ObjectDrive>| drive.length(extent).is_ok();
-        let drives = known.entry(extent).or_insert_with(|| {
-            let here = self.drives.iter().filter_map(|(id, drive)| Some((*id, drive.as_ref()?)));
-            here.filter(|(_, drive)| has(drive)).map(|(id, _)| id).collect()
-        });
+        let pool = &self.settler.pool;
+        let has = |id: &DriveId| pool.ask_drive(*id, move |drive| drive.length(extent).is_ok()) == Some(true);
+        let all = || pool.drive_health().into_iter().map(|(id, _)| id);
+        let drives = known.entry(extent).or_insert_with(|| all().filter(has).collect());
         drives.iter().copied().filter(|drive| *drive != own).collect()
     }
 
@@ -171,7 +167,7 @@ impl<'e> Shards<'e> {
         if missing.is_empty() {
             return Ok(0);
         }
-        let Some(unlisted) = list_missing(self.settler, self.drives, &mut missing) else { return Ok(0) };
+        let Some(unlisted) = list_missing(self.settler, &mut missing) else { return Ok(0) };
         let mut stripes: BTreeMap<(BlobId, u32), ShardsOfStripe> = BTreeMap::new();
         for (extent, found) in missing {
             stripes.entry((extent.blob, extent.stripe)).or_default().push((extent.shard, found));
@@ -191,47 +187,54 @@ impl<'e> Shards<'e> {
     }
 }
 
-fn enter_missing(blob: &BlobDescription, drives: &Drives, missing: &mut Missing) {
-    for (set, stripe) in blob.stripes.iter().zip(0u32..) {
-        for (drive, shard) in set.drives.iter().zip(0u8..) {
-            let extent = ExtentId { blob: blob.id, stripe, shard };
-            if is_missing(drives, *drive, extent) {
-                missing.insert(extent, Vec::new());
+/// Enters the extents of blobs that must be looked for: their drive does not have them, is away, or is no
+/// drive any more. One that is away may have been replaced since the point, and what it held may stand
+/// elsewhere.
+fn enter_missing(settler: &Settler<'_>, blobs: &[BlobDescription], missing: &mut Missing) {
+    let mut by_drive: BTreeMap<DriveId, Vec<ExtentId>> = BTreeMap::new();
+    for blob in blobs {
+        for (set, stripe) in blob.stripes.iter().zip(0u32..) {
+            for (drive, shard) in set.drives.iter().zip(0u8..) {
+                by_drive.entry(*drive).or_default().push(ExtentId { blob: blob.id, stripe, shard });
             }
         }
     }
-}
-
-/// Whether an extent must be looked for: its drive does not have it, is away, or is no drive any more. One
-/// that is away may have been replaced since the point, and what it held may stand elsewhere.
-fn is_missing(drives: &Drives, drive: DriveId, extent: ExtentId) -> bool {
-    match drives.get(&drive) {
-        Some(Some(drive)) => {
-            matches!(drive.read_at(extent, ByteCount(0), &mut []), Err(DriveError::NotFound { .. }))
-        }
-        Some(None) | None => true,
+    let asked =
+        by_drive.iter().flat_map(|(drive, all)| all.chunks(ASKED_TOGETHER).map(|some| (*drive, some)));
+    for (drive, extents) in asked.take_while(|_| !settler.stopping()) {
+        let looked_for = extents.to_vec();
+        let not_there = settler.pool.ask_drive(drive, move |drive| {
+            let is_missing = |extent: &ExtentId| {
+                let read = drive.read_at(*extent, ByteCount(0), &mut []);
+                matches!(read, Err(DriveError::NotFound { .. }))
+            };
+            looked_for.into_iter().filter(is_missing).collect::<Vec<_>>()
+        });
+        let not_there = not_there.unwrap_or_else(|| extents.to_vec());
+        missing.extend(not_there.into_iter().map(|extent| (extent, Vec::new())));
     }
 }
 
 /// Enters which drives have which missing shards. Gives the drives that could not be listed; `None` if the
 /// server stops: half a list decides nothing.
-fn list_missing(settler: &Settler<'_>, drives: &Drives, missing: &mut Missing) -> Option<BTreeSet<DriveId>> {
+fn list_missing(settler: &Settler<'_>, missing: &mut Missing) -> Option<BTreeSet<DriveId>> {
     let mut unlisted: BTreeSet<DriveId> = BTreeSet::new();
-    for (id, drive) in drives {
-        let Some(drive) = drive else {
-            unlisted.insert(*id);
-            continue;
-        };
+    for (id, _) in settler.pool.drive_health() {
         let mut after = None;
         loop {
             if settler.stopping() {
                 return None;
             }
-            let extents = match drive.list(after, EXTENTS_PAGE) {
-                Ok(extents) => extents,
-                Err(error) => {
+            let extents = match settler.pool.ask_drive(id, move |drive| drive.list(after, EXTENTS_PAGE)) {
+                Some(Ok(extents)) => extents,
+                Some(Err(error)) => {
                     tracing::error!(drive = id.0, %error, "a drive of the pool cannot be listed");
-                    unlisted.insert(*id);
+                    unlisted.insert(id);
+                    break;
+                }
+                // It is away, or does not answer.
+                None => {
+                    unlisted.insert(id);
                     break;
                 }
             };
@@ -239,7 +242,7 @@ fn list_missing(settler: &Settler<'_>, drives: &Drives, missing: &mut Missing) -
             after = Some(*last);
             for extent in &extents {
                 if let Some(found) = missing.get_mut(extent) {
-                    found.push(*id);
+                    found.push(id);
                 }
             }
         }

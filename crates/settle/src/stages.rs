@@ -13,11 +13,9 @@
 //!    that may have them was not searched.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use base::{DriveId, Duration, Vid};
+use base::{Duration, Vid};
 use catalogue::{Command, Counter, TapeRecord};
-use drive::ObjectDrive;
 
 use crate::progress::Question;
 use crate::room::Settler;
@@ -25,7 +23,7 @@ use crate::shards::Shards;
 use crate::tapes::leave;
 use crate::{pool, tapes, torn};
 use ground::Worker;
-use ground::{ArchiveError, PoolDrive, SettlingStage};
+use ground::{ArchiveError, SettlingStage};
 
 /// After an error it is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
@@ -35,14 +33,6 @@ const LOOK_FOR_SILENCE_EVERY: Duration = Duration::from_millis(250);
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often the library is asked whether it still has a tape, or has it back.
 pub(crate) const ASK_LIBRARY_EVERY: Duration = Duration::from_secs(2);
-
-/// The drives of the pool as they were opened.
-pub type Drives = BTreeMap<DriveId, Option<Arc<dyn ObjectDrive>>>;
-
-/// What is to be known of the drives of the pool.
-pub fn drives_of(drives: &[PoolDrive]) -> Drives {
-    drives.iter().map(|(id, drive)| (*id, drive.clone())).collect()
-}
 
 impl Settler<'_> {
     /// Begins to settle a restored catalogue, if it is one that is not settled. Nothing may be running yet.
@@ -81,12 +71,12 @@ impl Settler<'_> {
         Ok(true)
     }
 
-    /// The thread that settles a restore. `drives`: those of the pool.
-    pub fn run(&self, drives: &Drives, me: &Worker) {
+    /// The thread that settles a restore.
+    pub fn run(&self, me: &Worker) {
         me.does("comparing");
         loop {
             // What waits for a stage goes on waiting while it fails.
-            while let Err(error) = settle(self, drives) {
+            while let Err(error) = settle(self) {
                 tracing::error!(%error, "the restored catalogue cannot be compared now: it is tried again");
                 me.failed(&error);
                 self.settling.failing(error.to_string());
@@ -111,11 +101,11 @@ impl Settler<'_> {
     }
 }
 
-fn settle(settler: &Settler<'_>, drives: &Drives) -> Result<(), ArchiveError> {
+fn settle(settler: &Settler<'_>) -> Result<(), ArchiveError> {
     if settler.stopping() {
         return Ok(());
     }
-    let mut shards = Shards::find_moved(settler, drives)?;
+    let mut shards = Shards::find_moved(settler)?;
     // Here and not by the conductor: it hears of nothing while what tapes hold is taken over.
     while settler.settling.stage() == Some(SettlingStage::WrittenTapes) && !settler.stopping() {
         settler.settling.pause(LOOK_FOR_SILENCE_EVERY);

@@ -20,6 +20,8 @@ pub(crate) const PUT_IT_IN: &str = "no library holds it: put it in";
 pub(crate) enum HeldBack {
     /// No library holds it.
     Absent,
+    /// It is about to be exported.
+    Leaving,
     /// Its library cannot say what it is.
     Unidentified,
     /// An operator has taken it out of use.
@@ -33,7 +35,7 @@ pub(crate) enum HeldBack {
 impl HeldBack {
     /// Whether nothing but somebody's hand ends it.
     fn lasts(self) -> bool {
-        self != HeldBack::Resting
+        !matches!(self, HeldBack::Resting | HeldBack::Leaving)
     }
 }
 
@@ -48,6 +50,7 @@ impl Tape {
         match record.state {
             TapeState::Disabled => Some(HeldBack::Disabled),
             _ if is_unidentified(&record) => Some(HeldBack::Unidentified),
+            _ if self.is_leaving(vid) => Some(HeldBack::Leaving),
             _ if self.is_given_up(vid, &record) => Some(HeldBack::SetAside),
             TapeState::Suspect => Some(HeldBack::Resting),
             _ => None,
@@ -71,7 +74,7 @@ impl Tape {
             // The next mount tries it.
             Some(HeldBack::Resting) if self.tape_retries.is_due(vid, self.now()) => true,
             Some(HeldBack::Resting) => maintenance.is_urgent(vid) || maintenance.next_read(vid).is_some(),
-            Some(HeldBack::Disabled | HeldBack::SetAside) => maintenance.is_urgent(vid),
+            Some(HeldBack::Disabled | HeldBack::SetAside | HeldBack::Leaving) => maintenance.is_urgent(vid),
         }
     }
 
@@ -87,7 +90,9 @@ impl Tape {
 
     fn held_back_text(&self, vid: Vid, held: HeldBack) -> String {
         match (held, self.tape(vid)) {
-            (HeldBack::Absent, _) | (_, Err(_)) => PUT_IT_IN.to_owned(),
+            (_, Err(_)) => PUT_IT_IN.to_owned(),
+            (HeldBack::Absent, Ok(record)) => crate::exports::absent_text(&record),
+            (HeldBack::Leaving, Ok(_)) => crate::exports::LEAVES.to_owned(),
             (HeldBack::SetAside, Ok(record)) => {
                 format!("{}: kist tape set {vid} active, if it is well", state_told(vid, &record))
             }
@@ -149,6 +154,7 @@ impl Tape {
     pub(crate) fn need_checkable(&self, vid: Vid) -> Result<(), ArchiveError> {
         let (state, needed) = match self.held_back(vid) {
             Some(HeldBack::Absent) => ("in no library", "in one to be checked: put it in"),
+            Some(HeldBack::Leaving) => ("being exported", "in a library to be checked"),
             Some(HeldBack::Unidentified) => (
                 "a cartridge that its library cannot identify",
                 "repaired to be checked: kist tape dump with its VID tells why",

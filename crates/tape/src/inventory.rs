@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use base::Vid;
-use threads::{Doorbell, Mutex};
+use threads::{Doorbell, Mutex, MutexGuard};
 
 use crate::room::Tape;
 use ground::ArchiveError;
@@ -20,11 +20,18 @@ pub(crate) struct Inventory {
     doorbell: Doorbell,
     /// [`library::Library::changes`] of the inventory that is known; held while it is taken.
     seen: Mutex<u64>,
+    /// Tapes that are to be exported as soon as no drive has them.
+    pub(crate) leaving: Mutex<BTreeSet<Vid>>,
 }
 
 impl Inventory {
     pub(crate) fn new(changes: u64) -> Self {
-        Inventory { doorbell: Doorbell::default(), seen: Mutex::new(changes) }
+        Inventory { doorbell: Doorbell::default(), seen: Mutex::new(changes), leaving: Mutex::default() }
+    }
+
+    /// Held while the inventory is taken, or must not be.
+    pub(crate) fn seen(&self) -> MutexGuard<'_, u64> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes the thread, which ends if the engine stops.
@@ -36,6 +43,11 @@ impl Inventory {
 /// The thread of the inventory. A library that does not answer holds up nobody else.
 pub(crate) fn run(room: &Tape, me: &Worker) {
     let mut failed = false;
+    // What came back while nobody looked.
+    if let Err(error) = room.note_returned() {
+        tracing::error!(%error, "which tapes are here again cannot be recorded");
+        me.failed(&error);
+    }
     while !room.stopping() {
         me.rests();
         room.inventory.doorbell.wait(ASK_EVERY);
@@ -50,6 +62,7 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
             }
             Err(error) => me.failed(&error),
         }
+        room.export_what_leaves();
     }
 }
 
@@ -60,7 +73,7 @@ impl Tape {
     /// # Errors
     /// If the library cannot be asked, or the catalogue not be written: it is tried again the next time.
     pub(crate) fn look_at_inventory(&self) -> Result<BTreeSet<Vid>, ArchiveError> {
-        let mut seen = self.inventory.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.inventory.seen();
         // Before the inventory: what comes meanwhile is another change.
         let changes = self.library.changes()?;
         if changes == *seen {
@@ -71,20 +84,30 @@ impl Tape {
         new.retain(|cartridge| self.libraries.capacity_of(cartridge.vid) != Some(cartridge.capacity));
         register_tapes(&self.catalogue, &new).map_err(|error| self.failed(error))?;
         let changed = self.libraries.replace(inventory);
-        *seen = changes;
+        // If it cannot be recorded it is tried again the next time; the scheduler hears of what came all the
+        // same.
+        let returned = self.note_returned();
+        if returned.is_ok() {
+            *seen = changes;
+        }
         drop(seen);
         for vid in &changed {
             if self.libraries.holds(*vid) {
                 tracing::info!(%vid, "the tape is in the library now");
             } else {
-                tracing::warn!(%vid, "the tape is gone from the library: put it in again to use it");
+                match self.tape(*vid).ok().and_then(|record| record.away) {
+                    Some(away) => tracing::info!(%vid, %away, "the tape has left the library"),
+                    None => {
+                        tracing::warn!(%vid, "the tape is gone from the library: put it in again to use it");
+                    }
+                }
             }
             self.post_tape(*vid);
         }
         if changed.iter().any(|vid| self.libraries.holds(*vid)) {
             self.retry_mends()?;
         }
-        Ok(changed)
+        returned.map(|()| changed)
     }
 }
 

@@ -1,12 +1,14 @@
 //! The room of tapes: the scheduler and its conductor, sealing, the sessions of drives, requests, checks and
 //! repacks, bases of the catalogue on tapes; and why things wait.
 
+mod awaited;
 mod bases;
 mod bases_on_tapes;
 mod change_log;
 mod conductor;
 mod dissolve;
 mod evictable;
+mod exports;
 mod flow;
 mod foresight;
 mod glacier;

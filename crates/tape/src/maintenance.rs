@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 use threads::MutexGuard;
 
-use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, Timestamp, Vid};
+use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, FileId, Timestamp, Vid};
 use catalogue::{Command, ContainerKind, ContainerRecord, CopyState, ReadError, TapeState, View};
 use ltfs::pack::SKELETON_FRAME_BYTES;
 
+use crate::awaited::{Awaited, AwaitedFiles};
 use crate::room::Tape;
 use crate::room_for_reads::RoomForReads;
 use crate::{CheckState, TapeCheck, TapeRepack};
@@ -19,6 +20,8 @@ use ground::truncated;
 
 /// Containers that wait to be read whole from tapes; more are asked for again later.
 const MENDS_MAX: usize = 10_000;
+/// When no more than so many wait, those are: not one by one.
+const MENDS_ASKED_AGAIN: usize = MENDS_MAX - MENDS_MAX / 10;
 /// Members looked at together.
 const MEMBERS_PAGE: usize = 1_000;
 /// The data of a pack's members is filled up to records of this length.
@@ -33,6 +36,10 @@ pub(crate) struct Maintenance {
     pub(crate) tapes: BTreeMap<Vid, TapeTasks>,
     /// Containers whose bytes are to be had from tape.
     pub(crate) mends: BTreeMap<ContainerId, Mend>,
+    /// Files that wait for some of them, since no tape alone can give them.
+    pub(crate) awaited: AwaitedFiles,
+    /// What is asked for again when there are fewer mends.
+    pub(crate) put_off: PutOff,
     /// The last check of each tape.
     pub(crate) checks: BTreeMap<Vid, TapeCheck>,
     /// Checks that were asked for since the start.
@@ -94,11 +101,106 @@ impl Maintenance {
         self.repacks.values().any(|repack| holds(repack) || wrote(repack))
     }
 
+    /// Which tape is to give a container, of the places where it can be read. `change` adds what is known of
+    /// it.
+    fn plan_read(
+        &mut self,
+        container: ContainerId,
+        length: ByteCount,
+        change: impl FnOnce(&mut Mend),
+        places: &[(Vid, BlockAddress)],
+    ) -> PlannedRead {
+        if self.mends.len() >= MENDS_MAX && !self.mends.contains_key(&container) {
+            let mut mend = Mend { length, ..Mend::default() };
+            change(&mut mend);
+            let Some(vid) = mend.next_of(places) else { return PlannedRead::Nowhere(None) };
+            if !self.forget_one_of_no_use() {
+                return PlannedRead::Later;
+            }
+            self.mends.insert(container, mend);
+            return PlannedRead::From(vid);
+        }
+        let mend = self.mends.entry(container).or_default();
+        mend.length = length;
+        change(mend);
+        if mend.settling {
+            return PlannedRead::Settling;
+        }
+        if let Some(vid) = mend.next_of(places) {
+            mend.parked = false;
+            return PlannedRead::From(vid);
+        }
+        // What is known of damage waits until another tape can be read.
+        mend.parked = true;
+        mend.tried.clear();
+        let spool = mend.spool.take();
+        if mend.damaged.is_empty() && mend.repack.is_empty() {
+            // Whoever wants it asks again.
+            self.mends.remove(&container);
+        }
+        PlannedRead::Nowhere(spool)
+    }
+
+    /// Makes place for a container that can be read, in place of one that cannot. The damage of that one is
+    /// found again by the next check or recall.
+    fn forget_one_of_no_use(&mut self) -> bool {
+        let of_no_use = self.mends.iter().find(|(_, mend)| mend.is_of_no_use()).map(|(id, _)| *id);
+        let Some(container) = of_no_use else { return false };
+        self.mends.remove(&container);
+        self.forget_awaited(container);
+        true
+    }
+
+    /// What was known of those who wait for a container.
+    pub(crate) fn forget_awaited(&mut self, container: ContainerId) -> Vec<(FileId, Awaited)> {
+        let of_it = (container, FileId(0))..=(container, FileId(u64::MAX));
+        let files: Vec<FileId> = self.awaited.range(of_it).map(|((_, file), _)| *file).collect();
+        let known = |file| Some((file, self.awaited.remove(&(container, file))?));
+        files.into_iter().filter_map(known).collect()
+    }
+
     /// If nothing is to be read any more, what was lacks no room either.
     fn forget_room_of_nothing(&mut self) {
         if self.room.short().is_some() && self.with_reads().next().is_none() {
             self.room.forget();
         }
+    }
+}
+
+/// Whether the bytes of a container come from tape.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FromTape {
+    /// They are read as soon as a drive has time for that.
+    Asked,
+    /// Too many others are to be read: whoever wants them asks again.
+    Later,
+    /// No tape can give them, as far as is known.
+    Nowhere,
+}
+
+/// Which tape is to give a container.
+enum PlannedRead {
+    From(Vid),
+    /// It was read, and is being recorded.
+    Settling,
+    /// As [`FromTape::Later`].
+    Later,
+    /// None; what was read of it so far is of no use then.
+    Nowhere(Option<Spool>),
+}
+
+/// What found no place among the mends.
+#[derive(Default)]
+pub(crate) struct PutOff {
+    /// Tapes whose repack takes up no more before some are done.
+    pub(crate) repacks: BTreeSet<Vid>,
+    /// Damaged places. Those that find no place here either are found again by the next check or recall.
+    damaged: BTreeMap<ContainerId, DamagedPlaces>,
+}
+
+impl PutOff {
+    fn is_empty(&self) -> bool {
+        self.repacks.is_empty() && self.damaged.is_empty()
     }
 }
 
@@ -153,8 +255,12 @@ pub(crate) struct Mend {
     pub(crate) damaged: DamagedPlaces,
     /// Places that were read.
     pub(crate) tried: BTreeSet<(Vid, BlockAddress)>,
-    /// What could be read so far.
+    /// What could be read so far. If that is all of it, it waits to be recorded.
     pub(crate) spool: Option<Spool>,
+    /// All of it was read, and is just being recorded: nobody is to find meanwhile that no tape is left.
+    pub(crate) settling: bool,
+    /// No tape can give it, as far as is known.
+    parked: bool,
     /// The tape that it is being read from.
     reader: Option<Vid>,
     /// Tapes that have their turn when that one is done.
@@ -166,6 +272,25 @@ pub(crate) struct Mend {
 impl Mend {
     pub(crate) fn length(&self) -> ByteCount {
         self.length
+    }
+
+    /// Whether nothing is lost but what is known of its damage, if it is forgotten.
+    fn is_of_no_use(&self) -> bool {
+        self.parked && self.repack.is_empty() && self.spool.is_none() && self.reader.is_none()
+    }
+
+    /// The tape that is to be read next, of those that can be.
+    fn next_of(&self, places: &[(Vid, BlockAddress)]) -> Option<Vid> {
+        if self.spool.as_ref().is_some_and(|spool| spool.missing.is_empty()) {
+            // It is only to be recorded: any tape's session does that.
+            return places.first().map(|(vid, _)| *vid);
+        }
+        let fresh = |place: &&(Vid, BlockAddress)| !self.tried.contains(*place);
+        let sound = |place: &&(Vid, BlockAddress)| fresh(place) && !self.damaged.contains_key(*place);
+        // Damaged ones together may have it all, one alone has not.
+        let together = self.spool.is_some() || places.iter().filter(fresh).count() > 1;
+        let damaged = || places.iter().find(fresh).filter(|_| together);
+        places.iter().find(sound).or_else(damaged).map(|(vid, _)| *vid)
     }
 }
 
@@ -269,51 +394,52 @@ impl Tape {
     }
 
     /// Has a container read whole from a tape that can give it, so that a copy can be written. `change` adds
-    /// what is known of it. `false`: no tape can give it, as far as is known.
+    /// what is known of it.
     pub(crate) fn want_bytes(
         &self,
         container: ContainerId,
         change: impl FnOnce(&mut Mend),
-    ) -> Result<bool, ArchiveError> {
+    ) -> Result<FromTape, ArchiveError> {
         let Some(record) = self.read(|view| view.container(container))? else {
             self.drop_mend(container)?;
-            return Ok(false);
+            return Ok(FromTape::Nowhere);
         };
         let places = self.places(container)?;
-        let (vid, abandoned) = {
-            let mut maintenance = self.maintenance();
-            if maintenance.mends.len() >= MENDS_MAX && !maintenance.mends.contains_key(&container) {
-                return Ok(false);
-            }
-            let mend = maintenance.mends.entry(container).or_default();
-            mend.length = record.length;
-            change(mend);
-            let fresh = |place: &&(Vid, BlockAddress)| !mend.tried.contains(*place);
-            let sound = |place: &&(Vid, BlockAddress)| fresh(place) && !mend.damaged.contains_key(*place);
-            // Damaged ones together may have it all, one alone has not.
-            let together = mend.spool.is_some() || places.iter().filter(fresh).count() > 1;
-            let damaged = || places.iter().find(fresh).filter(|_| together);
-            let chosen = places.iter().find(sound).or_else(damaged).copied();
-            match chosen {
-                Some((vid, _)) => (Some(vid), None),
-                None => {
-                    // What is known of damage waits until another tape can be read.
-                    mend.tried.clear();
-                    let spool = mend.spool.take();
-                    if mend.damaged.is_empty() && mend.repack.is_empty() {
-                        // Whoever wants it asks again.
-                        maintenance.mends.remove(&container);
-                    }
-                    (None, spool)
-                }
+        let planned = self.maintenance().plan_read(container, record.length, change, &places);
+        let vid = match planned {
+            PlannedRead::From(vid) => vid,
+            PlannedRead::Settling => return Ok(FromTape::Asked),
+            PlannedRead::Later => return Ok(FromTape::Later),
+            PlannedRead::Nowhere(abandoned) => {
+                abandoned.iter().try_for_each(|spool| self.blobs.remove(&spool.blob))?;
+                self.fail_awaited(container)?;
+                return Ok(FromTape::Nowhere);
             }
         };
-        if let Some(spool) = abandoned {
-            self.blobs.remove(&spool.blob)?;
-        }
-        let Some(vid) = vid else { return Ok(false) };
         self.set_tasks(vid, |tasks| tasks.reads.insert(container));
-        Ok(true)
+        Ok(FromTape::Asked)
+    }
+
+    /// Some containers are not to be read any more: what found no place among them is asked for again.
+    pub(crate) fn ask_again(&self) -> Result<(), ArchiveError> {
+        let PutOff { repacks, damaged } = {
+            let mut maintenance = self.maintenance();
+            if maintenance.put_off.is_empty() {
+                return Ok(());
+            }
+            // What no tape can give makes place.
+            let busy = maintenance.mends.values().filter(|mend| !mend.is_of_no_use()).count();
+            if busy > MENDS_ASKED_AGAIN {
+                return Ok(());
+            }
+            std::mem::take(&mut maintenance.put_off)
+        };
+        for (container, places) in damaged {
+            for ((vid, block), reason) in places {
+                self.copy_damaged(container, vid, block, &reason)?;
+            }
+        }
+        repacks.into_iter().try_for_each(|vid| self.repack_continue(vid))
     }
 
     /// Lets one tape at a time give a container: of two, each would put what it read in place of what the
@@ -353,6 +479,8 @@ impl Tape {
     /// Forgets a container whose bytes are not needed any more.
     pub(crate) fn drop_mend(&self, container: ContainerId) -> Result<(), ArchiveError> {
         let mend = self.maintenance().mends.remove(&container);
+        // Who waits for it is tried again.
+        self.forget_awaited(container);
         if let Some(spool) = mend.and_then(|mend| mend.spool) {
             self.blobs.remove(&spool.blob)?;
         }
@@ -406,7 +534,8 @@ impl Tape {
             maintenance.forget_room_of_nothing();
         }
         self.own.resting.forget(&settled);
-        spools.iter().try_for_each(|spool| Ok(self.blobs.remove(&spool.blob)?))
+        spools.iter().try_for_each(|spool| self.blobs.remove(&spool.blob))?;
+        self.ask_again()
     }
 
     /// Forgets what was to be done on a tape that holds nothing any more.
@@ -448,7 +577,7 @@ impl Tape {
         };
         for container in asked {
             self.set_tasks(vid, |tasks| tasks.reads.remove(&container));
-            if !self.want_bytes(container, |_| {})? {
+            if self.want_bytes(container, |_| {})? != FromTape::Asked {
                 self.repack_stuck(container)?;
             }
         }
@@ -473,6 +602,14 @@ impl Tape {
             places.sort_unstable();
             Ok(places.into_iter().map(|(_, vid, block)| (vid, block)).collect())
         })
+    }
+
+    /// The tapes with copies of a container that cannot be read now: disabled, set aside, or not there.
+    pub(crate) fn out_of_reach(&self, container: ContainerId) -> Result<Vec<Vid>, ArchiveError> {
+        let within = self.places(container)?;
+        let Some(record) = self.read(|view| view.container(container))? else { return Ok(Vec::new()) };
+        let others = record.places().filter(|place| !within.iter().any(|(vid, at)| (*vid, *at) == *place));
+        Ok(others.map(|(vid, _)| vid).collect())
     }
 
     /// A container, if it still has a copy at this place.
@@ -500,13 +637,27 @@ impl Tape {
         if self.has_bytes(container, &record)? || record.is_empty() {
             return self.give_up(container, vid, block, reason);
         }
-        let told = self.want_bytes(container, |mend| {
+        let asked = self.want_bytes(container, |mend| {
             mend.damaged.insert((vid, block), reason.to_owned());
         })?;
-        if !told {
-            tracing::error!(%container, %vid, "no other copy can mend it; what can be read of it stays");
+        match asked {
+            FromTape::Asked => {}
+            FromTape::Later => self.put_off_damage(container, (vid, block), reason),
+            FromTape::Nowhere => {
+                tracing::error!(%container, %vid, "no other copy can mend it; what can be read of it stays");
+            }
         }
         Ok(())
+    }
+
+    fn put_off_damage(&self, container: ContainerId, place: (Vid, BlockAddress), reason: &str) {
+        let put_off = &mut self.maintenance().put_off.damaged;
+        let has_place = put_off.len() < MENDS_MAX || put_off.contains_key(&container);
+        if has_place {
+            put_off.entry(container).or_default().insert(place, reason.to_owned());
+        }
+        let (vid, asked_again) = (place.0, has_place);
+        tracing::warn!(%container, %vid, asked_again, "as many copies as can be are being mended already");
     }
 
     /// Gives up a damaged place of a container whose bytes are in the pool. The last place is kept as long as
@@ -665,6 +816,66 @@ mod tests {
     use base::Duration;
 
     use super::*;
+
+    /// Story: with as many mends as can be planned, the next damaged container was said to be given by no
+    /// tape: its repack was stuck, and a pack that stood on no other was about to be given up.
+    #[test]
+    fn more_than_can_be_planned_is_asked_for_again() {
+        let (first, second) = (Vid::new("KS0001").unwrap(), Vid::new("KS0002").unwrap());
+        let [one, other] = [first, second].map(|vid| (vid, BlockAddress(7)));
+        let mut maintenance = Maintenance::default();
+        let damaged = |mend: &mut Mend| drop(mend.damaged.insert(one, "unreadable".to_owned()));
+        let mut plan = |id: u64, places: &[(Vid, BlockAddress)]| match maintenance.plan_read(
+            ContainerId(id),
+            ByteCount(9),
+            damaged,
+            places,
+        ) {
+            PlannedRead::From(vid) => (FromTape::Asked, Some(vid), maintenance.mends.len()),
+            PlannedRead::Settling => unreachable!("nothing is being recorded"),
+            PlannedRead::Later => (FromTape::Later, None, maintenance.mends.len()),
+            PlannedRead::Nowhere(_) => (FromTape::Nowhere, None, maintenance.mends.len()),
+        };
+        let most = MENDS_MAX as u64;
+        for id in 0..most {
+            assert_eq!(plan(id, &[one, other]), (FromTape::Asked, Some(second), id as usize + 1));
+        }
+        assert_eq!(plan(most, &[one, other]), (FromTape::Later, None, MENDS_MAX));
+        assert_eq!(plan(most, &[one]), (FromTape::Nowhere, None, MENDS_MAX), "its only place is damaged");
+        assert_eq!(plan(most, &[]), (FromTape::Nowhere, None, MENDS_MAX));
+        assert_eq!(
+            plan(0, &[one, other]),
+            (FromTape::Asked, Some(second), MENDS_MAX),
+            "it is planned already"
+        );
+    }
+
+    /// Story: ten thousand containers of a ruined tape, which no other has, were in the way of all others
+    /// until the next start: repacks of sound tapes took up nothing, and damage of what has another copy was
+    /// not mended.
+    #[test]
+    fn what_no_tape_can_give_makes_place() {
+        let [ruined, first, second] = ["KS0001", "KS0002", "KS0003"].map(|vid| Vid::new(vid).unwrap());
+        let at = |vid| (vid, BlockAddress(7));
+        let mut maintenance = Maintenance::default();
+        let damaged =
+            |vid| move |mend: &mut Mend| drop(mend.damaged.insert(at(vid), "unreadable".to_owned()));
+        let most = MENDS_MAX as u64;
+        for id in 0..most {
+            let planned =
+                maintenance.plan_read(ContainerId(id), ByteCount(9), damaged(ruined), &[at(ruined)]);
+            assert!(matches!(planned, PlannedRead::Nowhere(None)));
+        }
+        assert_eq!(maintenance.mends.len(), MENDS_MAX, "it is known for when another tape can be read");
+        let places = [at(first), at(second)];
+        for id in most..2 * most {
+            let planned = maintenance.plan_read(ContainerId(id), ByteCount(9), damaged(first), &places);
+            assert!(matches!(planned, PlannedRead::From(vid) if vid == second), "{id}");
+            assert_eq!(maintenance.mends.len(), MENDS_MAX);
+        }
+        let planned = maintenance.plan_read(ContainerId(2 * most), ByteCount(9), damaged(first), &places);
+        assert!(matches!(planned, PlannedRead::Later), "none that can be read is forgotten");
+    }
 
     /// Story: a repack whose own containers held the pool was said to need somebody, and ended by itself 8 s
     /// later.

@@ -438,8 +438,9 @@ impl Tape {
             room.close_what_is_open(vid);
         }
         room.post_tape(vid);
-        if use_as == TapeUse::Active {
-            // The operator has looked at it: what the scheduler holds against it is over.
+        if use_as != TapeUse::Disabled {
+            // The operator has looked at it: what the scheduler holds against it is over, also if it is only
+            // to be read.
             room.notifier.post(Event::TapeReleased(vid));
         }
         room.repack_after_run(vid);
@@ -559,6 +560,8 @@ fn tape_info(room: &Tape, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeIn
         mounts: record.mounts,
         drive,
         away: !room.libraries.holds(vid),
+        away_as: record.away.clone(),
+        element: room.libraries.import_export_of(vid),
         wanted,
         changes_through: record.changes_through,
     }

@@ -82,7 +82,7 @@ impl Tape {
                 }
             }
             Waiting::Planned(vid) => self.scheduler().why_planned(vid),
-            Waiting::Recall(file) => self.scheduler().why_recalling(file, now),
+            Waiting::Recall(file) => self.why_recalling(file, now)?,
             Waiting::Tape(vid) => Some(self.why_tape(vid)?),
             Waiting::Maintenance(vid) => Some(self.why_maintenance_waits(vid)),
             // What they wait for was asked for here already.
@@ -93,6 +93,15 @@ impl Tape {
         };
         let reason = reason.map(|reason| self.while_drives_look(self.while_drives_are_away(reason)));
         reason.map(|reason| self.with_empty_tapes(reason)).transpose()
+    }
+
+    /// For the scheduler a place that could not be read rests, whatever becomes of the container meanwhile.
+    fn why_recalling(&self, file: FileId, now: Timestamp) -> Result<Option<Reason>, ReadError> {
+        let told = self.scheduler().why_recalling(file, now);
+        match told {
+            Some(Reason::Resting { .. }) => Ok(self.why_awaited(file)?.or(told)),
+            told => Ok(told),
+        }
     }
 
     /// For the scheduler, drives that look at tapes since a restore are down; nobody has to do anything about
@@ -126,7 +135,9 @@ impl Tape {
             return Ok(reason);
         }
         if !self.libraries.holds(vid) {
-            return Ok(Reason::TapeAway { vid });
+            let record = self.catalogue.read(|view| view.tape(vid))?;
+            let away = record.and_then(|record| record.away).map(|away| away.to_string());
+            return Ok(Reason::TapeAway { vid, away });
         }
         let wanted = self.catalogue.read(|view| view.tally(Counter::Wanted(vid)))?;
         Ok(if wanted.files > 0 { Reason::NotHeardYet { vid } } else { reason })

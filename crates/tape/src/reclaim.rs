@@ -89,6 +89,11 @@ impl Tape {
     /// [`ArchiveError::SegmentsOwed`] while it is the only tape of its pool with some change-log segments or
     /// the base: they are being written to another one then, or no other one can take them.
     pub fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
+        self.empty_tape(vid, Command::ReclaimTape { vid })
+    }
+
+    /// Makes a tape without containers scratch, or retires it: both by this rule.
+    pub(crate) fn empty_tape(&self, vid: Vid, how: Command) -> Result<(), ArchiveError> {
         let record = self.tape(vid)?;
         self.need_reclaimable(vid, &record)?;
         if record.containers == 0
@@ -104,7 +109,8 @@ impl Tape {
                 }
                 return self.have_it_kept(vid, tape_pool, keeper);
             }
-            if record.state != TapeState::Disabled {
+            // One that was never labelled has nothing of the history.
+            if record.state != TapeState::Disabled && record.generation.0 > 0 {
                 self.set_repacking(vid, "to be reclaimed")?;
             }
             self.have_it_kept(vid, tape_pool, keeper)?;
@@ -126,7 +132,7 @@ impl Tape {
                 }
                 self.have_it_kept(vid, tape_pool, keeper)?;
             }
-            self.execute(Command::ReclaimTape { vid })?;
+            self.execute(how)?;
         }
         {
             let mut maintenance = self.maintenance();

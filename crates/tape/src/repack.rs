@@ -4,7 +4,7 @@
 use base::{BlockAddress, ByteCount, ContainerId, Vid};
 use catalogue::{Command, ContainerRecord, CopyState, ReadError, Requeue, TapeState, View, typed};
 
-use crate::maintenance::Repack;
+use crate::maintenance::{FromTape, Repack};
 use crate::room::Tape;
 use crate::sessions::has_skeleton;
 use ground::ArchiveError;
@@ -29,8 +29,20 @@ enum Taken {
     Dropped,
     /// No tape can give its bytes now.
     Stuck,
+    /// Too many containers are read from tapes: it is taken up when there are fewer.
+    PutOff,
     /// It is not on the tape any more.
     Gone,
+}
+
+impl From<FromTape> for Taken {
+    fn from(asked: FromTape) -> Self {
+        match asked {
+            FromTape::Asked => Taken::UnderWay,
+            FromTape::Later => Taken::PutOff,
+            FromTape::Nowhere => Taken::Stuck,
+        }
+    }
 }
 
 impl Tape {
@@ -83,7 +95,11 @@ impl Tape {
                     self.notifier.backlog_changed();
                     return Ok(());
                 }
-                self.repack_one(vid, block, container)?;
+                if !self.repack_one(vid, block, container)? {
+                    // What is behind it waits too: it goes on with this one.
+                    self.notifier.backlog_changed();
+                    return Ok(());
+                }
             }
             if let Some(repack) = self.maintenance().repacks.get_mut(&vid) {
                 repack.from = next;
@@ -115,17 +131,32 @@ impl Tape {
         Ok(false)
     }
 
-    fn repack_one(&self, vid: Vid, block: BlockAddress, container: ContainerId) -> Result<(), ArchiveError> {
-        let Some(record) = self.read(|view| view.container(container))? else { return Ok(()) };
+    /// `false`: nothing more is taken up now.
+    fn repack_one(
+        &self,
+        vid: Vid,
+        block: BlockAddress,
+        container: ContainerId,
+    ) -> Result<bool, ArchiveError> {
+        let Some(record) = self.read(|view| view.container(container))? else { return Ok(true) };
         // On its way before anything is done, so that what is done soon finds it.
         if let Some(repack) = self.maintenance().repacks.get_mut(&vid) {
             repack.under_way.insert(container, record.length);
         }
         let taken = self.take_off(vid, block, container, &record);
         let mut maintenance = self.maintenance();
-        let Some(repack) = maintenance.repacks.get_mut(&vid) else { return taken.map(|_| ()) };
+        if matches!(taken, Ok(Taken::PutOff)) {
+            maintenance.put_off.repacks.insert(vid);
+        }
+        let Some(repack) = maintenance.repacks.get_mut(&vid) else { return taken.map(|_| true) };
         match taken {
-            Ok(Taken::UnderWay) => return Ok(()),
+            Ok(Taken::UnderWay) => return Ok(true),
+            Ok(Taken::PutOff) => {
+                repack.under_way.remove(&container);
+                // What is before it is not counted again.
+                repack.from = block;
+                return Ok(false);
+            }
             Ok(Taken::Dropped) => {
                 repack.progress.dropped += 1;
                 repack.moved = true;
@@ -136,7 +167,7 @@ impl Tape {
             Err(_) => {}
         }
         repack.under_way.remove(&container);
-        taken.map(|_| ())
+        taken.map(|_| true)
     }
 
     fn take_off(
@@ -168,8 +199,7 @@ impl Tape {
                 Some(Requeue::NotThere) | None => Taken::Gone,
             });
         }
-        let told = self.want_bytes(container, |mend| mend.repack.extend([vid]))?;
-        Ok(if told { Taken::UnderWay } else { Taken::Stuck })
+        Ok(self.want_bytes(container, |mend| mend.repack.extend([vid]))?.into())
     }
 
     /// No index covers the copy, so its bytes are in the pool, from where it is written again. If they are
@@ -187,10 +217,10 @@ impl Tape {
             self.drop_place(container, vid, block, WHY)?;
             return Ok(Taken::Gone);
         }
-        let told = self.want_bytes(container, |mend| {
+        let asked = self.want_bytes(container, |mend| {
             mend.damaged.insert((vid, block), WHY.to_owned());
         })?;
-        Ok(if told { Taken::UnderWay } else { Taken::Stuck })
+        Ok(asked.into())
     }
 
     /// Something became of a container: repacks that wait for it go on.
@@ -219,7 +249,7 @@ impl Tape {
             }
             self.post_tape(vid);
         }
-        Ok(())
+        self.ask_again()
     }
 
     /// A container that stands on a tape under repack can be taken off now, which was not possible before.
@@ -297,7 +327,8 @@ impl Tape {
                 tapes.push(*vid);
             }
         }
-        tapes.into_iter().try_for_each(|vid| self.repack_continue(vid))
+        tapes.into_iter().try_for_each(|vid| self.repack_continue(vid))?;
+        self.ask_again()
     }
 }
 

@@ -170,7 +170,12 @@ impl Tape {
         let suspect = record.is_doubted();
         let library = LibraryId(self.libraries.of_tape(vid));
         if !self.libraries.holds(vid) {
-            let reason = crate::held_back::PUT_IT_IN.to_owned();
+            let reason = crate::exports::absent_text(record);
+            let (readable, writable) = (false, false);
+            return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
+        }
+        if self.is_leaving(vid) {
+            let reason = crate::exports::LEAVES.to_owned();
             let (readable, writable) = (false, false);
             return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
         }
@@ -272,7 +277,7 @@ pub(crate) fn parts_away(
     Ok(away)
 }
 
-fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {
+pub(crate) fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {
     let before = RecallKey { file: FileId(key.file.0.saturating_sub(1)), ..key };
     let rows = view.recall_set(key.vid, Some(before), 1)?;
     Ok(rows.first().is_some_and(|(found, _)| *found == key))

@@ -14,7 +14,7 @@ use library::Library;
 use mounts::Mounts;
 use namespace::Namespace;
 use scheduler::{Event, Scheduler};
-use settle::{Drives, Settling};
+use settle::Settling;
 use upkeep::Upkeep;
 
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
@@ -114,12 +114,11 @@ impl Tape {
         Ok(Begun { down, settles })
     }
 
-    /// Starts the conductor, the sealer, one thread for each drive, and what else the tapes need. `drives`:
-    /// those of the pool that a restored catalogue is compared with.
+    /// Starts the conductor, the sealer, one thread for each drive, and what else the tapes need.
     ///
     /// # Errors
     /// If a drive cannot be taken, or the system has no threads for them.
-    pub fn start(self: &Arc<Self>, begun: &Begun, drives: Drives) -> Result<(), OpenError> {
+    pub fn start(self: &Arc<Self>, begun: &Begun) -> Result<(), OpenError> {
         // Before the drives' threads: what those tell of tapes is newer.
         let tapes = self.tapes_known()?;
         let (orders, mut known) = self.start_drives(begun)?;
@@ -147,7 +146,7 @@ impl Tape {
                 "settle",
                 |tape| tape.settling.stop(),
                 move |tape, me| {
-                    tape.settler().run(&drives, me);
+                    tape.settler().run(me);
                 },
             )?;
         }

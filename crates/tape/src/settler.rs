@@ -4,6 +4,7 @@ use base::{BlockAddress, ContainerId, Vid};
 use catalogue::{Command, TapeState};
 use settle::{Settler, TapeRoom};
 
+use crate::maintenance::FromTape;
 use crate::room::Tape;
 use ground::ArchiveError;
 
@@ -65,7 +66,8 @@ impl TapeRoom for Tape {
     }
 
     fn want_bytes(&self, container: ContainerId) -> Result<bool, ArchiveError> {
-        Tape::want_bytes(self, container, |_| {})
+        // That it is asked for later only is no reason to give anything up.
+        Ok(Tape::want_bytes(self, container, |_| {})? != FromTape::Nowhere)
     }
 
     fn dissolve_if_stuck(&self, container: ContainerId) -> Result<bool, ArchiveError> {

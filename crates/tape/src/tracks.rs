@@ -22,7 +22,11 @@ pub(crate) fn track(drive: &mut dyn TapeDrive, block_size: u32) -> Track {
 
 /// Where the wraps of this very tape end.
 fn measured(drive: &mut dyn TapeDrive, medium: &mechanics::MediumModel, block_size: u32) -> Option<TapeMap> {
-    let ends: Vec<u64> = drive.end_of_wrap_positions().ok()??.iter().map(|end| end.0).collect();
+    let mut ends: Vec<u64> = drive.end_of_wrap_positions().ok()??.iter().map(|end| end.0).collect();
+    // The last one is where the data end, unless all wraps are full.
+    if ends.len() < usize::from(medium.data_wraps()) {
+        ends.pop();
+    }
     match medium.measured_map(&ends, block_size) {
         Ok(map) => Some(map),
         Err(error) => {

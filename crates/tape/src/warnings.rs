@@ -4,6 +4,7 @@ use backup::TapeLook;
 use base::{Count, Duration, Vid};
 use catalogue::{TapeRecord, TapeState};
 use library::Library;
+use mounts::{HealthReport, Judgement, Verdict};
 use pool::{GatheringReport, PoolStatus};
 use scheduler::DriveState;
 use settle::SILENT_MAX;
@@ -97,8 +98,10 @@ pub(crate) fn all(
             warnings.push(format!("tape drive {name} is out of use ({reason}): kist drive up {name}"));
         }
     }
+    warnings.extend(of_health(&room.machine_health()));
     let goes_to_tape = room.classes.all().iter().any(|class| !class.settings.copies.is_empty());
     warnings.extend(of_tapes(tapes, goes_to_tape, |vid| !room.libraries.holds(vid)));
+    warnings.extend(room.asked_for_away(tapes));
     warnings.extend(of_what_has_no_vid(room.library.as_ref()));
     warnings.extend(of_what_is_out_of_reach(room.library.as_ref()));
     warnings.extend(of_change_log(room));
@@ -304,6 +307,27 @@ fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, advice: &str) -> Vec<
     warnings
 }
 
+/// Drives and tapes that get worse, before they fail.
+fn of_health(health: &HealthReport) -> Vec<String> {
+    let bad = |judgement: &Judgement| judgement.verdict == Verdict::Bad;
+    let drives = health.drives.iter().filter(|(_, judgement)| bad(judgement));
+    let drives =
+        drives.map(|(name, judgement)| (format!("tape drive {name}"), judgement, "have it serviced"));
+    let tapes = health.tapes.iter().filter(|(_, judgement)| bad(judgement));
+    let tapes = tapes.map(|(vid, judgement)| (format!("tape {vid}"), judgement, "repack it"));
+    let all: Vec<_> = drives.chain(tapes).collect();
+    let told = all.iter().take(NAMED_MAX).map(|(name, Judgement { reason, .. }, advice)| {
+        let reason = truncated(&reason.to_string(), REASON_MAX);
+        format!("{name} is bad ({reason}): {advice}; see kist tape health")
+    });
+    let left = all.len().saturating_sub(NAMED_MAX);
+    let others = (left > 0).then(|| format!("{left} more drives and tapes are bad: see kist tape health"));
+    let cleaning = health.cleaning.iter().map(|(name, alert)| {
+        format!("tape drive {name} has asked for cleaning in its last mount ({alert}): clean it")
+    });
+    told.chain(others).chain(cleaning).collect()
+}
+
 /// What stands in a library like a cartridge and cannot be asked for, and what to do.
 pub fn of_what_has_no_vid(library: &dyn Library) -> Option<String> {
     let found = library.without_vid();
@@ -327,8 +351,7 @@ fn of_what_is_out_of_reach(library: &dyn Library) -> impl Iterator<Item = String
 
 fn of_tapes(tapes: &[(Vid, TapeRecord)], goes_to_tape: bool, is_away: impl Fn(Vid) -> bool) -> Vec<String> {
     let mut warnings = Vec::new();
-    // One that an operator has disabled is known to be away, and of a blank one nobody lacks anything.
-    let is_missed = |tape: &TapeRecord| !matches!(tape.state, TapeState::Disabled | TapeState::Scratch);
+    let is_missed = |tape: &TapeRecord| !tape.may_be_away();
     let away: Vec<String> = tapes
         .iter()
         .filter(|(vid, tape)| is_missed(tape) && is_away(*vid))
@@ -337,8 +360,8 @@ fn of_tapes(tapes: &[(Vid, TapeRecord)], goes_to_tape: bool, is_away: impl Fn(Vi
     if let Some(first) = away.first() {
         let what = if away.len() == 1 { "tape" } else { "tapes" };
         warnings.push(format!(
-            "no library holds {} {what}: {}: put them in, or say kist tape set {first} disabled of what is \
-             to stay away",
+            "no library holds {} {what}: {}: put them in, or say of what is to stay away: kist tape set \
+             {first} off-site --where PLACE",
             away.len(),
             named(&away)
         ));

@@ -81,6 +81,13 @@ impl Tape {
             all().filter(is_read).chain(others).take(LOOKED_AT_MAX).copied().collect()
         };
         if under_way.is_empty() {
+            // It takes nothing up before others are read: it waits for what they wait for.
+            let maintenance = self.maintenance();
+            if maintenance.put_off.repacks.contains(&vid) {
+                under_way.extend(maintenance.mends.keys().take(LOOKED_AT_MAX));
+            }
+        }
+        if under_way.is_empty() {
             let content = self.catalogue.read(|view| view.content(vid, BlockAddress(0), LOOKED_AT_MAX))?;
             under_way.extend(content.into_iter().map(|(_, container)| container));
         }
@@ -159,7 +166,7 @@ impl Tape {
     }
 
     /// What a container waits for whose bytes are to come from tape.
-    fn bytes_wait_for(
+    pub(crate) fn bytes_wait_for(
         &self,
         container: ContainerId,
         record: &ContainerRecord,

@@ -23,7 +23,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
         ],
     ),
     ("twin", &["planner", "scenario", "report", "twin", "sample", "replay", "validation"]),
-    ("drivers", &["threads", "store", "drive", "iscsi", "sgio", "library", "vtl"]),
+    ("drivers", &["threads", "store", "drive", "iscsi", "sgio", "library", "vtl", "acceptance"]),
     (
         "engine",
         &[

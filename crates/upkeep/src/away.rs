@@ -111,6 +111,11 @@ fn out_of_reach(upkeep: &Upkeep, view: &View<'_>, file: FileId) -> Result<Option
     Ok(None)
 }
 
+/// Whether some part of a file is on no tape that could give it now.
+pub fn no_tape_gives(upkeep: &Upkeep, view: &View<'_>, file: FileId) -> Result<bool, ReadError> {
+    Ok(out_of_reach(upkeep, view, file)?.is_some())
+}
+
 /// Why a file is not to be evicted, which the catalogue would allow and cannot know: no library holds the
 /// tapes that could give it.
 pub fn refuses_evict(

@@ -38,6 +38,12 @@ impl From<TapeError> for Refusal {
                 Refusal::new(SenseKey::NoSense, 0, 0).with(|sense| sense.incorrect_length = true)
             }
             TapeError::Unreadable { .. } => Refusal::new(MediumError, 0x11, 0x00),
+            // Unable to decrypt data; incorrect data encryption key; unencrypted data encountered while
+            // decrypting; encryption parameters not usable.
+            TapeError::KeyMissing { .. } => Refusal::new(DataProtect, 0x74, 0x01),
+            TapeError::WrongKey { .. } => Refusal::new(DataProtect, 0x74, 0x03),
+            TapeError::NotEncrypted { .. } => Refusal::new(DataProtect, 0x74, 0x02),
+            TapeError::EncryptionUnsupported { .. } => Refusal::new(DataProtect, 0x74, 0x07),
             TapeError::BeyondEndOfData { .. } => Refusal::new(BlankCheck, 0x00, 0x05),
             TapeError::Medium { operation: "read", source, .. } => {
                 or(&source, Refusal::new(MediumError, 0x11, 0x00))
@@ -71,7 +77,12 @@ impl From<LibraryError> for Refusal {
             LibraryError::UnknownDrive { .. } => Refusal::illegal(0x21, 0x01),
             LibraryError::DriveFull { .. } => Refusal::illegal(0x3b, 0x0d),
             LibraryError::DriveEmpty { .. } => Refusal::illegal(0x3b, 0x0e),
-            LibraryError::CartridgeInUse { .. } => Refusal::illegal(0x3b, 0x0e),
+            // Another initiator was faster.
+            LibraryError::CartridgeInUse { .. } | LibraryError::NotInSlot { .. } => {
+                Refusal::illegal(0x3b, 0x0e)
+            }
+            LibraryError::ImportExportFull => Refusal::illegal(0x3b, 0x0d),
+            LibraryError::NotMoved { source, .. } => or(&source, Refusal::new(HardwareError, 0x15, 0x01)),
             LibraryError::OtherLibrary { .. } => Refusal::illegal(0x3b, 0x11),
             LibraryError::DriveTaken { .. } => Refusal::illegal(0x53, 0x03),
             LibraryError::RobotJam { source, .. } => or(&source, Refusal::new(HardwareError, 0x15, 0x01)),

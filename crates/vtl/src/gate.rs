@@ -41,8 +41,12 @@ pub const RESET: Attention = attention(0x29, 0x00);
 pub const NEXUS_LOST: Attention = attention(0x29, 0x07);
 /// A medium may have come (a changer: the inventory may be another).
 pub const MEDIUM_CHANGED: Attention = attention(0x28, 0x00);
+/// An operator got at import and export elements: what is in them may be another.
+pub const IMPORT_EXPORT_ACCESSED: Attention = attention(0x28, 0x01);
 /// Somebody else has changed mode parameters.
 pub const MODE_CHANGED: Attention = attention(0x2a, 0x01);
+/// Somebody else has changed how data is encrypted.
+pub const ENCRYPTION_CHANGED: Attention = attention(0x2a, 0x11);
 /// A reservation was taken away.
 pub const RESERVATIONS_PREEMPTED: Attention = attention(0x2a, 0x03);
 /// A reservation was given up.
@@ -56,8 +60,18 @@ const ATTENTIONS_MAX: usize = 16;
 #[derive(Default)]
 pub struct Gate(Mutex<State>);
 
+/// Persistent reservations that ended, since the program began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Losses {
+    /// Taken away by another initiator.
+    pub preempted: u64,
+    /// All, those included.
+    pub lost: u64,
+}
+
 #[derive(Default)]
 struct State {
+    losses: Losses,
     sessions: BTreeMap<NexusId, Session>,
     reservations: Reservations,
     /// Sessions that prevent removal.
@@ -225,9 +239,20 @@ impl Gate {
         parameters: &ReserveOut,
     ) -> Result<(), Refusal> {
         let mut state = self.lock();
+        let before = state.reservations.reservation().holder;
         let told = state.reservations.change(&Port::of(nexus), service, (scope, kind), parameters)?;
+        if before.is_some() && state.reservations.reservation().holder != before {
+            state.losses.lost += 1;
+            let is_preempted = matches!(service, PersistentOut::Preempt | PersistentOut::PreemptAndAbort);
+            state.losses.preempted += u64::from(is_preempted);
+        }
         state.tell_ports(told);
         Ok(())
+    }
+
+    /// How many reservations have ended.
+    pub fn losses(&self) -> Losses {
+        self.lock().losses
     }
 }
 

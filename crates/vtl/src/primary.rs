@@ -241,8 +241,8 @@ impl Common<'_> {
     }
 }
 
-/// Commands that no unit of this target has: encryption and REGISTER AND MOVE.
-pub const MISSING: [(u8, Option<u16>); 3] = [(0xa2, None), (0xb5, None), (0x5f, Some(7))];
+/// A command that no unit of this target has: REGISTER AND MOVE.
+pub const MISSING: [(u8, Option<u16>); 1] = [(0x5f, Some(7))];
 
 /// What MODE SENSE asks for.
 #[derive(Clone, Copy)]

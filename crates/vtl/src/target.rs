@@ -1,7 +1,7 @@
 //! The target: its units, and the way of a command to one of them.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use iscsi::login::{Name, NameError};
@@ -12,10 +12,10 @@ use scsi::sense::SenseFormat;
 use scsi::{Cdb, Command, CommandSet, Completion, ElementAddress, Lun};
 
 use crate::answer::{Outcome, Refusal, completion};
-use crate::changer::{Changer, Elements};
+use crate::changer::{Changer, Elements, Refreshed};
 #[cfg(feature = "faults")]
 use crate::faults::{Faults, Meets};
-use crate::gate::{Gate, NEXUS_LOST, Port, RESET};
+use crate::gate::{Gate, IMPORT_EXPORT_ACCESSED, NEXUS_LOST, Port, RESET};
 use crate::options::{Options, TargetError};
 use crate::tape::Drive;
 use crate::transport::LocalTransport;
@@ -35,6 +35,8 @@ pub struct Shared {
     elements: Mutex<Elements>,
     /// The library's own counter of changes when it was last looked at.
     changes: AtomicU64,
+    /// An operator has the door of the import and export elements open.
+    pub door_open: AtomicBool,
 }
 
 impl Shared {
@@ -42,14 +44,14 @@ impl Shared {
         self.elements.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over what came and went in the library, and tells whether anything did.
-    pub fn refresh(&self, drives: &[Drive]) -> bool {
+    /// Takes over what came and went in the library, and tells what did.
+    pub fn refresh(&self, drives: &[Drive]) -> Refreshed {
         // A library that cannot be asked is as it was.
-        let Ok(changes) = self.library.changes() else { return false };
+        let Ok(changes) = self.library.changes() else { return Refreshed::default() };
         if self.changes.swap(changes, Ordering::Relaxed) == changes {
-            return false;
+            return Refreshed::default();
         }
-        let Ok(inventory) = self.library.inventory() else { return false };
+        let Ok(inventory) = self.library.inventory() else { return Refreshed::default() };
         self.elements().refresh(&inventory, |name| element_of(drives, name))
     }
 }
@@ -135,6 +137,7 @@ impl Target {
             luns,
             elements: Mutex::new(elements),
             changes: AtomicU64::new(changes),
+            door_open: AtomicBool::new(false),
         };
         for drive in &drives {
             let loaded = shared.elements().held(drive.address).map(|held| held.vid);
@@ -174,6 +177,17 @@ impl Target {
         self.drives.iter().filter_map(|drive| drive.close(&self.shared).err()).collect()
     }
 
+    /// An operator opens the door of the import and export elements, or closes it; gives whether it is open
+    /// then. Initiators may prevent its opening.
+    pub fn set_door_open(&self, open: bool) -> bool {
+        let open = open && !self.changer.gate.is_prevented();
+        let was_open = self.shared.door_open.swap(open, Ordering::SeqCst);
+        if was_open && !open {
+            self.changer.gate.tell_others(None, IMPORT_EXPORT_ACCESSED);
+        }
+        open
+    }
+
     /// The faults planned for this target.
     #[cfg(feature = "faults")]
     pub fn faults(&self) -> Faults {
@@ -211,6 +225,7 @@ impl Target {
 
     pub(crate) fn end(&self, nexus: &Nexus) {
         self.units().for_each(|unit| unit.gate().end(nexus));
+        self.drives.iter().for_each(|drive| drive.encryption.ended(nexus));
     }
 
     /// Carries a command out and answers it, or not.

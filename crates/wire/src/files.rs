@@ -47,6 +47,9 @@ pub struct FileReply {
     pub blake3: String,
     /// How many tape copies the class asks for.
     pub copies_wanted: u32,
+    /// No library holds any tape that has it, or a part of it: it cannot be recalled before one is back.
+    #[serde(default)]
+    pub tapes_away: bool,
     /// The tape copies.
     pub copies: Vec<CopyReply>,
     /// Pins.
@@ -62,6 +65,12 @@ pub struct CopyReply {
     pub state: String,
     /// The tape.
     pub vid: Option<String>,
+    /// No library holds this tape where a robot can take it.
+    #[serde(default)]
+    pub away: bool,
+    /// How and where it is by an operator's word, as `off-site (vault 3)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub away_as: Option<String>,
     /// First block of the container.
     pub block: Option<u64>,
     /// The container.

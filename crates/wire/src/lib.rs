@@ -6,6 +6,7 @@ mod access;
 mod clock;
 mod drives;
 mod files;
+mod health;
 mod keys;
 mod pool;
 mod problem;
@@ -25,6 +26,10 @@ pub use drives::{DriveMotionReply, DriveReply};
 pub use files::{
     CopyReply, FileReply, ListEntry, ListReply, MakeDirectoryBody, PinReply, PutReply, RenameBody, StatReply,
 };
+pub use health::{
+    AlertReply, DriveContentReply, DriveMountReply, DriveProductReply, HealthPairReply, HealthReply,
+    HealthRowReply, SymptomReply,
+};
 pub use keys::{KeyBody, KeyReply, NewKeyReply};
 pub use pool::{
     DriveLostBody, PoolDriveReply, PoolHealthReply, PoolReply, RebuildBody, ReplaceBody, ReplaceReply,
@@ -43,8 +48,9 @@ pub use requests::{
 };
 pub use status::{ClassReply, MigrateBody, QueueReply, SettlingReply, StatusReply, ThreadReply};
 pub use tapes::{
-    ContainerReply, ReasonBody, TAPE_DRIVE_STATES, TAPE_STATES, TapeBody, TapeCheckBody, TapeCheckReply,
-    TapeContentReply, TapeDamageReply, TapeHistoryReply, TapeRepackReply, TapeReply,
+    ContainerReply, InventoryBody, InventoryReply, ReasonBody, TAPE_DRIVE_STATES, TAPE_STATES, TapeBody,
+    TapeCheckBody, TapeCheckReply, TapeContentReply, TapeDamageReply, TapeExportReply, TapeHistoryReply,
+    TapeImportBody, TapeImportReply, TapeRepackReply, TapeReply,
 };
 pub use usage::{
     CacheLifeReply, ClassUsageReply, DailyReply, DayReply, MovementReply, PeakReply, ResidencyReply,

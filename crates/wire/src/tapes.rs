@@ -9,8 +9,8 @@ use crate::ReasonReply;
 pub struct TapeReply {
     /// The tape.
     pub vid: String,
-    /// `scratch`, `labelling`, `active`, `full`, `read-only`, `suspect`, `disabled` or `repacking`;
-    /// `unidentified` if its library cannot identify it.
+    /// `scratch`, `labelling`, `active`, `full`, `read-only`, `suspect`, `disabled`, `repacking` or
+    /// `retired`; `unidentified` if its library cannot identify it.
     pub state: String,
     /// Why.
     pub reason: String,
@@ -42,6 +42,18 @@ pub struct TapeReply {
     /// No library holds it.
     #[serde(default)]
     pub away: bool,
+    /// `exported` or `off-site`: so by an operator's word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub away_as: Option<String>,
+    /// Where it is kept, in the operator's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// Since when it is exported or off-site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub away_since: Option<String>,
+    /// The import/export element of its library in which it stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub element: Option<u32>,
     /// Files wanted from it.
     pub wanted_files: u64,
     /// Their bytes.
@@ -99,15 +111,76 @@ pub struct ContainerReply {
 /// `POST /api/v1/tapes/{vid}`: what may be done with a tape from now on.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TapeBody {
-    /// `active`, `read-only` or `disabled`.
+    /// `active`, `read-only`, `disabled` or `off-site`.
     pub state: String,
     /// Why, for other operators.
     #[serde(default)]
     pub reason: String,
+    /// Of one that is off-site: where it is kept, in at most 256 bytes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub place: String,
+}
+
+/// How far the export of a tape is.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TapeExportReply {
+    /// The tape.
+    pub vid: String,
+    /// `done`: it stands in an import/export element; `waiting`: a drive has it, and it goes out by itself.
+    pub state: String,
+    /// Its library, once it is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<String>,
+    /// The element from which it is taken, once it is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub element: Option<u32>,
+    /// What it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// `POST /api/v1/library/import`: which cartridges are brought in.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema, Default)]
+pub struct TapeImportBody {
+    /// The import/export element; absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub element: Option<u32>,
+}
+
+/// A cartridge that stood in an import/export element.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TapeImportReply {
+    /// The tape.
+    pub vid: String,
+    /// Its library.
+    pub library: String,
+    /// The element.
+    pub element: u32,
+    /// The slot in which it is now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<u32>,
+    /// Why it is still in the element.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// `POST /api/v1/library/inventory`: how libraries look.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema, Default)]
+pub struct InventoryBody {
+    /// Robots look at all slots with their own eyes, which can take minutes.
+    #[serde(default)]
+    pub scan: bool,
+}
+
+/// What changed.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct InventoryReply {
+    /// Tapes that came, went, or can be used otherwise than before.
+    pub changed: Vec<String>,
 }
 
 /// The states of tapes, as [`TapeReply::state`](crate::TapeReply::state) says them.
-pub const TAPE_STATES: [&str; 9] = [
+pub const TAPE_STATES: [&str; 10] = [
     "scratch",
     "labelling",
     "active",
@@ -116,6 +189,7 @@ pub const TAPE_STATES: [&str; 9] = [
     "suspect",
     "disabled",
     "repacking",
+    "retired",
     "unidentified",
 ];
 

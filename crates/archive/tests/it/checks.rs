@@ -43,6 +43,29 @@ fn refused(archive: &Archive, vid: Vid) -> String {
     }
 }
 
+/// Story: work on a tape that had failed once rested on after an operator had looked at the tape and set it
+/// read-only: only `active` ended the rest, and made a tape writable that was to be read.
+#[test]
+fn a_tape_that_is_given_back_for_reading_rests_no_more() {
+    // Longer than a test lasts: nothing is tried again by itself.
+    let trouble = Trouble::with_retry(2, Duration::from_secs(3_600));
+    let (archive, faults) = trouble.open();
+    fill(&archive);
+    migrate_all(&archive);
+    dismounted(&archive);
+    let vid = place(&archive, "/t/small3")[0].0;
+    faults.plan_jam(vid);
+    archive.check_tapes(&[vid]).unwrap();
+    wait_until("its check rests", || {
+        let causes = archive.explain(&About::Tape(vid)).unwrap();
+        causes.iter().any(|cause| cause.reason.as_ref().is_some_and(|it| it.kind() == "resting"))
+    });
+    assert_eq!((faults.fired(), check_of(&archive, vid).state), (1, CheckState::Waiting));
+    archive.set_tape(vid, TapeUse::ReadOnly, "the robot works again").unwrap();
+    wait_until("it is checked", || check_of(&archive, vid).state == CheckState::Done);
+    stop(archive);
+}
+
 /// Story: one byte of a cartridge was flipped. Both drives mounted it every few seconds for its check, for
 /// ever, though it was said not to be tried again by itself; nothing but a restart ended that.
 #[test]

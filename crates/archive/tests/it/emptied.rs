@@ -1,16 +1,18 @@
 //! Tapes and containers that hold nothing any more: all but one tape of a pool can be reclaimed, and what was
 //! removed is not written.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{Instance, bytes, migrate_all, path, put, wait_until};
+use crate::common::{Instance, SystemClock, bytes, migrate_all, path, put, wait_until};
 use crate::history::{destroy_catalogue, facts};
 use crate::rebuild::try_rebuild;
 use crate::restoring::at_rest;
 use archive::{About, Archive, ArchiveError, Settings, TapeUse};
 use base::{ByteCount, Vid};
-use catalogue::TapeState;
+use catalogue::{Command, Envelope, MemoryStore, TapeState, View};
 use scheduler::Reason;
+use store::{CatalogueStore, StoreOptions};
 
 /// The tapes of a pool with labels.
 pub fn tapes_of(archive: &Archive, pool: &str) -> Vec<Vid> {
@@ -70,6 +72,12 @@ fn scratch_among(archive: &Archive, tapes: &[Vid]) -> usize {
     tapes.iter().filter(|vid| archive.tape(**vid).unwrap().state == TapeState::Scratch).count()
 }
 
+/// The catalogue of an instance that is not running.
+fn store(instance: &Instance) -> CatalogueStore {
+    let options = StoreOptions::new(instance.settings.catalogue_map_size, Arc::new(SystemClock));
+    CatalogueStore::open(&instance.settings.catalogue_directory, options).unwrap()
+}
+
 pub fn single_pool(settings: &mut Settings) {
     at_rest(settings);
     settings.tape_pools.truncate(1);
@@ -122,6 +130,50 @@ fn of_tapes_that_hold_nothing_any_more_all_but_one_can_be_reclaimed() {
     assert!(facts_before.contains_key("/2"), "{facts_before:?}");
     // The tape that is left gives the catalogue back alone.
     comes_back_from_tapes(&instance, archive);
+}
+
+/// What a kill behind each single change leaves of a tape, from its first change on: its label and its state.
+fn after_each_change(instance: &Instance, vid: Vid) -> Vec<(Envelope, Option<base::Uuid>, TapeState)> {
+    let changes = store(instance).read(|view| view.changes(1, usize::MAX, usize::MAX)).unwrap();
+    assert_eq!(changes.first().map(|(number, _)| *number), Some(1), "the log goes back to the first change");
+    let mut replayed = MemoryStore::new();
+    let mut after = Vec::new();
+    for (_, bytes) in changes {
+        let envelope = Envelope::decode(&bytes).unwrap();
+        catalogue::apply(&mut replayed, &envelope).unwrap();
+        if let Some(tape) = View::new(&replayed).tape(vid).unwrap() {
+            after.push((envelope, tape.uuid, tape.state));
+        }
+    }
+    after
+}
+
+/// Story: a tape that took the change log for another one was made active, given its run, and set to be
+/// repacked again, with three commits: a kill between them left an emptied tape active, and it was written.
+#[test]
+fn an_emptied_tape_is_active_at_no_moment_while_it_takes_the_change_log() {
+    let instance = Instance::with(ByteCount::mib(256), single_pool);
+    let archive = instance.open();
+    let tapes = emptied(&archive, 2);
+    wait_until("all but one are scratch", || {
+        tapes.iter().for_each(|vid| drop(archive.reclaim_tape(*vid)));
+        scratch_among(&archive, &tapes) == 1
+    });
+    let keeper = tapes_of(&archive, "vault-a")[0];
+    dismounted(&archive);
+    archive.close();
+    drop(archive);
+    let after = after_each_change(&instance, keeper);
+    let emptied_at = after.iter().position(|(.., state)| *state == TapeState::Repacking).unwrap();
+    let (_, uuid, _) = after[emptied_at];
+    let begins =
+        |command: &Command| matches!(command, Command::BeginHistoryRun { vid, .. } if *vid == keeper);
+    let mut runs = 0;
+    for (envelope, label, state) in &after[emptied_at..] {
+        runs += usize::from(begins(&envelope.command));
+        assert_eq!((*label, *state), (uuid, TapeState::Repacking), "behind {envelope:?}");
+    }
+    assert!(runs > 0, "it took the change log");
 }
 
 /// Story: all emptied tapes of two pools were reclaimed one after the other, again and again. Each was

@@ -4,20 +4,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use archive::{Archive, Machines};
+use archive::{Archive, Machines, SettlingStage};
 use base::{ByteCount, Clock, DriveId, Epoch, ManualClock};
 use drive::{DriveError, DriveQueue, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, SharedPage, Stamp};
 
 use crate::common::{Instance, bytes, get, migrate_all, put, wait_until};
+use crate::restoring::{self, at_rest, restore_to, shipped};
 
 /// A drive that may hang in whatever is asked of it.
 struct Hung {
     drive: Arc<dyn ObjectDrive>,
     hangs: Arc<AtomicBool>,
+    /// It only hangs when it is asked for its extents, and what they have.
+    looks_only: bool,
 }
 
 impl Hung {
     fn answer(&self) {
+        if !self.looks_only {
+            self.answer_look();
+        }
+    }
+
+    fn answer_look(&self) {
         while self.hangs.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -83,7 +92,7 @@ impl ObjectDrive for Hung {
     }
 
     fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {
-        self.answer();
+        self.answer_look();
         self.drive.read_at(id, offset, into)
     }
 
@@ -93,7 +102,7 @@ impl ObjectDrive for Hung {
     }
 
     fn length(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
-        self.answer();
+        self.answer_look();
         self.drive.length(id)
     }
 
@@ -103,7 +112,7 @@ impl ObjectDrive for Hung {
     }
 
     fn list(&self, after: Option<ExtentId>, limit: usize) -> Result<Vec<ExtentId>, DriveError> {
-        self.answer();
+        self.answer_look();
         self.drive.list(after, limit)
     }
 
@@ -127,17 +136,28 @@ impl ObjectDrive for Hung {
     }
 }
 
+/// The machines of an instance of which drive 3 hangs when it is told.
+fn with_hung(
+    instance: &Instance,
+    clock: &Arc<ManualClock>,
+    hangs: &Arc<AtomicBool>,
+    looks_only: bool,
+) -> Machines {
+    let mut machines = Machines::open(&instance.settings, Arc::<ManualClock>::clone(clock)).unwrap();
+    let (_, slot) = machines.drives.iter_mut().find(|(id, _)| *id == DriveId(3)).unwrap();
+    let drive = slot.take().unwrap();
+    *slot = Some(Arc::new(Hung { drive, hangs: Arc::clone(hangs), looks_only }));
+    machines
+}
+
 /// Story: the conductor asked each drive itself how much room it has, and so did puts. A drive that did not
 /// answer that stopped all tapes and puts for good: the conductor alone finds drives that hang.
 #[test]
 fn a_drive_that_answers_nothing_is_set_aside_and_all_goes_on() {
     let instance = Instance::new(ByteCount::mib(128));
     let clock = instance.clock();
-    let mut machines = Machines::open(&instance.settings, Arc::<ManualClock>::clone(&clock)).unwrap();
     let hangs = Arc::new(AtomicBool::new(false));
-    let (_, slot) = machines.drives.iter_mut().find(|(id, _)| *id == DriveId(3)).unwrap();
-    let inner = slot.take().unwrap();
-    *slot = Some(Arc::new(Hung { drive: inner, hangs: Arc::clone(&hangs) }));
+    let machines = with_hung(&instance, &clock, &hangs, false);
     let of_test: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
     let archive = Archive::open_on(machines, instance.settings.clone(), of_test).unwrap();
     put(&archive, "/before", &bytes(1, 3_000_000));
@@ -165,5 +185,33 @@ fn a_drive_that_answers_nothing_is_set_aside_and_all_goes_on() {
         clock.advance(Duration::from_millis(25));
         state() == "up"
     });
+    archive.close();
+}
+
+/// Story: the thread that settles a restore asked the pool's drives itself for what they have. One that did
+/// not answer held it up for good, and with it all tapes.
+#[test]
+fn a_drive_that_answers_nothing_holds_up_no_restore() {
+    // As many drives as a stripe has shards: each has one.
+    let instance = Instance::with(ByteCount::mib(128), |settings| {
+        at_rest(settings);
+        settings.pool.drives.truncate(6);
+    });
+    let archive = restoring::open(&instance);
+    let content = bytes(1, 3_000_000);
+    put(&archive, "/before", &content);
+    let change = shipped(&archive);
+    restore_to(&instance, archive, change);
+    let (clock, hangs) = (instance.clock(), Arc::new(AtomicBool::new(true)));
+    let machines = with_hung(&instance, &clock, &hangs, true);
+    let of_test: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+    let archive = Archive::open_on(machines, instance.settings.clone(), of_test).unwrap();
+    wait_until("the restore is settled", || {
+        clock.advance(Duration::from_millis(25));
+        archive.settling().is_some_and(|settling| settling.stage == SettlingStage::Settled)
+    });
+    assert_eq!(archive.pool_info().unwrap().drives[3].state, "away");
+    assert!(get(&archive, "/before").unwrap() == content);
+    hangs.store(false, Ordering::SeqCst);
     archive.close();
 }

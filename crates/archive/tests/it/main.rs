@@ -2,6 +2,7 @@
 
 mod access_days;
 mod access_log;
+mod awaited;
 mod backup;
 mod backup_times;
 mod bases;
@@ -16,6 +17,7 @@ mod data_sets;
 mod drives;
 mod emptied;
 mod errors;
+mod exports;
 #[path = "common/faulty.rs"]
 mod faulty;
 mod foretold;

@@ -3,8 +3,13 @@
 use std::sync::Arc;
 
 use crate::common::{Instance, SystemClock, all, bytes, migrate_all, put, stage, wait_for, wait_until};
-use archive::{Archive, Machines, MountKind, MountLog, MountLogFiles, MountSessionEnd, ReportBy, WaitingFor};
-use base::{ByteCount, Duration, Timestamp};
+use crate::faulty::{Trouble, data, drive, fill, vid};
+use archive::{
+    Archive, Machines, MountKind, MountLog, MountLogFiles, MountSessionEnd, ReportBy, Symptom, Verdict,
+    WaitingFor,
+};
+use base::{BlockAddress, ByteCount, Duration, Partition, TapePosition, Timestamp};
+use library::TapeAlert;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -87,6 +92,70 @@ fn every_mount_that_a_tape_counts_is_written_down() {
     assert!(report.total.efficiency().is_some_and(|share| share > 0.0), "{report:?}");
     let now = archive.tape_report(Duration::ZERO, ReportBy::Drive).unwrap();
     assert_eq!(now.total.mounts, now.total.mounted_now, "{now:?}");
+    archive.close();
+}
+
+/// What a drive says of itself at the end of a mount is written down, and `status` tells a drive that says
+/// that it is defective.
+#[test]
+fn what_a_drive_counts_is_told_and_remembered() {
+    let trouble = Trouble::new(1);
+    let directory = tempfile::tempdir().unwrap();
+    let log = Arc::new(MountLogFiles::new(directory.path()));
+    let (archive, faults) = trouble.open_logged(Some(log.clone()));
+    faults.plan_retries_in(&drive(0), 2);
+    faults.plan_alert(&drive(0), TapeAlert(30));
+    faults.plan_alert(&drive(0), TapeAlert(3));
+    fill(&archive);
+    migrate_all(&archive);
+    archive.close();
+    let mut records = Vec::new();
+    log.read(Timestamp(0), &mut |record| records.push(record)).unwrap();
+    assert!(records.len() >= 2, "{records:?}");
+    let flags: Vec<u8> = records.iter().flat_map(|record| record.alerts.clone()).collect();
+    assert_eq!(flags, [3, 30], "told once, sorted");
+    for record in &records {
+        let counted = record.counted.unwrap();
+        // All of the mount, from the load on: also what was read to look at the labels.
+        assert!(counted.written.unwrap() >= record.written && record.written.0 > 0, "{record:?}");
+        assert!(counted.read.unwrap() >= record.read, "{record:?}");
+        for errors in [counted.writing, counted.reading] {
+            let tries = errors.corrected.map(|corrected| 2 * corrected);
+            assert_eq!((errors.retries, errors.uncorrected), (tries, Some(0)), "{record:?}");
+        }
+        assert!(counted.writing.corrected.unwrap() > 0, "{record:?}");
+        assert_eq!(record.product.as_ref().unwrap().serial, "vdrive0");
+    }
+    drop(archive);
+
+    // The next server knows it from the log.
+    let (archive, faults) = trouble.open_logged(Some(log.clone()));
+    let mounts = archive.drive_mounts("vdrive0").unwrap();
+    assert_eq!(mounts.len(), records.len());
+    assert!(mounts.is_sorted_by(|one, next| one.ended >= next.ended), "the newest first");
+    assert!(archive.drive_mounts("vdrive9").is_err());
+    let health = archive.machine_health();
+    assert_eq!(health.drives["vdrive0"].verdict, Verdict::Bad);
+    let warnings = archive.totals().unwrap().warnings;
+    let warned = warnings.iter().any(|it| it.starts_with("tape drive vdrive0 is bad (TapeAlert 30: "));
+    assert!(warned, "{warnings:?}");
+
+    // A mount that failed counts too: labels that cannot be read are an error of drive or tape. What ends
+    // while the server runs is known at once.
+    let label = TapePosition { partition: Partition::Index, block: BlockAddress(0) };
+    faults.plan_unreadable(vid(1), label);
+    faults.plan_unreadable(vid(1), data(0));
+    archive.check_tapes(&[vid(1)]).unwrap();
+    wait_until("the mount failed", || {
+        archive.drive_mounts("vdrive0").unwrap().iter().any(|mount| mount.failed.is_some())
+    });
+    let mounts = archive.drive_mounts("vdrive0").unwrap();
+    let failed = mounts.iter().find(|mount| mount.failed.is_some()).unwrap();
+    assert_eq!((failed.vid, failed.uncorrected().is_some_and(|count| count > 0)), (vid(1), true));
+    assert!(faults.fired() > 0);
+    let health = archive.machine_health();
+    let pair = health.pairs.iter().find(|pair| pair.vid == vid(1)).unwrap();
+    assert!(matches!(pair.symptoms[0], Symptom::Uncorrected(_)), "{pair:?}");
     archive.close();
 }
 

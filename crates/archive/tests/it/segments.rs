@@ -346,6 +346,34 @@ fn a_damaged_part_is_read_from_its_other_copy_and_written_again() {
     archive.close();
 }
 
+/// Story: both copies of a part were damaged, at different places, and the request failed for good, although
+/// they were put together a second later.
+#[test]
+fn a_part_that_is_damaged_in_both_copies_comes_from_what_they_have_together() {
+    let trouble = trouble();
+    let (archive, faults) = trouble.open();
+    let content = huge();
+    put(&archive, HUGE, &content);
+    migrate_all(&archive);
+    evict(&archive, HUGE);
+    let places = places(&archive, HUGE, PART);
+    faults.plan_unreadable(places[0].0, data(places[0].1.0 + 3));
+    faults.plan_unreadable(places[1].0, data(places[1].1.0 + 11));
+    let request = stage(&archive, &[HUGE]);
+    wait_for(&archive, request);
+    assert_eq!(archive.request(request).unwrap().record.failed, 0, "{:?}", archive.why_request(request));
+    assert!(faults.fired() > 1, "both damaged blocks were read");
+    assert!(get(&archive, HUGE).unwrap() == content);
+    wait_until("the part is written again", || {
+        let now = places_if_written(&archive, PART);
+        now.len() == 2
+            && !places.iter().all(|place| now.contains(place))
+            && archive.totals().unwrap().unindexed == 0
+    });
+    check(&archive);
+    archive.close();
+}
+
 /// Where a part stands now, without copies that are queued.
 fn places_if_written(archive: &Archive, offset: u64) -> Vec<(Vid, BlockAddress)> {
     copies_of(archive, HUGE, offset).iter().filter_map(|copy| copy.vid.zip(copy.block)).collect()

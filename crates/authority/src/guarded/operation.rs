@@ -1,10 +1,15 @@
 //! The machines: tapes, drives, pool, catalogue, and reports about them.
 
+use std::sync::Arc;
+
 use archive::{
     ArchiveError, BackupStatus, CatalogueFinding, ChangeLogInfo, ClassInfo, ClockInfo, HealthProblem,
-    KeptExtents, PoolHealth, PoolInfo, QuarantineEnded, QueueLine, ReplacedDrive, ReportBy, ScrubInfo,
-    TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept,
+    HealthReport, KeptExtents, MountSample, PoolHealth, PoolInfo, QuarantineEnded, QueueLine, ReplacedDrive,
+    ReportBy, ScrubInfo, TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack,
+    TapeReport, TapeUse, Totals, UnknownKept,
 };
+use std::collections::BTreeSet;
+
 use base::{BlockAddress, Duration, Timestamp, Uuid, Vid};
 
 use super::Guarded;
@@ -138,6 +143,50 @@ impl<E: Operation + ?Sized> Operation for Guarded<E> {
     fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
         self.rule.admin("reclaim-tape", vid)?;
         self.rule.done("reclaim-tape", vid, || self.engine.reclaim_tape(vid))
+    }
+
+    fn export_tape(&self, vid: Vid) -> Result<TapeExport, ArchiveError> {
+        self.rule.admin("export-tape", vid)?;
+        self.rule.done("export-tape", vid, || self.engine.export_tape(vid))
+    }
+
+    fn import_tapes(&self, element: Option<u32>) -> Result<Vec<TapeImport>, ArchiveError> {
+        let what = element.map_or_else(|| "all elements".to_owned(), |element| format!("element {element}"));
+        self.rule.admin("import-tapes", &what)?;
+        self.rule.done("import-tapes", what, || self.engine.import_tapes(element))
+    }
+
+    fn set_tape_off_site(&self, vid: Vid, place: &str) -> Result<(), ArchiveError> {
+        self.rule.admin("set-tape", vid)?;
+        let what = with_reason(&format!("{vid} off-site"), place);
+        self.rule.done("set-tape", what, || self.engine.set_tape_off_site(vid, place))
+    }
+
+    fn add_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
+        self.rule.admin("add-tape", vid)?;
+        self.rule.done("add-tape", vid, || self.engine.add_tape(vid))
+    }
+
+    fn retire_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
+        self.rule.admin("retire-tape", vid)?;
+        let what = with_reason(&vid.to_string(), reason);
+        self.rule.done("retire-tape", what, || self.engine.retire_tape(vid, reason))
+    }
+
+    fn refresh_inventory(&self, scan: bool) -> Result<BTreeSet<Vid>, ArchiveError> {
+        let what = if scan { "scan" } else { "" };
+        self.rule.admin("inventory", what)?;
+        self.rule.done("inventory", what, || self.engine.refresh_inventory(scan))
+    }
+
+    fn machine_health(&self) -> Result<Arc<HealthReport>, ArchiveError> {
+        self.rule.looks("look at", "the health of tapes and drives")?;
+        self.engine.machine_health()
+    }
+
+    fn drive_mounts(&self, drive: &str) -> Result<Vec<MountSample>, ArchiveError> {
+        self.rule.looks("look at", drive)?;
+        self.engine.drive_mounts(drive)
     }
 
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {

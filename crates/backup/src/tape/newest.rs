@@ -282,7 +282,19 @@ mod tests {
             unreachable!()
         }
 
+        fn set_encryption(&mut self, _: Option<&library::TapeEncryption>) -> Result<(), TapeError> {
+            unreachable!()
+        }
+
+        fn block_encryption(&mut self) -> Result<library::BlockEncryption, TapeError> {
+            unreachable!()
+        }
+
         fn alerts(&mut self) -> Result<Vec<library::TapeAlert>, TapeError> {
+            unreachable!()
+        }
+
+        fn counters(&mut self) -> Result<library::DriveCounters, TapeError> {
             unreachable!()
         }
     }

@@ -168,6 +168,21 @@ fn a_restored_history_goes_on_in_a_line_of_its_own() {
     server.ship();
     let oldest = instance.backup().join("line-0001");
     assert_eq!(server.worker.older_lines().unwrap(), Some(OlderLines { directories: vec![oldest], line: 2 }));
+    // Story: the quarantine could not be ended while the directory of an older line was there, though nothing
+    // was in it any more.
+    let [segments, snapshots] =
+        ["segments", "snapshots"].map(|part| instance.backup().join("line-0001").join(part));
+    let [kept_segments, kept_snapshots] = ["a", "b"].map(|name| instance.backup().join(name));
+    fs::rename(&segments, &kept_segments).unwrap();
+    assert!(server.worker.older_lines().unwrap().is_some(), "its snapshots are there");
+    fs::rename(&snapshots, &kept_snapshots).unwrap();
+    assert_eq!(server.worker.older_lines().unwrap(), None);
+    fs::create_dir(&snapshots).unwrap();
+    assert_eq!(server.worker.older_lines().unwrap(), None);
+    fs::rename(&kept_segments, &segments).unwrap();
+    assert!(server.worker.older_lines().unwrap().is_some(), "its segments are there");
+    fs::remove_dir(&snapshots).unwrap();
+    fs::rename(&kept_snapshots, &snapshots).unwrap();
     let before = server.close();
     assert_eq!(instance.restored(RestoreTo::Newest).unwrap().line, 2);
     assert_eq!(instance.tables(), before);

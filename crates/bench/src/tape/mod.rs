@@ -1,8 +1,12 @@
 //! `kist bench tape`: what the way to a tape drive costs, beside a plain TCP stream of the same bytes.
 //!
 //! No tape and no disk: the units take all and give what is in the buffer, so that what is measured is the
-//! way there and back.
+//! way there and back; then the driver of a tape drive on it, with checksums of blocks and without. Of these
+//! the drive makes and looks at none: real ones do it in hardware. And the virtual library behind it all.
 
+mod driver;
+mod files;
+mod null;
 mod slices;
 mod stream;
 mod way;
@@ -12,6 +16,7 @@ use std::time::{Duration, Instant};
 use iscsi::login::DigestWish;
 use terminal::{Exit, Failure, Outcome, Progress, Style, output};
 
+use self::driver::Place;
 use self::slices::Measured;
 use self::way::Way;
 use crate::rows::{self, Row};
@@ -30,6 +35,11 @@ const SMALL_COMMAND_MAX: Duration = Duration::from_micros(30);
 
 /// What bounds the rates, and the small commands.
 const STREAM: &str = "TCP stream";
+/// The driver of a tape drive over iSCSI, without checksums of blocks and with them.
+const WRITE: &str = "driver write";
+const READ: &str = "driver read";
+const WRITE_PROTECTED: &str = "driver write, LBP";
+const READ_PROTECTED: &str = "driver read, LBP";
 const BUDGET: &str = "one in 30 µs";
 
 /// Measures and prints.
@@ -61,6 +71,8 @@ fn failed(what: String) -> Failure {
 fn measure(rounds: usize, told: &dyn Fn(usize)) -> Result<Vec<Measured>, String> {
     let plain = Way::new(DigestWish::Never)?;
     let checked = Way::new(DigestWish::Require)?;
+    let directory = tempfile::tempdir().map_err(|error| format!("a directory: {error}"))?;
+    let files = files::Files::new(directory.path())?;
     let mut subjects = vec![
         (STREAM, stream::plain(BLOCK_BYTES, false)?),
         ("TCP, an answer to each", stream::plain(BLOCK_BYTES, true)?),
@@ -68,6 +80,17 @@ fn measure(rounds: usize, told: &dyn Fn(usize)) -> Result<Vec<Measured>, String>
         ("iSCSI read", plain.reads(BLOCK_BYTES)?),
         ("iSCSI write, CRC-32C", checked.writes(BLOCK_BYTES)?),
         ("iSCSI read, CRC-32C", checked.reads(BLOCK_BYTES)?),
+        (WRITE, driver::writes(BLOCK_BYTES, Place::Socket, false)?),
+        (READ, driver::reads(BLOCK_BYTES, Place::Socket, false)?),
+        (WRITE_PROTECTED, driver::writes(BLOCK_BYTES, Place::Socket, true)?),
+        (READ_PROTECTED, driver::reads(BLOCK_BYTES, Place::Socket, true)?),
+        ("driver write in process", driver::writes(BLOCK_BYTES, Place::Process, false)?),
+        ("driver write in process, LBP", driver::writes(BLOCK_BYTES, Place::Process, true)?),
+        ("driver read in process, LBP", driver::reads(BLOCK_BYTES, Place::Process, true)?),
+        ("virtual library write in process", files.commands(BLOCK_BYTES, false, Place::Process)?),
+        ("virtual library read in process", files.commands(BLOCK_BYTES, true, Place::Process)?),
+        ("virtual library write", files.commands(BLOCK_BYTES, false, Place::Socket)?),
+        ("virtual library read", files.commands(BLOCK_BYTES, true, Place::Socket)?),
     ];
     slices::in_turn(&mut subjects, rounds, SLICE, told)
 }
@@ -78,10 +101,17 @@ fn rates(measured: &[Measured]) -> Vec<Row> {
         value: measured.median,
         ..Row::bytes(measured.name, measured.bytes, measured.seconds)
     };
-    let limit = measured.iter().find(|measured| measured.name == STREAM).map(row);
-    let rows = measured.iter().map(|measured| match &limit {
-        Some(limit) if measured.name != STREAM => row(measured).against(limit),
-        _ => row(measured),
+    let named = |name: &str| measured.iter().find(|measured| measured.name == name).map(row);
+    // What checksums cost is told beside the same without.
+    let limit_of = |name: &str| match name {
+        STREAM => None,
+        WRITE_PROTECTED => named(WRITE),
+        READ_PROTECTED => named(READ),
+        _ => named(STREAM),
+    };
+    let rows = measured.iter().map(|measured| match limit_of(measured.name) {
+        Some(limit) => row(measured).against(&limit),
+        None => row(measured),
     });
     rows.collect()
 }
@@ -105,13 +135,19 @@ mod tests {
     fn each_way_is_measured_beside_the_stream() {
         let measured = measure(2, &|_| ()).unwrap();
         let rows = rates(&measured);
-        assert_eq!(rows.len(), 6);
+        assert_eq!(rows.len(), 17);
         assert!(rows.iter().all(|row| row.value > 0.0 && row.bytes > 0), "{rows:?}");
         let (stream, others) = rows.split_first().unwrap();
         assert_eq!((stream.name.as_str(), stream.ratio), (STREAM, 0.0));
         for row in others {
-            assert_eq!(row.limit_name, STREAM);
-            assert!((row.ratio - row.value / stream.value).abs() < 1e-9, "{row:?}");
+            let limit = match row.name.as_str() {
+                WRITE_PROTECTED => WRITE,
+                READ_PROTECTED => READ,
+                _ => STREAM,
+            };
+            assert_eq!(row.limit_name, limit);
+            assert!(limit != STREAM || row.limit.to_bits() == stream.value.to_bits());
+            assert!((row.ratio - row.value / row.limit).abs() < 1e-9, "{row:?}");
         }
         let small = small_commands(100).unwrap();
         assert!(small.value > 0.0 && small.limit > 33_000.0, "{small:?}");

@@ -12,7 +12,7 @@ use scsi::{Cdb, Completion, Data, Status, Transport};
 
 use super::slices::{Work, repeat};
 
-const TARGET: &str = "iqn.2026-01.org.kist:bench";
+pub const TARGET: &str = "iqn.2026-01.org.kist:bench";
 const INITIATOR: &str = "iqn.2026-01.org.kist:bench-initiator";
 /// Nothing takes as long as this.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -46,10 +46,14 @@ pub struct Way {
 
 impl Way {
     pub fn new(digest: DigestWish) -> Result<Way, String> {
+        Way::to(Arc::new(Nothing(name(TARGET)?)), digest)
+    }
+
+    /// A target with these units.
+    pub fn to(units: Arc<dyn LogicalUnits>, digest: DigestWish) -> Result<Way, String> {
         let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| format!("a listener: {error}"))?;
         let mut config = TargetConfig::default();
         (config.parameters.header_digest, config.parameters.data_digest) = (digest, digest);
-        let units = Arc::new(Nothing(name(TARGET)?));
         let server = Server::start(listener, units, config).map_err(|error| format!("a target: {error}"))?;
         Ok(Way { server: Arc::new(server), digest })
     }
@@ -73,9 +77,16 @@ impl Way {
         (0..count).map(one).collect()
     }
 
-    fn initiator(&self) -> Result<Initiator, String> {
+    /// A session with the unit.
+    pub fn initiator(&self) -> Result<Initiator, String> {
+        self.initiator_of(0)
+    }
+
+    /// A session with this unit.
+    pub fn initiator_of(&self, lun: u16) -> Result<Initiator, String> {
+        let lun = Lun::of(lun).ok_or("there is no such unit")?;
         let portal = self.server.address().to_string();
-        let config = InitiatorConfig::new(&portal, name(INITIATOR)?, name(TARGET)?, Lun::default());
+        let config = InitiatorConfig::new(&portal, name(INITIATOR)?, name(TARGET)?, lun);
         let mut config = config.map_err(|error| format!("an initiator: {error}"))?;
         (config.parameters.header_digest, config.parameters.data_digest) = (self.digest, self.digest);
         Initiator::new(config).map_err(|error| format!("an initiator: {error}"))
@@ -104,10 +115,10 @@ fn execute(initiator: &mut Initiator, cdb: &Cdb, data: Data<'_>) -> Result<usize
     Ok(done.transferred)
 }
 
-fn name(text: &str) -> Result<Name, String> {
+pub fn name(text: &str) -> Result<Name, String> {
     Name::new(text).map_err(|error| format!("{text}: {error}"))
 }
 
-fn command(bytes: [u8; 6]) -> Result<Cdb, String> {
+pub fn command(bytes: [u8; 6]) -> Result<Cdb, String> {
     Cdb::new(&bytes).map_err(|error| error.to_string())
 }

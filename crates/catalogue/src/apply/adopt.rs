@@ -69,8 +69,8 @@ fn another_volume(draft: &mut Draft<'_>, vid: Vid, old: TapeRecord) -> Result<Ta
         return Err(Rejection::WrongState { object: Object::Tape(vid), state: "in use", needed });
     }
     tape::forget_segments(draft, vid)?;
-    let TapeRecord { capacity, mounts, state, reason, history, .. } = old;
-    Ok(TapeRecord { state, reason, mounts, history, ..TapeRecord::scratch(capacity) })
+    let TapeRecord { capacity, mounts, state, reason, history, away, .. } = old;
+    Ok(TapeRecord { state, reason, mounts, history, away, ..TapeRecord::scratch(capacity) })
 }
 
 /// A container stands under an index at these places. What the catalogue knows of it gets them; one that it

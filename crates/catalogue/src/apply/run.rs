@@ -20,7 +20,16 @@ const PAGE: usize = 1000;
 
 pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejection> {
     match command {
-        Command::BeginRun { vid, drive, start } => begin(draft, *vid, drive, *start),
+        Command::BeginRun { vid, drive, start } => {
+            let tape = tape::find(draft, *vid)?;
+            tape::need(*vid, &tape, TapeState::Active)?;
+            begin(draft, *vid, tape, drive, *start)
+        }
+        Command::BeginHistoryRun { vid, drive, start } => {
+            let tape = tape::find(draft, *vid)?;
+            tape::need_written_out(*vid, &tape)?;
+            begin(draft, *vid, tape, drive, *start)
+        }
         Command::AppendToRun { run, containers } => append(draft, *run, containers),
         Command::CommitRun { run, committed, end_of_data, written } => {
             let mut open = Open::find(draft, *run)?;
@@ -67,10 +76,14 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
     }
 }
 
-fn begin(draft: &mut Draft<'_>, vid: Vid, drive: &str, start: BlockAddress) -> Result<Outcome, Rejection> {
+fn begin(
+    draft: &mut Draft<'_>,
+    vid: Vid,
+    mut tape: TapeRecord,
+    drive: &str,
+    start: BlockAddress,
+) -> Result<Outcome, Rejection> {
     limit("bytes of a drive's name", drive.len(), DRIVE_BYTES_MAX)?;
-    let mut tape = tape::find(draft, vid)?;
-    tape::need(vid, &tape, TapeState::Active)?;
     if tape.run.is_some() {
         let object = Object::Tape(vid);
         return Err(Rejection::WrongState { object, state: "in a run", needed: "without an open run" });

@@ -7,7 +7,7 @@ use crate::command::{Command, Outcome};
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
 use crate::key;
-use crate::record::{BaseRecord, TapeHistory, TapeRecord, TapeState};
+use crate::record::{AwayKind, BaseRecord, TapeAway, TapeHistory, TapeRecord, TapeState};
 use crate::table::Table;
 
 pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejection> {
@@ -39,6 +39,13 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
             Ok(())
         })?,
         Command::ReclaimTape { vid } => reclaim(draft, *vid)?,
+        Command::SetTapeAway { vid, kind, place } => set_away(draft, *vid, *kind, place)?,
+        Command::RetireTape { vid } => retire(draft, *vid)?,
+        Command::AddTape { vid } => update(draft, *vid, |tape| {
+            need(*vid, tape, TapeState::Retired)?;
+            tape.enter(TapeState::Scratch, String::new());
+            Ok(())
+        })?,
         Command::BaseOnTape { vid, change, parts, bytes } => {
             base_on_tape(draft, *vid, *change, *parts, *bytes)?;
         }
@@ -73,7 +80,6 @@ fn register(draft: &mut Draft<'_>, vid: Vid, capacity: ByteCount) -> Result<(), 
 
 fn reclaim(draft: &mut Draft<'_>, vid: Vid) -> Result<(), Rejection> {
     let tape = find(draft, vid)?;
-    let refuse = |state, needed| Err(Rejection::WrongState { object: Object::Tape(vid), state, needed });
     let is_aside = matches!(
         tape.state,
         TapeState::Repacking
@@ -84,18 +90,59 @@ fn reclaim(draft: &mut Draft<'_>, vid: Vid) -> Result<(), Rejection> {
     );
     if tape.generation.0 == 0 || !is_aside {
         let needed = "labelled, and repacking, full, read-only, suspect or disabled, to be reclaimed";
-        return refuse(word(tape.state), needed);
+        return Err(Rejection::WrongState { object: Object::Tape(vid), state: word(tape.state), needed });
     }
+    empty(draft, vid, tape, TapeState::Scratch)
+}
+
+/// Takes a tape out of use for ever: one that a reclaim would make scratch, or that was never labelled.
+fn retire(draft: &mut Draft<'_>, vid: Vid) -> Result<(), Rejection> {
+    let tape = find(draft, vid)?;
+    let is_blank = tape.generation.0 == 0
+        && matches!(tape.state, TapeState::Scratch | TapeState::Suspect | TapeState::Disabled);
+    let is_aside = tape.generation.0 > 0 && tape.state != TapeState::Active;
+    if !is_blank && !is_aside {
+        let needed = "scratch, or repacking, full, read-only, suspect or disabled, to be retired";
+        return Err(Rejection::WrongState { object: Object::Tape(vid), state: word(tape.state), needed });
+    }
+    empty(draft, vid, tape, TapeState::Retired)
+}
+
+/// A tape of which nothing is needed becomes scratch, or is retired.
+fn empty(draft: &mut Draft<'_>, vid: Vid, tape: TapeRecord, state: TapeState) -> Result<(), Rejection> {
+    assert!(matches!(state, TapeState::Scratch | TapeState::Retired), "{vid} holds nothing then");
+    let refuse = |state, needed| Err(Rejection::WrongState { object: Object::Tape(vid), state, needed });
     if tape.run.is_some() {
-        return refuse("in a run", "without an open run to be reclaimed");
+        return refuse("in a run", "without an open run to be reclaimed or retired");
     }
     if !draft.view().content(vid, BlockAddress(0), 1)?.is_empty() {
-        return refuse("in use: it holds containers", "empty to be reclaimed: repack it first");
+        return refuse("in use: it holds containers", "empty to be reclaimed or retired: repack it first");
     }
     forget_segments(draft, vid)?;
-    let TapeRecord { capacity, mounts, uuid, .. } = tape;
-    let emptied = TapeRecord { mounts, replaces: uuid, ..TapeRecord::scratch(capacity) };
+    let TapeRecord { capacity, mounts, uuid, replaces, away, .. } = tape;
+    // One that was assigned and never labelled has the volume of before on it.
+    let replaces = if tape.generation.0 > 0 { uuid } else { replaces };
+    let emptied = TapeRecord { state, mounts, replaces, away, ..TapeRecord::scratch(capacity) };
     draft.put(Table::Tape, key::tape(vid), &emptied);
+    Ok(())
+}
+
+fn set_away(draft: &mut Draft<'_>, vid: Vid, kind: Option<AwayKind>, place: &str) -> Result<(), Rejection> {
+    let object = Object::Tape(vid);
+    if place.len() > TapeAway::PLACE_MAX || kind.is_none() && !place.is_empty() {
+        let what = "where a tape is kept is told in at most 256 bytes, and only of one that is away";
+        return Err(Rejection::Malformed { object, what });
+    }
+    let tape = find(draft, vid)?;
+    if tape.run.is_some() && kind.is_some() {
+        let needed = "without an open run to be away";
+        return Err(Rejection::WrongState { object, state: "in a run", needed });
+    }
+    let known = tape.away.as_ref().map(|away| (away.kind, away.place.as_str()));
+    if known != kind.map(|kind| (kind, place)) {
+        let away = kind.map(|kind| TapeAway { kind, place: place.to_owned(), since: draft.at });
+        draft.put(Table::Tape, key::tape(vid), &TapeRecord { away, ..tape });
+    }
     Ok(())
 }
 
@@ -178,6 +225,16 @@ pub(super) fn need(vid: Vid, tape: &TapeRecord, needed: TapeState) -> Result<(),
     Err(Rejection::WrongState { object: Object::Tape(vid), state: word(tape.state), needed: word(needed) })
 }
 
+/// Refuses a tape that containers may be written to, or that holds some which are to leave it.
+pub(super) fn need_written_out(vid: Vid, tape: &TapeRecord) -> Result<(), Rejection> {
+    let needed = "full, or repacking and without containers";
+    match tape.state {
+        TapeState::Full => Ok(()),
+        TapeState::Repacking if tape.containers == 0 => Ok(()),
+        state => Err(Rejection::WrongState { object: Object::Tape(vid), state: word(state), needed }),
+    }
+}
+
 fn can_be_repacked(state: TapeState) -> bool {
     matches!(
         state,
@@ -193,7 +250,11 @@ fn set_state(vid: Vid, tape: &mut TapeRecord, state: TapeState, why: &str) -> Re
         tape.state,
         TapeState::Full | TapeState::ReadOnly | TapeState::Suspect | TapeState::Disabled
     );
+    if tape.state == TapeState::Retired {
+        return refuse("not retired: kist tape add takes it in again");
+    }
     match state {
+        TapeState::Retired => return refuse("retired by a command of its own"),
         TapeState::Active if !(is_labelled && (is_aside || tape.state == TapeState::Repacking)) => {
             return refuse("full, read-only, suspect, disabled or repacking, and labelled, to become active");
         }
@@ -244,9 +305,14 @@ struct Failure {
 
 /// Sets a tape aside, and keeps what it was.
 fn failed(vid: Vid, tape: &mut TapeRecord, failure: Failure) -> Result<(), Rejection> {
-    if tape.state == TapeState::Disabled {
-        let (state, needed) = (word(tape.state), "not disabled to become suspect");
-        return Err(Rejection::WrongState { object: Object::Tape(vid), state, needed });
+    let refuse = |needed| {
+        let (object, state) = (Object::Tape(vid), word(tape.state));
+        Err(Rejection::WrongState { object, state, needed })
+    };
+    match tape.state {
+        TapeState::Disabled => return refuse("not disabled to become suspect"),
+        TapeState::Retired => return refuse("not retired to become suspect"),
+        _ => {}
     }
     let before = tape.before_failure().unwrap_or(tape.state);
     let wrote_before = tape.state == TapeState::Suspect && tape.history.is_some_and(|known| known.wrote);

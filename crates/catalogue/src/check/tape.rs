@@ -9,7 +9,7 @@ use crate::error::ReadError;
 use crate::key;
 use crate::record::{
     BaseRecord, ClockRecord, ContainerKind, ContainerRecord, CopyState, Counter, LeapsBelieved,
-    QueuedContainer, RunItem, RunRecord, SealingRecord, TapeRecord, TapeState,
+    QueuedContainer, RunItem, RunRecord, SealingRecord, TapeAway, TapeRecord, TapeState,
 };
 use crate::table::Table;
 
@@ -139,10 +139,16 @@ impl Check<'_> {
             };
             check.expect(is_open, Table::Tape, key, "the tape's run is not open");
             let is_sound = tape.history.is_none_or(|history| {
-                let is_state = !matches!(history.before, TapeState::Suspect | TapeState::Disabled);
+                let is_state =
+                    !matches!(history.before, TapeState::Suspect | TapeState::Disabled | TapeState::Retired);
                 is_state && (history.retry.is_none() || tape.state == TapeState::Suspect)
             });
             check.expect(is_sound, Table::Tape, key, "the history of the tape contradicts its state");
+            let is_unused = tape.generation.0 == 0 && tape.containers == 0 && tape.uuid.is_none();
+            let is_sound = tape.state != TapeState::Retired || is_unused;
+            check.expect(is_sound, Table::Tape, key, "a retired tape holds something");
+            let is_short = tape.away.is_none_or(|away| away.place.len() <= TapeAway::PLACE_MAX);
+            check.expect(is_short, Table::Tape, key, "the place where the tape is kept is too long");
             Ok(())
         })?;
         self.walk(Table::Content, |check, mut parts, key, container: ContainerId| {

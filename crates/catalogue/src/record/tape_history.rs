@@ -36,6 +36,7 @@ impl TapeHistory {
             TapeState::Full => "full",
             TapeState::ReadOnly | TapeState::Suspect | TapeState::Disabled => "to be read only",
             TapeState::Repacking => "being repacked",
+            TapeState::Retired => "retired",
         };
         let next = match self.retry {
             Some(at) => format!("tried again after {at}"),

@@ -260,6 +260,49 @@ fn a_torn_run_gives_back_what_was_not_committed_and_keeps_what_was() {
 }
 
 #[test]
+fn a_run_for_the_history_leaves_its_tape_as_it_is() {
+    let mut bench = Bench::new();
+    let files: Vec<_> = (0..2).map(|n| bench.put(&format!("f{n}"), "content")).collect();
+    let packs: Vec<_> = files.iter().map(|file| bench.pack(&[*file])).collect();
+    bench.write_to(0, packs[0]);
+    let vid = bench.tapes[0];
+    let set = |bench: &mut Bench, state| {
+        bench.ok(Command::SetTapeState { vid, state, reason: "for the test".into() });
+    };
+    let begin = |bench: &Bench| {
+        let start = bench.view().tape(vid).unwrap().unwrap().end_of_data;
+        Command::BeginHistoryRun { vid, drive: "d".into(), start }
+    };
+    let command = begin(&bench);
+    assert!(bench.rejected(command.clone()).contains("active"), "an active tape has runs of its own");
+    set(&mut bench, TapeState::Repacking);
+    assert!(bench.rejected(command.clone()).contains("without containers"), "what is on it is to leave it");
+    for state in [TapeState::ReadOnly, TapeState::Suspect, TapeState::Disabled] {
+        set(&mut bench, state);
+        assert!(bench.rejected(command.clone()).contains("full"));
+    }
+    set(&mut bench, TapeState::Full);
+    let Outcome::Run(run) = bench.ok(command.clone()) else { panic!() };
+    let (tape, record) = (bench.view().tape(vid).unwrap().unwrap(), bench.view().run(run).unwrap().unwrap());
+    assert_eq!((tape.state, tape.run), (TapeState::Full, Some(run)));
+    assert_eq!((tape.reason.as_str(), record.start), ("for the test", tape.end_of_data));
+    assert!(bench.rejected(command).contains("in a run"));
+    let (container, blocks) = (packs[1], BlockCount(1));
+    let containers = vec![PlannedContainer { container, block: tape.end_of_data, blocks }];
+    assert!(bench.rejected(Command::AppendToRun { run, containers }).contains("full"), "nothing is planned");
+    bench.ok(Command::EndRun {
+        run,
+        end: RunEnd::Torn,
+        tape_state: TapeState::Active,
+        reason: String::new(),
+        end_of_data: None,
+        torn: ByteCount(0),
+    });
+    let tape = bench.view().tape(vid).unwrap().unwrap();
+    assert_eq!((tape.state, tape.run), (TapeState::Full, None), "one that is taken over after a crash too");
+}
+
+#[test]
 fn a_run_keeps_to_its_plan() {
     let mut bench = Bench::new();
     let files: Vec<_> = (0..3).map(|n| bench.put(&format!("f{n}"), "content")).collect();

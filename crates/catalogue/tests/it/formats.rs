@@ -648,6 +648,14 @@ fn clock_commands() -> Vec<Command> {
             block: BlockAddress(300),
             reason: "unreadable".into(),
         },
+        Command::BeginHistoryRun { vid: vid("KS0300"), drive: "drive1".into(), start: BlockAddress(300) },
+        Command::SetTapeAway {
+            vid: vid("KS0301"),
+            kind: Some(AwayKind::OffSite),
+            place: "vault 3, shelf 12".into(),
+        },
+        Command::RetireTape { vid: vid("KS0302") },
+        Command::AddTape { vid: vid("KS0303") },
     ]
 }
 
@@ -670,7 +678,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 101, "one of each command");
+    assert_eq!(tags.len(), 105, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();

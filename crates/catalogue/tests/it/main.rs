@@ -1,6 +1,7 @@
 //! The tests of this crate from outside, in one program: each is linked once.
 
 mod adopt;
+mod away;
 mod behaviour;
 mod clock;
 mod cold;

@@ -104,6 +104,9 @@ fn tapes() -> Vec<Endpoint> {
     const REPORT: &[Query] =
         &[number("seconds", "the last so many seconds"), text("by", "what a row is: see kist tape report")];
     let tape = "A tape and the containers on it";
+    const HEALTH: &[Query] = &[text("vid", "this tape only")];
+    let drive = "A tape drive, how well it is and its last mounts";
+    let health = "How well tape drives and tapes are";
     let report = "What tapes and drives did";
     vec![
         Endpoint::get("/tapes", "All tapes", Shape::list::<wire::TapeReply>()),
@@ -119,10 +122,23 @@ fn tapes() -> Vec<Endpoint> {
         Endpoint::post("/tapes/{vid}/repack", "Copies what a tape holds to other tapes", 202)
             .with(Shape::of::<wire::ReasonBody>()),
         Endpoint::post("/tapes/{vid}/reclaim", "Makes an empty tape scratch", 204),
+        Endpoint::post("/tapes/{vid}/export", "Brings a tape to where it is taken out", 200)
+            .replies(Shape::of::<wire::TapeExportReply>()),
+        Endpoint::post("/tapes/{vid}/add", "Takes a tape into use that was retired", 204),
+        Endpoint::post("/tapes/{vid}/retire", "Takes an empty tape out of use for ever", 204)
+            .with(Shape::of::<wire::ReasonBody>()),
+        Endpoint::post("/library/import", "Brings cartridges in from import/export elements", 200)
+            .with(Shape::of::<wire::TapeImportBody>())
+            .replies(Shape::list::<wire::TapeImportReply>()),
+        Endpoint::post("/library/inventory", "Has libraries say now what they hold", 200)
+            .with(Shape::of::<wire::InventoryBody>())
+            .replies(Shape::of::<wire::InventoryReply>()),
         Endpoint::get("/drives", "The tape drives", Shape::list::<wire::DriveReply>()),
+        Endpoint::get("/drives/{name}", drive, Shape::of::<wire::DriveContentReply>()),
         Endpoint::post("/drives/{name}/up", "Puts a tape drive into use", 204),
         Endpoint::post("/drives/{name}/down", "Takes a tape drive out of use", 204)
             .with(Shape::of::<wire::ReasonBody>()),
+        Endpoint::get("/report/health", health, Shape::of::<wire::HealthReply>()).query(HEALTH),
         Endpoint::get("/report/tape", report, Shape::of::<wire::TapeReportReply>()).query(REPORT),
         Endpoint::post("/migrate", "Writes to tape now", 202).with(Shape::of::<wire::MigrateBody>()),
     ]

@@ -54,6 +54,17 @@ fn every_address_answers() {
     assert_eq!((report.rows[0].name.as_str(), report.total.mounts_for.recall), ("KS0001", 1));
     assert_eq!((report.by.as_str(), report.total.mounted_now), ("tape", 1));
     assert_eq!(server.get("/api/v1/report/tape").json::<TapeReportReply>().rows[0].name, "vdrive0");
+    let health: HealthReply = server.get("/api/v1/report/health?vid=KS0001").json();
+    assert_eq!((health.tapes[0].name.as_str(), health.tapes[0].verdict.as_str()), ("KS0001", "doubtful"));
+    assert_eq!((health.drives[0].uncorrected, health.drives[0].corrected), (Some(2), None));
+    let symptoms: Vec<_> = health.pairs[0].symptoms.iter().map(|it| (it.kind.as_str(), it.value)).collect();
+    assert_eq!(symptoms, [("uncorrected", 2.0), ("alert", 3.0)]);
+    refused(&server.get("/api/v1/report/health?vid=KS9999"), 404, "not-found");
+    let drive: DriveContentReply = server.get("/api/v1/drives/drive0").json();
+    assert_eq!((drive.drive.name.as_str(), drive.product.is_none()), ("drive0", true));
+    assert_eq!((drive.mounts[0].purpose.as_str(), drive.mounts[0].alerts[0].flag), ("recall", 3));
+    assert_eq!((drive.health.unwrap().partners, drive.tapes[0].mounts), (1, 1));
+    refused(&server.get("/api/v1/drives/vdrive9"), 404, "not-found");
     let usage: UsageReply = server.get("/api/v1/report/usage?seconds=60").json();
     assert_eq!((usage.classes[0].name.as_str(), usage.total.puts.bytes, usage.days), ("standard", 500, 1.0));
     let raw: UsageReply = server.get("/api/v1/report/usage?class=raw").json();

@@ -689,6 +689,8 @@ impl authority::Operation for Fake {
             mounts: 2,
             drive: None,
             away: false,
+            away_as: None,
+            element: None,
             wanted: Default::default(),
             changes_through: 8,
             history: None,
@@ -809,6 +811,58 @@ impl authority::Operation for Fake {
 
     fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
         Err(ArchiveError::SegmentsOwed { vid, other: None, full: Vec::new() })
+    }
+
+    fn export_tape(&self, vid: Vid) -> Result<archive::TapeExport, ArchiveError> {
+        match vid.as_str() {
+            "KS0001" => Ok(archive::TapeExport::Done { library: "library".to_owned(), element: 16 }),
+            "KS0002" => Ok(archive::TapeExport::Waiting { reason: "drive vdrive0 has it".to_owned() }),
+            _ => Err(ArchiveError::NoSuchTape(vid)),
+        }
+    }
+
+    fn import_tapes(&self, element: Option<u32>) -> Result<Vec<archive::TapeImport>, ArchiveError> {
+        let import = |element, slot| archive::TapeImport {
+            vid: Vid::new("KS0001").unwrap(),
+            library: "library".to_owned(),
+            element,
+            slot,
+        };
+        let all = vec![import(16, Ok(1024)), import(17, Err("no slot is free".to_owned()))];
+        Ok(all.into_iter().filter(|one| element.is_none_or(|element| element == one.element)).collect())
+    }
+
+    fn set_tape_off_site(&self, vid: Vid, _: &str) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NoSuchTape(vid))
+    }
+
+    fn add_tape(&self, _: Vid) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+
+    fn retire_tape(&self, vid: Vid, _: &str) -> Result<(), ArchiveError> {
+        Err(ArchiveError::TapeInUse(vid))
+    }
+
+    fn refresh_inventory(&self, _: bool) -> Result<std::collections::BTreeSet<Vid>, ArchiveError> {
+        Ok([Vid::new("KS0001").unwrap()].into())
+    }
+
+    fn machine_health(&self) -> Result<Arc<HealthReport>, ArchiveError> {
+        let sample = self.drive_mounts("drive0")?;
+        let samples: Vec<&MountSample> = sample.iter().collect();
+        Ok(Arc::new(HealthReport::of(&samples, &archive::HealthRules::default())))
+    }
+
+    fn drive_mounts(&self, drive: &str) -> Result<Vec<MountSample>, ArchiveError> {
+        let at = Timestamp(0).plus(Duration::from_secs(1_000_000));
+        let mut record = MountRecord::ordered(drive, Vid::new("KS0001").unwrap(), MountKind::Recall, at);
+        (record.loaded, record.unmounted) = (Some(at), Some(at));
+        record.alerts = vec![3];
+        record.failed = Some("the label is unreadable".to_owned());
+        let reading = archive::ErrorRecord { uncorrected: Some(2), ..archive::ErrorRecord::default() };
+        record.counted = Some(archive::CounterRecord { reading, ..archive::CounterRecord::default() });
+        Ok(MountSample::of(&record).into_iter().collect())
     }
 
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {

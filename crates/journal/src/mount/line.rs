@@ -3,6 +3,7 @@
 use base::{ByteCount, Crc32c, Duration, Timestamp, Vid};
 
 use super::files::{MOUNT_LOG_BYTES_MAX, MOUNT_LOG_FILES_MAX};
+use super::health::{ALERT_MAX, CounterRecord, ErrorRecord, ProductRecord};
 use super::record::{
     MOUNT_REASON_MAX, MOUNT_SESSIONS_MAX, MotionRecord, MountKind, MountRecord, MountSessionEnd,
     QueueAtMount, SessionRecord,
@@ -72,12 +73,36 @@ fn encode_fields(record: &MountRecord, fields: &mut Fields<'_>) {
         let spans = format_args!("{locating},{streaming},{starved},{hitching},{flushing}");
         fields.number("motion", format_args!("{spans},{},{}", motion.back_hitches, motion.flushes));
     }
+    if let Some(counted) = &record.counted {
+        fields.number("counted", encode_counted(counted));
+    }
+    if !record.alerts.is_empty() {
+        let flags: Vec<String> = record.alerts.iter().map(u8::to_string).collect();
+        fields.number("alerts", flags.join(","));
+    }
+    if let Some(ProductRecord { vendor, product, firmware, serial }) = &record.product {
+        let mut texts = String::new();
+        for (number, text) in [vendor, product, firmware, serial].into_iter().enumerate() {
+            texts.push_str(if number == 0 { "" } else { "," });
+            NAMES.write(&mut texts, text);
+        }
+        fields.number("product", texts);
+    }
     if let Some(rate) = record.native_rate {
         fields.number("native", rate);
     }
     for session in record.sessions.iter().take(MOUNT_SESSIONS_MAX) {
         fields.number("session", encode_session(session));
     }
+}
+
+fn encode_counted(counted: &CounterRecord) -> String {
+    let CounterRecord { written, read, writing, reading, celsius } = counted;
+    let [written, read] = [written, read].map(|bytes| bytes.map(|bytes| bytes.0));
+    let of = |errors: &ErrorRecord| [errors.corrected, errors.retries, errors.uncorrected];
+    let ([a, b, c], [d, e, f]) = (of(writing), of(reading));
+    let parts = [written, read, a, b, c, d, e, f, celsius.map(u64::from)].map(number);
+    parts.join(",")
 }
 
 fn encode_session(session: &SessionRecord) -> String {
@@ -135,6 +160,17 @@ fn decode_fields(text: &str) -> Option<MountRecord> {
                 record.moving = span(moving)?;
             }
             "motion" => record.motion = Some(decode_motion(value)?),
+            "counted" => record.counted = Some(decode_counted(value)?),
+            "alerts" => record.alerts = decode_alerts(value)?,
+            "product" => {
+                let [vendor, product, firmware, serial] = parts(value)?;
+                record.product = Some(ProductRecord {
+                    vendor: NAMES.read(vendor)?,
+                    product: NAMES.read(product)?,
+                    firmware: NAMES.read(firmware)?,
+                    serial: NAMES.read(serial)?,
+                });
+            }
             "native" => record.native_rate = Some(value.parse().ok()?),
             "session" if record.sessions.len() < MOUNT_SESSIONS_MAX => {
                 record.sessions.push(decode_session(value)?);
@@ -158,6 +194,29 @@ fn decode_motion(value: &str) -> Option<MotionRecord> {
         back_hitches: back_hitches.parse().ok()?,
         flushes: flushes.parse().ok()?,
     })
+}
+
+fn decode_counted(value: &str) -> Option<CounterRecord> {
+    let [written, read, a, b, c, d, e, f, celsius] = parts(value)?;
+    let of = |[corrected, retries, uncorrected]: [&str; 3]| {
+        let (corrected, retries) = (optional(corrected)?, optional(retries)?);
+        Some(ErrorRecord { corrected, retries, uncorrected: optional(uncorrected)? })
+    };
+    let bytes = |value| Some(optional(value)?.map(ByteCount));
+    Some(CounterRecord {
+        written: bytes(written)?,
+        read: bytes(read)?,
+        writing: of([a, b, c])?,
+        reading: of([d, e, f])?,
+        celsius: optional(celsius)?,
+    })
+}
+
+/// Flags in ascending order.
+fn decode_alerts(value: &str) -> Option<Vec<u8>> {
+    let flags = value.split(',').map(|flag| flag.parse().ok().filter(|flag| (1..=ALERT_MAX).contains(flag)));
+    let flags: Vec<u8> = flags.collect::<Option<_>>()?;
+    flags.is_sorted_by(|one, next| one < next).then_some(flags)
 }
 
 fn decode_session(value: &str) -> Option<SessionRecord> {
@@ -197,6 +256,10 @@ fn kind_word(kind: MountKind) -> &'static str {
 fn read_kind(word: &str) -> Option<MountKind> {
     let kinds = [MountKind::Migrate, MountKind::Recall, MountKind::Maintain, MountKind::Recover];
     kinds.into_iter().find(|kind| kind_word(*kind) == word)
+}
+
+fn number(value: Option<u64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
 fn time(at: Option<Timestamp>) -> String {
@@ -278,6 +341,49 @@ pub(crate) mod tests {
         let golden = include_str!("golden/mount-1.log");
         assert_eq!(encode(&sample()), golden);
         assert_eq!(decode(golden.trim_end().as_bytes()), Ok(sample()));
+    }
+
+    /// As `sample`, with what the drive says of itself.
+    fn sample_with_counters() -> MountRecord {
+        let errors = |corrected, retries, uncorrected| ErrorRecord { corrected, retries, uncorrected };
+        MountRecord {
+            counted: Some(CounterRecord {
+                written: Some(ByteCount(4_100)),
+                read: Some(ByteCount(24_100_000_123)),
+                writing: errors(Some(0), None, Some(0)),
+                reading: errors(Some(1_234), Some(56), Some(1)),
+                celsius: Some(41),
+            }),
+            alerts: vec![4, 20],
+            product: Some(ProductRecord {
+                vendor: "IBM".to_owned(),
+                product: "ULTRIUM-TD9, 1".to_owned(),
+                firmware: "R3G3".to_owned(),
+                serial: String::new(),
+            }),
+            ..sample()
+        }
+    }
+
+    /// The second golden line: what later releases say of a mount.
+    #[test]
+    fn the_golden_line_with_counters_is_written_and_read() {
+        let golden = include_str!("golden/mount-1-counters.log");
+        assert_eq!(encode(&sample_with_counters()), golden);
+        assert_eq!(decode(golden.trim_end().as_bytes()), Ok(sample_with_counters()));
+        let body = golden.trim_end().split_once(' ').unwrap().1;
+        let framed = |body: &str| format!("{} {body}", Crc32c::of(body.as_bytes()));
+        for wrong in [
+            "counted=1,2,3",
+            "counted=1,2,3,4,5,6,7,8,300",
+            "alerts=20,4",
+            "alerts=0",
+            "alerts=",
+            "product=a,b,c",
+        ] {
+            let wrong = framed(&format!("{body} {wrong}"));
+            assert_eq!(decode(wrong.as_bytes()), Err(LineFault::Damaged), "{wrong}");
+        }
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use base::{ByteCount, Duration, Timestamp, Vid};
 use mechanics::MotionReport;
 
+use super::health::{CounterRecord, ProductRecord};
+
 /// Sessions of one mount that are told apart; what further ones did is added to the last of them.
 pub const MOUNT_SESSIONS_MAX: usize = 64;
 /// Longest reason of a failure, in bytes; the rest is cut off.
@@ -155,6 +157,12 @@ pub struct MountRecord {
     pub moving: Duration,
     /// What the drive says of it.
     pub motion: Option<MotionRecord>,
+    /// What the drive counted between `loaded` and `unmounting`, if it tells.
+    pub counted: Option<CounterRecord>,
+    /// The TapeAlert flags that the drive raised until `unmounting`, 1 to 64, ascending.
+    pub alerts: Vec<u8>,
+    /// What the drive is, if it tells.
+    pub product: Option<ProductRecord>,
     /// The drive's native rate for this cartridge in bytes a second, if known.
     pub native_rate: Option<u64>,
     /// Its sessions, at most [`MOUNT_SESSIONS_MAX`].
@@ -182,6 +190,9 @@ impl MountRecord {
             locates: 0,
             moving: Duration::ZERO,
             motion: None,
+            counted: None,
+            alerts: Vec::new(),
+            product: None,
             native_rate: None,
             sessions: Vec::new(),
         }

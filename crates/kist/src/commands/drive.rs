@@ -9,7 +9,12 @@ use crate::watch::{self, Watch, is_asked};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  kist drive ls\n  kist drive up vdrive0\n  kist drive down vdrive0")]
+#[command(after_help = "\
+Examples:
+  kist drive ls
+  kist drive show vdrive0
+  kist drive up vdrive0
+  kist drive down vdrive0")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -27,6 +32,12 @@ enum Action {
         library: Option<String>,
         #[command(flatten)]
         watch: Watch,
+    },
+    /// Show a drive: what it is, how well it is, its tapes and last mounts
+    #[command(after_help = super::health::HELP)]
+    Show {
+        /// The drive
+        name: String,
     },
     /// Give a drive back to use that was taken out of it
     Up {
@@ -47,6 +58,7 @@ enum Action {
 pub fn run(args: &Args, common: &Common) -> Outcome {
     let client = common.connection.client()?;
     match &args.action {
+        Action::Show { name } => super::health::drive(name, common),
         Action::Up { name } => {
             let target = format!("/api/v1/drives/{}/up", text::encode(name));
             client.post(&target, &serde_json::json!({}))?;

@@ -17,7 +17,7 @@ use scsi::Text;
 use terminal::{Exit, Failure, Outcome, output, text};
 use vtl::{Blank, Options, Target};
 
-use super::library_scan;
+use super::{library_scan, library_test};
 use crate::cli::Common;
 use crate::{library_lock, serve, stop};
 
@@ -31,6 +31,7 @@ const CHAP_FILE_MAX: u64 = 64 * 1024;
 #[command(after_help = "\
 Examples:
   kist library scan --portal tape1.example.org:3260
+  kist library test --portal tape1.example.org:3260 --tape KV0007 --destroy KV0007
   kist library serve --new-cartridges 12 /srv/tapes")]
 pub struct Args {
     #[command(subcommand)]
@@ -41,6 +42,20 @@ pub struct Args {
 enum LibraryCommand {
     /// Find changers and drives, show what they hold and can do, and give the configuration for them
     Scan(library_scan::Args),
+    /// Have a server's libraries say now what they hold
+    #[command(after_help = "\
+The server asks by itself every few seconds, and after each unit attention.
+
+Examples:
+  kist library inventory
+  kist library inventory --scan")]
+    Inventory {
+        /// Robots look at every slot with their own eyes: minutes, during which nothing is mounted
+        #[arg(long)]
+        scan: bool,
+    },
+    /// Test drives and robot on a scratch tape, with a report. Destroys what is on it
+    Test(library_test::Args),
     /// Make a virtual library reachable as an iSCSI target: a changer and tape drives
     Serve(ServeArgs),
 }
@@ -133,7 +148,9 @@ fn padded<const N: usize>(text: &str) -> Result<Text<N>, String> {
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
     match &args.command {
+        LibraryCommand::Inventory { scan } => super::tape_export::inventory(*scan, common),
         LibraryCommand::Scan(args) => library_scan::run(args, common),
+        LibraryCommand::Test(args) => library_test::run(args, common),
         LibraryCommand::Serve(args) => serve(args, common),
     }
 }

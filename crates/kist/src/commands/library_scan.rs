@@ -9,7 +9,7 @@ use archive::ChapSettings;
 use base::ByteCount;
 use library::Place;
 use library::scsi::changer::{
-    Barcode, ChangerReport, ChangerTimes, Holdings, ScsiLibrary, ScsiLibraryConfig, SeenElement,
+    Barcode, ChangerReport, ChangerTimes, DriveSeat, Holdings, ScsiLibrary, ScsiLibraryConfig, SeenElement,
 };
 use library::scsi::{
     DeviceChoice, DeviceType, ElementAddress, ElementType, Found, FoundDevice, FoundDevices, GENERIC_DEVICES,
@@ -31,6 +31,13 @@ Examples:
   kist library scan --portal tape1.example.org:3260
   kist library scan --portal tape1 --chap-user kist --chap-secret-file chap --json")]
 pub struct Args {
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Where libraries are looked for, and who asks.
+#[derive(clap::Args, Debug)]
+pub struct Reach {
     /// Ask this iSCSI portal for its targets; may be given several times
     #[arg(long = "portal", value_name = "HOST:PORT")]
     portals: Vec<String>,
@@ -45,27 +52,43 @@ pub struct Args {
     chap_secret_file: Option<PathBuf>,
 }
 
+impl Reach {
+    /// Whether a portal was named.
+    pub fn is_named(&self) -> bool {
+        !self.portals.is_empty()
+    }
+
+    /// The initiator's name and account as a configuration has them.
+    pub fn settings(&self) -> Outcome<(Option<IscsiName>, Option<ChapSettings>)> {
+        let initiator = self.initiator.as_deref().map(IscsiName::new).transpose();
+        let chap = self.chap_user.as_ref().zip(self.chap_secret_file.as_ref());
+        let chap = chap.map(|(user, file)| ChapSettings { user: user.clone(), secret_file: file.clone() });
+        Ok((initiator.map_err(|error| Failure::usage(error.to_string()))?, chap))
+    }
+
+    /// The ways, and where they lead to.
+    pub fn ways(&self) -> Outcome<(Ways, Sources)> {
+        let portals = self.portals.iter().map(|text| portal(text)).collect::<Result<Vec<_>, _>>();
+        let portals = portals.map_err(|error| Failure::usage(error.to_string()))?;
+        let (initiator, chap) = self.settings()?;
+        let ways = archive::scsi_ways(initiator, chap.as_ref());
+        let ways = ways.map_err(|error| Failure::usage(error.to_string()))?;
+        Ok((ways, Sources { portals, generic: Some(GENERIC_DEVICES.into()) }))
+    }
+}
+
 /// A changer and what was found of it.
-struct ChangerFound {
-    device: FoundDevice,
+pub struct ChangerFound {
+    pub device: FoundDevice,
     /// `None`: it could not be asked, for this reason.
-    report: Result<ChangerReport, String>,
+    pub report: Result<ChangerReport, String>,
     /// The device of each drive element, if it was found.
     drives: BTreeMap<ElementAddress, Option<FoundDevice>>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
-    let wrong = |error: &dyn std::fmt::Display| Failure::usage(error.to_string());
-    let portals = args.portals.iter().map(|text| portal(text)).collect::<Result<Vec<_>, _>>();
-    let portals = portals.map_err(|error| wrong(&error))?;
-    let initiator = args.initiator.as_deref().map(IscsiName::new).transpose();
-    let initiator = initiator.map_err(|error| wrong(&error))?;
-    let chap = args.chap_user.as_ref().zip(args.chap_secret_file.as_ref());
-    let chap = chap.map(|(user, file)| ChapSettings { user: user.clone(), secret_file: file.clone() });
-    let ways = archive::scsi_ways(initiator, chap.as_ref()).map_err(|error| wrong(&error))?;
-    let sources = Sources { portals, generic: Some(GENERIC_DEVICES.into()) };
-
+    let (ways, sources) = args.reach.ways()?;
     let found = discover(&ways, &sources);
     let changers: Vec<ChangerFound> = found
         .of_type(DeviceType::Changer)
@@ -87,7 +110,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
 }
 
 impl ChangerFound {
-    fn of(device: FoundDevice, ways: &Ways, sources: &Sources, found: &Found) -> ChangerFound {
+    pub fn of(device: FoundDevice, ways: &Ways, sources: &Sources, found: &Found) -> ChangerFound {
         // No drive is ours: nothing of the library is taken into use.
         let config = ScsiLibraryConfig {
             slots: None,
@@ -114,26 +137,44 @@ impl ChangerFound {
         ChangerFound { device, report, drives }
     }
 
+    /// How it is named in a configuration.
+    pub fn choice(&self) -> DeviceChoice {
+        match self.device.serial.as_str() {
+            "" => DeviceChoice::At(self.device.address.clone()),
+            serial => DeviceChoice::Serial(serial.to_owned()),
+        }
+    }
+
+    /// How its drives are named there, by element; `None`: the drive was not found.
+    pub fn seats(&self) -> BTreeMap<ElementAddress, Option<DriveSeat>> {
+        let elements = self.report.as_ref().map(|report| &report.elements);
+        let seat = |(at, drive): (&ElementAddress, &Option<FoundDevice>)| {
+            let tells = elements.is_ok_and(|all| all.get(at).is_some_and(|one| one.identifier.is_some()));
+            let seat = drive.as_ref().map(|drive| match tells {
+                true => DriveSeat::Serial(drive.serial.clone()),
+                false => DriveSeat::SerialAt(drive.serial.clone(), *at),
+            });
+            (*at, seat)
+        };
+        self.drives.iter().map(seat).collect()
+    }
+
     /// What stands in the configuration for it.
     fn configuration(&self, sources: &Sources) -> String {
-        let FoundDevice { serial, address, .. } = &self.device;
-        let changer = match serial.is_empty() {
-            true => address.to_string(),
-            false => DeviceChoice::Serial(serial.clone()).to_string(),
-        };
+        let changer = self.choice();
         let mut text = format!("[library]\nkind = \"scsi\"\nchanger = \"{changer}\"\n");
         if !sources.portals.is_empty() {
             let quoted: Vec<String> = sources.portals.iter().map(|one| format!("\"{one}\"")).collect();
             let _ = writeln!(text, "portals = [{}]", quoted.join(", "));
         }
         text.push_str("drives = [\n");
-        let elements = self.report.as_ref().map(|report| &report.elements);
-        for (at, drive) in &self.drives {
-            let tells = elements.is_ok_and(|all| all.get(at).is_some_and(|one| one.identifier.is_some()));
-            let _ = match drive {
-                Some(drive) if tells => writeln!(text, "  \"serial:{}\",", drive.serial),
-                Some(drive) => writeln!(text, "  \"{at}=serial:{}\",", drive.serial),
-                None => writeln!(text, "  # element {at}: its drive was not found"),
+        for (at, seat) in self.seats() {
+            let _ = match seat {
+                Some(DriveSeat::Serial(serial)) => writeln!(text, "  \"serial:{serial}\","),
+                Some(DriveSeat::SerialAt(serial, at)) => writeln!(text, "  \"{at}=serial:{serial}\","),
+                Some(DriveSeat::Number(_)) | None => {
+                    writeln!(text, "  # element {at}: its drive was not found")
+                }
             };
         }
         text.push_str("]\n");

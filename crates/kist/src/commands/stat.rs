@@ -62,7 +62,8 @@ pub fn print(stat: &StatReply) -> Outcome {
     if file.copies.is_empty() {
         return field("copies", &no_copies(stat, file));
     }
-    field("copies", &format!("{} wanted", file.copies_wanted))?;
+    let away = if file.tapes_away { "; all tapes that have it are away: kist tape import-slot" } else { "" };
+    field("copies", &format!("{} wanted{away}", file.copies_wanted))?;
     output::write(&copies(&file.copies))
 }
 
@@ -75,6 +76,16 @@ fn no_copies(stat: &StatReply, file: &FileReply) -> String {
         0 => "none: its class has no tape copies".to_owned(),
         _ if stat.size == 0 => "none: it has no bytes and is always online".to_owned(),
         wanted => format!("none of {wanted} yet: it waits for its pack"),
+    }
+}
+
+/// The tape of a copy, and how it is away if it is.
+fn tape(copy: &CopyReply) -> String {
+    match (&copy.vid, &copy.away_as) {
+        (None, _) => "-".to_owned(),
+        (Some(vid), _) if !copy.away => vid.clone(),
+        (Some(vid), None) => format!("{vid}, in no library"),
+        (Some(vid), Some(away)) => format!("{vid}, {away}"),
     }
 }
 
@@ -93,7 +104,7 @@ fn copies(copies: &[CopyReply]) -> String {
         table.row(vec![
             format!("  {}", copy.tape_pool),
             copy.state.clone(),
-            copy.vid.clone().unwrap_or_else(|| "-".to_owned()),
+            tape(copy),
             copy.block.map_or_else(|| "-".to_owned(), |block| block.to_string()),
             match copy.file_offset {
                 Some(offset) => format!("{} from {offset}", copy.container_kind),

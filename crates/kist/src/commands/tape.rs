@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use client::Client;
-use terminal::{Outcome, Table, output, text};
+use terminal::{Failure, Outcome, Table, output, text};
 use wire::{ContainerReply, TAPE_STATES, TapeBody, TapeContentReply, TapeReply};
 
 use crate::cli::Common;
@@ -69,14 +69,74 @@ times at most; kist tape ls tells why and when. Back in use as active, a tape
 that was never labelled is scratch.
 
 Examples:
+A tape that is off-site is not in any library by your word: its copies count as
+copies, nobody is warned that it is missing, and files that only it can give wait
+for it. In a library again it is used as before.
+
+Examples:
   kist tape set KS0001 active --reason \"drive replaced\"
-  kist tape set KS0002 read-only")]
+  kist tape set KS0002 read-only
+  kist tape set KS0003 off-site --where \"vault 3, shelf 12\"")]
     Set {
         /// The tape
         vid: String,
-        /// active, read-only or disabled
-        #[arg(value_parser = ["active", "read-only", "disabled"])]
+        /// active, read-only, disabled or off-site
+        #[arg(value_parser = ["active", "read-only", "disabled", "off-site"])]
         state: String,
+        /// Why, for other operators
+        #[arg(long, default_value = "", conflicts_with = "place")]
+        reason: String,
+        /// Of one that is off-site: where it is kept
+        #[arg(long = "where", value_name = "PLACE", default_value = "")]
+        place: String,
+    },
+    /// Bring a tape to an import/export element, where it is taken out of the library
+    #[command(after_help = "\
+Nothing new is begun on the tape; if a drive has it, the command waits until the
+drive has given it back. The tape is exported from then on: its copies count as
+copies, and files that only it can give wait for it. Put into a library again it
+is used as before. A library without import/export elements is opened by hand:
+say kist tape set VID off-site of what was taken out.
+
+Examples:
+  kist tape export KS0001
+  kist tape export KS0001 --no-wait")]
+    Export {
+        /// The tape
+        vid: String,
+        /// Do not wait for the drive that has it: it goes out by itself
+        #[arg(long)]
+        no_wait: bool,
+    },
+    /// Bring cartridges from import/export elements into slots
+    #[command(after_help = "\
+A tape that Kist knows is what it was before it went; its labels are checked when
+it is mounted. A cartridge that Kist does not know is scratch, as any that is put
+into the library.
+
+Examples:
+  kist tape import-slot
+  kist tape import-slot 16")]
+    ImportSlot {
+        /// The import/export element, or all
+        #[arg(default_value = "all", value_parser = super::tape_export::element)]
+        element: super::tape_export::Elements,
+    },
+    /// Take a tape of the library into use that was retired: it is scratch again
+    Add {
+        /// The tape
+        vid: String,
+    },
+    /// Take a tape without containers out of use for ever: it is never taken for a scratch tape
+    #[command(after_help = "\
+The tape must be one that kist tape reclaim would make scratch, or scratch: what it
+has of the catalogue's history must stand on other tapes. Repack it first.
+
+Examples:
+  kist tape retire KS0001 --reason \"dropped\"")]
+    Retire {
+        /// The tape
+        vid: String,
         /// Why, for other operators
         #[arg(long, default_value = "")]
         reason: String,
@@ -134,6 +194,12 @@ Examples:
     },
     /// How well tapes and drives ran: mounts, times, efficiency, and how long what waits has waited
     Report(super::tape_report::Args),
+    /// Whether tapes and drives get worse, and whose fault it is, by their mounts of the last 90 days
+    #[command(after_help = super::health::HELP)]
+    Health {
+        /// This tape only, in each drive
+        vid: Option<String>,
+    },
     /// List the records of a virtual cartridge, without a server; DIR gets each record as a file
     #[command(after_help = "\
 Reads the cartridge itself, not the catalogue; it must not be in a drive: wait for
@@ -170,8 +236,18 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             watch::list(*watch, common, get, |tapes| tapes_table(tapes) + &tapes_total(tapes))
         }
         Action::Show { vid } => show(vid, common),
-        Action::Set { vid, state, reason } => {
-            let body = TapeBody { state: state.clone(), reason: reason.clone() };
+        Action::Set { vid, state, place, .. } if state == "off-site" => {
+            super::tape_export::off_site(vid, place, common)
+        }
+        Action::Set { place, .. } if !place.is_empty() => {
+            Err(Failure::usage("--where is of a tape that is off-site"))
+        }
+        Action::Export { vid, no_wait } => super::tape_export::export(vid, *no_wait, common),
+        Action::ImportSlot { element } => super::tape_export::import(*element, common),
+        Action::Add { vid } => super::tape_export::add(vid, common),
+        Action::Retire { vid, reason } => super::tape_export::retire(vid, reason, common),
+        Action::Set { vid, state, reason, .. } => {
+            let body = TapeBody { state: state.clone(), reason: reason.clone(), place: String::new() };
             let target = format!("/api/v1/tapes/{}", text::encode(vid));
             let client = common.connection.client()?;
             client.post(&target, &body)?;
@@ -185,6 +261,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         Action::Verify { vids, no_wait, show, .. } => super::tape_work::verify(vids, *no_wait, *show, common),
         Action::Repack { vid, reason, show } => super::tape_work::repack(vid, reason, *show, common),
         Action::Reclaim { vid } => super::tape_work::reclaim(vid, common),
+        Action::Health { vid } => super::health::tapes(vid.as_deref(), common),
         Action::Report(args) => super::tape_report::run(args, common),
         Action::Dump { vid, directory } => super::tape_dump::run(vid, directory.as_deref(), common),
     }
@@ -252,6 +329,11 @@ fn show(vid: &str, common: &Common) -> Outcome {
     output::write(&tapes_table(std::slice::from_ref(&listed)))?;
     if let Some(uuid) = &page.tape.uuid {
         output::line(&format!("volume {uuid}, index generation {}", page.tape.generation))?;
+    }
+    if let Some(kind) = &page.tape.away_as {
+        let place = page.tape.place.as_ref().map_or_else(String::new, |place| format!(": {place}"));
+        let since = page.tape.away_since.clone().unwrap_or_default();
+        output::line(&format!("{kind} since {since}{place}"))?;
     }
     if !page.tape.reason.is_empty() {
         output::line(&format!("{}: {}", page.tape.state, page.tape.reason))?;
@@ -326,7 +408,7 @@ fn tapes_table(tapes: &[Listed]) -> String {
             text::count(tape.containers),
             tape.end_of_data.to_string(),
             text::count(tape.mounts),
-            tape.drive.clone().unwrap_or_else(|| if tape.away { "away" } else { "-" }.to_owned()),
+            standing(tape),
             text::count(tape.wanted_files),
             text::size(tape.wanted_bytes),
             if tape.reason.is_empty() { "-".to_owned() } else { text::shortened(&tape.reason, REASON_MAX) },
@@ -341,6 +423,13 @@ fn tapes_table(tapes: &[Listed]) -> String {
         table.row(row);
     }
     table.render()
+}
+
+/// In which drive a tape is, or how it is away.
+fn standing(tape: &TapeReply) -> String {
+    let away = || if tape.away { "away" } else { "-" }.to_owned();
+    let in_element = || tape.element.map(|element| format!("element {element}"));
+    tape.drive.clone().or_else(in_element).or_else(|| tape.away_as.clone()).unwrap_or_else(away)
 }
 
 fn containers_table(containers: &[ContainerReply]) -> String {

@@ -118,6 +118,7 @@ fn show(record: &RecordInfo, json: Option<&mut output::JsonArray>) -> Outcome {
         count: record.count.0,
         kind: match record.kind {
             RecordKind::Data => "record",
+            RecordKind::Encrypted => "encrypted",
             RecordKind::FileMark => "file mark",
             RecordKind::Unknown => "unknown",
         },

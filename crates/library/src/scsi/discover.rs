@@ -155,18 +155,6 @@ pub fn discover(ways: &Ways, sources: &Sources) -> Found {
 /// it gives none, or is not reached.
 #[must_use]
 pub fn drive_abilities(ways: &Ways, address: &DeviceAddress) -> Option<Vec<&'static str>> {
-    /// Operation code, service action, what it is good for.
-    const KNOWN: [(u8, Option<u16>, &str); 9] = [
-        (0x92, None, "locate"),
-        (0x04, None, "partitions"),
-        (0x8c, None, "cartridge memory"),
-        (0x4d, None, "log pages"),
-        (0x44, None, "densities"),
-        (0x5f, Some(0), "reservations"),
-        (0xb5, None, "encryption"),
-        (0xa4, Some(0x1d), "recommended access order"),
-        (0xa3, Some(0x1f), "ends of wraps"),
-    ];
     let report = Primary::ReportSupportedOperationCodes {
         timeouts: false,
         report: SupportedReport::All,
@@ -176,12 +164,7 @@ pub fn drive_abilities(ways: &Ways, address: &DeviceAddress) -> Option<Vec<&'sta
     };
     let answer = ways.unit(address).ok()?.ask(&report.into(), usize::try_from(OPCODES).ok()?).ok()?;
     let list = SupportedOpcodes::decode(&answer).ok()?;
-    let can = KNOWN.iter().filter(|(operation, service, _)| {
-        list.0
-            .iter()
-            .any(|one| one.operation == *operation && (service.is_none() || one.service_action == *service))
-    });
-    Some(can.map(|(_, _, word)| *word).collect())
+    Some(super::drive::ability_words(&list))
 }
 
 fn at_portal(ways: &Ways, portal: &str, found: &mut Found) -> Result<(), Unreached> {

@@ -25,5 +25,5 @@ pub use discover::{
 };
 pub use drive::{
     AttentionsSeen, Cartridge, CartridgeAccess, DriveGeneration, DriveIdentity, Medium, PartitionSpace,
-    ProtectionWish, ScsiDrive, ScsiDriveOptions, Unloaded,
+    Planted, ProtectionWish, ScsiDrive, ScsiDriveOptions, TimedLocate, Unloaded,
 };

@@ -96,6 +96,8 @@ struct Plan {
     lost_positions: BTreeSet<(Vid, TapePosition)>,
     conditions: BTreeMap<(DriveName, DriveCommand), (Condition, u32)>,
     alerts: BTreeMap<DriveName, Vec<TapeAlert>>,
+    retries_of_drives: BTreeMap<DriveName, u64>,
+    retries_of_tapes: BTreeMap<Vid, u64>,
     fired: usize,
 }
 
@@ -171,6 +173,16 @@ impl Faults {
     /// The drive raises this flag, until somebody asks for its flags.
     pub fn plan_alert(&self, drive: &DriveName, alert: TapeAlert) {
         self.lock().alerts.entry(drive.clone()).or_default().push(alert);
+    }
+
+    /// Each block that the drive reads or writes takes so many tries more, as in one whose head is worn.
+    pub fn plan_retries_in(&self, drive: &DriveName, retries: u64) {
+        self.lock().retries_of_drives.insert(drive.clone(), retries);
+    }
+
+    /// Each block of the cartridge takes so many tries more, as on a medium that is worn.
+    pub fn plan_retries_of(&self, vid: Vid, retries: u64) {
+        self.lock().retries_of_tapes.insert(vid, retries);
     }
 
     /// Forgets all plans. Dead drives stay dead.
@@ -258,6 +270,15 @@ impl Faults {
         }
         plan.fired += 1;
         Some(condition)
+    }
+
+    /// How many tries beyond the first one a block takes.
+    pub(super) fn retries(&self, drive: &DriveName, vid: Vid) -> u64 {
+        let mut plan = self.lock();
+        let of = [plan.retries_of_drives.get(drive), plan.retries_of_tapes.get(&vid)];
+        let retries = of.into_iter().flatten().sum();
+        plan.fired += usize::from(retries > 0);
+        retries
     }
 
     /// The flags that the drive has raised.

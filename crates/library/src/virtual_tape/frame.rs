@@ -3,11 +3,11 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 4 | `KREC` |
-//! | 4 | 2 | version, 1 |
-//! | 6 | 1 | kind: 1 record, 2 file mark |
+//! | 4 | 2 | version: 1, of an encrypted record 2 |
+//! | 6 | 1 | kind: 1 record, 2 file mark, 4 encrypted record |
 //! | 7 | 1 | flags, 0 |
-//! | 8 | 4 | payload bytes |
-//! | 12 | 4 | CRC-32C of the payload |
+//! | 8 | 4 | payload bytes; of an encrypted record those of the record itself |
+//! | 12 | 4 | CRC-32C of the payload as it stands here |
 //! | 16 | 8 | object number within the partition |
 //! | 24 | 8 | byte offset of this frame in its file |
 //! | 32 | 8 | payload bytes of all objects before this one |
@@ -19,6 +19,7 @@
 use base::{Crc32c, Partition, Vid};
 
 use super::block64::{Block64, SEALED_BYTES, partition_byte};
+use super::cipher::OVERHEAD_BYTES;
 
 /// The longest record in bytes, as of LTO drives.
 pub const BLOCK_BYTES_MAX: usize = 8 << 20;
@@ -26,8 +27,9 @@ pub const BLOCK_BYTES_MAX: usize = 8 << 20;
 pub const HEADER_BYTES: u64 = SEALED_BYTES as u64;
 /// Frames start at multiples of this.
 pub const FRAME_ALIGNMENT: u64 = 8;
-/// The version written and read.
-pub const FRAME_VERSION: u16 = 1;
+/// The latest version that is written and read: that of encrypted records, which a reader of version 1 must
+/// refuse. All else is version 1.
+pub const FRAME_VERSION: u16 = 2;
 
 const MAGIC: [u8; 4] = *b"KREC";
 
@@ -38,6 +40,8 @@ pub enum FrameKind {
     Record,
     /// A file mark, without payload.
     FileMark,
+    /// A record of 1 to [`BLOCK_BYTES_MAX`] bytes, encrypted (`cipher`).
+    Encrypted,
 }
 
 impl FrameKind {
@@ -45,6 +49,8 @@ impl FrameKind {
         match self {
             FrameKind::Record => 1,
             FrameKind::FileMark => 2,
+            // 3 stands for damage in the index file.
+            FrameKind::Encrypted => 4,
         }
     }
 
@@ -52,6 +58,7 @@ impl FrameKind {
         match byte {
             1 => Some(FrameKind::Record),
             2 => Some(FrameKind::FileMark),
+            4 => Some(FrameKind::Encrypted),
             _ => None,
         }
     }
@@ -59,9 +66,30 @@ impl FrameKind {
     /// Whether an object of this kind may have so many bytes.
     pub fn allows(self, length: u32) -> bool {
         match self {
-            FrameKind::Record => length >= 1 && length as usize <= BLOCK_BYTES_MAX,
+            FrameKind::Record | FrameKind::Encrypted => length >= 1 && length as usize <= BLOCK_BYTES_MAX,
             FrameKind::FileMark => length == 0,
         }
+    }
+
+    /// The version of its frame.
+    fn version(self) -> u16 {
+        match self {
+            FrameKind::Record | FrameKind::FileMark => 1,
+            FrameKind::Encrypted => 2,
+        }
+    }
+
+    /// Bytes that stand in the frame beside those of the record.
+    pub fn overhead(self) -> usize {
+        match self {
+            FrameKind::Record | FrameKind::FileMark => 0,
+            FrameKind::Encrypted => OVERHEAD_BYTES,
+        }
+    }
+
+    /// Bytes of the payload as it stands in the frame of a record of so many bytes.
+    pub fn stored_bytes(self, length: u32) -> usize {
+        length as usize + self.overhead()
     }
 }
 
@@ -92,14 +120,15 @@ pub enum HeaderFault {
     Version(u16),
 }
 
-/// Bytes that a frame takes in the file.
-pub fn frame_bytes(length: u32) -> u64 {
-    HEADER_BYTES + u64::from(length).next_multiple_of(FRAME_ALIGNMENT)
+/// Bytes that the frame of a record of so many bytes takes in the file.
+pub fn frame_bytes(kind: FrameKind, length: u32) -> u64 {
+    HEADER_BYTES + (kind.stored_bytes(length) as u64).next_multiple_of(FRAME_ALIGNMENT)
 }
 
-/// Zeros behind a payload of so many bytes.
-pub fn padding_bytes(length: u32) -> usize {
-    (u64::from(length).next_multiple_of(FRAME_ALIGNMENT) - u64::from(length)) as usize
+/// Zeros behind its payload.
+pub fn padding_bytes(kind: FrameKind, length: u32) -> usize {
+    let stored = kind.stored_bytes(length);
+    stored.next_multiple_of(FRAME_ALIGNMENT as usize) - stored
 }
 
 impl FrameHeader {
@@ -107,7 +136,7 @@ impl FrameHeader {
         assert!(self.kind.allows(self.length), "an object of this kind has no such length");
         let mut block = Block64::zeroed();
         block.put(0, &MAGIC);
-        block.put(4, &FRAME_VERSION.to_le_bytes());
+        block.put(4, &self.kind.version().to_le_bytes());
         block.put(6, &[self.kind.to_byte(), 0]);
         block.put(8, &self.length.to_le_bytes());
         block.put(12, &self.payload_crc.0.to_le_bytes());
@@ -126,10 +155,11 @@ impl FrameHeader {
             return Err(HeaderFault::Damaged);
         }
         let version = block.u16_at(4);
-        if version != FRAME_VERSION {
+        if !(1..=FRAME_VERSION).contains(&version) {
             return Err(HeaderFault::Version(version));
         }
-        let kind = FrameKind::from_byte(block.u8_at(6)).ok_or(HeaderFault::Damaged)?;
+        let kind = FrameKind::from_byte(block.u8_at(6)).filter(|kind| kind.version() == version);
+        let kind = kind.ok_or(HeaderFault::Damaged)?;
         let header = FrameHeader {
             kind,
             length: block.u32_at(8),

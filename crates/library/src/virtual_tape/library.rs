@@ -21,6 +21,8 @@ use crate::{DeviceError, Sense};
 
 /// The most cartridges of one library.
 const CARTRIDGES_MAX: usize = 1 << 20;
+/// The import/export elements of one library.
+const IMPORT_EXPORT_MAX: usize = 128;
 /// Of what is no cartridge so many are told.
 const WITHOUT_VID_MAX: usize = 100;
 
@@ -41,10 +43,13 @@ pub struct VirtualLibraryConfig {
     pub drop_cache: bool,
 }
 
-/// A tape library made of files: `<directory>/cartridges/<VID>/`. Which cartridge is in which drive is not
-/// kept: after opening all are in their slots.
+/// A tape library made of files: `<directory>/cartridges/<VID>/`, and `<directory>/import-export/<VID>/` for
+/// cartridges that come and go. Which cartridge is in which drive is not kept: after opening all are in their
+/// slots.
 pub struct VirtualLibrary {
     cartridges_directory: PathBuf,
+    /// Need not be there: who puts nothing in and takes nothing out has none.
+    import_export_directory: PathBuf,
     bays: Vec<Arc<DriveBay>>,
     robots: Vec<Mutex<()>>,
     cartridges: Mutex<Shelves>,
@@ -57,15 +62,20 @@ pub struct VirtualLibrary {
 #[derive(Default)]
 struct Shelves {
     by_vid: BTreeMap<Vid, Shelf>,
+    /// Those in import/export elements. An element's number is the cartridge's rank by VID.
+    import_export: BTreeMap<Vid, Shelf>,
     /// Paths of what is there and is no cartridge.
     without_vid: Vec<String>,
-    /// The directory's time when it was looked at.
-    seen: Option<SystemTime>,
+    /// The times of the directories when they were looked at.
+    seen: Option<Times>,
     /// Whether it must be looked at again even if its time has not changed: it may have changed within one
     /// step of its clock, or a cartridge that is gone is in a drive.
     again: bool,
     changes: u64,
 }
+
+/// When the directories of cartridges and of import/export elements were changed last.
+type Times = (SystemTime, Option<SystemTime>);
 
 /// A cartridge's row in the inventory. Its slot is its rank by VID.
 struct Shelf {
@@ -137,11 +147,13 @@ impl VirtualLibrary {
             )));
         }
         let cartridges_directory = directory.join("cartridges");
-        let seen = time_of(&cartridges_directory)?;
-        let (by_vid, without_vid) = read_shelves(&cartridges_directory)?;
-        let cartridges = Shelves { by_vid, without_vid, seen: Some(seen), again: true, changes: 0 };
+        let import_export_directory = directory.join("import-export");
+        let seen = times_of(&cartridges_directory, &import_export_directory)?;
+        let cartridges = read_all(&cartridges_directory, &import_export_directory)?;
+        let cartridges = Shelves { seen: Some(seen), again: true, ..cartridges };
         Ok(VirtualLibrary {
             cartridges_directory,
+            import_export_directory,
             robots: (0..config.robots.min(config.drives.len().max(1) as u32))
                 .map(|_| Mutex::new(()))
                 .collect(),
@@ -164,7 +176,7 @@ impl VirtualLibrary {
         options: &VirtualCartridgeOptions,
     ) -> Result<(), LibraryError> {
         let mut cartridges = self.lock_cartridges();
-        if cartridges.by_vid.contains_key(&vid) {
+        if cartridges.by_vid.contains_key(&vid) || cartridges.import_export.contains_key(&vid) {
             return Err(LibraryError::CartridgeExists { vid });
         }
         if cartridges.by_vid.len() >= CARTRIDGES_MAX {
@@ -223,11 +235,30 @@ impl VirtualLibrary {
     /// Takes a cartridge off its shelf, so that no other mount can.
     fn reserve(&self, vid: Vid, drive: &DriveName) -> Result<(), LibraryError> {
         let mut cartridges = self.lock_cartridges();
-        let shelf = cartridges.by_vid.get_mut(&vid).ok_or(LibraryError::UnknownCartridge { vid })?;
-        if let Some(drive) = &shelf.drive {
-            return Err(LibraryError::CartridgeInUse { vid, drive: drive.clone() });
+        cartridges.in_slot(vid)?.drive = Some(drive.clone());
+        Ok(())
+    }
+
+    /// The robot takes its time, and holds up nobody who asks what is where.
+    fn robot_moves(&self) {
+        if let Some(timed) = &self.timed {
+            timed.move_cartridge();
         }
-        shelf.drive = Some(drive.clone());
+    }
+
+    /// Moves a cartridge that no drive holds from one directory to the other. Durable on return.
+    fn rename(&self, vid: Vid, from: &Path, to: &Path) -> Result<(), LibraryError> {
+        #[cfg(feature = "faults")]
+        if self.faults.jams(vid) {
+            return Err(LibraryError::NotMoved { vid, source: DeviceError::Sense(Sense::MOVE_FAILED) });
+        }
+        let (old, new) = (from.join(vid.as_str()), to.join(vid.as_str()));
+        // Another process may be reading it.
+        let _lock = cartridge::lock(&old, vid, true)?;
+        fs::rename(old, new).map_err(directory_error(to))?;
+        for directory in [to, from] {
+            atomic::sync_directory(directory).map_err(directory_error(directory))?;
+        }
         Ok(())
     }
 
@@ -250,27 +281,40 @@ impl VirtualLibrary {
 impl Library for VirtualLibrary {
     fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError> {
         let cartridges = self.lock_cartridges();
-        let rows = cartridges.by_vid.iter().enumerate().map(|(rank, (vid, shelf))| CartridgeInfo {
+        let in_slots = cartridges.by_vid.iter().enumerate().map(|(rank, (vid, shelf))| {
+            (vid, shelf, shelf.drive.clone().map_or(Place::Slot(Slot(rank as u32)), Place::Drive))
+        });
+        let in_elements = cartridges.import_export.iter().enumerate();
+        let in_elements =
+            in_elements.map(|(rank, (vid, shelf))| (vid, shelf, Place::ImportExport(Slot(rank as u32))));
+        let rows = in_slots.chain(in_elements).map(|(vid, shelf, place)| CartridgeInfo {
             vid: *vid,
-            place: shelf.drive.clone().map_or(Place::Slot(Slot(rank as u32)), Place::Drive),
+            place,
             capacity: ByteCount(shelf.identity.map_or(0, |identity| identity.data.total)),
             write_protected: shelf.identity.is_some_and(|identity| identity.write_protected),
             damaged: shelf.identity.is_none(),
             library: 0,
         });
-        Ok(rows.collect())
+        let mut rows: Vec<CartridgeInfo> = rows.collect();
+        rows.sort_by_key(|row| row.vid);
+        Ok(rows)
     }
 
     fn changes(&self) -> Result<u64, LibraryError> {
         // Before the names are read: what comes meanwhile gives the directory another time.
-        let time = time_of(&self.cartridges_directory)?;
+        let times = times_of(&self.cartridges_directory, &self.import_export_directory)?;
         let mut cartridges = self.lock_cartridges();
-        if cartridges.seen != Some(time) || cartridges.again {
-            cartridges.look_again(&self.cartridges_directory, time)?;
+        if cartridges.seen != Some(times) || cartridges.again {
+            cartridges.look_again(&self.cartridges_directory, &self.import_export_directory, times)?;
         } else {
             cartridges.look_at_unidentified(&self.cartridges_directory);
         }
         Ok(cartridges.changes)
+    }
+
+    fn look_again(&self, _scan: bool) -> Result<(), LibraryError> {
+        self.lock_cartridges().again = true;
+        self.changes().map(drop)
     }
 
     fn without_vid(&self) -> Vec<String> {
@@ -357,6 +401,48 @@ impl Library for VirtualLibrary {
             }
         }
     }
+
+    fn export(&self, vid: Vid) -> Result<Slot, LibraryError> {
+        self.lock_cartridges().in_slot(vid)?;
+        self.robot_moves();
+        // Held over the move: nobody mounts what is on its way.
+        let mut cartridges = self.lock_cartridges();
+        cartridges.in_slot(vid)?;
+        if cartridges.import_export.len() >= IMPORT_EXPORT_MAX {
+            return Err(LibraryError::ImportExportFull);
+        }
+        let to = &self.import_export_directory;
+        fs::create_dir_all(to).map_err(directory_error(to))?;
+        if let Some(above) = to.parent() {
+            atomic::sync_directory(above).map_err(directory_error(above))?;
+        }
+        self.rename(vid, &self.cartridges_directory, to)?;
+        let shelf = cartridges.by_vid.remove(&vid).ok_or(LibraryError::UnknownCartridge { vid })?;
+        cartridges.import_export.insert(vid, shelf);
+        cartridges.changes += 1;
+        let rank = cartridges.import_export.keys().position(|other| *other == vid);
+        Ok(Slot(rank.unwrap_or(0) as u32))
+    }
+
+    fn import(&self, vid: Vid) -> Result<Slot, LibraryError> {
+        let is_there = |cartridges: &Shelves| match cartridges.import_export.contains_key(&vid) {
+            true => Ok(()),
+            false => Err(LibraryError::NotInImportExport { vid }),
+        };
+        is_there(&self.lock_cartridges())?;
+        self.robot_moves();
+        let mut cartridges = self.lock_cartridges();
+        is_there(&cartridges)?;
+        if cartridges.by_vid.len() >= CARTRIDGES_MAX {
+            return Err(LibraryError::NoSlotToImport { vid });
+        }
+        self.rename(vid, &self.import_export_directory, &self.cartridges_directory)?;
+        let shelf = cartridges.import_export.remove(&vid);
+        cartridges.by_vid.extend(shelf.map(|shelf| (vid, shelf)));
+        cartridges.changes += 1;
+        let rank = cartridges.by_vid.keys().position(|other| *other == vid);
+        Ok(Slot(rank.unwrap_or(0) as u32))
+    }
 }
 
 #[cfg(feature = "faults")]
@@ -365,15 +451,33 @@ fn drive_failed(drive: &DriveName) -> LibraryError {
 }
 
 impl Shelves {
-    /// Takes over what stands in the directory now, which had this time just before.
-    fn look_again(&mut self, directory: &Path, time: SystemTime) -> Result<(), LibraryError> {
-        let (mut found, without_vid) = read_shelves(directory)?;
+    /// The row of a cartridge that stands in its slot.
+    fn in_slot(&mut self, vid: Vid) -> Result<&mut Shelf, LibraryError> {
+        if self.import_export.contains_key(&vid) {
+            return Err(LibraryError::NotInSlot { vid });
+        }
+        let shelf = self.by_vid.get_mut(&vid).ok_or(LibraryError::UnknownCartridge { vid })?;
+        match &shelf.drive {
+            Some(drive) => Err(LibraryError::CartridgeInUse { vid, drive: drive.clone() }),
+            None => Ok(shelf),
+        }
+    }
+
+    /// Takes over what stands in the directories now, which had these times just before.
+    fn look_again(
+        &mut self,
+        directory: &Path,
+        import_export: &Path,
+        times: Times,
+    ) -> Result<(), LibraryError> {
+        let now = read_all(directory, import_export)?;
+        let (mut found, in_elements, without_vid) = (now.by_vid, now.import_export, now.without_vid);
         let is_as_before =
             |vid, shelf: &Shelf| self.by_vid.get(vid).is_some_and(|old| old.identity == shelf.identity);
         let came = found.iter().filter(|(vid, shelf)| !is_as_before(*vid, shelf)).count();
         let mut went = 0;
-        self.again = self.seen != Some(time);
-        self.seen = Some(time);
+        self.again = self.seen != Some(times);
+        self.seen = Some(times);
         for (vid, shelf) in std::mem::take(&mut self.by_vid) {
             match found.get_mut(&vid) {
                 Some(here) => here.drive = shelf.drive,
@@ -385,8 +489,15 @@ impl Shelves {
                 None => went += 1,
             }
         }
+        let content = |shelves: &BTreeMap<Vid, Shelf>| -> Vec<(Vid, Option<Identity>)> {
+            shelves.iter().map(|(vid, shelf)| (*vid, shelf.identity)).collect()
+        };
+        let is_other =
+            self.without_vid != without_vid || content(&self.import_export) != content(&in_elements);
         self.by_vid = found;
-        let is_other = self.without_vid != without_vid;
+        self.import_export = in_elements;
+        // Somebody moved it by hand while a drive has it: it stands there when it has left the drive.
+        self.import_export.retain(|vid, _| !self.by_vid.contains_key(vid));
         self.without_vid = without_vid;
         self.changes += u64::from(came + went > 0 || is_other);
         Ok(())
@@ -401,8 +512,33 @@ impl Shelves {
     }
 }
 
-fn time_of(directory: &Path) -> Result<SystemTime, LibraryError> {
-    fs::metadata(directory).and_then(|metadata| metadata.modified()).map_err(directory_error(directory))
+fn times_of(cartridges: &Path, import_export: &Path) -> Result<Times, LibraryError> {
+    let of = |directory: &Path| fs::metadata(directory).and_then(|metadata| metadata.modified());
+    let elements = match of(import_export) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        other => Some(other.map_err(directory_error(import_export))?),
+    };
+    Ok((of(cartridges).map_err(directory_error(cartridges))?, elements))
+}
+
+/// What stands in slots, in import/export elements, and what is no cartridge. One that is in both is in its
+/// slot, and the other one told.
+fn read_all(cartridges: &Path, import_export: &Path) -> Result<Shelves, LibraryError> {
+    let (by_vid, mut without_vid) = read_shelves(cartridges)?;
+    let mut in_elements = BTreeMap::new();
+    if import_export.is_dir() {
+        let (found, more) = read_shelves(import_export)?;
+        without_vid.extend(more);
+        for (vid, shelf) in found {
+            if by_vid.contains_key(&vid) {
+                without_vid.push(import_export.join(vid.as_str()).display().to_string());
+            } else {
+                in_elements.insert(vid, shelf);
+            }
+        }
+    }
+    without_vid.truncate(WITHOUT_VID_MAX);
+    Ok(Shelves { by_vid, import_export: in_elements, without_vid, ..Shelves::default() })
 }
 
 fn directory_error(path: &Path) -> impl FnOnce(std::io::Error) -> LibraryError {

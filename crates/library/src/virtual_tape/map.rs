@@ -89,8 +89,8 @@ impl ObjectMap {
         let nth = object - run.first;
         let (length, kind) = (run.length, run.kind);
         Some(match kind {
-            RunKind::Frames(_) => Object {
-                offset: run.offset + nth * frame_bytes(length),
+            RunKind::Frames(frames) => Object {
+                offset: run.offset + nth * frame_bytes(frames, length),
                 payload_before: run.payload_before + nth * u64::from(length),
                 length,
                 kind,
@@ -117,13 +117,13 @@ impl ObjectMap {
 
     /// Adds an object behind the last.
     pub fn push(&mut self, kind: FrameKind, length: u32) {
-        let kind = RunKind::Frames(kind);
-        let extends = self.runs.last().is_some_and(|run| run.kind == kind && run.length == length);
+        let frames = RunKind::Frames(kind);
+        let extends = self.runs.last().is_some_and(|run| run.kind == frames && run.length == length);
         if !extends {
-            self.push_run(length, kind);
+            self.push_run(length, frames);
         }
         self.end.objects += 1;
-        self.end.offset += frame_bytes(length);
+        self.end.offset += frame_bytes(kind, length);
         self.end.payload += u64::from(length);
     }
 
@@ -170,7 +170,8 @@ fn run_ends_at(run: &Run, end: End) -> bool {
     match run.kind {
         RunKind::Damaged => run.length == 0 && end.offset >= run.offset && end.payload >= run.payload_before,
         RunKind::Frames(kind) => {
-            let offset = count.checked_mul(frame_bytes(run.length)).and_then(|n| n.checked_add(run.offset));
+            let offset =
+                count.checked_mul(frame_bytes(kind, run.length)).and_then(|n| n.checked_add(run.offset));
             let payload =
                 count.checked_mul(u64::from(run.length)).and_then(|n| n.checked_add(run.payload_before));
             kind.allows(run.length) && offset == Some(end.offset) && payload == Some(end.payload)
@@ -196,6 +197,17 @@ mod tests {
         assert_eq!(map.end(), End { objects: 1002, offset: 100 + 1001 * 80 + 64, payload: 10_010 });
         let found = [0, 1, 10, 9_990, 9_991, 10_000, 10_001, 10_010, 10_011].map(|byte| map.at_payload(byte));
         assert_eq!(found, [0, 1, 1, 999, 1000, 1000, 1002, 1002, 1002]);
+    }
+
+    /// What encryption adds takes room in the file, not of the cartridge.
+    #[test]
+    fn an_encrypted_record_counts_as_the_record() {
+        let mut map = ObjectMap::empty(100);
+        (0..3).for_each(|_| map.push(FrameKind::Encrypted, 10));
+        map.push(FrameKind::Record, 10);
+        assert_eq!(map.get(2).map(|o| (o.offset, o.payload_before)), Some((100 + 2 * (64 + 96), 20)));
+        assert_eq!(map.end(), End { objects: 4, offset: 100 + 3 * (64 + 96) + 80, payload: 40 });
+        assert_eq!(ObjectMap::from_parts(100, map.runs().to_vec(), map.end()), Some(map));
     }
 
     proptest! {

@@ -3,6 +3,7 @@
 mod atomic;
 mod block64;
 mod cartridge;
+mod cipher;
 mod durable;
 mod error;
 #[cfg(feature = "faults")]

@@ -44,6 +44,8 @@ pub enum PartitionRead {
     EndOfData,
     Damaged,
     BufferTooSmall(usize),
+    /// An encrypted record that fits the buffer. It was not read: [`PartitionFile::read_stored`] does.
+    Encrypted,
 }
 
 /// The name of a partition's record file.
@@ -117,16 +119,17 @@ impl PartitionFile {
         self.map.at_payload(payload)
     }
 
-    /// Writes an object behind the last. After an error the partition must not be written to again.
+    /// Writes an object behind the last, with its payload as it is to stand in the frame. After an error the
+    /// partition must not be written to again.
     pub fn append(&mut self, kind: FrameKind, payload: &[u8]) -> io::Result<()> {
         let End { objects, offset, payload: payload_before } = self.map.end();
-        let length =
-            u32::try_from(payload.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let length = payload.len().checked_sub(kind.overhead()).and_then(|length| u32::try_from(length).ok());
+        let length = length.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         let payload_crc = Crc32c::of(payload);
         let header = FrameHeader { kind, length, payload_crc, object: objects, offset, payload_before };
         let header = header.encode(self.home);
         let padding = [0u8; FRAME_ALIGNMENT as usize];
-        let padding = padding.get(..padding_bytes(length)).unwrap_or_default();
+        let padding = padding.get(..padding_bytes(kind, length)).unwrap_or_default();
         self.dirty = true;
         write_frame(&self.file, offset, [&header, payload, padding])?;
         self.map.push(kind, length);
@@ -142,12 +145,40 @@ impl PartitionFile {
             debug_assert!(buffer_bytes < place.length as usize);
             return Ok(PartitionRead::BufferTooSmall(place.length as usize));
         };
-        match self.read_frame(object, &place, kind, payload) {
-            Ok(true) if kind == FrameKind::FileMark => Ok(PartitionRead::FileMark),
-            Ok(true) => Ok(PartitionRead::Data(payload.len())),
-            Ok(false) => Ok(PartitionRead::Damaged),
-            Err(error) if is_damage(&error) => Ok(PartitionRead::Damaged),
-            Err(error) => Err(error),
+        if kind == FrameKind::Encrypted {
+            return Ok(PartitionRead::Encrypted);
+        }
+        match self.read_whole(object, &place, kind, payload)? {
+            false => Ok(PartitionRead::Damaged),
+            true if kind == FrameKind::FileMark => Ok(PartitionRead::FileMark),
+            true => Ok(PartitionRead::Data(payload.len())),
+        }
+    }
+
+    /// What an object is, without reading it.
+    pub fn kind(&self, object: u64) -> Option<RunKind> {
+        self.map.get(object).map(|place| place.kind)
+    }
+
+    /// Reads the payload of an object as it stands in its frame, verified. `false` if it is damaged.
+    pub fn read_stored(&self, object: u64, into: &mut Vec<u8>) -> io::Result<bool> {
+        let Some(place) = self.map.get(object) else { return Ok(false) };
+        let RunKind::Frames(kind) = place.kind else { return Ok(false) };
+        into.resize(kind.stored_bytes(place.length), 0);
+        self.read_whole(object, &place, kind, into)
+    }
+
+    /// Whether the frame of an object was read as it was written.
+    fn read_whole(
+        &self,
+        object: u64,
+        place: &Object,
+        kind: FrameKind,
+        payload: &mut [u8],
+    ) -> io::Result<bool> {
+        match self.read_frame(object, place, kind, payload) {
+            Err(error) if is_damage(&error) => Ok(false),
+            read => read,
         }
     }
 
@@ -160,7 +191,7 @@ impl PartitionFile {
     ) -> io::Result<bool> {
         let mut header = [0u8; SEALED_BYTES];
         let mut padding = [0u8; FRAME_ALIGNMENT as usize];
-        let padding = padding.get_mut(..padding_bytes(place.length)).unwrap_or_default();
+        let padding = padding.get_mut(..padding_bytes(kind, place.length)).unwrap_or_default();
         read_frame_bytes(&self.file, place.offset, [&mut header, payload, padding])?;
         let expected = FrameHeader {
             kind,

@@ -19,6 +19,8 @@ use super::scan::{Found, Scanner, payload_verifies};
 pub enum RecordKind {
     /// A record.
     Data,
+    /// An encrypted record.
+    Encrypted,
     /// A file mark.
     FileMark,
     /// Objects whose headers are damaged.
@@ -132,6 +134,7 @@ fn frame_info(partition: Partition, header: &FrameHeader, good: bool) -> RecordI
         kind: match header.kind {
             FrameKind::Record => RecordKind::Data,
             FrameKind::FileMark => RecordKind::FileMark,
+            FrameKind::Encrypted => RecordKind::Encrypted,
         },
         length: ByteCount(header.length.into()),
         offset: ByteCount(header.offset),

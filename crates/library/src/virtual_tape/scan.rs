@@ -74,7 +74,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn continues(&self, header: &FrameHeader) -> bool {
-        let end = header.offset + frame_bytes(header.length);
+        let end = header.offset + frame_bytes(header.kind, header.length);
         header.object == self.at.objects && header.payload_before == self.at.payload && end <= self.file_bytes
     }
 
@@ -133,8 +133,8 @@ pub fn is_damage(error: &io::Error) -> bool {
 
 /// Reads the payload and padding of a frame and compares them with the header.
 pub fn payload_verifies(file: &File, header: &FrameHeader) -> io::Result<bool> {
-    let length = header.length as usize;
-    let mut bytes = vec![0; length + padding_bytes(header.length)];
+    let length = header.kind.stored_bytes(header.length);
+    let mut bytes = vec![0; length + padding_bytes(header.kind, header.length)];
     match file.read_exact_at(&mut bytes, header.offset + HEADER_BYTES) {
         Ok(()) => {
             let (payload, padding) = bytes.split_at(length);
@@ -148,7 +148,7 @@ pub fn payload_verifies(file: &File, header: &FrameHeader) -> io::Result<bool> {
 fn behind(header: &FrameHeader) -> End {
     End {
         objects: header.object + 1,
-        offset: header.offset + frame_bytes(header.length),
+        offset: header.offset + frame_bytes(header.kind, header.length),
         payload: header.payload_before + u64::from(header.length),
     }
 }

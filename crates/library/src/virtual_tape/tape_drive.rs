@@ -7,14 +7,20 @@ use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 use mechanics::{Motion, MotionReport, TapeByte, Track};
 
 use super::cartridge::Cartridge;
+use super::cipher::{self, Cipher};
 #[cfg(feature = "faults")]
 use super::faults::{DriveCommand, Faults};
 use super::frame::{BLOCK_BYTES_MAX, FrameKind};
+use super::map::RunKind;
 use super::memory::{MEMORY_ATTRIBUTES_MAX, MEMORY_VALUE_BYTES_MAX, Memory};
 use super::partition::PartitionRead;
 use super::timed::{self, Pace, Timed};
 use crate::drive::is_for_want_of_space;
-use crate::{DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
+use crate::encryption::{BlockEncryption, Decryption, TapeEncryption};
+use crate::{
+    DriveCounters, DriveName, DriveProduct, ErrorCounters, ReadBlock, TapeAlert, TapeDrive, TapeError,
+    WriteResult,
+};
 
 /// The most file marks that one command writes.
 pub const FILE_MARKS_MAX: u32 = 1024;
@@ -78,11 +84,51 @@ pub struct Loaded {
     /// The cartridge whose slot it came from: itself, unless the robot took a wrong one.
     pub slot_of: Vid,
     position: TapePosition,
+    counted: Counted,
+    /// How blocks are encrypted: forgotten when the cartridge is unloaded.
+    cipher: Option<Cipher>,
+    /// An encrypted record on its way.
+    scratch: Vec<u8>,
+}
+
+/// What a drive counts of one load.
+#[derive(Default)]
+struct Counted {
+    written: u64,
+    read: u64,
+    writing: Errors,
+    reading: Errors,
+}
+
+#[derive(Default)]
+struct Errors {
+    /// Blocks that took more than one try.
+    corrected: u64,
+    /// Tries beyond the first of each block.
+    retries: u64,
+    /// Blocks that none of the tries brought on the tape, or from it.
+    uncorrected: u64,
+}
+
+impl Errors {
+    /// A block took so many tries beyond the first one.
+    #[cfg(feature = "faults")]
+    fn retried(&mut self, retries: u64) {
+        self.corrected += u64::from(retries > 0);
+        self.retries += retries;
+    }
+
+    fn told(&self) -> ErrorCounters {
+        let Errors { corrected, retries, uncorrected } = *self;
+        let (corrected, retries, uncorrected) = (Some(corrected), Some(retries), Some(uncorrected));
+        ErrorCounters { corrected, retries, uncorrected }
+    }
 }
 
 impl Loaded {
     pub fn new(cartridge: Cartridge, slot_of: Vid) -> Self {
-        Loaded { cartridge, slot_of, position: LOAD_POINT }
+        let counted = Counted::default();
+        Loaded { cartridge, slot_of, position: LOAD_POINT, counted, cipher: None, scratch: Vec::new() }
     }
 
     fn vid(&self) -> Vid {
@@ -141,12 +187,136 @@ impl Loaded {
         self.cartridge.partition(self.position.partition).payload_before(self.position.block.0)
     }
 
+    /// Writes a record as the drive is set.
+    fn append_record(&mut self, record: &[u8]) -> Result<(), TapeError> {
+        let Some(cipher) = self.cipher.as_ref().filter(|cipher| cipher.setting.encrypts) else {
+            return self.append(FrameKind::Record, record);
+        };
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let vid = self.vid();
+        let sealed = cipher.seal(record, &mut scratch);
+        let appended = match sealed {
+            Ok(()) => self.append(FrameKind::Encrypted, &scratch),
+            Err(error) => {
+                self.cartridge.poisoned = true;
+                Err(failed(vid, "write", error))
+            }
+        };
+        self.scratch = scratch;
+        appended
+    }
+
+    /// Reads the encrypted record under the head, which fits the buffer.
+    fn decrypt(&mut self, buffer: &mut [u8]) -> Result<usize, TapeError> {
+        let (vid, at) = (self.vid(), self.position);
+        let reading = |cipher: &&Cipher| cipher.setting.decryption != Decryption::Off;
+        let Some(cipher) = self.cipher.as_ref().filter(reading) else {
+            return Err(TapeError::KeyMissing { vid, at });
+        };
+        let read = self.cartridge.partition(at.partition).read_stored(at.block.0, &mut self.scratch);
+        if !read.map_err(|error| failed(vid, "read", error))? {
+            return Err(TapeError::Unreadable { vid, at });
+        }
+        // What stands there is what was written, by its checksum: what does not come out is of another key.
+        let record = cipher.open(&mut self.scratch).ok_or(TapeError::WrongKey { vid, at })?;
+        let into = buffer.get_mut(..record.len()).ok_or(TapeError::Unreadable { vid, at })?;
+        into.copy_from_slice(record);
+        Ok(record.len())
+    }
+
+    fn block_encryption(&mut self) -> Result<BlockEncryption, TapeError> {
+        let (vid, at) = (self.vid(), self.position);
+        let partition = self.cartridge.partition(at.partition);
+        match partition.kind(at.block.0) {
+            None | Some(RunKind::Frames(FrameKind::FileMark)) => return Ok(BlockEncryption::NoBlock),
+            Some(RunKind::Frames(FrameKind::Record)) => return Ok(BlockEncryption::Plain),
+            Some(RunKind::Damaged) => return Ok(BlockEncryption::Unknown),
+            Some(RunKind::Frames(FrameKind::Encrypted)) => {}
+        }
+        let read = partition.read_stored(at.block.0, &mut self.scratch);
+        if !read.map_err(|error| failed(vid, "read", error))? {
+            return Ok(BlockEncryption::Unknown);
+        }
+        let Some(identity) = cipher::identity_of(&self.scratch) else { return Ok(BlockEncryption::Unknown) };
+        let cipher = self.cipher.as_ref().filter(|cipher| cipher.setting.decryption != Decryption::Off);
+        let is_readable = cipher.is_some_and(|cipher| cipher.open(&mut self.scratch).is_some());
+        Ok(BlockEncryption::Encrypted { identity, is_readable })
+    }
+
     fn append(&mut self, kind: FrameKind, payload: &[u8]) -> Result<(), TapeError> {
         let partition = self.position.partition;
         self.change("write", |cartridge| cartridge.partition_mut(partition).append(kind, payload))?;
         self.position.block.0 += 1;
         assert_eq!(self.position.block.0, self.cartridge.partition(partition).end().objects);
         Ok(())
+    }
+
+    /// Reads the object under the head.
+    fn read(
+        &mut self,
+        _bay: &DriveBay,
+        pace: &mut Pace<'_>,
+        buffer: &mut [u8],
+    ) -> Result<ReadBlock, TapeError> {
+        #[cfg(feature = "faults")]
+        _bay.faults.check_alive(&_bay.name, DriveCommand::Read)?;
+        let (vid, at) = (self.vid(), self.position);
+        #[cfg(feature = "faults")]
+        if _bay.faults.is_unreadable(&_bay.name, vid, at) {
+            return Err(TapeError::Unreadable { vid, at });
+        }
+        let read = self.cartridge.partition(at.partition).read(at.block.0, buffer);
+        let read = read.map_err(|error| failed(vid, "read", error))?;
+        let result = match read {
+            PartitionRead::Data(length) => {
+                let required = |cipher: &Cipher| cipher.setting.decryption == Decryption::Required;
+                if self.cipher.as_ref().is_some_and(required) {
+                    return Err(TapeError::NotEncrypted { vid, at });
+                }
+                ReadBlock::Data(length)
+            }
+            PartitionRead::Encrypted => ReadBlock::Data(self.decrypt(buffer)?),
+            PartitionRead::FileMark => ReadBlock::FileMark,
+            PartitionRead::EndOfData => return Ok(ReadBlock::EndOfData),
+            PartitionRead::Damaged => return Err(TapeError::Unreadable { vid, at }),
+            PartitionRead::BufferTooSmall(record) => {
+                return Err(TapeError::BufferTooSmall { record, buffer: buffer.len() });
+            }
+        };
+        if let ReadBlock::Data(length) = result {
+            let end = self.cartridge.partition(at.partition).end().payload;
+            pace.read(|| self.byte_of(at), length as u64, end);
+        }
+        self.position.block.0 += 1;
+        Ok(result)
+    }
+
+    /// Writes a record of a length that a record may have.
+    fn write(
+        &mut self,
+        _bay: &DriveBay,
+        pace: &mut Pace<'_>,
+        block: &[u8],
+    ) -> Result<WriteResult, TapeError> {
+        #[cfg(feature = "faults")]
+        _bay.faults.check_alive(&_bay.name, DriveCommand::Write)?;
+        self.check_writable()?;
+        let (vid, at) = (self.vid(), self.position);
+        let capacity = self.cartridge.identity.capacity(at.partition).total;
+        if self.used_in_front().saturating_add(block.len() as u64) > capacity {
+            return Err(TapeError::EndOfMedium { vid, at });
+        }
+        #[cfg(feature = "faults")]
+        {
+            if _bay.faults.is_end(vid, at) {
+                return Err(TapeError::EndOfMedium { vid, at });
+            }
+            self.change("write", |_| _bay.faults.write_at(vid, at))?;
+        }
+        self.cut_behind()?;
+        self.append_record(block)?;
+        pace.write(|| self.byte_of(at), block.len() as u64);
+        Ok(self.write_result())
     }
 
     fn end_of(&self, partition: Partition) -> TapePosition {
@@ -246,31 +416,20 @@ impl TapeDrive for VirtualDrive {
     }
 
     fn read_block(&mut self, buffer: &mut [u8]) -> Result<ReadBlock, TapeError> {
-        self.paced(|loaded, _bay, pace| {
-            #[cfg(feature = "faults")]
-            _bay.faults.check_alive(&_bay.name, DriveCommand::Read)?;
-            let (vid, at) = (loaded.vid(), loaded.position);
-            #[cfg(feature = "faults")]
-            if _bay.faults.is_unreadable(&_bay.name, vid, at) {
-                return Err(TapeError::Unreadable { vid, at });
-            }
-            let read = loaded.cartridge.partition(at.partition).read(at.block.0, buffer);
-            let read = read.map_err(|error| failed(vid, "read", error))?;
-            let result = match read {
-                PartitionRead::Data(length) => ReadBlock::Data(length),
-                PartitionRead::FileMark => ReadBlock::FileMark,
-                PartitionRead::EndOfData => return Ok(ReadBlock::EndOfData),
-                PartitionRead::Damaged => return Err(TapeError::Unreadable { vid, at }),
-                PartitionRead::BufferTooSmall(record) => {
-                    return Err(TapeError::BufferTooSmall { record, buffer: buffer.len() });
+        self.paced(|loaded, bay, pace| {
+            let result = loaded.read(bay, pace, buffer);
+            match &result {
+                Ok(ReadBlock::Data(length)) => {
+                    loaded.counted.read += *length as u64;
+                    #[cfg(feature = "faults")]
+                    loaded.counted.reading.retried(bay.faults.retries(&bay.name, loaded.vid()));
                 }
-            };
-            if let ReadBlock::Data(length) = result {
-                let end = loaded.cartridge.partition(at.partition).end().payload;
-                pace.read(|| loaded.byte_of(at), length as u64, end);
+                Err(TapeError::Unreadable { .. } | TapeError::Medium { .. }) => {
+                    loaded.counted.reading.uncorrected += 1;
+                }
+                _ => {}
             }
-            loaded.position.block.0 += 1;
-            Ok(result)
+            result
         })
     }
 
@@ -279,26 +438,18 @@ impl TapeDrive for VirtualDrive {
         if length == 0 || length > BLOCK_BYTES_MAX {
             return Err(TapeError::BlockLength { length, max: BLOCK_BYTES_MAX });
         }
-        self.paced(|loaded, _bay, pace| {
-            #[cfg(feature = "faults")]
-            _bay.faults.check_alive(&_bay.name, DriveCommand::Write)?;
-            loaded.check_writable()?;
-            let (vid, at) = (loaded.vid(), loaded.position);
-            let capacity = loaded.cartridge.identity.capacity(at.partition).total;
-            if loaded.used_in_front().saturating_add(length as u64) > capacity {
-                return Err(TapeError::EndOfMedium { vid, at });
-            }
-            #[cfg(feature = "faults")]
-            {
-                if _bay.faults.is_end(vid, at) {
-                    return Err(TapeError::EndOfMedium { vid, at });
+        self.paced(|loaded, bay, pace| {
+            let result = loaded.write(bay, pace, block);
+            match &result {
+                Ok(_) => {
+                    loaded.counted.written += length as u64;
+                    #[cfg(feature = "faults")]
+                    loaded.counted.writing.retried(bay.faults.retries(&bay.name, loaded.vid()));
                 }
-                loaded.change("write", |_| _bay.faults.write_at(vid, at))?;
+                Err(TapeError::Medium { .. }) => loaded.counted.writing.uncorrected += 1,
+                Err(_) => {}
             }
-            loaded.cut_behind()?;
-            loaded.append(FrameKind::Record, block)?;
-            pace.write(|| loaded.byte_of(at), length as u64);
-            Ok(loaded.write_result())
+            result
         })
     }
 
@@ -449,10 +600,42 @@ impl TapeDrive for VirtualDrive {
         Some(self.bay.lock().motion.as_mut()?.report(timed.now_us()))
     }
 
+    fn set_encryption(&mut self, encryption: Option<&TapeEncryption>) -> Result<(), TapeError> {
+        self.with(|loaded, _| {
+            let cipher = encryption.cloned().map(Cipher::new).transpose();
+            loaded.cipher = cipher.map_err(|error| failed(loaded.vid(), "set encryption", error))?;
+            Ok(())
+        })
+    }
+
+    fn block_encryption(&mut self) -> Result<BlockEncryption, TapeError> {
+        self.with(|loaded, _| loaded.block_encryption())
+    }
+
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         #[cfg(feature = "faults")]
         return Ok(self.bay.faults.alerts(&self.bay.name));
         #[cfg(not(feature = "faults"))]
         Ok(Vec::new())
+    }
+
+    fn counters(&mut self) -> Result<DriveCounters, TapeError> {
+        self.with(|loaded, bay| {
+            let Counted { written, read, writing, reading } = &loaded.counted;
+            let product = DriveProduct {
+                vendor: "KIST".to_owned(),
+                product: "VIRTUAL DRIVE".to_owned(),
+                firmware: env!("CARGO_PKG_VERSION").to_owned(),
+                serial: bay.name.as_str().to_owned(),
+            };
+            Ok(DriveCounters {
+                written: Some(ByteCount(*written)),
+                read: Some(ByteCount(*read)),
+                writing: writing.told(),
+                reading: reading.told(),
+                celsius: None,
+                product: Some(product),
+            })
+        })
     }
 }

@@ -262,13 +262,13 @@ fn unknown_versions_are_refused() {
         let path = bench.cartridge(VID).join(file);
         let mut bytes = fs::read(&path).unwrap();
         let block = &mut bytes[start as usize..start as usize + 64];
-        block[version_at] = 2;
+        block[version_at] = 3;
         let crc = base::Crc32c::of(&block[..60]);
         block[60..].copy_from_slice(&crc.0.to_le_bytes());
         fs::write(&path, bytes).unwrap();
         let error = bench.library.mount(vid(VID), &drive_name("vdrive0")).unwrap_err();
         let refused =
-            matches!(error, LibraryError::Cartridge(CartridgeError::UnknownVersion { version: 2, .. }));
+            matches!(error, LibraryError::Cartridge(CartridgeError::UnknownVersion { version: 3, .. }));
         assert!(refused, "{file} at {start}: {error}");
     }
 }

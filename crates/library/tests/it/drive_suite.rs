@@ -25,6 +25,35 @@ pub trait Rig {
     fn block_bytes_max(&self) -> usize;
 }
 
+/// A rig whose drive encrypts all that is written, whenever it was loaded: else it is as the other.
+pub struct Encrypting<R>(pub R);
+
+impl<R: Rig> Rig for Encrypting<R> {
+    fn drive(&mut self) -> &mut dyn TapeDrive {
+        let identity = library::KeyIdentity::new(b"suite", b"").unwrap();
+        let key = library::EncryptionKey::new([0x5a; 32]);
+        let drive = self.0.drive();
+        drive.set_encryption(Some(&library::TapeEncryption::of(key, identity))).unwrap();
+        drive
+    }
+
+    fn reload(&mut self) {
+        self.0.reload();
+    }
+
+    fn lose_index_and_reload(&mut self) {
+        self.0.lose_index_and_reload();
+    }
+
+    fn crash(&mut self) {
+        self.0.crash();
+    }
+
+    fn block_bytes_max(&self) -> usize {
+        self.0.block_bytes_max()
+    }
+}
+
 fn at(partition: Partition, block: u64) -> TapePosition {
     TapePosition { partition, block: BlockAddress(block) }
 }

@@ -203,3 +203,50 @@ fn changes_of_the_inventory_are_told() {
     assert!(gone > whole && !vids().contains(&before[0]));
     assert!(matches!(bench.library.mount(before[0], &drive), Err(LibraryError::UnknownCartridge { .. })));
 }
+
+/// Cartridges come and go through a directory of their own.
+#[test]
+fn what_stands_in_the_import_export_directory_is_there_and_not_in_a_slot() {
+    let bench = Bench::new();
+    let (slots, elements) =
+        (bench.directory.path().join("cartridges"), bench.directory.path().join("import-export"));
+    let before = bench.library.changes().unwrap();
+    bench.library.export(vid(VID)).unwrap();
+    assert!(elements.join(VID).is_dir() && !slots.join(VID).exists());
+    // An operator takes it away, and brings it back another day.
+    let away = bench.directory.path().join("vault");
+    std::fs::rename(elements.join(VID), &away).unwrap();
+    assert_ne!(bench.library.changes().unwrap(), before);
+    assert!(bench.library.inventory().unwrap().iter().all(|row| row.vid != vid(VID)));
+    std::fs::rename(&away, elements.join(VID)).unwrap();
+    bench.library.changes().unwrap();
+    bench.library.import(vid(VID)).unwrap();
+    bench.library.mount(vid(VID), &drive_name("vdrive0")).unwrap();
+    // One that another process has open stays.
+    let other = VirtualLibrary::open(bench.directory.path(), &config()).unwrap();
+    let error = other.export(vid(VID)).unwrap_err();
+    assert!(matches!(error, LibraryError::Cartridge(CartridgeError::Locked { .. })), "{error}");
+    bench.library.unmount(&drive_name("vdrive0")).unwrap();
+    // What stands in both directories is one cartridge, and a stray.
+    std::fs::create_dir(elements.join(VID)).unwrap();
+    bench.library.changes().unwrap();
+    assert_eq!(bench.library.inventory().unwrap().iter().filter(|row| row.vid == vid(VID)).count(), 1);
+    let strays = bench.library.without_vid();
+    assert!(matches!(&strays[..], [stray] if stray.ends_with(&format!("import-export/{VID}"))), "{strays:?}");
+    assert!(matches!(bench.library.import(vid(VID)), Err(LibraryError::NotInImportExport { .. })));
+}
+
+/// A robot that jams leaves the cartridge where it is.
+#[cfg(feature = "faults")]
+#[test]
+fn an_export_that_fails_moves_nothing() {
+    let bench = Bench::new();
+    bench.library.faults().plan_jam(vid(VID));
+    let error = bench.library.export(vid(VID)).unwrap_err();
+    assert!(matches!(error, LibraryError::NotMoved { .. }), "{error}");
+    bench.library.export(vid(VID)).unwrap();
+    bench.library.faults().plan_jam(vid(VID));
+    let error = bench.library.import(vid(VID)).unwrap_err();
+    assert!(matches!(error, LibraryError::NotMoved { .. }), "{error}");
+    bench.library.import(vid(VID)).unwrap();
+}

@@ -11,7 +11,9 @@ mod library;
 mod scsi_drive;
 mod scsi_faults;
 mod scsi_hostile;
+mod scsi_keys;
 mod scsi_model;
+mod scsi_model_keys;
 mod scsi_tgt;
 mod semantics;
 /// Programs that share no code with ours.

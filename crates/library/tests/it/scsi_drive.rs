@@ -1,15 +1,18 @@
 //! The SCSI drive on a model of one: quirks, doubts and what becomes of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use base::{ByteCount, Partition};
+use base::{BlockAddress, ByteCount, Partition};
+use library::Waiter;
 use library::scsi::{CartridgeAccess, DriveIdentity, ProtectionWish, ScsiDrive, ScsiDriveOptions};
-use library::{ReadBlock, TapeAlert, TapeDrive, TapeError};
+use library::{DriveCounters, ErrorCounters, ReadBlock, TapeAlert, TapeDrive, TapeError};
+use mechanics::{LocateFit, Track};
 use scsi::lbp::BlockProtection;
-use scsi::log::TapeAlerts;
+use scsi::log::{LogPage, LogParameter, TapeAlerts};
 use scsi::mode::ProtectionMethod;
 use scsi::sense::SenseFormat;
-use scsi::{Sense, SenseKey};
+use scsi::{Cdb, Completion, Data, Sense, SenseKey, Transport, TransportError};
 
 use crate::common::{at, data, drive_name, pattern, vid};
 use crate::scsi_model::{Fault, Hurry, Object, Quirks, Shared};
@@ -795,7 +798,11 @@ fn memory_capacity_geometry_and_alerts() {
     assert_eq!(drive.recommended_order(&segments).unwrap(), Some(vec![1, 2, 0]));
     let error = drive.recommended_order(&[(block(0), block(1)); 5]).unwrap_err();
     assert!(matches!(error, TapeError::SegmentCount { count: 5, max: 4 }), "{error}");
-    assert!(drive.track(1 << 18).unwrap().is_none() && drive.motion_report().is_none());
+    // The last end is that of the data: what lies behind is laid out by the wrap before it.
+    let track = drive.track(1 << 18).unwrap().unwrap();
+    assert_eq!(track.map.ends(), [4]);
+    assert_eq!(track.locate, mechanics::timing("LTO-9").unwrap().locate, "nothing was measured");
+    assert_eq!(drive.motion_report().unwrap().bytes_written, 80);
 
     assert_eq!(drive.alerts().unwrap(), []);
     bench.model.lock().alerts = TapeAlerts::default().with(4).with(20);
@@ -807,6 +814,82 @@ fn memory_capacity_geometry_and_alerts() {
     assert_eq!(bench.drive.end_of_wrap_positions().unwrap(), None);
     assert_eq!(bench.drive.alerts().unwrap(), []);
     assert!(bench.drive.remaining().is_err());
+}
+
+fn counter_page(code: u8, parameters: &[(u16, u64)]) -> LogPage {
+    let parameters = parameters.iter().map(|(code, value)| LogParameter::of_number(*code, 0, 8, *value));
+    LogPage { code, parameters: parameters.collect(), ..LogPage::default() }
+}
+
+/// Each counter comes from the first page that has it; a page that the drive refuses is not asked for again.
+#[test]
+fn a_drive_tells_what_it_counts() {
+    use scsi::log::page;
+    let mut bench = Bench::begun(Quirks::default(), reserving());
+    let bare = bench.drive.counters().unwrap();
+    let product = bare.product.clone().unwrap();
+    assert_eq!((product.serial.as_str(), product.vendor.is_empty()), ("KISTDRIVE1", false));
+    assert_eq!(bare, DriveCounters { product: Some(product.clone()), ..DriveCounters::default() });
+    let asked = bench.model.lock().count(0x4d);
+    bench.drive.counters().unwrap();
+    assert_eq!(bench.model.lock().count(0x4d), asked, "refused pages are asked for again");
+
+    let model = Shared::new(Quirks::default());
+    {
+        let mut model = model.lock();
+        let mut page = |code, parameters: &[(u16, u64)]| {
+            model.pages.insert(code, counter_page(code, parameters));
+        };
+        page(page::WRITE_ERRORS, &[(2, 40), (3, 30), (5, 7_000), (6, 1)]);
+        page(page::READ_ERRORS, &[(3, 5), (5, 8_000)]);
+        page(page::SEQUENTIAL_ACCESS, &[(0, 1), (1, 9_000), (3, 2)]);
+        page(page::DEVICE_STATISTICS, &[(0x0e, 77), (0x0f, 2)]);
+        page(page::VOLUME_STATISTICS, &[(0, 1), (3, 66), (8, 6), (9, 99)]);
+        let now = LogParameter { code: 0, control: 3, value: vec![0, 41] };
+        let page = LogPage { code: page::TEMPERATURE, parameters: vec![now], ..LogPage::default() };
+        model.pages.insert(page.code, page);
+    }
+    let scsi = opened(&model, options());
+    scsi.load(vid("KT0001")).unwrap();
+    let counters = scsi.take().unwrap().counters().unwrap();
+    let errors = |corrected, retries, uncorrected| ErrorCounters {
+        corrected: Some(corrected),
+        retries: Some(retries),
+        uncorrected: Some(uncorrected),
+    };
+    assert_eq!(counters.writing, errors(30, 40, 1));
+    assert_eq!(
+        counters.reading,
+        errors(5, 6, 2),
+        "of the volume's and the drive's pages what page 03h lacks"
+    );
+    assert_eq!((counters.written, counters.read), (Some(ByteCount(9_000)), Some(ByteCount(8_000))));
+    assert_eq!((counters.celsius, counters.product), (Some(41), Some(product)));
+}
+
+/// A drive that says nothing when it is asked for its counters is waited for once, and used afterwards as
+/// before.
+#[test]
+fn a_drive_that_does_not_tell_its_counters_is_asked_once() {
+    let mut bench = Bench::begun(Quirks::default(), reserving());
+    bench.drive.write_block(b"one").unwrap();
+    bench.model.lock().pages.insert(2, counter_page(2, &[(3, 30)]));
+    bench.model.lock().plan(0x4d, Fault::Lost);
+    let before = bench.model.lock().count(0x4d);
+    assert!(matches!(bench.drive.counters(), Err(TapeError::Path { .. })));
+    assert_eq!(bench.model.lock().count(0x4d), before + 1, "asked again after a lost answer");
+    // Now something is in doubt, and a question for counters does not settle it.
+    let sent = bench.model.lock().log.len();
+    assert!(bench.drive.counters().is_err());
+    assert_eq!(bench.model.lock().log.len(), sent, "nothing was sent");
+    bench.drive.write_block(b"two").unwrap();
+    bench.drive.write_filemarks(0).unwrap();
+    assert_eq!(bench.model.lock().content(1), [Some(b"one".to_vec()), Some(b"two".to_vec())]);
+    // What came before a failure counts.
+    bench.model.lock().plan_after(0x4d, 1, Fault::Lost);
+    assert_eq!(bench.drive.counters().unwrap().writing.corrected, Some(30));
+    bench.scsi.unload().unwrap().flushed.unwrap();
+    assert!(matches!(bench.drive.counters(), Err(TapeError::NotLoaded { .. })));
 }
 
 #[test]
@@ -862,4 +945,78 @@ fn positions_are_asked_as_often_as_somebody_else_could_move_the_tape() {
     bench.drive.write_block(b"next").unwrap();
     assert_eq!(bench.model.lock().written_over, []);
     assert_eq!(bench.model.lock().content(1).len(), objects(&OPS).len() + 1);
+}
+
+/// A model whose locates take what a drive takes that differs from the LTO-9 of the data files by a fit.
+struct Slow {
+    model: Shared,
+    clock: Arc<Hurry>,
+    track: Track,
+    stands: u64,
+}
+
+impl Transport for Slow {
+    fn execute(&mut self, cdb: &Cdb, data: Data<'_>, limit: Duration) -> Result<Completion, TransportError> {
+        if cdb.operation_code() == LOCATE_16 && cdb.bytes()[3] == 1 {
+            let to = u64::from_be_bytes(cdb.bytes()[4..12].try_into().unwrap());
+            let place = |block| self.track.place(BlockAddress(block));
+            let took = self.track.locate_us(place(self.stands), place(to));
+            self.clock.wait_until(self.clock.now_us() + took);
+            self.stands = to;
+        }
+        self.model.execute(cdb, data, limit)
+    }
+
+    fn transfer_max(&self) -> usize {
+        self.model.transfer_max()
+    }
+
+    fn address(&self) -> &str {
+        self.model.address()
+    }
+}
+
+/// What the drive takes is counted, and its track goes by it.
+#[test]
+fn a_track_is_fitted_to_what_locates_took() {
+    let fit = LocateFit { fixed: 1.6, way: 0.7, samples: 0 };
+    let medium = mechanics::medium("LTO-9").unwrap();
+    // The model says that its data end a wrap in their middle.
+    let map = medium.measured_map(&[200], 1 << 18).unwrap();
+    let model_track = medium.track(mechanics::drive("LTO-9").unwrap(), 1 << 18, Some(map));
+    let track = Track { locate: model_track.locate.fitted(&fit), ..model_track.clone() };
+    let (model, clock) = (Shared::new(Quirks::default()), Arc::new(Hurry::default()));
+    let way = Slow { model: model.clone(), clock: clock.clone(), track, stands: 0 };
+    let options = ScsiDriveOptions { waiter: clock, ..ScsiDriveOptions::default() };
+    let scsi = ScsiDrive::open(drive_name("drive1"), Box::new(way), None, options).unwrap();
+    assert_eq!(scsi.take().unwrap().motion_report(), None, "before the first mount");
+    scsi.load(vid("KT0001")).unwrap();
+    let mut drive = scsi.take().unwrap();
+    drive.locate(data(0)).unwrap();
+    for _ in 0..400 {
+        drive.write_block(b"record").unwrap();
+    }
+    drive.write_filemarks(0).unwrap();
+    let before = drive.motion_report().unwrap();
+    assert_eq!((before.bytes_written, before.flushes), (2_400, 1));
+    assert_eq!(drive.track(1 << 18).unwrap().unwrap().locate, model_track.locate, "nothing is known yet");
+    for number in 0..120_u64 {
+        drive.locate(data(number * 161 % 400)).unwrap();
+    }
+    let report = drive.motion_report().unwrap().since(&before);
+    assert_eq!(report.locates, 120);
+    assert!(report.locate_seconds > 120.0, "{report:?}");
+    assert_eq!(scsi.recent_locates().len(), 120);
+    let fitted = drive.track(1 << 18).unwrap().unwrap().locate;
+    let (fixed, way) =
+        (fitted.base_us / model_track.locate.base_us, fitted.lpos_us / model_track.locate.lpos_us);
+    assert!((fixed / fit.fixed - 1.0).abs() < 0.05 && (way / fit.way - 1.0).abs() < 0.05, "{fixed} {way}");
+    // The fit outlives the mount, the report does not.
+    scsi.unload().unwrap();
+    assert!(drive.motion_report().unwrap().unload_seconds >= 0.0);
+    model.lock().loaded = true;
+    scsi.load(vid("KT0001")).unwrap();
+    assert_eq!(drive.motion_report().unwrap().locates, 0);
+    assert_eq!(drive.track(1 << 18).unwrap().unwrap().locate, fitted);
+    assert_eq!(scsi.recent_loads().len(), 2);
 }

@@ -8,7 +8,7 @@ use crate::scsi_drive::{
 };
 use crate::scsi_model::{Fault, Quirks};
 
-fn faults() -> Vec<Fault> {
+pub fn faults() -> Vec<Fault> {
     let attention = |asc, ascq| Fault::Says(Sense::new(SenseKey::UnitAttention, asc, ascq));
     let deferred = Sense { deferred: true, ..Sense::new(SenseKey::MediumError, 0x0c, 0) };
     vec![

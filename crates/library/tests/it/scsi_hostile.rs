@@ -100,6 +100,9 @@ fn a_hostile_drive_makes_errors_and_no_panics() {
             done += usize::from(drive.locate(data(0)).is_ok());
             done += usize::from(drive.read_block(&mut buffer).is_ok());
             done += usize::from(drive.position().is_ok());
+            let encrypted = drive.set_encryption(Some(&crate::scsi_keys::key(7))).is_ok();
+            done += usize::from(encrypted && drive.write_block(&[1; 100]).is_ok());
+            let _ = (drive.block_encryption(), drive.set_encryption(None));
             let _ = drive.recommended_order(&[(block(0), block(1))]);
             let _ = (drive.end_of_wrap_positions(), drive.remaining(), drive.alerts());
             let _ = drive.read_attribute(Partition::Data, 0x080c);

@@ -29,6 +29,8 @@ use scsi::{
     TransportError, TransportFault,
 };
 
+use crate::scsi_model_keys::{KeyQuirks, Keys, Sealed};
+
 /// What happens to a command.
 #[derive(Clone, Debug)]
 pub enum Fault {
@@ -90,6 +92,8 @@ pub struct Quirks {
     pub rewinds: bool,
     /// Polls before it is ready after a load.
     pub becomes_ready_after: u32,
+    /// How it encrypts.
+    pub keys: KeyQuirks,
 }
 
 impl Default for Quirks {
@@ -108,6 +112,7 @@ impl Default for Quirks {
             warns_once: false,
             rewinds: false,
             becomes_ready_after: 0,
+            keys: KeyQuirks::default(),
         }
     }
 }
@@ -117,6 +122,7 @@ pub enum Object {
     Mark,
     /// Its bytes, with the checksum if it was written with one.
     Record(Vec<u8>),
+    Encrypted(Sealed),
 }
 
 struct Rule {
@@ -145,6 +151,9 @@ pub struct Model {
     pub keys: Vec<u64>,
     pub holder: Option<u64>,
     pub alerts: TapeAlerts,
+    /// Log pages that it has beside those of alerts and capacities.
+    pub pages: BTreeMap<u8, LogPage>,
+    pub tape_keys: Keys,
     /// Every command that was sent, by operation code.
     pub log: Vec<Cdb>,
     /// Faults that happened.
@@ -195,6 +204,8 @@ impl Model {
             keys: Vec::new(),
             holder: None,
             alerts: TapeAlerts(0),
+            pages: BTreeMap::new(),
+            tape_keys: Keys::default(),
             log: Vec::new(),
             fired: 0,
             written_over: Vec::new(),
@@ -227,6 +238,7 @@ impl Model {
         let strip = |object: &Object| match object {
             Object::Mark => None,
             Object::Record(bytes) => Some(bytes.clone()),
+            Object::Encrypted(sealed) => Some(sealed.data.clone()),
         };
         self.partitions[partition].iter().map(strip).collect()
     }
@@ -241,7 +253,7 @@ impl Model {
         Some(self.rules.remove(index).fault)
     }
 
-    fn reset(&mut self, keeps_buffer: bool) {
+    pub fn reset(&mut self, keeps_buffer: bool) {
         if !keeps_buffer {
             for (objects, durable) in self.partitions.iter_mut().zip(&self.durable) {
                 objects.truncate(*durable);
@@ -252,6 +264,7 @@ impl Model {
         self.prevented = false;
         self.early_warning = 0;
         self.compresses = true;
+        self.tape_keys.reset(&self.quirks.keys);
         if self.quirks.rewinds {
             self.at = (0, 0);
         }
@@ -321,7 +334,8 @@ impl Model {
             Some(method) => method.verify(bytes).unwrap().to_vec(),
             None => bytes.to_vec(),
         };
-        self.append(Object::Record(data));
+        let sealed = self.tape_keys.seal(&data)?;
+        self.append(sealed.map_or(Object::Record(data), Object::Encrypted));
         self.written()
     }
 
@@ -329,10 +343,15 @@ impl Model {
         self.need_medium()?;
         let at = self.at.1;
         let Some(object) = self.objects().get(at).cloned() else { return Err(self.end_of_data()) };
-        self.at.1 += 1;
-        let Object::Record(mut bytes) = object else {
-            return Err(Box::new(Sense { filemark: true, ..Sense::new(SenseKey::NoSense, 0, 1) }));
+        let mut bytes = match object {
+            Object::Mark => {
+                self.at.1 += 1;
+                return Err(Box::new(Sense { filemark: true, ..Sense::new(SenseKey::NoSense, 0, 1) }));
+            }
+            Object::Record(bytes) => self.tape_keys.open(None).map(|()| bytes)?,
+            Object::Encrypted(sealed) => self.tape_keys.open(Some(&sealed)).map(|()| sealed.data)?,
         };
+        self.at.1 += 1;
         if let Some(method) = self.protected(self.protection.on_read) {
             method.append(&mut bytes);
         }
@@ -358,7 +377,7 @@ impl Model {
             let wrong = i64::from(self.quirks.wrong_residual) * 3;
             match self.objects().get(at) {
                 None => return Err(Box::new(self.end_of_data().with_residual(count - done + wrong))),
-                Some(Object::Record(_)) => self.at.1 += 1,
+                Some(Object::Record(_) | Object::Encrypted(_)) => self.at.1 += 1,
                 Some(Object::Mark) => {
                     self.at.1 += 1;
                     // tgt passes them like records.
@@ -566,6 +585,9 @@ impl Model {
                     return self.need_medium().map(|()| Vec::new());
                 }
                 self.loaded = self.quirks.always_ready && self.loaded;
+                if self.tape_keys.set.clear_on_demount {
+                    self.tape_keys.reset(&KeyQuirks::default());
+                }
                 Ok(Vec::new())
             }
             Stream::FormatMedium { .. } => self.format(),
@@ -614,6 +636,9 @@ impl Model {
                 let parameters = vec![parameter(2, 700), parameter(4, 1000)];
                 Ok(LogPage { code: 0x31, parameters, ..LogPage::default() }.encode())
             }
+            Primary::LogSense { page, .. } if self.pages.contains_key(&page) => {
+                Ok(self.pages[&page].encode())
+            }
             Primary::PreventAllowMediumRemoval { prevention } => {
                 self.prevented = prevention != scsi::command::Prevention::Allow;
                 Ok(Vec::new())
@@ -640,6 +665,14 @@ impl Model {
             Primary::PersistentReserveOut { service, .. } => Ok(self.reserve_out(service, out)?),
             Primary::Reserve6 | Primary::Release6 => Ok(Vec::new()),
             Primary::LogSense { .. } | Primary::ReadAttribute { .. } => Err(wrong_field()),
+            Primary::SecurityProtocolIn { .. } | Primary::SecurityProtocolOut { .. } => {
+                let next = self.partitions[self.at.0].get(self.at.1).and_then(|object| match object {
+                    Object::Mark => None,
+                    Object::Record(_) => Some(None),
+                    Object::Encrypted(sealed) => Some(Some(sealed)),
+                });
+                self.tape_keys.security(&self.quirks.keys, command, out, (self.at.1 as u64, next))
+            }
             other => panic!("{other:?}"),
         })
     }
@@ -665,8 +698,10 @@ impl Model {
                 let mut transferred = out.len();
                 if sense.incorrect_length {
                     let (partition, at) = self.at;
-                    let Object::Record(mut bytes) = self.partitions[partition][at - 1].clone() else {
-                        panic!()
+                    let mut bytes = match self.partitions[partition][at - 1].clone() {
+                        Object::Record(bytes) => bytes,
+                        Object::Encrypted(sealed) => sealed.data,
+                        Object::Mark => panic!(),
                     };
                     if let Some(method) = self.protected(self.protection.on_read) {
                         method.append(&mut bytes);

@@ -1,7 +1,7 @@
 //! The virtual drive is a tape drive.
 
 use crate::common::{Bench, VID, config, drive_name, vid};
-use crate::drive_suite::{self, Rig};
+use crate::drive_suite::{self, Encrypting, Rig};
 use library::{Library, TapeDrive, VirtualLibrary};
 
 struct Virtual {
@@ -58,9 +58,11 @@ impl Rig for Virtual {
 #[test]
 fn drive_behaves_as_a_tape() {
     drive_suite::behaves_as_a_tape(48, Virtual::new);
+    drive_suite::behaves_as_a_tape(24, || Encrypting(Virtual::new()));
 }
 
 #[test]
 fn drive_passes_the_suite() {
     drive_suite::single_tests(Virtual::new);
+    drive_suite::single_tests(|| Encrypting(Virtual::new()));
 }

@@ -252,6 +252,40 @@ fn another_volume_or_index_is_refused() {
     }
 }
 
+/// A cartridge that another program has encrypted is not blank, although nothing of it can be read.
+#[test]
+fn an_encrypted_cartridge_is_not_labelled() {
+    let bench = Bench::new();
+    let mut drive = bench.drive();
+    let identity = library::KeyIdentity::new(b"somebody's", b"").unwrap();
+    let key = library::TapeEncryption::of(library::EncryptionKey::new([9; 32]), identity);
+    for partition in [Partition::Index, Partition::Data] {
+        drive.locate(TapePosition { partition, block: BlockAddress(0) }).unwrap();
+        drive.set_encryption(Some(&key)).unwrap();
+        drive.write_block(b"somebody's data").unwrap();
+        drive.write_filemarks(0).unwrap();
+        drive.set_encryption(None).unwrap();
+        let refused = label(&bench, drive.as_mut()).unwrap_err();
+        assert!(matches!(refused, VolumeError::NotBlank { .. }), "{refused}");
+        assert!(refused.to_string().contains("is encrypted and the drive has no key"), "{refused}");
+        // It is still there.
+        drive.set_encryption(Some(&key)).unwrap();
+        drive.locate(TapePosition { partition, block: BlockAddress(0) }).unwrap();
+        assert_eq!(drive.read_block(&mut [0; 64]).unwrap(), library::ReadBlock::Data(15));
+        drive.format_partitions().unwrap();
+    }
+    // Its own labels it does not take for blank or for another's: that the key is missing is all that it
+    // knows.
+    drive.set_encryption(None).unwrap();
+    label(&bench, drive.as_mut()).unwrap();
+    drive.locate(TapePosition { partition: Partition::Index, block: BlockAddress(0) }).unwrap();
+    drive.set_encryption(Some(&key)).unwrap();
+    drive.write_block(b"written over").unwrap();
+    drive.set_encryption(None).unwrap();
+    let opened = Volume::open(drive.as_mut(), bench.vid, UUID, Generation(1), BlockAddress(5));
+    assert!(matches!(opened, Err(VolumeError::Tape(TapeError::KeyMissing { .. }))), "{opened:?}");
+}
+
 #[test]
 fn only_blank_cartridges_are_labelled_and_a_labelling_cut_short_is_done_again() {
     let bench = Bench::new();
@@ -428,8 +462,20 @@ impl TapeDrive for Counting {
     fn motion_report(&mut self) -> Option<MotionReport> {
         self.drive.motion_report()
     }
+    fn set_encryption(&mut self, encryption: Option<&library::TapeEncryption>) -> Result<(), TapeError> {
+        self.drive.set_encryption(encryption)
+    }
+
+    fn block_encryption(&mut self) -> Result<library::BlockEncryption, TapeError> {
+        self.drive.block_encryption()
+    }
+
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         self.drive.alerts()
+    }
+
+    fn counters(&mut self) -> Result<library::DriveCounters, TapeError> {
+        self.drive.counters()
     }
 }
 

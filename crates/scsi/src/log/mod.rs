@@ -4,7 +4,7 @@ mod pages;
 
 pub use pages::{
     Activity, DeviceStatus, TAPE_ALERTS, TapeAlerts, capacity, compression, device_statistics, error_counter,
-    sequential_access, tape_alert_name, volume_statistics,
+    sequential_access, tape_alert_name, temperature, volume_statistics,
 };
 
 use crate::bytes::{Malformed, Reader, set_length, text_of};
@@ -21,6 +21,8 @@ pub mod page {
     pub const NON_MEDIUM_ERRORS: u8 = 0x06;
     /// What passed through a tape drive.
     pub const SEQUENTIAL_ACCESS: u8 = 0x0c;
+    /// A device's temperature.
+    pub const TEMPERATURE: u8 = 0x0d;
     /// What a drive is doing.
     pub const DEVICE_STATUS: u8 = 0x11;
     /// TapeAlert flags as 64 bits.

@@ -227,6 +227,25 @@ parameters! {
     }
 }
 
+/// The temperature page 0Dh (SPC-5, 7.3.21).
+pub mod temperature {
+    use super::LogPage;
+
+    /// The temperature now.
+    pub const NOW: u16 = 0x0000;
+    /// The greatest at which the device works all the time.
+    pub const REFERENCE: u16 = 0x0001;
+    /// The value of one that is not known.
+    const UNKNOWN: u8 = 0xff;
+
+    /// The temperature now in degrees Celsius, `None` if the device does not know it.
+    #[must_use]
+    pub fn celsius(log: &LogPage) -> Option<u8> {
+        let [_, celsius] = *log.find(NOW)?.value.as_slice() else { return None };
+        (celsius != UNKNOWN).then_some(celsius)
+    }
+}
+
 codes! {
     open
     /// What a drive is doing (SSC-5 and ADC-4, very high frequency data).

@@ -6,10 +6,13 @@ mod pages;
 mod tests;
 
 pub use pages::{
-    EncryptionAlgorithm, EncryptionCapabilities, EncryptionStatus, NextBlockStatus, SetDataEncryption,
+    EncryptionAlgorithm, EncryptionCapabilities, EncryptionManagement, EncryptionStatus, NextBlockStatus,
+    SetDataEncryption,
 };
 
 use std::fmt;
+
+use zeroize::Zeroize;
 
 use crate::bytes::{Fault, Malformed, Reader, set_length};
 use crate::code::codes;
@@ -108,6 +111,17 @@ pub struct KeyAssociatedData {
 }
 
 impl KeyAssociatedData {
+    /// AUTHENTICATED of data that the key authenticates, when no decryption was tried yet.
+    pub const COVERED: u8 = 1;
+    /// AUTHENTICATED of data that the last decryption found as they were written.
+    pub const VERIFIED: u8 = 2;
+
+    /// What stands in a list under this type; empty if it is not there.
+    #[must_use]
+    pub fn find(list: &[KeyAssociatedData], kind: KadType) -> &[u8] {
+        list.iter().find(|one| one.kind == kind).map_or(&[], |one| &one.data)
+    }
+
     fn decode_all(list: &mut Reader<'_>) -> Result<Vec<KeyAssociatedData>, Malformed> {
         let mut all = Vec::new();
         while !list.is_empty() {
@@ -131,9 +145,15 @@ impl KeyAssociatedData {
     }
 }
 
-/// A key. It is not shown by `Debug`.
+/// A key. It is not shown by `Debug`, and wiped when it is dropped.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct EncryptionKey(pub Vec<u8>);
+
+impl Drop for EncryptionKey {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 impl fmt::Debug for EncryptionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -227,5 +247,38 @@ impl EncryptionPages {
     pub fn encode(&self) -> Vec<u8> {
         let code = if self.out { page::OUT_SUPPORT } else { page::IN_SUPPORT };
         finish(code, &self.pages.iter().flat_map(|page| page.to_be_bytes()).collect::<Vec<_>>())
+    }
+}
+
+/// The formats of keys that a drive takes, 0011h (SSC-5, 8.7.2.5).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KeyFormats(pub Vec<u8>);
+
+impl KeyFormats {
+    /// The key as it is.
+    pub const PLAIN_TEXT: u8 = 0;
+
+    const NAME: &'static str = "supported key formats page";
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// If it is cut off or is another page.
+    pub fn decode(bytes: &[u8]) -> Result<KeyFormats, Malformed> {
+        let mut list = body(KeyFormats::NAME, page::KEY_FORMATS, bytes)?;
+        let mut formats = Vec::new();
+        while !list.is_empty() {
+            formats.push(list.u8()?);
+        }
+        Ok(KeyFormats(formats))
+    }
+
+    /// Writes it.
+    ///
+    /// # Panics
+    /// If there are more than 65,535.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        finish(page::KEY_FORMATS, &self.0)
     }
 }

@@ -78,6 +78,10 @@ impl Default for EncryptionAlgorithm {
 impl EncryptionAlgorithm {
     /// AES-256 in Galois/counter mode.
     pub const AES_256_GCM: u32 = 0x0001_0014;
+    /// The drive encrypts, or decrypts, in software.
+    pub const BY_SOFTWARE: u8 = 1;
+    /// The drive encrypts, or decrypts, in hardware.
+    pub const BY_HARDWARE: u8 = 2;
 }
 
 impl Packed for EncryptionAlgorithm {
@@ -163,6 +167,57 @@ impl EncryptionCapabilities {
         out.resize(16, 0);
         self.algorithms.iter().for_each(|algorithm| out.extend(algorithm.encode()));
         finish(page::CAPABILITIES, &out)
+    }
+}
+
+/// How long a drive keeps parameters and for whom, 0012h (SSC-5, 8.7.2.6; positions as FreeBSD,
+/// sys/cam/scsi/scsi_sa.h, `tde_data_enc_man_cap_page`).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EncryptionManagement {
+    /// LOCK_C: it takes LOCK.
+    pub lock: bool,
+    /// CKOD_C: it takes CKOD.
+    pub clear_on_demount: bool,
+    /// CKORP_C: it takes CKORP.
+    pub clear_on_preempt: bool,
+    /// CKORL_C: it takes CKORL.
+    pub clear_on_reservation_loss: bool,
+    /// AITN_C: it takes the scope of all I_T nexuses.
+    pub all_nexus: bool,
+    /// LOCAL_C: it takes the scope of one I_T nexus.
+    pub local: bool,
+    /// PUBLIC_C: it takes the public scope.
+    pub public: bool,
+}
+
+impl Packed for EncryptionManagement {
+    const NAME: &'static str = "data encryption management capabilities page";
+    const LENGTH: usize = 12;
+
+    fn layout(&mut self, l: &mut Layout<'_>) {
+        l.flag(0, 0, &mut self.lock);
+        l.flag(1, 2, &mut self.clear_on_demount);
+        l.flag(1, 1, &mut self.clear_on_preempt);
+        l.flag(1, 0, &mut self.clear_on_reservation_loss);
+        l.flag(3, 2, &mut self.all_nexus);
+        l.flag(3, 1, &mut self.local);
+        l.flag(3, 0, &mut self.public);
+    }
+}
+
+impl EncryptionManagement {
+    /// Reads the page.
+    ///
+    /// # Errors
+    /// If it is cut off or is another page.
+    pub fn decode_page(bytes: &[u8]) -> Result<EncryptionManagement, Malformed> {
+        body(EncryptionManagement::NAME, page::MANAGEMENT_CAPABILITIES, bytes)?.packed()
+    }
+
+    /// Writes the page.
+    #[must_use]
+    pub fn encode_page(&self) -> Vec<u8> {
+        finish(page::MANAGEMENT_CAPABILITIES, &self.encode())
     }
 }
 

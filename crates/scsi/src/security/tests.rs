@@ -26,6 +26,7 @@ fn hold_as_structures() {
     packed::<StatusHead>();
     packed::<NextBlockHead>();
     packed::<SetHead>();
+    packed::<EncryptionManagement>();
 }
 
 /// Positions of all fields as FreeBSD (sys/cam/scsi/scsi_sa.h) and stenc (src/scsiencrypt.h) have them.
@@ -35,6 +36,7 @@ fn the_fields_lie_where_others_have_them() {
     assert_eq!(EncryptionAlgorithm::usage(), hex(algorithm));
     assert_eq!(StatusHead::usage(), hex("e7 ff ff ff ff ff ff ff 7f ff ff ff 00 00 00 00 00 00 00 00"));
     assert_eq!(NextBlockHead::usage(), hex("ff ff ff ff ff ff ff ff ff ff 03 ff"));
+    assert_eq!(EncryptionManagement::usage(), hex("01 07 00 07 00 00 00 00 00 00 00 00"));
     assert_eq!(SetHead::usage(), hex("e1 ff ff ff ff ff ff 00 00 00 00 00 00 00"));
     let bytes = "01 00 00 14 a6 54 00 20 00 0c 00 20 e8 03 00 01 00 40 00 00 00 01 00 14";
     let read = EncryptionAlgorithm::decode(&hex(bytes)).unwrap();
@@ -55,6 +57,110 @@ fn a_key_is_set_by_the_bytes_of_the_table() {
     bytes.extend(hex("01 01 00 06 6b 65 79 2d 31 37"));
     assert_eq!((set().encode(), SetDataEncryption::decode(&bytes)), (bytes, Ok(set())));
     assert!(!format!("{:?}", set()).contains("170"), "the key is not shown");
+}
+
+/// By the tables of SSC-5, 8.7.2.4 to 8.7.2.9 in the pages' order, as an LTO drive answers.
+#[test]
+fn pages_are_the_bytes_of_the_tables() {
+    let algorithm = EncryptionAlgorithm {
+        index: 1,
+        usable_with_volume: true,
+        authenticates: true,
+        distinguishes_blocks: true,
+        decrypts: EncryptionAlgorithm::BY_HARDWARE,
+        encrypts: EncryptionAlgorithm::BY_HARDWARE,
+        nonce: 1,
+        unauthenticated_max: 32,
+        authenticated_max: 12,
+        key_size: 32,
+        decryption_data: 3,
+        external_mode: 1,
+        algorithm: EncryptionAlgorithm::AES_256_GCM,
+        ..EncryptionAlgorithm::default()
+    };
+    let page = EncryptionCapabilities {
+        external_control: 1,
+        configuration_prevented: 1,
+        algorithms: vec![algorithm],
+    };
+    let mut bytes = hex("00 10 00 28 05");
+    bytes.resize(20, 0);
+    bytes.extend(hex("01 00 00 14 ba 10 00 20 00 0c 00 20 d0 00 00 00 00 00 00 00 00 01 00 14"));
+    assert_eq!((page.encode(), EncryptionCapabilities::decode(&bytes)), (bytes, Ok(page)));
+
+    let page = KeyFormats(vec![KeyFormats::PLAIN_TEXT]);
+    assert_eq!(
+        (page.encode(), KeyFormats::decode(&hex("00 11 00 01 00"))),
+        (hex("00 11 00 01 00"), Ok(page))
+    );
+
+    let page = EncryptionManagement {
+        lock: true,
+        clear_on_demount: true,
+        clear_on_reservation_loss: true,
+        all_nexus: true,
+        public: true,
+        ..EncryptionManagement::default()
+    };
+    let bytes = hex("00 12 00 0c 01 05 00 05 00 00 00 00 00 00 00 00");
+    assert_eq!((page.encode_page(), EncryptionManagement::decode_page(&bytes)), (bytes, Ok(page)));
+
+    let page = EncryptionStatus {
+        nexus_scope: EncryptionScope::AllNexus,
+        key_scope: EncryptionScope::AllNexus,
+        encryption: EncryptionMode::Encrypt,
+        decryption: DecryptionMode::Mixed,
+        algorithm: 1,
+        key_instance: 0x0102_0304,
+        control: 1,
+        contains_encrypted: true,
+        associated: vec![KeyAssociatedData {
+            kind: KadType::Unauthenticated,
+            authenticated: 0,
+            data: b"K7".to_vec(),
+        }],
+        ..EncryptionStatus::default()
+    };
+    let mut bytes = hex("00 20 00 1a 42 02 03 01 01 02 03 04 18 00 00 00");
+    bytes.resize(24, 0);
+    bytes.extend(hex("00 00 00 02 4b 37"));
+    assert_eq!(KeyAssociatedData::find(&page.associated, KadType::Unauthenticated), b"K7");
+    assert_eq!(KeyAssociatedData::find(&page.associated, KadType::Authenticated), b"");
+    assert_eq!((page.encode(), EncryptionStatus::decode(&bytes)), (bytes, Ok(page)));
+
+    let page = NextBlockStatus {
+        object: 0x1122,
+        compression: 2,
+        encryption: BlockEncryption::OtherKey,
+        algorithm: 1,
+        raw_disabled: true,
+        associated: vec![kad()],
+        ..NextBlockStatus::default()
+    };
+    let bytes = hex("00 21 00 16 00 00 00 00 00 00 11 22 26 01 01 00 01 01 00 06 6b 65 79 2d 31 37");
+    assert_eq!((page.encode(), NextBlockStatus::decode(&bytes)), (bytes, Ok(page)));
+}
+
+#[test]
+fn a_page_that_is_cut_off_is_refused() {
+    let status = EncryptionStatus { associated: vec![kad()], ..EncryptionStatus::default() };
+    let next = NextBlockStatus { associated: vec![kad()], ..NextBlockStatus::default() };
+    let algorithms = vec![EncryptionAlgorithm::default()];
+    let capabilities = EncryptionCapabilities { algorithms, ..EncryptionCapabilities::default() };
+    fn none<T>(bytes: &[u8], decode: fn(&[u8]) -> Result<T, Malformed>) {
+        assert!(decode(bytes).is_ok());
+        for length in 0..bytes.len() {
+            assert!(decode(&bytes[..length]).is_err(), "cut off at {length} of {bytes:x?}");
+        }
+    }
+    none(&set().encode(), SetDataEncryption::decode);
+    none(&status.encode(), EncryptionStatus::decode);
+    none(&next.encode(), NextBlockStatus::decode);
+    none(&capabilities.encode(), EncryptionCapabilities::decode);
+    none(&KeyFormats(vec![0]).encode(), KeyFormats::decode);
+    none(&EncryptionManagement::default().encode_page(), EncryptionManagement::decode_page);
+    none(&EncryptionPages { out: false, pages: vec![0, 1] }.encode(), EncryptionPages::decode);
+    none(&ProtocolList(vec![0, 0x20]).encode(), ProtocolList::decode);
 }
 
 #[test]
@@ -90,6 +196,8 @@ fn nothing_panics() {
         capabilities.encode(),
         pages.encode(),
         protocols.encode(),
+        KeyFormats(vec![0, 2]).encode(),
+        EncryptionManagement { lock: true, ..EncryptionManagement::default() }.encode_page(),
     ];
     assert_eq!(NextBlockStatus::decode(&samples[2]), Ok(next));
     any_bytes(&samples, |bytes| {
@@ -107,6 +215,12 @@ fn nothing_panics() {
         }
         if let Ok(read) = EncryptionPages::decode(bytes) {
             assert_eq!(EncryptionPages::decode(&read.encode()), Ok(read));
+        }
+        if let Ok(read) = KeyFormats::decode(bytes) {
+            assert_eq!(KeyFormats::decode(&read.encode()), Ok(read));
+        }
+        if let Ok(read) = EncryptionManagement::decode_page(bytes) {
+            assert_eq!(EncryptionManagement::decode_page(&read.encode_page()), Ok(read));
         }
         if let Ok(read) = ProtocolList::decode(bytes) {
             assert_eq!(ProtocolList::decode(&read.encode()), Ok(read));

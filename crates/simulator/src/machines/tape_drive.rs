@@ -425,7 +425,22 @@ impl TapeDrive for SimTapeDrive {
         None
     }
 
+    fn set_encryption(&mut self, encryption: Option<&library::TapeEncryption>) -> Result<(), TapeError> {
+        if encryption.is_some() {
+            return Err(TapeError::EncryptionUnsupported { drive: self.id().clone() });
+        }
+        Ok(())
+    }
+
+    fn block_encryption(&mut self) -> Result<library::BlockEncryption, TapeError> {
+        Ok(library::BlockEncryption::Unknown)
+    }
+
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         Ok(Vec::new())
+    }
+
+    fn counters(&mut self) -> Result<library::DriveCounters, TapeError> {
+        Ok(library::DriveCounters::default())
     }
 }

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use base::{ByteCount, TapePoolId, Vid};
-use catalogue::{Command, RunEnd, TapeState};
+use catalogue::{RunEnd, TapeState, typed};
 use library::TapeError;
 use mover::VolumeError;
 
 use super::maintain::Done;
+use super::mounted::OpenRun;
 use super::{MountedTape, SessionError};
 use crate::reclaim::{is_emptied, is_full};
 
@@ -69,8 +70,7 @@ impl MountedTape<'_> {
         }
     }
 
-    /// The same on a tape that is not written any more. A run begins on an active tape only; what it was it
-    /// is again at once, so that the scheduler is told nothing else.
+    /// The same on a tape that is not written any more: it stays full, or to be reclaimed.
     fn keep_history(&mut self, vid: Vid, tape_pool: TapePoolId) -> Result<(), SessionError> {
         // The drive moves before the lock, for which others wait.
         self.tape.volume.go_to_end(self.drive.as_mut(), self.room.tape(vid)?.end_of_data)?;
@@ -80,13 +80,9 @@ impl MountedTape<'_> {
             if record.run.is_some() || !(is_emptied(&record) || is_full(&record)) {
                 return Ok(());
             }
-            let (state, reason) = (record.state, record.reason.clone());
-            let room = Arc::clone(self.room);
-            let set = |state, reason| room.execute(Command::SetTapeState { vid, state, reason });
-            set(TapeState::Active, "it takes the change log of its pool".to_owned())?;
-            let begun = self.begin_run(&record, tape_pool);
-            set(state, reason)?;
-            self.tape.run = Some(begun?);
+            let (drive, start) = (self.name.as_str().to_owned(), record.end_of_data);
+            let id = self.room.ask(typed::BeginHistoryRun { vid, drive, start })?;
+            self.tape.run = Some(OpenRun { id, tape_pool, planned: 0, committed: 0, end_of_data: start });
         }
         self.tape.volume.mark_changed();
         let written = self

@@ -13,7 +13,7 @@ use scheduler::SessionEnd;
 
 use super::{MountedTape, SessionError};
 use crate::held_back::HeldBack;
-use crate::maintenance::{Mend, Spool};
+use crate::maintenance::{FromTape, Mend, Spool};
 use crate::room::Tape;
 use crate::room_for_reads::is_without_room;
 use ground::ArchiveError;
@@ -221,9 +221,14 @@ impl MountedTape<'_> {
             not_here();
             return self.settle_read(vid, container, None);
         }
+        if let Some(whole) = mend.spool.as_ref().filter(|spool| spool.missing.is_empty()) {
+            // It could not be recorded when it was read.
+            not_here();
+            return self.settle_read(vid, container, Some(whole.blob.clone()));
+        }
         let Some((_, block)) = record.places().find(|(at, _)| *at == vid) else {
             not_here();
-            if !room.want_bytes(container, |_| {})? {
+            if room.want_bytes(container, |_| {})? != FromTape::Asked {
                 room.repack_stuck(container)?;
             }
             return Ok(Done::Yes);
@@ -241,7 +246,6 @@ impl MountedTape<'_> {
         room.reads_found_room(record.length);
         let spool = replace_spool(&room, container, mend.spool, spool)?;
         if spool.missing.is_empty() {
-            room.maintenance().mends.entry(container).or_default().spool = None;
             not_here();
             return self.settle_read(vid, container, Some(spool.blob));
         }
@@ -250,24 +254,45 @@ impl MountedTape<'_> {
             mend.tried.insert((vid, block));
             mend.damaged.entry((vid, block)).or_insert(reason);
         })?;
-        if !found {
+        if found != FromTape::Asked {
             tracing::error!(%container, %vid, "no tape has all bytes of it; what can be read stays");
             room.repack_stuck(container)?;
         }
         Ok(Done::Yes)
     }
 
-    /// Records that a container is in the pool. If that fails it stays to be read here, and comes again.
+    /// Records that a container is in the pool. If that fails it stays to be done here, and comes again: what
+    /// was put together from several tapes is kept for that, since none of them has it alone.
     fn settle_read(
         &self,
         vid: Vid,
         container: ContainerId,
         image: Option<BlobDescription>,
     ) -> Result<Done, SessionError> {
-        if let Err(error) = settle_mend(self.room, container, image) {
-            self.room.set_tasks(vid, |tasks| tasks.reads.insert(container));
-            return Err(error.into());
+        let room = self.room;
+        let set_settling = |settling: bool| {
+            if let Some(mend) = room.maintenance().mends.get_mut(&container) {
+                mend.settling = settling;
+                if !settling {
+                    // Without what was read, all tapes are to be read anew.
+                    mend.tried.clear();
+                }
+            }
+        };
+        set_settling(true);
+        let is_whole_spool = image.is_some();
+        let settled = give_awaited(room, container, image).and_then(|image| {
+            if is_whole_spool && let Some(mend) = room.maintenance().mends.get_mut(&container) {
+                // From now on it is an image, a part of a file, or nothing.
+                mend.spool = None;
+            }
+            image.map_or(Ok(false), |image| settle_mend(room, container, image))
+        });
+        if !matches!(settled, Ok(true)) {
+            set_settling(false);
+            room.set_tasks(vid, |tasks| tasks.reads.insert(container));
         }
+        settled?;
         Ok(Done::Yes)
     }
 
@@ -376,15 +401,55 @@ fn replace_spool(
     Ok(new)
 }
 
+/// Who waits for a container gets what it waits for before damaged copies are given up: with the last place
+/// it would fail. Gives the image that is to be recorded yet; `None` outside: it came to nothing, and must be
+/// read again.
+#[allow(clippy::option_option)]
+fn give_awaited(
+    room: &Tape,
+    container: ContainerId,
+    image: Option<BlobDescription>,
+) -> Result<Option<Option<BlobDescription>>, ArchiveError> {
+    let damaged: Vec<_> = {
+        let maintenance = room.maintenance();
+        maintenance.mends.get(&container).into_iter().flat_map(|mend| mend.damaged.keys().copied()).collect()
+    };
+    let Some(blob) = image else {
+        room.give_awaited_of_image(container, &damaged)?;
+        return Ok(Some(None));
+    };
+    match room.give_awaited(container, &blob, &damaged) {
+        Ok(false) => Ok(Some(Some(blob))),
+        Ok(true) => {
+            let record = room.read(|view| view.container(container))?;
+            let is_there = record.map_or(Ok(true), |record| room.has_bytes(container, &record))?;
+            // Nobody waits for it any more: then the blob is not kept.
+            Ok(is_there.then_some(None))
+        }
+        Err(error) => {
+            if !error.is_certain_refusal()
+                && let Some(mend) = room.maintenance().mends.get_mut(&container)
+            {
+                // The blob may be in use now: it is not to be removed as what was read in vain.
+                mend.spool = None;
+            }
+            Err(error)
+        }
+    }
+}
+
 /// The bytes of a container are in the pool, as `image` if they came from tape: what waited for that is
 /// recorded, and only then forgotten.
 fn settle_mend(
     room: &Tape,
     container: ContainerId,
     mut image: Option<BlobDescription>,
-) -> Result<(), ArchiveError> {
+) -> Result<bool, ArchiveError> {
     loop {
-        let Some(mend) = room.maintenance().mends.get(&container).cloned() else { return Ok(()) };
+        let Some(mend) = room.maintenance().mends.get(&container).cloned() else {
+            image.iter().try_for_each(|blob| room.blobs.remove(blob))?;
+            return Ok(true);
+        };
         settle(room, container, &mend, image.take())?;
         let mut maintenance = room.maintenance();
         // A repack may have asked for it meanwhile.
@@ -392,7 +457,10 @@ fn settle_mend(
         if maintenance.mends.get(&container).is_none_or(is_same) {
             drop(maintenance.mends.remove(&container));
             drop(maintenance);
-            return mend.spool.map_or(Ok(()), |spool| Ok(room.blobs.remove(&spool.blob)?));
+            room.forget_awaited(container);
+            mend.spool.iter().try_for_each(|spool| room.blobs.remove(&spool.blob))?;
+            room.ask_again()?;
+            return Ok(true);
         }
     }
 }
@@ -464,11 +532,12 @@ fn store(
     let piece = BlobPiece { blob: blob.id, offset: ByteCount(0), length: blob.length };
     let image = PoolData { blobs: vec![blob.clone()], pieces: vec![piece] };
     let record = room.read(|view| view.container(container))?;
-    let places: Vec<_> = record.iter().flat_map(ContainerRecord::places).collect();
-    let mut damaged = mend.damaged.iter().filter(|(place, _)| places.contains(place) && places.len() > 1);
-    let (command, given_up) = match damaged.next() {
+    let damaged: Vec<_> = mend.damaged.keys().copied().collect();
+    let first = record.as_ref().map_or(Ok(None), |it| room.first_to_give_up(container, it, &damaged))?;
+    let first = first.and_then(|place| Some((place, mend.damaged.get(&place)?)));
+    let (command, given_up) = match first {
         Some(((vid, block), reason)) => {
-            let (vid, block, reason) = (*vid, *block, truncated(reason, 512));
+            let reason = truncated(reason, 512);
             (Command::MendCopy { container, vid, block, reason, image }, Some(vid))
         }
         None => (Command::StoreImage { container, image }, None),

@@ -86,7 +86,7 @@ impl MountedTape<'_> {
         let haste = room.haste().call();
         let situation = Situation {
             stop: room.stop.load(Ordering::Relaxed) || room.scheduler().is_retiring(&self.name.to_string()),
-            may_write: room.tape(mounted.vid)?.state == TapeState::Active,
+            may_write: room.tape(mounted.vid)?.state == TapeState::Active && !room.is_leaving(mounted.vid),
             owes_index: mounted.volume.is_changed(),
             haste,
         };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::{BlockAddress, ContainerId, FailureCause, Partition, TapePoolId, Timestamp, Uuid, Vid};
 use catalogue::{Command, TapeRecord, TapeState};
-use library::{LibraryError, TapeDrive};
+use library::{LibraryError, TapeAlert, TapeDrive};
 use mover::{Volume, VolumeError};
 use scheduler::Failure;
 use session::WritingSession;
@@ -54,7 +54,7 @@ impl DriveThread {
             note_drive(&mut self.broken, &error);
             return Err(error.failure());
         }
-        self.mounts.loaded(&self.room);
+        self.mounts.loaded(&self.room, self.drive.as_mut());
         self.look_since_restore(vid, assign)?;
         let is_tried_again = self.room.is_tried_again(vid);
         if is_tried_again && self.room.tape(vid).is_ok_and(|record| record.generation.0 == 0) {
@@ -201,10 +201,15 @@ impl DriveThread {
 
     /// Refuses a cartridge that holds anything but the volume that may be destroyed.
     fn need_blank(&mut self, vid: Vid, replaces: Option<Uuid>) -> Result<(), SessionError> {
-        match mover::identify(self.drive.as_mut())? {
-            mover::Found::Blank => Ok(()),
-            mover::Found::Volume { uuid, .. } if Some(uuid) == replaces => Ok(()),
-            found => Err(VolumeError::NotBlank { vid, found }.into()),
+        match mover::identify(self.drive.as_mut()) {
+            Ok(mover::Found::Blank) => Ok(()),
+            Ok(mover::Found::Volume { uuid, .. }) if Some(uuid) == replaces => Ok(()),
+            Ok(found) => Err(VolumeError::NotBlank { vid, found }.into()),
+            Err(VolumeError::Tape(error)) if error.is_of_the_key() => {
+                let found = mover::Found::Foreign(error.to_string());
+                Err(VolumeError::NotBlank { vid, found }.into())
+            }
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -311,8 +316,8 @@ impl DriveThread {
         {
             tape.fail(&error);
         }
-        self.tell_alerts();
-        self.mounts.unmounting(&self.room, self.drive.as_mut());
+        let alerts = self.tell_alerts();
+        self.mounts.unmounting(&self.room, self.drive.as_mut(), &alerts);
         let mut failed = None;
         match self.room.library.unmount(&self.name) {
             Ok(_) => {}
@@ -335,14 +340,16 @@ impl DriveThread {
 
 impl DriveThread {
     /// What the drive says of itself and of the medium goes to the log, where a site's monitoring finds it.
-    fn tell_alerts(&mut self) {
+    fn tell_alerts(&mut self) -> Vec<TapeAlert> {
         let vid = self.mounted.as_ref().map(|mounted| mounted.vid);
-        match self.drive.alerts() {
-            Ok(alerts) => alerts.into_iter().for_each(|alert| {
-                tracing::warn!(drive = %self.name, ?vid, %alert, "the drive asks for attention");
-            }),
-            Err(error) => tracing::debug!(drive = %self.name, %error, "the drive's flags are not known"),
+        let alerts = self.drive.alerts().unwrap_or_else(|error| {
+            tracing::debug!(drive = %self.name, %error, "the drive's flags are not known");
+            Vec::new()
+        });
+        for alert in &alerts {
+            tracing::warn!(drive = %self.name, ?vid, %alert, "the drive asks for attention");
         }
+        alerts
     }
 }
 

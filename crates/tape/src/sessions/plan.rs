@@ -17,6 +17,7 @@ use mover::{ContainerPlan, FileOnTape, MoverError, Part, Volume, VolumeError};
 use session::{Accepted, CHOOSE_WINDOW, MigrationQueue, Queued};
 
 use super::SessionError;
+use crate::maintenance::FromTape;
 use crate::room::{Tape, largest_container};
 use ground::ArchiveError;
 
@@ -263,9 +264,17 @@ fn must_come_from_tape(
     }
     // Before it is asked for: who brings the bytes ends the rest.
     rest(room, container, "its bytes are being read from another tape");
-    if !room.want_bytes(container, |_| {})? && !room.dissolve_if_stuck(container, false)? {
-        let why = "its bytes are not in the pool and no tape can give them now";
-        room.own.resting.explain(container, why);
+    match room.want_bytes(container, |_| {})? {
+        FromTape::Asked => {}
+        FromTape::Later => {
+            room.own.resting.explain(container, "too many others are to be read from tapes before it");
+        }
+        FromTape::Nowhere => {
+            if !room.dissolve_if_stuck(container, false)? {
+                let why = "its bytes are not in the pool and no tape can give them now";
+                room.own.resting.explain(container, why);
+            }
+        }
     }
     Ok(true)
 }

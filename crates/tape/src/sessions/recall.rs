@@ -136,7 +136,13 @@ fn commit(
         for (container, block) in &places {
             damaged.insert(*container, (*block, reason.clone()));
         }
-        if part.is_none() {
+        let mut is_awaited = false;
+        for (container, block) in &places {
+            is_awaited |= room.is_awaited(file, *container, (vid, *block), &reason)?;
+        }
+        if is_awaited {
+            room.notifier.post(Event::CopyFailed(file, vid));
+        } else if part.is_none() {
             room.execute(Command::RecallCopyFailed { file, vid, reason })?;
             room.notifier.post(Event::CopyFailed(file, vid));
         } else {

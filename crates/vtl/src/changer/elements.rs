@@ -39,6 +39,15 @@ pub struct Held {
     pub by_operator: bool,
 }
 
+/// What a look at the library has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Refreshed {
+    /// Cartridges came or went, or can be identified now.
+    pub changed: bool,
+    /// Some of them in import and export elements.
+    pub accessed: bool,
+}
+
 /// All elements.
 pub struct Elements {
     ranges: ElementAddressAssignment,
@@ -107,18 +116,22 @@ impl Elements {
         self.held.get(&address.0)
     }
 
-    /// Takes over what the library has: new cartridges get a free storage element, or are left out; those
-    /// that are gone leave theirs. `drive_of`: the element of a drive by its name. Tells whether anything
-    /// changed.
+    /// Takes over what the library has: new cartridges get a free storage element, those that an operator
+    /// has put in an import and export element, or they are left out; those that are gone leave theirs.
+    /// `drive_of`: the element of a drive by its name.
     pub fn refresh(
         &mut self,
         inventory: &[CartridgeInfo],
         drive_of: impl Fn(&library::DriveName) -> Option<ElementAddress>,
-    ) -> bool {
+    ) -> Refreshed {
         let there: BTreeMap<Vid, &CartridgeInfo> = inventory.iter().map(|info| (info.vid, info)).collect();
-        let before = self.held.len();
-        self.held.retain(|_, held| there.contains_key(&held.vid));
-        let mut changed = self.held.len() != before;
+        let is_gone = |held: &Held| !there.contains_key(&held.vid);
+        let gone: Vec<u16> =
+            self.held.iter().filter(|(_, held)| is_gone(held)).map(|(address, _)| *address).collect();
+        let is_door = |address: u16| self.kind(ElementAddress(address)) == Ok(ElementType::ImportExport);
+        let mut accessed = gone.iter().any(|address| is_door(*address));
+        let mut changed = !gone.is_empty();
+        self.held.retain(|address, _| !gone.contains(address));
         for held in self.held.values_mut() {
             let damaged = there.get(&held.vid).is_some_and(|info| info.damaged);
             changed |= held.damaged != damaged;
@@ -127,6 +140,8 @@ impl Elements {
         let known: BTreeSet<Vid> = self.held.values().map(|held| held.vid).collect();
         let (first, count) = self.ranges.storage;
         let mut free = (first.0..first.0.saturating_add(count)).peekable();
+        let (first, count) = self.ranges.import_export;
+        let mut doors = (first.0..first.0.saturating_add(count)).peekable();
         self.left_out = 0;
         for info in inventory.iter().filter(|info| !known.contains(&info.vid)) {
             let in_drive = match &info.place {
@@ -134,9 +149,11 @@ impl Elements {
                 _ => None,
             };
             let is_taken = |address: &u16| self.held.contains_key(address) || self.reserved.contains(address);
-            while free.next_if(is_taken).is_some() {}
+            let by_operator = matches!(info.place, Place::ImportExport(_));
+            let places = if by_operator { &mut doors } else { &mut free };
+            while places.next_if(is_taken).is_some() {}
             // One in a drive has a slot to go back to, which no other of this time gets.
-            let home = free.next();
+            let home = places.next();
             let Some(address) = in_drive.map(|drive| drive.0).or(home) else {
                 self.left_out += 1;
                 continue;
@@ -146,12 +163,13 @@ impl Elements {
                 source: in_drive.and(home).map(ElementAddress),
                 loaded: in_drive.is_some(),
                 damaged: info.damaged,
-                by_operator: false,
+                by_operator,
             };
             self.held.insert(address, held);
             changed = true;
+            accessed |= by_operator;
         }
-        changed
+        Refreshed { changed, accessed }
     }
 
     /// Keeps elements free for what the robot carries, instead of those that were kept before.
@@ -250,8 +268,8 @@ mod tests {
         let drive = DriveName::new("d").unwrap();
         let drive_of = |name: &DriveName| (name.as_str() == "d").then_some(Elements::drive(0));
         let first = [info("KT0002", slot(0)), info("KT0003", Place::Drive(drive))];
-        assert!(elements.refresh(&first, drive_of));
-        assert!(!elements.refresh(&first, drive_of), "nothing changed");
+        assert!(elements.refresh(&first, drive_of).changed);
+        assert_eq!(elements.refresh(&first, drive_of), Refreshed::default(), "nothing changed");
         let vid_at = |elements: &Elements, address| {
             elements.held(ElementAddress(address)).map(|held| held.vid.to_string())
         };
@@ -261,12 +279,31 @@ mod tests {
         // One that comes before it in the library's own order does not move it.
         let names = ["KT0001", "KT0002", "KT0004", "KT0005", "KT0006"];
         let all: Vec<_> = (0..).zip(names).map(|(number, vid)| info(vid, slot(number))).collect();
-        assert!(elements.refresh(&all, drive_of));
+        assert!(elements.refresh(&all, drive_of).changed);
         assert_eq!(vid_at(&elements, 1024), Some("KT0002".into()));
         assert_eq!(vid_at(&elements, 1025), Some("KT0001".into()));
         assert_eq!((elements.left_out(), elements.held(Elements::drive(0))), (2, None));
-        assert!(elements.refresh(&all[..2], drive_of));
+        let refreshed = elements.refresh(&all[..2], drive_of);
+        assert_eq!(refreshed, Refreshed { changed: true, accessed: false });
         assert_eq!((elements.left_out(), vid_at(&elements, 1026)), (0, None));
+    }
+
+    #[test]
+    fn what_an_operator_puts_in_stands_in_an_import_and_export_element() {
+        let mut elements = Elements::new(3, 1, 0);
+        let none = |_: &DriveName| None;
+        let door = |vid| info(vid, Place::ImportExport(Slot(7)));
+        let accessed = Refreshed { changed: true, accessed: true };
+        assert_eq!(elements.refresh(&[door("KT0001"), door("KT0002")], none), accessed);
+        let held = elements.held(ElementAddress(IMPORT_EXPORT)).unwrap();
+        assert_eq!((held.vid.to_string(), held.by_operator), ("KT0001".into(), true));
+        assert_eq!(elements.left_out(), 1);
+        // The robot takes it in: it came from there, and no operator has put it where it is now.
+        elements.moved(ElementAddress(IMPORT_EXPORT), ElementAddress(STORAGE));
+        let held = elements.held(ElementAddress(STORAGE)).unwrap();
+        assert_eq!((held.source, held.by_operator), (Some(ElementAddress(IMPORT_EXPORT)), false));
+        elements.moved(ElementAddress(STORAGE), ElementAddress(IMPORT_EXPORT));
+        assert_eq!(elements.refresh(&[], none), accessed, "an operator has taken it out");
     }
 
     #[test]

@@ -15,10 +15,10 @@ use scsi::mode::{
 };
 use scsi::{Command, CommandSet, DeviceType};
 
-pub use elements::Elements;
+pub use elements::{Elements, Refreshed};
 
 use crate::answer::{Outcome, Refusal};
-use crate::gate::{Gate, MEDIUM_CHANGED};
+use crate::gate::{Gate, IMPORT_EXPORT_ACCESSED, MEDIUM_CHANGED};
 use crate::options::Options;
 use crate::primary::{Common, ISCSI, Identity, MISSING, ModeRequest, SAM, SMC, SPC, log_sense, mode_select};
 use crate::tape::Drive;
@@ -53,13 +53,17 @@ impl Changer {
             standards: [SAM, SPC, ISCSI, SMC, 0, 0, 0, 0],
         };
         let mut missing = MISSING.to_vec();
-        missing.extend([(0xb5, None), (0x4c, None), (0x8c, None), (0x8d, None)]);
+        missing.extend([(0xa2, None), (0xb5, None), (0x4c, None), (0x8c, None), (0x8d, None)]);
         Changer { gate: Gate::default(), identity, robot: Mutex::new(()), missing }
     }
 
     /// Looks whether cartridges came or went; if so, all initiators are told.
     pub fn look(&self, shared: &Shared, drives: &[Drive]) {
-        if shared.refresh(drives) {
+        let refreshed = shared.refresh(drives);
+        if refreshed.accessed {
+            self.gate.tell_others(None, IMPORT_EXPORT_ACCESSED);
+        }
+        if refreshed.changed {
             self.gate.tell_others(None, MEDIUM_CHANGED);
         }
     }

@@ -1,5 +1,9 @@
 //! MOVE MEDIUM and EXCHANGE MEDIUM (SMC-3).
 
+use std::sync::atomic::Ordering;
+
+use base::Vid;
+use library::LibraryError;
 use scsi::ElementAddress;
 use scsi::command::ElementType;
 
@@ -27,10 +31,53 @@ impl Run<'_> {
 
     /// Whether a cartridge may be taken from here and put there: doors may be locked.
     fn check_doors(&self, kinds: &[ElementType]) -> Result<(), Refusal> {
-        if kinds.contains(&ElementType::ImportExport) && self.changer.gate.is_prevented() {
+        let by_the_door = kinds.contains(&ElementType::ImportExport);
+        if by_the_door && self.changer.gate.is_prevented() {
             return Err(Refusal::illegal(0x53, 0x02));
         }
+        if by_the_door && self.shared.door_open.load(Ordering::SeqCst) {
+            // 5/3B/11: medium magazine not accessible.
+            return Err(Refusal::illegal(0x3b, 0x11));
+        }
         Ok(())
+    }
+
+    /// Has the library itself bring a cartridge to its door, or in from there, if it is not where it should
+    /// be. One that has no door of its own keeps it in a slot, and only this target knows better.
+    fn through_the_door(&self, vid: Vid, to: ElementType) -> Result<(), Refusal> {
+        let moved = match to {
+            ElementType::ImportExport => self.shared.library.export(vid),
+            _ => self.shared.library.import(vid),
+        };
+        match moved {
+            Ok(_)
+            | Err(
+                LibraryError::NoImportExport
+                | LibraryError::NotInSlot { .. }
+                | LibraryError::NotInImportExport { .. },
+            ) => Ok(()),
+            Err(error) => Err(Refusal::from(error)),
+        }
+    }
+
+    /// Has the library move a cartridge from an element of one kind into one of another; in a drive it is
+    /// loaded.
+    fn bring(
+        &self,
+        (from, from_kind): (ElementAddress, ElementType),
+        (to, to_kind): (ElementAddress, ElementType),
+    ) -> Result<(), Refusal> {
+        let vid = self.shared.elements().full(from)?.vid;
+        self.through_the_door(vid, to_kind)?;
+        if to_kind != ElementType::DataTransfer {
+            return Ok(());
+        }
+        let loaded = self.load(from, to);
+        if loaded.is_err() {
+            // Back to where this target has it. If that fails too it is brought in when it is moved again.
+            let _ = self.through_the_door(vid, from_kind);
+        }
+        loaded
     }
 
     /// Sees to it that the robot gets at the cartridge in a drive.
@@ -84,9 +131,7 @@ impl Run<'_> {
         }
         self.check_doors(&[from_kind, to_kind])?;
         self.ejected(from)?;
-        if to_kind == ElementType::DataTransfer {
-            self.load(from, to)?;
-        }
+        self.bring((from, from_kind), (to, to_kind))?;
         self.shared.elements().moved(from, to);
         Ok(())
     }
@@ -109,7 +154,7 @@ impl Run<'_> {
         second_to: ElementAddress,
     ) -> Result<(), Refusal> {
         let kinds = [self.place(from)?, self.place(first_to)?, self.place(second_to)?];
-        let [_, first_kind, second_kind] = kinds;
+        let [from_kind, first_kind, second_kind] = kinds;
         if second_kind == ElementType::DataTransfer || from == first_to || first_to == second_to {
             return Err(Refusal::illegal(0x21, 0x01));
         }
@@ -125,8 +170,11 @@ impl Run<'_> {
         self.check_doors(&kinds)?;
         self.ejected(from)?;
         self.ejected(first_to)?;
-        if first_kind == ElementType::DataTransfer {
-            self.load(from, first_to)?;
+        self.bring((first_to, first_kind), (second_to, second_kind))?;
+        if let Err(refusal) = self.bring((from, from_kind), (first_to, first_kind)) {
+            let first = self.shared.elements().full(first_to)?.vid;
+            let _ = self.through_the_door(first, first_kind);
+            return Err(refusal);
         }
         let mut elements = self.shared.elements();
         let (first, second) = (elements.take(from), elements.take(first_to));

@@ -1,5 +1,7 @@
 //! READ ELEMENT STATUS (SMC-3, 6.11).
 
+use std::sync::atomic::Ordering;
+
 use scsi::command::ElementType;
 use scsi::element::{Element, ElementPage, ElementStatus, PageElementType, VolumeTag};
 use scsi::sense::AdditionalSense;
@@ -73,6 +75,8 @@ impl Run<'_> {
     ) -> Element {
         let held = elements.held(address);
         let is_door = kind == ElementType::ImportExport;
+        // While an operator is at the door the picker keeps away.
+        let is_open = is_door && self.shared.door_open.load(Ordering::SeqCst);
         let drive = elements.drive_number(address).and_then(|number| self.drives.get(number));
         let damaged = held.is_some_and(|held| held.damaged);
         let tag = held.map(|held| format!("{}{}", held.vid, self.shared.options.barcode_suffix));
@@ -84,7 +88,7 @@ impl Run<'_> {
             by_operator: held.is_some_and(|held| held.by_operator),
             exceptional: damaged,
             // The picker gets at everything but a cartridge that a drive has loaded.
-            accessible: kind != ElementType::Transport && !held.is_some_and(|held| held.loaded),
+            accessible: kind != ElementType::Transport && !is_open && !held.is_some_and(|held| held.loaded),
             exports: is_door,
             imports: is_door,
             exception: if damaged { CANNOT_IDENTIFY } else { AdditionalSense::default() },

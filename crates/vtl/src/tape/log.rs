@@ -1,16 +1,23 @@
 //! Log pages of a drive (SSC-5, 8.3): what passed through it, TapeAlert, the volume, capacities.
 
 use base::{ByteCount, Partition};
+use library::{DriveCounters, ErrorCounters, TapeError};
 use scsi::command::Primary;
-use scsi::log::{LogPage, LogParameter, TapeAlerts, capacity, page, sequential_access, volume_statistics};
+use scsi::log::{
+    LogPage, LogParameter, TapeAlerts, capacity, error_counter, page, sequential_access, temperature,
+    volume_statistics,
+};
 
 use super::{Run, Tape};
 use crate::answer::{Outcome, Refusal};
 use crate::primary::log_sense;
 
-const PAGES: [u8; 6] = [
+const PAGES: [u8; 9] = [
     page::SUPPORTED,
+    page::WRITE_ERRORS,
+    page::READ_ERRORS,
     page::SEQUENTIAL_ACCESS,
+    page::TEMPERATURE,
     page::TAPE_ALERT_RESPONSE,
     page::VOLUME_STATISTICS,
     page::TAPE_ALERT,
@@ -61,6 +68,19 @@ fn text(code: u16, value: &str) -> LogParameter {
     LogParameter { code, control: LogParameter::ASCII_LIST, value: value.as_bytes().to_vec() }
 }
 
+/// The parameters of an error counter page: what the drive does not count is left out.
+fn errors(errors: &ErrorCounters, bytes: Option<ByteCount>) -> Vec<LogParameter> {
+    use error_counter as e;
+    let all = [
+        (e::RETRIES, errors.retries),
+        (e::CORRECTED, errors.corrected),
+        (e::BYTES, bytes.map(|bytes| bytes.0)),
+        (e::UNCORRECTED, errors.uncorrected),
+    ];
+    let told = all.into_iter().filter_map(|(code, value)| Some((code, value?)));
+    told.map(|(code, value)| LogParameter::of_number(code, LogParameter::COUNTER, 8, value)).collect()
+}
+
 impl Tape {
     pub fn log_sense(&mut self, run: &mut Run<'_>, command: &Primary) -> Outcome {
         let suffix = run.shared.options.barcode_suffix.clone();
@@ -78,11 +98,32 @@ impl Tape {
                 self.gather_alerts()?;
                 return Ok(self.moved.alerts.to_response());
             }
+            page::WRITE_ERRORS => {
+                let counted = self.counted()?;
+                errors(&counted.writing, counted.written)
+            }
+            page::READ_ERRORS => {
+                let counted = self.counted()?;
+                errors(&counted.reading, counted.read)
+            }
+            page::TEMPERATURE => {
+                let celsius = self.counted()?.celsius.unwrap_or(u8::MAX);
+                let code = temperature::NOW;
+                vec![LogParameter::of_number(code, LogParameter::BINARY_LIST, 2, celsius.into())]
+            }
             page::SEQUENTIAL_ACCESS => self.sequential_access(),
             page::VOLUME_STATISTICS => self.volume_statistics(suffix)?,
             _ => self.capacities()?,
         };
         Ok(LogPage { code, parameters, ..LogPage::default() })
+    }
+
+    /// What the drive has counted since the last load; without a cartridge nothing.
+    fn counted(&mut self) -> Result<DriveCounters, Refusal> {
+        match self.drive.counters() {
+            Err(TapeError::NotLoaded { .. }) => Ok(DriveCounters::default()),
+            counted => Ok(counted?),
+        }
     }
 
     fn gather_alerts(&mut self) -> Result<(), Refusal> {

@@ -1,5 +1,6 @@
 //! A tape drive as a logical unit (SSC-5).
 
+mod encryption;
 mod format;
 mod log;
 mod medium;
@@ -20,6 +21,7 @@ use scsi::sense::SenseFormat;
 use scsi::vpd::VpdPage;
 use scsi::{Command, CommandSet, DeviceType, ElementAddress, Sense, SenseKey};
 
+use self::encryption::Encryption;
 use self::medium::{Medium, Object};
 use self::mode::Settings;
 use crate::answer::{Outcome, Refusal};
@@ -38,6 +40,7 @@ pub struct Drive {
     pub address: ElementAddress,
     pub gate: Gate,
     pub identity: Identity,
+    pub encryption: Encryption,
     tape: Mutex<Tape>,
     /// A cartridge is being loaded or unloaded: who holds the tape does that.
     is_moving: AtomicBool,
@@ -61,6 +64,9 @@ struct Tape {
     moved: log::Moved,
     /// The order that was recommended last.
     order: Option<order::Recommended>,
+    /// The key instance counter of what the drive below encrypts with; `None`: nothing was set since the
+    /// cartridge was loaded.
+    encryption_applied: Option<u32>,
     /// For blocks that do not fit the initiator's buffer, at most [`transfer::BLOCK_MAX`] bytes with the
     /// checksum.
     scratch: Vec<u8>,
@@ -103,6 +109,7 @@ impl Drive {
             settings: Settings::default(),
             moved: log::Moved::default(),
             order: None,
+            encryption_applied: None,
             scratch: Vec::new(),
         };
         let name = tape.drive.id().clone();
@@ -111,6 +118,7 @@ impl Drive {
             address,
             gate: Gate::default(),
             identity,
+            encryption: Encryption::default(),
             tape: Mutex::new(tape),
             is_moving: AtomicBool::new(false),
             running: AtomicU64::new(0),
@@ -153,6 +161,7 @@ impl Drive {
         self.aborted.store(true, Ordering::Relaxed);
         let mut tape = self.lock();
         tape.settings = Settings::default();
+        self.encryption.reset();
         self.descriptor_sense.store(false, Ordering::Relaxed);
         tape.order = None;
         if tape.medium.is_some() {
@@ -268,6 +277,8 @@ impl Tape {
             P::LogSense { .. } => self.log_sense(run, command),
             P::ReadAttribute { .. } => self.read_attribute(run, command),
             P::WriteAttribute { .. } => self.write_attribute(run, command),
+            P::SecurityProtocolIn { .. } => self.security_in(run, command),
+            P::SecurityProtocolOut { .. } => self.security_out(run, command),
             _ => Err(Refusal::illegal(0x20, 0)),
         }
     }
@@ -349,6 +360,7 @@ impl Tape {
         self.medium = Some(Medium::new(vid, partitions, capacity, write_protected));
         self.is_held = false;
         self.order = None;
+        self.encryption_applied = None;
         self.moved.since_load();
         let begin = TapePosition { partition: self.first_partition(), block: BlockAddress(0) };
         if self.drive.position().ok() != Some(begin) {
@@ -391,6 +403,8 @@ impl Tape {
         if matches!(unmounted, Ok(_) | Err(LibraryError::UnmountFlush { .. })) {
             self.medium = None;
             self.order = None;
+            drive.encryption.unloaded();
+            self.encryption_applied = None;
             self.is_held = hold;
             shared.elements().unloaded(drive.address);
         }
@@ -413,6 +427,7 @@ impl Tape {
             Ok(ReadBlock::Data(_)) | Err(TapeError::BufferTooSmall { .. } | TapeError::Unreadable { .. }) => {
                 Object::Record
             }
+            Err(error) if error.is_of_the_key() => Object::Record,
             Err(error) => return Err(error.into()),
         };
         if found != Object::EndOfData {

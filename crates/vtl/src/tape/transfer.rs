@@ -51,6 +51,7 @@ impl Tape {
 
     pub fn read(&mut self, run: &mut Run<'_>, suppress: bool, fixed: bool, length: u32) -> Outcome {
         self.medium()?;
+        self.apply_encryption(run)?;
         let (count, block) = self.blocks(fixed, length)?;
         if fixed && suppress {
             return Err(Refusal::bit(1, 1));
@@ -75,7 +76,6 @@ impl Tape {
                 Block::Filemark => return Err(refused(filemark())),
                 Block::EndOfData => return Err(refused(end_of_data())),
             };
-            self.moved.read(bytes);
             let given = bytes.min(block);
             transferred += given;
             // With SILI, and blocks of variable length, another length is what the initiator asked to be
@@ -118,6 +118,8 @@ impl Tape {
             Err(error) => return Err(error.into()),
         };
         self.medium()?.marks(at.partition).saw(at.block.0, false);
+        // As on writing: the checksum is of the way to the host.
+        self.moved.read(bytes);
         Ok(Block::Read(bytes + checksum))
     }
 
@@ -149,6 +151,7 @@ impl Tape {
 
     pub fn write(&mut self, run: &mut Run<'_>, fixed: bool, length: u32) -> Outcome {
         self.medium()?;
+        self.apply_encryption(run)?;
         let (count, block) = self.blocks(fixed, length)?;
         let protection = self.settings.protection_on_write();
         let checksum = if protection.is_some() { BlockProtection::LENGTH } else { 0 };

@@ -192,6 +192,51 @@ fn cartridges_that_come_are_told_and_get_a_free_slot() {
     assert_eq!(volumes(&mut changer, ElementType::Storage).len(), 3);
 }
 
+/// What goes out by the door is in the directory from which an operator takes it, and the other way round.
+#[test]
+fn operators_take_out_and_put_in_by_the_door() {
+    let bench = Bench::new();
+    let mut changer = bench.host(CHANGER);
+    let elements = bench.directory.path().join("import-export");
+    let door = |changer: &mut Host| {
+        let all = changer.elements(ElementType::ImportExport);
+        all.into_iter()
+            .map(|it| (it.full, it.by_operator, it.accessible, it.exports, it.imports))
+            .collect::<Vec<_>>()
+    };
+    let free = (false, false, true, true, true);
+    assert_eq!(door(&mut changer), vec![free; 4]);
+    changer.go(&move_medium(SLOT, DOOR + 1), Data::None);
+    assert_eq!(door(&mut changer)[1], (true, false, true, true, true), "the robot has put it there");
+    assert!(elements.join("KT0001").is_dir());
+
+    assert!(bench.target.set_door_open(true));
+    assert!(door(&mut changer).iter().all(|it| !it.2));
+    for (from, to) in [(SLOT + 1, DOOR), (DOOR + 1, SLOT)] {
+        assert_eq!(code(&changer.fails(&move_medium(from, to), Data::None)), (5, 0x3b, 0x11));
+    }
+    let away = bench.directory.path().join("vault");
+    std::fs::rename(elements.join("KT0001"), &away).unwrap();
+    assert!(!bench.target.set_door_open(false));
+    let mut heard: Vec<_> =
+        (0..2).map(|_| code(&changer.fails(&Primary::TestUnitReady.into(), Data::None))).collect();
+    heard.sort_unstable();
+    assert_eq!(heard, [(6, 0x28, 0), (6, 0x28, 1)]);
+    changer.go(&Primary::TestUnitReady.into(), Data::None);
+    assert_eq!(door(&mut changer), vec![free; 4]);
+
+    std::fs::rename(&away, elements.join("KT0001")).unwrap();
+    assert_eq!(code(&changer.fails(&Primary::TestUnitReady.into(), Data::None)).0, 6);
+    changer.send(&Primary::TestUnitReady.into(), Data::None);
+    assert_eq!(door(&mut changer)[0], (true, true, true, true, true), "an operator has put it there");
+    // Straight into a drive, as backup programs do.
+    changer.go(&move_medium(DOOR, BAY), Data::None);
+    assert!(!elements.join("KT0001").exists());
+    let prevent = Primary::PreventAllowMediumRemoval { prevention: Prevention::Prevent };
+    changer.go(&prevent.into(), Data::None);
+    assert!(!bench.target.set_door_open(true), "an initiator prevents it");
+}
+
 #[test]
 fn initialize_and_position_look_at_their_elements() {
     let bench = Bench::new();

@@ -12,11 +12,11 @@ use library::scsi::changer::{
     WantedDrive,
 };
 use library::scsi::{DeviceChoice, FoundDevices, ScsiDrive, ScsiDriveOptions, Sources, Ways, discover};
-use library::{DriveName, SleepingWaiter};
-use scsi::{DeviceType, Transport};
+use library::{DriveName, Library, LibraryError, Place, SleepingWaiter, Slot};
+use scsi::{Data, DeviceType, Transport};
 use vtl::Target;
 
-use crate::common::{Bench, INITIATOR, config, vid};
+use crate::common::{Bench, CHANGER, DOOR, INITIATOR, SLOT, config, move_medium, vid};
 use crate::conformance;
 
 fn drive_name(text: &str) -> DriveName {
@@ -101,12 +101,66 @@ fn a_library_behind_iscsi_is_a_library() {
     });
 }
 
+/// What others do to a library is found: what an operator does by a unit attention, what another initiator
+/// does by the comparison of now and then, or when somebody asks.
+#[test]
+fn what_others_change_is_found() {
+    let bench = Bench::new();
+    let devices = Arc::new(Local(bench.target.clone()));
+    let library = ScsiLibrary::new(options(), devices, Arc::new(SleepingWaiter::new())).unwrap();
+    let place = |text: &str| {
+        let rows = library.inventory().unwrap();
+        rows.into_iter().find(|row| row.vid == vid(text)).map(|row| row.place)
+    };
+    let door = Place::ImportExport(Slot(u32::from(DOOR)));
+    let seen = library.changes().unwrap();
+    let mut other = bench.host_of(CHANGER, "iqn.2026-01.org.kist:other");
+    other.go(&move_medium(SLOT, DOOR), Data::None);
+    // A target tells nobody of moves (SMC-3): nothing was heard yet.
+    assert_eq!(library.changes().unwrap(), seen);
+    assert_ne!(place("KT0001"), Some(door.clone()));
+    library.look_again(false).unwrap();
+    let looked = library.changes().unwrap();
+    assert_ne!(looked, seen);
+    assert_eq!(place("KT0001"), Some(door.clone()));
+
+    let elements = bench.directory.path().join("import-export");
+    std::fs::rename(elements.join("KT0001"), bench.directory.path().join("vault")).unwrap();
+    let heard = library.changes().unwrap();
+    assert_ne!((heard, place("KT0001")), (looked, Some(door)));
+    assert_eq!(place("KT0001"), None);
+    std::fs::rename(bench.directory.path().join("vault"), elements.join("KT0001")).unwrap();
+    assert_ne!(library.changes().unwrap(), heard);
+    library.import(vid("KT0001")).unwrap();
+    library.mount(vid("KT0001"), &drive_name("drive0")).unwrap();
+    library.unmount(&drive_name("drive0")).unwrap();
+    // A robot that looks with its own eyes finds the same.
+    library.look_again(true).unwrap();
+    assert_eq!(library.inventory().unwrap().len(), 3);
+}
+
+/// An open door keeps the robot from what comes and goes, and is told as that.
+#[test]
+fn an_open_door_is_told() {
+    let bench = Bench::new();
+    let devices = Arc::new(Local(bench.target.clone()));
+    let library = ScsiLibrary::new(options(), devices, Arc::new(SleepingWaiter::new())).unwrap();
+    bench.target.set_door_open(true);
+    let error = library.export(vid("KT0001")).unwrap_err();
+    assert!(matches!(error, LibraryError::ImportExportOpen), "{error}");
+    bench.target.set_door_open(false);
+    library.export(vid("KT0001")).unwrap();
+    bench.target.set_door_open(true);
+    let error = library.import(vid("KT0001")).unwrap_err();
+    assert!(matches!(error, LibraryError::ImportExportOpen), "{error}");
+}
+
 #[cfg(feature = "faults")]
 mod faults {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use base::Vid;
-    use library::{Library, Place, Waiter};
+    use library::Waiter;
     use scsi::{Sense, SenseKey};
     use vtl::Fault;
 

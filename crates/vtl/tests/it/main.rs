@@ -8,6 +8,7 @@ mod common;
 mod conformance;
 #[path = "../../../library/tests/it/drive_suite.rs"]
 mod drive_suite;
+mod encryption;
 #[cfg(feature = "faults")]
 mod faults;
 mod medium;

@@ -11,7 +11,7 @@ use scsi::{Data, Lun, Transport};
 use vtl::{Options, Target};
 
 use crate::common::*;
-use crate::drive_suite::{self, Rig};
+use crate::drive_suite::{self, Encrypting, Rig};
 
 const KEY: u64 = 0x4b49_5354;
 
@@ -135,6 +135,7 @@ impl Rig for ScsiRig {
 fn the_scsi_drive_behaves_as_a_tape() {
     drive_suite::behaves_as_a_tape(12, || ScsiRig::new(Way::Local, ProtectionWish::Required));
     drive_suite::behaves_as_a_tape(4, || ScsiRig::new(Way::Local, ProtectionWish::Off));
+    drive_suite::behaves_as_a_tape(4, || Encrypting(ScsiRig::new(Way::Local, ProtectionWish::Required)));
 }
 
 #[test]
@@ -158,6 +159,39 @@ mod faults {
     use vtl::Fault;
 
     use super::*;
+
+    /// What the drive behind the target really did comes through the log pages to the driver.
+    #[test]
+    fn counters_are_those_of_what_was_done() {
+        for way in [Way::Local, Way::Iscsi] {
+            let mut rig = ScsiRig::new(way, ProtectionWish::Required);
+            let faults = rig.bench().library.faults();
+            let drive = rig.drive();
+            drive.locate(data(0)).unwrap();
+            let begin = drive.counters().unwrap();
+            drive.write_block(&[1; 1000]).unwrap();
+            faults.plan_retries_in(&DriveName::new("vdrive0").unwrap(), 3);
+            drive.write_block(&[2; 500]).unwrap();
+            faults.plan_retries_of(vid(VID), 2);
+            drive.write_filemarks(0).unwrap();
+            drive.locate(data(0)).unwrap();
+            let mut buffer = [0; 4096];
+            drive.read_block(&mut buffer).unwrap();
+            faults.plan_unreadable(vid(VID), data(1));
+            drive.read_block(&mut buffer).unwrap_err();
+            let mount = drive.counters().unwrap().since(&begin);
+            assert_eq!((mount.written.unwrap().0, mount.read.unwrap().0), (1500, 1000));
+            let errors = |all: library::ErrorCounters| [all.corrected, all.retries, all.uncorrected];
+            assert_eq!(errors(mount.writing), [Some(1), Some(3), Some(0)]);
+            assert_eq!(errors(mount.reading), [Some(1), Some(5), Some(1)]);
+            assert!(faults.fired() > 0);
+            let product = mount.product.unwrap();
+            assert_eq!((product.vendor.as_str(), product.serial.is_empty()), ("KIST", false));
+            // A load begins anew.
+            rig.reload();
+            assert_eq!(rig.drive().counters().unwrap().reading.retries, Some(0));
+        }
+    }
 
     const READY: u8 = 0x00;
     const READ: u8 = 0x08;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use archive::{Archive, Machines};
 use base::{Clock, Vid};
-use library::{CartridgeInfo, DriveName, Library, LibraryError, TapeDrive};
+use library::{CartridgeInfo, DriveName, Library, LibraryError, Slot, TapeDrive};
 
 use crate::common::{Instance, PATIENCE, SystemClock};
 
@@ -202,6 +202,18 @@ impl Library for Held {
 
     fn unmount(&self, drive: &DriveName) -> Result<Vid, LibraryError> {
         self.library.unmount(drive)
+    }
+
+    fn look_again(&self, scan: bool) -> Result<(), LibraryError> {
+        self.library.look_again(scan)
+    }
+
+    fn export(&self, vid: Vid) -> Result<Slot, LibraryError> {
+        self.library.export(vid)
+    }
+
+    fn import(&self, vid: Vid) -> Result<Slot, LibraryError> {
+        self.library.import(vid)
     }
 }
 

@@ -494,6 +494,7 @@ impl Model {
             | Command::ForgetTapeFailures { .. }
             | Command::CountMount { .. }
             | Command::BeginRun { .. }
+            | Command::BeginHistoryRun { .. }
             | Command::AppendToRun { .. }
             | Command::CommitRun { .. }
             | Command::AdoptRun { .. }
@@ -945,7 +946,8 @@ impl Model {
                     Scratch => !labelled && aside,
                     Labelling => !labelled && aside && tape.uuid.is_some(),
                     Full | ReadOnly => labelled,
-                    Suspect | Disabled => true,
+                    Suspect | Disabled => tape.state != TapeState::Retired,
+                    TapeState::Retired => false,
                 };
                 if !allowed {
                     return Err("WrongState");
@@ -978,9 +980,14 @@ impl Model {
                     tape.history.filter(|_| stays).map(|known| TapeHistory { failures: 0, ..known });
             }
             Command::CountMount { vid } => self.tapes.get_mut(vid).ok_or("NotFound")?.mounts += 1,
-            Command::BeginRun { vid, drive, start } => {
+            Command::BeginRun { vid, drive, start } | Command::BeginHistoryRun { vid, drive, start } => {
                 let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
-                if tape.state != TapeState::Active || tape.run.is_some() {
+                let may = match (command, tape.state) {
+                    (Command::BeginRun { .. }, state) => state == TapeState::Active,
+                    (_, TapeState::Repacking) => tape.containers == 0,
+                    (_, state) => state == TapeState::Full,
+                };
+                if !may || tape.run.is_some() {
                     return Err("WrongState");
                 }
                 if *start != tape.end_of_data {

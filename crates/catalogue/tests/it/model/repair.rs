@@ -237,9 +237,52 @@ impl Model {
                 *tape = TapeRecord {
                     mounts: tape.mounts,
                     replaces: tape.uuid,
+                    away: tape.away.clone(),
                     ..TapeRecord::scratch(tape.capacity)
                 };
                 self.segments.retain(|(on, _), _| on != vid);
+            }
+            Command::RetireTape { vid } => {
+                use TapeState::{Disabled, Scratch, Suspect};
+                let is_used = self.containers.values().any(|c| c.places().iter().any(|(on, _)| on == vid));
+                let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
+                let was_written = tape.generation.0 > 0;
+                let may = match was_written {
+                    true => tape.state != TapeState::Active,
+                    false => matches!(tape.state, Scratch | Suspect | Disabled),
+                };
+                if !may || tape.run.is_some() || is_used {
+                    return Err("WrongState");
+                }
+                *tape = TapeRecord {
+                    state: TapeState::Retired,
+                    mounts: tape.mounts,
+                    replaces: if was_written { tape.uuid } else { tape.replaces },
+                    away: tape.away.clone(),
+                    ..TapeRecord::scratch(tape.capacity)
+                };
+                self.segments.retain(|(on, _), _| on != vid);
+            }
+            Command::AddTape { vid } => {
+                let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
+                if tape.state != TapeState::Retired {
+                    return Err("WrongState");
+                }
+                tape.state = TapeState::Scratch;
+            }
+            Command::SetTapeAway { vid, kind, place } => {
+                if place.len() > 256 || kind.is_none() && !place.is_empty() {
+                    return Err("Malformed");
+                }
+                let since = self.at;
+                let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
+                if tape.run.is_some() && kind.is_some() {
+                    return Err("WrongState");
+                }
+                let known = tape.away.as_ref().map(|away| (away.kind, away.place.clone()));
+                if known != kind.map(|kind| (kind, place.clone())) {
+                    tape.away = kind.map(|kind| TapeAway { kind, place: place.clone(), since });
+                }
             }
             Command::AcceptRestore { epoch, after, seen } => {
                 if *after != self.changes {
@@ -472,7 +515,20 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
         }
         16 => {
             let tapes: Vec<_> = model.tapes.keys().copied().collect();
-            Command::ReclaimTape { vid: among(&tapes, picks[0]).unwrap() }
+            let vid = among(&tapes, picks[0]).unwrap();
+            let retired: Vec<_> =
+                tapes.iter().filter(|vid| model.tapes[vid].state == TapeState::Retired).copied().collect();
+            match picks[1] % 8 {
+                0 => Command::RetireTape { vid },
+                1 | 2 => Command::AddTape { vid: among(&retired, picks[2]).unwrap_or(vid) },
+                3 => {
+                    let kinds = [None, Some(AwayKind::Exported), Some(AwayKind::OffSite)];
+                    let kind = kinds[usize::from(picks[2]) % kinds.len()];
+                    let length = [0, 0, 7, 256, 257][usize::from(picks[3]) % 5];
+                    Command::SetTapeAway { vid, kind, place: "v".repeat(length) }
+                }
+                _ => Command::ReclaimTape { vid },
+            }
         }
         17 | 18 => {
             let run = an_open_run(model, picks[0]);

@@ -253,6 +253,13 @@ fn tape(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
             let state = states[usize::from(picks[1]) % states.len()];
             Command::SetTapeState { vid, state, reason: "s".into() }
         }
+        _ if picks[3] % 4 == 0 => {
+            let state = if picks[4] % 2 == 0 { TapeState::Full } else { TapeState::Repacking };
+            let vid = among(&by_state(state), picks[1]).unwrap_or(vid);
+            let end = model.tapes.get(&vid).map_or(0, |tape| tape.end_of_data.0);
+            let start = BlockAddress(end + u64::from(picks[2] % 20 == 19));
+            Command::BeginHistoryRun { vid, drive: "h".into(), start }
+        }
         _ => {
             let vid = among(&by_state(TapeState::Active), picks[1]).unwrap_or(vid);
             let end = model.tapes.get(&vid).map_or(0, |tape| tape.end_of_data.0);

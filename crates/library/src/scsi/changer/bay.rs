@@ -6,7 +6,7 @@ use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 use mechanics::{MotionReport, Track};
 
 use super::reach::LoadableDrive;
-use crate::{DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
+use crate::{DriveCounters, DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
 
 /// A place for one drive. Its lock is held while the drive carries out a command, so that an unmount waits
 /// for it.
@@ -138,10 +138,22 @@ impl TapeDrive for BayHandle {
         self.0.lock().drive.as_mut().and_then(|drive| drive.tape().motion_report())
     }
 
+    fn set_encryption(&mut self, encryption: Option<&crate::TapeEncryption>) -> Result<(), TapeError> {
+        self.with(|drive| drive.set_encryption(encryption))
+    }
+
+    fn block_encryption(&mut self) -> Result<crate::BlockEncryption, TapeError> {
+        self.with(|drive| drive.block_encryption())
+    }
+
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         match self.0.lock().drive.as_mut() {
             Some(drive) => drive.tape().alerts(),
             None => Ok(Vec::new()),
         }
+    }
+
+    fn counters(&mut self) -> Result<DriveCounters, TapeError> {
+        self.with(|drive| drive.counters())
     }
 }

@@ -36,6 +36,8 @@ pub struct SeenElement {
     pub source: Option<ElementAddress>,
     /// The robot can get at it.
     pub accessible: bool,
+    /// An import/export element from which cartridges may be taken (EXENAB).
+    pub exports: bool,
     /// It is out of use.
     pub disabled: bool,
     /// What is wrong with it.
@@ -55,6 +57,7 @@ impl SeenElement {
             medium_type: element.medium_type,
             source: element.source.filter(|_| element.full),
             accessible: element.accessible,
+            exports: element.exports,
             disabled: element.disabled,
             exception: element.exceptional.then_some(element.exception),
             identifier: element.identifier.clone(),
@@ -255,6 +258,7 @@ mod tests {
             medium_type: 0,
             source: None,
             accessible: true,
+            exports: false,
             disabled: false,
             exception: None,
             identifier: None,

@@ -75,6 +75,15 @@ impl Known {
         self.elements.as_ref()?.get(&at)
     }
 
+    /// Import/export elements of ours.
+    pub(super) fn import_export(&self) -> Vec<(ElementAddress, SeenElement)> {
+        let elements = self.elements.iter().flatten();
+        let doors = elements.filter(|(at, element)| {
+            element.kind == ElementType::ImportExport && !element.disabled && self.own.has_slot(**at)
+        });
+        doors.map(|(at, element)| (*at, element.clone())).collect()
+    }
+
     /// Slots of ours that were empty, those first from which nothing is in a drive.
     pub(super) fn free_slots(&self) -> Vec<ElementAddress> {
         let elements = self.elements.iter().flatten();

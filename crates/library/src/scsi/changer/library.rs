@@ -15,7 +15,7 @@ use super::known::{Known, Mounted};
 use super::moving::{Moved, Movement, bring};
 use super::reach::{Devices, ScsiLibraryConfig, WantedDrive};
 use super::robot::{Abilities, ChangerIdentity, Robot};
-use crate::{CartridgeInfo, DriveName, Library, LibraryError, Place, TapeDrive, TapeError, Waiter};
+use crate::{CartridgeInfo, DriveName, Library, LibraryError, Place, Slot, TapeDrive, TapeError, Waiter};
 
 /// A tape library behind a medium changer.
 ///
@@ -33,7 +33,7 @@ pub struct ScsiLibrary {
 
 /// The way to the changer.
 #[derive(Default)]
-struct Line {
+pub(super) struct Line {
     robot: Option<Robot>,
     /// It is not tried again before.
     not_before: Option<u64>,
@@ -124,12 +124,12 @@ impl ScsiLibrary {
         missing.collect()
     }
 
-    /// Has the robot look at all of our elements again. Gives whether it can: where the changer serves others
-    /// too, only one that can look at some elements does.
+    /// Has the robot look at all of our elements with its own eyes. Gives whether it can: where the changer
+    /// serves others too, only one that can look at some elements does.
     ///
     /// # Errors
     /// If the changer is not reached, or fails.
-    pub fn look_again(&self) -> Result<bool, LibraryError> {
+    pub fn scan(&self) -> Result<bool, LibraryError> {
         let mut line = self.line();
         let own = self.config.slots.clone();
         let done = self.with_robot(&mut line, |robot| match &own {
@@ -146,11 +146,11 @@ impl ScsiLibrary {
         Ok(done)
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
+    pub(super) fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -226,7 +226,7 @@ impl ScsiLibrary {
     }
 
     /// Reads all elements.
-    fn refresh(&self, line: &mut Line) -> Result<(), LibraryError> {
+    pub(super) fn refresh(&self, line: &mut Line) -> Result<(), LibraryError> {
         let is_first = self.known().elements.is_none();
         let (elements, identity) = self.with_robot(line, |robot| {
             if !robot.is_the_same()? {
@@ -270,7 +270,7 @@ impl ScsiLibrary {
     }
 
     /// Looks at one element and takes over what is there.
-    fn look(
+    pub(super) fn look(
         &self,
         line: &mut Line,
         kind: ElementType,
@@ -296,7 +296,7 @@ impl ScsiLibrary {
         }
     }
 
-    fn holdings(&self) -> Holdings {
+    pub(super) fn holdings(&self) -> Holdings {
         self.known().holdings()
     }
 
@@ -322,7 +322,11 @@ impl ScsiLibrary {
     }
 
     /// The slot of a cartridge, looked at: what is known may be old.
-    fn slot_of(&self, line: &mut Line, vid: Vid) -> Result<(ElementAddress, Option<Barcode>), LibraryError> {
+    pub(super) fn slot_of(
+        &self,
+        line: &mut Line,
+        vid: Vid,
+    ) -> Result<(ElementAddress, Option<Barcode>), LibraryError> {
         for is_fresh in [false, true] {
             if is_fresh {
                 self.refresh(line)?;
@@ -419,7 +423,7 @@ impl ScsiLibrary {
     }
 
     /// Moves a cartridge and takes over what the two elements show.
-    fn carry(&self, line: &mut Line, movement: &Movement) -> Result<Moved, LibraryError> {
+    pub(super) fn carry(&self, line: &mut Line, movement: &Movement) -> Result<Moved, LibraryError> {
         let times = &self.config.times;
         let moved = self.with_robot(line, |robot| bring(robot, movement, times))?;
         let is_as_told = matches!(moved, Moved::There | Moved::Stayed(_));
@@ -598,6 +602,13 @@ impl Library for ScsiLibrary {
         }
     }
 
+    fn look_again(&self, scan: bool) -> Result<(), LibraryError> {
+        match scan {
+            true => self.scan().map(drop),
+            false => self.refresh(&mut self.line()),
+        }
+    }
+
     fn without_vid(&self) -> Vec<String> {
         self.holdings().without_vid
     }
@@ -647,5 +658,13 @@ impl Library for ScsiLibrary {
         let bay = self.bay(drive)?;
         let mut state = bay.lock();
         self.unmount_from(bay, &mut state)
+    }
+
+    fn export(&self, vid: Vid) -> Result<Slot, LibraryError> {
+        self.export_from_slot(vid)
+    }
+
+    fn import(&self, vid: Vid) -> Result<Slot, LibraryError> {
+        self.import_into_slot(vid)
     }
 }

@@ -9,6 +9,7 @@
 
 mod barcode;
 mod bay;
+mod door;
 mod elements;
 mod known;
 mod library;

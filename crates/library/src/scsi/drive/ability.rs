@@ -20,12 +20,36 @@ pub mod op {
     pub const MAINTENANCE_IN: u8 = 0xa3;
     pub const REPORT_DENSITY: u8 = 0x44;
     pub const MODE_SENSE: u8 = 0x1a;
+    pub const SECURITY_PROTOCOL_IN: u8 = 0xa2;
 }
 
 /// READ, which every tape drive has: a list without it is no list.
 const READ: u8 = 0x08;
 /// Bytes of the list of commands that are asked for: some 100 of 20 bytes are usual.
 const LIST_BYTES: u32 = 16 * 1024;
+
+/// What an archive makes use of: operation code, service action, what it is good for.
+const KNOWN: [(u8, Option<u16>, &str); 9] = [
+    (op::LOCATE_16, None, "locate"),
+    (0x04, None, "partitions"),
+    (op::READ_ATTRIBUTE, None, "cartridge memory"),
+    (op::LOG_SENSE, None, "log pages"),
+    (op::REPORT_DENSITY, None, "densities"),
+    (op::PERSISTENT_RESERVE, Some(0), "reservations"),
+    (0xb5, None, "encryption"),
+    (op::GENERATE_RAO, Some(0x1d), "recommended access order"),
+    (op::MAINTENANCE_IN, Some(0x1f), "ends of wraps"),
+];
+
+/// What a drive with this list of commands can do of it.
+pub fn words(list: &SupportedOpcodes) -> Vec<&'static str> {
+    let can = KNOWN.iter().filter(|(operation, service, _)| {
+        list.0
+            .iter()
+            .any(|one| one.operation == *operation && (service.is_none() || one.service_action == *service))
+    });
+    can.map(|(_, _, word)| *word).collect()
+}
 
 /// What is known of a drive's commands.
 #[derive(Default, Debug)]
@@ -69,6 +93,11 @@ impl Abilities {
             list.find(operation, Some(service_action)).or(list.find(operation, None)).is_some()
         };
         !self.refused.contains(&(operation, service_action)) && self.listed.as_ref().is_none_or(known)
+    }
+
+    /// What the drive can do of what an archive makes use of, by its list; empty without one.
+    pub fn words(&self) -> Vec<&'static str> {
+        self.listed.as_ref().map(words).unwrap_or_default()
     }
 
     /// The drive has refused it: it is not asked again.

@@ -141,6 +141,29 @@ impl Drive {
         self.answer_of(allocation, |drive, data| drive.quiet(operation, command, data))
     }
 
+    /// An answer of at most `allocation` bytes from a drive of which nothing is in doubt. Conditions are
+    /// taken note of, but nothing is waited for, and a lost answer is not asked for again.
+    pub fn answer_at_once(
+        &mut self,
+        operation: &'static str,
+        command: &Command,
+        allocation: usize,
+    ) -> Result<Vec<u8>, Stop> {
+        self.answer_of(allocation, |drive, mut data| {
+            for _ in 0..CONDITIONS_MAX {
+                if drive.doubt.is_some() {
+                    let (drive, sense) = (drive.name.clone(), Sense::NOT_READY);
+                    return Err(Stop::Not(TapeError::NotReady { drive, sense }));
+                }
+                match drive.once(operation, command, again(&mut data)) {
+                    Err(Stop::Again) => {}
+                    other => return other,
+                }
+            }
+            Err(Stop::Not(drive.restless(operation)))
+        })
+    }
+
     fn answer_of(
         &mut self,
         allocation: usize,
@@ -246,7 +269,9 @@ impl Drive {
                 self.end(Ended::Taken);
                 return Err(TapeError::Reserved { drive: self.name.clone() });
             }
-            // 2A/02 log parameters, 2A/10 the clock, 2A/11 and on those of encryption by other hosts.
+            // 2A/11 to 2A/13: parameters of encryption, or a key, by another host.
+            (UnitAttention::ParametersChanged, _, 0x11..=0x13) => Some(Doubt::Settings),
+            // 2A/02 log parameters, 2A/10 the clock.
             (UnitAttention::ParametersChanged, _, 0x02 | 0x06..) => None,
             (UnitAttention::ParametersChanged | UnitAttention::InquiryDataChanged, ..) => {
                 Some(Doubt::Settings)

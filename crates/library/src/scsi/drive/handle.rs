@@ -2,13 +2,17 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ::scsi::Transport;
 use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
-use mechanics::{MotionReport, Track};
+use mechanics::{LocateFit, MotionReport, Track};
 
-use super::{AttentionsSeen, Drive, DriveIdentity, Medium, PartitionSpace, ScsiDriveOptions};
-use crate::{DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
+use super::reservation::Hold;
+use super::{
+    AttentionsSeen, Drive, DriveIdentity, Medium, PartitionSpace, Planted, ScsiDriveOptions, TimedLocate,
+};
+use crate::{DriveCounters, DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
 
 /// What was unloaded.
 #[derive(Debug)]
@@ -145,6 +149,64 @@ impl ScsiDrive {
         self.0.lock().drive.seen
     }
 
+    /// Whether the drive has a command, as far as is known: by its own list, or because it has not refused
+    /// it.
+    #[must_use]
+    pub fn may(&self, operation: u8, service_action: u16) -> bool {
+        self.0.lock().drive.abilities.may(operation, service_action)
+    }
+
+    /// What it can do of what an archive makes use of, by its own list of commands, in words; empty if it
+    /// gives none.
+    #[must_use]
+    pub fn abilities(&self) -> Vec<&'static str> {
+        self.0.lock().drive.abilities.words()
+    }
+
+    /// Whether other hosts are kept from it now.
+    #[must_use]
+    pub fn is_reserved(&self) -> bool {
+        self.0.lock().drive.hold != Hold::None
+    }
+
+    /// Writes a record with a wrong checksum at the end of data, to see whether the drive looks at it. *Only
+    /// on a tape without value.*
+    ///
+    /// # Errors
+    /// If the drive fails otherwise.
+    pub fn plant_wrong_checksum(&self, block: &[u8]) -> Result<Planted, TapeError> {
+        self.0.lock().drive.plant(block)
+    }
+
+    /// What the ways on the data partition cost by the model alone, without what its locates took; `None` if
+    /// there is no model.
+    ///
+    /// # Errors
+    /// If it holds no cartridge, or cannot be asked.
+    pub fn model_track(&self, block_size: u32) -> Result<Option<Track>, TapeError> {
+        self.0.lock().drive.model_track(block_size)
+    }
+
+    /// By how much the drive's locates differ from the model of it; `None` if there is no model.
+    ///
+    /// # Errors
+    /// If it holds no cartridge, or cannot be asked.
+    pub fn fit(&self, block_size: u32) -> Result<Option<LocateFit>, TapeError> {
+        self.0.lock().drive.fit(block_size)
+    }
+
+    /// Locates of this mount since its track was last asked for, the oldest first.
+    #[must_use]
+    pub fn recent_locates(&self) -> Vec<TimedLocate> {
+        self.0.lock().drive.recent_locates()
+    }
+
+    /// What its last loads took, the oldest first.
+    #[must_use]
+    pub fn recent_loads(&self) -> Vec<Duration> {
+        self.0.lock().drive.recent_loads()
+    }
+
     /// The longest block that can be written, in bytes.
     #[must_use]
     pub fn block_bytes_max(&self) -> usize {
@@ -198,15 +260,31 @@ impl TapeDrive for Handle {
     }
 
     fn read_block(&mut self, buffer: &mut [u8]) -> Result<ReadBlock, TapeError> {
-        self.with(|drive| drive.read(buffer))
+        self.with(|drive| {
+            let begun = drive.begin();
+            let block = drive.read(buffer)?;
+            let bytes = if let ReadBlock::Data(bytes) = block { bytes } else { 0 };
+            drive.measure_transfer(&begun, bytes, 0);
+            Ok(block)
+        })
     }
 
     fn write_block(&mut self, block: &[u8]) -> Result<WriteResult, TapeError> {
-        self.with(|drive| drive.write(block))
+        self.with(|drive| {
+            let begun = drive.begin();
+            let result = drive.write(block)?;
+            drive.measure_transfer(&begun, 0, block.len());
+            Ok(result)
+        })
     }
 
     fn write_filemarks(&mut self, count: u32) -> Result<WriteResult, TapeError> {
-        self.with(|drive| drive.mark(count))
+        self.with(|drive| {
+            let begun = drive.begin();
+            let result = drive.mark(count)?;
+            drive.measure_flush(&begun);
+            Ok(result)
+        })
     }
 
     fn locate(&mut self, to: TapePosition) -> Result<(), TapeError> {
@@ -262,16 +340,27 @@ impl TapeDrive for Handle {
         self.with(|drive| drive.order(segments))
     }
 
-    fn track(&mut self, _block_size: u32) -> Result<Option<Track>, TapeError> {
-        // What a drive's movements cost is not told by it.
-        self.with(|drive| drive.session().map(|_| None))
+    fn track(&mut self, block_size: u32) -> Result<Option<Track>, TapeError> {
+        self.with(|drive| drive.track(block_size))
     }
 
     fn motion_report(&mut self) -> Option<MotionReport> {
-        None
+        self.shared.lock().drive.motion()
+    }
+
+    fn set_encryption(&mut self, encryption: Option<&crate::TapeEncryption>) -> Result<(), TapeError> {
+        self.with(|drive| drive.set_encryption(encryption))
+    }
+
+    fn block_encryption(&mut self) -> Result<crate::BlockEncryption, TapeError> {
+        self.with(Drive::block_encryption)
     }
 
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         self.with(Drive::raised_alerts)
+    }
+
+    fn counters(&mut self) -> Result<DriveCounters, TapeError> {
+        self.with(Drive::count)
     }
 }

@@ -11,6 +11,7 @@ use base::{BlockAddress, Partition, TapePosition, Vid};
 use super::super::unit::{Failure, Unit};
 use super::ability::Abilities;
 use super::condition::{READY_WAIT_MAX, Stop};
+use super::motion::Measured;
 use super::position::PositionSource;
 use super::reservation::Hold;
 use super::transfer::LENGTH_MAX;
@@ -58,6 +59,7 @@ impl Drive {
             block_max,
             scratch: Vec::new(),
             seen: AttentionsSeen::default(),
+            measured: Measured::default(),
         };
         let (inquiry, found) =
             identity::read(&mut drive.unit).map_err(|failure| drive.failure("inquiry", &failure))?;
@@ -88,10 +90,13 @@ impl Drive {
 
     /// Takes the cartridge that the robot has put in. It stands at the begin of the index partition then.
     pub fn load(&mut self, vid: Vid) -> Result<Medium, TapeError> {
+        let begun = self.begin();
         self.session = Some(Session::new(vid));
         self.handling = true;
         let prepared = self.prepare();
-        if prepared.is_err() {
+        if prepared.is_ok() {
+            self.measure_load(&begun);
+        } else {
             // As well as can be: what matters is the error that is there already.
             let _ = self.prevent_removal(Prevention::Allow);
             let _ = self.release();
@@ -196,10 +201,13 @@ impl Drive {
         };
         let (vid, owes) = (session.vid, session.unflushed > 0 || session.poisoned);
         let flushed = if owes { self.mark(0).map(|_| ()) } else { Ok(()) };
+        self.forget_key();
         self.handling = true;
+        let begun = self.begin();
         let gone = self.let_go();
         self.handling = false;
         gone?;
+        self.measure_unload(&begun);
         self.session = None;
         Ok((vid, flushed))
     }

@@ -54,6 +54,22 @@ pub struct Medium {
 impl Drive {
     /// A log page, `None` if the drive does not have it.
     pub fn log_page(&mut self, code: u8) -> Result<Option<LogPage>, TapeError> {
+        self.log_page_by(code, |drive, command| drive.answer("log sense", command, usize::from(LOG_BYTES)))
+    }
+
+    /// The same of a drive of which nothing is in doubt, and without another try: it costs the time limit of
+    /// one command at most.
+    pub fn log_page_at_once(&mut self, code: u8) -> Result<Option<LogPage>, TapeError> {
+        self.log_page_by(code, |drive, command| {
+            drive.answer_at_once("log sense", command, usize::from(LOG_BYTES))
+        })
+    }
+
+    fn log_page_by(
+        &mut self,
+        code: u8,
+        ask: impl FnOnce(&mut Drive, &Command) -> Result<Vec<u8>, Stop>,
+    ) -> Result<Option<LogPage>, TapeError> {
         if !self.abilities.may(op::LOG_SENSE, u16::from(code)) {
             return Ok(None);
         }
@@ -65,7 +81,7 @@ impl Drive {
             parameter: 0,
             allocation_length: LOG_BYTES,
         });
-        match self.answer("log sense", &command, usize::from(LOG_BYTES)) {
+        match ask(self, &command) {
             Ok(answer) => {
                 let page = LogPage::decode(&answer).map_err(|error| self.strange("log sense", error))?;
                 Ok(Some(page).filter(|page| page.code == code))

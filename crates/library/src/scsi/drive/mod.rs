@@ -2,19 +2,22 @@
 //!
 //! [`Drive`] is the drive itself, used by one thread at a time: `condition` says what answers mean and what
 //! is done about doubts, `position` where the tape stands, `transfer` moves records, `load` and `setting`
-//! prepare a cartridge, `memory`, `order` and `health` ask for the rest. `handle` is what the library and
-//! the mover share of it.
+//! prepare a cartridge, `encryption` sets its key, `memory`, `order` and `health` ask for the rest, `motion`
+//! measures what it all takes. `handle` is what the library and the mover share of it.
 
 mod ability;
 mod compatibility;
 mod condition;
+mod encryption;
 mod handle;
 mod health;
 mod identity;
 mod load;
 mod medium;
 mod memory;
+mod motion;
 mod order;
+mod plant;
 mod position;
 mod reservation;
 mod setting;
@@ -31,14 +34,19 @@ use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 use super::unit::Unit;
 use crate::{DriveName, Sense, SleepingWaiter, TapeError, Waiter};
 use ability::Abilities;
+use encryption::InUse;
+use motion::Measured;
 use position::PositionSource;
 use reservation::Hold;
 
+pub(in crate::scsi) use ability::words as ability_words;
 pub use compatibility::{Cartridge, CartridgeAccess, DriveGeneration};
 pub use handle::{ScsiDrive, Unloaded};
 pub use health::PartitionSpace;
 pub use identity::DriveIdentity;
 pub use medium::Medium;
+pub use motion::TimedLocate;
+pub use plant::Planted;
 
 /// Whether blocks carry a checksum between host and tape (logical block protection).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -141,6 +149,12 @@ struct Session {
     /// Where each partition began to warn of its end.
     warned: [Option<BlockAddress>; 2],
     medium: Medium,
+    /// How blocks are encrypted.
+    encryption: Option<InUse>,
+    /// Blocks were to be encrypted before.
+    had_key: bool,
+    /// How they are to be encrypted could not be set: nothing is written.
+    is_unsettled: bool,
 }
 
 /// Why a session takes no more commands.
@@ -181,6 +195,7 @@ struct Drive {
     /// A block with its checksum on its way.
     scratch: Vec<u8>,
     seen: AttentionsSeen,
+    measured: Measured,
 }
 
 /// The index of a partition in arrays of two.
@@ -209,6 +224,9 @@ impl Session {
             partitions: 1,
             warned: [None; 2],
             medium: Medium::default(),
+            encryption: None,
+            had_key: false,
+            is_unsettled: false,
         }
     }
 
@@ -297,6 +315,9 @@ impl Drive {
         if let Some(session) = &mut self.session {
             session.sure = false;
             session.buffer_doubted |= doubt == Doubt::Reset;
+            if let Some(in_use) = &mut session.encryption {
+                in_use.is_in_doubt();
+            }
         }
     }
 }

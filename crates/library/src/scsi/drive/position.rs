@@ -169,7 +169,10 @@ impl Drive {
             return Ok(());
         }
         self.leave()?;
-        self.move_to(to)
+        let begun = self.begin();
+        self.move_to(to)?;
+        self.measure_locate(&begun, to);
+        Ok(())
     }
 
     /// Moves behind the last object of a partition.
@@ -182,7 +185,10 @@ impl Drive {
             return Ok(end);
         }
         self.leave()?;
-        self.move_to_end(partition)
+        let begun = self.begin();
+        let end = self.move_to_end(partition)?;
+        self.measure_locate(&begun, end);
+        Ok(end)
     }
 
     /// Before the tape is moved away from where something was written: what is in doubt there cannot be

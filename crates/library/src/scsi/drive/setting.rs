@@ -1,6 +1,7 @@
 //! How a drive is set while a cartridge is in use: blocks of any length, buffered, with a checksum where it
-//! can, an early warning in time, and the cartridge kept in. Set at each load and again after whatever may
-//! have set it back: a drive that takes four bytes of checksum for data would ruin the volume.
+//! can, an early warning in time, encrypted as it is to be, and the cartridge kept in. Set at each load and
+//! again after whatever may have set it back: a drive that takes four bytes of checksum for data would ruin
+//! the volume.
 
 use ::scsi::command::{PageControl, Prevention, Primary};
 use ::scsi::lbp::BlockProtection;
@@ -30,6 +31,7 @@ impl Drive {
         self.set_protection()?;
         self.set_early_warning()?;
         self.set_compression()?;
+        self.assure_encryption()?;
         self.prevent_removal(Prevention::Prevent)
     }
 

@@ -6,8 +6,9 @@ use base::TapePosition;
 
 use super::super::unit::{Done, Heard};
 use super::condition::Stop;
+use super::encryption::is_key_changed;
 use super::reservation::Hold;
-use super::{BlockProtection, Drive};
+use super::{BlockProtection, Doubt, Drive};
 use crate::{DeviceError, FILE_MARKS_MAX, ReadBlock, Sense, TapeError, WriteResult};
 
 /// Times that a record is read or written anew after something came between.
@@ -196,9 +197,13 @@ impl Drive {
         if !is_fault && sense.incorrect_length {
             return Ok(Some(length_of(sense, want, heard.transferred)));
         }
+        let key_error = self.key_error(sense);
         let session = self.session()?;
         session.sure = false;
         let vid = session.vid;
+        if let Some(error) = key_error {
+            return Err(error);
+        }
         // A record whose checksum is wrong already in the drive was damaged on the medium, or before it got
         // there. 8/14/03: the end of data is missing.
         if sense.is_block_protection_error()
@@ -244,6 +249,10 @@ impl Drive {
             return Ok(at);
         }
         for _ in 0..TRIES_MAX {
+            let session = self.session()?;
+            if session.encryption.is_some() && !session.writing {
+                self.assure_encryption()?;
+            }
             let reported = self.reported()?;
             if self.doubt.is_none() && reported.is_none_or(|reported| reported.at == Some(at)) {
                 self.session()?.writing = true;
@@ -262,6 +271,9 @@ impl Drive {
         if length == 0 || length > max {
             self.session()?;
             return Err(TapeError::BlockLength { length, max });
+        }
+        if self.session()?.is_unsettled {
+            return Err(TapeError::EncryptionUnsupported { drive: self.name.clone() });
         }
         let mut last = None;
         for _ in 0..TRIES_MAX {
@@ -352,6 +364,8 @@ impl Drive {
         }
         let session = self.session()?;
         (session.unflushed, session.sure) = (0, true);
+        // What is encrypted is looked at before each batch, whether anything was heard or not.
+        session.writing &= session.encryption.is_none();
         Ok(())
     }
 
@@ -373,6 +387,11 @@ impl Drive {
             Err(Stop::Again) => return Ok(None),
             Err(Stop::Not(error)) => return Err(error),
             Err(Stop::Lost(error)) => (error, false),
+            Err(Stop::Heard(heard)) if is_key_changed(&heard.sense) => {
+                self.doubt(Doubt::Settings);
+                *last = Some(self.typed(operation, &heard.sense));
+                return Ok(None);
+            }
             Err(Stop::Heard(heard)) => {
                 let sense = heard.sense;
                 let error = self.write_failed(operation, at, &sense);
@@ -470,6 +489,9 @@ impl Drive {
         if sense.is_end_of_partition() && (operation == "write" || session.unflushed == 0) {
             return TapeError::EndOfMedium { vid, at };
         }
+        if sense.is_encryption() {
+            return TapeError::EncryptionUnsupported { drive: self.name.clone() };
+        }
         if sense.is_block_protection_error() {
             // The drive has the block otherwise than it was sent.
             let source = DeviceError::Sense(Sense::from(sense));
@@ -483,6 +505,7 @@ impl Drive {
 fn is_clean(sense: &SenseData) -> bool {
     sense.is_write_protected()
         || sense.is_block_protection_error()
+        || sense.is_encryption()
         || matches!(sense.key, SenseKey::NotReady | SenseKey::IllegalRequest | SenseKey::AbortedCommand)
 }
 

@@ -50,6 +50,10 @@ pub struct Quirks {
     /// So many reads after a movement show what was before it.
     pub lag: u32,
     pub no_initialize: bool,
+    /// The door is open: the robot does not get at it.
+    pub door_open: bool,
+    /// Cartridges come in by the door, and not out.
+    pub no_export: bool,
 }
 
 /// What becomes of the next MOVE MEDIUM.
@@ -178,6 +182,9 @@ impl World {
         if self.cells.get(&from).is_none_or(|cell| cell.label.is_none()) {
             return Ok(check(SenseKey::IllegalRequest, 0x3b, 0x0e));
         }
+        if self.quirks.door_open && [from, to].contains(&DOOR) {
+            return Ok(check(SenseKey::IllegalRequest, 0x3b, 0x11));
+        }
         if self.cells.get(&to).is_none_or(|cell| cell.label.is_some()) {
             return Ok(check(SenseKey::IllegalRequest, 0x3b, 0x0d));
         }
@@ -230,7 +237,9 @@ impl World {
                 Element {
                     address: ElementAddress(*at),
                     full: cell.label.is_some(),
-                    accessible: true,
+                    accessible: kind != ElementType::ImportExport || !self.quirks.door_open,
+                    exports: kind == ElementType::ImportExport && !self.quirks.no_export,
+                    imports: kind == ElementType::ImportExport,
                     medium_type: cell.medium_type,
                     exceptional: cell.exception.is_some(),
                     exception: cell
@@ -520,8 +529,20 @@ impl TapeDrive for FakeDrive {
     fn motion_report(&mut self) -> Option<MotionReport> {
         None
     }
+    fn set_encryption(&mut self, _encryption: Option<&library::TapeEncryption>) -> Result<(), TapeError> {
+        Ok(())
+    }
+
+    fn block_encryption(&mut self) -> Result<library::BlockEncryption, TapeError> {
+        Ok(library::BlockEncryption::Unknown)
+    }
+
     fn alerts(&mut self) -> Result<Vec<TapeAlert>, TapeError> {
         Ok(Vec::new())
+    }
+
+    fn counters(&mut self) -> Result<library::DriveCounters, TapeError> {
+        nobody_asks()
     }
 }
 

@@ -26,6 +26,8 @@ pub fn library(make: &dyn Fn() -> Subject) {
         counts_no_change_of_its_own,
         serves_both_drives_at_once,
         gives_a_drive_back,
+        brings_cartridges_out_and_in,
+        keeps_what_goes_out_from_drives,
     ] {
         test(make());
     }
@@ -169,4 +171,43 @@ fn gives_a_drive_back(Subject { library, drives, cartridges, .. }: Subject) {
     // The cartridge stays; whoever takes the drive has it.
     assert!(library.take_drive(&drives[0]).unwrap().loaded());
     library.unmount(&drives[0]).unwrap();
+}
+
+fn brings_cartridges_out_and_in(Subject { library, drives, cartridges, around: _around }: Subject) {
+    let [vid, other] = cartridges;
+    let changes = || library.changes().unwrap();
+    let before = changes();
+    let element = library.export(vid).unwrap();
+    assert_eq!(place(library.as_ref(), vid), Place::ImportExport(element));
+    let out = changes();
+    assert_ne!(out, before, "what cannot be mounted any more is a change");
+    let error = library.mount(vid, &drives[0]).unwrap_err();
+    assert!(matches!(error, LibraryError::NotInSlot { .. }), "{error}");
+    let error = library.export(vid).unwrap_err();
+    assert!(matches!(error, LibraryError::NotInSlot { .. }), "{error}");
+    let error = library.import(other).unwrap_err();
+    assert!(matches!(error, LibraryError::NotInImportExport { .. }), "{error}");
+    assert_eq!(error.cause(), None);
+
+    let slot = library.import(vid).unwrap();
+    assert_eq!(place(library.as_ref(), vid), Place::Slot(slot));
+    assert_ne!(changes(), out, "what can be mounted again is a change");
+    library.mount(vid, &drives[0]).unwrap();
+    library.unmount(&drives[0]).unwrap();
+    let error = library.export(Vid::new("NONE00").unwrap()).unwrap_err();
+    assert!(matches!(error, LibraryError::UnknownCartridge { .. }), "{error}");
+}
+
+fn keeps_what_goes_out_from_drives(Subject { library, drives, cartridges, around: _around }: Subject) {
+    let [vid, other] = cartridges;
+    library.mount(vid, &drives[0]).unwrap();
+    let error = library.export(vid).unwrap_err();
+    assert!(matches!(&error, LibraryError::CartridgeInUse { drive, .. } if *drive == drives[0]), "{error}");
+    assert_eq!(place(library.as_ref(), vid), Place::Drive(drives[0].clone()));
+    library.export(other).unwrap();
+    library.unmount(&drives[0]).unwrap();
+    library.import(other).unwrap();
+    let rows = library.inventory().unwrap();
+    let both = rows.iter().filter(|row| cartridges.contains(&row.vid));
+    assert_eq!(both.filter(|row| matches!(row.place, Place::Slot(_))).count(), 2, "{rows:?}");
 }

@@ -1,0 +1,302 @@
+//! A stage of what is damaged in all its copies: it waits while these are put together.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use archive::{About, Archive, Machines, TapeUse};
+use base::{BlockAddress, RequestId, Vid};
+use catalogue::{ItemState, RequestState};
+use library::{Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+
+use crate::common::tight::{Tightness, tighten};
+use crate::common::{
+    Instance, SystemClock, all, bytes, get, migrate_all, put, settled, stage, wait_for, wait_until,
+};
+use crate::faulty::{Trouble, data, drive, place};
+use crate::held::{Gate, Held};
+
+/// Longer than a test lasts: what has failed is not tried again by itself.
+const LONG: Duration = Duration::from_secs(3_600);
+/// Files of 150 KB, a pack of them: each has bytes in several blocks.
+const MEMBERS: u64 = 8;
+/// Blocks of that pack in which the second member has bytes: the first one is of each copy's own, so that the
+/// copies have all of it together, and none has it alone.
+const DAMAGED: [u64; 2] = [3, 4];
+
+fn trouble() -> Trouble {
+    Trouble::with_retry(1, LONG)
+}
+
+/// The server of an instance with one drive, whose mounts wait for a gate, and whose tapes do as told.
+fn open(instance: &Instance, gate: &Gate) -> (Archive, Faults) {
+    let (archive, faults, _) = open_tight(instance, gate);
+    (archive, faults)
+}
+
+/// The same, and its pool has as much room as it is told.
+fn open_tight(instance: &Instance, gate: &Gate) -> (Archive, Faults, Arc<Tightness>) {
+    let settings = instance.settings.clone();
+    let config = VirtualLibraryConfig {
+        drives: vec![drive(0)],
+        robots: 1,
+        cartridges: Vec::new(),
+        options: VirtualCartridgeOptions::default(),
+        drop_cache: false,
+    };
+    let library = VirtualLibrary::open(&settings.library.files().unwrap().directory, &config).unwrap();
+    let faults = library.faults();
+    let library = Arc::new(Held { library: Arc::new(library), gate: gate.clone() });
+    let mut machines = Machines { library, ..Machines::open(&settings, Arc::new(SystemClock)).unwrap() };
+    let tightness = tighten(&mut machines);
+    let archive = settled(Archive::open_on(machines, settings, Arc::new(SystemClock)).unwrap());
+    (archive, faults, tightness)
+}
+
+fn name(n: u64) -> String {
+    format!("/t/f{n}")
+}
+
+fn content(n: u64) -> Vec<u8> {
+    bytes(n + 1, 150_000)
+}
+
+/// A pack on two tapes, and in the pool no more; the tapes are in their slots.
+fn nearline(archive: &Archive) -> Vec<(Vid, BlockAddress)> {
+    (0..MEMBERS).for_each(|n| drop(put(archive, &name(n), &content(n))));
+    migrate_all(archive);
+    assert_eq!(archive.evict(&all(&["/t"])).unwrap().refused_count, 0);
+    wait_until("the tapes are unmounted", || archive.tapes().unwrap().iter().all(|it| it.drive.is_none()));
+    place(archive, &name(0))
+}
+
+fn damage(faults: &Faults, places: &[(Vid, BlockAddress)], blocks: [u64; 2]) {
+    for ((vid, block), number) in places.iter().zip(blocks) {
+        faults.plan_unreadable(*vid, data(block.0 + number));
+    }
+}
+
+/// Stages all and lets two mounts through: both copies are read then, and what the second one lacks is to be
+/// read from the first one, for which a third mount is waited for.
+fn staged_up_to_the_mend(archive: &Archive, gate: &Gate) -> RequestId {
+    let request = stage(archive, &["/t"]);
+    gate.open(Some(2));
+    wait_until("the first tape is wanted again", || gate.waiting() == 1 && gate.mounted().len() == 2);
+    let record = archive.request(request).unwrap().record;
+    assert_eq!(
+        (record.state, record.failed),
+        (RequestState::Active, 0),
+        "{:?}",
+        archive.why_request(request)
+    );
+    assert!(u64::from(record.done) < MEMBERS, "no copy has the second member");
+    request
+}
+
+fn all_came(archive: &Archive, request: RequestId) {
+    wait_for(archive, request);
+    let record = archive.request(request).unwrap().record;
+    assert_eq!((u64::from(record.done), record.failed), (MEMBERS, 0), "{:?}", archive.why_request(request));
+    (0..MEMBERS).for_each(|n| assert!(get(archive, &name(n)).unwrap() == content(n), "{n}"));
+}
+
+/// Story: a file was damaged in both copies, at different places. Its request failed for good, and a second
+/// later the copies were put together.
+#[test]
+fn a_stage_waits_until_the_copies_are_put_together() {
+    let trouble = trouble();
+    let (archive, _) = open(&trouble.instance, &Gate::default());
+    let places = nearline(&archive);
+    archive.close();
+    drop(archive);
+    let gate = Gate::shut();
+    let (archive, faults) = open(&trouble.instance, &gate);
+    damage(&faults, &places, DAMAGED);
+    let request = staged_up_to_the_mend(&archive, &gate);
+    for about in [About::Request(request), About::Path(crate::common::path(&name(1)))] {
+        let causes = archive.explain(&about).unwrap();
+        let told =
+            causes.iter().filter_map(|cause| cause.reason.as_ref()).find(|it| it.kind() == "being-mended");
+        let told = told.unwrap_or_else(|| panic!("{causes:?}"));
+        assert!(!told.needs_an_operator() && !told.vids().is_empty(), "{told}");
+        assert!(told.to_string().contains("put together"), "{told}");
+    }
+    gate.open(None);
+    all_came(&archive, request);
+    assert!(faults.fired() > 1, "both damaged blocks were read");
+    wait_until("a copy is written again", || {
+        let now = place(&archive, &name(1));
+        now.len() == 2 && now != places && archive.totals().unwrap().unindexed == 0
+    });
+    archive.close();
+}
+
+/// What is known of the mend is lost with the server; the row of the last place is not.
+#[test]
+fn a_stage_that_waited_for_a_mend_goes_on_after_a_restart() {
+    let trouble = trouble();
+    let (archive, _) = open(&trouble.instance, &Gate::default());
+    let places = nearline(&archive);
+    archive.close();
+    drop(archive);
+    let gate = Gate::shut();
+    let (archive, faults) = open(&trouble.instance, &gate);
+    damage(&faults, &places, DAMAGED);
+    let request = staged_up_to_the_mend(&archive, &gate);
+    gate.break_drive(&drive(0));
+    gate.open(None);
+    wait_until("the tape cannot be mounted", || gate.refused() > 0);
+    archive.close();
+    drop(archive);
+    // Nothing is read before the damage is there again.
+    let gate = Gate::shut();
+    let (archive, faults) = open(&trouble.instance, &gate);
+    damage(&faults, &places, DAMAGED);
+    gate.open(None);
+    all_came(&archive, request);
+    assert!(faults.fired() > 1, "the damaged blocks were read once more");
+    archive.close();
+}
+
+/// A request that is called off meanwhile waits for nothing, and another one gets what the mend gave.
+#[test]
+fn a_stage_that_waits_for_a_mend_can_be_cancelled() {
+    let trouble = trouble();
+    let (archive, _) = open(&trouble.instance, &Gate::default());
+    let places = nearline(&archive);
+    archive.close();
+    drop(archive);
+    let gate = Gate::shut();
+    let (archive, faults) = open(&trouble.instance, &gate);
+    damage(&faults, &places, DAMAGED);
+    let request = staged_up_to_the_mend(&archive, &gate);
+    archive.cancel_request(request).unwrap();
+    assert_eq!(archive.request(request).unwrap().record.state, RequestState::Cancelled);
+    gate.open(None);
+    wait_until("a copy is written again", || {
+        let now = place(&archive, &name(1));
+        now.len() == 2 && now != places && archive.totals().unwrap().unindexed == 0
+    });
+    assert_eq!(archive.request(request).unwrap().record.state, RequestState::Cancelled);
+    let again = stage(&archive, &["/t"]);
+    all_came(&archive, again);
+    archive.close();
+}
+
+/// Both copies lack the same block: the request fails when that is known, and says so.
+#[test]
+fn a_stage_fails_with_the_cause_when_the_copies_do_not_have_it_together() {
+    let trouble = trouble();
+    let (archive, _) = open(&trouble.instance, &Gate::default());
+    let places = nearline(&archive);
+    archive.close();
+    drop(archive);
+    let gate = Gate::shut();
+    let (archive, faults) = open(&trouble.instance, &gate);
+    damage(&faults, &places, [DAMAGED[0]; 2]);
+    let request = staged_up_to_the_mend(&archive, &gate);
+    gate.open(None);
+    wait_for(&archive, request);
+    let record = archive.request(request).unwrap().record;
+    assert!(record.failed > 0 && u64::from(record.done + record.failed) == MEMBERS, "{record:?}");
+    let (files, _) = archive.request_files(request, 0, 100).unwrap();
+    for file in files {
+        if let ItemState::Failed(why) = file.state {
+            assert!(why.contains("cannot be read"), "{why}");
+            assert!(why.contains("do not have all of it together"), "{why}");
+        }
+    }
+    archive.close();
+}
+
+/// Story: the copies had been put together, and the pool had no room for the file beside the container. What
+/// was put together was thrown away, no tape was left to be tried, and the request failed: the copies were
+/// said not to have all of it together.
+#[test]
+fn what_was_put_together_is_kept_while_the_pool_has_no_room() {
+    let trouble = Trouble::with_retry(1, Duration::from_secs(1));
+    let (archive, _) = open(&trouble.instance, &Gate::default());
+    let places = nearline(&archive);
+    archive.close();
+    drop(archive);
+    let gate = Gate::shut();
+    let (archive, faults, tightness) = open_tight(&trouble.instance, &gate);
+    damage(&faults, &places, DAMAGED);
+    let request = staged_up_to_the_mend(&archive, &gate);
+    // There is room for the container, and for no file of it.
+    tightness.least.store(100_000, Ordering::SeqCst);
+    gate.open(None);
+    wait_until("the pool has no room", || tightness.refused.load(Ordering::SeqCst) > 0);
+    tightness.least.store(0, Ordering::SeqCst);
+    all_came(&archive, request);
+    archive.close();
+}
+
+/// Story: the tape that was to give the rest was disabled, and the request failed as if it had been read: its
+/// copies were said not to have all of it together.
+#[test]
+fn a_stage_that_fails_for_a_disabled_tape_names_it() {
+    let trouble = trouble();
+    let (archive, _) = open(&trouble.instance, &Gate::default());
+    let places = nearline(&archive);
+    archive.close();
+    drop(archive);
+    let gate = Gate::shut();
+    let (archive, faults) = open(&trouble.instance, &gate);
+    damage(&faults, &places, DAMAGED);
+    let request = staged_up_to_the_mend(&archive, &gate);
+    let lacking = gate.mounted()[0];
+    archive.set_tape(lacking, TapeUse::Disabled, "for the test").unwrap();
+    wait_for(&archive, request);
+    let (files, _) = archive.request_files(request, 0, 100).unwrap();
+    let told: Vec<_> = files
+        .into_iter()
+        .filter_map(|file| match file.state {
+            ItemState::Failed(why) => Some(why),
+            _ => None,
+        })
+        .collect();
+    assert!(!told.is_empty());
+    for why in told {
+        assert!(why.contains(&format!("its copy on {lacking}")) && !why.contains("together"), "{why}");
+    }
+    // In use again, it gives what is missing.
+    gate.open(None);
+    archive.set_tape(lacking, TapeUse::Active, "for the test").unwrap();
+    wait_until("a copy is written again", || {
+        let now = place(&archive, &name(1));
+        now.len() == 2 && now != places && archive.totals().unwrap().unindexed == 0
+    });
+    let again = stage(&archive, &["/t"]);
+    all_came(&archive, again);
+    archive.close();
+}
+
+/// Story: while the file was taken out of what was put together, a tape was given back to use. What waited
+/// for a tape was looked at anew, no tape was left to be tried, and the request failed.
+#[test]
+fn a_tape_that_comes_back_while_the_copies_are_put_together_fails_nobody() {
+    let trouble = trouble();
+    let (archive, _) = open(&trouble.instance, &Gate::default());
+    let places = nearline(&archive);
+    archive.close();
+    drop(archive);
+    let gate = Gate::shut();
+    let (archive, faults, tightness) = open_tight(&trouble.instance, &gate);
+    damage(&faults, &places, DAMAGED);
+    let request = staged_up_to_the_mend(&archive, &gate);
+    // What is less than the container is the file.
+    tightness.hold_small.store(true, Ordering::SeqCst);
+    tightness.least.store(100_000, Ordering::SeqCst);
+    gate.open(None);
+    wait_until("the file is being written", || tightness.refused.load(Ordering::SeqCst) > 0);
+    let mounted = gate.mounted().last().copied();
+    let other = places.iter().map(|(vid, _)| *vid).find(|vid| Some(*vid) != mounted).unwrap();
+    archive.set_tape(other, TapeUse::ReadOnly, "for the test").unwrap();
+    let record = archive.request(request).unwrap().record;
+    tightness.least.store(0, Ordering::SeqCst);
+    tightness.hold_small.store(false, Ordering::SeqCst);
+    assert_eq!(record.failed, 0, "{:?}", archive.why_request(request));
+    all_came(&archive, request);
+    archive.close();
+}

@@ -1,0 +1,203 @@
+//! `kist tape health` and `kist drive show`.
+
+use terminal::{Outcome, Table, output, text};
+use wire::{AlertReply, DriveContentReply, DriveMountReply, HealthPairReply, HealthReply, HealthRowReply};
+
+use crate::cli::Common;
+
+/// What the verdicts are.
+pub const HELP: &str = "\
+At the end of each mount the drive is asked for its error counters and TapeAlert
+flags. Of each tape in each drive the newest 8 mounts count. Conspicuous are
+errors that could not be corrected; TapeAlert flags 1 to 6; ten times as many
+corrected errors a GB as usual; and less than half of the usual write rate. Usual
+is the median of all tapes in drives of the same model.
+  bad             a drive that does badly with 3 tapes or more that do well in
+                  other drives, and with at least half of its tapes; a tape that
+                  does badly in 2 drives or more that do well with other tapes;
+                  or one that says itself that it is (TapeAlert 30, 31, 38, 39
+                  of a drive, 7 and 15 of a tape, in the last 5 mounts)
+  doubtful        something is conspicuous with a quarter of its partners or
+                  more, and it cannot be said whose fault it is
+  well            nothing speaks against it
+  too-few-mounts  less than 1 GB was moved with each of 3 tapes (a drive) or in
+                  one drive (a tape), or the drives tell no error counters
+
+Examples:
+  kist tape health
+  kist tape health KS0001 --json
+  kist drive show vdrive0";
+
+/// Runs `kist tape health`.
+pub fn tapes(vid: Option<&str>, common: &Common) -> Outcome {
+    let client = common.connection.client()?;
+    let asked = vid.map_or_else(String::new, |vid| format!("?vid={}", text::encode(vid)));
+    let health: HealthReply = client.get(&format!("/api/v1/report/health{asked}"))?;
+    if common.json {
+        return output::json(&health);
+    }
+    if health.tapes.is_empty() {
+        return output::line("no mount has ended in the last 90 days: nothing is known");
+    }
+    output::write(&rows_table("tape", ">drives", &health.tapes))?;
+    if vid.is_some() {
+        output::line("")?;
+        return output::write(&pairs_table("drive", &health.pairs, |pair| &pair.drive));
+    }
+    output::line("")?;
+    output::write(&rows_table("drive", ">tapes", &health.drives))
+}
+
+/// Runs `kist drive show`.
+pub fn drive(name: &str, common: &Common) -> Outcome {
+    let target = format!("/api/v1/drives/{}", text::encode(name));
+    let content: DriveContentReply = common.connection.client()?.get(&target)?;
+    if common.json {
+        return output::json(&content);
+    }
+    output::write(&summary(&content))?;
+    if content.mounts.is_empty() {
+        return output::line("no mount has ended in the last 90 days");
+    }
+    output::line("")?;
+    output::write(&pairs_table("tape", &content.tapes, |pair| &pair.vid))?;
+    output::line("")?;
+    output::line("last mounts:")?;
+    output::write(&mounts_table(&content.mounts))
+}
+
+fn summary(content: &DriveContentReply) -> String {
+    let DriveContentReply { drive, product, health, mounts, .. } = content;
+    let tape = match (&drive.vid, &drive.tape_pool) {
+        (Some(vid), Some(pool)) => format!("{vid} (tape pool {pool})"),
+        (Some(vid), None) => vid.clone(),
+        (None, _) => "-".to_owned(),
+    };
+    let state = match drive.reason.as_str() {
+        "" => drive.state.clone(),
+        reason => format!("{} ({reason})", drive.state),
+    };
+    let not_asked = || "not asked for".to_owned();
+    let not_told = || "not known: told with the end of a mount".to_owned();
+    let of = |pick: fn(&wire::DriveProductReply) -> String| product.as_ref().map_or_else(not_told, pick);
+    let verdict = health.as_ref().map_or_else(
+        || "nothing is known: no mount has ended in the last 90 days".to_owned(),
+        |health| format!("{}: {}", health.verdict, health.reason),
+    );
+    let alerts = mounts.iter().find(|mount| !mount.alerts.is_empty());
+    let alerts = alerts.map_or_else(
+        || "none".to_owned(),
+        |mount| {
+            let ended = text::whole_seconds(&mount.ended);
+            format!("{} (with tape {}, {ended})", alerts_text(&mount.alerts), mount.vid)
+        },
+    );
+    let celsius = mounts.iter().find_map(|mount| mount.celsius);
+    let lines = [
+        ("drive", drive.name.clone()),
+        ("library", drive.library.clone()),
+        ("product", of(|it| format!("{} {}", it.vendor, it.product))),
+        ("serial number", of(|it| it.serial.clone())),
+        ("firmware", of(|it| it.firmware.clone())),
+        ("state", state),
+        ("tape", tape),
+        ("health", verdict),
+        ("last alerts", alerts),
+        (
+            "cleaning",
+            content.cleaning.as_ref().map_or_else(not_asked, |it| alerts_text(std::slice::from_ref(it))),
+        ),
+        ("temperature", celsius.map_or_else(|| "-".to_owned(), |it| format!("{it} °C"))),
+    ];
+    lines.iter().map(|(name, value)| format!("{name:<14} {value}\n")).collect()
+}
+
+fn rows_table(name: &str, partners: &str, rows: &[HealthRowReply]) -> String {
+    let headings = [name, "health", ">mounts", partners, ">bytes", ">corrected", ">uncorrected", "why"];
+    let mut table = Table::new(&headings);
+    for row in rows {
+        table.row(vec![
+            row.name.clone(),
+            row.verdict.clone(),
+            text::count(row.mounts),
+            text::count(row.partners),
+            text::size(row.bytes),
+            count(row.corrected),
+            count(row.uncorrected),
+            row.reason.clone(),
+        ]);
+    }
+    table.render()
+}
+
+fn pairs_table(
+    heading: &str,
+    pairs: &[HealthPairReply],
+    name: impl Fn(&HealthPairReply) -> &String,
+) -> String {
+    let headings = [
+        heading,
+        ">mounts",
+        "last",
+        ">bytes",
+        ">corrected",
+        ">per GB",
+        ">uncorrected",
+        ">write rate",
+        "conspicuous",
+    ];
+    let mut table = Table::new(&headings);
+    for pair in pairs {
+        let symptoms: Vec<&str> = pair.symptoms.iter().map(|symptom| symptom.text.as_str()).collect();
+        table.row(vec![
+            name(pair).clone(),
+            text::count(pair.mounts),
+            text::whole_seconds(&pair.last),
+            text::size(pair.bytes),
+            count(pair.corrected),
+            or_dash(pair.corrected_per_gb.map(|rate| format!("{rate:.2}"))),
+            count(pair.uncorrected),
+            rate(pair.write_rate),
+            if symptoms.is_empty() { "-".to_owned() } else { symptoms.join("; ") },
+        ]);
+    }
+    table.render()
+}
+
+fn mounts_table(mounts: &[DriveMountReply]) -> String {
+    let headings =
+        ["ended", "tape", "for", ">bytes", ">write rate", ">corrected", ">uncorrected", "alerts", "failed"];
+    let mut table = Table::new(&headings);
+    for mount in mounts {
+        table.row(vec![
+            text::whole_seconds(&mount.ended),
+            mount.vid.clone(),
+            mount.purpose.clone(),
+            text::size(mount.bytes),
+            rate(mount.write_rate),
+            count(mount.corrected),
+            count(mount.uncorrected),
+            if mount.alerts.is_empty() { "-".to_owned() } else { alerts_text(&mount.alerts) },
+            or_dash(mount.failed.clone()),
+        ]);
+    }
+    table.render()
+}
+
+fn alerts_text(alerts: &[AlertReply]) -> String {
+    let texts: Vec<String> =
+        alerts.iter().map(|it| format!("TapeAlert {}: {}", it.flag, it.meaning)).collect();
+    texts.join("; ")
+}
+
+fn count(number: Option<u64>) -> String {
+    or_dash(number.map(text::count))
+}
+
+fn rate(rate: Option<f64>) -> String {
+    or_dash(rate.map(|rate| format!("{}/s", text::size(rate as u64))))
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}

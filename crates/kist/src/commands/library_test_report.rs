@@ -1,0 +1,207 @@
+//! What `kist library test` prints: for people, for programs, and for a vendor.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use acceptance::{AcceptanceReport, DriveFacts, Figure, Step, Unit, Verdict};
+use base::Vid;
+use library::DriveName;
+use library::scsi::changer::ChangerReport;
+use serde_json::{Value, json};
+use terminal::{Table, text};
+
+/// What was tested, and where.
+pub struct Tested {
+    begun: String,
+    host: String,
+    kernel: String,
+    processor: String,
+    tape: Vid,
+    /// Each drive.
+    pub drives: Vec<(DriveName, AcceptanceReport)>,
+}
+
+impl Tested {
+    /// A test that begins now.
+    pub fn new(tape: Vid) -> Tested {
+        let of_kernel = |name: &str| {
+            let read = std::fs::read_to_string(format!("/proc/sys/kernel/{name}"));
+            read.unwrap_or_default().trim().to_owned()
+        };
+        let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+        Tested {
+            begun: text::rfc3339(text::now()),
+            host: of_kernel("hostname"),
+            kernel: format!("{} {}", of_kernel("ostype"), of_kernel("osrelease")),
+            processor: model.map_or_else(String::new, |(_, name)| name.trim().to_owned()),
+            tape,
+            drives: Vec::new(),
+        }
+    }
+
+    fn is_passed(&self) -> bool {
+        self.drives.iter().all(|(_, report)| report.is_passed())
+    }
+}
+
+fn word(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Passed => "pass",
+        Verdict::Failed { .. } => "FAIL",
+        Verdict::NotOffered { .. } => "not offered",
+        Verdict::NotRun { .. } => "not run",
+    }
+}
+
+fn why(verdict: &Verdict) -> Option<&str> {
+    match verdict {
+        Verdict::Passed => None,
+        Verdict::Failed { why, .. } | Verdict::NotOffered { why } | Verdict::NotRun { why } => Some(why),
+    }
+}
+
+fn unit_word(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Count => "",
+        Unit::Bytes => "bytes",
+        Unit::BytesPerSecond => "bytes/s",
+        Unit::Seconds => "s",
+        Unit::Times => "times",
+    }
+}
+
+fn value(figure: &Figure) -> String {
+    let Figure { value, unit, .. } = figure;
+    match unit {
+        Unit::Count => format!("{value:.0}"),
+        Unit::Bytes => text::size(*value as u64),
+        Unit::BytesPerSecond => format!("{}/s", text::size(*value as u64)),
+        Unit::Seconds if *value < 0.001 => format!("{:.0} us", value * 1e6),
+        Unit::Seconds if *value < 1.0 => format!("{:.1} ms", value * 1e3),
+        Unit::Seconds => format!("{value:.2} s"),
+        Unit::Times => format!("{value:.2} times"),
+    }
+}
+
+/// For people.
+pub fn text(tested: &Tested, report: &ChangerReport) -> String {
+    let mut out = String::new();
+    let Tested { begun, host, kernel, processor, tape, .. } = tested;
+    let identity = &report.identity;
+    // Writing into a String cannot fail.
+    let _ = writeln!(out, "Test of a tape library by kist {}, begun {begun}", env!("CARGO_PKG_VERSION"));
+    let _ = writeln!(out, "  host {host}, {kernel}, {processor}");
+    let _ = writeln!(
+        out,
+        "  library {} {}, revision {}, serial number {}, at {}",
+        identity.vendor, identity.product, identity.revision, identity.serial, report.address
+    );
+    let _ = writeln!(out, "  tape {tape}");
+    for (name, report) in &tested.drives {
+        let _ = writeln!(out, "\n{name}: {}", if report.is_passed() { "pass" } else { "FAIL" });
+        if let Some(drive) = &report.drive {
+            drive_text(&mut out, drive);
+        }
+        let mut table = Table::new(&["step", "result", ">took", "figures"]);
+        for step in &report.steps {
+            let figures: Vec<String> =
+                step.figures.iter().map(|figure| format!("{} {}", figure.name, value(figure))).collect();
+            let mut lines = figures.iter();
+            let first = lines.next().cloned().unwrap_or_default();
+            let took = text::span(step.took);
+            let took = if step.took < Duration::from_secs(1) { "-".to_owned() } else { took };
+            table.row(vec![step.name.to_owned(), word(&step.verdict).to_owned(), took, first]);
+            lines.for_each(|line| table.row(vec![String::new(), String::new(), String::new(), line.clone()]));
+        }
+        let _ = write!(out, "\n{}", table.render());
+        for step in &report.steps {
+            if let Some(why) = why(&step.verdict) {
+                let _ = writeln!(out, "{} ({}): {why}", step.name, word(&step.verdict));
+            }
+        }
+    }
+    out
+}
+
+fn drive_text(out: &mut String, drive: &DriveFacts) {
+    let DriveFacts { vendor, product, revision, serial, generation, cartridge, cartridge_serial, abilities } =
+        drive;
+    let generation = generation.as_deref().unwrap_or("of no generation that is known");
+    let _ = writeln!(out, "  {vendor} {product}, revision {revision}, serial number {serial}, {generation}");
+    if let Some(cartridge) = cartridge {
+        let serial = cartridge_serial.as_deref().unwrap_or("not told");
+        let _ = writeln!(out, "  cartridge {cartridge}, serial number {serial}");
+    }
+    let _ = writeln!(out, "  can: {}", abilities.join(", "));
+}
+
+/// For programs.
+pub fn json(tested: &Tested, report: &ChangerReport) -> Value {
+    let drive = |(name, report): &(DriveName, AcceptanceReport)| {
+        json!({
+            "name": name.as_str(),
+            "passed": report.is_passed(),
+            "drive": report.drive.as_ref().map(drive_json),
+            "steps": report.steps.iter().map(step_json).collect::<Vec<_>>(),
+        })
+    };
+    let identity = &report.identity;
+    json!({
+        "kist": env!("CARGO_PKG_VERSION"),
+        "begun": tested.begun,
+        "host": tested.host,
+        "kernel": tested.kernel,
+        "processor": tested.processor,
+        "library": {
+            "vendor": identity.vendor,
+            "product": identity.product,
+            "revision": identity.revision,
+            "serial": identity.serial,
+            "address": report.address,
+        },
+        "tape": tested.tape.as_str(),
+        "passed": tested.is_passed(),
+        "drives": tested.drives.iter().map(drive).collect::<Vec<_>>(),
+    })
+}
+
+fn drive_json(drive: &DriveFacts) -> Value {
+    json!({
+        "vendor": drive.vendor,
+        "product": drive.product,
+        "revision": drive.revision,
+        "serial": drive.serial,
+        "generation": drive.generation,
+        "cartridge": drive.cartridge,
+        "cartridge_serial": drive.cartridge_serial,
+        "can": drive.abilities,
+    })
+}
+
+fn step_json(step: &Step) -> Value {
+    let sense = match &step.verdict {
+        Verdict::Failed { sense: Some(sense), .. } => {
+            json!({ "key": sense.key, "code": sense.code, "qualifier": sense.qualifier })
+        }
+        _ => Value::Null,
+    };
+    let verdict = match &step.verdict {
+        Verdict::Passed => "pass",
+        Verdict::Failed { .. } => "fail",
+        Verdict::NotOffered { .. } => "not-offered",
+        Verdict::NotRun { .. } => "not-run",
+    };
+    let figure = |figure: &Figure| {
+        let unit = unit_word(figure.unit);
+        json!({ "name": figure.name, "value": figure.value, "unit": unit })
+    };
+    json!({
+        "name": step.name,
+        "verdict": verdict,
+        "why": why(&step.verdict),
+        "sense": sense,
+        "seconds": step.took.as_secs_f64(),
+        "figures": step.figures.iter().map(figure).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,147 @@
+//! `kist tape export`, `import-slot`, `add`, `retire`, and what is off-site; `kist library inventory`.
+
+use std::time::Duration;
+
+use terminal::{Exit, Failure, Outcome, Table, output, text};
+use wire::{
+    InventoryBody, InventoryReply, ReasonBody, TapeBody, TapeContentReply, TapeExportReply, TapeImportBody,
+    TapeImportReply,
+};
+
+use crate::cli::Common;
+
+/// Between two questions whether a tape was exported.
+const ASK_EVERY: Duration = Duration::from_secs(2);
+
+/// Which import/export elements are meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Elements {
+    /// All of them.
+    All,
+    /// This one.
+    One(u32),
+}
+
+/// `all`, or the number of an element.
+pub fn element(text: &str) -> Result<Elements, String> {
+    match text {
+        "all" => Ok(Elements::All),
+        number => number.parse().map(Elements::One).map_err(|_| "it is a number, or all".to_owned()),
+    }
+}
+
+fn target(vid: &str, what: &str) -> String {
+    format!("/api/v1/tapes/{}/{what}", text::encode(vid))
+}
+
+/// Brings a tape to where it is taken out.
+pub fn export(vid: &str, no_wait: bool, common: &Common) -> Outcome {
+    let client = common.connection.client()?;
+    let mut told = None;
+    loop {
+        let reply: TapeExportReply = client.post_for(&target(vid, "export"), &serde_json::json!({}))?;
+        if let Some(element) = reply.element {
+            let library = reply.library.as_deref().filter(|library| !library.is_empty());
+            let library = library.map_or_else(String::new, |library| format!(" of library {library}"));
+            let said =
+                format!("tape {vid} is exported: take it out of import/export element {element}{library}");
+            return output::done(common, &reply, &said);
+        }
+        let reason = reply.reason.clone().unwrap_or_default();
+        if no_wait {
+            return output::done(common, &reply, &format!("tape {vid} goes out by itself: {reason}"));
+        }
+        if told.as_ref() != Some(&reason) {
+            output::note(&format!("tape {vid} is not out yet: {reason}"));
+            told = Some(reason);
+        }
+        std::thread::sleep(ASK_EVERY);
+    }
+}
+
+/// Brings cartridges in.
+pub fn import(elements: Elements, common: &Common) -> Outcome {
+    let client = common.connection.client()?;
+    let element = match elements {
+        Elements::All => None,
+        Elements::One(element) => Some(element),
+    };
+    let body = TapeImportBody { element };
+    let imports: Vec<TapeImportReply> = client.post_for("/api/v1/library/import", &body)?;
+    if common.json {
+        output::json(&imports)?;
+    } else {
+        let mut table = Table::new(&["tape", "library", ">element", ">slot", "not moved"]);
+        for import in &imports {
+            table.row(vec![
+                import.vid.clone(),
+                import.library.clone(),
+                import.element.to_string(),
+                import.slot.map_or_else(|| "-".to_owned(), |slot| slot.to_string()),
+                import.error.clone().unwrap_or_else(|| "-".to_owned()),
+            ]);
+        }
+        output::write(&table.render())?;
+    }
+    if imports.is_empty() && element.is_some() {
+        return Err(Failure::new(
+            Exit::SomeFailed,
+            "no cartridge with a VID stands in this import/export element",
+        ));
+    }
+    match imports.iter().filter(|import| import.error.is_some()).count() {
+        0 => Ok(()),
+        1 => Err(Failure::new(Exit::SomeFailed, "1 cartridge was not moved")),
+        count => Err(Failure::new(Exit::SomeFailed, format!("{count} cartridges were not moved"))),
+    }
+}
+
+/// Takes a tape into use.
+pub fn add(vid: &str, common: &Common) -> Outcome {
+    let client = common.connection.client()?;
+    client.post(&target(vid, "add"), &serde_json::json!({}))?;
+    let page: TapeContentReply = client.get(&format!("/api/v1/tapes/{}?limit=1", text::encode(vid)))?;
+    let state = page.tape.state;
+    let said = serde_json::json!({ "vid": vid, "state": state });
+    output::done(common, &said, &format!("tape {vid} is in use: it is {state}"))
+}
+
+/// Takes a tape out of use for ever.
+pub fn retire(vid: &str, reason: &str, common: &Common) -> Outcome {
+    let client = common.connection.client()?;
+    client.post(&target(vid, "retire"), &ReasonBody { reason: reason.to_owned() })?;
+    let text = format!("tape {vid} is retired: kist tape add {vid} would make it scratch again");
+    output::done(common, &serde_json::json!({ "vid": vid, "state": "retired" }), &text)
+}
+
+/// Says where a tape is kept.
+pub fn off_site(vid: &str, place: &str, common: &Common) -> Outcome {
+    let body = TapeBody { state: "off-site".to_owned(), reason: String::new(), place: place.to_owned() };
+    common.connection.client()?.post(&format!("/api/v1/tapes/{}", text::encode(vid)), &body)?;
+    let said = serde_json::json!({ "vid": vid, "away_as": "off-site", "place": place });
+    let at = if place.is_empty() { String::new() } else { format!(" ({place})") };
+    output::done(common, &said, &format!("tape {vid} is off-site{at} from now on"))
+}
+
+/// Has libraries say now what they hold.
+pub fn inventory(scan: bool, common: &Common) -> Outcome {
+    let client = common.connection.client()?;
+    let reply: InventoryReply = client.post_for("/api/v1/library/inventory", &InventoryBody { scan })?;
+    let said = match reply.changed.len() {
+        0 => "nothing has changed".to_owned(),
+        count => format!("{} changed: {}", text::plural(count as u64, "tape"), reply.changed.join(", ")),
+    };
+    output::done(common, &reply, &said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_numbers_or_all() {
+        assert_eq!(element("all"), Ok(Elements::All));
+        assert_eq!(element("16"), Ok(Elements::One(16)));
+        assert!(element("door").is_err() && element("-1").is_err());
+    }
+}

@@ -1,0 +1,333 @@
+//! Tapes that go out of the library and come back: by its import/export elements, or by hand; and those that
+//! are never used again.
+
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
+
+use base::{Count, RequestId, Vid};
+use catalogue::{AwayKind, Command, Object, ReadError, Rejection, TapeRecord, TapeState, View};
+use library::{LibraryError, Place, Slot};
+
+use crate::held_back::PUT_IT_IN;
+use crate::reasons::Waiting;
+use crate::room::Tape;
+use crate::tapes::need_identified;
+use ground::{ArchiveError, TapeExport, TapeImport, truncated};
+use upkeep::no_tape_gives;
+
+/// Rows of a tape's recall set that are looked at to tell what waits for it.
+const ASKED_FOR_ROWS_MAX: usize = 1_000;
+/// Tapes away that are told one by one.
+const ASKED_FOR_TOLD_MAX: usize = 5;
+
+/// What is told of a tape on which nothing new is begun since it is to be exported.
+pub(crate) const LEAVES: &str = "it is being exported: it goes out when its drive has given it back";
+
+/// What is told of a tape that no library holds.
+pub(crate) fn absent_text(record: &TapeRecord) -> String {
+    match &record.away {
+        Some(away) => format!("it is {away}: bring it back, and say kist tape import-slot"),
+        None => PUT_IT_IN.to_owned(),
+    }
+}
+
+fn wrong<T>(vid: Vid, state: &'static str, needed: &'static str) -> Result<T, ArchiveError> {
+    Err(ArchiveError::Rejected(Rejection::WrongState { object: Object::Tape(vid), state, needed }))
+}
+
+impl Tape {
+    /// Whether a tape is to be exported as soon as no drive has it.
+    pub(crate) fn is_leaving(&self, vid: Vid) -> bool {
+        self.inventory.leaving().contains(&vid)
+    }
+
+    /// Brings a tape to an import/export element of its library, from which an operator takes it out. While a
+    /// drive has it nothing new is begun on it, and it goes out by itself when the drive has given it back,
+    /// unless the server is restarted before that. Durable: the tape is exported from then on, until a
+    /// library shows it in a slot again. Of one that stands in such an element already that is told.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if it is in no library or its last session
+    /// must be closed first; [`ArchiveError::Library`] if there is no free element, or the robot fails: the
+    /// tape is used as before then.
+    pub fn export_tape(&self, vid: Vid) -> Result<TapeExport, ArchiveError> {
+        let done = self.try_export(vid);
+        match &done {
+            Ok(TapeExport::Waiting { .. }) => {}
+            Ok(TapeExport::Done { .. }) | Err(_) => {
+                self.inventory.leaving().remove(&vid);
+            }
+        }
+        let looked = self.look_at_inventory();
+        self.post_tape(vid);
+        let done = done?;
+        looked?;
+        Ok(done)
+    }
+
+    fn try_export(&self, vid: Vid) -> Result<TapeExport, ArchiveError> {
+        let record = self.tape(vid)?;
+        match self.libraries.place_of(vid) {
+            None | Some(Place::Unknown) => {
+                return wrong(
+                    vid,
+                    "in no library",
+                    "in one to be exported: what is kept elsewhere is off-site",
+                );
+            }
+            Some(Place::ImportExport(element)) => {
+                self.set_away(vid, Some(AwayKind::Exported), None)?;
+                return Ok(self.exported(vid, element));
+            }
+            Some(Place::Slot(_) | Place::Drive(_)) => {}
+        }
+        self.inventory.leaving().insert(vid);
+        // From now on the scheduler hears that it is neither read nor written.
+        self.post_tape(vid);
+        if self.is_in_a_drive(vid) {
+            return self.export_waits(vid);
+        }
+        if record.run.is_some() {
+            let needed = "at rest to be exported: its last session is closed first (kist why with its VID)";
+            return wrong(vid, "in a session that was cut short", needed);
+        }
+        // Over the move nobody takes the inventory: it would show the tape in its slot, that is not away.
+        let _taken = self.inventory.seen();
+        // Before the move: a tape that an operator finds in the element is exported.
+        let before = record.away.clone();
+        self.set_away(vid, Some(AwayKind::Exported), None)?;
+        match self.library.export(vid) {
+            Ok(element) => {
+                tracing::info!(%vid, %element, "the tape was exported");
+                Ok(self.exported(vid, element))
+            }
+            Err(error) => {
+                let place = before.as_ref().map(|away| away.place.as_str());
+                self.set_away(vid, before.as_ref().map(|away| away.kind), place)?;
+                match error {
+                    // A drive was faster.
+                    LibraryError::CartridgeInUse { .. } => self.export_waits(vid),
+                    error => Err(error.into()),
+                }
+            }
+        }
+    }
+
+    fn exported(&self, vid: Vid, element: Slot) -> TapeExport {
+        let library = self.libraries.name(self.libraries.of_tape(vid)).to_owned();
+        TapeExport::Done { library, element: element.0 }
+    }
+
+    fn export_waits(&self, vid: Vid) -> Result<TapeExport, ArchiveError> {
+        let drive = self.tape_drives().into_iter().find(|drive| drive.vid == Some(vid));
+        let reason = match (drive, self.reason(Waiting::Tape(vid))?) {
+            (Some(drive), _) => format!("drive {} has it ({})", drive.name, drive.state),
+            (None, Some(reason)) => reason.to_string(),
+            (None, None) => "a drive has it".to_owned(),
+        };
+        Ok(TapeExport::Waiting { reason })
+    }
+
+    fn is_in_a_drive(&self, vid: Vid) -> bool {
+        let has_it = |place| matches!(place, Some(Place::Drive(_)));
+        let is_sent_for = self.scheduler().drives().any(|(_, state)| state.vid() == Some(vid));
+        is_sent_for || has_it(self.libraries.place_of(vid))
+    }
+
+    /// Exports the tapes whose drives have given them back meanwhile. What cannot be moved is used as before.
+    pub(crate) fn export_what_leaves(&self) {
+        let leaving: Vec<Vid> = self.inventory.leaving().iter().copied().collect();
+        for vid in leaving.into_iter().filter(|vid| !self.is_in_a_drive(*vid)) {
+            if let Err(error) = self.export_tape(vid) {
+                tracing::error!(%vid, %error, "the tape is not exported, and used as before");
+            }
+        }
+    }
+
+    /// Brings cartridges from import/export elements into slots: that of one element, or all. Each is tried,
+    /// whatever becomes of the others. One that Kist knows is what it was before it went; others are scratch.
+    ///
+    /// # Errors
+    /// If the library cannot be asked, or the catalogue not be written.
+    pub fn import_tapes(&self, element: Option<u32>) -> Result<Vec<TapeImport>, ArchiveError> {
+        self.refresh_inventory(false)?;
+        let mut imports = Vec::new();
+        for cartridge in self.library.inventory()? {
+            let Place::ImportExport(from) = cartridge.place else { continue };
+            if element.is_some_and(|element| element != from.0) {
+                continue;
+            }
+            let vid = cartridge.vid;
+            let to = self.library.import(vid);
+            match &to {
+                Ok(slot) => tracing::info!(%vid, element = %from, %slot, "the tape was imported"),
+                Err(error) => tracing::error!(%vid, element = %from, %error, "the tape is not imported"),
+            }
+            imports.push(TapeImport {
+                vid,
+                library: self.libraries.name(cartridge.library).to_owned(),
+                element: from.0,
+                slot: to.map(|slot| slot.0).map_err(|error| error.to_string()),
+            });
+        }
+        self.look_at_inventory()?;
+        Ok(imports)
+    }
+
+    /// Has the libraries say now what they hold, which is asked for every few seconds and after each unit
+    /// attention anyway; `scan`: robots look at all slots with their own eyes, which can take minutes. Gives
+    /// the tapes that came, went, or can be used otherwise than before.
+    ///
+    /// # Errors
+    /// If a library cannot be asked, or the catalogue not be written.
+    pub fn refresh_inventory(&self, scan: bool) -> Result<BTreeSet<Vid>, ArchiveError> {
+        self.library.look_again(scan)?;
+        self.look_at_inventory()
+    }
+
+    /// An operator says where a tape is kept that no library holds. Its copies count as copies, and are not
+    /// counted on to be read. Durable on return. Once a library shows it in a slot it is here again.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if a library holds it, it is in a run, or the
+    /// place is told in too many bytes.
+    pub fn set_tape_off_site(&self, vid: Vid, place: &str) -> Result<(), ArchiveError> {
+        self.tape(vid)?;
+        if self.libraries.holds(vid) {
+            return wrong(vid, "in a library", "taken out to be off-site: kist tape export with its VID");
+        }
+        self.set_away(vid, Some(AwayKind::OffSite), Some(place))?;
+        self.post_tape(vid);
+        Ok(())
+    }
+
+    /// Tapes that no library holds and that files wait for which no other tape can give, in words.
+    pub(crate) fn asked_for_away(&self, tapes: &[(Vid, TapeRecord)]) -> Vec<String> {
+        let absent = tapes.iter().filter(|(vid, _)| !self.libraries.holds(*vid));
+        let told = absent.filter_map(|(vid, record)| {
+            let waiting = self.read(|view| waiting_for(self, view, *vid)).ok()?;
+            waiting.told(*vid, record)
+        });
+        let mut told: Vec<String> = told.collect();
+        if told.len() > ASKED_FOR_TOLD_MAX {
+            let more = told.len() - ASKED_FOR_TOLD_MAX;
+            told.truncate(ASKED_FOR_TOLD_MAX);
+            told.push(format!("files wait for {more} more tapes that no library holds: kist queue"));
+        }
+        told
+    }
+
+    fn set_away(&self, vid: Vid, kind: Option<AwayKind>, place: Option<&str>) -> Result<(), ArchiveError> {
+        let _one = self.tape_states();
+        let place = place.unwrap_or_default().to_owned();
+        self.execute(Command::SetTapeAway { vid, kind, place }).map(drop)
+    }
+
+    /// What a library shows in a slot or a drive is not away any more, whatever was said of it.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read or written.
+    pub(crate) fn note_returned(&self) -> Result<(), ArchiveError> {
+        let tapes = self.read(|view| view.tapes())?;
+        for (vid, record) in tapes.into_iter().filter(|(_, record)| record.away.is_some()) {
+            if self.libraries.holds(vid) {
+                self.set_away(vid, None, None)?;
+                tracing::info!(%vid, state = record.state.word(), "a tape that was away is here again");
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a tape into use: one that was retired is scratch again. Of one that a library shows and that is
+    /// in use, or scratch, nothing is changed: all cartridges of the libraries are taken for ours when they
+    /// are seen.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`] if no library shows it.
+    pub fn add_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
+        self.refresh_inventory(false)?;
+        if self.tape(vid)?.state == TapeState::Retired {
+            let _one = self.tape_states();
+            self.execute(Command::AddTape { vid })?;
+        }
+        self.post_tape(vid);
+        Ok(())
+    }
+
+    /// Takes a tape out of use for ever. It must be what a reclaim wants ([`Tape::reclaim_tape`]), or
+    /// scratch; then it holds nothing, and no session takes it for a scratch tape while it stands in a
+    /// library.
+    ///
+    /// # Errors
+    /// As [`Tape::reclaim_tape`].
+    pub fn retire_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
+        let record = self.tape(vid)?;
+        if record.state == TapeState::Retired {
+            return Ok(());
+        }
+        if self.is_in_a_drive(vid) {
+            return wrong(
+                vid,
+                "in a drive",
+                "in its slot, or away, to be retired: wait until it is unmounted",
+            );
+        }
+        need_identified(vid, &record)?;
+        self.empty_tape(vid, Command::RetireTape { vid })?;
+        tracing::info!(%vid, reason = truncated(reason, 512), "the tape was retired");
+        Ok(())
+    }
+}
+
+/// What waits for a tape that no library holds.
+#[derive(Debug, Default)]
+struct WaitingFor {
+    files: u64,
+    requests: BTreeSet<RequestId>,
+    /// Not all rows were looked at.
+    at_least: bool,
+}
+
+impl WaitingFor {
+    fn told(&self, vid: Vid, record: &TapeRecord) -> Option<String> {
+        if self.files == 0 {
+            return None;
+        }
+        let count = |count: u64, what: &str| match count {
+            1 => format!("1 {what}"),
+            count => format!("{} {what}s", Count(count)),
+        };
+        let (files, requests) = (count(self.files, "file"), count(self.requests.len() as u64, "request"));
+        let at_least = if self.at_least { "at least " } else { "" };
+        let place = match &record.away {
+            Some(away) => format!("{vid} is {away}"),
+            None => format!("no library holds {vid}"),
+        };
+        let wait = if (self.files, self.at_least) == (1, false) { "waits" } else { "wait" };
+        Some(format!(
+            "{place}, {at_least}{files} of {requests} {wait} for it: bring it back, and say kist tape \
+             import-slot"
+        ))
+    }
+}
+
+/// The files that wait for a tape and that no tape in a library can give.
+fn waiting_for(room: &Tape, view: &View<'_>, vid: Vid) -> Result<WaitingFor, ReadError> {
+    let mut waiting = WaitingFor::default();
+    let rows = view.recall_set(vid, None, ASKED_FOR_ROWS_MAX)?;
+    waiting.at_least = rows.len() == ASKED_FOR_ROWS_MAX;
+    for (key, _) in rows {
+        if no_tape_gives(&room.upkeep, view, key.file)? {
+            waiting.files += 1;
+            waiting.requests.extend(view.wants(key.file)?.into_iter().map(|want| want.request));
+        }
+    }
+    Ok(waiting)
+}
+
+impl crate::inventory::Inventory {
+    /// Tapes that are to be exported as soon as no drive has them.
+    pub(crate) fn leaving(&self) -> threads::MutexGuard<'_, BTreeSet<Vid>> {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
