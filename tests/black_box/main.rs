@@ -7,7 +7,6 @@ mod data_sets;
 mod exports;
 mod full;
 mod harness;
-mod hostile_library;
 mod http;
 mod identity;
 mod instances;

@@ -15,17 +15,15 @@ use crate::harness::{Instance, kist, make_tree};
 const TARGET: &str = "iqn.2026-01.org.kist:vtl";
 
 /// A target of four cartridges and two drives. It keeps its address and its cartridges while it is away.
-pub struct Library {
+struct Library {
     _directory: tempfile::TempDir,
     target: Arc<Target>,
-    pub address: String,
-    /// The address that it tells, if another one leads to it.
-    told: Option<String>,
+    address: String,
     server: Option<Server>,
 }
 
 impl Library {
-    pub fn new() -> Library {
+    fn new() -> Library {
         let directory = tempfile::tempdir().unwrap();
         let config = VirtualLibraryConfig {
             drives: ["bay0", "bay1"].map(|name| DriveName::new(name).unwrap()).to_vec(),
@@ -53,8 +51,7 @@ impl Library {
 
     fn come(&mut self) {
         let listener = TcpListener::bind(&self.address).unwrap();
-        let config = TargetConfig { address: self.told.clone(), ..TargetConfig::default() };
-        let server = Server::start(listener, self.target.clone(), config).unwrap();
+        let server = Server::start(listener, self.target.clone(), TargetConfig::default()).unwrap();
         self.address = server.address().to_string();
         self.server = Some(server);
     }
@@ -62,19 +59,11 @@ impl Library {
     fn go_away(&mut self) {
         self.server.take().unwrap().stop();
     }
-
-    /// From now on it tells those who look for it to go there.
-    pub fn is_behind(&mut self, address: &str) {
-        self.go_away();
-        self.told = Some(address.to_owned());
-        self.come();
-    }
 }
 
 /// An instance whose library is what `kist library scan` says of this one.
-pub fn instance_on(library: &Library) -> Instance {
-    let portal = library.told.as_ref().unwrap_or(&library.address);
-    let scan = kist(&["library", "scan", "--portal", portal, "--json"]).exits(0).json();
+fn instance_on(library: &Library) -> Instance {
+    let scan = kist(&["library", "scan", "--portal", &library.address, "--json"]).exits(0).json();
     let changer = &scan["changers"][0];
     assert_eq!(changer["serial"], "KISTVTL0", "{scan:#}");
     assert_eq!(changer["slots"]["full"], 4, "{scan:#}");
