@@ -38,13 +38,8 @@ impl Library {
         let mut options = Options::new(Name::new(TARGET).unwrap());
         options.barcode_suffix = "VT".to_owned();
         let target = Target::new(library, options).unwrap();
-        let mut library = Library {
-            _directory: directory,
-            target,
-            address: "127.0.0.1:0".to_owned(),
-            told: None,
-            server: None,
-        };
+        let mut library =
+            Library { _directory: directory, target, address: "127.0.0.1:0".to_owned(), server: None };
         library.come();
         library
     }
