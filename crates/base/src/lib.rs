@@ -9,12 +9,12 @@ mod checksum;
 mod failure;
 mod id;
 mod kernel_clock;
-mod key_id;
 mod md5_lanes;
 mod memory;
 mod name;
 pub mod planted;
 mod share;
+mod tape_key;
 mod time;
 mod trusted;
 mod unit;
@@ -28,11 +28,11 @@ pub use id::{
     StripeSetId, TapePoolId, UploadId, Uuid, Vid, VidError,
 };
 pub use kernel_clock::kernel_clock_is_synchronised;
-pub use key_id::{KeyId, KeyIdError};
 pub use md5_lanes::{MD5_LANES, Md5Stream};
 pub use memory::keep_freed_memory;
 pub use name::{ArchivePath, NAME_BYTES_MAX, Name, NameError, PATH_BYTES_MAX};
 pub use share::{Fit, is_scarce};
+pub use tape_key::{KeyCheck, KeyId, KeyIdError, TapeKey};
 pub use time::{Clock, Duration, LOOK_LATE_MAX, ManualClock, Timestamp, stood_still};
 pub use trusted::{
     ClockReading, RESTART_BELIEVED_MAX, SYNCHRONISED_BELIEVED_MAX, TIME_DOUBTED_AHEAD, TIME_DOUBTED_BEHIND,

@@ -2,8 +2,8 @@
 
 use base::{
     Adler32, Blake3, BlobId, BlockAddress, BlockCount, ByteCount, ClassId, ContainerId, Crc32c, DirId,
-    DriveId, Duration, Epoch, FileId, Generation, KeyId, Name, RequestId, RunId, StripeSetId, TapePoolId,
-    Timestamp, Uuid, Vid,
+    DriveId, Duration, Epoch, FileId, Generation, KeyCheck, KeyId, Name, RequestId, RunId, StripeSetId,
+    TapeKey, TapePoolId, Timestamp, Uuid, Vid,
 };
 
 /// Bytes still to be decoded.
@@ -239,6 +239,18 @@ impl Codec for KeyId {
     fn take(input: &mut Reader<'_>) -> Option<Self> {
         let length = usize::try_from(input.varint()?).ok()?;
         KeyId::new(std::str::from_utf8(input.take(length)?).ok()?).ok()
+    }
+}
+
+impl Codec for TapeKey {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.id.put(out);
+        out.extend_from_slice(&self.check.0);
+    }
+    fn take(input: &mut Reader<'_>) -> Option<Self> {
+        let id = KeyId::take(input)?;
+        let check = input.take(KeyCheck::BYTES)?.try_into().ok()?;
+        Some(TapeKey { id, check: KeyCheck(check) })
     }
 }
 

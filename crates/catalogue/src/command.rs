@@ -3,7 +3,7 @@
 
 use base::{
     BlobId, BlobPiece, BlockAddress, ByteCount, ClassId, ContainerId, DirId, Duration, Epoch, FailureCause,
-    FileId, Generation, KeyId, Name, RequestId, RunId, StripeSet, StripeSetId, TapePoolId, Timestamp,
+    FileId, Generation, Name, RequestId, RunId, StripeSet, StripeSetId, TapeKey, TapePoolId, Timestamp,
     UploadId, Uuid, Vid,
 };
 
@@ -547,7 +547,7 @@ pub enum Command {
         /// The tape: Labelling, or labelled with no key known or this one.
         vid: Vid,
         /// The key; `None`: in clear.
-        key: Option<KeyId>,
+        key: Option<TapeKey>,
     },
     /// A tape that may be reclaimed, or was never labelled, is never used again. As with a reclaim
     /// `replaces` tells which volume is on it.

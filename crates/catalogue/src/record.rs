@@ -39,7 +39,7 @@ pub use container::{ContainerCopy, ContainerKind, ContainerRecord, CopyState, Me
 
 use base::{
     BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId, DirId, Duration, FileId,
-    Generation, KeyId, Layout, Name, RequestId, RunId, StripeSetId, TapePoolId, Timestamp, Uuid, Vid,
+    Generation, Layout, Name, RequestId, RunId, StripeSetId, TapeKey, TapePoolId, Timestamp, Uuid, Vid,
 };
 
 /// What a name stands for.
@@ -274,7 +274,7 @@ pub struct TapeRecord {
     /// Where it is by an operator's word; `None`: in a library, or nobody knows.
     pub away: Option<TapeAway>,
     /// The key that all behind its labels is encrypted with; `None`: it stands there in clear.
-    pub key: Option<KeyId>,
+    pub key: Option<TapeKey>,
 }
 
 impl TapeRecord {

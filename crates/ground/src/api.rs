@@ -373,7 +373,7 @@ pub struct TapeInfo {
     /// The import/export element in which it stands.
     pub element: Option<u32>,
     /// The key that all behind its labels is encrypted with; `None`: it stands there in clear.
-    pub key: Option<base::KeyId>,
+    pub key: Option<base::TapeKey>,
     /// Files wanted from it.
     pub wanted: catalogue::Tally,
     /// Newest change on it.

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use base::KeyId;
+use base::{KeyCheck, KeyId, TapeKey};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::encryption::{EncryptionKey, KeyIdentity, TapeEncryption};
@@ -80,12 +80,12 @@ pub enum KeySourceError {
     },
 }
 
-/// Why a key cannot be had.
+/// Why a tape's key cannot be had, or is not what it should be.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
     /// No source gives it.
-    #[error("key {id} cannot be had: {why}")]
+    #[error("key {id} cannot be had: {why}; give it there under this id")]
     NotGiven {
         /// The key.
         id: KeyId,
@@ -93,35 +93,42 @@ pub enum KeyError {
         why: KeySourceError,
     },
     /// `kist.toml` names no keys at all.
-    #[error("key {0} cannot be had: no tape pool of kist.toml has keys")]
+    #[error(
+        "key {0} cannot be had: no tape pool of kist.toml has keys; say in one where they come from, and \
+         restart"
+    )]
     NoSource(KeyId),
-    /// What stands beside the blocks on the tape is no id that Kist gives.
+    /// A source has another key under its id than the tapes were written with.
+    #[error(
+        "key {key} cannot be had: {source_} has another key under this id, with check value {found}; give \
+         the one that tapes were written with, and the other one another id"
+    )]
+    Wrong {
+        /// The key that is needed.
+        key: TapeKey,
+        /// Who has another one.
+        source_: KeySource,
+        /// What that one is.
+        found: KeyCheck,
+    },
+    /// What stands beside the blocks on the tape is no key that Kist gives.
     #[error("what is on it is encrypted with a key that Kist has not given ('{0}')")]
     NotOurs(String),
     /// The tape is encrypted otherwise than the catalogue says.
-    #[error("what is on it is encrypted with key {found}, the catalogue says {known}")]
+    #[error("what is on it is encrypted with {found}, the catalogue says key {known}")]
     Differs {
         /// On tape.
         found: String,
         /// In the catalogue.
-        known: KeyId,
+        known: TapeKey,
     },
-    /// The key that the sources have under this id does not open what is on the tape.
-    #[error(
-        "the key {0} that could be had does not open what is on it: it is not the one it was written with"
-    )]
-    Wrong(KeyId),
 }
 
 impl KeyError {
-    /// The key that is missed, where it has a name.
+    /// Whether somebody has to give a key, and nothing is wrong with the tape.
     #[must_use]
-    pub fn key(&self) -> Option<&KeyId> {
-        match self {
-            KeyError::NotGiven { id, .. } | KeyError::NoSource(id) | KeyError::Wrong(id) => Some(id),
-            KeyError::Differs { known, .. } => Some(known),
-            KeyError::NotOurs(_) => None,
-        }
+    pub fn is_missing(&self) -> bool {
+        matches!(self, KeyError::NotGiven { .. } | KeyError::NoSource(_) | KeyError::Wrong { .. })
     }
 }
 
@@ -305,40 +312,57 @@ impl TapeKeys {
         self.sources.is_empty()
     }
 
-    /// How a tape is encrypted and decrypted with a key; `first` is asked before all others.
+    /// How tapes are encrypted and decrypted with the key of this id; `first` is asked before all others.
+    /// `check`: what the key must be, so that another one under its id is found before anything is read or
+    /// written with it; `None`: no tape has it yet.
     ///
     /// # Errors
-    /// [`KeyError`].
-    pub fn find(&self, id: &KeyId, first: Option<&KeySource>) -> Result<TapeEncryption, KeyError> {
+    /// [`KeyError::NotGiven`], [`KeyError::NoSource`], [`KeyError::Wrong`].
+    pub fn find(
+        &self,
+        id: &KeyId,
+        check: Option<KeyCheck>,
+        first: Option<&KeySource>,
+    ) -> Result<TapeEncryption, KeyError> {
         let others = self.sources.iter().filter(|source| Some(*source) != first);
-        let mut why = None;
+        let (mut why, mut wrong) = (None, None);
         for source in first.into_iter().chain(others) {
-            match source.key(id) {
-                Ok(key) => return encryption(key, id),
-                Err(error) => why = why.or(Some(error)),
+            match (source.key(id), check) {
+                (Ok(key), Some(wanted)) if key.check() != wanted => {
+                    wrong = wrong.or(Some((source.clone(), key.check(), wanted)));
+                }
+                (Ok(key), _) => return encryption(key, id),
+                (Err(error), _) => why = why.or(Some(error)),
             }
         }
-        Err(match why {
-            Some(why) => KeyError::NotGiven { id: id.clone(), why },
-            None => KeyError::NoSource(id.clone()),
+        Err(match (wrong, why) {
+            (Some((source_, found, check)), _) => {
+                KeyError::Wrong { key: TapeKey { id: id.clone(), check }, source_, found }
+            }
+            (None, Some(why)) => KeyError::NotGiven { id: id.clone(), why },
+            (None, None) => KeyError::NoSource(id.clone()),
         })
     }
 }
 
+/// The id stands as unauthenticated key-associated data beside each block, the check value in hex as
+/// authenticated: digits, since a drive that fills up with 0 takes a 0 at the end for its own.
 fn encryption(key: EncryptionKey, id: &KeyId) -> Result<TapeEncryption, KeyError> {
-    let identity = KeyIdentity::new(id.as_str().as_bytes(), b"");
+    let check = key.check().to_string();
+    let identity = KeyIdentity::new(id.as_str().as_bytes(), check.as_bytes());
     let identity = identity.ok_or_else(|| KeyError::NotOurs(id.to_string()))?;
     Ok(TapeEncryption::of(key, identity))
 }
 
-/// The id of a key as it stands beside the blocks on tape.
+/// The key as it stands beside the blocks on tape.
 ///
 /// # Errors
 /// [`KeyError::NotOurs`].
-pub fn key_on_tape(identity: &KeyIdentity) -> Result<KeyId, KeyError> {
-    let text = std::str::from_utf8(identity.unauthenticated()).ok();
-    let id = text.filter(|_| identity.authenticated().is_empty()).and_then(|text| KeyId::new(text).ok());
-    id.ok_or_else(|| KeyError::NotOurs(identity.to_string()))
+pub fn key_on_tape(identity: &KeyIdentity) -> Result<TapeKey, KeyError> {
+    let id = std::str::from_utf8(identity.unauthenticated()).ok().and_then(|text| KeyId::new(text).ok());
+    let check = std::str::from_utf8(identity.authenticated()).ok().and_then(KeyCheck::parse);
+    let key = id.zip(check).map(|(id, check)| TapeKey { id, check });
+    key.ok_or_else(|| KeyError::NotOurs(identity.to_string()))
 }
 
 #[cfg(test)]
@@ -440,15 +464,27 @@ mod tests {
         let one = source("one", format!("a {}\n", "01".repeat(32)));
         let two = source("two", format!("a {}\nb {}\n", "02".repeat(32), "03".repeat(32)));
         let keys = TapeKeys::of([&one, &two, &one]);
-        let secret = |name: &str, first| keys.find(&id(name), first).map(|set| *set.key.secret());
+        let secret = |name: &str, first| keys.find(&id(name), None, first).map(|set| *set.key.secret());
         assert_eq!(secret("a", None), Ok([1; 32]));
         assert_eq!(secret("a", Some(&two)), Ok([2; 32]));
         assert_eq!(secret("b", Some(&one)), Ok([3; 32]));
         let none = secret("c", Some(&two)).unwrap_err();
         assert_eq!(none, KeyError::NotGiven { id: id("c"), why: KeySourceError::Missing(two.clone()) });
-        assert_eq!(TapeKeys::default().find(&id("a"), None), Err(KeyError::NoSource(id("a"))));
-        let found = keys.find(&id("a"), None).unwrap();
-        assert_eq!(key_on_tape(&found.identity), Ok(id("a")));
-        assert!(matches!(key_on_tape(&KeyIdentity::new(b"a", b"b").unwrap()), Err(KeyError::NotOurs(_))));
+        assert_eq!(TapeKeys::default().find(&id("a"), None, None), Err(KeyError::NoSource(id("a"))));
+        let found = keys.find(&id("a"), None, None).unwrap();
+        let key = TapeKey { id: id("a"), check: found.key.check() };
+        assert_eq!(key_on_tape(&found.identity), Ok(key.clone()));
+        for identity in
+            [KeyIdentity::new(b"a", b"b"), KeyIdentity::new(b"a", b""), KeyIdentity::new(b"", b"")]
+        {
+            assert!(matches!(key_on_tape(&identity.unwrap()), Err(KeyError::NotOurs(_))));
+        }
+        // The right one of two under the same id is found, and a wrong one is never given.
+        let other = keys.find(&id("a"), None, Some(&two)).unwrap();
+        assert_ne!(other.key.check(), key.check);
+        assert_eq!(keys.find(&id("a"), Some(key.check), Some(&two)), Ok(found));
+        let only_two = TapeKeys::of([&two]);
+        let wrong = KeyError::Wrong { key: key.clone(), source_: two.clone(), found: other.key.check() };
+        assert_eq!(only_two.find(&id("a"), Some(key.check), None), Err(wrong));
     }
 }

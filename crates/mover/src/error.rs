@@ -101,8 +101,9 @@ impl VolumeError {
         match self {
             VolumeError::Tape(error) => error.cause(),
             // It is as well as before: somebody is to give its key.
-            VolumeError::Key { .. } => None,
-            VolumeError::NotBlank { .. }
+            VolumeError::Key { source, .. } if source.is_missing() => None,
+            VolumeError::Key { .. }
+            | VolumeError::NotBlank { .. }
             | VolumeError::WrongLabel { .. }
             | VolumeError::Index { .. }
             | VolumeError::EndOfData { .. }
@@ -118,7 +119,7 @@ impl VolumeError {
     #[must_use]
     pub fn is_of_the_key(&self) -> bool {
         match self {
-            VolumeError::Key { .. } => true,
+            VolumeError::Key { source, .. } => source.is_missing(),
             VolumeError::Tape(error) => error.is_of_the_key(),
             _ => false,
         }

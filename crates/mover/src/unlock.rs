@@ -1,53 +1,71 @@
-//! The key of a cartridge: found by what stands beside its blocks, and given to the drive.
+//! The key of a cartridge: shown by what stands beside its blocks, and given to the drive.
 
-use base::{BlockAddress, KeyId, Partition, TapePosition, Vid};
-use library::{
-    BlockEncryption, KeyError, KeySource, TapeDrive, TapeEncryption, TapeError, TapeKeys, key_on_tape,
-};
+use base::{Partition, TapeKey, TapePosition, Vid};
+use library::{BlockEncryption, TapeDrive, TapeEncryption, TapeError, TapeKeys, key_on_tape};
 
 use crate::VolumeError;
 use crate::label::FIRST_INDEX;
 
-/// What is looked for to read a cartridge behind its labels.
-#[derive(Clone, Copy, Debug)]
-pub struct Unlock<'a> {
-    /// Where keys come from.
-    pub keys: &'a TapeKeys,
-    /// What the cartridge's tape pool has, which is asked first.
-    pub first: Option<&'a KeySource>,
-    /// The key that the catalogue knows, if it knows one.
-    pub known: Option<&'a KeyId>,
+/// What a cartridge shows of how it is encrypted behind its labels.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Shown {
+    /// It is not, or what encrypts it needs nothing of Kist: the library or a key manager.
+    Clear,
+    /// With this key.
+    Key(TapeKey),
+    /// Nothing stands there, or the drive cannot tell.
+    Nothing,
 }
 
-/// Gives the drive the key with which the mounted cartridge is encrypted behind its labels, and leaves a drive
-/// alone that holds a cartridge in clear. Gives the id of the key; `None`: nothing is encrypted, as far as the
-/// drive can tell. Looks at the first record of the first index, which each volume has, and which is never
-/// written over: what the whole data partition is encrypted with.
+/// Looks at the first record of the first index of the data partition, which each volume has, and which is
+/// never written over: all behind the labels is encrypted as it is. The drive has no key of Kist afterwards.
 ///
 /// # Errors
-/// [`VolumeError::Key`] if there is no key, or the cartridge has another one than the catalogue says; a drive
-/// that fails, or that does not encrypt.
-pub fn unlock(drive: &mut dyn TapeDrive, vid: Vid, how: Unlock<'_>) -> Result<Option<KeyId>, VolumeError> {
-    let failed = |source| VolumeError::Key { vid, source };
-    let found = match on_tape(drive)? {
-        BlockEncryption::Encrypted { identity, .. } => Some(key_on_tape(&identity).map_err(failed)?),
-        BlockEncryption::Plain | BlockEncryption::NoBlock => None,
-        // A drive that does not tell: the first block that is read shows it.
-        BlockEncryption::Unknown => how.known.cloned(),
-    };
-    if let Some(known) = how.known
-        && found.as_ref() != Some(known)
-    {
-        let found = found.map_or_else(|| "none".to_owned(), |found| found.to_string());
-        return Err(failed(KeyError::Differs { found, known: known.clone() }));
+/// [`library::KeyError::NotOurs`] if the key is none of Kist; a drive that fails.
+pub fn shown_key(drive: &mut dyn TapeDrive, vid: Vid) -> Result<Shown, VolumeError> {
+    // One that a look before this has left there would open it, as if nothing were encrypted.
+    drive.set_encryption(None)?;
+    let mut found = first_record(drive, Partition::Data)?;
+    if matches!(found, BlockEncryption::NoBlock | BlockEncryption::Unknown) {
+        // It may be damaged: each index of the other partition is encrypted with the same key.
+        found = first_record(drive, Partition::Index)?;
     }
-    let Some(id) = found else { return Ok(None) };
-    let setting = how.keys.find(&id, how.first).map_err(failed)?;
-    drive.set_encryption(Some(&setting))?;
-    match on_tape(drive)? {
-        BlockEncryption::Encrypted { is_readable: false, .. } => Err(failed(KeyError::Wrong(id))),
-        _ => Ok(Some(id)),
+    Ok(match found {
+        BlockEncryption::Encrypted { is_readable: true, .. } | BlockEncryption::Plain => Shown::Clear,
+        BlockEncryption::Encrypted { identity, .. } => {
+            Shown::Key(key_on_tape(&identity).map_err(|source| VolumeError::Key { vid, source })?)
+        }
+        BlockEncryption::NoBlock | BlockEncryption::Unknown => Shown::Nothing,
+    })
+}
+
+/// Gives the drive the key of the mounted cartridge, if it decrypts what stands behind the labels.
+///
+/// # Errors
+/// If it does not; a drive that fails, or does not encrypt.
+pub fn unlock(drive: &mut dyn TapeDrive, vid: Vid, key: &TapeEncryption) -> Result<(), VolumeError> {
+    drive.set_encryption(Some(key))?;
+    match first_record(drive, Partition::Data)? {
+        BlockEncryption::Encrypted { is_readable: false, .. } => {
+            Err(TapeError::WrongKey { vid, at: first_of(Partition::Data) }.into())
+        }
+        _ => Ok(()),
     }
+}
+
+/// Gives the drive the key that the mounted cartridge shows, if it shows one, and tells it.
+///
+/// # Errors
+/// [`VolumeError::Key`] if it cannot be had; else as [`shown_key`] and [`unlock`].
+pub fn unlock_as_shown(
+    drive: &mut dyn TapeDrive,
+    vid: Vid,
+    keys: &TapeKeys,
+) -> Result<Option<TapeKey>, VolumeError> {
+    let Shown::Key(key) = shown_key(drive, vid)? else { return Ok(None) };
+    let found = keys.find(&key.id, Some(key.check), None);
+    unlock(drive, vid, &found.map_err(|source| VolumeError::Key { vid, source })?)?;
+    Ok(Some(key))
 }
 
 /// What a cartridge is labelled with.
@@ -59,22 +77,37 @@ pub struct LabelKeys<'a> {
     pub setting: Option<&'a TapeEncryption>,
 }
 
-/// As [`unlock`], of a cartridge that is to be labelled: what cannot be opened is found when it is read, if
-/// that is needed at all.
+/// Refuses a cartridge that must not be labelled, as [`crate::check_may_be_labelled`]; what a labelling cut
+/// short has left on it is read with its key.
 ///
 /// # Errors
-/// If the drive fails, or does not encrypt.
-pub fn unlock_if_possible(drive: &mut dyn TapeDrive, vid: Vid, keys: &TapeKeys) -> Result<(), VolumeError> {
-    match unlock(drive, vid, Unlock { keys, first: None, known: None }) {
-        Err(error) if !error.is_of_the_key() => Err(error),
-        _ => Ok(()),
+/// [`VolumeError::NotBlank`]; [`VolumeError::Key`] if what stands there must be read first, and its key
+/// cannot be had; a drive that fails.
+pub fn check_encrypted_may_be_labelled(
+    drive: &mut dyn TapeDrive,
+    vid: Vid,
+    (uuid, replaces): (base::Uuid, Option<base::Uuid>),
+    keys: &TapeKeys,
+) -> Result<(), VolumeError> {
+    let missing = match unlock_as_shown(drive, vid, keys) {
+        Ok(_) => None,
+        // Perhaps nothing of it need be read.
+        Err(VolumeError::Key { source, .. }) => Some(source),
+        Err(error) => return Err(error),
+    };
+    match (crate::check_may_be_labelled(drive, vid, uuid, replaces), missing) {
+        (Err(error), Some(source)) if error.is_of_the_key() => Err(VolumeError::Key { vid, source }),
+        (checked, _) => checked,
     }
 }
 
-/// How the first record of the first index of the data partition is encrypted.
-fn on_tape(drive: &mut dyn TapeDrive) -> Result<BlockEncryption, TapeError> {
-    let at = TapePosition { partition: Partition::Data, block: BlockAddress(FIRST_INDEX.0) };
-    match drive.locate(at) {
+fn first_of(partition: Partition) -> TapePosition {
+    TapePosition { partition, block: FIRST_INDEX }
+}
+
+/// How the first record of the first index of a partition is encrypted.
+fn first_record(drive: &mut dyn TapeDrive, partition: Partition) -> Result<BlockEncryption, TapeError> {
+    match drive.locate(first_of(partition)) {
         Ok(()) => drive.block_encryption(),
         Err(TapeError::BeyondEndOfData { .. }) => Ok(BlockEncryption::NoBlock),
         Err(error) => Err(error),

@@ -12,7 +12,7 @@ use ltfs::{BlockSize, CREATOR, Extent, File, FileUid, Index, Times, Tree, Volume
 
 use crate::VolumeError;
 use crate::label::{check_label, check_may_be_labelled, write_labels};
-use crate::unlock::{LabelKeys, unlock_if_possible};
+use crate::unlock::{LabelKeys, check_encrypted_may_be_labelled};
 
 /// A file to be entered in the index after its blocks were written.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,10 +73,12 @@ impl Volume {
         keys: Option<LabelKeys<'_>>,
         now: Timestamp,
     ) -> Result<Self, VolumeError> {
-        if let Some(LabelKeys { keys, .. }) = keys {
-            unlock_if_possible(drive, vid, keys)?;
+        match keys {
+            Some(LabelKeys { keys, .. }) => {
+                check_encrypted_may_be_labelled(drive, vid, (uuid, replaces), keys)?;
+            }
+            None => check_may_be_labelled(drive, vid, uuid, replaces)?,
         }
-        check_may_be_labelled(drive, vid, uuid, replaces)?;
         let encryption = keys.and_then(|keys| keys.setting);
         if keys.is_some() {
             // Before anything is written: a drive that cannot encrypt leaves the cartridge as it is. Then the
@@ -130,7 +132,18 @@ impl Volume {
         generation: Generation,
         index_block: BlockAddress,
     ) -> Result<Self, VolumeError> {
-        let (block_size, label_fault) = check_label(drive, vid, uuid)?;
+        let label = check_label(drive, vid, uuid)?;
+        Volume::load(drive, (vid, uuid), generation, index_block, label)
+    }
+
+    /// The same, of a volume whose labels were checked.
+    pub(crate) fn load(
+        drive: &mut dyn TapeDrive,
+        (vid, uuid): (Vid, Uuid),
+        generation: Generation,
+        index_block: BlockAddress,
+        (block_size, label_fault): (BlockSize, Option<String>),
+    ) -> Result<Self, VolumeError> {
         let refuse = |reason: String| VolumeError::Index { vid, generation, block: index_block, reason };
         let xml = match read_index(drive, index_block, block_size) {
             Ok(xml) => xml.ok_or_else(|| refuse("there is no index construct".to_owned()))?,

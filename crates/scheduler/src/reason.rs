@@ -86,7 +86,7 @@ pub enum Reason {
     /// No library holds the tape; `away`: how and where it is by an operator's word.
     TapeAway { vid: Vid, away: Option<String> },
     /// A key cannot be had: that of the tape, or, without one, that of new tapes of the pool.
-    KeyMissing { vid: Option<Vid>, key: Option<String>, why: String },
+    KeyMissing { vid: Option<Vid>, key: String, why: String },
     /// The tape is in its slot and nothing waits for it.
     InSlot,
     /// The tape is being checked or copied, for which nobody waits.

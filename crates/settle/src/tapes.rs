@@ -345,12 +345,11 @@ fn look_at(
     let Some(uuid) = record.uuid else { return Ok(Seen::Good.into()) };
     if record.state == TapeState::Labelling {
         let keys = settler.settings.tape_keys();
-        if !keys.is_empty()
-            && let Err(error) = mover::unlock_if_possible(drive, vid, &keys)
-        {
-            return Ok(Seen::Unseen(error.to_string()).into());
-        }
-        return match mover::check_may_be_labelled(drive, vid, uuid, None) {
+        let checked = match keys.is_empty() {
+            true => mover::check_may_be_labelled(drive, vid, uuid, None),
+            false => mover::check_encrypted_may_be_labelled(drive, vid, (uuid, None), &keys),
+        };
+        return match checked {
             Ok(()) => Ok(Seen::Good.into()),
             // It was labelled, and perhaps written, behind the point: what it holds may be needed.
             Err(error @ mover::VolumeError::NotBlank { .. }) => {

@@ -146,13 +146,10 @@ impl Conductor {
         }
         // Not posted: this thread never waits for its own notifier.
         events.extend(self.room.suspects_due(self.room.now()));
-        let (of_keys, queues_wait) = self.room.keys_due(self.room.now());
-        events.extend(of_keys);
         let resting = self.room.resting_now();
         // Before the end of the session that found them: else the next tape is taken for the same ones.
         let others_rest = !Arc::ptr_eq(&resting, &self.resting) && resting != self.resting;
-        let mut figures_first =
-            heard.backlog || queues_wait || others_rest || self.room.too_small_has_rested();
+        let mut figures_first = heard.backlog || others_rest || self.room.too_small_has_rested();
         // One that takes what no other did may have come.
         figures_first |= self.too_large && events.iter().any(|event| matches!(event, Event::Tape(..)));
         self.resting = resting;
@@ -291,9 +288,9 @@ impl Conductor {
                 // First: what is told of the queue may be what one of these takes.
                 events.extend(self.room.with_room_again(view, pool, &left_alone)?);
                 // Nor is any for a pool whose key nobody gives.
-                let queued = match self.room.pool_waits_for_key(pool) {
-                    true => Backlog::default(),
-                    false => waits(queued_backlog(view, pool, &left_alone)?),
+                let queued = match self.room.pool_key_missing(pool) {
+                    Some(_) => Backlog::default(),
+                    None => waits(queued_backlog(view, pool, &left_alone)?),
                 };
                 events.push(Event::Queued(pool, queued));
             }

@@ -53,7 +53,7 @@ impl Tape {
             TapeState::Disabled => Some(HeldBack::Disabled),
             _ if is_unidentified(&record) => Some(HeldBack::Unidentified),
             _ if self.is_leaving(vid) => Some(HeldBack::Leaving),
-            _ if self.held_for_key(vid).is_some() => Some(HeldBack::KeyMissing),
+            _ if self.key_missing(&record).is_some() => Some(HeldBack::KeyMissing),
             _ if self.is_given_up(vid, &record) => Some(HeldBack::SetAside),
             TapeState::Suspect => Some(HeldBack::Resting),
             _ => None,
@@ -95,7 +95,7 @@ impl Tape {
         match (held, self.tape(vid)) {
             (_, Err(_)) => PUT_IT_IN.to_owned(),
             (HeldBack::Absent, Ok(record)) => crate::exports::absent_text(&record),
-            (HeldBack::KeyMissing, Ok(_)) => self.held_for_key(vid).unwrap_or_default(),
+            (HeldBack::KeyMissing, Ok(record)) => self.held_for_key(&record).unwrap_or_default(),
             (HeldBack::Leaving, Ok(_)) => crate::exports::LEAVES.to_owned(),
             (HeldBack::SetAside, Ok(record)) => {
                 format!("{}: kist tape set {vid} active, if it is well", state_told(vid, &record))

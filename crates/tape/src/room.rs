@@ -181,7 +181,7 @@ impl Tape {
             let (readable, writable) = (false, false);
             return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
         }
-        if let Some(reason) = self.held_for_key(vid) {
+        if let Some(reason) = self.held_for_key(record) {
             let (readable, writable) = (false, false);
             return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
         }

@@ -148,7 +148,7 @@ impl Tape {
             causes.push(said(format!(
                 "nothing new goes to it: its key is {}, that of its pool {}; kist tape repack {vid} brings \
                  what it holds to tapes of the pool's key",
-                named(record.key.as_ref()),
+                named(record.key.as_ref().map(|key| &key.id)),
                 named(current)
             )));
         }

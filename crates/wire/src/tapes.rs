@@ -57,6 +57,9 @@ pub struct TapeReply {
     /// The id of the key that all behind its labels is encrypted with; absent: it stands there in clear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// What tells it from another key of that id: 12 hex digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_check: Option<String>,
     /// Files wanted from it.
     pub wanted_files: u64,
     /// Their bytes.

@@ -48,7 +48,7 @@ fn used(archive: &Archive) -> Vec<TapeInfo> {
 }
 
 fn key_of(tape: &TapeInfo) -> Option<&str> {
-    tape.key.as_ref().map(KeyId::as_str)
+    tape.key.as_ref().map(|key| key.id.as_str())
 }
 
 /// All that a cartridge's files hold.
@@ -162,7 +162,8 @@ fn a_tape_whose_key_is_missing_says_so_and_goes_on_when_it_is_there() {
     wait_for(&archive, request);
     assert_eq!(get(&archive, &at).unwrap(), content(1));
     migrate_all(&archive);
-    assert_eq!(used(&archive).len(), 1);
+    // While the first one is read, a second tape may have been begun.
+    assert!(used(&archive).iter().all(|tape| key_of(tape) == Some(OLD)));
     assert_eq!(archive.tape(vid).unwrap().state, TapeState::Active);
     stop(archive);
 }
@@ -180,7 +181,9 @@ fn a_wrong_key_of_the_same_id_is_told_and_not_held_against_the_tape() {
     archive.evict(&crate::common::all(&[&at])).unwrap();
     fs::write(key_file(&instance), format!("{OLD} {}\n", "aa".repeat(32))).unwrap();
     let request = stage(&archive, &[&at]);
-    wait_until("the tape tells of it", || archive.tape(vid).unwrap().reason.contains("does not open"));
+    wait_until("the tape tells of it", || {
+        archive.tape(vid).unwrap().reason.contains("another key under this id")
+    });
     let now = archive.tape(vid).unwrap();
     assert_eq!((now.state, now.history), (TapeState::Active, None));
     give(&instance, &[OLD]);
@@ -219,7 +222,11 @@ fn keys_are_rotated_by_repack() {
     assert!(!told.is_empty());
     for vid in [clear, old] {
         archive.repack_tape(vid, "for its key").unwrap();
-        wait_until("it is empty", || archive.tape_repack(vid).unwrap().is_some_and(|it| it.done));
+        // What it gives waits in the queue of its pool like anything else.
+        wait_until("it is empty", || {
+            archive.migrate_now(None).unwrap();
+            archive.tape_repack(vid).unwrap().is_some_and(|it| it.done)
+        });
     }
     migrate_all(&archive);
     dismounted(&archive);

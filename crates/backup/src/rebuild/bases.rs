@@ -9,7 +9,6 @@ use base::{BlockAddress, Uuid, Vid};
 use library::{Library, TapeError, TapeKeys};
 use ltfs::BlockSize;
 use ltfs::catalogue_base::BasePart;
-use mover::Unlock;
 use store::{Replay, ReplayError};
 
 use super::gather::Drives;
@@ -167,8 +166,8 @@ impl<'l> Bases<'l> {
                 Ok(()) => {
                     self.mounted = Some((vid, at));
                     if !self.keys.is_empty() {
-                        let how = Unlock { keys: self.keys, first: None, known: None };
-                        mover::unlock(drive.as_mut(), vid, how).map_err(|error| error.to_string())?;
+                        let unlocked = mover::unlock_as_shown(drive.as_mut(), vid, self.keys);
+                        unlocked.map_err(|error| error.to_string())?;
                     }
                     return Ok(at);
                 }

@@ -10,7 +10,7 @@ use ltfs::catalogue_base::{PART_HEAD_BYTES, part_at};
 use ltfs::changes::{ChangeSegment, SEGMENT_BYTES_MAX, SEGMENT_HEAD_BYTES};
 use ltfs::naming::{KIST_DIRECTORY, XATTR_PATH, container_of, parse_base_path, parse_changes_path};
 use ltfs::{BlockSize, Index};
-use mover::{Found, Unlock};
+use mover::Found;
 
 use crate::BackupError;
 use newest::{Newest, newest_index};
@@ -87,7 +87,7 @@ pub fn look(drive: &mut dyn TapeDrive, keys: &TapeKeys) -> Result<Result<TapeSee
         other => return Ok(Err(other)),
     };
     if !keys.is_empty() {
-        mover::unlock(drive, vid, Unlock { keys, first: None, known: None })?;
+        mover::unlock_as_shown(drive, vid, keys)?;
     }
     let end = drive.space_to_end_of_data(Partition::Data)?.block;
     let Newest { index, index_block, is_doubtful } =

@@ -1,6 +1,6 @@
 //! Cartridges and what may be done with them.
 
-use base::{BlockAddress, ByteCount, FailureCause, KeyId, Timestamp, Vid};
+use base::{BlockAddress, ByteCount, FailureCause, TapeKey, Timestamp, Vid};
 
 use super::reason;
 use crate::command::{Command, Outcome};
@@ -148,7 +148,7 @@ fn set_away(draft: &mut Draft<'_>, vid: Vid, kind: Option<AwayKind>, place: &str
 }
 
 /// The key of a volume never changes: only a labelling gives it another one.
-fn set_key(draft: &mut Draft<'_>, vid: Vid, key: Option<&KeyId>) -> Result<(), Rejection> {
+fn set_key(draft: &mut Draft<'_>, vid: Vid, key: Option<&TapeKey>) -> Result<(), Rejection> {
     let tape = find(draft, vid)?;
     let is_found = tape.generation.0 > 0 && tape.key.is_none();
     if tape.key.as_ref() == key {

@@ -17,6 +17,10 @@ fn from_hex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap()).collect()
 }
 
+fn tape_key(id: &str) -> TapeKey {
+    TapeKey { id: KeyId::new(id).unwrap(), check: KeyCheck([0, 1, 2, 0xfd, 0xfe, 0xff]) }
+}
+
 fn golden(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file)
 }
@@ -656,7 +660,7 @@ fn clock_commands() -> Vec<Command> {
         },
         Command::RetireTape { vid: vid("KS0302") },
         Command::AddTape { vid: vid("KS0303") },
-        Command::SetTapeKey { vid: vid("KS0304"), key: Some(KeyId::new("vault-2026").unwrap()) },
+        Command::SetTapeKey { vid: vid("KS0304"), key: Some(tape_key("vault-2026")) },
     ]
 }
 

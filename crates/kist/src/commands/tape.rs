@@ -331,7 +331,8 @@ fn show(vid: &str, common: &Common) -> Outcome {
         output::line(&format!("volume {uuid}, index generation {}", page.tape.generation))?;
     }
     if let Some(key) = &page.tape.key {
-        output::line(&format!("encrypted with key {key}"))?;
+        let check = page.tape.key_check.as_deref().unwrap_or_default();
+        output::line(&format!("encrypted with key {key} (check value {check})"))?;
     }
     if let Some(kind) = &page.tape.away_as {
         let place = page.tape.place.as_ref().map_or_else(String::new, |place| format!(": {place}"));

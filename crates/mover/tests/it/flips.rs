@@ -155,7 +155,14 @@ impl Bench {
     }
 
     fn examine_index(&self, drive: &mut dyn TapeDrive, round: &str) -> usize {
-        match Volume::open_or_mend(drive, self.vid, UUID, self.generation, self.index_block, NOW) {
+        match Volume::open_or_mend::<VolumeError>(
+            drive,
+            (self.vid, UUID),
+            self.generation,
+            self.index_block,
+            NOW,
+            |_| Ok(()),
+        ) {
             Ok((volume, fault)) => {
                 // The index in memory is the true one, or lacks what the catalogue will enter.
                 for Written { what, .. } in &self.containers {

@@ -89,7 +89,7 @@ fn due(
     let has_backup = room.backup_reach.may_count(room.steady());
     let size = room.catalogue.log_size().map_err(ArchiveError::from)?;
     let is_due = room.read(|view| {
-        let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup)?);
+        let (log, standing) = (Log::of(view, size)?, Standing::of(room, view, has_backup)?);
         Ok(standing.is_due(&log, settings, tape_pool, vid))
     })?;
     if !is_due {

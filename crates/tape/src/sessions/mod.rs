@@ -20,7 +20,7 @@ use threads::mpsc::Receiver;
 use base::{ByteCount, FailureCause, Vid};
 use catalogue::TapeState;
 use journal::MountKind;
-use library::{DriveName, KeyError, TapeDrive, TapeError};
+use library::{DriveName, TapeDrive, TapeError};
 use mounts::MountTracker;
 use scheduler::{Event, Failure, SessionEnd};
 use store::ExecuteError;
@@ -226,20 +226,6 @@ impl DriveThread {
         let tape = self.holding(vid)?;
         if tape.tape.failed { Err(SessionEnd::Failed(refused.into())) } else { Ok(tape) }
     }
-}
-
-/// A tape waits for its key, if an error is for want of it.
-fn hold_for_key(room: &Tape, vid: Vid, error: &SessionError) {
-    let (SessionError::Volume(error), Ok(record)) = (error, room.tape(vid)) else { return };
-    let found = match error {
-        mover::VolumeError::Key { source, .. } => source.clone(),
-        mover::VolumeError::Tape(error) if error.is_of_the_key() => match &record.key {
-            Some(key) => KeyError::Wrong(key.clone()),
-            None => KeyError::NotOurs(error.to_string()),
-        },
-        _ => return,
-    };
-    room.hold_for_key(vid, &record, None, &found);
 }
 
 /// What the scheduler is told of a tape that failed in a drive; before the tape is suspect.

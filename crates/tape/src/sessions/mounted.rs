@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use base::planted::{Bug, is_planted};
-use base::{BlockAddress, ByteCount, ContainerId, Generation, KeyId, Partition, RunId, TapePoolId, Vid};
+use base::{BlockAddress, ByteCount, ContainerId, Generation, Partition, RunId, TapeKey, TapePoolId, Vid};
 use catalogue::{Command, RunEnd, SEGMENTS_MAX, TapeRecord, TapeState, typed};
 use library::{DriveName, TapeDrive, TapeError};
 use ltfs::changes::{ChangeNumber, ChangeSegment};
@@ -13,7 +13,7 @@ use scheduler::{Failure, SessionEnd};
 use session::WritingSession;
 
 use super::adopt::{self, Adopted};
-use super::{SessionError, failure_of, hold_for_key, is_of_a_write, is_the_tapes_fault, note_drive};
+use super::{SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
 use crate::reclaim::room_for_index;
 use crate::room::{Session, Tape, room_left};
 use crate::tapes::covered;
@@ -43,7 +43,7 @@ pub(super) struct Mounted {
     /// Copies written in place of others that no index covers yet: then they are read back.
     pub(super) unverified: Vec<ContainerId>,
     /// The key that the drive has for it.
-    pub(super) key: Option<KeyId>,
+    pub(super) key: Option<TapeKey>,
 }
 
 /// A session's run, as the catalogue has it.
@@ -80,7 +80,6 @@ impl MountedTape<'_> {
         note_drive(self.broken, error);
         let vid = self.tape.vid;
         let failure = failure_of(self.room, vid, error);
-        hold_for_key(self.room, vid, error);
         self.tape.failed = true;
         tracing::error!(%vid, drive = %self.name, %error, "session failed");
         let reason = truncated(&error.to_string(), 512);

@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 
-use base::{BlockAddress, ContainerId, FailureCause, KeyId, Partition, TapePoolId, Timestamp, Uuid, Vid};
+use base::{BlockAddress, ContainerId, FailureCause, Partition, TapeKey, TapePoolId, Timestamp, Uuid, Vid};
 use catalogue::{Command, TapeRecord, TapeState};
-use ground::PoolEncryption;
-use library::{LibraryError, TapeAlert, TapeDrive};
-use mover::{LabelKeys, Unlock, Volume, VolumeError};
+use library::{KeyError, LibraryError, TapeAlert, TapeDrive};
+use mover::{LabelKeys, Shown, Volume, VolumeError};
 use scheduler::Failure;
 use session::WritingSession;
 
 use super::adopt::{self, Adopted};
 use super::mounted::Mounted;
 use super::plan;
-use super::{
-    DriveThread, SessionError, failure_of, hold_for_key, is_of_a_write, is_the_tapes_fault, note_drive,
-};
+use super::{DriveThread, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
 use crate::room::Tape;
 use ground::ArchiveError;
 
@@ -104,7 +101,6 @@ impl DriveThread {
         };
         let failure = failure_of(&self.room, vid, &error);
         note_drive(&mut self.broken, &error);
-        hold_for_key(&self.room, vid, &error);
         if is_the_tapes_fault(&error) {
             self.room.suspect_tape(vid, error.cause(), &error.to_string(), is_of_a_write(&error));
             match is_another_cartridge(&error) {
@@ -188,7 +184,6 @@ impl DriveThread {
             }
             Err(error) => {
                 note_drive(&mut self.broken, &error);
-                hold_for_key(&self.room, vid, &error);
                 if is_the_tapes_fault(&error) {
                     self.room.suspect_tape(vid, error.cause(), &error.to_string(), false);
                 }
@@ -204,10 +199,13 @@ impl DriveThread {
         let record = mounted_record(&self.room, vid)?;
         if let Some(uuid) = record.uuid {
             let keys = self.room.settings.tape_keys();
-            if !keys.is_empty() {
-                mover::unlock_if_possible(self.drive.as_mut(), vid, &keys)?;
+            match keys.is_empty() {
+                true => mover::check_may_be_labelled(self.drive.as_mut(), vid, uuid, record.replaces)?,
+                false => {
+                    let volumes = (uuid, record.replaces);
+                    mover::check_encrypted_may_be_labelled(self.drive.as_mut(), vid, volumes, &keys)?;
+                }
             }
-            mover::check_may_be_labelled(self.drive.as_mut(), vid, uuid, record.replaces)?;
             return Ok(TapeState::Labelling);
         }
         self.need_blank(vid, record.replaces)?;
@@ -292,9 +290,9 @@ impl DriveThread {
             (_, Some(uuid)) => uuid,
             (_, None) => return Err(ArchiveError::NoSuchTape(vid).into()),
         };
-        let key = self.unlock(vid, uuid, &record)?;
+        let mut key = None;
         let (mut volume, index_fault, unverified) =
-            open_labelled(&room, self.drive.as_mut(), vid, uuid, &record)?;
+            open_labelled(&room, self.drive.as_mut(), (vid, uuid), &record, &mut key)?;
         if let Some(fault) = volume.label_fault()
             && record.state == TapeState::Active
         {
@@ -307,38 +305,7 @@ impl DriveThread {
             }
             _ => None,
         };
-        room.has_key(vid);
         Ok((mounted(volume, index_fault, unverified, key), adopted))
-    }
-
-    /// Gives the drive the key of a labelled tape, before anything behind its labels is read or written. The
-    /// catalogue of an instance that was restored may not know that a tape is encrypted: the tape tells.
-    fn unlock(&mut self, vid: Vid, uuid: Uuid, record: &TapeRecord) -> Result<Option<KeyId>, SessionError> {
-        let keys = self.room.settings.tape_keys();
-        if record.key.is_none() && keys.is_empty() {
-            return Ok(None);
-        }
-        let first = self.room.encryption_of(record.tape_pool).map(|encryption| &encryption.keys);
-        let how = Unlock { keys: &keys, first, known: record.key.as_ref() };
-        let key = match mover::unlock(self.drive.as_mut(), vid, how) {
-            // It may be another cartridge, whose key nobody here has.
-            Err(error) if error.is_of_the_key() => {
-                return Err(match mover::identify(self.drive.as_mut()) {
-                    Ok(found @ mover::Found::Volume { uuid: other, .. }) if other != uuid => {
-                        VolumeError::WrongLabel { vid, found, expected: uuid }.into()
-                    }
-                    Ok(found @ mover::Found::Blank) => {
-                        VolumeError::WrongLabel { vid, found, expected: uuid }.into()
-                    }
-                    _ => error.into(),
-                });
-            }
-            other => other?,
-        };
-        if key != record.key {
-            self.room.execute(Command::SetTapeKey { vid, key: key.clone() })?;
-        }
-        Ok(key)
     }
 
     /// Labels a tape, with its pool's current key if that has one. Which key it is stands in the catalogue
@@ -349,17 +316,20 @@ impl DriveThread {
         uuid: Uuid,
         record: &TapeRecord,
         replaces: Option<Uuid>,
-    ) -> Result<(Volume, Option<KeyId>), SessionError> {
+    ) -> Result<(Volume, Option<TapeKey>), SessionError> {
         let block_size = self.room.block_size();
         let now = self.room.now();
-        let encryption = self.room.encryption_of(record.tape_pool);
-        let key = encryption.map(|encryption| encryption.key.clone());
-        let keys = self.room.settings.tape_keys();
-        let find = |with: &PoolEncryption| keys.find(&with.key, Some(&with.keys));
-        let setting = encryption.map(find).transpose();
+        let need = self.room.key_needed(record, None);
+        let setting = need.as_ref().map(|need| self.room.find_key(need)).transpose();
         let setting = setting.map_err(|source| VolumeError::Key { vid, source })?;
+        let key = need.zip(setting.as_ref()).map(|(need, setting)| need.key_of(setting));
+        assert_eq!(
+            key.as_ref().map(|key| &key.id),
+            self.room.encryption_of(record.tape_pool).map(|encryption| &encryption.key),
+            "a pool with a key has all its new tapes encrypted with it"
+        );
+        let keys = self.room.settings.tape_keys();
         let with = (!keys.is_empty()).then_some(LabelKeys { keys: &keys, setting: setting.as_ref() });
-        assert_eq!(key.is_some(), with.is_some_and(|with| with.setting.is_some()), "its pool is encrypted");
         if record.key != key {
             self.room.execute(Command::SetTapeKey { vid, key: key.clone() })?;
         }
@@ -438,6 +408,40 @@ fn mounted_record(room: &Tape, vid: Vid) -> Result<TapeRecord, SessionError> {
     Ok(record)
 }
 
+/// Gives the drive the key of a labelled tape, before anything behind its labels is read or written, and tells
+/// it. The catalogue of an instance that was restored may not know that a tape is encrypted: the tape shows it.
+fn unlock(
+    room: &Tape,
+    drive: &mut dyn TapeDrive,
+    vid: Vid,
+    record: &TapeRecord,
+) -> Result<Option<TapeKey>, SessionError> {
+    if record.key.is_none() && room.settings.tape_keys().is_empty() {
+        return Ok(None);
+    }
+    let differs = |found: String, known: &TapeKey| VolumeError::Key {
+        vid,
+        source: KeyError::Differs { found, known: known.clone() },
+    };
+    let key = match (mover::shown_key(drive, vid)?, record.key.clone()) {
+        (Shown::Key(shown), Some(known)) if shown != known => {
+            return Err(differs(format!("key {shown}"), &known).into());
+        }
+        (Shown::Clear, Some(known)) => return Err(differs("no key of Kist".to_owned(), &known).into()),
+        (Shown::Clear | Shown::Nothing, None) => return Ok(None),
+        (Shown::Key(shown), None) => {
+            // Before it is asked for: if it is missing the tape is known to wait for it.
+            room.execute(Command::SetTapeKey { vid, key: Some(shown.clone()) })?;
+            shown
+        }
+        (_, Some(known)) => known,
+    };
+    let setting = room.find_key(&crate::keys::KeyNeed::of(&key));
+    let setting = setting.map_err(|source| VolumeError::Key { vid, source })?;
+    mover::unlock(drive, vid, &setting)?;
+    Ok(Some(key))
+}
+
 /// Loads the volume at its newest index and enters what was flushed after it: a session that ended without an
 /// index has left such containers, and the next index takes them in. A newest index that cannot be used is
 /// replaced by what the index partition and the catalogue know; the second value says why. The third are
@@ -446,12 +450,16 @@ fn mounted_record(room: &Tape, vid: Vid) -> Result<TapeRecord, SessionError> {
 fn open_labelled(
     room: &Tape,
     drive: &mut dyn TapeDrive,
-    vid: Vid,
-    uuid: Uuid,
+    (vid, uuid): (Vid, Uuid),
     record: &TapeRecord,
+    key: &mut Option<TapeKey>,
 ) -> Result<(Volume, Option<String>, Vec<ContainerId>), SessionError> {
     let (generation, index_block) = (record.generation, record.index_block);
-    let (mut volume, fault) = Volume::open_or_mend(drive, vid, uuid, generation, index_block, room.now())?;
+    let (mut volume, fault) =
+        Volume::open_or_mend(drive, (vid, uuid), generation, index_block, room.now(), |drive| {
+            *key = unlock(room, drive, vid, record)?;
+            Ok::<(), SessionError>(())
+        })?;
     let mut from = volume.enter_from();
     let strays_from = match &fault {
         Some(fault) => {

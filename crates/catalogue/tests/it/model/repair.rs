@@ -540,7 +540,9 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
                 4 => {
                     let keys = [None, Some("old"), Some("new")];
                     let key = keys[usize::from(picks[2]) % keys.len()];
-                    Command::SetTapeKey { vid, key: key.map(|key| KeyId::new(key).unwrap()) }
+                    let check = KeyCheck([picks[3] as u8 % 2; KeyCheck::BYTES]);
+                    let key = key.map(|key| TapeKey { id: KeyId::new(key).unwrap(), check });
+                    Command::SetTapeKey { vid, key }
                 }
                 _ => Command::ReclaimTape { vid },
             }
