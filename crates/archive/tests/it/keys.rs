@@ -3,13 +3,19 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use archive::{Archive, KeySource, PoolEncryption, TapeInfo};
+use archive::{Archive, KeySource, Machines, PoolEncryption, TapeInfo, TapeUse};
 use base::{ByteCount, KeyId, Vid};
 use catalogue::TapeState;
+use library::{
+    DriveCommand, DriveName, Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
+};
 
-use crate::common::{Instance, bytes, get, migrate_all, path, put, stage, stop, wait_for, wait_until};
+use crate::common::{
+    Instance, SystemClock, bytes, get, migrate_all, path, put, settled, stage, stop, wait_for, wait_until,
+};
 use crate::emptied::{dismounted, single_pool};
 use crate::rebuild::rebuild_all;
 
@@ -240,5 +246,147 @@ fn keys_are_rotated_by_repack() {
     let archive = instance.open();
     recall(&archive, "a", 1);
     recall(&archive, "secret-b", 2);
+    stop(archive);
+}
+
+fn drive(n: u32) -> DriveName {
+    DriveName::new(&format!("drive{n}")).unwrap()
+}
+
+/// The same instance with one drive, which does as told.
+fn open_with_faults(instance: &Instance) -> (Archive, Faults) {
+    let config = VirtualLibraryConfig {
+        drives: vec![drive(0)],
+        robots: 1,
+        cartridges: Vec::new(),
+        options: VirtualCartridgeOptions::default(),
+        drop_cache: false,
+    };
+    let settings = instance.settings.clone();
+    let library = VirtualLibrary::open(&settings.library.files().unwrap().directory, &config).unwrap();
+    let faults = library.faults();
+    let machines = Machines::open(&settings, Arc::new(SystemClock)).unwrap();
+    let machines = Machines { library: Arc::new(library), ..machines };
+    (settled(Archive::open_on(machines, settings, Arc::new(SystemClock)).unwrap()), faults)
+}
+
+fn why(archive: &Archive, name: &str, words: &[&str]) -> bool {
+    let lines = archive.why_path(&path(&format!("/{NAME}/{name}"))).unwrap();
+    lines.iter().any(|line| words.iter().all(|word| line.contains(word)))
+}
+
+/// Nothing is written in clear by a drive that cannot do otherwise, and no scratch tape is given a name for it.
+#[test]
+fn a_drive_that_does_not_encrypt_writes_nothing_of_a_pool_with_keys() {
+    let mut instance = instance();
+    use_key(&mut instance, OLD);
+    give(&instance, &[OLD]);
+    let (archive, faults) = open_with_faults(&instance);
+    faults.plan_no_encryption(&drive(0));
+    put(&archive, &format!("/{NAME}/a"), &content(1));
+    archive.migrate_now(None).unwrap();
+    wait_until("why tells of it", || why(&archive, "a", &["drive0", "does not encrypt"]));
+    assert!(faults.fired() > 0);
+    let tapes = archive.tapes().unwrap();
+    assert!(tapes.iter().all(|tape| (tape.state, tape.uuid) == (TapeState::Scratch, None)), "{tapes:#?}");
+    // Scratch tape after scratch tape was brought to it in vain.
+    let mounts: u64 = tapes.iter().map(|tape| u64::from(tape.mounts)).sum();
+    assert!(mounts < 100, "{mounts}");
+    faults.clear();
+    migrate_all(&archive);
+    assert!(used(&archive).iter().all(|tape| key_of(tape) == Some(OLD)));
+    stop(archive);
+}
+
+/// The power goes between the labels with the first indexes and the commit that says so. Then the pool gets
+/// another key, and nobody has the old one: what the labelling left must be looked at first, so that it is
+/// known to be nothing; with the old key the tape is labelled with the new one.
+#[test]
+fn a_labelling_cut_short_is_done_again_with_the_key_of_then() {
+    let mut instance = instance();
+    use_key(&mut instance, OLD);
+    give(&instance, &[OLD]);
+    let (archive, faults) = open_with_faults(&instance);
+    for tape in archive.tapes().unwrap().into_iter().skip(1) {
+        archive.set_tape(tape.vid, TapeUse::Disabled, "there is one tape only").unwrap();
+    }
+    faults.plan_death(&drive(0), DriveCommand::WriteAttribute);
+    put(&archive, &format!("/{NAME}/a"), &content(1));
+    archive.migrate_now(None).unwrap();
+    wait_until("the drive dies in the labelling", || faults.fired() > 0);
+    stop(archive);
+
+    use_key(&mut instance, NEW);
+    give(&instance, &[NEW]);
+    let (archive, _) = open_with_faults(&instance);
+    let begun = archive.tapes().unwrap().into_iter().find(|tape| tape.uuid.is_some()).unwrap();
+    assert_eq!((begun.state, begun.generation, key_of(&begun)), (TapeState::Labelling, 0, Some(OLD)));
+    assert!(has(&stored(&instance, begun.vid), OLD.as_bytes()), "it has an encrypted index");
+    archive.migrate_now(None).unwrap();
+    wait_until("why tells of the old key", || {
+        archive.queue().unwrap().iter().any(|line| line.reason.contains(OLD)) || why(&archive, "a", &[OLD])
+    });
+    assert!(has(&stored(&instance, begun.vid), OLD.as_bytes()), "nothing was destroyed");
+    give(&instance, &[NEW, OLD]);
+    migrate_all(&archive);
+    let tape = archive.tape(begun.vid).unwrap();
+    assert_eq!((tape.state, tape.uuid, key_of(&tape)), (TapeState::Active, begun.uuid, Some(NEW)));
+    assert!(!has(&stored(&instance, begun.vid), OLD.as_bytes()));
+    stop(archive);
+
+    // Labelled and nothing on it yet: after a restart it is what it was.
+    give(&instance, &[NEW]);
+    let archive = instance.open();
+    recall(&archive, "a", 1);
+    stop(archive);
+}
+
+/// A key file is written anew, with another key under the id that tapes have already: a tape that is labelled
+/// with that one could not be read any more by who brings the right one back.
+#[test]
+fn no_tape_is_labelled_with_another_key_under_the_id_of_older_tapes() {
+    let mut instance = instance();
+    use_key(&mut instance, OLD);
+    give(&instance, &[OLD]);
+    let archive = instance.open();
+    put_to_tape(&archive, "a", 1);
+    let first = used(&archive)[0].vid;
+    archive.set_tape(first, TapeUse::ReadOnly, "so that another one is needed").unwrap();
+    fs::write(key_file(&instance), format!("{OLD} {}\n", "aa".repeat(32))).unwrap();
+    put(&archive, &format!("/{NAME}/b"), &content(2));
+    archive.migrate_now(None).unwrap();
+    wait_until("why tells of it", || {
+        why(&archive, "b", &["nothing is written", "another key under this id"])
+    });
+    assert_eq!(used(&archive).len(), 1);
+    stop(archive);
+    // A start asks for all keys, and says so before anything is wanted.
+    let archive = instance.open();
+    wait_until("the tape says it", || {
+        archive.tape(first).unwrap().reason.contains("another key under this id")
+    });
+    give(&instance, &[OLD]);
+    migrate_all(&archive);
+    let tapes = used(&archive);
+    assert_eq!(tapes.len(), 2);
+    assert_eq!(tapes[0].key, tapes[1].key, "the very same key");
+    stop(archive);
+}
+
+/// A program of a key manager gives the keys.
+#[test]
+fn keys_come_from_a_program_too() {
+    let mut instance = instance();
+    give(&instance, &[OLD]);
+    let program = instance.directory.path().join("program");
+    let text = format!("#!/bin/sh\nsed -n \"s/^$1 //p\" {}\n", key_file(&instance).display());
+    fs::write(&program, text).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+    let (key, keys) = (KeyId::new(OLD).unwrap(), KeySource::Command(program));
+    instance.settings.tape_pools[0].encryption = Some(PoolEncryption { key, keys });
+    let archive = instance.open();
+    put_to_tape(&archive, "a", 1);
+    assert_eq!(key_of(&used(&archive)[0]), Some(OLD));
+    recall(&archive, "a", 1);
     stop(archive);
 }

@@ -21,6 +21,8 @@ pub enum DriveCommand {
     Flush,
     /// Any move of the tape.
     Locate,
+    /// Writing to the memory of the cartridge.
+    WriteAttribute,
     /// Unloading a cartridge.
     Unload,
 }
@@ -33,6 +35,7 @@ impl DriveCommand {
             DriveCommand::Write => "write",
             DriveCommand::Flush => "flush",
             DriveCommand::Locate => "locate",
+            DriveCommand::WriteAttribute => "write attribute",
             DriveCommand::Unload => "unload",
         }
     }
@@ -98,6 +101,7 @@ struct Plan {
     alerts: BTreeMap<DriveName, Vec<TapeAlert>>,
     retries_of_drives: BTreeMap<DriveName, u64>,
     retries_of_tapes: BTreeMap<Vid, u64>,
+    plain_drives: BTreeSet<DriveName>,
     fired: usize,
 }
 
@@ -183,6 +187,11 @@ impl Faults {
     /// Each block of the cartridge takes so many tries more, as on a medium that is worn.
     pub fn plan_retries_of(&self, vid: Vid, retries: u64) {
         self.lock().retries_of_tapes.insert(vid, retries);
+    }
+
+    /// The drive cannot encrypt.
+    pub fn plan_no_encryption(&self, drive: &DriveName) {
+        self.lock().plain_drives.insert(drive.clone());
     }
 
     /// Forgets all plans. Dead drives stay dead.
@@ -279,6 +288,13 @@ impl Faults {
         let retries = of.into_iter().flatten().sum();
         plan.fired += usize::from(retries > 0);
         retries
+    }
+
+    pub(super) fn cannot_encrypt(&self, drive: &DriveName) -> bool {
+        let mut plan = self.lock();
+        let cannot = plan.plain_drives.contains(drive);
+        plan.fired += usize::from(cannot);
+        cannot
     }
 
     /// The flags that the drive has raised.

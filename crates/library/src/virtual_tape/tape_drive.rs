@@ -548,7 +548,9 @@ impl TapeDrive for VirtualDrive {
         if value.len() > MEMORY_VALUE_BYTES_MAX {
             return Err(TapeError::AttributeLength { id, length: value.len(), max: MEMORY_VALUE_BYTES_MAX });
         }
-        self.with(|loaded, _| {
+        self.with(|loaded, _bay| {
+            #[cfg(feature = "faults")]
+            _bay.faults.check_alive(&_bay.name, DriveCommand::WriteAttribute)?;
             loaded.check_writable()?;
             let vid = loaded.vid();
             let memory = loaded.cartridge.memory.with(partition, id, value);
@@ -601,6 +603,10 @@ impl TapeDrive for VirtualDrive {
     }
 
     fn set_encryption(&mut self, encryption: Option<&TapeEncryption>) -> Result<(), TapeError> {
+        #[cfg(feature = "faults")]
+        if encryption.is_some() && self.bay.faults.cannot_encrypt(&self.bay.name) {
+            return Err(TapeError::EncryptionUnsupported { drive: self.bay.name.clone() });
+        }
         self.with(|loaded, _| {
             let cipher = encryption.cloned().map(Cipher::new).transpose();
             loaded.cipher = cipher.map_err(|error| failed(loaded.vid(), "set encryption", error))?;

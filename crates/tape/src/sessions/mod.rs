@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use threads::mpsc::Receiver;
 
-use base::{ByteCount, FailureCause, Vid};
+use base::{ByteCount, FailureCause, Timestamp, Vid};
 use catalogue::TapeState;
 use journal::MountKind;
 use library::{DriveName, TapeDrive, TapeError};
@@ -67,13 +67,15 @@ pub(crate) struct DriveThread {
     mounts: MountTracker,
     /// What is wrong with the drive itself.
     broken: Option<String>,
+    /// It did not encrypt when it was to: until then no tape is moved to it that needs that.
+    plain_until: Option<Timestamp>,
 }
 
 impl DriveThread {
     pub(crate) fn new(room: Arc<Tape>, name: DriveName, drive: Box<dyn TapeDrive>) -> Self {
         let session = room.session(name.as_str());
         let (drive, mounts) = MountTracker::follow(&room.mounts, &room.clock, drive);
-        DriveThread { room, name, drive, mounted: None, session, mounts, broken: None }
+        DriveThread { room, name, drive, mounted: None, session, mounts, broken: None, plain_until: None }
     }
 
     /// The thread: until no more tasks can come; then the tape is brought home in good order. `looks`:
@@ -258,7 +260,7 @@ impl SessionError {
     fn cause(&self) -> Option<FailureCause> {
         match self {
             // It reads and writes the tapes of other pools.
-            SessionError::Volume(mover::VolumeError::Tape(TapeError::EncryptionUnsupported { .. })) => None,
+            error if error.is_for_want_of_encryption() => None,
             SessionError::Volume(error) => error.cause(),
             SessionError::Tape(ArchiveError::Library(error)) => error.cause(),
             SessionError::NothingToWrite { .. } => None,
@@ -267,6 +269,12 @@ impl SessionError {
             }
             SessionError::Tape(_) => Some(FailureCause::Unknown),
         }
+    }
+
+    /// Whether the drive does not encrypt as it is to.
+    fn is_for_want_of_encryption(&self) -> bool {
+        use mover::VolumeError::Tape;
+        matches!(self, SessionError::Volume(Tape(TapeError::EncryptionUnsupported { .. })))
     }
 
     /// What the scheduler is told of it.

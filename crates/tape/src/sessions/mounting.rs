@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::{BlockAddress, ContainerId, FailureCause, Partition, TapeKey, TapePoolId, Timestamp, Uuid, Vid};
 use catalogue::{Command, TapeRecord, TapeState};
-use library::{KeyError, LibraryError, TapeAlert, TapeDrive};
+use library::{KeyError, LibraryError, TapeAlert, TapeDrive, TapeError};
 use mover::{LabelKeys, Shown, Volume, VolumeError};
 use scheduler::Failure;
 use session::WritingSession;
@@ -39,6 +39,7 @@ impl DriveThread {
         {
             return Err(SessionError::from(VolumeError::Key { vid, source }).failure());
         }
+        self.can_encrypt_for(vid, assign).map_err(|error| error.failure())?;
         if let Err(error) = self.bring(vid) {
             // The cartridge itself, not the robot: take it out of the scheduler's choice.
             if error.cause() == Some(FailureCause::Cartridge) {
@@ -101,6 +102,9 @@ impl DriveThread {
         };
         let failure = failure_of(&self.room, vid, &error);
         note_drive(&mut self.broken, &error);
+        if error.is_for_want_of_encryption() {
+            self.plain_until = Some(self.room.now().plus(self.room.settings.tape.retry_delay));
+        }
         if is_the_tapes_fault(&error) {
             self.room.suspect_tape(vid, error.cause(), &error.to_string(), is_of_a_write(&error));
             match is_another_cartridge(&error) {
@@ -114,6 +118,17 @@ impl DriveThread {
         self.send_for_open_run(vid);
         self.unmount();
         Err(failure)
+    }
+
+    /// Refuses to have a tape brought that needs encryption if the drive was just found not to encrypt: each
+    /// scratch tape would be brought in vain, one after the other.
+    fn can_encrypt_for(&self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), SessionError> {
+        let is_plain = self.plain_until.is_some_and(|until| until > self.room.now());
+        if is_plain && self.room.key_needed(&self.room.tape(vid)?, assign).is_some() {
+            let drive = self.name.clone();
+            return Err(VolumeError::Tape(TapeError::EncryptionUnsupported { drive }).into());
+        }
+        Ok(())
     }
 
     /// A tape was sent for, and nobody has seen what is on it: what is open on it stays open until it has
@@ -267,6 +282,13 @@ impl DriveThread {
         {
             // Look before the tape is given a name: a foreign cartridge stays as it is.
             self.need_blank(vid, replaces)?;
+            // So it does in a drive that cannot write to it as the pool is to be written.
+            if let Some(need) = room.key_needed(&record, assign) {
+                let setting = room.find_key(&need);
+                let setting = setting.map_err(|source| VolumeError::Key { vid, source })?;
+                self.drive.set_encryption(Some(&setting)).map_err(VolumeError::from)?;
+                self.drive.set_encryption(None).map_err(VolumeError::from)?;
+            }
             let uuid = (room.random_uuid)().ok_or(ArchiveError::NoEntropy)?;
             room.execute(Command::AssignTape { vid, tape_pool, uuid })?;
             record = room.tape(vid)?;
