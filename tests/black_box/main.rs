@@ -24,6 +24,7 @@ mod report;
 mod screens;
 mod scsi_library;
 mod tape;
+mod tape_keys;
 mod times;
 mod transfer;
 mod trouble;

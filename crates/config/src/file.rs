@@ -403,8 +403,10 @@ pub struct TapePool {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolEncryption {
-    /// The id of the key of tapes that are labelled from now on.
-    pub key: Spanned<String>,
+    /// The id of the key of tapes that are labelled from now on; not said: they are in clear, and keys are
+    /// for those of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Spanned<String>>,
     /// Where keys come from: `file:PATH` or `command:PATH`. The keys themselves never stand here.
     pub keys: Spanned<String>,
 }

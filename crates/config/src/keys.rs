@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use archive::{KeySource, PoolEncryption};
 use base::KeyId;
+use toml::Spanned;
 
 use super::check::Finding;
 use super::file;
@@ -12,7 +13,9 @@ use super::file;
 /// starts, and says so of each tape.
 pub(super) fn read(encryption: &file::PoolEncryption) -> Result<PoolEncryption, Finding> {
     let file::PoolEncryption { key, keys } = encryption;
-    let key = KeyId::new(key.get_ref()).map_err(|error| (key.span(), error.to_string()))?;
+    let id =
+        |key: &Spanned<String>| KeyId::new(key.get_ref()).map_err(|error| (key.span(), error.to_string()));
+    let key = key.as_ref().map(id).transpose()?;
     let absolute = |path: &str| Some(PathBuf::from(path)).filter(|path| Path::is_absolute(path));
     let source = match keys.get_ref().split_once(':') {
         Some(("file", path)) => absolute(path).map(KeySource::File),
@@ -37,16 +40,17 @@ mod tests {
     #[test]
     fn a_key_has_an_id_and_a_place_that_is_told_in_full() {
         let found = of("key = \"a-1\"\nkeys = \"file:/etc/kist/keys\"").unwrap();
-        assert_eq!(found.key.as_str(), "a-1");
+        assert_eq!(found.key, Some(KeyId::new("a-1").unwrap()));
         assert_eq!(found.keys, KeySource::File("/etc/kist/keys".into()));
         let found = of("key = \"a\"\nkeys = \"command:/usr/bin/key\"").unwrap();
         assert_eq!(found.keys, KeySource::Command("/usr/bin/key".into()));
+        assert_eq!(of("keys = \"file:/k\"").unwrap().key, None, "for older tapes only");
         for (text, why) in [
             ("key = \"a b\"\nkeys = \"file:/k\"", "names no key"),
             ("key = \"a\"\nkeys = \"/k\"", "file:/PATH"),
             ("key = \"a\"\nkeys = \"file:k\"", "file:/PATH"),
             ("key = \"a\"\nkeys = \"command:k\"", "file:/PATH"),
-            ("key = \"a\"", "missing field"),
+            ("key = \"a\"", "missing field `keys`"),
             ("key = \"a\"\nkeys = \"file:/k\"\nsecret = \"00\"", "unknown field"),
         ] {
             let error = of(text).unwrap_err();

@@ -290,8 +290,9 @@ pub struct TapePoolSettings {
 /// How the tapes of a pool are encrypted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolEncryption {
-    /// The key of tapes that are labelled from now on. Nothing new goes to tapes with another one, or none.
-    pub key: KeyId,
+    /// The key of tapes that are labelled from now on; `None`: they are in clear. Nothing new goes to tapes
+    /// that have it otherwise.
+    pub key: Option<KeyId>,
     /// Where it comes from, and those of older tapes.
     pub keys: KeySource,
 }

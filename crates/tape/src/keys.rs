@@ -7,13 +7,16 @@ use std::sync::PoisonError;
 
 use base::{KeyCheck, KeyId, TapeKey, TapePoolId, Vid};
 use catalogue::{TapeRecord, TapeState};
-use ground::{PoolEncryption, Worker};
+use ground::Worker;
 use library::{KeyError, TapeEncryption};
 use scheduler::Reason;
 use threads::{Doorbell, Mutex, MutexGuard};
 
 use crate::reasons::Waiting;
 use crate::room::Tape;
+
+/// Tapes that are told by name beside a key that is missing.
+const TAPES_TOLD_MAX: usize = 5;
 
 /// A key that something on tape, or to be written, needs.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -79,16 +82,16 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
 }
 
 impl Tape {
-    /// How tapes of a pool are encrypted, as `kist.toml` says.
-    pub(crate) fn encryption_of(&self, tape_pool: Option<TapePoolId>) -> Option<&PoolEncryption> {
-        self.classes.tape_pools().get(&tape_pool?)?.encryption.as_ref()
+    /// The key of new tapes of a pool, as `kist.toml` says; `None`: they are in clear.
+    pub(crate) fn current_key(&self, tape_pool: Option<TapePoolId>) -> Option<&KeyId> {
+        self.classes.tape_pools().get(&tape_pool?)?.encryption.as_ref()?.key.as_ref()
     }
 
     /// Whether anything new may go to a labelled tape: not if it has another key than its pool, or one of
     /// them has none. So nothing is written in clear, or with an old key, from the day on that its pool has
     /// another one, and a repack brings everything under that.
     pub(crate) fn has_current_key(&self, record: &TapeRecord) -> bool {
-        let current = self.encryption_of(record.tape_pool).map(|encryption| &encryption.key);
+        let current = self.current_key(record.tape_pool);
         record.generation.0 == 0 || record.key.as_ref().map(|key| &key.id) == current
     }
 
@@ -104,7 +107,7 @@ impl Tape {
     /// A new tape gets the very key that others of its id have: else one of the two could never be read again
     /// by who knows but the id.
     fn key_for_new_tapes(&self, tape_pool: Option<TapePoolId>) -> Option<KeyNeed> {
-        let id = self.encryption_of(tape_pool)?.key.clone();
+        let id = self.current_key(tape_pool)?.clone();
         let check = self.keys_of_tapes().into_iter().find_map(|need| need.check.filter(|_| need.id == id));
         Some(KeyNeed { id, check })
     }
@@ -136,8 +139,10 @@ impl Tape {
     /// [`KeyError`]; what needs the key is held then.
     pub(crate) fn find_key(&self, need: &KeyNeed) -> Result<TapeEncryption, KeyError> {
         let pools = self.classes.tape_pools().values().filter_map(|pool| pool.encryption.as_ref());
-        let own =
-            pools.filter(|encryption| encryption.key == need.id).map(|encryption| &encryption.keys).next();
+        let own = pools
+            .filter(|encryption| encryption.key.as_ref() == Some(&need.id))
+            .map(|encryption| &encryption.keys)
+            .next();
         let found = self.settings.tape_keys().find(&need.id, need.check, own);
         let had = {
             let mut missing = self.keys_missing.lock();
@@ -210,6 +215,27 @@ impl Tape {
         let need = self.key_for_new_tapes(Some(pool))?;
         let why = self.keys_missing.why(&need)?;
         Some((need.id, why))
+    }
+
+    /// Keys that are missing, and the tapes that wait for them, in words.
+    pub(crate) fn keys_missing_told(&self, tapes: &[(Vid, TapeRecord)]) -> Vec<String> {
+        let missing: Vec<(KeyNeed, KeyError)> =
+            self.keys_missing.lock().iter().map(|(need, why)| (need.clone(), why.clone())).collect();
+        let told = missing.into_iter().map(|(need, why)| {
+            let of_key = |tape: &TapeRecord| self.key_needed(tape, None).as_ref() == Some(&need);
+            let waiting: Vec<Vid> =
+                tapes.iter().filter(|(_, tape)| of_key(tape)).map(|(vid, _)| *vid).collect();
+            let listed: Vec<String> = waiting.iter().take(TAPES_TOLD_MAX).map(Vid::to_string).collect();
+            match waiting.len() {
+                0 => format!("{why}: new tapes cannot be written with it"),
+                1 => format!("{why}: tape {} waits for it", listed.join("")),
+                count if count <= TAPES_TOLD_MAX => {
+                    format!("{why}: tapes {} wait for it", listed.join(", "))
+                }
+                count => format!("{why}: {count} tapes wait for it, {} first", listed.join(", ")),
+            }
+        });
+        told.collect()
     }
 
     /// For the scheduler a tape without its key cannot be read, and nothing waits for a pool without its own.

@@ -102,6 +102,7 @@ pub(crate) fn all(
     let goes_to_tape = room.classes.all().iter().any(|class| !class.settings.copies.is_empty());
     warnings.extend(of_tapes(tapes, goes_to_tape, |vid| !room.libraries.holds(vid)));
     warnings.extend(room.asked_for_away(tapes));
+    warnings.extend(room.keys_missing_told(tapes));
     warnings.extend(of_what_has_no_vid(room.library.as_ref()));
     warnings.extend(of_what_is_out_of_reach(room.library.as_ref()));
     warnings.extend(of_change_log(room));

@@ -144,7 +144,7 @@ impl Tape {
         let record = self.tape(vid)?;
         if !self.has_current_key(&record) {
             let named = |key: Option<&base::KeyId>| key.map_or("none".to_owned(), ToString::to_string);
-            let current = self.encryption_of(record.tape_pool).map(|encryption| &encryption.key);
+            let current = self.current_key(record.tape_pool);
             causes.push(said(format!(
                 "nothing new goes to it: its key is {}, that of its pool {}; kist tape repack {vid} brings \
                  what it holds to tapes of the pool's key",

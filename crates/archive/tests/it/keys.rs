@@ -39,7 +39,7 @@ fn give(instance: &Instance, ids: &[&str]) {
 fn use_key(instance: &mut Instance, id: &str) {
     let keys = KeySource::File(key_file(instance));
     let key = KeyId::new(id).unwrap();
-    instance.settings.tape_pools[0].encryption = Some(PoolEncryption { key, keys });
+    instance.settings.tape_pools[0].encryption = Some(PoolEncryption { key: Some(key), keys });
 }
 
 fn instance() -> Instance {
@@ -383,7 +383,7 @@ fn keys_come_from_a_program_too() {
     fs::write(&program, text).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
     let (key, keys) = (KeyId::new(OLD).unwrap(), KeySource::Command(program));
-    instance.settings.tape_pools[0].encryption = Some(PoolEncryption { key, keys });
+    instance.settings.tape_pools[0].encryption = Some(PoolEncryption { key: Some(key), keys });
     let archive = instance.open();
     put_to_tape(&archive, "a", 1);
     assert_eq!(key_of(&used(&archive)[0]), Some(OLD));

@@ -347,7 +347,7 @@ impl DriveThread {
         let key = need.zip(setting.as_ref()).map(|(need, setting)| need.key_of(setting));
         assert_eq!(
             key.as_ref().map(|key| &key.id),
-            self.room.encryption_of(record.tape_pool).map(|encryption| &encryption.key),
+            self.room.current_key(record.tape_pool),
             "a pool with a key has all its new tapes encrypted with it"
         );
         let keys = self.room.settings.tape_keys();
