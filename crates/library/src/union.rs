@@ -102,8 +102,8 @@ impl Union {
     /// Joins libraries under their names.
     ///
     /// # Errors
-    /// [`LibraryError::DuplicateDrive`], [`LibraryError::CartridgeTwice`], [`LibraryError::TooManyLibraries`],
-    /// or if no library can be asked.
+    /// [`LibraryError::DuplicateDrive`], [`LibraryError::CartridgeTwice`],
+    /// [`LibraryError::TooManyLibraries`], or if no library can be asked.
     pub fn new(libraries: Vec<(String, Arc<dyn Library>)>) -> Result<Self, LibraryError> {
         if libraries.len() > LIBRARIES_MAX {
             return Err(LibraryError::TooManyLibraries { max: LIBRARIES_MAX });

@@ -169,8 +169,9 @@ impl SgDevice {
 /// Sends what the header says.
 fn send(file: &OwnedFd, header: &mut Header) -> Result<(), Errno> {
     // SAFETY: SG_IO reads and writes a header of this layout. Its pointers are to buffers of the lengths that
-    // it gives, which live until the ioctl returns: the caller borrows them over this call. If it counts pieces
-    // its data is an array of so many of them, whose pointers are such buffers too. The kernel writes to data only if the direction is from the device, in which case it was borrowed mutably.
+    // it gives, which live until the ioctl returns: the caller borrows them over this call. If it counts
+    // pieces, its data is an array of so many of them, whose pointers are such buffers too. The kernel writes
+    // to data only if the direction is from the device, in which case it was borrowed mutably.
     unsafe { ioctl(file.as_fd(), Updater::<SG_IO, Header>::new(header)) }
 }
 
