@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 use threads::MutexGuard;
 
 use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, FileId, Timestamp, Vid};
-use catalogue::{Command, ContainerKind, ContainerRecord, CopyState, ReadError, TapeState, View};
+use catalogue::{Command, ContainerKind, ContainerRecord, CopyState, ReadError, Rejection, TapeState, View};
 use ltfs::pack::SKELETON_FRAME_BYTES;
 
 use crate::awaited::{Awaited, AwaitedFiles};
@@ -692,7 +692,7 @@ impl Tape {
         let Some(record) = self.standing_at(container, (vid, block))? else { return Ok(()) };
         let is_last = record.places().all(|place| place == (vid, block));
         if record.is_empty() || !is_last || self.has_members(container, &record)? {
-            return self.drop_place(container, vid, block, reason);
+            return self.drop_spare_place(container, vid, block, reason);
         }
         tracing::warn!(%container, %vid, %block, "the last place is given up when a new copy is written");
         let mut maintenance = self.maintenance();
@@ -757,7 +757,32 @@ impl Tape {
         Ok(())
     }
 
-    /// Records that a place is damaged, and tells of everybody who waits for it.
+    /// Gives up a place of a container that the pool had when it was looked at, or that is to have another
+    /// one. If members were evicted since, and this is the last place of all, it stays, as the last one does.
+    pub(crate) fn drop_spare_place(
+        &self,
+        container: ContainerId,
+        vid: Vid,
+        block: BlockAddress,
+        reason: &str,
+    ) -> Result<(), ArchiveError> {
+        let why = truncated(reason, 512);
+        match self.execute_on_container(Command::GiveUpPlace { container, vid, block, reason: why }) {
+            Err(ArchiveError::Rejected(Rejection::WrongState { .. })) => {
+                tracing::warn!(%container, %vid, %block, reason, "its bytes left the pool: it stays");
+                self.want_bytes(container, |mend| {
+                    mend.damaged.insert((vid, block), reason.to_owned());
+                })?;
+                Ok(())
+            }
+            done => {
+                done?;
+                self.place_dropped(container, vid)
+            }
+        }
+    }
+
+    /// Records that a place has nothing of a container, and tells of everybody who waits for it.
     pub(crate) fn drop_place(
         &self,
         container: ContainerId,
