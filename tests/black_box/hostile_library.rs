@@ -13,7 +13,7 @@ use crate::harness::{Instance, bytes, make_tree, write};
 use crate::scsi_library::{Library, instance_on};
 
 /// So often each way of striking is tried in each half; without it the test does nothing. 8 take half a
-/// minute, 40 some two.
+/// minute, 20 one.
 const EACH: &str = "KIST_HOSTILE";
 /// Another sequence of strikes.
 const SEED: &str = "KIST_HOSTILE_SEED";
