@@ -462,6 +462,7 @@ choice!(Command {
     145 = RecallPlaceFailed { vid, block, reason },
     146 = BeginHistoryRun { vid, drive, start },
     150 = SetTapeKey { vid, key },
+    152 = GiveUpPlace { container, vid, block, reason },
     153 = SetTapeAway { vid, kind, place },
     154 = RetireTape { vid },
     155 = AddTape { vid },

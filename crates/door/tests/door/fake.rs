@@ -731,6 +731,7 @@ impl authority::Operation for Fake {
             cause: None,
             expected: None,
             motion: None,
+            place: library::DrivePlace { element: Some(256), abilities: vec!["locate"] },
         }]
     }
 
