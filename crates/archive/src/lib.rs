@@ -52,7 +52,7 @@ pub use namespace::{LIST_PAGE_MAX, RemovalWait, RemoveTree, SELECTION_PATHS_MAX,
 pub use scheduler::SUSPECT_FAILURES_MAX;
 pub use scheduler::{Expected, Reason, TimeRange};
 pub use session::PACK_MEMBERS_MAX;
-pub use session::order::Aim;
+pub use session::order::{Aim, OrderFrom};
 pub use store::Refused;
 pub use tape::{
     CHECK_TAPES_MAX, ChangeLogInfo, CheckState, DAMAGE_TOLD_MAX, DamagedPart, FlowInfo, LogKept,

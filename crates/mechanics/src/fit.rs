@@ -15,6 +15,9 @@ const SAMPLES_MIN: usize = 8;
 /// of their time from the other part, so each round leaves less than half of what the factors are wrong by.
 const ROUNDS: usize = 24;
 
+/// No error is larger: by a model that is off by half nothing can be compared, and all more is the same.
+const ERROR_MAX: f64 = 0.5;
+
 /// A locate and how long it took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LocateSample {
@@ -82,6 +85,20 @@ impl LocateFit {
             _ => {}
         }
         fit
+    }
+
+    /// [`Track::error`](crate::Track::error) of a cost with this fit: the part of what it took by which one in
+    /// two of the locates is off at most. `None` if too few tell of it.
+    #[must_use]
+    pub fn error(&self, cost: &LocateCost, map: &TapeMap, samples: &[LocateSample]) -> Option<f64> {
+        let fitted = cost.fitted(self);
+        let off = |sample: &LocateSample| {
+            let took = sample.took_us as f64;
+            let model = fitted.between(map, sample.from, sample.to) as f64;
+            (sample.from != sample.to && took > 0.0).then(|| (took - model).abs() / took)
+        };
+        let off: Vec<f64> = samples.iter().filter_map(off).collect();
+        (off.len() >= SAMPLES_MIN).then(|| median(off).min(ERROR_MAX))
     }
 }
 

@@ -14,6 +14,9 @@ pub struct Track {
     pub locate: LocateCost,
     /// Reading one block while streaming, in microseconds (may be a fraction).
     pub block_us: f64,
+    /// By which part of what an order costs the drive may take more or less; 0: it takes what is said here.
+    /// `None`: the costs are those of another drive, and nobody knows.
+    pub error: Option<f64>,
 }
 
 impl Track {

@@ -165,7 +165,9 @@ impl Drive {
     /// it tells them, and what its locates took so far. `None`: there is no model of it.
     pub fn track(&mut self, block_size: u32) -> Result<Option<Track>, TapeError> {
         let Some(mut track) = self.model_track(block_size)? else { return Ok(None) };
-        track.locate = track.locate.fitted(&self.measured.fit(&track));
+        let fit = self.measured.fit(&track);
+        track.error = self.measured.error(&fit, &track).or(track.error);
+        track.locate = track.locate.fitted(&fit);
         Ok(Some(track))
     }
 
@@ -236,5 +238,11 @@ impl Measured {
     fn fit(&self, track: &Track) -> LocateFit {
         let samples: Vec<LocateSample> = self.samples.iter().copied().collect();
         LocateFit::of(&track.locate, &track.map, &samples)
+    }
+
+    /// How far off the model is with that fit.
+    fn error(&self, fit: &LocateFit, track: &Track) -> Option<f64> {
+        let samples: Vec<LocateSample> = self.samples.iter().copied().collect();
+        fit.error(&track.locate, &track.map, &samples)
     }
 }
