@@ -87,8 +87,8 @@ impl LocateFit {
         fit
     }
 
-    /// [`Track::error`](crate::Track::error) of a cost with this fit: the part of what it took by which one in
-    /// two of the locates is off at most. `None` if too few tell of it.
+    /// [`Track::error`](crate::Track::error) of a cost with this fit: the part of what it took by which
+    /// one in two of the locates is off at most. `None` if too few tell of it.
     #[must_use]
     pub fn error(&self, cost: &LocateCost, map: &TapeMap, samples: &[LocateSample]) -> Option<f64> {
         let fitted = cost.fitted(self);

@@ -11,8 +11,8 @@ use crate::timing::{DriveTiming, RobotTiming};
 use crate::track::Track;
 
 /// [`Track::error`] of a model that was not fitted to the very drive. The terms of a locate were measured on
-/// one kind of drive (LTO-7 with type M media) and hold for others by their figures only; how far off they are
-/// there nobody has published. With a fifth a clear gain is seen, and a small one is left to the drive.
+/// one kind of drive (LTO-7 with type M media) and hold for others by their figures only; how far off they
+/// are there nobody has published. With a fifth a clear gain is seen, and a small one is left to the drive.
 const MODEL_ERROR: f64 = 0.2;
 
 /// A drive.

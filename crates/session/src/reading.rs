@@ -140,9 +140,9 @@ pub enum DriveOrder {
 pub enum ReadingAction<P> {
     /// Gather what is wanted: [`gather_wanted`](crate::gather_wanted).
     Gather,
-    /// Ask the drive in which order it would read these stretches of blocks from where the head stands (RAO),
-    /// and tell it with [`ReadingEvent::Recommended`]; at most once for a plan, and once more if they were too
-    /// many.
+    /// Ask the drive in which order it would read these stretches of blocks from where the head stands
+    /// (RAO), and tell it with [`ReadingEvent::Recommended`]; at most once for a plan, and once more if they
+    /// were too many.
     AskDrive(Vec<Segment>),
     /// Look which of these are wanted still: requests may have been cancelled, and files deleted, since the
     /// plan was made.

@@ -109,9 +109,9 @@ impl DriveQuestion {
 
     /// Takes the drive's order, or Kist's. `answer`: positions in [`DriveQuestion::stretches`].
     ///
-    /// By `aim` one of the two is cheaper by the model. A model may be wrong, and the drive knows its tape: so
-    /// its order is taken unless Kist's is cheaper by more than that ([`Track::error`]); where nobody knows how
-    /// wrong it is, always.
+    /// By `aim` one of the two is cheaper by the model. A model may be wrong, and the drive knows its tape:
+    /// so its order is taken unless Kist's is cheaper by more than that ([`Track::error`]); where nobody
+    /// knows how wrong it is, always.
     ///
     /// # Errors
     /// [`NotAnOrder`] if the answer does not name each stretch once.

@@ -30,8 +30,8 @@ pub struct Plan {
 ///
 /// Every segment is visited exactly once, those that share blocks one behind the other. The plan never costs
 /// more than [`block_order`] or [`nearest_first`](super::nearest_first), costed by [`trace()`].
-/// The work is bounded by `limits` and grows with n log n beside it: 100,000 segments take less than a second.
-/// Whether the drive's own order is taken instead: [`DriveQuestion`](super::DriveQuestion).
+/// The work is bounded by `limits` and grows with n log n beside it: 100,000 segments take less than a
+/// second. Whether the drive's own order is taken instead: [`DriveQuestion`](super::DriveQuestion).
 #[must_use]
 pub fn plan(track: &Track, head: BlockAddress, segments: &[Segment], aim: Aim, limits: &OrderLimits) -> Plan {
     Planner::new(track, head, segments, aim, limits).plan()

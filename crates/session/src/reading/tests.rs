@@ -35,6 +35,9 @@ fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
+/// What a drive answers to what it is asked.
+type Answers = fn(&[Segment]) -> DriveAnswer;
+
 /// A session over a set in memory, of which all is still wanted when it is read.
 struct World {
     session: ReadingSession<Vid>,
@@ -45,7 +48,7 @@ struct World {
     gathered: u32,
     track: Track,
     /// What the drive answers, and what it was asked.
-    drive: fn(&[Segment]) -> DriveAnswer,
+    drive: Answers,
     asked: Vec<Vec<Segment>>,
     /// Where the head stands: behind what was handed out last.
     head: BlockAddress,
@@ -286,7 +289,7 @@ fn what_is_too_much_for_the_drive_is_asked_for_in_pieces() {
 
 #[test]
 fn a_drive_that_gives_no_order_is_not_asked_again() {
-    let answers: [(fn(&[Segment]) -> DriveAnswer, DriveOrder, usize); 5] = [
+    let answers: [(Answers, DriveOrder, usize); 5] = [
         (|asked| DriveAnswer::Order(vec![0; asked.len()]), DriveOrder::NotAnOrder, 1),
         (|asked| DriveAnswer::Order((1..asked.len()).collect()), DriveOrder::NotAnOrder, 1),
         (|_| DriveAnswer::Failed, DriveOrder::Failed, 1),

@@ -176,7 +176,7 @@ impl<'a> RecallOrder<'a> {
                 );
             }
             DriveOrder::NotAnOrder => {
-                tracing::warn!(vid = %self.vid, "the drive's recommended order does not name each segment once");
+                tracing::warn!(vid = %self.vid, "the drive's order does not name each segment once");
             }
             DriveOrder::NotAsked | DriveOrder::NotOffered | DriveOrder::Failed => {}
         }
@@ -236,7 +236,8 @@ fn recommended(drive: &mut dyn TapeDrive, vid: Vid, stretches: &[Segment]) -> Dr
         Ok(None) => DriveAnswer::NotOffered,
         Err(TapeError::SegmentCount { max, .. }) => DriveAnswer::TooMany(max),
         Err(error) => {
-            tracing::warn!(%vid, drive = %drive.id(), %error, "the drive recommends no order; Kist's own is taken");
+            let drive = drive.id();
+            tracing::warn!(%vid, %drive, %error, "the drive recommends no order; Kist's own is taken");
             DriveAnswer::Failed
         }
     }
