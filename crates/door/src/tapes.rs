@@ -1,6 +1,8 @@
 //! `/api/v1/tapes/{vid}/verify`, `repack` and `reclaim`, and drives out of use.
 
-use archive::{CheckState, DamagedPart, TapeCheck, TapeDamage, TapeExport, TapeImport, TapeRepack};
+use archive::{
+    ArchiveError, CheckState, DamagedPart, TapeCheck, TapeDamage, TapeExport, TapeImport, TapeRepack,
+};
 use axum::body::Body;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
@@ -27,14 +29,38 @@ fn vid_of(part: PathPart) -> Result<Vid, Refusal> {
     Vid::new(&vid).map_err(|error| Refusal::bad(error.to_string()))
 }
 
+/// Does something with a tape of which nothing more is said.
+async fn about_tape(
+    shared: &Asked,
+    call: &Call,
+    vid: PathPart,
+    act: impl FnOnce(&dyn Engine, Vid) -> Result<(), ArchiveError> + Send + 'static,
+) -> Result<(), Refusal> {
+    let vid = vid_of(vid)?;
+    call.about(vid.to_string());
+    shared.call(move |engine| Ok(act(engine, vid)?)).await
+}
+
+/// Does something with a tape for a reason.
+async fn with_reason(
+    shared: &Asked,
+    call: &Call,
+    vid: PathPart,
+    body: Body,
+    act: impl FnOnce(&dyn Engine, Vid, &str) -> Result<(), ArchiveError> + Send + 'static,
+) -> Result<(), Refusal> {
+    let vid = vid_of(vid)?;
+    let body = JsonBody::read(shared, call, body).await?.parse::<wire::ReasonBody>()?;
+    call.about(format!("{vid} {}", body.reason));
+    shared.call(move |engine| Ok(act(engine, vid, &body.reason)?)).await
+}
+
 pub(crate) async fn verify(
     shared: Door,
     Extension(call): Caller,
     vid: PathPart,
 ) -> Result<StatusCode, Refusal> {
-    let vid = vid_of(vid)?;
-    call.about(vid.to_string());
-    shared.call(move |engine| Ok(engine.check_tapes(&[vid])?)).await?;
+    about_tape(&shared, &call, vid, |engine, vid| engine.check_tapes(&[vid])).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -57,9 +83,7 @@ pub(crate) async fn stop_check(
     Extension(call): Caller,
     vid: PathPart,
 ) -> Result<StatusCode, Refusal> {
-    let vid = vid_of(vid)?;
-    call.about(vid.to_string());
-    shared.call(move |engine| Ok(engine.stop_checks(&[vid])?)).await?;
+    about_tape(&shared, &call, vid, |engine, vid| engine.stop_checks(&[vid])).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -74,10 +98,7 @@ pub(crate) async fn repack(
     vid: PathPart,
     body: Body,
 ) -> Result<StatusCode, Refusal> {
-    let vid = vid_of(vid)?;
-    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::ReasonBody>()?;
-    call.about(format!("{vid} {}", body.reason));
-    shared.call(move |engine| Ok(engine.repack_tape(vid, &body.reason)?)).await?;
+    with_reason(&shared, &call, vid, body, |engine, vid, reason| engine.repack_tape(vid, reason)).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -91,9 +112,7 @@ pub(crate) async fn reclaim(
     Extension(call): Caller,
     vid: PathPart,
 ) -> Result<StatusCode, Refusal> {
-    let vid = vid_of(vid)?;
-    call.about(vid.to_string());
-    shared.call(move |engine| Ok(engine.reclaim_tape(vid)?)).await?;
+    about_tape(&shared, &call, vid, |engine, vid| engine.reclaim_tape(vid)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -108,9 +127,7 @@ pub(crate) async fn export(
 }
 
 pub(crate) async fn add(shared: Door, Extension(call): Caller, vid: PathPart) -> Result<StatusCode, Refusal> {
-    let vid = vid_of(vid)?;
-    call.about(vid.to_string());
-    shared.call(move |engine| Ok(engine.add_tape(vid)?)).await?;
+    about_tape(&shared, &call, vid, |engine, vid| engine.add_tape(vid)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -120,10 +137,7 @@ pub(crate) async fn retire(
     vid: PathPart,
     body: Body,
 ) -> Result<StatusCode, Refusal> {
-    let vid = vid_of(vid)?;
-    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::ReasonBody>()?;
-    call.about(format!("{vid} {}", body.reason));
-    shared.call(move |engine| Ok(engine.retire_tape(vid, &body.reason)?)).await?;
+    with_reason(&shared, &call, vid, body, |engine, vid, reason| engine.retire_tape(vid, reason)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -71,8 +71,8 @@ pub fn shrunk(unit: &Model, scale: u32) -> Result<Shrunk, SampleError> {
         unit.workloads.iter().map(|workload| weigh::workload(workload, load)).collect::<Result<_, _>>()?;
     fewer_in_policy(&mut model, load);
     for fault in &mut model.faults {
-        // A jam is of a library's robots, and all libraries are still there.
-        if fault.kind != FaultKind::RobotJam {
+        // These are of whole libraries, and all libraries are still there.
+        if !matches!(fault.kind, FaultKind::RobotJam | FaultKind::LibraryAway) {
             *fault = oftener(fault, load);
         }
     }

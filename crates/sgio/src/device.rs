@@ -1,4 +1,4 @@
-//! A device file of the generic driver.
+//! A device file of a generic driver.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -13,11 +13,13 @@ use scsi::{Cdb, Completion, Data, Transport, TransportError, TransportFault};
 
 use crate::header::{FROM_DEVICE, Header, NONE, TO_DEVICE};
 use crate::signals::Blocked;
+use crate::version4::{HeaderV4, exchange};
 
 /// linux: include/scsi/sg.h and include/uapi/linux/fs.h.
 const SG_IO: Opcode = 0x2285;
 const SG_GET_VERSION_NUM: Opcode = 0x2282;
 const BLKSECTGET: Opcode = 0x1267;
+const SG_GET_RESERVED_SIZE: Opcode = 0x2272;
 
 /// The oldest interface that has the header used here.
 const VERSION_LEAST: c_int = 30_000;
@@ -40,7 +42,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// It takes no SCSI commands.
-    #[error("{} is no SCSI device: use one of /dev/sg* ({source})", path.display())]
+    #[error("{} is no SCSI device: use one of /dev/sg* or /dev/bsg/* ({source})", path.display())]
     NotScsi {
         /// The file.
         path: PathBuf,
@@ -58,6 +60,26 @@ pub enum OpenError {
     },
 }
 
+/// Which header a device takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Interface {
+    /// `/dev/sg*`.
+    Version3,
+    /// `/dev/bsg/*`.
+    Version4,
+}
+
+impl Interface {
+    /// By the directory that the file is in, wherever a link to it stands.
+    fn of(path: &Path) -> Interface {
+        let file = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        match file.parent().is_some_and(|parent| parent.ends_with("bsg")) {
+            true => Interface::Version4,
+            false => Interface::Version3,
+        }
+    }
+}
+
 /// The way to a logical unit through a device file.
 #[derive(Debug)]
 pub struct SgDevice {
@@ -66,9 +88,10 @@ pub struct SgDevice {
     /// `None` after the device was lost: the next command opens it anew.
     file: Option<OwnedFd>,
     transfer_max: usize,
+    interface: Interface,
 }
 
-fn open(path: &Path) -> Result<(OwnedFd, usize), OpenError> {
+fn open(path: &Path, interface: Interface) -> Result<(OwnedFd, usize), OpenError> {
     // Without NONBLOCK the open waits for whoever has it to himself.
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty())
@@ -79,8 +102,14 @@ fn open(path: &Path) -> Result<(OwnedFd, usize), OpenError> {
     if version < VERSION_LEAST {
         return Err(OpenError::Version { path: path.to_owned(), version });
     }
-    // SAFETY: of a generic device this ioctl writes an int, bytes; of others it writes no more than that.
-    let bytes = unsafe { ioctl(&file, Getter::<BLKSECTGET, c_int>::new()) };
+    // SAFETY: of a generic device both ioctls write an int, bytes; of others they write no more than that.
+    let bytes = unsafe {
+        match interface {
+            Interface::Version3 => ioctl(&file, Getter::<BLKSECTGET, c_int>::new()),
+            // It has no other; it keeps no buffer, and what it says is what the adapter takes.
+            Interface::Version4 => ioctl(&file, Getter::<SG_GET_RESERVED_SIZE, c_int>::new()),
+        }
+    };
     Ok((file, transfer_of(bytes.ok())))
 }
 
@@ -98,9 +127,10 @@ impl SgDevice {
     /// # Errors
     /// If it is not there, not ours to use, or no SCSI device.
     pub fn open(path: &Path) -> Result<SgDevice, OpenError> {
-        let (file, transfer_max) = open(path)?;
+        let interface = Interface::of(path);
+        let (file, transfer_max) = open(path, interface)?;
         let address = path.display().to_string();
-        Ok(SgDevice { path: path.to_owned(), address, file: Some(file), transfer_max })
+        Ok(SgDevice { path: path.to_owned(), address, file: Some(file), transfer_max, interface })
     }
 
     fn failed(
@@ -122,6 +152,10 @@ impl SgDevice {
                 let may_be_done = errno != Errno::NXIO;
                 self.failed(TransportFault::Path, may_be_done, format!("the device is gone ({errno})"))
             }
+            // Version 4 says it of an answer that it could not hand over, too.
+            Errno::FAULT if self.interface == Interface::Version4 => {
+                self.failed(TransportFault::Host, true, errno)
+            }
             // All signals are kept away. If one came through all the same, the command is on its way.
             Errno::INTR => self.failed(TransportFault::Host, true, "a signal came between"),
             errno => self.failed(TransportFault::Host, false, errno),
@@ -137,21 +171,61 @@ fn send(file: &OwnedFd, header: &mut Header) -> Result<(), Errno> {
     unsafe { ioctl(file.as_fd(), Updater::<SG_IO, Header>::new(header)) }
 }
 
-impl Transport for SgDevice {
-    fn execute(&mut self, cdb: &Cdb, data: Data<'_>, limit: Duration) -> Result<Completion, TransportError> {
+/// The same with a header of version 4.
+fn send_version4(file: &OwnedFd, header: &mut HeaderV4) -> Result<(), Errno> {
+    // SAFETY: as of version 3. Of the two buffers only the one of the command's direction has an address.
+    unsafe { ioctl(file.as_fd(), Updater::<SG_IO, HeaderV4>::new(header)) }
+}
+
+impl SgDevice {
+    fn execute_version3(
+        &mut self,
+        cdb: &Cdb,
+        data: Data<'_>,
+        limit: Duration,
+    ) -> Result<Result<Completion, TransportError>, Errno> {
         let (direction, pointer, length): (c_int, *mut c_void, usize) = match data {
             Data::None => (NONE, std::ptr::null_mut(), 0),
             Data::In(buffer) => (FROM_DEVICE, buffer.as_mut_ptr().cast(), buffer.len()),
             // The kernel only reads from it.
             Data::Out(bytes) => (TO_DEVICE, bytes.as_ptr().cast_mut().cast(), bytes.len()),
         };
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        let mut sense = [0_u8; Completion::SENSE_MAX];
+        let mut header = Header::new(if length == 0 { NONE } else { direction }, length, limit);
+        header.command = cdb.bytes().as_ptr();
+        header.command_length = u8::try_from(cdb.bytes().len()).unwrap_or(0);
+        header.sense = sense.as_mut_ptr();
+        header.sense_max = u8::try_from(sense.len()).unwrap_or(0);
+        header.data = pointer;
+        send(self.file.as_ref().ok_or(Errno::NODEV)?, &mut header)?;
+        Ok(header.ended(&self.address, &sense))
+    }
+
+    fn execute_version4(
+        &mut self,
+        cdb: &Cdb,
+        data: Data<'_>,
+        limit: Duration,
+    ) -> Result<Result<Completion, TransportError>, Errno> {
+        let file = self.file.as_ref().ok_or(Errno::NODEV)?;
+        exchange(cdb, data, limit, &self.address, |header| send_version4(file, header))
+    }
+}
+
+impl Transport for SgDevice {
+    fn execute(&mut self, cdb: &Cdb, data: Data<'_>, limit: Duration) -> Result<Completion, TransportError> {
+        let length = match &data {
+            Data::None => 0,
+            Data::In(buffer) => buffer.len(),
+            Data::Out(bytes) => bytes.len(),
+        };
         if length > self.transfer_max {
             let what = format!("{length} bytes are more than the adapter takes, {}", self.transfer_max);
             return Err(self.failed(TransportFault::Host, false, what));
         }
-        let length = u32::try_from(length).unwrap_or(u32::MAX);
         if self.file.is_none() {
-            match open(&self.path) {
+            match open(&self.path, self.interface) {
                 // It may have come back behind another adapter: blocks must not get longer than was told.
                 Ok((file, transfer)) if transfer >= self.transfer_max => self.file = Some(file),
                 Ok((_, transfer)) => {
@@ -161,23 +235,15 @@ impl Transport for SgDevice {
                 Err(error) => return Err(self.failed(TransportFault::Path, false, error)),
             }
         }
-        let mut sense = [0_u8; Completion::SENSE_MAX];
-        let mut header = Header::new(if length == 0 { NONE } else { direction }, length, limit);
-        header.command = cdb.bytes().as_ptr();
-        header.command_length = u8::try_from(cdb.bytes().len()).unwrap_or(0);
-        header.sense = sense.as_mut_ptr();
-        header.sense_max = u8::try_from(sense.len()).unwrap_or(0);
-        header.data = pointer;
         let Some(signals) = Blocked::new() else {
             return Err(self.failed(TransportFault::Host, false, "signals cannot be blocked"));
         };
-        let sent = match &self.file {
-            Some(file) => send(file, &mut header),
-            None => Err(Errno::NODEV),
+        let sent = match self.interface {
+            Interface::Version3 => self.execute_version3(cdb, data, limit),
+            Interface::Version4 => self.execute_version4(cdb, data, limit),
         };
         drop(signals);
-        sent.map_err(|errno| self.refused(errno))?;
-        header.ended(&self.address, &sense)
+        sent.map_err(|errno| self.refused(errno))?
     }
 
     fn transfer_max(&self) -> usize {
@@ -219,18 +285,46 @@ mod tests {
 
     /// As if the driver had refused: on a file that takes no SCSI commands.
     fn refusing(file: OwnedFd, path: &str) -> SgDevice {
-        SgDevice { path: PathBuf::from(path), address: path.to_owned(), file: Some(file), transfer_max: 1000 }
+        SgDevice {
+            path: PathBuf::from(path),
+            address: path.to_owned(),
+            file: Some(file),
+            transfer_max: 1000,
+            interface: Interface::of(Path::new(path)),
+        }
+    }
+
+    #[test]
+    fn the_directory_of_a_device_says_which_interface_it_has() {
+        let directory = tempfile::tempdir().unwrap();
+        let bsg = directory.path().join("bsg");
+        std::fs::create_dir(&bsg).unwrap();
+        std::fs::write(bsg.join("1:0:0:0"), b"").unwrap();
+        let link = directory.path().join("changer");
+        std::os::unix::fs::symlink(bsg.join("1:0:0:0"), &link).unwrap();
+        for (path, interface) in [
+            (bsg.join("1:0:0:0"), Interface::Version4),
+            (link, Interface::Version4),
+            (PathBuf::from("/dev/bsg/gone"), Interface::Version4),
+            (PathBuf::from("/dev/sg0"), Interface::Version3),
+            (directory.path().join("sg0"), Interface::Version3),
+        ] {
+            assert_eq!(Interface::of(&path), interface, "{}", path.display());
+        }
     }
 
     #[test]
     fn a_command_that_the_driver_refuses_was_not_sent() {
-        let null = rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty()).unwrap();
-        let mut device = refusing(null, "/dev/null");
-        let cdb = Cdb::new(&[0; 6]).unwrap();
-        let error = device.execute(&cdb, Data::None, Duration::from_secs(1)).unwrap_err();
-        assert_eq!((error.fault, error.may_be_done), (TransportFault::Host, false), "{error}");
-        let error = device.execute(&cdb, Data::Out(&[0; 1001]), Duration::from_secs(1)).unwrap_err();
-        assert_eq!((error.fault, error.may_be_done), (TransportFault::Host, false), "{error}");
+        for path in ["/dev/null", "/dev/bsg/null"] {
+            let null = rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty()).unwrap();
+            let mut device = refusing(null, path);
+            let cdb = Cdb::new(&[0; 6]).unwrap();
+            let error = device.execute(&cdb, Data::None, Duration::from_secs(1)).unwrap_err();
+            assert_eq!((error.fault, error.may_be_done), (TransportFault::Host, false), "{error}");
+            let error = device.execute(&cdb, Data::Out(&[0; 1001]), Duration::from_secs(1)).unwrap_err();
+            assert_eq!((error.fault, error.may_be_done), (TransportFault::Host, false), "{error}");
+            assert_eq!(device.refused(Errno::FAULT).may_be_done, path == "/dev/bsg/null");
+        }
     }
 
     #[test]

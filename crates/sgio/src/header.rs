@@ -53,7 +53,6 @@ pub struct Header {
 impl Header {
     /// A header without pointers.
     pub fn new(direction: c_int, length: u32, limit: Duration) -> Header {
-        let milliseconds = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX).clamp(1, MILLISECONDS_MAX);
         Header {
             interface_id: INTERFACE,
             direction,
@@ -64,7 +63,7 @@ impl Header {
             data: std::ptr::null_mut(),
             command: std::ptr::null(),
             sense: std::ptr::null_mut(),
-            timeout_ms: milliseconds,
+            timeout_ms: milliseconds(limit),
             flags: 0,
             pack_id: 0,
             user: std::ptr::null_mut(),
@@ -85,6 +84,41 @@ impl Header {
     /// # Errors
     /// If adapter or driver say that there is no answer.
     pub fn ended(&self, address: &str, sense: &[u8]) -> Result<Completion, TransportError> {
+        let ended = Ended {
+            status: self.status,
+            host_status: self.host_status,
+            driver_status: self.driver_status,
+            length: self.length,
+            residual: self.residual,
+            sense_length: usize::from(self.sense_length),
+        };
+        ended.completion(address, sense)
+    }
+}
+
+/// A time limit as both interfaces count it.
+pub fn milliseconds(limit: Duration) -> u32 {
+    u32::try_from(limit.as_millis()).unwrap_or(u32::MAX).clamp(1, MILLISECONDS_MAX)
+}
+
+/// How a command ended, by either interface.
+pub struct Ended {
+    pub status: u8,
+    pub host_status: u16,
+    pub driver_status: u16,
+    /// Bytes that were to be transferred.
+    pub length: u32,
+    /// Bytes of them that were not.
+    pub residual: c_int,
+    pub sense_length: usize,
+}
+
+impl Ended {
+    /// The answer. `sense` is the buffer that the header pointed to.
+    ///
+    /// # Errors
+    /// If adapter or driver say that there is none.
+    pub fn completion(&self, address: &str, sense: &[u8]) -> Result<Completion, TransportError> {
         let status = Status::of(self.status);
         let failed = |fault, may_be_done, what: &str| {
             let codes = format!("host {:#04x}, driver {:#04x}", self.host_status, self.driver_status);
@@ -108,7 +142,7 @@ impl Header {
             _ if status != Status::Good => {}
             _ => return failed(TransportFault::Path, true, "the driver reports an error"),
         }
-        let given = usize::from(self.sense_length).min(Completion::SENSE_MAX);
+        let given = self.sense_length.min(Completion::SENSE_MAX);
         let left = usize::try_from(self.residual).unwrap_or(0);
         let length = usize::try_from(self.length).unwrap_or(usize::MAX);
         Ok(Completion {

@@ -99,16 +99,22 @@ impl Tape {
 
     /// No tape can give a container whole: who waits for it gets the true cause.
     pub(crate) fn fail_awaited(&self, container: ContainerId) -> Result<(), ArchiveError> {
-        for (file, Awaited { place: (vid, block), reason }) in self.forget_awaited(container) {
+        let awaited = self.forget_awaited(container);
+        if awaited.is_empty() {
+            return Ok(());
+        }
+        let why = match self.out_of_reach(container)?.first() {
+            None => "the copies of its container do not have all of it together either".to_owned(),
+            Some(vid) => format!("its copy on {vid}, which may have what is missing, cannot be read now"),
+        };
+        for (file, Awaited { place: (vid, block), reason }) in awaited {
             tracing::error!(%container, %file, %vid, %block, "no tape has all bytes of what is waited for");
-            let reason =
-                format!("{reason}; the copies of its container do not have all of it together either");
             let (parts, here) =
                 self.read(|view| Ok((view.parts(file)?.len(), view.container(container)?)))?;
             if here.is_none_or(|record| record.places().all(|place| place != (vid, block))) {
                 continue;
             }
-            let reason = truncated(&reason, 512);
+            let reason = truncated(&format!("{reason}; {why}"), 512);
             self.execute(match parts {
                 0 | 1 => Command::RecallCopyFailed { file, vid, reason },
                 _ => Command::RecallPlaceFailed { vid, block, reason },
@@ -121,11 +127,7 @@ impl Tape {
 
     /// What was known of those who wait for a container.
     pub(crate) fn forget_awaited(&self, container: ContainerId) -> Vec<(FileId, Awaited)> {
-        let mut maintenance = self.maintenance();
-        let of_it = (container, FileId(0))..=(container, FileId(u64::MAX));
-        let files: Vec<FileId> = maintenance.awaited.range(of_it).map(|((_, file), _)| *file).collect();
-        let known = |file| Some((file, maintenance.awaited.remove(&(container, file))?));
-        files.into_iter().filter_map(known).collect()
+        self.maintenance().forget_awaited(container)
     }
 
     /// Why a file waits that waits for its container.
@@ -141,8 +143,10 @@ impl Tape {
     }
 
     /// The bytes of a container are in the pool, in a blob that no commit names yet: files that wait for them
-    /// and are wanted at damaged places only are taken from there. `true`: what waits is a part of a larger
-    /// file, and the blob is that part now.
+    /// and are wanted at damaged places only are taken from there. A part of a larger file comes with the
+    /// change that records the blob and gives up a damaged place: with two changes, a request that is called
+    /// off between them would leave neither. `true`: there is no such place but the one it is wanted at, and
+    /// the blob is that part now.
     pub(crate) fn give_awaited(
         &self,
         container: ContainerId,
@@ -152,7 +156,13 @@ impl Tape {
         let Some(record) = self.read(|view| view.container(container))? else { return Ok(false) };
         let piece = BlobPiece { blob: blob.id, offset: ByteCount(0), length: blob.length };
         if let ContainerKind::Segment { file, .. } = record.kind {
-            if damaged.is_empty() || self.read(|view| Ok(view.wants(file)?.is_empty()))? {
+            if self.read(|view| Ok(view.wants(file)?.is_empty()))? {
+                return Ok(false);
+            }
+            let mut standing = record.places().filter(|place| damaged.contains(place));
+            let is_only_copy = record.places().count() == 1;
+            let first = self.first_to_give_up(container, &record, damaged)?;
+            if is_only_copy || first.is_some() || standing.next().is_none() {
                 return Ok(false);
             }
             let parts = vec![(container, piece)];
@@ -165,7 +175,31 @@ impl Tape {
         Ok(false)
     }
 
-    /// The same, of a container that the pool has already. `false`: it does not have it as a whole.
+    /// The damaged place of a container that can be given up with the change that records its bytes: of a
+    /// part of a file, not the only place that the part is wanted at, or that change would fail who waits.
+    pub(crate) fn first_to_give_up(
+        &self,
+        container: ContainerId,
+        record: &ContainerRecord,
+        damaged: &[(Vid, BlockAddress)],
+    ) -> Result<Option<(Vid, BlockAddress)>, ArchiveError> {
+        let standing: Vec<_> = record.places().filter(|place| damaged.contains(place)).collect();
+        if record.places().count() == 1 {
+            return Ok(None);
+        }
+        let wanted = match record.kind {
+            ContainerKind::Segment { file, .. } => {
+                self.read(|view| wanted_at(view, file, container, record))?
+            }
+            ContainerKind::Pack | ContainerKind::File(_) => Vec::new(),
+        };
+        let is_free =
+            |place: &(Vid, BlockAddress)| wanted.is_empty() || wanted.iter().any(|row| row != place);
+        Ok(standing.into_iter().find(is_free))
+    }
+
+    /// As [`Tape::give_awaited`], of a container that the pool has already. `false`: it does not have it as a
+    /// whole.
     pub(crate) fn give_awaited_of_image(
         &self,
         container: ContainerId,

@@ -204,11 +204,13 @@ impl Tape {
     /// Tapes that no library holds and that files wait for which no other tape can give, in words.
     pub(crate) fn asked_for_away(&self, tapes: &[(Vid, TapeRecord)]) -> Vec<String> {
         let absent = tapes.iter().filter(|(vid, _)| !self.libraries.holds(*vid));
-        let told = absent.filter_map(|(vid, record)| {
-            let waiting = self.read(|view| waiting_for(self, view, *vid)).ok()?;
-            waiting.told(*vid, record)
+        let told = self.read(|view| {
+            let told =
+                absent.filter_map(|(vid, record)| waiting_for(self, view, *vid).ok()?.told(*vid, record));
+            Ok(told.collect())
         });
-        let mut told: Vec<String> = told.collect();
+        // A catalogue that cannot be read is told by others.
+        let mut told: Vec<String> = told.unwrap_or_default();
         if told.len() > ASKED_FOR_TOLD_MAX {
             let more = told.len() - ASKED_FOR_TOLD_MAX;
             told.truncate(ASKED_FOR_TOLD_MAX);

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 use threads::MutexGuard;
 
-use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, Timestamp, Vid};
+use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, FileId, Timestamp, Vid};
 use catalogue::{Command, ContainerKind, ContainerRecord, CopyState, ReadError, TapeState, View};
 use ltfs::pack::SKELETON_FRAME_BYTES;
 
-use crate::awaited::AwaitedFiles;
+use crate::awaited::{Awaited, AwaitedFiles};
 use crate::room::Tape;
 use crate::room_for_reads::RoomForReads;
 use crate::{CheckState, TapeCheck, TapeRepack};
@@ -111,18 +111,27 @@ impl Maintenance {
         places: &[(Vid, BlockAddress)],
     ) -> PlannedRead {
         if self.mends.len() >= MENDS_MAX && !self.mends.contains_key(&container) {
-            let mut mend = Mend::default();
+            let mut mend = Mend { length, ..Mend::default() };
             change(&mut mend);
-            let can = mend.next_of(places).is_some();
-            return if can { PlannedRead::Later } else { PlannedRead::Nowhere(None) };
+            let Some(vid) = mend.next_of(places) else { return PlannedRead::Nowhere(None) };
+            if !self.forget_one_of_no_use() {
+                return PlannedRead::Later;
+            }
+            self.mends.insert(container, mend);
+            return PlannedRead::From(vid);
         }
         let mend = self.mends.entry(container).or_default();
         mend.length = length;
         change(mend);
+        if mend.settling {
+            return PlannedRead::Settling;
+        }
         if let Some(vid) = mend.next_of(places) {
+            mend.parked = false;
             return PlannedRead::From(vid);
         }
         // What is known of damage waits until another tape can be read.
+        mend.parked = true;
         mend.tried.clear();
         let spool = mend.spool.take();
         if mend.damaged.is_empty() && mend.repack.is_empty() {
@@ -130,6 +139,24 @@ impl Maintenance {
             self.mends.remove(&container);
         }
         PlannedRead::Nowhere(spool)
+    }
+
+    /// Makes place for a container that can be read, in place of one that cannot. The damage of that one is
+    /// found again by the next check or recall.
+    fn forget_one_of_no_use(&mut self) -> bool {
+        let of_no_use = self.mends.iter().find(|(_, mend)| mend.is_of_no_use()).map(|(id, _)| *id);
+        let Some(container) = of_no_use else { return false };
+        self.mends.remove(&container);
+        self.forget_awaited(container);
+        true
+    }
+
+    /// What was known of those who wait for a container.
+    pub(crate) fn forget_awaited(&mut self, container: ContainerId) -> Vec<(FileId, Awaited)> {
+        let of_it = (container, FileId(0))..=(container, FileId(u64::MAX));
+        let files: Vec<FileId> = self.awaited.range(of_it).map(|((_, file), _)| *file).collect();
+        let known = |file| Some((file, self.awaited.remove(&(container, file))?));
+        files.into_iter().filter_map(known).collect()
     }
 
     /// If nothing is to be read any more, what was lacks no room either.
@@ -154,6 +181,8 @@ pub(crate) enum FromTape {
 /// Which tape is to give a container.
 enum PlannedRead {
     From(Vid),
+    /// It was read, and is being recorded.
+    Settling,
     /// As [`FromTape::Later`].
     Later,
     /// None; what was read of it so far is of no use then.
@@ -167,6 +196,12 @@ pub(crate) struct PutOff {
     pub(crate) repacks: BTreeSet<Vid>,
     /// Damaged places. Those that find no place here either are found again by the next check or recall.
     damaged: BTreeMap<ContainerId, DamagedPlaces>,
+}
+
+impl PutOff {
+    fn is_empty(&self) -> bool {
+        self.repacks.is_empty() && self.damaged.is_empty()
+    }
 }
 
 /// A check that is to be done.
@@ -220,8 +255,12 @@ pub(crate) struct Mend {
     pub(crate) damaged: DamagedPlaces,
     /// Places that were read.
     pub(crate) tried: BTreeSet<(Vid, BlockAddress)>,
-    /// What could be read so far.
+    /// What could be read so far. If that is all of it, it waits to be recorded.
     pub(crate) spool: Option<Spool>,
+    /// All of it was read, and is just being recorded: nobody is to find meanwhile that no tape is left.
+    pub(crate) settling: bool,
+    /// No tape can give it, as far as is known.
+    parked: bool,
     /// The tape that it is being read from.
     reader: Option<Vid>,
     /// Tapes that have their turn when that one is done.
@@ -235,8 +274,17 @@ impl Mend {
         self.length
     }
 
+    /// Whether nothing is lost but what is known of its damage, if it is forgotten.
+    fn is_of_no_use(&self) -> bool {
+        self.parked && self.repack.is_empty() && self.spool.is_none() && self.reader.is_none()
+    }
+
     /// The tape that is to be read next, of those that can be.
     fn next_of(&self, places: &[(Vid, BlockAddress)]) -> Option<Vid> {
+        if self.spool.as_ref().is_some_and(|spool| spool.missing.is_empty()) {
+            // It is only to be recorded: any tape's session does that.
+            return places.first().map(|(vid, _)| *vid);
+        }
         let fresh = |place: &&(Vid, BlockAddress)| !self.tried.contains(*place);
         let sound = |place: &&(Vid, BlockAddress)| fresh(place) && !self.damaged.contains_key(*place);
         // Damaged ones together may have it all, one alone has not.
@@ -360,6 +408,7 @@ impl Tape {
         let planned = self.maintenance().plan_read(container, record.length, change, &places);
         let vid = match planned {
             PlannedRead::From(vid) => vid,
+            PlannedRead::Settling => return Ok(FromTape::Asked),
             PlannedRead::Later => return Ok(FromTape::Later),
             PlannedRead::Nowhere(abandoned) => {
                 abandoned.iter().try_for_each(|spool| self.blobs.remove(&spool.blob))?;
@@ -375,7 +424,12 @@ impl Tape {
     pub(crate) fn ask_again(&self) -> Result<(), ArchiveError> {
         let PutOff { repacks, damaged } = {
             let mut maintenance = self.maintenance();
-            if maintenance.mends.len() > MENDS_ASKED_AGAIN {
+            if maintenance.put_off.is_empty() {
+                return Ok(());
+            }
+            // What no tape can give makes place.
+            let busy = maintenance.mends.values().filter(|mend| !mend.is_of_no_use()).count();
+            if busy > MENDS_ASKED_AGAIN {
                 return Ok(());
             }
             std::mem::take(&mut maintenance.put_off)
@@ -480,7 +534,8 @@ impl Tape {
             maintenance.forget_room_of_nothing();
         }
         self.own.resting.forget(&settled);
-        spools.iter().try_for_each(|spool| Ok(self.blobs.remove(&spool.blob)?))
+        spools.iter().try_for_each(|spool| self.blobs.remove(&spool.blob))?;
+        self.ask_again()
     }
 
     /// Forgets what was to be done on a tape that holds nothing any more.
@@ -547,6 +602,14 @@ impl Tape {
             places.sort_unstable();
             Ok(places.into_iter().map(|(_, vid, block)| (vid, block)).collect())
         })
+    }
+
+    /// The tapes with copies of a container that cannot be read now: disabled, set aside, or not there.
+    pub(crate) fn out_of_reach(&self, container: ContainerId) -> Result<Vec<Vid>, ArchiveError> {
+        let within = self.places(container)?;
+        let Some(record) = self.read(|view| view.container(container))? else { return Ok(Vec::new()) };
+        let others = record.places().filter(|place| !within.iter().any(|(vid, at)| (*vid, *at) == *place));
+        Ok(others.map(|(vid, _)| vid).collect())
     }
 
     /// A container, if it still has a copy at this place.
@@ -769,6 +832,7 @@ mod tests {
             places,
         ) {
             PlannedRead::From(vid) => (FromTape::Asked, Some(vid), maintenance.mends.len()),
+            PlannedRead::Settling => unreachable!("nothing is being recorded"),
             PlannedRead::Later => (FromTape::Later, None, maintenance.mends.len()),
             PlannedRead::Nowhere(_) => (FromTape::Nowhere, None, maintenance.mends.len()),
         };
@@ -784,6 +848,33 @@ mod tests {
             (FromTape::Asked, Some(second), MENDS_MAX),
             "it is planned already"
         );
+    }
+
+    /// Story: ten thousand containers of a ruined tape, which no other has, were in the way of all others
+    /// until the next start: repacks of sound tapes took up nothing, and damage of what has another copy was
+    /// not mended.
+    #[test]
+    fn what_no_tape_can_give_makes_place() {
+        let [ruined, first, second] = ["KS0001", "KS0002", "KS0003"].map(|vid| Vid::new(vid).unwrap());
+        let at = |vid| (vid, BlockAddress(7));
+        let mut maintenance = Maintenance::default();
+        let damaged =
+            |vid| move |mend: &mut Mend| drop(mend.damaged.insert(at(vid), "unreadable".to_owned()));
+        let most = MENDS_MAX as u64;
+        for id in 0..most {
+            let planned =
+                maintenance.plan_read(ContainerId(id), ByteCount(9), damaged(ruined), &[at(ruined)]);
+            assert!(matches!(planned, PlannedRead::Nowhere(None)));
+        }
+        assert_eq!(maintenance.mends.len(), MENDS_MAX, "it is known for when another tape can be read");
+        let places = [at(first), at(second)];
+        for id in most..2 * most {
+            let planned = maintenance.plan_read(ContainerId(id), ByteCount(9), damaged(first), &places);
+            assert!(matches!(planned, PlannedRead::From(vid) if vid == second), "{id}");
+            assert_eq!(maintenance.mends.len(), MENDS_MAX);
+        }
+        let planned = maintenance.plan_read(ContainerId(2 * most), ByteCount(9), damaged(first), &places);
+        assert!(matches!(planned, PlannedRead::Later), "none that can be read is forgotten");
     }
 
     /// Story: a repack whose own containers held the pool was said to need somebody, and ended by itself 8 s

@@ -96,7 +96,7 @@ impl Tape {
                     return Ok(());
                 }
                 if !self.repack_one(vid, block, container)? {
-                    // What is behind it waits too: the page is looked at again.
+                    // What is behind it waits too: it goes on with this one.
                     self.notifier.backlog_changed();
                     return Ok(());
                 }
@@ -153,6 +153,8 @@ impl Tape {
             Ok(Taken::UnderWay) => return Ok(true),
             Ok(Taken::PutOff) => {
                 repack.under_way.remove(&container);
+                // What is before it is not counted again.
+                repack.from = block;
                 return Ok(false);
             }
             Ok(Taken::Dropped) => {

@@ -100,6 +100,16 @@ impl State {
             .or_insert_with(|| Session { port: Port::of(nexus), attentions: VecDeque::from([RESET]) })
     }
 
+    /// PREEMPT AND ABORT also allows the removal that those prevent whose registrations it takes: who takes a
+    /// drive from a host that has died gets the medium out (SPC-4, PREVENT ALLOW MEDIUM REMOVAL).
+    fn let_go_of_preempted(&mut self, told: &[(Port, Attention)]) {
+        let is_gone = |port: &Port| {
+            told.iter().any(|(gone, attention)| gone == port && *attention == REGISTRATIONS_PREEMPTED)
+        };
+        let sessions = &self.sessions;
+        self.preventing.retain(|id| !sessions.get(id).is_some_and(|session| is_gone(&session.port)));
+    }
+
     fn tell_ports(&mut self, told: Vec<(Port, Attention)>) {
         for (port, attention) in told {
             self.sessions
@@ -245,6 +255,9 @@ impl Gate {
             state.losses.lost += 1;
             let is_preempted = matches!(service, PersistentOut::Preempt | PersistentOut::PreemptAndAbort);
             state.losses.preempted += u64::from(is_preempted);
+        }
+        if service == PersistentOut::PreemptAndAbort {
+            state.let_go_of_preempted(&told);
         }
         state.tell_ports(told);
         Ok(())

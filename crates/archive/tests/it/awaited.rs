@@ -1,16 +1,16 @@
 //! A stage of what is damaged in all its copies: it waits while these are put together.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use archive::{About, Archive, Machines};
+use archive::{About, Archive, Machines, TapeUse};
 use base::{BlockAddress, RequestId, Vid};
 use catalogue::{ItemState, RequestState};
-use library::{Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+use library::Faults;
 
-use crate::common::{
-    Instance, SystemClock, all, bytes, get, migrate_all, put, settled, stage, wait_for, wait_until,
-};
+use crate::common::tight::{Tightness, tighten};
+use crate::common::{SystemClock, all, bytes, get, migrate_all, put, settled, stage, wait_for, wait_until};
 use crate::faulty::{Trouble, data, drive, place};
 use crate::held::{Gate, Held};
 
@@ -26,21 +26,17 @@ fn trouble() -> Trouble {
     Trouble::with_retry(1, LONG)
 }
 
-/// The server of an instance with one drive, whose mounts wait for a gate, and whose tapes do as told.
-fn open(instance: &Instance, gate: &Gate) -> (Archive, Faults) {
-    let settings = instance.settings.clone();
-    let config = VirtualLibraryConfig {
-        drives: vec![drive(0)],
-        robots: 1,
-        cartridges: Vec::new(),
-        options: VirtualCartridgeOptions::default(),
-        drop_cache: false,
-    };
-    let library = VirtualLibrary::open(&settings.library.files().unwrap().directory, &config).unwrap();
+/// The server of an instance with one drive, whose mounts wait for a gate, whose tapes do as told, and whose
+/// pool has as much room as it is told.
+fn open(trouble: &Trouble, gate: &Gate) -> (Archive, Faults, Arc<Tightness>) {
+    let settings = trouble.instance.settings.clone();
+    let library = trouble.library();
     let faults = library.faults();
     let library = Arc::new(Held { library: Arc::new(library), gate: gate.clone() });
-    let machines = Machines { library, ..Machines::open(&settings, Arc::new(SystemClock)).unwrap() };
-    (settled(Archive::open_on(machines, settings, Arc::new(SystemClock)).unwrap()), faults)
+    let mut machines = Machines { library, ..Machines::open(&settings, Arc::new(SystemClock)).unwrap() };
+    let tightness = tighten(&mut machines);
+    let archive = settled(Archive::open_on(machines, settings, Arc::new(SystemClock)).unwrap());
+    (archive, faults, tightness)
 }
 
 fn name(n: u64) -> String {
@@ -83,6 +79,38 @@ fn staged_up_to_the_mend(archive: &Archive, gate: &Gate) -> RequestId {
     request
 }
 
+/// A request that waits for a container of which each copy is damaged.
+struct Waiting {
+    archive: Archive,
+    faults: Faults,
+    tightness: Arc<Tightness>,
+    gate: Gate,
+    places: Vec<(Vid, BlockAddress)>,
+    request: RequestId,
+}
+
+impl Waiting {
+    /// The copies lack these blocks.
+    fn of(trouble: &Trouble, blocks: [u64; 2]) -> Waiting {
+        let (archive, ..) = open(trouble, &Gate::default());
+        let places = nearline(&archive);
+        archive.close();
+        drop(archive);
+        let gate = Gate::shut();
+        let (archive, faults, tightness) = open(trouble, &gate);
+        damage(&faults, &places, blocks);
+        let request = staged_up_to_the_mend(&archive, &gate);
+        Waiting { archive, faults, tightness, gate, places, request }
+    }
+}
+
+fn wait_for_a_new_copy(archive: &Archive, before: &[(Vid, BlockAddress)]) {
+    wait_until("a copy is written again", || {
+        let now = place(archive, &name(1));
+        now.len() == 2 && now != before && archive.totals().unwrap().unindexed == 0
+    });
+}
+
 fn all_came(archive: &Archive, request: RequestId) {
     wait_for(archive, request);
     let record = archive.request(request).unwrap().record;
@@ -95,14 +123,7 @@ fn all_came(archive: &Archive, request: RequestId) {
 #[test]
 fn a_stage_waits_until_the_copies_are_put_together() {
     let trouble = trouble();
-    let (archive, _) = open(&trouble.instance, &Gate::default());
-    let places = nearline(&archive);
-    archive.close();
-    drop(archive);
-    let gate = Gate::shut();
-    let (archive, faults) = open(&trouble.instance, &gate);
-    damage(&faults, &places, DAMAGED);
-    let request = staged_up_to_the_mend(&archive, &gate);
+    let Waiting { archive, faults, gate, places, request, .. } = Waiting::of(&trouble, DAMAGED);
     for about in [About::Request(request), About::Path(crate::common::path(&name(1)))] {
         let causes = archive.explain(&about).unwrap();
         let told =
@@ -114,10 +135,7 @@ fn a_stage_waits_until_the_copies_are_put_together() {
     gate.open(None);
     all_came(&archive, request);
     assert!(faults.fired() > 1, "both damaged blocks were read");
-    wait_until("a copy is written again", || {
-        let now = place(&archive, &name(1));
-        now.len() == 2 && now != places && archive.totals().unwrap().unindexed == 0
-    });
+    wait_for_a_new_copy(&archive, &places);
     archive.close();
 }
 
@@ -125,14 +143,7 @@ fn a_stage_waits_until_the_copies_are_put_together() {
 #[test]
 fn a_stage_that_waited_for_a_mend_goes_on_after_a_restart() {
     let trouble = trouble();
-    let (archive, _) = open(&trouble.instance, &Gate::default());
-    let places = nearline(&archive);
-    archive.close();
-    drop(archive);
-    let gate = Gate::shut();
-    let (archive, faults) = open(&trouble.instance, &gate);
-    damage(&faults, &places, DAMAGED);
-    let request = staged_up_to_the_mend(&archive, &gate);
+    let Waiting { archive, gate, places, request, .. } = Waiting::of(&trouble, DAMAGED);
     gate.break_drive(&drive(0));
     gate.open(None);
     wait_until("the tape cannot be mounted", || gate.refused() > 0);
@@ -140,7 +151,7 @@ fn a_stage_that_waited_for_a_mend_goes_on_after_a_restart() {
     drop(archive);
     // Nothing is read before the damage is there again.
     let gate = Gate::shut();
-    let (archive, faults) = open(&trouble.instance, &gate);
+    let (archive, faults, _) = open(&trouble, &gate);
     damage(&faults, &places, DAMAGED);
     gate.open(None);
     all_came(&archive, request);
@@ -152,21 +163,11 @@ fn a_stage_that_waited_for_a_mend_goes_on_after_a_restart() {
 #[test]
 fn a_stage_that_waits_for_a_mend_can_be_cancelled() {
     let trouble = trouble();
-    let (archive, _) = open(&trouble.instance, &Gate::default());
-    let places = nearline(&archive);
-    archive.close();
-    drop(archive);
-    let gate = Gate::shut();
-    let (archive, faults) = open(&trouble.instance, &gate);
-    damage(&faults, &places, DAMAGED);
-    let request = staged_up_to_the_mend(&archive, &gate);
+    let Waiting { archive, gate, places, request, .. } = Waiting::of(&trouble, DAMAGED);
     archive.cancel_request(request).unwrap();
     assert_eq!(archive.request(request).unwrap().record.state, RequestState::Cancelled);
     gate.open(None);
-    wait_until("a copy is written again", || {
-        let now = place(&archive, &name(1));
-        now.len() == 2 && now != places && archive.totals().unwrap().unindexed == 0
-    });
+    wait_for_a_new_copy(&archive, &places);
     assert_eq!(archive.request(request).unwrap().record.state, RequestState::Cancelled);
     let again = stage(&archive, &["/t"]);
     all_came(&archive, again);
@@ -177,14 +178,7 @@ fn a_stage_that_waits_for_a_mend_can_be_cancelled() {
 #[test]
 fn a_stage_fails_with_the_cause_when_the_copies_do_not_have_it_together() {
     let trouble = trouble();
-    let (archive, _) = open(&trouble.instance, &Gate::default());
-    let places = nearline(&archive);
-    archive.close();
-    drop(archive);
-    let gate = Gate::shut();
-    let (archive, faults) = open(&trouble.instance, &gate);
-    damage(&faults, &places, [DAMAGED[0]; 2]);
-    let request = staged_up_to_the_mend(&archive, &gate);
+    let Waiting { archive, gate, request, .. } = Waiting::of(&trouble, [DAMAGED[0]; 2]);
     gate.open(None);
     wait_for(&archive, request);
     let record = archive.request(request).unwrap().record;
@@ -196,5 +190,73 @@ fn a_stage_fails_with_the_cause_when_the_copies_do_not_have_it_together() {
             assert!(why.contains("do not have all of it together"), "{why}");
         }
     }
+    archive.close();
+}
+
+/// Story: the copies had been put together, and the pool had no room for the file beside the container. What
+/// was put together was thrown away, no tape was left to be tried, and the request failed: the copies were
+/// said not to have all of it together.
+#[test]
+fn what_was_put_together_is_kept_while_the_pool_has_no_room() {
+    let trouble = Trouble::with_retry(1, Duration::from_secs(1));
+    let Waiting { archive, tightness, gate, request, .. } = Waiting::of(&trouble, DAMAGED);
+    // There is room for the container, and for no file of it.
+    tightness.least.store(100_000, Ordering::SeqCst);
+    gate.open(None);
+    wait_until("the pool has no room", || tightness.refused.load(Ordering::SeqCst) > 0);
+    tightness.least.store(0, Ordering::SeqCst);
+    all_came(&archive, request);
+    archive.close();
+}
+
+/// Story: the tape that was to give the rest was disabled, and the request failed as if it had been read: its
+/// copies were said not to have all of it together.
+#[test]
+fn a_stage_that_fails_for_a_disabled_tape_names_it() {
+    let trouble = trouble();
+    let Waiting { archive, gate, places, request, .. } = Waiting::of(&trouble, DAMAGED);
+    let lacking = gate.mounted()[0];
+    archive.set_tape(lacking, TapeUse::Disabled, "for the test").unwrap();
+    wait_for(&archive, request);
+    let (files, _) = archive.request_files(request, 0, 100).unwrap();
+    let told: Vec<_> = files
+        .into_iter()
+        .filter_map(|file| match file.state {
+            ItemState::Failed(why) => Some(why),
+            _ => None,
+        })
+        .collect();
+    assert!(!told.is_empty());
+    for why in told {
+        assert!(why.contains(&format!("its copy on {lacking}")) && !why.contains("together"), "{why}");
+    }
+    // In use again, it gives what is missing.
+    gate.open(None);
+    archive.set_tape(lacking, TapeUse::Active, "for the test").unwrap();
+    wait_for_a_new_copy(&archive, &places);
+    let again = stage(&archive, &["/t"]);
+    all_came(&archive, again);
+    archive.close();
+}
+
+/// Story: while the file was taken out of what was put together, a tape was given back to use. What waited
+/// for a tape was looked at anew, no tape was left to be tried, and the request failed.
+#[test]
+fn a_tape_that_comes_back_while_the_copies_are_put_together_fails_nobody() {
+    let trouble = trouble();
+    let Waiting { archive, tightness, gate, places, request, .. } = Waiting::of(&trouble, DAMAGED);
+    // What is less than the container is the file.
+    tightness.hold_small.store(true, Ordering::SeqCst);
+    tightness.least.store(100_000, Ordering::SeqCst);
+    gate.open(None);
+    wait_until("the file is being written", || tightness.refused.load(Ordering::SeqCst) > 0);
+    let mounted = gate.mounted().last().copied();
+    let other = places.iter().map(|(vid, _)| *vid).find(|vid| Some(*vid) != mounted).unwrap();
+    archive.set_tape(other, TapeUse::ReadOnly, "for the test").unwrap();
+    let record = archive.request(request).unwrap().record;
+    tightness.least.store(0, Ordering::SeqCst);
+    tightness.hold_small.store(false, Ordering::SeqCst);
+    assert_eq!(record.failed, 0, "{:?}", archive.why_request(request));
+    all_came(&archive, request);
     archive.close();
 }

@@ -6,22 +6,11 @@ use crate::common::{bytes, migrate_all, put, wait_until};
 use crate::faulty::{Trouble, check_all, drive, place, vid};
 use base::{Timestamp, Uuid};
 use catalogue::TapeState;
-use library::{Library, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+use library::Library;
 use ltfs::BlockSize;
 use mover::{Found, Volume, identify};
 
 const FOREIGN: Uuid = Uuid([9; 16]);
-
-fn library(trouble: &Trouble) -> VirtualLibrary {
-    let config = VirtualLibraryConfig {
-        drives: vec![drive(0)],
-        robots: 1,
-        cartridges: Vec::new(),
-        options: VirtualCartridgeOptions::default(),
-        drop_cache: false,
-    };
-    VirtualLibrary::open(&trouble.instance.settings.library.files().unwrap().directory, &config).unwrap()
-}
 
 /// After a restore, tapes that were labelled since were scratch by the catalogue. Each that was to be
 /// labelled was refused, as it must be, but after three of them the drive was taken out of use for 40
@@ -31,7 +20,7 @@ fn cartridges_that_are_not_blank_are_set_aside_and_the_drive_goes_on() {
     // Whoever rests does so for longer than the test waits.
     let trouble = Trouble::with_retry(1, Duration::from_secs(3_600));
     let labelled = || (1..=4).map(vid);
-    let library_before = library(&trouble);
+    let library_before = trouble.library();
     for vid in labelled() {
         library_before.mount(vid, &drive(0)).unwrap();
         let mut handle = library_before.take_drive(&drive(0)).unwrap();
@@ -60,7 +49,7 @@ fn cartridges_that_are_not_blank_are_set_aside_and_the_drive_goes_on() {
     }
     archive.close();
     drop(archive);
-    let library = library(&trouble);
+    let library = trouble.library();
     for vid in labelled() {
         library.mount(vid, &drive(0)).unwrap();
         let mut handle = library.take_drive(&drive(0)).unwrap();

@@ -133,8 +133,8 @@ impl View<'_> {
     }
 
     /// Whether the pool must keep an extent for now: its blob is in use and has this shard on this drive, or
-    /// the blob is garbage that is still to be removed, or it is in quarantine. What is not known and of an
-    /// older epoch was left by a crashed writer, or by a stripe that has moved.
+    /// had it there and is garbage that is still to be removed, or it is in quarantine. What is not known and
+    /// of an older epoch was left by a crashed writer, or by a stripe that has moved.
     ///
     /// # Errors
     /// If the catalogue cannot be read.
@@ -148,7 +148,14 @@ impl View<'_> {
         if self.quarantine()?.is_some_and(|epoch| blob.epoch() <= epoch) {
             return Ok(true);
         }
-        let Some(description) = self.blob(blob)? else { return self.is_garbage(blob) };
+        let description = match self.blob(blob)? {
+            Some(description) => description,
+            // Of garbage only what stands in its places is removed with it.
+            None => match self.get(Table::Garbage, &key::garbage(blob, key::WHOLE_BLOB))? {
+                Some(Garbage::Blob(description)) => description,
+                Some(Garbage::Value(..)) | None => return Ok(false),
+            },
+        };
         let set = usize::try_from(stripe).ok().and_then(|stripe| description.stripes.get(stripe));
         Ok(set.and_then(|set| set.drives.get(usize::from(shard))) == Some(&drive))
     }

@@ -25,16 +25,28 @@ pub struct Cartridge {
     /// Whether the volume change reference rose since the load, and since it was last read: what is appended
     /// then belongs to the same change.
     raised: bool,
-    _lock: File,
+    _lock: CartridgeLock,
+}
+
+/// The lock of a cartridge. It is given up when this is dropped, and not only when the file is closed: a
+/// program that another thread starts just then has a copy of the open file until it has replaced itself
+/// (`fork`, then `exec`), and with it would have the lock.
+pub struct CartridgeLock(File);
+
+impl Drop for CartridgeLock {
+    fn drop(&mut self) {
+        // If it cannot, the close does it.
+        let _ = self.0.unlock();
+    }
 }
 
 /// Takes the lock of a cartridge: exclusive to load it, shared to read it aside.
-pub fn lock(directory: &Path, vid: Vid, exclusive: bool) -> Result<File, CartridgeError> {
+pub fn lock(directory: &Path, vid: Vid, exclusive: bool) -> Result<CartridgeLock, CartridgeError> {
     let path = Identity::path(directory);
     let file = File::open(&path).map_err(CartridgeError::file(&path, "open"))?;
     let locked = if exclusive { file.try_lock() } else { file.try_lock_shared() };
     match locked {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(CartridgeLock(file)),
         Err(TryLockError::WouldBlock) => Err(CartridgeError::Locked { vid }),
         Err(TryLockError::Error(error)) => Err(CartridgeError::file(&path, "lock")(error)),
     }
@@ -161,5 +173,28 @@ impl Cartridge {
         self.data.save_index();
         self.index.save_index();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Story: a cartridge that had just been unloaded could not be loaded (3/53/00), once in many runs: the
+    /// test beside it started a program, which held a copy of all open files for a moment.
+    #[test]
+    fn a_copy_of_the_open_file_does_not_keep_the_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        let vid = Vid::new("KT0001").unwrap();
+        create(directory.path(), vid, ByteCount::mib(1), &VirtualCartridgeOptions::default()).unwrap();
+        let directory = directory.path().join("KT0001");
+        for exclusive in [true, false] {
+            let held = lock(&directory, vid, exclusive).unwrap();
+            assert!(matches!(lock(&directory, vid, true), Err(CartridgeError::Locked { .. })));
+            let copy = held.0.try_clone().unwrap();
+            drop(held);
+            drop(lock(&directory, vid, true).unwrap());
+            drop(copy);
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base::{BlockAddress, BlockCount, ByteCount, Partition, Vid};
 
-use super::cartridge;
+use super::cartridge::{self, CartridgeLock};
 use super::durable;
 use super::error::CartridgeError;
 use super::frame::{FRAME_VERSION, FrameHeader, FrameKind, HEADER_BYTES, Home};
@@ -62,7 +62,7 @@ pub struct RecordInfo {
 pub struct CartridgeReader {
     vid: Vid,
     partitions: [(Home, PathBuf, File); 2],
-    _lock: File,
+    _lock: CartridgeLock,
 }
 
 impl CartridgeReader {

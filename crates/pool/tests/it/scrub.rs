@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use super::common::{Bench, INSTANCE, bytes, flip, get, get_range, put, small_cells};
+use super::common::{Bench, Faults, INSTANCE, bytes, flip, get, get_range, put, small_cells};
 use base::{BlobDescription, BlobPiece, ByteCount, Clock, DriveId, StripeSet, Timestamp};
 use drive::{DirectIo, DirectoryDrive};
 use pool::{BadShard, DriveHealth, Fault, Pool, PoolError, Repaired, ScrubReport};
@@ -368,6 +368,8 @@ fn no_drive_is_to_blame_when_everything_stood_still_in_the_middle_of_a_look() {
     let victim = usize::from(blob.stripes[0].drives[0].0);
     clock.hand.forward(Duration::from_secs(1));
     pool.tend();
+    // A test that fails ends: the pool waits for its drives when it goes.
+    let _answering = Answering(Arc::clone(&bench.faults[victim]));
     bench.faults[victim].hung.store(true, Ordering::SeqCst);
     assert!(get(&pool, &blob).unwrap() == value);
     clock.armed.store(true, Ordering::SeqCst);
@@ -379,7 +381,15 @@ fn no_drive_is_to_blame_when_everything_stood_still_in_the_middle_of_a_look() {
         "{:?}",
         pool.drive_health()
     );
-    bench.faults[victim].hung.store(false, Ordering::SeqCst);
+}
+
+/// The drive of these faults answers again when this is dropped.
+struct Answering(Arc<Faults>);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.hung.store(false, Ordering::SeqCst);
+    }
 }
 
 /// A directory that was moved away, or whose disk was unmounted, has no extents: that said of each that it

@@ -42,11 +42,15 @@ pub enum FaultKind {
     UserStorm,
     /// A request is cancelled.
     Cancel,
+    /// The way to a drive breaks at a command: its session fails, and says nothing against the tape.
+    PathLoss,
+    /// A library is not reached: each mount in it fails.
+    LibraryAway,
 }
 
 impl FaultKind {
     /// All, in order.
-    pub const ALL: [FaultKind; 12] = [
+    pub const ALL: [FaultKind; 14] = [
         FaultKind::DriveLoss,
         FaultKind::RobotJam,
         FaultKind::MountFailure,
@@ -59,6 +63,8 @@ impl FaultKind {
         FaultKind::SlowPool,
         FaultKind::UserStorm,
         FaultKind::Cancel,
+        FaultKind::PathLoss,
+        FaultKind::LibraryAway,
     ];
 
     /// Its name in scenario files.
@@ -77,6 +83,8 @@ impl FaultKind {
             FaultKind::SlowPool => "slow-pool",
             FaultKind::UserStorm => "user-storm",
             FaultKind::Cancel => "cancel",
+            FaultKind::PathLoss => "path-loss",
+            FaultKind::LibraryAway => "library-away",
         }
     }
 }

@@ -221,6 +221,11 @@ impl MountedTape<'_> {
             not_here();
             return self.settle_read(vid, container, None);
         }
+        if let Some(whole) = mend.spool.as_ref().filter(|spool| spool.missing.is_empty()) {
+            // It could not be recorded when it was read.
+            not_here();
+            return self.settle_read(vid, container, Some(whole.blob.clone()));
+        }
         let Some((_, block)) = record.places().find(|(at, _)| *at == vid) else {
             not_here();
             if room.want_bytes(container, |_| {})? != FromTape::Asked {
@@ -241,7 +246,6 @@ impl MountedTape<'_> {
         room.reads_found_room(record.length);
         let spool = replace_spool(&room, container, mend.spool, spool)?;
         if spool.missing.is_empty() {
-            room.maintenance().mends.entry(container).or_default().spool = None;
             not_here();
             return self.settle_read(vid, container, Some(spool.blob));
         }
@@ -257,17 +261,36 @@ impl MountedTape<'_> {
         Ok(Done::Yes)
     }
 
-    /// Records that a container is in the pool. If that fails it stays to be read here, and comes again.
+    /// Records that a container is in the pool. If that fails it stays to be done here, and comes again: what
+    /// was put together from several tapes is kept for that, since none of them has it alone.
     fn settle_read(
         &self,
         vid: Vid,
         container: ContainerId,
         image: Option<BlobDescription>,
     ) -> Result<Done, SessionError> {
-        let settled = give_awaited(self.room, container, image)
-            .and_then(|image| image.map_or(Ok(false), |image| settle_mend(self.room, container, image)));
+        let room = self.room;
+        let set_settling = |settling: bool| {
+            if let Some(mend) = room.maintenance().mends.get_mut(&container) {
+                mend.settling = settling;
+                if !settling {
+                    // Without what was read, all tapes are to be read anew.
+                    mend.tried.clear();
+                }
+            }
+        };
+        set_settling(true);
+        let is_whole_spool = image.is_some();
+        let settled = give_awaited(room, container, image).and_then(|image| {
+            if is_whole_spool && let Some(mend) = room.maintenance().mends.get_mut(&container) {
+                // From now on it is an image, a part of a file, or nothing.
+                mend.spool = None;
+            }
+            image.map_or(Ok(false), |image| settle_mend(room, container, image))
+        });
         if !matches!(settled, Ok(true)) {
-            self.room.set_tasks(vid, |tasks| tasks.reads.insert(container));
+            set_settling(false);
+            room.set_tasks(vid, |tasks| tasks.reads.insert(container));
         }
         settled?;
         Ok(Done::Yes)
@@ -404,8 +427,11 @@ fn give_awaited(
             Ok(is_there.then_some(None))
         }
         Err(error) => {
-            if error.is_certain_refusal() || is_without_room(&error) {
-                room.blobs.remove(&blob)?;
+            if !error.is_certain_refusal()
+                && let Some(mend) = room.maintenance().mends.get_mut(&container)
+            {
+                // The blob may be in use now: it is not to be removed as what was read in vain.
+                mend.spool = None;
             }
             Err(error)
         }
@@ -420,7 +446,10 @@ fn settle_mend(
     mut image: Option<BlobDescription>,
 ) -> Result<bool, ArchiveError> {
     loop {
-        let Some(mend) = room.maintenance().mends.get(&container).cloned() else { return Ok(true) };
+        let Some(mend) = room.maintenance().mends.get(&container).cloned() else {
+            image.iter().try_for_each(|blob| room.blobs.remove(blob))?;
+            return Ok(true);
+        };
         settle(room, container, &mend, image.take())?;
         let mut maintenance = room.maintenance();
         // A repack may have asked for it meanwhile.
@@ -503,11 +532,12 @@ fn store(
     let piece = BlobPiece { blob: blob.id, offset: ByteCount(0), length: blob.length };
     let image = PoolData { blobs: vec![blob.clone()], pieces: vec![piece] };
     let record = room.read(|view| view.container(container))?;
-    let places: Vec<_> = record.iter().flat_map(ContainerRecord::places).collect();
-    let mut damaged = mend.damaged.iter().filter(|(place, _)| places.contains(place) && places.len() > 1);
-    let (command, given_up) = match damaged.next() {
+    let damaged: Vec<_> = mend.damaged.keys().copied().collect();
+    let first = record.as_ref().map_or(Ok(None), |it| room.first_to_give_up(container, it, &damaged))?;
+    let first = first.and_then(|place| Some((place, mend.damaged.get(&place)?)));
+    let (command, given_up) = match first {
         Some(((vid, block), reason)) => {
-            let (vid, block, reason) = (*vid, *block, truncated(reason, 512));
+            let reason = truncated(reason, 512);
             (Command::MendCopy { container, vid, block, reason, image }, Some(vid))
         }
         None => (Command::StoreImage { container, image }, None),

@@ -1,8 +1,8 @@
 //! Drives and robots: mounts, unmounts, indexes.
 
-use base::{Duration, LibraryId, Partition, Timestamp, Vid};
+use base::{Duration, FailureCause, LibraryId, Partition, Timestamp, Vid};
 use mechanics::{Motion, Robots, TapeByte, Track};
-use scheduler::{DriveName, Event};
+use scheduler::{DriveName, Event, Failure, suspects_tape};
 use session::{ReadingRules, WritingRules, WritingSession};
 
 use super::agenda::What;
@@ -39,7 +39,7 @@ pub(super) enum Phase {
     Maintaining,
     /// `failed`: the mount, for this reason.
     Unmounting {
-        failed: Option<&'static str>,
+        failed: Option<MountFault>,
         /// The drive has given it out, and a robot carries it; else it is rewound and unloaded.
         is_out: bool,
     },
@@ -133,11 +133,37 @@ impl Drive {
     }
 }
 
+/// Why a mount failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum MountFault {
+    /// The drive did not load the tape.
+    Load,
+    /// The library is not reached.
+    LibraryAway,
+}
+
+impl MountFault {
+    fn failure(self) -> Failure {
+        match self {
+            MountFault::Load => "the load failed".into(),
+            MountFault::LibraryAway => failure_of("the library is not reached", FailureCause::Robot),
+        }
+    }
+}
+
+/// A failure as the engine tells it.
+pub(super) fn failure_of(reason: &str, cause: FailureCause) -> Failure {
+    let cause = Some(cause);
+    Failure { reason: reason.to_owned(), cause, suspect: suspects_tape(cause) }
+}
+
 /// A library's robots.
 pub(super) struct Library {
     robots: Robots,
     pub(super) jammed_until: Moment,
     pub(super) jam_counted: bool,
+    /// Nobody reaches it until then.
+    pub(super) away_until: Moment,
 }
 
 /// What the world knows of a tape beside [`Holdings`].
@@ -167,6 +193,7 @@ pub(super) fn libraries(models: &[LibraryModel]) -> Vec<Library> {
         robots: Robots::new(model.robots),
         jammed_until: Moment(0),
         jam_counted: false,
+        away_until: Moment(0),
     };
     models.iter().map(library).collect()
 }
@@ -308,7 +335,12 @@ impl World<'_> {
         let fails = self.pending.take(FaultKind::MountFailure);
         if fails {
             self.meter.fault(FaultKind::MountFailure);
-            return self.carry_away(drive, Some("the load failed"));
+            return self.carry_away(drive, Some(MountFault::Load));
+        }
+        let library = self.drives[drive].library;
+        if self.libraries[library].away_until > self.now {
+            self.meter.fault(FaultKind::LibraryAway);
+            return self.carry_away(drive, Some(MountFault::LibraryAway));
         }
         self.mount_max = self.mount_max.max(self.now.since(self.drives[drive].session_since));
         self.drives[drive].phase = Phase::Idle;
@@ -334,7 +366,7 @@ impl World<'_> {
         self.carry_away(drive, None);
     }
 
-    fn carry_away(&mut self, drive: usize, failed: Option<&'static str>) {
+    fn carry_away(&mut self, drive: usize, failed: Option<MountFault>) {
         let Some(tape) = self.drives[drive].tape else { return };
         self.trail(drive, self.now, DriveActivity::Mount);
         let mut at = self.now;
@@ -380,7 +412,7 @@ impl World<'_> {
         now
     }
 
-    fn unmounted(&mut self, drive: usize, failed: Option<&'static str>) {
+    fn unmounted(&mut self, drive: usize, failed: Option<MountFault>) {
         let Some(tape) = self.drives[drive].tape.take() else { return };
         if std::mem::take(&mut self.drives[drive].writing.is_indexed) {
             self.indexed(tape);
@@ -393,7 +425,7 @@ impl World<'_> {
         self.unmount_max = self.unmount_max.max(self.now.since(self.drives[drive].session_since));
         self.tell_tape(tape);
         self.tell(match failed {
-            Some(why) => Event::MountFailed(name, vid, why.into()),
+            Some(fault) => Event::MountFailed(name, vid, fault.failure()),
             None => Event::Unmounted(name),
         });
     }

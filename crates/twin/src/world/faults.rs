@@ -1,12 +1,12 @@
 //! What goes wrong.
 
-use base::Duration;
+use base::{Duration, FailureCause};
 use durability::SplitMix;
 use scheduler::Event;
 
 use super::World;
 use super::agenda::What;
-use super::drives::Phase;
+use super::drives::{Phase, failure_of};
 use super::planted::Planted;
 use crate::holdings::{Holdings, TapeIndex};
 use crate::moment::Moment;
@@ -91,7 +91,16 @@ impl World<'_> {
             FaultKind::MountFailure
             | FaultKind::UnreadableCopy
             | FaultKind::EarlyEnd
-            | FaultKind::WriteError => self.pending.add(kind),
+            | FaultKind::WriteError
+            | FaultKind::PathLoss => self.pending.add(kind),
+            FaultKind::LibraryAway => {
+                let (library, lasts) = (source.below(self.libraries.len()), source.lasts());
+                if let Some(library) = library {
+                    let until = self.now.plus(lasts);
+                    let library = &mut self.libraries[library];
+                    library.away_until = library.away_until.max(until);
+                }
+            }
             FaultKind::UnreadableTape => self.lose_tape(index),
             FaultKind::Restart => {
                 let lasts = source.lasts();
@@ -141,6 +150,24 @@ impl World<'_> {
             self.is_storm = storm;
             self.users.storm(now, factor(storm, 10.0));
         }
+    }
+
+    /// The way to a drive breaks while it reads or writes: the session ends, and the tape is as good as it
+    /// was. What was flushed gets its index by maintenance.
+    pub(super) fn path_breaks(&mut self, drive: usize, tape: TapeIndex) -> bool {
+        if !self.pending.take(FaultKind::PathLoss) {
+            return false;
+        }
+        self.meter.fault(FaultKind::PathLoss);
+        let failure = failure_of("the drive is not reached", FailureCause::Path);
+        match self.drives[drive].phase {
+            Phase::Recalling => self.fail_recall(drive, failure),
+            _ => {
+                self.leave_maintenance(tape);
+                self.fail_migration(drive, failure);
+            }
+        }
+        true
     }
 
     /// A drive fails, whatever it does. Its tape is taken out of it and is in its slot at once.
@@ -222,8 +249,8 @@ impl World<'_> {
         if let Some(drive) = self.tapes[at].drive.map(usize::from) {
             self.end_trail(drive);
             match self.drives[drive].phase {
-                Phase::Recalling => self.fail_recall(drive, "the tape cannot be read"),
-                Phase::Migrating => self.fail_migration(drive, "the tape cannot be read"),
+                Phase::Recalling => self.fail_recall(drive, "the tape cannot be read".into()),
+                Phase::Migrating => self.fail_migration(drive, "the tape cannot be read".into()),
                 _ => {}
             }
         }

@@ -5,14 +5,14 @@ use std::convert::Infallible;
 
 use base::{ByteCount, ClassId, ContainerId, FailureCause, Partition, TapePoolId, Timestamp};
 use mechanics::TapeByte;
-use scheduler::{Backlog, Event, Failure, SessionEnd, suspects_tape};
+use scheduler::{Backlog, Event, Failure, SessionEnd};
 use session::{
     Accepted, Affinity, CHOOSE_WINDOW, Choice, FlushRules, MigrationQueue, Queued, RunEnding, Situation,
     Target, WriteEnded, WritingAction, WritingEvent, WritingRules, WritingSession, Written,
 };
 
 use super::World;
-use super::drives::Phase;
+use super::drives::{Phase, failure_of};
 use super::invariants::Check;
 use super::planted::Planted;
 use super::recall::SLICE;
@@ -388,7 +388,7 @@ impl World<'_> {
     /// Writes what is chosen, up to where what the stream gets is looked at anew; the drive's next event is
     /// behind it.
     fn write_on(&mut self, drive: usize, tape: TapeIndex) {
-        if self.write_fails(drive, tape) {
+        if self.write_fails(drive, tape) || self.path_breaks(drive, tape) {
             return;
         }
         let at = self.now;
@@ -548,8 +548,7 @@ impl World<'_> {
         self.tapes[tape.0 as usize].is_suspect = true;
         self.tell_tape(tape);
         self.tell(Event::Maintain(Holdings::vid(tape), true));
-        let cause = Some(FailureCause::Cartridge);
-        let failure = Failure { reason: "a write failed".to_owned(), cause, suspect: suspects_tape(cause) };
+        let failure = failure_of("a write failed", FailureCause::Cartridge);
         self.end_migration(drive, SessionEnd::Failed(failure));
         true
     }
@@ -589,10 +588,10 @@ impl World<'_> {
         self.requeue(again.into_iter(), pool);
     }
 
-    /// A session is broken off because its tape is lost.
-    pub(super) fn fail_migration(&mut self, drive: usize, why: &str) {
+    /// A session is broken off: its tape is lost, or the way to its drive.
+    pub(super) fn fail_migration(&mut self, drive: usize, failure: Failure) {
         self.drives[drive].trail.clear();
-        self.end_migration(drive, SessionEnd::Failed(why.into()));
+        self.end_migration(drive, SessionEnd::Failed(failure));
     }
 
     /// Containers go back to the front of their queue, in their order.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use base::{BlockAddress, ByteCount, ClassId, Duration, FileId, Partition};
 use mechanics::{TapeByte, Track};
-use scheduler::{Event, SessionEnd};
+use scheduler::{Event, Failure, SessionEnd};
 use session::order::{self, Aim, Approach, OrderFrom, Segment};
 use session::{
     DriveAnswer, Planned, ReadingAction, ReadingEvent, ReadingRules, ReadingSession, RoomClaim, TapeSet,
@@ -173,6 +173,9 @@ impl World<'_> {
     /// What was to happen up to now has: stores a batch that is complete, and reads on.
     pub(super) fn recall_on(&mut self, drive: usize) {
         let Some(tape) = self.drives[drive].tape else { return };
+        if self.path_breaks(drive, tape) {
+            return;
+        }
         if self.drives[drive].reading.at < self.drives[drive].reading.batch.len() {
             return self.read_on(drive, self.now);
         }
@@ -354,10 +357,10 @@ impl World<'_> {
         self.session_max = self.session_max.max(self.now.since(self.drives[drive].session_since));
     }
 
-    /// A session that reads a tape which cannot be read any more ends.
-    pub(super) fn fail_recall(&mut self, drive: usize, why: &str) {
+    /// A session that reads a tape which cannot be read any more, or is not reached, ends.
+    pub(super) fn fail_recall(&mut self, drive: usize, failure: Failure) {
         self.drives[drive].trail.clear();
-        self.end_recall(drive, SessionEnd::Failed(why.into()));
+        self.end_recall(drive, SessionEnd::Failed(failure));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reservations between two initiators.
 
-use scsi::command::{PersistentIn, PersistentOut, Primary, Stream};
+use scsi::command::{PersistentIn, PersistentOut, Prevention, Primary, Stream};
 use scsi::reservation::{
     FullStatus, Reservation, ReservationCapabilities, ReservationKey, ReservationKeys, ReservationType,
     ReserveOut, iscsi_port_of,
@@ -119,6 +119,43 @@ fn whoever_takes_over_tells_the_one_before() {
     assert_eq!(persist(&mut one, PersistentOut::Clear, ReservationType::None, 3, 0), Good);
     assert_eq!(ready(&mut other), End::Sense((6, 0x2a, 3)));
     assert_eq!((keys(&mut other), holder(&mut other), write(&mut other)), (vec![], None, Good));
+}
+
+/// Story: a host hung with the cartridge kept in. Who took the drive from it could not get the cartridge out.
+#[test]
+fn preempt_and_abort_lets_the_medium_go_that_the_one_before_kept_in() {
+    let bench = Bench::new();
+    let kind = ReservationType::ExclusiveAccess;
+    for (service, is_free) in [(PersistentOut::Preempt, false), (PersistentOut::PreemptAndAbort, true)] {
+        let (mut one, mut other) = (bench.loaded(), bench.host_of(DRIVE, OTHER));
+        let mut third = bench.host_of(DRIVE, "iqn.2026-01.org.kist:third");
+        register(&mut one, 0, 1);
+        register(&mut other, 0, 2);
+        persist(&mut one, PersistentOut::Reserve, kind, 1, 0);
+        let keep = Primary::PreventAllowMediumRemoval { prevention: Prevention::Prevent };
+        one.go(&keep.into(), Data::None);
+        assert_eq!(persist(&mut other, service, kind, 2, 1), Good);
+        let unloaded = end(&other.send(&unload(), Data::None));
+        assert_eq!(unloaded, if is_free { Good } else { End::Sense((5, 0x53, 2)) }, "{service:?}");
+        if is_free {
+            // Of those that were not preempted nothing is taken, nor of who takes it.
+            other.go(&load(), Data::None);
+            assert_eq!(ready(&mut third), End::Sense((6, 0x28, 0)));
+            assert_eq!(ready(&mut one), End::Sense((6, 0x2a, 5)));
+            assert_eq!(ready(&mut one), End::Sense((6, 0x28, 0)));
+            assert_eq!(register(&mut one, 0, 1), Good);
+            other.go(&keep.into(), Data::None);
+            assert_eq!(persist(&mut other, PersistentOut::PreemptAndAbort, kind, 2, 1), Good);
+            assert_eq!(end(&other.send(&unload(), Data::None)), End::Sense((5, 0x53, 2)));
+            continue;
+        }
+        // For the next round all is as it was.
+        drop((one, other, third));
+        let mut host = bench.host_of(DRIVE, OTHER);
+        assert_eq!(register(&mut host, 2, 0), Good);
+        host.go(&unload(), Data::None);
+        bench.host(CHANGER).go(&move_medium(BAY, SLOT), Data::None);
+    }
 }
 
 #[test]

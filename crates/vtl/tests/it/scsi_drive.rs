@@ -434,3 +434,97 @@ fn what_a_killed_process_left_in_a_drive_comes_out() {
     open("iqn.2026-01.org.kist:test-again", KEY).let_out().unwrap();
     bench.host(CHANGER).go(&move_medium(BAY, SLOT), Data::None);
 }
+
+/// Writes a plain block, as a program does that knows nothing of checksums, and reads it back.
+fn writes_plainly(bench: &Bench) {
+    let mut host = bench.host_of(DRIVE, "iqn.2026-01.org.kist:other");
+    bench.host(CHANGER).go(&move_medium(SLOT, BAY), Data::None);
+    host.fails(&scsi::command::Primary::TestUnitReady.into(), Data::None);
+    host.write(b"plain");
+    host.locate(0, 0);
+    assert_eq!(host.read(5).unwrap(), b"plain");
+    host.go(&unload(), Data::None);
+    bench.host(CHANGER).go(&move_medium(BAY, SLOT), Data::None);
+}
+
+fn protection(bench: &Bench) -> scsi::mode::ControlDataProtection {
+    let command = scsi::command::Primary::ModeSense6 {
+        no_descriptors: true,
+        control: scsi::command::PageControl::Current,
+        page: 0x0a,
+        subpage: 0xf0,
+        allocation_length: 255,
+    };
+    let answer = bench.host(DRIVE).ask(command, 255);
+    let (form, direction) = (scsi::mode::ModeForm::Six, scsi::mode::ModeDirection::Sense);
+    let all = scsi::mode::ModeParameters::decode(&answer, form, direction).unwrap();
+    let page = all.pages.into_iter().next().unwrap().content;
+    let scsi::mode::ModeContent::ControlDataProtection(page) = page else { panic!("{page:?}") };
+    page
+}
+
+/// Story: after Kist had used a drive, the plain write of another program was refused (0B/10/01).
+#[test]
+fn checksums_of_blocks_are_set_after_the_unload_as_they_were_before_the_load() {
+    use scsi::mode::{ControlDataProtection, ModeContent, ProtectionMethod};
+    let (bench, put) = (Bench::new(), |from, to| move_medium(from, to));
+    let open = || reserving(&bench, INITIATOR, KEY);
+    let other = ControlDataProtection {
+        method: ProtectionMethod::ReedSolomon,
+        information_length: 4,
+        on_write: true,
+        on_read: false,
+        on_recover: false,
+    };
+    for found in [ControlDataProtection::default(), other] {
+        let page = ModeContent::ControlDataProtection(found.clone());
+        bench.host_of(DRIVE, "iqn.2026-01.org.kist:sets").select(page).unwrap();
+        bench.host(CHANGER).go(&put(SLOT, BAY), Data::None);
+        let drive = open();
+        drive.load(vid(VID)).unwrap();
+        assert_eq!(protection(&bench).method, ProtectionMethod::Crc32c);
+        drive.unload().unwrap().flushed.unwrap();
+        assert_eq!(protection(&bench), found);
+        bench.host(CHANGER).go(&put(BAY, SLOT), Data::None);
+    }
+    let page = ModeContent::ControlDataProtection(ControlDataProtection::default());
+    bench.host_of(DRIVE, "iqn.2026-01.org.kist:sets").select(page).unwrap();
+    writes_plainly(&bench);
+    // What a killed process has left on is turned off by the next, whether it uses the cartridge or not.
+    for uses in [true, false] {
+        bench.host(CHANGER).go(&put(SLOT, BAY), Data::None);
+        let killed = open();
+        killed.load(vid(VID)).unwrap();
+        drop(killed);
+        assert_eq!(protection(&bench).method, ProtectionMethod::Crc32c);
+        let next = open();
+        if uses {
+            next.load(vid(VID)).unwrap();
+            next.unload().unwrap().flushed.unwrap();
+        } else {
+            next.let_out().unwrap();
+        }
+        drop(next);
+        assert_eq!(protection(&bench), ControlDataProtection::default());
+        bench.host(CHANGER).go(&put(BAY, SLOT), Data::None);
+        writes_plainly(&bench);
+    }
+}
+
+/// A drive that does not take it has let the cartridge go nevertheless.
+#[cfg(feature = "faults")]
+#[test]
+fn an_unload_does_not_fail_for_settings_that_are_not_put_back() {
+    let bench = Bench::new();
+    let faults = bench.target.faults();
+    for operation in [0x15, 0x1a] {
+        bench.host(CHANGER).go(&move_medium(SLOT, BAY), Data::None);
+        let drive = reserving(&bench, INITIATOR, KEY);
+        drive.load(vid(VID)).unwrap();
+        let refused = scsi::Sense::new(scsi::SenseKey::IllegalRequest, 0x26, 0);
+        faults.plan(DRIVE, operation, vtl::Fault::Sense(refused));
+        drive.unload().unwrap().flushed.unwrap();
+        bench.host(CHANGER).go(&move_medium(BAY, SLOT), Data::None);
+    }
+    assert_eq!(faults.fired(), 2);
+}

@@ -50,8 +50,8 @@ impl Trouble {
         self.open_logged(None)
     }
 
-    pub fn open_logged(&self, mount_log: Option<Arc<dyn MountLog>>) -> (Archive, Faults) {
-        let settings = self.instance.settings.clone();
+    /// The library with these drives.
+    pub fn library(&self) -> VirtualLibrary {
         let config = VirtualLibraryConfig {
             drives: (0..self.drives).map(drive).collect(),
             robots: 1,
@@ -59,7 +59,12 @@ impl Trouble {
             options: VirtualCartridgeOptions::default(),
             drop_cache: false,
         };
-        let library = VirtualLibrary::open(&settings.library.files().unwrap().directory, &config).unwrap();
+        VirtualLibrary::open(&self.instance.settings.library.files().unwrap().directory, &config).unwrap()
+    }
+
+    pub fn open_logged(&self, mount_log: Option<Arc<dyn MountLog>>) -> (Archive, Faults) {
+        let settings = self.instance.settings.clone();
+        let library = self.library();
         let faults = library.faults();
         let machines = Machines::open(&settings, Arc::new(SystemClock)).unwrap();
         let machines = Machines { library: Arc::new(library), mount_log, ..machines };

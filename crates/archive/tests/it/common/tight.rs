@@ -15,6 +15,10 @@ pub struct Tightness {
     pub free: AtomicU64,
     /// No more than so much can be reserved for an extent; 0: no limit.
     pub room: AtomicU64,
+    /// No less than so much can be reserved for an extent; 0: no limit.
+    pub least: AtomicU64,
+    /// Whether what is less waits instead of being refused.
+    pub hold_small: AtomicBool,
     /// Whether everything that is to be written finds no space.
     pub full: AtomicBool,
     /// How many writes found none.
@@ -34,14 +38,20 @@ pub struct Tightness {
 /// The archive over such drives.
 pub fn open_tight_on(instance: &Instance, clock: Arc<dyn Clock>) -> (Archive, Arc<Tightness>) {
     let settings = instance.settings.clone();
-    let tightness = Arc::<Tightness>::default();
     let mut machines = Machines::open(&settings, Arc::clone(&clock)).unwrap();
+    let tightness = tighten(&mut machines);
+    (Archive::open_on(machines, settings, clock).unwrap(), tightness)
+}
+
+/// Makes the drives of the pool such drives.
+pub fn tighten(machines: &mut Machines) -> Arc<Tightness> {
+    let tightness = Arc::<Tightness>::default();
     for (_, drive) in &mut machines.drives {
         if let Some(inner) = drive.take() {
             *drive = Some(Arc::new(TightDrive { inner, tightness: Arc::clone(&tightness) }));
         }
     }
-    (Archive::open_on(machines, settings, clock).unwrap(), tightness)
+    tightness
 }
 
 /// A drive that says it has 1 GB.
@@ -73,6 +83,15 @@ impl Tightness {
     /// Whether so much can be reserved.
     fn check_room(&self, bytes: ByteCount, drive: DriveId, extent: ExtentId) -> Result<(), DriveError> {
         let room = self.room.load(Ordering::SeqCst);
+        if bytes.0 < self.least.load(Ordering::SeqCst) {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+            if !self.hold_small.load(Ordering::SeqCst) {
+                return Err(DriveError::Full { drive, extent });
+            }
+            while self.hold_small.load(Ordering::SeqCst) {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
         if room == 0 || bytes.0 <= room { Ok(()) } else { Err(DriveError::Full { drive, extent }) }
     }
 }

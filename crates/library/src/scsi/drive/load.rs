@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ::scsi::command::{FormatKind, Prevention, Stream};
-use ::scsi::mode::{MediumPartition, ModeContent, ModePage, ModeParameters};
+use ::scsi::mode::{ControlDataProtection, MediumPartition, ModeContent, ModePage, ModeParameters};
 use ::scsi::position::BlockLimits;
 use ::scsi::{Command, Data, Packed, SenseKey, Transport};
 use base::{BlockAddress, Partition, TapePosition, Vid};
@@ -54,6 +54,8 @@ impl Drive {
             session: None,
             source: PositionSource::Counted,
             protection: None,
+            protection_found: None,
+            left_by_us: false,
             hold: Hold::None,
             block_limit: LENGTH_MAX,
             block_max,
@@ -99,6 +101,7 @@ impl Drive {
         } else {
             // As well as can be: what matters is the error that is there already.
             let _ = self.prevent_removal(Prevention::Allow);
+            self.put_protection_back();
             let _ = self.release();
             self.session = None;
         }
@@ -108,6 +111,7 @@ impl Drive {
 
     fn prepare(&mut self) -> Result<Medium, TapeError> {
         self.doubt = None;
+        self.protection_found = None;
         self.check_identity()?;
         // First: a drive that an earlier process of this host has reserved answers nothing else.
         self.reserve()?;
@@ -218,7 +222,10 @@ impl Drive {
         assert!(self.session.is_none(), "a cartridge in use is unloaded");
         self.handling = true;
         // What another host has reserved is in use there. What an earlier process of ours has is taken back.
-        let gone = self.reserve().and_then(|()| self.let_go());
+        let gone = self.reserve().and_then(|()| {
+            self.protection_found = self.left_by_us.then(ControlDataProtection::default);
+            self.let_go()
+        });
         if gone.is_err() {
             let _ = self.release();
         }
@@ -232,6 +239,8 @@ impl Drive {
             Ok(()) | Err(TapeError::NotLoaded { .. }) => {}
             Err(error) => return Err(error),
         }
+        // Not before: should the cartridge stay, blocks still go with their checksums.
+        self.put_protection_back();
         // The cartridge is out; a reservation that stays is made anew by the next load.
         let _ = self.release();
         Ok(())

@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use ::scsi::Inquiry;
 use ::scsi::lbp::BlockProtection;
+use ::scsi::mode::ControlDataProtection;
 use ::scsi::reservation::ReservationKey;
 use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 
@@ -186,6 +187,10 @@ struct Drive {
     source: PositionSource,
     /// The checksum that blocks carry now.
     protection: Option<BlockProtection>,
+    /// How checksums of blocks were set at the load: set again when the cartridge has gone.
+    protection_found: Option<ControlDataProtection>,
+    /// At the load an earlier process of this host still had the drive: what is set in it is of that one.
+    left_by_us: bool,
     /// How the drive is kept from other hosts.
     hold: Hold,
     /// The longest block in bytes that the drive takes, with its checksum.

@@ -67,7 +67,9 @@ impl Drive {
     pub fn reserve(&mut self) -> Result<(), TapeError> {
         let Some(key) = self.options.reservation_key else { return Ok(()) };
         let nobody = ReservationKey::default();
+        self.left_by_us = false;
         if self.abilities.may(op::PERSISTENT_RESERVE, 6) {
+            self.left_by_us = self.holder()? == Some(key);
             match self.reserve_out(PersistentOut::RegisterAndIgnoreKey, ReservationType::None, nobody, key)? {
                 Changed::Done => {
                     return match self.reserve_out(PersistentOut::Reserve, EXCLUSIVE, key, nobody)? {

@@ -134,6 +134,12 @@ impl Drive {
     fn set_protection(&mut self) -> Result<(), TapeError> {
         let wish = self.options.protection;
         let known = self.protection_page()?;
+        if self.protection_found.is_none() {
+            // What an earlier process of ours has left on, nobody else has asked for.
+            self.protection_found = known
+                .clone()
+                .map(|known| if self.left_by_us { ControlDataProtection::default() } else { known });
+        }
         let methods: &[ProtectionMethod] = match (&known, wish) {
             (None, ProtectionWish::Required) => return Err(self.unfit("mode sense")),
             (None, _) => &[],
@@ -144,13 +150,15 @@ impl Drive {
         };
         let mut set = known;
         for method in methods {
-            let on = *method != ProtectionMethod::None;
-            let page = ControlDataProtection {
-                method: *method,
-                information_length: if on { 4 } else { 0 },
-                on_write: on,
-                on_read: on,
-                on_recover: false,
+            let page = match method {
+                ProtectionMethod::None => ControlDataProtection::default(),
+                method => ControlDataProtection {
+                    method: *method,
+                    information_length: 4,
+                    on_write: true,
+                    on_read: true,
+                    on_recover: false,
+                },
             };
             if is_protected_as(set.as_ref(), &page) {
                 break;
@@ -174,6 +182,18 @@ impl Drive {
         let longest = self.block_limit.min(self.unit.transfer_max()).min(LENGTH_MAX);
         self.block_max = longest.saturating_sub(overhead);
         Ok(())
+    }
+
+    /// Sets checksums of blocks as they were set at the load: the drive refuses plain writes of the next
+    /// program (0B/10/01) that knows nothing of them. As well as can be: the cartridge has gone, and the next
+    /// load sets the drive anew.
+    pub fn put_protection_back(&mut self) {
+        let Some(found) = self.protection_found.take() else { return };
+        if let Ok(Some(now)) = self.protection_page()
+            && !is_protected_as(Some(&now), &found)
+        {
+            let _ = self.select_page(ModeContent::ControlDataProtection(found), 1);
+        }
     }
 
     fn set_early_warning(&mut self) -> Result<(), TapeError> {
