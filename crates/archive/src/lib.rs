@@ -37,7 +37,7 @@ pub use ingest::{
 pub use journal::{
     AccessLog, AccessLogFiles, AccessLogRead, AccessReading, CounterRecord, DayReading, DayTotal,
     ErrorRecord, MotionRecord, MountKind, MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport,
-    MountSessionEnd, ProductRecord, QueueAtMount, ReportBy, ReportRow, SessionRecord, Spread,
+    MountSessionEnd, OrderRecord, ProductRecord, QueueAtMount, ReportBy, ReportRow, SessionRecord, Spread,
     USAGE_STEP_BYTES, UsageReport,
 };
 pub use machines::{

@@ -11,6 +11,7 @@ use crate::convert::drive_reply;
 use crate::engine::Engine;
 use crate::parameters::Parameters;
 use crate::problem::Refusal;
+use crate::report::order_reply;
 use crate::shared::Asked;
 
 pub(crate) async fn report(
@@ -150,6 +151,7 @@ fn mount_reply(mount: &MountSample) -> wire::DriveMountReply {
         corrected: mount.corrected(),
         uncorrected: mount.uncorrected(),
         celsius: mount.counted.and_then(|counted| counted.celsius),
+        order: mount.order.as_ref().map(order_reply),
         alerts: alerts.collect(),
         failed: mount.failed.clone(),
     }

@@ -63,6 +63,7 @@ pub use lines::{LineReader, Piece};
 pub use mount::{
     CounterRecord, ErrorRecord, MOUNT_LOG_BYTES_MAX, MOUNT_LOG_FILES_MAX, MOUNT_REASON_MAX,
     MOUNT_SESSIONS_MAX, MotionRecord, MountKind, MountLog, MountLogFiles, MountLogRead, MountRecord,
-    MountReport, MountSessionEnd, ProductRecord, QueueAtMount, ReportBy, ReportRow, SessionRecord, Spread,
+    MountReport, MountSessionEnd, OrderRecord, ProductRecord, QueueAtMount, ReportBy, ReportRow,
+    SessionRecord, Spread,
 };
 pub use queue::{Queue, QueueForm, Queued, Taken};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::DriveReply;
+use crate::{DriveReply, ReadOrderReply};
 
 /// How well a drive or a tape is, by its mounts of the last 90 days.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
@@ -96,6 +96,8 @@ pub struct DriveMountReply {
     pub uncorrected: Option<u64>,
     /// The drive's temperature at its end in degrees Celsius, if it tells.
     pub celsius: Option<u8>,
+    /// Whose order was read, if the drive has one of its own.
+    pub order: Option<ReadOrderReply>,
     /// TapeAlert flags that the drive raised.
     pub alerts: Vec<AlertReply>,
     /// Why it failed.

@@ -41,7 +41,9 @@ pub use protection::{
 };
 pub use reasons::{CauseReply, ExpectedReply, OutlookReply, ReasonReply, TailFileReply};
 pub use removals::{RemovalBody, RemovalReply};
-pub use report::{MountsForReply, QueueAgeReply, ReportRowReply, SpreadReply, TapeReportReply};
+pub use report::{
+    MountsForReply, QueueAgeReply, ReadOrderReply, ReportRowReply, SpreadReply, TapeReportReply,
+};
 pub use requests::{
     CreatedReply, EvictReply, HeldByReply, PriorityBody, REQUEST_STATES, RefusalCountReply, RefusedReply,
     ReleaseBody, RequestFileReply, RequestFilesReply, RequestReply, SelectionBody, WhyReply,

@@ -859,6 +859,8 @@ impl authority::Operation for Fake {
         let mut record = MountRecord::ordered(drive, Vid::new("KS0001").unwrap(), MountKind::Recall, at);
         (record.loaded, record.unmounted) = (Some(at), Some(at));
         record.alerts = vec![3];
+        let (own, drive) = (Duration::from_secs(60), Duration::from_secs(50));
+        record.order = Some(archive::OrderRecord { compared: 2, drives: 1, own, drive, failed: 0 });
         record.failed = Some("the label is unreadable".to_owned());
         let reading = archive::ErrorRecord { uncorrected: Some(2), ..archive::ErrorRecord::default() };
         record.counted = Some(archive::CounterRecord { reading, ..archive::CounterRecord::default() });

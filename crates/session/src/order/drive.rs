@@ -9,7 +9,7 @@ use mechanics::Track;
 
 use super::plan::Plan;
 use super::stretch::Layers;
-use super::trace::trace;
+use super::trace::{Trace, trace};
 use super::{Aim, Candidate, OrderLimits, Segment};
 
 /// Of fewer stretches the drive is not asked: Kist compares all orders of them.
@@ -46,9 +46,10 @@ pub struct NotAnOrder;
 /// What the two orders cost by the model, and which was taken.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OrderComparison {
-    /// Locates and gaps read through in Kist's order, in microseconds.
+    /// Locates and gaps read through in Kist's order, of a piece up to the first stretch behind it, in
+    /// microseconds.
     pub own_us: u64,
-    /// The same in the drive's order, and behind a piece in Kist's.
+    /// The same in the drive's order.
     pub drive_us: u64,
     /// Whether the drive's order was taken.
     pub is_drives: bool,
@@ -111,7 +112,8 @@ impl DriveQuestion {
     ///
     /// By `aim` one of the two is cheaper by the model. A model may be wrong, and the drive knows its tape:
     /// so its order is taken unless Kist's is cheaper by more than that ([`Track::error`]); where nobody
-    /// knows how wrong it is, always.
+    /// knows how wrong it is, always. Of a piece that is compared in which the two differ: with all that is
+    /// behind it, by which both cost the same, a bad order of a short piece would be within the error.
     ///
     /// # Errors
     /// [`NotAnOrder`] if the answer does not name each stretch once.
@@ -128,9 +130,15 @@ impl DriveQuestion {
         let order: Vec<usize> = permuted(piece, answer)?.into_iter().chain(rest.iter().copied()).collect();
         let drives = trace(track, head, segments, self.layers.of_runs(&order));
         assert_eq!(drives.visits.len(), segments.len(), "the drive's order has every segment once");
+        let behind = self.behind(track, segments);
+        let own_us = own.cost_us.saturating_sub(behind.cost_us);
+        let drive_us = drives.cost_us.saturating_sub(behind.cost_us);
         let (own_measure, drive_measure) = match aim {
-            Aim::LastFile => (own.cost_us, drives.cost_us),
-            Aim::MeanWait => (own.waits_us, drives.waits_us),
+            Aim::LastFile => (own_us, drive_us),
+            Aim::MeanWait => {
+                let before = |waits_us: u64| waits_us.saturating_sub(behind.waits_us);
+                (before(own.waits_us), before(drives.waits_us))
+            }
         };
         let is_drives = match (from, track.error) {
             (OrderFrom::Own, _) => false,
@@ -141,20 +149,29 @@ impl DriveQuestion {
             }
         };
         let comparison = OrderComparison {
-            own_us: own.cost_us,
-            drive_us: drives.cost_us,
+            own_us,
+            drive_us,
             is_drives,
             asked: self.asked,
             stretches: self.own.len(),
             error: track.error,
         };
         let mut plan = own.clone();
-        plan.considered.push((Candidate::DriveOrder, drive_measure));
+        let considered = if aim == Aim::LastFile { drives.cost_us } else { drives.waits_us };
+        plan.considered.push((Candidate::DriveOrder, considered));
         if is_drives {
             (plan.visits, plan.cost_us, plan.waits_us) = (drives.visits, drives.cost_us, drives.waits_us);
             plan.chosen = Candidate::DriveOrder;
         }
         Ok(ChosenOrder { plan, comparison })
+    }
+
+    /// What is behind the piece, once the head is there.
+    fn behind(&self, track: &Track, segments: &[Segment]) -> Trace {
+        let (_, rest) = self.own.split_at(self.asked);
+        let first = rest.first().and_then(|run| self.layers.runs.get(*run));
+        let Some(first) = first else { return Trace::default() };
+        trace(track, BlockAddress(first.entry.block), segments, self.layers.of_runs(rest))
     }
 }
 

@@ -25,8 +25,9 @@ impl MountedTape<'_> {
         let (vid, block_size) = (self.tape.vid, self.tape.volume.block_size());
         let track = crate::tracks::track(self.drive.as_mut(), block_size.bytes());
         let claims = SessionClaims::new(&room);
-        let mut order = RecallOrder::new(&room, vid, track, block_size.bytes(), &claims);
         let session = Arc::clone(self.session);
+        let (size, orders) = (block_size.bytes(), &session.orders);
+        let mut order = RecallOrder::new(&room, vid, track, size, orders, &claims);
         let stream = room.tape_stream();
         let mut failure = None;
         let mut damaged = BTreeMap::new();

@@ -1,10 +1,12 @@
 //! What a reading session reads next: carries out what [`session::ReadingSession`] says, over the catalogue.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use base::{BlockAddress, ByteCount, ContainerId, FileId, Partition, Vid};
+use base::{BlockAddress, ByteCount, ContainerId, Duration, FileId, Partition, Vid};
 use catalogue::{ContainerKind, ContainerRecord, RecallKey};
+use journal::OrderRecord;
 use library::{TapeDrive, TapeError};
 use mechanics::Track;
 use mover::WantedFile;
@@ -13,6 +15,7 @@ use session::{
     DriveAnswer, DriveOrder, PlanReport, Planned, ReadingAction, ReadingEvent, ReadingRules, ReadingSession,
     SessionEnd, TapeSet, Wanted, WantedPage, gather_wanted,
 };
+use threads::Mutex;
 
 use crate::room::{Tape, parts_away};
 use crate::space::SessionClaims;
@@ -39,6 +42,8 @@ pub(super) struct RecallOrder<'a> {
     track: Track,
     block_size: u32,
     session: ReadingSession<PlaceInContainer>,
+    /// What came of asking the drive, for the mount log.
+    orders: &'a Mutex<Option<OrderRecord>>,
     claims: &'a SessionClaims<'a>,
     /// How it ended, once it has.
     end: Option<Result<SessionEnd, ArchiveError>>,
@@ -50,11 +55,13 @@ impl<'a> RecallOrder<'a> {
         vid: Vid,
         track: Track,
         block_size: u32,
+        orders: &'a Mutex<Option<OrderRecord>>,
         claims: &'a SessionClaims<'a>,
     ) -> Self {
         let TapeSettings { recall_aim, recall_order_from, .. } = room.settings.tape;
         let rules = ReadingRules::of_a_server(recall_aim, recall_order_from);
-        RecallOrder { room, vid, track, block_size, session: ReadingSession::new(rules), claims, end: None }
+        let session = ReadingSession::new(rules);
+        RecallOrder { room, vid, track, block_size, session, orders, claims, end: None }
     }
 
     /// How the session has ended. What is left after `NoRoom` waits for room; neither tape nor drive did
@@ -180,6 +187,10 @@ impl<'a> RecallOrder<'a> {
             }
             DriveOrder::NotAsked | DriveOrder::NotOffered | DriveOrder::Failed => {}
         }
+        if let Some(came) = order_record(&report.drive) {
+            let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+            orders.get_or_insert_default().add(&came);
+        }
     }
 
     /// What of a batch is to be read now, with all that reading it needs.
@@ -225,6 +236,23 @@ impl<'a> RecallOrder<'a> {
             }
             Ok(still)
         })
+    }
+}
+
+/// What came of asking the drive about one plan, as the mount log has it.
+fn order_record(drive: &DriveOrder) -> Option<OrderRecord> {
+    match drive {
+        DriveOrder::NotAsked | DriveOrder::NotOffered => None,
+        DriveOrder::Failed | DriveOrder::NotAnOrder => {
+            Some(OrderRecord { failed: 1, ..OrderRecord::default() })
+        }
+        DriveOrder::Compared(comparison) => Some(OrderRecord {
+            compared: 1,
+            drives: u64::from(comparison.is_drives),
+            own: Duration::from_micros(comparison.own_us),
+            drive: Duration::from_micros(comparison.drive_us),
+            failed: 0,
+        }),
     }
 }
 
