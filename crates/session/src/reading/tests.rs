@@ -295,6 +295,8 @@ fn a_piece_is_compared_without_what_is_behind_it() {
         let mut world = world(scattered(60));
         world.session.rules.order = ReadOrder::Planned(aim);
         world.track.error = Some(0.2);
+        // Reading through costs more than a locate, so that what is behind the piece is most of it.
+        world.track.block_us = 20_000.0;
         world.drive = |asked| if asked.len() > 4 { DriveAnswer::TooMany(4) } else { reversed(asked) };
         world.files().unwrap();
         let comparison = compared(&mut world);
