@@ -36,9 +36,9 @@ pub use ingest::{
 };
 pub use journal::{
     AccessLog, AccessLogFiles, AccessLogRead, AccessReading, CounterRecord, DayReading, DayTotal,
-    ErrorRecord, MotionRecord, MountKind, MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport,
-    MountSessionEnd, OrderRecord, ProductRecord, QueueAtMount, ReportBy, ReportRow, SessionRecord, Spread,
-    USAGE_STEP_BYTES, UsageReport,
+    DriveFitFile, DriveFitRecord, DriveFits, ErrorRecord, MotionRecord, MountKind, MountLog, MountLogFiles,
+    MountLogRead, MountRecord, MountReport, MountSessionEnd, OrderRecord, ProductRecord, QueueAtMount,
+    ReportBy, ReportRow, SessionRecord, Spread, USAGE_STEP_BYTES, UsageReport,
 };
 pub use machines::{
     Machines, PoolShape, create_catalogue, open_libraries, open_library, open_scsi_library, pool_seen,

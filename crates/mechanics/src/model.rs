@@ -350,6 +350,7 @@ impl MediumModel {
             locate: drive.locate.cost(),
             block_us: f64::from(block_size) / drive.with(self).rate.base() * 1e6,
             error: Some(MODEL_ERROR),
+            fitted: None,
         }
     }
 

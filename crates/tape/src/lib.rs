@@ -9,6 +9,7 @@ mod conductor;
 mod dissolve;
 mod evictable;
 mod exports;
+mod fits;
 mod flow;
 mod foresight;
 mod glacier;

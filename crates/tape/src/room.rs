@@ -55,6 +55,8 @@ pub struct Tape {
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
     /// What is remembered of mounts, for reports.
     pub(crate) mounts: Arc<mounts::Mounts>,
+    /// What the locates of each drive say of it.
+    pub(crate) fits: crate::fits::KnownFits,
     /// How far the thread is that hears of cartridges that come and go.
     pub(crate) inventory: crate::inventory::Inventory,
     pub(crate) namespace: Arc<Namespace>,

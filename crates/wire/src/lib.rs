@@ -27,8 +27,8 @@ pub use files::{
     CopyReply, FileReply, ListEntry, ListReply, MakeDirectoryBody, PinReply, PutReply, RenameBody, StatReply,
 };
 pub use health::{
-    AlertReply, DriveContentReply, DriveMountReply, DriveProductReply, HealthPairReply, HealthReply,
-    HealthRowReply, SymptomReply,
+    AlertReply, DriveContentReply, DriveFitReply, DriveMountReply, DriveProductReply, HealthPairReply,
+    HealthReply, HealthRowReply, SymptomReply,
 };
 pub use keys::{KeyBody, KeyReply, NewKeyReply};
 pub use pool::{

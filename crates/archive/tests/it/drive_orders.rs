@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use archive::{Archive, MountKind, MountLog as _, MountLogFiles, OrderFrom, OrderRecord};
+use archive::{Archive, DriveFitFile, MountKind, MountLog as _, MountLogFiles, OrderFrom, OrderRecord};
 use base::{BlockAddress, ByteCount, Timestamp};
 use library::TapeError;
+use mechanics::{DriveFit, LocateFit};
 
-use crate::common::{Instance, all, bytes, get, migrate_all, put, stage, wait_for, wait_until};
+use crate::common::{Instance, all, bytes, get, migrate_all, put, stage, stop, wait_for, wait_until};
 use crate::faulty::place;
 use crate::ordering::{Answers, Script, Stretches, open_ordering};
 
@@ -20,14 +21,15 @@ const LIMIT: usize = 5;
 
 /// Files, one container each, on one tape, of which some are brought back once a round.
 struct Bench {
-    archive: Archive,
+    /// `None`: it is stopped.
+    server: Option<Archive>,
     script: Script,
     log: Arc<MountLogFiles>,
     rounds: usize,
     /// First block of each wanted file, by block.
     places: Vec<(u64, u64)>,
-    _directory: tempfile::TempDir,
-    _instance: Instance,
+    directory: tempfile::TempDir,
+    instance: Instance,
 }
 
 /// What a round came to.
@@ -48,18 +50,16 @@ impl Bench {
     fn new(from: OrderFrom) -> Self {
         let instance = Instance::with(ByteCount::mib(64), |settings| {
             settings.tape.recall_order_from = from;
+            settings.library.files_mut().unwrap().drives = 1;
             for class in &mut settings.classes {
                 class.copies = vec!["vault-a".to_owned()];
                 // Each file is a container.
                 class.large_bytes = ByteCount::kib(64);
             }
-            for pool in &mut settings.tape_pools {
-                pool.drives_max = 1;
-            }
         });
         let (directory, script) = (tempfile::tempdir().unwrap(), Script::new());
         let log = Arc::new(MountLogFiles::new(directory.path()));
-        let archive = open_ordering(&instance, &script, log.clone());
+        let archive = open_ordering(&instance, &script, log.clone(), None);
         for file in 0..FILES {
             put(&archive, &name(file), &bytes(file, FILE_BYTES));
         }
@@ -71,26 +71,38 @@ impl Bench {
             places.push((block.0, file));
         }
         places.sort_unstable();
-        Bench { archive, script, log, rounds: 0, places, _directory: directory, _instance: instance }
+        Bench { server: Some(archive), script, log, rounds: 0, places, directory, instance }
+    }
+
+    fn archive(&self) -> &Archive {
+        self.server.as_ref().unwrap()
+    }
+
+    /// Stops the server and starts it again, with what is kept of drives' locates, or without.
+    fn restart(&mut self, keeps: bool) {
+        self.server.take().into_iter().for_each(stop);
+        let file = DriveFitFile::new(self.directory.path());
+        let log = self.log.clone();
+        self.server = Some(open_ordering(&self.instance, &self.script, log, keeps.then_some(file)));
     }
 
     /// Brings the wanted files back while drives answer so. Each comes whole, and is read once.
     fn round(&mut self, answers: Answers, is_unknown: bool) -> Round {
         let is_empty = |archive: &Archive| archive.tape_drives().iter().all(|it| it.state == "empty");
-        wait_until("the drives are empty", || is_empty(&self.archive));
-        let evicted = self.archive.evict(&all(&["/r"])).unwrap();
+        wait_until("the drives are empty", || is_empty(&self.archive()));
+        let evicted = self.archive().evict(&all(&["/r"])).unwrap();
         assert_eq!(evicted.refused_count, 0, "{:?}", evicted.refused);
         self.script.answer(answers, is_unknown);
         let wanted: Vec<String> = self.places.iter().map(|(_, file)| name(*file)).collect();
-        let request = stage(&self.archive, &wanted.iter().map(String::as_str).collect::<Vec<_>>());
-        wait_for(&self.archive, request);
-        let record = self.archive.request(request).unwrap().record;
+        let request = stage(&self.archive(), &wanted.iter().map(String::as_str).collect::<Vec<_>>());
+        wait_for(&self.archive(), request);
+        let record = self.archive().request(request).unwrap().record;
         assert_eq!((record.done as usize, record.failed), (wanted.len(), 0));
-        wait_until("the drives are empty", || is_empty(&self.archive));
+        wait_until("the drives are empty", || is_empty(&self.archive()));
         for (_, file) in &self.places {
-            assert!(get(&self.archive, &name(*file)).unwrap() == bytes(*file, FILE_BYTES), "{file}");
+            assert!(get(&self.archive(), &name(*file)).unwrap() == bytes(*file, FILE_BYTES), "{file}");
         }
-        self.archive.release(request).unwrap();
+        self.archive().release(request, None).unwrap();
 
         let (asked, blocks) = {
             let state = self.script.lock();
@@ -167,7 +179,7 @@ fn the_cheaper_order_is_read_in_pieces_that_the_drive_takes() {
     let order = round.order.unwrap();
     assert_eq!((round.asked.len(), order.compared, order.drives, order.failed), (1, 1, 1, 0));
     assert_eq!(order.own, order.drive);
-    bench.archive.close();
+    bench.archive().close();
 }
 
 #[test]
@@ -196,7 +208,7 @@ fn no_answer_of_a_drive_loses_a_file_or_reads_one_twice() {
     }
     let round = bench.round(|_, _| Ok(None), false);
     assert_eq!((round.order, round.asked.len()), (None, 1), "it has none");
-    bench.archive.close();
+    bench.archive().close();
 }
 
 #[test]
@@ -204,5 +216,35 @@ fn who_wants_its_own_order_does_not_ask() {
     let mut bench = Bench::new(OrderFrom::Own);
     let round = bench.round(REVERSED, true);
     assert_eq!((round.order, round.asked.len()), (None, 0));
-    bench.archive.close();
+    bench.archive().close();
+}
+
+/// A drive that was just opened knows nothing of its locates. What it told before the stop stands until then,
+/// and the order of reading goes by it.
+#[test]
+fn what_locates_took_is_kept_over_a_stop() {
+    let mut bench = Bench::new(OrderFrom::Cheaper);
+    bench.restart(true);
+    let mut own = |bench: &mut Bench, told: Option<DriveFit>| {
+        bench.script.lock().told = Some(told);
+        bench.round(SAME, false).order.unwrap().own.as_secs_f64()
+    };
+    let by_model = own(&mut bench, None);
+    assert_eq!(bench.archive().drive_fits("vdrive0").unwrap(), [], "too few locates tell");
+    let locate = LocateFit { fixed: 2.0, way: 2.0, samples: 100 };
+    let told = DriveFit { locate, error: 0.05 };
+    let fitted = own(&mut bench, Some(told));
+    assert!(fitted > by_model * 1.2, "{fitted} beside {by_model}");
+    let kept = bench.archive().drive_fits("vdrive0").unwrap();
+    let [record] = &kept[..] else { panic!("{kept:?}") };
+    assert_eq!((record.serial.as_str(), record.drive.as_str(), record.fit()), ("vdrive0", "LTO-8", told));
+
+    bench.restart(true);
+    assert_eq!(bench.archive().drive_fits("vdrive0").unwrap(), kept);
+    let after = own(&mut bench, None);
+    assert!((after / fitted - 1.0).abs() < 0.001, "{after} beside {fitted}");
+    bench.restart(false);
+    let without = own(&mut bench, None);
+    assert!((without / by_model - 1.0).abs() < 0.001, "{without} beside {by_model}");
+    bench.archive().close();
 }

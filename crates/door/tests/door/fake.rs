@@ -867,6 +867,20 @@ impl authority::Operation for Fake {
         Ok(MountSample::of(&record).into_iter().collect())
     }
 
+    fn drive_fits(&self, _: &str) -> Result<Vec<archive::DriveFitRecord>, ArchiveError> {
+        let at = Timestamp(0).plus(Duration::from_secs(1_000_000));
+        Ok(vec![archive::DriveFitRecord {
+            serial: "1".to_owned(),
+            drive: "LTO-9".to_owned(),
+            medium: "LTO-9".to_owned(),
+            at,
+            samples: 120,
+            fixed_millionths: 1_600_000,
+            way_millionths: 700_000,
+            error_millionths: 30_000,
+        }])
+    }
+
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {
         let until = Timestamp(0).plus(Duration::from_secs(1_000_000));
         let since = Timestamp(0).plus(Duration::from_secs(1_000_000) - window);

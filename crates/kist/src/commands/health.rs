@@ -2,8 +2,8 @@
 
 use terminal::{Outcome, Table, output, text};
 use wire::{
-    AlertReply, DriveContentReply, DriveMountReply, HealthPairReply, HealthReply, HealthRowReply,
-    ReadOrderReply,
+    AlertReply, DriveContentReply, DriveFitReply, DriveMountReply, HealthPairReply, HealthReply,
+    HealthRowReply, ReadOrderReply,
 };
 
 use crate::cli::Common;
@@ -112,7 +112,20 @@ fn summary(content: &DriveContentReply) -> String {
         ),
         ("temperature", celsius.map_or_else(|| "-".to_owned(), |it| format!("{it} °C"))),
     ];
-    lines.iter().map(|(name, value)| format!("{name:<14} {value}\n")).collect()
+    let fits = content.fits.iter().map(|fit| ("locates", fit_text(fit)));
+    lines.into_iter().chain(fits).map(|(name, value)| format!("{name:<14} {value}\n")).collect()
+}
+
+/// What the locates say of the drive.
+fn fit_text(fit: &DriveFitReply) -> String {
+    let DriveFitReply { model, medium, fixed, way, samples, error, at } = fit;
+    let with = if medium == model { model.clone() } else { format!("{model} with {medium}") };
+    format!(
+        "as {with}: fixed part × {fixed:.2}, way × {way:.2}; off by {:.0} % (median of {} locates, {})",
+        error * 100.0,
+        text::count(*samples),
+        text::whole_seconds(at),
+    )
 }
 
 fn rows_table(name: &str, partners: &str, rows: &[HealthRowReply]) -> String {

@@ -146,6 +146,7 @@ impl Timed {
             locate: drive.locate,
             block_us: f64::from(block_size) / drive.native_rate as f64 * 1e6,
             error: Some(0.0),
+            fitted: None,
         }
     }
 

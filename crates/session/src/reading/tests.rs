@@ -18,7 +18,13 @@ fn track() -> Track {
         lpos_us: 600.0,
         least_us: 4e6,
     };
-    Track { map: TapeMap::even(10_000, 4, 0, 4, 0..100_000), locate, block_us: 1_000.0, error: Some(0.0) }
+    Track {
+        map: TapeMap::even(10_000, 4, 0, 4, 0..100_000),
+        locate,
+        block_us: 1_000.0,
+        error: Some(0.0),
+        fitted: None,
+    }
 }
 
 fn wanted(file: u64, block: u64, length: u64) -> Wanted<Vid> {

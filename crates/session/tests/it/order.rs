@@ -22,7 +22,7 @@ const COST: LocateCost = LocateCost {
 /// A tape of so many wraps of so many blocks; a wrap takes 160 s.
 fn tape(wraps: u16, blocks: u64) -> Track {
     let map = TapeMap::even(blocks, wraps, 0, wraps, 2_696..171_097);
-    Track { map, locate: COST, block_us: 160e6 / blocks as f64, error: Some(0.0) }
+    Track { map, locate: COST, block_us: 160e6 / blocks as f64, error: Some(0.0), fitted: None }
 }
 
 fn segment(begin: u64, end: u64) -> Segment {

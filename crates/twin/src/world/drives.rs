@@ -81,6 +81,7 @@ impl Drive {
             locate: timing.locate,
             block_us: BLOCK as f64 / timing.native_rate as f64 * 1e6,
             error: Some(0.0),
+            fitted: None,
         };
         Drive {
             name,

@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use archive::{Archive, Machines, MountLog};
+use archive::{Archive, DriveFitFile, Machines, MountLog};
 use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 use library::{
     BlockEncryption, CartridgeInfo, DriveCounters, DriveName, Library, LibraryError, ReadBlock, Slot,
     TapeAlert, TapeDrive, TapeEncryption, TapeError, VirtualLibrary, VirtualLibraryConfig, VirtualTiming,
     Waiter, WriteResult,
 };
-use mechanics::{DriveTiming, Geometry, MotionReport, RobotTiming, Track};
+use mechanics::{DriveFit, DriveTiming, FittedDrive, Geometry, MotionReport, RobotTiming, Track};
 
 use crate::common::{Instance, SystemClock, settled};
 
@@ -27,6 +27,8 @@ pub struct State {
     pub answers: Answers,
     /// No model of the drive is known.
     pub is_unknown: bool,
+    /// What the drives say of their locates, if they are real ones.
+    pub told: Option<Option<DriveFit>>,
     /// What it was asked, in order.
     pub asked: Vec<Stretches>,
     /// Blocks of the data partition that were read, in order.
@@ -35,9 +37,7 @@ pub struct State {
 
 impl Script {
     pub fn new() -> Self {
-        let state =
-            State { answers: |_, _| Ok(None), is_unknown: false, asked: Vec::new(), read: Vec::new() };
-        Script(Arc::new(Mutex::new(state)))
+        Script(Arc::new(Mutex::new(State::of(|_, _| Ok(None)))))
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
@@ -46,7 +46,14 @@ impl Script {
 
     /// From now on the drives answer so; what they did is forgotten.
     pub fn answer(&self, answers: Answers, is_unknown: bool) {
-        *self.lock() = State { answers, is_unknown, asked: Vec::new(), read: Vec::new() };
+        let mut state = self.lock();
+        *state = State { is_unknown, told: state.told, ..State::of(answers) };
+    }
+}
+
+impl State {
+    fn of(answers: Answers) -> Self {
+        State { answers, is_unknown: false, told: None, asked: Vec::new(), read: Vec::new() }
     }
 }
 
@@ -78,7 +85,12 @@ fn timing() -> VirtualTiming {
 }
 
 /// The server of an instance over such a library.
-pub fn open_ordering(instance: &Instance, script: &Script, log: Arc<dyn MountLog>) -> Archive {
+pub fn open_ordering(
+    instance: &Instance,
+    script: &Script,
+    log: Arc<dyn MountLog>,
+    drive_fits: Option<DriveFitFile>,
+) -> Archive {
     let clock = Arc::new(SystemClock);
     let machines = Machines::open(&instance.settings, clock.clone()).unwrap();
     let files = instance.settings.library.files().unwrap();
@@ -91,7 +103,7 @@ pub fn open_ordering(instance: &Instance, script: &Script, log: Arc<dyn MountLog
     };
     let timed = VirtualLibrary::open_timed(&files.directory, &config, timing()).unwrap();
     let library = Arc::new(OrderingLibrary { library: timed, script: script.clone() });
-    let machines = Machines { library, mount_log: Some(log), ..machines };
+    let machines = Machines { library, mount_log: Some(log), drive_fits, ..machines };
     settled(Archive::open_on(machines, instance.settings.clone(), clock).unwrap())
 }
 
@@ -228,8 +240,18 @@ impl TapeDrive for OrderingDrive {
 
     fn track(&mut self, block_size: u32) -> Result<Option<Track>, TapeError> {
         let track = self.drive.track(block_size)?;
-        let is_unknown = self.script.lock().is_unknown;
-        Ok(track.map(|track| if is_unknown { Track { error: None, ..track } } else { track }))
+        let (is_unknown, told) = {
+            let state = self.script.lock();
+            (state.is_unknown, state.told)
+        };
+        let track = track.map(|track| if is_unknown { Track { error: None, ..track } } else { track });
+        let Some(fit) = told else { return Ok(track) };
+        let (drive, medium) = (mechanics::drive("LTO-8").unwrap(), mechanics::medium("LTO-8").unwrap());
+        // As the counters say.
+        let serial = self.drive.id().as_str().to_owned();
+        let fitted = Some(FittedDrive { serial, drive, medium, fit: None });
+        let track = track.map(|track| Track { fitted, ..track });
+        Ok(track.map(|track| fit.into_iter().fold(track, Track::refitted)))
     }
 
     fn motion_report(&mut self) -> Option<MotionReport> {

@@ -48,6 +48,7 @@ fn track() -> Track {
         locate,
         block_us: 1_000.0,
         error: Some(0.0),
+        fitted: None,
     }
 }
 
