@@ -225,7 +225,7 @@ fn who_wants_its_own_order_does_not_ask() {
 fn what_locates_took_is_kept_over_a_stop() {
     let mut bench = Bench::new(OrderFrom::Cheaper);
     bench.restart(true);
-    let mut own = |bench: &mut Bench, told: Option<DriveFit>| {
+    let own = |bench: &mut Bench, told: Option<DriveFit>| {
         bench.script.lock().told = Some(told);
         bench.round(SAME, false).order.unwrap().own.as_secs_f64()
     };
