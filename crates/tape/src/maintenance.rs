@@ -49,6 +49,8 @@ pub(crate) struct Maintenance {
     pub(crate) reclaims: BTreeSet<Vid>,
     /// Tapes that could not take so much of the history: another one is asked.
     pub(crate) no_keepers: BTreeMap<Vid, ByteCount>,
+    /// How often a tape was written for nothing but the history, or refused it, since the start.
+    pub(crate) history_tries: u64,
     /// What drives said last of the room on tapes.
     pub(crate) room_left: BTreeMap<Vid, ByteCount>,
     /// Damaged places that are given up only when another copy is under an index: the last ones of their
@@ -333,14 +335,32 @@ impl Tape {
 
     /// Changes what is to be done on a tape and tells the scheduler whether anything is.
     pub(crate) fn set_tasks<T>(&self, vid: Vid, change: impl FnOnce(&mut TapeTasks) -> T) -> T {
+        self.set_tasks_under(&mut self.maintenance(), vid, change)
+    }
+
+    /// The same, but nothing if a try to take the history ended after `tries`; whether it was done.
+    pub(crate) fn set_tasks_as_of(&self, tries: u64, vid: Vid, change: impl FnOnce(&mut TapeTasks)) -> bool {
         let mut maintenance = self.maintenance();
-        let before = self.is_due(&maintenance, vid);
+        let is_known = maintenance.history_tries == tries;
+        if is_known {
+            self.set_tasks_under(&mut maintenance, vid, change);
+        }
+        is_known
+    }
+
+    fn set_tasks_under<T>(
+        &self,
+        maintenance: &mut Maintenance,
+        vid: Vid,
+        change: impl FnOnce(&mut TapeTasks) -> T,
+    ) -> T {
+        let before = self.is_due(maintenance, vid);
         let tape = maintenance.tapes.entry(vid).or_default();
         let result = change(tape);
         if tape.is_empty() {
             maintenance.tapes.remove(&vid);
         }
-        let after = self.is_due(&maintenance, vid);
+        let after = self.is_due(maintenance, vid);
         maintenance.forget_room_of_nothing();
         // Told under the lock, so that the last word is the last change.
         if after || before {
