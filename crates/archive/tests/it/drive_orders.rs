@@ -89,18 +89,18 @@ impl Bench {
     /// Brings the wanted files back while drives answer so. Each comes whole, and is read once.
     fn round(&mut self, answers: Answers, is_unknown: bool) -> Round {
         let is_empty = |archive: &Archive| archive.tape_drives().iter().all(|it| it.state == "empty");
-        wait_until("the drives are empty", || is_empty(&self.archive()));
+        wait_until("the drives are empty", || is_empty(self.archive()));
         let evicted = self.archive().evict(&all(&["/r"])).unwrap();
         assert_eq!(evicted.refused_count, 0, "{:?}", evicted.refused);
         self.script.answer(answers, is_unknown);
         let wanted: Vec<String> = self.places.iter().map(|(_, file)| name(*file)).collect();
-        let request = stage(&self.archive(), &wanted.iter().map(String::as_str).collect::<Vec<_>>());
-        wait_for(&self.archive(), request);
+        let request = stage(self.archive(), &wanted.iter().map(String::as_str).collect::<Vec<_>>());
+        wait_for(self.archive(), request);
         let record = self.archive().request(request).unwrap().record;
         assert_eq!((record.done as usize, record.failed), (wanted.len(), 0));
-        wait_until("the drives are empty", || is_empty(&self.archive()));
+        wait_until("the drives are empty", || is_empty(self.archive()));
         for (_, file) in &self.places {
-            assert!(get(&self.archive(), &name(*file)).unwrap() == bytes(*file, FILE_BYTES), "{file}");
+            assert!(get(self.archive(), &name(*file)).unwrap() == bytes(*file, FILE_BYTES), "{file}");
         }
         self.archive().release(request, None).unwrap();
 
