@@ -1,5 +1,5 @@
-//! By what the models of drives were fitted to what their locates took: a small file, written anew as a whole,
-//! a line for each drive and medium. `docs/format/drive-fits.md` says it to the byte.
+//! By what the models of drives were fitted to what their locates took: a small file, written anew as a
+//! whole, a line for each drive and medium. `docs/format/drive-fits.md` says it to the byte.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -277,7 +277,8 @@ mod tests {
         fn any_text_comes_back(serial in "\\PC{1,20}") {
             let mut line = String::new();
             record(&serial, 7).encode(&mut line);
-            prop_assert_eq!(DriveFitRecord::decode(line.trim_end_matches('\n').as_bytes()), Ok(record(&serial, 7)));
+            let read = DriveFitRecord::decode(line.trim_end_matches('\n').as_bytes());
+            prop_assert_eq!(read, Ok(record(&serial, 7)));
         }
     }
 }

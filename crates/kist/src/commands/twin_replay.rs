@@ -144,7 +144,7 @@ fn libraries(settings: &Settings) -> impl Iterator<Item = &LibrarySettings> {
     std::iter::once(&settings.library).chain(&settings.more_libraries)
 }
 
-/// What the locates of the server's drives said of them. Statistics: what cannot be read is told and left out.
+/// What the locates of the server's drives said of them. What cannot be read is told and left out.
 fn drive_fits(logs: &Path) -> Vec<DriveFitRecord> {
     let file = DriveFitFile::new(logs);
     let path = file.path().display();
