@@ -461,6 +461,7 @@ choice!(Command {
     144 = PartsRecalled(done),
     145 = RecallPlaceFailed { vid, block, reason },
     146 = BeginHistoryRun { vid, drive, start },
+    152 = GiveUpPlace { container, vid, block, reason },
     153 = SetTapeAway { vid, kind, place },
     154 = RetireTape { vid },
     155 = AddTape { vid },
