@@ -15,7 +15,9 @@ use super::known::{Known, Mounted};
 use super::moving::{Moved, Movement, bring};
 use super::reach::{Devices, ScsiLibraryConfig, WantedDrive};
 use super::robot::{Abilities, ChangerIdentity, Robot};
-use crate::{CartridgeInfo, DriveName, Library, LibraryError, Place, Slot, TapeDrive, TapeError, Waiter};
+use crate::{
+    CartridgeInfo, DriveName, DrivePlace, Library, LibraryError, Place, Slot, TapeDrive, TapeError, Waiter,
+};
 
 /// A tape library behind a medium changer.
 ///
@@ -417,7 +419,9 @@ impl ScsiLibrary {
                 drive: seat.name.clone(),
                 why: error.0,
             };
-            state.drive = Some(self.devices.drive(seat).map_err(missing)?);
+            let drive = self.devices.drive(seat).map_err(missing)?;
+            *self.bay(&seat.name)?.abilities() = drive.abilities();
+            state.drive = Some(drive);
         }
         Ok(())
     }
@@ -629,6 +633,13 @@ impl Library for ScsiLibrary {
 
     fn library_of(&self, _drive: &DriveName) -> u16 {
         0
+    }
+
+    fn drive_place(&self, drive: &DriveName) -> DrivePlace {
+        let element =
+            self.known().seats.get(drive).and_then(|seat| Some(seat.as_ref().ok()?.element.0.into()));
+        let abilities = self.bay(drive).map(|bay| bay.abilities().clone()).unwrap_or_default();
+        DrivePlace { element, abilities }
     }
 
     fn take_drive(&self, name: &DriveName) -> Result<Box<dyn TapeDrive>, LibraryError> {
