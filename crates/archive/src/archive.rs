@@ -73,7 +73,8 @@ impl Archive {
         if settings.classes.is_empty() {
             return Err(OpenError::NoClass);
         }
-        let Machines { catalogue, drives, library, random_uuid, mount_log, access_log, backup } = machines;
+        let Machines { catalogue, drives, library, random_uuid, mount_log, drive_fits, access_log, backup } =
+            machines;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
         // Before anything is written: a refusal that changes the catalogue would wear off.
         check_not_older(&catalogue, &drives)?;
@@ -130,6 +131,7 @@ impl Archive {
             changes,
             random_uuid,
             mount_log,
+            drive_fits,
             settling,
             has_backup,
         })?;

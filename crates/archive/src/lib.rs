@@ -36,9 +36,9 @@ pub use ingest::{
 };
 pub use journal::{
     AccessLog, AccessLogFiles, AccessLogRead, AccessReading, CounterRecord, DayReading, DayTotal,
-    ErrorRecord, MotionRecord, MountKind, MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport,
-    MountSessionEnd, ProductRecord, QueueAtMount, ReportBy, ReportRow, SessionRecord, Spread,
-    USAGE_STEP_BYTES, UsageReport,
+    DriveFitFile, DriveFitRecord, DriveFits, ErrorRecord, MotionRecord, MountKind, MountLog, MountLogFiles,
+    MountLogRead, MountRecord, MountReport, MountSessionEnd, OrderRecord, ProductRecord, QueueAtMount,
+    ReportBy, ReportRow, SessionRecord, Spread, USAGE_STEP_BYTES, UsageReport,
 };
 pub use library::{KeySource, TapeKeys};
 pub use machines::{
@@ -53,7 +53,7 @@ pub use namespace::{LIST_PAGE_MAX, RemovalWait, RemoveTree, SELECTION_PATHS_MAX,
 pub use scheduler::SUSPECT_FAILURES_MAX;
 pub use scheduler::{Expected, Reason, TimeRange};
 pub use session::PACK_MEMBERS_MAX;
-pub use session::order::Aim;
+pub use session::order::{Aim, OrderFrom};
 pub use store::Refused;
 pub use tape::{
     CHECK_TAPES_MAX, ChangeLogInfo, CheckState, DAMAGE_TOLD_MAX, DamagedPart, FlowInfo, LogKept,

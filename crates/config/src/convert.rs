@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use archive::{
     Aim, ChangeLogSettings, ChapSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings,
-    MountSettings, PoolDriveSettings, PoolSettings, ScsiLibrarySettings, Settings, ShareSettings,
+    MountSettings, OrderFrom, PoolDriveSettings, PoolSettings, ScsiLibrarySettings, Settings, ShareSettings,
     TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings, VirtualLibrarySettings,
 };
 use backup::BackupSettings;
@@ -17,7 +17,7 @@ use toml::Spanned;
 
 use super::file::{
     Backup, Catalogue, Class, Config, Drives, Library, LibraryKind, Pool, PoolDrive, Recall, RecallOrder,
-    Residency, Tape, TapePool, Timing,
+    RecallOrderFrom, Residency, Tape, TapePool, Timing,
 };
 use super::keys;
 use super::libraries::range;
@@ -240,6 +240,7 @@ fn tape_settings(tape: &Tape, native_rate: Option<ByteCount>) -> TapeSettings {
         recall_age,
         recall_bytes,
         recall_order,
+        recall_order_from,
         recall_files,
         recall_at_once,
         recall_drives_min,
@@ -269,6 +270,11 @@ fn tape_settings(tape: &Tape, native_rate: Option<ByteCount>) -> TapeSettings {
         recall_aim: match recall_order {
             RecallOrder::LastFile => Aim::LastFile,
             RecallOrder::MeanWait => Aim::MeanWait,
+        },
+        recall_order_from: match recall_order_from {
+            RecallOrderFrom::Own => OrderFrom::Own,
+            RecallOrderFrom::Drive => OrderFrom::Drive,
+            RecallOrderFrom::Cheaper => OrderFrom::Cheaper,
         },
         dismount_delay: dismount_delay.0,
         retry_delay: retry_delay.0,

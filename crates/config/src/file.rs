@@ -296,6 +296,9 @@ pub struct Tape {
     /// What the order of a recall is to make short.
     #[serde(default)]
     pub recall_order: RecallOrder,
+    /// Whose order that is.
+    #[serde(default)]
+    pub recall_order_from: RecallOrderFrom,
     /// Or so many files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recall_files: Option<Spanned<u64>>,
@@ -371,6 +374,19 @@ pub enum RecallOrder {
     LastFile,
     /// The time until a file is there, in the mean.
     MeanWait,
+}
+
+/// Whose order a recall follows, where the drive has one of its own (RAO).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecallOrderFrom {
+    /// Kist's.
+    Own,
+    /// The drive's.
+    Drive,
+    /// The cheaper one by the model.
+    #[default]
+    Cheaper,
 }
 
 /// `[[tape_pools]]`.

@@ -218,6 +218,8 @@ recall_age = "{recall_age}"
 recall_bytes = "{recall_bytes}"
 # What the order of reading is to make short: the time to the "last-file", or the "mean-wait" of all files.
 recall_order = "last-file"
+# Whose order that is where the drive recommends one (RAO): "own", "drive", or the "cheaper" one.
+recall_order_from = "cheaper"
 # An idle tape stays mounted for so long.
 dismount_delay = "{dismount_delay}"
 # A drive or tape that failed is left alone for so long.

@@ -9,7 +9,7 @@ use library::scsi::changer::DriveSeat;
 use library::scsi::{DeviceChoice, IscsiName};
 use library::{KeySource, TapeKeys};
 use session::WritingRules;
-use session::order::Aim;
+use session::order::{Aim, OrderFrom};
 
 /// All settings of the engine.
 #[derive(Clone, PartialEq, Debug)]
@@ -324,6 +324,8 @@ pub struct TapeSettings {
     pub recall_bytes: ByteCount,
     /// What the order of a recall is to make short.
     pub recall_aim: Aim,
+    /// Whose order that is: Kist's, or the drive's own (RAO).
+    pub recall_order_from: OrderFrom,
     /// Keep an idle tape mounted for this long.
     pub dismount_delay: Duration,
     /// Leave a drive or tape that failed alone for this long.

@@ -298,6 +298,12 @@ pub enum TapeError {
         /// The most that the drive orders.
         max: usize,
     },
+    /// What the drive recommends is no order of what it was asked.
+    #[error("drive {drive} does not name each segment once in the access order that it recommends")]
+    NotAnOrder {
+        /// The drive.
+        drive: DriveName,
+    },
     /// The cartridge memory is full.
     #[error("the memory of cartridge {vid} is full: {max} attributes")]
     AttributesFull {
@@ -350,6 +356,8 @@ impl TapeError {
             | TapeError::AttributeReadOnly { .. }
             | TapeError::AttributeLength { .. }
             | TapeError::SegmentCount { .. }
+            // It costs nothing but the order.
+            | TapeError::NotAnOrder { .. }
             | TapeError::AttributesFull { .. }
             // The key is the host's affair.
             | TapeError::KeyMissing { .. }
@@ -492,7 +500,8 @@ pub trait TapeDrive: Send {
     /// recommends no order (RAO).
     ///
     /// # Errors
-    /// [`TapeError::SegmentCount`], [`TapeError::BeyondEndOfData`], [`TapeError::NotLoaded`].
+    /// [`TapeError::SegmentCount`], [`TapeError::NotAnOrder`], [`TapeError::BeyondEndOfData`],
+    /// [`TapeError::NotLoaded`].
     fn recommended_order(
         &mut self,
         segments: &[(BlockAddress, BlockAddress)],

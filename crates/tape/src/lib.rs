@@ -10,6 +10,7 @@ mod damage;
 mod dissolve;
 mod evictable;
 mod exports;
+mod fits;
 mod flow;
 mod foresight;
 mod glacier;

@@ -10,6 +10,7 @@ use backup::BackupReach;
 use base::{ByteCount, ClassId, ContainerId, FileId, LibraryId, Timestamp, Vid};
 use blob::BlobStore;
 use catalogue::{Command, MemberRecord, ReadError, RecallKey, TapeRecord, TapeState, View};
+use journal::OrderRecord;
 use library::Library;
 use ltfs::BlockSize;
 use scheduler::{DriveName, Event, Reason, Scheduler, TapeSummary};
@@ -56,6 +57,8 @@ pub struct Tape {
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
     /// What is remembered of mounts, for reports.
     pub(crate) mounts: Arc<mounts::Mounts>,
+    /// What the locates of each drive say of it.
+    pub(crate) fits: crate::fits::KnownFits,
     /// How far the thread is that hears of cartridges that come and go.
     pub(crate) inventory: crate::inventory::Inventory,
     pub(crate) namespace: Arc<Namespace>,
@@ -121,6 +124,8 @@ pub(crate) struct Session {
     pub(crate) bytes: AtomicU64,
     /// What the drive did in the last session that is over.
     pub(crate) motion: Mutex<Option<ground::TapeMotionInfo>>,
+    /// What came of asking the drive for its order; `None` if it was not asked, or has none.
+    pub(crate) orders: Mutex<Option<OrderRecord>>,
 }
 
 impl Deref for Tape {

@@ -27,8 +27,8 @@ pub use files::{
     CopyReply, FileReply, ListEntry, ListReply, MakeDirectoryBody, PinReply, PutReply, RenameBody, StatReply,
 };
 pub use health::{
-    AlertReply, DriveContentReply, DriveMountReply, DriveProductReply, HealthPairReply, HealthReply,
-    HealthRowReply, SymptomReply,
+    AlertReply, DriveContentReply, DriveFitReply, DriveMountReply, DriveProductReply, HealthPairReply,
+    HealthReply, HealthRowReply, SymptomReply,
 };
 pub use keys::{KeyBody, KeyReply, NewKeyReply};
 pub use pool::{
@@ -41,7 +41,9 @@ pub use protection::{
 };
 pub use reasons::{CauseReply, ExpectedReply, OutlookReply, ReasonReply, TailFileReply};
 pub use removals::{RemovalBody, RemovalReply};
-pub use report::{MountsForReply, QueueAgeReply, ReportRowReply, SpreadReply, TapeReportReply};
+pub use report::{
+    MountsForReply, QueueAgeReply, ReadOrderReply, ReportRowReply, SpreadReply, TapeReportReply,
+};
 pub use requests::{
     CreatedReply, EvictReply, HeldByReply, PriorityBody, REQUEST_STATES, RefusalCountReply, RefusedReply,
     ReleaseBody, RequestFileReply, RequestFilesReply, RequestReply, SelectionBody, WhyReply,

@@ -14,6 +14,7 @@ mod closing;
 mod common;
 mod dangling;
 mod data_sets;
+mod drive_orders;
 mod drives;
 mod emptied;
 mod errors;
@@ -50,6 +51,8 @@ mod multipart;
 mod not_blank;
 mod objects;
 mod openness;
+#[path = "common/ordering.rs"]
+mod ordering;
 mod pack_sizes;
 mod packs;
 mod places;

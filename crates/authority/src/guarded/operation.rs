@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use archive::{
-    ArchiveError, BackupStatus, CatalogueFinding, ChangeLogInfo, ClassInfo, ClockInfo, HealthProblem,
-    HealthReport, KeptExtents, MountSample, PoolHealth, PoolInfo, QuarantineEnded, QueueLine, ReplacedDrive,
-    ReportBy, ScrubInfo, TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack,
-    TapeReport, TapeUse, Totals, UnknownKept,
+    ArchiveError, BackupStatus, CatalogueFinding, ChangeLogInfo, ClassInfo, ClockInfo, DriveFitRecord,
+    HealthProblem, HealthReport, KeptExtents, MountSample, PoolHealth, PoolInfo, QuarantineEnded, QueueLine,
+    ReplacedDrive, ReportBy, ScrubInfo, TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport,
+    TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept,
 };
 use std::collections::BTreeSet;
 
@@ -187,6 +187,11 @@ impl<E: Operation + ?Sized> Operation for Guarded<E> {
     fn drive_mounts(&self, drive: &str) -> Result<Vec<MountSample>, ArchiveError> {
         self.rule.looks("look at", drive)?;
         self.engine.drive_mounts(drive)
+    }
+
+    fn drive_fits(&self, drive: &str) -> Result<Vec<DriveFitRecord>, ArchiveError> {
+        self.rule.looks("look at", drive)?;
+        self.engine.drive_fits(drive)
     }
 
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {

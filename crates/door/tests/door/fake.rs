@@ -861,10 +861,26 @@ impl authority::Operation for Fake {
         let mut record = MountRecord::ordered(drive, Vid::new("KS0001").unwrap(), MountKind::Recall, at);
         (record.loaded, record.unmounted) = (Some(at), Some(at));
         record.alerts = vec![3];
+        let (own, drive) = (Duration::from_secs(60), Duration::from_secs(50));
+        record.order = Some(archive::OrderRecord { compared: 2, drives: 1, own, drive, failed: 0 });
         record.failed = Some("the label is unreadable".to_owned());
         let reading = archive::ErrorRecord { uncorrected: Some(2), ..archive::ErrorRecord::default() };
         record.counted = Some(archive::CounterRecord { reading, ..archive::CounterRecord::default() });
         Ok(MountSample::of(&record).into_iter().collect())
+    }
+
+    fn drive_fits(&self, _: &str) -> Result<Vec<archive::DriveFitRecord>, ArchiveError> {
+        let at = Timestamp(0).plus(Duration::from_secs(1_000_000));
+        Ok(vec![archive::DriveFitRecord {
+            serial: "1".to_owned(),
+            drive: "LTO-9".to_owned(),
+            medium: "LTO-9".to_owned(),
+            at,
+            samples: 120,
+            fixed_millionths: 1_600_000,
+            way_millionths: 700_000,
+            error_millionths: 30_000,
+        }])
     }
 
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {

@@ -145,6 +145,8 @@ impl Timed {
             map: self.timing.geometry.map_of_ends(&self.ends_of_wraps(data), block_size),
             locate: drive.locate,
             block_us: f64::from(block_size) / drive.native_rate as f64 * 1e6,
+            error: Some(0.0),
+            fitted: None,
         }
     }
 

@@ -191,6 +191,9 @@ impl DriveThread {
         let items = self.session.items.load(Ordering::Relaxed);
         let bytes = ByteCount(self.session.bytes.load(Ordering::Relaxed));
         self.mounts.session_ended(&self.room, kind, end, items, bytes);
+        if let Some(orders) = self.session.orders.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            self.mounts.orders(&self.room, &orders);
+        }
     }
 
     fn begin_session(&mut self) {

@@ -43,7 +43,13 @@ fn track() -> Track {
         lpos_us: 600.0,
         least_us: 1e6,
     };
-    Track { map: TapeMap::even(100_000, 100, 0, 100, 0..100_000), locate, block_us: 1_000.0 }
+    Track {
+        map: TapeMap::even(100_000, 100, 0, 100, 0..100_000),
+        locate,
+        block_us: 1_000.0,
+        error: Some(0.0),
+        fitted: None,
+    }
 }
 
 pub fn policy() -> Policy {
