@@ -109,6 +109,9 @@ impl Command {
             | Command::EndQuarantine
             | Command::DissolvePack { .. }
             | Command::SetDriveDown { .. }
+            | Command::SetDriveCleaning { .. }
+            | Command::CountCleaning { .. }
+            | Command::CleaningEnded { .. }
             | Command::AbortUpload { .. }
             | Command::RemoveObject { .. }
             | Command::RemoveVersion { .. }
