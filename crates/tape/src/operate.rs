@@ -468,6 +468,7 @@ impl Tape {
         room.known_drive(drive)?;
         let _one = room.ordering.lock().unwrap_or_else(PoisonError::into_inner);
         room.execute(Command::SetDriveDown { drive: drive.to_owned(), down: None })?;
+        room.forget_cleaning(drive)?;
         room.notifier.post(Event::DriveUp(drive.to_owned()));
         Ok(())
     }
@@ -595,6 +596,7 @@ fn drive_info(room: &Tape, drive: &library::DriveName, state: &DriveState) -> Ta
         DriveState::Recalling { .. } => ("recalling", String::new()),
         DriveState::Maintaining { .. } => ("maintaining", String::new()),
         DriveState::Unmounting { .. } => ("unmounting", String::new()),
+        DriveState::Cleaning { vid, .. } => ("cleaning", format!("with cleaning cartridge {vid}")),
     };
     let vid = state.vid();
     let tape_pool = vid

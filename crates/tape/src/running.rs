@@ -124,6 +124,7 @@ impl Tape {
         let (orders, mut known) = self.start_drives(begun)?;
         // The drives first: one that comes up takes time in proportion to the tapes that are known.
         known.extend(tapes);
+        known.extend(self.cleaning_known()?);
         let (sealer, seals) = sync_channel(SEALS_MAX);
         self.go("sealer", |tape| tape.settling.stop(), move |tape, me| run_sealer(tape, &seals, me))?;
         self.go("inventory", |tape| tape.inventory.stop(), |tape, me| crate::inventory::run(tape, me))?;

@@ -107,6 +107,8 @@ fn summary(content: &DriveContentReply) -> String {
             "cleaning",
             content.cleaning.as_ref().map_or_else(not_asked, |it| alerts_text(std::slice::from_ref(it))),
         ),
+        ("asks for it", content.asks_cleaning.clone().unwrap_or_else(|| "-".to_owned())),
+        ("last cleaned", content.cleaned.clone().unwrap_or_else(|| "-".to_owned())),
         ("temperature", celsius.map_or_else(|| "-".to_owned(), |it| format!("{it} °C"))),
     ];
     lines.iter().map(|(name, value)| format!("{name:<14} {value}\n")).collect()

@@ -13,7 +13,7 @@ use scheduler::{Failure, SessionEnd};
 use session::WritingSession;
 
 use super::adopt::{self, Adopted};
-use super::{SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
+use super::{Broken, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
 use crate::reclaim::room_for_index;
 use crate::room::{Session, Tape, room_left};
 use crate::tapes::covered;
@@ -64,7 +64,7 @@ pub(super) struct MountedTape<'a> {
     pub(super) drive: &'a mut Box<dyn TapeDrive>,
     pub(super) session: &'a Arc<Session>,
     /// What is wrong with the drive itself.
-    pub(super) broken: &'a mut Option<String>,
+    pub(super) broken: &'a mut Option<Broken>,
     pub(super) tape: &'a mut Mounted,
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::{BlockAddress, ContainerId, FailureCause, Partition, TapePoolId, Timestamp, Uuid, Vid};
 use catalogue::{Command, TapeRecord, TapeState};
-use library::{LibraryError, TapeAlert, TapeDrive};
+use library::{LibraryError, TapeAlert, TapeDrive, TapeError};
 use mover::{Volume, VolumeError};
 use scheduler::Failure;
 use session::WritingSession;
@@ -12,7 +12,7 @@ use session::WritingSession;
 use super::adopt::{self, Adopted};
 use super::mounted::Mounted;
 use super::plan;
-use super::{DriveThread, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
+use super::{Broken, DriveThread, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
 use crate::room::Tape;
 use ground::ArchiveError;
 
@@ -317,6 +317,7 @@ impl DriveThread {
             tape.fail(&error);
         }
         let alerts = self.tell_alerts();
+        self.room.heard_of_cleaning(self.name.as_str(), &alerts);
         self.mounts.unmounting(&self.room, self.drive.as_mut(), &alerts);
         let mut failed = None;
         match self.room.library.unmount(&self.name) {
@@ -328,7 +329,12 @@ impl DriveThread {
             }
             Err(error) => {
                 failed = Some(error.to_string());
-                self.broken.get_or_insert(error.to_string());
+                let wants_cleaning = matches!(
+                    &error,
+                    LibraryError::UnloadFailed { source, .. }
+                        if matches!(**source, TapeError::CleaningNeeded { .. })
+                );
+                self.broken.get_or_insert(Broken { reason: error.to_string(), wants_cleaning });
             }
         }
         self.mounts.unmounted(&self.room, failed);
