@@ -614,11 +614,12 @@ pub enum Command {
         /// Whether it must be cleaned before it is used; `None`: it does not ask.
         urgent: Option<bool>,
     },
-    /// A cleaning cartridge is about to be brought into a drive: a use is counted, whatever comes of it.
+    /// A cleaning cartridge is about to be brought into a drive: a use is counted, whatever comes of it; or
+    /// what was counted of it is forgotten.
     CountCleaning {
         /// The cleaning cartridge.
         vid: Vid,
-        /// Its uses are counted from here on, and it is used again if it was not: an operator's word.
+        /// Forgotten, by an operator's word, so that it is used again: the next use is its first.
         anew: bool,
     },
     /// The cleaning of a drive ended.

@@ -87,6 +87,12 @@ impl Scheduler {
     pub(crate) fn clean_drive(&mut self, name: DriveName, due: Option<CleaningDue>) {
         match due {
             Some(due) => {
+                let is_ordered = |it: &Cleaning| it.due.urgency == CleaningUrgency::Ordered;
+                if due.urgency != CleaningUrgency::Ordered
+                    && self.cleaning_due.get(&name).is_some_and(is_ordered)
+                {
+                    return;
+                }
                 let old = self.cleaning_due.remove(&name);
                 // An operator's word is tried at once.
                 let old = old.filter(|_| due.urgency != CleaningUrgency::Ordered);

@@ -115,6 +115,9 @@ impl Tape {
                 (info.state, info.vid) = (LOOKING.to_owned(), *vid);
                 info.reason = cause.as_ref().map_or_else(String::new, Reason::to_string);
             }
+            if let Some(reason @ Reason::ToBeCleaned { .. }) = &cause {
+                info.reason = reason.to_string();
+            }
             TapeDriveInfo { cause, expected, reason: leaving.unwrap_or(info.reason), ..info }
         };
         room.library.drives().into_iter().map(info).collect()

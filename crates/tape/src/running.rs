@@ -121,10 +121,12 @@ impl Tape {
     pub fn start(self: &Arc<Self>, begun: &Begun) -> Result<(), OpenError> {
         // Before the drives' threads: what those tell of tapes is newer.
         let tapes = self.tapes_known()?;
-        let (orders, mut known) = self.start_drives(begun)?;
+        let (orders, drives) = self.start_drives(begun)?;
+        // Before the drives: one that must be cleaned gets no tape when it comes up.
+        let mut known = self.cleaning_known()?;
+        known.extend(drives);
         // The drives first: one that comes up takes time in proportion to the tapes that are known.
         known.extend(tapes);
-        known.extend(self.cleaning_known()?);
         let (sealer, seals) = sync_channel(SEALS_MAX);
         self.go("sealer", |tape| tape.settling.stop(), move |tape, me| run_sealer(tape, &seals, me))?;
         self.go("inventory", |tape| tape.inventory.stop(), |tape, me| crate::inventory::run(tape, me))?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use archive::{Archive, ArchiveError};
 use base::Vid;
+use catalogue::TapeState;
 use library::{Condition, DriveCommand, Faults, TapeAlert};
 
 use crate::common::{migrate_all, wait_until};
@@ -69,7 +70,9 @@ fn a_drive_that_asks_for_it_is_cleaned_and_the_use_is_counted() {
         assert!(was_cleaned(&archive));
         // Within a day it is not cleaned again, and that is told.
         faults.plan_alert(&drive(0), alert);
-        round(&archive, &files);
+        let tapes = archive.tapes().unwrap();
+        let used = tapes.iter().find(|tape| tape.containers > 0).unwrap();
+        archive.check_tapes(&[used.vid]).unwrap();
         wait_until("it asks", || asks(&archive).is_some());
         assert_eq!(faults.cleanings(), []);
         let told = || archive.totals().unwrap().warnings;
@@ -183,5 +186,21 @@ fn a_cleaning_that_failed_is_tried_again() {
     archive.drive_down("vdrive0", "service").unwrap();
     let refused = archive.clean_drive("vdrive0", None);
     assert!(matches!(refused, Err(ArchiveError::DriveOutOfUse { .. })), "{refused:?}");
+    archive.close();
+}
+
+/// A WORM cartridge among the scratch tapes: it is not labelled, says why, and is left alone.
+#[test]
+fn a_worm_cartridge_is_not_labelled_and_says_so() {
+    let trouble = with_cleaners(&[], 50);
+    let (archive, faults) = trouble.open();
+    let first = archive.tapes().unwrap()[0].vid;
+    faults.plan_worm(first);
+    let files = fill(&archive);
+    round(&archive, &files);
+    let tape = archive.tape(first).unwrap();
+    assert!(faults.fired() > 0, "it was tried");
+    assert_eq!((tape.state, tape.generation, tape.containers), (TapeState::Disabled, 0, 0), "{tape:?}");
+    assert!(tape.reason.contains("WORM cartridge"), "{tape:?}");
     archive.close();
 }

@@ -54,7 +54,13 @@ pub(super) fn set_cleaning(
 
 pub(super) fn count_cleaning(draft: &mut Draft<'_>, vid: Vid, anew: bool) -> Result<Outcome, Rejection> {
     let known: Option<CleanerRecord> = draft.view().get(Table::Cleaner, &key::tape(vid))?;
-    let mut cleaner = known.filter(|_| !anew).unwrap_or_default();
+    if anew {
+        if known.is_some() {
+            draft.remove(Table::Cleaner, key::tape(vid));
+        }
+        return Ok(Outcome::Done);
+    }
+    let mut cleaner = known.unwrap_or_default();
     cleaner.uses = cleaner.uses.saturating_add(1);
     draft.put(Table::Cleaner, key::tape(vid), &cleaner);
     Ok(Outcome::Done)

@@ -100,6 +100,7 @@ struct Plan {
     conditions: BTreeMap<(DriveName, DriveCommand), (Condition, u32)>,
     alerts: BTreeMap<DriveName, Vec<TapeAlert>>,
     used_up: BTreeSet<Vid>,
+    worm: BTreeSet<Vid>,
     cleanings: Vec<(DriveName, Vid)>,
     retries_of_drives: BTreeMap<DriveName, u64>,
     retries_of_tapes: BTreeMap<Vid, u64>,
@@ -178,6 +179,18 @@ impl Faults {
     /// The drive raises this flag, until somebody asks for its flags.
     pub fn plan_alert(&self, drive: &DriveName, alert: TapeAlert) {
         self.lock().alerts.entry(drive.clone()).or_default().push(alert);
+    }
+
+    /// The cartridge is a WORM cartridge.
+    pub fn plan_worm(&self, vid: Vid) {
+        self.lock().worm.insert(vid);
+    }
+
+    pub(super) fn is_worm(&self, vid: Vid) -> bool {
+        let mut plan = self.lock();
+        let is_worm = plan.worm.contains(&vid);
+        plan.fired += usize::from(is_worm);
+        is_worm
     }
 
     /// A drive says of this cleaning cartridge that it is used up.

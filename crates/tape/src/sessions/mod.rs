@@ -303,6 +303,11 @@ impl SessionError {
     }
 }
 
+/// Whether the tape is WORM, and was to be written.
+fn is_worm(error: &SessionError) -> bool {
+    matches!(error, SessionError::Volume(mover::VolumeError::Tape(TapeError::Worm { .. })))
+}
+
 /// Whether a write to the tape failed.
 fn is_of_a_write(error: &SessionError) -> bool {
     matches!(error, SessionError::Volume(mover::VolumeError::Tape(error)) if suspects::is_of_a_write(error))

@@ -12,7 +12,9 @@ use session::WritingSession;
 use super::adopt::{self, Adopted};
 use super::mounted::Mounted;
 use super::plan;
-use super::{Broken, DriveThread, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
+use super::{
+    Broken, DriveThread, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, is_worm, note_drive,
+};
 use crate::room::Tape;
 use ground::ArchiveError;
 
@@ -95,7 +97,13 @@ impl DriveThread {
         };
         let failure = failure_of(&self.room, vid, &error);
         note_drive(&mut self.broken, &error);
-        if is_the_tapes_fault(&error) {
+        if is_worm(&error) {
+            // It will never be otherwise: what is on it, if it was labelled elsewhere, is read.
+            let labelled = self.room.tape(vid).is_ok_and(|record| record.generation.0 > 0);
+            let state = if labelled { TapeState::ReadOnly } else { TapeState::Disabled };
+            self.room.set_tape_aside(vid, state, &error.to_string());
+            self.give_up(vid, &error.to_string());
+        } else if is_the_tapes_fault(&error) {
             self.room.suspect_tape(vid, error.cause(), &error.to_string(), is_of_a_write(&error));
             match is_another_cartridge(&error) {
                 true => self.was_not_seen(vid, &error.to_string()),

@@ -321,10 +321,10 @@ impl Model {
                 self.drives_cleaning.retain(|_, it| *it != DriveCleaning::default());
             }
             Command::CountCleaning { vid, anew } => {
-                if *anew {
-                    self.cleaners.remove(vid);
+                match *anew {
+                    true => drop(self.cleaners.remove(vid)),
+                    false => self.cleaners.entry(*vid).or_default().uses += 1,
                 }
-                self.cleaners.entry(*vid).or_default().uses += 1;
             }
             Command::CleaningEnded { vid, unfit: Some(why), .. } => {
                 self.cleaners.entry(*vid).or_default().unfit = Some(why.clone());
