@@ -184,6 +184,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::PoolCopiesLost { copies } => lost::pool_copies_lost(draft, copies),
         Command::PoolCopiesFound { copies } => lost::pool_copies_found(draft, copies),
         Command::CopyDamaged { .. }
+        | Command::GiveUpPlace { .. }
         | Command::StoreImage { .. }
         | Command::MendCopy { .. }
         | Command::DropImage { .. }

@@ -452,6 +452,18 @@ pub enum Command {
         /// Why, for those who wait.
         reason: String,
     },
+    /// As [`Command::CopyDamaged`], but refused if a member would be lost by it: the bytes were in the pool
+    /// when the place was looked at, and may have been evicted since.
+    GiveUpPlace {
+        /// The container.
+        container: ContainerId,
+        /// The tape.
+        vid: Vid,
+        /// First block of the copy.
+        block: BlockAddress,
+        /// Why, for those who wait.
+        reason: String,
+    },
     /// The container's whole bytes are in the pool. Refused if it has an image, or nothing is left to be
     /// written.
     StoreImage {

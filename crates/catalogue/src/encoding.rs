@@ -468,6 +468,7 @@ choice!(Command {
     147 = SetDriveCleaning { drive, urgent },
     148 = CountCleaning { vid, anew },
     149 = CleaningEnded { vid, drive, unfit },
+    152 = GiveUpPlace { container, vid, block, reason },
     153 = SetTapeAway { vid, kind, place },
     154 = RetireTape { vid },
     155 = AddTape { vid },

@@ -90,6 +90,7 @@ impl Command {
             | Command::PoolCopiesLost { .. }
             | Command::PoolCopiesFound { .. }
             | Command::CopyDamaged { .. }
+            | Command::GiveUpPlace { .. }
             | Command::MendCopy { .. }
             | Command::DropImage { .. }
             | Command::ImageLost { .. }

@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 use threads::MutexGuard;
 
 use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, FileId, Timestamp, Vid};
-use catalogue::{Command, ContainerKind, ContainerRecord, CopyState, ReadError, TapeState, View};
+use catalogue::{Command, ContainerKind, ContainerRecord, CopyState, ReadError, Rejection, TapeState, View};
 use ltfs::pack::SKELETON_FRAME_BYTES;
 
 use crate::awaited::{Awaited, AwaitedFiles};
@@ -49,6 +49,8 @@ pub(crate) struct Maintenance {
     pub(crate) reclaims: BTreeSet<Vid>,
     /// Tapes that could not take so much of the history: another one is asked.
     pub(crate) no_keepers: BTreeMap<Vid, ByteCount>,
+    /// How often a tape was written for nothing but the history, or refused it, since the start.
+    pub(crate) history_tries: u64,
     /// What drives said last of the room on tapes.
     pub(crate) room_left: BTreeMap<Vid, ByteCount>,
     /// Damaged places that are given up only when another copy is under an index: the last ones of their
@@ -333,14 +335,32 @@ impl Tape {
 
     /// Changes what is to be done on a tape and tells the scheduler whether anything is.
     pub(crate) fn set_tasks<T>(&self, vid: Vid, change: impl FnOnce(&mut TapeTasks) -> T) -> T {
+        self.set_tasks_under(&mut self.maintenance(), vid, change)
+    }
+
+    /// The same, but nothing if a try to take the history ended after `tries`; whether it was done.
+    pub(crate) fn set_tasks_as_of(&self, tries: u64, vid: Vid, change: impl FnOnce(&mut TapeTasks)) -> bool {
         let mut maintenance = self.maintenance();
-        let before = self.is_due(&maintenance, vid);
+        let is_known = maintenance.history_tries == tries;
+        if is_known {
+            self.set_tasks_under(&mut maintenance, vid, change);
+        }
+        is_known
+    }
+
+    fn set_tasks_under<T>(
+        &self,
+        maintenance: &mut Maintenance,
+        vid: Vid,
+        change: impl FnOnce(&mut TapeTasks) -> T,
+    ) -> T {
+        let before = self.is_due(maintenance, vid);
         let tape = maintenance.tapes.entry(vid).or_default();
         let result = change(tape);
         if tape.is_empty() {
             maintenance.tapes.remove(&vid);
         }
-        let after = self.is_due(&maintenance, vid);
+        let after = self.is_due(maintenance, vid);
         maintenance.forget_room_of_nothing();
         // Told under the lock, so that the last word is the last change.
         if after || before {
@@ -672,7 +692,7 @@ impl Tape {
         let Some(record) = self.standing_at(container, (vid, block))? else { return Ok(()) };
         let is_last = record.places().all(|place| place == (vid, block));
         if record.is_empty() || !is_last || self.has_members(container, &record)? {
-            return self.drop_place(container, vid, block, reason);
+            return self.drop_spare_place(container, vid, block, reason);
         }
         tracing::warn!(%container, %vid, %block, "the last place is given up when a new copy is written");
         let mut maintenance = self.maintenance();
@@ -737,7 +757,32 @@ impl Tape {
         Ok(())
     }
 
-    /// Records that a place is damaged, and tells of everybody who waits for it.
+    /// Gives up a place of a container that the pool had when it was looked at, or that is to have another
+    /// one. If members were evicted since, and this is the last place of all, it stays, as the last one does.
+    pub(crate) fn drop_spare_place(
+        &self,
+        container: ContainerId,
+        vid: Vid,
+        block: BlockAddress,
+        reason: &str,
+    ) -> Result<(), ArchiveError> {
+        let why = truncated(reason, 512);
+        match self.execute_on_container(Command::GiveUpPlace { container, vid, block, reason: why }) {
+            Err(ArchiveError::Rejected(Rejection::WrongState { .. })) => {
+                tracing::warn!(%container, %vid, %block, reason, "its bytes left the pool: it stays");
+                self.want_bytes(container, |mend| {
+                    mend.damaged.insert((vid, block), reason.to_owned());
+                })?;
+                Ok(())
+            }
+            done => {
+                done?;
+                self.place_dropped(container, vid)
+            }
+        }
+    }
+
+    /// Records that a place has nothing of a container, and tells of everybody who waits for it.
     pub(crate) fn drop_place(
         &self,
         container: ContainerId,

@@ -60,6 +60,8 @@ struct Keepers {
     refused: BTreeMap<Vid, ByteCount>,
     /// What drives said last of the room on tapes.
     room_left: BTreeMap<Vid, ByteCount>,
+    /// How many tries to take it that is the outcome of.
+    tries: u64,
 }
 
 /// Which tapes count when the changes are chosen that a tape gets.
@@ -107,13 +109,14 @@ impl Tape {
                 if is_new {
                     self.maintenance().reclaims.remove(&vid);
                 }
-                return self.have_it_kept(vid, tape_pool, keeper);
+                let full = self.without_room(vid, tape_pool)?;
+                return Err(ArchiveError::SegmentsOwed { vid, other: None, full });
             }
             // One that was never labelled has nothing of the history.
             if record.state != TapeState::Disabled && record.generation.0 > 0 {
                 self.set_repacking(vid, "to be reclaimed")?;
             }
-            self.have_it_kept(vid, tape_pool, keeper)?;
+            self.have_it_kept(vid, tape_pool)?;
         }
         {
             // Nobody reclaims, or sets aside, a tape that was just counted on.
@@ -130,7 +133,7 @@ impl Tape {
                         needed: "empty to be reclaimed: repack it first",
                     }));
                 }
-                self.have_it_kept(vid, tape_pool, keeper)?;
+                self.have_it_kept(vid, tape_pool)?;
             }
             self.execute(how)?;
         }
@@ -187,7 +190,12 @@ impl Tape {
     }
 
     fn keeper(&self, vid: Vid, tape_pool: TapePoolId) -> Result<Keeper, ArchiveError> {
-        self.question(vid, tape_pool, |question| question.keeper())
+        self.keeper_as_of(vid, tape_pool).map(|(keeper, _)| keeper)
+    }
+
+    /// The keeper, and how many tries of tapes to take the history the answer knows of.
+    fn keeper_as_of(&self, vid: Vid, tape_pool: TapePoolId) -> Result<(Keeper, u64), ArchiveError> {
+        self.question(vid, tape_pool, |question| Ok((question.keeper()?, question.keepers.tries)))
     }
 
     /// The tapes that could take what a tape has alone of the history, but for their room.
@@ -222,6 +230,7 @@ impl Tape {
                 .collect(),
             refused: maintenance.no_keepers.clone(),
             room_left: maintenance.room_left.clone(),
+            tries: maintenance.history_tries,
         }
     }
 
@@ -251,24 +260,26 @@ impl Tape {
         Ok(told.map_or(room_left(&tape), |told| told.min(room_left(&tape))) >= needed)
     }
 
-    /// Has another tape take what is owed.
-    fn have_it_kept(&self, vid: Vid, tape_pool: TapePoolId, keeper: Keeper) -> Result<(), ArchiveError> {
-        let other = match keeper {
-            Keeper::Others => return Ok(()),
-            Keeper::Nobody => {
-                let full = self.without_room(vid, tape_pool)?;
-                return Err(ArchiveError::SegmentsOwed { vid, other: None, full });
+    /// Has another tape take what is owed, if one does not have it already. Which one is asked anew if a try
+    /// ended meanwhile: a tape that has just refused would be mounted for nothing.
+    fn have_it_kept(&self, vid: Vid, tape_pool: TapePoolId) -> Result<(), ArchiveError> {
+        loop {
+            let (keeper, tries) = self.keeper_as_of(vid, tape_pool)?;
+            let (other, is_asked) = match keeper {
+                Keeper::Others => return Ok(()),
+                Keeper::Nobody => {
+                    let full = self.without_room(vid, tape_pool)?;
+                    return Err(ArchiveError::SegmentsOwed { vid, other: None, full });
+                }
+                Keeper::Written(other) => (other, self.set_tasks_as_of(tries, other, |it| it.ship = true)),
+                Keeper::Spare(other) => {
+                    (other, self.set_tasks_as_of(tries, other, |it| it.keep_history = true))
+                }
+            };
+            if is_asked {
+                return Err(ArchiveError::SegmentsOwed { vid, other: Some(other), full: Vec::new() });
             }
-            Keeper::Written(other) => {
-                self.set_tasks(other, |tasks| tasks.ship = true);
-                other
-            }
-            Keeper::Spare(other) => {
-                self.set_tasks(other, |tasks| tasks.keep_history = true);
-                other
-            }
-        };
-        Err(ArchiveError::SegmentsOwed { vid, other: Some(other), full: Vec::new() })
+        }
     }
 }
 

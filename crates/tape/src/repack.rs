@@ -214,7 +214,7 @@ impl Tape {
     ) -> Result<Taken, ArchiveError> {
         const WHY: &str = "its tape is being repacked";
         if self.has_bytes(container, record)? && has_skeleton(self, record) {
-            self.drop_place(container, vid, block, WHY)?;
+            self.drop_spare_place(container, vid, block, WHY)?;
             return Ok(Taken::Gone);
         }
         let asked = self.want_bytes(container, |mend| {

@@ -10,6 +10,7 @@ use base::{ByteCount, Duration, RequestId, Vid};
 use library::{Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 use crate::common::{Instance, all, bytes, migrate_all, path, put, stage, stop, wait_until};
+use crate::emptied::dismounted;
 use crate::faulty::{Trouble, data, place, set_drives};
 
 const FILE: usize = 3_000_000;
@@ -102,12 +103,13 @@ fn agree(kind: &str, screens: impl Fn() -> Vec<Shown>) {
     }
 }
 
-/// Two files on tape only.
+/// Two files on tape only, no tape in a drive: from one that is there they would be read at once.
 fn nearline(archive: &Archive) -> Vid {
     for n in 0..2 {
         put(archive, &format!("/t/f{n}"), &bytes(n, FILE));
     }
     migrate_all(archive);
+    dismounted(archive);
     assert_eq!(archive.evict(&all(&["/t"])).unwrap().evicted, 2);
     archive.tapes().unwrap().into_iter().find(|tape| tape.uuid.is_some()).unwrap().vid
 }
@@ -150,7 +152,11 @@ fn of_a_recall() {
         ),
     ];
     for (kind, change, then) in table {
-        let instance = instance(change);
+        // What is put afterwards stays in the pool: while a tape is written, other causes hold.
+        let instance = instance(|settings| {
+            settings.tape_pools[0].mount_age = HOUR;
+            change(settings);
+        });
         let archive = instance.open();
         let vid = nearline(&archive);
         then(&archive, vid);
@@ -296,7 +302,12 @@ fn of_a_file_that_no_tape_takes_any_more() {
     assert!(cut.copies.len() == 2 && cut.copies.iter().all(|copy| copy.vid.is_some()), "{:?}", cut.copies);
     let written: u64 = archive.tapes().unwrap().iter().map(|tape| tape.containers).sum();
     let mounts = archive.totals().unwrap().mounts;
-    assert!(mounts <= written, "{mounts} mounts for {written} containers: some for what no tape takes");
+    // A drive may be on its way with a tape for what another one writes first, but none comes twice for it.
+    let drives = archive.tape_drives().len() as u64;
+    assert!(
+        mounts < written + drives,
+        "{mounts} mounts for {written} containers: some for what no tape takes"
+    );
     archive.close();
 }
 

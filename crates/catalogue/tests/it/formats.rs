@@ -668,6 +668,12 @@ fn clock_commands() -> Vec<Command> {
         },
         Command::RetireTape { vid: vid("KS0302") },
         Command::AddTape { vid: vid("KS0303") },
+        Command::GiveUpPlace {
+            container: ContainerId(300),
+            vid: vid("KS0300"),
+            block: BlockAddress(300),
+            reason: "read error".into(),
+        },
     ]
 }
 
@@ -691,7 +697,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 108, "one of each command");
+    assert_eq!(tags.len(), 109, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();

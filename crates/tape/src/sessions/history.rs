@@ -36,10 +36,13 @@ impl MountedTape<'_> {
                 }
                 self.note_room_left(vid)?;
             }
-            if !has_room || self.tape.segment_left_out {
+            let is_refused = !has_room || self.tape.segment_left_out;
+            if is_refused {
                 tracing::warn!(%vid, %needed, "a tape has no room for the change log of its pool");
-                room.maintenance().no_keepers.insert(vid, needed);
             }
+            let mut maintenance = room.maintenance();
+            maintenance.no_keepers.extend(is_refused.then_some((vid, needed)));
+            maintenance.history_tries += 1;
         }
         room.set_tasks(vid, |tasks| (tasks.ship, tasks.keep_history) = (false, false));
         Ok(Done::Yes)

@@ -171,7 +171,7 @@ impl MountedTape<'_> {
                     verified = true;
                 }
                 Some(fault) => {
-                    room.drop_place(container, vid, block, &fault.reason)?;
+                    room.drop_spare_place(container, vid, block, &fault.reason)?;
                 }
             }
         }

@@ -139,6 +139,15 @@ impl Model {
             Command::CopyDamaged { container, vid, block, reason } => {
                 self.damaged(*container, (*vid, *block), reason)?;
             }
+            Command::GiveUpPlace { container, vid, block, reason } => {
+                let record = self.containers.get(container).ok_or("NotFound")?;
+                let is_near = |file| self.live(file).is_some_and(|file| !file.is_online());
+                let is_missed = record.members.iter().any(|member| is_near(member.file));
+                if is_missed && record.places() == [(*vid, *block)] {
+                    return Err("WrongState");
+                }
+                self.damaged(*container, (*vid, *block), reason)?;
+            }
             Command::StoreImage { container, image } => {
                 let record = self.containers.get(container).ok_or("NotFound")?;
                 let settled = record
@@ -502,7 +511,10 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
         7 => {
             let container = a_container(model, picks[0]);
             let (vid, block) = a_place(model, container, picks[1]);
-            Command::CopyDamaged { container, vid, block, reason: "d".into() }
+            match picks[2] % 2 {
+                0 => Command::CopyDamaged { container, vid, block, reason: "d".into() },
+                _ => Command::GiveUpPlace { container, vid, block, reason: "e".into() },
+            }
         }
         10 => store_image(model, picks),
         11 => {
