@@ -91,7 +91,7 @@ pub enum TapeError {
     /// What is written on it stays. An LTFS volume needs two partitions, which drives make on no WORM
     /// cartridge, and an index partition that is written again.
     #[error(
-        "cartridge {vid} is a WORM cartridge, which no LTFS volume can be made of or written to: take it out, \
+        "cartridge {vid} is a WORM cartridge, which holds no LTFS volume and is not written: take it out, \
          and take another"
     )]
     Worm {

@@ -76,10 +76,19 @@ pub(super) fn cleaning_ended(
     match unfit {
         Some(why) => {
             let known: Option<CleanerRecord> = draft.view().get(Table::Cleaner, &key::tape(vid))?;
-            let cleaner = CleanerRecord { unfit: Some(reason(why)), ..known.unwrap_or_default() };
-            draft.put(Table::Cleaner, key::tape(vid), &cleaner);
+            let unfit = Some(reason(why));
+            let new = CleanerRecord { unfit, ..known.clone().unwrap_or_default() };
+            if known.as_ref() != Some(&new) {
+                draft.put(Table::Cleaner, key::tape(vid), &new);
+            }
         }
-        None => keep_cleaning(draft, drive, DriveCleaning { asks: None, cleaned: Some(draft.at) }),
+        None => {
+            let new = DriveCleaning { asks: None, cleaned: Some(draft.at) };
+            let known: Option<DriveCleaning> = draft.view().get(Table::DriveCleaning, &key::drive(drive))?;
+            if known != Some(new) {
+                keep_cleaning(draft, drive, new);
+            }
+        }
     }
     Ok(Outcome::Done)
 }

@@ -329,12 +329,10 @@ impl Model {
                 cleaning.asks = urgent.map(|urgent| CleaningAsk { urgent, since });
                 self.drives_cleaning.retain(|_, it| *it != DriveCleaning::default());
             }
-            Command::CountCleaning { vid, anew } => {
-                match *anew {
-                    true => drop(self.cleaners.remove(vid)),
-                    false => self.cleaners.entry(*vid).or_default().uses += 1,
-                }
-            }
+            Command::CountCleaning { vid, anew } => match *anew {
+                true => drop(self.cleaners.remove(vid)),
+                false => self.cleaners.entry(*vid).or_default().uses += 1,
+            },
             Command::CleaningEnded { vid, unfit: Some(why), .. } => {
                 self.cleaners.entry(*vid).or_default().unfit = Some(why.clone());
             }

@@ -352,8 +352,8 @@ mod tests {
         assert_eq!(held.cartridges[&vid("KS0002")].place, Place::Drive(DriveName::new("drive0").unwrap()));
     }
 
-    /// Story: on a changer that reads no labels in its drives, the cleaning cartridge that we had put into one
-    /// would have been a tape of that VID.
+    /// Story: on a changer that reads no labels in its drives, the cleaning cartridge that we had put into
+    /// one would have been a tape of that VID.
     #[test]
     fn a_cleaning_cartridge_in_a_drive_is_no_tape() {
         let elements = Elements::from([(ElementAddress(256), element(ElementType::DataTransfer, ""))]);
