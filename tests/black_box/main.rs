@@ -7,6 +7,7 @@ mod data_sets;
 mod exports;
 mod full;
 mod harness;
+mod hostile_library;
 mod http;
 mod identity;
 mod instances;

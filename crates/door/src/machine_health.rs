@@ -63,6 +63,8 @@ pub(crate) async fn drive(
                 firmware: it.firmware.clone(),
                 serial: it.serial.clone(),
             }),
+            element: drive.place.element,
+            abilities: drive.place.abilities.iter().map(|can| (*can).to_owned()).collect(),
             health: health.drives.get(&name).map(|judgement| of_drive(&name, judgement, &health)),
             cleaning: health.cleaning.get(&name).map(|it| alert_reply(it.0, it.meaning())),
             asks_cleaning: cleaning.asks.map(|it| if it.urgent { "now" } else { "idle" }.to_owned()),

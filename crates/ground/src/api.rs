@@ -469,6 +469,8 @@ pub struct TapeDriveInfo {
     pub expected: Option<Expected>,
     /// What it did in its last session that is over, if it counts.
     pub motion: Option<TapeMotionInfo>,
+    /// Where it stands and what it can do.
+    pub place: library::DrivePlace,
 }
 
 /// Cleaning cartridges, and what is known of the cleaning of drives.

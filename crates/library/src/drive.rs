@@ -415,7 +415,7 @@ pub trait TapeDrive: Send {
     /// The drive's name.
     fn id(&self) -> &DriveName;
 
-    /// Reads the object under the head into the front of `buffer`, verified.
+    /// Reads the object under the head into the front of `buffer`, verified. What is behind it is undefined.
     ///
     /// # Errors
     /// [`TapeError::BufferTooSmall`], [`TapeError::Unreadable`], [`TapeError::NotLoaded`],

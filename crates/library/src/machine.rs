@@ -70,6 +70,15 @@ pub struct CleanerInfo {
     pub library: u16,
 }
 
+/// Where a drive stands and what it can do, as far as that is known.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct DrivePlace {
+    /// The address of its element in the changer.
+    pub element: Option<u32>,
+    /// What it can do, in words: of a drive that tells and was reached since the start.
+    pub abilities: Vec<&'static str>,
+}
+
 /// Why a library did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -427,6 +436,16 @@ pub trait Library: Send + Sync {
     /// If the library cannot be asked.
     fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError>;
 
+    /// The same as far as it can be had: of several libraries those that can be asked answer for themselves,
+    /// and one that is away is taken to hold what it held when it was last asked. [`Library::out_of_reach`]
+    /// names it. Not for who concludes from a cartridge that is missing here that there is none.
+    ///
+    /// # Errors
+    /// If no library can be asked.
+    fn inventory_in_reach(&self) -> Result<Vec<CartridgeInfo>, LibraryError> {
+        self.inventory()
+    }
+
     /// How often the inventory has changed since the library was opened by anything but mounts and unmounts:
     /// cartridges that came, went or became readable. Who sees another number than before takes the
     /// inventory anew. Asked every few seconds: what a driver hears of a change (a unit attention, a
@@ -461,6 +480,12 @@ pub trait Library: Send + Sync {
     /// The number of the library that a drive is in, 0 unless this is a [`Union`](crate::Union): the drive
     /// takes cartridges of that one only.
     fn library_of(&self, drive: &DriveName) -> u16;
+
+    /// Where a drive stands and what it can do. Asks nobody.
+    fn drive_place(&self, drive: &DriveName) -> DrivePlace {
+        let _ = drive;
+        DrivePlace::default()
+    }
 
     /// The handle of a drive, for its one mover thread. Dropping it gives the drive back.
     ///

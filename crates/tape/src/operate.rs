@@ -620,6 +620,7 @@ fn drive_info(room: &Tape, drive: &library::DriveName, state: &DriveState) -> Ta
         cause: None,
         expected: None,
         motion: *session.motion.lock().unwrap_or_else(PoisonError::into_inner),
+        place: room.library.drive_place(drive),
     }
 }
 

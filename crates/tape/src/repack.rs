@@ -4,7 +4,8 @@
 use base::{BlockAddress, ByteCount, ContainerId, Vid};
 use catalogue::{Command, ContainerRecord, CopyState, ReadError, Requeue, TapeState, View, typed};
 
-use crate::maintenance::{FromTape, Repack};
+use crate::maintenance::Repack;
+use crate::mends::FromTape;
 use crate::room::Tape;
 use crate::sessions::has_skeleton;
 use ground::ArchiveError;

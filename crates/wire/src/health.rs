@@ -131,6 +131,12 @@ pub struct DriveContentReply {
     pub drive: DriveReply,
     /// What it is; null until a mount has ended in which it said so.
     pub product: Option<DriveProductReply>,
+    /// The address of its element in the changer, if it has one that is known.
+    #[serde(default)]
+    pub element: Option<u32>,
+    /// What it can do, by the commands that it lists; empty until it was used since the server's start.
+    #[serde(default)]
+    pub abilities: Vec<String>,
     /// How well it is; null without a mount in the last 90 days.
     pub health: Option<HealthRowReply>,
     /// What it said of its cleaning in its last mount (TapeAlert 20 to 23), if it did.

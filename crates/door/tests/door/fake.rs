@@ -730,6 +730,7 @@ impl authority::Operation for Fake {
             cause: None,
             expected: None,
             motion: None,
+            place: library::DrivePlace { element: Some(256), abilities: vec!["locate"] },
         }]
     }
 

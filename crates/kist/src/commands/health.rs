@@ -92,6 +92,10 @@ fn summary(content: &DriveContentReply) -> String {
             format!("{} (with tape {}, {ended})", alerts_text(&mount.alerts), mount.vid)
         },
     );
+    let can = match &content.abilities[..] {
+        [] => "not known: told with the first mount since the start".to_owned(),
+        abilities => abilities.join(", "),
+    };
     let celsius = mounts.iter().find_map(|mount| mount.celsius);
     let lines = [
         ("drive", drive.name.clone()),
@@ -99,6 +103,8 @@ fn summary(content: &DriveContentReply) -> String {
         ("product", of(|it| format!("{} {}", it.vendor, it.product))),
         ("serial number", of(|it| it.serial.clone())),
         ("firmware", of(|it| it.firmware.clone())),
+        ("element", content.element.map_or_else(|| "-".to_owned(), |element| element.to_string())),
+        ("can", can),
         ("state", state),
         ("tape", tape),
         ("health", verdict),

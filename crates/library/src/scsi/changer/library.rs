@@ -16,8 +16,8 @@ use super::moving::{Moved, Movement, bring};
 use super::reach::{Devices, ScsiLibraryConfig, WantedDrive};
 use super::robot::{Abilities, ChangerIdentity, Robot};
 use crate::{
-    CartridgeInfo, CleanerInfo, DriveName, Library, LibraryError, Place, Slot, TapeAlert, TapeDrive,
-    TapeError, Waiter,
+    CartridgeInfo, CleanerInfo, DriveName, DrivePlace, Library, LibraryError, Place, Slot, TapeAlert,
+    TapeDrive, TapeError, Waiter,
 };
 
 /// A tape library behind a medium changer.
@@ -508,7 +508,9 @@ impl ScsiLibrary {
                 drive: seat.name.clone(),
                 why: error.0,
             };
-            state.drive = Some(self.devices.drive(seat).map_err(missing)?);
+            let drive = self.devices.drive(seat).map_err(missing)?;
+            *self.bay(&seat.name)?.abilities() = drive.abilities();
+            state.drive = Some(drive);
         }
         Ok(())
     }
@@ -720,6 +722,13 @@ impl Library for ScsiLibrary {
 
     fn library_of(&self, _drive: &DriveName) -> u16 {
         0
+    }
+
+    fn drive_place(&self, drive: &DriveName) -> DrivePlace {
+        let element =
+            self.known().seats.get(drive).and_then(|seat| Some(seat.as_ref().ok()?.element.0.into()));
+        let abilities = self.bay(drive).map(|bay| bay.abilities().clone()).unwrap_or_default();
+        DrivePlace { element, abilities }
     }
 
     fn take_drive(&self, name: &DriveName) -> Result<Box<dyn TapeDrive>, LibraryError> {

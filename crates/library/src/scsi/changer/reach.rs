@@ -18,6 +18,11 @@ pub trait LoadableDrive: Send {
     /// Whether a cartridge is loaded.
     fn is_loaded(&self) -> bool;
 
+    /// What the drive can do, in words; nothing if it does not tell.
+    fn abilities(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// The robot has put a cartridge into the drive: loads it if the drive has not done so, and waits until
     /// it is ready.
     ///
@@ -62,6 +67,10 @@ impl LoadableDrive for SeatedDrive {
 
     fn is_loaded(&self) -> bool {
         self.handle.loaded()
+    }
+
+    fn abilities(&self) -> Vec<&'static str> {
+        self.drive.abilities()
     }
 
     fn load(&mut self, vid: Vid) -> Result<(), TapeError> {

@@ -59,7 +59,6 @@ impl Drive {
             hold: Hold::None,
             block_limit: LENGTH_MAX,
             block_max,
-            scratch: Vec::new(),
             seen: AttentionsSeen::default(),
             measured: Measured::default(),
         };

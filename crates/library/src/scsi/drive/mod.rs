@@ -198,8 +198,6 @@ struct Drive {
     block_limit: usize,
     /// The longest block in bytes, without its checksum.
     block_max: usize,
-    /// A block with its checksum on its way.
-    scratch: Vec<u8>,
     seen: AttentionsSeen,
     measured: Measured,
 }
