@@ -465,7 +465,7 @@ impl Library for VirtualLibrary {
                 let (drive, source) = (drive.clone(), Box::new(source));
                 return Err(LibraryError::NotCleaned { vid, drive, is_home: true, source });
             }
-            return Ok(self.faults.alerts_of_cleaning(vid));
+            Ok(self.faults.alerts_of_cleaning(vid))
         }
         #[cfg(not(feature = "faults"))]
         Ok(Vec::new())

@@ -62,7 +62,7 @@ impl DriveThread {
         let told = room.execute(Command::CleaningEnded { vid, drive: drive.clone(), unfit });
         room.look_at_cleaners();
         match told {
-            Ok(_) => end,
+            Ok(()) => end,
             Err(error) => CleaningEnd::Failed(error.to_string()),
         }
     }
