@@ -73,15 +73,15 @@ fn tapes_are_encrypted_and_wait_for_their_key() {
     for words in [&vid[..2], "vault-2026", "chmod 0600", "goes on by itself"] {
         assert!(why().contains(words), "{}", why());
     }
-    let status = || instance.kist(&["status"]).exits(0).out;
-    wait_until("status tells of the key", || status().contains("key vault-2026 cannot be had"));
+    let status = |instance: &Instance| instance.kist(&["status"]).exits(0).out;
+    wait_until("status tells of the key", || status(&instance).contains("key vault-2026 cannot be had"));
     let waits =
         |vid: &str| instance.kist(&["tape", "show", vid]).exits(0).out.contains("it waits for its key");
     assert!(used.iter().all(|tape| waits(tape["vid"].as_str().unwrap())));
     // A start finds it out before anybody wants anything.
     instance.stop();
     instance.start();
-    wait_until("status tells of the key", || status().contains("key vault-2026 cannot be had"));
+    wait_until("status tells of the key", || status(&instance).contains("key vault-2026 cannot be had"));
     give(&keys, &line, 0o400);
     instance.kist(&["wait", "--timeout", "60s"]).exits(0);
     let back = instance.beside("back");

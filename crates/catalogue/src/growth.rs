@@ -111,6 +111,9 @@ impl Command {
             | Command::EndQuarantine
             | Command::DissolvePack { .. }
             | Command::SetDriveDown { .. }
+            | Command::SetDriveCleaning { .. }
+            | Command::CountCleaning { .. }
+            | Command::CleaningEnded { .. }
             | Command::AbortUpload { .. }
             | Command::RemoveObject { .. }
             | Command::RemoveVersion { .. }

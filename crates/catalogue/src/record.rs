@@ -3,6 +3,7 @@
 mod access;
 mod base_on_tape;
 mod bucket;
+mod cleaning;
 mod clock;
 mod cold;
 mod container;
@@ -22,6 +23,7 @@ pub use quota::{QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject};
 
 pub use base_on_tape::BaseRecord;
 pub use bucket::{BucketRecord, BucketSettings, LifecycleRule, Version};
+pub use cleaning::{CleanerRecord, CleaningAsk, DriveCleaning};
 pub use clock::{ClockRecord, LeapsBelieved, TimeMove};
 pub use hold::{Hold, Retention, RetentionMode, Versioning};
 pub use rule::Rule;

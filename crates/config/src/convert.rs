@@ -254,6 +254,8 @@ fn tape_settings(tape: &Tape, native_rate: Option<ByteCount>) -> TapeSettings {
         remount_bytes,
         dismount_delay,
         retry_delay,
+        cleaning_uses_max,
+        cleaning_time_max,
         stream_rate,
         streams_max,
     } = tape;
@@ -288,6 +290,10 @@ fn tape_settings(tape: &Tape, native_rate: Option<ByteCount>) -> TapeSettings {
             recall: limits(recall_drives_min, recall_drives_max.as_ref()),
             migration: limits(migration_drives_min, migration_drives_max.as_ref()),
             mounts_at_once: Some(*mounts_at_once).filter(|most| *most > 0),
+            cleaning: archive::CleaningSettings {
+                uses_max: *cleaning_uses_max,
+                time_max: cleaning_time_max.0,
+            },
         },
         flow: FlowSettings { stream_rate, streams_max: *streams_max },
     }

@@ -336,6 +336,12 @@ pub struct Tape {
     pub dismount_delay: Span,
     /// Leave what failed alone.
     pub retry_delay: Span,
+    /// So often a cleaning cartridge is used; 0: drives are not cleaned by policy.
+    #[serde(default = "cleaning_uses_max")]
+    pub cleaning_uses_max: u32,
+    /// A drive is given so long to be cleaned.
+    #[serde(default = "cleaning_time_max")]
+    pub cleaning_time_max: Span,
     /// What the pool owes each tape stream before clients, a second; what the drives' model takes if it is
     /// missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -343,6 +349,14 @@ pub struct Tape {
     /// Most sessions on tapes at once; 0: one a drive.
     #[serde(default)]
     pub streams_max: usize,
+}
+
+fn cleaning_uses_max() -> u32 {
+    archive::CleaningSettings::default().uses_max
+}
+
+fn cleaning_time_max() -> Span {
+    Span(archive::CleaningSettings::default().time_max)
 }
 
 fn no_drive() -> Spanned<usize> {

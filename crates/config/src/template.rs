@@ -224,6 +224,10 @@ recall_order_from = "cheaper"
 dismount_delay = "{dismount_delay}"
 # A drive or tape that failed is left alone for so long.
 retry_delay = "{retry_delay}"
+# A drive that asks to be cleaned is, and each cleaning cartridge is used so often; 0: the library cleans.
+cleaning_uses_max = 50
+# A drive that takes longer was not cleaned.
+cleaning_time_max = "15min"
 # What the pool owes each tape drive that reads or writes before it serves clients, a second; "0B": nothing.
 # Without it: what the drives' model in [library.timing] takes, else 400MB.
 {rate_sign}stream_rate = "400MB"

@@ -397,6 +397,33 @@ pub struct MountSettings {
     pub migration: DriveLimits,
     /// Most mounts and unmounts under way at once in each library; `None`: any number.
     pub mounts_at_once: Option<usize>,
+    /// How drives are cleaned.
+    pub cleaning: CleaningSettings,
+}
+
+/// How drives are cleaned.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CleaningSettings {
+    /// So often a cleaning cartridge is used; 0: drives are cleaned on an operator's word only, since their
+    /// library does it.
+    pub uses_max: u32,
+    /// A drive that has not done with a cleaning cartridge for so long was not cleaned.
+    pub time_max: Duration,
+}
+
+impl CleaningSettings {
+    /// Whether a drive that asks for it is cleaned.
+    pub fn is_by_policy(&self) -> bool {
+        self.uses_max > 0
+    }
+}
+
+impl Default for CleaningSettings {
+    /// 50 uses, what makers say of the LTO universal cleaning cartridge, and 15 minutes: drives take two to
+    /// five.
+    fn default() -> Self {
+        CleaningSettings { uses_max: 50, time_max: Duration::from_secs(15 * 60) }
+    }
 }
 
 impl Default for MountSettings {
@@ -413,6 +440,7 @@ impl Default for MountSettings {
             recall: DriveLimits::default(),
             migration: DriveLimits::default(),
             mounts_at_once: None,
+            cleaning: CleaningSettings::default(),
         }
     }
 }

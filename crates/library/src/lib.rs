@@ -22,7 +22,7 @@ pub use keys::{
 /// Types of `mechanics` in which a drive tells of its motion.
 pub use mechanics::{MotionReport, Track};
 
-pub use machine::{CartridgeInfo, DrivePlace, Library, LibraryError, Place, Slot};
+pub use machine::{CartridgeInfo, CleanerInfo, DrivePlace, Library, LibraryError, Place, Slot};
 pub use sense::{DeviceError, Sense, TapeAlert};
 pub use union::Union;
 #[doc(hidden)]

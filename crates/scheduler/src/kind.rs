@@ -2,7 +2,7 @@
 
 use base::{Timestamp, Vid};
 
-use crate::{DriveName, Reason};
+use crate::{CleaningBar, DriveName, Reason};
 
 impl Reason {
     /// The kind in one word, for programs; it never changes its meaning.
@@ -18,6 +18,8 @@ impl Reason {
             Reason::Reading { .. } => "reading",
             Reason::Checking { .. } => "checking",
             Reason::Unmounting { .. } => "unmounting",
+            Reason::Cleaning { .. } => "cleaning",
+            Reason::ToBeCleaned { .. } => "to-be-cleaned",
             Reason::TapeInUse { .. } => "tape-in-use",
             Reason::NoScratchTape | Reason::OnlyEmptyTapes { .. } => "no-scratch-tape",
             Reason::LargerThanTapes { .. } => "larger-than-tapes",
@@ -88,6 +90,9 @@ impl Reason {
             | Reason::ShareDrivesMax { limit, .. }
             | Reason::SideDrivesMax { limit, .. } => *limit == 0,
             Reason::DriveDown { retry, .. } => retry.is_none(),
+            Reason::ToBeCleaned { bar, .. } => {
+                matches!(bar, CleaningBar::NoCartridge | CleaningBar::Lately { .. })
+            }
             Reason::BeingMended { cause, .. } => cause.needs_an_operator(),
             _ => false,
         }
@@ -102,6 +107,7 @@ impl Reason {
             | Reason::Reading { vid, .. }
             | Reason::Checking { vid, .. }
             | Reason::Unmounting { vid, .. }
+            | Reason::Cleaning { vid, .. }
             | Reason::TapeInUse { vid, .. }
             | Reason::KeptMounted { vid, .. }
             | Reason::JustUnmounted { vid, .. }
@@ -127,6 +133,8 @@ impl Reason {
             | Reason::Reading { drive, .. }
             | Reason::Checking { drive, .. }
             | Reason::Unmounting { drive, .. }
+            | Reason::Cleaning { drive, .. }
+            | Reason::ToBeCleaned { drive, .. }
             | Reason::KeptMounted { drive, .. }
             | Reason::DriveDown { drive, .. }
             | Reason::DriveRetiring { drive, .. }
@@ -150,6 +158,7 @@ impl Reason {
             | Reason::JustUnmounted { until, .. }
             | Reason::KeptMounted { until, .. } => Some(*until),
             Reason::DriveDown { retry, .. } => *retry,
+            Reason::ToBeCleaned { rests_until, .. } => *rests_until,
             Reason::BeingMended { cause, .. } => cause.until(),
             _ => None,
         }

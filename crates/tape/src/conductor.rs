@@ -41,6 +41,7 @@ pub(crate) enum Order {
     Migrate { vid: Vid, tape_pool: TapePoolId },
     Recall { vid: Vid },
     Maintain { vid: Vid },
+    Clean { vid: Vid },
     Unmount,
 }
 
@@ -52,6 +53,7 @@ impl Order {
             Order::Migrate { .. } => "writing",
             Order::Recall { .. } => "recalling",
             Order::Maintain { .. } => "maintaining",
+            Order::Clean { .. } => "cleaning",
             Order::Unmount => "unmounting",
         }
     }
@@ -231,6 +233,7 @@ impl Conductor {
             }
             Action::Recall { drive, vid } => self.order(&drive, Order::Recall { vid }),
             Action::Maintain { drive, vid } => self.order(&drive, Order::Maintain { vid }),
+            Action::Clean { drive, vid } => self.order(&drive, Order::Clean { vid }),
             Action::Unmount { drive } => self.order(&drive, Order::Unmount),
             Action::WakeAt(at) => {
                 self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));

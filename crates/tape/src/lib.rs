@@ -5,6 +5,7 @@ mod awaited;
 mod bases;
 mod bases_on_tapes;
 mod change_log;
+mod cleaning;
 mod conductor;
 mod damage;
 mod dissolve;

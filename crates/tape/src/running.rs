@@ -126,7 +126,10 @@ impl Tape {
     pub fn start(self: &Arc<Self>, begun: &Begun) -> Result<(), OpenError> {
         // Before the drives' threads: what those tell of tapes is newer.
         let tapes = self.tapes_known()?;
-        let (orders, mut known) = self.start_drives(begun)?;
+        let (orders, drives) = self.start_drives(begun)?;
+        // Before the drives: one that must be cleaned gets no tape when it comes up.
+        let mut known = self.cleaning_known()?;
+        known.extend(drives);
         // The drives first: one that comes up takes time in proportion to the tapes that are known.
         known.extend(tapes);
         let (sealer, seals) = sync_channel(SEALS_MAX);

@@ -9,6 +9,7 @@ mod bases;
 #[path = "common/bases.rs"]
 mod bases_often;
 mod checks;
+mod cleaning;
 mod clocks;
 mod closing;
 mod common;

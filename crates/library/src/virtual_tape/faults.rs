@@ -25,6 +25,8 @@ pub enum DriveCommand {
     WriteAttribute,
     /// Unloading a cartridge.
     Unload,
+    /// Being cleaned.
+    Clean,
 }
 
 impl DriveCommand {
@@ -37,6 +39,7 @@ impl DriveCommand {
             DriveCommand::Locate => "locate",
             DriveCommand::WriteAttribute => "write attribute",
             DriveCommand::Unload => "unload",
+            DriveCommand::Clean => "clean",
         }
     }
 }
@@ -99,6 +102,9 @@ struct Plan {
     lost_positions: BTreeSet<(Vid, TapePosition)>,
     conditions: BTreeMap<(DriveName, DriveCommand), (Condition, u32)>,
     alerts: BTreeMap<DriveName, Vec<TapeAlert>>,
+    used_up: BTreeSet<Vid>,
+    worm: BTreeSet<Vid>,
+    cleanings: Vec<(DriveName, Vid)>,
     retries_of_drives: BTreeMap<DriveName, u64>,
     retries_of_tapes: BTreeMap<Vid, u64>,
     plain_drives: BTreeSet<DriveName>,
@@ -177,6 +183,29 @@ impl Faults {
     /// The drive raises this flag, until somebody asks for its flags.
     pub fn plan_alert(&self, drive: &DriveName, alert: TapeAlert) {
         self.lock().alerts.entry(drive.clone()).or_default().push(alert);
+    }
+
+    /// The cartridge is a WORM cartridge.
+    pub fn plan_worm(&self, vid: Vid) {
+        self.lock().worm.insert(vid);
+    }
+
+    pub(super) fn is_worm(&self, vid: Vid) -> bool {
+        let mut plan = self.lock();
+        let is_worm = plan.worm.contains(&vid);
+        plan.fired += usize::from(is_worm);
+        is_worm
+    }
+
+    /// A drive says of this cleaning cartridge that it is used up.
+    pub fn plan_used_up(&self, vid: Vid) {
+        self.lock().used_up.insert(vid);
+    }
+
+    /// Which drives were cleaned, and with what, one after the other.
+    #[must_use]
+    pub fn cleanings(&self) -> Vec<(DriveName, Vid)> {
+        self.lock().cleanings.clone()
     }
 
     /// Each block that the drive reads or writes takes so many tries more, as in one whose head is worn.
@@ -303,6 +332,23 @@ impl Faults {
         let raised = plan.alerts.remove(drive).unwrap_or_default();
         plan.fired += raised.len();
         raised
+    }
+
+    pub(super) fn cleaned(&self, drive: &DriveName, vid: Vid) {
+        self.lock().cleanings.push((drive.clone(), vid));
+    }
+
+    /// What the drive says after a cleaning that did not clean it.
+    pub(super) fn cleaning_error(&self, drive: &DriveName) -> Option<TapeError> {
+        let command = DriveCommand::Clean;
+        Some(self.condition(drive, command)?.error(drive, command.word()))
+    }
+
+    pub(super) fn alerts_of_cleaning(&self, vid: Vid) -> Vec<TapeAlert> {
+        let mut plan = self.lock();
+        let is_used_up = plan.used_up.contains(&vid);
+        plan.fired += usize::from(is_used_up);
+        is_used_up.then_some(TapeAlert::CLEANER_USED_UP).into_iter().collect()
     }
 
     pub(super) fn stray(&self, vid: Vid) -> Option<Vid> {

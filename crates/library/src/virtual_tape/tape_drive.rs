@@ -525,8 +525,12 @@ impl TapeDrive for VirtualDrive {
     }
 
     fn format_partitions(&mut self) -> Result<(), TapeError> {
-        self.paced(|loaded, _, pace| {
+        self.paced(|loaded, _bay, pace| {
             loaded.check_writable()?;
+            #[cfg(feature = "faults")]
+            if _bay.faults.is_worm(loaded.vid()) {
+                return Err(TapeError::Worm { vid: loaded.vid() });
+            }
             loaded.change("format", |cartridge| {
                 cartridge.note_change(true)?;
                 cartridge.format()

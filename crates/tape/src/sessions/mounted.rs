@@ -13,7 +13,7 @@ use scheduler::{Failure, SessionEnd};
 use session::WritingSession;
 
 use super::adopt::{self, Adopted};
-use super::{SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
+use super::{Broken, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, is_worm, note_drive};
 use crate::reclaim::room_for_index;
 use crate::room::{Session, Tape, room_left};
 use crate::tapes::covered;
@@ -66,7 +66,7 @@ pub(super) struct MountedTape<'a> {
     pub(super) drive: &'a mut Box<dyn TapeDrive>,
     pub(super) session: &'a Arc<Session>,
     /// What is wrong with the drive itself.
-    pub(super) broken: &'a mut Option<String>,
+    pub(super) broken: &'a mut Option<Broken>,
     pub(super) tape: &'a mut Mounted,
 }
 
@@ -87,7 +87,9 @@ impl MountedTape<'_> {
         if self.tape.run.take().is_some() {
             self.room.set_tasks(vid, |tasks| tasks.recover = true);
         }
-        if is_the_tapes_fault(error) {
+        if is_worm(error) {
+            self.room.set_tape_aside(vid, TapeState::ReadOnly, &reason);
+        } else if is_the_tapes_fault(error) {
             self.room.suspect_tape(vid, error.cause(), &reason, is_of_a_write(error));
         }
         self.room.post_tape(vid);

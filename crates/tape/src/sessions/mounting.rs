@@ -12,7 +12,9 @@ use session::WritingSession;
 use super::adopt::{self, Adopted};
 use super::mounted::Mounted;
 use super::plan;
-use super::{DriveThread, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
+use super::{
+    Broken, DriveThread, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, is_worm, note_drive,
+};
 use crate::room::Tape;
 use ground::ArchiveError;
 
@@ -105,7 +107,13 @@ impl DriveThread {
         if error.is_for_want_of_encryption() {
             self.plain_until = Some(self.room.now().plus(self.room.settings.tape.retry_delay));
         }
-        if is_the_tapes_fault(&error) {
+        if is_worm(&error) {
+            // It will never be otherwise: what is on it, if it was labelled elsewhere, is read.
+            let labelled = self.room.tape(vid).is_ok_and(|record| record.generation.0 > 0);
+            let state = if labelled { TapeState::ReadOnly } else { TapeState::Disabled };
+            self.room.set_tape_aside(vid, state, &error.to_string());
+            self.give_up(vid, &error.to_string());
+        } else if is_the_tapes_fault(&error) {
             self.room.suspect_tape(vid, error.cause(), &error.to_string(), is_of_a_write(&error));
             match is_another_cartridge(&error) {
                 true => self.was_not_seen(vid, &error.to_string()),
@@ -376,6 +384,7 @@ impl DriveThread {
             tape.fail(&error);
         }
         let alerts = self.tell_alerts();
+        self.room.heard_of_cleaning(self.name.as_str(), &alerts);
         self.mounts.unmounting(&self.room, self.drive.as_mut(), &alerts);
         let mut failed = None;
         match self.room.library.unmount(&self.name) {
@@ -387,7 +396,12 @@ impl DriveThread {
             }
             Err(error) => {
                 failed = Some(error.to_string());
-                self.broken.get_or_insert(error.to_string());
+                let wants_cleaning = matches!(
+                    &error,
+                    LibraryError::UnloadFailed { source, .. }
+                        if matches!(**source, TapeError::CleaningNeeded { .. })
+                );
+                self.broken.get_or_insert(Broken { reason: error.to_string(), wants_cleaning });
             }
         }
         self.mounts.unmounted(&self.room, failed);
