@@ -46,7 +46,7 @@ pub const KINDS: [(&str, &str, &str); 36] = [
     (
         "DriveCleaning",
         "a tape drive wants to be cleaned",
-        "the drive goes down and says so, its work goes elsewhere",
+        "its work goes elsewhere, and it is cleaned; what a server left in it is brought home",
     ),
     ("DriveNotReady", "a tape drive is not ready", "tried again"),
     (
