@@ -25,6 +25,7 @@ mod report;
 mod screens;
 mod scsi_library;
 mod tape;
+mod tape_keys;
 mod times;
 mod transfer;
 mod trouble;

@@ -74,6 +74,7 @@ fn settings(directory: &Path, rate: u64) -> Settings {
             drives_min: 0,
             open_tapes_max: None,
             library: None,
+            encryption: None,
         }],
         change_log: archive::ChangeLogSettings::default(),
         tape: TapeSettings {

@@ -17,16 +17,17 @@ pub use catalogue::{
 pub use drive::DriveLocation;
 pub use ground::{
     ACCESSES_WAITING_MAX, About, ArchiveError, BucketInfo, BucketSettings, CallProgress, Cause,
-    ChangeLogSettings, ChapSettings, ClassInfo, ClassSettings, ClockInfo, CloneOptions, CompleteOptions,
-    CopyInfo, CopyProgress, DirectoryStat, DriveLimits, ErrorKind, EvictDone, FileStat, FlowSettings,
-    HealthProblem, Hold, Holding, ItemFailure, KeyLine, KeyPage, KeyQuery, LibraryKind, LibrarySettings,
-    LifecycleRule, Listed, ListedKind, Locality, LossForeseen, LostFilesInfo, MachineTimes, MountSettings,
-    MultipartInfo, ObjectLine, ObjectRemoved, ObjectStat, OpenError, PartInfo, PoolDrive, PoolDriveInfo,
-    PoolDriveSettings, PoolHolders, PoolInfo, PoolSettings, PutDone, PutOptions, QueueLine, QuotaInfo,
-    QuotaOf, RenameOf, RequestFile, RequestInfo, RequestOutlook, RestoreState, Retention, RetentionMode,
-    SMALL_BYTES_MAX, ScrubInfo, ScsiLibrarySettings, SegmentUse, Selection, Settings, SettlingInfo,
-    SettlingStage, ShareSettings, StageOptions, Stat, TailFile, TapeContent, TapeDriveInfo, TapeExport,
-    TapeImport, TapeInfo, TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse, TimingSettings, Totals,
+    ChangeLogSettings, ChapSettings, ClassInfo, ClassSettings, CleaningCartridgeInfo, CleaningInfo,
+    CleaningSettings, ClockInfo, CloneOptions, CompleteOptions, CopyInfo, CopyProgress, DirectoryStat,
+    DriveLimits, ErrorKind, EvictDone, FileStat, FlowSettings, HealthProblem, Hold, Holding, ItemFailure,
+    KeyLine, KeyPage, KeyQuery, LibraryKind, LibrarySettings, LifecycleRule, Listed, ListedKind, Locality,
+    LossForeseen, LostFilesInfo, MachineTimes, MountSettings, MultipartInfo, ObjectLine, ObjectRemoved,
+    ObjectStat, OpenError, PartInfo, PoolDrive, PoolDriveInfo, PoolDriveSettings, PoolEncryption,
+    PoolHolders, PoolInfo, PoolSettings, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RenameOf,
+    RequestFile, RequestInfo, RequestOutlook, RestoreState, Retention, RetentionMode, SMALL_BYTES_MAX,
+    ScrubInfo, ScsiLibrarySettings, SegmentUse, Selection, Settings, SettlingInfo, SettlingStage,
+    ShareSettings, StageOptions, Stat, TailFile, TapeContent, TapeDriveInfo, TapeExport, TapeImport,
+    TapeInfo, TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse, TimingSettings, Totals,
     UpkeepSettings, UploadError, VersionPage, VersionQuery, Versioning, VirtualLibrarySettings, Which,
     WhyNotAtOnce, WorkerInfo, has_ended, time_left,
 };
@@ -40,6 +41,7 @@ pub use journal::{
     MountLogRead, MountRecord, MountReport, MountSessionEnd, OrderRecord, ProductRecord, QueueAtMount,
     ReportBy, ReportRow, SessionRecord, Spread, USAGE_STEP_BYTES, UsageReport,
 };
+pub use library::{KeySource, TapeKeys};
 pub use machines::{
     Machines, PoolShape, create_catalogue, open_libraries, open_library, open_scsi_library, pool_seen,
     reservation_key, scsi_drive, scsi_driver, scsi_sources, scsi_ways, seated,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use archive::{
     About, AccessChain, AclEntry, Archive, ArchiveError, BackupStatus, BucketInfo, BucketSettings,
-    CallProgress, CatalogueFinding, Cause, ChangeLogInfo, ClassInfo, ClockInfo, CloneOptions,
+    CallProgress, CatalogueFinding, Cause, ChangeLogInfo, ClassInfo, CleaningInfo, ClockInfo, CloneOptions,
     CompleteOptions, DriveFitRecord, EvictDone, HealthProblem, HealthReport, Hold, KeptExtents, KeyPage,
     KeyQuery, Listed, MountSample, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo,
     PutDone, PutOptions, QuarantineEnded, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, RemoveTree, RenameOf,
@@ -250,6 +250,8 @@ role! {
         fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError>;
         fn drive_up(&self, drive: &str) -> Result<(), ArchiveError>;
         fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError>;
+        fn clean_drive(&self, drive: &str, with: Option<Vid>) -> Result<(), ArchiveError>;
+        fn cleaning(&self) -> Result<CleaningInfo, ArchiveError>;
         fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError>;
         fn stop_checks(&self, vids: &[Vid]) -> Result<(), ArchiveError>;
         fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError>;

@@ -100,6 +100,7 @@ impl Command {
             | Command::CopyVerified { .. }
             | Command::ReclaimTape { .. }
             | Command::SetTapeAway { .. }
+            | Command::SetTapeKey { .. }
             | Command::RetireTape { .. }
             | Command::AddTape { .. }
             | Command::AdoptRun { .. }
@@ -110,6 +111,9 @@ impl Command {
             | Command::EndQuarantine
             | Command::DissolvePack { .. }
             | Command::SetDriveDown { .. }
+            | Command::SetDriveCleaning { .. }
+            | Command::CountCleaning { .. }
+            | Command::CleaningEnded { .. }
             | Command::AbortUpload { .. }
             | Command::RemoveObject { .. }
             | Command::RemoveVersion { .. }

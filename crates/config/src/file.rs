@@ -336,6 +336,12 @@ pub struct Tape {
     pub dismount_delay: Span,
     /// Leave what failed alone.
     pub retry_delay: Span,
+    /// So often a cleaning cartridge is used; 0: drives are not cleaned by policy.
+    #[serde(default = "cleaning_uses_max")]
+    pub cleaning_uses_max: u32,
+    /// A drive is given so long to be cleaned.
+    #[serde(default = "cleaning_time_max")]
+    pub cleaning_time_max: Span,
     /// What the pool owes each tape stream before clients, a second; what the drives' model takes if it is
     /// missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -343,6 +349,14 @@ pub struct Tape {
     /// Most sessions on tapes at once; 0: one a drive.
     #[serde(default)]
     pub streams_max: usize,
+}
+
+fn cleaning_uses_max() -> u32 {
+    archive::CleaningSettings::default().uses_max
+}
+
+fn cleaning_time_max() -> Span {
+    Span(archive::CleaningSettings::default().time_max)
 }
 
 fn no_drive() -> Spanned<usize> {
@@ -410,6 +424,21 @@ pub struct TapePool {
     /// The library whose tapes it has; any if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub library: Option<Spanned<String>>,
+    /// How its tapes are encrypted; not at all if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<PoolEncryption>,
+}
+
+/// `encryption` of a tape pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolEncryption {
+    /// The id of the key of tapes that are labelled from now on; not said: they are in clear, and keys are
+    /// for those of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Spanned<String>>,
+    /// Where keys come from: `file:PATH` or `command:PATH`. The keys themselves never stand here.
+    pub keys: Spanned<String>,
 }
 
 /// `[[classes]]`.

@@ -52,6 +52,8 @@ pub(crate) async fn drive(
         let mounts = engine.drive_mounts(&name)?;
         let fits = engine.drive_fits(&name)?;
         let health = engine.machine_health()?;
+        let cleaning = engine.cleaning()?.drives.into_iter().find(|(drive, _)| *drive == name);
+        let cleaning = cleaning.map(|(_, cleaning)| cleaning).unwrap_or_default();
         let drives = engine.tape_drives();
         let drive = drives.iter().find(|drive| drive.name == name).ok_or_else(no_such_part)?;
         let product = mounts.iter().find_map(|mount| mount.product.as_ref());
@@ -68,6 +70,8 @@ pub(crate) async fn drive(
             health: health.drives.get(&name).map(|judgement| of_drive(&name, judgement, &health)),
             fits: fits.iter().map(fit_reply).collect(),
             cleaning: health.cleaning.get(&name).map(|it| alert_reply(it.0, it.meaning())),
+            asks_cleaning: cleaning.asks.map(|it| if it.urgent { "now" } else { "idle" }.to_owned()),
+            cleaned: cleaning.cleaned.map(|at| at.to_string()),
             tapes: health.pairs.iter().filter(|pair| pair.drive == name).map(pair_reply).collect(),
             mounts: mounts.iter().map(mount_reply).collect(),
         }))

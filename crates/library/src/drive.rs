@@ -88,6 +88,16 @@ pub enum TapeError {
         /// The cartridge.
         vid: Vid,
     },
+    /// What is written on it stays. An LTFS volume needs two partitions, which drives make on no WORM
+    /// cartridge, and an index partition that is written again.
+    #[error(
+        "cartridge {vid} is a WORM cartridge, which holds no LTFS volume and is not written: take it out, \
+         and take another"
+    )]
+    Worm {
+        /// The cartridge.
+        vid: Vid,
+    },
     /// The partition is full; nothing was written and the tape did not move.
     #[error(
         "cartridge {vid} is full at partition {} block {}: go on with another",
@@ -341,6 +351,7 @@ impl TapeError {
             TapeError::Path { .. } | TapeError::Reserved { .. } => Some(FailureCause::Path),
             TapeError::Host { .. } => Some(FailureCause::Host),
             TapeError::WriteProtected { .. }
+            | TapeError::Worm { .. }
             | TapeError::EndOfMedium { .. }
             | TapeError::BeyondEndOfData { .. } => Some(FailureCause::Cartridge),
             // Dirt on the head looks like a bad medium.

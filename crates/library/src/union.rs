@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use base::Vid;
 
-use crate::{CartridgeInfo, DriveName, DrivePlace, Library, LibraryError, Slot, TapeDrive};
+use crate::{
+    CartridgeInfo, CleanerInfo, DriveName, DrivePlace, Library, LibraryError, Slot, TapeAlert, TapeDrive,
+};
 
 /// The most libraries of one union.
 const LIBRARIES_MAX: usize = 256;
@@ -248,6 +251,20 @@ impl Library for Union {
 
     fn unmount(&self, drive: &DriveName) -> Result<Vid, LibraryError> {
         self.of_drive(drive)?.1.library.unmount(drive)
+    }
+
+    fn cleaners(&self) -> Vec<CleanerInfo> {
+        let mut all: Vec<CleanerInfo> = Vec::new();
+        for (number, member) in (0u16..).zip(&self.members) {
+            let own = member.library.cleaners().into_iter();
+            all.extend(own.map(|cleaner| CleanerInfo { library: number, ..cleaner }));
+        }
+        all.sort_by_key(|cleaner| cleaner.vid);
+        all
+    }
+
+    fn clean(&self, vid: Vid, drive: &DriveName, most: Duration) -> Result<Vec<TapeAlert>, LibraryError> {
+        self.of_drive(drive)?.1.library.clean(vid, drive, most)
     }
 
     fn export(&self, vid: Vid) -> Result<Slot, LibraryError> {

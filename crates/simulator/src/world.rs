@@ -391,6 +391,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         drives_min: 0,
         open_tapes_max: None,
         library: None,
+        encryption: None,
     };
     let drives = (1..=config.disks).map(|id| PoolDriveSettings {
         id,

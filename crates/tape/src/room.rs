@@ -51,6 +51,8 @@ pub struct Tape {
     pub(crate) tape_states: Mutex<()>,
     /// Tapes that failed, and when they are tried again.
     pub(crate) tape_retries: TapeRetries,
+    /// What waits for a key.
+    pub(crate) keys_missing: crate::keys::KeysMissing,
     /// What each drive does, for displays.
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
     /// What is remembered of mounts, for reports.
@@ -184,11 +186,16 @@ impl Tape {
             let (readable, writable) = (false, false);
             return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
         }
+        if let Some(reason) = self.held_for_key(record) {
+            let (readable, writable) = (false, false);
+            return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
+        }
         let reason = crate::tapes::state_told(vid, record);
         let summary = summary(record);
+        let writable = summary.writable && self.has_current_key(record);
         // No tape is mounted for what it cannot take.
         let free = if self.is_too_small(vid, record) { ByteCount(0) } else { summary.free };
-        TapeSummary { library, suspect, reason, free, ..summary }
+        TapeSummary { library, suspect, reason, free, writable, ..summary }
     }
 
     /// Changes a tape's state, keeping the reason, and tells the scheduler. A tape that an operator has taken

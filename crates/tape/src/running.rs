@@ -82,6 +82,7 @@ impl Tape {
             recall_arrivals: AtomicU64::new(0),
             tape_states: Mutex::default(),
             tape_retries: TapeRetries::default(),
+            keys_missing: crate::keys::KeysMissing::default(),
             sessions: Mutex::new(BTreeMap::new()),
             mounts: Arc::new(Mounts::new(parts.mount_log)),
             fits,
@@ -125,11 +126,17 @@ impl Tape {
     pub fn start(self: &Arc<Self>, begun: &Begun) -> Result<(), OpenError> {
         // Before the drives' threads: what those tell of tapes is newer.
         let tapes = self.tapes_known()?;
-        let (orders, mut known) = self.start_drives(begun)?;
+        let (orders, drives) = self.start_drives(begun)?;
+        // Before the drives: one that must be cleaned gets no tape when it comes up.
+        let mut known = self.cleaning_known()?;
+        known.extend(drives);
         // The drives first: one that comes up takes time in proportion to the tapes that are known.
         known.extend(tapes);
         let (sealer, seals) = sync_channel(SEALS_MAX);
         self.go("sealer", |tape| tape.settling.stop(), move |tape, me| run_sealer(tape, &seals, me))?;
+        if self.needs_keys() {
+            self.go("keys", |tape| tape.keys_missing.stop(), |tape, me| crate::keys::run(tape, me))?;
+        }
         self.go("inventory", |tape| tape.inventory.stop(), |tape, me| crate::inventory::run(tape, me))?;
         let conductor = Conductor {
             room: Arc::clone(self),

@@ -165,6 +165,12 @@ pub struct DriveContentReply {
     pub fits: Vec<DriveFitReply>,
     /// What it said of its cleaning in its last mount (TapeAlert 20 to 23), if it did.
     pub cleaning: Option<AlertReply>,
+    /// It asks to be cleaned, and was not yet: `now` before its next mount, or `idle` when nothing waits.
+    #[serde(default)]
+    pub asks_cleaning: Option<String>,
+    /// When Kist cleaned it last.
+    #[serde(default)]
+    pub cleaned: Option<String>,
     /// Each tape that was in it.
     pub tapes: Vec<HealthPairReply>,
     /// Its last 20 mounts, the newest first.

@@ -50,9 +50,10 @@ pub use requests::{
 };
 pub use status::{ClassReply, MigrateBody, QueueReply, SettlingReply, StatusReply, ThreadReply};
 pub use tapes::{
-    ContainerReply, InventoryBody, InventoryReply, ReasonBody, TAPE_DRIVE_STATES, TAPE_STATES, TapeBody,
-    TapeCheckBody, TapeCheckReply, TapeContentReply, TapeDamageReply, TapeExportReply, TapeHistoryReply,
-    TapeImportBody, TapeImportReply, TapeRepackReply, TapeReply,
+    CleanBody, CleaningCartridgeReply, ContainerReply, InventoryBody, InventoryReply, ReasonBody,
+    TAPE_DRIVE_STATES, TAPE_STATES, TapeBody, TapeCheckBody, TapeCheckReply, TapeContentReply,
+    TapeDamageReply, TapeExportReply, TapeHistoryReply, TapeImportBody, TapeImportReply, TapeRepackReply,
+    TapeReply,
 };
 pub use usage::{
     CacheLifeReply, ClassUsageReply, DailyReply, DayReply, MovementReply, PeakReply, ResidencyReply,

@@ -9,6 +9,7 @@ mod bases;
 #[path = "common/bases.rs"]
 mod bases_often;
 mod checks;
+mod cleaning;
 mod clocks;
 mod closing;
 mod common;
@@ -39,6 +40,7 @@ mod index_partition;
 mod inventory;
 #[path = "common/kept.rs"]
 mod kept;
+mod keys;
 mod later_points;
 mod libraries;
 #[path = "common/listed.rs"]

@@ -691,6 +691,7 @@ impl authority::Operation for Fake {
             away: false,
             away_as: None,
             element: None,
+            key: None,
             wanted: Default::default(),
             changes_through: 8,
             history: None,
@@ -788,6 +789,28 @@ impl authority::Operation for Fake {
 
     fn drive_down(&self, drive: &str, _: &str) -> Result<(), ArchiveError> {
         self.drive_up(drive)
+    }
+
+    fn clean_drive(&self, drive: &str, with: Option<Vid>) -> Result<(), ArchiveError> {
+        self.drive_up(drive)?;
+        let drive = drive.to_owned();
+        match with {
+            Some(vid) if vid.as_str() != "CLN001" => Err(ArchiveError::NoSuchCleaner { vid, drive }),
+            _ => Ok(()),
+        }
+    }
+
+    fn cleaning(&self) -> Result<archive::CleaningInfo, ArchiveError> {
+        let cleaner = archive::CleaningCartridgeInfo {
+            vid: Vid::new("CLN001").unwrap(),
+            library: "library".to_owned(),
+            drive: None,
+            slot: Some(7),
+            uses: 3,
+            uses_max: Some(50),
+            unfit: None,
+        };
+        Ok(archive::CleaningInfo { cleaners: vec![cleaner], drives: Vec::new() })
     }
 
     fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError> {

@@ -116,6 +116,8 @@ fn summary(content: &DriveContentReply) -> String {
             "cleaning",
             content.cleaning.as_ref().map_or_else(not_asked, |it| alerts_text(std::slice::from_ref(it))),
         ),
+        ("asks for it", content.asks_cleaning.clone().unwrap_or_else(|| "-".to_owned())),
+        ("last cleaned", content.cleaned.clone().unwrap_or_else(|| "-".to_owned())),
         ("temperature", celsius.map_or_else(|| "-".to_owned(), |it| format!("{it} °C"))),
     ];
     let fits = content.fits.iter().map(|fit| ("locates", fit_text(fit)));

@@ -26,6 +26,9 @@ pub trait Waiter: Send + Sync + fmt::Debug {
     fn wait_until(&self, until_us: u64);
 }
 
+/// What a cleaning takes: two minutes, as LTO drives say (IBM and HPE name two to five).
+const CLEANING_US: u64 = 120_000_000;
+
 /// A waiter by the machine's steady clock, which sleeps.
 #[derive(Debug)]
 pub struct SleepingWaiter {
@@ -110,6 +113,11 @@ impl Timed {
         let now = self.now_us();
         let done = self.robots.lock().unwrap_or_else(PoisonError::into_inner).request(now).done_us;
         self.wait_until(done);
+    }
+
+    /// A drive is cleaned.
+    pub fn clean(&self) {
+        self.wait_until(self.now_us().saturating_add(CLEANING_US));
     }
 
     pub fn recommends_order(&self) -> bool {

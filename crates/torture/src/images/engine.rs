@@ -130,6 +130,7 @@ fn settings(directory: &Path) -> Settings {
         drives_min: 0,
         open_tapes_max: None,
         library: None,
+        encryption: None,
     };
     let drive = |id| PoolDriveSettings {
         id,

@@ -140,6 +140,7 @@ fn settings(directory: &Path) -> Settings {
         drives_min: 0,
         open_tapes_max: None,
         library: None,
+        encryption: None,
     };
     Settings {
         catalogue_directory: directory.join("catalogue"),

@@ -201,7 +201,7 @@ impl Drive {
     }
 
     /// The error of a command without an answer.
-    fn unanswered(&self, operation: &'static str, failure: &Failure) -> TapeError {
+    pub(super) fn unanswered(&self, operation: &'static str, failure: &Failure) -> TapeError {
         let source = failure.device_error();
         match failure {
             Failure::Lost(error, _) if error.fault == TransportFault::Host => {

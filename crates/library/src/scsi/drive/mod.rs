@@ -6,6 +6,7 @@
 //! measures what it all takes. `handle` is what the library and the mover share of it.
 
 mod ability;
+mod cleaning;
 mod compatibility;
 mod condition;
 mod encryption;

@@ -216,6 +216,9 @@ impl Drive {
     pub fn check_writable(&mut self) -> Result<(), TapeError> {
         let session = self.session()?;
         let vid = session.vid;
+        if session.medium.is_worm_by_itself {
+            return Err(TapeError::Worm { vid });
+        }
         if session.write_protected {
             return Err(TapeError::WriteProtected { vid });
         }

@@ -344,6 +344,7 @@ impl Engine {
                 self.later(secs(5), Some(&drive.clone()), Later::Read(drive, vid));
             }
             Action::Maintain { drive, vid } => panic!("nobody asked to check {vid} in {drive}"),
+            Action::Clean { drive, .. } => panic!("nobody asks to clean {drive}"),
             Action::Unmount { drive } => {
                 let Slot::Holds(vid) = self.drives[&drive].0 else { panic!("nothing to unmount in {drive}") };
                 self.assert_robot(&drive);

@@ -290,6 +290,7 @@ impl World {
                 let takes = self.jitter(75);
                 self.later(takes, Some(&drive.clone()), Later::Mounted(drive, vid));
             }
+            Action::Clean { drive, .. } => panic!("nobody asks to clean {drive}"),
             Action::Unmount { drive } => {
                 let takes = self.jitter(110);
                 self.later(takes, Some(&drive.clone()), Later::Unmounted(drive));
