@@ -275,7 +275,7 @@ fn why(archive: &Archive, name: &str, words: &[&str]) -> bool {
     lines.iter().any(|line| words.iter().all(|word| line.contains(word)))
 }
 
-/// Nothing is written in clear by a drive that cannot do otherwise, and no scratch tape is given a name for it.
+/// Nothing is written in clear by a drive that cannot do otherwise, and no scratch tape gets a name for it.
 #[test]
 fn a_drive_that_does_not_encrypt_writes_nothing_of_a_pool_with_keys() {
     let mut instance = instance();
