@@ -290,7 +290,7 @@ fn a_drive_that_does_not_encrypt_writes_nothing_of_a_pool_with_keys() {
     let tapes = archive.tapes().unwrap();
     assert!(tapes.iter().all(|tape| (tape.state, tape.uuid) == (TapeState::Scratch, None)), "{tapes:#?}");
     // Scratch tape after scratch tape was brought to it in vain.
-    let mounts: u64 = tapes.iter().map(|tape| u64::from(tape.mounts)).sum();
+    let mounts: u64 = tapes.iter().map(|tape| tape.mounts).sum();
     assert!(mounts < 100, "{mounts}");
     faults.clear();
     migrate_all(&archive);
