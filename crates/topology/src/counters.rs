@@ -62,8 +62,9 @@ impl Since {
     /// Compares two looks at one machine.
     #[must_use]
     pub fn of(before: &Machine, now: &Machine) -> Since {
-        let mut since = Since::default();
-        since.seconds = before.about.seconds.zip(now.about.seconds).and_then(|(b, n)| n.checked_sub(b));
+        let times = before.about.seconds.zip(now.about.seconds);
+        let seconds = times.and_then(|(before, now)| now.checked_sub(before));
+        let mut since = Since { seconds, ..Since::default() };
         let old: BTreeMap<&DiskKey, &Disk> = before.disks.iter().map(|disk| (&disk.key, disk)).collect();
         for disk in &now.disks {
             match old.get(&disk.key) {

@@ -218,6 +218,12 @@ impl Counter {
         Counter::ALL.iter().find(|(one, _)| *one == self).map_or("", |(_, name)| name)
     }
 
+    /// Its name for programs: `uncorrected_read_errors`.
+    #[must_use]
+    pub fn word(self) -> String {
+        self.name().to_ascii_lowercase().replace('/', "").replace(' ', "_")
+    }
+
     /// Whether data that the disk had to give were lost.
     #[must_use]
     pub fn is_loss(self) -> bool {
