@@ -61,7 +61,8 @@ fn log(data: &[u8]) {
     }
 }
 
-/// The pages of an enclosure, each with its length of two bytes before it: the others go by the configuration.
+/// The pages of an enclosure, each with its length of two bytes before it: the others go by the
+/// configuration.
 fn enclosure(data: &[u8]) {
     let mut rest = data;
     let mut next = || {

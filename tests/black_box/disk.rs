@@ -33,9 +33,11 @@ fn a_tree_has_links_disks_and_enclosures() {
         &ran,
         &[
             "jbod-2, Linux 6.1.0-28-amd64, 2026-09-21T14:13:20Z, 2 NUMA nodes",
-            "├─ host7  SAS  mpt3sas  HBA 9400-8e  firmware 24.00.00.00  PCI 0000:18:00.0  8 x 8 GT/s  NUMA node 0",
+            "├─ host7  SAS  mpt3sas  HBA 9400-8e  firmware 24.00.00.00  PCI 0000:18:00.0  8 x 8 GT/s",
+            "8 x 8 GT/s  NUMA node 1",
             "port-7:0  4 x 12 Gbit/s  to expander-7:0",
-            "sda  (mpatha)  slot 0/0  HDD  16.0 TB  SEAGATE  ST16000NM002G  ZL200000  12 Gbit/s  34 °C  path 1 of 2",
+            "sda  (mpatha)  slot 0/0  HDD  16.0 TB  SEAGATE  ST16000NM002G  ZL200000  12 Gbit/s  34 °C",
+            "34 °C  path 1 of 2",
             "500c0ff012345600",
         ],
     );

@@ -87,8 +87,8 @@ fn log_sense(page: u8, length: u16) -> Result<Cdb, Malformed> {
     Command::from(command).encode()
 }
 
-/// A log page: first its header, then as much as that says. Some disks do not take a long allocation for a short
-/// page (smartmontools, `scsiLogSense`).
+/// A log page: first its header, then as much as that says. Some disks do not take a long allocation for a
+/// short page (smartmontools, `scsiLogSense`).
 fn log_page(transport: &mut dyn Transport, code: u8) -> Result<Vec<u8>, Ended> {
     let head = fetch(transport, log_sense(code, 4), 4)?;
     let [is, _, high, low] = head[..] else { return Err(Ended::Refused) };

@@ -9,30 +9,38 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use topology::{NAMES_MAX, READ_MAX, Tree, Unread};
 
-/// A tree below a directory. Links are given as they are written and never followed by the system: a directory that
-/// somebody sent cannot lead out of itself, and what is no plain file in it (a pipe, a device) is not opened.
+/// A tree below a directory. Links are given as they are written and never followed by the system: a
+/// directory that somebody sent cannot lead out of itself, and what is no plain file in it (a pipe, a
+/// device) is not opened.
 #[derive(Clone, Debug)]
 pub struct Files {
     root: PathBuf,
     /// What paths begin with that stand at the root.
     prefix: &'static str,
+    /// Only what is below these is there; empty: everything is.
+    only: &'static [&'static str],
 }
 
 impl Files {
-    /// This machine.
+    /// This machine: what its kernel shows, and nothing that somebody has put beside it.
     #[must_use]
     pub fn of_machine() -> Files {
-        Files { root: PathBuf::from("/"), prefix: "" }
+        Files { root: PathBuf::from("/"), prefix: "", only: &["/sys", "/proc"] }
     }
 
     /// A directory with `sys` in it, or one that is a copy of `/sys` itself.
     #[must_use]
     pub fn of_directory(root: &Path) -> Files {
         let is_sys = root.join("class").is_dir() && !root.join("sys").is_dir();
-        Files { root: root.to_owned(), prefix: if is_sys { "/sys" } else { "" } }
+        Files { root: root.to_owned(), prefix: if is_sys { "/sys" } else { "" }, only: &[] }
     }
 
     fn at(&self, path: &str) -> Result<PathBuf, Unread> {
+        let is_below =
+            |own: &&str| path.strip_prefix(*own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        if !self.only.is_empty() && !self.only.iter().any(is_below) {
+            return Err(Unread::Missing);
+        }
         let rest = path.strip_prefix(self.prefix).ok_or(Unread::Missing)?;
         Ok(self.root.join(rest.trim_start_matches('/')))
     }
@@ -100,8 +108,8 @@ mod tests {
     use std::os::unix::fs::symlink;
     use topology::Reader;
 
-    /// Links of a directory that was sent lead where they would lead on the machine that it is of, never to files
-    /// of this one; pipes do not stop the reading.
+    /// Links of a directory that was sent lead where they would lead on the machine that it is of, never to
+    /// files of this one; pipes do not stop the reading.
     #[test]
     fn a_directory_cannot_lead_out_of_itself() {
         let directory = tempfile::tempdir().unwrap();
@@ -132,6 +140,15 @@ mod tests {
         assert_eq!(reader.bytes("/sys/devices/y/huge"), None);
         let whys: Vec<Unread> = reader.into_problems().0.into_iter().map(|problem| problem.why).collect();
         assert_eq!(whys, [Unread::NotFile, Unread::TooLarge]);
+    }
+
+    #[test]
+    fn of_this_machine_only_the_kernels_files_are_read() {
+        let tree = Files::of_machine();
+        assert!(tree.list("/sys/class").is_ok());
+        for path in ["/etc", "/etc/hostname", "/answers", "/sysx", "/"] {
+            assert_eq!(tree.link(path), Err(Unread::Missing), "{path}");
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Looks at this machine's disks for [`topology`]: reads its files, asks disks and enclosures how they are, and
-//! switches the lights of slots. Recorded machines are opened here, too.
+//! Looks at this machine's disks for [`topology`]: reads its files, asks disks and enclosures how they are,
+//! and switches the lights of slots. Recorded machines are opened here, too.
 //!
 //! Nothing but [`locate`] changes anything on a device.
 

@@ -22,8 +22,8 @@ pub struct Recorded {
 /// Where what is not in the machine's own files stands.
 const PREFIXES: &[&str] = &["/answers", "/about"];
 
-/// Looks at this machine. With `asking`, disks and enclosures are asked how they are: that takes some milliseconds
-/// each and root's rights, and is refused by devices one by one.
+/// Looks at this machine. With `asking`, disks and enclosures are asked how they are: that takes some
+/// milliseconds each and root's rights, and is refused by devices one by one.
 #[must_use]
 pub fn live(asking: bool) -> Recorded {
     let files = Files::of_machine();

@@ -1,8 +1,9 @@
-//! Which link limits what: what all disks together could move, link by link from the disks to the processor, and
-//! the smallest term of each way.
+//! Which link limits what: what all disks together could move, link by link from the disks to the processor,
+//! and the smallest term of each way.
 //!
-//! The model: every disk moves large files as fast as its kind does, in equal shares over its paths. What a link
-//! cannot carry is taken from all that share it in equal parts. On a tree this gives what the whole can move.
+//! The model: every disk moves large files as fast as its kind does, in equal shares over its paths. What a
+//! link cannot carry is taken from all that share it in equal parts. On a tree this gives what the whole can
+//! move.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -150,7 +151,8 @@ pub struct WayRow {
     pub disks: BTreeSet<usize>,
     /// What they could move over it.
     pub needs: f64,
-    /// The smallest of what the links of SAS at the adapter carry together; `None` if it has none that are told.
+    /// The smallest of what the links of SAS at the adapter carry together; `None` if it has none that are
+    /// told.
     pub sas: Option<f64>,
     /// What the narrowest link of PCI Express carries; `None` if it has none that are told.
     pub pcie: Option<f64>,
@@ -194,8 +196,8 @@ pub struct Bottlenecks {
     pub carried: f64,
     /// What all network interfaces carry.
     pub network: f64,
-    /// What must pass between sockets, if the network interfaces of a node serve first the disks of the same one:
-    /// and what one link between them carries.
+    /// What must pass between sockets, if the network interfaces of a node serve first the disks of the same
+    /// one: and what one link between them carries.
     pub between_nodes: Option<(f64, f64)>,
 }
 
@@ -335,9 +337,9 @@ fn row(machine: &Machine, hop: &Hop) -> Option<LinkRow> {
     })
 }
 
-/// A port as it is, and as it could be. Connectors of SAS have four lanes (SFF-8644, SFF-8643): phys of the same
-/// four that are down beside phys of a port to an expander are the rest of its cable. What no cable was ever
-/// plugged into is not missed, and neither is a whole second cable.
+/// A port as it is, and as it could be. Connectors of SAS have four lanes (SFF-8644, SFF-8643): phys of the
+/// same four that are down beside phys of a port to an expander are the rest of its cable. What no cable was
+/// ever plugged into is not missed, and neither is a whole second cable.
 fn sas_widths(machine: &Machine, port: &Port) -> (Width, Width) {
     const LANES: u32 = 4;
     let own: Vec<_> = port.phys.iter().filter_map(|phy| machine.phys.get(phy)).collect();
@@ -474,8 +476,8 @@ pub struct KistiRow {
     pub ssds_printed: u64,
 }
 
-/// KISTI's table (H. Han et al., "JBOD based archive storage project at KISTI", DOMA-QoS workshop, 7 Feb 2020),
-/// computed again.
+/// KISTI's table (H. Han et al., "JBOD based archive storage project at KISTI", DOMA-QoS workshop, 7 Feb
+/// 2020), computed again.
 #[must_use]
 pub fn kisti_table() -> Vec<KistiRow> {
     /// Lanes of the adapters.

@@ -99,8 +99,9 @@ pub fn sas_lane(megabits: u32) -> f64 {
     f64::from(megabits) * coded / 8.0
 }
 
-/// Megabytes a second on a lane of PCI Express before [`PCIE_SHARE`]: 8b/10b coding up to 5 GT/s, 128b/130b up to
-/// 32 GT/s, flits of 256 bytes with 242 of data at 64 GT/s (PCI Express Base Specification 6.0, 1.2 and 4.2).
+/// Megabytes a second on a lane of PCI Express before [`PCIE_SHARE`]: 8b/10b coding up to 5 GT/s, 128b/130b
+/// up to 32 GT/s, flits of 256 bytes with 242 of data at 64 GT/s (PCI Express Base Specification 6.0, 1.2
+/// and 4.2).
 #[must_use]
 pub fn pcie_lane(megatransfers: u32) -> f64 {
     let coded = match megatransfers {

@@ -14,8 +14,8 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// By how much it has grown; `None` if it is smaller than it was: it was reset, as by power or by hand, and
-    /// what it had grown by then is lost.
+    /// By how much it has grown; `None` if it is smaller than it was: it was reset, as by power or by hand,
+    /// and what it had grown by then is lost.
     #[must_use]
     pub fn by(self) -> Option<u64> {
         self.now.checked_sub(self.before)
@@ -48,8 +48,8 @@ fn moved(before: &Counters, now: &Counters) -> BTreeMap<Counter, Growth> {
     now.0.iter().filter_map(one).collect()
 }
 
-/// What the counters of links and paths are added up from: paths, and phys that the disk told of. Another path or
-/// an answer more is no growth.
+/// What the counters of links and paths are added up from: paths, and phys that the disk told of. Another
+/// path or an answer more is no growth.
 fn added_up_from(disk: &Disk) -> (usize, usize) {
     let phys = match &disk.answered {
         Answered::Scsi(answers) => answers.phys.len(),

@@ -1,4 +1,5 @@
-//! How the slots of an enclosure look from the front, or from above with its cover open. No page of SES says it.
+//! How the slots of an enclosure look from the front, or from above with its cover open. No page of SES says
+//! it.
 
 use crate::machine::Enclosure;
 
@@ -36,8 +37,8 @@ const KNOWN: [Known; 5] = [
         slots: 84,
         drawers: &["top drawer", "bottom drawer"],
         columns: 14,
-        source: "5U84 chassis: two drawers of 42 slots (IBM COS documentation, enclosure overview); three rows of \
-            14 in each, slots counted through: not verified for each product",
+        source: "5U84 chassis: two drawers of 42 slots (IBM COS documentation, enclosure overview); three \
+            rows of 14 in each, slots counted through: not verified for each product",
     },
     Known {
         slots: 60,

@@ -9,10 +9,10 @@
 )]
 //! What disks a machine has, how they are connected, and how they are.
 //!
-//! Pure: it reads a [`Tree`] of files as Linux's `/sys` shows them, and beside them what disks and enclosures
-//! have answered. The tree of the running machine, a recorded one ([`Record`]) and a test's are read by the same
-//! lines ([`Machine::read`]). What a tree holds may be anything: what cannot be read is told, and never ends
-//! the reading.
+//! Pure: it reads a [`Tree`] of files as Linux's `/sys` shows them, and beside them what disks and
+//! enclosures have answered. The tree of the running machine, a recorded one ([`Record`]) and a test's are
+//! read by the same lines ([`Machine::read`]). What a tree holds may be anything: what cannot be read is
+//! told, and never ends the reading.
 
 pub mod bottleneck;
 pub mod constants;

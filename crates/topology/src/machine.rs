@@ -503,7 +503,8 @@ impl Disk {
 pub enum SlotState {
     /// A disk that this machine sees.
     Disk,
-    /// The enclosure says that a disk is there, and no path of this machine leads to it: zoning, or a lost path.
+    /// The enclosure says that a disk is there, and no path of this machine leads to it: zoning, or a lost
+    /// path.
     Hidden,
     /// Empty.
     Empty,
@@ -678,9 +679,9 @@ impl Machine {
         Some((enclosure, enclosure.slots.get(place.slot)?))
     }
 
-    /// Slots that people may mean by a word: `ENCLOSURE/SLOT`, where the enclosure is its number in the list of the
-    /// machine, its logical identifier or one of the devices that serve it, and the slot its number or name; or
-    /// what [`Machine::find`] takes for a disk that stands in one.
+    /// Slots that people may mean by a word: `ENCLOSURE/SLOT`, where the enclosure is its number in the list
+    /// of the machine, its logical identifier or one of the devices that serve it, and the slot its number
+    /// or name; or what [`Machine::find`] takes for a disk that stands in one.
     #[must_use]
     pub fn find_slots(&self, word: &str) -> Vec<Place> {
         let Some((own, slot)) = word.split_once('/').filter(|_| !word.starts_with('/')) else {
@@ -702,8 +703,8 @@ impl Machine {
         places
     }
 
-    /// Disks that people may mean by a word: a block device, the multipath device, a device, the serial number,
-    /// the name in the world.
+    /// Disks that people may mean by a word: a block device, the multipath device, a device, the serial
+    /// number, the name in the world.
     #[must_use]
     pub fn find(&self, word: &str) -> Vec<usize> {
         let word = word.strip_prefix("/dev/mapper/").or_else(|| word.strip_prefix("/dev/")).unwrap_or(word);

@@ -237,8 +237,10 @@ mod tests {
 
     fn tree() -> Record {
         let text = "kist-machine 1\n\
-            /sys/devices/a/b\nvalue = 0x1f\nword = none\nodd : 00ff\nlocked ! denied\nsilent ! refused\nnowhere > ../../../../../../etc\n\
-            /sys/class\nb > ../devices/a/b\nabsolute > /sys/devices/a\nself > self\nto > fro\nfro > to\nup > ../..\n\
+            /sys/devices/a/b\nvalue = 0x1f\nword = none\nodd : 00ff\nlocked ! denied\nsilent ! refused\n\
+            nowhere > ../../../../../../etc\n\
+            /sys/class\nb > ../devices/a/b\nabsolute > /sys/devices/a\nself > self\nto > fro\n\
+            fro > to\nup > ../..\n\
             end 12\n";
         Record::parse(text.as_bytes()).unwrap()
     }

@@ -18,8 +18,8 @@ pub enum Unread {
     /// The system does not allow it.
     #[error("permission denied: run as root")]
     Denied,
-    /// The driver behind the file refuses (EINVAL and the like), which drivers do of counters that they do not
-    /// have.
+    /// The driver behind the file refuses (EINVAL and the like), which drivers do of counters that they do
+    /// not have.
     #[error("the driver refuses to tell")]
     Refused,
     /// It is longer than is taken of any.

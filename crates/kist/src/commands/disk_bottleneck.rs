@@ -306,7 +306,8 @@ fn table_text() -> String {
         ]);
     }
     format!(
-        "JBOD based archive storage project at KISTI, DOMA-QoS workshop, 7 February 2020\n\n{}\nConstants\n{}",
+        "JBOD based archive storage project at KISTI, DOMA-QoS workshop, 7 February 2020\n\n\
+         {}\nConstants\n{}",
         table.render(),
         constants_text()
     )

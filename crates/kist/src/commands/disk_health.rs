@@ -122,7 +122,9 @@ fn shown_json(args: &Args, shown: &Shown) -> Outcome<serde_json::Value> {
             .iter()
             .map(|reason| {
                 json!({
-                    "reason": reason.word(), "text": reason.to_string(), "verdict": reason.verdict().to_string(),
+                    "reason": reason.word(),
+                    "text": reason.to_string(),
+                    "verdict": reason.verdict().to_string(),
                 })
             })
             .collect();

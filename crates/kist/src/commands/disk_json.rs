@@ -211,7 +211,9 @@ pub fn machine(machine: &Machine) -> Value {
         })
     });
     let networks = machine.networks.iter().map(|one| {
-        json!({ "name": one.name, "megabits": one.megabits, "mtu": one.mtu, "node": machine.node_of(&one.hops) })
+        json!({
+            "name": one.name, "megabits": one.megabits, "mtu": one.mtu, "node": machine.node_of(&one.hops),
+        })
     });
     let problems = machine.problems.iter().map(|one| json!({ "path": one.path, "why": one.why.to_string() }));
     json!({

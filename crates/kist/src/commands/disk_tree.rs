@@ -241,9 +241,9 @@ pub fn nothing_of(machine: &Machine) -> String {
         .collect();
     let disks = if disks.is_empty() { "no disks".to_owned() } else { disks.join(", ") };
     format!(
-        "No SAS adapter, enclosure or NVMe drive is seen here: {disks}, {hosts}. In a virtual machine the host has \
-         them; elsewhere look whether the adapter's driver and the module ses are loaded, or give a recorded \
-         machine with --from."
+        "No SAS adapter, enclosure or NVMe drive is seen here: {disks}, {hosts}. In a virtual machine the \
+         host has them; elsewhere look whether the adapter's driver and the module ses are loaded, or give a \
+         recorded machine with --from."
     )
 }
 
@@ -301,8 +301,8 @@ pub fn front(machine: &Machine, at: usize) -> String {
     }
     let _ = writeln!(
         out,
-        "\n  - empty   ~ a disk that this machine does not see   ! watch   X replace   ? not asked   * light on\n  \
-         Picture: {}",
+        "\n  - empty   ~ a disk that this machine does not see   ! watch   X replace   ? not asked   \
+         * light on\n  Picture: {}",
         layout.source
     );
     if !enclosure.elements.is_empty() {

@@ -149,8 +149,8 @@ impl Configuration {
     /// Writes it.
     ///
     /// # Panics
-    /// If there are more than 256 enclosures, none, or a text is longer than a byte says; or if the enclosures
-    /// do not count as many types as there are.
+    /// If there are more than 256 enclosures, none, or a text is longer than a byte says; or if the
+    /// enclosures do not count as many types as there are.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let counted: usize = self.enclosures.iter().map(|one| usize::from(one.types)).sum();

@@ -1,8 +1,9 @@
 //! Enclosure services: the diagnostic pages of an enclosure (SES-3, clause 6; elements clause 7).
 //!
-//! The configuration page says which elements there are; all other pages list something of each element in the
-//! same order, behind an entry for each type as a whole. An answer is of its own generation: after a change of
-//! the configuration the pages do not fit together any more, which [`Configuration`] refuses by counting.
+//! The configuration page says which elements there are; all other pages list something of each element in
+//! the same order, behind an entry for each type as a whole. An answer is of its own generation: after a
+//! change of the configuration the pages do not fit together any more, which [`Configuration`] refuses by
+//! counting.
 
 mod additional;
 mod configuration;

@@ -3,8 +3,8 @@
 use super::{Configuration, ElementKind, finish, header, page};
 use crate::bytes::Malformed;
 
-/// The limits of a sensor, as bytes: of a temperature degrees Celsius above -20, of a voltage or current steps
-/// of half a percent.
+/// The limits of a sensor, as bytes: of a temperature degrees Celsius above -20, of a voltage or current
+/// steps of half a percent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Limits {
     /// Above it is critical.

@@ -130,8 +130,9 @@ mod tests {
 
     #[test]
     fn a_disk_behind_two_expanders_and_a_switch() {
-        let place = "/sys/devices/pci0000:17/0000:17:00.0/0000:18:00.0/0000:19:04.0/0000:1a:00.0/host7/port-7:0/\
-            expander-7:0/port-7:0:10/expander-7:1/port-7:1:3/end_device-7:1:3/target7:0:3/7:0:3:0/block/sdd";
+        let place = "/sys/devices/pci0000:17/0000:17:00.0/0000:18:00.0/0000:19:04.0/0000:1a:00.0/host7/\
+            port-7:0/expander-7:0/port-7:0:10/expander-7:1/port-7:1:3/end_device-7:1:3/target7:0:3/\
+            7:0:3:0/block/sdd";
         let chain = Chain::of(place);
         let linked: Vec<bool> = chain.linked().into_iter().map(|(_, linked)| linked).collect();
         assert_eq!(linked, [false, true, false, true]);

@@ -42,7 +42,8 @@ fn merged(reader: &Reader<'_>, seen: Vec<Seen>) -> Vec<Disk> {
         let mut all = all.into_iter();
         let Some(mut first) = all.next() else { continue };
         for mut one in all {
-            // A name in the world that two serial numbers have is no name: some bridges give all disks the same.
+            // A name in the world that two serial numbers have is no name: some bridges give all disks the
+            // same.
             if first.serial.is_some() && one.serial.is_some() && first.serial != one.serial {
                 let device = one.paths.first().map(|path| path.device.clone()).unwrap_or_default();
                 reader.problem(&format!("/sys/class/scsi_device/{device}/device/wwid"), Unread::Garbage);
@@ -293,8 +294,8 @@ fn namespace(child: &str) -> Option<String> {
     (digits(controller) && digits(number)).then(|| format!("nvme{controller}n{number}"))
 }
 
-/// A block device that is neither SCSI nor NVMe, such as that of a hypervisor. What is made of other devices is
-/// none.
+/// A block device that is neither SCSI nor NVMe, such as that of a hypervisor. What is made of other devices
+/// is none.
 fn other(machine: &mut Machine, reader: &Reader<'_>, name: &str) -> Option<Seen> {
     let place = reader.place(&format!("/sys/block/{name}"))?;
     let chain = Chain::of(&place);
@@ -306,7 +307,8 @@ fn other(machine: &mut Machine, reader: &Reader<'_>, name: &str) -> Option<Seen>
     let serial = reader.text(&format!("/sys/block/{name}/serial"));
     let path =
         Path { device: name.to_owned(), block: Some(name.to_owned()), hops: chain.hops(), ..Path::default() };
-    // The serial number of a virtual disk is what somebody typed: two machines and two disks may have the same.
+    // The serial number of a virtual disk is what somebody typed: two machines and two disks may have the
+    // same.
     let key = DiskKey::Device(name.to_owned());
     let disk = Disk { serial, ..blank(key.clone(), path) };
     Some(Seen { key, disk: sized(disk, block_size(reader, name)) })

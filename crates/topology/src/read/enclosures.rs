@@ -1,5 +1,5 @@
-//! Enclosures and their slots: from the kernel's directories (linux: drivers/misc/enclosure.c) and from what the
-//! enclosures themselves have answered.
+//! Enclosures and their slots: from the kernel's directories (linux: drivers/misc/enclosure.c) and from what
+//! the enclosures themselves have answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -114,8 +114,8 @@ fn device(machine: &mut Machine, reader: &Reader<'_>, name: &str) -> Option<Told
     let directory = format!("/sys/class/enclosure/{name}");
     let has_driver = reader.is_there(&directory);
     let identifier = reader.parsed(&format!("{directory}/id"), number).filter(|id| *id != 0);
-    // Each of the kernel's attributes costs a command to the enclosure (linux: ses.c, `ses_get_status`): where its
-    // pages are there, they are not asked again.
+    // Each of the kernel's attributes costs a command to the enclosure (linux: ses.c, `ses_get_status`):
+    // where its pages are there, they are not asked again.
     let kernel = |with_status| match has_driver {
         true => kernel_slots(reader, name, &directory, with_status),
         false => Vec::new(),
@@ -420,7 +420,8 @@ impl Slot {
     }
 }
 
-/// Disks in no slot yet whose expander says in which bay they are; and slots of enclosures that nobody serves.
+/// Disks in no slot yet whose expander says in which bay they are; and slots of enclosures that nobody
+/// serves.
 fn bays(machine: &mut Machine) {
     let known: BTreeMap<u64, usize> =
         machine.enclosures.iter().enumerate().filter_map(|(at, one)| Some((one.identifier?, at))).collect();

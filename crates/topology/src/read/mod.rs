@@ -34,8 +34,8 @@ impl Machine {
     }
 }
 
-/// What can be asked how it is: disks with their paths, and devices that serve enclosures. What costs the devices
-/// commands is not read.
+/// What can be asked how it is: disks with their paths, and devices that serve enclosures. What costs the
+/// devices commands is not read.
 #[must_use]
 pub fn askable(tree: &dyn Tree) -> (Vec<Disk>, Vec<Services>) {
     let reader = Reader::new(tree);

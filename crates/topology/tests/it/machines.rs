@@ -172,7 +172,8 @@ fn zoning_hides_half_of_sixty_disks() {
     assert!(slots.len() == 30 && slots.iter().all(|slot| slot % 2 == 1));
     let found = rows(&machine);
     assert_eq!(link(&found, "port-2:0:0").now.words(LinkKind::Sas), "10 x 12 Gbit/s");
-    // Two cables of four lanes: the slot of the adapter is what limits. A third and fourth connector are free.
+    // Two cables of four lanes: the slot of the adapter is what limits. A third and fourth connector are
+    // free.
     let cables = link(&found, "port-2:0");
     assert!(!cables.is_degraded(), "{cables:?}");
     assert_eq!((cables.usable.round(), found.ways[0].carried.round()), (8800.0, 6302.0));
@@ -283,8 +284,8 @@ fn a_driver_that_shows_no_links() {
     assert_eq!(bad(&machine, None), [one("sde", Verdict::Replace, &["worn"])]);
 }
 
-/// The five rows of KISTI on five adapters. As published the last is 6400: with the coding of generation 3 it is
-/// 6302.
+/// The five rows of KISTI on five adapters. As published the last is 6400: with the coding of generation 3
+/// it is 6302.
 #[test]
 fn five_adapters_are_the_five_rows() {
     let machine = machine("kisti-five");
