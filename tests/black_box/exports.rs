@@ -77,3 +77,29 @@ fn tapes_go_out_and_come_back() {
     assert!(said.contains("scratch"), "{said}");
     instance.stop();
 }
+
+/// A drive is cleaned by command, with a cartridge that stands in the library's directory; the use is counted
+/// over a kill, and what is refused says why.
+#[test]
+fn a_drive_is_cleaned_by_command() {
+    let mut instance = Instance::serving();
+    let cleaning = instance.dir().join("library/cleaning");
+    instance.kist(&["drive", "clean", "vdrive0"]).exits(1).says(&["no cleaning cartridge", "--with VID"]);
+    fs::create_dir_all(&cleaning).unwrap();
+    fs::write(cleaning.join("CLN001"), b"").unwrap();
+    instance.kist(&["drive", "clean", "vdrive0", "--with", "CLN002"]).exits(1).says(&["CLN002"]);
+    instance.kist(&["drive", "clean", "vdrive0", "--with", "short"]).exits(2);
+    instance.kist(&["drive", "clean", "vdrive0"]).exits(0).says(&["vdrive0 is cleaned"]);
+    let drive = |instance: &Instance| instance.kist(&["drive", "show", "vdrive0", "--json"]).exits(0).json();
+    wait_until("the drive was cleaned", || drive(&instance)["cleaned"].is_string());
+    instance.kill();
+    instance.start();
+    let inventory = instance.kist(&["library", "inventory", "--json"]).exits(0).json();
+    let cleaner = &inventory["cleaning"][0];
+    assert_eq!((&cleaner["vid"], &cleaner["uses"]), (&"CLN001".into(), &1.into()), "{inventory}");
+    let said = instance.kist(&["library", "inventory"]).exits(0).out;
+    assert!(said.contains("cleaning cartridge CLN001") && said.contains("1 of 50 uses"), "{said}");
+    assert!(drive(&instance)["cleaned"].is_string());
+    let tapes = instance.kist(&["tape", "ls"]).exits(0).out;
+    assert!(!tapes.contains("CLN001"), "it is no tape: {tapes}");
+}

@@ -18,7 +18,7 @@ use library::{
 use scsi::command::{Changer, Primary, Stream};
 use scsi::{Command, Data, ElementAddress, Status, Transport};
 
-use crate::harness::{Instance, command, kist};
+use crate::harness::{Instance, command, kist, make_tree};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const TARGET: &str = "iqn.2026-01.org.kist:library";
@@ -118,6 +118,71 @@ fn a_library_is_served_and_stopped_with_a_tape_in_a_drive() {
     let mut drive = served.unit(2, Some(account));
     go(&mut drive, Primary::TestUnitReady, &[]);
     assert_eq!(read(&mut drive, 5), b"hello");
+    served.stop();
+}
+
+/// The account of a library that asks for one: the scan needs it, and so does an instance that uses it.
+#[test]
+fn an_instance_proves_to_its_library_who_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let accounts = file("accounts", "kist the secret of kist\nbackup the secret of backup\n");
+    let (secret, wrong) = (file("secret", "the secret of kist\n"), file("wrong", "the secret of backup\n"));
+    let new = ["--new-cartridges", "4", "--cartridge-size", "1GB", "--chap-file", &accounts];
+    let served = Served::start(&directory.path().join("tapes"), &new);
+    let scan = |more: &[&str]| {
+        kist(&[&["library", "scan", "--json", "--portal", &served.portal][..], more].concat())
+    };
+    for stranger in [&[][..], &["--chap-user", "kist", "--chap-secret-file", &wrong]] {
+        let scan = scan(stranger).json();
+        assert_eq!(scan["changers"].as_array().unwrap().len(), 0, "{scan:#}");
+        let failed = scan["failed"][0].as_str().unwrap();
+        assert!(failed.contains("login"), "{failed}");
+    }
+    let found = scan(&["--chap-user", "kist", "--chap-secret-file", &secret]).exits(0).json();
+    let changer = &found["changers"][0];
+    assert_eq!((&changer["revision"], changer["drives"].as_array().unwrap().len()), (&"0001".into(), 2));
+
+    let mut instance = Instance::init();
+    let config = instance.dir().join("kist.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    let (before, rest) = text.split_once("[library]").unwrap();
+    let (_, after) = rest.split_once("[tape]").unwrap();
+    let library = changer["configuration"].as_str().unwrap();
+    let with = |account: &str| {
+        let library = format!("{library}cartridge_capacity = \"1GB\"\n{account}");
+        fs::write(&config, format!("{before}{library}\n[tape]{after}")).unwrap();
+    };
+    let account = |file: &str| format!("chap = {{ user = \"kist\", secret_file = \"{file}\" }}\n");
+    for stranger in [String::new(), account(&wrong)] {
+        with(&stranger);
+        instance.start();
+        let status = instance.kist(&["status"]).exits(0).out;
+        assert!(status.contains("login"), "{status}");
+        instance.stop();
+    }
+    with(&account(&secret));
+    instance.start();
+    let tree = instance.beside("tree");
+    make_tree(&tree);
+    let local = tree.to_str().unwrap();
+    instance.kist(&["put", local, "/t"]).exits(0);
+    instance.kist(&["migrate", "--now"]).exits(0);
+    instance.kist(&["wait", "--timeout", "120s"]).exits(0);
+    let shown = instance.kist(&["drive", "show", "--json", "drive0"]).exits(0).json();
+    assert_eq!(shown["element"], 256, "{shown:#}");
+    let can = shown["abilities"].as_array().unwrap();
+    assert!(can.contains(&"locate".into()) && can.contains(&"cartridge memory".into()), "{shown:#}");
+    let shown = instance.kist(&["drive", "show", "drive0"]).exits(0).out;
+    assert!(shown.contains("element        256\n") && shown.contains("reservations"), "{shown}");
+    instance.kist(&["evict", "/t"]).exits(0);
+    instance.kist(&["stage", "--wait", "/t"]).exits(0);
+    instance.kist(&["compare", local, "/t"]).exits(0);
+    instance.stop();
     served.stop();
 }
 

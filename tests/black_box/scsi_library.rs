@@ -15,15 +15,17 @@ use crate::harness::{Instance, kist, make_tree};
 const TARGET: &str = "iqn.2026-01.org.kist:vtl";
 
 /// A target of four cartridges and two drives. It keeps its address and its cartridges while it is away.
-struct Library {
+pub struct Library {
     _directory: tempfile::TempDir,
     target: Arc<Target>,
-    address: String,
+    pub address: String,
+    /// The address that it tells, if another one leads to it.
+    told: Option<String>,
     server: Option<Server>,
 }
 
 impl Library {
-    fn new() -> Library {
+    pub fn new() -> Library {
         let directory = tempfile::tempdir().unwrap();
         let config = VirtualLibraryConfig {
             drives: ["bay0", "bay1"].map(|name| DriveName::new(name).unwrap()).to_vec(),
@@ -38,15 +40,16 @@ impl Library {
         let mut options = Options::new(Name::new(TARGET).unwrap());
         options.barcode_suffix = "VT".to_owned();
         let target = Target::new(library, options).unwrap();
-        let mut library =
-            Library { _directory: directory, target, address: "127.0.0.1:0".to_owned(), server: None };
+        let address = "127.0.0.1:0".to_owned();
+        let mut library = Library { _directory: directory, target, address, told: None, server: None };
         library.come();
         library
     }
 
     fn come(&mut self) {
         let listener = TcpListener::bind(&self.address).unwrap();
-        let server = Server::start(listener, self.target.clone(), TargetConfig::default()).unwrap();
+        let config = TargetConfig { address: self.told.clone(), ..TargetConfig::default() };
+        let server = Server::start(listener, self.target.clone(), config).unwrap();
         self.address = server.address().to_string();
         self.server = Some(server);
     }
@@ -54,11 +57,19 @@ impl Library {
     fn go_away(&mut self) {
         self.server.take().unwrap().stop();
     }
+
+    /// From now on it tells those who look for it to go there.
+    pub fn is_behind(&mut self, address: &str) {
+        self.go_away();
+        self.told = Some(address.to_owned());
+        self.come();
+    }
 }
 
 /// An instance whose library is what `kist library scan` says of this one.
-fn instance_on(library: &Library) -> Instance {
-    let scan = kist(&["library", "scan", "--portal", &library.address, "--json"]).exits(0).json();
+pub fn instance_on(library: &Library) -> Instance {
+    let portal = library.told.as_ref().unwrap_or(&library.address);
+    let scan = kist(&["library", "scan", "--portal", portal, "--json"]).exits(0).json();
     let changer = &scan["changers"][0];
     assert_eq!(changer["serial"], "KISTVTL0", "{scan:#}");
     assert_eq!(changer["slots"]["full"], 4, "{scan:#}");

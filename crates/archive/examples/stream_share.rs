@@ -74,6 +74,7 @@ fn settings(directory: &Path, rate: u64) -> Settings {
             drives_min: 0,
             open_tapes_max: None,
             library: None,
+            encryption: None,
         }],
         change_log: archive::ChangeLogSettings::default(),
         tape: TapeSettings {
@@ -85,6 +86,7 @@ fn settings(directory: &Path, rate: u64) -> Settings {
             recall_age: Duration::from_secs(15),
             recall_bytes: ByteCount::gib(100),
             recall_aim: Aim::LastFile,
+            recall_order_from: archive::OrderFrom::Cheaper,
             dismount_delay: Duration::from_secs(60),
             retry_delay: Duration::from_secs(60),
             mounts: MountSettings::default(),

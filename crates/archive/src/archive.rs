@@ -73,7 +73,8 @@ impl Archive {
         if settings.classes.is_empty() {
             return Err(OpenError::NoClass);
         }
-        let Machines { catalogue, drives, library, random_uuid, mount_log, access_log, backup } = machines;
+        let Machines { catalogue, drives, library, random_uuid, mount_log, drive_fits, access_log, backup } =
+            machines;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
         // Before anything is written: a refusal that changes the catalogue would wear off.
         check_not_older(&catalogue, &drives)?;
@@ -91,7 +92,7 @@ impl Archive {
         // Before the first job of a drive: one that began without a clock would seem to hang for decades.
         pool.set_clock(Arc::clone(&clock));
         // Before the inventory: what comes meanwhile is another change.
-        let asked = library.changes().and_then(|changes| Ok((changes, library.inventory()?)));
+        let asked = library.changes().and_then(|changes| Ok((changes, library.inventory_in_reach()?)));
         let (changes, inventory) = asked.unwrap_or_else(|error| {
             // Reads from the pool and puts need no library: it is asked again every few seconds.
             tracing::error!(%error, "the library does not say what it holds; it is asked again");
@@ -130,6 +131,7 @@ impl Archive {
             changes,
             random_uuid,
             mount_log,
+            drive_fits,
             settling,
             has_backup,
         })?;

@@ -17,16 +17,17 @@ pub use catalogue::{
 pub use drive::DriveLocation;
 pub use ground::{
     ACCESSES_WAITING_MAX, About, ArchiveError, BucketInfo, BucketSettings, CallProgress, Cause,
-    ChangeLogSettings, ChapSettings, ClassInfo, ClassSettings, ClockInfo, CloneOptions, CompleteOptions,
-    CopyInfo, CopyProgress, DirectoryStat, DriveLimits, ErrorKind, EvictDone, FileStat, FlowSettings,
-    HealthProblem, Hold, Holding, ItemFailure, KeyLine, KeyPage, KeyQuery, LibraryKind, LibrarySettings,
-    LifecycleRule, Listed, ListedKind, Locality, LossForeseen, LostFilesInfo, MachineTimes, MountSettings,
-    MultipartInfo, ObjectLine, ObjectRemoved, ObjectStat, OpenError, PartInfo, PoolDrive, PoolDriveInfo,
-    PoolDriveSettings, PoolHolders, PoolInfo, PoolSettings, PutDone, PutOptions, QueueLine, QuotaInfo,
-    QuotaOf, RenameOf, RequestFile, RequestInfo, RequestOutlook, RestoreState, Retention, RetentionMode,
-    SMALL_BYTES_MAX, ScrubInfo, ScsiLibrarySettings, SegmentUse, Selection, Settings, SettlingInfo,
-    SettlingStage, ShareSettings, StageOptions, Stat, TailFile, TapeContent, TapeDriveInfo, TapeExport,
-    TapeImport, TapeInfo, TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse, TimingSettings, Totals,
+    ChangeLogSettings, ChapSettings, ClassInfo, ClassSettings, CleaningCartridgeInfo, CleaningInfo,
+    CleaningSettings, ClockInfo, CloneOptions, CompleteOptions, CopyInfo, CopyProgress, DirectoryStat,
+    DriveLimits, ErrorKind, EvictDone, FileStat, FlowSettings, HealthProblem, Hold, Holding, ItemFailure,
+    KeyLine, KeyPage, KeyQuery, LibraryKind, LibrarySettings, LifecycleRule, Listed, ListedKind, Locality,
+    LossForeseen, LostFilesInfo, MachineTimes, MountSettings, MultipartInfo, ObjectLine, ObjectRemoved,
+    ObjectStat, OpenError, PartInfo, PoolDrive, PoolDriveInfo, PoolDriveSettings, PoolEncryption,
+    PoolHolders, PoolInfo, PoolSettings, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RenameOf,
+    RequestFile, RequestInfo, RequestOutlook, RestoreState, Retention, RetentionMode, SMALL_BYTES_MAX,
+    ScrubInfo, ScsiLibrarySettings, SegmentUse, Selection, Settings, SettlingInfo, SettlingStage,
+    ShareSettings, StageOptions, Stat, TailFile, TapeContent, TapeDriveInfo, TapeExport, TapeImport,
+    TapeInfo, TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse, TimingSettings, Totals,
     UpkeepSettings, UploadError, VersionPage, VersionQuery, Versioning, VirtualLibrarySettings, Which,
     WhyNotAtOnce, WorkerInfo, has_ended, time_left,
 };
@@ -36,10 +37,11 @@ pub use ingest::{
 };
 pub use journal::{
     AccessLog, AccessLogFiles, AccessLogRead, AccessReading, CounterRecord, DayReading, DayTotal,
-    ErrorRecord, MotionRecord, MountKind, MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport,
-    MountSessionEnd, ProductRecord, QueueAtMount, ReportBy, ReportRow, SessionRecord, Spread,
-    USAGE_STEP_BYTES, UsageReport,
+    DriveFitFile, DriveFitRecord, DriveFits, ErrorRecord, MotionRecord, MountKind, MountLog, MountLogFiles,
+    MountLogRead, MountRecord, MountReport, MountSessionEnd, OrderRecord, ProductRecord, QueueAtMount,
+    ReportBy, ReportRow, SessionRecord, Spread, USAGE_STEP_BYTES, UsageReport,
 };
+pub use library::{KeySource, TapeKeys};
 pub use machines::{
     Machines, PoolShape, create_catalogue, open_libraries, open_library, open_scsi_library, pool_seen,
     reservation_key, scsi_drive, scsi_driver, scsi_sources, scsi_ways, seated,
@@ -52,7 +54,7 @@ pub use namespace::{LIST_PAGE_MAX, RemovalWait, RemoveTree, SELECTION_PATHS_MAX,
 pub use scheduler::SUSPECT_FAILURES_MAX;
 pub use scheduler::{Expected, Reason, TimeRange};
 pub use session::PACK_MEMBERS_MAX;
-pub use session::order::Aim;
+pub use session::order::{Aim, OrderFrom};
 pub use store::Refused;
 pub use tape::{
     CHECK_TAPES_MAX, ChangeLogInfo, CheckState, DAMAGE_TOLD_MAX, DamagedPart, FlowInfo, LogKept,

@@ -21,8 +21,8 @@ use mechanics::{Geometry, RobotTiming};
 use store::{CatalogueStore, StoreOptions};
 
 use crate::{
-    AccessLog, ChapSettings, LibraryKind, LibrarySettings, MountLog, OpenError, ScsiLibrarySettings,
-    Settings, TimingSettings, VirtualLibrarySettings,
+    AccessLog, ChapSettings, DriveFitFile, LibraryKind, LibrarySettings, MountLog, OpenError,
+    ScsiLibrarySettings, Settings, TimingSettings, VirtualLibrarySettings,
 };
 use ground::PoolDrive;
 use tape::of_what_has_no_vid;
@@ -57,6 +57,8 @@ pub struct Machines {
     pub random_uuid: Arc<dyn Fn() -> Option<Uuid> + Send + Sync>,
     /// Where mounts are written down; `None`: nowhere, and reports on tapes are empty.
     pub mount_log: Option<Arc<dyn MountLog>>,
+    /// Where it is kept over stops what the locates of each drive say of it; `None`: nowhere.
+    pub drive_fits: Option<DriveFitFile>,
     /// Where puts, gets, recalls and the like are written down; `None`: nowhere, and analyses are empty.
     pub access_log: Option<Arc<dyn AccessLog>>,
     /// The directory of the catalogue's backup, which must not be ahead of it; `None`: not looked at.
@@ -91,6 +93,7 @@ impl Machines {
             library,
             random_uuid: Arc::new(system_uuid),
             mount_log: None,
+            drive_fits: None,
             access_log: None,
             backup: None,
         })

@@ -14,13 +14,13 @@ use upkeep::Upkeep;
 
 use crate::{
     About, Archive, ArchiveError, BucketInfo, BucketSettings, CallProgress, CatalogueFinding, Cause,
-    ChangeLogInfo, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, Download, EvictDone, FlowInfo,
-    HealthProblem, HealthReport, Hold, KeyPage, KeyQuery, Listed, MountSample, MultipartInfo, ObjectRemoved,
-    ObjectStat, PartInfo, PartUpload, PoolHealth, PoolInfo, PutDone, PutOptions, QueueLine, QuotaInfo,
-    QuotaOf, RemoveTree, RenameOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook,
-    ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport,
-    TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, TreeRemoval, UpkeepSettings, Upload, VerifyDone,
-    VersionPage, VersionQuery, Which,
+    ChangeLogInfo, ClassInfo, CleaningInfo, ClockInfo, CloneOptions, CompleteOptions, Download,
+    DriveFitRecord, EvictDone, FlowInfo, HealthProblem, HealthReport, Hold, KeyPage, KeyQuery, Listed,
+    MountSample, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PartUpload, PoolHealth, PoolInfo,
+    PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RemoveTree, RenameOf, ReplacedDrive, ReportBy,
+    RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck,
+    TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals,
+    TreeRemoval, UpkeepSettings, Upload, VerifyDone, VersionPage, VersionQuery, Which,
 };
 
 /// Gives the archive the methods of a room, by the same names.
@@ -148,6 +148,7 @@ verbs! { tape: Tape {
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError>;
     fn machine_health(&self) -> Arc<HealthReport>;
     fn drive_mounts(&self, drive: &str) -> Result<Vec<MountSample>, ArchiveError>;
+    fn drive_fits(&self, drive: &str) -> Result<Vec<DriveFitRecord>, ArchiveError>;
     fn tapes(&self) -> Result<Vec<TapeInfo>, ArchiveError>;
     fn tape_content(
         &self, vid: Vid, from: BlockAddress, limit: usize
@@ -185,6 +186,8 @@ verbs! { tape: Tape {
     fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError>;
     fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError>;
     fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError>;
+    fn clean_drive(&self, drive: &str, with: Option<Vid>) -> Result<(), ArchiveError>;
+    fn cleaning(&self) -> Result<CleaningInfo, ArchiveError>;
     fn why_path(&self, path: &ArchivePath) -> Result<Vec<String>, ArchiveError>;
     fn why_request(&self, request: RequestId) -> Result<Vec<String>, ArchiveError>;
     fn explain(&self, about: &About) -> Result<Vec<Cause>, ArchiveError>;

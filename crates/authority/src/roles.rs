@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use archive::{
     About, AccessChain, AclEntry, Archive, ArchiveError, BackupStatus, BucketInfo, BucketSettings,
-    CallProgress, CatalogueFinding, Cause, ChangeLogInfo, ClassInfo, ClockInfo, CloneOptions,
-    CompleteOptions, EvictDone, HealthProblem, HealthReport, Hold, KeptExtents, KeyPage, KeyQuery, Listed,
-    MountSample, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutDone,
-    PutOptions, QuarantineEnded, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, RemoveTree, RenameOf,
+    CallProgress, CatalogueFinding, Cause, ChangeLogInfo, ClassInfo, CleaningInfo, ClockInfo, CloneOptions,
+    CompleteOptions, DriveFitRecord, EvictDone, HealthProblem, HealthReport, Hold, KeptExtents, KeyPage,
+    KeyQuery, Listed, MountSample, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo,
+    PutDone, PutOptions, QuarantineEnded, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, RemoveTree, RenameOf,
     ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions,
     Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack, TapeReport,
     TapeUse, Totals, TreeRemoval, UnknownKept, VerifyDone, VersionPage, VersionQuery, Which,
@@ -250,6 +250,8 @@ role! {
         fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError>;
         fn drive_up(&self, drive: &str) -> Result<(), ArchiveError>;
         fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError>;
+        fn clean_drive(&self, drive: &str, with: Option<Vid>) -> Result<(), ArchiveError>;
+        fn cleaning(&self) -> Result<CleaningInfo, ArchiveError>;
         fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError>;
         fn stop_checks(&self, vids: &[Vid]) -> Result<(), ArchiveError>;
         fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError>;
@@ -268,6 +270,8 @@ role! {
             = Ok(Archive::machine_health(self));
         /// The last mounts of a drive, the newest first.
         fn drive_mounts(&self, drive: &str) -> Result<Vec<MountSample>, ArchiveError>;
+        /// By what the model was fitted to a drive.
+        fn drive_fits(&self, drive: &str) -> Result<Vec<DriveFitRecord>, ArchiveError>;
         fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError>;
         /// The same in steps.
         fn begin_usage(

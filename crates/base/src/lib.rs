@@ -14,6 +14,7 @@ mod memory;
 mod name;
 pub mod planted;
 mod share;
+mod tape_key;
 mod time;
 mod trusted;
 mod unit;
@@ -31,6 +32,7 @@ pub use md5_lanes::{MD5_LANES, Md5Stream};
 pub use memory::keep_freed_memory;
 pub use name::{ArchivePath, NAME_BYTES_MAX, Name, NameError, PATH_BYTES_MAX};
 pub use share::{Fit, is_scarce};
+pub use tape_key::{KeyCheck, KeyId, KeyIdError, TapeKey};
 pub use time::{Clock, Duration, LOOK_LATE_MAX, ManualClock, Timestamp, stood_still};
 pub use trusted::{
     ClockReading, RESTART_BELIEVED_MAX, SYNCHRONISED_BELIEVED_MAX, TIME_DOUBTED_AHEAD, TIME_DOUBTED_BEHIND,

@@ -146,6 +146,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         | Command::CountMount { .. }
         | Command::BaseOnTape { .. }
         | Command::SetTapeAway { .. }
+        | Command::SetTapeKey { .. }
         | Command::RetireTape { .. }
         | Command::AddTape { .. }
         | Command::ReclaimTape { .. } => tape::perform(draft, command),
@@ -184,6 +185,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::PoolCopiesLost { copies } => lost::pool_copies_lost(draft, copies),
         Command::PoolCopiesFound { copies } => lost::pool_copies_found(draft, copies),
         Command::CopyDamaged { .. }
+        | Command::GiveUpPlace { .. }
         | Command::StoreImage { .. }
         | Command::MendCopy { .. }
         | Command::DropImage { .. }
@@ -217,6 +219,11 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
             tree::condemn(draft, (*parent, name), *directory, owner, *with_lists)
         }
         Command::SetDriveDown { drive, down } => drive::set_down(draft, drive, down.as_deref()),
+        Command::SetDriveCleaning { drive, urgent } => drive::set_cleaning(draft, drive, *urgent),
+        Command::CountCleaning { vid, anew } => drive::count_cleaning(draft, *vid, *anew),
+        Command::CleaningEnded { vid, drive, unfit } => {
+            drive::cleaning_ended(draft, *vid, drive, unfit.as_deref())
+        }
         Command::NoteUnknown { found, gone } => unknown::note(draft, found, gone),
         Command::NoteLeap { by } => clock::note_leap(draft, *by),
         Command::NoteTime { .. }

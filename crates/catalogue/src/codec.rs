@@ -2,8 +2,8 @@
 
 use base::{
     Adler32, Blake3, BlobId, BlockAddress, BlockCount, ByteCount, ClassId, ContainerId, Crc32c, DirId,
-    DriveId, Duration, Epoch, FileId, Generation, Name, RequestId, RunId, StripeSetId, TapePoolId, Timestamp,
-    Uuid, Vid,
+    DriveId, Duration, Epoch, FileId, Generation, KeyCheck, KeyId, Name, RequestId, RunId, StripeSetId,
+    TapeKey, TapePoolId, Timestamp, Uuid, Vid,
 };
 
 /// Bytes still to be decoded.
@@ -231,6 +231,29 @@ impl Codec for String {
     }
 }
 
+impl Codec for KeyId {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_varint(self.as_str().len() as u64, out);
+        out.extend_from_slice(self.as_str().as_bytes());
+    }
+    fn take(input: &mut Reader<'_>) -> Option<Self> {
+        let length = usize::try_from(input.varint()?).ok()?;
+        KeyId::new(std::str::from_utf8(input.take(length)?).ok()?).ok()
+    }
+}
+
+impl Codec for TapeKey {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.id.put(out);
+        out.extend_from_slice(&self.check.0);
+    }
+    fn take(input: &mut Reader<'_>) -> Option<Self> {
+        let id = KeyId::take(input)?;
+        let check = input.take(KeyCheck::BYTES)?.try_into().ok()?;
+        Some(TapeKey { id, check: KeyCheck(check) })
+    }
+}
+
 impl Codec for Name {
     fn put(&self, out: &mut Vec<u8>) {
         put_varint(self.as_str().len() as u64, out);
@@ -313,36 +336,49 @@ macro_rules! record {
 /// first, never begins with it.
 pub(crate) const BOTH_GREW: u8 = 0xff;
 
-/// Encodes a record whose last two fields came to it later, one after the other: nothing stands for two
-/// `None`s, as in records from before, and the older one stands alone while the newest is `None`. It can be
+/// What stands before three fields that came to a record later, if the third one has a value.
+pub(crate) const ALL_GREW: u8 = 0xfe;
+
+/// Encodes a record whose last three fields came to it later, one after the other: nothing stands for
+/// `None`s, as in records from before, and the oldest one stands alone while the others are `None`. It can be
 /// no field of another record.
 macro_rules! grown_record {
-    ($name:ident { $($field:ident),* $(,)? } $older:ident, $newest:ident) => {
+    ($name:ident { $($field:ident),* $(,)? } $older:ident, $newer:ident, $newest:ident) => {
         impl Codec for $name {
             fn put(&self, out: &mut Vec<u8>) {
-                let Self { $($field,)* $older, $newest } = self;
+                let Self { $($field,)* $older, $newer, $newest } = self;
                 $($field.put(out);)*
-                match ($older, $newest) {
-                    (None, None) => {}
-                    (Some(older), None) => older.put(out),
-                    (older, Some(newest)) => {
+                match ($older, $newer, $newest) {
+                    (None, None, None) => {}
+                    (Some(older), None, None) => older.put(out),
+                    (older, Some(newer), None) => {
                         out.push($crate::codec::BOTH_GREW);
                         older.put(out);
+                        newer.put(out);
+                    }
+                    (older, newer, Some(newest)) => {
+                        out.push($crate::codec::ALL_GREW);
+                        older.put(out);
+                        newer.put(out);
                         newest.put(out);
                     }
                 }
             }
             fn take(input: &mut Reader<'_>) -> Option<Self> {
                 $(let $field = Codec::take(input)?;)*
-                let ($older, $newest) = match input.peek() {
-                    None => (None, None),
+                let ($older, $newer, $newest) = match input.peek() {
+                    None => (None, None, None),
                     Some($crate::codec::BOTH_GREW) => {
                         input.byte()?;
-                        (Codec::take(input)?, Some(Codec::take(input)?))
+                        (Codec::take(input)?, Some(Codec::take(input)?), None)
                     }
-                    Some(_) => (Some(Codec::take(input)?), None),
+                    Some($crate::codec::ALL_GREW) => {
+                        input.byte()?;
+                        (Codec::take(input)?, Codec::take(input)?, Some(Codec::take(input)?))
+                    }
+                    Some(_) => (Some(Codec::take(input)?), None, None),
                 };
-                Some(Self { $($field,)* $older, $newest })
+                Some(Self { $($field,)* $older, $newer, $newest })
             }
         }
     };

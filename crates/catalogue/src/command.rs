@@ -3,8 +3,8 @@
 
 use base::{
     BlobId, BlobPiece, BlockAddress, ByteCount, ClassId, ContainerId, DirId, Duration, Epoch, FailureCause,
-    FileId, Generation, Name, RequestId, RunId, StripeSet, StripeSetId, TapePoolId, Timestamp, UploadId,
-    Uuid, Vid,
+    FileId, Generation, Name, RequestId, RunId, StripeSet, StripeSetId, TapeKey, TapePoolId, Timestamp,
+    UploadId, Uuid, Vid,
 };
 
 mod file;
@@ -452,6 +452,18 @@ pub enum Command {
         /// Why, for those who wait.
         reason: String,
     },
+    /// As [`Command::CopyDamaged`], but refused if a member would be lost by it: the bytes were in the pool
+    /// when the place was looked at, and may have been evicted since.
+    GiveUpPlace {
+        /// The container.
+        container: ContainerId,
+        /// The tape.
+        vid: Vid,
+        /// First block of the copy.
+        block: BlockAddress,
+        /// Why, for those who wait.
+        reason: String,
+    },
     /// The container's whole bytes are in the pool. Refused if it has an image, or nothing is left to be
     /// written.
     StoreImage {
@@ -541,6 +553,14 @@ pub enum Command {
         /// here.
         place: String,
     },
+    /// With which key all behind the labels of a tape is encrypted. Said before it is labelled, or when a
+    /// labelled tape is found to be encrypted of which the catalogue did not know that.
+    SetTapeKey {
+        /// The tape: Labelling, or labelled with no key known or this one.
+        vid: Vid,
+        /// The key; `None`: in clear.
+        key: Option<TapeKey>,
+    },
     /// A tape that may be reclaimed, or was never labelled, is never used again. As with a reclaim
     /// `replaces` tells which volume is on it.
     RetireTape {
@@ -605,6 +625,31 @@ pub enum Command {
         drive: String,
         /// Why it is out of use; `None`: it is in use.
         down: Option<String>,
+    },
+    /// A tape drive asks to be cleaned (`urgent`: before it is used), or does not any more; the last word
+    /// counts, and one that asks goes on asking since when it first did.
+    SetDriveCleaning {
+        /// The drive's name, 1 to 128 bytes.
+        drive: String,
+        /// Whether it must be cleaned before it is used; `None`: it does not ask.
+        urgent: Option<bool>,
+    },
+    /// A cleaning cartridge is about to be brought into a drive: a use is counted, whatever comes of it; or
+    /// what was counted of it is forgotten.
+    CountCleaning {
+        /// The cleaning cartridge.
+        vid: Vid,
+        /// Forgotten, by an operator's word, so that it is used again: the next use is its first.
+        anew: bool,
+    },
+    /// The cleaning of a drive ended.
+    CleaningEnded {
+        /// The cleaning cartridge.
+        vid: Vid,
+        /// The drive, as in `SetDriveCleaning`.
+        drive: String,
+        /// Why the cartridge is used no more; `None`: the drive is clean, and asks no more.
+        unfit: Option<String>,
     },
     /// How urgent a request is; the last word counts. Refused once the request has ended.
     SetRequestPriority {

@@ -13,12 +13,13 @@ use crate::command::{
 };
 use crate::record::{
     AclEntry, Attributes, AwayKind, BaseRecord, BlobRecord, BucketRecord, BucketSettings, ClassRecord,
-    ClockRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter, DirectoryRecord, Entry,
-    FileKind, FileState, Garbage, Hold, IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor,
-    LifecycleRule, MemberRecord, QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject,
-    RecallItem, RequestItem, RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd, RunItem,
-    RunRecord, SealingRecord, Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove,
-    TodoFile, TreeRecord, UnknownExtent, UnneededSectors, Version, Versioning,
+    CleanerRecord, CleaningAsk, ClockRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState,
+    Counter, DirectoryRecord, DriveCleaning, Entry, FileKind, FileState, Garbage, Hold, IdempotencyRecord,
+    ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule, MemberRecord, QueuedContainer, QuotaCounting,
+    QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RequestItem, RequestRecord, RequestState, Retention,
+    RetentionMode, Rule, RunEnd, RunItem, RunRecord, SealingRecord, Tally, TapeAway, TapeHistory, TapePlace,
+    TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord, UnknownExtent, UnneededSectors, Version,
+    Versioning,
 };
 use base::{ByteCount, ContainerId};
 
@@ -257,7 +258,10 @@ grown_record!(TapeRecord {
     mounts,
     changes_through,
     replaces,
-} history, away);
+} history, away, key);
+record!(CleanerRecord { uses, unfit });
+record!(CleaningAsk { urgent, since });
+record!(DriveCleaning { asks, cleaned });
 record!(TapeHistory { before, wrote, failures, retry, cause });
 choice!(FailureCause { 0 = Unknown, 1 = Cartridge, 2 = Drive, 3 = Robot, 4 = Path, 5 = Host });
 choice!(RunEnd { 0 = Finished, 1 = TapeFull, 2 = Failed, 3 = Torn });
@@ -461,6 +465,11 @@ choice!(Command {
     144 = PartsRecalled(done),
     145 = RecallPlaceFailed { vid, block, reason },
     146 = BeginHistoryRun { vid, drive, start },
+    147 = SetDriveCleaning { drive, urgent },
+    148 = CountCleaning { vid, anew },
+    149 = CleaningEnded { vid, drive, unfit },
+    150 = SetTapeKey { vid, key },
+    152 = GiveUpPlace { container, vid, block, reason },
     153 = SetTapeAway { vid, kind, place },
     154 = RetireTape { vid },
     155 = AddTape { vid },

@@ -90,6 +90,7 @@ impl Command {
             | Command::PoolCopiesLost { .. }
             | Command::PoolCopiesFound { .. }
             | Command::CopyDamaged { .. }
+            | Command::GiveUpPlace { .. }
             | Command::MendCopy { .. }
             | Command::DropImage { .. }
             | Command::ImageLost { .. }
@@ -99,6 +100,7 @@ impl Command {
             | Command::CopyVerified { .. }
             | Command::ReclaimTape { .. }
             | Command::SetTapeAway { .. }
+            | Command::SetTapeKey { .. }
             | Command::RetireTape { .. }
             | Command::AddTape { .. }
             | Command::AdoptRun { .. }
@@ -109,6 +111,9 @@ impl Command {
             | Command::EndQuarantine
             | Command::DissolvePack { .. }
             | Command::SetDriveDown { .. }
+            | Command::SetDriveCleaning { .. }
+            | Command::CountCleaning { .. }
+            | Command::CleaningEnded { .. }
             | Command::AbortUpload { .. }
             | Command::RemoveObject { .. }
             | Command::RemoveVersion { .. }

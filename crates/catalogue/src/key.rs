@@ -328,7 +328,7 @@ pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
         Table::Meta | Table::Clock | Table::Leaps | Table::Trimmed | Table::Rule => length == 1,
         Table::Class | Table::TapePool | Table::Residency => length == 2,
         Table::StripeSet => length == 4,
-        Table::Tape => length == 6,
+        Table::Tape | Table::Cleaner => length == 6,
         Table::Directory
         | Table::File
         | Table::Blob
@@ -362,7 +362,7 @@ pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
         Table::Version => NAMES.contains(&rest(8 + 9)),
         Table::Lifecycle => rest(9) <= NAME_BYTES_MAX,
         Table::UploadName => (1..=UPLOAD_PATH_BYTES).contains(&rest(8 + 9)),
-        Table::Counter | Table::Quota | Table::DriveDown => length > 0,
+        Table::Counter | Table::Quota | Table::DriveDown | Table::DriveCleaning => length > 0,
     }
 }
 

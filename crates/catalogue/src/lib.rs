@@ -45,14 +45,14 @@ pub use memory::MemoryStore;
 pub use overlay::{Overlay, Rows, scan_overlaid, scan_rows};
 pub use record::{
     ACL_ENTRIES_MAX, AccessChain, AclEntry, Attributes, AwayKind, BaseRecord, BlobRecord, BucketRecord,
-    BucketSettings, ClassRecord, ClockRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState,
-    Counter, DirectoryOwner, DirectoryRecord, Entry, FileKind, FileRecord, FileState, Garbage, Hold,
-    IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule, MemberRecord,
-    QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RecallKey,
-    RequestItem, RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord,
-    SealingRecord, Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove, TodoFile,
-    TreeRecord, UnknownExtent, UnneededSectors, UploadPart, UploadPlan, UploadRecord, UploadUse, Version,
-    Versioning, Want,
+    BucketSettings, ClassRecord, CleanerRecord, CleaningAsk, ClockRecord, ContainerCopy, ContainerKind,
+    ContainerRecord, CopyState, Counter, DirectoryOwner, DirectoryRecord, DriveCleaning, Entry, FileKind,
+    FileRecord, FileState, Garbage, Hold, IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor,
+    LifecycleRule, MemberRecord, QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject,
+    RecallItem, RecallKey, RequestItem, RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd,
+    RunItem, RunRecord, SealingRecord, Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState,
+    TimeMove, TodoFile, TreeRecord, UnknownExtent, UnneededSectors, UploadPart, UploadPlan, UploadRecord,
+    UploadUse, Version, Versioning, Want,
 };
 pub use table::Table;
 pub use typed::TypedCommand;

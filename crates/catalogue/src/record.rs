@@ -3,6 +3,7 @@
 mod access;
 mod base_on_tape;
 mod bucket;
+mod cleaning;
 mod clock;
 mod cold;
 mod container;
@@ -22,6 +23,7 @@ pub use quota::{QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject};
 
 pub use base_on_tape::BaseRecord;
 pub use bucket::{BucketRecord, BucketSettings, LifecycleRule, Version};
+pub use cleaning::{CleanerRecord, CleaningAsk, DriveCleaning};
 pub use clock::{ClockRecord, LeapsBelieved, TimeMove};
 pub use hold::{Hold, Retention, RetentionMode, Versioning};
 pub use rule::Rule;
@@ -39,7 +41,7 @@ pub use container::{ContainerCopy, ContainerKind, ContainerRecord, CopyState, Me
 
 use base::{
     BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId, DirId, Duration, FileId,
-    Generation, Layout, Name, RequestId, RunId, StripeSetId, TapePoolId, Timestamp, Uuid, Vid,
+    Generation, Layout, Name, RequestId, RunId, StripeSetId, TapeKey, TapePoolId, Timestamp, Uuid, Vid,
 };
 
 /// What a name stands for.
@@ -273,6 +275,8 @@ pub struct TapeRecord {
     pub history: Option<TapeHistory>,
     /// Where it is by an operator's word; `None`: in a library, or nobody knows.
     pub away: Option<TapeAway>,
+    /// The key that all behind its labels is encrypted with; `None`: it stands there in clear.
+    pub key: Option<TapeKey>,
 }
 
 impl TapeRecord {
@@ -304,6 +308,7 @@ impl TapeRecord {
             replaces: None,
             history: None,
             away: None,
+            key: None,
         }
     }
 

@@ -125,11 +125,15 @@ pub enum Table {
     /// VID of a tape that is set aside, container id → nothing: members of cold classes stay in the pool
     /// until the tape can be read again.
     ColdWait = 66,
+    /// VID of a cleaning cartridge that was used → how often, and why it is used no more.
+    Cleaner = 67,
+    /// Name of a tape drive → whether it asks to be cleaned, and when it was.
+    DriveCleaning = 68,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 56;
+    pub const COUNT: usize = 58;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -189,6 +193,8 @@ impl Table {
         Table::Trimmed,
         Table::Rule,
         Table::ColdWait,
+        Table::Cleaner,
+        Table::DriveCleaning,
     ];
 
     /// The table's name in the engine.
@@ -251,6 +257,8 @@ impl Table {
             Table::Trimmed => "trimmed",
             Table::Rule => "rule",
             Table::ColdWait => "cold_wait",
+            Table::Cleaner => "cleaner",
+            Table::DriveCleaning => "drive_cleaning",
         }
     }
 

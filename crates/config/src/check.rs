@@ -10,7 +10,7 @@ use base::{ByteCount, StripeCode};
 use drive::DriveLocation;
 
 use super::file::{Class, Config, Library, Pool, Residency, Tape, TapePool};
-use super::{FORMAT, identity, libraries, mounts, s3, server};
+use super::{FORMAT, identity, keys, libraries, mounts, s3, server};
 
 /// The longest configuration that is read.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
@@ -202,6 +202,9 @@ fn check_tape_pools(tape_pools: &[TapePool], libraries: &[&Library]) -> Result<(
         check_name(&pool.name.span(), pool.name.get_ref())?;
         if !names.insert(pool.name.get_ref()) {
             return Err((pool.name.span(), format!("tape pool '{}' is there twice", pool.name.get_ref())));
+        }
+        if let Some(encryption) = &pool.encryption {
+            keys::read(encryption)?;
         }
         let drives = libraries::drives_for(pool, libraries)?;
         if !(1..=drives).contains(pool.drives_max.get_ref()) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use archive::{
     Aim, ChangeLogSettings, ChapSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings,
-    MountSettings, PoolDriveSettings, PoolSettings, ScsiLibrarySettings, Settings, ShareSettings,
+    MountSettings, OrderFrom, PoolDriveSettings, PoolSettings, ScsiLibrarySettings, Settings, ShareSettings,
     TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings, VirtualLibrarySettings,
 };
 use backup::BackupSettings;
@@ -17,8 +17,9 @@ use toml::Spanned;
 
 use super::file::{
     Backup, Catalogue, Class, Config, Drives, Library, LibraryKind, Pool, PoolDrive, Recall, RecallOrder,
-    Residency, Tape, TapePool, Timing,
+    RecallOrderFrom, Residency, Tape, TapePool, Timing,
 };
+use super::keys;
 use super::libraries::range;
 
 impl Config {
@@ -193,7 +194,16 @@ fn class_settings(class: &Class) -> ClassSettings {
 }
 
 fn tape_pool_settings(pool: &TapePool) -> TapePoolSettings {
-    let TapePool { name, mount_bytes, mount_age, drives_max, drives_min, open_tapes_max, library } = pool;
+    let TapePool {
+        name,
+        mount_bytes,
+        mount_age,
+        drives_max,
+        drives_min,
+        open_tapes_max,
+        library,
+        encryption,
+    } = pool;
     TapePoolSettings {
         name: name.get_ref().clone(),
         mount_bytes: mount_bytes.0,
@@ -202,6 +212,7 @@ fn tape_pool_settings(pool: &TapePool) -> TapePoolSettings {
         drives_min: *drives_min.get_ref(),
         open_tapes_max: open_tapes_max.as_ref().map(|most| *most.get_ref()),
         library: library.as_ref().map(|library| library.get_ref().clone()),
+        encryption: encryption.as_ref().and_then(|encryption| keys::read(encryption).ok()),
     }
 }
 
@@ -229,6 +240,7 @@ fn tape_settings(tape: &Tape, native_rate: Option<ByteCount>) -> TapeSettings {
         recall_age,
         recall_bytes,
         recall_order,
+        recall_order_from,
         recall_files,
         recall_at_once,
         recall_drives_min,
@@ -242,6 +254,8 @@ fn tape_settings(tape: &Tape, native_rate: Option<ByteCount>) -> TapeSettings {
         remount_bytes,
         dismount_delay,
         retry_delay,
+        cleaning_uses_max,
+        cleaning_time_max,
         stream_rate,
         streams_max,
     } = tape;
@@ -259,6 +273,11 @@ fn tape_settings(tape: &Tape, native_rate: Option<ByteCount>) -> TapeSettings {
             RecallOrder::LastFile => Aim::LastFile,
             RecallOrder::MeanWait => Aim::MeanWait,
         },
+        recall_order_from: match recall_order_from {
+            RecallOrderFrom::Own => OrderFrom::Own,
+            RecallOrderFrom::Drive => OrderFrom::Drive,
+            RecallOrderFrom::Cheaper => OrderFrom::Cheaper,
+        },
         dismount_delay: dismount_delay.0,
         retry_delay: retry_delay.0,
         mounts: MountSettings {
@@ -271,6 +290,10 @@ fn tape_settings(tape: &Tape, native_rate: Option<ByteCount>) -> TapeSettings {
             recall: limits(recall_drives_min, recall_drives_max.as_ref()),
             migration: limits(migration_drives_min, migration_drives_max.as_ref()),
             mounts_at_once: Some(*mounts_at_once).filter(|most| *most > 0),
+            cleaning: archive::CleaningSettings {
+                uses_max: *cleaning_uses_max,
+                time_max: cleaning_time_max.0,
+            },
         },
         flow: FlowSettings { stream_rate, streams_max: *streams_max },
     }

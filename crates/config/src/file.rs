@@ -296,6 +296,9 @@ pub struct Tape {
     /// What the order of a recall is to make short.
     #[serde(default)]
     pub recall_order: RecallOrder,
+    /// Whose order that is.
+    #[serde(default)]
+    pub recall_order_from: RecallOrderFrom,
     /// Or so many files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recall_files: Option<Spanned<u64>>,
@@ -333,6 +336,12 @@ pub struct Tape {
     pub dismount_delay: Span,
     /// Leave what failed alone.
     pub retry_delay: Span,
+    /// So often a cleaning cartridge is used; 0: drives are not cleaned by policy.
+    #[serde(default = "cleaning_uses_max")]
+    pub cleaning_uses_max: u32,
+    /// A drive is given so long to be cleaned.
+    #[serde(default = "cleaning_time_max")]
+    pub cleaning_time_max: Span,
     /// What the pool owes each tape stream before clients, a second; what the drives' model takes if it is
     /// missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -340,6 +349,14 @@ pub struct Tape {
     /// Most sessions on tapes at once; 0: one a drive.
     #[serde(default)]
     pub streams_max: usize,
+}
+
+fn cleaning_uses_max() -> u32 {
+    archive::CleaningSettings::default().uses_max
+}
+
+fn cleaning_time_max() -> Span {
+    Span(archive::CleaningSettings::default().time_max)
 }
 
 fn no_drive() -> Spanned<usize> {
@@ -373,6 +390,19 @@ pub enum RecallOrder {
     MeanWait,
 }
 
+/// Whose order a recall follows, where the drive has one of its own (RAO).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecallOrderFrom {
+    /// Kist's.
+    Own,
+    /// The drive's.
+    Drive,
+    /// The cheaper one by the model.
+    #[default]
+    Cheaper,
+}
+
 /// `[[tape_pools]]`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -394,6 +424,21 @@ pub struct TapePool {
     /// The library whose tapes it has; any if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub library: Option<Spanned<String>>,
+    /// How its tapes are encrypted; not at all if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<PoolEncryption>,
+}
+
+/// `encryption` of a tape pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolEncryption {
+    /// The id of the key of tapes that are labelled from now on; not said: they are in clear, and keys are
+    /// for those of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Spanned<String>>,
+    /// Where keys come from: `file:PATH` or `command:PATH`. The keys themselves never stand here.
+    pub keys: Spanned<String>,
 }
 
 /// `[[classes]]`.

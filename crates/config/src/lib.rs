@@ -7,6 +7,7 @@ mod check;
 mod convert;
 mod file;
 mod identity;
+mod keys;
 mod libraries;
 mod mounts;
 mod s3;

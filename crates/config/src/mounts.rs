@@ -174,6 +174,7 @@ mod tests {
     #[test]
     fn what_is_said_comes_to_the_engine_and_is_printed_again() {
         let tape = "recall_files = 1000\nrecall_at_once = 9\nremount_delay = \"1min\"\n\
+                    cleaning_uses_max = 20\ncleaning_time_max = \"5min\"\n\
                     remount_bytes = \"1TB\"\nstarvation = \"12h\"\nshare_half_life = \"1d\"\n\
                     recall_drives_min = 1\nrecall_drives_max = 2\nmigration_drives_min = 1\n\
                     migration_drives_max = 3\nmounts_at_once = 2";
@@ -190,6 +191,7 @@ mod tests {
             recall: DriveLimits { min: 1, max: Some(2) },
             migration: DriveLimits { min: 1, max: Some(3) },
             mounts_at_once: Some(2),
+            cleaning: archive::CleaningSettings { uses_max: 20, time_max: Duration::from_secs(300) },
         };
         assert_eq!(found.tape.mounts, expected);
         let share = ShareSettings { weight: 7, drives: DriveLimits { min: 1, max: Some(2) } };

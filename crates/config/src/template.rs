@@ -218,10 +218,16 @@ recall_age = "{recall_age}"
 recall_bytes = "{recall_bytes}"
 # What the order of reading is to make short: the time to the "last-file", or the "mean-wait" of all files.
 recall_order = "last-file"
+# Whose order that is where the drive recommends one (RAO): "own", "drive", or the "cheaper" one.
+recall_order_from = "cheaper"
 # An idle tape stays mounted for so long.
 dismount_delay = "{dismount_delay}"
 # A drive or tape that failed is left alone for so long.
 retry_delay = "{retry_delay}"
+# A drive that asks to be cleaned is, and each cleaning cartridge is used so often; 0: the library cleans.
+cleaning_uses_max = 50
+# A drive that takes longer was not cleaned.
+cleaning_time_max = "15min"
 # What the pool owes each tape drive that reads or writes before it serves clients, a second; "0B": nothing.
 # Without it: what the drives' model in [library.timing] takes, else 400MB.
 {rate_sign}stream_rate = "400MB"
@@ -264,7 +270,10 @@ remount_delay = "0s"
 
 # Tape pools: each copy of a class goes to another one. A tape is mounted for writing when so much waits for
 # the pool, or when the oldest waits so long. `drives_min` drives are kept for it; of `open_tapes_max` tapes,
-# one must be full before another one is begun.
+# one must be full before another one is begun. With
+#   encryption = { key = "ID", keys = "file:/etc/kist/tape-keys" }   (or keys = "command:/path/to/program")
+# its new tapes are encrypted with that key; a tape of another key, or none, gets nothing new. Back up the keys
+# apart from the tapes: without its key a tape is lost (docs/operations.md).
 "#;
 
 fn timing_part(template: &Template) -> String {

@@ -267,6 +267,8 @@ pub(crate) fn tape_reply(tape: &TapeInfo) -> wire::TapeReply {
         place: tape.away_as.as_ref().map(|away| away.place.clone()).filter(|place| !place.is_empty()),
         away_since: tape.away_as.as_ref().map(|away| away.since.to_string()),
         element: tape.element,
+        key: tape.key.as_ref().map(|key| key.id.to_string()),
+        key_check: tape.key.as_ref().map(|key| key.check.to_string()),
         wanted_files: tape.wanted.files,
         wanted_bytes: tape.wanted.bytes.0,
         changes_through: tape.changes_through,

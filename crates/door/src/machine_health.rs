@@ -1,6 +1,6 @@
 //! `/api/v1/report/health` and `/api/v1/drives/NAME`: how well tape drives and tapes are.
 
-use archive::{HealthReport, Judgement, MountKind, MountSample, PairHealth, Symptom};
+use archive::{DriveFitRecord, HealthReport, Judgement, MountKind, MountSample, PairHealth, Symptom};
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery};
@@ -11,6 +11,7 @@ use crate::convert::drive_reply;
 use crate::engine::Engine;
 use crate::parameters::Parameters;
 use crate::problem::Refusal;
+use crate::report::order_reply;
 use crate::shared::Asked;
 
 pub(crate) async fn report(
@@ -49,7 +50,10 @@ pub(crate) async fn drive(
     let Path(name) = name.map_err(|_| no_such_part())?;
     let read = move |engine: &dyn Engine| {
         let mounts = engine.drive_mounts(&name)?;
+        let fits = engine.drive_fits(&name)?;
         let health = engine.machine_health()?;
+        let cleaning = engine.cleaning()?.drives.into_iter().find(|(drive, _)| *drive == name);
+        let cleaning = cleaning.map(|(_, cleaning)| cleaning).unwrap_or_default();
         let drives = engine.tape_drives();
         let drive = drives.iter().find(|drive| drive.name == name).ok_or_else(no_such_part)?;
         let product = mounts.iter().find_map(|mount| mount.product.as_ref());
@@ -61,8 +65,13 @@ pub(crate) async fn drive(
                 firmware: it.firmware.clone(),
                 serial: it.serial.clone(),
             }),
+            element: drive.place.element,
+            abilities: drive.place.abilities.iter().map(|can| (*can).to_owned()).collect(),
             health: health.drives.get(&name).map(|judgement| of_drive(&name, judgement, &health)),
+            fits: fits.iter().map(fit_reply).collect(),
             cleaning: health.cleaning.get(&name).map(|it| alert_reply(it.0, it.meaning())),
+            asks_cleaning: cleaning.asks.map(|it| if it.urgent { "now" } else { "idle" }.to_owned()),
+            cleaned: cleaning.cleaned.map(|at| at.to_string()),
             tapes: health.pairs.iter().filter(|pair| pair.drive == name).map(pair_reply).collect(),
             mounts: mounts.iter().map(mount_reply).collect(),
         }))
@@ -132,6 +141,19 @@ fn alert_reply(flag: u8, meaning: &str) -> wire::AlertReply {
     wire::AlertReply { flag, meaning: meaning.to_owned() }
 }
 
+fn fit_reply(record: &DriveFitRecord) -> wire::DriveFitReply {
+    let fit = record.fit();
+    wire::DriveFitReply {
+        model: record.drive.clone(),
+        medium: record.medium.clone(),
+        fixed: fit.locate.fixed,
+        way: fit.locate.way,
+        samples: record.samples,
+        error: fit.error,
+        at: record.at.to_string(),
+    }
+}
+
 fn mount_reply(mount: &MountSample) -> wire::DriveMountReply {
     let purpose = match mount.kind {
         MountKind::Migrate => "migrate",
@@ -150,6 +172,7 @@ fn mount_reply(mount: &MountSample) -> wire::DriveMountReply {
         corrected: mount.corrected(),
         uncorrected: mount.uncorrected(),
         celsius: mount.counted.and_then(|counted| counted.celsius),
+        order: mount.order.as_ref().map(order_reply),
         alerts: alerts.collect(),
         failed: mount.failed.clone(),
     }

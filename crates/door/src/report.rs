@@ -1,6 +1,6 @@
 //! `/api/v1/report`: how well tapes and drives run.
 
-use archive::{QueueAge, ReportBy, ReportRow, Spread, TapeReport, WaitingFor};
+use archive::{OrderRecord, QueueAge, ReportBy, ReportRow, Spread, TapeReport, WaitingFor};
 use axum::Json;
 use axum::extract::RawQuery;
 use base::Duration;
@@ -77,7 +77,14 @@ fn row_reply(row: &ReportRow) -> wire::ReportRowReply {
         locating_seconds: row.locating.map(seconds),
         starved_seconds: row.starved.map(seconds),
         back_hitches: row.back_hitches,
+        order: row.order.as_ref().map(order_reply),
     }
+}
+
+pub(crate) fn order_reply(order: &OrderRecord) -> wire::ReadOrderReply {
+    let OrderRecord { compared, drives, own, drive, failed } = *order;
+    let (own_seconds, drive_seconds) = (own.as_secs_f64(), drive.as_secs_f64());
+    wire::ReadOrderReply { compared, drives, own_seconds, drive_seconds, failed }
 }
 
 fn spread_reply(spread: Spread) -> wire::SpreadReply {

@@ -68,6 +68,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/report/usage", get(usage_report::usage))
         .route("/drives/{name}/up", post(admin::drive_up))
         .route("/drives/{name}/down", post(tapes::drive_down))
+        .route("/drives/{name}/clean", post(tapes::clean_drive))
         .route("/drives", get(admin::drives))
         .route("/drives/{name}", get(machine_health::drive))
         .route("/report/health", get(machine_health::report))

@@ -164,7 +164,9 @@ pub(crate) async fn inventory(
     call.about(if body.scan { "scan" } else { "" }.to_owned());
     let look = move |engine: &dyn Engine| {
         let changed = engine.refresh_inventory(body.scan)?;
-        Ok(Json(wire::InventoryReply { changed: changed.iter().map(ToString::to_string).collect() }))
+        let cleaning = engine.cleaning()?.cleaners.into_iter().map(cleaner_reply).collect();
+        let changed = changed.iter().map(ToString::to_string).collect();
+        Ok(Json(wire::InventoryReply { changed, cleaning }))
     };
     shared.call(look).await
 }
@@ -197,6 +199,26 @@ pub(crate) async fn drive_down(
     call.about(format!("{name} {}", body.reason));
     shared.call(move |engine| Ok(engine.drive_down(&name, &body.reason)?)).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn clean_drive(
+    shared: Door,
+    Extension(call): Caller,
+    name: PathPart,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let Path(name) = name.map_err(|_| no_such_part())?;
+    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::CleanBody>()?;
+    let with = body.with.as_deref().map(Vid::new).transpose();
+    let with = with.map_err(|error| Refusal::bad(error.to_string()))?;
+    call.about(with.map_or_else(|| name.clone(), |vid| format!("{name} {vid}")));
+    shared.call(move |engine| Ok(engine.clean_drive(&name, with)?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn cleaner_reply(cleaner: archive::CleaningCartridgeInfo) -> wire::CleaningCartridgeReply {
+    let archive::CleaningCartridgeInfo { vid, library, drive, slot, uses, uses_max, unfit } = cleaner;
+    wire::CleaningCartridgeReply { vid: vid.to_string(), library, drive, slot, uses, uses_max, unfit }
 }
 
 fn part_word(part: DamagedPart) -> &'static str {

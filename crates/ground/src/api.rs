@@ -372,6 +372,8 @@ pub struct TapeInfo {
     pub away_as: Option<catalogue::TapeAway>,
     /// The import/export element in which it stands.
     pub element: Option<u32>,
+    /// The key that all behind its labels is encrypted with; `None`: it stands there in clear.
+    pub key: Option<base::TapeKey>,
     /// Files wanted from it.
     pub wanted: catalogue::Tally,
     /// Newest change on it.
@@ -445,7 +447,7 @@ pub struct TapeContent {
 pub struct TapeDriveInfo {
     /// Its name.
     pub name: String,
-    /// `down`, `empty`, `mounting`, `idle`, `migrating`, `recalling` or `unmounting`.
+    /// `down`, `empty`, `mounting`, `idle`, `migrating`, `recalling`, `unmounting` or `cleaning`.
     pub state: String,
     /// The tape in it.
     pub vid: Option<Vid>,
@@ -469,6 +471,36 @@ pub struct TapeDriveInfo {
     pub expected: Option<Expected>,
     /// What it did in its last session that is over, if it counts.
     pub motion: Option<TapeMotionInfo>,
+    /// Where it stands and what it can do.
+    pub place: library::DrivePlace,
+}
+
+/// Cleaning cartridges, and what is known of the cleaning of drives.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct CleaningInfo {
+    /// The cleaning cartridges in the libraries, by VID.
+    pub cleaners: Vec<CleaningCartridgeInfo>,
+    /// Drives that ask to be cleaned or were, by name.
+    pub drives: Vec<(String, catalogue::DriveCleaning)>,
+}
+
+/// A cleaning cartridge.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CleaningCartridgeInfo {
+    /// Its volume identifier.
+    pub vid: Vid,
+    /// The name of its library.
+    pub library: String,
+    /// The drive that it is in.
+    pub drive: Option<String>,
+    /// The slot or import/export element that it is in.
+    pub slot: Option<u32>,
+    /// How often it was used.
+    pub uses: u32,
+    /// How often it is used at most; `None`: as often as an operator says.
+    pub uses_max: Option<u32>,
+    /// Why it is used no more.
+    pub unfit: Option<String>,
 }
 
 /// What a tape drive did in a session.

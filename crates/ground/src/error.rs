@@ -256,6 +256,31 @@ pub enum ArchiveError {
     /// No such tape drive.
     #[error("there is no tape drive '{0}': see kist drive ls")]
     NoSuchDrive(String),
+    /// No such cleaning cartridge in the library of the drive.
+    #[error("the library of drive {drive} has no cleaning cartridge {vid}: see kist library inventory")]
+    NoSuchCleaner {
+        /// What was named.
+        vid: Vid,
+        /// The drive.
+        drive: String,
+    },
+    /// The library of the drive has no cleaning cartridge that may be used.
+    #[error(
+        "the library of drive {drive} has no cleaning cartridge that may be used: put one in, or name one \
+         (kist library inventory, kist drive clean {drive} --with VID)"
+    )]
+    NoCleaner {
+        /// The drive.
+        drive: String,
+    },
+    /// A drive that is out of use is not cleaned.
+    #[error("drive {drive} is out of use ({reason}): kist drive up {drive} first")]
+    DriveOutOfUse {
+        /// The drive.
+        drive: String,
+        /// Why.
+        reason: String,
+    },
     /// No such tape pool.
     #[error("there is no tape pool '{0}': kist class ls names them")]
     NoSuchTapePool(String),

@@ -44,9 +44,9 @@ pub use policy::ROBOT_MODEL;
 pub use quota::{QuotaInfo, QuotaOf, named};
 pub use scrub_info::{ScrubInfo, UpkeepSettings};
 pub use settings::{
-    ChangeLogSettings, ChapSettings, ClassSettings, DriveLimits, FlowSettings, LibraryKind, LibrarySettings,
-    MountSettings, PoolDriveSettings, PoolSettings, ScsiLibrarySettings, Settings, ShareSettings,
-    TapePoolSettings, TapeSettings, TimingSettings, VirtualLibrarySettings,
+    ChangeLogSettings, ChapSettings, ClassSettings, CleaningSettings, DriveLimits, FlowSettings, LibraryKind,
+    LibrarySettings, MountSettings, PoolDriveSettings, PoolEncryption, PoolSettings, ScsiLibrarySettings,
+    Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings, VirtualLibrarySettings,
 };
 pub use settled::Settled;
 pub use settling_info::{SettlingInfo, SettlingStage, time_left};

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{ByteCount, ClassId, Duration, LibraryId, ShareId, TapePoolId};
+use journal::DriveFitRecord;
 use mechanics::RobotTiming;
 use scheduler::{ClassPolicy, PRIORITY_MAX, Pace, Policy, SharePolicy, SidePolicy, TapePoolPolicy};
 
 use crate::classes::{Class, Classes};
 use crate::libraries;
 use crate::{
-    DriveLimits, LibrarySettings, OpenError, Settings, ShareSettings, TapePoolSettings, TimingSettings,
+    DriveLimits, MachineTimes, OpenError, Settings, ShareSettings, TapePoolSettings, TimingSettings,
 };
 
 /// The robots of a virtual library that takes time.
@@ -19,13 +20,16 @@ pub const ROBOT_MODEL: &str = "generic";
 const LONGEST: f64 = 3.2e9;
 
 impl Classes {
-    /// How long things take, as far as is known before anything was done: by the drives of the first library
-    /// that names a model, else by a usual one.
-    pub fn pace(&self, settings: &Settings) -> Result<Pace, OpenError> {
+    /// How long things take, as far as is known before anything was done: by the first library whose drives
+    /// told what their locates take, or that names a model; else by a usual one.
+    pub fn pace(&self, settings: &Settings, fits: &[DriveFitRecord]) -> Result<Pace, OpenError> {
         let pools = |class: &Class| (class.id, class.copies.clone());
         let tape_pools = self.all().iter().map(pools).collect();
-        let timing = libraries::all(settings).find_map(LibrarySettings::timing);
-        let pace = timing.map(timed).transpose()?.unwrap_or_else(Pace::untimed);
+        let of = |library| match MachineTimes::measured(library, fits) {
+            Some(MachineTimes { drive, robot, .. }) => Some(Ok(Pace::of_drive(&drive, &robot))),
+            None => library.timing().map(timed),
+        };
+        let pace = libraries::all(settings).find_map(of).transpose()?.unwrap_or_else(Pace::untimed);
         Ok(Pace { tape_pools, ..pace })
     }
 

@@ -3,12 +3,13 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use base::{ByteCount, Duration, StripeCode};
+use base::{ByteCount, Duration, KeyId, StripeCode};
 use drive::DriveLocation;
 use library::scsi::changer::DriveSeat;
 use library::scsi::{DeviceChoice, IscsiName};
+use library::{KeySource, TapeKeys};
 use session::WritingRules;
-use session::order::Aim;
+use session::order::{Aim, OrderFrom};
 
 /// All settings of the engine.
 #[derive(Clone, PartialEq, Debug)]
@@ -282,6 +283,26 @@ pub struct TapePoolSettings {
     pub open_tapes_max: Option<usize>,
     /// The library whose scratch tapes it gets; `None`: any.
     pub library: Option<String>,
+    /// How its tapes are encrypted; `None`: tapes labelled from now on are written in clear.
+    pub encryption: Option<PoolEncryption>,
+}
+
+/// How the tapes of a pool are encrypted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolEncryption {
+    /// The key of tapes that are labelled from now on; `None`: they are in clear. Nothing new goes to tapes
+    /// that have it otherwise.
+    pub key: Option<KeyId>,
+    /// Where it comes from, and those of older tapes.
+    pub keys: KeySource,
+}
+
+impl Settings {
+    /// Where the keys of all tapes come from.
+    #[must_use]
+    pub fn tape_keys(&self) -> TapeKeys {
+        TapeKeys::of(self.tape_pools.iter().filter_map(|pool| Some(&pool.encryption.as_ref()?.keys)))
+    }
 }
 
 /// How tapes are written and read.
@@ -303,6 +324,8 @@ pub struct TapeSettings {
     pub recall_bytes: ByteCount,
     /// What the order of a recall is to make short.
     pub recall_aim: Aim,
+    /// Whose order that is: Kist's, or the drive's own (RAO).
+    pub recall_order_from: OrderFrom,
     /// Keep an idle tape mounted for this long.
     pub dismount_delay: Duration,
     /// Leave a drive or tape that failed alone for this long.
@@ -374,6 +397,33 @@ pub struct MountSettings {
     pub migration: DriveLimits,
     /// Most mounts and unmounts under way at once in each library; `None`: any number.
     pub mounts_at_once: Option<usize>,
+    /// How drives are cleaned.
+    pub cleaning: CleaningSettings,
+}
+
+/// How drives are cleaned.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CleaningSettings {
+    /// So often a cleaning cartridge is used; 0: drives are cleaned on an operator's word only, since their
+    /// library does it.
+    pub uses_max: u32,
+    /// A drive that has not done with a cleaning cartridge for so long was not cleaned.
+    pub time_max: Duration,
+}
+
+impl CleaningSettings {
+    /// Whether a drive that asks for it is cleaned.
+    pub fn is_by_policy(&self) -> bool {
+        self.uses_max > 0
+    }
+}
+
+impl Default for CleaningSettings {
+    /// 50 uses, what makers say of the LTO universal cleaning cartridge, and 15 minutes: drives take two to
+    /// five.
+    fn default() -> Self {
+        CleaningSettings { uses_max: 50, time_max: Duration::from_secs(15 * 60) }
+    }
 }
 
 impl Default for MountSettings {
@@ -390,6 +440,7 @@ impl Default for MountSettings {
             recall: DriveLimits::default(),
             migration: DriveLimits::default(),
             mounts_at_once: None,
+            cleaning: CleaningSettings::default(),
         }
     }
 }

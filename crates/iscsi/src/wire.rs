@@ -113,11 +113,18 @@ impl Receiver {
 
     /// Takes all data of a PDU into `data`, as long as it is.
     pub fn data(&mut self, data: &mut [u8]) -> Result<(), WireError> {
-        if data.is_empty() {
+        self.data_parts([data, &mut []])
+    }
+
+    /// Takes all data of a PDU into two parts, as long as both are.
+    pub fn data_parts(&mut self, [first, second]: [&mut [u8]; 2]) -> Result<(), WireError> {
+        let length = first.len() + second.len();
+        if length == 0 {
             return Ok(());
         }
-        self.read_all(data)?;
-        self.end_of_data(data.len(), || Crc32c::of(data))
+        self.read_all(first)?;
+        self.read_all(second)?;
+        self.end_of_data(length, || Crc32c::of(first).extend(second))
     }
 
     /// Takes all data of a PDU as bytes of its own; at most `most` of them.
@@ -247,23 +254,31 @@ impl Sender {
 
     /// Sends a PDU with its data; it must be gone until then.
     pub fn send(&mut self, pdu: &Pdu, data: &[u8], until: Instant) -> Result<(), WireError> {
+        self.send_parts(pdu, [data, &[]], until)
+    }
+
+    /// The same with data in two parts.
+    pub fn send_parts(&mut self, pdu: &Pdu, data: [&[u8]; 2], until: Instant) -> Result<(), WireError> {
         if self.is_cut {
             return Err(WireError::Cut);
         }
-        let header = pdu.encode(data.len());
+        let [first, second] = data;
+        let length = first.len() + second.len();
+        let header = pdu.encode(length);
         let header_sum = if self.digests.header { header_digest(&header, &[]) } else { [0; DIGEST] };
         let header_sum = &header_sum[..if self.digests.header { DIGEST } else { 0 }];
-        let (mut tail, padding) = ([0; 3 + DIGEST], padding(data.len()));
+        let (mut tail, padding) = ([0; 3 + DIGEST], padding(length));
         let mut tail_length = padding;
-        if self.digests.data && !data.is_empty() {
-            let sum = Crc32c::of(data).extend(&tail[..padding]).0.to_le_bytes();
+        if self.digests.data && length > 0 {
+            let sum = Crc32c::of(first).extend(second).extend(&tail[..padding]).0.to_le_bytes();
             tail[padding..padding + DIGEST].copy_from_slice(&sum);
             tail_length += DIGEST;
         }
         let mut parts = [
             IoSlice::new(&header),
             IoSlice::new(header_sum),
-            IoSlice::new(data),
+            IoSlice::new(first),
+            IoSlice::new(second),
             IoSlice::new(&tail[..tail_length]),
         ];
         let before = self.sent;

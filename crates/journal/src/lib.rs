@@ -33,12 +33,16 @@
 //! it has no room. Its rules (what is audited, how the chain is checked) are in the crate `authority`; what
 //! asks the engine (who hands records over, the state that begins a file) is in the crate `archive`.
 //!
-//! `docs/format` has the three formats to the byte.
+//! Beside them stands one small file that is written anew each time: by what the models of drives were fitted
+//! (`fits.rs`).
+//!
+//! `docs/format` has the formats to the byte.
 
 mod access;
 mod appender;
 mod audit;
 mod files;
+mod fits;
 mod form;
 mod line;
 mod lines;
@@ -57,12 +61,14 @@ pub use audit::{
     ChainLink, Outcome,
 };
 pub use files::{LogFiles, TEMPORARY, write_durable};
+pub use fits::{DRIVE_FITS_FILE, DRIVE_FITS_MAX, DriveFitFile, DriveFitRecord, DriveFits};
 pub use form::{LogForm, Naming, Record, Reserve, TornEnd};
 pub use line::{LineFault, check_line, decode, encode};
 pub use lines::{LineReader, Piece};
 pub use mount::{
     CounterRecord, ErrorRecord, MOUNT_LOG_BYTES_MAX, MOUNT_LOG_FILES_MAX, MOUNT_REASON_MAX,
     MOUNT_SESSIONS_MAX, MotionRecord, MountKind, MountLog, MountLogFiles, MountLogRead, MountRecord,
-    MountReport, MountSessionEnd, ProductRecord, QueueAtMount, ReportBy, ReportRow, SessionRecord, Spread,
+    MountReport, MountSessionEnd, OrderRecord, ProductRecord, QueueAtMount, ReportBy, ReportRow,
+    SessionRecord, Spread,
 };
 pub use queue::{Queue, QueueForm, Queued, Taken};

@@ -212,6 +212,7 @@ fn open_archive(instance: &Instance, config: &Config, clock: Arc<dyn Clock>) -> 
     let mut machines = archive::Machines::open(&settings, Arc::clone(&clock)).map_err(failed)?;
     let logs = instance.path(instance::LOG_DIRECTORY);
     machines.mount_log = Some(Arc::new(archive::MountLogFiles::new(&logs)));
+    machines.drive_fits = Some(archive::DriveFitFile::new(&logs));
     machines.backup = config.backup_settings(&instance.directory).map(|backup| backup.directory);
     machines.access_log = Some(Arc::new(archive::AccessLogFiles::new(&logs)));
     archive::Archive::open_on(machines, settings, clock).map_err(failed)

@@ -88,6 +88,16 @@ pub enum TapeError {
         /// The cartridge.
         vid: Vid,
     },
+    /// What is written on it stays. An LTFS volume needs two partitions, which drives make on no WORM
+    /// cartridge, and an index partition that is written again.
+    #[error(
+        "cartridge {vid} is a WORM cartridge, which holds no LTFS volume and is not written: take it out, \
+         and take another"
+    )]
+    Worm {
+        /// The cartridge.
+        vid: Vid,
+    },
     /// The partition is full; nothing was written and the tape did not move.
     #[error(
         "cartridge {vid} is full at partition {} block {}: go on with another",
@@ -298,6 +308,12 @@ pub enum TapeError {
         /// The most that the drive orders.
         max: usize,
     },
+    /// What the drive recommends is no order of what it was asked.
+    #[error("drive {drive} does not name each segment once in the access order that it recommends")]
+    NotAnOrder {
+        /// The drive.
+        drive: DriveName,
+    },
     /// The cartridge memory is full.
     #[error("the memory of cartridge {vid} is full: {max} attributes")]
     AttributesFull {
@@ -335,6 +351,7 @@ impl TapeError {
             TapeError::Path { .. } | TapeError::Reserved { .. } => Some(FailureCause::Path),
             TapeError::Host { .. } => Some(FailureCause::Host),
             TapeError::WriteProtected { .. }
+            | TapeError::Worm { .. }
             | TapeError::EndOfMedium { .. }
             | TapeError::BeyondEndOfData { .. } => Some(FailureCause::Cartridge),
             // Dirt on the head looks like a bad medium.
@@ -350,6 +367,8 @@ impl TapeError {
             | TapeError::AttributeReadOnly { .. }
             | TapeError::AttributeLength { .. }
             | TapeError::SegmentCount { .. }
+            // It costs nothing but the order.
+            | TapeError::NotAnOrder { .. }
             | TapeError::AttributesFull { .. }
             // The key is the host's affair.
             | TapeError::KeyMissing { .. }
@@ -404,7 +423,7 @@ pub trait TapeDrive: Send {
     /// The drive's name.
     fn id(&self) -> &DriveName;
 
-    /// Reads the object under the head into the front of `buffer`, verified.
+    /// Reads the object under the head into the front of `buffer`, verified. What is behind it is undefined.
     ///
     /// # Errors
     /// [`TapeError::BufferTooSmall`], [`TapeError::Unreadable`], [`TapeError::NotLoaded`],
@@ -492,7 +511,8 @@ pub trait TapeDrive: Send {
     /// recommends no order (RAO).
     ///
     /// # Errors
-    /// [`TapeError::SegmentCount`], [`TapeError::BeyondEndOfData`], [`TapeError::NotLoaded`].
+    /// [`TapeError::SegmentCount`], [`TapeError::NotAnOrder`], [`TapeError::BeyondEndOfData`],
+    /// [`TapeError::NotLoaded`].
     fn recommended_order(
         &mut self,
         segments: &[(BlockAddress, BlockAddress)],

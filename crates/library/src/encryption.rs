@@ -29,6 +29,12 @@ impl EncryptionKey {
     pub fn secret(&self) -> &[u8; EncryptionKey::BYTES] {
         &self.0
     }
+
+    /// What tells it from another key of the same id.
+    #[must_use]
+    pub fn check(&self) -> base::KeyCheck {
+        base::KeyCheck::of(&self.0)
+    }
 }
 
 impl fmt::Debug for EncryptionKey {

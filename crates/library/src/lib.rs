@@ -5,6 +5,7 @@
 mod counters;
 mod drive;
 mod encryption;
+mod keys;
 mod machine;
 pub mod scsi;
 mod sense;
@@ -14,10 +15,14 @@ mod virtual_tape;
 pub use counters::{DriveCounters, DriveProduct, ErrorCounters};
 pub use drive::{DriveName, DriveNameError, ReadBlock, TapeDrive, TapeError, WriteResult};
 pub use encryption::{BlockEncryption, Decryption, EncryptionKey, KeyIdentity, TapeEncryption};
+pub use keys::{
+    KEY_COMMAND_BYTES_MAX, KEY_COMMAND_TIME_MAX, KEY_FILE_BYTES_MAX, KeyError, KeySource, KeySourceError,
+    TapeKeys, key_on_tape,
+};
 /// Types of `mechanics` in which a drive tells of its motion.
 pub use mechanics::{MotionReport, Track};
 
-pub use machine::{CartridgeInfo, Library, LibraryError, Place, Slot};
+pub use machine::{CartridgeInfo, CleanerInfo, DrivePlace, Library, LibraryError, Place, Slot};
 pub use sense::{DeviceError, Sense, TapeAlert};
 pub use union::Union;
 #[doc(hidden)]

@@ -1,10 +1,11 @@
 //! What a tape library can do.
 
 use std::fmt;
+use std::time::Duration;
 
 use base::{ByteCount, FailureCause, Vid};
 
-use crate::{CartridgeError, DeviceError, DriveName, Sense, TapeDrive, TapeError};
+use crate::{CartridgeError, DeviceError, DriveName, Sense, TapeAlert, TapeDrive, TapeError};
 
 /// A storage slot of a library: counted from 0, or the address of an element of a changer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -56,6 +57,26 @@ pub struct CartridgeInfo {
     /// The number of the library that it is in: 0 unless it comes from a
     /// [`Union`](crate::Union).
     pub library: u16,
+}
+
+/// A cartridge that cleans drives. It is no tape, and never mounted as one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CleanerInfo {
+    /// Its volume identifier.
+    pub vid: Vid,
+    /// Where it is.
+    pub place: Place,
+    /// As in [`CartridgeInfo::library`].
+    pub library: u16,
+}
+
+/// Where a drive stands and what it can do, as far as that is known.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct DrivePlace {
+    /// The address of its element in the changer.
+    pub element: Option<u32>,
+    /// What it can do, in words: of a drive that tells and was reached since the start.
+    pub abilities: Vec<&'static str>,
 }
 
 /// Why a library did not do what it was asked for.
@@ -264,6 +285,21 @@ pub enum LibraryError {
         /// What failed.
         source: Box<TapeError>,
     },
+    /// A drive was not cleaned, or did not say so in time.
+    #[error(
+        "drive {drive} was not cleaned with {vid}, which is {} ({source}): look at both",
+        if *is_home { "in a slot again" } else { "still in it" }
+    )]
+    NotCleaned {
+        /// The cleaning cartridge.
+        vid: Vid,
+        /// The drive.
+        drive: DriveName,
+        /// The cartridge is in a slot again.
+        is_home: bool,
+        /// What the drive said.
+        source: Box<TapeError>,
+    },
     /// A drive keeps its cartridge.
     #[error("drive {drive} does not unload cartridge {vid}, which is still in it ({source})")]
     UnloadFailed {
@@ -334,7 +370,9 @@ impl LibraryError {
     #[must_use]
     pub fn is_of_the_drive(&self) -> bool {
         match self {
-            LibraryError::DriveFailed { .. } | LibraryError::DriveOccupied { .. } => true,
+            LibraryError::DriveFailed { .. }
+            | LibraryError::DriveOccupied { .. }
+            | LibraryError::NotCleaned { is_home: false, .. } => true,
             LibraryError::LoadFailed { source, .. } | LibraryError::UnloadFailed { source, .. } => {
                 source.is_of_the_drive()
             }
@@ -357,6 +395,7 @@ impl LibraryError {
             | LibraryError::Path { .. } => Some(FailureCause::Robot),
             LibraryError::UnmountFlush { source, .. }
             | LibraryError::LoadFailed { source, .. }
+            | LibraryError::NotCleaned { source, .. }
             | LibraryError::UnloadFailed { source, .. } => source.cause(),
             LibraryError::DriveMissing { .. } => Some(FailureCause::Path),
             LibraryError::DriveOccupied { .. } => Some(FailureCause::Drive),
@@ -397,6 +436,16 @@ pub trait Library: Send + Sync {
     /// If the library cannot be asked.
     fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError>;
 
+    /// The same as far as it can be had: of several libraries those that can be asked answer for themselves,
+    /// and one that is away is taken to hold what it held when it was last asked. [`Library::out_of_reach`]
+    /// names it. Not for who concludes from a cartridge that is missing here that there is none.
+    ///
+    /// # Errors
+    /// If no library can be asked.
+    fn inventory_in_reach(&self) -> Result<Vec<CartridgeInfo>, LibraryError> {
+        self.inventory()
+    }
+
     /// How often the inventory has changed since the library was opened by anything but mounts and unmounts:
     /// cartridges that came, went or became readable. Who sees another number than before takes the
     /// inventory anew. Asked every few seconds: what a driver hears of a change (a unit attention, a
@@ -432,6 +481,12 @@ pub trait Library: Send + Sync {
     /// takes cartridges of that one only.
     fn library_of(&self, drive: &DriveName) -> u16;
 
+    /// Where a drive stands and what it can do. Asks nobody.
+    fn drive_place(&self, drive: &DriveName) -> DrivePlace {
+        let _ = drive;
+        DrivePlace::default()
+    }
+
     /// The handle of a drive, for its one mover thread. Dropping it gives the drive back.
     ///
     /// # Errors
@@ -452,6 +507,24 @@ pub trait Library: Send + Sync {
     /// After [`LibraryError::UnmountFlush`] the cartridge is in its slot nevertheless; after others nothing
     /// moved.
     fn unmount(&self, drive: &DriveName) -> Result<Vid, LibraryError>;
+
+    /// Cleaning cartridges, ordered by VID, as of the last look. One without a label that is a VID cannot be
+    /// asked for, and is not among them.
+    fn cleaners(&self) -> Vec<CleanerInfo> {
+        Vec::new()
+    }
+
+    /// Brings a cleaning cartridge from its slot into an empty drive, waits until the drive has done with it,
+    /// `most` at the longest, and brings it back. Gives the flags that the drive has raised then: 22 and 23
+    /// say that the cartridge did not clean. Blocks for minutes.
+    ///
+    /// # Errors
+    /// After [`LibraryError::NotCleaned`] the cartridge is where that says; after others where it was, or
+    /// still in the drive, from which the next mount brings it home.
+    fn clean(&self, vid: Vid, drive: &DriveName, most: Duration) -> Result<Vec<TapeAlert>, LibraryError> {
+        let _ = (drive, most);
+        Err(LibraryError::UnknownCartridge { vid })
+    }
 
     /// Brings a cartridge from its slot into a free import/export element, from which an operator takes it;
     /// gives that element. Blocks as a mount does. It counts as a change of the inventory.

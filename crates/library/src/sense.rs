@@ -60,6 +60,11 @@ impl TapeAlert {
     /// The drive is to be cleaned soon.
     pub const CLEAN_PERIODIC: TapeAlert = TapeAlert(21);
 
+    /// The cleaning cartridge is used up.
+    pub const CLEANER_USED_UP: TapeAlert = TapeAlert(22);
+    /// The cartridge for cleaning is none, or of another kind.
+    pub const CLEANER_INVALID: TapeAlert = TapeAlert(23);
+
     /// What the flag means, for those that ask an operator to do something.
     #[must_use]
     pub fn meaning(self) -> &'static str {

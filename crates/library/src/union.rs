@@ -1,18 +1,20 @@
 //! Several libraries as one: each cartridge stays in its own, and so does each drive.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use base::Vid;
 
-use crate::{CartridgeInfo, DriveName, Library, LibraryError, Slot, TapeDrive};
+use crate::{
+    CartridgeInfo, CleanerInfo, DriveName, DrivePlace, Library, LibraryError, Slot, TapeAlert, TapeDrive,
+};
 
 /// The most libraries of one union.
 const LIBRARIES_MAX: usize = 256;
 
 /// Several libraries, numbered from 0 in the order given. Drives keep their names, which must differ; no
-/// cartridge
-/// may be in two of them.
+/// cartridge may be in two of them. One that is away holds nobody up who needs another.
 pub struct Union {
     members: Vec<Member>,
 }
@@ -21,15 +23,90 @@ struct Member {
     name: String,
     library: Arc<dyn Library>,
     drives: Vec<DriveName>,
+    last: Mutex<Last>,
+}
+
+/// What a member said last.
+#[derive(Default)]
+struct Last {
+    /// Its cartridges.
+    inventory: Vec<CartridgeInfo>,
+    /// [`Library::changes`].
+    changes: u64,
+    /// Times that it answered again after its inventory could not be taken: changes of their own, since it
+    /// may count as many as before.
+    returns: u64,
+    /// Its inventory could not be taken the last time.
+    is_stale: bool,
+    /// Why it could not be asked the last time.
+    trouble: Option<String>,
+}
+
+impl Member {
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its cartridges, as numbered by the union.
+    fn inventory(&self, number: u16) -> Result<Vec<CartridgeInfo>, LibraryError> {
+        let asked = self.library.inventory();
+        let mut last = self.last();
+        match asked {
+            Ok(mut cartridges) => {
+                cartridges.iter_mut().for_each(|cartridge| cartridge.library = number);
+                last.inventory.clone_from(&cartridges);
+                (last.is_stale, last.trouble) = (false, None);
+                Ok(cartridges)
+            }
+            Err(error) => {
+                (last.is_stale, last.trouble) = (true, Some(error.to_string()));
+                Err(error)
+            }
+        }
+    }
+
+    fn changes(&self) -> Result<u64, LibraryError> {
+        let asked = self.library.changes();
+        let mut last = self.last();
+        match asked {
+            Ok(changes) => {
+                if last.is_stale {
+                    (last.is_stale, last.returns) = (false, last.returns.wrapping_add(1));
+                }
+                (last.changes, last.trouble) = (changes, None);
+                Ok(last.total())
+            }
+            Err(error) => {
+                last.trouble = Some(error.to_string());
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Last {
+    fn total(&self) -> u64 {
+        self.changes.wrapping_add(self.returns)
+    }
+}
+
+/// All inventories as one, ordered by VID.
+fn joined(inventories: impl Iterator<Item = CartridgeInfo>) -> Result<Vec<CartridgeInfo>, LibraryError> {
+    let mut all: Vec<CartridgeInfo> = inventories.collect();
+    all.sort_by_key(|cartridge| cartridge.vid);
+    let twice = all.windows(2).find(|pair| pair[0].vid == pair[1].vid);
+    match twice.map(|pair| pair[0].vid) {
+        Some(vid) => Err(LibraryError::CartridgeTwice { vid }),
+        None => Ok(all),
+    }
 }
 
 impl Union {
     /// Joins libraries under their names.
     ///
     /// # Errors
-    /// [`LibraryError::DuplicateDrive`], [`LibraryError::CartridgeTwice`], or if an inventory cannot be
-    /// taken;
-    /// [`LibraryError::TooManyLibraries`].
+    /// [`LibraryError::DuplicateDrive`], [`LibraryError::CartridgeTwice`],
+    /// [`LibraryError::TooManyLibraries`], or if no library can be asked.
     pub fn new(libraries: Vec<(String, Arc<dyn Library>)>) -> Result<Self, LibraryError> {
         if libraries.len() > LIBRARIES_MAX {
             return Err(LibraryError::TooManyLibraries { max: LIBRARIES_MAX });
@@ -43,10 +120,10 @@ impl Union {
                     return Err(LibraryError::DuplicateDrive { drive: drive.clone() });
                 }
             }
-            members.push(Member { name, library, drives });
+            members.push(Member { name, library, drives, last: Mutex::default() });
         }
         let union = Union { members };
-        union.inventory()?;
+        union.inventory_in_reach()?;
         Ok(union)
     }
 
@@ -62,7 +139,7 @@ impl Union {
     }
 
     fn of_cartridge(&self, vid: Vid) -> Result<&Member, LibraryError> {
-        let found = self.inventory()?.into_iter().find(|cartridge| cartridge.vid == vid);
+        let found = self.inventory_in_reach()?.into_iter().find(|cartridge| cartridge.vid == vid);
         let member = found.and_then(|cartridge| self.members.get(usize::from(cartridge.library)));
         member.ok_or(LibraryError::UnknownCartridge { vid })
     }
@@ -70,27 +147,49 @@ impl Union {
 
 impl Library for Union {
     fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError> {
-        let mut all: Vec<CartridgeInfo> = Vec::new();
+        let mut all = Vec::new();
         for (number, member) in (0u16..).zip(&self.members) {
-            let cartridges = member.library.inventory()?;
-            all.extend(
-                cartridges.into_iter().map(|cartridge| CartridgeInfo { library: number, ..cartridge }),
-            );
+            all.extend(member.inventory(number)?);
         }
-        all.sort_by_key(|cartridge| cartridge.vid);
-        let twice = all.windows(2).find(|pair| pair[0].vid == pair[1].vid);
-        match twice.map(|pair| pair[0].vid) {
-            Some(vid) => Err(LibraryError::CartridgeTwice { vid }),
-            None => Ok(all),
+        joined(all.into_iter())
+    }
+
+    fn inventory_in_reach(&self) -> Result<Vec<CartridgeInfo>, LibraryError> {
+        let (mut all, mut failed, mut of_those_away) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, member) in (0u16..).zip(&self.members) {
+            match member.inventory(number) {
+                Ok(cartridges) => all.extend(cartridges),
+                Err(error) => {
+                    failed.push(error);
+                    of_those_away.append(&mut member.last().inventory.clone());
+                }
+            }
         }
+        if failed.len() == self.members.len()
+            && let Some(error) = failed.into_iter().next()
+        {
+            return Err(error);
+        }
+        // What another library shows by now was carried there.
+        let shown: BTreeSet<Vid> = all.iter().map(|cartridge| cartridge.vid).collect();
+        of_those_away.retain(|cartridge| !shown.contains(&cartridge.vid));
+        joined(all.into_iter().chain(of_those_away))
     }
 
     fn changes(&self) -> Result<u64, LibraryError> {
-        let mut sum = 0u64;
+        let (mut sum, mut failed) = (0u64, Vec::new());
         for member in &self.members {
-            sum = sum.wrapping_add(member.library.changes()?);
+            // One that is away has not changed until it is back.
+            let changes = member.changes().unwrap_or_else(|error| {
+                failed.push(error);
+                member.last().total()
+            });
+            sum = sum.wrapping_add(changes);
         }
-        Ok(sum)
+        match failed.into_iter().next() {
+            Some(error) if self.members.iter().all(|member| member.last().trouble.is_some()) => Err(error),
+            _ => Ok(sum),
+        }
     }
 
     fn look_again(&self, scan: bool) -> Result<(), LibraryError> {
@@ -105,8 +204,11 @@ impl Library for Union {
 
     fn out_of_reach(&self) -> Vec<String> {
         let all = self.members.iter().flat_map(|member| {
-            let why = member.library.out_of_reach().into_iter();
-            why.map(|why| format!("library {}: {why}", member.name))
+            let mut why = member.library.out_of_reach();
+            if why.is_empty() {
+                why.extend(member.last().trouble.clone());
+            }
+            why.into_iter().map(|why| format!("library {}: {why}", member.name))
         });
         all.collect()
     }
@@ -119,6 +221,11 @@ impl Library for Union {
         self.of_drive(drive).map_or(0, |(number, _)| number as u16)
     }
 
+    fn drive_place(&self, drive: &DriveName) -> DrivePlace {
+        self.of_drive(drive)
+            .map_or_else(|_| DrivePlace::default(), |(_, member)| member.library.drive_place(drive))
+    }
+
     fn take_drive(&self, name: &DriveName) -> Result<Box<dyn TapeDrive>, LibraryError> {
         self.of_drive(name)?.1.library.take_drive(name)
     }
@@ -129,7 +236,7 @@ impl Library for Union {
         if !matches!(result, Err(LibraryError::UnknownCartridge { .. })) {
             return result;
         }
-        let elsewhere = self.inventory()?.into_iter().find(|cartridge| cartridge.vid == vid);
+        let elsewhere = self.inventory_in_reach()?.into_iter().find(|cartridge| cartridge.vid == vid);
         let elsewhere = elsewhere.and_then(|cartridge| self.members.get(usize::from(cartridge.library)));
         match elsewhere.filter(|other| other.name != member.name) {
             Some(other) => Err(LibraryError::OtherLibrary {
@@ -144,6 +251,20 @@ impl Library for Union {
 
     fn unmount(&self, drive: &DriveName) -> Result<Vid, LibraryError> {
         self.of_drive(drive)?.1.library.unmount(drive)
+    }
+
+    fn cleaners(&self) -> Vec<CleanerInfo> {
+        let mut all: Vec<CleanerInfo> = Vec::new();
+        for (number, member) in (0u16..).zip(&self.members) {
+            let own = member.library.cleaners().into_iter();
+            all.extend(own.map(|cleaner| CleanerInfo { library: number, ..cleaner }));
+        }
+        all.sort_by_key(|cleaner| cleaner.vid);
+        all
+    }
+
+    fn clean(&self, vid: Vid, drive: &DriveName, most: Duration) -> Result<Vec<TapeAlert>, LibraryError> {
+        self.of_drive(drive)?.1.library.clean(vid, drive, most)
     }
 
     fn export(&self, vid: Vid) -> Result<Slot, LibraryError> {

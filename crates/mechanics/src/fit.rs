@@ -7,10 +7,11 @@
 
 use crate::locate::LocateCost;
 use crate::map::{Place, TapeMap};
+use crate::model::{DriveModel, MediumModel};
 use crate::timing::DriveTiming;
 
 /// Locates of a kind that are needed before their factor is believed: the median of fewer is one of them.
-const SAMPLES_MIN: usize = 8;
+const SAMPLES_MIN: usize = LocateFit::SAMPLES_MIN;
 /// Rounds in which one factor is fitted with the other one given. The locates of a kind have less than half
 /// of their time from the other part, so each round leaves less than half of what the factors are wrong by.
 const ROUNDS: usize = 24;
@@ -43,6 +44,33 @@ impl Default for LocateFit {
     }
 }
 
+/// A fit, and how well it fits.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct DriveFit {
+    /// The factors, and of how many locates they were made.
+    pub locate: LocateFit,
+    /// [`Track::error`](crate::Track::error) with them.
+    pub error: f64,
+}
+
+impl DriveFit {
+    /// No error is larger: by a model that is off by half nothing can be compared, and all more is the same.
+    pub const ERROR_MAX: f64 = 0.5;
+}
+
+/// A drive and medium by their models, and by what the model was fitted to this very drive.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FittedDrive {
+    /// The drive's serial number; empty if it has none.
+    pub serial: String,
+    /// Its model.
+    pub drive: &'static DriveModel,
+    /// The medium in it.
+    pub medium: &'static MediumModel,
+    /// What its locates say of it; `None`: too few do.
+    pub fit: Option<DriveFit>,
+}
+
 /// The two parts of a locate by the model, and what it took, in microseconds.
 struct Parts {
     /// Less than nothing where the way goes over the middle of the tape.
@@ -52,6 +80,8 @@ struct Parts {
 }
 
 impl LocateFit {
+    /// No fit is made of fewer locates.
+    pub const SAMPLES_MIN: usize = 8;
     /// No factor is smaller: a drive that is faster still does not move a tape.
     pub const FACTOR_MIN: f64 = 0.3;
     /// No factor is larger: what takes longer is something else, or the model is of another drive.
@@ -82,6 +112,20 @@ impl LocateFit {
             _ => {}
         }
         fit
+    }
+
+    /// [`Track::error`](crate::Track::error) of a cost with this fit: the part of what it took by which
+    /// one in two of the locates is off at most. `None` if too few tell of it.
+    #[must_use]
+    pub fn error(&self, cost: &LocateCost, map: &TapeMap, samples: &[LocateSample]) -> Option<f64> {
+        let fitted = cost.fitted(self);
+        let off = |sample: &LocateSample| {
+            let took = sample.took_us as f64;
+            let model = fitted.between(map, sample.from, sample.to) as f64;
+            (sample.from != sample.to && took > 0.0).then(|| (took - model).abs() / took)
+        };
+        let off: Vec<f64> = samples.iter().filter_map(off).collect();
+        (off.len() >= SAMPLES_MIN).then(|| median(off).min(DriveFit::ERROR_MAX))
     }
 }
 

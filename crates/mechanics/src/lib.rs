@@ -26,7 +26,7 @@ mod track;
 pub use cost::IndexWrite;
 pub use figure::{Figure, Statement, Unit};
 pub use file::{ModelError, Models};
-pub use fit::{LocateFit, LocateSample};
+pub use fit::{DriveFit, FittedDrive, LocateFit, LocateSample};
 pub use geometry::{Geometry, TapeByte};
 pub use known::{UnknownModel, drive, drives, locates, media, medium, robot, robots, same_name, timing};
 pub use listing::{NamedFigure, NamedStatement};

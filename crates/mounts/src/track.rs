@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use base::{ByteCount, Clock, Count, Timestamp, Vid};
 use journal::{
-    CounterRecord, ErrorRecord, MotionRecord, MountKind, MountLog, MountRecord, MountSessionEnd,
+    CounterRecord, ErrorRecord, MotionRecord, MountKind, MountLog, MountRecord, MountSessionEnd, OrderRecord,
     ProductRecord, SessionRecord,
 };
 use library::{DriveCounters, ErrorCounters, TapeAlert, TapeDrive};
@@ -299,6 +299,11 @@ impl MountTracker {
             last.of_tapes.insert(session.vid, session.clone());
             last.of_drives.insert(session.drive.clone(), session);
         }
+    }
+
+    /// A session asked the drive for its order of reading.
+    pub fn orders(&mut self, ground: &Ground, orders: &OrderRecord) {
+        self.at(ground, |record, _| record.order.get_or_insert_default().add(orders));
     }
 
     /// All that was owed to the tape is written, or that failed, and the way home begins. The drive has

@@ -2,7 +2,7 @@
 
 use base::{BlobId, BlockAddress, ContainerId, FailureCause, Generation, TapePosition, Uuid, Vid};
 use blob::{BlobError, BlobFault};
-use library::TapeError;
+use library::{KeyError, TapeError};
 
 use crate::Found;
 
@@ -72,6 +72,15 @@ pub enum VolumeError {
         /// Where it stands.
         actual: TapePosition,
     },
+    /// What stands behind the labels of a cartridge cannot be read, or not be written as it is to be, for want
+    /// of its key.
+    #[error("cartridge {vid}: {source}")]
+    Key {
+        /// The cartridge.
+        vid: Vid,
+        /// Why.
+        source: KeyError,
+    },
     /// A path cannot be on tape.
     #[error("container {container} has no place in the index of {vid}: {source}")]
     Path {
@@ -91,13 +100,28 @@ impl VolumeError {
     pub fn cause(&self) -> Option<FailureCause> {
         match self {
             VolumeError::Tape(error) => error.cause(),
-            VolumeError::NotBlank { .. }
+            // It is as well as before: somebody is to give its key.
+            VolumeError::Key { source, .. } if source.is_missing() => None,
+            VolumeError::Key { .. }
+            | VolumeError::NotBlank { .. }
             | VolumeError::WrongLabel { .. }
             | VolumeError::Index { .. }
             | VolumeError::EndOfData { .. }
             | VolumeError::Path { .. } => Some(FailureCause::Cartridge),
             // What it wrote before may stand elsewhere too.
             VolumeError::Position { .. } => Some(FailureCause::Unknown),
+        }
+    }
+}
+
+impl VolumeError {
+    /// Whether it is for want of a key, or of the right one, and says nothing of drive and cartridge.
+    #[must_use]
+    pub fn is_of_the_key(&self) -> bool {
+        match self {
+            VolumeError::Key { source, .. } => source.is_missing(),
+            VolumeError::Tape(error) => error.is_of_the_key(),
+            _ => false,
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::volume::INDEX_PARTITION_START;
 /// Objects of a partition's labels: VOL1, file mark, LTFS label, file mark.
 const LABEL_OBJECTS: u64 = 4;
 /// Where the first index of a volume stands, on both partitions: behind the labels and a file mark.
-const FIRST_INDEX: BlockAddress = BlockAddress(LABEL_OBJECTS + 1);
+pub(crate) const FIRST_INDEX: BlockAddress = BlockAddress(LABEL_OBJECTS + 1);
 const _: () = assert!(INDEX_PARTITION_START.0 == LABEL_OBJECTS, "indexes stand behind the labels");
 
 /// What a cartridge holds.

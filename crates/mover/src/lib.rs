@@ -14,6 +14,7 @@ mod label;
 mod mend;
 mod read;
 mod survey;
+mod unlock;
 mod volume;
 mod write;
 
@@ -23,5 +24,6 @@ pub use label::{Found, check_may_be_labelled, identify};
 pub use mend::newest_of_index_partition;
 pub use read::{NextBatch, RecallBatch, RecallEnd, RecallFault, Recalled, WantedFile, recall};
 pub use survey::{Stray, Stretch, survey};
+pub use unlock::{LabelKeys, Shown, check_encrypted_may_be_labelled, shown_key, unlock, unlock_as_shown};
 pub use volume::{FileOnTape, Volume};
 pub use write::{ContainerPlan, Ended, Part, WriteContext, Written, check_source, write_containers};

@@ -12,24 +12,27 @@ impl Volume {
     /// Opens a volume like [`Volume::open`], but a newest index that cannot be used costs nobody the tape:
     /// the newest one of the index partition takes its place, or an empty one. [`Volume::enter_from`] says
     /// from which block on the catalogue's containers have to be entered then, and a new index is owed. The
-    /// second value says what is wrong with the index, for people.
+    /// second value says what is wrong with the index, for people. `unlock` gives the drive the key of the
+    /// volume when its labels, which stand in clear, are known to be the right ones.
     ///
     /// # Errors
     /// If the label is another volume's, or the drive or medium as a whole fails.
-    pub fn open_or_mend(
+    pub fn open_or_mend<E: From<VolumeError>>(
         drive: &mut dyn TapeDrive,
-        vid: Vid,
-        uuid: Uuid,
+        (vid, uuid): (Vid, Uuid),
         generation: Generation,
         index_block: BlockAddress,
         now: Timestamp,
-    ) -> Result<(Self, Option<String>), VolumeError> {
-        let reason = match Volume::open(drive, vid, uuid, generation, index_block) {
+        unlock: impl FnOnce(&mut dyn TapeDrive) -> Result<(), E>,
+    ) -> Result<(Self, Option<String>), E> {
+        let label = crate::label::check_label(drive, vid, uuid)?;
+        unlock(drive)?;
+        let reason = match Volume::load(drive, (vid, uuid), generation, index_block, label.clone()) {
             Ok(volume) => return Ok((volume, None)),
             Err(error @ VolumeError::Index { .. }) => error.to_string(),
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
-        let (block_size, label_fault) = crate::label::check_label(drive, vid, uuid)?;
+        let (block_size, label_fault) = label;
         let newest = newest_of_index_partition(drive, uuid, generation, block_size)?;
         let here = TapePosition { partition: Partition::Data, block: index_block };
         // A copy on the index partition points to its twin on the data partition.

@@ -12,6 +12,7 @@ use ltfs::{BlockSize, CREATOR, Extent, File, FileUid, Index, Times, Tree, Volume
 
 use crate::VolumeError;
 use crate::label::{check_label, check_may_be_labelled, write_labels};
+use crate::unlock::{LabelKeys, check_encrypted_may_be_labelled};
 
 /// A file to be entered in the index after its blocks were written.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,6 +59,9 @@ impl Volume {
     /// A cartridge that already carries exactly this UUID, no file and no data (a labelling cut short) is
     /// labelled again, and so is one that carries `replaces`: the volume that was reclaimed.
     ///
+    /// The labels are written in clear, and all behind them as `keys` say: the drive has the key from then
+    /// on, until the cartridge is unloaded. `None`: this instance has no keys.
+    ///
     /// # Errors
     /// [`VolumeError::NotBlank`] if it holds anything else; nothing is destroyed then.
     pub fn label(
@@ -66,12 +70,28 @@ impl Volume {
         uuid: Uuid,
         block_size: BlockSize,
         replaces: Option<Uuid>,
+        keys: Option<LabelKeys<'_>>,
         now: Timestamp,
     ) -> Result<Self, VolumeError> {
-        check_may_be_labelled(drive, vid, uuid, replaces)?;
+        match keys {
+            Some(LabelKeys { keys, .. }) => {
+                check_encrypted_may_be_labelled(drive, vid, (uuid, replaces), keys)?;
+            }
+            None => check_may_be_labelled(drive, vid, uuid, replaces)?,
+        }
+        let encryption = keys.and_then(|keys| keys.setting);
+        if keys.is_some() {
+            // Before anything is written: a drive that cannot encrypt leaves the cartridge as it is. Then the
+            // labels, in clear, which tell anybody whose it is.
+            drive.set_encryption(encryption)?;
+            drive.set_encryption(None)?;
+        }
         drive.format_partitions()?;
         for partition in [Partition::Index, Partition::Data] {
             write_labels(drive, partition, vid, uuid, block_size, now)?;
+        }
+        if encryption.is_some() {
+            drive.set_encryption(encryption)?;
         }
         let index = Index {
             creator: CREATOR.to_owned(),
@@ -112,7 +132,18 @@ impl Volume {
         generation: Generation,
         index_block: BlockAddress,
     ) -> Result<Self, VolumeError> {
-        let (block_size, label_fault) = check_label(drive, vid, uuid)?;
+        let label = check_label(drive, vid, uuid)?;
+        Volume::load(drive, (vid, uuid), generation, index_block, label)
+    }
+
+    /// The same, of a volume whose labels were checked.
+    pub(crate) fn load(
+        drive: &mut dyn TapeDrive,
+        (vid, uuid): (Vid, Uuid),
+        generation: Generation,
+        index_block: BlockAddress,
+        (block_size, label_fault): (BlockSize, Option<String>),
+    ) -> Result<Self, VolumeError> {
         let refuse = |reason: String| VolumeError::Index { vid, generation, block: index_block, reason };
         let xml = match read_index(drive, index_block, block_size) {
             Ok(xml) => xml.ok_or_else(|| refuse("there is no index construct".to_owned()))?,

@@ -127,7 +127,7 @@ impl Machines {
         let head = BlockAddress(0);
         let order: Vec<usize> = match reading {
             Reading::Planned => {
-                let plan = plan(&self.track, head, segments, Aim::LastFile, None, &OrderLimits::default());
+                let plan = plan(&self.track, head, segments, Aim::LastFile, &OrderLimits::default());
                 plan.visits.iter().map(|visit| visit.segment).collect()
             }
             Reading::Nearest => nearest_first(&self.track, head, segments),

@@ -160,7 +160,7 @@ impl Scheduler {
     /// or an idle drive; and of these, something that is due, or that the idle tape has work of its own.
     pub(crate) fn is_settled(&self, now: Timestamp) -> bool {
         let Some(census) = self.drives.census() else { return false };
-        if !self.retiring.is_empty() {
+        if !self.retiring.is_empty() || self.may_clean(now) {
             return false;
         }
         let limit = self.policy.mounts_at_once_max;

@@ -25,7 +25,7 @@ impl Scheduler {
 
 #[test]
 fn a_glance_sees_what_a_whole_look_sees() {
-    let (mut steps, mut settled, mut ordered, mut orders) = (0, 0, 0, [0; 6]);
+    let (mut steps, mut settled, mut ordered, mut orders) = (0, 0, 0, [0; 7]);
     for seed in 0..60 {
         let mut stream = Stream::new(seed);
         let mut quick = Scheduler::new(stream.policy());

@@ -31,6 +31,7 @@ impl Scheduler {
     pub(crate) fn order_drives(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         self.retire_drives(actions);
         self.let_leave(actions);
+        self.clean_first(now, actions);
         // Each round but the last orders something for a drive, and no drive takes more than three orders: a
         // mount or a session or an unmount, after each of which it is busy.
         for _ in 0..=3 * self.drives.len() {
@@ -90,7 +91,7 @@ impl Scheduler {
         }
         self.take_census();
         let waiting = self.waiting(now);
-        let mut missing = waiting.len().saturating_sub(self.free_drives(&waiting));
+        let mut missing = waiting.len().saturating_sub(self.free_drives(&waiting, now));
         let has_work = |name: &DriveName| self.own_work(name).is_some();
         let (busy, unneeded): (Vec<_>, Vec<_>) = idle.into_iter().partition(has_work);
         for name in unneeded.into_iter().chain(busy) {
@@ -113,7 +114,7 @@ impl Scheduler {
         let mut same: Option<(Ledger, Vec<Pick<TapePoolId>>)> = None;
         for name in self.drives_that(|state| *state == DriveState::Empty) {
             self.take_census();
-            if !self.has_robot(&name) {
+            if !self.has_robot(&name) || self.waits_for_cleaning(&name, now) {
                 continue;
             }
             let (ledger, due) = same.get_or_insert_with(|| {
@@ -144,6 +145,8 @@ impl Scheduler {
                     self.mount(&name, choice.vid, purpose, pick.share, choice.assign, now, actions);
                     self.turn = Side::Recall;
                 }
+                // Nobody waits for it: time to clean it, if it asks for that.
+                _ if self.clean(&name, now, actions) => {}
                 _ => self.mount_for_maintenance(&name, now, actions),
             }
             if actions.len() > before {
@@ -251,7 +254,7 @@ impl Scheduler {
     }
 
     /// Drives that are free, or will be soon, and could serve some of this.
-    pub(crate) fn free_drives(&self, waiting: &[Waiting]) -> usize {
+    pub(crate) fn free_drives(&self, waiting: &[Waiting], now: Timestamp) -> usize {
         if waiting.is_empty() {
             return 0;
         }
@@ -261,7 +264,8 @@ impl Scheduler {
             _ => false,
         };
         let free = self.drives.iter().filter(|(_, drive)| free(drive));
-        free.filter(|(name, _)| !self.is_retiring(name) && self.serves_any(name, waiting)).count()
+        let may = |name: &DriveName| !self.is_retiring(name) && !self.waits_for_cleaning(name, now);
+        free.filter(|(name, _)| may(name) && self.serves_any(name, waiting)).count()
     }
 
     /// Drives with a tape that is not about to be unmounted, and nothing to do.
@@ -297,6 +301,7 @@ impl Scheduler {
         let idle = idle.map(|since| since.plus(delay));
         let times = self.seal_times().chain(self.migration_times()).chain(idle);
         let times = times.chain(self.resting.values().map(|rest| rest.until));
+        let times = times.chain(self.cleaning_times());
         let times = times.chain(self.failures.values().filter_map(|failure| failure.retry));
         let times = times.chain(self.recall.next_time());
         let times = times.chain(self.asides.values().map(|rest| rest.until));

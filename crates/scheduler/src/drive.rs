@@ -72,14 +72,21 @@ pub enum DriveState {
         /// The tape.
         vid: Vid,
     },
+    /// A cleaning cartridge is in it, or on its way in or out.
+    Cleaning {
+        /// The cleaning cartridge.
+        vid: Vid,
+        /// Since when.
+        since: Timestamp,
+    },
 }
 
 impl DriveState {
-    /// The tape in the drive or on its way in or out.
+    /// The tape in the drive or on its way in or out; a cleaning cartridge is none.
     #[must_use]
     pub fn vid(&self) -> Option<Vid> {
         match self {
-            DriveState::Down { .. } | DriveState::Empty => None,
+            DriveState::Down { .. } | DriveState::Empty | DriveState::Cleaning { .. } => None,
             DriveState::Mounting { vid, .. }
             | DriveState::Idle { vid, .. }
             | DriveState::Migrating { vid, .. }
@@ -107,6 +114,7 @@ impl fmt::Display for DriveState {
             DriveState::Migrating { vid, since, .. } => write!(f, "writing {vid} since {since}"),
             DriveState::Recalling { vid, since } => write!(f, "reading {vid} since {since}"),
             DriveState::Unmounting { vid } => write!(f, "unmounting {vid}"),
+            DriveState::Cleaning { vid, since } => write!(f, "being cleaned with {vid} since {since}"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use base::{ByteCount, ClassId, FailureCause, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 
-use crate::DriveName;
+use crate::{CleaningDue, CleaningEnd, DriveName};
 
 /// How much waits, and since when.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -107,6 +107,12 @@ pub enum Event {
     DriveFailed(DriveName, String),
     /// An operator takes a drive out of use: as soon as it is empty, and until `DriveUp`.
     RetireDrive(DriveName, String),
+    /// A tape drive is to be cleaned, or not any more.
+    CleanDrive(DriveName, Option<CleaningDue>),
+    /// The cleaning of a drive ended; the drive is empty.
+    Cleaned(DriveName, CleaningEnd),
+    /// All cleaning cartridges that may be used, and in which library, the first to be used first.
+    CleaningCartridges(Vec<(LibraryId, Vid)>),
     /// A tape drive belongs to a library; one that was never told of here belongs to library 0.
     DriveIn(DriveName, LibraryId),
     /// A tape has, or has no longer, work to be done on it for which nobody waits.
@@ -213,6 +219,13 @@ pub enum Action {
         /// The drive.
         drive: DriveName,
         /// The mounted tape.
+        vid: Vid,
+    },
+    /// Bring a cleaning cartridge into an empty drive, wait until the drive is clean, and bring it back.
+    Clean {
+        /// The drive, empty.
+        drive: DriveName,
+        /// The cleaning cartridge.
         vid: Vid,
     },
     /// Write the indexes if anything was written, and unmount.

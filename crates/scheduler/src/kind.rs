@@ -2,7 +2,7 @@
 
 use base::{Timestamp, Vid};
 
-use crate::{DriveName, Reason};
+use crate::{CleaningBar, DriveName, Reason};
 
 impl Reason {
     /// The kind in one word, for programs; it never changes its meaning.
@@ -18,6 +18,8 @@ impl Reason {
             Reason::Reading { .. } => "reading",
             Reason::Checking { .. } => "checking",
             Reason::Unmounting { .. } => "unmounting",
+            Reason::Cleaning { .. } => "cleaning",
+            Reason::ToBeCleaned { .. } => "to-be-cleaned",
             Reason::TapeInUse { .. } => "tape-in-use",
             Reason::NoScratchTape | Reason::OnlyEmptyTapes { .. } => "no-scratch-tape",
             Reason::LargerThanTapes { .. } => "larger-than-tapes",
@@ -36,6 +38,7 @@ impl Reason {
             Reason::ReadElsewhere { .. } => "read-elsewhere",
             Reason::NotHeardYet { .. } => "not-heard-yet",
             Reason::TapeAway { .. } => "tape-away",
+            Reason::KeyMissing { .. } => "key-missing",
             Reason::InSlot => "in-slot",
             Reason::KeptMounted { .. } => "kept-mounted",
             Reason::DriveDown { .. } => "drive-down",
@@ -80,12 +83,16 @@ impl Reason {
             | Reason::NoRoomForReads { goes_on: false, .. }
             | Reason::TapeSetAside { .. }
             | Reason::TapeAway { .. }
+            | Reason::KeyMissing { .. }
             | Reason::HostCannotWrite { .. }
             | Reason::NoReadableCopy { .. } => true,
             Reason::DrivesMax { limit }
             | Reason::ShareDrivesMax { limit, .. }
             | Reason::SideDrivesMax { limit, .. } => *limit == 0,
             Reason::DriveDown { retry, .. } => retry.is_none(),
+            Reason::ToBeCleaned { bar, .. } => {
+                matches!(bar, CleaningBar::NoCartridge | CleaningBar::Lately { .. })
+            }
             Reason::BeingMended { cause, .. } => cause.needs_an_operator(),
             _ => false,
         }
@@ -100,6 +107,7 @@ impl Reason {
             | Reason::Reading { vid, .. }
             | Reason::Checking { vid, .. }
             | Reason::Unmounting { vid, .. }
+            | Reason::Cleaning { vid, .. }
             | Reason::TapeInUse { vid, .. }
             | Reason::KeptMounted { vid, .. }
             | Reason::JustUnmounted { vid, .. }
@@ -110,7 +118,7 @@ impl Reason {
             | Reason::TapeNotReadable { vid, .. } => vec![*vid],
             Reason::NoReadableCopy { tapes } => tapes.iter().map(|(vid, _)| *vid).collect(),
             Reason::ReadElsewhere { tapes, .. } | Reason::OnlyEmptyTapes { tapes } => tapes.clone(),
-            Reason::DriveLooks { vid, .. } => vid.iter().copied().collect(),
+            Reason::DriveLooks { vid, .. } | Reason::KeyMissing { vid, .. } => vid.iter().copied().collect(),
             Reason::BeingMended { cause, .. } => cause.vids(),
             _ => Vec::new(),
         }
@@ -125,6 +133,8 @@ impl Reason {
             | Reason::Reading { drive, .. }
             | Reason::Checking { drive, .. }
             | Reason::Unmounting { drive, .. }
+            | Reason::Cleaning { drive, .. }
+            | Reason::ToBeCleaned { drive, .. }
             | Reason::KeptMounted { drive, .. }
             | Reason::DriveDown { drive, .. }
             | Reason::DriveRetiring { drive, .. }
@@ -148,6 +158,7 @@ impl Reason {
             | Reason::JustUnmounted { until, .. }
             | Reason::KeptMounted { until, .. } => Some(*until),
             Reason::DriveDown { retry, .. } => *retry,
+            Reason::ToBeCleaned { rests_until, .. } => *rests_until,
             Reason::BeingMended { cause, .. } => cause.until(),
             _ => None,
         }

@@ -5,6 +5,7 @@
 mod census;
 #[cfg(test)]
 mod census_tests;
+mod cleaning;
 mod decide;
 mod drive;
 mod event;
@@ -26,6 +27,9 @@ mod why;
 mod why_drive;
 mod worth;
 
+pub use cleaning::{
+    CLEAN_AGAIN_AFTER, CLEAN_IDLE_MAX, CleaningBar, CleaningDue, CleaningEnd, CleaningUrgency, UNCLEANED_REST,
+};
 pub use drive::{DriveState, Purpose};
 pub use event::{Action, Backlog, Event, Failure, SessionEnd, TapeSummary};
 pub use failures::{

@@ -91,7 +91,7 @@ impl Scheduler {
             return true;
         }
         let waiting = self.waiting(now);
-        waiting.len() > self.free_drives(&waiting) && self.serves_any(drive, &waiting)
+        waiting.len() > self.free_drives(&waiting, now) && self.serves_any(drive, &waiting)
     }
 
     /// Whether files wait for the very tape whose maintenance is being done, or its pool for a tape to write

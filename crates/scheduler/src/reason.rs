@@ -4,7 +4,7 @@ use std::fmt;
 
 use base::{ByteCount, ContainerId, Count, RequestId, ShareId, Timestamp, Vid};
 
-use crate::DriveName;
+use crate::{CleaningBar, DriveName};
 
 /// Why something is not done yet, or that it is being done. Displayed as one sentence for operators.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,6 +27,10 @@ pub enum Reason {
     Reading { drive: DriveName, vid: Vid, position: usize },
     /// The tape is on its way to its slot.
     Unmounting { drive: DriveName, vid: Vid },
+    /// The drive is being cleaned with this cartridge.
+    Cleaning { drive: DriveName, vid: Vid },
+    /// The drive is to be cleaned, and something keeps it from that; `rests_until`: it gets no tape before.
+    ToBeCleaned { drive: DriveName, bar: CleaningBar, rests_until: Option<Timestamp> },
     /// The tape is in a drive that does something else with it.
     TapeInUse { drive: DriveName, vid: Vid, doing: String },
     /// No begun tape of the pool can be written and no scratch tape is there.
@@ -85,6 +89,8 @@ pub enum Reason {
     NotHeardYet { vid: Vid },
     /// No library holds the tape; `away`: how and where it is by an operator's word.
     TapeAway { vid: Vid, away: Option<String> },
+    /// A key cannot be had: that of the tape, or, without one, that of new tapes of the pool.
+    KeyMissing { vid: Option<Vid>, key: String, why: String },
     /// The tape is in its slot and nothing waits for it.
     InSlot,
     /// The tape is being checked or copied, for which nobody waits.
@@ -261,6 +267,12 @@ impl fmt::Display for Reason {
                 "no library holds tape {vid}: put it in, or say kist tape set {vid} off-site --where PLACE \
                  if it is to stay away"
             ),
+            Reason::KeyMissing { vid: Some(vid), why, .. } => {
+                write!(f, "tape {vid} waits for its key: {why}; it goes on by itself when the key is there")
+            }
+            Reason::KeyMissing { vid: None, why, .. } => {
+                write!(f, "nothing is written: {why}; it goes on by itself when the key is there")
+            }
             Reason::InSlot => write!(f, "in its slot; nothing waits for it"),
             Reason::Checking { drive, vid } => write!(f, "tape {vid} is being checked in drive {drive}"),
             Reason::KeptMounted { drive, vid, until } => {
@@ -278,6 +290,10 @@ impl fmt::Display for Reason {
             Reason::DriveRetiring { drive, reason } => {
                 write!(f, "drive {drive} is being taken out of use and ends what it does: {reason}")
             }
+            Reason::Cleaning { drive, vid } => {
+                write!(f, "drive {drive} is being cleaned with cleaning cartridge {vid}")
+            }
+            Reason::ToBeCleaned { drive, bar, rests_until } => fmt_to_be_cleaned(f, drive, bar, *rests_until),
             limit => limit.fmt_limit(f),
         }
     }
@@ -359,6 +375,35 @@ impl Reason {
             }
             other => unreachable!("{other:?} is no limit"),
         }
+    }
+}
+
+fn fmt_to_be_cleaned(
+    f: &mut fmt::Formatter<'_>,
+    drive: &DriveName,
+    bar: &CleaningBar,
+    rests_until: Option<Timestamp>,
+) -> fmt::Result {
+    write!(f, "drive {drive} asks to be cleaned")?;
+    match bar {
+        CleaningBar::NoCartridge => write!(
+            f,
+            ", and its library has no cleaning cartridge that can be used: put one in (kist library \
+             inventory shows those that are there)"
+        ),
+        CleaningBar::Lately { cleaned } => write!(
+            f,
+            " again, and was cleaned at {cleaned}: look at the drive; kist drive clean {drive} cleans it all \
+             the same"
+        ),
+        CleaningBar::Failed { until, cause } => {
+            write!(f, "; cleaning it failed ({cause}) and is tried again at {until}")
+        }
+        CleaningBar::InUse => write!(f, " and waits for a cleaning cartridge that cleans another drive"),
+    }?;
+    match rests_until {
+        Some(until) => write!(f, "; it gets no tape until {until}, or kist drive up {drive}"),
+        None => Ok(()),
     }
 }
 

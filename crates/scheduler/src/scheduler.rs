@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{ByteCount, ClassId, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 
 use crate::census::Drives;
+use crate::cleaning::Cleaning;
 use crate::failures::{Blame, DriveFailures, HostRest, Retiring};
 use crate::maintenance::MaintenanceRest;
 use crate::migration::PoolState;
@@ -123,6 +124,10 @@ pub struct Scheduler {
     pub(crate) maintenance_told: u64,
     /// Tapes of which that failed.
     pub(crate) maintenance_rests: BTreeMap<Vid, MaintenanceRest>,
+    /// Drives that are to be cleaned.
+    pub(crate) cleaning_due: BTreeMap<DriveName, Cleaning>,
+    /// Cleaning cartridges that may be used, in this order.
+    pub(crate) cleaners: Vec<(LibraryId, Vid)>,
     /// Drives that failed.
     pub(crate) failures: BTreeMap<DriveName, DriveFailures>,
     /// Drives that an operator takes out of use, and why.
@@ -167,6 +172,8 @@ impl Scheduler {
             maintenance_due: BTreeMap::new(),
             maintenance_told: 0,
             maintenance_rests: BTreeMap::new(),
+            cleaning_due: BTreeMap::new(),
+            cleaners: Vec::new(),
             failures: BTreeMap::new(),
             retiring: BTreeMap::new(),
             blame: Blame::default(),
@@ -269,6 +276,9 @@ impl Scheduler {
             }
             Event::DriveFailed(drive, reason) => self.drive_failed(drive, reason, now),
             Event::RetireDrive(drive, reason) => self.retire(drive, reason),
+            Event::CleanDrive(drive, due) => self.clean_drive(drive, due),
+            Event::Cleaned(drive, end) => self.cleaned(&drive, end, now),
+            Event::CleaningCartridges(usable) => self.cleaning_cartridges(usable),
             Event::Maintain(vid, wanted) => self.maintain(vid, wanted),
             Event::Tape(vid, summary) => self.tape(vid, summary),
             Event::Todo(class, backlog) => self.todo(class, backlog),

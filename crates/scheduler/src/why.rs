@@ -360,8 +360,13 @@ impl Scheduler {
     }
 
     fn no_drive(&self) -> Reason {
+        let now = self.recall.tapes.now;
+        let doing = |name: &DriveName, state: &DriveState| match self.why_not_cleaned(name, now) {
+            Some(reason) if *state == DriveState::Empty => reason.to_string(),
+            _ => state.to_string(),
+        };
         Reason::NoDrive {
-            busy: self.drives().map(|(name, state)| (name.clone(), state.to_string())).collect(),
+            busy: self.drives().map(|(name, state)| (name.clone(), doing(name, state))).collect(),
         }
     }
 

@@ -25,6 +25,7 @@ impl Scheduler {
             DriveState::Recalling { vid, .. } => Reason::Reading { drive, vid: *vid, position: 0 },
             DriveState::Maintaining { vid, .. } => Reason::Checking { drive, vid: *vid },
             DriveState::Unmounting { vid } => Reason::Unmounting { drive, vid: *vid },
+            DriveState::Cleaning { vid, .. } => Reason::Cleaning { drive, vid: *vid },
             DriveState::Idle { vid, since } => {
                 Reason::KeptMounted { drive, vid: *vid, until: since.plus(self.policy.dismount_delay) }
             }
@@ -35,6 +36,9 @@ impl Scheduler {
 
     /// Nothing is worth a mount yet, or what is must not be tried in this drive again so soon.
     fn why_empty(&self, name: &DriveName, now: Timestamp) -> Reason {
+        if let Some(reason) = self.why_not_cleaned(name, now) {
+            return reason;
+        }
         let rests = self.resting.iter().filter(|((_, drive), _)| drive == name);
         let rests = rests.filter(|((vid, _), _)| self.recall.tapes.is_due(*vid, now));
         if let Some((_, rest)) = rests.min_by_key(|(_, rest)| rest.until) {

@@ -65,6 +65,19 @@ impl BlockProtection {
         block.extend(checksum);
     }
 
+    /// Whether a block agrees with the checksum that came behind it.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn verify_apart(self, block: &[u8], stored: [u8; Self::LENGTH]) -> Result<(), ProtectionError> {
+        let computed = self.checksum(block);
+        if stored == computed {
+            return Ok(());
+        }
+        let (stored, computed) = (u32::from_be_bytes(stored), u32::from_be_bytes(computed));
+        Err(ProtectionError::Damaged { stored, computed })
+    }
+
     /// The data of a protected block, if the checksum agrees.
     ///
     /// # Errors
@@ -74,12 +87,7 @@ impl BlockProtection {
             .split_last_chunk::<{ Self::LENGTH }>()
             .filter(|(data, _)| !data.is_empty())
             .ok_or(ProtectionError::Short(protected.len()))?;
-        let computed = self.checksum(data);
-        if *stored == computed {
-            return Ok(data);
-        }
-        let (stored, computed) = (u32::from_be_bytes(*stored), u32::from_be_bytes(computed));
-        Err(ProtectionError::Damaged { stored, computed })
+        self.verify_apart(data, *stored).map(|()| data)
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a command gets to a device and its answer back.
 
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
 /// A command descriptor block of 6, 10, 12 or 16 bytes: the command as it goes over the wire.
@@ -68,6 +69,101 @@ pub enum Data<'a> {
     In(&'a mut [u8]),
     /// To the device.
     Out(&'a [u8]),
+    /// From the device, into two buffers as if the second began where the first ends: a block, and behind it
+    /// its checksum, which need not stand in one piece of memory.
+    InParts([&'a mut [u8]; 2]),
+    /// To the device, the second right behind the first.
+    OutParts([&'a [u8]; 2]),
+}
+
+impl<'a> Data<'a> {
+    /// Bytes that the command moves, at most.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        match self {
+            Data::None => 0,
+            Data::In(into) => into.len(),
+            Data::Out(out) => out.len(),
+            Data::InParts([first, second]) => first.len() + second.len(),
+            Data::OutParts([first, second]) => first.len() + second.len(),
+        }
+    }
+
+    /// Whether data comes from the device.
+    #[must_use]
+    pub fn is_in(&self) -> bool {
+        matches!(self, Data::In(_) | Data::InParts(_))
+    }
+
+    /// Whether data goes to the device.
+    #[must_use]
+    pub fn is_out(&self) -> bool {
+        matches!(self, Data::Out(_) | Data::OutParts(_))
+    }
+
+    /// The same data once more, for another try.
+    pub fn again(&mut self) -> Data<'_> {
+        match self {
+            Data::None => Data::None,
+            Data::In(into) => Data::In(into),
+            Data::Out(out) => Data::Out(out),
+            Data::InParts([first, second]) => Data::InParts([first, second]),
+            Data::OutParts(parts) => Data::OutParts(*parts),
+        }
+    }
+
+    /// What goes to the device, from `range.start` on up to `range.end`. `None` if it is not as long.
+    #[must_use]
+    pub fn out_range(&self, range: Range<usize>) -> Option<[&'a [u8]; 2]> {
+        let [first, second] = match self {
+            Data::OutParts(parts) => *parts,
+            Data::Out(out) => [out, &[][..]],
+            Data::None | Data::In(_) | Data::InParts(_) => [&[][..]; 2],
+        };
+        let (of_first, of_second) = split_range(first.len(), range);
+        Some([first.get(of_first)?, second.get(of_second)?])
+    }
+
+    /// Where what comes from the device belongs, from `range.start` on up to `range.end`. `None` if there is
+    /// no such room.
+    pub fn in_range(&mut self, range: Range<usize>) -> Option<[&mut [u8]; 2]> {
+        let [first, second] = match self {
+            Data::InParts([first, second]) => [&mut **first, &mut **second],
+            Data::In(into) => [&mut **into, &mut []],
+            Data::None | Data::Out(_) | Data::OutParts(_) => [&mut [][..], &mut []],
+        };
+        let (of_first, of_second) = split_range(first.len(), range);
+        Some([first.get_mut(of_first)?, second.get_mut(of_second)?])
+    }
+
+    /// For a way that takes buffers in one piece only: `work` gets what goes out and where to put what comes
+    /// in. Data in parts is copied by way of `bounce`.
+    pub fn in_one_piece<T>(self, bounce: &mut Vec<u8>, work: impl FnOnce(&[u8], &mut [u8]) -> T) -> T {
+        match self {
+            Data::None => work(&[], &mut []),
+            Data::In(into) => work(&[], into),
+            Data::Out(out) => work(out, &mut []),
+            Data::OutParts(parts) => {
+                bounce.clear();
+                parts.into_iter().for_each(|part| bounce.extend_from_slice(part));
+                work(bounce, &mut [])
+            }
+            Data::InParts([first, second]) => {
+                bounce.resize(first.len() + second.len(), 0);
+                let done = work(&[], bounce);
+                let (of_first, of_second) = bounce.split_at(first.len());
+                first.copy_from_slice(of_first);
+                second.copy_from_slice(of_second);
+                done
+            }
+        }
+    }
+}
+
+/// What a range of two parts is in each of them, the first of which has `length` bytes.
+fn split_range(length: usize, range: Range<usize>) -> (Range<usize>, Range<usize>) {
+    let first = range.start.min(length)..range.end.min(length);
+    (first, range.start.saturating_sub(length)..range.end.saturating_sub(length))
 }
 
 /// The status byte that ends a command (SAM-6, 5.3.1).
@@ -198,6 +294,41 @@ mod tests {
             assert_eq!(made.is_ok(), fits, "{length} bytes");
             assert!(made.is_err() || made.is_ok_and(|cdb| cdb.bytes() == vec![0x12; length]));
         }
+    }
+
+    /// A range of data in two parts is what it is of the same bytes in one piece.
+    #[test]
+    fn parts_are_as_one_piece() {
+        let whole: Vec<u8> = (0..7).collect();
+        for cut in 0..=7 {
+            let (first, second) = whole.split_at(cut);
+            let data = Data::OutParts([first, second]);
+            assert_eq!((data.length(), data.is_out(), data.is_in()), (7, true, false));
+            for begin in 0..=9 {
+                for end in begin..=9 {
+                    let found = data.out_range(begin..end).map(|parts| parts.concat());
+                    assert_eq!(found.as_deref(), whole.get(begin..end), "{begin}..{end} cut at {cut}");
+                    let mut into = [0; 7];
+                    let (first, second) = into.split_at_mut(cut);
+                    let mut room = Data::InParts([first, second]);
+                    assert_eq!((room.length(), room.is_out(), room.is_in()), (7, false, true));
+                    let filled = room.again().in_range(begin..end).map(|parts| {
+                        parts.into_iter().flatten().for_each(|byte| *byte = 9);
+                    });
+                    assert_eq!(filled.is_some(), end <= 7);
+                    let expected =
+                        |at: usize| if filled.is_some() && (begin..end).contains(&at) { 9 } else { 0 };
+                    assert!(into.iter().enumerate().all(|(at, byte)| *byte == expected(at)), "{into:?}");
+                }
+            }
+            let mut bounce = vec![1; 20];
+            data.in_one_piece(&mut bounce, |out, into| assert_eq!((out, into), (&whole[..], &mut [][..])));
+            let mut into = [0; 7];
+            let (first, second) = into.split_at_mut(cut);
+            Data::InParts([first, second]).in_one_piece(&mut bounce, |_, into| into.copy_from_slice(&whole));
+            assert_eq!(into, whole[..]);
+        }
+        assert!(Data::None.out_range(0..1).is_none() && Data::None.in_range(0..1).is_none());
     }
 
     #[test]

@@ -28,7 +28,8 @@ pub use plan::{
     PLAN_FILES_MAX, RECALL_BATCH_BYTES, RECALL_BATCH_FILES, REPLAN_EVERY, plan_stands, take_batch,
 };
 pub use reading::{
-    PlanReport, Planned, ReadOrder, ReadingAction, ReadingEvent, ReadingRules, ReadingSession,
+    DriveAnswer, DriveOrder, PlanReport, Planned, ReadOrder, ReadingAction, ReadingEvent, ReadingRules,
+    ReadingSession,
 };
 pub use room::{BACK_OFF_MAX, FreeSpace, Room, RoomClaim, back_off, left_for_puts};
 pub use sealing::{

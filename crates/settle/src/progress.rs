@@ -424,6 +424,11 @@ impl Settling {
         None
     }
 
+    /// Whether something is asked about a tape, so that its next mount looks at it first.
+    pub fn asks(&self, vid: Vid) -> bool {
+        self.question(vid).is_some()
+    }
+
     /// What is to be found out about a tape that was mounted.
     pub(crate) fn question(&self, vid: Vid) -> Option<Question> {
         let state = self.state();

@@ -269,7 +269,7 @@ fn act(
 
 /// What the volume in the drive holds of the catalogue's files, if it is one of this tape.
 fn content_of(settler: &Settler<'_>, drive: &mut dyn TapeDrive, vid: Vid) -> Result<Look, ArchiveError> {
-    Ok(match look(drive) {
+    Ok(match look(drive, &settler.settings.tape_keys()) {
         Ok(Ok(volume)) if volume.vid == vid => {
             Look { seen: Seen::Good, found: found::gather(settler, drive, &volume, false)? }
         }
@@ -344,7 +344,12 @@ fn look_at(
 ) -> Result<Look, ArchiveError> {
     let Some(uuid) = record.uuid else { return Ok(Seen::Good.into()) };
     if record.state == TapeState::Labelling {
-        return match mover::check_may_be_labelled(drive, vid, uuid, None) {
+        let keys = settler.settings.tape_keys();
+        let checked = match keys.is_empty() {
+            true => mover::check_may_be_labelled(drive, vid, uuid, None),
+            false => mover::check_encrypted_may_be_labelled(drive, vid, (uuid, None), &keys),
+        };
+        return match checked {
             Ok(()) => Ok(Seen::Good.into()),
             // It was labelled, and perhaps written, behind the point: what it holds may be needed.
             Err(error @ mover::VolumeError::NotBlank { .. }) => {
@@ -369,7 +374,7 @@ fn look_at(
     if !record.may_be_written() {
         return Ok(Seen::Good.into());
     }
-    match look(drive) {
+    match look(drive, &settler.settings.tape_keys()) {
         Ok(Ok(volume)) => {
             let seen = why_not_to_write(settler, &volume, record)?;
             let found = found::gather(settler, drive, &volume, !matches!(seen, Seen::Good))?;

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{Getter, Opcode, Updater, ioctl};
 use scsi::{Cdb, Completion, Data, Transport, TransportError, TransportFault};
 
-use crate::header::{FROM_DEVICE, Header, NONE, TO_DEVICE};
+use crate::header::{FROM_DEVICE, Header, NONE, Piece, TO_DEVICE};
 use crate::signals::Blocked;
 use crate::version4::{HeaderV4, exchange};
 
@@ -89,6 +89,8 @@ pub struct SgDevice {
     file: Option<OwnedFd>,
     transfer_max: usize,
     interface: Interface,
+    /// Where data in parts is put together for version 4.
+    bounce: Vec<u8>,
 }
 
 fn open(path: &Path, interface: Interface) -> Result<(OwnedFd, usize), OpenError> {
@@ -130,7 +132,8 @@ impl SgDevice {
         let interface = Interface::of(path);
         let (file, transfer_max) = open(path, interface)?;
         let address = path.display().to_string();
-        Ok(SgDevice { path: path.to_owned(), address, file: Some(file), transfer_max, interface })
+        let (path, file, bounce) = (path.to_owned(), Some(file), Vec::new());
+        Ok(SgDevice { path, address, file, transfer_max, interface, bounce })
     }
 
     fn failed(
@@ -166,8 +169,9 @@ impl SgDevice {
 /// Sends what the header says.
 fn send(file: &OwnedFd, header: &mut Header) -> Result<(), Errno> {
     // SAFETY: SG_IO reads and writes a header of this layout. Its pointers are to buffers of the lengths that
-    // it gives, which live until the ioctl returns: the caller borrows them over this call. The kernel writes
-    // to the data only if the direction is from the device, in which case it was borrowed mutably.
+    // it gives, which live until the ioctl returns: the caller borrows them over this call. If it counts
+    // pieces, its data is an array of so many of them, whose pointers are such buffers too. The kernel writes
+    // to data only if the direction is from the device, in which case it was borrowed mutably.
     unsafe { ioctl(file.as_fd(), Updater::<SG_IO, Header>::new(header)) }
 }
 
@@ -184,13 +188,23 @@ impl SgDevice {
         data: Data<'_>,
         limit: Duration,
     ) -> Result<Result<Completion, TransportError>, Errno> {
-        let (direction, pointer, length): (c_int, *mut c_void, usize) = match data {
+        let length = u32::try_from(data.length()).unwrap_or(u32::MAX);
+        // The pieces have to live until the ioctl returns.
+        let mut vector: [Piece; 2];
+        let (direction, pointer, pieces): (c_int, *mut c_void, u16) = match data {
             Data::None => (NONE, std::ptr::null_mut(), 0),
-            Data::In(buffer) => (FROM_DEVICE, buffer.as_mut_ptr().cast(), buffer.len()),
+            Data::In(buffer) => (FROM_DEVICE, buffer.as_mut_ptr().cast(), 0),
             // The kernel only reads from it.
-            Data::Out(bytes) => (TO_DEVICE, bytes.as_ptr().cast_mut().cast(), bytes.len()),
+            Data::Out(bytes) => (TO_DEVICE, bytes.as_ptr().cast_mut().cast(), 0),
+            Data::InParts(parts) => {
+                vector = parts.map(Piece::of_mut);
+                (FROM_DEVICE, vector.as_mut_ptr().cast(), 2)
+            }
+            Data::OutParts(parts) => {
+                vector = parts.map(Piece::of);
+                (TO_DEVICE, vector.as_mut_ptr().cast(), 2)
+            }
         };
-        let length = u32::try_from(length).unwrap_or(u32::MAX);
         let mut sense = [0_u8; Completion::SENSE_MAX];
         let mut header = Header::new(if length == 0 { NONE } else { direction }, length, limit);
         header.command = cdb.bytes().as_ptr();
@@ -198,6 +212,7 @@ impl SgDevice {
         header.sense = sense.as_mut_ptr();
         header.sense_max = u8::try_from(sense.len()).unwrap_or(0);
         header.data = pointer;
+        header.vector_count = pieces;
         send(self.file.as_ref().ok_or(Errno::NODEV)?, &mut header)?;
         Ok(header.ended(&self.address, &sense))
     }
@@ -209,17 +224,14 @@ impl SgDevice {
         limit: Duration,
     ) -> Result<Result<Completion, TransportError>, Errno> {
         let file = self.file.as_ref().ok_or(Errno::NODEV)?;
-        exchange(cdb, data, limit, &self.address, |header| send_version4(file, header))
+        let bounce = &mut self.bounce;
+        exchange(cdb, data, limit, &self.address, bounce, |header| send_version4(file, header))
     }
 }
 
 impl Transport for SgDevice {
     fn execute(&mut self, cdb: &Cdb, data: Data<'_>, limit: Duration) -> Result<Completion, TransportError> {
-        let length = match &data {
-            Data::None => 0,
-            Data::In(buffer) => buffer.len(),
-            Data::Out(bytes) => bytes.len(),
-        };
+        let length = data.length();
         if length > self.transfer_max {
             let what = format!("{length} bytes are more than the adapter takes, {}", self.transfer_max);
             return Err(self.failed(TransportFault::Host, false, what));
@@ -291,6 +303,7 @@ mod tests {
             file: Some(file),
             transfer_max: 1000,
             interface: Interface::of(Path::new(path)),
+            bounce: Vec::new(),
         }
     }
 

@@ -50,6 +50,26 @@ pub struct Header {
     pub info: c_uint,
 }
 
+/// `struct sg_iovec`: one of several pieces that make up the data, in memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    pub data: *mut c_void,
+    pub length: usize,
+}
+
+impl Piece {
+    /// Bytes that the kernel only reads.
+    pub fn of(bytes: &[u8]) -> Piece {
+        Piece { data: bytes.as_ptr().cast_mut().cast(), length: bytes.len() }
+    }
+
+    /// Bytes that it writes.
+    pub fn of_mut(bytes: &mut [u8]) -> Piece {
+        Piece { data: bytes.as_mut_ptr().cast(), length: bytes.len() }
+    }
+}
+
 impl Header {
     /// A header without pointers.
     pub fn new(direction: c_int, length: u32, limit: Duration) -> Header {
@@ -185,6 +205,7 @@ mod tests {
             offset_of!(Header, info),
         ];
         assert_eq!(offsets, [4, 8, 9, 10, 12, 16, 24, 32, 40, 44, 48, 56, 64, 67, 68, 70, 72, 76, 80]);
+        assert_eq!((size_of::<Piece>(), offset_of!(Piece, data), offset_of!(Piece, length)), (16, 0, 8));
     }
 
     fn ended(change: impl FnOnce(&mut Header)) -> Result<Completion, TransportError> {

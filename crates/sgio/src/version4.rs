@@ -76,6 +76,7 @@ pub fn exchange(
     data: Data<'_>,
     limit: Duration,
     address: &str,
+    bounce: &mut Vec<u8>,
     send: impl FnOnce(&mut HeaderV4) -> Result<(), Errno>,
 ) -> Result<Result<Completion, TransportError>, Errno> {
     let mut sense = [0_u8; Completion::SENSE_MAX];
@@ -89,20 +90,19 @@ pub fn exchange(
         ..HeaderV4::default()
     };
     let of = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
-    let is_in = match data {
-        Data::In(buffer) if !buffer.is_empty() => {
-            header.in_length = of(buffer.len());
-            header.in_data = address_of(buffer.as_mut_ptr().expose_provenance());
-            true
+    let is_in = data.is_in() && data.length() > 0;
+    // The kernel takes no vectors here (linux: drivers/scsi/scsi_bsg.c): parts are put together.
+    data.in_one_piece(bounce, |out, into| {
+        if !into.is_empty() {
+            header.in_length = of(into.len());
+            header.in_data = address_of(into.as_mut_ptr().expose_provenance());
         }
-        Data::Out(bytes) if !bytes.is_empty() => {
-            header.out_length = of(bytes.len());
-            header.out_data = address_of(bytes.as_ptr().expose_provenance());
-            false
+        if !out.is_empty() {
+            header.out_length = of(out.len());
+            header.out_data = address_of(out.as_ptr().expose_provenance());
         }
-        Data::None | Data::In(_) | Data::Out(_) => false,
-    };
-    send(&mut header)?;
+        send(&mut header)
+    })?;
     // Codes are bytes; what is wider is none that is known.
     let code = |code: u32| u16::try_from(code).unwrap_or(u16::MAX);
     let (length, residual) = match is_in {
@@ -187,7 +187,8 @@ mod tests {
         drive: impl FnOnce(&mut HeaderV4) -> Result<(), Errno>,
     ) -> Result<Result<Completion, TransportError>, Errno> {
         let cdb = Cdb::new(&[0x0a, 1, 2, 3, 4, 5]).unwrap();
-        exchange(&cdb, data, Duration::from_secs(3), "/dev/bsg/1:0:0:0", |header| {
+        let mut bounce = Vec::new();
+        exchange(&cdb, data, Duration::from_secs(3), "/dev/bsg/1:0:0:0", &mut bounce, |header| {
             let fixed = (header.guard, header.protocol, header.subprotocol, header.timeout_ms);
             assert_eq!(fixed, (i32::from(b'Q'), 0, 0, 3000));
             assert_eq!(bytes_at(header.command, header.command_length), [0x0a, 1, 2, 3, 4, 5]);
@@ -214,6 +215,20 @@ mod tests {
             Ok(())
         });
         assert_eq!(end.unwrap().unwrap().transferred, 3);
+        let (mut first, mut second) = ([0; 6], [0; 4]);
+        let end = run(Data::InParts([&mut first, &mut second]), |header| {
+            assert_eq!((header.in_length, header.out_length, header.out_data), (10, 0, 0));
+            bytes_at(header.in_data, 10).copy_from_slice(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+            Ok(())
+        });
+        assert_eq!(end.unwrap().unwrap().transferred, 10);
+        assert_eq!((first, second), ([0, 1, 2, 3, 4, 5], [6, 7, 8, 9]));
+        let end = run(Data::OutParts([&[1, 2, 3], &[4]]), |header| {
+            assert_eq!((header.out_length, header.in_length, header.in_data), (4, 0, 0));
+            assert_eq!(bytes_at(header.out_data, 4), [1, 2, 3, 4]);
+            Ok(())
+        });
+        assert_eq!(end.unwrap().unwrap().transferred, 4);
         for none in [Data::None, Data::Out(&[]), Data::In(&mut [])] {
             let end = run(none, |header| {
                 assert_eq!((header.out_length, header.in_length), (0, 0));

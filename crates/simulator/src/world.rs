@@ -391,6 +391,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         drives_min: 0,
         open_tapes_max: None,
         library: None,
+        encryption: None,
     };
     let drives = (1..=config.disks).map(|id| PoolDriveSettings {
         id,
@@ -421,6 +422,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
             recall_age: Duration::from_secs(5),
             recall_bytes: ByteCount::mib(1),
             recall_aim: Aim::LastFile,
+            recall_order_from: archive::OrderFrom::Cheaper,
             dismount_delay: Duration::from_secs(10),
             retry_delay: Duration::from_secs(20),
             mounts: MountSettings::default(),

@@ -15,7 +15,7 @@ use catalogue::{
 };
 use scheduler::{Event, Reason};
 
-use crate::maintenance::FromTape;
+use crate::mends::FromTape;
 use crate::room::{Tape, in_recall_set};
 use crate::room_for_reads::is_without_room;
 use ground::ArchiveError;

@@ -164,7 +164,7 @@ impl Waiting {
         }
         let has_backup = room.backup_reach.may_count(room.steady());
         let is_done = room.catalogue.read(|view| {
-            Ok(Standing::of(view, has_backup)?.oldest().is_none_or(|(_, oldest)| oldest >= change))
+            Ok(Standing::of(room, view, has_backup)?.oldest().is_none_or(|(_, oldest)| oldest >= change))
         })?;
         if is_done {
             self.made = None;

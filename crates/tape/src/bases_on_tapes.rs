@@ -11,6 +11,7 @@ use base::{TapePoolId, Vid};
 use catalogue::{ReadError, TapeRecord, TapeState, View, changes_behind};
 use store::LogSize;
 
+use crate::room::Tape;
 use ground::ChangeLogSettings;
 
 /// The bases that count.
@@ -26,12 +27,13 @@ pub(crate) struct Standing {
 
 impl Standing {
     /// What the tapes that are to stay have.
-    pub(crate) fn of(view: &View<'_>, has_backup: bool) -> Result<Standing, ReadError> {
-        Standing::of_those(view, has_backup, |_, tape| is_to_stay(tape))
+    pub(crate) fn of(room: &Tape, view: &View<'_>, has_backup: bool) -> Result<Standing, ReadError> {
+        Standing::of_those(room, view, has_backup, |_, tape| is_to_stay(tape))
     }
 
     /// The same, of the tapes that count.
     pub(crate) fn of_those(
+        room: &Tape,
         view: &View<'_>,
         has_backup: bool,
         counts: impl Fn(Vid, &TapeRecord) -> bool,
@@ -44,7 +46,8 @@ impl Standing {
         let mut pools: BTreeMap<TapePoolId, BTreeMap<Vid, u64>> =
             copies.filter(|pool| labelled.contains(pool)).map(|pool| (pool, BTreeMap::new())).collect();
         tapes.retain(|(vid, tape)| counts(*vid, tape));
-        for (_, tape) in tapes.iter().filter(|(_, tape)| tape.state == TapeState::Active) {
+        let gets_more = |tape: &TapeRecord| tape.state == TapeState::Active && room.has_current_key(tape);
+        for (_, tape) in tapes.iter().filter(|(_, tape)| gets_more(tape)) {
             if let Some(pool) = tape.tape_pool {
                 pools.entry(pool).or_default();
             }

@@ -147,7 +147,7 @@ impl Tape {
         let failing = room.bases.failing();
         room.read(|view| {
             let (first, last) = (view.first_change()?, view.last_change()?);
-            let base = Standing::of(view, has_backup)?.oldest().map_or(0, |(_, base)| base);
+            let base = Standing::of(room, view, has_backup)?.oldest().map_or(0, |(_, base)| base);
             Ok(ChangeLogInfo { changes: size.changes, bytes: size.bytes, first, last, base, kept, failing })
         })
     }
@@ -185,7 +185,7 @@ fn limit(room: &Tape) -> Result<Result<Limit, LogKept>, ArchiveError> {
             return Ok(Err(LogKept::Backup));
         }
         let first = view.first_change()?;
-        let standing = Standing::of(view, backup.is_some())?;
+        let standing = Standing::of(room, view, backup.is_some())?;
         let base = match standing.oldest() {
             _ if is_planted(Bug::TrimWithoutBase) => view.last_change()?,
             Some((pool, base)) if is_without_base(base, first) => {
@@ -293,7 +293,7 @@ fn ask_for_bases(room: &Tape, asked: &mut BasesAsked) -> Result<(), ArchiveError
         if is_unsettled(view)? {
             return Ok(Vec::new());
         }
-        let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup)?);
+        let (log, standing) = (Log::of(view, size)?, Standing::of(room, view, has_backup)?);
         let tapes = view.tapes()?;
         let mut wanted = Vec::new();
         for pool in standing.pools() {
@@ -306,7 +306,8 @@ fn ask_for_bases(room: &Tape, asked: &mut BasesAsked) -> Result<(), ArchiveError
             let may_get =
                 |vid: Vid| standing.is_due(&log, settings, pool, vid) && room.bases.may_write(vid, now);
             let of_pool = tapes.iter().filter(|(vid, tape)| {
-                let is_free = tape.state == TapeState::Active && tape.run.is_none();
+                let is_free =
+                    tape.state == TapeState::Active && tape.run.is_none() && room.has_current_key(tape);
                 tape.tape_pool == Some(pool) && is_free && may_get(*vid)
             });
             wanted.push((pool, lacking, of_pool.map(|(vid, _)| *vid).collect::<Vec<Vid>>()));
@@ -360,7 +361,7 @@ pub(crate) fn lacking(room: &Tape) -> Result<Vec<String>, ArchiveError> {
     let size = room.catalogue.log_size()?;
     let has_backup = room.backup_reach.may_count(room.steady());
     room.read(|view| {
-        let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup)?);
+        let (log, standing) = (Log::of(view, size)?, Standing::of(room, view, has_backup)?);
         let lacking = standing.pools().filter(|pool| log.lacks(standing.of_pool(*pool)));
         lacking.map(|pool| pool_name(view, pool)).collect()
     })

@@ -41,6 +41,7 @@ pub(crate) enum Order {
     Migrate { vid: Vid, tape_pool: TapePoolId },
     Recall { vid: Vid },
     Maintain { vid: Vid },
+    Clean { vid: Vid },
     Unmount,
 }
 
@@ -52,6 +53,7 @@ impl Order {
             Order::Migrate { .. } => "writing",
             Order::Recall { .. } => "recalling",
             Order::Maintain { .. } => "maintaining",
+            Order::Clean { .. } => "cleaning",
             Order::Unmount => "unmounting",
         }
     }
@@ -231,6 +233,7 @@ impl Conductor {
             }
             Action::Recall { drive, vid } => self.order(&drive, Order::Recall { vid }),
             Action::Maintain { drive, vid } => self.order(&drive, Order::Maintain { vid }),
+            Action::Clean { drive, vid } => self.order(&drive, Order::Clean { vid }),
             Action::Unmount { drive } => self.order(&drive, Order::Unmount),
             Action::WakeAt(at) => {
                 self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
@@ -287,7 +290,12 @@ impl Conductor {
                     large.into_iter().map(|(id, _)| id).chain(self.resting.iter().copied()).collect();
                 // First: what is told of the queue may be what one of these takes.
                 events.extend(self.room.with_room_again(view, pool, &left_alone)?);
-                events.push(Event::Queued(pool, waits(queued_backlog(view, pool, &left_alone)?)));
+                // Nor is any for a pool whose key nobody gives.
+                let queued = match self.room.pool_key_missing(pool) {
+                    Some(_) => Backlog::default(),
+                    None => waits(queued_backlog(view, pool, &left_alone)?),
+                };
+                events.push(Event::Queued(pool, queued));
             }
             to_dissolve = to_dissolve || !self.room.unneeded(view)?.is_empty();
             Ok(events)

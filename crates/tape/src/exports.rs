@@ -152,7 +152,7 @@ impl Tape {
     pub fn import_tapes(&self, element: Option<u32>) -> Result<Vec<TapeImport>, ArchiveError> {
         self.refresh_inventory(false)?;
         let mut imports = Vec::new();
-        for cartridge in self.library.inventory()? {
+        for cartridge in self.library.inventory_in_reach()? {
             let Place::ImportExport(from) = cartridge.place else { continue };
             if element.is_some_and(|element| element != from.0) {
                 continue;

@@ -22,6 +22,8 @@ pub(crate) enum HeldBack {
     Absent,
     /// It is about to be exported.
     Leaving,
+    /// Nobody gives its key.
+    KeyMissing,
     /// Its library cannot say what it is.
     Unidentified,
     /// An operator has taken it out of use.
@@ -35,7 +37,7 @@ pub(crate) enum HeldBack {
 impl HeldBack {
     /// Whether nothing but somebody's hand ends it.
     fn lasts(self) -> bool {
-        !matches!(self, HeldBack::Resting | HeldBack::Leaving)
+        !matches!(self, HeldBack::Resting | HeldBack::Leaving | HeldBack::KeyMissing)
     }
 }
 
@@ -51,6 +53,7 @@ impl Tape {
             TapeState::Disabled => Some(HeldBack::Disabled),
             _ if is_unidentified(&record) => Some(HeldBack::Unidentified),
             _ if self.is_leaving(vid) => Some(HeldBack::Leaving),
+            _ if self.key_missing(&record).is_some() => Some(HeldBack::KeyMissing),
             _ if self.is_given_up(vid, &record) => Some(HeldBack::SetAside),
             TapeState::Suspect => Some(HeldBack::Resting),
             _ => None,
@@ -70,7 +73,7 @@ impl Tape {
     pub(crate) fn is_due(&self, maintenance: &Maintenance, vid: Vid) -> bool {
         match self.held_back(vid) {
             None => maintenance.is_due(vid),
-            Some(HeldBack::Absent | HeldBack::Unidentified) => false,
+            Some(HeldBack::Absent | HeldBack::Unidentified | HeldBack::KeyMissing) => false,
             // The next mount tries it.
             Some(HeldBack::Resting) if self.tape_retries.is_due(vid, self.now()) => true,
             Some(HeldBack::Resting) => maintenance.is_urgent(vid) || maintenance.next_read(vid).is_some(),
@@ -92,6 +95,7 @@ impl Tape {
         match (held, self.tape(vid)) {
             (_, Err(_)) => PUT_IT_IN.to_owned(),
             (HeldBack::Absent, Ok(record)) => crate::exports::absent_text(&record),
+            (HeldBack::KeyMissing, Ok(record)) => self.held_for_key(&record).unwrap_or_default(),
             (HeldBack::Leaving, Ok(_)) => crate::exports::LEAVES.to_owned(),
             (HeldBack::SetAside, Ok(record)) => {
                 format!("{}: kist tape set {vid} active, if it is well", state_told(vid, &record))
@@ -167,7 +171,7 @@ impl Tape {
                 "given back to use to be checked: kist why with its VID tells what failed, kist tape set \
                  with its VID and active, or read-only, gives it back",
             ),
-            Some(HeldBack::Resting) | None => return Ok(()),
+            Some(HeldBack::Resting | HeldBack::KeyMissing) | None => return Ok(()),
         };
         Err(ArchiveError::Rejected(Rejection::WrongState { object: Object::Tape(vid), state, needed }))
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use base::Vid;
+use base::{LibraryId, Vid};
 use threads::{Doorbell, Mutex, MutexGuard};
 
 use crate::room::Tape;
@@ -22,11 +22,22 @@ pub(crate) struct Inventory {
     seen: Mutex<u64>,
     /// Tapes that are to be exported as soon as no drive has them.
     pub(crate) leaving: Mutex<BTreeSet<Vid>>,
+    /// Cleaning cartridges that may be used, as the scheduler was told.
+    cleaners: Mutex<Option<Vec<(LibraryId, Vid)>>>,
 }
 
 impl Inventory {
     pub(crate) fn new(changes: u64) -> Self {
-        Inventory { doorbell: Doorbell::default(), seen: Mutex::new(changes), leaving: Mutex::default() }
+        Inventory {
+            doorbell: Doorbell::default(),
+            seen: Mutex::new(changes),
+            leaving: Mutex::default(),
+            cleaners: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn cleaners(&self) -> MutexGuard<'_, Option<Vec<(LibraryId, Vid)>>> {
+        self.cleaners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Held while the inventory is taken, or must not be.
@@ -62,6 +73,7 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
             }
             Err(error) => me.failed(&error),
         }
+        room.look_at_cleaners();
         room.export_what_leaves();
     }
 }
@@ -79,7 +91,7 @@ impl Tape {
         if changes == *seen {
             return Ok(BTreeSet::new());
         }
-        let inventory = self.library.inventory()?;
+        let inventory = self.library.inventory_in_reach()?;
         let mut new = inventory.clone();
         new.retain(|cartridge| self.libraries.capacity_of(cartridge.vid) != Some(cartridge.capacity));
         register_tapes(&self.catalogue, &new).map_err(|error| self.failed(error))?;
@@ -118,6 +130,8 @@ impl Tape {
     /// # Errors
     /// If the library cannot be asked, or the catalogue not be written.
     pub fn take_inventory(&self) -> Result<BTreeSet<Vid>, ArchiveError> {
-        self.look_at_inventory()
+        let changed = self.look_at_inventory();
+        self.look_at_cleaners();
+        changed
     }
 }

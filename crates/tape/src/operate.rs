@@ -115,6 +115,9 @@ impl Tape {
                 (info.state, info.vid) = (LOOKING.to_owned(), *vid);
                 info.reason = cause.as_ref().map_or_else(String::new, Reason::to_string);
             }
+            if let Some(reason @ Reason::ToBeCleaned { .. }) = &cause {
+                info.reason = reason.to_string();
+            }
             TapeDriveInfo { cause, expected, reason: leaving.unwrap_or(info.reason), ..info }
         };
         room.library.drives().into_iter().map(info).collect()
@@ -468,6 +471,7 @@ impl Tape {
         room.known_drive(drive)?;
         let _one = room.ordering.lock().unwrap_or_else(PoisonError::into_inner);
         room.execute(Command::SetDriveDown { drive: drive.to_owned(), down: None })?;
+        room.forget_cleaning(drive)?;
         room.notifier.post(Event::DriveUp(drive.to_owned()));
         Ok(())
     }
@@ -545,7 +549,7 @@ fn tape_info(room: &Tape, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeIn
         vid,
         state: record.state,
         unidentified: is_unidentified(&record),
-        reason: told(vid, &record),
+        reason: room.held_for_key(&record).unwrap_or_else(|| told(vid, &record)),
         history: record.history,
         tape_pool: record.tape_pool.map(|id| room.classes.tape_pool_name(id)),
         library: room.libraries.name(room.libraries.of_tape(vid)).to_owned(),
@@ -562,6 +566,7 @@ fn tape_info(room: &Tape, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeIn
         away: !room.libraries.holds(vid),
         away_as: record.away.clone(),
         element: room.libraries.import_export_of(vid),
+        key: record.key.clone(),
         wanted,
         changes_through: record.changes_through,
     }
@@ -595,6 +600,7 @@ fn drive_info(room: &Tape, drive: &library::DriveName, state: &DriveState) -> Ta
         DriveState::Recalling { .. } => ("recalling", String::new()),
         DriveState::Maintaining { .. } => ("maintaining", String::new()),
         DriveState::Unmounting { .. } => ("unmounting", String::new()),
+        DriveState::Cleaning { vid, .. } => ("cleaning", format!("with cleaning cartridge {vid}")),
     };
     let vid = state.vid();
     let tape_pool = vid
@@ -615,6 +621,7 @@ fn drive_info(room: &Tape, drive: &library::DriveName, state: &DriveState) -> Ta
         cause: None,
         expected: None,
         motion: *session.motion.lock().unwrap_or_else(PoisonError::into_inner),
+        place: room.library.drive_place(drive),
     }
 }
 

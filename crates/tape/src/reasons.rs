@@ -92,6 +92,7 @@ impl Tape {
             Waiting::Drive(drive) => self.scheduler().why_drive(drive, now),
         };
         let reason = reason.map(|reason| self.while_drives_look(self.while_drives_are_away(reason)));
+        let reason = reason.map(|reason| self.while_keys_are_missing(waiting, reason));
         reason.map(|reason| self.with_empty_tapes(reason)).transpose()
     }
 

@@ -324,13 +324,13 @@ impl Question<'_, '_> {
     fn may_be_spare(&self, vid: Vid, tape: &TapeRecord) -> bool {
         let takes = tape.run.is_some() && self.keepers.taking.contains(&vid);
         let may = is_emptied(tape) || is_full(tape) || takes && !tape.is_doubted();
-        may && vid != self.vid && self.room.libraries.holds(vid)
+        may && vid != self.vid && self.room.libraries.holds(vid) && self.room.has_current_key(tape)
     }
 
     /// The tape that is written anyway and takes what is owed.
     fn first_written(&self, pool: TapePoolId, owed: Owed) -> Result<Option<Vid>, ReadError> {
         self.first_of(pool, owed, Keeping { vid: self.vid, asked: None }, |_, tape| {
-            tape.state == TapeState::Active
+            tape.state == TapeState::Active && self.room.has_current_key(tape)
         })
     }
 
@@ -352,7 +352,8 @@ impl Question<'_, '_> {
     /// The tapes that could take what is owed, but for their room.
     fn without_room(&self) -> Result<Vec<Vid>, ReadError> {
         let could = |vid: Vid, tape: &TapeRecord| {
-            let is_written = vid != self.vid && tape.state == TapeState::Active;
+            let is_written =
+                vid != self.vid && tape.state == TapeState::Active && self.room.has_current_key(tape);
             is_written && self.room.libraries.holds(vid) || self.may_be_spare(vid, tape)
         };
         let owed = self.owed(self.tape_pool, |vid, tape| self.is_left(vid, tape), None)?;
@@ -385,7 +386,7 @@ impl Question<'_, '_> {
         wanted: Option<usize>,
     ) -> Result<Owed, ReadError> {
         let others = covered(self.view, tape_pool, counts)?;
-        let standing = Standing::of_those(self.view, self.has_backup, counts)?;
+        let standing = Standing::of_those(self.room, self.view, self.has_backup, counts)?;
         let base = standing.on_tapes(tape_pool, wanted.unwrap_or(standing.wanted()));
         let mut behind_base = self.view.segments(self.vid)?;
         behind_base.retain(|(_, last)| *last > base);
@@ -452,7 +453,7 @@ impl Question<'_, '_> {
     /// Whether the tapes of another pool that are to stay have all that this tape has, and as many bases as
     /// they must have when this pool is not there any more; or which of them takes it.
     fn another_pool(&self) -> Result<Keeper, ReadError> {
-        let standing = Standing::of(self.view, self.has_backup)?;
+        let standing = Standing::of(self.room, self.view, self.has_backup)?;
         let others: Vec<TapePoolId> = standing.pools().filter(|pool| *pool != self.tape_pool).collect();
         let one_does = self.has_backup || others.len() > 1 || self.all_are_empty();
         let mut taker = Keeper::Nobody;

@@ -4,7 +4,8 @@
 use base::{BlockAddress, ByteCount, ContainerId, Vid};
 use catalogue::{Command, ContainerRecord, CopyState, ReadError, Requeue, TapeState, View, typed};
 
-use crate::maintenance::{FromTape, Repack};
+use crate::maintenance::Repack;
+use crate::mends::FromTape;
 use crate::room::Tape;
 use crate::sessions::has_skeleton;
 use ground::ArchiveError;
@@ -214,7 +215,7 @@ impl Tape {
     ) -> Result<Taken, ArchiveError> {
         const WHY: &str = "its tape is being repacked";
         if self.has_bytes(container, record)? && has_skeleton(self, record) {
-            self.drop_place(container, vid, block, WHY)?;
+            self.drop_spare_place(container, vid, block, WHY)?;
             return Ok(Taken::Gone);
         }
         let asked = self.want_bytes(container, |mend| {

@@ -10,6 +10,7 @@ use backup::BackupReach;
 use base::{ByteCount, ClassId, ContainerId, FileId, LibraryId, Timestamp, Vid};
 use blob::BlobStore;
 use catalogue::{Command, MemberRecord, ReadError, RecallKey, TapeRecord, TapeState, View};
+use journal::OrderRecord;
 use library::Library;
 use ltfs::BlockSize;
 use scheduler::{DriveName, Event, Reason, Scheduler, TapeSummary};
@@ -50,10 +51,14 @@ pub struct Tape {
     pub(crate) tape_states: Mutex<()>,
     /// Tapes that failed, and when they are tried again.
     pub(crate) tape_retries: TapeRetries,
+    /// What waits for a key.
+    pub(crate) keys_missing: crate::keys::KeysMissing,
     /// What each drive does, for displays.
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
     /// What is remembered of mounts, for reports.
     pub(crate) mounts: Arc<mounts::Mounts>,
+    /// What the locates of each drive say of it.
+    pub(crate) fits: crate::fits::KnownFits,
     /// How far the thread is that hears of cartridges that come and go.
     pub(crate) inventory: crate::inventory::Inventory,
     pub(crate) namespace: Arc<Namespace>,
@@ -119,6 +124,8 @@ pub(crate) struct Session {
     pub(crate) bytes: AtomicU64,
     /// What the drive did in the last session that is over.
     pub(crate) motion: Mutex<Option<ground::TapeMotionInfo>>,
+    /// What came of asking the drive for its order; `None` if it was not asked, or has none.
+    pub(crate) orders: Mutex<Option<OrderRecord>>,
 }
 
 impl Deref for Tape {
@@ -179,11 +186,16 @@ impl Tape {
             let (readable, writable) = (false, false);
             return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
         }
+        if let Some(reason) = self.held_for_key(record) {
+            let (readable, writable) = (false, false);
+            return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
+        }
         let reason = crate::tapes::state_told(vid, record);
         let summary = summary(record);
+        let writable = summary.writable && self.has_current_key(record);
         // No tape is mounted for what it cannot take.
         let free = if self.is_too_small(vid, record) { ByteCount(0) } else { summary.free };
-        TapeSummary { library, suspect, reason, free, ..summary }
+        TapeSummary { library, suspect, reason, free, writable, ..summary }
     }
 
     /// Changes a tape's state, keeping the reason, and tells the scheduler. A tape that an operator has taken

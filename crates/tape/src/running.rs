@@ -9,7 +9,7 @@ use threads::mpsc::sync_channel;
 use backup::BackupReach;
 use base::{LibraryId, RequestId};
 use ground::{Duty, Ground, OpenError, SettlingInfo, Upward, Worker};
-use journal::MountLog;
+use journal::{DriveFitFile, MountLog};
 use library::Library;
 use mounts::Mounts;
 use namespace::Namespace;
@@ -41,6 +41,8 @@ pub struct TapeParts {
     pub random_uuid: Arc<dyn Fn() -> Option<base::Uuid> + Send + Sync>,
     /// Where mounts are written down.
     pub mount_log: Option<Arc<dyn MountLog>>,
+    /// Where it is kept what the locates of each drive say of it.
+    pub drive_fits: Option<DriveFitFile>,
     /// What the ground knows as [`Ground::settled`].
     pub settling: Arc<Settling>,
     /// Whether the catalogue is shipped to a backup.
@@ -63,7 +65,8 @@ impl Tape {
     pub fn new(parts: TapeParts) -> Result<Arc<Self>, OpenError> {
         let TapeParts { ground, namespace, upkeep, library, changes, .. } = parts;
         let scheduler = Scheduler::new(ground.classes.policy(&ground.settings));
-        let foresight = Foresight::new(ground.classes.pace(&ground.settings)?);
+        let fits = crate::fits::KnownFits::open(parts.drive_fits);
+        let foresight = Foresight::new(ground.classes.pace(&ground.settings, &fits.all())?);
         let term = ground.catalogue.term();
         tracing::debug!(%term, "what is planned belongs to this term of the change log");
         let tape = Arc::new(Tape {
@@ -79,8 +82,10 @@ impl Tape {
             recall_arrivals: AtomicU64::new(0),
             tape_states: Mutex::default(),
             tape_retries: TapeRetries::default(),
+            keys_missing: crate::keys::KeysMissing::default(),
             sessions: Mutex::new(BTreeMap::new()),
             mounts: Arc::new(Mounts::new(parts.mount_log)),
+            fits,
             inventory: Inventory::new(changes),
             namespace,
             upkeep,
@@ -121,11 +126,17 @@ impl Tape {
     pub fn start(self: &Arc<Self>, begun: &Begun) -> Result<(), OpenError> {
         // Before the drives' threads: what those tell of tapes is newer.
         let tapes = self.tapes_known()?;
-        let (orders, mut known) = self.start_drives(begun)?;
+        let (orders, drives) = self.start_drives(begun)?;
+        // Before the drives: one that must be cleaned gets no tape when it comes up.
+        let mut known = self.cleaning_known()?;
+        known.extend(drives);
         // The drives first: one that comes up takes time in proportion to the tapes that are known.
         known.extend(tapes);
         let (sealer, seals) = sync_channel(SEALS_MAX);
         self.go("sealer", |tape| tape.settling.stop(), move |tape, me| run_sealer(tape, &seals, me))?;
+        if self.needs_keys() {
+            self.go("keys", |tape| tape.keys_missing.stop(), |tape, me| crate::keys::run(tape, me))?;
+        }
         self.go("inventory", |tape| tape.inventory.stop(), |tape, me| crate::inventory::run(tape, me))?;
         let conductor = Conductor {
             room: Arc::clone(self),

@@ -4,7 +4,7 @@ use base::{BlockAddress, ContainerId, Vid};
 use catalogue::{Command, TapeState};
 use settle::{Settler, TapeRoom};
 
-use crate::maintenance::FromTape;
+use crate::mends::FromTape;
 use crate::room::Tape;
 use ground::ArchiveError;
 

@@ -245,7 +245,7 @@ impl Tape {
 pub(crate) fn is_of_a_write(error: &TapeError) -> bool {
     match error {
         TapeError::Medium { operation, .. } => !matches!(*operation, "read" | "locate" | "load"),
-        TapeError::Poisoned { .. } | TapeError::WriteProtected { .. } => true,
+        TapeError::Poisoned { .. } | TapeError::WriteProtected { .. } | TapeError::Worm { .. } => true,
         _ => false,
     }
 }

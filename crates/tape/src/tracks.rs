@@ -17,7 +17,8 @@ pub(crate) fn track(drive: &mut dyn TapeDrive, block_size: u32) -> Track {
     let (Ok(model), Ok(medium)) = (mechanics::drive(USUAL), mechanics::medium(USUAL)) else {
         unreachable!("the usual model is one of the built-in ones");
     };
-    medium.track(model, block_size, measured(drive, medium, block_size))
+    // What it says is of another drive.
+    Track { error: None, ..medium.track(model, block_size, measured(drive, medium, block_size)) }
 }
 
 /// Where the wraps of this very tape end.

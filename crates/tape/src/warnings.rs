@@ -99,9 +99,14 @@ pub(crate) fn all(
         }
     }
     warnings.extend(of_health(&room.machine_health()));
+    warnings.extend(match room.settings.tape.mounts.cleaning.is_by_policy() {
+        true => room.warn_of_cleaning(),
+        false => of_cleaning(&room.machine_health()),
+    });
     let goes_to_tape = room.classes.all().iter().any(|class| !class.settings.copies.is_empty());
     warnings.extend(of_tapes(tapes, goes_to_tape, |vid| !room.libraries.holds(vid)));
     warnings.extend(room.asked_for_away(tapes));
+    warnings.extend(room.keys_missing_told(tapes));
     warnings.extend(of_what_has_no_vid(room.library.as_ref()));
     warnings.extend(of_what_is_out_of_reach(room.library.as_ref()));
     warnings.extend(of_change_log(room));
@@ -322,10 +327,15 @@ fn of_health(health: &HealthReport) -> Vec<String> {
     });
     let left = all.len().saturating_sub(NAMED_MAX);
     let others = (left > 0).then(|| format!("{left} more drives and tapes are bad: see kist tape health"));
+    told.chain(others).collect()
+}
+
+/// Drives that somebody else is to clean.
+fn of_cleaning(health: &HealthReport) -> Vec<String> {
     let cleaning = health.cleaning.iter().map(|(name, alert)| {
         format!("tape drive {name} has asked for cleaning in its last mount ({alert}): clean it")
     });
-    told.chain(others).chain(cleaning).collect()
+    cleaning.collect()
 }
 
 /// What stands in a library like a cartridge and cannot be asked for, and what to do.

@@ -29,6 +29,7 @@ impl From<TapeError> for Refusal {
         match error {
             TapeError::NotLoaded { .. } => Refusal::no_medium(),
             TapeError::WriteProtected { .. } => Refusal::new(DataProtect, 0x27, 0x00),
+            TapeError::Worm { .. } => Refusal::new(DataProtect, 0x30, 0x0c),
             TapeError::EndOfMedium { .. } => {
                 Refusal::new(VolumeOverflow, 0x00, 0x02).with(|sense| sense.end_of_medium = true)
             }

@@ -45,6 +45,8 @@ pub const MEDIUM_CHANGED: Attention = attention(0x28, 0x00);
 pub const IMPORT_EXPORT_ACCESSED: Attention = attention(0x28, 0x01);
 /// Somebody else has changed mode parameters.
 pub const MODE_CHANGED: Attention = attention(0x2a, 0x01);
+/// Somebody else has changed log parameters.
+pub const LOG_CHANGED: Attention = attention(0x2a, 0x02);
 /// Somebody else has changed how data is encrypted.
 pub const ENCRYPTION_CHANGED: Attention = attention(0x2a, 0x11);
 /// A reservation was taken away.

@@ -15,12 +15,14 @@ pub struct LocalTransport {
     nexus: Nexus,
     lun: u16,
     address: String,
+    /// Where data in parts is put together: a unit takes it in one piece.
+    bounce: Vec<u8>,
 }
 
 impl LocalTransport {
     pub(crate) fn new(target: Arc<Target>, nexus: Nexus, lun: u16) -> LocalTransport {
         let address = format!("local:{}/{lun}", nexus.target);
-        LocalTransport { target, nexus, lun, address }
+        LocalTransport { target, nexus, lun, address, bounce: Vec::new() }
     }
 }
 
@@ -28,13 +30,10 @@ impl Transport for LocalTransport {
     /// The time limit is not looked at: an answer that is lost counts as one that did not come in time, at
     /// once.
     fn execute(&mut self, cdb: &Cdb, data: Data<'_>, _limit: Duration) -> Result<Completion, TransportError> {
-        let (out, into): (&[u8], &mut [u8]) = match data {
-            Data::None => (&[], &mut []),
-            Data::In(into) => (&[], into),
-            Data::Out(out) => (out, &mut []),
-        };
-        let room = out.len().max(into.len());
-        match self.target.reply(&self.nexus, self.lun, cdb, out, into) {
+        let room = data.length();
+        let LocalTransport { target, nexus, lun, bounce, .. } = self;
+        let reply = data.in_one_piece(bounce, |out, into| target.reply(nexus, *lun, cdb, out, into));
+        match reply {
             Reply::Answer(completion) => {
                 Ok(Completion { transferred: completion.transferred.min(room), ..completion })
             }

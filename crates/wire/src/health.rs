@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::DriveReply;
+use crate::{DriveReply, ReadOrderReply};
 
 /// How well a drive or a tape is, by its mounts of the last 90 days.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
@@ -96,6 +96,8 @@ pub struct DriveMountReply {
     pub uncorrected: Option<u64>,
     /// The drive's temperature at its end in degrees Celsius, if it tells.
     pub celsius: Option<u8>,
+    /// Whose order was read, if the drive has one of its own.
+    pub order: Option<ReadOrderReply>,
     /// TapeAlert flags that the drive raised.
     pub alerts: Vec<AlertReply>,
     /// Why it failed.
@@ -124,6 +126,25 @@ pub struct DriveProductReply {
     pub serial: String,
 }
 
+/// By what the model of a drive was fitted to what its locates took.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct DriveFitReply {
+    /// The drive's model.
+    pub model: String,
+    /// The medium's model.
+    pub medium: String,
+    /// The factor on the part of a locate that does not depend on the way.
+    pub fixed: f64,
+    /// The factor on the part that does.
+    pub way: f64,
+    /// Locates of which it was made.
+    pub samples: u64,
+    /// By which part of what it takes the model is off with it, the median of the locates.
+    pub error: f64,
+    /// When the newest of the locates was made.
+    pub at: String,
+}
+
 /// `GET /api/v1/drives/NAME`.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct DriveContentReply {
@@ -131,10 +152,25 @@ pub struct DriveContentReply {
     pub drive: DriveReply,
     /// What it is; null until a mount has ended in which it said so.
     pub product: Option<DriveProductReply>,
+    /// The address of its element in the changer, if it has one that is known.
+    #[serde(default)]
+    pub element: Option<u32>,
+    /// What it can do, by the commands that it lists; empty until it was used since the server's start.
+    #[serde(default)]
+    pub abilities: Vec<String>,
     /// How well it is; null without a mount in the last 90 days.
     pub health: Option<HealthRowReply>,
+    /// By what the model was fitted to its locates; an entry for each kind of media.
+    #[serde(default)]
+    pub fits: Vec<DriveFitReply>,
     /// What it said of its cleaning in its last mount (TapeAlert 20 to 23), if it did.
     pub cleaning: Option<AlertReply>,
+    /// It asks to be cleaned, and was not yet: `now` before its next mount, or `idle` when nothing waits.
+    #[serde(default)]
+    pub asks_cleaning: Option<String>,
+    /// When Kist cleaned it last.
+    #[serde(default)]
+    pub cleaned: Option<String>,
     /// Each tape that was in it.
     pub tapes: Vec<HealthPairReply>,
     /// Its last 20 mounts, the newest first.

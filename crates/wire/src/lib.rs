@@ -27,8 +27,8 @@ pub use files::{
     CopyReply, FileReply, ListEntry, ListReply, MakeDirectoryBody, PinReply, PutReply, RenameBody, StatReply,
 };
 pub use health::{
-    AlertReply, DriveContentReply, DriveMountReply, DriveProductReply, HealthPairReply, HealthReply,
-    HealthRowReply, SymptomReply,
+    AlertReply, DriveContentReply, DriveFitReply, DriveMountReply, DriveProductReply, HealthPairReply,
+    HealthReply, HealthRowReply, SymptomReply,
 };
 pub use keys::{KeyBody, KeyReply, NewKeyReply};
 pub use pool::{
@@ -41,16 +41,19 @@ pub use protection::{
 };
 pub use reasons::{CauseReply, ExpectedReply, OutlookReply, ReasonReply, TailFileReply};
 pub use removals::{RemovalBody, RemovalReply};
-pub use report::{MountsForReply, QueueAgeReply, ReportRowReply, SpreadReply, TapeReportReply};
+pub use report::{
+    MountsForReply, QueueAgeReply, ReadOrderReply, ReportRowReply, SpreadReply, TapeReportReply,
+};
 pub use requests::{
     CreatedReply, EvictReply, HeldByReply, PriorityBody, REQUEST_STATES, RefusalCountReply, RefusedReply,
     ReleaseBody, RequestFileReply, RequestFilesReply, RequestReply, SelectionBody, WhyReply,
 };
 pub use status::{ClassReply, MigrateBody, QueueReply, SettlingReply, StatusReply, ThreadReply};
 pub use tapes::{
-    ContainerReply, InventoryBody, InventoryReply, ReasonBody, TAPE_DRIVE_STATES, TAPE_STATES, TapeBody,
-    TapeCheckBody, TapeCheckReply, TapeContentReply, TapeDamageReply, TapeExportReply, TapeHistoryReply,
-    TapeImportBody, TapeImportReply, TapeRepackReply, TapeReply,
+    CleanBody, CleaningCartridgeReply, ContainerReply, InventoryBody, InventoryReply, ReasonBody,
+    TAPE_DRIVE_STATES, TAPE_STATES, TapeBody, TapeCheckBody, TapeCheckReply, TapeContentReply,
+    TapeDamageReply, TapeExportReply, TapeHistoryReply, TapeImportBody, TapeImportReply, TapeRepackReply,
+    TapeReply,
 };
 pub use usage::{
     CacheLifeReply, ClassUsageReply, DailyReply, DayReply, MovementReply, PeakReply, ResidencyReply,

@@ -85,6 +85,23 @@ pub struct ReportRowReply {
     pub starved_seconds: Option<f64>,
     /// How often the drives say they had to go back, if they say.
     pub back_hitches: Option<u64>,
+    /// Whose orders were read, if a drive that has its own was asked.
+    pub order: Option<ReadOrderReply>,
+}
+
+/// What came of asking drives for their orders of reading (RAO).
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ReadOrderReply {
+    /// Plans for which a drive gave an order.
+    pub compared: u64,
+    /// Of those, such as were read in the drive's order; the others were read in Kist's.
+    pub drives: u64,
+    /// What Kist's orders of them cost by the model: locates and gaps read through.
+    pub own_seconds: f64,
+    /// What the drives' orders of the same cost by the model.
+    pub drive_seconds: f64,
+    /// Plans for which a drive failed, or gave what is no order.
+    pub failed: u64,
 }
 
 /// How long what waits has waited.

@@ -54,6 +54,12 @@ pub struct TapeReply {
     /// The import/export element of its library in which it stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub element: Option<u32>,
+    /// The id of the key that all behind its labels is encrypted with; absent: it stands there in clear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// What tells it from another key of that id: 12 hex digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_check: Option<String>,
     /// Files wanted from it.
     pub wanted_files: u64,
     /// Their bytes.
@@ -177,6 +183,9 @@ pub struct InventoryBody {
 pub struct InventoryReply {
     /// Tapes that came, went, or can be used otherwise than before.
     pub changed: Vec<String>,
+    /// The cleaning cartridges that are there.
+    #[serde(default)]
+    pub cleaning: Vec<CleaningCartridgeReply>,
 }
 
 /// The states of tapes, as [`TapeReply::state`](crate::TapeReply::state) says them.
@@ -194,8 +203,46 @@ pub const TAPE_STATES: [&str; 10] = [
 ];
 
 /// The states of tape drives, as [`DriveReply::state`](crate::DriveReply::state) says them.
-pub const TAPE_DRIVE_STATES: [&str; 9] =
-    ["down", "looking", "empty", "mounting", "idle", "migrating", "recalling", "maintaining", "unmounting"];
+pub const TAPE_DRIVE_STATES: [&str; 10] = [
+    "down",
+    "looking",
+    "empty",
+    "mounting",
+    "idle",
+    "migrating",
+    "recalling",
+    "maintaining",
+    "unmounting",
+    "cleaning",
+];
+
+/// `POST /api/v1/drives/{name}/clean`.
+#[derive(Clone, Default, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CleanBody {
+    /// The cleaning cartridge; any that may be used if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with: Option<String>,
+}
+
+/// A cleaning cartridge.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct CleaningCartridgeReply {
+    /// Its volume identifier.
+    pub vid: String,
+    /// Its library.
+    pub library: String,
+    /// The drive that it is in.
+    pub drive: Option<String>,
+    /// The slot, or the import/export element, that it is in.
+    pub slot: Option<u32>,
+    /// How often it was used.
+    pub uses: u32,
+    /// How often it is used at most; null: as often as an operator says.
+    pub uses_max: Option<u32>,
+    /// Why it is used no more.
+    pub unfit: Option<String>,
+}
 
 /// `POST /api/v1/tapes/verify`: tapes that are read and checked; all of them, or none is begun.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]

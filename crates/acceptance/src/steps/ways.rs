@@ -16,8 +16,6 @@ const LOCATES: u64 = 32;
 /// Segments that are put in order, and how many blocks each has at most.
 const SEGMENTS: u64 = 16;
 const SEGMENT_BLOCKS: u64 = 4;
-/// GENERATE RECOMMENDED ACCESS ORDER.
-const GENERATE_RAO: (u8, u16) = (0xa4, 0x1d);
 
 /// READ END OF WRAP POSITION.
 pub fn wrap_ends(run: &mut Run<'_>, figures: &mut Figures) -> Outcome {
@@ -129,14 +127,16 @@ pub fn access_order(run: &mut Run<'_>, figures: &mut Figures) -> Outcome {
     run.tape.locate(begin)?;
     let pairs: Vec<_> = segments.iter().map(|segment| (segment.begin, segment.end)).collect();
     let begun = Instant::now();
-    let drives = run.tape.recommended_order(&pairs)?;
-    let asked = begun.elapsed().as_secs_f64();
-    let drives = match drives {
-        Some(order) => order,
-        None if scsi.may(GENERATE_RAO.0, GENERATE_RAO.1) => {
+    let drives = match run.tape.recommended_order(&pairs) {
+        Err(library::TapeError::NotAnOrder { .. }) => {
             let what = "its recommended access order does not name each segment once";
             return Err(Trouble::Wrong(what.to_owned()));
         }
+        answer => answer?,
+    };
+    let asked = begun.elapsed().as_secs_f64();
+    let drives = match drives {
+        Some(order) => order,
         None => {
             return Err(Trouble::NotOffered("the drive recommends no access order".to_owned()));
         }
@@ -149,7 +149,7 @@ pub fn access_order(run: &mut Run<'_>, figures: &mut Figures) -> Outcome {
         figures.add("the drive's order", took, Unit::Seconds);
         return Ok(());
     };
-    let own = plan(&track, begin.block, &segments, Aim::LastFile, None, &OrderLimits::default());
+    let own = plan(&track, begin.block, &segments, Aim::LastFile, &OrderLimits::default());
     let own: Vec<usize> = own.visits.iter().map(|visit| visit.segment).collect();
     for (whose, order) in [("the drive's order", &drives), ("Kist's order", &own)] {
         let model = trace(&track, begin.block, &segments, order.iter().copied());

@@ -114,7 +114,16 @@ fn a_hint_goes_before_the_directory_and_survives_a_rebuild() {
     let (seen, _) = pool_seen(settings);
     let (map_size, now) = (settings.catalogue_map_size, SystemClock.now());
     let into = &settings.catalogue_directory;
-    rebuild(library.as_ref(), seen, into, &spool, map_size, now, &mut |_| {}).unwrap();
+    rebuild(
+        (library.as_ref(), &library::TapeKeys::default()),
+        seen,
+        into,
+        &spool,
+        map_size,
+        now,
+        &mut |_| {},
+    )
+    .unwrap();
     fs::remove_dir_all(&spool).unwrap();
     drop(library);
 

@@ -138,8 +138,16 @@ fn a_catalogue_is_made_anew_from_the_tapes_of_both() {
     let spool = instance.directory.path().join("spool");
     let (seen, _) = pool_seen(settings);
     let (into, map_size) = (&settings.catalogue_directory, settings.catalogue_map_size);
-    let rebuilt =
-        rebuild(library.as_ref(), seen, into, &spool, map_size, SystemClock.now(), &mut |_| {}).unwrap();
+    let rebuilt = rebuild(
+        (library.as_ref(), &library::TapeKeys::default()),
+        seen,
+        into,
+        &spool,
+        map_size,
+        SystemClock.now(),
+        &mut |_| {},
+    )
+    .unwrap();
     assert_eq!(rebuilt.tapes.iter().filter(|tape| tape.containers > 0).count(), 2, "{rebuilt:?}");
     fs::remove_dir_all(&spool).unwrap();
     drop(library);

@@ -9,11 +9,13 @@ mod bases;
 #[path = "common/bases.rs"]
 mod bases_often;
 mod checks;
+mod cleaning;
 mod clocks;
 mod closing;
 mod common;
 mod dangling;
 mod data_sets;
+mod drive_orders;
 mod drives;
 mod emptied;
 mod errors;
@@ -38,6 +40,7 @@ mod index_partition;
 mod inventory;
 #[path = "common/kept.rs"]
 mod kept;
+mod keys;
 mod later_points;
 mod libraries;
 #[path = "common/listed.rs"]
@@ -49,6 +52,8 @@ mod multipart;
 mod not_blank;
 mod objects;
 mod openness;
+#[path = "common/ordering.rs"]
+mod ordering;
 mod pack_sizes;
 mod packs;
 mod places;

@@ -24,7 +24,7 @@ fn cartridges_that_are_not_blank_are_set_aside_and_the_drive_goes_on() {
     for vid in labelled() {
         library_before.mount(vid, &drive(0)).unwrap();
         let mut handle = library_before.take_drive(&drive(0)).unwrap();
-        Volume::label(handle.as_mut(), vid, FOREIGN, BlockSize::DEFAULT, None, Timestamp(1)).unwrap();
+        Volume::label(handle.as_mut(), vid, FOREIGN, BlockSize::DEFAULT, None, None, Timestamp(1)).unwrap();
         drop(handle);
         library_before.unmount(&drive(0)).unwrap();
     }

@@ -30,7 +30,7 @@ pub fn rebuild_from(
     let (seen, _) = pool_seen(settings);
     let spool = instance.directory.path().join("spool");
     let rebuilt = rebuild(
-        library,
+        (library, &settings.tape_keys()),
         seen,
         &settings.catalogue_directory,
         &spool,

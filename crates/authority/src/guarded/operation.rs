@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use archive::{
-    ArchiveError, BackupStatus, CatalogueFinding, ChangeLogInfo, ClassInfo, ClockInfo, HealthProblem,
-    HealthReport, KeptExtents, MountSample, PoolHealth, PoolInfo, QuarantineEnded, QueueLine, ReplacedDrive,
-    ReportBy, ScrubInfo, TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack,
-    TapeReport, TapeUse, Totals, UnknownKept,
+    ArchiveError, BackupStatus, CatalogueFinding, ChangeLogInfo, ClassInfo, CleaningInfo, ClockInfo,
+    DriveFitRecord, HealthProblem, HealthReport, KeptExtents, MountSample, PoolHealth, PoolInfo,
+    QuarantineEnded, QueueLine, ReplacedDrive, ReportBy, ScrubInfo, TapeCheck, TapeContent, TapeDriveInfo,
+    TapeExport, TapeImport, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept,
 };
 use std::collections::BTreeSet;
 
@@ -109,6 +109,12 @@ impl<E: Operation + ?Sized> Operation for Guarded<E> {
         self.rule.done("drive-down", with_reason(drive, reason), || self.engine.drive_down(drive, reason))
     }
 
+    fn clean_drive(&self, drive: &str, with: Option<Vid>) -> Result<(), ArchiveError> {
+        let what = with.map_or_else(|| drive.to_owned(), |vid| format!("{drive} {vid}"));
+        self.rule.admin("clean-drive", &what)?;
+        self.rule.done("clean-drive", what, || self.engine.clean_drive(drive, with))
+    }
+
     fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError> {
         let shown = vids.iter().take(CHECKS_NAMED_MAX).map(ToString::to_string).collect::<Vec<_>>();
         let more = if vids.len() > CHECKS_NAMED_MAX { " ..." } else { "" };
@@ -184,9 +190,19 @@ impl<E: Operation + ?Sized> Operation for Guarded<E> {
         self.engine.machine_health()
     }
 
+    fn cleaning(&self) -> Result<CleaningInfo, ArchiveError> {
+        self.rule.looks("look at", "the cleaning of drives")?;
+        self.engine.cleaning()
+    }
+
     fn drive_mounts(&self, drive: &str) -> Result<Vec<MountSample>, ArchiveError> {
         self.rule.looks("look at", drive)?;
         self.engine.drive_mounts(drive)
+    }
+
+    fn drive_fits(&self, drive: &str) -> Result<Vec<DriveFitRecord>, ArchiveError> {
+        self.rule.looks("look at", drive)?;
+        self.engine.drive_fits(drive)
     }
 
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {

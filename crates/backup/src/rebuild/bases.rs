@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{BlockAddress, Uuid, Vid};
-use library::{Library, TapeError};
+use library::{Library, TapeError, TapeKeys};
 use ltfs::BlockSize;
 use ltfs::catalogue_base::BasePart;
 use store::{Replay, ReplayError};
@@ -19,6 +19,7 @@ use crate::{BaseReader, Progress};
 /// All bases of the instance, and the drives to read them with.
 pub(super) struct Bases<'l> {
     library: &'l dyn Library,
+    keys: &'l TapeKeys,
     drives: Drives,
     /// The library of each tape.
     of: BTreeMap<Vid, u16>,
@@ -33,7 +34,7 @@ pub(super) struct Bases<'l> {
 impl<'l> Bases<'l> {
     /// Those of an instance; a base of which nobody knows whose it is is tried too.
     pub(super) fn new(
-        library: &'l dyn Library,
+        (library, keys): (&'l dyn Library, &'l TapeKeys),
         drives: Drives,
         mut places: Vec<BasePlace>,
         instance: Uuid,
@@ -41,7 +42,7 @@ impl<'l> Bases<'l> {
         places.retain(|base| base.instance.is_none_or(|owner| owner == instance));
         let of = library.inventory()?.into_iter().map(|cartridge| (cartridge.vid, cartridge.library));
         let (of, given_up) = (of.collect(), BTreeSet::new());
-        Ok(Bases { library, drives, of, instance, places, given_up, mounted: None })
+        Ok(Bases { library, keys, drives, of, instance, places, given_up, mounted: None })
     }
 
     /// The newest change of the newest base that is named anywhere; 0: there is none.
@@ -157,13 +158,17 @@ impl<'l> Bases<'l> {
         self.unmount();
         let library = self.of.get(&vid).copied();
         let mut why = "no other drive of its library can read it".to_owned();
-        for (at, (name, _)) in self.drives.iter().enumerate() {
+        for (at, (name, drive)) in self.drives.iter_mut().enumerate() {
             if Some(self.library.library_of(name)) != library || tried.contains(&at) {
                 continue;
             }
             match self.library.mount(vid, name) {
                 Ok(()) => {
                     self.mounted = Some((vid, at));
+                    if !self.keys.is_empty() {
+                        let unlocked = mover::unlock_as_shown(drive.as_mut(), vid, self.keys);
+                        unlocked.map_err(|error| error.to_string())?;
+                    }
                     return Ok(at);
                 }
                 Err(error) => {

@@ -7,7 +7,7 @@ use threads::Mutex;
 use threads::mpsc::{SyncSender, sync_channel};
 
 use base::{BlockAddress, Generation, Uuid, Vid};
-use library::{DriveName, Library, TapeDrive};
+use library::{DriveName, Library, TapeDrive, TapeKeys};
 
 use super::{DRIVES_TRIED_MAX, RebuildError, TapeFound, Unread};
 use crate::files::write_durable;
@@ -56,7 +56,7 @@ struct UnreadParts {
 
 /// Reads all cartridges, with all drives at once. Gives what no drive could read, and the drives back.
 pub(super) fn gather(
-    library: &dyn Library,
+    (library, keys): (&dyn Library, &TapeKeys),
     spool: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Gathered, Vec<Unread>, Drives), RebuildError> {
@@ -83,7 +83,8 @@ pub(super) fn gather(
         for (name, mut drive) in drives {
             let (queue, gathered, told) = (&queue, &gathered, told.clone());
             readers.push(scope.spawn(move || {
-                let result = read_tapes(library, &name, drive.as_mut(), spool, queue, gathered, &told);
+                let result =
+                    read_tapes((library, keys), &name, drive.as_mut(), spool, queue, gathered, &told);
                 if result.is_err() {
                     queue.stop();
                 }
@@ -130,7 +131,7 @@ pub(super) fn gather(
 
 /// Reads tapes in one drive until none is left for it; tells how many containers each names.
 fn read_tapes(
-    library: &dyn Library,
+    (library, keys): (&dyn Library, &TapeKeys),
     name: &DriveName,
     drive: &mut dyn TapeDrive,
     spool: &Path,
@@ -141,7 +142,7 @@ fn read_tapes(
     let mut stopped = None;
     queue.each(library.library_of(name), name.as_str(), |vid| {
         library.mount(vid, name).map_err(|error| format!("it cannot be mounted: {error}"))?;
-        let read = read_tape(vid, drive, spool, gathered, told);
+        let read = read_tape(vid, (drive, keys), spool, gathered, told);
         // What was read of it counts. If it cannot be taken out, this drive fails with the next one.
         if let Err(error) = library.unmount(name) {
             let mut gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,7 +162,7 @@ fn read_tapes(
 /// why another drive is to try it.
 fn read_tape(
     vid: Vid,
-    drive: &mut dyn TapeDrive,
+    (drive, keys): (&mut dyn TapeDrive, &TapeKeys),
     spool: &Path,
     gathered: &Mutex<Gathered>,
     told: &SyncSender<u64>,
@@ -172,7 +173,7 @@ fn read_tape(
         let _ = told.send(0);
         Ok(Ok(()))
     };
-    let seen = match look(drive) {
+    let seen = match look(drive, keys) {
         Ok(Ok(seen)) if seen.vid != vid => {
             return nothing(format!("the volume {} although its barcode says {vid}: left alone", seen.vid));
         }

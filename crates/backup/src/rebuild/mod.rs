@@ -19,7 +19,7 @@ use std::path::Path;
 
 use base::{BlockAddress, ByteCount, ContainerId, Timestamp, Uuid, Vid};
 use catalogue::{Command, ContainerRecord, CopyState, Envelope, TapeRecord, TapeState};
-use library::Library;
+use library::{Library, TapeKeys};
 use store::{Replay, ReplayError};
 
 use crate::files::read_segment;
@@ -158,13 +158,13 @@ pub struct Rebuilt {
 
 /// Makes a catalogue in `into`, which must be empty or absent, from the cartridges of `library`, all in their
 /// slots. Segments of the change log are gathered in `spool` first, which is left for the caller to remove.
-/// Durable on return.
+/// Durable on return. Encrypted cartridges are read with `keys`.
 ///
 /// # Errors
 /// If there is no beginning of the history, or the catalogue cannot be made. A cartridge that cannot be read
 /// is no error: it is told in the answer.
 pub fn rebuild(
-    library: &dyn Library,
+    (library, keys): (&dyn Library, &TapeKeys),
     pool: PoolSeen,
     into: &Path,
     spool: &Path,
@@ -178,7 +178,7 @@ pub fn rebuild(
         return Err(RebuildError::NotEmpty(into.to_owned()));
     }
     fs::create_dir_all(spool).map_err(BackupError::at(spool, "making the directory"))?;
-    let (mut gathered, mut unread, drives) = gather(library, spool, progress).map_err(full_disk)?;
+    let (mut gathered, mut unread, drives) = gather((library, keys), spool, progress).map_err(full_disk)?;
     let instance = choose_instance(&gathered, &unread, pool.instance)?;
     let segments: Vec<SegmentFile> = gathered
         .segments
@@ -186,7 +186,7 @@ pub fn rebuild(
         .filter(|(owner, _)| *owner == instance)
         .map(|(_, segment)| segment)
         .collect();
-    let mut bases = Bases::new(library, drives, std::mem::take(&mut gathered.bases), instance)?;
+    let mut bases = Bases::new((library, keys), drives, std::mem::take(&mut gathered.bases), instance)?;
     let mut rebuilt = Rebuilt::of(instance, std::mem::take(&mut gathered.damaged));
     let told = (&mut rebuilt, &mut unread);
     let mut replay = replay_best(&segments, &mut bases, (into, map_size), told, progress)?;

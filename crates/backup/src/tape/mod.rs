@@ -5,7 +5,7 @@ mod newest;
 use std::collections::BTreeMap;
 
 use base::{BlockAddress, ContainerId, Generation, Partition, TapePosition, Uuid, Vid};
-use library::{ReadBlock, TapeDrive, TapeError};
+use library::{ReadBlock, TapeDrive, TapeError, TapeKeys};
 use ltfs::catalogue_base::{PART_HEAD_BYTES, part_at};
 use ltfs::changes::{ChangeSegment, SEGMENT_BYTES_MAX, SEGMENT_HEAD_BYTES};
 use ltfs::naming::{KIST_DIRECTORY, XATTR_PATH, container_of, parse_base_path, parse_changes_path};
@@ -77,15 +77,18 @@ pub enum LookError {
 }
 
 /// Looks at the cartridge in the drive. What is blank or no volume of Kist is given as found. Reads labels
-/// and indexes, and moves the tape.
+/// and indexes, and moves the tape. If it is encrypted the drive has its key afterwards.
 ///
 /// # Errors
 /// [`LookError`], if nothing is known of it.
-pub fn look(drive: &mut dyn TapeDrive) -> Result<Result<TapeSeen, Found>, LookError> {
+pub fn look(drive: &mut dyn TapeDrive, keys: &TapeKeys) -> Result<Result<TapeSeen, Found>, LookError> {
     let (vid, uuid, block_size) = match mover::identify(drive)? {
         Found::Volume { vid, uuid, by_kist: true, block_size } => (vid, uuid, block_size),
         other => return Ok(Err(other)),
     };
+    if !keys.is_empty() {
+        mover::unlock_as_shown(drive, vid, keys)?;
+    }
     let end = drive.space_to_end_of_data(Partition::Data)?.block;
     let Newest { index, index_block, is_doubtful } =
         newest_index(drive, uuid, block_size, end)?.ok_or(LookError::NoIndex)?;

@@ -24,7 +24,15 @@ fn without_the_beginning_nothing_is_made_up() {
     let library = || VirtualLibrary::open(&path("library"), &config).unwrap();
     let into = |name: &str| {
         let (pool, now) = (PoolSeen::default(), Timestamp(1));
-        rebuild(&library(), pool, &path(name), &path("spool"), MAP, now, &mut |_| {})
+        rebuild(
+            (&library(), &library::TapeKeys::default()),
+            pool,
+            &path(name),
+            &path("spool"),
+            MAP,
+            now,
+            &mut |_| {},
+        )
     };
     let nothing = into("catalogue");
     assert!(matches!(nothing, Err(RebuildError::NoBeginning { tapes: 0, .. })), "{nothing:?}");

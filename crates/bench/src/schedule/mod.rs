@@ -123,7 +123,7 @@ fn timed(
     limits: &OrderLimits,
 ) -> (f64, Plan) {
     let before = processor_seconds();
-    let plan = plan(&tape.track, head, segments, aim, None, limits);
+    let plan = plan(&tape.track, head, segments, aim, limits);
     (processor_seconds() - before, plan)
 }
 

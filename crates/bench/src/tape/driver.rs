@@ -27,12 +27,7 @@ struct Local(NullDrive);
 
 impl Transport for Local {
     fn execute(&mut self, cdb: &Cdb, data: Data<'_>, _: Duration) -> Result<Completion, TransportError> {
-        let (out, into): (&[u8], &mut [u8]) = match data {
-            Data::None => (&[], &mut []),
-            Data::In(into) => (&[], into),
-            Data::Out(out) => (out, &mut []),
-        };
-        Ok(self.0.answer(cdb, out, into))
+        Ok(self.0.answer(cdb, data))
     }
 
     fn transfer_max(&self) -> usize {

@@ -80,9 +80,10 @@ fn measure(rounds: usize, told: &dyn Fn(usize)) -> Result<Vec<Measured>, String>
         ("iSCSI read", plain.reads(BLOCK_BYTES)?),
         ("iSCSI write, CRC-32C", checked.writes(BLOCK_BYTES)?),
         ("iSCSI read, CRC-32C", checked.reads(BLOCK_BYTES)?),
+        // Each next to the one that it is compared with: the less comes between.
         (WRITE, driver::writes(BLOCK_BYTES, Place::Socket, false)?),
-        (READ, driver::reads(BLOCK_BYTES, Place::Socket, false)?),
         (WRITE_PROTECTED, driver::writes(BLOCK_BYTES, Place::Socket, true)?),
+        (READ, driver::reads(BLOCK_BYTES, Place::Socket, false)?),
         (READ_PROTECTED, driver::reads(BLOCK_BYTES, Place::Socket, true)?),
         ("driver write in process", driver::writes(BLOCK_BYTES, Place::Process, false)?),
         ("driver write in process, LBP", driver::writes(BLOCK_BYTES, Place::Process, true)?),

@@ -12,7 +12,7 @@ use scsi::mode::{
 };
 use scsi::position::PositionLong;
 use scsi::vpd::{Vpd, VpdPage};
-use scsi::{Cdb, Completion, DeviceType, Inquiry, Packed, Sense, SenseKey, Status, Text};
+use scsi::{Cdb, Completion, Data, DeviceType, Inquiry, Packed, Sense, SenseKey, Status, Text};
 
 use super::way::{TARGET, name};
 
@@ -42,8 +42,8 @@ impl NullDrive {
     }
 
     /// Carries a command out; `None`: the drive does not have it.
-    pub fn answer(&self, cdb: &Cdb, out: &[u8], into: &mut [u8]) -> Completion {
-        match self.carried_out(cdb, out, into) {
+    pub fn answer(&self, cdb: &Cdb, data: Data<'_>) -> Completion {
+        match self.carried_out(cdb, data) {
             Some(transferred) => Completion { status: Status::Good, sense: Vec::new(), transferred },
             None => {
                 let sense = Sense::new(SenseKey::IllegalRequest, 0x20, 0x00).encode();
@@ -52,7 +52,8 @@ impl NullDrive {
         }
     }
 
-    fn carried_out(&self, cdb: &Cdb, out: &[u8], into: &mut [u8]) -> Option<usize> {
+    fn carried_out(&self, cdb: &Cdb, mut data: Data<'_>) -> Option<usize> {
+        let length = data.length();
         let byte = |at: usize| cdb.bytes().get(at).copied().unwrap_or(0);
         let mut state = self.lock();
         match (cdb.operation_code(), byte(1), byte(2)) {
@@ -73,17 +74,19 @@ impl NullDrive {
             }
             (0x0a, ..) => {
                 state.at += 1;
-                Some(out.len())
+                Some(length)
             }
             (0x08, ..) => {
                 state.at += 1;
-                let block = self.block.get(..into.len())?;
-                into.copy_from_slice(block);
-                Some(into.len())
+                let [first, second] = data.in_range(0..length)?;
+                let (block, checksum) = self.block.get(..length)?.split_at(first.len());
+                first.copy_from_slice(block);
+                second.copy_from_slice(checksum);
+                Some(length)
             }
             (0x34, ..) => {
                 let at = PositionLong { begin: state.at == 0, object: state.at, ..PositionLong::default() };
-                Some(given(&at.encode(), into))
+                given(&at.encode(), data)
             }
             (0x12, 0, _) => {
                 let inquiry = Inquiry {
@@ -95,38 +98,41 @@ impl NullDrive {
                     product: Text::new("NO TAPE")?,
                     ..Inquiry::default()
                 };
-                Some(given(&inquiry.encode(), into))
+                given(&inquiry.encode(), data)
             }
             (0x12, _, 0x80) => {
                 let page = VpdPage::SerialNumber(b"NOTAPE".to_vec());
                 let vital = Vpd { qualifier: 0, device_type: DeviceType::Tape, page };
-                Some(given(&vital.encode(), into))
+                given(&vital.encode(), data)
             }
             // MODE SENSE(6) of the protection.
             (0x1a, _, 0x0a) if byte(3) == 0xf0 => {
                 let content = ModeContent::ControlDataProtection(state.protection.clone());
                 let pages = vec![ModePage::from(content)];
                 let all = ModeParameters { buffered: 1, pages, ..ModeParameters::default() };
-                Some(given(&all.encode(ModeForm::Six, ModeDirection::Sense), into))
+                given(&all.encode(ModeForm::Six, ModeDirection::Sense), data)
             }
             (0x15, ..) => {
-                let all = ModeParameters::decode(out, ModeForm::Six, ModeDirection::Select).ok()?;
+                let out = data.out_range(0..length)?.concat();
+                let all = ModeParameters::decode(&out, ModeForm::Six, ModeDirection::Select).ok()?;
                 for page in all.pages {
                     if let ModeContent::ControlDataProtection(page) = page.content {
                         let known = [ProtectionMethod::None, ProtectionMethod::Crc32c];
                         known.contains(&page.method).then(|| state.protection = page)?;
                     }
                 }
-                Some(out.len())
+                Some(length)
             }
             _ => None,
         }
     }
 }
 
-fn given(answer: &[u8], into: &mut [u8]) -> usize {
-    into.iter_mut().zip(answer).for_each(|(to, from)| *to = *from);
-    answer.len().min(into.len())
+fn given(answer: &[u8], mut data: Data<'_>) -> Option<usize> {
+    let length = answer.len().min(data.length());
+    let into = data.in_range(0..length)?;
+    into.into_iter().flatten().zip(answer).for_each(|(to, from)| *to = *from);
+    Some(length)
 }
 
 impl LogicalUnits for NullDrive {
@@ -139,6 +145,6 @@ impl LogicalUnits for NullDrive {
     }
 
     fn execute(&self, _: &Nexus, _: Lun, cdb: &Cdb, out: &[u8], into: &mut [u8]) -> Completion {
-        self.answer(cdb, out, into)
+        self.answer(cdb, if into.is_empty() { Data::Out(out) } else { Data::In(into) })
     }
 }

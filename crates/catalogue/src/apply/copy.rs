@@ -18,6 +18,9 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
         Command::CopyDamaged { container, vid, block, reason: why } => {
             damaged(draft, *container, TapePlace { vid: *vid, block: *block }, &reason(why))
         }
+        Command::GiveUpPlace { container, vid, block, reason: why } => {
+            give_up(draft, *container, TapePlace { vid: *vid, block: *block }, &reason(why))
+        }
         Command::StoreImage { container, image } => store_image(draft, *container, image),
         Command::MendCopy { container, vid, block, reason: why, image } => {
             damaged(draft, *container, TapePlace { vid: *vid, block: *block }, &reason(why))?;
@@ -176,6 +179,24 @@ fn damaged(
     recall::place_failed(draft, place.vid, place.block, why)?;
     made_safe(draft, id)?;
     Ok(Outcome::Done)
+}
+
+/// The same, unless the place is the only one and a member has nothing else.
+fn give_up(
+    draft: &mut Draft<'_>,
+    id: ContainerId,
+    place: TapePlace,
+    why: &str,
+) -> Result<Outcome, Rejection> {
+    let record = find(draft, id)?;
+    let mut places = record.places();
+    let is_only = places.next() == Some((place.vid, place.block)) && places.next().is_none();
+    if is_only && lost::depends_on_tape(draft, id)? {
+        let state = "not in the pool any more with all its members, and on no other tape";
+        let needed = "in the pool to give up its last place on tape";
+        return Err(Rejection::WrongState { object: Object::Container(id), state, needed });
+    }
+    damaged(draft, id, place, why)
 }
 
 /// A copy that a run is about to write belongs to that run.

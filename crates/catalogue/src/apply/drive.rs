@@ -1,21 +1,20 @@
-//! Tape drives that an operator has taken out of use.
+//! Tape drives that an operator has taken out of use, and their cleaning.
+
+use base::Vid;
 
 use super::{limit, reason};
 use crate::command::Outcome;
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
 use crate::key;
+use crate::record::{CleanerRecord, CleaningAsk, DriveCleaning};
 use crate::table::Table;
 
 /// Most bytes in a tape drive's name.
 pub(super) const DRIVE_BYTES_MAX: usize = 128;
 
 pub(super) fn set_down(draft: &mut Draft<'_>, drive: &str, down: Option<&str>) -> Result<Outcome, Rejection> {
-    limit("bytes of a drive's name", drive.len(), DRIVE_BYTES_MAX)?;
-    if drive.is_empty() {
-        let what = "a drive has a name";
-        return Err(Rejection::Malformed { object: Object::Drive(drive.to_owned()), what });
-    }
+    check_name(drive)?;
     let known: Option<String> = draft.view().get(Table::DriveDown, &key::drive(drive))?;
     let down = down.map(reason);
     if known == down {
@@ -26,4 +25,78 @@ pub(super) fn set_down(draft: &mut Draft<'_>, drive: &str, down: Option<&str>) -
         None => draft.remove(Table::DriveDown, key::drive(drive)),
     }
     Ok(Outcome::Done)
+}
+
+fn check_name(drive: &str) -> Result<(), Rejection> {
+    limit("bytes of a drive's name", drive.len(), DRIVE_BYTES_MAX)?;
+    if drive.is_empty() {
+        let what = "a drive has a name";
+        return Err(Rejection::Malformed { object: Object::Drive(drive.to_owned()), what });
+    }
+    Ok(())
+}
+
+pub(super) fn set_cleaning(
+    draft: &mut Draft<'_>,
+    drive: &str,
+    urgent: Option<bool>,
+) -> Result<Outcome, Rejection> {
+    check_name(drive)?;
+    let known: DriveCleaning =
+        draft.view().get(Table::DriveCleaning, &key::drive(drive))?.unwrap_or_default();
+    let since = known.asks.map_or(draft.at, |asks| asks.since);
+    let new = DriveCleaning { asks: urgent.map(|urgent| CleaningAsk { urgent, since }), ..known };
+    if new != known {
+        keep_cleaning(draft, drive, new);
+    }
+    Ok(Outcome::Done)
+}
+
+pub(super) fn count_cleaning(draft: &mut Draft<'_>, vid: Vid, anew: bool) -> Result<Outcome, Rejection> {
+    let known: Option<CleanerRecord> = draft.view().get(Table::Cleaner, &key::tape(vid))?;
+    if anew {
+        if known.is_some() {
+            draft.remove(Table::Cleaner, key::tape(vid));
+        }
+        return Ok(Outcome::Done);
+    }
+    let mut cleaner = known.unwrap_or_default();
+    cleaner.uses = cleaner.uses.saturating_add(1);
+    draft.put(Table::Cleaner, key::tape(vid), &cleaner);
+    Ok(Outcome::Done)
+}
+
+pub(super) fn cleaning_ended(
+    draft: &mut Draft<'_>,
+    vid: Vid,
+    drive: &str,
+    unfit: Option<&str>,
+) -> Result<Outcome, Rejection> {
+    check_name(drive)?;
+    match unfit {
+        Some(why) => {
+            let known: Option<CleanerRecord> = draft.view().get(Table::Cleaner, &key::tape(vid))?;
+            let unfit = Some(reason(why));
+            let new = CleanerRecord { unfit, ..known.clone().unwrap_or_default() };
+            if known.as_ref() != Some(&new) {
+                draft.put(Table::Cleaner, key::tape(vid), &new);
+            }
+        }
+        None => {
+            let new = DriveCleaning { asks: None, cleaned: Some(draft.at) };
+            let known: Option<DriveCleaning> = draft.view().get(Table::DriveCleaning, &key::drive(drive))?;
+            if known != Some(new) {
+                keep_cleaning(draft, drive, new);
+            }
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// A drive of which nothing is to be known has no row.
+fn keep_cleaning(draft: &mut Draft<'_>, drive: &str, cleaning: DriveCleaning) {
+    match cleaning == DriveCleaning::default() {
+        true => draft.remove(Table::DriveCleaning, key::drive(drive)),
+        false => draft.put(Table::DriveCleaning, key::drive(drive), &cleaning),
+    }
 }

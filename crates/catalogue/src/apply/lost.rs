@@ -144,13 +144,27 @@ fn find(draft: &mut Draft<'_>, id: FileId, is_it: impl FnOnce(&FileRecord) -> bo
 /// A container has no readable place any more: its members that are not in the pool are lost.
 pub(super) fn container_lost(draft: &mut Draft<'_>, id: ContainerId, why: &str) -> Result<(), Rejection> {
     for_members(draft, id, |draft, id, mut file| {
-        if file.state == FileState::Live && !file.is_online() {
+        if is_only_on_tape(&file) {
             request::settle(draft, id, &file, &ItemState::Failed(reason(&format!("LOST: {why}"))))?;
             file.state = FileState::Lost(draft.at);
             draft.put(Table::File, key::file(id), &file);
         }
         Ok(())
     })
+}
+
+/// Whether a member of a container would be lost without its places on tape.
+pub(super) fn depends_on_tape(draft: &mut Draft<'_>, id: ContainerId) -> Result<bool, Rejection> {
+    let mut depends = false;
+    for_members(draft, id, |_, _, file| {
+        depends |= is_only_on_tape(&file);
+        Ok(())
+    })?;
+    Ok(depends)
+}
+
+fn is_only_on_tape(file: &FileRecord) -> bool {
+    file.state == FileState::Live && !file.is_online()
 }
 
 /// A container has its first readable place again: lost members are decided anew.

@@ -1,6 +1,6 @@
 //! Cartridges and what may be done with them.
 
-use base::{BlockAddress, ByteCount, FailureCause, Timestamp, Vid};
+use base::{BlockAddress, ByteCount, FailureCause, TapeKey, Timestamp, Vid};
 
 use super::reason;
 use crate::command::{Command, Outcome};
@@ -40,6 +40,7 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
         })?,
         Command::ReclaimTape { vid } => reclaim(draft, *vid)?,
         Command::SetTapeAway { vid, kind, place } => set_away(draft, *vid, *kind, place)?,
+        Command::SetTapeKey { vid, key } => set_key(draft, *vid, key.as_ref())?,
         Command::RetireTape { vid } => retire(draft, *vid)?,
         Command::AddTape { vid } => update(draft, *vid, |tape| {
             need(*vid, tape, TapeState::Retired)?;
@@ -143,6 +144,21 @@ fn set_away(draft: &mut Draft<'_>, vid: Vid, kind: Option<AwayKind>, place: &str
         let away = kind.map(|kind| TapeAway { kind, place: place.to_owned(), since: draft.at });
         draft.put(Table::Tape, key::tape(vid), &TapeRecord { away, ..tape });
     }
+    Ok(())
+}
+
+/// The key of a volume never changes: only a labelling gives it another one.
+fn set_key(draft: &mut Draft<'_>, vid: Vid, key: Option<&TapeKey>) -> Result<(), Rejection> {
+    let tape = find(draft, vid)?;
+    let is_found = tape.generation.0 > 0 && tape.key.is_none();
+    if tape.key.as_ref() == key {
+        return Ok(());
+    }
+    if tape.state != TapeState::Labelling && !is_found {
+        let needed = "being labelled, or labelled with no key known, to be given a key";
+        return Err(Rejection::WrongState { object: Object::Tape(vid), state: word(tape.state), needed });
+    }
+    draft.put(Table::Tape, key::tape(vid), &TapeRecord { key: key.cloned(), ..tape });
     Ok(())
 }
 
@@ -273,6 +289,7 @@ fn set_state(vid: Vid, tape: &mut TapeRecord, state: TapeState, why: &str) -> Re
         TapeState::Scratch => {
             tape.tape_pool = None;
             tape.uuid = None;
+            tape.key = None;
         }
         TapeState::Labelling
         | TapeState::Active

@@ -8,8 +8,9 @@ use crate::encoding::{MemberValue, PartRecord};
 use crate::error::ReadError;
 use crate::key;
 use crate::record::{
-    BaseRecord, ClockRecord, ContainerKind, ContainerRecord, CopyState, Counter, LeapsBelieved,
-    QueuedContainer, RunItem, RunRecord, SealingRecord, TapeAway, TapeRecord, TapeState,
+    BaseRecord, CleanerRecord, ClockRecord, ContainerKind, ContainerRecord, CopyState, Counter,
+    DriveCleaning, LeapsBelieved, QueuedContainer, RunItem, RunRecord, SealingRecord, TapeAway, TapeRecord,
+    TapeState,
 };
 use crate::table::Table;
 
@@ -163,6 +164,17 @@ impl Check<'_> {
         self.walk(Table::DriveDown, |check, mut parts, key, _: String| {
             let is_named = !parts.text()?.is_empty();
             check.expect(is_named, Table::DriveDown, key, "the drive has no name");
+            Ok(())
+        })?;
+        self.walk(Table::DriveCleaning, |check, mut parts, key, _: DriveCleaning| {
+            let is_named = !parts.text()?.is_empty();
+            check.expect(is_named, Table::DriveCleaning, key, "the drive has no name");
+            Ok(())
+        })?;
+        self.walk(Table::Cleaner, |check, mut parts, key, cleaner: CleanerRecord| {
+            parts.vid()?;
+            let is_used = cleaner.uses > 0 || cleaner.unfit.is_some();
+            check.expect(is_used, Table::Cleaner, key, "the cleaning cartridge was not used");
             Ok(())
         })?;
         self.walk(Table::Clock, |check, _, key, clock: ClockRecord| {

@@ -8,8 +8,8 @@ use crate::error::ReadError;
 use crate::frame;
 use crate::key::{self, KeyReader};
 use crate::record::{
-    BaseRecord, ClassRecord, ContainerRecord, CopyState, Counter, MemberRecord, QueuedContainer, RecallItem,
-    RecallKey, RunItem, RunRecord, SealingRecord, Tally, TapeRecord, TodoFile,
+    BaseRecord, ClassRecord, CleanerRecord, ContainerRecord, CopyState, Counter, DriveCleaning, MemberRecord,
+    QueuedContainer, RecallItem, RecallKey, RunItem, RunRecord, SealingRecord, Tally, TapeRecord, TodoFile,
 };
 use crate::table::Table;
 use std::ops::ControlFlow;
@@ -209,6 +209,26 @@ impl View<'_> {
     pub fn drives_down(&self) -> Result<Vec<(String, String)>, ReadError> {
         self.rows(Table::DriveDown, &[], None, usize::MAX, |mut parts, key, value| {
             Ok((parts.text()?, frame::open(Table::DriveDown, key, value)?))
+        })
+    }
+
+    /// The cleaning cartridges that were used, by VID.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn cleaners(&self) -> Result<Vec<(Vid, CleanerRecord)>, ReadError> {
+        self.rows(Table::Cleaner, &[], None, usize::MAX, |mut parts, key, value| {
+            Ok((parts.vid()?, frame::open(Table::Cleaner, key, value)?))
+        })
+    }
+
+    /// The tape drives that ask to be cleaned or were, by name.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn drives_cleaning(&self) -> Result<Vec<(String, DriveCleaning)>, ReadError> {
+        self.rows(Table::DriveCleaning, &[], None, usize::MAX, |mut parts, key, value| {
+            Ok((parts.text()?, frame::open(Table::DriveCleaning, key, value)?))
         })
     }
 

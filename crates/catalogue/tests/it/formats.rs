@@ -17,6 +17,10 @@ fn from_hex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap()).collect()
 }
 
+fn tape_key(id: &str) -> TapeKey {
+    TapeKey { id: KeyId::new(id).unwrap(), check: KeyCheck([0, 1, 2, 0xfd, 0xfe, 0xff]) }
+}
+
 fn golden(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file)
 }
@@ -126,6 +130,7 @@ fn full() -> Bench {
     bench.ok(Command::TrimChanges { through: 2 });
     bench.ok(Command::BaseOnTape { vid: bench.tapes[0], change: 9, parts: 2, bytes: ByteCount(1 << 27) });
     waiting_for_tapes(&mut bench);
+    cleaning_commands().into_iter().for_each(|command| drop(bench.ok(command)));
     bench
 }
 
@@ -405,6 +410,17 @@ fn newer_commands() -> Vec<Command> {
     ]
 }
 
+/// The commands of cleaning.
+fn cleaning_commands() -> Vec<Command> {
+    let (vid, drive) = (vid("CLN001"), "drive0".to_owned());
+    vec![
+        Command::CountCleaning { vid, anew: false },
+        Command::CleaningEnded { vid, drive: drive.clone(), unfit: None },
+        Command::CleaningEnded { vid, drive: drive.clone(), unfit: Some("used up".into()) },
+        Command::SetDriveCleaning { drive, urgent: Some(true) },
+    ]
+}
+
 /// The commands by which a restored catalogue learns what tapes hold.
 fn adoption_commands() -> Vec<Command> {
     let (vid, container, block) = (vid("KS0001"), ContainerId(300), BlockAddress(77));
@@ -656,6 +672,13 @@ fn clock_commands() -> Vec<Command> {
         },
         Command::RetireTape { vid: vid("KS0302") },
         Command::AddTape { vid: vid("KS0303") },
+        Command::SetTapeKey { vid: vid("KS0304"), key: Some(tape_key("vault-2026")) },
+        Command::GiveUpPlace {
+            container: ContainerId(300),
+            vid: vid("KS0300"),
+            block: BlockAddress(300),
+            reason: "read error".into(),
+        },
     ]
 }
 
@@ -669,6 +692,7 @@ fn envelopes() -> Vec<Envelope> {
         .chain(access_commands())
         .chain(adoption_commands())
         .chain(clock_commands())
+        .chain(cleaning_commands())
         .map(|command| Envelope { at: Timestamp(1_795_292_940_000_000_000), command })
         .collect()
 }
@@ -678,7 +702,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 105, "one of each command");
+    assert_eq!(tags.len(), 110, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();
@@ -784,6 +808,8 @@ fn a_missing_row_is_found_by_the_check() {
                     | Table::Lifecycle
                     | Table::Rule
                     | Table::ColdWait
+                    | Table::Cleaner
+                    | Table::DriveCleaning
             );
             assert!(is_found || is_first_change || has_no_partner, "{} {}", table.name(), hex(key));
         }

@@ -7,6 +7,7 @@ mod clock;
 mod cold;
 mod common;
 mod formats;
+mod keys;
 mod model;
 mod multipart;
 mod parts;

@@ -176,6 +176,29 @@ fn the_last_damaged_copy_makes_a_file_lost_and_an_image_brings_it_back() {
     assert_eq!(bench.view().container(container).unwrap().unwrap().image, None, "settled");
 }
 
+/// A pack's copy was found damaged while the pool had all of its members; one was evicted before the copy was
+/// given up, and was LOST, although its own bytes could still be read there.
+#[test]
+fn a_last_place_is_not_given_up_for_bytes_that_left_the_pool_since() {
+    let (mut bench, file, container) = on_tape();
+    let give_up = |bench: &Bench, copy| {
+        let (vid, block) = place(bench, container, copy);
+        Command::GiveUpPlace { container, vid, block, reason: "medium error".into() }
+    };
+    let (first, last) = (give_up(&bench, 0), give_up(&bench, 1));
+    assert_eq!(bench.evict(file), Ok(()));
+    bench.ok(first.clone());
+    bench.ok(first);
+    let before = bench.store.clone();
+    assert!(bench.rejected(last.clone()).contains("not in the pool any more"));
+    assert!(bench.store == before, "nothing is changed, and nothing logged");
+    bench.recall(file);
+    bench.ok(last);
+    assert_eq!(bench.file(file).state, FileState::Live, "the pool has it");
+    assert!(bench.view().container(container).unwrap().unwrap().places().next().is_none());
+    assert_eq!(bench.view().check().unwrap(), []);
+}
+
 /// A damaged copy was given up before its bytes were in the pool, and a kill between lost what could be read
 /// of it: the image and the copy's end are one change.
 #[test]

@@ -138,6 +138,8 @@ fn tapes() -> Vec<Endpoint> {
         Endpoint::post("/drives/{name}/up", "Puts a tape drive into use", 204),
         Endpoint::post("/drives/{name}/down", "Takes a tape drive out of use", 204)
             .with(Shape::of::<wire::ReasonBody>()),
+        Endpoint::post("/drives/{name}/clean", "Cleans a tape drive as soon as its session has ended", 204)
+            .with(Shape::of::<wire::CleanBody>()),
         Endpoint::get("/report/health", health, Shape::of::<wire::HealthReply>()).query(HEALTH),
         Endpoint::get("/report/tape", report, Shape::of::<wire::TapeReportReply>()).query(REPORT),
         Endpoint::post("/migrate", "Writes to tape now", 202).with(Shape::of::<wire::MigrateBody>()),

@@ -62,6 +62,7 @@ fn every_address_answers() {
     refused(&server.get("/api/v1/report/health?vid=KS9999"), 404, "not-found");
     let drive: DriveContentReply = server.get("/api/v1/drives/drive0").json();
     assert_eq!((drive.drive.name.as_str(), drive.product.is_none()), ("drive0", true));
+    assert_eq!((drive.element, &drive.abilities[..]), (Some(256), &["locate".to_owned()][..]));
     assert_eq!((drive.mounts[0].purpose.as_str(), drive.mounts[0].alerts[0].flag), ("recall", 3));
     assert_eq!((drive.health.unwrap().partners, drive.tapes[0].mounts), (1, 1));
     refused(&server.get("/api/v1/drives/vdrive9"), 404, "not-found");

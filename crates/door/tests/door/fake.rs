@@ -691,6 +691,7 @@ impl authority::Operation for Fake {
             away: false,
             away_as: None,
             element: None,
+            key: None,
             wanted: Default::default(),
             changes_through: 8,
             history: None,
@@ -730,6 +731,7 @@ impl authority::Operation for Fake {
             cause: None,
             expected: None,
             motion: None,
+            place: library::DrivePlace { element: Some(256), abilities: vec!["locate"] },
         }]
     }
 
@@ -787,6 +789,28 @@ impl authority::Operation for Fake {
 
     fn drive_down(&self, drive: &str, _: &str) -> Result<(), ArchiveError> {
         self.drive_up(drive)
+    }
+
+    fn clean_drive(&self, drive: &str, with: Option<Vid>) -> Result<(), ArchiveError> {
+        self.drive_up(drive)?;
+        let drive = drive.to_owned();
+        match with {
+            Some(vid) if vid.as_str() != "CLN001" => Err(ArchiveError::NoSuchCleaner { vid, drive }),
+            _ => Ok(()),
+        }
+    }
+
+    fn cleaning(&self) -> Result<archive::CleaningInfo, ArchiveError> {
+        let cleaner = archive::CleaningCartridgeInfo {
+            vid: Vid::new("CLN001").unwrap(),
+            library: "library".to_owned(),
+            drive: None,
+            slot: Some(7),
+            uses: 3,
+            uses_max: Some(50),
+            unfit: None,
+        };
+        Ok(archive::CleaningInfo { cleaners: vec![cleaner], drives: Vec::new() })
     }
 
     fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError> {
@@ -859,10 +883,26 @@ impl authority::Operation for Fake {
         let mut record = MountRecord::ordered(drive, Vid::new("KS0001").unwrap(), MountKind::Recall, at);
         (record.loaded, record.unmounted) = (Some(at), Some(at));
         record.alerts = vec![3];
+        let (own, drive) = (Duration::from_secs(60), Duration::from_secs(50));
+        record.order = Some(archive::OrderRecord { compared: 2, drives: 1, own, drive, failed: 0 });
         record.failed = Some("the label is unreadable".to_owned());
         let reading = archive::ErrorRecord { uncorrected: Some(2), ..archive::ErrorRecord::default() };
         record.counted = Some(archive::CounterRecord { reading, ..archive::CounterRecord::default() });
         Ok(MountSample::of(&record).into_iter().collect())
+    }
+
+    fn drive_fits(&self, _: &str) -> Result<Vec<archive::DriveFitRecord>, ArchiveError> {
+        let at = Timestamp(0).plus(Duration::from_secs(1_000_000));
+        Ok(vec![archive::DriveFitRecord {
+            serial: "1".to_owned(),
+            drive: "LTO-9".to_owned(),
+            medium: "LTO-9".to_owned(),
+            at,
+            samples: 120,
+            fixed_millionths: 1_600_000,
+            way_millionths: 700_000,
+            error_millionths: 30_000,
+        }])
     }
 
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {

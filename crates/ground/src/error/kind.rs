@@ -119,6 +119,7 @@ impl ArchiveError {
             | ArchiveError::NoSuchRemoval(_)
             | ArchiveError::NoSuchTape(_)
             | ArchiveError::NoSuchDrive(_)
+            | ArchiveError::NoSuchCleaner { .. }
             | ArchiveError::NoSuchTapePool(_)
             | ArchiveError::NoSuchPoolDrive(_)
             | ArchiveError::NoSuchQuota(_) => ErrorKind::NoSuchObject,
@@ -139,7 +140,9 @@ impl ArchiveError {
             | ArchiveError::WouldLose(_)
             | ArchiveError::IntoItself { .. }
             | ArchiveError::AcrossQuota { .. }
-            | ArchiveError::NoDriveDirectory { .. } => ErrorKind::Refused,
+            | ArchiveError::NoDriveDirectory { .. }
+            | ArchiveError::NoCleaner { .. }
+            | ArchiveError::DriveOutOfUse { .. } => ErrorKind::Refused,
             ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => ErrorKind::Nearline,
             ArchiveError::Denied { .. } => ErrorKind::Denied,
             ArchiveError::QuotaExceeded { .. } => ErrorKind::QuotaExceeded,

@@ -1,5 +1,6 @@
 //! One command from its first byte to its end, or to the point at which it is given up.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use scsi::{Cdb, Completion, Data, Status};
@@ -144,13 +145,9 @@ impl Session {
         data: Data<'a>,
         until: Instant,
     ) -> Result<Task<'a>, SessionError> {
-        let (length, out): (usize, &[u8]) = match &data {
-            Data::None => (0, &[]),
-            Data::In(buffer) => (buffer.len(), &[]),
-            Data::Out(bytes) => (bytes.len(), bytes),
-        };
+        let length = data.length();
         let agreed = self.agreed;
-        let first = out.len().min(agreed.first_burst_max);
+        let first = if data.is_out() { length.min(agreed.first_burst_max) } else { 0 };
         let immediate = if agreed.immediate_data { first.min(agreed.send_segment_max) } else { 0 };
         let unasked = if agreed.initial_r2t { immediate } else { first };
         let mut bytes = [0; 16];
@@ -159,8 +156,8 @@ impl Session {
         let command = Command {
             immediate: false,
             last: unasked == immediate,
-            read: matches!(data, Data::In(_)),
-            write: matches!(data, Data::Out(_)),
+            read: data.is_in(),
+            write: data.is_out(),
             attribute: SIMPLE,
             lun,
             tag,
@@ -169,8 +166,8 @@ impl Session {
             numbers,
             cdb: bytes,
         };
-        self.send(&Pdu::Command(command), &out[..immediate], until)?;
-        self.send_burst((lun, tag, Tag::NONE), &out[..unasked], immediate, until)?;
+        self.send_parts(&Pdu::Command(command), out_range(&data, 0..immediate)?, until)?;
+        self.send_burst((lun, tag, Tag::NONE), &data, immediate..unasked, until)?;
         Ok(Task {
             tag,
             command: numbers.command,
@@ -184,20 +181,19 @@ impl Session {
         })
     }
 
-    /// Sends what `bytes` has from `from` on, as one sequence of Data-Outs.
+    /// Sends this range of the data as one sequence of Data-Outs.
     fn send_burst(
         &mut self,
         (lun, tag, target_tag): (Lun, Tag, Tag),
-        bytes: &[u8],
-        from: usize,
+        data: &Data<'_>,
+        range: Range<usize>,
         until: Instant,
     ) -> Result<(), SessionError> {
-        let (mut offset, mut number) = (from, Serial(0));
-        let rest = bytes.get(from..).unwrap_or_default();
-        for part in rest.chunks(self.agreed.send_segment_max) {
-            let end = offset + part.len();
+        let (mut offset, mut number) = (range.start, Serial(0));
+        while offset < range.end {
+            let end = range.end.min(offset + self.agreed.send_segment_max);
             let pdu = DataOut {
-                last: end == bytes.len(),
+                last: end == range.end,
                 lun,
                 tag,
                 target_tag,
@@ -205,7 +201,7 @@ impl Session {
                 number,
                 offset: offset as u32,
             };
-            self.send(&Pdu::DataOut(pdu), part, until)?;
+            self.send_parts(&Pdu::DataOut(pdu), out_range(data, offset..end)?, until)?;
             (offset, number) = (end, number.plus(1));
         }
         Ok(())
@@ -236,17 +232,17 @@ impl Session {
         pdu: &DataIn,
         length: usize,
     ) -> Result<Option<Completion>, SessionError> {
-        let Data::In(buffer) = &mut task.data else {
+        if !task.data.is_in() {
             return Err(SessionError::Broken("it sends data to a command that has none"));
-        };
+        }
         if pdu.offset as usize != task.received || pdu.number != Serial(task.parts) {
             return Err(SessionError::Broken("data comes out of order"));
         }
-        let room = buffer.get_mut(task.received..).and_then(|rest| rest.get_mut(..length));
-        let Some(room) = room else {
+        let end = task.received.checked_add(length);
+        let Some(room) = end.and_then(|end| task.data.in_range(task.received..end)) else {
             return Err(SessionError::Broken("it sends more data than the command asks for"));
         };
-        self.receiver.data(room)?;
+        self.receiver.data_parts(room)?;
         task.received += length;
         task.parts += 1;
         match pdu.end {
@@ -261,9 +257,9 @@ impl Session {
         pdu: &ReadyToTransfer,
         until: Instant,
     ) -> Result<(), SessionError> {
-        let Data::Out(bytes) = task.data else {
+        if !task.data.is_out() {
             return Err(SessionError::Broken("it asks for data of a command that has none"));
-        };
+        }
         if task.is_given_up {
             // The target asked before it knew.
             return Ok(());
@@ -273,14 +269,14 @@ impl Session {
         if !in_order || pdu.target_tag == Tag::NONE {
             return Err(SessionError::Broken("it asks for data out of order"));
         }
-        let within = offset.checked_add(length).and_then(|end| bytes.get(..end));
+        let within = offset.checked_add(length).filter(|end| *end <= task.data.length());
         let fits = (1..=self.agreed.burst_max).contains(&length);
-        let Some(upto) = within.filter(|_| fits) else {
+        let Some(end) = within.filter(|_| fits) else {
             return Err(SessionError::Broken("it asks for data that the command does not have"));
         };
         task.requests += 1;
         task.sent += length;
-        self.send_burst((task.lun, task.tag, pdu.target_tag), upto, offset, until)
+        self.send_burst((task.lun, task.tag, pdu.target_tag), &task.data, offset..end, until)
     }
 
     fn response(
@@ -370,11 +366,8 @@ impl Task<'_> {
         residual: Residual,
         sense: Vec<u8>,
     ) -> Result<Completion, SessionError> {
-        let (expected, moved) = match &self.data {
-            Data::None => (0, 0),
-            Data::In(buffer) => (buffer.len(), self.received),
-            Data::Out(bytes) => (bytes.len(), self.sent),
-        };
+        let expected = self.data.length();
+        let moved = if self.data.is_out() { self.sent } else { self.received };
         let said = match residual {
             Residual::Underflow(missing) => expected.saturating_sub(missing as usize),
             Residual::None | Residual::Overflow(_) => expected,
@@ -386,6 +379,11 @@ impl Task<'_> {
         }
         Ok(Completion { status, sense, transferred: said.min(moved) })
     }
+}
+
+/// What goes out of these bytes of a command's data, which has them.
+fn out_range<'a>(data: &Data<'a>, range: Range<usize>) -> Result<[&'a [u8]; 2], SessionError> {
+    data.out_range(range).ok_or(SessionError::Broken("it is sent more than the command has"))
 }
 
 /// The sense data in the data of a response: two bytes with its length stand before it.

@@ -187,11 +187,7 @@ impl Initiator {
 impl Transport for Initiator {
     fn execute(&mut self, cdb: &Cdb, data: Data<'_>, limit: Duration) -> Result<Completion, TransportError> {
         let until = end_of(limit);
-        let length = match &data {
-            Data::None => 0,
-            Data::In(buffer) => buffer.len(),
-            Data::Out(bytes) => bytes.len(),
-        };
+        let length = data.length();
         if length > self.transfer_max() {
             let what = SessionError::TooLong { length, most: self.transfer_max() };
             return Err(self.failed(&what, false));
@@ -205,7 +201,7 @@ impl Transport for Initiator {
         let Some(mut session) = self.session.take() else {
             return Err(self.failed(&SessionError::Dropped, false));
         };
-        let (is_out, config) = (matches!(data, Data::Out(_)), &self.config);
+        let (is_out, config) = (data.is_out(), &self.config);
         match session.command(config, cdb, data, until, &mut self.statistics) {
             Ok(Ended::Completed(completion)) => {
                 self.session = Some(session);

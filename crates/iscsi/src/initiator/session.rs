@@ -279,7 +279,16 @@ impl Session {
     }
 
     pub(super) fn send(&mut self, pdu: &Pdu, data: &[u8], until: Instant) -> Result<(), SessionError> {
-        Ok(self.sender.send(pdu, data, until)?)
+        self.send_parts(pdu, [data, &[]], until)
+    }
+
+    pub(super) fn send_parts(
+        &mut self,
+        pdu: &Pdu,
+        data: [&[u8]; 2],
+        until: Instant,
+    ) -> Result<(), SessionError> {
+        Ok(self.sender.send_parts(pdu, data, until)?)
     }
 
     /// Reads what has come since the last command, without waiting.

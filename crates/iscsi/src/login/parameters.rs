@@ -70,14 +70,15 @@ pub struct Parameters {
 }
 
 impl Default for Parameters {
-    /// Records of tapes are 256 KiB to 1 MiB: whole ones go without being asked for, in few PDUs.
+    /// Records of tapes are 256 KiB to 1 MiB: whole ones, with what protects them, go without being asked
+    /// for and in one PDU. Four bytes in a PDU of their own would cost as much as many KiB.
     fn default() -> Parameters {
         Parameters {
             header_digest: DigestWish::Never,
             data_digest: DigestWish::Never,
-            segment_max: 512 * 1024,
+            segment_max: 1024 * 1024 + 512,
             burst_max: 2 * 1024 * 1024,
-            first_burst_max: 1024 * 1024,
+            first_burst_max: 1024 * 1024 + 512,
             initial_r2t: false,
             immediate_data: true,
         }

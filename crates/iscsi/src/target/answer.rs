@@ -51,7 +51,7 @@ pub(super) struct Asked {
 
 /// Buffers that a session keeps, and the longest one that is kept: what it takes beside the server's limit.
 const SPARE_MAX: usize = 2;
-const SPARE_LENGTH_MAX: usize = 1024 * 1024;
+const SPARE_LENGTH_MAX: usize = 1024 * 1024 + 512;
 
 impl Link {
     pub(super) fn new(

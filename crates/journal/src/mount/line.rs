@@ -5,7 +5,7 @@ use base::{ByteCount, Crc32c, Duration, Timestamp, Vid};
 use super::files::{MOUNT_LOG_BYTES_MAX, MOUNT_LOG_FILES_MAX};
 use super::health::{ALERT_MAX, CounterRecord, ErrorRecord, ProductRecord};
 use super::record::{
-    MOUNT_REASON_MAX, MOUNT_SESSIONS_MAX, MotionRecord, MountKind, MountRecord, MountSessionEnd,
+    MOUNT_REASON_MAX, MOUNT_SESSIONS_MAX, MotionRecord, MountKind, MountRecord, MountSessionEnd, OrderRecord,
     QueueAtMount, SessionRecord,
 };
 use crate::form::{LogForm, Naming, Record, TimedRecord, TornEnd};
@@ -91,6 +91,10 @@ fn encode_fields(record: &MountRecord, fields: &mut Fields<'_>) {
     if let Some(rate) = record.native_rate {
         fields.number("native", rate);
     }
+    if let Some(OrderRecord { compared, drives, own, drive, failed }) = record.order {
+        let [own, drive] = [own, drive].map(nanos);
+        fields.number("order", format_args!("{compared},{drives},{own},{drive},{failed}"));
+    }
     for session in record.sessions.iter().take(MOUNT_SESSIONS_MAX) {
         fields.number("session", encode_session(session));
     }
@@ -172,6 +176,16 @@ fn decode_fields(text: &str) -> Option<MountRecord> {
                 });
             }
             "native" => record.native_rate = Some(value.parse().ok()?),
+            "order" => {
+                let [compared, drives, own, drive, failed] = parts(value)?;
+                record.order = Some(OrderRecord {
+                    compared: compared.parse().ok()?,
+                    drives: drives.parse().ok()?,
+                    own: span(own)?,
+                    drive: span(drive)?,
+                    failed: failed.parse().ok()?,
+                });
+            }
             "session" if record.sessions.len() < MOUNT_SESSIONS_MAX => {
                 record.sessions.push(decode_session(value)?);
             }
@@ -382,6 +396,26 @@ pub(crate) mod tests {
             "product=a,b,c",
         ] {
             let wrong = framed(&format!("{body} {wrong}"));
+            assert_eq!(decode(wrong.as_bytes()), Err(LineFault::Damaged), "{wrong}");
+        }
+    }
+
+    /// As `sample`, read in orders of which some were the drive's.
+    fn sample_with_orders() -> MountRecord {
+        let (own, drive) = (Duration::from_millis(812_500), Duration::from_secs(790));
+        MountRecord { order: Some(OrderRecord { compared: 3, drives: 2, own, drive, failed: 1 }), ..sample() }
+    }
+
+    /// The third golden line: whose order was read.
+    #[test]
+    fn the_golden_line_with_orders_is_written_and_read() {
+        let golden = include_str!("golden/mount-1-order.log");
+        assert_eq!(encode(&sample_with_orders()), golden);
+        assert_eq!(decode(golden.trim_end().as_bytes()), Ok(sample_with_orders()));
+        let body = golden.trim_end().split_once(' ').unwrap().1;
+        for wrong in ["order=1,2,3,4", "order=1,2,3,4,-", "order=1,2,-3,4,5", "order="] {
+            let wrong = format!("{body} {wrong}");
+            let wrong = format!("{} {wrong}", Crc32c::of(wrong.as_bytes()));
             assert_eq!(decode(wrong.as_bytes()), Err(LineFault::Damaged), "{wrong}");
         }
     }

@@ -9,7 +9,7 @@ mod report;
 pub use files::{MOUNT_LOG_BYTES_MAX, MOUNT_LOG_FILES_MAX, MountLog, MountLogFiles, MountLogRead};
 pub use health::{CounterRecord, ErrorRecord, ProductRecord};
 pub use record::{
-    MOUNT_REASON_MAX, MOUNT_SESSIONS_MAX, MotionRecord, MountKind, MountRecord, MountSessionEnd,
+    MOUNT_REASON_MAX, MOUNT_SESSIONS_MAX, MotionRecord, MountKind, MountRecord, MountSessionEnd, OrderRecord,
     QueueAtMount, SessionRecord,
 };
 pub use report::{MountReport, ReportBy, ReportRow, Spread};

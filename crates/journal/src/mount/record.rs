@@ -121,6 +121,34 @@ impl From<MotionReport> for MotionRecord {
     }
 }
 
+/// What came of asking the drive for its order of reading (RAO), of all plans of a mount.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct OrderRecord {
+    /// Plans for which the drive gave an order, of all or of a piece.
+    pub compared: u64,
+    /// Of those, such as were read in the drive's order; the others were read in Kist's.
+    pub drives: u64,
+    /// What Kist's orders of them cost by the model: locates and gaps read through.
+    pub own: Duration,
+    /// What the drive's orders of the same cost by the model.
+    pub drive: Duration,
+    /// Plans for which it failed, or did not name each stretch once.
+    pub failed: u64,
+}
+
+impl OrderRecord {
+    /// Adds those of another session.
+    pub fn add(&mut self, other: &OrderRecord) {
+        // Taken apart completely, so that a new figure cannot be forgotten here.
+        let OrderRecord { compared, drives, own, drive, failed } = *other;
+        self.compared = self.compared.saturating_add(compared);
+        self.drives = self.drives.saturating_add(drives);
+        self.own = self.own.saturating_add(own);
+        self.drive = self.drive.saturating_add(drive);
+        self.failed = self.failed.saturating_add(failed);
+    }
+}
+
 /// One mount, from the order to the empty drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MountRecord {
@@ -165,6 +193,8 @@ pub struct MountRecord {
     pub product: Option<ProductRecord>,
     /// The drive's native rate for this cartridge in bytes a second, if known.
     pub native_rate: Option<u64>,
+    /// Whose order was read; `None` if the drive was asked for none, or has none.
+    pub order: Option<OrderRecord>,
     /// Its sessions, at most [`MOUNT_SESSIONS_MAX`].
     pub sessions: Vec<SessionRecord>,
 }
@@ -194,6 +224,7 @@ impl MountRecord {
             alerts: Vec::new(),
             product: None,
             native_rate: None,
+            order: None,
             sessions: Vec::new(),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{ByteCount, Duration, Timestamp};
 
-use super::record::{MountKind, MountRecord, MountSessionEnd, SessionRecord};
+use super::record::{MountKind, MountRecord, MountSessionEnd, OrderRecord, SessionRecord};
 
 /// Bytes of a terabyte, as tapes are sold.
 const TERABYTE: f64 = 1e12;
@@ -101,6 +101,8 @@ pub struct ReportRow {
     /// Bytes of blocks moved by mounts whose native rate is known, over what the native rate would have given
     /// while data flowed; `None` if no rate is known.
     pub of_native: Option<f64>,
+    /// Whose orders were read; `None` if no drive was asked for one that has any.
+    pub order: Option<OrderRecord>,
 }
 
 impl ReportRow {
@@ -198,6 +200,7 @@ struct Sums {
     back_hitches: Option<u64>,
     /// Bytes moved where the native rate is known, and what that rate would have given.
     native: (u64, f64),
+    order: Option<OrderRecord>,
 }
 
 impl Sums {
@@ -223,6 +226,9 @@ impl Sums {
         }
         record.sessions.iter().for_each(|session| self.add_session(session));
         self.add_motion(record);
+        if let Some(order) = &record.order {
+            self.order.get_or_insert_default().add(order);
+        }
     }
 
     fn add_session(&mut self, session: &SessionRecord) {
@@ -292,6 +298,7 @@ impl Sums {
             starved: self.starved,
             back_hitches: self.back_hitches,
             of_native: (possible > 0.0).then(|| bytes as f64 / possible),
+            order: self.order,
         }
     }
 }

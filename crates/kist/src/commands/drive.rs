@@ -1,7 +1,7 @@
 //! `kist drive`.
 
 use terminal::{Outcome, Table, output, text};
-use wire::{DriveReply, ReasonBody, TAPE_DRIVE_STATES};
+use wire::{CleanBody, DriveReply, ReasonBody, TAPE_DRIVE_STATES};
 
 use crate::cli::Common;
 use crate::expected;
@@ -14,7 +14,8 @@ Examples:
   kist drive ls
   kist drive show vdrive0
   kist drive up vdrive0
-  kist drive down vdrive0")]
+  kist drive down vdrive0
+  kist drive clean vdrive0 --with CLN001")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -44,6 +45,14 @@ enum Action {
         /// The drive
         name: String,
     },
+    /// Clean a drive: at once if it is empty, else when its session has ended
+    Clean {
+        /// The drive
+        name: String,
+        /// The cleaning cartridge; also one that is used no more, whose uses are counted anew then
+        #[arg(long, value_name = "VID")]
+        with: Option<String>,
+    },
     /// Take a drive out of use: at once if it is empty, else when its session has ended
     Down {
         /// The drive
@@ -64,6 +73,13 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             client.post(&target, &serde_json::json!({}))?;
             let said = serde_json::json!({ "name": name });
             output::done(common, &said, &format!("drive {name} is in use again"))
+        }
+        Action::Clean { name, with } => {
+            let target = format!("/api/v1/drives/{}/clean", text::encode(name));
+            client.post(&target, &CleanBody { with: with.clone() })?;
+            let said = serde_json::json!({ "name": name, "with": with });
+            let text = format!("drive {name} is cleaned as soon as its session has ended: kist drive ls");
+            output::done(common, &said, &text)
         }
         Action::Down { name, reason } => {
             let target = format!("/api/v1/drives/{}/down", text::encode(name));

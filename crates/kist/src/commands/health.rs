@@ -1,7 +1,10 @@
 //! `kist tape health` and `kist drive show`.
 
 use terminal::{Outcome, Table, output, text};
-use wire::{AlertReply, DriveContentReply, DriveMountReply, HealthPairReply, HealthReply, HealthRowReply};
+use wire::{
+    AlertReply, DriveContentReply, DriveFitReply, DriveMountReply, HealthPairReply, HealthReply,
+    HealthRowReply, ReadOrderReply,
+};
 
 use crate::cli::Common;
 
@@ -92,6 +95,10 @@ fn summary(content: &DriveContentReply) -> String {
             format!("{} (with tape {}, {ended})", alerts_text(&mount.alerts), mount.vid)
         },
     );
+    let can = match &content.abilities[..] {
+        [] => "not known: told with the first mount since the start".to_owned(),
+        abilities => abilities.join(", "),
+    };
     let celsius = mounts.iter().find_map(|mount| mount.celsius);
     let lines = [
         ("drive", drive.name.clone()),
@@ -99,6 +106,8 @@ fn summary(content: &DriveContentReply) -> String {
         ("product", of(|it| format!("{} {}", it.vendor, it.product))),
         ("serial number", of(|it| it.serial.clone())),
         ("firmware", of(|it| it.firmware.clone())),
+        ("element", content.element.map_or_else(|| "-".to_owned(), |element| element.to_string())),
+        ("can", can),
         ("state", state),
         ("tape", tape),
         ("health", verdict),
@@ -107,9 +116,24 @@ fn summary(content: &DriveContentReply) -> String {
             "cleaning",
             content.cleaning.as_ref().map_or_else(not_asked, |it| alerts_text(std::slice::from_ref(it))),
         ),
+        ("asks for it", content.asks_cleaning.clone().unwrap_or_else(|| "-".to_owned())),
+        ("last cleaned", content.cleaned.clone().unwrap_or_else(|| "-".to_owned())),
         ("temperature", celsius.map_or_else(|| "-".to_owned(), |it| format!("{it} °C"))),
     ];
-    lines.iter().map(|(name, value)| format!("{name:<14} {value}\n")).collect()
+    let fits = content.fits.iter().map(|fit| ("locates", fit_text(fit)));
+    lines.into_iter().chain(fits).map(|(name, value)| format!("{name:<14} {value}\n")).collect()
+}
+
+/// What the locates say of the drive.
+fn fit_text(fit: &DriveFitReply) -> String {
+    let DriveFitReply { model, medium, fixed, way, samples, error, at } = fit;
+    let with = if medium == model { model.clone() } else { format!("{model} with {medium}") };
+    format!(
+        "as {with}: fixed part × {fixed:.2}, way × {way:.2}; off by {:.0} % (median of {} locates, {})",
+        error * 100.0,
+        text::count(*samples),
+        text::whole_seconds(at),
+    )
 }
 
 fn rows_table(name: &str, partners: &str, rows: &[HealthRowReply]) -> String {
@@ -165,8 +189,18 @@ fn pairs_table(
 }
 
 fn mounts_table(mounts: &[DriveMountReply]) -> String {
-    let headings =
-        ["ended", "tape", "for", ">bytes", ">write rate", ">corrected", ">uncorrected", "alerts", "failed"];
+    let headings = [
+        "ended",
+        "tape",
+        "for",
+        ">bytes",
+        ">write rate",
+        ">corrected",
+        ">uncorrected",
+        "read in order of",
+        "alerts",
+        "failed",
+    ];
     let mut table = Table::new(&headings);
     for mount in mounts {
         table.row(vec![
@@ -177,11 +211,28 @@ fn mounts_table(mounts: &[DriveMountReply]) -> String {
             rate(mount.write_rate),
             count(mount.corrected),
             count(mount.uncorrected),
+            or_dash(mount.order.as_ref().map(order_text)),
             if mount.alerts.is_empty() { "-".to_owned() } else { alerts_text(&mount.alerts) },
             or_dash(mount.failed.clone()),
         ]);
     }
     table.render()
+}
+
+/// Whose orders were read, and what both cost by the model.
+fn order_text(order: &ReadOrderReply) -> String {
+    let ReadOrderReply { compared, drives, own_seconds, drive_seconds, failed } = order;
+    let whose = match (*drives, *compared) {
+        (0, _) => "Kist".to_owned(),
+        (drives, compared) if drives == compared => "the drive".to_owned(),
+        (drives, compared) => format!("the drive {} of {}", text::count(drives), text::count(compared)),
+    };
+    let costs = format!("drive's {drive_seconds:.0} s, Kist's {own_seconds:.0} s");
+    match (*compared, *failed) {
+        (0, _) => format!("{whose} (the drive gave none)"),
+        (_, 0) => format!("{whose} ({costs})"),
+        (_, failed) => format!("{whose} ({costs}; {} failed)", text::count(failed)),
+    }
 }
 
 fn alerts_text(alerts: &[AlertReply]) -> String {

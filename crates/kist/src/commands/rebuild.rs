@@ -118,7 +118,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     progress.note("drives and cartridges are looked for");
     let mut shown = Stages::of(progress);
     let rebuilt = backup::rebuild(
-        library.as_ref(),
+        (library.as_ref(), &settings.tape_keys()),
         target.pool,
         &making,
         &spool,

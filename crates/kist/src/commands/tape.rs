@@ -330,6 +330,10 @@ fn show(vid: &str, common: &Common) -> Outcome {
     if let Some(uuid) = &page.tape.uuid {
         output::line(&format!("volume {uuid}, index generation {}", page.tape.generation))?;
     }
+    if let Some(key) = &page.tape.key {
+        let check = page.tape.key_check.as_deref().unwrap_or_default();
+        output::line(&format!("encrypted with key {key} (check value {check})"))?;
+    }
     if let Some(kind) = &page.tape.away_as {
         let place = page.tape.place.as_ref().map_or_else(String::new, |place| format!(": {place}"));
         let since = page.tape.away_since.clone().unwrap_or_default();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use terminal::{Exit, Failure, Outcome, Table, output, text};
 use wire::{
-    InventoryBody, InventoryReply, ReasonBody, TapeBody, TapeContentReply, TapeExportReply, TapeImportBody,
-    TapeImportReply,
+    CleaningCartridgeReply, InventoryBody, InventoryReply, ReasonBody, TapeBody, TapeContentReply,
+    TapeExportReply, TapeImportBody, TapeImportReply,
 };
 
 use crate::cli::Common;
@@ -131,7 +131,21 @@ pub fn inventory(scan: bool, common: &Common) -> Outcome {
         0 => "nothing has changed".to_owned(),
         count => format!("{} changed: {}", text::plural(count as u64, "tape"), reply.changed.join(", ")),
     };
-    output::done(common, &reply, &said)
+    let lines: Vec<String> = [said].into_iter().chain(reply.cleaning.iter().map(cleaner_text)).collect();
+    output::done(common, &reply, &lines.join("\n"))
+}
+
+/// A cleaning cartridge in one line.
+fn cleaner_text(cleaner: &CleaningCartridgeReply) -> String {
+    let CleaningCartridgeReply { vid, library, drive, slot, uses, uses_max, unfit } = cleaner;
+    let place = match (drive, slot) {
+        (Some(drive), _) => format!("in drive {drive}"),
+        (None, Some(slot)) => format!("in slot {slot}"),
+        (None, None) => "on its way".to_owned(),
+    };
+    let of = uses_max.map_or_else(String::new, |max| format!(" of {max}"));
+    let unfit = unfit.as_ref().map_or_else(String::new, |why| format!(", used no more: {why}"));
+    format!("cleaning cartridge {vid} of {library}, {place}: {uses}{of} uses{unfit}")
 }
 
 #[cfg(test)]

@@ -27,6 +27,12 @@ A mount counts, whole, if it ended in the window or goes on. Columns:
   efficiency  moving in % of mounted, or of the time that the drive counts
   rate        bytes of blocks, gaps and indexes included, a second of moving
   native      that rate in % of the drive's native one, if it is known
+If drives were asked for their orders of reading (RAO), a third table has
+  plans       for which the drive gave an order
+  drive's     of those, such as were read in the drive's order; the others were
+              read in Kist's
+  Kist's cost, drive's cost   locates and gaps of both orders by the model
+  failed      plans for which the drive failed or gave what is no order
 Below stands how long what waits now has waited: its oldest, and the median.
 
 Examples:
@@ -65,6 +71,10 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         output::write(&mounts_table(&report))?;
         output::line("")?;
         output::write(&bytes_table(&report))?;
+        if report.total.order.is_some() {
+            output::line("")?;
+            output::write(&orders_table(&report))?;
+        }
     }
     output::line("")?;
     if report.queue_ages.is_empty() {
@@ -144,6 +154,23 @@ fn bytes_table(report: &TapeReportReply) -> String {
             or_dash(row.efficiency.map(percent)),
             or_dash(rate.map(|rate| format!("{}/s", text::size(rate as u64)))),
             or_dash(row.of_native.map(percent)),
+        ]);
+    }
+    table.render()
+}
+
+fn orders_table(report: &TapeReportReply) -> String {
+    let headings = [by_word(report), ">plans", ">drive's", ">Kist's cost", ">drive's cost", ">failed"];
+    let mut table = Table::new(&headings);
+    for row in rows(report) {
+        let Some(order) = &row.order else { continue };
+        table.row(vec![
+            row.name.clone(),
+            text::count(order.compared),
+            text::count(order.drives),
+            span(order.own_seconds),
+            span(order.drive_seconds),
+            text::count(order.failed),
         ]);
     }
     table.render()

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ::twin::world::MountKind;
 use archive::{
-    AccessLog as _, AccessLogFiles, LibrarySettings, MachineTimes, MountLog as _, MountLogFiles, Settings,
-    TimingSettings,
+    AccessLog as _, AccessLogFiles, DriveFitFile, DriveFitRecord, LibrarySettings, MachineTimes,
+    MountLog as _, MountLogFiles, Settings, TimingSettings,
 };
 use base::Timestamp;
 use config::CONFIG_FILE;
@@ -33,7 +33,8 @@ const UNTIMED: (&str, f64) = ("LTO-9", 1_000.0);
 DIR is an instance: its kist.toml and its logs are read, nothing is written, and its
 server may run meanwhile. Puts, requests for what was on tape, and evictions are told
 to the scheduler again, at their times, over modelled drives; tapes and files stand
-where they stood. Times are those of the server's clock. Of a library without timing,
+where they stood. Real drives are modelled by what their locates took, if they told
+(kist drive show). Times are those of the server's clock. Of a library without timing,
 counts, bytes, mounts and their order are compared, and no times.
 
 With --set, what would have been: drives=N, drive=MODEL, robots=N, recall_age,
@@ -77,8 +78,9 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     for change in &args.changes {
         change.make(&mut settings)?;
     }
-    let server = server(&settings, &was_timed)?;
     let logs = instance.path(LOG_DIRECTORY);
+    let fits = drive_fits(&logs);
+    let server = server(&settings, &was_timed, &fits)?;
     let mut recorder = Recorder::new(since, until);
     let access_log = AccessLogFiles::new(&logs);
     let failed = |error: std::io::Error| Failure::io("reading the access log", &logs, &error);
@@ -142,9 +144,30 @@ fn libraries(settings: &Settings) -> impl Iterator<Item = &LibrarySettings> {
     std::iter::once(&settings.library).chain(&settings.more_libraries)
 }
 
+/// What the locates of the server's drives said of them. What cannot be read is told and left out.
+fn drive_fits(logs: &Path) -> Vec<DriveFitRecord> {
+    let file = DriveFitFile::new(logs);
+    let path = file.path().display();
+    match file.read() {
+        Ok(fits) => {
+            let passed = fits.damaged + fits.newer;
+            if passed > 0 {
+                output::note(&format!(
+                    "{passed} lines of {path} are damaged or of a newer kist: passed over"
+                ));
+            }
+            fits.records
+        }
+        Err(error) => {
+            output::note(&format!("{path} cannot be read ({error}): drives are as their models say"));
+            Vec::new()
+        }
+    }
+}
+
 /// The server that these settings make. `was_timed`: whether the machines of each library took time when it
 /// was recorded.
-fn server(settings: &Settings, was_timed: &[bool]) -> Outcome<Server> {
+fn server(settings: &Settings, was_timed: &[bool], fits: &[DriveFitRecord]) -> Outcome<Server> {
     let refused = |error: archive::OpenError| Failure::usage(error.to_string());
     let libraries: Vec<&LibrarySettings> = libraries(settings).collect();
     let mut known = Vec::with_capacity(libraries.len());
@@ -152,12 +175,18 @@ fn server(settings: &Settings, was_timed: &[bool]) -> Outcome<Server> {
         let (drive, scale) = UNTIMED;
         let untimed = TimingSettings { drive: drive.to_owned(), scale, robots: 1 };
         let timing = library.timing().unwrap_or(&untimed);
-        let machines = match (was_timed, library.timing()) {
-            (true, _) => Machines::Timed,
-            (false, None) => Machines::Untimed,
-            (false, Some(_)) => Machines::Supposed,
+        let measured = MachineTimes::measured(library, fits);
+        let machines = match (was_timed, library.timing(), &measured) {
+            (true, ..) | (false, None, Some(_)) => Machines::Timed,
+            (false, None, None) => Machines::Untimed,
+            (false, Some(_), _) => Machines::Supposed,
         };
-        let MachineTimes { drive, robot, geometry } = MachineTimes::of(timing).map_err(refused)?;
+        if let Some(MachineTimes { drive, .. }) = &measured {
+            let (library, model) = (&library.name, &drive.name);
+            output::note(&format!("drives of {library} are as {model}, fitted to what their locates took"));
+        }
+        let times = measured.map_or_else(|| MachineTimes::of(timing).map_err(refused), Ok)?;
+        let MachineTimes { drive, robot, geometry } = times;
         known.push(ServerLibrary {
             name: library.name.clone(),
             drives: u32::from(library.drives()),

@@ -67,15 +67,6 @@ pub(crate) struct Unit {
     said: BTreeMap<(u8, Option<u16>), Duration>,
 }
 
-/// The same data once more, for another try.
-pub(crate) fn again<'a>(data: &'a mut Data<'_>) -> Data<'a> {
-    match data {
-        Data::None => Data::None,
-        Data::In(buffer) => Data::In(buffer),
-        Data::Out(bytes) => Data::Out(bytes),
-    }
-}
-
 /// A command as bytes.
 ///
 /// # Panics
@@ -145,7 +136,7 @@ impl Unit {
         let limit = self.limit(&cdb, command);
         let (mut busy, mut unsent) = (0, 0);
         loop {
-            match self.transport.execute(&cdb, again(&mut data), limit) {
+            match self.transport.execute(&cdb, data.again(), limit) {
                 Ok(Completion { status: Status::Busy | Status::TaskSetFull, .. })
                     if busy < BUSY_WAITS_MAX =>
                 {

@@ -21,8 +21,12 @@ pub enum DriveCommand {
     Flush,
     /// Any move of the tape.
     Locate,
+    /// Writing to the memory of the cartridge.
+    WriteAttribute,
     /// Unloading a cartridge.
     Unload,
+    /// Being cleaned.
+    Clean,
 }
 
 impl DriveCommand {
@@ -33,7 +37,9 @@ impl DriveCommand {
             DriveCommand::Write => "write",
             DriveCommand::Flush => "flush",
             DriveCommand::Locate => "locate",
+            DriveCommand::WriteAttribute => "write attribute",
             DriveCommand::Unload => "unload",
+            DriveCommand::Clean => "clean",
         }
     }
 }
@@ -96,8 +102,12 @@ struct Plan {
     lost_positions: BTreeSet<(Vid, TapePosition)>,
     conditions: BTreeMap<(DriveName, DriveCommand), (Condition, u32)>,
     alerts: BTreeMap<DriveName, Vec<TapeAlert>>,
+    used_up: BTreeSet<Vid>,
+    worm: BTreeSet<Vid>,
+    cleanings: Vec<(DriveName, Vid)>,
     retries_of_drives: BTreeMap<DriveName, u64>,
     retries_of_tapes: BTreeMap<Vid, u64>,
+    plain_drives: BTreeSet<DriveName>,
     fired: usize,
 }
 
@@ -175,6 +185,29 @@ impl Faults {
         self.lock().alerts.entry(drive.clone()).or_default().push(alert);
     }
 
+    /// The cartridge is a WORM cartridge.
+    pub fn plan_worm(&self, vid: Vid) {
+        self.lock().worm.insert(vid);
+    }
+
+    pub(super) fn is_worm(&self, vid: Vid) -> bool {
+        let mut plan = self.lock();
+        let is_worm = plan.worm.contains(&vid);
+        plan.fired += usize::from(is_worm);
+        is_worm
+    }
+
+    /// A drive says of this cleaning cartridge that it is used up.
+    pub fn plan_used_up(&self, vid: Vid) {
+        self.lock().used_up.insert(vid);
+    }
+
+    /// Which drives were cleaned, and with what, one after the other.
+    #[must_use]
+    pub fn cleanings(&self) -> Vec<(DriveName, Vid)> {
+        self.lock().cleanings.clone()
+    }
+
     /// Each block that the drive reads or writes takes so many tries more, as in one whose head is worn.
     pub fn plan_retries_in(&self, drive: &DriveName, retries: u64) {
         self.lock().retries_of_drives.insert(drive.clone(), retries);
@@ -183,6 +216,11 @@ impl Faults {
     /// Each block of the cartridge takes so many tries more, as on a medium that is worn.
     pub fn plan_retries_of(&self, vid: Vid, retries: u64) {
         self.lock().retries_of_tapes.insert(vid, retries);
+    }
+
+    /// The drive cannot encrypt.
+    pub fn plan_no_encryption(&self, drive: &DriveName) {
+        self.lock().plain_drives.insert(drive.clone());
     }
 
     /// Forgets all plans. Dead drives stay dead.
@@ -281,12 +319,36 @@ impl Faults {
         retries
     }
 
+    pub(super) fn cannot_encrypt(&self, drive: &DriveName) -> bool {
+        let mut plan = self.lock();
+        let cannot = plan.plain_drives.contains(drive);
+        plan.fired += usize::from(cannot);
+        cannot
+    }
+
     /// The flags that the drive has raised.
     pub(super) fn alerts(&self, drive: &DriveName) -> Vec<TapeAlert> {
         let mut plan = self.lock();
         let raised = plan.alerts.remove(drive).unwrap_or_default();
         plan.fired += raised.len();
         raised
+    }
+
+    pub(super) fn cleaned(&self, drive: &DriveName, vid: Vid) {
+        self.lock().cleanings.push((drive.clone(), vid));
+    }
+
+    /// What the drive says after a cleaning that did not clean it.
+    pub(super) fn cleaning_error(&self, drive: &DriveName) -> Option<TapeError> {
+        let command = DriveCommand::Clean;
+        Some(self.condition(drive, command)?.error(drive, command.word()))
+    }
+
+    pub(super) fn alerts_of_cleaning(&self, vid: Vid) -> Vec<TapeAlert> {
+        let mut plan = self.lock();
+        let is_used_up = plan.used_up.contains(&vid);
+        plan.fired += usize::from(is_used_up);
+        is_used_up.then_some(TapeAlert::CLEANER_USED_UP).into_iter().collect()
     }
 
     pub(super) fn stray(&self, vid: Vid) -> Option<Vid> {

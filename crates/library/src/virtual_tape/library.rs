@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use base::{ByteCount, Vid};
 
@@ -15,7 +15,10 @@ use super::faults::{DriveCommand, Faults};
 use super::identity::{Identity, VirtualCartridgeOptions};
 use super::tape_drive::{DriveBay, Loaded, VirtualDrive};
 use super::timed::{Timed, VirtualTiming};
-use crate::{CartridgeInfo, DriveName, Library, LibraryError, Place, Slot, TapeDrive, TapeError};
+use crate::{
+    CartridgeInfo, CleanerInfo, DriveName, Library, LibraryError, Place, Slot, TapeAlert, TapeDrive,
+    TapeError,
+};
 #[cfg(feature = "faults")]
 use crate::{DeviceError, Sense};
 
@@ -23,6 +26,8 @@ use crate::{DeviceError, Sense};
 const CARTRIDGES_MAX: usize = 1 << 20;
 /// The import/export elements of one library.
 const IMPORT_EXPORT_MAX: usize = 128;
+/// The cleaning cartridges of one library.
+const CLEANERS_MAX: usize = 128;
 /// Of what is no cartridge so many are told.
 const WITHOUT_VID_MAX: usize = 100;
 
@@ -44,12 +49,17 @@ pub struct VirtualLibraryConfig {
 }
 
 /// A tape library made of files: `<directory>/cartridges/<VID>/`, and `<directory>/import-export/<VID>/` for
-/// cartridges that come and go. Which cartridge is in which drive is not kept: after opening all are in their
+/// cartridges that come and go. `<directory>/cleaning/<VID>`, of whatever content, is a cleaning
+/// cartridge. Which cartridge is in which drive is not kept: after opening all are in their
 /// slots.
 pub struct VirtualLibrary {
     cartridges_directory: PathBuf,
     /// Need not be there: who puts nothing in and takes nothing out has none.
     import_export_directory: PathBuf,
+    /// Need not be there either.
+    cleaning_directory: PathBuf,
+    /// Cleaning cartridges that are in drives.
+    cleaning: Mutex<BTreeMap<Vid, DriveName>>,
     bays: Vec<Arc<DriveBay>>,
     robots: Vec<Mutex<()>>,
     cartridges: Mutex<Shelves>,
@@ -154,6 +164,8 @@ impl VirtualLibrary {
         Ok(VirtualLibrary {
             cartridges_directory,
             import_export_directory,
+            cleaning_directory: directory.join("cleaning"),
+            cleaning: Mutex::default(),
             robots: (0..config.robots.min(config.drives.len().max(1) as u32))
                 .map(|_| Mutex::new(()))
                 .collect(),
@@ -400,6 +412,63 @@ impl Library for VirtualLibrary {
                 Err(LibraryError::UnmountFlush { vid, source })
             }
         }
+    }
+
+    fn cleaners(&self) -> Vec<CleanerInfo> {
+        // One that is not there, or cannot be read, holds none.
+        let names = fs::read_dir(&self.cleaning_directory).into_iter().flatten().flatten();
+        let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut vids: Vec<Vid> = names.filter_map(|name| Vid::new(&name).ok()).take(CLEANERS_MAX).collect();
+        vids.sort();
+        let in_drives = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = |rank: usize, vid: &Vid| match in_drives.get(vid) {
+            Some(drive) => Place::Drive(drive.clone()),
+            None => Place::Slot(Slot(rank as u32)),
+        };
+        let all = vids.into_iter().enumerate();
+        all.map(|(rank, vid)| CleanerInfo { vid, place: place(rank, &vid), library: 0 }).collect()
+    }
+
+    fn clean(&self, vid: Vid, drive: &DriveName, _most: Duration) -> Result<Vec<TapeAlert>, LibraryError> {
+        let (bay, robot) = self.bay(drive)?;
+        let state = bay.lock();
+        if let Some(loaded) = &state.loaded {
+            return Err(LibraryError::DriveFull { drive: drive.clone(), vid: loaded.cartridge.vid() });
+        }
+        match self.cleaners().into_iter().find(|cleaner| cleaner.vid == vid).map(|cleaner| cleaner.place) {
+            None => return Err(LibraryError::UnknownCartridge { vid }),
+            Some(Place::Drive(drive)) => return Err(LibraryError::CartridgeInUse { vid, drive }),
+            Some(_) => {}
+        }
+        #[cfg(feature = "faults")]
+        if self.faults.jams(vid) {
+            let source = DeviceError::Sense(Sense::MOVE_FAILED);
+            return Err(LibraryError::RobotJam { vid, drive: drive.clone(), source });
+        }
+        #[cfg(feature = "faults")]
+        if self.faults.is_dead(drive, DriveCommand::Load) {
+            return Err(drive_failed(drive));
+        }
+        let in_drives = || self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
+        in_drives().insert(vid, drive.clone());
+        self.robot_moves();
+        drop(robot);
+        if let Some(timed) = &self.timed {
+            timed.clean();
+        }
+        self.robot_moves();
+        in_drives().remove(&vid);
+        #[cfg(feature = "faults")]
+        {
+            self.faults.cleaned(drive, vid);
+            if let Some(source) = self.faults.cleaning_error(drive) {
+                let (drive, source) = (drive.clone(), Box::new(source));
+                return Err(LibraryError::NotCleaned { vid, drive, is_home: true, source });
+            }
+            Ok(self.faults.alerts_of_cleaning(vid))
+        }
+        #[cfg(not(feature = "faults"))]
+        Ok(Vec::new())
     }
 
     fn export(&self, vid: Vid) -> Result<Slot, LibraryError> {

@@ -525,8 +525,12 @@ impl TapeDrive for VirtualDrive {
     }
 
     fn format_partitions(&mut self) -> Result<(), TapeError> {
-        self.paced(|loaded, _, pace| {
+        self.paced(|loaded, _bay, pace| {
             loaded.check_writable()?;
+            #[cfg(feature = "faults")]
+            if _bay.faults.is_worm(loaded.vid()) {
+                return Err(TapeError::Worm { vid: loaded.vid() });
+            }
             loaded.change("format", |cartridge| {
                 cartridge.note_change(true)?;
                 cartridge.format()
@@ -548,7 +552,9 @@ impl TapeDrive for VirtualDrive {
         if value.len() > MEMORY_VALUE_BYTES_MAX {
             return Err(TapeError::AttributeLength { id, length: value.len(), max: MEMORY_VALUE_BYTES_MAX });
         }
-        self.with(|loaded, _| {
+        self.with(|loaded, _bay| {
+            #[cfg(feature = "faults")]
+            _bay.faults.check_alive(&_bay.name, DriveCommand::WriteAttribute)?;
             loaded.check_writable()?;
             let vid = loaded.vid();
             let memory = loaded.cartridge.memory.with(partition, id, value);
@@ -601,6 +607,10 @@ impl TapeDrive for VirtualDrive {
     }
 
     fn set_encryption(&mut self, encryption: Option<&TapeEncryption>) -> Result<(), TapeError> {
+        #[cfg(feature = "faults")]
+        if encryption.is_some() && self.bay.faults.cannot_encrypt(&self.bay.name) {
+            return Err(TapeError::EncryptionUnsupported { drive: self.bay.name.clone() });
+        }
         self.with(|loaded, _| {
             let cipher = encryption.cloned().map(Cipher::new).transpose();
             loaded.cipher = cipher.map_err(|error| failed(loaded.vid(), "set encryption", error))?;

@@ -26,6 +26,9 @@ pub trait Waiter: Send + Sync + fmt::Debug {
     fn wait_until(&self, until_us: u64);
 }
 
+/// What a cleaning takes: two minutes, as LTO drives say (IBM and HPE name two to five).
+const CLEANING_US: u64 = 120_000_000;
+
 /// A waiter by the machine's steady clock, which sleeps.
 #[derive(Debug)]
 pub struct SleepingWaiter {
@@ -112,6 +115,11 @@ impl Timed {
         self.wait_until(done);
     }
 
+    /// A drive is cleaned.
+    pub fn clean(&self) {
+        self.wait_until(self.now_us().saturating_add(CLEANING_US));
+    }
+
     pub fn recommends_order(&self) -> bool {
         self.timing.drive.recommends_order
     }
@@ -145,6 +153,8 @@ impl Timed {
             map: self.timing.geometry.map_of_ends(&self.ends_of_wraps(data), block_size),
             locate: drive.locate,
             block_us: f64::from(block_size) / drive.native_rate as f64 * 1e6,
+            error: Some(0.0),
+            fitted: None,
         }
     }
 

@@ -905,9 +905,14 @@ fn a_format_that_failed_can_be_done_again() {
     worm.lock().memory.insert((0, 0x0408), vec![0x80]);
     let scsi = opened(&worm, options());
     assert!(scsi.load(vid("KT0001")).unwrap().worm);
-    let error = scsi.take().unwrap().format_partitions().unwrap_err();
-    assert!(matches!(error, TapeError::WriteProtected { .. }), "{error}");
-    assert_eq!(worm.lock().count(FORMAT), 0);
+    let mut drive = scsi.take().unwrap();
+    let error = drive.format_partitions().unwrap_err();
+    assert!(matches!(error, TapeError::Worm { .. }) && error.to_string().contains("LTFS"), "{error}");
+    // What is on it is read, and nothing is written behind it.
+    assert!(matches!(drive.write_block(b"x"), Err(TapeError::Worm { .. })));
+    assert!(matches!(drive.read_block(&mut [0; 10]), Ok(ReadBlock::EndOfData)));
+    let worm = worm.lock();
+    assert_eq!((worm.count(FORMAT), worm.count(WRITE)), (0, 0));
 }
 
 /// Each write is preceded by the question where the tape stands, unless a reservation is trusted.
@@ -1019,4 +1024,42 @@ fn a_track_is_fitted_to_what_locates_took() {
     assert_eq!(drive.motion_report().unwrap().locates, 0);
     assert_eq!(drive.track(1 << 18).unwrap().unwrap().locate, fitted);
     assert_eq!(scsi.recent_loads().len(), 2);
+}
+
+/// Drives clean themselves when a cleaning cartridge is put in; nobody but TEST UNIT READY tells how far that
+/// is.
+#[test]
+fn a_drive_is_waited_for_until_it_has_done_with_a_cleaning_cartridge() {
+    let says = |asc, ascq| Fault::Says(Sense::new(SenseKey::NotReady, asc, ascq));
+    let cleans = |answers: Vec<Fault>, most: u64| {
+        let model = Shared::new(Quirks::default());
+        let scsi = opened(&model, options());
+        {
+            let mut model = model.lock();
+            model.loaded = false;
+            answers.into_iter().for_each(|answer| model.plan(READY, answer));
+        }
+        let before = model.lock().count(READY);
+        let done = scsi.clean(Duration::from_secs(most));
+        let asked = model.lock().count(READY) - before;
+        (done, asked)
+    };
+    // It has not noticed it yet, cleans, and pushes it out: which it says of itself.
+    let (done, asked) = cleans(vec![says(0x3a, 0x00), says(0x30, 0x03), says(0x04, 0x01)], 600);
+    assert_eq!((done.unwrap(), asked), (vec![], 4));
+    // Nothing is in it: that is not believed at once.
+    let (done, asked) = cleans(Vec::new(), 600);
+    assert!(done.is_ok() && asked > 10, "{asked}");
+    // A reset meanwhile, and a lost answer, end nothing.
+    let attention = Fault::Says(Sense::new(SenseKey::UnitAttention, 0x29, 0x00));
+    let (done, _) = cleans(vec![says(0x30, 0x03), attention, Fault::Lost, says(0x30, 0x03)], 600);
+    assert!(done.is_ok(), "{done:?}");
+    // It was not cleaned, and says so.
+    let (done, _) = cleans(vec![says(0x30, 0x03), says(0x30, 0x07)], 600);
+    assert!(matches!(done, Err(TapeError::CleaningNeeded { .. })), "{done:?}");
+    // It never comes to an end; or says until the robot comes that the cartridge is in it.
+    let (done, asked) = cleans((0..200).map(|_| says(0x04, 0x01)).collect(), 60);
+    assert!(matches!(done, Err(TapeError::NotReady { .. })) && asked < 20, "{done:?} {asked}");
+    let (done, asked) = cleans((0..200).map(|_| says(0x30, 0x03)).collect(), 60);
+    assert!(done.is_ok() && asked < 20, "{done:?} {asked}");
 }

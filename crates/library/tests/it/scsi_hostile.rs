@@ -33,17 +33,15 @@ impl Transport for Hostile {
             return self.model.execute(cdb, data, limit);
         }
         let kind = self.next() % 8;
-        let length = match data {
-            Data::In(into) => {
-                // The begin of answers is small numbers as a rule: lengths that lead further.
-                let small = self.next().is_multiple_of(2);
-                let mask = if small { 0x1f } else { 0xff };
-                into.iter_mut().take(512).for_each(|byte| *byte = (self.next() & mask) as u8);
-                into.len()
-            }
-            Data::Out(out) => out.len(),
-            Data::None => 0,
-        };
+        let length = data.length();
+        if data.is_in() {
+            // The begin of answers is small numbers as a rule: lengths that lead further.
+            let small = self.next().is_multiple_of(2);
+            let mask = if small { 0x1f } else { 0xff };
+            let mut data = data;
+            let into = data.in_range(0..length).unwrap();
+            into.into_iter().flatten().take(512).for_each(|byte| *byte = (self.next() & mask) as u8);
+        }
         let transferred =
             if self.next().is_multiple_of(4) { self.next() as usize % (length + 1) } else { length };
         match kind {

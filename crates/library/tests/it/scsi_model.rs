@@ -800,14 +800,10 @@ impl Shared {
 
 impl Transport for Shared {
     fn execute(&mut self, cdb: &Cdb, data: Data<'_>, _: Duration) -> Result<Completion, TransportError> {
-        let (out, into): (&[u8], &mut [u8]) = match data {
-            Data::None => (&[], &mut []),
-            Data::In(into) => (&[], into),
-            Data::Out(out) => (out, &mut []),
-        };
         let what = "no answer".to_owned();
         let lost = TransportError { fault: TransportFault::TimeOut, may_be_done: true, what };
-        self.lock().execute(cdb, out, into).ok_or(lost)
+        let execute = |out: &[u8], into: &mut [u8]| self.lock().execute(cdb, out, into);
+        data.in_one_piece(&mut Vec::new(), execute).ok_or(lost)
     }
 
     fn transfer_max(&self) -> usize {

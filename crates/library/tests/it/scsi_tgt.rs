@@ -62,7 +62,7 @@ fn a_drive_of_tgt_is_written_and_read() {
     assert!(matches!(drive.write_block(b"x"), Err(TapeError::EndOfMedium { .. })));
     // Its page of the medium's configuration says WORM of every tape.
     assert!(scsi.medium().unwrap().worm);
-    assert!(matches!(drive.format_partitions(), Err(TapeError::WriteProtected { .. })));
+    assert!(matches!(drive.format_partitions(), Err(TapeError::Worm { .. })));
     drive.locate(index(0)).unwrap();
 
     // Records and marks; odd lengths, and the longest that it takes.

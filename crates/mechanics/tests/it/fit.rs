@@ -1,7 +1,7 @@
 //! Factors by which a drive differs from its model.
 
 use base::BlockAddress;
-use mechanics::{DriveTiming, LocateFit, LocateSample, TapeMap};
+use mechanics::{DriveFit, DriveTiming, FittedDrive, LocateFit, LocateSample, TapeMap, Track};
 
 const BLOCK: u32 = 1 << 19;
 
@@ -83,4 +83,26 @@ fn a_fitted_timing_is_the_model_where_nothing_is_known() {
     let (from, to) = (map.place(BlockAddress(0)), map.place(BlockAddress(1_000_000)));
     assert!(slow.locate.between(&map, from, to) > 2 * timing.locate.between(&map, from, to) - 10);
     assert!(slow.mean_rewind_us(&map) > 2 * timing.mean_rewind_us(&map));
+}
+
+#[test]
+fn a_track_is_fitted_again_from_the_model_on() {
+    let (drive, medium) = (mechanics::drive("LTO-9").unwrap(), mechanics::medium("LTO-9").unwrap());
+    let fitted = FittedDrive { serial: "1".to_owned(), drive, medium, fit: None };
+    let model = Track { fitted: Some(fitted), ..medium.track(drive, 1 << 18, None) };
+    let fit = |fixed, way, error| DriveFit { locate: LocateFit { fixed, way, samples: 9 }, error };
+    let (first, second) = (fit(1.5, 0.8, 0.1), fit(2.0, 1.25, 0.03));
+    let once = model.clone().refitted(first);
+    assert_eq!((once.error, once.locate), (Some(0.1), model.locate.fitted(&first.locate)));
+    let again = once.refitted(second);
+    assert_eq!(again.fitted.unwrap().fit, Some(second));
+    assert_eq!(again.error, Some(0.03));
+    let expected = model.locate.fitted(&second.locate);
+    let is_near = |one: f64, other: f64| (one / other - 1.0).abs() < 1e-9;
+    assert!(
+        is_near(again.locate.base_us, expected.base_us) && is_near(again.locate.lpos_us, expected.lpos_us)
+    );
+    // What is not fitted to a drive stays as it is.
+    let nobodys = medium.track(drive, 1 << 18, None);
+    assert_eq!(nobodys.clone().refitted(first), nobodys);
 }

@@ -138,6 +138,8 @@ fn locates_cost_what_the_track_says() {
         map: geometry.block_map(size),
         locate: timing.locate,
         block_us: f64::from(size) / timing.native_rate as f64 * 1e6,
+        error: Some(0.0),
+        fitted: None,
     };
     let (mut motion, mut now) = at(0);
     // Spread over the whole tape by a step that is prime to their number.

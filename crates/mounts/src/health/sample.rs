@@ -1,7 +1,7 @@
 //! One mount, as far as it tells how well drive and tape are.
 
 use base::{ByteCount, Duration, Timestamp, Vid};
-use journal::{CounterRecord, ErrorRecord, MountKind, MountRecord, ProductRecord};
+use journal::{CounterRecord, ErrorRecord, MountKind, MountRecord, OrderRecord, ProductRecord};
 use library::TapeAlert;
 
 /// The rate of a mount counts from so many bytes written on: below, starting and stopping make most of it.
@@ -26,6 +26,8 @@ pub struct MountSample {
     pub bytes: ByteCount,
     /// Bytes a second while it was written, if that was much.
     pub write_rate: Option<f64>,
+    /// Whose order was read, if the drive has one of its own.
+    pub order: Option<OrderRecord>,
     /// TapeAlert flags that the drive raised.
     pub alerts: Vec<TapeAlert>,
     /// Why the mount failed, if it did.
@@ -47,6 +49,7 @@ impl MountSample {
             counted: record.counted,
             bytes: ByteCount(bytes),
             write_rate: write_rate(record),
+            order: record.order,
             alerts: record.alerts.iter().copied().map(TapeAlert).collect(),
             failed: record.failed.clone(),
         })

@@ -65,7 +65,7 @@ impl Bench {
         library.mount(vid, &name).unwrap();
         let mut drive = library.take_drive(&name).unwrap();
         let size = BlockSize::new(BLOCK as u32).unwrap();
-        let mut volume = Volume::label(drive.as_mut(), vid, UUID, size, None, NOW).unwrap();
+        let mut volume = Volume::label(drive.as_mut(), vid, UUID, size, None, None, NOW).unwrap();
         let mut numbers = Numbers(7);
         let mut containers = Vec::new();
         for n in 0..12u64 {
@@ -155,7 +155,14 @@ impl Bench {
     }
 
     fn examine_index(&self, drive: &mut dyn TapeDrive, round: &str) -> usize {
-        match Volume::open_or_mend(drive, self.vid, UUID, self.generation, self.index_block, NOW) {
+        match Volume::open_or_mend::<VolumeError>(
+            drive,
+            (self.vid, UUID),
+            self.generation,
+            self.index_block,
+            NOW,
+            |_| Ok(()),
+        ) {
             Ok((volume, fault)) => {
                 // The index in memory is the true one, or lacks what the catalogue will enter.
                 for Written { what, .. } in &self.containers {

@@ -58,7 +58,7 @@ impl Bench {
 const FILES_OF_A_PLAN: u64 = 3;
 
 fn label(bench: &Bench, drive: &mut dyn TapeDrive) -> Result<Volume, VolumeError> {
-    Volume::label(drive, bench.vid, UUID, BlockSize::new(4096).unwrap(), None, NOW)
+    Volume::label(drive, bench.vid, UUID, BlockSize::new(4096).unwrap(), None, None, NOW)
 }
 
 fn write(store: &dyn BlobStore, drive: &mut dyn TapeDrive, vid: Vid, plans: Vec<ContainerPlan>) -> Written {

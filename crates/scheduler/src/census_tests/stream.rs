@@ -2,8 +2,8 @@
 //! or fails, in any order and after any time.
 
 use crate::{
-    Action, Backlog, ClassPolicy, DriveName, Event, Failure, Policy, SessionEnd, SharePolicy, SidePolicy,
-    TapePoolPolicy, TapeSummary,
+    Action, Backlog, ClassPolicy, CleaningDue, CleaningEnd, CleaningUrgency, DriveName, Event, Failure,
+    Policy, SessionEnd, SharePolicy, SidePolicy, TapePoolPolicy, TapeSummary,
 };
 use base::{
     ByteCount, ClassId, Duration, FailureCause, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid,
@@ -11,7 +11,7 @@ use base::{
 
 const GB: u64 = 1_000_000_000;
 
-/// Which kind of order this is, from 0 to 5; a tick is none of drives, and counts as a seal.
+/// Which kind of order this is, from 0 to 6; a tick is none of drives, and counts as a seal.
 pub fn kind(action: &Action) -> usize {
     match action {
         Action::Mount { .. } => 0,
@@ -19,6 +19,7 @@ pub fn kind(action: &Action) -> usize {
         Action::Recall { .. } => 2,
         Action::Maintain { .. } => 3,
         Action::Unmount { .. } => 4,
+        Action::Clean { .. } => 6,
         _ => 5,
     }
 }
@@ -167,6 +168,7 @@ impl Stream {
                 Action::Migrate { drive, vid, .. }
                 | Action::Recall { drive, vid }
                 | Action::Maintain { drive, vid } => (drive, Some(*vid)),
+                Action::Clean { drive, vid } => (drive, Some(*vid)),
                 Action::Unmount { drive } => (drive, None),
                 Action::Seal { class, .. } => {
                     self.sealing.push(*class);
@@ -216,11 +218,38 @@ impl Stream {
             1 => Event::MigrationEnded(drive, end),
             2 => Event::RecallEnded(drive, end),
             3 => Event::MaintenanceEnded(drive, end),
+            6 => Event::Cleaned(drive, self.cleaned()),
             _ => {
                 self.in_drives.retain(|(of, _)| *of != drive);
                 Event::Unmounted(drive)
             }
         }
+    }
+
+    fn cleaned(&mut self) -> CleaningEnd {
+        match self.below(3) {
+            0 => CleaningEnd::Failed("it was not cleaned".to_owned()),
+            1 => CleaningEnd::Unfit,
+            _ => CleaningEnd::Cleaned,
+        }
+    }
+
+    /// A drive asks to be cleaned, or does not any more; or which cartridges clean has changed.
+    fn cleaning(&mut self) -> Event {
+        if self.below(4) == 0 {
+            let all = (0..self.below(3)).map(|number| (LibraryId(number as u16 % 2), cleaner(number)));
+            return Event::CleaningCartridges(all.collect());
+        }
+        let urgency = [CleaningUrgency::Idle, CleaningUrgency::Now, CleaningUrgency::Ordered];
+        let due = CleaningDue {
+            urgency: urgency[self.below(3) as usize],
+            since: Timestamp(self.now - self.below(40_000) as i64 * 1_000_000_000),
+            with: (self.below(8) == 0).then(|| cleaner(0)),
+            cleaned: (self.below(3) == 0)
+                .then_some(Timestamp(self.now - self.below(40) as i64 * 3_600_000_000_000)),
+        };
+        let asks = self.below(4) > 0;
+        Event::CleanDrive(name(self.below(self.drives as u64) as usize), asks.then_some(due))
     }
 
     /// Nobody knows whose, or this host's.
@@ -260,6 +289,7 @@ impl Stream {
             }
             36 => self.space(),
             37 if self.is_odd() => self.trouble(),
+            39 if self.odd < 1_000 => self.cleaning(),
             38 if !self.wanted.is_empty() => {
                 let at = self.below(self.wanted.len() as u64) as usize;
                 Event::CopyFailed(self.wanted[at], tape_name(self.below(self.tapes)))
@@ -337,6 +367,10 @@ impl Stream {
 
 fn name(drive: usize) -> DriveName {
     format!("drive{drive:02}")
+}
+
+fn cleaner(number: u64) -> Vid {
+    Vid::new(&format!("CLN{number:03}")).expect("six characters are a VID")
 }
 
 fn tape_name(tape: u64) -> Vid {

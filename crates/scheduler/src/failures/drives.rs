@@ -33,6 +33,7 @@ impl Scheduler {
 
     /// A drive failed: it is down, and tried again after a rest that doubles each time.
     pub(crate) fn drive_failed(&mut self, name: DriveName, reason: String, now: Timestamp) {
+        self.cleaning_failed(&name, &reason, now);
         if let Some(vid) = self.state(&name).and_then(DriveState::vid) {
             self.blame_tape(&name, vid, &reason, now);
         }

@@ -168,13 +168,18 @@ impl Forecaster {
                     self.learned.maintained(now.since(activity.since));
                 }
             }
-            Event::MountFailed(drive, ..) | Event::DriveDown(drive, _) | Event::DriveFailed(drive, _) => {
+            Event::MountFailed(drive, ..)
+            | Event::Cleaned(drive, _)
+            | Event::DriveDown(drive, _)
+            | Event::DriveFailed(drive, _) => {
                 self.activities.remove(drive);
                 self.calibration.forget(&Subject::Drive(drive.clone()));
             }
             Event::Todo(class, backlog) => self.todo(scheduler, now, *class, backlog),
             Event::DriveUp(_)
             | Event::RetireDrive(..)
+            | Event::CleanDrive(..)
+            | Event::CleaningCartridges(_)
             | Event::Maintain(..)
             | Event::Tape(..)
             | Event::MigrateNow(_)
@@ -254,6 +259,7 @@ impl Forecaster {
             | Action::Migrate { drive, .. }
             | Action::Recall { drive, .. }
             | Action::Maintain { drive, .. }
+            | Action::Clean { drive, .. }
             | Action::Unmount { drive } => {
                 let begun = Activity { since: now, files: 0, bytes: ByteCount(0) };
                 self.activities.insert(drive.clone(), begun);

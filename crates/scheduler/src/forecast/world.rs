@@ -13,7 +13,7 @@ use super::pace::seconds;
 use super::summary::{Activity, Fate, Outlook, Summary};
 use crate::recall::{Gathered, WantedGroup};
 use crate::scheduler::Scheduler;
-use crate::{Action, Backlog, DriveName, DriveState, Event, Reason, SessionEnd};
+use crate::{Action, Backlog, CleaningEnd, DriveName, DriveState, Event, Reason, SessionEnd};
 
 /// How far a forecast looks ahead.
 pub const FORECAST_HORIZON: Duration = Duration::from_secs(30 * 86_400);
@@ -96,6 +96,13 @@ const WRITING: WritingRules = WritingRules { flush_age: Duration::MAX, index_byt
 /// Nothing is in a hurry, and nobody intervenes.
 const CALM: Situation = Situation { stop: false, may_write: true, owes_index: false, haste: HasteCall::NONE };
 
+/// What it takes to clean a drive, with the moves of its cartridge: drives say two to five minutes.
+const CLEANING: Duration = Duration::from_secs(240);
+
+fn cleaned(drive: &DriveName) -> Event {
+    Event::Cleaned(drive.clone(), CleaningEnd::Cleaned)
+}
+
 /// A summary without its scheduler.
 struct Summary0 {
     groups: BTreeMap<FileId, (WantedGroup, Gathered)>,
@@ -173,6 +180,10 @@ impl World {
                 DriveState::Mounting { vid, .. } => {
                     let left = self.left_of(&drive, self.summary.pace.mount);
                     self.drive_busy(&drive, left, Later::Tell(Event::Mounted(drive.clone(), vid)));
+                }
+                DriveState::Cleaning { .. } => {
+                    let left = self.left_of(&drive, CLEANING);
+                    self.drive_busy(&drive, left, Later::Tell(cleaned(&drive)));
                 }
                 DriveState::Unmounting { .. } => {
                     let left = self.left_of(&drive, self.summary.pace.unmount);
@@ -280,6 +291,9 @@ impl World {
             }
             Action::Unmount { drive } => {
                 self.later(self.summary.pace.unmount, Later::Tell(Event::Unmounted(drive)));
+            }
+            Action::Clean { drive, .. } => {
+                self.later(CLEANING, Later::Tell(cleaned(&drive)));
             }
             Action::Recall { drive, vid } => {
                 let (files, bytes) = self.assigned(vid);

@@ -131,6 +131,7 @@ impl Site {
             Action::Maintain { drive, .. } => {
                 self.later(1, Event::MaintenanceEnded(drive, SessionEnd::Drained));
             }
+            Action::Clean { drive, .. } => panic!("nobody asks to clean {drive}"),
             Action::Unmount { drive } => self.later(1, Event::Unmounted(drive)),
             Action::WakeAt(when) => {
                 self.numbered += 1;

@@ -91,6 +91,7 @@ impl Site {
                     self.queued -= std::mem::take(&mut self.of_use);
                     self.later(2, Event::MigrationEnded(drive, end));
                 }
+                Action::Clean { drive, .. } => panic!("nobody asks to clean {drive}"),
                 Action::Unmount { drive } => self.later(1, Event::Unmounted(drive)),
                 Action::WakeAt(when) => {
                     let second = (when.0 + 999_999_999).div_euclid(1_000_000_000).max(self.now);

@@ -1,6 +1,7 @@
 //! The tests of this crate from outside, in one program: each is linked once.
 
 mod campaigns;
+mod cleaning;
 mod engine;
 mod fairness;
 mod forecast;

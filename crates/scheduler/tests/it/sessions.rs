@@ -6,12 +6,12 @@ use std::convert::Infallible;
 use base::{BlockAddress, ByteCount, ClassId, ContainerId, Duration, FileId, TapePoolId, Timestamp, Vid};
 use mechanics::Track;
 use scheduler::Scheduler;
-use session::order::{Aim, Segment};
+use session::order::{Aim, OrderFrom, Segment};
 use session::{
-    Accepted, Affinity, Choice, FlushRules, FreeSpace, HasteCall, MigrationQueue, Queued, ReadOrder,
-    ReadingAction, ReadingEvent, ReadingRules, ReadingSession, Room, SessionEnd, Situation, TapeSet, Target,
-    Wanted, WantedPage, WriteEnded, WritingAction, WritingEvent, WritingRules, WritingSession, Written,
-    gather_wanted,
+    Accepted, Affinity, Choice, DriveAnswer, FlushRules, FreeSpace, HasteCall, MigrationQueue, Queued,
+    ReadOrder, ReadingAction, ReadingEvent, ReadingRules, ReadingSession, Room, SessionEnd, Situation,
+    TapeSet, Target, Wanted, WantedPage, WriteEnded, WritingAction, WritingEvent, WritingRules,
+    WritingSession, Written, gather_wanted,
 };
 
 /// What a pool has queued: since when, and bytes.
@@ -176,6 +176,7 @@ impl Reader {
         // A batch ends with the first file.
         let rules = ReadingRules {
             order: ReadOrder::Planned(Aim::LastFile),
+            order_from: OrderFrom::Own,
             batch_bytes: ByteCount(1),
             replan_every: session::REPLAN_EVERY,
             replan_files: 4_096,
@@ -200,8 +201,12 @@ impl Reader {
                 ReadingAction::Gather => {
                     let mut set = Set { scheduler, vid: self.vid, files: on_tape() };
                     let Ok(wanted) = gather_wanted(&mut set, |file| self.session.was_given(file));
-                    let event = ReadingEvent::Gathered { wanted, head: self.head, track, drive_order: None };
+                    let event = ReadingEvent::Gathered { wanted, head: self.head, track };
                     self.session.step(now, event)
+                }
+                ReadingAction::AskDrive(_) => {
+                    let answer = DriveAnswer::NotOffered;
+                    self.session.step(now, ReadingEvent::Recommended { track, answer })
                 }
                 ReadingAction::Check(files) => {
                     let asked: Vec<FileId> = files.iter().map(|planned| planned.wanted.file).collect();

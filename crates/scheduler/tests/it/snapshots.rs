@@ -29,6 +29,7 @@ fn show(action: &Action) -> String {
         Action::Recall { drive, vid } => format!("read {vid} in {drive}"),
         Action::Maintain { drive, vid } => format!("check {vid} in {drive}"),
         Action::Unmount { drive } => format!("unmount {drive}"),
+        Action::Clean { drive, vid } => format!("clean {drive} with {vid}"),
         Action::Clear { drive, vid } => format!("clear {vid} of {drive}"),
         Action::WakeAt(time) => format!("wake at {}", time.0 / 1_000_000_000),
     }

@@ -5,6 +5,7 @@
 //! order or nearest first from where the head stands.
 
 mod candidate;
+mod drive;
 mod improve;
 mod latency;
 mod limits;
@@ -23,6 +24,7 @@ mod trace;
 use base::BlockAddress;
 
 pub use candidate::Candidate;
+pub use drive::{ChosenOrder, DriveQuestion, NotAnOrder, OrderComparison, OrderFrom};
 pub use limits::OrderLimits;
 pub use linear::{LinearFile, LinearPlan, LinearTrack, exact_dp, linear_cost, simple_dp};
 pub use plan::{Plan, plan};

@@ -30,23 +30,11 @@ pub struct Plan {
 ///
 /// Every segment is visited exactly once, those that share blocks one behind the other. The plan never costs
 /// more than [`block_order`] or [`nearest_first`](super::nearest_first), costed by [`trace()`].
-/// `drive_order`: indices in the order that the drive recommends; what it leaves out comes last, and wrong
-/// indices are ignored. The work is bounded by `limits` and grows with n log n beside it: 100,000 segments
-/// take less than a second.
+/// The work is bounded by `limits` and grows with n log n beside it: 100,000 segments take less than a
+/// second. Whether the drive's own order is taken instead: [`DriveQuestion`](super::DriveQuestion).
 #[must_use]
-pub fn plan(
-    track: &Track,
-    head: BlockAddress,
-    segments: &[Segment],
-    aim: Aim,
-    drive_order: Option<&[usize]>,
-    limits: &OrderLimits,
-) -> Plan {
-    let mut planner = Planner::new(track, head, segments, aim, limits);
-    if let Some(order) = drive_order {
-        planner.offer_loose(Candidate::DriveOrder, order);
-    }
-    planner.plan()
+pub fn plan(track: &Track, head: BlockAddress, segments: &[Segment], aim: Aim, limits: &OrderLimits) -> Plan {
+    Planner::new(track, head, segments, aim, limits).plan()
 }
 
 pub(super) struct Planner<'p> {

@@ -27,6 +27,7 @@ pub(super) struct Stretch {
 
 /// Segments in block order, and what is made of them: stretches without gaps of segments that share blocks,
 /// and longer ones of neighbours.
+#[derive(Debug)]
 pub(super) struct Layers {
     /// Indices of segments; the parts of `atoms`.
     pub segments: Vec<usize>,

@@ -2,7 +2,7 @@ use base::Vid;
 use mechanics::{LocateCost, TapeMap};
 
 use super::*;
-use crate::order::Segment;
+use crate::order::{OrderComparison, Segment};
 
 const AT: Timestamp = Timestamp(0);
 const CLASS: ClassId = ClassId(1);
@@ -18,7 +18,13 @@ fn track() -> Track {
         lpos_us: 600.0,
         least_us: 4e6,
     };
-    Track { map: TapeMap::even(10_000, 4, 0, 4, 0..100_000), locate, block_us: 1_000.0 }
+    Track {
+        map: TapeMap::even(10_000, 4, 0, 4, 0..100_000),
+        locate,
+        block_us: 1_000.0,
+        error: Some(0.0),
+        fitted: None,
+    }
 }
 
 fn wanted(file: u64, block: u64, length: u64) -> Wanted<Vid> {
@@ -35,6 +41,9 @@ fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
+/// What a drive answers to what it is asked.
+type Answers = fn(&[Segment]) -> DriveAnswer;
+
 /// A session over a set in memory, of which all is still wanted when it is read.
 struct World {
     session: ReadingSession<Vid>,
@@ -43,13 +52,22 @@ struct World {
     free: FreeSpace,
     arrivals: u64,
     gathered: u32,
+    track: Track,
+    /// What the drive answers, and what it was asked.
+    drive: Answers,
+    asked: Vec<Vec<Segment>>,
+    /// Where the head stands: behind what was handed out last.
+    head: BlockAddress,
     /// Planning takes so long.
     plans_for: Duration,
     now: Duration,
 }
 
 fn world(set: Vec<Wanted<Vid>>) -> World {
-    let rules = ReadingRules { batch_bytes: ByteCount(100), ..ReadingRules::of_a_server(Aim::LastFile) };
+    let rules = ReadingRules {
+        batch_bytes: ByteCount(100),
+        ..ReadingRules::of_a_server(Aim::LastFile, OrderFrom::Cheaper)
+    };
     World {
         session: ReadingSession::new(rules),
         set,
@@ -57,6 +75,10 @@ fn world(set: Vec<Wanted<Vid>>) -> World {
         free: free(u64::MAX),
         arrivals: 0,
         gathered: 0,
+        track: track(),
+        drive: |_| DriveAnswer::NotOffered,
+        asked: Vec::new(),
+        head: BlockAddress(0),
         plans_for: Duration::ZERO,
         now: secs(100),
     }
@@ -73,11 +95,16 @@ impl World {
                     self.gathered += 1;
                     let not_given = |wanted: &&Wanted<Vid>| !self.session.was_given(wanted.file);
                     let wanted = self.set.iter().filter(not_given).copied().collect();
-                    let head = BlockAddress(0);
-                    let event = ReadingEvent::Gathered { wanted, head, track: &track(), drive_order: None };
+                    let head = self.head;
+                    let event = ReadingEvent::Gathered { wanted, head, track: &self.track };
                     let action = self.session.step(self.now, event);
                     self.now += self.plans_for;
                     action
+                }
+                ReadingAction::AskDrive(stretches) => {
+                    let answer = (self.drive)(&stretches);
+                    self.asked.push(stretches);
+                    self.session.step(self.now, ReadingEvent::Recommended { track: &self.track, answer })
                 }
                 ReadingAction::Check(files) => {
                     let files = files.into_iter().map(|planned| (planned, CLASS)).collect();
@@ -86,6 +113,7 @@ impl World {
                     self.session.step(self.now, event)
                 }
                 ReadingAction::Read { files, claim } => {
+                    self.head = files.last().map_or(self.head, |last| last.wanted.segment.end);
                     return Ok((files.iter().map(|planned| planned.wanted.file.0).collect(), claim));
                 }
                 ReadingAction::End(end) => return Err(end),
@@ -193,14 +221,131 @@ fn what_nobody_wants_any_more_is_passed_over() {
     let mut world = world(vec![wanted(1, 100, 20)]);
     let next = ReadingEvent::Next { arrivals: 0, stop: false };
     assert!(matches!(world.session.step(world.now, next), ReadingAction::Gather));
-    let gathered = ReadingEvent::Gathered {
-        wanted: world.set.clone(),
-        head: BlockAddress(0),
-        track: &track(),
-        drive_order: None,
-    };
+    let gathered =
+        ReadingEvent::Gathered { wanted: world.set.clone(), head: BlockAddress(0), track: &world.track };
     assert!(matches!(world.session.step(world.now, gathered), ReadingAction::Check(_)));
     let (room, free) = (&mut world.room, &world.free);
     let gone = ReadingEvent::StillWanted { files: Vec::new(), room, free, now: AT };
     assert!(matches!(world.session.step(world.now, gone), ReadingAction::Gather), "what else is wanted?");
+}
+
+/// Files of four wraps, of which the drive, asked in Kist's order, says the reverse.
+fn scattered(files: u64) -> Vec<Wanted<Vid>> {
+    (0..files).map(|file| wanted(file + 1, (file * 7_919) % 39_000, 100)).collect()
+}
+
+fn reversed(asked: &[Segment]) -> DriveAnswer {
+    DriveAnswer::Order((0..asked.len()).rev().collect())
+}
+
+fn compared(world: &mut World) -> OrderComparison {
+    match world.session.take_plan_report().unwrap().drive {
+        DriveOrder::Compared(comparison) => comparison,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_drives_order_is_taken_where_nobody_knows_better() {
+    let mut world = self::world(scattered(20));
+    world.drive = reversed;
+    world.track.error = None;
+    let read: Vec<u64> = std::iter::from_fn(|| world.files().ok()).flatten().collect();
+    let places = |file: &u64| (file - 1) * 7_919 % 39_000;
+    let drives: Vec<u64> = world.asked[0].iter().rev().map(|stretch| stretch.begin.0).collect();
+    assert_eq!(read.iter().map(places).collect::<Vec<_>>(), drives);
+    assert_eq!(world.asked.len(), 1, "once for a plan");
+    let comparison = compared(&mut world);
+    assert!(comparison.is_drives && comparison.drive_us > comparison.own_us, "{comparison:?}");
+
+    // By a model that is right, Kist's order is better.
+    let mut world = self::world(scattered(20));
+    world.drive = reversed;
+    world.files().unwrap();
+    let comparison = compared(&mut world);
+    assert!(!comparison.is_drives && comparison.drive_us > comparison.own_us, "{comparison:?}");
+}
+
+#[test]
+fn what_is_too_much_for_the_drive_is_asked_for_in_pieces() {
+    let mut world = world(scattered(20));
+    // Two files a batch, which does not go into the pieces.
+    world.session.rules.batch_bytes = ByteCount(200);
+    world.track.error = None;
+    world.drive = |asked| if asked.len() > 7 { DriveAnswer::TooMany(7) } else { reversed(asked) };
+    let mut read = Vec::new();
+    let mut pieces = Vec::new();
+    while let Ok(files) = world.files() {
+        read.extend(files);
+        if let Some(report) = world.session.take_plan_report() {
+            let DriveOrder::Compared(comparison) = report.drive else { panic!("{report:?}") };
+            assert!(comparison.is_drives);
+            pieces.push((comparison.asked, comparison.stretches));
+        }
+    }
+    assert_eq!(pieces, [(7, 20), (7, 13), (6, 6)]);
+    let asked: Vec<usize> = world.asked.iter().map(Vec::len).collect();
+    assert_eq!(asked, [20, 7, 7, 6], "the limit is known from then on");
+    let places: Vec<u64> = read.iter().map(|file| (file - 1) * 7_919 % 39_000).collect();
+    let drives = world.asked[1..].iter().flat_map(|piece| piece.iter().rev().map(|stretch| stretch.begin.0));
+    assert_eq!(places, drives.collect::<Vec<_>>(), "each piece to its end in the drive's order");
+    read.sort_unstable();
+    assert_eq!(read, (1..=20).collect::<Vec<_>>(), "each file once");
+}
+
+/// What is behind a piece costs both orders the same. A model that may be wrong by a fifth of all of it would
+/// take any order of a short piece.
+#[test]
+fn a_piece_is_compared_without_what_is_behind_it() {
+    for aim in [Aim::LastFile, Aim::MeanWait] {
+        let mut world = world(scattered(60));
+        world.session.rules.order = ReadOrder::Planned(aim);
+        world.track.error = Some(0.2);
+        // Reading through costs more than a locate, so that what is behind the piece is most of it.
+        world.track.block_us = 20_000.0;
+        world.drive = |asked| if asked.len() > 4 { DriveAnswer::TooMany(4) } else { reversed(asked) };
+        world.files().unwrap();
+        let comparison = compared(&mut world);
+        assert_eq!((comparison.asked, comparison.stretches), (4, 60));
+        let OrderComparison { own_us, drive_us, .. } = comparison;
+        assert!(own_us * 10 < drive_us * 8, "the drive's is worse by more than a fifth: {comparison:?}");
+        assert!(!comparison.is_drives, "{aim:?}: {comparison:?}");
+    }
+}
+
+#[test]
+fn a_drive_that_gives_no_order_is_not_asked_again() {
+    let answers: [(Answers, DriveOrder, usize); 5] = [
+        (|asked| DriveAnswer::Order(vec![0; asked.len()]), DriveOrder::NotAnOrder, 1),
+        (|asked| DriveAnswer::Order((1..asked.len()).collect()), DriveOrder::NotAnOrder, 1),
+        (|_| DriveAnswer::Failed, DriveOrder::Failed, 1),
+        (|_| DriveAnswer::NotOffered, DriveOrder::NotOffered, 1),
+        (|asked| DriveAnswer::TooMany(asked.len() - 1), DriveOrder::Failed, 2),
+    ];
+    for (drive, expected, asked) in answers {
+        let mut world = world(scattered(20));
+        (world.drive, world.track.error) = (drive, None);
+        world.files().unwrap();
+        assert_eq!(world.session.take_plan_report().unwrap().drive, expected);
+        world.set.push(wanted(99, 39_500, 100));
+        (world.arrivals, world.now) = (1, world.now + REPLAN_EVERY);
+        let mut read = 1;
+        while world.files().is_ok() {
+            read += 1;
+        }
+        assert_eq!((read, world.gathered, world.asked.len()), (21, 3, asked), "{expected:?}");
+    }
+}
+
+#[test]
+fn a_drive_is_not_asked_for_next_to_nothing() {
+    let mut world = world(vec![wanted(1, 100, 60), wanted(2, 9_000, 60), wanted(3, 9_001, 40)]);
+    world.drive = reversed;
+    while world.files().is_ok() {}
+    assert!(world.asked.is_empty(), "two stretches: {:?}", world.asked);
+    world.set = scattered(100);
+    // More than 16 pieces.
+    world.session.drive.limit = Some(6);
+    while world.files().is_ok() {}
+    assert!(world.asked.is_empty(), "{:?}", world.asked);
 }

@@ -4,8 +4,7 @@ use base::BlockAddress;
 use mechanics::{LocateCost, Place, TapeMap, Track};
 use proptest::prelude::*;
 use session::order::{
-    Aim, Approach, Candidate, OrderLimits, Plan, Replan, Segment, Visit, block_order, nearest_first, plan,
-    replan, trace,
+    Aim, Approach, OrderLimits, Plan, Replan, Segment, Visit, block_order, nearest_first, plan, replan, trace,
 };
 
 /// What CTA fitted on LTO-7 type M, and no locate below its fixed part.
@@ -23,7 +22,7 @@ const COST: LocateCost = LocateCost {
 /// A tape of so many wraps of so many blocks; a wrap takes 160 s.
 fn tape(wraps: u16, blocks: u64) -> Track {
     let map = TapeMap::even(blocks, wraps, 0, wraps, 2_696..171_097);
-    Track { map, locate: COST, block_us: 160e6 / blocks as f64 }
+    Track { map, locate: COST, block_us: 160e6 / blocks as f64, error: Some(0.0), fitted: None }
 }
 
 fn segment(begin: u64, end: u64) -> Segment {
@@ -136,7 +135,7 @@ fn cost_of(track: &Track, head: u64, segments: &[Segment], order: &[usize]) -> u
 }
 
 fn last_file(track: &Track, head: u64, segments: &[Segment]) -> Plan {
-    plan(track, BlockAddress(head), segments, Aim::LastFile, None, &OrderLimits::default())
+    plan(track, BlockAddress(head), segments, Aim::LastFile, &OrderLimits::default())
 }
 
 proptest! {
@@ -152,20 +151,20 @@ proptest! {
         let segments = disjoint(&mut next, count.min(all), 1 + all / count / 2, all);
         let head = next(all + 1);
         let limits = OrderLimits { stretches, evaluations_each: 200, ..OrderLimits::default() };
-        let made = plan(&track, BlockAddress(head), &segments, Aim::LastFile, None, &limits);
+        let made = plan(&track, BlockAddress(head), &segments, Aim::LastFile, &limits);
         prop_assert_eq!(check(&track, head, &segments, &made), Ok(()));
         let blockwise = cost_of(&track, head, &segments, &block_order(&segments));
         let nearest = cost_of(&track, head, &segments, &nearest_first(&track, BlockAddress(head), &segments));
         prop_assert_eq!(nearest, nearest_by_force(&track, head, &segments));
         prop_assert!(made.cost_us <= blockwise.min(nearest), "{} {blockwise} {nearest}", made.cost_us);
-        let again = plan(&track, BlockAddress(head), &segments, Aim::LastFile, None, &limits);
+        let again = plan(&track, BlockAddress(head), &segments, Aim::LastFile, &limits);
         prop_assert_eq!(made, again);
     }
 
     #[test]
     fn overlapping_segments_are_each_visited_once_and_read_together(
         wraps in 1u16..=8, pairs in prop::collection::vec((0u64..900, 0u64..30), 0..60), head in 0u64..1_000,
-        drive in prop::option::of(prop::collection::vec(0usize..80, 0..80)), waits: bool
+        waits: bool
     ) {
         let (track, all) = (tape(wraps, 100), u64::from(wraps) * 100);
         let (head, room) = (head % all, all - 30);
@@ -173,7 +172,7 @@ proptest! {
         let segments: Vec<Segment> = pairs.iter().map(some).collect();
         let aim = if waits { Aim::MeanWait } else { Aim::LastFile };
         let limits = OrderLimits::default();
-        let made = plan(&track, BlockAddress(head), &segments, aim, drive.as_deref(), &limits);
+        let made = plan(&track, BlockAddress(head), &segments, aim, &limits);
         prop_assert_eq!(check(&track, head, &segments, &made), Ok(()));
         let of = |order: &[usize]| trace(&track, BlockAddress(head), &segments, order.iter().copied());
         for order in [block_order(&segments), nearest_first(&track, BlockAddress(head), &segments)] {
@@ -182,8 +181,6 @@ proptest! {
                 Aim::MeanWait => prop_assert!(made.waits_us <= of(&order).waits_us),
             }
         }
-        let has = made.considered.iter().any(|(candidate, _)| *candidate == Candidate::DriveOrder);
-        prop_assert_eq!(has, drive.is_some());
     }
 
     #[test]
@@ -339,7 +336,7 @@ fn few_files_have_the_best_of_all_orders() {
         };
         let head = next(all);
         for (aim, waits) in [(Aim::LastFile, None), (Aim::MeanWait, Some(0))] {
-            let made = plan(&track, BlockAddress(head), &segments, aim, None, &OrderLimits::default());
+            let made = plan(&track, BlockAddress(head), &segments, aim, &OrderLimits::default());
             let mut best = u64::MAX;
             best_by_force(&track, head, &mut segments.clone(), 0, waits, &mut best);
             let found = if waits.is_some() { made.waits_us } else { made.cost_us };
@@ -363,7 +360,7 @@ fn the_improved_orders_are_near_the_best_of_all() {
             };
             let head = next(all);
             let limits = OrderLimits { optimum: 0, ..OrderLimits::default() };
-            let made = plan(&track, BlockAddress(head), &segments, aim, None, &limits);
+            let made = plan(&track, BlockAddress(head), &segments, aim, &limits);
             let mut best = u64::MAX;
             best_by_force(&track, head, &mut segments.clone(), 0, waits, &mut best);
             let found = if waits.is_some() { made.waits_us } else { made.cost_us };

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 use library::{
-    CartridgeError, CartridgeInfo, DeviceError, DriveName, Library, LibraryError, Place, Sense, Slot,
-    TapeDrive, TapeError,
+    CartridgeError, CartridgeInfo, CleanerInfo, DeviceError, DriveName, Library, LibraryError, Place, Sense,
+    Slot, TapeAlert, TapeDrive, TapeError,
 };
 
 use super::faults::Place as At;
@@ -474,6 +474,30 @@ impl Library for SimLibrary {
                 if state.reached_in == Some(state.life) { Err(error) } else { Ok(state.changes) }
             }
         }
+    }
+
+    fn cleaners(&self) -> Vec<CleanerInfo> {
+        let vid = Vid::new("CLN001").expect("six characters are a VID");
+        vec![CleanerInfo { vid, place: Place::Slot(Slot(u32::MAX)), library: 0 }]
+    }
+
+    fn clean(
+        &self,
+        vid: Vid,
+        drive: &DriveName,
+        _most: std::time::Duration,
+    ) -> Result<Vec<TapeAlert>, LibraryError> {
+        let bay = self.bay(drive)?;
+        let _robot = self.robot(bay);
+        let life = self.reach()?.life;
+        self.0.around.pace.pause(MOUNT_NANOS);
+        let jams = self.hits(Fault::RobotJam, drive, vid);
+        let state = self.lock();
+        if jams || state.life != life || threads::simulated::is_dead() {
+            let source = DeviceError::Sense(Sense::MOVE_FAILED);
+            return Err(LibraryError::RobotJam { vid, drive: drive.clone(), source });
+        }
+        Ok(Vec::new())
     }
 
     fn without_vid(&self) -> Vec<String> {

@@ -206,6 +206,7 @@ impl SimMachines {
             library: Arc::new(self.library.clone()) as Arc<dyn Library>,
             random_uuid: Arc::new(random_uuid),
             mount_log: None,
+            drive_fits: None,
             access_log: None,
             backup: None,
         })

@@ -279,8 +279,7 @@ pub(crate) fn write_again(room: &Tape, vid: Vid, why: &str) -> Result<(), Archiv
             });
             let Some(record) = flushed else { continue };
             if room.has_bytes(container, &record)? && has_skeleton(room, &record) {
-                let reason = truncated(why, 512);
-                room.execute(Command::CopyDamaged { container, vid, block, reason })?;
+                room.drop_spare_place(container, vid, block, why)?;
             }
         }
         room.notifier.backlog_changed();

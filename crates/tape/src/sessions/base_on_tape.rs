@@ -82,14 +82,14 @@ fn due(
     let record = room.tape(vid)?;
     let keeps_history = room.maintenance().tapes.get(&vid).is_some_and(|tasks| tasks.keep_history);
     let may_be_written = record.state == TapeState::Active || keeps_history;
-    if !may_be_written || !room.bases.may_write(vid, room.steady()) {
+    if !may_be_written || !room.has_current_key(&record) || !room.bases.may_write(vid, room.steady()) {
         return Ok(None);
     }
     let settings = room.settings.change_log;
     let has_backup = room.backup_reach.may_count(room.steady());
     let size = room.catalogue.log_size().map_err(ArchiveError::from)?;
     let is_due = room.read(|view| {
-        let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup)?);
+        let (log, standing) = (Log::of(view, size)?, Standing::of(room, view, has_backup)?);
         Ok(standing.is_due(&log, settings, tape_pool, vid))
     })?;
     if !is_due {

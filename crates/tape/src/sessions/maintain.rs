@@ -13,7 +13,7 @@ use scheduler::SessionEnd;
 
 use super::{MountedTape, SessionError};
 use crate::held_back::HeldBack;
-use crate::maintenance::{FromTape, Mend, Spool};
+use crate::mends::{FromTape, Mend, Spool};
 use crate::room::Tape;
 use crate::room_for_reads::is_without_room;
 use ground::ArchiveError;
@@ -171,7 +171,7 @@ impl MountedTape<'_> {
                     verified = true;
                 }
                 Some(fault) => {
-                    room.drop_place(container, vid, block, &fault.reason)?;
+                    room.drop_spare_place(container, vid, block, &fault.reason)?;
                 }
             }
         }

@@ -84,9 +84,12 @@ impl MountedTape<'_> {
         let room = self.room;
         let mounted = &mut *self.tape;
         let haste = room.haste().call();
+        let record = room.tape(mounted.vid)?;
         let situation = Situation {
             stop: room.stop.load(Ordering::Relaxed) || room.scheduler().is_retiring(&self.name.to_string()),
-            may_write: room.tape(mounted.vid)?.state == TapeState::Active && !room.is_leaving(mounted.vid),
+            may_write: record.state == TapeState::Active
+                && !room.is_leaving(mounted.vid)
+                && room.has_current_key(&record),
             owes_index: mounted.volume.is_changed(),
             haste,
         };

@@ -2,6 +2,7 @@
 
 mod adopt;
 mod base_on_tape;
+mod clean;
 mod history;
 mod maintain;
 mod migrate;
@@ -17,10 +18,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use threads::mpsc::Receiver;
 
-use base::{ByteCount, FailureCause, Vid};
+use base::{ByteCount, FailureCause, Timestamp, Vid};
 use catalogue::TapeState;
 use journal::MountKind;
-use library::{DriveName, TapeDrive, TapeError};
+use library::{DriveName, LibraryError, TapeDrive, TapeError};
 use mounts::MountTracker;
 use scheduler::{Event, Failure, SessionEnd};
 use store::ExecuteError;
@@ -66,19 +67,29 @@ pub(crate) struct DriveThread {
     /// Keeps count of mounts, for reports.
     mounts: MountTracker,
     /// What is wrong with the drive itself.
-    broken: Option<String>,
+    broken: Option<Broken>,
+    /// It did not encrypt when it was to: until then no tape is moved to it that needs that.
+    plain_until: Option<Timestamp>,
+}
+
+/// A drive does not work.
+struct Broken {
+    reason: String,
+    /// It says that it must be cleaned first.
+    wants_cleaning: bool,
 }
 
 impl DriveThread {
     pub(crate) fn new(room: Arc<Tape>, name: DriveName, drive: Box<dyn TapeDrive>) -> Self {
         let session = room.session(name.as_str());
         let (drive, mounts) = MountTracker::follow(&room.mounts, &room.clock, drive);
-        DriveThread { room, name, drive, mounted: None, session, mounts, broken: None }
+        DriveThread { room, name, drive, mounted: None, session, mounts, broken: None, plain_until: None }
     }
 
     /// The thread: until no more tasks can come; then the tape is brought home in good order. `looks`:
     /// before the first one, it takes part in looking at tapes since the catalogue was restored.
     pub(crate) fn run(mut self, tasks: &Receiver<DriveTask>, looks: bool, me: &Worker) {
+        self.let_cleaner_out();
         if looks {
             me.does("looking at tapes");
             let room = Arc::clone(&self.room);
@@ -146,6 +157,7 @@ impl DriveThread {
                 self.room.post_tape(vid);
                 Event::MaintenanceEnded(self.name(), end)
             }
+            Order::Clean { vid } => Event::Cleaned(self.name(), self.clean(vid)),
             Order::Unmount => {
                 self.unmount();
                 Event::Unmounted(self.name())
@@ -180,15 +192,26 @@ impl DriveThread {
         if self.mounted.is_some() {
             self.unmount();
         }
-        let reason = self.broken.take().unwrap_or_default();
+        let broken = self.broken.take();
+        if broken.as_ref().is_some_and(|broken| broken.wants_cleaning) {
+            self.room.must_be_cleaned(self.name.as_str());
+        }
+        let reason = broken.map_or_else(String::new, |broken| broken.reason);
         tracing::error!(drive = %self.name, reason, "the drive does not work");
         Event::DriveFailed(self.name(), reason)
+    }
+
+    fn note_broken(&mut self, reason: String) {
+        self.broken.get_or_insert(Broken { reason, wants_cleaning: false });
     }
 
     fn count_session(&mut self, kind: MountKind, end: &SessionEnd) {
         let items = self.session.items.load(Ordering::Relaxed);
         let bytes = ByteCount(self.session.bytes.load(Ordering::Relaxed));
         self.mounts.session_ended(&self.room, kind, end, items, bytes);
+        if let Some(orders) = self.session.orders.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            self.mounts.orders(&self.room, &orders);
+        }
     }
 
     fn begin_session(&mut self) {
@@ -242,13 +265,13 @@ fn failure_of(room: &Tape, vid: Vid, error: &SessionError) -> Failure {
 }
 
 /// Remembers that the drive itself does not work.
-fn note_drive(broken: &mut Option<String>, error: &SessionError) {
+fn note_drive(broken: &mut Option<Broken>, error: &SessionError) {
     let what = match error {
         SessionError::Volume(mover::VolumeError::Tape(error)) if error.is_of_the_drive() => error.to_string(),
         SessionError::Tape(ArchiveError::Library(error)) if error.is_of_the_drive() => error.to_string(),
         _ => return,
     };
-    broken.get_or_insert(what);
+    broken.get_or_insert(Broken { reason: what, wants_cleaning: error.wants_cleaning() });
 }
 
 impl SessionError {
@@ -257,6 +280,8 @@ impl SessionError {
     /// all, and speaks against this host.
     fn cause(&self) -> Option<FailureCause> {
         match self {
+            // It reads and writes the tapes of other pools.
+            error if error.is_for_want_of_encryption() => None,
             SessionError::Volume(error) => error.cause(),
             SessionError::Tape(ArchiveError::Library(error)) => error.cause(),
             SessionError::NothingToWrite { .. } => None,
@@ -267,10 +292,33 @@ impl SessionError {
         }
     }
 
+    /// Whether the drive does not encrypt as it is to.
+    fn is_for_want_of_encryption(&self) -> bool {
+        use mover::VolumeError::Tape;
+        matches!(self, SessionError::Volume(Tape(TapeError::EncryptionUnsupported { .. })))
+    }
+
+    /// Whether the drive says that it must be cleaned.
+    fn wants_cleaning(&self) -> bool {
+        let of_drive = |error: &TapeError| matches!(error, TapeError::CleaningNeeded { .. });
+        match self {
+            SessionError::Volume(mover::VolumeError::Tape(error)) => of_drive(error),
+            SessionError::Tape(ArchiveError::Library(
+                LibraryError::LoadFailed { source, .. } | LibraryError::UnloadFailed { source, .. },
+            )) => of_drive(source),
+            _ => false,
+        }
+    }
+
     /// What the scheduler is told of it.
     fn failure(&self) -> Failure {
         Failure { reason: self.to_string(), cause: self.cause(), suspect: false }
     }
+}
+
+/// Whether the tape is WORM, and was to be written.
+fn is_worm(error: &SessionError) -> bool {
+    matches!(error, SessionError::Volume(mover::VolumeError::Tape(TapeError::Worm { .. })))
 }
 
 /// Whether a write to the tape failed.
@@ -282,6 +330,7 @@ fn is_of_a_write(error: &SessionError) -> bool {
 /// or the pool is no reason.
 fn is_the_tapes_fault(error: &SessionError) -> bool {
     match error {
+        SessionError::Volume(error) if error.is_of_the_key() => false,
         SessionError::Volume(mover::VolumeError::Tape(error)) if error.spares_the_medium() => false,
         SessionError::Volume(_) => scheduler::suspects_tape(error.cause()),
         SessionError::Tape(_) | SessionError::NothingToWrite { .. } => false,

@@ -21,7 +21,7 @@ impl SessionMotion {
             Order::Migrate { vid, .. } => Some(("migrate", *vid)),
             Order::Recall { vid } => Some(("recall", *vid)),
             Order::Maintain { vid } => Some(("maintain", *vid)),
-            Order::Mount { .. } | Order::Unmount => None,
+            Order::Mount { .. } | Order::Clean { .. } | Order::Unmount => None,
         };
         SessionMotion(session.and_then(|(kind, vid)| Some((kind, vid, drive.motion_report()?))))
     }

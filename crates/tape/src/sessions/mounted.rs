@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use base::planted::{Bug, is_planted};
-use base::{BlockAddress, ByteCount, ContainerId, Generation, Partition, RunId, TapePoolId, Vid};
+use base::{BlockAddress, ByteCount, ContainerId, Generation, Partition, RunId, TapeKey, TapePoolId, Vid};
 use catalogue::{Command, RunEnd, SEGMENTS_MAX, TapeRecord, TapeState, typed};
 use library::{DriveName, TapeDrive, TapeError};
 use ltfs::changes::{ChangeNumber, ChangeSegment};
@@ -13,7 +13,7 @@ use scheduler::{Failure, SessionEnd};
 use session::WritingSession;
 
 use super::adopt::{self, Adopted};
-use super::{SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
+use super::{Broken, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, is_worm, note_drive};
 use crate::reclaim::room_for_index;
 use crate::room::{Session, Tape, room_left};
 use crate::tapes::covered;
@@ -42,6 +42,8 @@ pub(super) struct Mounted {
     pub(super) index_fault: Option<String>,
     /// Copies written in place of others that no index covers yet: then they are read back.
     pub(super) unverified: Vec<ContainerId>,
+    /// The key that the drive has for it.
+    pub(super) key: Option<TapeKey>,
 }
 
 /// A session's run, as the catalogue has it.
@@ -64,7 +66,7 @@ pub(super) struct MountedTape<'a> {
     pub(super) drive: &'a mut Box<dyn TapeDrive>,
     pub(super) session: &'a Arc<Session>,
     /// What is wrong with the drive itself.
-    pub(super) broken: &'a mut Option<String>,
+    pub(super) broken: &'a mut Option<Broken>,
     pub(super) tape: &'a mut Mounted,
 }
 
@@ -85,7 +87,9 @@ impl MountedTape<'_> {
         if self.tape.run.take().is_some() {
             self.room.set_tasks(vid, |tasks| tasks.recover = true);
         }
-        if is_the_tapes_fault(error) {
+        if is_worm(error) {
+            self.room.set_tape_aside(vid, TapeState::ReadOnly, &reason);
+        } else if is_the_tapes_fault(error) {
             self.room.suspect_tape(vid, error.cause(), &reason, is_of_a_write(error));
         }
         self.room.post_tape(vid);
@@ -144,6 +148,7 @@ impl MountedTape<'_> {
         record: &TapeRecord,
         tape_pool: TapePoolId,
     ) -> Result<OpenRun, SessionError> {
+        assert_eq!(record.key, self.tape.key, "what is encrypted is never written in clear");
         let start = record.end_of_data;
         let begin = typed::BeginRun { vid: self.tape.vid, drive: self.name.as_str().to_owned(), start };
         let id = self.room.ask(begin)?;
@@ -386,6 +391,10 @@ fn write_changes(
     tape_pool: TapePoolId,
     volume: &mut Volume,
 ) -> Result<Shipped, SessionError> {
+    // A tape with another key than its pool has now, or none, gets nothing new.
+    if !room.has_current_key(&room.tape(vid)?) {
+        return Ok(Shipped { segments: Vec::new(), is_whole: false });
+    }
     let keeping = room.keeping_history(vid);
     let (covered, newest) = room.read(|view| {
         let covered = covered(view, tape_pool, |of, tape| keeping.counts(of, tape))?;

@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use base::{BlockAddress, ContainerId, FailureCause, Partition, TapePoolId, Timestamp, Uuid, Vid};
+use base::{BlockAddress, ContainerId, FailureCause, Partition, TapeKey, TapePoolId, Timestamp, Uuid, Vid};
 use catalogue::{Command, TapeRecord, TapeState};
-use library::{LibraryError, TapeAlert, TapeDrive};
-use mover::{Volume, VolumeError};
+use library::{KeyError, LibraryError, TapeAlert, TapeDrive, TapeError};
+use mover::{LabelKeys, Shown, Volume, VolumeError};
 use scheduler::Failure;
 use session::WritingSession;
 
 use super::adopt::{self, Adopted};
 use super::mounted::Mounted;
 use super::plan;
-use super::{DriveThread, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
+use super::{
+    Broken, DriveThread, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, is_worm, note_drive,
+};
 use crate::room::Tape;
 use ground::ArchiveError;
 
@@ -33,6 +35,13 @@ impl DriveThread {
     fn mount_checked(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), Failure> {
         assert!(self.mounted.is_none(), "a tape is mounted into an empty drive");
         self.worth_labelling(vid, assign).map_err(|error| error.failure())?;
+        // One that is looked at since a restore shows its key itself.
+        if !self.room.settling.asks(vid)
+            && let Err(source) = self.room.need_key(vid, assign)
+        {
+            return Err(SessionError::from(VolumeError::Key { vid, source }).failure());
+        }
+        self.can_encrypt_for(vid, assign).map_err(|error| error.failure())?;
         if let Err(error) = self.bring(vid) {
             // The cartridge itself, not the robot: take it out of the scheduler's choice.
             if error.cause() == Some(FailureCause::Cartridge) {
@@ -95,7 +104,16 @@ impl DriveThread {
         };
         let failure = failure_of(&self.room, vid, &error);
         note_drive(&mut self.broken, &error);
-        if is_the_tapes_fault(&error) {
+        if error.is_for_want_of_encryption() {
+            self.plain_until = Some(self.room.now().plus(self.room.settings.tape.retry_delay));
+        }
+        if is_worm(&error) {
+            // It will never be otherwise: what is on it, if it was labelled elsewhere, is read.
+            let labelled = self.room.tape(vid).is_ok_and(|record| record.generation.0 > 0);
+            let state = if labelled { TapeState::ReadOnly } else { TapeState::Disabled };
+            self.room.set_tape_aside(vid, state, &error.to_string());
+            self.give_up(vid, &error.to_string());
+        } else if is_the_tapes_fault(&error) {
             self.room.suspect_tape(vid, error.cause(), &error.to_string(), is_of_a_write(&error));
             match is_another_cartridge(&error) {
                 true => self.was_not_seen(vid, &error.to_string()),
@@ -108,6 +126,17 @@ impl DriveThread {
         self.send_for_open_run(vid);
         self.unmount();
         Err(failure)
+    }
+
+    /// Refuses to have a tape brought that needs encryption if the drive was just found not to encrypt: each
+    /// scratch tape would be brought in vain, one after the other.
+    fn can_encrypt_for(&self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), SessionError> {
+        let is_plain = self.plain_until.is_some_and(|until| until > self.room.now());
+        if is_plain && self.room.key_needed(&self.room.tape(vid)?, assign).is_some() {
+            let drive = self.name.clone();
+            return Err(VolumeError::Tape(TapeError::EncryptionUnsupported { drive }).into());
+        }
+        Ok(())
     }
 
     /// A tape was sent for, and nobody has seen what is on it: what is open on it stays open until it has
@@ -192,7 +221,14 @@ impl DriveThread {
     fn may_be_labelled(&mut self, vid: Vid) -> Result<TapeState, SessionError> {
         let record = mounted_record(&self.room, vid)?;
         if let Some(uuid) = record.uuid {
-            mover::check_may_be_labelled(self.drive.as_mut(), vid, uuid, record.replaces)?;
+            let keys = self.room.settings.tape_keys();
+            match keys.is_empty() {
+                true => mover::check_may_be_labelled(self.drive.as_mut(), vid, uuid, record.replaces)?,
+                false => {
+                    let volumes = (uuid, record.replaces);
+                    mover::check_encrypted_may_be_labelled(self.drive.as_mut(), vid, volumes, &keys)?;
+                }
+            }
             return Ok(TapeState::Labelling);
         }
         self.need_blank(vid, record.replaces)?;
@@ -254,11 +290,19 @@ impl DriveThread {
         {
             // Look before the tape is given a name: a foreign cartridge stays as it is.
             self.need_blank(vid, replaces)?;
+            // So it does in a drive that cannot write to it as the pool is to be written.
+            if let Some(need) = room.key_needed(&record, assign) {
+                let setting = room.find_key(&need);
+                let setting = setting.map_err(|source| VolumeError::Key { vid, source })?;
+                self.drive.set_encryption(Some(&setting)).map_err(VolumeError::from)?;
+                self.drive.set_encryption(None).map_err(VolumeError::from)?;
+            }
             let uuid = (room.random_uuid)().ok_or(ArchiveError::NoEntropy)?;
             room.execute(Command::AssignTape { vid, tape_pool, uuid })?;
             record = room.tape(vid)?;
         }
-        let mounted = |volume, index_fault, unverified| Mounted {
+        let mounted = |volume, index_fault, unverified, key| Mounted {
+            key,
             vid,
             volume,
             run: None,
@@ -270,14 +314,15 @@ impl DriveThread {
         };
         let uuid = match (record.state, record.uuid) {
             (TapeState::Labelling, Some(uuid)) => {
-                let volume = self.label(vid, uuid, replaces)?;
-                return Ok((mounted(volume, None, Vec::new()), None));
+                let (volume, key) = self.label(vid, uuid, &record, replaces)?;
+                return Ok((mounted(volume, None, Vec::new(), key), None));
             }
             (_, Some(uuid)) => uuid,
             (_, None) => return Err(ArchiveError::NoSuchTape(vid).into()),
         };
+        let mut key = None;
         let (mut volume, index_fault, unverified) =
-            open_labelled(&room, self.drive.as_mut(), vid, uuid, &record)?;
+            open_labelled(&room, self.drive.as_mut(), (vid, uuid), &record, &mut key)?;
         if let Some(fault) = volume.label_fault()
             && record.state == TapeState::Active
         {
@@ -290,13 +335,35 @@ impl DriveThread {
             }
             _ => None,
         };
-        Ok((mounted(volume, index_fault, unverified), adopted))
+        Ok((mounted(volume, index_fault, unverified, key), adopted))
     }
 
-    fn label(&mut self, vid: Vid, uuid: Uuid, replaces: Option<Uuid>) -> Result<Volume, SessionError> {
+    /// Labels a tape, with its pool's current key if that has one. Which key it is stands in the catalogue
+    /// before anything stands on the tape.
+    fn label(
+        &mut self,
+        vid: Vid,
+        uuid: Uuid,
+        record: &TapeRecord,
+        replaces: Option<Uuid>,
+    ) -> Result<(Volume, Option<TapeKey>), SessionError> {
         let block_size = self.room.block_size();
         let now = self.room.now();
-        let volume = Volume::label(self.drive.as_mut(), vid, uuid, block_size, replaces, now)?;
+        let need = self.room.key_needed(record, None);
+        let setting = need.as_ref().map(|need| self.room.find_key(need)).transpose();
+        let setting = setting.map_err(|source| VolumeError::Key { vid, source })?;
+        let key = need.zip(setting.as_ref()).map(|(need, setting)| need.key_of(setting));
+        assert_eq!(
+            key.as_ref().map(|key| &key.id),
+            self.room.current_key(record.tape_pool),
+            "a pool with a key has all its new tapes encrypted with it"
+        );
+        let keys = self.room.settings.tape_keys();
+        let with = (!keys.is_empty()).then_some(LabelKeys { keys: &keys, setting: setting.as_ref() });
+        if record.key != key {
+            self.room.execute(Command::SetTapeKey { vid, key: key.clone() })?;
+        }
+        let volume = Volume::label(self.drive.as_mut(), vid, uuid, block_size, replaces, with, now)?;
         let end = self.drive.space_to_end_of_data(Partition::Data)?;
         self.room.execute(Command::TapeLabelled {
             vid,
@@ -305,7 +372,7 @@ impl DriveThread {
             end_of_data: end.block,
         })?;
         tracing::info!(%vid, %uuid, drive = %self.name, "labelled");
-        Ok(volume)
+        Ok((volume, key))
     }
 
     /// Writes what is owed to the tape and brings it to its slot. The drive is empty afterwards, whatever
@@ -317,6 +384,7 @@ impl DriveThread {
             tape.fail(&error);
         }
         let alerts = self.tell_alerts();
+        self.room.heard_of_cleaning(self.name.as_str(), &alerts);
         self.mounts.unmounting(&self.room, self.drive.as_mut(), &alerts);
         let mut failed = None;
         match self.room.library.unmount(&self.name) {
@@ -328,7 +396,12 @@ impl DriveThread {
             }
             Err(error) => {
                 failed = Some(error.to_string());
-                self.broken.get_or_insert(error.to_string());
+                let wants_cleaning = matches!(
+                    &error,
+                    LibraryError::UnloadFailed { source, .. }
+                        if matches!(**source, TapeError::CleaningNeeded { .. })
+                );
+                self.broken.get_or_insert(Broken { reason: error.to_string(), wants_cleaning });
             }
         }
         self.mounts.unmounted(&self.room, failed);
@@ -371,6 +444,40 @@ fn mounted_record(room: &Tape, vid: Vid) -> Result<TapeRecord, SessionError> {
     Ok(record)
 }
 
+/// Gives the drive the key of a labelled tape, before anything behind its labels is read or written, and tells
+/// it. The catalogue of an instance that was restored may not know that a tape is encrypted: the tape shows it.
+fn unlock(
+    room: &Tape,
+    drive: &mut dyn TapeDrive,
+    vid: Vid,
+    record: &TapeRecord,
+) -> Result<Option<TapeKey>, SessionError> {
+    if record.key.is_none() && room.settings.tape_keys().is_empty() {
+        return Ok(None);
+    }
+    let differs = |found: String, known: &TapeKey| VolumeError::Key {
+        vid,
+        source: KeyError::Differs { found, known: known.clone() },
+    };
+    let key = match (mover::shown_key(drive, vid)?, record.key.clone()) {
+        (Shown::Key(shown), Some(known)) if shown != known => {
+            return Err(differs(format!("key {shown}"), &known).into());
+        }
+        (Shown::Clear, Some(known)) => return Err(differs("no key of Kist".to_owned(), &known).into()),
+        (Shown::Clear | Shown::Nothing, None) => return Ok(None),
+        (Shown::Key(shown), None) => {
+            // Before it is asked for: if it is missing the tape is known to wait for it.
+            room.execute(Command::SetTapeKey { vid, key: Some(shown.clone()) })?;
+            shown
+        }
+        (_, Some(known)) => known,
+    };
+    let setting = room.find_key(&crate::keys::KeyNeed::of(&key));
+    let setting = setting.map_err(|source| VolumeError::Key { vid, source })?;
+    mover::unlock(drive, vid, &setting)?;
+    Ok(Some(key))
+}
+
 /// Loads the volume at its newest index and enters what was flushed after it: a session that ended without an
 /// index has left such containers, and the next index takes them in. A newest index that cannot be used is
 /// replaced by what the index partition and the catalogue know; the second value says why. The third are
@@ -379,12 +486,16 @@ fn mounted_record(room: &Tape, vid: Vid) -> Result<TapeRecord, SessionError> {
 fn open_labelled(
     room: &Tape,
     drive: &mut dyn TapeDrive,
-    vid: Vid,
-    uuid: Uuid,
+    (vid, uuid): (Vid, Uuid),
     record: &TapeRecord,
+    key: &mut Option<TapeKey>,
 ) -> Result<(Volume, Option<String>, Vec<ContainerId>), SessionError> {
     let (generation, index_block) = (record.generation, record.index_block);
-    let (mut volume, fault) = Volume::open_or_mend(drive, vid, uuid, generation, index_block, room.now())?;
+    let (mut volume, fault) =
+        Volume::open_or_mend(drive, (vid, uuid), generation, index_block, room.now(), |drive| {
+            *key = unlock(room, drive, vid, record)?;
+            Ok::<(), SessionError>(())
+        })?;
     let mut from = volume.enter_from();
     let strays_from = match &fault {
         Some(fault) => {

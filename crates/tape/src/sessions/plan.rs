@@ -17,7 +17,7 @@ use mover::{ContainerPlan, FileOnTape, MoverError, Part, Volume, VolumeError};
 use session::{Accepted, CHOOSE_WINDOW, MigrationQueue, Queued};
 
 use super::SessionError;
-use crate::maintenance::FromTape;
+use crate::mends::FromTape;
 use crate::room::{Tape, largest_container};
 use ground::ArchiveError;
 

@@ -23,10 +23,11 @@ impl MountedTape<'_> {
     pub(super) fn recall(&mut self) -> SessionEnd {
         let room = Arc::clone(self.room);
         let (vid, block_size) = (self.tape.vid, self.tape.volume.block_size());
-        let track = crate::tracks::track(self.drive.as_mut(), block_size.bytes());
+        let track = room.track(self.drive.as_mut(), block_size.bytes());
         let claims = SessionClaims::new(&room);
-        let mut order = RecallOrder::new(&room, vid, track, block_size.bytes(), &claims);
         let session = Arc::clone(self.session);
+        let (size, orders) = (block_size.bytes(), &session.orders);
+        let mut order = RecallOrder::new(&room, vid, track, size, orders, &claims);
         let stream = room.tape_stream();
         let mut failure = None;
         let mut damaged = BTreeMap::new();
@@ -50,6 +51,9 @@ impl MountedTape<'_> {
             },
             &stream,
         );
+        if result.is_ok() {
+            room.learn_locates(self.drive.as_mut(), block_size.bytes());
+        }
         // Only now: the neighbours of what could not be read were served from here.
         for (container, (block, reason)) in damaged {
             if let Err(error) = room.copy_damaged(container, vid, block, &reason) {

@@ -1,22 +1,25 @@
 //! What a reading session reads next: carries out what [`session::ReadingSession`] says, over the catalogue.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use base::{BlockAddress, ByteCount, ContainerId, FileId, Partition, Vid};
+use base::{BlockAddress, ByteCount, ContainerId, Duration, FileId, Partition, Vid};
 use catalogue::{ContainerKind, ContainerRecord, RecallKey};
-use library::TapeDrive;
+use journal::OrderRecord;
+use library::{TapeDrive, TapeError};
 use mechanics::Track;
 use mover::WantedFile;
-use session::order::{Approach, Segment};
+use session::order::{Approach, OrderComparison, Segment};
 use session::{
-    PlanReport, Planned, ReadingAction, ReadingEvent, ReadingRules, ReadingSession, SessionEnd, TapeSet,
-    Wanted, WantedPage, gather_wanted,
+    DriveAnswer, DriveOrder, PlanReport, Planned, ReadingAction, ReadingEvent, ReadingRules, ReadingSession,
+    SessionEnd, TapeSet, Wanted, WantedPage, gather_wanted,
 };
+use threads::Mutex;
 
 use crate::room::{Tape, parts_away};
 use crate::space::SessionClaims;
-use ground::ArchiveError;
+use ground::{ArchiveError, TapeSettings};
 
 /// Rows of the tape's set that are read together.
 const PAGE: usize = 2_000;
@@ -39,6 +42,8 @@ pub(super) struct RecallOrder<'a> {
     track: Track,
     block_size: u32,
     session: ReadingSession<PlaceInContainer>,
+    /// What came of asking the drive, for the mount log.
+    orders: &'a Mutex<Option<OrderRecord>>,
     claims: &'a SessionClaims<'a>,
     /// How it ended, once it has.
     end: Option<Result<SessionEnd, ArchiveError>>,
@@ -50,10 +55,13 @@ impl<'a> RecallOrder<'a> {
         vid: Vid,
         track: Track,
         block_size: u32,
+        orders: &'a Mutex<Option<OrderRecord>>,
         claims: &'a SessionClaims<'a>,
     ) -> Self {
-        let rules = ReadingRules::of_a_server(room.settings.tape.recall_aim);
-        RecallOrder { room, vid, track, block_size, session: ReadingSession::new(rules), claims, end: None }
+        let TapeSettings { recall_aim, recall_order_from, .. } = room.settings.tape;
+        let rules = ReadingRules::of_a_server(recall_aim, recall_order_from);
+        let session = ReadingSession::new(rules);
+        RecallOrder { room, vid, track, block_size, session, orders, claims, end: None }
     }
 
     /// How the session has ended. What is left after `NoRoom` waits for room; neither tape nor drive did
@@ -88,6 +96,7 @@ impl<'a> RecallOrder<'a> {
         loop {
             action = match action {
                 ReadingAction::Gather => self.gather(drive)?,
+                ReadingAction::AskDrive(stretches) => self.ask(drive, &stretches),
                 ReadingAction::Check(batch) => {
                     let still = self.still_wanted(batch)?;
                     let files = still.iter().map(|(planned, class, _)| (*planned, *class)).collect();
@@ -120,21 +129,37 @@ impl<'a> RecallOrder<'a> {
         let mut set =
             CatalogueSet { room: self.room, vid: self.vid, block_size: self.block_size, looked_at: None };
         let wanted = gather_wanted(&mut set, |file| self.session.was_given(file))?;
-        let (mut head, mut drive_order) = (BlockAddress(0), None);
+        let mut head = BlockAddress(0);
         // Without files there is nothing to ask the drive for.
         if !wanted.is_empty() {
             head = match drive.position() {
                 Ok(position) if position.partition == Partition::Data => position.block,
                 _ => BlockAddress(0),
             };
-            drive_order = recommended(drive, &wanted);
         }
-        let event = ReadingEvent::Gathered { wanted, head, track: &self.track, drive_order };
+        let event = ReadingEvent::Gathered { wanted, head, track: &self.track };
         let action = self.session.step(self.room.steady(), event);
+        self.tell_plan();
+        Ok(action)
+    }
+
+    /// Asks the drive for its order. Whatever it says, the session goes on.
+    fn ask(&mut self, drive: &mut dyn TapeDrive, stretches: &[Segment]) -> ReadingAction<PlaceInContainer> {
+        let began = self.room.steady();
+        let answer = recommended(drive, self.vid, stretches);
+        let took = self.room.steady().saturating_sub(began);
+        let (count, ms) = (stretches.len(), took.as_millis());
+        tracing::debug!(vid = %self.vid, count, ms, "the drive was asked for its order");
+        let event = ReadingEvent::Recommended { track: &self.track, answer };
+        let action = self.session.step(self.room.steady(), event);
+        self.tell_plan();
+        action
+    }
+
+    fn tell_plan(&mut self) {
         if let Some(report) = self.session.take_plan_report() {
             self.tell(&report);
         }
-        Ok(action)
     }
 
     fn tell(&self, report: &PlanReport) {
@@ -148,6 +173,24 @@ impl<'a> RecallOrder<'a> {
             seconds = report.cost_us / 1_000_000,
             considered = considered.join(", "), "reading in this order"
         );
+        match report.drive {
+            DriveOrder::Compared(comparison) => {
+                let OrderComparison { own_us, drive_us, is_drives, asked, stretches, error } = comparison;
+                tracing::info!(
+                    vid = %self.vid, own_seconds = own_us / 1_000_000, drive_seconds = drive_us / 1_000_000,
+                    taken = if is_drives { "drive" } else { "own" }, asked, stretches,
+                    model_error = error, "the drive's order (RAO) beside Kist's"
+                );
+            }
+            DriveOrder::NotAnOrder => {
+                tracing::warn!(vid = %self.vid, "the drive's order does not name each segment once");
+            }
+            DriveOrder::NotAsked | DriveOrder::NotOffered | DriveOrder::Failed => {}
+        }
+        if let Some(came) = order_record(&report.drive) {
+            let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+            orders.get_or_insert_default().add(&came);
+        }
     }
 
     /// What of a batch is to be read now, with all that reading it needs.
@@ -196,11 +239,36 @@ impl<'a> RecallOrder<'a> {
     }
 }
 
-/// The drive's own order, if it offers one for so many.
-fn recommended(drive: &mut dyn TapeDrive, wanted: &[Wanted<PlaceInContainer>]) -> Option<Vec<usize>> {
-    let segments: Vec<_> = wanted.iter().map(|it| (it.segment.begin, it.segment.end)).collect();
-    // A drive has its limits: then the other candidates stand.
-    drive.recommended_order(&segments).ok()?
+/// What came of asking the drive about one plan, as the mount log has it.
+fn order_record(drive: &DriveOrder) -> Option<OrderRecord> {
+    match drive {
+        DriveOrder::NotAsked | DriveOrder::NotOffered => None,
+        DriveOrder::Failed | DriveOrder::NotAnOrder => {
+            Some(OrderRecord { failed: 1, ..OrderRecord::default() })
+        }
+        DriveOrder::Compared(comparison) => Some(OrderRecord {
+            compared: 1,
+            drives: u64::from(comparison.is_drives),
+            own: Duration::from_micros(comparison.own_us),
+            drive: Duration::from_micros(comparison.drive_us),
+            failed: 0,
+        }),
+    }
+}
+
+/// The drive's own order. A failure is told and costs nothing but that order.
+fn recommended(drive: &mut dyn TapeDrive, vid: Vid, stretches: &[Segment]) -> DriveAnswer {
+    let pairs: Vec<_> = stretches.iter().map(|stretch| (stretch.begin, stretch.end)).collect();
+    match drive.recommended_order(&pairs) {
+        Ok(Some(order)) => DriveAnswer::Order(order),
+        Ok(None) => DriveAnswer::NotOffered,
+        Err(TapeError::SegmentCount { max, .. }) => DriveAnswer::TooMany(max),
+        Err(error) => {
+            let drive = drive.id();
+            tracing::warn!(%vid, %drive, %error, "the drive recommends no order; Kist's own is taken");
+            DriveAnswer::Failed
+        }
+    }
 }
 
 /// What is wanted from a tape, as the catalogue has it.

@@ -130,6 +130,7 @@ fn settings(directory: &Path) -> Settings {
         drives_min: 0,
         open_tapes_max: None,
         library: None,
+        encryption: None,
     };
     let drive = |id| PoolDriveSettings {
         id,
@@ -160,6 +161,7 @@ fn settings(directory: &Path) -> Settings {
             recall_age: Duration::ZERO,
             recall_bytes: ByteCount(1),
             recall_aim: Aim::LastFile,
+            recall_order_from: archive::OrderFrom::Cheaper,
             dismount_delay: Duration::ZERO,
             retry_delay: Duration::from_millis(50),
             mounts: MountSettings::default(),

@@ -80,6 +80,8 @@ impl Drive {
             map: model.tape.geometry.block_map(BLOCK as u32),
             locate: timing.locate,
             block_us: BLOCK as f64 / timing.native_rate as f64 * 1e6,
+            error: Some(0.0),
+            fitted: None,
         };
         Drive {
             name,

@@ -411,6 +411,10 @@ impl<'m> World<'m> {
                     self.maintain(drive);
                 }
             }
+            // No drive of the twin asks to be cleaned: it has no cleaning cartridge.
+            Action::Clean { drive, .. } => {
+                self.violated(format!("drive {drive} is to be cleaned, which is not modelled"));
+            }
             Action::Unmount { drive } => {
                 let drive = of(&self.names, &drive);
                 self.unmount(drive);

@@ -6,10 +6,10 @@ use std::ops::Range;
 use base::{BlockAddress, ByteCount, ClassId, Duration, FileId, Partition};
 use mechanics::{TapeByte, Track};
 use scheduler::{Event, Failure, SessionEnd};
-use session::order::{self, Aim, Approach, Segment};
+use session::order::{self, Aim, Approach, OrderFrom, Segment};
 use session::{
-    Planned, ReadingAction, ReadingEvent, ReadingRules, ReadingSession, RoomClaim, TapeSet, Wanted,
-    WantedPage, gather_wanted,
+    DriveAnswer, Planned, ReadingAction, ReadingEvent, ReadingRules, ReadingSession, RoomClaim, TapeSet,
+    Wanted, WantedPage, gather_wanted,
 };
 
 use super::drives::{Drive, Phase};
@@ -149,6 +149,8 @@ impl World<'_> {
         let work = &model.site.work;
         ReadingRules {
             order,
+            // What drives recommend is not modelled.
+            order_from: OrderFrom::Own,
             batch_bytes: work.recall_batch,
             replan_every: work.replan,
             replan_files: REPLAN_FILES,
@@ -187,6 +189,11 @@ impl World<'_> {
         loop {
             action = match action {
                 ReadingAction::Gather => self.plan(drive, tape, &mut at),
+                ReadingAction::AskDrive(_) => {
+                    let track = self.drives[drive].track.clone();
+                    let answer = DriveAnswer::NotOffered;
+                    self.read_step(drive, at, ReadingEvent::Recommended { track: &track, answer })
+                }
                 ReadingAction::Check(batch) => self.check_batch(drive, tape, batch, at),
                 ReadingAction::Read { files, claim } => {
                     let reading = &mut self.drives[drive].reading;
@@ -217,7 +224,7 @@ impl World<'_> {
             _ => BlockAddress(0),
         };
         let wanted = in_foreign_order(self.model.foreign.order, &it.track, head, wanted);
-        let event = ReadingEvent::Gathered { wanted, head, track: &it.track, drive_order: None };
+        let event = ReadingEvent::Gathered { wanted, head, track: &it.track };
         let action = it.reading.session.step(at.since(Moment(0)), event);
         if files > 0 {
             it.trail.push((*at, DriveActivity::Wait));

@@ -10,6 +10,7 @@ use scsi::log::{
 
 use super::{Run, Tape};
 use crate::answer::{Outcome, Refusal};
+use crate::gate::LOG_CHANGED;
 use crate::primary::log_sense;
 
 const PAGES: [u8; 9] = [
@@ -24,6 +25,10 @@ const PAGES: [u8; 9] = [
     page::TAPE_CAPACITY,
 ];
 
+/// Those whose counters and flags LOG SELECT sets back: the others tell of the volume and of now.
+const RESETTABLE: [u8; 4] =
+    [page::WRITE_ERRORS, page::READ_ERRORS, page::SEQUENTIAL_ACCESS, page::TAPE_ALERT];
+
 const MEGABYTE: u64 = 1_000_000;
 const MEBIBYTE: u64 = 1 << 20;
 
@@ -36,10 +41,14 @@ pub struct Moved {
     read_since_load: u64,
     /// TapeAlert flags that the drive has raised and page 2Eh has not told yet.
     alerts: TapeAlerts,
+    /// What the drive had counted since the load when pages 02h and 03h were reset last.
+    before_writes: DriveCounters,
+    before_reads: DriveCounters,
 }
 
 impl Moved {
     pub fn since_load(&mut self) {
+        (self.before_writes, self.before_reads) = (DriveCounters::default(), DriveCounters::default());
         (self.written_since_load, self.read_since_load) = (0, 0);
     }
 
@@ -68,6 +77,14 @@ fn text(code: u16, value: &str) -> LogParameter {
     LogParameter { code, control: LogParameter::ASCII_LIST, value: value.as_bytes().to_vec() }
 }
 
+/// What was counted since a reset; what the drive does not count stays away. Nothing was before a load.
+fn less(counted: DriveCounters, before: &DriveCounters) -> DriveCounters {
+    if *before == DriveCounters::default() {
+        return counted;
+    }
+    counted.since(before)
+}
+
 /// The parameters of an error counter page: what the drive does not count is left out.
 fn errors(errors: &ErrorCounters, bytes: Option<ByteCount>) -> Vec<LogParameter> {
     use error_counter as e;
@@ -87,6 +104,47 @@ impl Tape {
         log_sense(command, &PAGES, |code| self.log_page(code, &suffix), run.into)
     }
 
+    /// Sets counters to zero, those of a page or of all that have some. Nothing can be set to a value, or
+    /// saved.
+    pub fn log_select(
+        &mut self,
+        run: &mut Run<'_>,
+        (reset, save): (bool, bool),
+        (page, subpage): (u8, u8),
+        length: u16,
+    ) -> Outcome {
+        if save {
+            return Err(Refusal::bit(1, 0));
+        }
+        if length > 0 {
+            return Err(Refusal::field(7));
+        }
+        match (page, subpage) {
+            (page::SUPPORTED, 0) => {}
+            (page, 0) if RESETTABLE.contains(&page) => {}
+            (page, 0) if PAGES.contains(&page) => return Err(Refusal::bit(1, 1)),
+            (_, 0) => return Err(Refusal::field(2)),
+            _ => return Err(Refusal::field(3)),
+        }
+        if !reset {
+            return Ok(0);
+        }
+        let counted = self.counted()?;
+        for one in RESETTABLE.into_iter().filter(|one| [page::SUPPORTED, *one].contains(&page)) {
+            match one {
+                page::WRITE_ERRORS => self.moved.before_writes = counted.clone(),
+                page::READ_ERRORS => self.moved.before_reads = counted.clone(),
+                page::SEQUENTIAL_ACCESS => (self.moved.written, self.moved.read) = (0, 0),
+                _ => {
+                    self.gather_alerts()?;
+                    self.moved.alerts = TapeAlerts::default();
+                }
+            }
+        }
+        run.drive.gate.tell_others(Some(run.nexus), LOG_CHANGED);
+        Ok(0)
+    }
+
     fn log_page(&mut self, code: u8, suffix: &str) -> Result<LogPage, Refusal> {
         let parameters = match code {
             page::TAPE_ALERT => {
@@ -99,11 +157,11 @@ impl Tape {
                 return Ok(self.moved.alerts.to_response());
             }
             page::WRITE_ERRORS => {
-                let counted = self.counted()?;
+                let counted = less(self.counted()?, &self.moved.before_writes);
                 errors(&counted.writing, counted.written)
             }
             page::READ_ERRORS => {
-                let counted = self.counted()?;
+                let counted = less(self.counted()?, &self.moved.before_reads);
                 errors(&counted.reading, counted.read)
             }
             page::TEMPERATURE => {

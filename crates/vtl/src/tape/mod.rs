@@ -98,7 +98,7 @@ impl Drive {
         let mut missing = MISSING.to_vec();
         // SET CAPACITY and ERASE: the library's cartridges end where they were made to end, and what stands
         // on them goes only by a write or a format.
-        missing.extend([(0x0b, None), (0x19, None), (0x4c, None), (0x80, None), (0x82, None)]);
+        missing.extend([(0x0b, None), (0x19, None), (0x80, None), (0x82, None)]);
         if !options.geometry {
             missing.extend([(0xa3, Some(0x1d)), (0xa3, Some(0x1f)), (0xa4, None)]);
         }
@@ -275,6 +275,9 @@ impl Tape {
             P::ModeSense6 { .. } | P::ModeSense10 { .. } => self.mode_sense(run, command),
             P::ModeSelect6 { .. } | P::ModeSelect10 { .. } => self.mode_select(run, command),
             P::LogSense { .. } => self.log_sense(run, command),
+            &P::LogSelect { reset, save, page, subpage, length, .. } => {
+                self.log_select(run, (reset, save), (page, subpage), length)
+            }
             P::ReadAttribute { .. } => self.read_attribute(run, command),
             P::WriteAttribute { .. } => self.write_attribute(run, command),
             P::SecurityProtocolIn { .. } => self.security_in(run, command),

@@ -9,7 +9,9 @@ use mechanics::{DriveTiming, Geometry, RobotTiming};
 use scsi::attribute::{Attribute, AttributeList, Attributes, NumberedList, id};
 use scsi::command::{AttributeService, FormatKind, PageControl, Primary, RaoProcess, Stream};
 use scsi::density::{DensityReport, MediumTypeReport};
-use scsi::log::{LogPage, SupportedPages, TapeAlerts, capacity, page, volume_statistics};
+use scsi::log::{
+    LogPage, SupportedPages, TapeAlerts, capacity, error_counter, page, sequential_access, volume_statistics,
+};
 use scsi::mode::{MediumPartition, ModeContent};
 use scsi::position::{WrapEnd, WrapEnds};
 use scsi::rao::{RaoLimits, RaoList, RaoRequest, Segment};
@@ -213,6 +215,63 @@ fn log_pages_tell_of_volume_and_capacity() {
     assert_eq!((volume.parameters.len(), volume.number(0)), (1, Some(0)));
     let alerts = LogPage::decode(&log(&mut bench.host(CHANGER), page::TAPE_ALERT, 0)).unwrap();
     assert_eq!(TapeAlerts::of_log(&alerts), TapeAlerts(0));
+}
+
+/// LOG SELECT sets counters back, those of one page or of all, and other hosts hear of it; nothing else.
+#[test]
+fn counters_are_set_back() {
+    let bench = Bench::new();
+    let mut drive = bench.loaded();
+    let mut other = bench.host_of(DRIVE, "iqn.2026-01.org.kist:other");
+    let select = |reset, save, page, subpage, length| -> scsi::Command {
+        let control = PageControl::CUMULATIVE;
+        Primary::LogSelect { reset, save, control, page, subpage, length }.into()
+    };
+    let bytes = |drive: &mut Host| {
+        let of = |drive: &mut Host, page, parameter| {
+            LogPage::decode(&log(drive, page, 0)).unwrap().number(parameter).unwrap()
+        };
+        let written = of(drive, page::WRITE_ERRORS, error_counter::BYTES);
+        let read = of(drive, page::READ_ERRORS, error_counter::BYTES);
+        (written, read, of(drive, page::SEQUENTIAL_ACCESS, sequential_access::BYTES_FROM_HOST))
+    };
+    drive.write(&pattern(1, 5000));
+    drive.locate(0, 0);
+    drive.read(5000).unwrap();
+    assert_eq!(bytes(&mut drive), (5000, 5000, 5000));
+    drive.go(&select(false, false, page::WRITE_ERRORS, 0, 0), Data::None);
+    assert_eq!(bytes(&mut drive), (5000, 5000, 5000), "nothing to reset, nothing to set");
+    for (refused, why) in [
+        (select(true, true, page::WRITE_ERRORS, 0, 0), "nothing is saved"),
+        (select(false, false, page::WRITE_ERRORS, 0, 4), "counters are not set to a value"),
+        (select(true, false, page::TAPE_CAPACITY, 0, 0), "a capacity is no counter"),
+        (select(true, false, 0x3e, 0, 0), "no such page"),
+        (select(true, false, page::WRITE_ERRORS, 1, 0), "no such subpage"),
+    ] {
+        let data = if refused == select(false, false, page::WRITE_ERRORS, 0, 4) {
+            Data::Out(&[2, 0, 0, 0])
+        } else {
+            Data::None
+        };
+        assert_eq!(code(&drive.fails(&refused, data)), (5, 0x24, 0), "{why}");
+    }
+    assert_eq!(bytes(&mut drive), (5000, 5000, 5000));
+    other.go(&Primary::TestUnitReady.into(), Data::None);
+
+    drive.go(&select(true, false, page::WRITE_ERRORS, 0, 0), Data::None);
+    assert_eq!(bytes(&mut drive), (0, 5000, 5000));
+    assert_eq!(code(&other.fails(&Primary::TestUnitReady.into(), Data::None)), (6, 0x2a, 0x02));
+    drive.write(&pattern(2, 700));
+    assert_eq!(bytes(&mut drive), (700, 5000, 5700));
+    drive.go(&select(true, false, 0, 0, 0), Data::None);
+    assert_eq!(bytes(&mut drive), (0, 0, 0), "all of them");
+    drive.write(&pattern(3, 300));
+    assert_eq!(bytes(&mut drive), (300, 0, 300));
+    // What the volume holds is what it holds.
+    let volume = LogPage::decode(&log(&mut drive, page::VOLUME_STATISTICS, 0)).unwrap();
+    assert_eq!(volume.number(volume_statistics::PAGE_VALID), Some(1));
+    let refused = bench.host(CHANGER).fails(&select(true, false, 0, 0, 0), Data::None);
+    assert_eq!(code(&refused), (5, 0x20, 0), "a changer counts nothing");
 }
 
 #[test]

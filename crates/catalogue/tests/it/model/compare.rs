@@ -22,6 +22,10 @@ pub fn compare(store: &MemoryStore, model: &Model) {
     assert_eq!(view.is_restored().unwrap(), model.restored);
     let down: Vec<_> = model.drives_down.clone().into_iter().collect();
     assert_eq!(view.drives_down().unwrap(), down);
+    let cleaners: Vec<_> = model.cleaners.clone().into_iter().collect();
+    assert_eq!(view.cleaners().unwrap(), cleaners);
+    let cleaning: Vec<_> = model.drives_cleaning.clone().into_iter().collect();
+    assert_eq!(view.drives_cleaning().unwrap(), cleaning);
     for rule in Rule::ALL {
         assert_eq!(view.holds(rule).unwrap(), model.rules.contains(&rule));
     }

@@ -104,6 +104,8 @@ pub struct Model {
     pub packs: Tally,
     pub segments: BTreeMap<(Vid, u64), u64>,
     pub drives_down: BTreeMap<String, String>,
+    pub cleaners: BTreeMap<Vid, CleanerRecord>,
+    pub drives_cleaning: BTreeMap<String, DriveCleaning>,
     pub rules: BTreeSet<Rule>,
 }
 
@@ -957,7 +959,7 @@ impl Model {
                     history.retry = None;
                 }
                 if *state == Scratch {
-                    (tape.tape_pool, tape.uuid) = (None, None);
+                    (tape.tape_pool, tape.uuid, tape.key) = (None, None, None);
                 }
             }
             Command::TapeFailed { vid, cause, wrote, reason, retry } => {

@@ -139,6 +139,15 @@ impl Model {
             Command::CopyDamaged { container, vid, block, reason } => {
                 self.damaged(*container, (*vid, *block), reason)?;
             }
+            Command::GiveUpPlace { container, vid, block, reason } => {
+                let record = self.containers.get(container).ok_or("NotFound")?;
+                let is_near = |file| self.live(file).is_some_and(|file| !file.is_online());
+                let is_missed = record.members.iter().any(|member| is_near(member.file));
+                if is_missed && record.places() == [(*vid, *block)] {
+                    return Err("WrongState");
+                }
+                self.damaged(*container, (*vid, *block), reason)?;
+            }
             Command::StoreImage { container, image } => {
                 let record = self.containers.get(container).ok_or("NotFound")?;
                 let settled = record
@@ -284,6 +293,16 @@ impl Model {
                     tape.away = kind.map(|kind| TapeAway { kind, place: place.clone(), since });
                 }
             }
+            Command::SetTapeKey { vid, key } => {
+                let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
+                if tape.key != *key {
+                    let is_unknown = tape.key.is_none() && tape.generation.0 > 0;
+                    if tape.state != TapeState::Labelling && !is_unknown {
+                        return Err("WrongState");
+                    }
+                    tape.key.clone_from(key);
+                }
+            }
             Command::AcceptRestore { epoch, after, seen } => {
                 if *after != self.changes {
                     return Err("Malformed");
@@ -308,6 +327,28 @@ impl Model {
             }
             Command::SetDriveDown { drive, down: None } => {
                 self.drives_down.remove(drive);
+            }
+            Command::SetDriveCleaning { drive, .. } | Command::CleaningEnded { drive, .. }
+                if drive.is_empty() =>
+            {
+                return Err("Malformed");
+            }
+            Command::SetDriveCleaning { drive, urgent } => {
+                let cleaning = self.drives_cleaning.entry(drive.clone()).or_default();
+                let since = cleaning.asks.map_or(self.at, |asks| asks.since);
+                cleaning.asks = urgent.map(|urgent| CleaningAsk { urgent, since });
+                self.drives_cleaning.retain(|_, it| *it != DriveCleaning::default());
+            }
+            Command::CountCleaning { vid, anew } => match *anew {
+                true => drop(self.cleaners.remove(vid)),
+                false => self.cleaners.entry(*vid).or_default().uses += 1,
+            },
+            Command::CleaningEnded { vid, unfit: Some(why), .. } => {
+                self.cleaners.entry(*vid).or_default().unfit = Some(why.clone());
+            }
+            Command::CleaningEnded { drive, unfit: None, .. } => {
+                self.drives_cleaning
+                    .insert(drive.clone(), DriveCleaning { asks: None, cleaned: Some(self.at) });
             }
             Command::DissolvePack { container } => {
                 let record = self.containers.get(container).ok_or("NotFound")?;
@@ -478,7 +519,10 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
         7 => {
             let container = a_container(model, picks[0]);
             let (vid, block) = a_place(model, container, picks[1]);
-            Command::CopyDamaged { container, vid, block, reason: "d".into() }
+            match picks[2] % 2 {
+                0 => Command::CopyDamaged { container, vid, block, reason: "d".into() },
+                _ => Command::GiveUpPlace { container, vid, block, reason: "e".into() },
+            }
         }
         10 => store_image(model, picks),
         11 => {
@@ -527,6 +571,13 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
                     let length = [0, 0, 7, 256, 257][usize::from(picks[3]) % 5];
                     Command::SetTapeAway { vid, kind, place: "v".repeat(length) }
                 }
+                4 => {
+                    let keys = [None, Some("old"), Some("new")];
+                    let key = keys[usize::from(picks[2]) % keys.len()];
+                    let check = KeyCheck([picks[3] as u8 % 2; KeyCheck::BYTES]);
+                    let key = key.map(|key| TapeKey { id: KeyId::new(key).unwrap(), check });
+                    Command::SetTapeKey { vid, key }
+                }
                 _ => Command::ReclaimTape { vid },
             }
         }
@@ -549,6 +600,19 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
             match picks[3] % 2 {
                 0 => Command::DissolvePack { container },
                 _ => Work::DissolvePack(container).some(),
+            }
+        }
+        22 if picks[3] % 2 == 0 => {
+            let drive = ["", "d0", "d1", "d2"][usize::from(picks[0]) % 4].to_owned();
+            let vid = Vid::new(["CLN001", "CLN002"][usize::from(picks[1]) % 2]).unwrap();
+            match picks[2] % 4 {
+                0 => Command::CountCleaning { vid, anew: picks[0] % 3 == 0 },
+                1 => Command::CleaningEnded { vid, drive, unfit: None },
+                2 => Command::CleaningEnded { vid, drive, unfit: Some("used up".into()) },
+                _ => Command::SetDriveCleaning {
+                    drive,
+                    urgent: [None, Some(false), Some(true)][usize::from(picks[1]) % 3],
+                },
             }
         }
         22 => Command::SetDriveDown {

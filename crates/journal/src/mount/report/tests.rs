@@ -180,6 +180,22 @@ fn what_the_drive_says_goes_before_what_its_host_sees() {
 }
 
 #[test]
+fn what_came_of_the_drives_orders_is_added_up() {
+    let orders = |compared, drives, failed| {
+        let (own, drive) = (secs(100 * compared), secs(90 * compared));
+        Some(OrderRecord { compared, drives, own, drive, failed })
+    };
+    let mut first = mount("vdrive0", "KS0001", 1000, 50, 100);
+    first.order = orders(2, 1, 0);
+    let mut second = mount("vdrive0", "KS0002", 2000, 50, 100);
+    second.order = orders(1, 1, 3);
+    let silent = mount("vdrive1", "KS0003", 1000, 50, 100);
+    let (rows, total) = report(ReportBy::Drive, &[first, second, silent]);
+    assert_eq!(total.order, orders(3, 2, 3));
+    assert_eq!(rows.iter().map(|row| row.order).collect::<Vec<_>>(), [orders(3, 2, 3), None]);
+}
+
+#[test]
 fn spans_are_spread_by_rank() {
     assert_eq!(Spread::of(&mut []), None);
     let one = Spread::of(&mut [secs(7)]).unwrap();

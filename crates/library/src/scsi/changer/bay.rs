@@ -13,6 +13,8 @@ use crate::{DriveCounters, DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError
 pub(super) struct Bay {
     pub(super) name: DriveName,
     state: Mutex<BayState>,
+    /// What the drive said that it can do when it was last reached. Read while the drive works.
+    abilities: Mutex<Vec<&'static str>>,
 }
 
 #[derive(Default)]
@@ -27,7 +29,12 @@ pub(super) struct BayState {
 
 impl Bay {
     pub(super) fn new(name: DriveName) -> Arc<Bay> {
-        Arc::new(Bay { name, state: Mutex::default() })
+        Arc::new(Bay { name, state: Mutex::default(), abilities: Mutex::default() })
+    }
+
+    /// What the drive can do.
+    pub(super) fn abilities(&self) -> MutexGuard<'_, Vec<&'static str>> {
+        self.abilities.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, BayState> {

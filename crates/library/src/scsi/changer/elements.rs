@@ -125,13 +125,26 @@ pub struct SeenCartridge {
     pub barcode: Option<Barcode>,
 }
 
+/// What this process has put into a drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InDrive {
+    /// The cartridge.
+    pub vid: Vid,
+    /// It cleans the drive.
+    pub is_cleaning: bool,
+}
+
 /// A cartridge that cleans drives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CleaningCartridge {
+    /// The element in which it is.
+    pub at: ElementAddress,
     /// Its label, if one was read.
     pub barcode: Option<Barcode>,
     /// Where it is.
     pub place: Place,
+    /// By what it is asked for: what its label says, or what we know to have put into a drive.
+    pub vid: Option<Vid>,
 }
 
 /// Why a cartridge is none that could be asked for.
@@ -171,7 +184,11 @@ pub struct Holdings {
 /// What our elements hold. `mounted`: what this process knows to be in a drive, for changers that do not read
 /// labels there, and since of two cartridges with one label the one that we mounted is known.
 #[must_use]
-pub fn holdings(elements: &Elements, own: &OwnElements, mounted: &BTreeMap<ElementAddress, Vid>) -> Holdings {
+pub fn holdings(
+    elements: &Elements,
+    own: &OwnElements,
+    mounted: &BTreeMap<ElementAddress, InDrive>,
+) -> Holdings {
     let mut held = Holdings::default();
     let tell = |held: &mut Holdings, place: &Place, why: &WithoutVid| {
         if held.without_vid.len() < TOLD_MAX {
@@ -181,15 +198,20 @@ pub fn holdings(elements: &Elements, own: &OwnElements, mounted: &BTreeMap<Eleme
     let mut by_vid: BTreeMap<Vid, Vec<SeenCartridge>> = BTreeMap::new();
     for (address, element) in elements.iter().filter(|(_, element)| element.full) {
         let Some(place) = own.place(*address, element) else { continue };
-        if element.is_cleaning() {
-            held.cleaning.push(CleaningCartridge { barcode: element.barcode.clone(), place });
+        let ours = mounted.get(address).copied();
+        // Also where the changer reads no label in the drive: it is never taken for a tape.
+        if element.is_cleaning() || ours.is_some_and(|ours| ours.is_cleaning) {
+            let barcode = element.barcode.clone();
+            let by_label = barcode.as_ref().and_then(|barcode| barcode.vid().ok());
+            let vid = by_label.or(ours.map(|ours| ours.vid));
+            held.cleaning.push(CleaningCartridge { at: *address, barcode, place, vid });
             continue;
         }
         if matches!(element.medium_type, DIAGNOSTICS | MICROCODE) {
             tell(&mut held, &place, &WithoutVid::Other(element.medium_type));
             continue;
         }
-        let known = mounted.get(address).copied();
+        let known = ours.map(|ours| ours.vid);
         let vid = match (&element.barcode, known) {
             (Some(barcode), _) => match barcode.vid() {
                 Ok(vid) => vid,
@@ -211,7 +233,7 @@ pub fn holdings(elements: &Elements, own: &OwnElements, mounted: &BTreeMap<Eleme
         if all.len() > 1 {
             // Nobody can tell which of them is meant, unless we have one in a drive.
             let (ours, others): (Vec<_>, Vec<_>) =
-                all.into_iter().partition(|one| mounted.get(&one.at) == Some(&vid));
+                all.into_iter().partition(|one| mounted.get(&one.at).is_some_and(|it| it.vid == vid));
             for other in others {
                 let why = other.barcode.map_or(WithoutVid::NoLabel(None), WithoutVid::Twice);
                 tell(&mut held, &other.place, &why);
@@ -318,7 +340,8 @@ mod tests {
     fn of_two_with_one_label_the_mounted_one_is_known() {
         let mut elements = slots(&[(2, "KS0002L8")]);
         elements.insert(ElementAddress(256), element(ElementType::DataTransfer, "KS0002L8"));
-        let mounted = BTreeMap::from([(ElementAddress(256), vid("KS0002"))]);
+        let ours = InDrive { vid: vid("KS0002"), is_cleaning: false };
+        let mounted = BTreeMap::from([(ElementAddress(256), ours)]);
         let held = holdings(&elements, &own(None), &mounted);
         assert_eq!(held.cartridges[&vid("KS0002")].at, ElementAddress(256));
         assert_eq!(held.without_vid.len(), 1);
@@ -327,6 +350,20 @@ mod tests {
         elements.remove(&ElementAddress(2));
         let held = holdings(&elements, &own(None), &mounted);
         assert_eq!(held.cartridges[&vid("KS0002")].place, Place::Drive(DriveName::new("drive0").unwrap()));
+    }
+
+    /// Story: on a changer that reads no labels in its drives, the cleaning cartridge that we had put into
+    /// one would have been a tape of that VID.
+    #[test]
+    fn a_cleaning_cartridge_in_a_drive_is_no_tape() {
+        let elements = Elements::from([(ElementAddress(256), element(ElementType::DataTransfer, ""))]);
+        let ours = InDrive { vid: vid("CLN001"), is_cleaning: true };
+        let found = holdings(&elements, &own(None), &BTreeMap::from([(ElementAddress(256), ours)]));
+        assert_eq!((found.cartridges.len(), found.cleaning.len()), (0, 1));
+        assert_eq!(found.cleaning[0].vid, Some(vid("CLN001")));
+        // After a restart nobody knows what it is: it is told, and offered as nothing.
+        let found = held(&elements, &own(None));
+        assert_eq!((found.cartridges.len(), found.cleaning.len(), found.without_vid.len()), (0, 0, 1));
     }
 
     #[test]

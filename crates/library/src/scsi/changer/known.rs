@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base::Vid;
 use scsi::{ElementAddress, ElementType};
 
-use super::elements::{Elements, Holdings, OwnElements, SeenElement, differ, holdings};
+use super::elements::{Elements, Holdings, InDrive, OwnElements, SeenElement, differ, holdings};
 use super::reach::{DriveSeat, ScsiLibraryConfig, WantedDrive};
 use super::robot::ChangerIdentity;
 use crate::DriveName;
@@ -16,6 +16,8 @@ pub(super) struct Mounted {
     pub vid: Vid,
     /// The slot that it came from.
     pub home: ElementAddress,
+    /// It cleans the drive.
+    pub is_cleaning: bool,
 }
 
 /// What is known, held for moments only.
@@ -39,7 +41,8 @@ pub(super) struct Known {
 impl Known {
     /// What our elements hold.
     pub(super) fn holdings(&self) -> Holdings {
-        let mounted = self.mounted.iter().map(|(at, mounted)| (*at, mounted.vid)).collect();
+        let in_drive = |mounted: &Mounted| InDrive { vid: mounted.vid, is_cleaning: mounted.is_cleaning };
+        let mounted = self.mounted.iter().map(|(at, mounted)| (*at, in_drive(mounted))).collect();
         self.elements.as_ref().map(|elements| holdings(elements, &self.own, &mounted)).unwrap_or_default()
     }
 

@@ -15,7 +15,10 @@ use super::known::{Known, Mounted};
 use super::moving::{Moved, Movement, bring};
 use super::reach::{Devices, ScsiLibraryConfig, WantedDrive};
 use super::robot::{Abilities, ChangerIdentity, Robot};
-use crate::{CartridgeInfo, DriveName, Library, LibraryError, Place, Slot, TapeDrive, TapeError, Waiter};
+use crate::{
+    CartridgeInfo, CleanerInfo, DriveName, DrivePlace, Library, LibraryError, Place, Slot, TapeAlert,
+    TapeDrive, TapeError, Waiter,
+};
 
 /// A tape library behind a medium changer.
 ///
@@ -353,8 +356,13 @@ impl ScsiLibrary {
 
     /// Brings a cartridge home that stands in another drive since before this process: nobody works with it.
     fn clear_other(&self, vid: Vid) -> Result<(), LibraryError> {
-        let Some(cartridge) = self.holdings().cartridges.remove(&vid) else { return Ok(()) };
-        let Place::Drive(other) = cartridge.place else { return Ok(()) };
+        let mut held = self.holdings();
+        let of_cleaner = || held.cleaning.into_iter().find(|cleaner| cleaner.vid == Some(vid));
+        let place = match held.cartridges.remove(&vid) {
+            Some(cartridge) => Some(cartridge.place),
+            None => of_cleaner().map(|cleaner| cleaner.place),
+        };
+        let Some(Place::Drive(other)) = place else { return Ok(()) };
         let bay = self.bay(&other)?;
         let in_use = || LibraryError::CartridgeInUse { vid, drive: other.clone() };
         let mut state = bay.try_lock().ok_or_else(in_use)?;
@@ -375,24 +383,7 @@ impl ScsiLibrary {
         }
         let (home, barcode) = self.slot_of(&mut line, vid)?;
         self.open_drive(&seat, state)?;
-        let movement = Movement {
-            vid,
-            barcode,
-            from: (ElementType::Storage, home),
-            to: (ElementType::DataTransfer, seat.element),
-        };
-        let jam = |source| LibraryError::RobotJam { vid, drive: drive.clone(), source };
-        match self.carry(&mut line, &movement)? {
-            Moved::There => {}
-            Moved::Stayed(source) => return Err(jam(source)),
-            Moved::DestinationFull => {
-                let element = self.look(&mut line, ElementType::DataTransfer, seat.element)?;
-                let vid = self.in_drive(drive, &seat, &element)?;
-                return Err(LibraryError::DriveFull { drive: drive.clone(), vid });
-            }
-            Moved::Lost(source) => return Err(LibraryError::Misplaced { vid, source }),
-        }
-        self.known().mounted.insert(seat.element, Mounted { vid, home });
+        self.bring_in(&mut line, &seat, barcode, Mounted { vid, home, is_cleaning: false })?;
         // The robot serves others while the drive loads.
         drop(line);
         state.loaded = Some(vid);
@@ -410,6 +401,106 @@ impl ScsiLibrary {
         Err(LibraryError::LoadFailed { vid, drive: drive.clone(), is_home, source: Box::new(source) })
     }
 
+    /// Moves a cartridge from its slot into a drive that was empty.
+    fn bring_in(
+        &self,
+        line: &mut Line,
+        seat: &WantedDrive,
+        barcode: Option<Barcode>,
+        mounted: Mounted,
+    ) -> Result<(), LibraryError> {
+        let (vid, drive) = (mounted.vid, &seat.name);
+        let movement = Movement {
+            vid,
+            barcode,
+            from: (ElementType::Storage, mounted.home),
+            to: (ElementType::DataTransfer, seat.element),
+        };
+        match self.carry(line, &movement)? {
+            Moved::There => {}
+            Moved::Stayed(source) => {
+                return Err(LibraryError::RobotJam { vid, drive: drive.clone(), source });
+            }
+            Moved::DestinationFull => {
+                let element = self.look(line, ElementType::DataTransfer, seat.element)?;
+                let vid = self.in_drive(drive, seat, &element)?;
+                return Err(LibraryError::DriveFull { drive: drive.clone(), vid });
+            }
+            Moved::Lost(source) => return Err(LibraryError::Misplaced { vid, source }),
+        }
+        self.known().mounted.insert(seat.element, mounted);
+        Ok(())
+    }
+
+    /// The slot of a cleaning cartridge, looked at.
+    fn cleaner_in_slot(
+        &self,
+        line: &mut Line,
+        vid: Vid,
+    ) -> Result<(ElementAddress, Option<Barcode>), LibraryError> {
+        for is_fresh in [false, true] {
+            if is_fresh {
+                self.refresh(line)?;
+            }
+            let found = self.holdings().cleaning.into_iter().find(|cleaner| cleaner.vid == Some(vid));
+            let Some(cleaner) = found else { continue };
+            match cleaner.place {
+                Place::Slot(_) => {
+                    let element = self.look(line, ElementType::Storage, cleaner.at)?;
+                    if element.full && element.barcode == cleaner.barcode {
+                        return Ok((cleaner.at, element.barcode));
+                    }
+                }
+                Place::Drive(drive) if is_fresh => return Err(LibraryError::CartridgeInUse { vid, drive }),
+                Place::ImportExport(_) | Place::Unknown if is_fresh => {
+                    return Err(LibraryError::NotInSlot { vid });
+                }
+                Place::Drive(_) | Place::ImportExport(_) | Place::Unknown => {}
+            }
+        }
+        Err(LibraryError::UnknownCartridge { vid })
+    }
+
+    fn clean_in(
+        &self,
+        vid: Vid,
+        most: std::time::Duration,
+        bay: &Bay,
+        state: &mut BayState,
+    ) -> Result<Vec<TapeAlert>, LibraryError> {
+        let drive = &bay.name;
+        let mut line = self.line();
+        let seat = self.seat(&mut line, drive)?;
+        let element = self.look(&mut line, ElementType::DataTransfer, seat.element)?;
+        if element.full {
+            let vid = self.in_drive(drive, &seat, &element)?;
+            return Err(LibraryError::DriveFull { drive: drive.clone(), vid });
+        }
+        let (home, barcode) = self.cleaner_in_slot(&mut line, vid)?;
+        self.open_drive(&seat, state)?;
+        self.bring_in(&mut line, &seat, barcode, Mounted { vid, home, is_cleaning: true })?;
+        // The robot serves others while the drive is cleaned.
+        drop(line);
+        let cleaned = match state.drive.as_mut() {
+            Some(device) => device.clean(most),
+            None => Err(TapeError::NotLoaded { drive: drive.clone() }),
+        };
+        let home = self.unmount_from(bay, state);
+        if matches!(cleaned, Err(TapeError::Path { .. })) {
+            state.drive = None;
+        }
+        match (cleaned, home) {
+            (Ok(alerts), Ok(_)) => Ok(alerts),
+            // Somebody was faster: it is not in the drive.
+            (Ok(alerts), Err(LibraryError::DriveEmpty { .. })) => Ok(alerts),
+            (Ok(_), Err(error)) => Err(error),
+            (Err(source), home) => {
+                let (drive, source) = (drive.clone(), Box::new(source));
+                Err(LibraryError::NotCleaned { vid, drive, is_home: home.is_ok(), source })
+            }
+        }
+    }
+
     /// The drive, reached before a cartridge is brought to it.
     fn open_drive(&self, seat: &WantedDrive, state: &mut BayState) -> Result<(), LibraryError> {
         if state.drive.is_none() {
@@ -417,7 +508,9 @@ impl ScsiLibrary {
                 drive: seat.name.clone(),
                 why: error.0,
             };
-            state.drive = Some(self.devices.drive(seat).map_err(missing)?);
+            let drive = self.devices.drive(seat).map_err(missing)?;
+            *self.bay(&seat.name)?.abilities() = drive.abilities();
+            state.drive = Some(drive);
         }
         Ok(())
     }
@@ -631,6 +724,13 @@ impl Library for ScsiLibrary {
         0
     }
 
+    fn drive_place(&self, drive: &DriveName) -> DrivePlace {
+        let element =
+            self.known().seats.get(drive).and_then(|seat| Some(seat.as_ref().ok()?.element.0.into()));
+        let abilities = self.bay(drive).map(|bay| bay.abilities().clone()).unwrap_or_default();
+        DrivePlace { element, abilities }
+    }
+
     fn take_drive(&self, name: &DriveName) -> Result<Box<dyn TapeDrive>, LibraryError> {
         let bay = self.bay(name)?;
         let mut state = bay.lock();
@@ -658,6 +758,32 @@ impl Library for ScsiLibrary {
         let bay = self.bay(drive)?;
         let mut state = bay.lock();
         self.unmount_from(bay, &mut state)
+    }
+
+    fn cleaners(&self) -> Vec<CleanerInfo> {
+        let cleaning = self.holdings().cleaning.into_iter();
+        let mut all: Vec<CleanerInfo> = cleaning
+            .filter_map(|it| Some(CleanerInfo { vid: it.vid?, place: it.place, library: 0 }))
+            .collect();
+        all.sort_by_key(|cleaner| cleaner.vid);
+        all
+    }
+
+    fn clean(
+        &self,
+        vid: Vid,
+        drive: &DriveName,
+        most: std::time::Duration,
+    ) -> Result<Vec<TapeAlert>, LibraryError> {
+        let bay = self.bay(drive)?;
+        let mut state = bay.lock();
+        match self.clean_in(vid, most, bay, &mut state) {
+            Err(LibraryError::CartridgeInUse { .. }) => {
+                self.clear_other(vid)?;
+                self.clean_in(vid, most, bay, &mut state)
+            }
+            other => other,
+        }
     }
 
     fn export(&self, vid: Vid) -> Result<Slot, LibraryError> {

@@ -8,7 +8,7 @@ use scsi::vpd::Designator;
 use scsi::{ElementAddress, Transport};
 
 use crate::scsi::{DeviceChoice, ScsiDrive};
-use crate::{DriveName, TapeDrive, TapeError};
+use crate::{DriveName, TapeAlert, TapeDrive, TapeError};
 
 /// A tape drive that a robot puts cartridges into.
 pub trait LoadableDrive: Send {
@@ -17,6 +17,11 @@ pub trait LoadableDrive: Send {
 
     /// Whether a cartridge is loaded.
     fn is_loaded(&self) -> bool;
+
+    /// What the drive can do, in words; nothing if it does not tell.
+    fn abilities(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
 
     /// The robot has put a cartridge into the drive: loads it if the drive has not done so, and waits until
     /// it is ready.
@@ -31,6 +36,13 @@ pub trait LoadableDrive: Send {
     /// # Errors
     /// If the drive keeps the cartridge.
     fn unload(&mut self) -> Result<Option<TapeError>, TapeError>;
+
+    /// The robot has put a cleaning cartridge into the drive: waits until the drive has done with it, `most`
+    /// at the longest. Gives the flags that the drive has raised.
+    ///
+    /// # Errors
+    /// If the drive says that it was not cleaned, or does not come to an end.
+    fn clean(&mut self, most: Duration) -> Result<Vec<TapeAlert>, TapeError>;
 }
 
 /// A SCSI drive with its one handle.
@@ -57,12 +69,20 @@ impl LoadableDrive for SeatedDrive {
         self.handle.loaded()
     }
 
+    fn abilities(&self) -> Vec<&'static str> {
+        self.drive.abilities()
+    }
+
     fn load(&mut self, vid: Vid) -> Result<(), TapeError> {
         self.drive.load(vid).map(|_| ())
     }
 
     fn unload(&mut self) -> Result<Option<TapeError>, TapeError> {
         self.drive.let_out()
+    }
+
+    fn clean(&mut self, most: Duration) -> Result<Vec<TapeAlert>, TapeError> {
+        self.drive.clean(most)
     }
 }
 

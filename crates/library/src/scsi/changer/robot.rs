@@ -196,7 +196,7 @@ impl Robot {
     fn send(&mut self, command: &Command, data: &mut Data<'_>) -> Result<usize, Failure> {
         let mut attentions = 0;
         loop {
-            match self.unit.send(command, crate::scsi::unit::again(data)) {
+            match self.unit.send(command, data.again()) {
                 Ok(done) => return Ok(done.transferred),
                 Err(failure) => {
                     self.heed(&failure);

@@ -10,7 +10,7 @@ use ::scsi::command::Primary;
 use ::scsi::sense::UnitAttention;
 use ::scsi::{Command, Data, Sense as SenseData, SenseKey, TransportFault};
 
-use super::super::unit::{Done, Failure, Heard, again};
+use super::super::unit::{Done, Failure, Heard};
 use super::{Doubt, Drive, Ended, identity};
 use crate::{DeviceError, Sense, TapeError};
 
@@ -90,7 +90,7 @@ impl Drive {
     ) -> Result<Done, Stop> {
         let mut resent = 0;
         for _ in 0..CONDITIONS_MAX {
-            match self.once(operation, command, again(&mut data)) {
+            match self.once(operation, command, data.again()) {
                 Err(Stop::Again) => self.await_ready(READY_WAIT_MAX).map_err(Stop::Not)?,
                 Err(Stop::Lost(_)) if resent < RESENT_MAX => {
                     resent += 1;
@@ -112,7 +112,7 @@ impl Drive {
         let mut resent = 0;
         for _ in 0..LOOKS_MAX {
             self.look().map_err(Stop::Not)?;
-            match self.once(operation, command, again(&mut data)) {
+            match self.once(operation, command, data.again()) {
                 Err(Stop::Again) => {}
                 Err(Stop::Lost(_)) if resent < RESENT_MAX => resent += 1,
                 other => return other,
@@ -155,7 +155,7 @@ impl Drive {
                     let (drive, sense) = (drive.name.clone(), Sense::NOT_READY);
                     return Err(Stop::Not(TapeError::NotReady { drive, sense }));
                 }
-                match drive.once(operation, command, again(&mut data)) {
+                match drive.once(operation, command, data.again()) {
                     Err(Stop::Again) => {}
                     other => return other,
                 }
@@ -201,7 +201,7 @@ impl Drive {
     }
 
     /// The error of a command without an answer.
-    fn unanswered(&self, operation: &'static str, failure: &Failure) -> TapeError {
+    pub(super) fn unanswered(&self, operation: &'static str, failure: &Failure) -> TapeError {
         let source = failure.device_error();
         match failure {
             Failure::Lost(error, _) if error.fault == TransportFault::Host => {

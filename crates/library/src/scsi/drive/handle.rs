@@ -114,6 +114,15 @@ impl ScsiDrive {
         }
     }
 
+    /// Waits until the drive has done with the cleaning cartridge that the robot has put in, `most` at the
+    /// longest. Gives the flags that it has raised.
+    ///
+    /// # Errors
+    /// If it was not cleaned, or does not come to an end.
+    pub fn clean(&self, most: Duration) -> Result<Vec<TapeAlert>, TapeError> {
+        self.0.lock().drive.clean(most)
+    }
+
     /// The cartridge that was loaded.
     #[must_use]
     pub fn loaded(&self) -> Option<Vid> {

@@ -59,7 +59,6 @@ impl Drive {
             hold: Hold::None,
             block_limit: LENGTH_MAX,
             block_max,
-            scratch: Vec::new(),
             seen: AttentionsSeen::default(),
             measured: Measured::default(),
         };
@@ -134,7 +133,7 @@ impl Drive {
             }
             let can_write = medium.access.is_none_or(|access| access.write);
             let session = self.session()?;
-            session.write_protected = medium.write_protected || !can_write;
+            session.write_protected = medium.write_protected || !can_write || medium.is_worm_by_itself;
             session.stands(TapePosition { partition: Partition::Index, block: BlockAddress(0) });
             session.medium = medium.clone();
             return Ok(medium);
@@ -260,8 +259,10 @@ impl Drive {
         self.check_writable()?;
         let session = self.session()?;
         let vid = session.vid;
-        let is_final = session.medium.worm || session.medium.access.is_some_and(|access| !access.format);
-        if is_final {
+        if session.medium.worm {
+            return Err(TapeError::Worm { vid });
+        }
+        if session.medium.access.is_some_and(|access| !access.format) {
             return Err(TapeError::WriteProtected { vid });
         }
         self.look()?;

@@ -35,6 +35,9 @@ pub struct Medium {
     pub medium_type: Option<u8>,
     /// What is written stays.
     pub worm: bool,
+    /// The same by the word of the cartridge, and not of a mode page alone, which some targets have wrong: it
+    /// is read only.
+    pub is_worm_by_itself: bool,
     /// Its switch, or the drive, does not let it be written.
     pub write_protected: bool,
     /// Partitions that it has.
@@ -181,6 +184,7 @@ impl Drive {
             density,
             medium_type,
             worm,
+            is_worm_by_itself: said.contains(&Some(true)),
             write_protected: header.is_some_and(|header| header.write_protected),
             partitions,
             load_count,

@@ -6,6 +6,7 @@
 //! measures what it all takes. `handle` is what the library and the mover share of it.
 
 mod ability;
+mod cleaning;
 mod compatibility;
 mod condition;
 mod encryption;
@@ -197,8 +198,6 @@ struct Drive {
     block_limit: usize,
     /// The longest block in bytes, without its checksum.
     block_max: usize,
-    /// A block with its checksum on its way.
-    scratch: Vec<u8>,
     seen: AttentionsSeen,
     measured: Measured,
 }

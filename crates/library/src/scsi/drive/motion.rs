@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use base::{BlockAddress, Partition, TapePosition};
-use mechanics::{DriveModel, LocateFit, LocateSample, MediumModel, MotionReport, TapeMap, Track};
+use mechanics::{
+    DriveFit, DriveModel, FittedDrive, LocateFit, LocateSample, MediumModel, MotionReport, TapeMap, Track,
+};
 
 use super::{AttentionsSeen, Drive, Medium};
 use crate::TapeError;
@@ -164,9 +166,10 @@ impl Drive {
     /// What the ways on the data partition cost, by the model of the drive, the ends of the tape's wraps if
     /// it tells them, and what its locates took so far. `None`: there is no model of it.
     pub fn track(&mut self, block_size: u32) -> Result<Option<Track>, TapeError> {
-        let Some(mut track) = self.model_track(block_size)? else { return Ok(None) };
-        track.locate = track.locate.fitted(&self.measured.fit(&track));
-        Ok(Some(track))
+        let Some(track) = self.model_track(block_size)? else { return Ok(None) };
+        let locate = self.measured.fit(&track);
+        let fit = self.measured.error(&locate, &track).map(|error| DriveFit { locate, error });
+        Ok(Some(fit.into_iter().fold(track, Track::refitted)))
     }
 
     /// The same by the model alone.
@@ -175,7 +178,9 @@ impl Drive {
         let Some((drive, medium)) = self.session()?.medium.models(&product) else { return Ok(None) };
         let map = self.map(medium, block_size)?;
         self.measured.place(medium, &map);
-        Ok(Some(medium.track(drive, block_size, Some(map))))
+        let serial = self.identity.serial.clone();
+        let fitted = FittedDrive { serial, drive, medium, fit: None };
+        Ok(Some(Track { fitted: Some(fitted), ..medium.track(drive, block_size, Some(map)) }))
     }
 
     /// By how much the drive differs from its model, as far as its locates tell.
@@ -236,5 +241,11 @@ impl Measured {
     fn fit(&self, track: &Track) -> LocateFit {
         let samples: Vec<LocateSample> = self.samples.iter().copied().collect();
         LocateFit::of(&track.locate, &track.map, &samples)
+    }
+
+    /// How far off the model is with that fit.
+    fn error(&self, fit: &LocateFit, track: &Track) -> Option<f64> {
+        let samples: Vec<LocateSample> = self.samples.iter().copied().collect();
+        fit.error(&track.locate, &track.map, &samples)
     }
 }

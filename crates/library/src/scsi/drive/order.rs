@@ -91,8 +91,7 @@ impl Drive {
         }
     }
 
-    /// The order in which the drive would read segments of the data partition. An answer that is no order of
-    /// them is none.
+    /// The order in which the drive would read segments of the data partition.
     pub fn order(
         &mut self,
         segments: &[(BlockAddress, BlockAddress)],
@@ -132,7 +131,8 @@ impl Drive {
             Ok(answer) => {
                 let list =
                     RaoList::decode(&answer).map_err(|error| self.strange("recommend order", error))?;
-                Ok(order_of(&list, segments.len()))
+                let no_order = || TapeError::NotAnOrder { drive: self.name.clone() };
+                order_of(&list, segments.len()).ok_or_else(no_order).map(Some)
             }
             Err(stop) => self.forget(op::MAINTENANCE_IN, RAO, stop).map(|()| None),
         }

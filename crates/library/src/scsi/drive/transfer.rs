@@ -1,6 +1,7 @@
 //! Records and file marks.
 
 use ::scsi::command::Stream;
+use ::scsi::lbp::ProtectionError;
 use ::scsi::{Command, Data, Sense as SenseData, SenseKey};
 use base::TapePosition;
 
@@ -130,30 +131,23 @@ impl Drive {
             let ended = self.once("read", &command, Data::In(into));
             return self.read_ended(at, want, ended);
         };
-        let mut scratch = std::mem::take(&mut self.scratch);
-        if scratch.len() < want {
-            scratch.resize(want, 0);
-        }
-        let into = scratch.get_mut(..want).unwrap_or_default();
-        let ended = self.once("read", &command, Data::In(into));
-        let mut found = self.read_ended(at, want, ended);
-        if let Ok(Some(Found::Record(length))) = found {
-            let record = scratch.get(..length).unwrap_or_default();
-            match protection.verify(record) {
-                Ok(data) => {
-                    if let Some(into) = buffer.get_mut(..data.len()) {
-                        into.copy_from_slice(data);
-                    }
-                }
-                // The drive found the block whole when it sent it: it was damaged on the way.
-                Err(error) => {
-                    let source = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
-                    found = Ok(Some(Found::Wrong(source.into())));
-                }
+        // A block of the buffer's length leaves its checksum behind the buffer; that of a shorter one comes
+        // into the buffer, behind the block.
+        let mut tail = [0; BlockProtection::LENGTH];
+        let in_buffer = want.min(buffer.len());
+        let front = buffer.get_mut(..in_buffer).unwrap_or_default();
+        let rest = tail.get_mut(..want - in_buffer).unwrap_or_default();
+        let ended = self.once("read", &command, Data::InParts([front, rest]));
+        let found = self.read_ended(at, want, ended);
+        let Ok(Some(Found::Record(length))) = found else { return found };
+        match verified(protection, [buffer, &tail], length) {
+            Ok(()) => found,
+            // The drive found the block whole when it sent it: it was damaged on the way.
+            Err(error) => {
+                let source = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+                Ok(Some(Found::Wrong(source.into())))
             }
         }
-        self.scratch = scratch;
-        found
     }
 
     fn read_ended(
@@ -222,6 +216,9 @@ impl Drive {
     pub fn check_writable(&mut self) -> Result<(), TapeError> {
         let session = self.session()?;
         let vid = session.vid;
+        if session.medium.is_worm_by_itself {
+            return Err(TapeError::Worm { vid });
+        }
         if session.write_protected {
             return Err(TapeError::WriteProtected { vid });
         }
@@ -301,18 +298,8 @@ impl Drive {
         let Some(protection) = self.protection else {
             return self.once("write", &command, Data::Out(block));
         };
-        let mut scratch = std::mem::take(&mut self.scratch);
-        if scratch.len() < total {
-            scratch.resize(total, 0);
-        }
-        let (data, rest) = scratch.split_at_mut(block.len());
-        data.copy_from_slice(block);
-        if let Some(checksum) = rest.get_mut(..BlockProtection::LENGTH) {
-            checksum.copy_from_slice(&protection.checksum(block));
-        }
-        let ended = self.once("write", &command, Data::Out(scratch.get(..total).unwrap_or_default()));
-        self.scratch = scratch;
-        ended
+        let checksum = protection.checksum(block);
+        self.once("write", &command, Data::OutParts([block, &checksum]))
     }
 
     /// Writes file marks, and returns when all is on the medium.
@@ -518,6 +505,17 @@ fn is_retried(error: &TapeError) -> bool {
 fn short_of(want: usize, transferred: usize) -> DeviceError {
     let what = format!("{transferred} bytes came over of {want}");
     std::io::Error::new(std::io::ErrorKind::UnexpectedEof, what).into()
+}
+
+/// Whether the first `length` bytes of both parts are a block and its checksum. The block is in the first.
+fn verified(protection: BlockProtection, parts: [&[u8]; 2], length: usize) -> Result<(), ProtectionError> {
+    let data = length.checked_sub(BlockProtection::LENGTH).filter(|data| *data > 0);
+    let data = data.ok_or(ProtectionError::Short(length))?;
+    let checksum = Data::OutParts(parts).out_range(data..length).ok_or(ProtectionError::Short(length))?;
+    let mut stored = [0; BlockProtection::LENGTH];
+    stored.iter_mut().zip(checksum.into_iter().flatten()).for_each(|(to, from)| *to = *from);
+    let [buffer, _] = parts;
+    protection.verify_apart(buffer.get(..data).ok_or(ProtectionError::Short(length))?, stored)
 }
 
 /// The length of a record that is not that of the buffer: by the residual of the sense data. What came over

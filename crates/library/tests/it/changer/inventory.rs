@@ -250,7 +250,10 @@ fn two_changers_are_two_libraries() {
     }
     assert!(worlds.iter().all(|world| world.lock().unwrap().moves.len() == 2));
     worlds[1].lock().unwrap().away = true;
-    assert!(union.changes().is_err());
+    let changes = union.changes().unwrap();
+    assert_eq!(union.inventory_in_reach().unwrap().len(), 2, "it is taken to hold what it held");
+    assert_eq!(union.changes().unwrap(), changes);
+    assert!(union.inventory().is_err(), "who needs all of them hears of it");
     assert!(union.out_of_reach()[0].starts_with("library far: "), "{:?}", union.out_of_reach());
 }
 

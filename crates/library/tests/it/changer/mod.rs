@@ -1,5 +1,6 @@
 //! A library behind a medium changer.
 
+mod cleaning;
 mod door;
 mod inventory;
 mod machine;

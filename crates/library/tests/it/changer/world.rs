@@ -108,6 +108,10 @@ pub struct World {
     pub drive_away: bool,
     pub load_fails: bool,
     pub unload_fails: bool,
+    /// How often drives were cleaned, whether they say that they were not, and the flags they raise then.
+    pub cleanings: u32,
+    pub cleaning_fails: bool,
+    pub alerts: Vec<TapeAlert>,
     pub flush_fails: bool,
     pub initialized: Vec<(u16, u16)>,
 }
@@ -457,6 +461,19 @@ impl LoadableDrive for FakeDrive {
         }
         self.loaded = Some(vid);
         Ok(())
+    }
+
+    fn clean(&mut self, _: Duration) -> Result<Vec<TapeAlert>, TapeError> {
+        let mut world = self.world.lock().unwrap();
+        assert!(world.label(self.at).is_some_and(|label| label.starts_with("CLN")), "not in it");
+        world.cleanings += 1;
+        match world.cleaning_fails {
+            true => {
+                let sense = library::Sense { key: 2, code: 0x30, qualifier: 7 };
+                Err(TapeError::CleaningNeeded { drive: self.name.clone(), sense })
+            }
+            false => Ok(world.alerts.clone()),
+        }
     }
 
     fn unload(&mut self) -> Result<Option<TapeError>, TapeError> {

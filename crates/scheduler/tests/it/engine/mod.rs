@@ -43,7 +43,13 @@ fn track() -> Track {
         lpos_us: 600.0,
         least_us: 1e6,
     };
-    Track { map: TapeMap::even(100_000, 100, 0, 100, 0..100_000), locate, block_us: 1_000.0 }
+    Track {
+        map: TapeMap::even(100_000, 100, 0, 100, 0..100_000),
+        locate,
+        block_us: 1_000.0,
+        error: Some(0.0),
+        fitted: None,
+    }
 }
 
 pub fn policy() -> Policy {
@@ -338,6 +344,7 @@ impl Engine {
                 self.later(secs(5), Some(&drive.clone()), Later::Read(drive, vid));
             }
             Action::Maintain { drive, vid } => panic!("nobody asked to check {vid} in {drive}"),
+            Action::Clean { drive, .. } => panic!("nobody asks to clean {drive}"),
             Action::Unmount { drive } => {
                 let Slot::Holds(vid) = self.drives[&drive].0 else { panic!("nothing to unmount in {drive}") };
                 self.assert_robot(&drive);

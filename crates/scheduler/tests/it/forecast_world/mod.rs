@@ -170,7 +170,7 @@ fn track() -> Track {
         least_us: 1e6,
     };
     let map = TapeMap::even(BLOCKS / 208, 208, 0, 208, 2_696..171_097);
-    Track { map, locate, block_us: 1e12 / 3.6e8 / 1e6 }
+    Track { map, locate, block_us: 1e12 / 3.6e8 / 1e6, error: Some(0.0), fitted: None }
 }
 
 impl World {
@@ -290,6 +290,7 @@ impl World {
                 let takes = self.jitter(75);
                 self.later(takes, Some(&drive.clone()), Later::Mounted(drive, vid));
             }
+            Action::Clean { drive, .. } => panic!("nobody asks to clean {drive}"),
             Action::Unmount { drive } => {
                 let takes = self.jitter(110);
                 self.later(takes, Some(&drive.clone()), Later::Unmounted(drive));

@@ -1,0 +1,392 @@
+//! Tapes that are encrypted with a key of their pool.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use archive::{Archive, KeySource, Machines, PoolEncryption, TapeInfo, TapeUse};
+use base::{ByteCount, KeyId, Vid};
+use catalogue::TapeState;
+use library::{
+    DriveCommand, DriveName, Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
+};
+
+use crate::common::{
+    Instance, SystemClock, bytes, get, migrate_all, path, put, settled, stage, stop, wait_for, wait_until,
+};
+use crate::emptied::{dismounted, single_pool};
+use crate::rebuild::rebuild_all;
+
+const OLD: &str = "vault-2025";
+const NEW: &str = "vault-2026";
+/// Text that no cipher text has by chance, in a name and in the bytes of a file.
+const NAME: &str = "plainly-named-file";
+
+fn key_file(instance: &Instance) -> PathBuf {
+    instance.directory.path().join("keys")
+}
+
+/// Writes the file of keys anew with these.
+fn give(instance: &Instance, ids: &[&str]) {
+    let file = key_file(instance);
+    let line = |id: &&str| format!("{id} {}\n", if *id == OLD { "0f" } else { "f0" }.repeat(32));
+    fs::write(&file, ids.iter().map(line).collect::<String>()).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+fn use_key(instance: &mut Instance, id: &str) {
+    let keys = KeySource::File(key_file(instance));
+    let key = KeyId::new(id).unwrap();
+    instance.settings.tape_pools[0].encryption = Some(PoolEncryption { key: Some(key), keys });
+}
+
+fn instance() -> Instance {
+    Instance::with(ByteCount::mib(256), |settings| {
+        single_pool(settings);
+        settings.tape.retry_delay = Duration::from_millis(50);
+    })
+}
+
+fn used(archive: &Archive) -> Vec<TapeInfo> {
+    archive.tapes().unwrap().into_iter().filter(|tape| tape.generation > 0).collect()
+}
+
+fn key_of(tape: &TapeInfo) -> Option<&str> {
+    tape.key.as_ref().map(|key| key.id.as_str())
+}
+
+/// All that a cartridge's files hold.
+fn stored(instance: &Instance, vid: Vid) -> Vec<u8> {
+    fn gather(at: &Path, all: &mut Vec<u8>) {
+        if at.is_dir() {
+            fs::read_dir(at).unwrap().for_each(|entry| gather(&entry.unwrap().path(), all));
+        } else {
+            all.extend(fs::read(at).unwrap());
+        }
+    }
+    let mut all = Vec::new();
+    gather(&instance.cartridge(vid), &mut all);
+    all
+}
+
+fn has(all: &[u8], what: &[u8]) -> bool {
+    all.windows(what.len()).any(|part| part == what)
+}
+
+fn content(seed: u64) -> Vec<u8> {
+    bytes(seed, 300_000)
+}
+
+fn put_to_tape(archive: &Archive, name: &str, seed: u64) {
+    put(archive, &format!("/{NAME}/{name}"), &content(seed));
+    migrate_all(archive);
+    dismounted(archive);
+}
+
+fn recall(archive: &Archive, name: &str, seed: u64) {
+    let at = format!("/{NAME}/{name}");
+    archive.evict(&crate::common::all(&[&at])).unwrap();
+    wait_for(archive, stage(archive, &[&at]));
+    assert_eq!(get(archive, &at).unwrap(), content(seed));
+    dismounted(archive);
+}
+
+/// On the cartridge stands nothing of names and bytes, and with the key all comes back, after a restart and
+/// from the cartridges alone.
+#[test]
+fn what_is_on_an_encrypted_tape_comes_back_with_its_key_only() {
+    let mut instance = instance();
+    use_key(&mut instance, OLD);
+    give(&instance, &[OLD]);
+    let archive = instance.open();
+    put_to_tape(&archive, "a", 1);
+    let tapes = used(&archive);
+    assert_eq!(tapes.len(), 1);
+    let vid = tapes[0].vid;
+    assert_eq!(key_of(&tapes[0]), Some(OLD));
+    let all = stored(&instance, vid);
+    assert!(has(&all, vid.as_str().as_bytes()) && has(&all, OLD.as_bytes()), "labels and key id in clear");
+    let plain = content(1);
+    for what in [NAME.as_bytes(), b"<ltfsindex", b"KISTCHG1", &plain[1_000..1_032]] {
+        assert!(!has(&all, what), "{:?} stands in clear", String::from_utf8_lossy(what));
+    }
+    assert!(!has(&all, &[0x0f; 32]), "nor does the key");
+    stop(archive);
+
+    let archive = instance.open();
+    recall(&archive, "a", 1);
+    put_to_tape(&archive, "b", 2);
+    assert_eq!(used(&archive).len(), 1, "it is appended to");
+    recall(&archive, "b", 2);
+    stop(archive);
+
+    fs::remove_dir_all(&instance.settings.catalogue_directory).unwrap();
+    let rebuilt = rebuild_all(&instance);
+    assert_eq!((rebuilt.inconsistencies, rebuilt.missing_from), (0, None));
+    assert!(rebuilt.unread.is_empty(), "{:?}", rebuilt.unread);
+    let archive = instance.open();
+    let at = format!("/{NAME}/b");
+    assert!(archive.stat(&path(&at)).is_ok(), "the rebuilt catalogue names it");
+    stop(archive);
+}
+
+/// Without its key a tape waits, is well, and says which key it wants; with it all goes on by itself.
+#[test]
+fn a_tape_whose_key_is_missing_says_so_and_goes_on_when_it_is_there() {
+    let mut instance = instance();
+    use_key(&mut instance, OLD);
+    give(&instance, &[OLD]);
+    let archive = instance.open();
+    put_to_tape(&archive, "a", 1);
+    let vid = used(&archive)[0].vid;
+    let at = format!("/{NAME}/a");
+    archive.evict(&crate::common::all(&[&at])).unwrap();
+    give(&instance, &[]);
+    let before = archive.tape(vid).unwrap();
+    let request = stage(&archive, &[&at]);
+    let tells = |lines: Vec<String>| lines.iter().any(|line| line.contains(OLD) && line.contains("its key"));
+    wait_until("why tells of the key", || tells(archive.why_path(&path(&at)).unwrap()));
+    wait_until("the tape tells of it", || archive.tape(vid).unwrap().reason.contains(OLD));
+    wait_until("the queue tells of it", || {
+        archive.queue().unwrap().iter().any(|line| {
+            line.cause.as_ref().is_some_and(|cause| cause.kind() == "key-missing" && cause.vids() == [vid])
+        })
+    });
+    let now = archive.tape(vid).unwrap();
+    assert_eq!((now.state, now.history, now.mounts), (TapeState::Active, None, before.mounts), "not mounted");
+    // What is to be written waits too, in no clear form on another tape.
+    put(&archive, &format!("/{NAME}/b"), &content(2));
+    archive.migrate_now(None).unwrap();
+    wait_until("what is to be written waits for the key", || {
+        let lines = archive.why_path(&path(&format!("/{NAME}/b"))).unwrap();
+        lines.iter().any(|line| line.contains("nothing is written") && line.contains(OLD))
+    });
+    assert_eq!(used(&archive).len(), 1);
+    give(&instance, &[OLD]);
+    wait_for(&archive, request);
+    assert_eq!(get(&archive, &at).unwrap(), content(1));
+    migrate_all(&archive);
+    // While the first one is read, a second tape may have been begun.
+    assert!(used(&archive).iter().all(|tape| key_of(tape) == Some(OLD)));
+    assert_eq!(archive.tape(vid).unwrap().state, TapeState::Active);
+    stop(archive);
+}
+
+/// Another key under the same id opens nothing, and harms nothing.
+#[test]
+fn a_wrong_key_of_the_same_id_is_told_and_not_held_against_the_tape() {
+    let mut instance = instance();
+    use_key(&mut instance, OLD);
+    give(&instance, &[OLD]);
+    let archive = instance.open();
+    put_to_tape(&archive, "a", 1);
+    let vid = used(&archive)[0].vid;
+    let at = format!("/{NAME}/a");
+    archive.evict(&crate::common::all(&[&at])).unwrap();
+    fs::write(key_file(&instance), format!("{OLD} {}\n", "aa".repeat(32))).unwrap();
+    let request = stage(&archive, &[&at]);
+    wait_until("the tape tells of it", || {
+        archive.tape(vid).unwrap().reason.contains("another key under this id")
+    });
+    let now = archive.tape(vid).unwrap();
+    assert_eq!((now.state, now.history), (TapeState::Active, None));
+    give(&instance, &[OLD]);
+    wait_for(&archive, request);
+    assert_eq!(get(&archive, &at).unwrap(), content(1));
+    stop(archive);
+}
+
+/// A pool of tapes in clear is switched on, then gets another key: each time new files go to new tapes, the
+/// old ones stay readable, and their repack brings all under the new key.
+#[test]
+fn keys_are_rotated_by_repack() {
+    let mut instance = instance();
+    let archive = instance.open();
+    put_to_tape(&archive, "a", 1);
+    let clear = used(&archive)[0].vid;
+    assert_eq!(key_of(&used(&archive)[0]), None);
+    assert!(has(&stored(&instance, clear), NAME.as_bytes()), "the test finds what stands in clear");
+    stop(archive);
+
+    give(&instance, &[OLD, NEW]);
+    use_key(&mut instance, OLD);
+    let archive = instance.open();
+    let before = archive.tape(clear).unwrap().end_of_data;
+    put_to_tape(&archive, "secret-b", 2);
+    assert_eq!(archive.tape(clear).unwrap().end_of_data, before, "nothing new in clear");
+    assert_eq!(archive.tape(clear).unwrap().state, TapeState::Active);
+    recall(&archive, "a", 1);
+    assert!(!has(&stored(&instance, clear), b"secret-b"));
+    let old = used(&archive).into_iter().find(|tape| key_of(tape) == Some(OLD)).unwrap().vid;
+    stop(archive);
+
+    use_key(&mut instance, NEW);
+    let archive = instance.open();
+    let told = archive.why_path(&path(&format!("/{NAME}/a"))).unwrap();
+    assert!(!told.is_empty());
+    for vid in [clear, old] {
+        archive.repack_tape(vid, "for its key").unwrap();
+        // What it gives waits in the queue of its pool like anything else.
+        wait_until("it is empty", || {
+            archive.migrate_now(None).unwrap();
+            archive.tape_repack(vid).unwrap().is_some_and(|it| it.done)
+        });
+    }
+    migrate_all(&archive);
+    dismounted(&archive);
+    recall(&archive, "a", 1);
+    recall(&archive, "secret-b", 2);
+    let holds: Vec<_> = used(&archive).into_iter().filter(|tape| tape.containers > 0).collect();
+    assert!(!holds.is_empty() && holds.iter().all(|tape| key_of(tape) == Some(NEW)), "{holds:#?}");
+    stop(archive);
+    // Nothing needs the old key any more.
+    give(&instance, &[NEW]);
+    let archive = instance.open();
+    recall(&archive, "a", 1);
+    recall(&archive, "secret-b", 2);
+    stop(archive);
+}
+
+fn drive(n: u32) -> DriveName {
+    DriveName::new(&format!("drive{n}")).unwrap()
+}
+
+/// The same instance with one drive, which does as told.
+fn open_with_faults(instance: &Instance) -> (Archive, Faults) {
+    let config = VirtualLibraryConfig {
+        drives: vec![drive(0)],
+        robots: 1,
+        cartridges: Vec::new(),
+        options: VirtualCartridgeOptions::default(),
+        drop_cache: false,
+    };
+    let settings = instance.settings.clone();
+    let library = VirtualLibrary::open(&settings.library.files().unwrap().directory, &config).unwrap();
+    let faults = library.faults();
+    let machines = Machines::open(&settings, Arc::new(SystemClock)).unwrap();
+    let machines = Machines { library: Arc::new(library), ..machines };
+    (settled(Archive::open_on(machines, settings, Arc::new(SystemClock)).unwrap()), faults)
+}
+
+fn why(archive: &Archive, name: &str, words: &[&str]) -> bool {
+    let lines = archive.why_path(&path(&format!("/{NAME}/{name}"))).unwrap();
+    lines.iter().any(|line| words.iter().all(|word| line.contains(word)))
+}
+
+/// Nothing is written in clear by a drive that cannot do otherwise, and no scratch tape is given a name for it.
+#[test]
+fn a_drive_that_does_not_encrypt_writes_nothing_of_a_pool_with_keys() {
+    let mut instance = instance();
+    use_key(&mut instance, OLD);
+    give(&instance, &[OLD]);
+    let (archive, faults) = open_with_faults(&instance);
+    faults.plan_no_encryption(&drive(0));
+    put(&archive, &format!("/{NAME}/a"), &content(1));
+    archive.migrate_now(None).unwrap();
+    wait_until("why tells of it", || why(&archive, "a", &["drive0", "does not encrypt"]));
+    assert!(faults.fired() > 0);
+    let tapes = archive.tapes().unwrap();
+    assert!(tapes.iter().all(|tape| (tape.state, tape.uuid) == (TapeState::Scratch, None)), "{tapes:#?}");
+    // Scratch tape after scratch tape was brought to it in vain.
+    let mounts: u64 = tapes.iter().map(|tape| u64::from(tape.mounts)).sum();
+    assert!(mounts < 100, "{mounts}");
+    faults.clear();
+    migrate_all(&archive);
+    assert!(used(&archive).iter().all(|tape| key_of(tape) == Some(OLD)));
+    stop(archive);
+}
+
+/// The power goes between the labels with the first indexes and the commit that says so. Then the pool gets
+/// another key, and nobody has the old one: what the labelling left must be looked at first, so that it is
+/// known to be nothing; with the old key the tape is labelled with the new one.
+#[test]
+fn a_labelling_cut_short_is_done_again_with_the_key_of_then() {
+    let mut instance = instance();
+    use_key(&mut instance, OLD);
+    give(&instance, &[OLD]);
+    let (archive, faults) = open_with_faults(&instance);
+    for tape in archive.tapes().unwrap().into_iter().skip(1) {
+        archive.set_tape(tape.vid, TapeUse::Disabled, "there is one tape only").unwrap();
+    }
+    faults.plan_death(&drive(0), DriveCommand::WriteAttribute);
+    put(&archive, &format!("/{NAME}/a"), &content(1));
+    archive.migrate_now(None).unwrap();
+    wait_until("the drive dies in the labelling", || faults.fired() > 0);
+    stop(archive);
+
+    use_key(&mut instance, NEW);
+    give(&instance, &[NEW]);
+    let (archive, _) = open_with_faults(&instance);
+    let begun = archive.tapes().unwrap().into_iter().find(|tape| tape.uuid.is_some()).unwrap();
+    assert_eq!((begun.state, begun.generation, key_of(&begun)), (TapeState::Labelling, 0, Some(OLD)));
+    assert!(has(&stored(&instance, begun.vid), OLD.as_bytes()), "it has an encrypted index");
+    archive.migrate_now(None).unwrap();
+    wait_until("why tells of the old key", || {
+        archive.queue().unwrap().iter().any(|line| line.reason.contains(OLD)) || why(&archive, "a", &[OLD])
+    });
+    assert!(has(&stored(&instance, begun.vid), OLD.as_bytes()), "nothing was destroyed");
+    give(&instance, &[NEW, OLD]);
+    migrate_all(&archive);
+    let tape = archive.tape(begun.vid).unwrap();
+    assert_eq!((tape.state, tape.uuid, key_of(&tape)), (TapeState::Active, begun.uuid, Some(NEW)));
+    assert!(!has(&stored(&instance, begun.vid), OLD.as_bytes()));
+    stop(archive);
+
+    // Labelled and nothing on it yet: after a restart it is what it was.
+    give(&instance, &[NEW]);
+    let archive = instance.open();
+    recall(&archive, "a", 1);
+    stop(archive);
+}
+
+/// A key file is written anew, with another key under the id that tapes have already: a tape that is labelled
+/// with that one could not be read any more by who brings the right one back.
+#[test]
+fn no_tape_is_labelled_with_another_key_under_the_id_of_older_tapes() {
+    let mut instance = instance();
+    use_key(&mut instance, OLD);
+    give(&instance, &[OLD]);
+    let archive = instance.open();
+    put_to_tape(&archive, "a", 1);
+    let first = used(&archive)[0].vid;
+    archive.set_tape(first, TapeUse::ReadOnly, "so that another one is needed").unwrap();
+    fs::write(key_file(&instance), format!("{OLD} {}\n", "aa".repeat(32))).unwrap();
+    put(&archive, &format!("/{NAME}/b"), &content(2));
+    archive.migrate_now(None).unwrap();
+    wait_until("why tells of it", || {
+        why(&archive, "b", &["nothing is written", "another key under this id"])
+    });
+    assert_eq!(used(&archive).len(), 1);
+    stop(archive);
+    // A start asks for all keys, and says so before anything is wanted.
+    let archive = instance.open();
+    wait_until("the tape says it", || {
+        archive.tape(first).unwrap().reason.contains("another key under this id")
+    });
+    give(&instance, &[OLD]);
+    migrate_all(&archive);
+    let tapes = used(&archive);
+    assert_eq!(tapes.len(), 2);
+    assert_eq!(tapes[0].key, tapes[1].key, "the very same key");
+    stop(archive);
+}
+
+/// A program of a key manager gives the keys.
+#[test]
+fn keys_come_from_a_program_too() {
+    let mut instance = instance();
+    give(&instance, &[OLD]);
+    let program = instance.directory.path().join("program");
+    let text = format!("#!/bin/sh\nsed -n \"s/^$1 //p\" {}\n", key_file(&instance).display());
+    fs::write(&program, text).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+    let (key, keys) = (KeyId::new(OLD).unwrap(), KeySource::Command(program));
+    instance.settings.tape_pools[0].encryption = Some(PoolEncryption { key: Some(key), keys });
+    let archive = instance.open();
+    put_to_tape(&archive, "a", 1);
+    assert_eq!(key_of(&used(&archive)[0]), Some(OLD));
+    recall(&archive, "a", 1);
+    stop(archive);
+}

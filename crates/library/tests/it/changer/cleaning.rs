@@ -1,0 +1,96 @@
+//! Drives are cleaned by a cleaning cartridge.
+
+use std::time::Duration;
+
+use super::world::*;
+use crate::common::{drive_name, vid};
+use library::{Library, LibraryError, Place, Slot, TapeAlert, TapeError};
+use scsi::SenseKey;
+
+const LABELS: [&str; 4] = ["KS0001L8", "CLN001L1", "CLNU02CU", ""];
+const MOST: Duration = Duration::from_secs(600);
+
+fn places(bench: &Bench) -> Vec<(String, Place)> {
+    bench.library.cleaners().into_iter().map(|it| (it.vid.to_string(), it.place)).collect()
+}
+
+fn slot(number: u16) -> Place {
+    Place::Slot(Slot(u32::from(SLOTS + number)))
+}
+
+#[test]
+fn a_cleaning_cartridge_goes_into_a_drive_and_home() {
+    for no_tags_in_drives in [false, true] {
+        let mut world = World::new(&LABELS);
+        world.quirks.no_tags_in_drives = no_tags_in_drives;
+        world.alerts = vec![TapeAlert::CLEANER_USED_UP];
+        let bench = Bench::new(world);
+        bench.library.changes().unwrap();
+        let both = [("CLN001".to_owned(), slot(1)), ("CLNU02".to_owned(), slot(2))];
+        assert_eq!(places(&bench), both);
+        let drive = drive_name("drive0");
+        let alerts = bench.library.clean(vid("CLN001"), &drive, MOST).unwrap();
+        assert_eq!(alerts, [TapeAlert::CLEANER_USED_UP]);
+        assert_eq!(bench.moves(), [(SLOTS + 1, DRIVES), (DRIVES, SLOTS + 1)]);
+        bench.change(|world| assert_eq!(world.cleanings, 1));
+        assert_eq!(places(&bench), both);
+        let tapes: Vec<_> = bench.library.inventory().unwrap().iter().map(|tape| tape.vid).collect();
+        assert_eq!(tapes, [vid("KS0001")], "they are no tapes");
+        let error = bench.library.mount(vid("CLN001"), &drive).unwrap_err();
+        assert!(matches!(error, LibraryError::UnknownCartridge { .. }), "never mounted: {error}");
+        let error = bench.library.clean(vid("KS0001"), &drive, MOST).unwrap_err();
+        assert!(matches!(error, LibraryError::UnknownCartridge { .. }), "a tape does not clean: {error}");
+        bench.library.mount(vid("KS0001"), &drive).unwrap();
+        let error = bench.library.clean(vid("CLN001"), &drive, MOST).unwrap_err();
+        assert!(matches!(error, LibraryError::DriveFull { .. }), "{error}");
+        bench.change(|world| assert_eq!(world.cleanings, 1));
+    }
+}
+
+/// A server that was killed while a drive was cleaned leaves the cartridge in it: the next one finds it, and
+/// takes it for no tape.
+#[test]
+fn one_that_was_left_in_a_drive_is_brought_home() {
+    let mut world = World::new(&["KS0001L8", "", "CLN002L1"]);
+    world.put(DRIVES, Some("CLN001L1"));
+    let bench = Bench::new(world);
+    let (drive, other) = (drive_name("drive0"), drive_name("drive1"));
+    bench.library.changes().unwrap();
+    assert_eq!(places(&bench)[0], ("CLN001".to_owned(), Place::Drive(drive.clone())));
+    assert_eq!(bench.library.inventory().unwrap().len(), 1);
+    let error = bench.library.mount(vid("KS0001"), &drive).unwrap_err();
+    assert!(matches!(error, LibraryError::DriveFull { vid: held, .. } if held == vid("CLN001")), "{error}");
+    assert_eq!(bench.library.unmount(&drive).unwrap(), vid("CLN001"));
+    assert_eq!(places(&bench)[0], ("CLN001".to_owned(), slot(1)));
+    // One that is in another drive is brought home first.
+    bench.change(|world| {
+        world.put(SLOTS + 1, None);
+        world.put(DRIVES, Some("CLN001L1"));
+    });
+    bench.library.look_again(false).unwrap();
+    bench.library.clean(vid("CLN001"), &other, MOST).unwrap();
+    assert_eq!(places(&bench)[0].1, slot(1));
+}
+
+#[test]
+fn what_fails_of_a_cleaning_is_told_and_the_cartridge_comes_home() {
+    let mut world = World::new(&LABELS);
+    world.cleaning_fails = true;
+    let bench = Bench::new(world);
+    let drive = drive_name("drive0");
+    let error = bench.library.clean(vid("CLN001"), &drive, MOST).unwrap_err();
+    let LibraryError::NotCleaned { is_home: true, source, .. } = error else { panic!("{error}") };
+    assert!(matches!(*source, TapeError::CleaningNeeded { .. }), "{source}");
+    assert_eq!(places(&bench)[0].1, slot(1));
+    // The robot jams on the way in: it stays in its slot.
+    let jam = Script::Sense(SenseKey::HardwareError, 0x15, 0x01, Effect::None);
+    bench.change(|world| world.script.push_back(jam));
+    let error = bench.library.clean(vid("CLN001"), &drive, MOST).unwrap_err();
+    assert!(matches!(error, LibraryError::RobotJam { .. }), "{error}");
+    assert_eq!(places(&bench)[0].1, slot(1));
+    // The drive keeps it: it is not lost, and not cleaned again.
+    bench.change(|world| world.unload_fails = true);
+    let error = bench.library.clean(vid("CLN001"), &drive, MOST).unwrap_err();
+    assert!(matches!(error, LibraryError::NotCleaned { is_home: false, .. }), "{error}");
+    assert_eq!(places(&bench)[0].1, Place::Drive(drive));
+}

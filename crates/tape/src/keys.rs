@@ -1,0 +1,273 @@
+//! Keys of tapes: which one a tape needs, and what waits for one that nobody gives. A tape whose key is missing
+//! is as well as before: neither it nor another one with this key is mounted, it is told of, and the key is
+//! asked for again and again, so that all goes on by itself when it is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
+
+use base::{KeyCheck, KeyId, TapeKey, TapePoolId, Vid};
+use catalogue::{TapeRecord, TapeState};
+use ground::Worker;
+use library::{KeyError, TapeEncryption};
+use scheduler::Reason;
+use threads::{Doorbell, Mutex, MutexGuard};
+
+use crate::reasons::Waiting;
+use crate::room::Tape;
+
+/// Tapes that are told by name beside a key that is missing.
+const TAPES_TOLD_MAX: usize = 5;
+
+/// A key that something on tape, or to be written, needs.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct KeyNeed {
+    id: KeyId,
+    /// What it must be; `None`: no tape has been written with it yet.
+    check: Option<KeyCheck>,
+}
+
+impl KeyNeed {
+    /// That of a tape.
+    pub(crate) fn of(key: &TapeKey) -> Self {
+        KeyNeed { id: key.id.clone(), check: Some(key.check) }
+    }
+
+    /// The key that was found for it.
+    pub(crate) fn key_of(self, found: &TapeEncryption) -> TapeKey {
+        TapeKey { id: self.id, check: found.key.check() }
+    }
+}
+
+/// The keys that could not be had when they were last asked for.
+#[derive(Default)]
+pub(crate) struct KeysMissing {
+    missing: Mutex<BTreeMap<KeyNeed, KeyError>>,
+    doorbell: Doorbell,
+}
+
+impl KeysMissing {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<KeyNeed, KeyError>> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn why(&self, need: &KeyNeed) -> Option<KeyError> {
+        self.lock().get(need).cloned()
+    }
+
+    /// Wakes the thread, which ends if the engine stops.
+    pub(crate) fn stop(&self) {
+        self.doorbell.ring();
+    }
+}
+
+/// The thread of the keys: asks for all that are needed, then again for those that are missing. A program that
+/// gives keys holds up nothing but this.
+pub(crate) fn run(room: &Tape, me: &Worker) {
+    let mut needs = room.all_key_needs();
+    loop {
+        me.does("asking for keys of tapes");
+        for need in needs {
+            if room.stopping() {
+                return;
+            }
+            let _ = room.find_key(&need);
+        }
+        me.rests();
+        room.keys_missing.doorbell.wait(room.settings.tape.retry_delay);
+        if room.stopping() {
+            return;
+        }
+        needs = room.keys_missing.lock().keys().cloned().collect();
+    }
+}
+
+impl Tape {
+    /// The key of new tapes of a pool, as `kist.toml` says; `None`: they are in clear.
+    pub(crate) fn current_key(&self, tape_pool: Option<TapePoolId>) -> Option<&KeyId> {
+        self.classes.tape_pools().get(&tape_pool?)?.encryption.as_ref()?.key.as_ref()
+    }
+
+    /// Whether anything new may go to a labelled tape: not if it has another key than its pool, or one of
+    /// them has none. So nothing is written in clear, or with an old key, from the day on that its pool has
+    /// another one, and a repack brings everything under that.
+    pub(crate) fn has_current_key(&self, record: &TapeRecord) -> bool {
+        let current = self.current_key(record.tape_pool);
+        record.generation.0 == 0 || record.key.as_ref().map(|key| &key.id) == current
+    }
+
+    /// The key that a tape needs in a drive: its own, or the current one of the pool that it is labelled for.
+    pub(crate) fn key_needed(&self, record: &TapeRecord, assign: Option<TapePoolId>) -> Option<KeyNeed> {
+        match record.state {
+            TapeState::Scratch => self.key_for_new_tapes(assign),
+            TapeState::Labelling => self.key_for_new_tapes(record.tape_pool),
+            _ => record.key.as_ref().map(KeyNeed::of),
+        }
+    }
+
+    /// A new tape gets the very key that others of its id have: else one of the two could never be read again
+    /// by who knows but the id.
+    fn key_for_new_tapes(&self, tape_pool: Option<TapePoolId>) -> Option<KeyNeed> {
+        let id = self.current_key(tape_pool)?.clone();
+        let check = self.keys_of_tapes().into_iter().find_map(|need| need.check.filter(|_| need.id == id));
+        Some(KeyNeed { id, check })
+    }
+
+    /// The keys of all labelled tapes.
+    fn keys_of_tapes(&self) -> BTreeSet<KeyNeed> {
+        let tapes = self.read(|view| view.tapes()).unwrap_or_else(|error| {
+            tracing::error!(%error, "which keys tapes have cannot be read");
+            Vec::new()
+        });
+        let labelled = tapes.into_iter().filter(|(_, tape)| tape.generation.0 > 0);
+        labelled.filter_map(|(_, tape)| tape.key.as_ref().map(KeyNeed::of)).collect()
+    }
+
+    fn all_key_needs(&self) -> BTreeSet<KeyNeed> {
+        let pools = self.classes.tape_pools().keys();
+        let of_pools = pools.filter_map(|pool| self.key_for_new_tapes(Some(*pool)));
+        self.keys_of_tapes().into_iter().chain(of_pools).collect()
+    }
+
+    /// Whether there is anything to ask for, so that the thread of the keys is needed.
+    pub(crate) fn needs_keys(&self) -> bool {
+        !self.settings.tape_keys().is_empty() || !self.keys_of_tapes().is_empty()
+    }
+
+    /// Asks for a key, and takes note of whether it can be had.
+    ///
+    /// # Errors
+    /// [`KeyError`]; what needs the key is held then.
+    pub(crate) fn find_key(&self, need: &KeyNeed) -> Result<TapeEncryption, KeyError> {
+        let pools = self.classes.tape_pools().values().filter_map(|pool| pool.encryption.as_ref());
+        let own = pools
+            .filter(|encryption| encryption.key.as_ref() == Some(&need.id))
+            .map(|encryption| &encryption.keys)
+            .next();
+        let found = self.settings.tape_keys().find(&need.id, need.check, own);
+        let had = {
+            let mut missing = self.keys_missing.lock();
+            match &found {
+                Ok(_) => missing.remove(need),
+                Err(error) => missing.insert(need.clone(), error.clone()),
+            }
+        };
+        match (&found, had) {
+            (Ok(_), None) => return found,
+            (Err(error), Some(had)) if *error == had => return found,
+            (Ok(_), Some(_)) => tracing::info!(key = %need.id, "the key of tapes is there again"),
+            (Err(error), _) => {
+                tracing::error!(key = %need.id, %error, "tapes wait for their key: they are not damaged");
+            }
+        }
+        self.tell_of_key(need, found.is_err());
+        found
+    }
+
+    /// Everybody hears whether a key is there, with all tapes that have it.
+    fn tell_of_key(&self, need: &KeyNeed, is_missing: bool) {
+        let tapes = self.read(|view| view.tapes()).unwrap_or_default();
+        for (vid, record) in tapes {
+            let is_new = matches!(record.state, TapeState::Scratch | TapeState::Labelling);
+            let of_key = record.key.as_ref().is_some_and(|key| key.id == need.id);
+            if !is_new && of_key || record.state == TapeState::Labelling {
+                self.post_tape(vid);
+                if is_missing && of_key {
+                    self.have_others_read(vid);
+                }
+            }
+        }
+        self.notifier.backlog_changed();
+    }
+
+    /// Asks for the key of a tape before it is mounted: the robot moves for none that cannot be read or
+    /// written. What is given is asked for again when the tape is in the drive, and not kept until then.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub(crate) fn need_key(&self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), KeyError> {
+        let Ok(record) = self.tape(vid) else { return Ok(()) };
+        match self.key_needed(&record, assign) {
+            Some(need) => self.find_key(&need).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Why a tape is held for its key; `None`: it is not.
+    pub(crate) fn key_missing(&self, record: &TapeRecord) -> Option<(KeyId, KeyError)> {
+        if self.keys_missing.lock().is_empty() {
+            return None;
+        }
+        let need = self.key_needed(record, None)?;
+        let why = self.keys_missing.why(&need)?;
+        Some((need.id, why))
+    }
+
+    /// The same in words.
+    pub(crate) fn held_for_key(&self, record: &TapeRecord) -> Option<String> {
+        self.key_missing(record).map(|(_, why)| format!("it waits for its key: {why}"))
+    }
+
+    /// Why nothing is written to new tapes of a pool for want of its key; `None`: it is there.
+    pub(crate) fn pool_key_missing(&self, pool: TapePoolId) -> Option<(KeyId, KeyError)> {
+        if self.keys_missing.lock().is_empty() {
+            return None;
+        }
+        let need = self.key_for_new_tapes(Some(pool))?;
+        let why = self.keys_missing.why(&need)?;
+        Some((need.id, why))
+    }
+
+    /// Keys that are missing, and the tapes that wait for them, in words.
+    pub(crate) fn keys_missing_told(&self, tapes: &[(Vid, TapeRecord)]) -> Vec<String> {
+        let missing: Vec<(KeyNeed, KeyError)> =
+            self.keys_missing.lock().iter().map(|(need, why)| (need.clone(), why.clone())).collect();
+        let told = missing.into_iter().map(|(need, why)| {
+            let of_key = |tape: &TapeRecord| self.key_needed(tape, None).as_ref() == Some(&need);
+            let waiting: Vec<Vid> =
+                tapes.iter().filter(|(_, tape)| of_key(tape)).map(|(vid, _)| *vid).collect();
+            let listed: Vec<String> = waiting.iter().take(TAPES_TOLD_MAX).map(Vid::to_string).collect();
+            match waiting.len() {
+                0 => format!("{why}: new tapes cannot be written with it"),
+                1 => format!("{why}: tape {} waits for it", listed.join("")),
+                count if count <= TAPES_TOLD_MAX => {
+                    format!("{why}: tapes {} wait for it", listed.join(", "))
+                }
+                count => format!("{why}: {count} tapes wait for it, {} first", listed.join(", ")),
+            }
+        });
+        told.collect()
+    }
+
+    /// For the scheduler a tape without its key cannot be read, and nothing waits for a pool without its own.
+    pub(crate) fn while_keys_are_missing(&self, waiting: Waiting<'_>, reason: Reason) -> Reason {
+        if self.keys_missing.lock().is_empty() {
+            return reason;
+        }
+        let goes_on = matches!(
+            reason,
+            Reason::Writing { .. } | Reason::Reading { .. } | Reason::Checking { .. } | Reason::Lost
+        );
+        let told = |vid, (key, why): (KeyId, KeyError)| Reason::KeyMissing {
+            vid,
+            key: key.to_string(),
+            why: why.to_string(),
+        };
+        let of_tape = |vid: Vid| {
+            let record = self.tape(vid).ok()?;
+            self.key_missing(&record).map(|missing| told(Some(vid), missing))
+        };
+        let missing = match (waiting, &reason) {
+            (_, Reason::TapeNotReadable { vid, .. }) => of_tape(*vid),
+            (_, Reason::NoReadableCopy { tapes }) => tapes.iter().find_map(|(vid, _)| of_tape(*vid)),
+            (Waiting::Maintenance(_), Reason::NothingWaits) => None,
+            (Waiting::Tape(vid) | Waiting::Planned(vid) | Waiting::Maintenance(vid), _) if !goes_on => {
+                of_tape(vid)
+            }
+            (Waiting::Migration(pool) | Waiting::Copy(_, _, pool), _) if !goes_on => {
+                self.pool_key_missing(pool).map(|missing| told(None, missing))
+            }
+            _ => None,
+        };
+        missing.unwrap_or(reason)
+    }
+}

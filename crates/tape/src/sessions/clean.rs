@@ -1,0 +1,69 @@
+//! A drive is cleaned.
+
+use std::sync::Arc;
+
+use base::Vid;
+use catalogue::Command;
+use library::{CleanerInfo, LibraryError, Place, TapeAlert};
+use scheduler::CleaningEnd;
+
+use super::DriveThread;
+use ground::truncated;
+
+impl DriveThread {
+    /// Brings home a cleaning cartridge that a server which ended has left in the drive.
+    pub(super) fn let_cleaner_out(&mut self) {
+        let is_here = |cleaner: &CleanerInfo| matches!(&cleaner.place, Place::Drive(at) if *at == self.name);
+        let Some(cleaner) = self.room.library.cleaners().into_iter().find(is_here) else { return };
+        let vid = cleaner.vid;
+        match self.room.library.unmount(&self.name) {
+            Ok(_) => tracing::info!(drive = %self.name, %vid, "a cleaning cartridge was brought home"),
+            // The next mount tries again.
+            Err(error) => {
+                tracing::warn!(drive = %self.name, %vid, %error, "a cleaning cartridge stays in the drive");
+            }
+        }
+    }
+
+    /// Cleans the empty drive.
+    pub(super) fn clean(&mut self, vid: Vid) -> CleaningEnd {
+        assert!(self.mounted.is_none(), "an empty drive is cleaned");
+        let (room, drive) = (Arc::clone(&self.room), self.name.as_str().to_owned());
+        // Before: a server that is killed meanwhile has counted it.
+        if let Err(error) = room.execute(Command::CountCleaning { vid, anew: false }) {
+            return CleaningEnd::Failed(error.to_string());
+        }
+        let most = room.settings.tape.mounts.cleaning.time_max;
+        let mut cleaned = room.library.clean(vid, &self.name, most);
+        if let Err(LibraryError::DriveFull { .. }) = cleaned
+            && matches!(room.library.unmount(&self.name), Ok(_) | Err(LibraryError::UnmountFlush { .. }))
+        {
+            cleaned = room.library.clean(vid, &self.name, most);
+        }
+        let alerts = match cleaned {
+            Ok(alerts) => alerts,
+            Err(error) => {
+                tracing::error!(drive, %vid, %error, "the drive was not cleaned");
+                let reason = truncated(&error.to_string(), 512);
+                if error.is_of_the_drive() {
+                    self.note_broken(reason.clone());
+                }
+                room.look_at_cleaners();
+                return CleaningEnd::Failed(reason);
+            }
+        };
+        let bad = [TapeAlert::CLEANER_USED_UP, TapeAlert::CLEANER_INVALID];
+        let unfit = alerts.iter().find(|alert| bad.contains(alert)).map(ToString::to_string);
+        match &unfit {
+            Some(why) => tracing::warn!(drive, %vid, why, "the cleaning cartridge did not clean"),
+            None => tracing::info!(drive, %vid, "the drive was cleaned"),
+        }
+        let end = if unfit.is_some() { CleaningEnd::Unfit } else { CleaningEnd::Cleaned };
+        let told = room.execute(Command::CleaningEnded { vid, drive: drive.clone(), unfit });
+        room.look_at_cleaners();
+        match told {
+            Ok(()) => end,
+            Err(error) => CleaningEnd::Failed(error.to_string()),
+        }
+    }
+}
