@@ -33,6 +33,25 @@ const LOG_PAGES: [u8; 11] = [
     page::INFORMATIONAL,
 ];
 
+/// Why nothing is known of a device, in words.
+enum NotAsked {
+    /// It could not be opened, or its turn did not come.
+    Unopened(String),
+    /// It was opened, and did not answer: what it is asked through the kernel may not come back either.
+    Silent(String),
+}
+
+impl NotAsked {
+    /// Keeps it below the device's directory in `/answers`.
+    fn keep(&self, answers: &mut Record, directory: &str) {
+        let (file, why) = match self {
+            NotAsked::Unopened(why) => ("error", why),
+            NotAsked::Silent(why) => ("silent", why),
+        };
+        answers.put_text(&format!("{directory}/{file}"), why);
+    }
+}
+
 /// What a command that did not end well says of the device.
 enum Ended {
     /// The device has not got it: others may be asked.
@@ -167,7 +186,7 @@ pub(crate) fn all(disks: &[Disk], services: &[Services]) -> Record {
                     .into_iter()
                     .for_each(|(code, bytes)| answers.put(&format!("{directory}/ses-{code:02x}"), bytes));
             }
-            Err(why) => answers.put_text(&format!("{directory}/error"), &why),
+            Err(why) => why.keep(&mut answers, &directory),
         }
     }
     for disk in disks.iter().filter(|disk| disk.kind != DiskKind::Virtual) {
@@ -188,26 +207,27 @@ pub(crate) fn all(disks: &[Disk], services: &[Services]) -> Record {
                     // One path that answers is enough.
                     break;
                 }
-                Err(why) => answers.put_text(&format!("{directory}/error"), &why),
+                Err(why) => why.keep(&mut answers, &directory),
             }
         }
     }
     answers
 }
 
-fn late() -> String {
-    format!("the others took {} s: it was not asked", ASK_MAX.as_secs())
+fn late() -> NotAsked {
+    NotAsked::Unopened(format!("the others took {} s: it was not asked", ASK_MAX.as_secs()))
 }
 
 /// Opens a device and asks it.
 fn asked<T>(
     generic: Option<&str>,
     ask: impl FnOnce(&mut dyn Transport) -> Result<T, String>,
-) -> Result<T, String> {
-    let generic = generic.ok_or("it has no generic device: load the kernel module sg")?;
-    let path = Path::new("/dev").join(generic);
-    let mut device = SgDevice::open(&path).map_err(|error| in_words(error.to_string()))?;
-    ask(&mut device)
+) -> Result<T, NotAsked> {
+    let no_device = || NotAsked::Unopened("it has no generic device: load the kernel module sg".to_owned());
+    let path = Path::new("/dev").join(generic.ok_or_else(no_device)?);
+    let opened = SgDevice::open(&path);
+    let mut device = opened.map_err(|error| NotAsked::Unopened(in_words(error.to_string())))?;
+    ask(&mut device).map_err(|why| NotAsked::Silent(in_words(why)))
 }
 
 /// One line, and the next step where it is known.
@@ -216,7 +236,7 @@ fn in_words(text: String) -> String {
     if text.contains("ermission denied") { format!("{text}: run as root") } else { text }
 }
 
-fn scsi_disk(disk: &Disk, generic: Option<&str>) -> Result<Vec<(String, Vec<u8>)>, String> {
+fn scsi_disk(disk: &Disk, generic: Option<&str>) -> Result<Vec<(String, Vec<u8>)>, NotAsked> {
     asked(generic, |transport| {
         let logs = log_pages(transport);
         let mut files: Vec<_> =
@@ -228,14 +248,16 @@ fn scsi_disk(disk: &Disk, generic: Option<&str>) -> Result<Vec<(String, Vec<u8>)
             files.extend(thresholds.map(|bytes| ("ata-thresholds".to_owned(), bytes)));
         }
         match logs {
-            Err(why) if files.is_empty() => Err(in_words(why)),
+            Err(why) if files.is_empty() => Err(why),
             _ => Ok(files),
         }
     })
 }
 
-fn nvme(device: &str) -> Result<Vec<u8>, String> {
+fn nvme(device: &str) -> Result<Vec<u8>, NotAsked> {
     let path = Path::new("/dev").join(device);
-    let opened = NvmeDevice::open(&path).map_err(|error| in_words(error.to_string()))?;
-    opened.log_page(LOG_PAGE, COMMAND_MAX).map(Vec::from).map_err(|error| in_words(error.to_string()))
+    let opened = NvmeDevice::open(&path);
+    let opened = opened.map_err(|error| NotAsked::Unopened(in_words(error.to_string())))?;
+    let page = opened.log_page(LOG_PAGE, COMMAND_MAX).map(Vec::from);
+    page.map_err(|error| NotAsked::Silent(in_words(error.to_string())))
 }

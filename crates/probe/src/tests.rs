@@ -82,7 +82,7 @@ impl Transport for Answering {
                 buffer[..length].copy_from_slice(&answer[..length]);
                 ended(Status::Good, vec![], length)
             }
-            Data::None => panic!("no command without data is sent"),
+            Data::None | Data::InParts(_) | Data::OutParts(_) => panic!("no such command is sent"),
         }
     }
 

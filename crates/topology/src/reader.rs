@@ -185,6 +185,12 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Why a device was not asked, or did not answer, in words: what stands in its directory of `/answers`.
+    #[must_use]
+    pub fn not_asked(&self, directory: &str) -> Option<String> {
+        self.text(&format!("{directory}/silent")).or_else(|| self.text(&format!("{directory}/error")))
+    }
+
     /// What `parse` makes of a file's text. Text that it refuses is a problem.
     pub fn parsed<T>(&self, path: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
         let text = self.text(path)?;

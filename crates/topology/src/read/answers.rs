@@ -79,7 +79,7 @@ fn scsi(reader: &Reader<'_>, device: &str) -> Result<Option<Answered>, String> {
         }
     }
     if answers == ScsiAnswers::default() {
-        return reader.text(&at("error")).map_or(Ok(None), Err);
+        return reader.not_asked(&directory).map_or(Ok(None), Err);
     }
     Ok(Some(Answered::Scsi(Box::new(answers))))
 }
@@ -88,7 +88,7 @@ fn nvme(reader: &Reader<'_>, device: &str) -> Result<Option<Answered>, String> {
     let directory = format!("/answers/nvme/{device}");
     let path = format!("{directory}/log-{LOG_PAGE:02x}");
     let Some(bytes) = reader.bytes(&path) else {
-        return reader.text(&format!("{directory}/error")).map_or(Ok(None), Err);
+        return reader.not_asked(&directory).map_or(Ok(None), Err);
     };
     match SmartLog::decode(&bytes) {
         Some(log) => Ok(Some(Answered::Nvme(log))),

@@ -135,7 +135,8 @@ fn device(machine: &mut Machine, reader: &Reader<'_>, name: &str) -> Option<Told
         }
         Err(why) => {
             services.pages = Err(why.unwrap_or_else(|| "it was not asked".to_owned()));
-            told.slots = kernel(true);
+            // Of an enclosure that does not answer each of the kernel's attributes would wait for its end as well.
+            told.slots = kernel(!reader.is_there(&format!("/answers/scsi/{name}/silent")));
         }
     }
     told.services = services;
@@ -216,7 +217,7 @@ fn pages(reader: &Reader<'_>, device: &str, told: &mut Told) -> Result<Vec<Slot>
     let page_of = |code: u8| reader.bytes(&at(code));
     let garbage = |code: u8| reader.problem(&at(code), Unread::Garbage);
     let Some(bytes) = page_of(page::CONFIGURATION) else {
-        return Err(reader.text(&format!("/answers/scsi/{device}/error")));
+        return Err(reader.not_asked(&format!("/answers/scsi/{device}")));
     };
     let Ok(configuration) = Configuration::decode(&bytes) else {
         garbage(page::CONFIGURATION);

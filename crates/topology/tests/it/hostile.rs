@@ -163,6 +163,43 @@ fn answers_that_have_no_meaning_are_told() {
     );
 }
 
+/// An enclosure that does not answer: the kernel's files, each of which would wait for it, are left alone; the
+/// disks still stand in their slots.
+#[test]
+fn an_enclosure_that_is_silent_is_not_asked_through_the_kernel() {
+    struct Counting(Record, Cell<usize>);
+    impl Tree for Counting {
+        fn read(&self, path: &str) -> Result<Vec<u8>, Unread> {
+            let is_asked = path.contains("/enclosure/")
+                && ["status", "locate", "fault", "power_status"].iter().any(|file| path.ends_with(file));
+            self.1.set(self.1.get() + usize::from(is_asked));
+            if path.contains("/answers/scsi/0:0:12:0/ses-") {
+                Err(Unread::Missing)
+            } else {
+                self.0.read(path)
+            }
+        }
+
+        fn list(&self, path: &str) -> Result<Vec<String>, Unread> {
+            self.0.list(path)
+        }
+
+        fn link(&self, path: &str) -> Result<Option<String>, Unread> {
+            self.0.link(path)
+        }
+    }
+    let unasked = Counting(record("half-cable"), Cell::new(0));
+    assert_eq!(Machine::read(&unasked).enclosures[0].slots.len(), 12);
+    assert_eq!(unasked.1.get(), 4 * 12, "nobody has asked: the kernel knows it");
+    let mut silent = record("half-cable");
+    silent.put_text("/answers/scsi/0:0:12:0/silent", "no answer came in 10 s");
+    let silent = Counting(silent, Cell::new(0));
+    let machine = Machine::read(&silent);
+    assert_eq!(silent.1.get(), 0);
+    assert!(machine.disks.iter().all(|disk| disk.place.is_some()));
+    assert_eq!(machine.enclosures[0].services[0].pages, Err("no answer came in 10 s".to_owned()));
+}
+
 fn text(name: &str) -> Vec<u8> {
     fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/machines/{name}.machine")))
         .unwrap()
