@@ -146,6 +146,19 @@ impl Reason {
         }
     }
 
+    /// The next step, where it is not to replace the disk or to wait.
+    #[must_use]
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Reason::LinkSince(..) | Reason::Link(..) => Some("look at cable, backplane and connector"),
+            Reason::FewPaths(..) => Some("look at the cable of the other path"),
+            Reason::Slow(..) => Some("put the disk in anew, or into another slot"),
+            Reason::Hot(..) | Reason::TooHot(..) => Some("look at the fans of the enclosure"),
+            Reason::Lost(..) | Reason::Defects(..) => Some("compare with a later look (--since)"),
+            _ => None,
+        }
+    }
+
     /// A word for programs.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -205,10 +218,8 @@ impl fmt::Display for Reason {
             Reason::Off => f.write_str("its slot has no power"),
             Reason::LostSince(counter, by)
             | Reason::DefectsSince(counter, by)
+            | Reason::LinkSince(counter, by)
             | Reason::OtherSince(counter, by) => write!(f, "{counter}: {by} more"),
-            Reason::LinkSince(counter, by) => {
-                write!(f, "{counter}: {by} more; look at cable, backplane and connector")
-            }
             Reason::Lost(counter, count) | Reason::Defects(counter, count) | Reason::Link(counter, count) => {
                 write!(f, "{counter}: {count} so far")
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use terminal::{Exit, Failure, Outcome, Table, output, text};
 use topology::counters::Since;
-use topology::health::{DiskHealth, Health, Verdict};
+use topology::health::{DiskHealth, Health, Reason, Verdict};
 use topology::{Disk, Machine};
 
 use super::disk::{self, Source};
@@ -124,6 +124,7 @@ fn shown_json(args: &Args, shown: &Shown) -> Outcome<serde_json::Value> {
                 json!({
                     "reason": reason.word(),
                     "text": reason.to_string(),
+                    "advice": reason.advice(),
                     "verdict": reason.verdict().to_string(),
                 })
             })
@@ -172,7 +173,13 @@ fn shown_text(args: &Args, shown: &Shown) -> Outcome<String> {
     for one in chosen.iter().filter(is_shown) {
         let disk = &machine.disks[one.disk];
         let dash = |word: Option<String>| word.unwrap_or_else(|| "-".to_owned());
-        let reasons: Vec<String> = one.reasons.iter().map(ToString::to_string).collect();
+        let mut words: Vec<String> = one.reasons.iter().map(ToString::to_string).collect();
+        // The next step, once for all reasons that have the same.
+        for advice in one.reasons.iter().filter_map(Reason::advice) {
+            if !words.iter().any(|word| word == advice) {
+                words.push(advice.to_owned());
+            }
+        }
         table.row(vec![
             disk.name().to_owned(),
             dash(disk_tree::slot_words(machine, disk)),
@@ -181,7 +188,7 @@ fn shown_text(args: &Args, shown: &Shown) -> Outcome<String> {
             dash(disk.power_on_hours.map(text::count)),
             dash(disk.model.clone()),
             dash(disk.serial.clone()),
-            text::or_dash(&reasons.join("; ")),
+            text::or_dash(&words.join("; ")),
         ]);
     }
     if !table.is_empty() {

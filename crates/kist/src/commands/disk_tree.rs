@@ -125,7 +125,7 @@ fn hang(root: &mut Node, machine: &Machine, found: &Bottlenecks, disk: &Disk, at
     if let Some(host) = &path.host {
         node = ports(node.child(host, || host.clone()), machine, found, &path.hops);
     } else {
-        for hop in &path.hops {
+        for (at, hop) in path.hops.iter().enumerate() {
             let Hop::Pci(address) = hop else { continue };
             node = node.child(address, || {
                 let function = machine.pci.get(address);
@@ -133,7 +133,11 @@ fn hang(root: &mut Node, machine: &Machine, found: &Bottlenecks, disk: &Disk, at
                     Some(format!("PCI {address}")),
                     link_words(found, hop),
                     function.and_then(|function| function.driver.clone()),
-                    function.and_then(|function| function.node).map(|node| format!("NUMA node {node}")),
+                    // What is below it is on the same node.
+                    function
+                        .filter(|_| at == 0)
+                        .and_then(|one| one.node)
+                        .map(|node| format!("NUMA node {node}")),
                 ])
             });
         }

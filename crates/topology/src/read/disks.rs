@@ -30,6 +30,9 @@ pub(super) fn read(machine: &mut Machine, reader: &Reader<'_>) {
     machine.disks = merged(reader, seen);
     multipaths(machine, reader);
     for disk in &mut machine.disks {
+        if disk.kind == DiskKind::Virtual {
+            disk.answered = Answered::Nothing("a hypervisor stands before it".to_owned());
+        }
         answers::read(reader, disk);
     }
     links(machine);
