@@ -65,23 +65,22 @@ fn tapes_are_encrypted_and_wait_for_their_key() {
     assert!(shown.contains(&format!("encrypted with key vault-2026 (check value {check})")), "{shown}");
     instance.kist(&["evict", "/t"]).exits(0);
 
-    // Nobody else may read the file: then it is not read at all.
+    // Nobody else may read the file: then it is not read at all. A start finds it out before anybody wants
+    // anything.
+    instance.stop();
     give(&keys, &line, 0o640);
-    instance.kist(&["stage", "/t/plainly-named"]).exits(0);
-    let why = || instance.kist(&["why", "/t/plainly-named", "--json"]).exits(0).out;
-    wait_until("why tells of the key", || why().contains("key-missing"));
-    for words in [&vid[..2], "vault-2026", "chmod 0600", "goes on by itself"] {
-        assert!(why().contains(words), "{}", why());
-    }
+    instance.start();
     let status = |instance: &Instance| instance.kist(&["status"]).exits(0).out;
     wait_until("status tells of the key", || status(&instance).contains("key vault-2026 cannot be had"));
     let waits =
         |vid: &str| instance.kist(&["tape", "show", vid]).exits(0).out.contains("it waits for its key");
     assert!(used.iter().all(|tape| waits(tape["vid"].as_str().unwrap())));
-    // A start finds it out before anybody wants anything.
-    instance.stop();
-    instance.start();
-    wait_until("status tells of the key", || status(&instance).contains("key vault-2026 cannot be had"));
+    instance.kist(&["stage", "/t/plainly-named"]).exits(0);
+    let why = || instance.kist(&["why", "/t/plainly-named", "--json"]).exits(0).out;
+    wait_until("why tells of the key", || why().contains("key-missing"));
+    for words in ["vault-2026", "chmod 0600", "goes on by itself"] {
+        assert!(why().contains(words), "{}", why());
+    }
     give(&keys, &line, 0o400);
     instance.kist(&["wait", "--timeout", "60s"]).exits(0);
     let back = instance.beside("back");
@@ -108,7 +107,8 @@ fn tapes_are_encrypted_and_wait_for_their_key() {
     let refused = kist(&["rebuild", "--from-tapes", &dir]);
     assert!(refused.code != 0 && refused.err.contains("vault-2026"), "{}", refused.err);
     give(&keys, &line, 0o600);
-    kist(&["rebuild", "--from-tapes", &dir]).exits(0);
+    // The stage came behind the last session, and is on no tape.
+    kist(&["rebuild", "--from-tapes", "--accept-loss", &dir]).exits(0);
     instance.start();
     let stat = instance.kist(&["stat", "--json", "/t/plainly-named"]).exits(0).json();
     assert_eq!(stat["size"], 3_000_000, "{stat}");

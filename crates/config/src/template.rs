@@ -272,7 +272,7 @@ remount_delay = "0s"
 # the pool, or when the oldest waits so long. `drives_min` drives are kept for it; of `open_tapes_max` tapes,
 # one must be full before another one is begun. With
 #   encryption = { key = "ID", keys = "file:/etc/kist/tape-keys" }   (or keys = "command:/path/to/program")
-# its new tapes are encrypted with that key; a tape of another key, or none, gets nothing new. Back up the keys
+# its new tapes are encrypted with that key; a tape of another key, or none, gets nothing new. Keep the keys
 # apart from the tapes: without its key a tape is lost (docs/operations.md).
 "#;
 

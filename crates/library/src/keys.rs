@@ -1,4 +1,4 @@
-//! Where the keys of tapes come from: a file, or a program. A key is read when it is needed and kept by nobody.
+//! Where the keys of tapes come from: a file, or a program. A key is read when it is needed, and not kept.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};

@@ -72,8 +72,8 @@ pub enum VolumeError {
         /// Where it stands.
         actual: TapePosition,
     },
-    /// What stands behind the labels of a cartridge cannot be read, or not be written as it is to be, for want
-    /// of its key.
+    /// What stands behind the labels of a cartridge cannot be read, or not be written as it is to be, for
+    /// want of its key.
     #[error("cartridge {vid}: {source}")]
     Key {
         /// The cartridge.

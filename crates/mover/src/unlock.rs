@@ -44,6 +44,7 @@ pub fn shown_key(drive: &mut dyn TapeDrive, vid: Vid) -> Result<Shown, VolumeErr
 /// # Errors
 /// If it does not; a drive that fails, or does not encrypt.
 pub fn unlock(drive: &mut dyn TapeDrive, vid: Vid, key: &TapeEncryption) -> Result<(), VolumeError> {
+    assert!(!key.identity.unauthenticated().is_empty(), "what is written must show which key it has");
     drive.set_encryption(Some(key))?;
     match first_record(drive, Partition::Data)? {
         BlockEncryption::Encrypted { is_readable: false, .. } => {

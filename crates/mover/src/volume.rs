@@ -80,6 +80,7 @@ impl Volume {
             None => check_may_be_labelled(drive, vid, uuid, replaces)?,
         }
         let encryption = keys.and_then(|keys| keys.setting);
+        assert!(encryption.is_none_or(|setting| setting.encrypts), "who gives a key to write means it");
         if keys.is_some() {
             // Before anything is written: a drive that cannot encrypt leaves the cartridge as it is. Then the
             // labels, in clear, which tell anybody whose it is.

@@ -1,6 +1,6 @@
-//! Keys of tapes: which one a tape needs, and what waits for one that nobody gives. A tape whose key is missing
-//! is as well as before: neither it nor another one with this key is mounted, it is told of, and the key is
-//! asked for again and again, so that all goes on by itself when it is there.
+//! Keys of tapes: which one a tape needs, and what waits for one that nobody gives. A tape whose key is
+//! missing is as well as before: neither it nor another one with this key is mounted, it is told of, and the
+//! key is asked for again and again, so that all goes on by itself when it is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
@@ -60,8 +60,8 @@ impl KeysMissing {
     }
 }
 
-/// The thread of the keys: asks for all that are needed, then again for those that are missing. A program that
-/// gives keys holds up nothing but this.
+/// The thread of the keys: asks for all that are needed, then again for those that are missing. A program
+/// that gives keys holds up nothing but this.
 pub(crate) fn run(room: &Tape, me: &Worker) {
     let mut needs = room.all_key_needs();
     loop {

@@ -275,7 +275,7 @@ fn why(archive: &Archive, name: &str, words: &[&str]) -> bool {
     lines.iter().any(|line| words.iter().all(|word| line.contains(word)))
 }
 
-/// Nothing is written in clear by a drive that cannot do otherwise, and no scratch tape is given a name for it.
+/// Nothing is written in clear by a drive that cannot do otherwise, and no scratch tape gets a name for it.
 #[test]
 fn a_drive_that_does_not_encrypt_writes_nothing_of_a_pool_with_keys() {
     let mut instance = instance();
@@ -290,7 +290,7 @@ fn a_drive_that_does_not_encrypt_writes_nothing_of_a_pool_with_keys() {
     let tapes = archive.tapes().unwrap();
     assert!(tapes.iter().all(|tape| (tape.state, tape.uuid) == (TapeState::Scratch, None)), "{tapes:#?}");
     // Scratch tape after scratch tape was brought to it in vain.
-    let mounts: u64 = tapes.iter().map(|tape| u64::from(tape.mounts)).sum();
+    let mounts: u64 = tapes.iter().map(|tape| tape.mounts).sum();
     assert!(mounts < 100, "{mounts}");
     faults.clear();
     migrate_all(&archive);

@@ -37,6 +37,7 @@ fn mount(at: i64, of: u64, tape: u64, corrected: u64, uncorrected: u64) -> Mount
         counted: Some(counted),
         bytes: ByteCount(10_000_000_000),
         write_rate: Some(300e6),
+        order: None,
         alerts: Vec::new(),
         failed: None,
     }

@@ -155,7 +155,7 @@ impl Bench {
     }
 
     fn examine_index(&self, drive: &mut dyn TapeDrive, round: &str) -> usize {
-        match Volume::open_or_mend::<VolumeError>(
+        match Volume::open_or_mend::<mover::VolumeError>(
             drive,
             (self.vid, UUID),
             self.generation,

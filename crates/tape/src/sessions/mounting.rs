@@ -444,8 +444,9 @@ fn mounted_record(room: &Tape, vid: Vid) -> Result<TapeRecord, SessionError> {
     Ok(record)
 }
 
-/// Gives the drive the key of a labelled tape, before anything behind its labels is read or written, and tells
-/// it. The catalogue of an instance that was restored may not know that a tape is encrypted: the tape shows it.
+/// Gives the drive the key of a labelled tape, before anything behind its labels is read or written, and
+/// tells it. The catalogue of an instance that was restored may not know that a tape is encrypted: the tape
+/// shows it.
 fn unlock(
     room: &Tape,
     drive: &mut dyn TapeDrive,
