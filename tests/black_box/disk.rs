@@ -121,7 +121,8 @@ fn what_grows_between_two_looks_is_told() {
         &[
             "compared with a look 60 min 00 s before",
             "uncorrected read errors: 3 more",
-            "invalid dwords: 800 more; disparity errors: 760 more; losses of dword synchronisation: 2 more; look at cable",
+            "invalid dwords: 800 more; disparity errors: 760 more; losses of dword",
+            "synchronisation: 2 more; look at cable, backplane and connector",
             "phy-0:0, invalid dwords: 4000 more; look at the cable",
             "disk naa.5000c500a1026303 was there and is gone",
             "PCI 0000:01:00.0: errors of its link: 5 more corrected",

@@ -135,7 +135,8 @@ fn device(machine: &mut Machine, reader: &Reader<'_>, name: &str) -> Option<Told
         }
         Err(why) => {
             services.pages = Err(why.unwrap_or_else(|| "it was not asked".to_owned()));
-            // Of an enclosure that does not answer each of the kernel's attributes would wait for its end as well.
+            // Of an enclosure that does not answer each of the kernel's attributes would wait for its end as
+            // well.
             told.slots = kernel(!reader.is_there(&format!("/answers/scsi/{name}/silent")));
         }
     }

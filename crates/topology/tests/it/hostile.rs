@@ -163,8 +163,8 @@ fn answers_that_have_no_meaning_are_told() {
     );
 }
 
-/// An enclosure that does not answer: the kernel's files, each of which would wait for it, are left alone; the
-/// disks still stand in their slots.
+/// An enclosure that does not answer: the kernel's files, each of which would wait for it, are left alone;
+/// the disks still stand in their slots.
 #[test]
 fn an_enclosure_that_is_silent_is_not_asked_through_the_kernel() {
     struct Counting(Record, Cell<usize>);
