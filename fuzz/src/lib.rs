@@ -8,6 +8,7 @@ mod identity_text;
 mod iscsi_wire;
 mod kist_toml;
 mod logs;
+mod machine;
 mod pool_bytes;
 mod scsi_bytes;
 mod tape;
@@ -51,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "iscsi_pdu", run: iscsi_wire::pdu },
     Target { name: "iscsi_text", run: iscsi_wire::text },
     Target { name: "iscsi_login", run: iscsi_wire::login },
+    Target { name: "machine_record", run: machine::record },
 ];
 
 /// The first byte, which selects one of several parsers, and the rest.

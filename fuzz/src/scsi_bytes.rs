@@ -2,11 +2,13 @@
 
 use std::fmt::Debug;
 
+use scsi::ata;
 use scsi::attribute::{AttributeList, Attributes, NumberedList};
 use scsi::density::{DensityReport, MediumTypeReport};
 use scsi::element::ElementStatus;
+use scsi::enclosure::{Additional, Configuration, Descriptors, EnclosureStatus, SlotControl, Thresholds};
 use scsi::lbp::BlockProtection;
-use scsi::log::{DeviceStatus, LogPage, SupportedPages, TapeAlerts};
+use scsi::log::{DeviceStatus, LogPage, SupportedPages, TapeAlerts, disk};
 use scsi::luns::Luns;
 use scsi::mode::{ModeDirection, ModeForm, ModeParameters};
 use scsi::opcodes::{OneOpcode, SupportedOpcodes};
@@ -54,6 +56,35 @@ fn log(data: &[u8]) {
         let alerts = TapeAlerts::of_log(&page);
         assert_eq!(TapeAlerts::of_log(&alerts.to_log()), alerts);
         let _ = (TapeAlerts::of_response(&page), DeviceStatus::of_log(&page));
+        let _ = (disk::Informational::of_log(&page), disk::BackgroundScan::of_log(&page));
+        let _ = (disk::ports(&page), disk::life_used(&page), disk::reference_celsius(&page));
+    }
+}
+
+/// The pages of an enclosure, each with its length of two bytes before it: the others go by the
+/// configuration.
+fn enclosure(data: &[u8]) {
+    let mut rest = data;
+    let mut next = || {
+        let (length, behind) = rest.split_at_checked(2)?;
+        let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
+        let (page, behind) = behind.split_at(length.min(behind.len()));
+        rest = behind;
+        Some(page)
+    };
+    let Some(page) = next() else { return };
+    again(page, Configuration::decode, Configuration::encode);
+    let Ok(configuration) = Configuration::decode(page) else { return };
+    while let Some(page) = next() {
+        again(page, |bytes| EnclosureStatus::decode(bytes, &configuration), EnclosureStatus::encode);
+        again(page, |bytes| Thresholds::decode(bytes, &configuration), Thresholds::encode);
+        again(page, |bytes| Descriptors::decode(bytes, &configuration), Descriptors::encode);
+        if let Ok(status) = EnclosureStatus::decode(page, &configuration) {
+            let _ = status.control(0, 0, SlotControl { identify: true });
+        }
+        if let Ok(read) = Additional::decode(page) {
+            let _ = read.placed(&configuration);
+        }
     }
 }
 
@@ -111,6 +142,9 @@ const DATA: &[fn(&[u8])] = &[
     protected,
     |data| again(data, KeyFormats::decode, KeyFormats::encode),
     |data| again(data, EncryptionManagement::decode_page, EncryptionManagement::encode_page),
+    enclosure,
+    |data| again(data, Additional::decode, Additional::encode),
+    |data| drop((ata::attributes(data), ata::thresholds(data))),
 ];
 
 /// Parameter data.

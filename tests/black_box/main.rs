@@ -4,6 +4,7 @@ mod bench;
 mod bulk;
 mod damage;
 mod data_sets;
+mod disk;
 mod exports;
 mod full;
 mod harness;

@@ -6,9 +6,9 @@ use client::Connection;
 use terminal::{EXIT_CODES, Failure, Outcome, Style, output};
 
 use crate::commands::{
-    acl, audit, backup, chown, class, clock, compare, completions, drive, evict, get, init, key, library, ls,
-    man, migrate, mkdir, mv, plan, pool, put, queue, quota, rebuild, release, request, restore, rm, scrub,
-    stage, stat, status, tape, twin, usage, verify, wait, why, work,
+    acl, audit, backup, chown, class, clock, compare, completions, disk, drive, evict, get, init, key,
+    library, ls, man, migrate, mkdir, mv, plan, pool, put, queue, quota, rebuild, release, request, restore,
+    rm, scrub, stage, stat, status, tape, twin, usage, verify, wait, why, work,
 };
 use crate::measured::Measured;
 use crate::{demo, serve};
@@ -25,6 +25,7 @@ Kist keeps files for decades: a disk pool in front, LTFS tapes behind.
   kist stage --wait /where         bring back from tape    kist why /where/file   why something waits
   kist status, queue, tape ls, drive ls, pool show         how the archive stands
   kist verify /where, kist scrub --now                     is all of it what was put?
+  kist disk ls, kist disk health                           the disks of this machine, without a server
 
 kist help COMMAND explains a command with an example, kist help exit-codes lists the exit codes.
 ";
@@ -116,6 +117,8 @@ pub enum Command {
     Library(library::Args),
     /// Show the tape drives
     Drive(drive::Args),
+    /// Show the disks of this machine: links, enclosures, slots, health, bottlenecks; switch lights of slots
+    Disk(disk::Args),
     /// Show the disk pool, rebuild it, take drives out and put them in
     Pool(pool::Args),
     /// Show or start the checking of all of the pool
@@ -195,6 +198,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Tape(args) => tape::run(&args, common),
         Command::Library(args) => library::run(&args, common),
         Command::Drive(args) => drive::run(&args, common),
+        Command::Disk(args) => disk::run(&args, common),
         Command::Pool(args) => pool::run(&args, common),
         Command::Scrub(args) => scrub::run(&args, common),
         Command::Verify(args) => verify::run(&args, common),

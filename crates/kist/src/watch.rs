@@ -24,6 +24,11 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Whether it was given.
+    pub fn is_asked_for(self) -> bool {
+        self.watch.is_some()
+    }
+
     /// Shows what `list` gives, once or again and again.
     pub fn show(self, common: &Common, list: impl Fn() -> Outcome<String>) -> Outcome {
         let Some(seconds) = self.watch else { return output::write(&list()?) };

@@ -18,12 +18,14 @@
 //! Structures of fixed fields implement [`Packed`]; lists have `decode` and `encode` of their own. Both
 //! refuse malformed bytes with [`Malformed`] and never panic, whatever the bytes are.
 
+pub mod ata;
 pub mod attribute;
 mod bytes;
 mod code;
 pub mod command;
 pub mod density;
 pub mod element;
+pub mod enclosure;
 pub mod inquiry;
 pub mod lbp;
 pub mod log;

@@ -15,6 +15,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
             "ltfs",
             "mechanics",
             "scsi",
+            "topology",
             "session",
             "scheduler",
             "usage",
@@ -23,7 +24,7 @@ pub const LAYERS: [(&str, &[&str]); 9] = [
         ],
     ),
     ("twin", &["planner", "scenario", "report", "twin", "sample", "replay", "validation"]),
-    ("drivers", &["threads", "store", "drive", "iscsi", "sgio", "library", "vtl", "acceptance"]),
+    ("drivers", &["threads", "store", "drive", "iscsi", "sgio", "probe", "library", "vtl", "acceptance"]),
     (
         "engine",
         &[
@@ -54,7 +55,8 @@ const CORES: &str = "cores";
 const DOORS: &str = "doors";
 
 /// Dependencies of one core on another, each with its reason.
-const CORE_PAIRS: [(&str, &str, &str); 4] = [
+const CORE_PAIRS: [(&str, &str, &str); 5] = [
+    ("topology", "scsi", "what disks and enclosures answered is read with the types of their standards"),
     ("durability", "cluster", "the simulation runs over the groups that the placement makes"),
     ("session", "mechanics", "an order of reading is costed with the drive's own model"),
     ("scheduler", "mechanics", "what a tape is worth is costed with the drive's own model"),

@@ -13,13 +13,14 @@ const NEVER: [&str; 4] = ["todo!(", "unimplemented!(", "#[ignore", "dbg!("];
 /// the ioctl of SCSI commands.
 const UNSAFE_ALLOWED: [&str; 6] = ["erasure", "store", "drive", "base", "threads", "sgio"];
 /// Crates without I/O, clock and threads of their own.
-const PURE: [&str; 16] = [
+const PURE: [&str; 17] = [
     "base",
     "quantity",
     "erasure",
     "cluster",
     "ltfs",
     "mechanics",
+    "topology",
     "scheduler",
     "catalogue",
     "usage",

@@ -5,12 +5,14 @@
 //! usage data that REPORT SUPPORTED OPERATION CODES gives all go by them.
 
 mod changer;
+mod diagnostic;
 mod primary;
 mod stream;
 #[cfg(test)]
 mod tests;
 
 pub use changer::{Changer, ElementAddress, ElementType};
+pub use diagnostic::Diagnostic;
 pub use primary::{
     AttributeService, PageControl, PersistentIn, PersistentOut, Prevention, Primary, SelectReport,
     SupportedReport,

@@ -1,5 +1,6 @@
 //! Log pages (SPC-5, 7.3; those of tape drives SSC-5, 8.3).
 
+pub mod disk;
 mod pages;
 
 pub use pages::{
@@ -19,10 +20,25 @@ pub mod page {
     pub const READ_ERRORS: u8 = 0x03;
     /// Errors that are not of the medium.
     pub const NON_MEDIUM_ERRORS: u8 = 0x06;
+    /// Errors on verifying.
+    pub const VERIFY_ERRORS: u8 = 0x05;
     /// What passed through a tape drive.
     pub const SEQUENTIAL_ACCESS: u8 = 0x0c;
     /// A device's temperature.
     pub const TEMPERATURE: u8 = 0x0d;
+    /// Starts and stops of a disk, and what its life was made for.
+    pub const START_STOP: u8 = 0x0e;
+    /// Results of self tests.
+    pub const SELF_TEST: u8 = 0x10;
+    /// A drive of flash memory: how much of its life is used. Of a tape drive the same code is
+    /// [`DEVICE_STATUS`].
+    pub const SOLID_STATE: u8 = 0x11;
+    /// What a disk found when it read its medium by itself. Of a tape drive it has another meaning.
+    pub const BACKGROUND_SCAN: u8 = 0x15;
+    /// What the ports of a device say of their links.
+    pub const PROTOCOL_PORT: u8 = 0x18;
+    /// Whether the device expects to fail.
+    pub const INFORMATIONAL: u8 = 0x2f;
     /// What a drive is doing.
     pub const DEVICE_STATUS: u8 = 0x11;
     /// TapeAlert flags as 64 bits.

@@ -1,0 +1,14 @@
+//! Looks at this machine's disks for [`topology`]: reads its files, asks disks and enclosures how they are,
+//! and switches the lights of slots. Recorded machines are opened here, too.
+//!
+//! Nothing but [`locate`] changes anything on a device.
+
+mod ask;
+mod files;
+mod locate;
+mod look;
+
+pub use ask::{ASK_MAX, COMMAND_MAX, enclosure_pages, log_pages, smart_data};
+pub use files::Files;
+pub use locate::{LocateError, Switched, locate};
+pub use look::{Recorded, RecordedError, SaveError, live, open, save};
