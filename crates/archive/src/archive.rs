@@ -92,7 +92,8 @@ impl Archive {
         // Before the first job of a drive: one that began without a clock would seem to hang for decades.
         pool.set_clock(Arc::clone(&clock));
         // Before the inventory: what comes meanwhile is another change.
-        let asked = library.changes().and_then(|changes| Ok((changes, library.inventory_in_reach()?)));
+        let held = || ground::libraries::inventory(&catalogue, library.as_ref());
+        let asked = library.changes().and_then(|changes| Ok((changes, held()?)));
         let (changes, inventory) = asked.unwrap_or_else(|error| {
             // Reads from the pool and puts need no library: it is asked again every few seconds.
             tracing::error!(%error, "the library does not say what it holds; it is asked again");

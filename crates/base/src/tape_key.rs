@@ -9,8 +9,11 @@ pub struct KeyId(String);
 
 /// Why a text is no name of a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' names no key: use 1 to 32 characters of A-Z, a-z, 0-9, '.', '_' and '-'")]
-pub struct KeyIdError(pub String);
+#[error("a text of {0} bytes names no key: use 1 to 32 characters of A-Z, a-z, 0-9, '.', '_' and '-'")]
+pub struct KeyIdError(
+    /// How long it is. It is not told itself: it may be the key, where its name belongs.
+    pub usize,
+);
 
 impl KeyId {
     /// The most characters: what drives keep beside each block in clear (the unauthenticated key-associated
@@ -26,7 +29,7 @@ impl KeyId {
         if (1..=KeyId::BYTES_MAX).contains(&text.len()) && text.bytes().all(is_fit) {
             Ok(KeyId(text.to_owned()))
         } else {
-            Err(KeyIdError(text.to_owned()))
+            Err(KeyIdError(text.len()))
         }
     }
 

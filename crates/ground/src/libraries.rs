@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use base::{ByteCount, LibraryId, Vid};
 use catalogue::Command;
-use library::{CartridgeInfo, Place};
+use library::{CartridgeInfo, Library, LibraryError, Place};
 use scheduler::LibraryPolicy;
 use store::{BATCH_MAX, CatalogueStore, ExecuteError};
 use threads::{Mutex, MutexGuard};
@@ -31,6 +31,21 @@ pub fn policies(settings: &Settings) -> BTreeMap<LibraryId, LibraryPolicy> {
         mount_cost_percent: library.mount_cost_percent,
     };
     (0u16..).map(LibraryId).zip(all(settings).map(policy)).collect()
+}
+
+/// What the libraries hold, as far as they can be asked. While a restored catalogue is settled all of them must
+/// say: a tape that none shows is taken for one that nobody has.
+///
+/// # Errors
+/// If no library can be asked; while settling, if one cannot.
+pub fn inventory(
+    catalogue: &CatalogueStore,
+    library: &dyn Library,
+) -> Result<Vec<CartridgeInfo>, LibraryError> {
+    match catalogue.read(|view| view.is_restored()) {
+        Ok(false) => library.inventory_in_reach(),
+        Ok(true) | Err(_) => library.inventory(),
+    }
 }
 
 /// Makes known to the catalogue what libraries hold, many tapes with one commit.

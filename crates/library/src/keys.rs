@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -156,7 +157,8 @@ impl KeySource {
         let file: File = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(io)?;
         // Of the file that is open, not of the name, under which another one may stand by now.
         let known = file.metadata().map_err(io)?;
-        if !known.is_file() || known.mode() & 0o177 != 0 {
+        let is_ours = [0, rustix::process::geteuid().as_raw()].contains(&known.uid());
+        if !known.is_file() || known.mode() & 0o177 != 0 || !is_ours {
             return Err(KeySourceError::NotPrivate(path.to_owned()));
         }
         // Of its full size from the start: a buffer that grows leaves copies behind.
@@ -192,6 +194,11 @@ impl KeySource {
         let io = |error: std::io::Error| self.unreadable(&error);
         let mut child = Command::new(path)
             .arg(id.as_str())
+            // The server's secrets, if it has some there, are none of its business.
+            .env_clear()
+            .envs(std::env::var_os("PATH").map(|paths| ("PATH", paths)))
+            // So that what it started itself ends with it.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             // It may say anything, a key too: nobody reads it.
@@ -245,6 +252,10 @@ impl KeySource {
 
 /// Ends a program that is of no use any more.
 fn end(child: &mut Child) {
+    let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+    if let Some(group) = group {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
     let _ = child.kill();
     let _ = child.wait();
 }

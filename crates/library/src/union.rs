@@ -173,6 +173,9 @@ impl Library for Union {
         // What another library shows by now was carried there.
         let shown: BTreeSet<Vid> = all.iter().map(|cartridge| cartridge.vid).collect();
         of_those_away.retain(|cartridge| !shown.contains(&cartridge.vid));
+        // One that went from one to another before both were away is told by both.
+        of_those_away.sort_by_key(|cartridge| cartridge.vid);
+        of_those_away.dedup_by_key(|cartridge| cartridge.vid);
         joined(all.into_iter().chain(of_those_away))
     }
 

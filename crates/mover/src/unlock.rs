@@ -106,11 +106,16 @@ fn first_of(partition: Partition) -> TapePosition {
     TapePosition { partition, block: FIRST_INDEX }
 }
 
-/// How the first record of the first index of a partition is encrypted.
+/// How the first record of the first index of a partition is encrypted. A place on the medium that cannot be
+/// read tells nothing, and is no reason to leave alone all that stands behind it.
 fn first_record(drive: &mut dyn TapeDrive, partition: Partition) -> Result<BlockEncryption, TapeError> {
-    match drive.locate(first_of(partition)) {
-        Ok(()) => drive.block_encryption(),
+    let told = drive.locate(first_of(partition)).and_then(|()| drive.block_encryption());
+    match told {
         Err(TapeError::BeyondEndOfData { .. }) => Ok(BlockEncryption::NoBlock),
-        Err(error) => Err(error),
+        Err(error @ TapeError::Medium { .. }) => {
+            tracing::warn!(%error, "the first index cannot be read: it does not tell of a key");
+            Ok(BlockEncryption::Unknown)
+        }
+        told => told,
     }
 }

@@ -84,14 +84,24 @@ impl Tape {
         if self.has_bytes(container, &record)? || record.is_empty() {
             return self.give_up(container, vid, block, reason);
         }
+        self.read_of_others(container, (vid, block), reason)
+    }
+
+    /// Has what is damaged at a place read from others, if they may have it.
+    fn read_of_others(
+        &self,
+        container: ContainerId,
+        place: (Vid, BlockAddress),
+        reason: &str,
+    ) -> Result<(), ArchiveError> {
         let asked = self.want_bytes(container, |mend| {
-            mend.damaged.insert((vid, block), reason.to_owned());
+            mend.damaged.insert(place, reason.to_owned());
         })?;
         match asked {
             FromTape::Asked => {}
-            FromTape::Later => self.put_off_damage(container, (vid, block), reason),
+            FromTape::Later => self.put_off_damage(container, place, reason),
             FromTape::Nowhere => {
-                tracing::error!(%container, %vid, "no other copy can mend it; what can be read of it stays");
+                tracing::error!(%container, vid = %place.0, "no other copy can mend it; what can be read of it stays");
             }
         }
         Ok(())
@@ -119,7 +129,10 @@ impl Tape {
         let Some(record) = self.standing_at(container, (vid, block))? else { return Ok(()) };
         let is_last = record.places().all(|place| place == (vid, block));
         if record.is_empty() || !is_last || self.has_members(container, &record)? {
-            return self.drop_spare_place(container, vid, block, reason);
+            if self.drop_spare_place(container, vid, block, reason)? {
+                return Ok(());
+            }
+            return self.read_of_others(container, (vid, block), reason);
         }
         tracing::warn!(%container, %vid, %block, "the last place is given up when a new copy is written");
         let mut maintenance = self.maintenance();
@@ -185,26 +198,24 @@ impl Tape {
     }
 
     /// Gives up a place of a container that the pool had when it was looked at, or that is to have another
-    /// one. If members were evicted since, and this is the last place of all, it stays, as the last one does.
+    /// one. `false`: members have left the pool since, and this is the last place of all; it stays.
     pub(crate) fn drop_spare_place(
         &self,
         container: ContainerId,
         vid: Vid,
         block: BlockAddress,
         reason: &str,
-    ) -> Result<(), ArchiveError> {
+    ) -> Result<bool, ArchiveError> {
         let why = truncated(reason, 512);
         match self.execute_on_container(Command::GiveUpPlace { container, vid, block, reason: why }) {
             Err(ArchiveError::Rejected(Rejection::WrongState { .. })) => {
                 tracing::warn!(%container, %vid, %block, reason, "its bytes left the pool: it stays");
-                self.want_bytes(container, |mend| {
-                    mend.damaged.insert((vid, block), reason.to_owned());
-                })?;
-                Ok(())
+                Ok(false)
             }
             done => {
                 done?;
-                self.place_dropped(container, vid)
+                self.place_dropped(container, vid)?;
+                Ok(true)
             }
         }
     }

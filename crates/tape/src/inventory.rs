@@ -91,7 +91,7 @@ impl Tape {
         if changes == *seen {
             return Ok(BTreeSet::new());
         }
-        let inventory = self.library.inventory_in_reach()?;
+        let inventory = ground::libraries::inventory(&self.catalogue, self.library.as_ref())?;
         let mut new = inventory.clone();
         new.retain(|cartridge| self.libraries.capacity_of(cartridge.vid) != Some(cartridge.capacity));
         register_tapes(&self.catalogue, &new).map_err(|error| self.failed(error))?;

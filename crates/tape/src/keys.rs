@@ -77,7 +77,11 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         if room.stopping() {
             return;
         }
-        needs = room.keys_missing.lock().keys().cloned().collect();
+        // A key that no tape and no pool needs any more is not asked for.
+        let all = room.all_key_needs();
+        let mut missing = room.keys_missing.lock();
+        missing.retain(|need, _| all.contains(need));
+        needs = missing.keys().cloned().collect();
     }
 }
 

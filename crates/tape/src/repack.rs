@@ -214,8 +214,10 @@ impl Tape {
         record: &ContainerRecord,
     ) -> Result<Taken, ArchiveError> {
         const WHY: &str = "its tape is being repacked";
-        if self.has_bytes(container, record)? && has_skeleton(self, record) {
-            self.drop_spare_place(container, vid, block, WHY)?;
+        if self.has_bytes(container, record)?
+            && has_skeleton(self, record)
+            && self.drop_spare_place(container, vid, block, WHY)?
+        {
             return Ok(Taken::Gone);
         }
         let asked = self.want_bytes(container, |mend| {

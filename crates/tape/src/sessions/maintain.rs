@@ -171,7 +171,9 @@ impl MountedTape<'_> {
                     verified = true;
                 }
                 Some(fault) => {
-                    room.drop_spare_place(container, vid, block, &fault.reason)?;
+                    if !room.drop_spare_place(container, vid, block, &fault.reason)? {
+                        room.copy_damaged(container, vid, block, &fault.reason)?;
+                    }
                 }
             }
         }

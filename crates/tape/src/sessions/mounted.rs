@@ -148,7 +148,10 @@ impl MountedTape<'_> {
         record: &TapeRecord,
         tape_pool: TapePoolId,
     ) -> Result<OpenRun, SessionError> {
-        assert_eq!(record.key, self.tape.key, "what is encrypted is never written in clear");
+        // Else the tape was emptied meanwhile, and is to be another volume.
+        if record.key != self.tape.key {
+            return Err(ground::ArchiveError::TapeInUse(self.tape.vid).into());
+        }
         let start = record.end_of_data;
         let begin = typed::BeginRun { vid: self.tape.vid, drive: self.name.as_str().to_owned(), start };
         let id = self.room.ask(begin)?;

@@ -142,7 +142,9 @@ impl Model {
             Command::GiveUpPlace { container, vid, block, reason } => {
                 let record = self.containers.get(container).ok_or("NotFound")?;
                 let is_near = |file| self.live(file).is_some_and(|file| !file.is_online());
-                let is_missed = record.members.iter().any(|member| is_near(member.file));
+                let is_lost = |file| self.files.get(&file).is_some_and(|file| file.is_lost());
+                let is_missed =
+                    record.members.iter().any(|member| is_near(member.file) || is_lost(member.file));
                 if is_missed && record.places() == [(*vid, *block)] {
                     return Err("WrongState");
                 }

@@ -37,7 +37,8 @@ enum Progress {
 impl Drive {
     /// Waits for the end of a cleaning, and gives the flags raised since.
     pub fn clean(&mut self, most: Duration) -> Result<Vec<TapeAlert>, TapeError> {
-        assert!(self.session.is_none(), "a drive is cleaned while it holds no tape");
+        // Of a tape that somebody took out by hand: the element was seen empty.
+        self.session = None;
         self.handling = true;
         let done = self.await_cleaned(most);
         let alerts = self.raised_alerts();
