@@ -33,8 +33,8 @@ pub fn policies(settings: &Settings) -> BTreeMap<LibraryId, LibraryPolicy> {
     (0u16..).map(LibraryId).zip(all(settings).map(policy)).collect()
 }
 
-/// What the libraries hold, as far as they can be asked. While a restored catalogue is settled all of them must
-/// say: a tape that none shows is taken for one that nobody has.
+/// What the libraries hold, as far as they can be asked. While a restored catalogue is settled all of them
+/// must say: a tape that none shows is taken for one that nobody has.
 ///
 /// # Errors
 /// If no library can be asked; while settling, if one cannot.

@@ -101,7 +101,8 @@ impl Tape {
             FromTape::Asked => {}
             FromTape::Later => self.put_off_damage(container, place, reason),
             FromTape::Nowhere => {
-                tracing::error!(%container, vid = %place.0, "no other copy can mend it; what can be read of it stays");
+                let vid = place.0;
+                tracing::error!(%container, %vid, "no other copy can mend it; what can be read of it stays");
             }
         }
         Ok(())

@@ -88,7 +88,8 @@ fn what_a_drive_says_of_itself_is_no_fault_of_the_tape() {
         Condition::HostFails,
     ];
     for condition in conditions {
-        // The library cleans its drives itself: with nothing to clean them a dirty one would rest for an hour.
+        // The library cleans its drives itself: with nothing to clean them a dirty one would rest for an
+        // hour.
         let trouble = Trouble::with(2, Duration::from_millis(50), |settings| {
             settings.tape.mounts.cleaning.uses_max = 0;
         });

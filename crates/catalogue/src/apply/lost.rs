@@ -153,8 +153,8 @@ pub(super) fn container_lost(draft: &mut Draft<'_>, id: ContainerId, why: &str) 
     })
 }
 
-/// Whether a member of a container has nothing, or nothing that could be read, without its places on tape: one
-/// that is LOST is found again by them.
+/// Whether a member of a container has nothing, or nothing that could be read, without its places on tape:
+/// one that is LOST is found again by them.
 pub(super) fn depends_on_tape(draft: &mut Draft<'_>, id: ContainerId) -> Result<bool, Rejection> {
     let mut depends = false;
     for_members(draft, id, |_, _, file| {
