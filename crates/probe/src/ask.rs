@@ -9,7 +9,7 @@ use scsi::log::{SupportedPages, page};
 use scsi::{Cdb, Command, Data, Malformed, Status, Transport};
 use sgio::{NvmeDevice, SgDevice};
 use topology::nvme::LOG_PAGE;
-use topology::{Disk, DiskKind, Record, Services};
+use topology::{Disk, DiskKind, LOG_PAGES, Record, Services};
 
 /// The longest that one command may take: a disk that is busy with its own errors takes seconds.
 pub const COMMAND_MAX: Duration = Duration::from_secs(10);
@@ -17,21 +17,6 @@ pub const COMMAND_MAX: Duration = Duration::from_secs(10);
 pub const ASK_MAX: Duration = Duration::from_secs(180);
 /// Bytes that are asked for first of a page of an enclosure, as Linux does (ses.c, `INIT_ALLOC_SIZE`).
 const FIRST: u16 = 32;
-
-/// Log pages of disks that are asked for, if the disk says that it has them.
-const LOG_PAGES: [u8; 11] = [
-    page::WRITE_ERRORS,
-    page::READ_ERRORS,
-    page::VERIFY_ERRORS,
-    page::NON_MEDIUM_ERRORS,
-    page::TEMPERATURE,
-    page::START_STOP,
-    page::SELF_TEST,
-    page::SOLID_STATE,
-    page::BACKGROUND_SCAN,
-    page::PROTOCOL_PORT,
-    page::INFORMATIONAL,
-];
 
 /// Why nothing is known of a device, in words.
 enum NotAsked {

@@ -77,11 +77,7 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         if room.stopping() {
             return;
         }
-        // A key that no tape and no pool needs any more is not asked for.
-        let all = room.all_key_needs();
-        let mut missing = room.keys_missing.lock();
-        missing.retain(|need, _| all.contains(need));
-        needs = missing.keys().cloned().collect();
+        needs = room.missing_keys();
     }
 }
 
@@ -124,6 +120,17 @@ impl Tape {
         });
         let labelled = tapes.into_iter().filter(|(_, tape)| tape.generation.0 > 0);
         labelled.filter_map(|(_, tape)| tape.key.as_ref().map(KeyNeed::of)).collect()
+    }
+
+    /// The keys to be asked for again. One that no tape and no pool needs any more is forgotten.
+    fn missing_keys(&self) -> BTreeSet<KeyNeed> {
+        if self.keys_missing.lock().is_empty() {
+            return BTreeSet::new();
+        }
+        let all = self.all_key_needs();
+        let mut missing = self.keys_missing.lock();
+        missing.retain(|need, _| all.contains(need));
+        missing.keys().cloned().collect()
     }
 
     fn all_key_needs(&self) -> BTreeSet<KeyNeed> {

@@ -102,21 +102,17 @@ impl Tape {
             && let Some(tape_pool) = record.tape_pool
         {
             let is_new = self.maintenance().reclaims.insert(vid);
-            let keeper = self.keeper(vid, tape_pool)?;
+            let answer = self.keeper_as_of(vid, tape_pool)?;
             // Of a tape that nobody can take the place of nothing is changed: it may be the only one of its
-            // pool that can be written.
-            if keeper == Keeper::Nobody {
+            // pool that can be written. One that was never labelled has nothing of the history.
+            if answer.0 == Keeper::Nobody {
                 if is_new {
                     self.maintenance().reclaims.remove(&vid);
                 }
-                let full = self.without_room(vid, tape_pool)?;
-                return Err(ArchiveError::SegmentsOwed { vid, other: None, full });
-            }
-            // One that was never labelled has nothing of the history.
-            if record.state != TapeState::Disabled && record.generation.0 > 0 {
+            } else if record.state != TapeState::Disabled && record.generation.0 > 0 {
                 self.set_repacking(vid, "to be reclaimed")?;
             }
-            self.have_it_kept(vid, tape_pool)?;
+            self.have_it_kept(vid, tape_pool, answer)?;
         }
         {
             // Nobody reclaims, or sets aside, a tape that was just counted on.
@@ -125,15 +121,15 @@ impl Tape {
             self.need_reclaimable(vid, &record)?;
             if let Some(tape_pool) = record.tape_pool {
                 // Asked of one that holds containers too: the last of them may go before the command comes.
-                let keeper = self.keeper(vid, tape_pool)?;
-                if keeper != Keeper::Others && record.containers > 0 {
+                let answer = self.keeper_as_of(vid, tape_pool)?;
+                if answer.0 != Keeper::Others && record.containers > 0 {
                     return Err(ArchiveError::Rejected(Rejection::WrongState {
                         object: Object::Tape(vid),
                         state: "in use: it holds containers",
                         needed: "empty to be reclaimed: repack it first",
                     }));
                 }
-                self.have_it_kept(vid, tape_pool)?;
+                self.have_it_kept(vid, tape_pool, answer)?;
             }
             self.execute(how)?;
         }
@@ -154,16 +150,8 @@ impl Tape {
             return Ok(Some(refused));
         }
         let Some(tape_pool) = record.tape_pool else { return Ok(None) };
-        Ok(match self.keeper(vid, tape_pool)? {
-            Keeper::Others => None,
-            Keeper::Written(other) | Keeper::Spare(other) => {
-                Some(ArchiveError::SegmentsOwed { vid, other: Some(other), full: Vec::new() })
-            }
-            Keeper::Nobody => {
-                let full = self.without_room(vid, tape_pool)?;
-                Some(ArchiveError::SegmentsOwed { vid, other: None, full })
-            }
-        })
+        let (keeper, _) = self.keeper_as_of(vid, tape_pool)?;
+        self.owed_to(vid, tape_pool, keeper)
     }
 
     fn need_reclaimable(&self, vid: Vid, record: &TapeRecord) -> Result<(), ArchiveError> {
@@ -187,10 +175,6 @@ impl Tape {
                 needed: "at rest to be reclaimed: try again when that has ended",
             })),
         }
-    }
-
-    fn keeper(&self, vid: Vid, tape_pool: TapePoolId) -> Result<Keeper, ArchiveError> {
-        self.keeper_as_of(vid, tape_pool).map(|(keeper, _)| keeper)
     }
 
     /// The keeper, and how many tries of tapes to take the history the answer knows of.
@@ -260,25 +244,40 @@ impl Tape {
         Ok(told.map_or(room_left(&tape), |told| told.min(room_left(&tape))) >= needed)
     }
 
+    /// Why a tape waits whose history goes to this keeper; `None`: it need not.
+    fn owed_to(
+        &self,
+        vid: Vid,
+        tape_pool: TapePoolId,
+        keeper: Keeper,
+    ) -> Result<Option<ArchiveError>, ArchiveError> {
+        let (other, full) = match keeper {
+            Keeper::Others => return Ok(None),
+            Keeper::Written(other) | Keeper::Spare(other) => (Some(other), Vec::new()),
+            Keeper::Nobody => (None, self.without_room(vid, tape_pool)?),
+        };
+        Ok(Some(ArchiveError::SegmentsOwed { vid, other, full }))
+    }
+
     /// Has another tape take what is owed, if one does not have it already. Which one is asked anew if a try
-    /// ended meanwhile: a tape that has just refused would be mounted for nothing.
-    fn have_it_kept(&self, vid: Vid, tape_pool: TapePoolId) -> Result<(), ArchiveError> {
+    /// ended since the answer: a tape that has just refused would be mounted for nothing.
+    fn have_it_kept(
+        &self,
+        vid: Vid,
+        tape_pool: TapePoolId,
+        mut answer: (Keeper, u64),
+    ) -> Result<(), ArchiveError> {
         loop {
-            let (keeper, tries) = self.keeper_as_of(vid, tape_pool)?;
-            let (other, is_asked) = match keeper {
-                Keeper::Others => return Ok(()),
-                Keeper::Nobody => {
-                    let full = self.without_room(vid, tape_pool)?;
-                    return Err(ArchiveError::SegmentsOwed { vid, other: None, full });
-                }
-                Keeper::Written(other) => (other, self.set_tasks_as_of(tries, other, |it| it.ship = true)),
-                Keeper::Spare(other) => {
-                    (other, self.set_tasks_as_of(tries, other, |it| it.keep_history = true))
-                }
+            let (keeper, tries) = answer;
+            let is_asked = match keeper {
+                Keeper::Others | Keeper::Nobody => true,
+                Keeper::Written(other) => self.set_tasks_as_of(tries, other, |it| it.ship = true),
+                Keeper::Spare(other) => self.set_tasks_as_of(tries, other, |it| it.keep_history = true),
             };
             if is_asked {
-                return Err(ArchiveError::SegmentsOwed { vid, other: Some(other), full: Vec::new() });
+                return self.owed_to(vid, tape_pool, keeper)?.map_or(Ok(()), Err);
             }
+            answer = self.keeper_as_of(vid, tape_pool)?;
         }
     }
 }

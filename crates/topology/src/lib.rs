@@ -31,7 +31,7 @@ pub use machine::{
     HostKind, Machine, Network, NvmeAnswer, Path, PciFunction, PciLink, Phy, PhyRate, Place, Port, Problem,
     ScsiAnswers, Services, Slot, SlotAt, SlotState,
 };
-pub use read::askable;
+pub use read::{LOG_PAGES, askable};
 pub use reader::{PROBLEMS_MAX, Reader};
 pub use record::{ENTRIES_MAX, RECORD_MAX, Record, RecordError, Recorder};
 pub use tree::{NAMES_MAX, Overlay, PATH_MAX, READ_MAX, Tree, Unread};

@@ -40,6 +40,15 @@ fn asks(archive: &Archive) -> Option<bool> {
     drives.into_iter().find(|(name, _)| name == "vdrive0").and_then(|(_, it)| Some(it.asks?.urgent))
 }
 
+/// Files that are being written while the drive asks to be cleaned before its next mount.
+fn write_until_it_asks(archive: &Archive, faults: &Faults) -> Vec<(String, Vec<u8>)> {
+    faults.plan_alert(&drive(0), TapeAlert::CLEAN_NOW);
+    let files = fill(archive);
+    archive.migrate_now(None).unwrap();
+    wait_until("it asks", || asks(archive) == Some(true));
+    files
+}
+
 fn was_cleaned(archive: &Archive) -> bool {
     archive.cleaning().unwrap().drives.iter().any(|(_, it)| it.cleaned.is_some())
 }
@@ -132,10 +141,7 @@ fn cartridges_that_are_used_up_are_set_aside_and_told() {
 fn a_drive_goes_on_or_rests_without_a_cleaning_cartridge_and_one_that_comes_is_used() {
     let trouble = with_cleaners(&[], 50);
     let (archive, faults) = trouble.open();
-    faults.plan_alert(&drive(0), TapeAlert::CLEAN_NOW);
-    let files = fill(&archive);
-    archive.migrate_now(None).unwrap();
-    wait_until("it asks", || asks(&archive) == Some(true));
+    let files = write_until_it_asks(&archive, &faults);
     let warnings = archive.totals().unwrap().warnings;
     let told: Vec<_> = warnings.iter().filter(|it| it.contains("asks to be cleaned")).collect();
     assert!(told.len() == 1 && told[0].contains("put one in"), "{warnings:?}");
@@ -153,10 +159,7 @@ fn a_drive_goes_on_or_rests_without_a_cleaning_cartridge_and_one_that_comes_is_u
 fn what_a_drive_asks_for_outlives_the_server() {
     let trouble = with_cleaners(&[], 50);
     let (archive, faults) = trouble.open();
-    faults.plan_alert(&drive(0), TapeAlert::CLEAN_NOW);
-    let files = fill(&archive);
-    archive.migrate_now(None).unwrap();
-    wait_until("it asks", || asks(&archive) == Some(true));
+    let files = write_until_it_asks(&archive, &faults);
     archive.close();
     drop(archive);
     let (archive, _) = trouble.open();

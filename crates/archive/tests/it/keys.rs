@@ -49,6 +49,14 @@ fn instance() -> Instance {
     })
 }
 
+/// The same with a key for its pool.
+fn keyed() -> Instance {
+    let mut instance = instance();
+    use_key(&mut instance, OLD);
+    give(&instance, &[OLD]);
+    instance
+}
+
 fn used(archive: &Archive) -> Vec<TapeInfo> {
     archive.tapes().unwrap().into_iter().filter(|tape| tape.generation > 0).collect()
 }
@@ -85,6 +93,14 @@ fn put_to_tape(archive: &Archive, name: &str, seed: u64) {
     dismounted(archive);
 }
 
+/// The file `a` on a tape, and nowhere else: the tape, and its path.
+fn put_to_tape_only(archive: &Archive) -> (Vid, String) {
+    put_to_tape(archive, "a", 1);
+    let at = format!("/{NAME}/a");
+    archive.evict(&crate::common::all(&[&at])).unwrap();
+    (used(archive)[0].vid, at)
+}
+
 fn recall(archive: &Archive, name: &str, seed: u64) {
     let at = format!("/{NAME}/{name}");
     archive.evict(&crate::common::all(&[&at])).unwrap();
@@ -97,9 +113,7 @@ fn recall(archive: &Archive, name: &str, seed: u64) {
 /// from the cartridges alone.
 #[test]
 fn what_is_on_an_encrypted_tape_comes_back_with_its_key_only() {
-    let mut instance = instance();
-    use_key(&mut instance, OLD);
-    give(&instance, &[OLD]);
+    let instance = keyed();
     let archive = instance.open();
     put_to_tape(&archive, "a", 1);
     let tapes = used(&archive);
@@ -135,14 +149,9 @@ fn what_is_on_an_encrypted_tape_comes_back_with_its_key_only() {
 /// Without its key a tape waits, is well, and says which key it wants; with it all goes on by itself.
 #[test]
 fn a_tape_whose_key_is_missing_says_so_and_goes_on_when_it_is_there() {
-    let mut instance = instance();
-    use_key(&mut instance, OLD);
-    give(&instance, &[OLD]);
+    let instance = keyed();
     let archive = instance.open();
-    put_to_tape(&archive, "a", 1);
-    let vid = used(&archive)[0].vid;
-    let at = format!("/{NAME}/a");
-    archive.evict(&crate::common::all(&[&at])).unwrap();
+    let (vid, at) = put_to_tape_only(&archive);
     give(&instance, &[]);
     let before = archive.tape(vid).unwrap();
     let request = stage(&archive, &[&at]);
@@ -177,14 +186,9 @@ fn a_tape_whose_key_is_missing_says_so_and_goes_on_when_it_is_there() {
 /// Another key under the same id opens nothing, and harms nothing.
 #[test]
 fn a_wrong_key_of_the_same_id_is_told_and_not_held_against_the_tape() {
-    let mut instance = instance();
-    use_key(&mut instance, OLD);
-    give(&instance, &[OLD]);
+    let instance = keyed();
     let archive = instance.open();
-    put_to_tape(&archive, "a", 1);
-    let vid = used(&archive)[0].vid;
-    let at = format!("/{NAME}/a");
-    archive.evict(&crate::common::all(&[&at])).unwrap();
+    let (vid, at) = put_to_tape_only(&archive);
     fs::write(key_file(&instance), format!("{OLD} {}\n", "aa".repeat(32))).unwrap();
     let request = stage(&archive, &[&at]);
     wait_until("the tape tells of it", || {
@@ -278,9 +282,7 @@ fn why(archive: &Archive, name: &str, words: &[&str]) -> bool {
 /// Nothing is written in clear by a drive that cannot do otherwise, and no scratch tape gets a name for it.
 #[test]
 fn a_drive_that_does_not_encrypt_writes_nothing_of_a_pool_with_keys() {
-    let mut instance = instance();
-    use_key(&mut instance, OLD);
-    give(&instance, &[OLD]);
+    let instance = keyed();
     let (archive, faults) = open_with_faults(&instance);
     faults.plan_no_encryption(&drive(0));
     put(&archive, &format!("/{NAME}/a"), &content(1));
@@ -303,9 +305,7 @@ fn a_drive_that_does_not_encrypt_writes_nothing_of_a_pool_with_keys() {
 /// known to be nothing; with the old key the tape is labelled with the new one.
 #[test]
 fn a_labelling_cut_short_is_done_again_with_the_key_of_then() {
-    let mut instance = instance();
-    use_key(&mut instance, OLD);
-    give(&instance, &[OLD]);
+    let mut instance = keyed();
     let (archive, faults) = open_with_faults(&instance);
     for tape in archive.tapes().unwrap().into_iter().skip(1) {
         archive.set_tape(tape.vid, TapeUse::Disabled, "there is one tape only").unwrap();
@@ -345,9 +345,7 @@ fn a_labelling_cut_short_is_done_again_with_the_key_of_then() {
 /// with that one could not be read any more by who brings the right one back.
 #[test]
 fn no_tape_is_labelled_with_another_key_under_the_id_of_older_tapes() {
-    let mut instance = instance();
-    use_key(&mut instance, OLD);
-    give(&instance, &[OLD]);
+    let instance = keyed();
     let archive = instance.open();
     put_to_tape(&archive, "a", 1);
     let first = used(&archive)[0].vid;

@@ -86,3 +86,5 @@ mod trouble;
 mod unknown;
 mod unreadable;
 mod uploads;
+#[path = "common/within.rs"]
+mod within;

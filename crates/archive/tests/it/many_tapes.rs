@@ -6,9 +6,10 @@ use std::sync::{Arc, mpsc};
 use archive::{Archive, Machines};
 use base::{ByteCount, Vid};
 use catalogue::{Command, TapeState};
-use library::{CartridgeInfo, DriveName, Library, LibraryError, Place, Slot, TapeDrive};
+use library::{CartridgeInfo, Library, LibraryError, Place, Slot};
 
 use crate::common::{Instance, PATIENCE, SystemClock, bytes, migrate_all, put, stop};
+use crate::within::as_the_library_within;
 
 /// As many as wait for the conductor at most; whoever posts one more waits.
 const EVENTS_MAX: u32 = 100_000;
@@ -64,6 +65,10 @@ struct Growing {
 }
 
 impl Library for Growing {
+    as_the_library_within!(
+        drives without_vid out_of_reach library_of take_drive mount unmount
+    );
+
     fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError> {
         let mut inventory = self.library.inventory()?;
         let model = inventory.first().cloned().unwrap();
@@ -75,34 +80,6 @@ impl Library for Growing {
 
     fn changes(&self) -> Result<u64, LibraryError> {
         Ok(self.library.changes()? + u64::from(self.more.load(Ordering::SeqCst)))
-    }
-
-    fn drives(&self) -> Vec<DriveName> {
-        self.library.drives()
-    }
-
-    fn without_vid(&self) -> Vec<String> {
-        self.library.without_vid()
-    }
-
-    fn out_of_reach(&self) -> Vec<String> {
-        self.library.out_of_reach()
-    }
-
-    fn library_of(&self, drive: &DriveName) -> u16 {
-        self.library.library_of(drive)
-    }
-
-    fn take_drive(&self, name: &DriveName) -> Result<Box<dyn TapeDrive>, LibraryError> {
-        self.library.take_drive(name)
-    }
-
-    fn mount(&self, vid: Vid, drive: &DriveName) -> Result<(), LibraryError> {
-        self.library.mount(vid, drive)
-    }
-
-    fn unmount(&self, drive: &DriveName) -> Result<Vid, LibraryError> {
-        self.library.unmount(drive)
     }
 }
 

@@ -8,8 +8,8 @@ use crate::nvme::{LOG_PAGE, SmartLog};
 use crate::reader::Reader;
 use crate::tree::Unread;
 
-/// Log pages of disks that are looked at.
-const PAGES: [u8; 11] = [
+/// Log pages of disks that are looked at: who asks disks asks for these.
+pub const LOG_PAGES: [u8; 11] = [
     page::WRITE_ERRORS,
     page::READ_ERRORS,
     page::VERIFY_ERRORS,
@@ -52,7 +52,7 @@ fn scsi(reader: &Reader<'_>, device: &str) -> Result<Option<Answered>, String> {
     let directory = format!("/answers/scsi/{device}");
     let at = |name: &str| format!("{directory}/{name}");
     let mut answers = ScsiAnswers::default();
-    for code in PAGES {
+    for code in LOG_PAGES {
         let path = at(&format!("log-{code:02x}"));
         let Some(bytes) = reader.bytes(&path) else { continue };
         match LogPage::decode(&bytes) {

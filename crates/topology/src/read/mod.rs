@@ -6,6 +6,7 @@ mod disks;
 mod enclosures;
 mod sas;
 
+pub use answers::LOG_PAGES;
 use std::collections::BTreeMap;
 
 use chain::Chain;

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use archive::{Archive, Machines};
 use base::{Clock, Vid};
-use library::{CartridgeInfo, DriveName, Library, LibraryError, Slot, TapeDrive};
+use library::{CartridgeInfo, DriveName, Library, LibraryError};
 
 use crate::common::{Instance, PATIENCE, SystemClock};
+use crate::within::as_the_library_within;
 
 /// How long a mount waits for a test that does not come back to it. Longer than any test waits for anything:
 /// it is the test that fails then, and says why. A panic here would be one of the engine's threads, which
@@ -162,6 +163,10 @@ pub struct Held {
 }
 
 impl Library for Held {
+    as_the_library_within!(
+        drives without_vid out_of_reach library_of take_drive unmount look_again export import
+    );
+
     fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError> {
         let mut inventory = self.library.inventory()?;
         inventory.retain(|cartridge| !self.gate.is_gone(cartridge.vid));
@@ -172,48 +177,12 @@ impl Library for Held {
         Ok(self.library.changes()? + self.gate.0.0.lock().unwrap().changes)
     }
 
-    fn drives(&self) -> Vec<DriveName> {
-        self.library.drives()
-    }
-
-    fn without_vid(&self) -> Vec<String> {
-        self.library.without_vid()
-    }
-
-    fn out_of_reach(&self) -> Vec<String> {
-        self.library.out_of_reach()
-    }
-
-    fn library_of(&self, drive: &DriveName) -> u16 {
-        self.library.library_of(drive)
-    }
-
-    fn take_drive(&self, name: &DriveName) -> Result<Box<dyn TapeDrive>, LibraryError> {
-        self.library.take_drive(name)
-    }
-
     fn mount(&self, vid: Vid, drive: &DriveName) -> Result<(), LibraryError> {
         if self.gate.is_gone(vid) {
             return Err(LibraryError::UnknownCartridge { vid });
         }
         self.gate.pass(vid, drive)?;
         self.library.mount(vid, drive)
-    }
-
-    fn unmount(&self, drive: &DriveName) -> Result<Vid, LibraryError> {
-        self.library.unmount(drive)
-    }
-
-    fn look_again(&self, scan: bool) -> Result<(), LibraryError> {
-        self.library.look_again(scan)
-    }
-
-    fn export(&self, vid: Vid) -> Result<Slot, LibraryError> {
-        self.library.export(vid)
-    }
-
-    fn import(&self, vid: Vid) -> Result<Slot, LibraryError> {
-        self.library.import(vid)
     }
 }
 

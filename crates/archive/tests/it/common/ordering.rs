@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use archive::{Archive, DriveFitFile, Machines, MountLog};
-use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
+use base::{BlockAddress, ByteCount, Partition, TapePosition};
 use library::{
-    BlockEncryption, CartridgeInfo, DriveCounters, DriveName, Library, LibraryError, ReadBlock, Slot,
-    TapeAlert, TapeDrive, TapeEncryption, TapeError, VirtualLibrary, VirtualLibraryConfig, VirtualTiming,
-    Waiter, WriteResult,
+    BlockEncryption, DriveCounters, DriveName, Library, LibraryError, ReadBlock, TapeAlert, TapeDrive,
+    TapeEncryption, TapeError, VirtualLibrary, VirtualLibraryConfig, VirtualTiming, Waiter, WriteResult,
 };
 use mechanics::{DriveFit, DriveTiming, FittedDrive, Geometry, MotionReport, RobotTiming, Track};
 
 use crate::common::{Instance, SystemClock, settled};
+use crate::within::as_the_library_within;
 
 /// Begin and end of what a drive is asked for.
 pub type Stretches = Vec<(BlockAddress, BlockAddress)>;
@@ -113,53 +113,13 @@ struct OrderingLibrary {
 }
 
 impl Library for OrderingLibrary {
-    fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError> {
-        self.library.inventory()
-    }
-
-    fn changes(&self) -> Result<u64, LibraryError> {
-        self.library.changes()
-    }
-
-    fn drives(&self) -> Vec<DriveName> {
-        self.library.drives()
-    }
-
-    fn without_vid(&self) -> Vec<String> {
-        self.library.without_vid()
-    }
-
-    fn out_of_reach(&self) -> Vec<String> {
-        self.library.out_of_reach()
-    }
-
-    fn library_of(&self, drive: &DriveName) -> u16 {
-        self.library.library_of(drive)
-    }
+    as_the_library_within!(
+        inventory changes drives without_vid out_of_reach library_of mount unmount look_again export import
+    );
 
     fn take_drive(&self, name: &DriveName) -> Result<Box<dyn TapeDrive>, LibraryError> {
         let drive = self.library.take_drive(name)?;
         Ok(Box::new(OrderingDrive { drive, script: self.script.clone() }))
-    }
-
-    fn mount(&self, vid: Vid, drive: &DriveName) -> Result<(), LibraryError> {
-        self.library.mount(vid, drive)
-    }
-
-    fn unmount(&self, drive: &DriveName) -> Result<Vid, LibraryError> {
-        self.library.unmount(drive)
-    }
-
-    fn look_again(&self, scan: bool) -> Result<(), LibraryError> {
-        self.library.look_again(scan)
-    }
-
-    fn export(&self, vid: Vid) -> Result<Slot, LibraryError> {
-        self.library.export(vid)
-    }
-
-    fn import(&self, vid: Vid) -> Result<Slot, LibraryError> {
-        self.library.import(vid)
     }
 }
 

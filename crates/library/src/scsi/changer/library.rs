@@ -299,6 +299,17 @@ impl ScsiLibrary {
         }
     }
 
+    /// The seat of a drive that nothing is in.
+    fn empty_seat(&self, line: &mut Line, drive: &DriveName) -> Result<WantedDrive, LibraryError> {
+        let seat = self.seat(line, drive)?;
+        let element = self.look(line, ElementType::DataTransfer, seat.element)?;
+        if element.full {
+            let vid = self.in_drive(drive, &seat, &element)?;
+            return Err(LibraryError::DriveFull { drive: drive.clone(), vid });
+        }
+        Ok(seat)
+    }
+
     pub(super) fn holdings(&self) -> Holdings {
         self.known().holdings()
     }
@@ -375,12 +386,7 @@ impl ScsiLibrary {
     fn mount_into(&self, vid: Vid, bay: &Bay, state: &mut BayState) -> Result<(), LibraryError> {
         let drive = &bay.name;
         let mut line = self.line();
-        let seat = self.seat(&mut line, drive)?;
-        let element = self.look(&mut line, ElementType::DataTransfer, seat.element)?;
-        if element.full {
-            let vid = self.in_drive(drive, &seat, &element)?;
-            return Err(LibraryError::DriveFull { drive: drive.clone(), vid });
-        }
+        let seat = self.empty_seat(&mut line, drive)?;
         let (home, barcode) = self.slot_of(&mut line, vid)?;
         self.open_drive(&seat, state)?;
         self.bring_in(&mut line, &seat, barcode, Mounted { vid, home, is_cleaning: false })?;
@@ -470,12 +476,7 @@ impl ScsiLibrary {
     ) -> Result<Vec<TapeAlert>, LibraryError> {
         let drive = &bay.name;
         let mut line = self.line();
-        let seat = self.seat(&mut line, drive)?;
-        let element = self.look(&mut line, ElementType::DataTransfer, seat.element)?;
-        if element.full {
-            let vid = self.in_drive(drive, &seat, &element)?;
-            return Err(LibraryError::DriveFull { drive: drive.clone(), vid });
-        }
+        let seat = self.empty_seat(&mut line, drive)?;
         let (home, barcode) = self.cleaner_in_slot(&mut line, vid)?;
         self.open_drive(&seat, state)?;
         self.bring_in(&mut line, &seat, barcode, Mounted { vid, home, is_cleaning: true })?;
