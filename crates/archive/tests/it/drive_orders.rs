@@ -9,7 +9,7 @@ use library::TapeError;
 use mechanics::{DriveFit, LocateFit};
 
 use crate::common::{Instance, all, bytes, get, migrate_all, put, stage, stop, wait_for, wait_until};
-use crate::faulty::place;
+use crate::faulty::{place, set_drives};
 use crate::ordering::{Answers, Script, Stretches, open_ordering};
 
 const FILES: u64 = 48;
@@ -78,6 +78,12 @@ impl Bench {
         self.server.as_ref().unwrap()
     }
 
+    /// Files that are wanted from the tape.
+    fn queued(&self) -> usize {
+        let lines = self.archive().queue().unwrap();
+        lines.iter().filter(|line| line.what.starts_with("recall ")).map(|line| line.items as usize).sum()
+    }
+
     /// Stops the server and starts it again, with what is kept of drives' locates, or without.
     fn restart(&mut self, keeps: bool) {
         self.server.take().into_iter().for_each(stop);
@@ -94,7 +100,11 @@ impl Bench {
         assert_eq!(evicted.refused_count, 0, "{:?}", evicted.refused);
         self.script.answer(answers, is_unknown);
         let wanted: Vec<String> = self.places.iter().map(|(_, file)| name(*file)).collect();
+        // All are wanted before the tape is mounted: what comes later is not in the order that the drive is asked.
+        set_drives(self.archive(), false);
         let request = stage(self.archive(), &wanted.iter().map(String::as_str).collect::<Vec<_>>());
+        wait_until("all are queued", || self.queued() == wanted.len());
+        set_drives(self.archive(), true);
         wait_for(self.archive(), request);
         let record = self.archive().request(request).unwrap().record;
         assert_eq!((record.done as usize, record.failed), (wanted.len(), 0));
