@@ -1,5 +1,6 @@
 //! Opening and closing the engine.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -7,7 +8,7 @@ use threads::Doorbell;
 
 use backup::{BackupSettings, BackupStatus, OlderLines, Worker, WorkerParts};
 use base::{Clock, DriveId, Epoch, Uuid};
-use catalogue::{Command, Object, Rejection, Rule, typed};
+use catalogue::{Command, Object, PoolDriveState, Rejection, Rule, typed};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use pool::{Pool, PoolConfig};
 use store::CatalogueStore;
@@ -319,6 +320,12 @@ fn open_pool(
     drives: Vec<PoolDrive>,
     epoch: Epoch,
 ) -> Result<Arc<Pool>, OpenError> {
+    let words = catalogue.read(|view| view.pool_drives())?;
+    let said = |state| -> BTreeSet<DriveId> {
+        words.iter().filter(|(_, word)| word.state == state).map(|(id, _)| *id).collect()
+    };
+    let (draining, removed) = (said(PoolDriveState::Draining), said(PoolDriveState::Removed));
+    let known_sets = catalogue.read(|view| view.stripe_sets())?;
     let entries = settings.pool.drives.iter().map(|drive| DriveEntry {
         id: DriveId(drive.id),
         domain: FailureDomain {
@@ -329,7 +336,23 @@ fn open_pool(
         state: DriveState::Up,
         weight: 1,
     });
-    let map = DriveMap::new(epoch, entries.collect())?;
+    let mut entries: Vec<DriveEntry> = entries.collect();
+    // Stripes may stand on a drive that the settings do not name any more: it is missing until it is given up.
+    let named: BTreeSet<DriveId> = entries.iter().map(|entry| entry.id).collect();
+    let in_sets: BTreeSet<DriveId> = known_sets.iter().flat_map(|set| set.drives.iter().copied()).collect();
+    for id in &(&in_sets - &named) - &removed {
+        tracing::warn!(
+            drive = %id,
+            "kist.toml does not name a drive of the pool on which stripes may stand: it counts as missing; kist \
+             pool drive remove takes it out if nothing does"
+        );
+        let domain = FailureDomain { disk: format!("drive {id}"), ..FailureDomain::default() };
+        entries.push(DriveEntry { id, domain, state: DriveState::Down, weight: 1 });
+    }
+    let map = DriveMap::new(epoch, entries)?;
+    // One that was taken out is not opened, whatever stands in its directory.
+    let drives =
+        drives.into_iter().map(|(id, drive)| (id, drive.filter(|_| !removed.contains(&id)))).collect();
     let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
     let config = PoolConfig { arena: settings.pool.arena, ..PoolConfig::new(instance, settings.pool.code) };
     let config = PoolConfig {
@@ -337,7 +360,9 @@ fn open_pool(
         segment_size: shape.segment_size.unwrap_or(config.segment_size),
         ..config
     };
-    let pool = Pool::open(config, epoch, map, drives, catalogue.read(|view| view.stripe_sets())?)?;
+    let pool = Pool::open(config, epoch, map, drives, known_sets)?;
+    removed.intersection(&named).try_for_each(|id| pool.take_out(*id))?;
+    draining.intersection(&named).try_for_each(|id| pool.set_draining(*id, true))?;
     // Stamped before anything is written: from now on an older catalogue is recognised.
     if let Err(error) = pool.stamp(catalogue.read(|view| view.last_change())?) {
         tracing::error!(%error, "a pool drive cannot be written");

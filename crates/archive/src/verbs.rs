@@ -89,6 +89,9 @@ verbs! { upkeep: Upkeep {
     fn scrub_now(&self);
     fn pool_health(&self) -> Result<PoolHealth, ArchiveError>;
     fn pool_drive_lost(&self, id: u16, accept_loss: bool) -> Result<(), ArchiveError>;
+    fn pool_drive_drain(&self, id: u16) -> Result<(), ArchiveError>;
+    fn pool_drive_keep(&self, id: u16) -> Result<(), ArchiveError>;
+    fn pool_drive_remove(&self, id: u16) -> Result<(), ArchiveError>;
     fn pool_rebuild(&self, id: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError>;
     fn pool_drive_replace(
         &self, id: u16, new: bool, accept_loss: bool

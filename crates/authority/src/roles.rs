@@ -300,6 +300,10 @@ role! {
         /// `accept_loss`: also if files are LOST by it, as with the next.
         fn pool_rebuild(&self, drive: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError>;
         fn pool_drive_lost(&self, drive: u16, accept_loss: bool) -> Result<(), ArchiveError>;
+        fn pool_drive_drain(&self, drive: u16) -> Result<(), ArchiveError>;
+        /// Ends a drain.
+        fn pool_drive_keep(&self, drive: u16) -> Result<(), ArchiveError>;
+        fn pool_drive_remove(&self, drive: u16) -> Result<(), ArchiveError>;
         /// `new`: a directory that is not there is made.
         fn pool_drive_replace(
             &self, drive: u16, new: bool, accept_loss: bool

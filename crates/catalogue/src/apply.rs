@@ -219,6 +219,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
             tree::condemn(draft, (*parent, name), *directory, owner, *with_lists)
         }
         Command::SetDriveDown { drive, down } => drive::set_down(draft, drive, down.as_deref()),
+        Command::SetPoolDrive { drive, state } => drive::set_pool_drive(draft, *drive, *state),
         Command::SetDriveCleaning { drive, urgent } => drive::set_cleaning(draft, drive, *urgent),
         Command::CountCleaning { vid, anew } => drive::count_cleaning(draft, *vid, *anew),
         Command::CleaningEnded { vid, drive, unfit } => {

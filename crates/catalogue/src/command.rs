@@ -2,9 +2,9 @@
 //! envelope, ids are drawn from the catalogue's own counters, nothing else is read.
 
 use base::{
-    BlobId, BlobPiece, BlockAddress, ByteCount, ClassId, ContainerId, DirId, Duration, Epoch, FailureCause,
-    FileId, Generation, Name, RequestId, RunId, StripeSet, StripeSetId, TapeKey, TapePoolId, Timestamp,
-    UploadId, Uuid, Vid,
+    BlobId, BlobPiece, BlockAddress, ByteCount, ClassId, ContainerId, DirId, DriveId, Duration, Epoch,
+    FailureCause, FileId, Generation, Name, RequestId, RunId, StripeSet, StripeSetId, TapeKey, TapePoolId,
+    Timestamp, UploadId, Uuid, Vid,
 };
 
 mod file;
@@ -28,8 +28,8 @@ pub use upload::{
 };
 
 use crate::record::{
-    AclEntry, Attributes, AwayKind, BucketSettings, Entry, Hold, LifecycleCursor, MemberRecord, QuotaLimits,
-    QuotaSubject, Rule, RunEnd, TapeState, UnknownExtent, UnneededSectors,
+    AclEntry, Attributes, AwayKind, BucketSettings, Entry, Hold, LifecycleCursor, MemberRecord,
+    PoolDriveState, QuotaLimits, QuotaSubject, Rule, RunEnd, TapeState, UnknownExtent, UnneededSectors,
 };
 
 /// A command and the time at which it was given.
@@ -625,6 +625,15 @@ pub enum Command {
         drive: String,
         /// Why it is out of use; `None`: it is in use.
         down: Option<String>,
+    },
+    /// An operator has a drive of the pool emptied, takes it out, or gives it back to use. No effect if that is
+    /// recorded. Whoever takes it out looks afterwards whether a stripe stands on it: from this change on no
+    /// other can come to.
+    SetPoolDrive {
+        /// The drive.
+        drive: DriveId,
+        /// What is wanted of it; `None`: it is in use.
+        state: Option<PoolDriveState>,
     },
     /// A tape drive asks to be cleaned (`urgent`: before it is used), or does not any more; the last word
     /// counts, and one that asks goes on asking since when it first did.

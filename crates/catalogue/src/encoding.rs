@@ -15,11 +15,11 @@ use crate::record::{
     AclEntry, Attributes, AwayKind, BaseRecord, BlobRecord, BucketRecord, BucketSettings, ClassRecord,
     CleanerRecord, CleaningAsk, ClockRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState,
     Counter, DirectoryRecord, DriveCleaning, Entry, FileKind, FileState, Garbage, Hold, IdempotencyRecord,
-    ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule, MemberRecord, QueuedContainer, QuotaCounting,
-    QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RequestItem, RequestRecord, RequestState, Retention,
-    RetentionMode, Rule, RunEnd, RunItem, RunRecord, SealingRecord, Tally, TapeAway, TapeHistory, TapePlace,
-    TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord, UnknownExtent, UnneededSectors, Version,
-    Versioning,
+    ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule, MemberRecord, PoolDriveRecord, PoolDriveState,
+    QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RequestItem,
+    RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord, SealingRecord,
+    Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord,
+    UnknownExtent, UnneededSectors, Version, Versioning,
 };
 use base::{ByteCount, ContainerId};
 
@@ -262,6 +262,8 @@ grown_record!(TapeRecord {
 record!(CleanerRecord { uses, unfit });
 record!(CleaningAsk { urgent, since });
 record!(DriveCleaning { asks, cleaned });
+choice!(PoolDriveState { 0 = Draining, 1 = Removed });
+record!(PoolDriveRecord { state, since });
 record!(TapeHistory { before, wrote, failures, retry, cause });
 choice!(FailureCause { 0 = Unknown, 1 = Cartridge, 2 = Drive, 3 = Robot, 4 = Path, 5 = Host });
 choice!(RunEnd { 0 = Finished, 1 = TapeFull, 2 = Failed, 3 = Torn });
@@ -469,6 +471,7 @@ choice!(Command {
     148 = CountCleaning { vid, anew },
     149 = CleaningEnded { vid, drive, unfit },
     150 = SetTapeKey { vid, key },
+    151 = SetPoolDrive { drive, state },
     152 = GiveUpPlace { container, vid, block, reason },
     153 = SetTapeAway { vid, kind, place },
     154 = RetireTape { vid },

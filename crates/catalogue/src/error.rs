@@ -3,8 +3,8 @@
 use std::fmt;
 
 use base::{
-    BlobId, ClassId, ContainerId, DirId, FileId, Name, PATH_BYTES_MAX, RequestId, RunId, StripeSetId,
-    TapePoolId, UploadId, Vid,
+    BlobId, ClassId, ContainerId, DirId, DriveId, FileId, Name, PATH_BYTES_MAX, RequestId, RunId,
+    StripeSetId, TapePoolId, UploadId, Vid,
 };
 
 use crate::kv::KvError;
@@ -100,6 +100,8 @@ pub enum Object {
     Tape(Vid),
     /// A tape drive.
     Drive(String),
+    /// A drive of the pool.
+    PoolDrive(DriveId),
     /// A run.
     Run(RunId),
     /// A request.
@@ -132,6 +134,7 @@ impl fmt::Display for Object {
             Object::Blob(id) => write!(f, "blob {id}"),
             Object::Container(id) => write!(f, "container {id}"),
             Object::Tape(vid) => write!(f, "tape {vid}"),
+            Object::PoolDrive(id) => write!(f, "pool drive {id}"),
             Object::Drive(name) => write!(f, "tape drive '{name}'"),
             Object::Run(id) => write!(f, "run {id}"),
             Object::Request(id) => write!(f, "request {id}"),

@@ -111,6 +111,7 @@ impl Command {
             | Command::EndQuarantine
             | Command::DissolvePack { .. }
             | Command::SetDriveDown { .. }
+            | Command::SetPoolDrive { .. }
             | Command::SetDriveCleaning { .. }
             | Command::CountCleaning { .. }
             | Command::CleaningEnded { .. }

@@ -1,8 +1,8 @@
 //! Keys: big-endian parts one behind the other, so that the order of the bytes is the order of the meaning.
 
 use base::{
-    BlobId, BlockAddress, ByteCount, ClassId, ContainerId, DirId, FileId, NAME_BYTES_MAX, Name, RequestId,
-    RunId, StripeSetId, TapePoolId, Timestamp, UploadId, Vid,
+    BlobId, BlockAddress, ByteCount, ClassId, ContainerId, DirId, DriveId, FileId, NAME_BYTES_MAX, Name,
+    RequestId, RunId, StripeSetId, TapePoolId, Timestamp, UploadId, Vid,
 };
 
 use crate::codec::Reader;
@@ -220,6 +220,10 @@ pub(crate) fn drive(name: &str) -> Key {
     name.as_bytes().to_vec()
 }
 
+pub(crate) fn pool_drive(id: DriveId) -> Key {
+    id.0.to_be_bytes().to_vec()
+}
+
 pub(crate) fn upload(id: UploadId) -> Key {
     id.0.to_be_bytes().to_vec()
 }
@@ -326,7 +330,7 @@ pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
     let rest = |fixed: usize| length.wrapping_sub(fixed);
     match table {
         Table::Meta | Table::Clock | Table::Leaps | Table::Trimmed | Table::Rule => length == 1,
-        Table::Class | Table::TapePool | Table::Residency => length == 2,
+        Table::Class | Table::TapePool | Table::Residency | Table::PoolDrive => length == 2,
         Table::StripeSet => length == 4,
         Table::Tape | Table::Cleaner => length == 6,
         Table::Directory

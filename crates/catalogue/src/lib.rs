@@ -48,11 +48,11 @@ pub use record::{
     BucketSettings, ClassRecord, CleanerRecord, CleaningAsk, ClockRecord, ContainerCopy, ContainerKind,
     ContainerRecord, CopyState, Counter, DirectoryOwner, DirectoryRecord, DriveCleaning, Entry, FileKind,
     FileRecord, FileState, Garbage, Hold, IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor,
-    LifecycleRule, MemberRecord, QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject,
-    RecallItem, RecallKey, RequestItem, RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd,
-    RunItem, RunRecord, SealingRecord, Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState,
-    TimeMove, TodoFile, TreeRecord, UnknownExtent, UnneededSectors, UploadPart, UploadPlan, UploadRecord,
-    UploadUse, Version, Versioning, Want,
+    LifecycleRule, MemberRecord, PoolDriveRecord, PoolDriveState, QueuedContainer, QuotaCounting,
+    QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RecallKey, RequestItem, RequestRecord, RequestState,
+    Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord, SealingRecord, Tally, TapeAway, TapeHistory,
+    TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord, UnknownExtent, UnneededSectors,
+    UploadPart, UploadPlan, UploadRecord, UploadUse, Version, Versioning, Want,
 };
 pub use table::Table;
 pub use typed::TypedCommand;

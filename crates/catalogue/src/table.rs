@@ -129,11 +129,13 @@ pub enum Table {
     Cleaner = 67,
     /// Name of a tape drive → whether it asks to be cleaned, and when it was.
     DriveCleaning = 68,
+    /// Pool drive → that it is to be emptied, or was taken out; no row: it is in use.
+    PoolDrive = 69,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 58;
+    pub const COUNT: usize = 59;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -195,6 +197,7 @@ impl Table {
         Table::ColdWait,
         Table::Cleaner,
         Table::DriveCleaning,
+        Table::PoolDrive,
     ];
 
     /// The table's name in the engine.
@@ -259,6 +262,7 @@ impl Table {
             Table::ColdWait => "cold_wait",
             Table::Cleaner => "cleaner",
             Table::DriveCleaning => "drive_cleaning",
+            Table::PoolDrive => "pool_drive",
         }
     }
 

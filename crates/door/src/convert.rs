@@ -335,6 +335,21 @@ fn drive_motion(info: &TapeMotionInfo) -> wire::DriveMotionReply {
     }
 }
 
+fn drain_reply(drain: &archive::DrainInfo) -> wire::DrainReply {
+    wire::DrainReply {
+        since: drain.since.to_string(),
+        shards: drain.shards,
+        bytes: drain.bytes.0,
+        moved: drain.moved,
+        moved_bytes: drain.moved_bytes.0,
+        stuck: drain.stuck,
+        reason: drain.reason.clone(),
+        empty: drain.is_empty,
+        rate: drain.rate.0,
+        remaining_seconds: drain.remaining.map(|left| left.as_secs_f64()),
+    }
+}
+
 /// The pool.
 pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
     let drive = |drive: &PoolDriveInfo| wire::PoolDriveReply {
@@ -347,6 +362,7 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
         full: drive.full,
         gaps_after: drive.gaps_after,
         filling: drive.filling,
+        drain: drive.drain.as_ref().map(drain_reply),
         capacity: drive.capacity.0,
         used: drive.used.0,
         read: drive.read.0,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use archive::{CallProgress, PoolHealth, ReplacedDrive, ScrubInfo, VERIFY_BYTES_MAX, VerifyDone};
+use archive::{
+    ArchiveError, CallProgress, PoolHealth, ReplacedDrive, ScrubInfo, VERIFY_BYTES_MAX, VerifyDone,
+};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery};
@@ -96,6 +98,48 @@ pub(crate) async fn drive_lost(
     call.about(format!("drive {id}"));
     shared.call(move |engine| Ok(engine.pool_drive_lost(id, body.accept_loss)?)).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// A change of a drive that needs no more than its number.
+async fn drive_changed(
+    shared: Door,
+    call: Arc<Call>,
+    id: PathPart,
+    body: Body,
+    change: fn(&dyn Engine, u16) -> Result<(), ArchiveError>,
+) -> Result<StatusCode, Refusal> {
+    let id = drive_id(id)?;
+    JsonBody::read(&shared, &call, body).await?;
+    call.about(format!("drive {id}"));
+    shared.call(move |engine| Ok(change(engine, id)?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn drive_drain(
+    shared: Door,
+    Extension(call): Caller,
+    id: PathPart,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    drive_changed(shared, call, id, body, |engine, id| engine.pool_drive_drain(id)).await
+}
+
+pub(crate) async fn drive_keep(
+    shared: Door,
+    Extension(call): Caller,
+    id: PathPart,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    drive_changed(shared, call, id, body, |engine, id| engine.pool_drive_keep(id)).await
+}
+
+pub(crate) async fn drive_remove(
+    shared: Door,
+    Extension(call): Caller,
+    id: PathPart,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    drive_changed(shared, call, id, body, |engine, id| engine.pool_drive_remove(id)).await
 }
 
 pub(crate) async fn drive_replace(

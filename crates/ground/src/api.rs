@@ -525,7 +525,7 @@ pub struct PoolDriveInfo {
     pub path: String,
     /// The machine that it stands in.
     pub host: String,
-    /// `up`, `full`, `suspect`, `away`, `wiped`, `missing` or `lost`.
+    /// `up`, `full`, `draining`, `suspect`, `away`, `wiped`, `missing`, `lost` or `removed`.
     pub state: &'static str,
     /// What happened to one that is `suspect`, `away` or `wiped`; else empty.
     pub reason: String,
@@ -538,6 +538,8 @@ pub struct PoolDriveInfo {
     pub gaps_after: Option<u64>,
     /// It is new, and the shards that should be on it are being written there.
     pub filling: bool,
+    /// How far it is emptied, if it is to be.
+    pub drain: Option<crate::DrainInfo>,
     /// Bytes it can hold.
     pub capacity: ByteCount,
     /// Bytes used by Kist.

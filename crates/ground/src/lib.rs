@@ -42,7 +42,7 @@ pub use objects_api::*;
 pub use offline::MachineTimes;
 pub use policy::ROBOT_MODEL;
 pub use quota::{QuotaInfo, QuotaOf, named};
-pub use scrub_info::{ScrubInfo, UpkeepSettings};
+pub use scrub_info::{DrainInfo, ScrubInfo, UpkeepSettings};
 pub use settings::{
     ChangeLogSettings, ChapSettings, ClassSettings, CleaningSettings, DriveLimits, FlowSettings, LibraryKind,
     LibrarySettings, MountSettings, PoolDriveSettings, PoolEncryption, PoolSettings, ScsiLibrarySettings,

@@ -26,6 +26,45 @@ impl Default for UpkeepSettings {
     }
 }
 
+/// How far a drive of the pool is emptied. What was counted and moved is since the start of the server.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DrainInfo {
+    /// Since when it is to be emptied.
+    pub since: Timestamp,
+    /// When what stood on it was counted.
+    pub began: Timestamp,
+    /// Shards that stood on it then.
+    pub shards: u64,
+    /// About their bytes.
+    pub bytes: ByteCount,
+    /// Shards that were moved since.
+    pub moved: u64,
+    /// Bytes that were written for that.
+    pub moved_bytes: ByteCount,
+    /// Shards that could not be moved by the last round over all; they are tried again.
+    pub stuck: u64,
+    /// Why the first of them could not.
+    pub reason: Option<String>,
+    /// Nothing stands on it, as far as the last round has seen: it can be taken out.
+    pub is_empty: bool,
+    /// Bytes a second.
+    pub rate: ByteCount,
+    /// Until all is moved, if it goes on so.
+    pub remaining: Option<Duration>,
+}
+
+impl DrainInfo {
+    /// Works out rate and time left.
+    pub fn estimate(&mut self, now: Timestamp) {
+        let seconds = now.since(self.began).as_secs_f64();
+        let rate = if seconds > 0.0 { self.moved_bytes.0 as f64 / seconds } else { 0.0 };
+        let left = self.bytes.0.saturating_sub(self.moved_bytes.0) as f64;
+        let goes_on = rate > 0.0 && !self.is_empty;
+        self.remaining = goes_on.then(|| Duration::try_from_secs_f64(left / rate).ok()).flatten();
+        self.rate = ByteCount(rate as u64);
+    }
+}
+
 /// How far the scrubber is. Findings and repairs are of the present or last pass, those of single reads and
 /// rebuilds in between included.
 #[derive(Clone, PartialEq, Debug, Default)]

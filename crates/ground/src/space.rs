@@ -178,6 +178,7 @@ mod tests {
 
     fn drives(free: &[u64]) -> Vec<DriveSpace> {
         let drive = |(id, free): (usize, &u64)| DriveSpace {
+            drains: false,
             id: base::DriveId(id as u16),
             health: pool::DriveHealth::Up,
             capacity: ByteCount(1_000),

@@ -129,6 +129,12 @@ pub enum ConfigError {
 }
 
 impl PoolConfig {
+    /// Drives that the widest of its layouts needs.
+    #[must_use]
+    pub fn widest(&self) -> usize {
+        self.code.width().max(self.segment_copies.into())
+    }
+
     /// The usual settings for a layout.
     #[must_use]
     pub fn new(instance: Uuid, code: StripeCode) -> Self {

@@ -161,7 +161,7 @@ impl Device {
             DriveHealth::Suspect { .. } => 2,
             DriveHealth::Away { .. } => 3,
             // Nothing makes good what is gone: no probe takes it up again.
-            DriveHealth::Wiped { .. } | DriveHealth::Missing | DriveHealth::Lost => 4,
+            DriveHealth::Wiped { .. } | DriveHealth::Missing | DriveHealth::Lost | DriveHealth::Removed => 4,
         };
         if rank(&health) > rank(&state.now) {
             tracing::warn!(drive = %self.drive.id(), now = ?health, "a drive of the pool is set aside");
@@ -396,14 +396,26 @@ pub(crate) struct PoolDrive {
     /// Cells that other drives had to stand in for; counted for missing drives too.
     pub(crate) reconstructions: Arc<AtomicU64>,
     state: Mutex<Place>,
+    /// It is to be emptied.
+    drains: AtomicBool,
     watch: Arc<Watch>,
 }
 
 struct Place {
     /// `None` if the drive is missing.
     present: Option<Arc<Present>>,
+    /// What it is if it is not there.
+    absent: Absent,
+}
+
+/// Why a drive is not there.
+#[derive(Clone, Copy)]
+enum Absent {
+    Missing,
     /// Declared lost: what it held is rebuilt elsewhere.
-    lost: bool,
+    Lost,
+    /// Taken out of the pool.
+    Removed,
 }
 
 pub(crate) struct Present {
@@ -416,8 +428,9 @@ pub(crate) struct Present {
 impl PoolDrive {
     pub(crate) fn new(id: DriveId, drive: Option<Arc<dyn ObjectDrive>>, watch: &Arc<Watch>) -> Self {
         let present = drive.map(|drive| Present::new(drive, watch));
-        let state = Mutex::new(Place { present, lost: false });
-        PoolDrive { id, reconstructions: Arc::default(), state, watch: Arc::clone(watch) }
+        let state = Mutex::new(Place { present, absent: Absent::Missing });
+        let drains = AtomicBool::new(false);
+        PoolDrive { id, reconstructions: Arc::default(), state, drains, watch: Arc::clone(watch) }
     }
 
     /// The drive if it is there, answering or not.
@@ -438,26 +451,52 @@ impl PoolDrive {
         let place = lock(&self.state);
         match &place.present {
             Some(present) => present.device.health(),
-            None if place.lost => DriveHealth::Lost,
-            None => DriveHealth::Missing,
+            None => match place.absent {
+                Absent::Missing => DriveHealth::Missing,
+                Absent::Lost => DriveHealth::Lost,
+                Absent::Removed => DriveHealth::Removed,
+            },
         }
+    }
+
+    /// Whether it is to be emptied: it is read, and gets nothing new.
+    pub(crate) fn drains(&self) -> bool {
+        self.drains.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_drains(&self, drains: bool) {
+        self.drains.store(drains, Ordering::Relaxed);
+    }
+
+    /// Whether new data may be written there.
+    pub(crate) fn takes_data(&self) -> bool {
+        self.health().is_writable() && !self.drains()
     }
 
     /// Whether it takes no new data only because it is full.
     pub(crate) fn is_full(&self) -> bool {
-        self.health() == DriveHealth::Full
+        self.health() == DriveHealth::Full && !self.drains()
     }
 
     /// Gives up a drive: its threads end with the job they are at.
     pub(crate) fn declare_lost(&self) {
+        self.let_go(Absent::Lost, "declared lost");
+    }
+
+    /// Takes a drive out of the pool, likewise.
+    pub(crate) fn remove(&self) {
+        self.let_go(Absent::Removed, "taken out of the pool");
+    }
+
+    fn let_go(&self, absent: Absent, why: &str) {
         let before = {
             let mut place = lock(&self.state);
-            place.lost = true;
+            place.absent = absent;
             place.present.take()
         };
         if let Some(present) = before {
             // Nobody waits for a drive that may never answer.
-            present.device.set_aside("declared lost".to_owned());
+            present.device.set_aside(why.to_owned());
             present.abandon();
         }
     }
@@ -470,7 +509,7 @@ impl PoolDrive {
         if place.present.is_some() {
             return false;
         }
-        *place = Place { present: Some(present), lost: false };
+        *place = Place { present: Some(present), absent: Absent::Missing };
         true
     }
 }

@@ -373,7 +373,10 @@ impl Pool {
     /// what empties the pool must go on. Without this a drive that had no room for much took nothing.
     pub(crate) fn unwritable_for(&self, bytes: ByteCount, whose: Use) -> BTreeSet<DriveId> {
         let mut drives = self.unwritable();
-        let may_take = |id: &DriveId| self.device(*id).filter(|device| device.may_take(bytes));
+        let may_take = |id: &DriveId| {
+            let drive = self.drive(*id).filter(|drive| !drive.drains())?;
+            drive.device().filter(|device| device.may_take(bytes))
+        };
         let candidates: Vec<_> = drives.iter().filter_map(|id| Some((*id, may_take(id)?))).collect();
         if !candidates.is_empty() {
             self.ask_all_spaces();
@@ -407,7 +410,7 @@ impl Pool {
 
     /// The drives that get no new data, however little.
     pub(crate) fn unwritable(&self) -> BTreeSet<DriveId> {
-        let drives = self.drives.values().filter(|drive| !drive.health().is_writable());
+        let drives = self.drives.values().filter(|drive| !drive.takes_data());
         drives.map(|drive| drive.id).collect()
     }
 
@@ -436,7 +439,8 @@ impl Pool {
         let spaces = self.spaces();
         let width = self.config.code.width();
         let count = |of: fn(&DriveSpace) -> bool| spaces.iter().filter(|drive| of(drive)).count();
-        let (up, writable) = (count(|drive| drive.health.is_up()), count(DriveSpace::takes_files));
+        let (up, writable) =
+            (count(|drive| drive.health.is_up() && !drive.drains), count(DriveSpace::takes_files));
         if writable >= width {
             Ok(())
         } else if up >= width {
@@ -574,6 +578,7 @@ fn report(drive: &PoolDrive, shares: &FileSystemShares) -> DriveReport {
         name: device.as_ref().map(|device| device.drive.name()).unwrap_or_default(),
         health: drive.health(),
         gaps_after: device.as_ref().and_then(|device| device.gaps_after()),
+        drains: drive.drains(),
         filling: device.as_ref().is_some_and(|device| device.filling.load(Ordering::Relaxed)),
         capacity: space.map_or(ByteCount(0), |space| space.capacity),
         used: space.map_or(ByteCount(0), |space| space.used),

@@ -95,6 +95,15 @@ impl Repaired {
     }
 }
 
+/// Why shards are written anew.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// They are damaged, or lost.
+    Damage,
+    /// Their drives are to be emptied: they are copied as they are where they are whole.
+    Drain,
+}
+
 /// A shard being written anew.
 pub(crate) struct Target {
     pub(crate) bad: BadShard,
@@ -161,7 +170,7 @@ impl Pool {
         bad: &BTreeSet<BadShard>,
         pace: &mut dyn FnMut(ByteCount) -> bool,
     ) -> Result<Repaired, PoolError> {
-        let repaired = self.try_repair(blob, bad, pace);
+        let repaired = self.try_repair(blob, bad, Why::Damage, pace);
         // Its own reads list nothing: what it has repaired waits for nobody.
         let is_whole = matches!(&repaired, Ok(done) if done.failed.is_empty() && done.lost_rows == 0);
         if !is_whole && matches!(blob.layout, Layout::Striped { .. }) {
@@ -170,10 +179,25 @@ impl Pool {
         repaired
     }
 
+    /// Writes shards of drives that are to be emptied to others, each synced on return: copied where they are
+    /// whole, else rebuilt from the rest of their stripe.
+    ///
+    /// # Errors
+    /// As [`Pool::repair`].
+    pub fn move_away(
+        self: &Arc<Self>,
+        blob: &BlobDescription,
+        shards: &BTreeSet<BadShard>,
+        pace: &mut dyn FnMut(ByteCount) -> bool,
+    ) -> Result<Repaired, PoolError> {
+        self.try_repair(blob, shards, Why::Drain, pace)
+    }
+
     fn try_repair(
         self: &Arc<Self>,
         blob: &BlobDescription,
         bad: &BTreeSet<BadShard>,
+        why: Why,
         pace: &mut dyn FnMut(ByteCount) -> bool,
     ) -> Result<Repaired, PoolError> {
         let mut repaired = Repaired::default();
@@ -187,7 +211,7 @@ impl Pool {
             if bad.is_empty() {
                 continue;
             }
-            let to = match self.destination(set, &bad) {
+            let to = match self.destination(set, &bad, why) {
                 Ok(to) => to,
                 Err(error) => {
                     repaired.failed.extend(bad.iter().map(|bad| (*bad, error.to_string())));
@@ -198,7 +222,7 @@ impl Pool {
                 Layout::Striped { code: shape } => {
                     let (geometry, code) = self.layout(blob, shape)?;
                     let coding = (&geometry, code.as_ref());
-                    self.repair_stripe(blob, coding, (number, set, &to), &bad, &mut repaired, pace)?;
+                    self.repair_stripe(blob, coding, (number, set, &to), (&bad, why), &mut repaired, pace)?;
                 }
                 Layout::Segment { .. } => {
                     self.repair_segment(blob, (set, &to), &bad, &mut repaired, pace)?;
@@ -229,18 +253,26 @@ impl Pool {
         Ok(bad.into_iter().partition(|bad| code.determines(&there, &[usize::from(bad.shard)])))
     }
 
-    /// Where the bad shards of a stripe go: those whose drive is up stay, the others get spares.
-    fn destination(&self, set: &StripeSet, bad: &[BadShard]) -> Result<StripeSet, PoolError> {
+    /// Where the bad shards of a stripe go: those whose drive takes data stay, the others get spares. What is
+    /// damaged on a drive that is to be emptied is mended there if no other has room.
+    fn destination(&self, set: &StripeSet, bad: &[BadShard], why: Why) -> Result<StripeSet, PoolError> {
         let down = self.unwritable();
-        let lost: BTreeSet<DriveId> = bad
-            .iter()
-            .map(|bad| bad.drive)
-            .filter(|drive| down.contains(drive) && !self.is_only_full(*drive))
-            .collect();
+        let of_bad = bad.iter().map(|bad| bad.drive);
+        let lost: BTreeSet<DriveId> =
+            of_bad.filter(|drive| down.contains(drive) && !self.is_only_full(*drive)).collect();
         if lost.is_empty() {
             return Ok(set.clone());
         }
-        self.substitute_set(set, &lost, &down)
+        let spared = self.substitute_set(set, &lost, &down);
+        let may_stay = |id: &DriveId| {
+            self.drive(*id).is_some_and(|drive| drive.drains() && drive.health().is_writable())
+        };
+        let gone: BTreeSet<DriveId> = lost.iter().copied().filter(|drive| !may_stay(drive)).collect();
+        match spared {
+            Err(_) if why == Why::Damage && gone.is_empty() => Ok(set.clone()),
+            Err(_) if why == Why::Damage && gone.len() < lost.len() => self.substitute_set(set, &gone, &down),
+            spared => spared,
+        }
     }
 
     /// A full drive may have room for one extent in place of another.
@@ -253,7 +285,7 @@ impl Pool {
         blob: &BlobDescription,
         (geometry, code): (&Geometry, &Code),
         (number, set, to): (u32, &StripeSet, &StripeSet),
-        bad: &[BadShard],
+        (bad, why): (&[BadShard], Why),
         repaired: &mut Repaired,
         pace: &mut dyn FnMut(ByteCount) -> bool,
     ) -> Result<(), PoolError> {
@@ -266,7 +298,10 @@ impl Pool {
             let Some(place) = whole_row(blob, geometry, row) else {
                 return Err(PoolError::Description(blob.id));
             };
-            let mut cells = self.cells_for_repair(blob, (geometry, code), &place, bad);
+            let mut cells = match self.cells_as_they_are(blob, geometry, &place, bad, why) {
+                Some(cells) => cells,
+                None => self.cells_for_repair(blob, (geometry, code), &place, bad),
+            };
             if let Some(why) = shortage(&cells) {
                 break_off(bad, &why, repaired);
                 return Ok(());
@@ -306,6 +341,23 @@ impl Pool {
         if others.any(|(_, fault)| !matches!(fault, CellFault::NoDrive)) {
             self.watch().needs_repair(blob, None);
         }
+    }
+
+    /// The cells of shards that are copied, if all are whole: what is moved costs one read of each.
+    fn cells_as_they_are(
+        self: &Arc<Self>,
+        blob: &BlobDescription,
+        geometry: &Geometry,
+        place: &RowPlace,
+        bad: &[BadShard],
+        why: Why,
+    ) -> Option<RowCells> {
+        if why == Why::Damage {
+            return None;
+        }
+        let shards = bad.iter().map(|bad| usize::from(bad.shard)).collect();
+        let cells = self.some_cells(blob, geometry, place, shards);
+        cells.bad.is_empty().then_some(cells)
     }
 
     /// The cells of a row that a repair of the bad shards is made from. A locally repairable code reads the

@@ -37,6 +37,8 @@ pub enum DriveHealth {
     Missing,
     /// Declared lost: what it held is rebuilt on other drives.
     Lost,
+    /// Taken out of the pool when nothing stood on it any more.
+    Removed,
 }
 
 impl DriveHealth {
@@ -63,6 +65,7 @@ impl DriveHealth {
             DriveHealth::Wiped { .. } => "wiped",
             DriveHealth::Missing => "missing",
             DriveHealth::Lost => "lost",
+            DriveHealth::Removed => "removed",
         }
     }
 
@@ -73,7 +76,11 @@ impl DriveHealth {
             DriveHealth::Suspect { reason }
             | DriveHealth::Away { reason }
             | DriveHealth::Wiped { reason } => Some(reason),
-            DriveHealth::Up | DriveHealth::Full | DriveHealth::Missing | DriveHealth::Lost => None,
+            DriveHealth::Up
+            | DriveHealth::Full
+            | DriveHealth::Missing
+            | DriveHealth::Lost
+            | DriveHealth::Removed => None,
         }
     }
 
@@ -85,14 +92,15 @@ impl DriveHealth {
             DriveHealth::Away { .. }
             | DriveHealth::Wiped { .. }
             | DriveHealth::Missing
-            | DriveHealth::Lost => true,
+            | DriveHealth::Lost
+            | DriveHealth::Removed => true,
         }
     }
 
     /// What it held will not come back by itself: it is rebuilt without waiting.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
-        matches!(self, DriveHealth::Wiped { .. } | DriveHealth::Lost)
+        matches!(self, DriveHealth::Wiped { .. } | DriveHealth::Lost | DriveHealth::Removed)
     }
 }
 
@@ -108,6 +116,8 @@ pub struct DriveReport {
     /// It may lack what was written after this change of the catalogue, since it was away or put back from an
     /// old copy, and has not been gone through yet.
     pub gaps_after: Option<u64>,
+    /// It is to be emptied: it gets nothing new, and what it holds moves to the others.
+    pub drains: bool,
     /// It is new and is given the shards that should be on it: it lacks them all, and was not away.
     pub filling: bool,
     /// Size; 0 if unknown. Of a file system that drives share, an even part, as of the next two.
@@ -141,6 +151,8 @@ pub struct DriveSpace {
     pub id: DriveId,
     /// Whether it is of use.
     pub health: DriveHealth,
+    /// It is to be emptied, and gets nothing new.
+    pub drains: bool,
     /// Size; 0 if unknown. Of a file system that drives share, an even part, as of what is free.
     pub capacity: ByteCount,
     /// Free.
@@ -151,13 +163,13 @@ impl DriveSpace {
     /// Whether new files may go there.
     #[must_use]
     pub fn takes_files(&self) -> bool {
-        takes_files(&self.health, self.capacity, self.free)
+        takes_files(&self.health, self.drains, self.capacity, self.free)
     }
 
     /// What new files may take of it.
     #[must_use]
     pub fn room_for_files(&self) -> ByteCount {
-        if self.health.is_writable() { above_floor(self.capacity, self.free) } else { ByteCount(0) }
+        if self.takes_files() { above_floor(self.capacity, self.free) } else { ByteCount(0) }
     }
 }
 
@@ -165,20 +177,20 @@ impl DriveReport {
     /// Whether new files may go there.
     #[must_use]
     pub fn takes_files(&self) -> bool {
-        takes_files(&self.health, self.capacity, self.free)
+        takes_files(&self.health, self.drains, self.capacity, self.free)
     }
 
     /// Whether only a lack of room keeps new files from it.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.health.is_up() && !self.takes_files()
+        self.health.is_up() && !self.drains && !self.takes_files()
     }
 }
 
 /// The one rule for room on a drive. What is below the floor is left to what empties the pool: headers of
 /// packs, and recalled files.
-fn takes_files(health: &DriveHealth, capacity: ByteCount, free: ByteCount) -> bool {
-    health.is_writable() && above_floor(capacity, free).0 > 0
+fn takes_files(health: &DriveHealth, drains: bool, capacity: ByteCount, free: ByteCount) -> bool {
+    health.is_writable() && !drains && above_floor(capacity, free).0 > 0
 }
 
 /// What is free of it for new files; what is below is left to what empties the pool.

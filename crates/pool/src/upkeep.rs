@@ -1,6 +1,6 @@
 //! What keeps the drives of a pool going: probes, setting aside, taking out and putting in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -180,6 +180,7 @@ impl Pool {
             DriveSpace {
                 id: drive.id,
                 health: drive.health(),
+                drains: drive.drains(),
                 capacity: space.map_or(ByteCount(0), |space| space.capacity),
                 free: space.map_or(ByteCount(0), |space| space.free),
             }
@@ -214,7 +215,7 @@ impl Pool {
 
     /// Drives that do not give what they hold: missing, lost or set aside.
     #[must_use]
-    pub fn silent_drives(&self) -> std::collections::BTreeSet<DriveId> {
+    pub fn silent_drives(&self) -> BTreeSet<DriveId> {
         self.drives().filter(|drive| drive.device().is_none()).map(|drive| drive.id).collect()
     }
 
@@ -249,6 +250,48 @@ impl Pool {
         Ok(())
     }
 
+    /// Has a drive emptied, or in use again: while it drains it is read, and gets nothing new. An open segment
+    /// of small values on it is sealed.
+    ///
+    /// # Errors
+    /// [`PoolError::DriveState`] if there is no such drive.
+    pub fn set_draining(&self, id: DriveId, drains: bool) -> Result<(), PoolError> {
+        let drive = self.drive(id).ok_or_else(|| no_such_drive(id))?;
+        drive.set_drains(drains);
+        if drive.attached().is_some() {
+            self.set_drive_state(id, state_of(drive));
+        }
+        if drains {
+            self.seal_segments();
+        }
+        Ok(())
+    }
+
+    /// How many drives are up and not to be emptied, but for one: those on which new data could be without it.
+    #[must_use]
+    pub fn taking_data_without(&self, id: DriveId) -> usize {
+        let takes = |drive: &&PoolDrive| drive.id != id && drive.health().is_up() && !drive.drains();
+        self.drives().filter(takes).count()
+    }
+
+    /// The drives that are to be emptied.
+    #[must_use]
+    pub fn draining(&self) -> BTreeSet<DriveId> {
+        self.drives().filter(|drive| drive.drains()).map(|drive| drive.id).collect()
+    }
+
+    /// Takes a drive out, on which no stripe stands: it is neither read nor written any more, and let go.
+    ///
+    /// # Errors
+    /// [`PoolError::DriveState`] if there is no such drive.
+    pub fn take_out(&self, id: DriveId) -> Result<(), PoolError> {
+        let drive = self.drive(id).ok_or_else(|| no_such_drive(id))?;
+        drive.remove();
+        drive.set_drains(false);
+        self.set_drive_state(id, DriveState::Down);
+        Ok(())
+    }
+
     /// Puts a drive in the place of a missing or lost one: the same come back, or a new empty one. It is
     /// stamped, durably, before anything is written to it.
     ///
@@ -258,7 +301,7 @@ impl Pool {
     pub fn attach(&self, drive: Arc<dyn ObjectDrive>, commit: u64) -> Result<(), PoolError> {
         let id = drive.id();
         let place = self.drive(id).ok_or_else(|| no_such_drive(id))?;
-        if !matches!(place.health(), DriveHealth::Missing | DriveHealth::Lost) {
+        if !matches!(place.health(), DriveHealth::Missing | DriveHealth::Lost | DriveHealth::Removed) {
             let reason = "it is in use: declare it lost first, if it is to be replaced".to_owned();
             return Err(PoolError::DriveState { drive: id, reason });
         }
@@ -274,7 +317,7 @@ impl Pool {
             let reason = "it was put in meanwhile".to_owned();
             return Err(PoolError::DriveState { drive: id, reason });
         }
-        self.set_drive_state(id, DriveState::Up);
+        self.set_drive_state(id, state_of(place));
         Ok(())
     }
 
@@ -305,6 +348,11 @@ impl Pool {
         let devices = self.drives().filter_map(PoolDrive::attached);
         devices.map(|present| present.device.counters.late.load(Ordering::Relaxed)).sum()
     }
+}
+
+/// What the map says of a drive that is there.
+fn state_of(drive: &PoolDrive) -> DriveState {
+    if drive.drains() { DriveState::Draining } else { DriveState::Up }
 }
 
 fn not_there(drive: DriveId) -> PoolError {

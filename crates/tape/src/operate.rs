@@ -134,6 +134,7 @@ impl Tape {
             let online = sum(view, room, Counter::Online)?;
             Ok((online, view.garbage(GARBAGE_COUNT_MAX)?.len() as u64))
         })?;
+        let mut drains = room.upkeep.drain_info();
         let drives = status
             .drives
             .iter()
@@ -142,12 +143,17 @@ impl Tape {
                 // One that is missing has no name of its own.
                 path: if drive.name.is_empty() { self.directory_of(drive.id) } else { drive.name.clone() },
                 host: self.host_of(drive.id),
-                state: if drive.is_full() { DriveHealth::Full.word() } else { drive.health.word() },
+                state: match &drive.health {
+                    health if health.is_up() && drive.drains => "draining",
+                    _ if drive.is_full() => DriveHealth::Full.word(),
+                    health => health.word(),
+                },
                 reason: drive.health.reason().unwrap_or_default().to_owned(),
                 up: drive.health.is_up(),
                 full: drive.is_full(),
                 gaps_after: drive.gaps_after.filter(|_| !drive.health.is_silent()),
                 filling: drive.filling,
+                drain: drains.remove(&drive.id),
                 capacity: drive.capacity,
                 used: drive.used,
                 read: drive.bytes_read,
@@ -354,9 +360,9 @@ impl Tape {
         let pool = room.pool.status();
         totals.pool_capacity = pool.capacity;
         totals.pool_used = pool.used;
-        totals.pool_drives = pool.drives.len() as u64;
         let count =
             |of: fn(&DriveReport) -> bool| pool.drives.iter().filter(|drive| of(drive)).count() as u64;
+        totals.pool_drives = count(|drive| drive.health != DriveHealth::Removed);
         totals.pool_drives_up = count(|drive| drive.health.is_up());
         totals.pool_drives_full = count(DriveReport::is_full);
         totals.warnings = crate::warnings::all(room, &tapes, &pool, &totals.holders);

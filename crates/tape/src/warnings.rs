@@ -5,7 +5,7 @@ use base::{Count, Duration, Vid};
 use catalogue::{TapeRecord, TapeState};
 use library::Library;
 use mounts::{HealthReport, Judgement, Verdict};
-use pool::{GatheringReport, PoolStatus};
+use pool::{DriveHealth, DriveReport, GatheringReport, PoolStatus};
 use scheduler::DriveState;
 use settle::SILENT_MAX;
 use store::Shortage;
@@ -257,7 +257,10 @@ fn of_absent(absent: &[Vid]) -> String {
 fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, advice: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     let (mut silent, mut hurt, mut gaps, mut new) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for drive in &pool.drives {
+    // One that was taken out is none of them.
+    let drives: Vec<&DriveReport> =
+        pool.drives.iter().filter(|drive| drive.health != DriveHealth::Removed).collect();
+    for drive in &drives {
         if drive.filling && !drive.health.is_silent() {
             new.push(drive.id.to_string());
         } else if drive.gaps_after.is_some() && !drive.health.is_silent() {
@@ -266,11 +269,11 @@ fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, advice: &str) -> Vec<
         let named = format!("{} ({})", drive.id, if drive.is_full() { "full" } else { drive.health.word() });
         if drive.health.is_silent() {
             silent.push(named);
-        } else if !drive.takes_files() {
+        } else if !drive.takes_files() && !drive.drains {
             hurt.push(named);
         }
     }
-    let of = pool.drives.len();
+    let of = drives.len();
     if !silent.is_empty() {
         let beyond = if silent.len() > bears {
             "; that is more than the parity bears for certain: some files may not be readable from the pool"
@@ -419,12 +422,12 @@ fn named(names: &[String]) -> String {
 mod tests {
     use base::{ByteCount, DriveId};
     use catalogue::Tally;
-    use pool::{DriveHealth, DriveReport};
 
     use super::*;
 
     fn pool(healths: &[DriveHealth], used: u64) -> PoolStatus {
         let drive = |(id, health): (usize, &DriveHealth)| DriveReport {
+            drains: false,
             id: DriveId(id as u16),
             name: String::new(),
             health: health.clone(),

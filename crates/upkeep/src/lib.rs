@@ -9,6 +9,7 @@ use ground::{ArchiveError, Duty, Ground, OpenError, SegmentUse};
 use threads::Mutex;
 
 mod away;
+mod drain;
 mod findings;
 mod forget;
 mod keep_time;

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base::{BlobDescription, DriveId, Layout, Uuid};
+use catalogue::Command;
 use drive::{DriveLocation, DriveOpenError, ObjectDrive};
 use pool::{DriveHealth, PoolError};
 
@@ -217,7 +218,7 @@ impl Upkeep {
         // An unmounted disk leaves its empty mount point. What has a superblock is never vacant.
         let is_vacant = at.is_vacant();
         match health {
-            DriveHealth::Missing | DriveHealth::Lost | DriveHealth::Wiped { .. } => {}
+            DriveHealth::Missing | DriveHealth::Lost | DriveHealth::Removed | DriveHealth::Wiped { .. } => {}
             DriveHealth::Away { .. } | DriveHealth::Suspect { .. } => match upkeep.pool.probe_drive(drive) {
                 DriveHealth::Up => return Ok(ReplacedDrive::Returned),
                 // Its directory is gone: to ask for a new one in its place is to give it up.
@@ -250,7 +251,7 @@ impl Upkeep {
             }
             Err(error) => return Err(opening(drive, &error)),
         };
-        if !matches!(health, DriveHealth::Missing | DriveHealth::Lost) {
+        if !matches!(health, DriveHealth::Missing | DriveHealth::Lost | DriveHealth::Removed) {
             // What held the directory that was emptied or is gone lets it go.
             upkeep.pool.declare_lost(drive)?;
         }
@@ -265,6 +266,10 @@ impl Upkeep {
                 drive,
                 "it has seen a later state than the catalogue, which is an older copy",
             ));
+        }
+        if health == DriveHealth::Removed {
+            // Before a stripe can come to stand on it.
+            upkeep.execute(Command::SetPoolDrive { drive, state: None })?;
         }
         upkeep.pool.attach(opened, last)?;
         let is_unfilled = at.is_unfilled();
@@ -308,7 +313,7 @@ impl Upkeep {
         found.ok_or(ArchiveError::NoSuchPoolDrive(id.0))
     }
 
-    fn health_of_drive(&self, id: DriveId) -> Result<DriveHealth, ArchiveError> {
+    pub(crate) fn health_of_drive(&self, id: DriveId) -> Result<DriveHealth, ArchiveError> {
         let health = self.pool.drive_health();
         let found = health.into_iter().find(|(drive, _)| *drive == id).map(|(_, health)| health);
         found.ok_or(ArchiveError::NoSuchPoolDrive(id.0))

@@ -7,6 +7,7 @@ use base::{BlobDescription, BlobId, ByteCount, DriveId};
 use catalogue::Command;
 use pool::{BadShard, MovedStripe, PieceState, PoolError, Repaired};
 
+use crate::Upkeep;
 use crate::findings::Found;
 use crate::scrub::{Scrubber, pace};
 use ground::ArchiveError;
@@ -70,16 +71,26 @@ pub(crate) fn repair(
         scrubber.has_left_out |= !is_lost;
     }
     tell(scrubber, blob.id, &repaired);
+    record_moves(upkeep, blob.id, repaired.moved)
+}
+
+/// Tells the catalogue where stripes of a blob stand now; gives what is to be removed when all readers have
+/// left. Called within a reading of the gate.
+pub(crate) fn record_moves(
+    upkeep: &Upkeep,
+    blob: BlobId,
+    moved: Vec<MovedStripe>,
+) -> Result<Old, ArchiveError> {
     let mut old = Vec::new();
-    for step in repaired.moved {
+    for step in moved {
         let MovedStripe { stripe, from, to, old: left } = step;
         let placed: Vec<BadShard> = left.iter().map(|bad| at(&to.drives, *bad)).collect();
-        match upkeep.execute(Command::MoveStripe { blob: blob.id, stripe, from, to }) {
-            Ok(()) => old.push((blob.id, left)),
+        match upkeep.execute(Command::MoveStripe { blob, stripe, from, to }) {
+            Ok(()) => old.push((blob, left)),
             Err(error) => {
                 // Moved or removed by another: nobody refers to what was written here.
                 if error.is_certain_refusal() {
-                    upkeep.pool.remove_moved(blob.id, &placed)?;
+                    upkeep.pool.remove_moved(blob, &placed)?;
                 }
                 return Err(error);
             }

@@ -16,12 +16,13 @@ use catalogue::FileRecord;
 use pool::{BadShard, DriveHealth, ScrubReport};
 
 use crate::Upkeep;
+use crate::drain::Drain;
 use crate::findings::{Findings, Found};
 use crate::left_behind::LeftBehind;
 use crate::lost::{self, Declared};
 use crate::{pool_drives, pool_gaps, pool_rebuild, unknown};
 use ground::Worker;
-use ground::{ArchiveError, ScrubInfo, UpkeepSettings};
+use ground::{ArchiveError, DrainInfo, ScrubInfo, UpkeepSettings};
 
 /// Without being asked the first pass begins this long after the start.
 const FIRST_PASS_AFTER: Duration = Duration::from_secs(600);
@@ -76,6 +77,8 @@ struct State {
     lost_stripes: BTreeSet<(BlobId, u32)>,
     /// Of these an extent beside its place was kept although its time was over.
     kept_beside: BTreeSet<BlobId>,
+    /// Drives that are emptied, and how far that is.
+    drains: BTreeMap<DriveId, DrainInfo>,
     /// Tapes that are suspect or disabled.
     aside: BTreeSet<Vid>,
     woken: bool,
@@ -174,6 +177,11 @@ impl Upkeep {
         self.state().lost_stripes.clear();
     }
 
+    /// What is known of drives that are emptied.
+    pub(crate) fn drains(&self, change: impl FnOnce(&mut BTreeMap<DriveId, DrainInfo>)) {
+        change(&mut self.state().drains);
+    }
+
     /// Changes what is asked, and wakes the scrubber.
     pub(crate) fn order(&self, change: impl FnOnce(&mut Orders)) {
         let mut state = self.state();
@@ -253,6 +261,7 @@ pub(crate) fn run(upkeep: &Arc<Upkeep>, me: &Arc<Worker>) {
         still_with_gaps: BTreeSet::new(),
         asked_for_gaps: BTreeSet::new(),
         tried: BTreeMap::new(),
+        drain: None,
         tally: pool_rebuild::Tally::default(),
     };
     while !upkeep.stopping() {
@@ -299,7 +308,7 @@ struct Again {
 pub(crate) struct Scrubber {
     pub(crate) upkeep: Arc<Upkeep>,
     /// Its thread.
-    me: Arc<Worker>,
+    pub(crate) me: Arc<Worker>,
     pass: Option<Pass>,
     /// A pass was asked for and has not begun.
     asked: bool,
@@ -328,6 +337,8 @@ pub(crate) struct Scrubber {
     /// What stood on the repair list and could not be repaired: it is left alone for a while, and tried again
     /// without anybody asking. What cannot be repaired would come back at once, by what reads find.
     tried: BTreeMap<Listed, Tried>,
+    /// The look for what stands on drives that are to be emptied.
+    pub(crate) drain: Option<Drain>,
     /// What the log is told at the end of what is done now.
     pub(crate) tally: pool_rebuild::Tally,
 }
@@ -408,6 +419,10 @@ impl Scrubber {
         if self.repair_list()? {
             return Ok(());
         }
+        // A pass that nobody asked for waits for it.
+        if self.drain()? && !self.asked && !self.upkeep.info().hurried {
+            return Ok(());
+        }
         if self.pass.is_none() && (self.asked || self.next_pass <= self.upkeep.now()) {
             let hurried = std::mem::take(&mut self.asked);
             self.begin(hurried)?;
@@ -451,7 +466,7 @@ impl Scrubber {
         filled
     }
 
-    fn phase(&self, phase: &str) {
+    pub(crate) fn phase(&self, phase: &str) {
         self.upkeep.note(|info| phase.clone_into(&mut info.phase));
     }
 

@@ -66,7 +66,7 @@ pub struct PoolDriveReply {
     /// The machine that it stands in: drives of one fail together.
     #[serde(default)]
     pub host: String,
-    /// `up`, `full`, `suspect`, `away`, `wiped`, `missing` or `lost`.
+    /// `up`, `full`, `draining`, `suspect`, `away`, `wiped`, `missing`, `lost` or `removed`.
     pub state: String,
     /// What happened to one that is `suspect`, `away` or `wiped`; else empty.
     #[serde(default)]
@@ -84,6 +84,9 @@ pub struct PoolDriveReply {
     /// It is new, and the shards that should be on it are being written; `gaps_after` says no more then.
     #[serde(default)]
     pub filling: bool,
+    /// How far it is emptied, if it is to be.
+    #[serde(default)]
+    pub drain: Option<DrainReply>,
     /// Bytes it can hold.
     pub capacity: u64,
     /// Bytes used.
@@ -94,6 +97,31 @@ pub struct PoolDriveReply {
     pub written: u64,
     /// Errors since the start; that it was full is none.
     pub errors: u64,
+}
+
+/// How far a drive is emptied. What was counted and moved is since the start of the server.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct DrainReply {
+    /// Since when it is to be emptied.
+    pub since: String,
+    /// Shards that stood on it when they were counted.
+    pub shards: u64,
+    /// About their bytes.
+    pub bytes: u64,
+    /// Shards that were moved since.
+    pub moved: u64,
+    /// Bytes that were written for that.
+    pub moved_bytes: u64,
+    /// Shards that could not be moved by the last round over all; they are tried again.
+    pub stuck: u64,
+    /// Why the first of them could not.
+    pub reason: Option<String>,
+    /// Nothing stands on it, as far as the last round has seen: it can be taken out.
+    pub empty: bool,
+    /// Bytes a second.
+    pub rate: u64,
+    /// Seconds until all is moved, if it goes on so.
+    pub remaining_seconds: Option<f64>,
 }
 
 /// How redundant the content of the pool is: `GET /api/v1/pool/health`.

@@ -15,6 +15,7 @@ mod closing;
 mod common;
 mod dangling;
 mod data_sets;
+mod drained;
 mod drive_orders;
 mod drives;
 mod emptied;

@@ -304,6 +304,21 @@ impl<E: Operation + ?Sized> Operation for Guarded<E> {
         self.rule.done("drive-lost", drive, || self.engine.pool_drive_lost(drive, accept_loss))
     }
 
+    fn pool_drive_drain(&self, drive: u16) -> Result<(), ArchiveError> {
+        self.rule.admin("drive-drain", drive)?;
+        self.rule.done("drive-drain", drive, || self.engine.pool_drive_drain(drive))
+    }
+
+    fn pool_drive_keep(&self, drive: u16) -> Result<(), ArchiveError> {
+        self.rule.admin("drive-keep", drive)?;
+        self.rule.done("drive-keep", drive, || self.engine.pool_drive_keep(drive))
+    }
+
+    fn pool_drive_remove(&self, drive: u16) -> Result<(), ArchiveError> {
+        self.rule.admin("drive-remove", drive)?;
+        self.rule.done("drive-remove", drive, || self.engine.pool_drive_remove(drive))
+    }
+
     fn pool_drive_replace(
         &self,
         drive: u16,

@@ -1,13 +1,13 @@
-//! Tape drives that an operator has taken out of use, and their cleaning.
+//! Drives that an operator has taken out of use, of tape and of the pool, and the cleaning of tape drives.
 
-use base::Vid;
+use base::{DriveId, Vid};
 
 use super::{limit, reason};
 use crate::command::Outcome;
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
 use crate::key;
-use crate::record::{CleanerRecord, CleaningAsk, DriveCleaning};
+use crate::record::{CleanerRecord, CleaningAsk, DriveCleaning, PoolDriveRecord, PoolDriveState};
 use crate::table::Table;
 
 /// Most bytes in a tape drive's name.
@@ -34,6 +34,25 @@ fn check_name(drive: &str) -> Result<(), Rejection> {
         return Err(Rejection::Malformed { object: Object::Drive(drive.to_owned()), what });
     }
     Ok(())
+}
+
+pub(super) fn set_pool_drive(
+    draft: &mut Draft<'_>,
+    drive: DriveId,
+    state: Option<PoolDriveState>,
+) -> Result<Outcome, Rejection> {
+    let known: Option<PoolDriveRecord> = draft.view().get(Table::PoolDrive, &key::pool_drive(drive))?;
+    if known.map(|known| known.state) == state {
+        return Ok(Outcome::Done);
+    }
+    match state {
+        Some(state) => {
+            let record = PoolDriveRecord { state, since: draft.at };
+            draft.put(Table::PoolDrive, key::pool_drive(drive), &record);
+        }
+        None => draft.remove(Table::PoolDrive, key::pool_drive(drive)),
+    }
+    Ok(Outcome::Done)
 }
 
 pub(super) fn set_cleaning(

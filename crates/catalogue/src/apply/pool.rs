@@ -9,7 +9,7 @@ use crate::command::PoolData;
 use crate::draft::Draft;
 use crate::error::{Object, ReadError, Rejection};
 use crate::key;
-use crate::record::{BlobRecord, FileRecord, Garbage};
+use crate::record::{BlobRecord, FileRecord, Garbage, PoolDriveRecord, PoolDriveState};
 use crate::table::Table;
 
 /// Most pieces of one file or skeleton, and most blobs that hold them.
@@ -93,8 +93,21 @@ fn record_sets(draft: &mut Draft<'_>, blob: &BlobDescription) -> Result<(), Reje
     Ok(())
 }
 
-/// Records a stripe set that is new, and checks one that is known.
+/// Records a stripe set that is new, and checks one that is known. No stripe comes to stand on a drive that was
+/// taken out of the pool.
 pub(super) fn record_set(draft: &mut Draft<'_>, set: &StripeSet) -> Result<(), Rejection> {
+    // Most pools have none, and then this is one look.
+    let removed = draft.view().pool_drives()?;
+    let is_removed = |(id, record): &(DriveId, PoolDriveRecord)| {
+        record.state == PoolDriveState::Removed && set.drives.contains(id)
+    };
+    if let Some((drive, _)) = removed.iter().find(|drive| is_removed(drive)) {
+        return Err(Rejection::WrongState {
+            object: Object::PoolDrive(*drive),
+            state: "removed",
+            needed: "a drive of the pool: write it to the others",
+        });
+    }
     let key = key::stripe_set(set.id);
     match draft.view().get::<Vec<DriveId>>(Table::StripeSet, &key)? {
         Some(known) if known != set.drives => return Err(Rejection::StripeSetDiffers(set.id)),

@@ -9,8 +9,8 @@ use crate::error::ReadError;
 use crate::key;
 use crate::record::{
     BaseRecord, CleanerRecord, ClockRecord, ContainerKind, ContainerRecord, CopyState, Counter,
-    DriveCleaning, LeapsBelieved, QueuedContainer, RunItem, RunRecord, SealingRecord, TapeAway, TapeRecord,
-    TapeState,
+    DriveCleaning, LeapsBelieved, PoolDriveRecord, QueuedContainer, RunItem, RunRecord, SealingRecord,
+    TapeAway, TapeRecord, TapeState,
 };
 use crate::table::Table;
 
@@ -169,6 +169,10 @@ impl Check<'_> {
         self.walk(Table::DriveCleaning, |check, mut parts, key, _: DriveCleaning| {
             let is_named = !parts.text()?.is_empty();
             check.expect(is_named, Table::DriveCleaning, key, "the drive has no name");
+            Ok(())
+        })?;
+        self.walk(Table::PoolDrive, |_, mut parts, _, _: PoolDriveRecord| {
+            parts.u16()?;
             Ok(())
         })?;
         self.walk(Table::Cleaner, |check, mut parts, key, cleaner: CleanerRecord| {

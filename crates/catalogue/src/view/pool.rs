@@ -6,10 +6,22 @@ use super::View;
 use crate::error::ReadError;
 use crate::frame;
 use crate::key;
-use crate::record::{BlobRecord, ContainerRecord, FileRecord, Garbage, Sectors, UnknownExtent};
+use crate::record::{
+    BlobRecord, ContainerRecord, FileRecord, Garbage, PoolDriveRecord, Sectors, UnknownExtent,
+};
 use crate::table::Table;
 
 impl View<'_> {
+    /// The drives of the pool that are to be emptied, or were taken out.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn pool_drives(&self) -> Result<Vec<(DriveId, PoolDriveRecord)>, ReadError> {
+        self.rows(Table::PoolDrive, &[], None, usize::MAX, |mut parts, key, value| {
+            Ok((DriveId(parts.u16()?), frame::open(Table::PoolDrive, key, value)?))
+        })
+    }
+
     /// Blobs in use in the order of their ids, those behind `after`, at most `limit`.
     ///
     /// # Errors

@@ -130,7 +130,7 @@ fn full() -> Bench {
     bench.ok(Command::TrimChanges { through: 2 });
     bench.ok(Command::BaseOnTape { vid: bench.tapes[0], change: 9, parts: 2, bytes: ByteCount(1 << 27) });
     waiting_for_tapes(&mut bench);
-    cleaning_commands().into_iter().for_each(|command| drop(bench.ok(command)));
+    drive_commands().into_iter().for_each(|command| drop(bench.ok(command)));
     bench
 }
 
@@ -410,14 +410,16 @@ fn newer_commands() -> Vec<Command> {
     ]
 }
 
-/// The commands of cleaning.
-fn cleaning_commands() -> Vec<Command> {
+/// The commands of cleaning, and of drives of the pool.
+fn drive_commands() -> Vec<Command> {
     let (vid, drive) = (vid("CLN001"), "drive0".to_owned());
     vec![
         Command::CountCleaning { vid, anew: false },
         Command::CleaningEnded { vid, drive: drive.clone(), unfit: None },
         Command::CleaningEnded { vid, drive: drive.clone(), unfit: Some("used up".into()) },
         Command::SetDriveCleaning { drive, urgent: Some(true) },
+        Command::SetPoolDrive { drive: DriveId(7), state: Some(PoolDriveState::Draining) },
+        Command::SetPoolDrive { drive: DriveId(8), state: Some(PoolDriveState::Removed) },
     ]
 }
 
@@ -692,7 +694,7 @@ fn envelopes() -> Vec<Envelope> {
         .chain(access_commands())
         .chain(adoption_commands())
         .chain(clock_commands())
-        .chain(cleaning_commands())
+        .chain(drive_commands())
         .map(|command| Envelope { at: Timestamp(1_795_292_940_000_000_000), command })
         .collect()
 }
@@ -702,7 +704,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 110, "one of each command");
+    assert_eq!(tags.len(), 111, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();
@@ -810,6 +812,7 @@ fn a_missing_row_is_found_by_the_check() {
                     | Table::ColdWait
                     | Table::Cleaner
                     | Table::DriveCleaning
+                    | Table::PoolDrive
             );
             assert!(is_found || is_first_change || has_no_partner, "{} {}", table.name(), hex(key));
         }

@@ -378,6 +378,40 @@ fn a_stripe_moves_with_the_garbage_of_its_segment() {
 }
 
 #[test]
+fn no_stripe_comes_to_stand_on_a_drive_that_was_taken_out() {
+    let mut bench = Bench::new();
+    let file = bench.put("kept", "content");
+    let state = |state| Command::SetPoolDrive { drive: DriveId(1), state };
+    let at = |bench: &Bench| bench.view().pool_drives().unwrap();
+    bench.ok(state(Some(PoolDriveState::Draining)));
+    let since = at(&bench)[0].1.since;
+    bench.ok(state(Some(PoolDriveState::Draining)));
+    let record = PoolDriveRecord { state: PoolDriveState::Draining, since };
+    assert_eq!(at(&bench), [(DriveId(1), record)], "the same word twice changes nothing");
+    bench.put("while it drains", "content");
+    bench.ok(state(Some(PoolDriveState::Removed)));
+    let mut put = bench.new_put(DirId::ROOT, "late", "late content");
+    let blob = bench.new_blob();
+    put.data = Some(PoolData { blobs: vec![striped(blob, 12)], pieces: vec![piece(blob, 0, 12)] });
+    let refusal = bench.rejected(Command::PutFile(Box::new(put.clone())));
+    assert!(refusal.contains("pool drive 1") && refusal.contains("removed"), "{refusal}");
+    let to = StripeSet { id: StripeSetId(41), drives: vec![DriveId(5), DriveId(1), DriveId(7)] };
+    let log = bench.new_blob();
+    bench.ok(state(None));
+    let mut small = bench.new_put(DirId::ROOT, "small", "s");
+    small.data = Some(PoolData { blobs: vec![segment(log)], pieces: vec![piece(log, 0, 1)] });
+    bench.ok(Command::PutFile(Box::new(small)));
+    bench.ok(state(Some(PoolDriveState::Removed)));
+    let moved = Command::MoveStripe { blob: BlobId(log), stripe: 0, from: StripeSetId(2), to };
+    assert!(bench.rejected(moved).contains("pool drive 1"));
+    assert!(bench.view().file(file).unwrap().is_some(), "what stands there is known still");
+    bench.ok(state(None));
+    assert_eq!(at(&bench), []);
+    bench.ok(Command::PutFile(Box::new(put)));
+    assert!(bench.replayed() == bench.store);
+}
+
+#[test]
 fn a_restored_catalogue_gives_no_id_twice() {
     let mut bench = Bench::new();
     let before = bench.put("a", "1");

@@ -154,6 +154,9 @@ fn pool() -> Vec<Endpoint> {
             .with(Shape::of::<wire::RebuildBody>()),
         Endpoint::post("/pool/drives/{id}/lost", "Says that a drive will not come back", 204)
             .with(Shape::of::<wire::DriveLostBody>()),
+        Endpoint::post("/pool/drives/{id}/drain", "Has a drive emptied onto the others", 204),
+        Endpoint::post("/pool/drives/{id}/keep", "Ends a drain: the drive is in use again", 204),
+        Endpoint::post("/pool/drives/{id}/remove", "Takes a drive out that is empty", 204),
         Endpoint::post("/pool/drives/{id}/replace", "Puts in a drive in the place of another", 200)
             .with(Shape::of::<wire::ReplaceBody>())
             .replies(Shape::of::<wire::ReplaceReply>()),

@@ -985,6 +985,18 @@ impl authority::Operation for Fake {
         Err(ArchiveError::NoSuchPoolDrive(drive))
     }
 
+    fn pool_drive_drain(&self, drive: u16) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NoSuchPoolDrive(drive))
+    }
+
+    fn pool_drive_keep(&self, drive: u16) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NoSuchPoolDrive(drive))
+    }
+
+    fn pool_drive_remove(&self, drive: u16) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NoSuchPoolDrive(drive))
+    }
+
     fn pool_drive_replace(
         &self,
         drive: u16,

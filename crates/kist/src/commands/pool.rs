@@ -4,7 +4,8 @@ use base::StripeCode;
 use client::Client;
 use terminal::{Failure, Outcome, Table, output, text};
 use wire::{
-    DriveLostBody, PoolDriveReply, PoolHealthReply, PoolReply, RebuildBody, ReplaceBody, ReplaceReply,
+    DrainReply, DriveLostBody, PoolDriveReply, PoolHealthReply, PoolReply, RebuildBody, ReplaceBody,
+    ReplaceReply,
 };
 use wire::{QuarantineEndReply, QuarantineReply};
 
@@ -20,6 +21,9 @@ Examples:
   kist pool drive replace 3    its directory is empty, or holds it again
   kist pool drive replace 3 --new
   kist pool drive replace 3 --accept-loss
+  kist pool drive drain 3      what it holds moves to the others
+  kist pool drive drain 3 --end
+  kist pool drive remove 3     when it is empty
   kist pool drive add 8        one more, which kist.toml names since the start
   kist pool rebuild")]
 pub struct Args {
@@ -67,6 +71,28 @@ are left are too few for it, it names some and does nothing without
         #[arg(long)]
         accept_loss: bool,
     },
+    /// Have a drive emptied: it gets nothing new, and what it holds moves to the others
+    #[command(after_help = "\
+Files stay readable and as redundant as they are all the time. kist pool show
+tells how far it is; when the drive is empty, kist pool drive remove takes it
+out. A drive that does not answer cannot be read: give it up with kist pool
+drive lost.")]
+    Drain {
+        /// Its number
+        id: u16,
+        /// Stop emptying it: it is in use again, and what has moved stays where it is
+        #[arg(long)]
+        end: bool,
+    },
+    /// Take a drive out of the pool that is empty, or was given up and is rebuilt on the others
+    #[command(after_help = "\
+Nothing is removed if a shard stands on it still. Afterwards its directory is
+not used any more: delete its [[pool.drives]] from kist.toml before the next
+start, and what is in the directory when you like.")]
+    Remove {
+        /// Its number
+        id: u16,
+    },
     /// Put a new or the same drive in the place of a missing or lost one, or where kist.toml has one more
     #[command(
         visible_alias = "add",
@@ -105,6 +131,23 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             let body = DriveLostBody { accept_loss: *accept_loss };
             client.post(&format!("/api/v1/pool/drives/{id}/lost"), &body)?;
             said(common.json, "given up: kist scrub shows how far the rebuild is")
+        }
+        Action::Drive { action: DriveAction::Drain { id, end } } => {
+            let what = if *end { "keep" } else { "drain" };
+            client.post(&format!("/api/v1/pool/drives/{id}/{what}"), &serde_json::json!({}))?;
+            said(
+                common.json,
+                match *end {
+                    true => "in use again: what has moved stays where it is",
+                    false => {
+                        "it gets nothing new, and what it holds moves: kist pool show tells how far that is"
+                    }
+                },
+            )
+        }
+        Action::Drive { action: DriveAction::Remove { id } } => {
+            client.post(&format!("/api/v1/pool/drives/{id}/remove"), &serde_json::json!({}))?;
+            said(common.json, "taken out: delete its [[pool.drives]] from kist.toml")
         }
         Action::Drive { action: DriveAction::Replace { id, new, accept_loss } } => {
             let target = format!("/api/v1/pool/drives/{id}/replace");
@@ -150,7 +193,41 @@ fn remarks(drive: &PoolDriveReply) -> Vec<String> {
         }
         None => None,
     };
-    what.into_iter().chain(lacks).collect()
+    let removed = (drive.state == "removed")
+        .then(|| format!("drive {id}: taken out: delete its [[pool.drives]] from kist.toml"));
+    what.into_iter()
+        .chain(lacks)
+        .chain(drive.drain.as_ref().map(|drain| drained(id, drain)))
+        .chain(removed)
+        .collect()
+}
+
+/// How far a drive is emptied.
+fn drained(id: u16, drain: &DrainReply) -> String {
+    if drain.empty {
+        return format!("drive {id}: empty: kist pool drive remove {id} takes it out");
+    }
+    let far = format!(
+        "drive {id}: {} of {} moved to other drives, {} of about {}",
+        text::count(drain.moved),
+        text::plural(drain.shards, "shard"),
+        text::size(drain.moved_bytes),
+        text::size(drain.bytes)
+    );
+    let stuck = drain.reason.as_ref().filter(|_| drain.stuck > 0);
+    if let Some(reason) = stuck {
+        return format!("{far}; {} stay for now: {reason}", text::plural(drain.stuck, "shard"));
+    }
+    match drain.remaining_seconds {
+        Some(left) => {
+            format!(
+                "{far}, {}/s, about {} left",
+                text::size(drain.rate),
+                text::span(std::time::Duration::from_secs_f64(left.clamp(0.0, 1e9)))
+            )
+        }
+        None => far,
+    }
 }
 
 /// How many drives do not answer.
@@ -321,6 +398,7 @@ mod tests {
             full: false,
             gaps_after: None,
             filling: false,
+            drain: None,
             capacity: 0,
             used: 0,
             read: 0,

@@ -24,6 +24,8 @@ pub fn compare(store: &MemoryStore, model: &Model) {
     assert_eq!(view.drives_down().unwrap(), down);
     let cleaners: Vec<_> = model.cleaners.clone().into_iter().collect();
     assert_eq!(view.cleaners().unwrap(), cleaners);
+    let pool_drives: Vec<_> = model.pool_drives.clone().into_iter().collect();
+    assert_eq!(view.pool_drives().unwrap(), pool_drives);
     let cleaning: Vec<_> = model.drives_cleaning.clone().into_iter().collect();
     assert_eq!(view.drives_cleaning().unwrap(), cleaning);
     for rule in Rule::ALL {

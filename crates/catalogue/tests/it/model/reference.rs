@@ -106,6 +106,7 @@ pub struct Model {
     pub drives_down: BTreeMap<String, String>,
     pub cleaners: BTreeMap<Vid, CleanerRecord>,
     pub drives_cleaning: BTreeMap<String, DriveCleaning>,
+    pub pool_drives: BTreeMap<DriveId, PoolDriveRecord>,
     pub rules: BTreeSet<Rule>,
 }
 

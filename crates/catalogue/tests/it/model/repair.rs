@@ -341,6 +341,17 @@ impl Model {
                 cleaning.asks = urgent.map(|urgent| CleaningAsk { urgent, since });
                 self.drives_cleaning.retain(|_, it| *it != DriveCleaning::default());
             }
+            Command::SetPoolDrive { drive, state } => {
+                let before = self.pool_drives.get(drive).map(|record| record.state);
+                match state {
+                    Some(state) if before == Some(*state) => {}
+                    Some(state) => {
+                        let record = PoolDriveRecord { state: *state, since: self.at };
+                        self.pool_drives.insert(*drive, record);
+                    }
+                    None => drop(self.pool_drives.remove(drive)),
+                }
+            }
             Command::CountCleaning { vid, anew } => match *anew {
                 true => drop(self.cleaners.remove(vid)),
                 false => self.cleaners.entry(*vid).or_default().uses += 1,
@@ -617,6 +628,11 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
                 },
             }
         }
+        22 if picks[3] % 8 == 1 => Command::SetPoolDrive {
+            drive: DriveId(100 + picks[0] % 3),
+            state: [None, Some(PoolDriveState::Draining), Some(PoolDriveState::Removed)]
+                [usize::from(picks[1]) % 3],
+        },
         22 => Command::SetDriveDown {
             drive: ["", "d0", "d1", "d2"][usize::from(picks[0]) % 4].into(),
             down: (picks[1] % 2 == 0).then(|| ["worn", "cleaning"][usize::from(picks[2]) % 2].into()),

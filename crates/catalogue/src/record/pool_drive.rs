@@ -1,0 +1,21 @@
+//! Drives of the pool that an operator takes out.
+
+use base::Timestamp;
+
+/// What an operator wants of a pool drive that is not simply in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PoolDriveState {
+    /// It takes no new data, and what it holds moves to the others.
+    Draining,
+    /// It is no drive of the pool any more: no stripe set that names it is recorded.
+    Removed,
+}
+
+/// A pool drive that is not simply in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoolDriveRecord {
+    /// What is wanted of it.
+    pub state: PoolDriveState,
+    /// Since when.
+    pub since: Timestamp,
+}

@@ -1,0 +1,344 @@
+//! Drives of the pool that are emptied: what stands on them moves to the others, stripe by stripe, and then
+//! they are taken out.
+//!
+//! What lasts is the word in the catalogue. How far it has come is kept in memory: after a restart all blobs
+//! are gone through once more, which costs nothing for those that have moved.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use base::{BlobDescription, BlobId, ByteCount, DriveId, Duration, Layout, Timestamp};
+use catalogue::{Command, PoolDriveState, ReadError};
+use pool::{BadShard, PoolError, Repaired};
+
+use crate::Upkeep;
+use crate::pool_rebuild::{record_moves, shards_on};
+use crate::scrub::{Scrubber, pace};
+use ground::{ArchiveError, DrainInfo};
+
+/// Blobs looked up together.
+const PAGE: usize = 256;
+/// Of an empty drive it is looked again after so long whether something was still on its way to it.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// What could not be moved is tried again after so long, each time after twice as long,
+const REST_MIN: Duration = Duration::from_secs(5);
+/// up to this.
+const REST_MAX: Duration = Duration::from_secs(600);
+
+/// A look at all blobs for what stands on drives that are to be emptied.
+pub(crate) struct Drain {
+    drives: BTreeSet<DriveId>,
+    after: Option<BlobId>,
+    /// Stripes that were found and are not moved yet.
+    found: VecDeque<(BlobId, u32)>,
+    /// By drive: what could not be moved in this round, and why the first of it.
+    left: BTreeMap<DriveId, (u64, String)>,
+    /// What was moved in this round.
+    moved: u64,
+    /// The next round begins then, by the steady clock, after this rest.
+    due: Duration,
+    rest: Duration,
+}
+
+impl Drain {
+    fn of(drives: BTreeSet<DriveId>) -> Self {
+        Drain {
+            drives,
+            after: None,
+            found: VecDeque::new(),
+            left: BTreeMap::new(),
+            moved: 0,
+            due: Duration::ZERO,
+            rest: REST_MIN,
+        }
+    }
+}
+
+/// What stands on drives: shards, and about their bytes.
+type Standing = BTreeMap<DriveId, (u64, u64)>;
+
+/// About the bytes of a shard.
+fn shard_bytes(blob: &BlobDescription) -> u64 {
+    match blob.layout {
+        Layout::Striped { code } => {
+            let parts = u64::from(code.data.max(1)).saturating_mul(blob.stripes.len().max(1) as u64);
+            blob.length.0 / parts
+        }
+        Layout::Segment { .. } => blob.length.0,
+    }
+}
+
+/// Counts what stands on these drives.
+fn standing(upkeep: &Upkeep, drives: &BTreeSet<DriveId>) -> Result<Standing, ArchiveError> {
+    let mut standing: Standing = drives.iter().map(|drive| (*drive, (0, 0))).collect();
+    let mut after = None;
+    loop {
+        let page = upkeep.blob_page(after, PAGE)?;
+        let Some((last, _)) = page.last() else { return Ok(standing) };
+        after = Some(*last);
+        for blob in page.into_iter().filter_map(|(_, blob)| blob) {
+            for shard in shards_on(&blob, drives) {
+                let (shards, bytes) = standing.entry(shard.drive).or_default();
+                *shards += 1;
+                *bytes = bytes.saturating_add(shard_bytes(&blob));
+            }
+        }
+    }
+}
+
+impl Scrubber {
+    /// Moves the next stripe off drives that are to be emptied; `false` if there is nothing to be done now.
+    pub(crate) fn drain(&mut self) -> Result<bool, ArchiveError> {
+        let upkeep = Arc::clone(&self.upkeep);
+        let drives = upkeep.pool.draining();
+        let Some(mut drain) = self.drain.take_if(|drain| drain.drives == drives) else {
+            return self.begin_drain(drives);
+        };
+        if drain.due > upkeep.steady() {
+            self.drain = Some(drain);
+            return Ok(false);
+        }
+        self.me.does("emptying drives");
+        self.phase("emptying drives");
+        let done = self.drain_next(&mut drain);
+        self.phase("idle");
+        self.drain = Some(drain);
+        done?;
+        Ok(true)
+    }
+
+    fn begin_drain(&mut self, drives: BTreeSet<DriveId>) -> Result<bool, ArchiveError> {
+        self.drain = None;
+        let upkeep = &self.upkeep;
+        if drives.is_empty() {
+            upkeep.drains(BTreeMap::clear);
+            return Ok(false);
+        }
+        let found = standing(upkeep, &drives)?;
+        let since = since(upkeep)?;
+        upkeep.drains(|drains| {
+            drains.retain(|drive, _| drives.contains(drive));
+            for (drive, (shards, bytes)) in found {
+                let since = since.get(&drive).copied().unwrap_or_default();
+                let began = upkeep.now();
+                let info =
+                    DrainInfo { since, began, shards, bytes: ByteCount(bytes), ..DrainInfo::default() };
+                drains.insert(drive, info);
+            }
+        });
+        self.drain = Some(Drain::of(drives));
+        Ok(true)
+    }
+
+    fn drain_next(&mut self, drain: &mut Drain) -> Result<(), ArchiveError> {
+        let Some((blob, stripe)) = drain.found.pop_front() else { return self.drain_look(drain) };
+        self.remove_left_behind();
+        if let Err(error) = self.drain_stripe(drain, blob, stripe) {
+            tracing::warn!(%blob, stripe, %error, "a stripe cannot be moved off a drive that is emptied");
+            let on = drain.drives.clone();
+            on.into_iter().for_each(|drive| note_left(drain, drive, &error.to_string()));
+        }
+        Ok(())
+    }
+
+    /// Looks at the next blobs; at the end of all, what the round has come to.
+    fn drain_look(&mut self, drain: &mut Drain) -> Result<(), ArchiveError> {
+        let page = self.upkeep.blob_page(drain.after, PAGE)?;
+        if let Some((last, _)) = page.last() {
+            drain.after = Some(*last);
+            for blob in page.into_iter().filter_map(|(_, blob)| blob) {
+                let stripes: BTreeSet<u32> =
+                    shards_on(&blob, &drain.drives).into_iter().map(|shard| shard.stripe).collect();
+                drain.found.extend(stripes.into_iter().map(|stripe| (blob.id, stripe)));
+            }
+            return Ok(());
+        }
+        let left = std::mem::take(&mut drain.left);
+        let moved = std::mem::take(&mut drain.moved);
+        self.upkeep.drains(|drains| {
+            for (drive, info) in drains.iter_mut() {
+                let (shards, reason) = left.get(drive).cloned().unwrap_or_default();
+                info.stuck = shards;
+                info.reason = (shards > 0).then_some(reason);
+                // What moved may have been followed by more: a round that meets nothing says that it is empty.
+                info.is_empty = shards == 0 && moved == 0;
+            }
+        });
+        drain.after = None;
+        drain.rest = match (left.is_empty(), moved) {
+            (true, 0) => LOOK_AGAIN,
+            (_, 1..) => REST_MIN,
+            (false, 0) => (drain.rest * 2).clamp(REST_MIN, REST_MAX),
+        };
+        // Whether something came meanwhile is looked for at once.
+        let rest = if left.is_empty() && moved > 0 { Duration::ZERO } else { drain.rest };
+        drain.due = self.upkeep.steady().saturating_add(rest);
+        Ok(())
+    }
+
+    fn drain_stripe(&mut self, drain: &mut Drain, id: BlobId, stripe: u32) -> Result<(), ArchiveError> {
+        let upkeep = Arc::clone(&self.upkeep);
+        let reading = upkeep.gate.enter();
+        let Some(blob) = upkeep.read(|view| view.blob(id))? else { return Ok(()) };
+        let mut shards: BTreeSet<BadShard> = shards_on(&blob, &drain.drives).into_iter().collect();
+        shards.retain(|shard| shard.stripe == stripe);
+        let silent = upkeep.pool.silent_drives();
+        for shard in shards.iter().filter(|shard| silent.contains(&shard.drive)) {
+            note_left(drain, shard.drive, "the drive does not answer");
+        }
+        shards.retain(|shard| !silent.contains(&shard.drive));
+        if shards.is_empty() {
+            return Ok(());
+        }
+        let mut pacing = |bytes: ByteCount| pace(&upkeep, bytes);
+        let mut moved = upkeep.pool.move_away(&blob, &shards, &mut pacing);
+        if matches!(moved, Err(PoolError::SegmentOpen(_))) {
+            upkeep.pool.seal_segments();
+            moved = upkeep.pool.move_away(&blob, &shards, &mut pacing);
+        }
+        let moved = moved?;
+        for (shard, why) in &moved.failed {
+            note_left(drain, shard.drive, why);
+        }
+        let counted = moved.moved.iter().flat_map(|step| &step.old).map(|old| old.drive).collect::<Vec<_>>();
+        let Repaired { moved: steps, bytes, .. } = moved;
+        let old = record_moves(&upkeep, id, steps)?;
+        drop(reading);
+        drain.moved += counted.len() as u64;
+        upkeep.drains(|drains| {
+            let each = bytes.0 / (counted.len().max(1) as u64);
+            for drive in counted {
+                if let Some(info) = drains.get_mut(&drive) {
+                    info.moved += 1;
+                    info.moved_bytes.0 += each;
+                    info.is_empty = false;
+                }
+            }
+        });
+        self.leave(old);
+        Ok(())
+    }
+}
+
+fn note_left(drain: &mut Drain, drive: DriveId, why: &str) {
+    drain.left.entry(drive).or_insert_with(|| (0, why.to_owned())).0 += 1;
+}
+
+/// Since when drives are to be emptied.
+fn since(upkeep: &Upkeep) -> Result<BTreeMap<DriveId, Timestamp>, ReadError> {
+    let drives = upkeep.catalogue.read(|view| view.pool_drives())?;
+    Ok(drives.into_iter().map(|(drive, record)| (drive, record.since)).collect())
+}
+
+impl Upkeep {
+    /// Has a drive emptied: from now on it gets nothing new, and what it holds moves to the others. Durable on
+    /// return; no effect if that is so.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::Pool`] if it does not answer, or too few others
+    /// would take data.
+    pub fn pool_drive_drain(&self, id: u16) -> Result<(), ArchiveError> {
+        let drive = DriveId(id);
+        let health = self.health_of_drive(drive)?;
+        if self.pool.draining().contains(&drive) {
+            return Ok(());
+        }
+        if health.is_silent() {
+            let why = format!(
+                "it does not answer, so nothing can be read from it: kist pool drive lost {id} has what it held \
+                 rebuilt on the others"
+            );
+            return Err(refused(drive, &why));
+        }
+        // In this order: of two that are asked for at once the second counts without the first.
+        self.pool.set_draining(drive, true)?;
+        let (left, needed) = (self.pool.taking_data_without(drive), self.pool.config().widest());
+        let done = if left < needed {
+            let why = format!(
+                "without it {left} drives take data, {needed} are needed: add drives first (kist pool drive add)"
+            );
+            Err(refused(drive, &why))
+        } else {
+            self.execute(Command::SetPoolDrive { drive, state: Some(PoolDriveState::Draining) })
+        };
+        if done.is_err() {
+            self.pool.set_draining(drive, false)?;
+        }
+        self.ring();
+        done
+    }
+
+    /// Has a drive that is being emptied in use again; what has moved stays where it is.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::Pool`] if it is not being emptied.
+    pub fn pool_drive_keep(&self, id: u16) -> Result<(), ArchiveError> {
+        let drive = DriveId(id);
+        self.health_of_drive(drive)?;
+        if !self.pool.draining().contains(&drive) {
+            return Err(refused(drive, "it is not being emptied: kist pool show tells what it is"));
+        }
+        self.execute(Command::SetPoolDrive { drive, state: None })?;
+        self.pool.set_draining(drive, false)?;
+        self.ring();
+        Ok(())
+    }
+
+    /// Takes a drive out of the pool on which no stripe stands any more. Durable on return: it is not opened
+    /// by the next start either, whatever the settings name.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::Pool`] if it is in use, or something stands on it.
+    pub fn pool_drive_remove(&self, id: u16) -> Result<(), ArchiveError> {
+        let drive = DriveId(id);
+        let health = self.health_of_drive(drive)?;
+        let before = self.read(|view| view.pool_drives())?;
+        let before = before.into_iter().find(|(known, _)| *known == drive).map(|(_, record)| record.state);
+        if before == Some(PoolDriveState::Removed) {
+            return Ok(());
+        }
+        if before.is_none() && !health.is_silent() {
+            let why = format!("it is in use: kist pool drive drain {id} has it emptied first");
+            return Err(refused(drive, &why));
+        }
+        // In this order: from the word on no stripe can come to stand on it, so that what is counted then is
+        // all that ever will.
+        self.execute(Command::SetPoolDrive { drive, state: Some(PoolDriveState::Removed) })?;
+        let counted = standing(self, &BTreeSet::from([drive]));
+        let stands = counted.as_ref().ok().and_then(|found| found.get(&drive)).map(|(shards, _)| *shards);
+        if stands != Some(0) {
+            self.execute(Command::SetPoolDrive { drive, state: before })?;
+            counted?;
+            let (shards, next) = (
+                stands.unwrap_or_default(),
+                match health.is_silent() {
+                    true => format!("kist pool drive lost {id} has them rebuilt on the others"),
+                    false => "kist pool show tells how far they have moved".to_owned(),
+                },
+            );
+            return Err(refused(drive, &format!("{shards} shards stand on it still: {next}")));
+        }
+        self.pool.take_out(drive)?;
+        self.ring();
+        Ok(())
+    }
+
+    /// Drives that are being emptied, and how far that is.
+    #[must_use]
+    pub fn drain_info(&self) -> BTreeMap<DriveId, DrainInfo> {
+        let mut drains = BTreeMap::new();
+        self.drains(|known| drains.clone_from(known));
+        // The scrubber may not have heard yet that one is not to be emptied any more.
+        let draining = self.pool.draining();
+        drains.retain(|drive, _| draining.contains(drive));
+        let now = self.now();
+        for info in drains.values_mut() {
+            info.estimate(now);
+        }
+        drains
+    }
+}
+
+fn refused(drive: DriveId, reason: &str) -> ArchiveError {
+    ArchiveError::Pool(PoolError::DriveState { drive, reason: reason.to_owned() })
+}
