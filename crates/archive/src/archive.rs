@@ -337,7 +337,8 @@ fn open_pool(
         weight: 1,
     });
     let mut entries: Vec<DriveEntry> = entries.collect();
-    // Stripes may stand on a drive that the settings do not name any more: it is missing until it is given up.
+    // Stripes may stand on a drive that the settings do not name any more: it is missing until it is given
+    // up.
     let named: BTreeSet<DriveId> = entries.iter().map(|entry| entry.id).collect();
     let in_sets: BTreeSet<DriveId> = known_sets.iter().flat_map(|set| set.drives.iter().copied()).collect();
     for id in &(&in_sets - &named) - &removed {

@@ -626,9 +626,9 @@ pub enum Command {
         /// Why it is out of use; `None`: it is in use.
         down: Option<String>,
     },
-    /// An operator has a drive of the pool emptied, takes it out, or gives it back to use. No effect if that is
-    /// recorded. Whoever takes it out looks afterwards whether a stripe stands on it: from this change on no
-    /// other can come to.
+    /// An operator has a drive of the pool emptied, takes it out, or gives it back to use. No effect if that
+    /// is recorded. Whoever takes it out looks afterwards whether a stripe stands on it: from this change on
+    /// no other can come to.
     SetPoolDrive {
         /// The drive.
         drive: DriveId,

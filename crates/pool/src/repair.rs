@@ -355,7 +355,8 @@ impl Pool {
         if why == Why::Damage {
             return None;
         }
-        let shards = bad.iter().map(|bad| usize::from(bad.shard)).collect();
+        let shards: BTreeSet<usize> = bad.iter().map(|bad| usize::from(bad.shard)).collect();
+        assert_eq!(shards.len(), bad.len(), "each shard of a stripe is named once");
         let cells = self.some_cells(blob, geometry, place, shards);
         cells.bad.is_empty().then_some(cells)
     }

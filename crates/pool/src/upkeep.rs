@@ -250,8 +250,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Has a drive emptied, or in use again: while it drains it is read, and gets nothing new. An open segment
-    /// of small values on it is sealed.
+    /// Has a drive emptied, or in use again: while it drains it is read, and gets nothing new. An open
+    /// segment of small values on it is sealed.
     ///
     /// # Errors
     /// [`PoolError::DriveState`] if there is no such drive.
@@ -267,7 +267,8 @@ impl Pool {
         Ok(())
     }
 
-    /// How many drives are up and not to be emptied, but for one: those on which new data could be without it.
+    /// How many drives are up and not to be emptied, but for one: those on which new data could be without
+    /// it.
     #[must_use]
     pub fn taking_data_without(&self, id: DriveId) -> usize {
         let takes = |drive: &&PoolDrive| drive.id != id && drive.health().is_up() && !drive.drains();
@@ -289,6 +290,10 @@ impl Pool {
         drive.remove();
         drive.set_drains(false);
         self.set_drive_state(id, DriveState::Down);
+        assert!(
+            drive.present().is_none() && !drive.takes_data(),
+            "nothing is read from it, or written to it"
+        );
         Ok(())
     }
 

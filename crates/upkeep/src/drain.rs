@@ -160,7 +160,8 @@ impl Scrubber {
                 let (shards, reason) = left.get(drive).cloned().unwrap_or_default();
                 info.stuck = shards;
                 info.reason = (shards > 0).then_some(reason);
-                // What moved may have been followed by more: a round that meets nothing says that it is empty.
+                // What moved may have been followed by more: a round that meets nothing says that it is
+                // empty.
                 info.is_empty = shards == 0 && moved == 0;
             }
         });
@@ -231,8 +232,8 @@ fn since(upkeep: &Upkeep) -> Result<BTreeMap<DriveId, Timestamp>, ReadError> {
 }
 
 impl Upkeep {
-    /// Has a drive emptied: from now on it gets nothing new, and what it holds moves to the others. Durable on
-    /// return; no effect if that is so.
+    /// Has a drive emptied: from now on it gets nothing new, and what it holds moves to the others. Durable
+    /// on return; no effect if that is so.
     ///
     /// # Errors
     /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::Pool`] if it does not answer, or too few others

@@ -34,7 +34,7 @@ fn name(n: u64) -> String {
 }
 
 fn content(n: u64) -> Vec<u8> {
-    bytes(n + 1, if n % 2 == 0 { STRIPED } else { SMALL })
+    bytes(n + 1, if n.is_multiple_of(2) { STRIPED } else { SMALL })
 }
 
 fn put_files(archive: &Archive, files: std::ops::Range<u64>) {
@@ -146,8 +146,8 @@ fn a_drain_goes_on_after_a_restart_and_can_be_ended() {
     stop(archive);
 }
 
-/// Puts, reads, sessions that write and read, and removals go on while two drives are emptied, and one of them is
-/// given back and emptied once more.
+/// Puts, reads, sessions that write and read, and removals go on while two drives are emptied, and one of
+/// them is given back and emptied once more.
 #[test]
 fn drives_are_emptied_under_load() {
     let instance = Instance::with(ByteCount::mib(256), |settings| {
@@ -271,8 +271,8 @@ fn a_lost_drive_is_taken_out_when_nothing_stands_on_it() {
     stop(archive);
 }
 
-/// Story: a drive that `kist.toml` did not name any more was no drive at all: what stood on it was neither told
-/// of nor rebuilt.
+/// Story: a drive that `kist.toml` did not name any more was no drive at all: what stood on it was neither
+/// told of nor rebuilt.
 #[test]
 fn a_drive_that_the_settings_do_not_name_is_missing() {
     let instance = instance();

@@ -66,8 +66,8 @@ impl Bench {
         let (directory, script) = (tempfile::tempdir().unwrap(), Script::new());
         let log = Arc::new(MountLogFiles::new(directory.path()));
         let archive = open_ordering(&instance, &script, log.clone(), None);
-        // In one go, so that the files stand at even distances: where a head reads through what it passes hangs
-        // on them.
+        // In one go, so that the files stand at even distances: where a head reads through what it passes
+        // hangs on them.
         set_drives(&archive, false);
         for file in 0..FILES {
             put(&archive, &name(file), &bytes(file, FILE_BYTES));
@@ -108,7 +108,8 @@ impl Bench {
         assert_eq!(evicted.refused_count, 0, "{:?}", evicted.refused);
         self.script.answer(answers, is_unknown);
         let wanted: Vec<String> = self.places.iter().map(|(_, file)| name(*file)).collect();
-        // All are wanted before the tape is mounted: what comes later is not in the order that the drive is asked.
+        // All are wanted before the tape is mounted: what comes later is not in the order that the drive is
+        // asked.
         set_drives(self.archive(), false);
         let request = stage(self.archive(), &wanted.iter().map(String::as_str).collect::<Vec<_>>());
         wait_until("all are queued", || queued(self.archive(), "recall ") == wanted.len());

@@ -93,8 +93,8 @@ fn record_sets(draft: &mut Draft<'_>, blob: &BlobDescription) -> Result<(), Reje
     Ok(())
 }
 
-/// Records a stripe set that is new, and checks one that is known. No stripe comes to stand on a drive that was
-/// taken out of the pool.
+/// Records a stripe set that is new, and checks one that is known. No stripe comes to stand on a drive that
+/// was taken out of the pool.
 pub(super) fn record_set(draft: &mut Draft<'_>, set: &StripeSet) -> Result<(), Rejection> {
     // Most pools have none, and then this is one look.
     let removed = draft.view().pool_drives()?;
