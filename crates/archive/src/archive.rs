@@ -344,8 +344,8 @@ fn open_pool(
     for id in &(&in_sets - &named) - &removed {
         tracing::warn!(
             drive = %id,
-            "kist.toml does not name a drive of the pool on which stripes may stand: it counts as missing; kist \
-             pool drive remove takes it out if nothing does"
+            "kist.toml does not name a drive of the pool on which stripes may stand: it counts as missing; \
+             kist pool drive remove takes it out if nothing does"
         );
         let domain = FailureDomain { disk: format!("drive {id}"), ..FailureDomain::default() };
         entries.push(DriveEntry { id, domain, state: DriveState::Down, weight: 1 });

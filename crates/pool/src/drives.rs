@@ -492,7 +492,9 @@ impl PoolDrive {
         let before = {
             let mut place = lock(&self.state);
             place.absent = absent;
-            place.present.take()
+            let before = place.present.take();
+            assert!(place.present.is_none(), "who asks from now on does not find it");
+            before
         };
         if let Some(present) = before {
             // Nobody waits for a drive that may never answer.

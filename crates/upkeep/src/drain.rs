@@ -246,8 +246,8 @@ impl Upkeep {
         }
         if health.is_silent() {
             let why = format!(
-                "it does not answer, so nothing can be read from it: kist pool drive lost {id} has what it held \
-                 rebuilt on the others"
+                "it does not answer, so nothing can be read from it: kist pool drive lost {id} has what it \
+                 held rebuilt on the others"
             );
             return Err(refused(drive, &why));
         }
@@ -256,7 +256,8 @@ impl Upkeep {
         let (left, needed) = (self.pool.taking_data_without(drive), self.pool.config().widest());
         let done = if left < needed {
             let why = format!(
-                "without it {left} drives take data, {needed} are needed: add drives first (kist pool drive add)"
+                "without it {left} drives take data, {needed} are needed: add drives first (kist pool drive \
+                 add)"
             );
             Err(refused(drive, &why))
         } else {
