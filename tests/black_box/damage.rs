@@ -114,6 +114,50 @@ fn a_lost_drive_is_rebuilt_and_a_new_one_takes_its_place() {
     instance.kist(&["scrub", "--now"]).exits(0);
 }
 
+/// The server is killed while a drive is emptied; then the drive is taken out, and its number comes back.
+#[test]
+fn a_drive_is_emptied_over_kills_and_taken_out() {
+    let (mut instance, tree) = filled();
+    instance.kist(&["pool", "drive", "drain", "99"]).exits(3).says(&["no drive 99", "kist pool show"]);
+    instance.kist(&["pool", "drive", "remove", "3"]).exits(4).says(&["in use", "kist pool drive drain 3"]);
+    instance.kist(&["pool", "drive", "drain", "3", "--end"]).exits(4).says(&["not being emptied"]);
+    instance.kist(&["pool", "drive", "drain", "3"]).exits(0).says(&["kist pool show"]);
+    for _ in 0..3 {
+        instance.kill();
+        instance.start();
+        instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
+    }
+    let show = |instance: &Instance| instance.kist(&["pool", "show"]).exits(0).out;
+    wait_until("it is empty", || show(&instance).contains("drive 3: empty: kist pool drive remove 3"));
+    let drives = instance.kist(&["pool", "show", "--json"]).exits(0).json();
+    let drain = &drives["drives"][3]["drain"];
+    assert_eq!((drain["empty"].as_bool(), drain["stuck"].as_u64()), (Some(true), Some(0)), "{drain}");
+    instance.kist(&["pool", "drive", "remove", "3"]).exits(0).says(&["kist.toml"]);
+    fs::remove_dir_all(instance.dir().join("pool/d3")).unwrap();
+    assert!(show(&instance).contains("drive 3: taken out"), "{}", show(&instance));
+    let status = instance.kist(&["status", "--json"]).exits(0).json();
+    assert_eq!((status["pool_drives"].as_u64(), status["pool_drives_up"].as_u64()), (Some(7), Some(7)));
+    instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
+    instance.stop();
+    let settings = instance.dir().join("kist.toml");
+    let text = fs::read_to_string(&settings).unwrap();
+    let entry = "\n[[pool.drives]]\nid = 3\npath = \"pool/d3\"\nenclosure = \"\"\n";
+    assert!(text.contains(entry), "{text}");
+    fs::write(&settings, text.replace(entry, "")).unwrap();
+    instance.start();
+    assert!(!show(&instance).contains("pool/d3"), "{}", show(&instance));
+    instance.kist(&["scrub", "--now"]).exits(0);
+    instance.stop();
+    fs::write(&settings, text).unwrap();
+    instance.start();
+    instance.kist(&["pool", "drive", "add", "3", "--new"]).exits(0).says(&["a new drive"]);
+    instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
+    instance.kist(&["pool", "drive", "drain", "0"]).exits(0);
+    instance.kist(&["pool", "drive", "drain", "1"]).exits(0);
+    let few = &["5 drives take data, 6 are needed", "kist pool drive add"];
+    instance.kist(&["pool", "drive", "drain", "2"]).exits(4).says(few);
+}
+
 /// Story: a drive whose directory was gone could not be replaced before it was given up by another command,
 /// which the refusal did not spell out.
 #[test]

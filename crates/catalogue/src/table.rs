@@ -130,7 +130,7 @@ pub enum Table {
     /// Name of a tape drive → whether it asks to be cleaned, and when it was.
     DriveCleaning = 68,
     /// Pool drive → that it is to be emptied, or was taken out; no row: it is in use.
-    PoolDrive = 69,
+    PoolDrive = 70,
 }
 
 impl Table {
