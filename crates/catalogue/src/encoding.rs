@@ -349,7 +349,7 @@ record!(PlannedContainer { container, block, blocks });
 record!(RecallDone { blobs, files });
 record!(PartsRecalled { blobs, files, parts });
 
-choice!(Rule { 0 = ReadableIfEvicted });
+choice!(Rule { 0 = ReadableIfEvicted, 1 = KeyAtHand });
 
 choice!(Work {
     0 = CancelRequest(request),
@@ -473,6 +473,7 @@ choice!(Command {
     153 = SetTapeAway { vid, kind, place },
     154 = RetireTape { vid },
     155 = AddTape { vid },
+    156 = SetKeyAtHand { key, at_hand },
 });
 
 impl Command {

@@ -5,6 +5,7 @@ use base::{BlockAddress, ByteCount, FailureCause, TapeKey, Timestamp, Vid};
 use super::reason;
 use crate::command::{Command, Outcome};
 use crate::draft::Draft;
+use crate::encoding::Nothing;
 use crate::error::{Object, Rejection};
 use crate::key;
 use crate::record::{AwayKind, BaseRecord, TapeAway, TapeHistory, TapeRecord, TapeState};
@@ -41,6 +42,7 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
         Command::ReclaimTape { vid } => reclaim(draft, *vid)?,
         Command::SetTapeAway { vid, kind, place } => set_away(draft, *vid, *kind, place)?,
         Command::SetTapeKey { vid, key } => set_key(draft, *vid, key.as_ref())?,
+        Command::SetKeyAtHand { key, at_hand } => set_key_at_hand(draft, key, *at_hand)?,
         Command::RetireTape { vid } => retire(draft, *vid)?,
         Command::AddTape { vid } => update(draft, *vid, |tape| {
             need(*vid, tape, TapeState::Retired)?;
@@ -143,6 +145,16 @@ fn set_away(draft: &mut Draft<'_>, vid: Vid, kind: Option<AwayKind>, place: &str
     if known != kind.map(|kind| (kind, place)) {
         let away = kind.map(|kind| TapeAway { kind, place: place.to_owned(), since: draft.at });
         draft.put(Table::Tape, key::tape(vid), &TapeRecord { away, ..tape });
+    }
+    Ok(())
+}
+
+fn set_key_at_hand(draft: &mut Draft<'_>, tape_key: &TapeKey, at_hand: bool) -> Result<(), Rejection> {
+    let key = key::tape_key(tape_key);
+    match (draft.view().has(Table::KeyAtHand, &key)?, at_hand) {
+        (false, true) => draft.put(Table::KeyAtHand, key, &Nothing),
+        (true, false) => draft.remove(Table::KeyAtHand, key),
+        _ => {}
     }
     Ok(())
 }

@@ -7,9 +7,12 @@ pub enum Rule {
     /// A file leaves the pool only if, of each part of it, a copy under an index is on a tape that is
     /// neither suspect nor disabled. Without it only the number of copies counts.
     ReadableIfEvicted = 0,
+    /// A tape that is encrypted can give nothing unless its key is at hand. Without it keys count for
+    /// nothing.
+    KeyAtHand = 1,
 }
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Rule; 1] = [Rule::ReadableIfEvicted];
+    pub const ALL: [Rule; 2] = [Rule::ReadableIfEvicted, Rule::KeyAtHand];
 }
