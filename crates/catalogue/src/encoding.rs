@@ -349,7 +349,7 @@ record!(PlannedContainer { container, block, blocks });
 record!(RecallDone { blobs, files });
 record!(PartsRecalled { blobs, files, parts });
 
-choice!(Rule { 0 = ReadableIfEvicted, 1 = KeyAtHand });
+choice!(Rule { 0 = ReadableIfEvicted, 1 = KeyAtHand, 2 = OneKeyOfAnId });
 
 choice!(Work {
     0 = CancelRequest(request),

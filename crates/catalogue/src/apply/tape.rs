@@ -8,7 +8,7 @@ use crate::draft::Draft;
 use crate::encoding::Nothing;
 use crate::error::{Object, Rejection};
 use crate::key;
-use crate::record::{AwayKind, BaseRecord, TapeAway, TapeHistory, TapeRecord, TapeState};
+use crate::record::{AwayKind, BaseRecord, Rule, TapeAway, TapeHistory, TapeRecord, TapeState};
 use crate::table::Table;
 
 pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejection> {
@@ -170,7 +170,28 @@ fn set_key(draft: &mut Draft<'_>, vid: Vid, key: Option<&TapeKey>) -> Result<(),
         let needed = "being labelled, or labelled with no key known, to be given a key";
         return Err(Rejection::WrongState { object: Object::Tape(vid), state: word(tape.state), needed });
     }
+    if let Some(key) = key.filter(|_| tape.state == TapeState::Labelling) {
+        need_one_key_of_id(draft, vid, key)?;
+    }
     draft.put(Table::Tape, key::tape(vid), &TapeRecord { key: key.cloned(), ..tape });
+    Ok(())
+}
+
+/// Two tapes that are labelled at the same time may have been given two keys of one id. What a labelled tape
+/// is found to have is not asked about: it has it.
+fn need_one_key_of_id(draft: &Draft<'_>, vid: Vid, key: &TapeKey) -> Result<(), Rejection> {
+    if !draft.view().holds(Rule::OneKeyOfAnId)? {
+        return Ok(());
+    }
+    let has_another = |tape: &TapeRecord| {
+        let is_meant = tape.generation.0 > 0 || tape.state == TapeState::Labelling;
+        is_meant && tape.key.as_ref().is_some_and(|known| known.id == key.id && known.check != key.check)
+    };
+    if draft.view().tapes()?.iter().any(|(other, tape)| *other != vid && has_another(tape)) {
+        let state = "to get a key that differs from another tape's under its id";
+        let needed = "given the same key, or another id";
+        return Err(Rejection::WrongState { object: Object::Tape(vid), state, needed });
+    }
     Ok(())
 }
 

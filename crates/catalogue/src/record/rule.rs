@@ -10,9 +10,12 @@ pub enum Rule {
     /// A tape that is encrypted can give nothing unless its key is at hand. Without it keys count for
     /// nothing.
     KeyAtHand = 1,
+    /// A tape that is being labelled gets no key that differs from another tape's under the same id: who
+    /// knows but the id could never read one of the two. Without it only who gives the command looks.
+    OneKeyOfAnId = 2,
 }
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Rule; 2] = [Rule::ReadableIfEvicted, Rule::KeyAtHand];
+    pub const ALL: [Rule; 3] = [Rule::ReadableIfEvicted, Rule::KeyAtHand, Rule::OneKeyOfAnId];
 }

@@ -1,6 +1,8 @@
 //! Reading what concerns tape: containers, queues, tapes, runs, recalls.
 
-use base::{BlockAddress, ByteCount, ClassId, ContainerId, FileId, RequestId, RunId, TapeKey, TapePoolId, Vid};
+use base::{
+    BlockAddress, ByteCount, ClassId, ContainerId, FileId, RequestId, RunId, TapeKey, TapePoolId, Vid,
+};
 
 use super::View;
 use crate::encoding::{MemberValue, Nothing, PartRecord};
@@ -9,7 +11,8 @@ use crate::frame;
 use crate::key::{self, KeyReader};
 use crate::record::{
     BaseRecord, ClassRecord, CleanerRecord, ContainerRecord, CopyState, Counter, DriveCleaning, MemberRecord,
-    QueuedContainer, RecallItem, RecallKey, Rule, RunItem, RunRecord, SealingRecord, Tally, TapeRecord, TodoFile,
+    QueuedContainer, RecallItem, RecallKey, Rule, RunItem, RunRecord, SealingRecord, Tally, TapeRecord,
+    TodoFile,
 };
 use crate::table::Table;
 use std::ops::ControlFlow;

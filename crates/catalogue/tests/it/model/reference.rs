@@ -142,9 +142,8 @@ impl Model {
 
     /// The tapes of the first part of a file that could not be read now.
     pub fn not_given(&self, id: FileId) -> Option<Vec<Vid>> {
-        let no_key = |key: &TapeKey| {
-            self.rules.contains(&Rule::KeyAtHand) && !self.keys_at_hand.contains(key)
-        };
+        let no_key =
+            |key: &TapeKey| self.rules.contains(&Rule::KeyAtHand) && !self.keys_at_hand.contains(key);
         let is_aside =
             |vid: &Vid| self.is_set_aside(*vid) || self.tapes[vid].key.as_ref().is_some_and(no_key);
         let vids_of = |container: &Container| {

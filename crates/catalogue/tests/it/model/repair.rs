@@ -296,10 +296,20 @@ impl Model {
                 }
             }
             Command::SetTapeKey { vid, key } => {
+                let is_one = self.rules.contains(&Rule::OneKeyOfAnId);
+                let is_another = self.tapes.iter().any(|(of, tape)| {
+                    let counts = tape.generation.0 > 0 || tape.state == TapeState::Labelling;
+                    let differs = |a: &TapeKey, b: &TapeKey| a.id == b.id && a.check != b.check;
+                    let is_other = tape.key.as_ref().zip(key.as_ref()).is_some_and(|(a, b)| differs(a, b));
+                    of != vid && counts && is_other
+                });
                 let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
                 if tape.key != *key {
                     let is_unknown = tape.key.is_none() && tape.generation.0 > 0;
                     if tape.state != TapeState::Labelling && !is_unknown {
+                        return Err("WrongState");
+                    }
+                    if tape.state == TapeState::Labelling && is_one && is_another {
                         return Err("WrongState");
                     }
                     tape.key.clone_from(key);
