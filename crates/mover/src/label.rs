@@ -236,7 +236,7 @@ fn is_fresh(
             tracing::warn!(%error, "a labelling cut short has left its first index: it is done again");
             Ok(true)
         }
-        surveyed => surveyed.map(|_| is_fresh),
+        surveyed => surveyed.map(|()| is_fresh),
     }
 }
 

@@ -43,8 +43,9 @@ impl View<'_> {
         self.has(Table::Rule, &key::rule(rule))
     }
 
-    /// A part of a file of which no copy under an index is on a tape that can give it ([`View::can_give`]), and
-    /// the tapes that have one: without the pool nothing could read it now. `None`: tapes can give every part.
+    /// A part of a file of which no copy under an index is on a tape that can give it ([`View::can_give`]),
+    /// and the tapes that have one: without the pool nothing could read it now. `None`: tapes can give every
+    /// part.
     ///
     /// # Errors
     /// If the catalogue cannot be read.

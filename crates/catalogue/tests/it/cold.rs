@@ -313,8 +313,8 @@ fn key_at_hand(bench: &mut Bench, id: &str, at_hand: bool) {
     bench.ok(Command::SetKeyAtHand { key: key(id), at_hand });
 }
 
-/// Story: tapes whose key nobody had any more counted as tapes that can be read, and the files on them left the
-/// pool: by hand, by themselves, and when the pool could not read them for a moment.
+/// Story: tapes whose key nobody had any more counted as tapes that can be read, and the files on them left
+/// the pool: by hand, by themselves, and when the pool could not read them for a moment.
 #[test]
 fn what_only_tapes_without_their_keys_have_stays_in_the_pool() {
     let mut bench = cold();

@@ -212,8 +212,8 @@ impl MountedTape<'_> {
         Ok(())
     }
 
-    /// Whether the next index would cover copies without the changes that tell of them: these go only to tapes
-    /// with the key that their pool has now.
+    /// Whether the next index would cover copies without the changes that tell of them: these go to tapes
+    /// with the key that their pool has now alone.
     fn covers_without_changes(&self) -> Result<bool, SessionError> {
         let (room, vid) = (self.room, self.tape.vid);
         let record = room.tape(vid)?;
