@@ -495,7 +495,7 @@ mod tests {
         assert!(matches!(endless, Err(KeySourceError::Failed { .. } | KeySourceError::Malformed { .. })));
         // Story: a wrapper that starts an agent, which keeps the wrapper's output open, was late each time
         // although it had printed the key. The agent stays: a wrapper starts it so that it does.
-        let agent = run("agent", &format!("sleep 60 & echo {digits}"));
+        let agent = run("agent", &format!("sleep 15 & echo {digits}"));
         assert_eq!(agent.unwrap().secret(), &[0x0f; 32]);
         let absent = KeySource::Command(directory.path().join("absent"));
         assert!(matches!(absent.key(&id("a")), Err(KeySourceError::Unreadable { .. })));
