@@ -370,7 +370,7 @@ pub enum Command {
         reason: String,
     },
     /// Removes files from the pool; each only if all its tape copies are under an index, no pin holds it and,
-    /// by [`Rule::ReadableIfEvicted`], tapes that are not set aside have all of it.
+    /// by [`Rule::ReadableIfEvicted`], tapes that can give it have all of it.
     Evict {
         /// The files.
         files: Vec<FileId>,
@@ -560,6 +560,15 @@ pub enum Command {
         vid: Vid,
         /// The key; `None`: in clear.
         key: Option<TapeKey>,
+    },
+    /// Whether a key of tapes can be had now. Without this word, since the newest [`Command::OpenEpoch`], it
+    /// cannot: nothing is given up on the word of an earlier start. By [`Rule::KeyAtHand`](crate::Rule) a
+    /// tape can give nothing while its key cannot be had.
+    SetKeyAtHand {
+        /// The key.
+        key: TapeKey,
+        /// Whether it was found when it was asked for last.
+        at_hand: bool,
     },
     /// A tape that may be reclaimed, or was never labelled, is never used again. As with a reclaim
     /// `replaces` tells which volume is on it.

@@ -351,7 +351,7 @@ record!(PlannedContainer { container, block, blocks });
 record!(RecallDone { blobs, files });
 record!(PartsRecalled { blobs, files, parts });
 
-choice!(Rule { 0 = ReadableIfEvicted });
+choice!(Rule { 0 = ReadableIfEvicted, 1 = KeyAtHand, 2 = OneKeyOfAnId });
 
 choice!(Work {
     0 = CancelRequest(request),
@@ -476,6 +476,7 @@ choice!(Command {
     153 = SetTapeAway { vid, kind, place },
     154 = RetireTape { vid },
     155 = AddTape { vid },
+    156 = SetKeyAtHand { key, at_hand },
 });
 
 impl Command {

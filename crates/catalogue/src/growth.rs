@@ -101,6 +101,7 @@ impl Command {
             | Command::ReclaimTape { .. }
             | Command::SetTapeAway { .. }
             | Command::SetTapeKey { .. }
+            | Command::SetKeyAtHand { .. }
             | Command::RetireTape { .. }
             | Command::AddTape { .. }
             | Command::AdoptRun { .. }

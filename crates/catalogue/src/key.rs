@@ -1,8 +1,8 @@
 //! Keys: big-endian parts one behind the other, so that the order of the bytes is the order of the meaning.
 
 use base::{
-    BlobId, BlockAddress, ByteCount, ClassId, ContainerId, DirId, DriveId, FileId, NAME_BYTES_MAX, Name,
-    RequestId, RunId, StripeSetId, TapePoolId, Timestamp, UploadId, Vid,
+    BlobId, BlockAddress, ByteCount, ClassId, ContainerId, DirId, DriveId, FileId, KeyCheck, KeyId,
+    NAME_BYTES_MAX, Name, RequestId, RunId, StripeSetId, TapeKey, TapePoolId, Timestamp, UploadId, Vid,
 };
 
 use crate::codec::Reader;
@@ -220,6 +220,11 @@ pub(crate) fn drive(name: &str) -> Key {
     name.as_bytes().to_vec()
 }
 
+/// The check value first, since it has a fixed length.
+pub(crate) fn tape_key(key: &TapeKey) -> Key {
+    [&key.check.0[..], key.id.as_str().as_bytes()].concat()
+}
+
 pub(crate) fn pool_drive(id: DriveId) -> Key {
     id.0.to_be_bytes().to_vec()
 }
@@ -367,6 +372,7 @@ pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
         Table::Lifecycle => rest(9) <= NAME_BYTES_MAX,
         Table::UploadName => (1..=UPLOAD_PATH_BYTES).contains(&rest(8 + 9)),
         Table::Counter | Table::Quota | Table::DriveDown | Table::DriveCleaning => length > 0,
+        Table::KeyAtHand => (1..=KeyId::BYTES_MAX).contains(&rest(KeyCheck::BYTES)),
     }
 }
 
@@ -410,6 +416,13 @@ impl<'a> KeyReader<'a> {
         let part = self.rest.take(6).and_then(|text| std::str::from_utf8(text).ok());
         let part = part.and_then(|text| Vid::new(text).ok());
         self.checked(part)
+    }
+
+    pub(crate) fn tape_key(&mut self) -> Result<TapeKey, ReadError> {
+        let check = self.rest.array().map(KeyCheck);
+        let check = self.checked(check)?;
+        let id = KeyId::new(&self.text()?).ok();
+        Ok(TapeKey { id: self.checked(id)?, check })
     }
 
     pub(crate) fn time(&mut self) -> Result<Timestamp, ReadError> {

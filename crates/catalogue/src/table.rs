@@ -122,20 +122,23 @@ pub enum Table {
     Trimmed = 64,
     /// Rule → nothing: it holds for all changes from the one that wrote the row on.
     Rule = 65,
-    /// VID of a tape that is set aside, container id → nothing: members of cold classes stay in the pool
-    /// until the tape can be read again.
+    /// VID of a tape that cannot give what it has, container id → nothing: members of cold classes stay in
+    /// the pool until it can.
     ColdWait = 66,
     /// VID of a cleaning cartridge that was used → how often, and why it is used no more.
     Cleaner = 67,
     /// Name of a tape drive → whether it asks to be cleaned, and when it was.
     DriveCleaning = 68,
+    /// Check value and id of a key of tapes → nothing: it was found since the newest start of the writer, and
+    /// not missed since.
+    KeyAtHand = 69,
     /// Pool drive → that it is to be emptied, or was taken out; no row: it is in use.
     PoolDrive = 70,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 59;
+    pub const COUNT: usize = 60;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -197,6 +200,7 @@ impl Table {
         Table::ColdWait,
         Table::Cleaner,
         Table::DriveCleaning,
+        Table::KeyAtHand,
         Table::PoolDrive,
     ];
 
@@ -262,6 +266,7 @@ impl Table {
             Table::ColdWait => "cold_wait",
             Table::Cleaner => "cleaner",
             Table::DriveCleaning => "drive_cleaning",
+            Table::KeyAtHand => "key_at_hand",
             Table::PoolDrive => "pool_drive",
         }
     }

@@ -26,6 +26,15 @@ impl Ground {
         Ok(self.largest_among(&view.tapes()?, pool))
     }
 
+    /// Whether a recall may read a tape now: a library holds it, it is in use, and its key, if it has one, is
+    /// at hand.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn may_be_read(&self, view: &View<'_>, vid: Vid, record: &TapeRecord) -> Result<bool, ReadError> {
+        Ok(self.libraries.holds(vid) && is_readable(record) && !view.lacks_key(record)?)
+    }
+
     fn largest_among(&self, tapes: &[(Vid, TapeRecord)], pool: TapePoolId) -> Option<ByteCount> {
         let settings = self.classes.tape_pools().get(&pool);
         let library = settings.and_then(|pool| pool.library.as_deref());

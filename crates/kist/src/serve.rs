@@ -10,7 +10,7 @@ use base::{Clock, Duration, Timestamp, TrustedClock};
 use client::{SERVER_FILE, ServerFile};
 use config::{CONFIG_FILE, Config};
 use door::{DoorSettings, Limits, Listener, Services};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use sd_notify::NotifyState;
 use terminal::{Exit, Failure, Outcome, output, text};
@@ -110,6 +110,9 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     base::keep_freed_memory(std::thread::available_parallelism().map_or(1, usize::from));
     start_log(args.log, args.log_format);
     raise_descriptor_limit();
+    if !config.settings(&instance.directory).tape_keys().is_empty() {
+        keep_memory_to_itself();
+    }
     plant()?;
     let _lock = instance.lock(|wait| tracing::warn!("{wait}"))?;
     serve(&instance, &config, listeners, &keys, args.stop_with_stdin)
@@ -281,6 +284,14 @@ pub fn start_log(level: tracing::Level, format: LogFormat) {
     }
 }
 
+/// No core dump, and no debugger of the same user, gets what is in the memory of a process that handles keys
+/// of tapes.
+fn keep_memory_to_itself() {
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::warn!(%error, "a core dump of the server may hold keys of tapes");
+    }
+}
+
 /// Many shells allow 1,024 open files only, and each connection and each extent needs one.
 pub fn raise_descriptor_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -289,5 +300,20 @@ pub fn raise_descriptor_limit() {
     }
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         tracing::warn!(%error, ?current, "the limit of open files cannot be raised");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::dumpable_behavior;
+
+    use super::*;
+
+    #[test]
+    fn a_server_with_keys_of_tapes_leaves_no_core_dump() {
+        assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::Dumpable);
+        keep_memory_to_itself();
+        assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
+        set_dumpable_behavior(DumpableBehavior::Dumpable).unwrap();
     }
 }

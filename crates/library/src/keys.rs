@@ -6,11 +6,11 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use base::{KeyCheck, KeyId, TapeKey};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::encryption::{EncryptionKey, KeyIdentity, TapeEncryption};
@@ -129,7 +129,23 @@ impl KeyError {
     /// Whether somebody has to give a key, and nothing is wrong with the tape.
     #[must_use]
     pub fn is_missing(&self) -> bool {
-        matches!(self, KeyError::NotGiven { .. } | KeyError::NoSource(_) | KeyError::Wrong { .. })
+        self.missing().is_some()
+    }
+
+    /// Whether nobody has said that there is no such key: a source could not be asked, and may give it later.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(self, KeyError::NotGiven { why, .. } if !matches!(why, KeySourceError::Missing(_)))
+    }
+
+    /// The key that somebody has to give; `None`: that is not what is wrong.
+    #[must_use]
+    pub fn missing(&self) -> Option<&KeyId> {
+        match self {
+            KeyError::NotGiven { id, .. } | KeyError::NoSource(id) => Some(id),
+            KeyError::Wrong { key, .. } => Some(&key.id),
+            KeyError::NotOurs(_) | KeyError::Differs { .. } => None,
+        }
     }
 }
 
@@ -206,74 +222,91 @@ impl KeySource {
             .spawn()
             .map_err(io)?;
         let Some(output) = child.stdout.take() else {
-            end(&mut child);
+            end(child);
             return Err(KeySourceError::Missing(self.clone()));
         };
-        let (printed, prints) = sync_channel(1);
-        // Who has the other end of the pipe may never let go of it: this thread ends when it does.
-        let reader = std::thread::Builder::new().name("key-command".to_owned()).spawn(move || {
-            let mut bytes = Zeroizing::new(Vec::with_capacity(KEY_COMMAND_BYTES_MAX + 1));
-            let read = output.take(KEY_COMMAND_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
-            let _ = printed.send(read.map(|_| bytes));
-        });
-        if let Err(error) = reader {
-            end(&mut child);
-            return Err(io(error));
-        }
-        let bytes = match prints.recv_timeout(KEY_COMMAND_TIME_MAX) {
-            Ok(Ok(bytes)) => bytes,
-            Ok(Err(error)) => {
-                end(&mut child);
+        let malformed =
+            || KeySourceError::Malformed { what: self.clone(), where_: "what it prints".to_owned() };
+        let mut printed = Printed { output, bytes: Zeroizing::new(Vec::new()), is_over: false };
+        printed.bytes.reserve_exact(KEY_COMMAND_BYTES_MAX + 1);
+        let status = match printed.until_it_ends(&mut child) {
+            Ok(Some(status)) => status,
+            Ok(None) => {
+                end(child);
+                return Err(match printed.bytes.len() > KEY_COMMAND_BYTES_MAX {
+                    true => malformed(),
+                    false => KeySourceError::Late(self.clone()),
+                });
+            }
+            Err(error) => {
+                end(child);
                 return Err(io(error));
             }
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                end(&mut child);
-                return Err(KeySourceError::Late(self.clone()));
-            }
         };
-        if bytes.len() > KEY_COMMAND_BYTES_MAX {
-            end(&mut child);
+        if !status.success() {
+            return Err(KeySourceError::Failed { what: self.clone(), status: status.to_string() });
         }
-        // It has closed its output; one that goes on all the same is not waited for.
-        let status = wait_a_little(&mut child).map_err(io)?;
-        match status {
-            None => return Err(KeySourceError::Late(self.clone())),
-            Some(status) if !status.success() => {
-                return Err(KeySourceError::Failed { what: self.clone(), status: status.to_string() });
-            }
-            Some(_) => {}
-        }
-        key_of_hex(bytes.trim_ascii()).ok_or_else(|| KeySourceError::Malformed {
-            what: self.clone(),
-            where_: "what it prints".to_owned(),
-        })
+        key_of_hex(printed.bytes.trim_ascii()).ok_or_else(malformed)
     }
 }
 
-/// Ends a program that is of no use any more.
-fn end(child: &mut Child) {
+/// What a program prints, as far as it counts.
+struct Printed {
+    output: ChildStdout,
+    bytes: Zeroizing<Vec<u8>>,
+    /// It has closed its output, or printed more than a key has.
+    is_over: bool,
+}
+
+impl Printed {
+    /// Reads until the program ends, and tells how; `None`: it has not ended in time, or prints without end.
+    /// Who else has the other end of the pipe may never let go of it: nobody waits for that.
+    fn until_it_ends(&mut self, child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
+        let mut left = KEY_COMMAND_TIME_MAX;
+        loop {
+            // Before it is read: what it printed is in the pipe by then.
+            let ended = child.try_wait()?;
+            while self.read_some()? {}
+            if ended.is_some() {
+                return Ok(ended);
+            }
+            if left.is_zero() || self.bytes.len() > KEY_COMMAND_BYTES_MAX {
+                return Ok(None);
+            }
+            std::thread::sleep(STEP);
+            left = left.saturating_sub(STEP);
+        }
+    }
+
+    /// Reads what is there without waiting; `false`: nothing is, or nothing more counts.
+    fn read_some(&mut self) -> std::io::Result<bool> {
+        let room = (KEY_COMMAND_BYTES_MAX + 1).saturating_sub(self.bytes.len());
+        let mut ready = [PollFd::new(&self.output, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if room == 0 || self.is_over || rustix::event::poll(&mut ready, Some(&now))? == 0 {
+            return Ok(false);
+        }
+        let mut piece = Zeroizing::new([0_u8; KEY_COMMAND_BYTES_MAX + 1]);
+        let read = self.output.read(piece.get_mut(..room).unwrap_or_default())?;
+        self.is_over = read == 0;
+        self.bytes.extend_from_slice(piece.get(..read).unwrap_or_default());
+        Ok(!self.is_over)
+    }
+}
+
+/// How often a program is looked at.
+const STEP: Duration = Duration::from_millis(10);
+
+/// Ends a program that did not end itself, with all that it started. One that a system call holds ends when
+/// that lets go of it: a thread of its own waits for that.
+fn end(mut child: Child) {
     let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
     if let Some(group) = group {
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
     let _ = child.kill();
-    let _ = child.wait();
-}
-
-/// How a program ended that has nothing more to say; `None`: it had to be ended.
-fn wait_a_little(child: &mut Child) -> std::io::Result<Option<std::process::ExitStatus>> {
-    const STEP: Duration = Duration::from_millis(10);
-    let mut left = KEY_COMMAND_TIME_MAX;
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if left.is_zero() {
-            end(child);
-            return Ok(None);
-        }
-        std::thread::sleep(STEP);
-        left = left.saturating_sub(STEP);
+    if !matches!(child.try_wait(), Ok(Some(_))) {
+        let _ = std::thread::Builder::new().name("key-command".to_owned()).spawn(move || child.wait());
     }
 }
 
@@ -460,6 +493,10 @@ mod tests {
         assert!(matches!(run("none", "exit 0"), Err(KeySourceError::Malformed { .. })));
         let endless = run("endless", "while true; do echo 0f0f0f0f; done");
         assert!(matches!(endless, Err(KeySourceError::Failed { .. } | KeySourceError::Malformed { .. })));
+        // Story: a wrapper that starts an agent, which keeps the wrapper's output open, was late each time
+        // although it had printed the key. The agent stays: a wrapper starts it so that it does.
+        let agent = run("agent", &format!("sleep 15 & echo {digits}"));
+        assert_eq!(agent.unwrap().secret(), &[0x0f; 32]);
         let absent = KeySource::Command(directory.path().join("absent"));
         assert!(matches!(absent.key(&id("a")), Err(KeySourceError::Unreadable { .. })));
     }

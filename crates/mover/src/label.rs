@@ -15,6 +15,8 @@ use crate::volume::INDEX_PARTITION_START;
 const LABEL_OBJECTS: u64 = 4;
 /// Where the first index of a volume stands, on both partitions: behind the labels and a file mark.
 pub(crate) const FIRST_INDEX: BlockAddress = BlockAddress(LABEL_OBJECTS + 1);
+/// The end of data of a volume without any file: its index is one record, and a file mark.
+const BEHIND_FIRST_INDEX: BlockAddress = BlockAddress(FIRST_INDEX.0 + 2);
 const _: () = assert!(INDEX_PARTITION_START.0 == LABEL_OBJECTS, "indexes stand behind the labels");
 
 /// What a cartridge holds.
@@ -219,15 +221,23 @@ fn is_fresh(
     let to = drive.space_to_end_of_data(partition)?.block;
     let stretch = Stretch { partition, from: BlockAddress(LABEL_OBJECTS), to };
     let mut is_fresh = true;
-    survey(drive, uuid, block_size, stretch, &mut |stray| {
+    let surveyed = survey(drive, uuid, block_size, stretch, &mut |stray| {
         is_fresh = match stray {
             Stray::Index(FIRST_INDEX, index) => index.tree.iter().next().is_none(),
             Stray::BadIndex(FIRST_INDEX, ..) => true,
             _ => false,
         };
         is_fresh
-    })?;
-    Ok(is_fresh)
+    });
+    match surveyed {
+        // Nobody gives its key. All that is ever written to a volume stands behind the first index: so short
+        // it is that, and nothing else.
+        Err(VolumeError::Tape(error)) if error.is_of_the_key() && to <= BEHIND_FIRST_INDEX => {
+            tracing::warn!(%error, "a labelling cut short has left its first index: it is done again");
+            Ok(true)
+        }
+        surveyed => surveyed.map(|()| is_fresh),
+    }
 }
 
 /// Whether a partition holds the beginning of labels of this cartridge, or of some that cannot be read, and

@@ -1,11 +1,11 @@
 //! Looks at tapes since a restore: what stands on them, and what of it the catalogue does not know.
 
-use backup::tape::{TapeSeen, look};
+use backup::tape::{LookError, TapeSeen, look};
 use backup::{NotLookedAt, TapeLook};
 use base::{BlockAddress, ByteCount, Duration, Vid};
 use catalogue::{Command, RunEnd, TapeRecord, TapeState};
 use library::{DriveName, TapeDrive};
-use mover::Found;
+use mover::{Found, VolumeError};
 use scheduler::Event;
 
 use crate::found::{self, VolumeFound};
@@ -32,6 +32,8 @@ enum Seen {
     Gone(String),
     /// Nothing is known.
     Unseen(String),
+    /// Nothing is known before somebody can be asked for the key that the catalogue says it has.
+    NoKey(String),
 }
 
 /// What a look at a tape has found, and what of it the catalogue lacks.
@@ -46,6 +48,19 @@ impl From<Seen> for Look {
     }
 }
 
+/// What an error says of a tape. One that may be written, and whose key nobody could be asked for, is neither
+/// set aside nor given up: that would last, and a program that gives keys may be late once.
+fn unseen(record: &TapeRecord, error: &LookError) -> Look {
+    let missing = match error {
+        LookError::Volume(VolumeError::Key { source, .. }) if source.may_pass() => source.missing(),
+        _ => None,
+    };
+    let known = record.key.as_ref().map(|key| &key.id);
+    let waits = missing.is_some() && missing == known && record.may_be_written();
+    let text = error.to_string();
+    if waits { Seen::NoKey(text).into() } else { Seen::Unseen(text).into() }
+}
+
 impl Settler<'_> {
     /// Looks at tapes that may be written, in this drive, until none is left for it. With the last one of all
     /// drives what they hold is taken over, and tapes may be written again.
@@ -53,10 +68,15 @@ impl Settler<'_> {
         let library = self.library.library_of(name);
         let given_up = self.settling.written.each(library, name.as_str(), |vid| {
             tracing::warn!(%vid, drive = %name, "a tape that may be written is looked at since the restore");
-            let looked = mount_and_look(self, name, drive, vid);
-            looked.map(|volume| self.settling.looked_at_written(self.now(), volume)).inspect_err(|why| {
-                tracing::warn!(%vid, drive = %name, why, "a tape could not be looked at in this drive");
-            })
+            match mount_and_look(self, name, drive, vid) {
+                Ok(Some(volume)) => self.settling.looked_at_written(self.now(), volume),
+                Ok(None) => self.settling.ask_also(library, vid),
+                Err(why) => {
+                    tracing::warn!(%vid, drive = %name, why, "a tape could not be looked at in this drive");
+                    return Err(why);
+                }
+            }
+            Ok(())
         });
         match given_up {
             Some(vid) if self.settling.look_again(library, vid) => {
@@ -80,10 +100,17 @@ impl Settler<'_> {
             Question::Label => look_at(self, drive, vid, &record)?,
             Question::Content => content_of(self, drive, vid)?,
         };
-        if let Seen::Unseen(reason) = &look.seen {
-            not_seen(self, vid, question, reason)?;
-            answered(self, vid);
-            return Ok(Some(false));
+        match &look.seen {
+            Seen::Unseen(reason) => {
+                not_seen(self, vid, question, reason)?;
+                answered(self, vid);
+                return Ok(Some(false));
+            }
+            Seen::NoKey(reason) => {
+                tracing::warn!(%vid, reason, "a tape waits for its key to be looked at since the restore");
+                return Ok(Some(false));
+            }
+            _ => {}
         }
         if question == Question::Content
             && let (Some(known), Some(here)) = (record.uuid, look.found.as_ref().map(VolumeFound::uuid))
@@ -165,13 +192,14 @@ fn not_seen_or_later(settler: &Settler<'_>, vid: Vid, why: &str) {
     }
 }
 
-/// The volume that is to be taken over, if there is anything; or why nothing is known of the tape.
+/// The volume that is to be taken over, if there is anything; or why nothing is known of the tape. `None`: it
+/// is looked at when its key is there.
 fn mount_and_look(
     settler: &Settler<'_>,
     name: &DriveName,
     drive: &mut dyn TapeDrive,
     vid: Vid,
-) -> Result<Option<VolumeFound>, String> {
+) -> Result<Option<Option<VolumeFound>>, String> {
     let queue = &settler.settling.written;
     let mounted = settler.library.mount(vid, name);
     queue.served(name.as_str());
@@ -187,10 +215,15 @@ fn mount_and_look(
     let look = look.map_err(|error| error.to_string())?;
     // A look takes minutes: an operator may have decided meanwhile.
     let record = settler.tape(vid).map_err(|error| error.to_string())?;
-    if let Seen::Unseen(reason) = &look.seen {
-        return Err(reason.clone());
+    match &look.seen {
+        Seen::Unseen(reason) => return Err(reason.clone()),
+        Seen::NoKey(reason) => {
+            tracing::warn!(%vid, reason, "a tape waits for its key to be looked at since the restore");
+            return Ok(None);
+        }
+        _ => {}
     }
-    act(settler, vid, &record, look).map_err(|error| error.to_string())
+    act(settler, vid, &record, look).map(Some).map_err(|error| error.to_string())
 }
 
 /// A tape needs not be asked for any more.
@@ -245,7 +278,7 @@ fn act(
         settler.settling.content_known(vid);
     }
     match seen {
-        Seen::Good | Seen::Unseen(_) => {}
+        Seen::Good | Seen::Unseen(_) | Seen::NoKey(_) => {}
         Seen::Aside(reason) if record.state == TapeState::Labelling => {
             // What it holds is taken over, and it is read only then; else nobody needs it.
             if !is_needed {
@@ -357,7 +390,7 @@ fn look_at(
                 let seen = Seen::Aside(error.to_string());
                 Ok(if matches!(now.seen, Seen::Unseen(_)) { now } else { Look { seen, ..now } })
             }
-            Err(error) => Ok(Seen::Unseen(error.to_string()).into()),
+            Err(error) => Ok(unseen(record, &error.into())),
         };
     }
     match mover::identify(drive) {
@@ -383,7 +416,7 @@ fn look_at(
         // It is the volume: what is wrong with it is for those who read it to find.
         Ok(Err(found)) => Ok(Seen::Aside(format!("it holds {found}")).into()),
         // Nothing is known of what it holds.
-        Err(error) => Ok(Seen::Unseen(error.to_string()).into()),
+        Err(error) => Ok(unseen(record, &error)),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Which tapes have a base of the catalogue, how many must, and which tape is due for one.
 //!
 //! The log of changes is trimmed behind bases only, so what counts as one decides what may be dropped: it was
-//! read back whole from a tape that is to stay and can be read. A tape of each tape pool in use must have
-//! one, and where that is a single pool, two of its tapes, or one and the backup: whatever one tape has is
-//! never the only thing that can take the place of a catalogue that is lost.
+//! read back whole from a tape that is to stay and can be read, with its key at hand. A tape of each tape
+//! pool in use must have one, and where that is a single pool, two of its tapes, or one and the backup:
+//! whatever one tape has is never the only thing that can take the place of a catalogue that is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,6 +53,10 @@ impl Standing {
             }
         }
         for (vid, tape) in &tapes {
+            // Whatever else counts: what nobody can decrypt gives nothing back.
+            if view.lacks_key(tape)? {
+                continue;
+            }
             if let Some(of_pool) = tape.tape_pool.and_then(|pool| pools.get_mut(&pool)) {
                 let newest = view.bases(*vid)?.into_iter().map(|(change, _)| change).max();
                 of_pool.extend(newest.map(|change| (*vid, change)));

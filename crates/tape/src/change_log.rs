@@ -284,7 +284,8 @@ fn goes_on(dropped: u64, spent: Duration) -> bool {
 fn ask_for_bases(room: &Tape, asked: &mut BasesAsked) -> Result<(), ArchiveError> {
     let settings = room.settings.change_log;
     let now = room.steady();
-    if settings.base_changes == 0 || !room.bases.may_make(now) {
+    // Before the keys of tapes were asked for, no base on an encrypted one counts.
+    if settings.base_changes == 0 || !room.bases.may_make(now) || !room.upkeep.has_asked_for_keys() {
         return Ok(());
     }
     let size = room.catalogue.log_size()?;
@@ -305,12 +306,15 @@ fn ask_for_bases(room: &Tape, asked: &mut BasesAsked) -> Result<(), ArchiveError
             }
             let may_get =
                 |vid: Vid| standing.is_due(&log, settings, pool, vid) && room.bases.may_write(vid, now);
-            let of_pool = tapes.iter().filter(|(vid, tape)| {
+            let mut of_pool = Vec::new();
+            for (vid, tape) in tapes.iter().filter(|(_, tape)| tape.tape_pool == Some(pool)) {
                 let is_free =
                     tape.state == TapeState::Active && tape.run.is_none() && room.has_current_key(tape);
-                tape.tape_pool == Some(pool) && is_free && may_get(*vid)
-            });
-            wanted.push((pool, lacking, of_pool.map(|(vid, _)| *vid).collect::<Vec<Vid>>()));
+                if is_free && may_get(*vid) && !view.lacks_key(tape)? {
+                    of_pool.push(*vid);
+                }
+            }
+            wanted.push((pool, lacking, of_pool));
         }
         Ok(wanted)
     })?;
@@ -358,6 +362,9 @@ impl BasesAsked {
 /// Tape pools that have no base although the log does not go back to the first change: their tapes alone do
 /// not give the catalogue back.
 pub(crate) fn lacking(room: &Tape) -> Result<Vec<String>, ArchiveError> {
+    if !room.upkeep.has_asked_for_keys() {
+        return Ok(Vec::new());
+    }
     let size = room.catalogue.log_size()?;
     let has_backup = room.backup_reach.may_count(room.steady());
     room.read(|view| {

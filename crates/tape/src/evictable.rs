@@ -8,7 +8,7 @@ use catalogue::{Counter, FileRecord, ReadError, Tally, View};
 use upkeep::is_out_of_reach;
 
 use crate::room::Tape;
-use ground::{PoolHolders, summary};
+use ground::PoolHolders;
 
 /// Containers without all their copies that are looked up one by one; of further ones only the bytes count.
 const CONTAINERS_MAX: usize = 2_000;
@@ -97,7 +97,7 @@ fn queued_bytes(view: &View<'_>, pool: TapePoolId) -> Result<u64, ReadError> {
 fn out_of_reach(room: &Tape, view: &View<'_>) -> Result<Tally, ReadError> {
     let (mut seen, mut left, mut sum) = (BTreeSet::new(), OUT_OF_REACH_MAX, Tally::default());
     for (vid, tape) in view.tapes()? {
-        if tape.uuid.is_none() || room.libraries.holds(vid) && summary(&tape).readable {
+        if tape.uuid.is_none() || room.may_be_read(view, vid, &tape)? {
             continue;
         }
         for (_, container) in view.content(vid, BlockAddress(0), CONTAINERS_MAX)? {

@@ -73,7 +73,11 @@ impl Tape {
     pub(crate) fn is_due(&self, maintenance: &Maintenance, vid: Vid) -> bool {
         match self.held_back(vid) {
             None => maintenance.is_due(vid),
-            Some(HeldBack::Absent | HeldBack::Unidentified | HeldBack::KeyMissing) => false,
+            Some(HeldBack::Absent | HeldBack::Unidentified) => false,
+            // A restored catalogue may not know which key it has: it shows that itself, once.
+            Some(HeldBack::KeyMissing) => {
+                self.settling.asks(vid) && !self.keys_missing.was_shown(vid) && maintenance.is_urgent(vid)
+            }
             // The next mount tries it.
             Some(HeldBack::Resting) if self.tape_retries.is_due(vid, self.now()) => true,
             Some(HeldBack::Resting) => maintenance.is_urgent(vid) || maintenance.next_read(vid).is_some(),

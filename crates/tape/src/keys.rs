@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
-use base::{KeyCheck, KeyId, TapeKey, TapePoolId, Vid};
-use catalogue::{TapeRecord, TapeState};
+use base::{Duration, KeyCheck, KeyId, TapeKey, TapePoolId, Vid};
+use catalogue::{Command, TapeRecord, TapeState};
 use ground::Worker;
 use library::{KeyError, TapeEncryption};
 use scheduler::Reason;
@@ -17,6 +17,10 @@ use crate::room::Tape;
 
 /// Tapes that are told by name beside a key that is missing.
 const TAPES_TOLD_MAX: usize = 5;
+
+/// All keys are asked for anew after this, so that one which was taken away is missed before what needs it is
+/// gone from the pool. An hour: a key manager is asked for a handful of keys, and notes each time.
+const ASK_ALL_EVERY: Duration = Duration::from_secs(3_600);
 
 /// A key that something on tape, or to be written, needs.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -42,6 +46,8 @@ impl KeyNeed {
 #[derive(Default)]
 pub(crate) struct KeysMissing {
     missing: Mutex<BTreeMap<KeyNeed, KeyError>>,
+    /// Tapes that were looked at since a restore, and showed that they wait for their key indeed.
+    shown: Mutex<BTreeSet<Vid>>,
     doorbell: Doorbell,
 }
 
@@ -54,16 +60,27 @@ impl KeysMissing {
         self.lock().get(need).cloned()
     }
 
+    /// A tape was looked at since a restore, and waits for its key: it is not mounted again before one comes.
+    pub(crate) fn has_shown(&self, vid: Vid) {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).insert(vid);
+    }
+
+    /// Whether it was.
+    pub(crate) fn was_shown(&self, vid: Vid) -> bool {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).contains(&vid)
+    }
+
     /// Wakes the thread, which ends if the engine stops.
     pub(crate) fn stop(&self) {
         self.doorbell.ring();
     }
 }
 
-/// The thread of the keys: asks for all that are needed, then again for those that are missing. A program
-/// that gives keys holds up nothing but this.
+/// The thread of the keys: asks for all that are needed, then again for those that are missing, and for all
+/// once in a while: what leaves the pool counts on them. A program that gives keys holds up nothing but this.
 pub(crate) fn run(room: &Tape, me: &Worker) {
     let mut needs = room.all_key_needs();
+    let mut all_asked = room.steady();
     loop {
         me.does("asking for keys of tapes");
         for need in needs {
@@ -72,12 +89,19 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
             }
             let _ = room.find_key(&need);
         }
+        room.upkeep.asked_for_keys(true);
         me.rests();
         room.keys_missing.doorbell.wait(room.settings.tape.retry_delay);
         if room.stopping() {
             return;
         }
-        needs = room.missing_keys();
+        let now = room.steady();
+        needs = if now.saturating_sub(all_asked) >= ASK_ALL_EVERY {
+            all_asked = now;
+            room.all_key_needs()
+        } else {
+            room.missing_keys()
+        };
     }
 }
 
@@ -122,15 +146,17 @@ impl Tape {
         labelled.filter_map(|(_, tape)| tape.key.as_ref().map(KeyNeed::of)).collect()
     }
 
-    /// The keys to be asked for again. One that no tape and no pool needs any more is forgotten.
+    /// The keys to be asked for again, and those of tapes that nobody was asked for yet. One that no tape and
+    /// no pool needs any more is forgotten.
     fn missing_keys(&self) -> BTreeSet<KeyNeed> {
-        if self.keys_missing.lock().is_empty() {
-            return BTreeSet::new();
-        }
         let all = self.all_key_needs();
+        let at_hand = self.read(|view| view.keys_at_hand()).unwrap_or_default();
+        let at_hand: BTreeSet<KeyNeed> = at_hand.iter().map(KeyNeed::of).collect();
         let mut missing = self.keys_missing.lock();
         missing.retain(|need, _| all.contains(need));
-        missing.keys().cloned().collect()
+        let is_due =
+            |need: &KeyNeed| missing.contains_key(need) || need.check.is_some() && !at_hand.contains(need);
+        all.iter().filter(|need| is_due(need)).cloned().collect()
     }
 
     fn all_key_needs(&self) -> BTreeSet<KeyNeed> {
@@ -162,16 +188,46 @@ impl Tape {
                 Err(error) => missing.insert(need.clone(), error.clone()),
             }
         };
+        // Before anybody hears of it: they ask the catalogue.
+        let mut is_news = self.record_at_hand(need, &found);
         match (&found, had) {
-            (Ok(_), None) => return found,
-            (Err(error), Some(had)) if *error == had => return found,
-            (Ok(_), Some(_)) => tracing::info!(key = %need.id, "the key of tapes is there again"),
+            (Ok(_), None) => {}
+            (Err(error), Some(had)) if *error == had => {}
+            (Ok(_), Some(_)) => {
+                tracing::info!(key = %need.id, "the key of tapes is there again");
+                is_news = true;
+            }
             (Err(error), _) => {
                 tracing::error!(key = %need.id, %error, "tapes wait for their key: they are not damaged");
+                is_news = true;
             }
         }
-        self.tell_of_key(need, found.is_err());
+        if is_news {
+            self.tell_of_key(need, found.is_err());
+        }
         found
+    }
+
+    /// Has the catalogue know whether a key of tapes is at hand: it gives up nothing that only tapes without
+    /// theirs have. Gives whether that changed.
+    fn record_at_hand(&self, need: &KeyNeed, found: &Result<TapeEncryption, KeyError>) -> bool {
+        let check = match found {
+            Ok(found) => Some(found.key.check()),
+            // No tape has it.
+            Err(_) => need.check,
+        };
+        let Some(check) = check else { return false };
+        let (key, at_hand) = (TapeKey { id: need.id.clone(), check }, found.is_ok());
+        let recorded = self.read(|view| view.is_key_at_hand(&key)).and_then(|known| {
+            if known != at_hand {
+                self.execute(Command::SetKeyAtHand { key, at_hand })?;
+            }
+            Ok(known != at_hand)
+        });
+        recorded.unwrap_or_else(|error| {
+            tracing::error!(key = %need.id, at_hand, %error, "whether a key is at hand cannot be recorded");
+            false
+        })
     }
 
     /// Everybody hears whether a key is there, with all tapes that have it.
@@ -186,6 +242,14 @@ impl Tape {
                     self.have_others_read(vid);
                 }
             }
+        }
+        if !is_missing {
+            self.keys_missing.shown.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            if let Err(error) = self.retry_mends() {
+                tracing::error!(key = %need.id, %error, "what waited for the tapes of a key waits on");
+            }
+            // Cold classes wait for it too.
+            self.sweep.ring();
         }
         self.notifier.backlog_changed();
     }

@@ -352,6 +352,10 @@ impl Tape {
             let mut places = Vec::new();
             for (vid, block) in record.places().filter(|(vid, _)| self.libraries.holds(*vid)) {
                 let Some(tape) = view.tape(vid)? else { continue };
+                // It gives nothing until its key is there; then what waits is looked at once more.
+                if self.key_missing(&tape).is_some() {
+                    continue;
+                }
                 let rank = match tape.state {
                     TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Repacking => 0,
                     // One that is set aside gives nothing before somebody has looked at it.

@@ -43,6 +43,8 @@ struct Question<'v, 'e> {
     vid: Vid,
     tape_pool: TapePoolId,
     tapes: Vec<(Vid, TapeRecord)>,
+    /// Those that wait for their key.
+    without_key: BTreeSet<Vid>,
     log: Log,
     size: LogSize,
     has_backup: bool,
@@ -198,7 +200,16 @@ impl Tape {
         keepers.asked.insert(vid);
         self.read(|view| {
             let (tapes, log) = (view.tapes()?, Log::of(view, size)?);
-            ask(&Question { room: self, view, vid, tape_pool, tapes, log, size, has_backup, keepers })
+            let mut without_key = BTreeSet::new();
+            for (of, tape) in &tapes {
+                if view.lacks_key(tape)? {
+                    without_key.insert(*of);
+                }
+            }
+            let room = self;
+            let question =
+                Question { room, view, vid, tape_pool, tapes, without_key, log, size, has_backup, keepers };
+            ask(&question)
         })
     }
 
@@ -323,7 +334,12 @@ impl Question<'_, '_> {
     fn may_be_spare(&self, vid: Vid, tape: &TapeRecord) -> bool {
         let takes = tape.run.is_some() && self.keepers.taking.contains(&vid);
         let may = is_emptied(tape) || is_full(tape) || takes && !tape.is_doubted();
-        may && vid != self.vid && self.room.libraries.holds(vid) && self.room.has_current_key(tape)
+        may && vid != self.vid && self.is_within_reach(vid) && self.room.has_current_key(tape)
+    }
+
+    /// Whether a tape can be mounted and written now.
+    fn is_within_reach(&self, vid: Vid) -> bool {
+        self.room.libraries.holds(vid) && !self.without_key.contains(&vid)
     }
 
     /// The tape that is written anyway and takes what is owed.
@@ -353,7 +369,7 @@ impl Question<'_, '_> {
         let could = |vid: Vid, tape: &TapeRecord| {
             let is_written =
                 vid != self.vid && tape.state == TapeState::Active && self.room.has_current_key(tape);
-            is_written && self.room.libraries.holds(vid) || self.may_be_spare(vid, tape)
+            is_written && self.is_within_reach(vid) || self.may_be_spare(vid, tape)
         };
         let owed = self.owed(self.tape_pool, |vid, tape| self.is_left(vid, tape), None)?;
         let mut full = Vec::new();
@@ -414,7 +430,7 @@ impl Question<'_, '_> {
             // One that is being written takes it with its next index.
             let is_free =
                 tape.run.is_none() || tape.state == TapeState::Active || self.keepers.taking.contains(vid);
-            let is_there = *vid != self.vid && self.room.libraries.holds(*vid);
+            let is_there = *vid != self.vid && self.is_within_reach(*vid);
             if !(is_free && is_there && may(*vid, tape)) {
                 continue;
             }

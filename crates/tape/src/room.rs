@@ -165,10 +165,18 @@ impl Tape {
                     self.forget_tasks(vid);
                 }
                 self.notifier.post(Event::Tape(vid, self.summary_of(vid, &record)));
-                self.upkeep.note_tape(vid, record.state.is_set_aside());
+                self.note_tape(vid, &record);
                 self.maintenance_follows(vid);
             }
             Err(error) => tracing::error!(%vid, %error, "a tape's record cannot be read"),
+        }
+    }
+
+    /// Tells the room that keeps what is there how a tape stands.
+    pub(crate) fn note_tape(&self, vid: Vid, record: &TapeRecord) {
+        match self.read(|view| view.can_give(record)) {
+            Ok(can_give) => self.upkeep.note_tape(vid, can_give),
+            Err(error) => tracing::error!(%vid, %error, "whether a tape can be read is not known"),
         }
     }
 

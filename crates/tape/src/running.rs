@@ -136,6 +136,8 @@ impl Tape {
         self.go("sealer", |tape| tape.settling.stop(), move |tape, me| run_sealer(tape, &seals, me))?;
         if self.needs_keys() {
             self.go("keys", |tape| tape.keys_missing.stop(), |tape, me| crate::keys::run(tape, me))?;
+        } else {
+            self.upkeep.asked_for_keys(false);
         }
         self.go("inventory", |tape| tape.inventory.stop(), |tape, me| crate::inventory::run(tape, me))?;
         let conductor = Conductor {

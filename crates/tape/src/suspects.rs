@@ -229,7 +229,7 @@ impl Tape {
         // A clock that was ahead when the tape failed does not leave it aside for years.
         let latest = self.now().plus(DRIVE_REST_MAX);
         for (vid, record) in self.read(|view| view.tapes())? {
-            self.upkeep.note_tape(vid, record.state.is_set_aside());
+            self.note_tape(vid, &record);
             if record.state == TapeState::Suspect {
                 self.tape_retries.set(
                     vid,

@@ -331,7 +331,8 @@ impl Tape {
     }
 }
 
-/// The changes on tapes of a pool that count: ascending ranges that neither overlap nor touch.
+/// The changes on tapes of a pool that count, of those that wait for no key: ascending ranges that neither
+/// overlap nor touch.
 pub(crate) fn covered(
     view: &catalogue::View<'_>,
     tape_pool: TapePoolId,
@@ -339,7 +340,7 @@ pub(crate) fn covered(
 ) -> Result<Vec<(u64, u64)>, catalogue::ReadError> {
     let mut ranges = Vec::new();
     for (vid, tape) in view.tapes()? {
-        if tape.tape_pool == Some(tape_pool) && counts(vid, &tape) {
+        if tape.tape_pool == Some(tape_pool) && counts(vid, &tape) && !view.lacks_key(&tape)? {
             ranges.extend(view.segments(vid)?);
         }
     }

@@ -445,6 +445,14 @@ pub fn refusal_text(refusal: &EvictRefusal) -> Cow<'static, str> {
                 vids.join(", ")
             ));
         }
+        EvictRefusal::KeyMissing(vids) => {
+            let vids: Vec<_> = vids.iter().map(Vid::to_string).collect();
+            return Cow::Owned(format!(
+                "its copies are on tapes whose key is missing ({}): only the pool can give it now; kist \
+                 status names the key, give it where kist.toml says",
+                vids.join(", ")
+            ));
+        }
         EvictRefusal::NotInLibrary(vids) => {
             let vids: Vec<_> = vids.iter().map(Vid::to_string).collect();
             return Cow::Owned(format!(

@@ -10,7 +10,7 @@ use catalogue::{EvictRefusal, FileState, PoolCopy, ReadError, View};
 
 use crate::Upkeep;
 use crate::lost::{self, waits_for_drives};
-use ground::{ArchiveError, FileStat, Ground, Locality, is_readable};
+use ground::{ArchiveError, FileStat, Ground, Locality};
 use namespace::{Containers, locality, missing_for};
 
 /// What a reader is told of a file that waits for these drives: NEARLINE, like one that was evicted, if all
@@ -95,17 +95,25 @@ fn is_safe(view: &View<'_>, file: FileId) -> Result<bool, ReadError> {
     Ok(true)
 }
 
-/// The tapes of a part of a file that no tape can give now: none is in use, and held by a library.
-fn out_of_reach(upkeep: &Upkeep, view: &View<'_>, file: FileId) -> Result<Option<Vec<Vid>>, ReadError> {
+/// Why no tape can give a part of a file now: none is in use, held by a library, and has its key at hand.
+fn out_of_reach(upkeep: &Upkeep, view: &View<'_>, file: FileId) -> Result<Option<EvictRefusal>, ReadError> {
     for (container, _) in view.parts(file)? {
         let Some(container) = view.container(container)? else { continue };
-        let mut has_readable = false;
+        let (mut has_readable, mut waiting) = (false, Vec::new());
         for (vid, _) in container.places() {
-            has_readable = has_readable
-                || upkeep.libraries.holds(vid) && view.tape(vid)?.is_some_and(|tape| is_readable(&tape));
+            let Some(tape) = view.tape(vid)? else { continue };
+            has_readable |= upkeep.may_be_read(view, vid, &tape)?;
+            if view.lacks_key(&tape)? && upkeep.libraries.holds(vid) {
+                waiting.push(vid);
+            }
         }
-        if !has_readable {
-            return Ok(Some(container.places().map(|(vid, _)| vid).collect()));
+        match (has_readable, waiting.is_empty()) {
+            (true, _) => {}
+            (false, false) => return Ok(Some(EvictRefusal::KeyMissing(waiting))),
+            (false, true) => {
+                let vids = container.places().map(|(vid, _)| vid).collect();
+                return Ok(Some(EvictRefusal::NotInLibrary(vids)));
+            }
         }
     }
     Ok(None)
@@ -117,7 +125,7 @@ pub fn no_tape_gives(upkeep: &Upkeep, view: &View<'_>, file: FileId) -> Result<b
 }
 
 /// Why a file is not to be evicted, which the catalogue would allow and cannot know: no library holds the
-/// tapes that could give it.
+/// tapes that could give it, or only those whose keys are missing.
 pub fn refuses_evict(
     upkeep: &Upkeep,
     view: &View<'_>,
@@ -125,14 +133,14 @@ pub fn refuses_evict(
 ) -> Result<Option<EvictRefusal>, ReadError> {
     let file = view.file(id)?.filter(|file| file.state == FileState::Live && file.is_online());
     // Else the catalogue says why.
-    if file.is_none() || !is_safe(view, id)? || view.set_aside(id)?.is_some() {
+    if file.is_none() || !is_safe(view, id)? || view.not_given(id)?.is_some() {
         return Ok(None);
     }
-    Ok(out_of_reach(upkeep, view, id)?.map(EvictRefusal::NotInLibrary))
+    out_of_reach(upkeep, view, id)
 }
 
-/// Whether an evict refuses a file since its tapes could not give it back: they are set aside, or no library
-/// holds them.
+/// Whether an evict refuses a file since its tapes could not give it back: they are set aside, no library
+/// holds them, or their keys are missing.
 pub fn is_out_of_reach(upkeep: &Upkeep, view: &View<'_>, id: FileId) -> Result<bool, ReadError> {
     let file = view.file(id)?.filter(|file| file.state == FileState::Live && file.is_online());
     Ok(file.is_some() && is_safe(view, id)? && out_of_reach(upkeep, view, id)?.is_some())

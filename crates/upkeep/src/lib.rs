@@ -41,6 +41,10 @@ pub struct Upkeep {
     findings: Mutex<findings::Findings>,
     /// Whether there may be lost files.
     some_lost: AtomicBool,
+    /// Whether all keys of tapes were asked for since the start.
+    keys_asked: AtomicBool,
+    /// Whether files wait for that which the pool cannot give.
+    undecided: AtomicBool,
     /// How much of the repair list was tried in vain and is tried again.
     tried_in_vain: AtomicU64,
     /// The files that are known to be LOST.
@@ -72,6 +76,8 @@ impl Upkeep {
             doing: scrub::Doing::default(),
             findings: Mutex::default(),
             some_lost: AtomicBool::new(true),
+            keys_asked: AtomicBool::new(false),
+            undecided: AtomicBool::new(false),
             tried_in_vain: AtomicU64::new(0),
             lost_files: lost_files::LostFiles::default(),
             segment_use: Mutex::default(),

@@ -82,6 +82,7 @@ pub(crate) fn declare(upkeep: &Upkeep, copies: &[PoolCopy]) -> Result<Declared, 
         );
         return Ok(declared);
     }
+    let copies = &*without_waiting(upkeep, copies)?;
     // What was recorded before something failed is told and asked for as well: nobody comes to it again.
     let mut failed = None;
     for copies in parts(copies) {
@@ -123,6 +124,36 @@ pub(crate) fn declare(upkeep: &Upkeep, copies: &[PoolCopy]) -> Result<Declared, 
     declared.nearline_count = declared.nearline.len() as u64;
     declared.lost_count = declared.lost.len() as u64;
     Ok(declared)
+}
+
+/// Those of the copies about which something can be decided. Right after a start no key of tapes is at hand:
+/// what such tapes have would be LOST for the moment until somebody is asked for the keys.
+fn without_waiting<'c>(
+    upkeep: &Upkeep,
+    copies: &'c [PoolCopy],
+) -> Result<std::borrow::Cow<'c, [PoolCopy]>, ArchiveError> {
+    if upkeep.has_asked_for_keys() {
+        return Ok(copies.into());
+    }
+    let kept = upkeep.read(|view| {
+        let mut kept = Vec::new();
+        for copy in copies {
+            let mut waits = false;
+            for vid in view.not_given(copy.file)?.map(|(_, vids)| vids).unwrap_or_default() {
+                waits |= view.tape(vid)?.map_or(Ok(false), |tape| view.lacks_key(&tape))?;
+            }
+            if !waits {
+                kept.push(copy.clone());
+            }
+        }
+        Ok(kept)
+    })?;
+    if kept.len() < copies.len() {
+        let files = copies.len() - kept.len();
+        upkeep.undecided.store(true, Ordering::SeqCst);
+        tracing::warn!(files, "files cannot be read: the keys of their tapes are asked for first");
+    }
+    Ok(kept.into())
 }
 
 /// Records that the pool cannot give these copies, and what that leaves of each file.
@@ -287,11 +318,11 @@ pub(crate) fn waits_for_drives(upkeep: &Upkeep, file: &FileRecord) -> Result<boo
     })
 }
 
-/// Whether every byte stands in a container with a copy that an index covers, on a tape that is neither
-/// suspect nor disabled: what the command asks for before it gives up what the pool has.
+/// Whether every byte stands in a container with a copy that an index covers, on a tape that can give it
+/// ([`View::can_give`]): what the command asks for before it gives up what the pool has.
 fn is_on_tape(view: &View<'_>, file: FileId, size: ByteCount) -> Result<bool, ReadError> {
     let sealed = view.parts(file)?.iter().fold(0u64, |sum, (_, part)| sum.saturating_add(part.length.0));
-    Ok(sealed == size.0 && view.set_aside(file)?.is_none())
+    Ok(sealed == size.0 && view.not_given(file)?.is_none())
 }
 
 /// Goes through all files and declares those that cannot be read without the drives in `gone`, exactly

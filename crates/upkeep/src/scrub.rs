@@ -142,19 +142,37 @@ impl Upkeep {
         }
     }
 
-    /// How a tape stands now. When one is in use again, files that were LOST because it was not are looked
-    /// for.
-    pub fn note_tape(&self, vid: Vid, is_set_aside: bool) {
+    /// How a tape stands now. When one can give again what it has, files that were LOST because it could not
+    /// are looked for.
+    pub fn note_tape(&self, vid: Vid, can_give: bool) {
         let is_back = {
             let aside = &mut self.state().aside;
-            if is_set_aside {
+            if !can_give {
                 aside.insert(vid);
             }
-            !is_set_aside && aside.remove(&vid)
+            can_give && aside.remove(&vid)
         };
         if is_back {
             self.order(|orders| orders.find_again = true);
         }
+    }
+
+    /// All keys of tapes were asked for once since the start, or none is needed. `any`: what was left
+    /// undecided before is looked at, and what seemed to be LOST.
+    pub fn asked_for_keys(&self, any: bool) {
+        if !self.keys_asked.swap(true, Ordering::SeqCst) && any {
+            self.some_lost.store(true, Ordering::SeqCst);
+            let is_undecided = self.undecided.load(Ordering::SeqCst);
+            self.order(|orders| {
+                orders.find |= is_undecided;
+                orders.find_again = true;
+            });
+        }
+    }
+
+    /// Whether a key of tapes that is not at hand is known to be missing: all were asked for since the start.
+    pub fn has_asked_for_keys(&self) -> bool {
+        self.keys_asked.load(Ordering::SeqCst)
     }
 
     /// Blobs were removed: what is kept of them beside its place is to go too.

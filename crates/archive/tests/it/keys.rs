@@ -6,18 +6,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use archive::{Archive, KeySource, Machines, PoolEncryption, TapeInfo, TapeUse};
-use base::{ByteCount, KeyId, Vid};
-use catalogue::TapeState;
+use archive::{
+    Archive, ChangeLogSettings, KeySource, LogKept, Machines, PoolEncryption, SettlingStage, TapeInfo,
+    TapeUse, refusal_text,
+};
+use base::{ByteCount, KeyId, TapeKey, Vid};
+use catalogue::{Command, EvictRefusal, TapeState};
 use library::{
     DriveCommand, DriveName, Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
 };
+use store::{CatalogueStore, StoreOptions};
 
 use crate::common::{
     Instance, SystemClock, bytes, get, migrate_all, path, put, settled, stage, stop, wait_for, wait_until,
 };
 use crate::emptied::{dismounted, single_pool};
-use crate::rebuild::rebuild_all;
+use crate::rebuild::{rebuild_all, try_rebuild};
 
 const OLD: &str = "vault-2025";
 const NEW: &str = "vault-2026";
@@ -301,8 +305,8 @@ fn a_drive_that_does_not_encrypt_writes_nothing_of_a_pool_with_keys() {
 }
 
 /// The power goes between the labels with the first indexes and the commit that says so. Then the pool gets
-/// another key, and nobody has the old one: what the labelling left must be looked at first, so that it is
-/// known to be nothing; with the old key the tape is labelled with the new one.
+/// another key, and nobody has the old one. Story: the tape was mounted for ever, since nobody could see that
+/// what the labelling left is nothing; its length says so.
 #[test]
 fn a_labelling_cut_short_is_done_again_with_the_key_of_then() {
     let mut instance = keyed();
@@ -322,12 +326,6 @@ fn a_labelling_cut_short_is_done_again_with_the_key_of_then() {
     let begun = archive.tapes().unwrap().into_iter().find(|tape| tape.uuid.is_some()).unwrap();
     assert_eq!((begun.state, begun.generation, key_of(&begun)), (TapeState::Labelling, 0, Some(OLD)));
     assert!(has(&stored(&instance, begun.vid), OLD.as_bytes()), "it has an encrypted index");
-    archive.migrate_now(None).unwrap();
-    wait_until("why tells of the old key", || {
-        archive.queue().unwrap().iter().any(|line| line.reason.contains(OLD)) || why(&archive, "a", &[OLD])
-    });
-    assert!(has(&stored(&instance, begun.vid), OLD.as_bytes()), "nothing was destroyed");
-    give(&instance, &[NEW, OLD]);
     migrate_all(&archive);
     let tape = archive.tape(begun.vid).unwrap();
     assert_eq!((tape.state, tape.uuid, key_of(&tape)), (TapeState::Active, begun.uuid, Some(NEW)));
@@ -386,5 +384,270 @@ fn keys_come_from_a_program_too() {
     put_to_tape(&archive, "a", 1);
     assert_eq!(key_of(&used(&archive)[0]), Some(OLD));
     recall(&archive, "a", 1);
+    stop(archive);
+}
+
+/// The tapes for whose key an evict of the file `name` is refused; `None`: it was evicted.
+fn evict_waits_for(archive: &Archive, name: &str) -> Option<Vec<Vid>> {
+    let done = archive.evict(&crate::common::all(&[&format!("/{NAME}/{name}")])).unwrap();
+    let (_, refusal) = done.refused.first()?;
+    let EvictRefusal::KeyMissing(vids) = refusal else { panic!("{refusal:?}") };
+    let told = refusal_text(refusal);
+    assert!(told.contains("key is missing") && vids.iter().all(|vid| told.contains(vid.as_str())), "{told}");
+    Some(vids.clone())
+}
+
+/// Story: a file left the pool although nobody had the key of its only tape: no evict asked for it. Right
+/// after a start, too, before anybody was asked.
+#[test]
+fn what_only_a_tape_without_its_key_has_stays_in_the_pool() {
+    let mut instance = keyed();
+    let archive = instance.open();
+    put_to_tape(&archive, "a", 1);
+    let vid = used(&archive)[0].vid;
+    stop(archive);
+
+    give(&instance, &[]);
+    let archive = instance.open();
+    assert_eq!(evict_waits_for(&archive, "a"), Some(vec![vid]));
+    wait_until("the tape tells of it", || archive.tape(vid).unwrap().reason.contains(OLD));
+    assert_eq!(evict_waits_for(&archive, "a"), Some(vec![vid]));
+    assert_eq!(get(&archive, &format!("/{NAME}/a")).unwrap(), content(1));
+    give(&instance, &[OLD]);
+    wait_until("with the key it is evicted", || evict_waits_for(&archive, "a").is_none());
+    wait_for(&archive, stage(&archive, &[&format!("/{NAME}/a")]));
+    put_to_tape(&archive, "b", 2);
+    stop(archive);
+
+    // A program that gives keys takes its time until the test lets it go on.
+    let (program, go) = (instance.directory.path().join("slow"), instance.directory.path().join("go"));
+    let (keys, go_on) = (key_file(&instance), go.display());
+    let text = format!(
+        "#!/bin/sh\nwhile [ ! -e {go_on} ]; do sleep 0.05; done\nsed -n \"s/^$1 //p\" {}\n",
+        keys.display()
+    );
+    fs::write(&program, text).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+    let (key, keys) = (KeyId::new(OLD).unwrap(), KeySource::Command(program));
+    instance.settings.tape_pools[0].encryption = Some(PoolEncryption { key: Some(key), keys });
+    let archive = instance.open();
+    assert_eq!(evict_waits_for(&archive, "b"), Some(vec![vid]), "nobody has said that the key is there");
+    fs::write(&go, "").unwrap();
+    wait_until("with the key it is evicted", || evict_waits_for(&archive, "b").is_none());
+    stop(archive);
+}
+
+/// Story: what stood on tapes whose key was lost counted as written: no other tape got those changes, and
+/// the tapes that can be read did not give the catalogue back.
+#[test]
+fn changes_on_tapes_without_their_key_are_written_to_others() {
+    let mut instance = keyed();
+    let archive = instance.open();
+    put_to_tape(&archive, "a", 1);
+    stop(archive);
+    // Nobody has the old key any more.
+    use_key(&mut instance, NEW);
+    give(&instance, &[NEW]);
+    let archive = instance.open();
+    let old = used(&archive)[0].vid;
+    wait_until("the old key is missed", || archive.tape(old).unwrap().reason.contains(OLD));
+    put_to_tape(&archive, "b", 2);
+    stop(archive);
+    fs::remove_dir_all(&instance.settings.catalogue_directory).unwrap();
+    let rebuilt = try_rebuild(&instance).unwrap();
+    assert_eq!((rebuilt.inconsistencies, rebuilt.missing_from), (0, None), "{rebuilt:?}");
+    assert!(rebuilt.unread.iter().any(|unread| unread.vid == old), "{rebuilt:?}");
+    let archive = instance.open();
+    for (name, seed) in [("a", 1), ("b", 2)] {
+        assert_eq!(get(&archive, &format!("/{NAME}/{name}")).unwrap(), content(seed));
+    }
+    stop(archive);
+}
+
+/// Story: the log of changes was trimmed behind bases that nobody could read for want of the key.
+#[test]
+fn the_log_is_not_trimmed_behind_a_base_without_its_key() {
+    let mut instance = keyed();
+    instance.settings.change_log = ChangeLogSettings {
+        base_changes: 60,
+        base_log_percent: 0,
+        keep_changes: u64::MAX,
+        keep_age: base::Duration::ZERO,
+    };
+    let archive = instance.open();
+    // A single pool has two tapes with a base each.
+    for (round, name) in ["a", "b"].into_iter().enumerate() {
+        for n in 0..70 {
+            put(&archive, &format!("/{NAME}/{name}{n}"), &bytes(n + 1, 90));
+        }
+        put_to_tape(&archive, name, round as u64 + 1);
+        for tape in used(&archive).iter().filter(|_| round == 0) {
+            archive.set_tape(tape.vid, TapeUse::ReadOnly, "so that another one is needed").unwrap();
+        }
+    }
+    assert_ne!(archive.change_log().unwrap().base, 0);
+    stop(archive);
+    give(&instance, &[]);
+    let archive = instance.open();
+    let log = archive.change_log().unwrap();
+    assert!(log.base == 0 && matches!(log.kept, LogKept::NoBase { .. }), "{log:?}");
+    give(&instance, &[OLD]);
+    wait_until("with the key it counts again", || archive.change_log().unwrap().base > 0);
+    stop(archive);
+}
+
+/// Story: a session was cut short, and the pool got another key before it was closed. The index that closed
+/// it covered files without the changes that tell of them, so that they could leave the pool: no tape would
+/// have told what they were.
+#[test]
+fn a_torn_session_is_not_indexed_on_a_tape_with_another_key_than_its_pool() {
+    let mut instance = instance();
+    let (archive, faults) = open_with_faults(&instance);
+    put_to_tape(&archive, "a", 1);
+    let clear = used(&archive)[0].vid;
+    faults.plan_death(&drive(0), DriveCommand::Flush);
+    put(&archive, &format!("/{NAME}/b"), &content(2));
+    archive.migrate_now(None).unwrap();
+    wait_until("the drive dies when the file is on tape", || faults.fired() > 0);
+    stop(archive);
+
+    use_key(&mut instance, NEW);
+    give(&instance, &[NEW]);
+    let (archive, _) = open_with_faults(&instance);
+    migrate_all(&archive);
+    dismounted(&archive);
+    let tapes = used(&archive);
+    let old = tapes.iter().find(|tape| tape.vid == clear).unwrap();
+    assert_eq!((old.state, old.containers), (TapeState::ReadOnly, 1), "{old:#?}");
+    assert!(old.reason.contains("another key"), "{}", old.reason);
+    let new = tapes.iter().find(|tape| key_of(tape) == Some(NEW)).unwrap();
+    assert_eq!(new.containers, 1, "it is written again: {tapes:#?}");
+    recall(&archive, "a", 1);
+    recall(&archive, "b", 2);
+    stop(archive);
+}
+
+/// Story: of two copies the one was waited for whose tape lacks its key, while the other could be read.
+#[test]
+fn a_copy_is_read_from_the_tape_whose_key_is_there() {
+    let mut instance = Instance::with(ByteCount::mib(256), |settings| {
+        crate::restoring::at_rest(settings);
+        settings.tape.retry_delay = Duration::from_millis(50);
+    });
+    for (pool, id) in [OLD, NEW].into_iter().enumerate() {
+        let (key, keys) = (KeyId::new(id).unwrap(), KeySource::File(key_file(&instance)));
+        instance.settings.tape_pools[pool].encryption = Some(PoolEncryption { key: Some(key), keys });
+    }
+    give(&instance, &[OLD, NEW]);
+    let archive = instance.open();
+    put_to_tape(&archive, "a", 1);
+    assert_eq!(evict_waits_for(&archive, "a"), None);
+    let tapes = used(&archive);
+    assert_eq!(tapes.len(), 2);
+    // The one that is asked first: of two that can be read, that with the lower VID.
+    let (first, other) = (tapes[0].vid, tapes[1].vid);
+    let kept = key_of(&tapes[1]).unwrap().to_owned();
+    stop(archive);
+    give(&instance, &[&kept]);
+    let archive = instance.open();
+    wait_until("the key is missed", || archive.tape(first).unwrap().reason.contains("waits for its key"));
+    archive.repack_tape(other, "for the test").unwrap();
+    wait_until("it is read and written again", || {
+        archive.migrate_now(None).unwrap();
+        archive.tape_repack(other).unwrap().is_some_and(|it| it.done)
+    });
+    give(&instance, &[OLD, NEW]);
+    wait_until("the key is there", || !archive.tape(first).unwrap().reason.contains("waits for its key"));
+    recall(&archive, "a", 1);
+    stop(archive);
+}
+
+/// Story: a rebuild gave up a tape's base with the first drive that did not encrypt, or could not read it.
+#[test]
+fn a_rebuild_reads_a_base_in_another_drive() {
+    let mut instance = keyed();
+    instance.settings.change_log = ChangeLogSettings {
+        base_changes: 60,
+        base_log_percent: 0,
+        keep_changes: 20,
+        keep_age: base::Duration::ZERO,
+    };
+    let archive = instance.open();
+    for n in 0..70 {
+        put(&archive, &format!("/{NAME}/f{n}"), &bytes(n + 1, 90));
+    }
+    put_to_tape(&archive, "a", 1);
+    stop(archive);
+    fs::remove_dir_all(&instance.settings.catalogue_directory).unwrap();
+    let config = VirtualLibraryConfig {
+        drives: vec![drive(0), drive(1)],
+        robots: 1,
+        cartridges: Vec::new(),
+        options: VirtualCartridgeOptions::default(),
+        drop_cache: false,
+    };
+    let directory = instance.settings.library.files().unwrap().directory.clone();
+    let library = VirtualLibrary::open(&directory, &config).unwrap();
+    let faults = library.faults();
+    // The tapes are looked at first, then bases are read: from then on the first drive does not encrypt.
+    let rebuilt = crate::rebuild::rebuild_from(&instance, &library, &mut |progress| {
+        if progress.what == "tapes read" && progress.done == progress.total {
+            faults.plan_no_encryption(&drive(0));
+        }
+    });
+    let rebuilt = rebuilt.unwrap();
+    assert!(rebuilt.base.is_some(), "{rebuilt:?}");
+    assert!(faults.fired() > 0);
+}
+
+/// Story: after a restore a key was late once, and the tape that might be written was read-only from then on.
+#[test]
+fn after_a_restore_a_tape_whose_key_is_late_is_looked_at_when_it_is_there() {
+    let instance = keyed();
+    let archive = crate::restoring::open(&instance);
+    put_to_tape(&archive, "a", 1);
+    let vid = used(&archive)[0].vid;
+    let change = crate::restoring::shipped(&archive);
+    crate::restoring::restore_to(&instance, archive, change);
+    // It says nothing about keys as long as others may read it.
+    fs::set_permissions(key_file(&instance), fs::Permissions::from_mode(0o644)).unwrap();
+    let archive = Archive::open(instance.settings.clone(), Arc::new(SystemClock)).unwrap();
+    wait_until("the other tapes may be written", || {
+        archive.settling().is_some_and(|it| it.stage > SettlingStage::WrittenTapes)
+    });
+    wait_until("the tape waits for its key", || archive.tape(vid).unwrap().reason.contains(OLD));
+    assert_eq!(archive.tape(vid).unwrap().state, TapeState::Active);
+    assert!(archive.settling().is_some_and(|it| !it.stage.is_over()), "nothing is known of it yet");
+    give(&instance, &[OLD]);
+    let archive = settled(archive);
+    put_to_tape(&archive, "b", 2);
+    let tapes = used(&archive);
+    assert_eq!((tapes.len(), tapes[0].vid, tapes[0].state), (1, vid, TapeState::Active), "{tapes:#?}");
+    recall(&archive, "a", 1);
+    recall(&archive, "b", 2);
+    stop(archive);
+}
+
+/// A tape that is encrypted otherwise than the catalogue says is looked at by somebody: no key helps.
+#[test]
+fn a_tape_that_is_encrypted_otherwise_than_the_catalogue_says_is_suspect() {
+    let mut instance = instance();
+    let archive = instance.open();
+    let (vid, at) = put_to_tape_only(&archive);
+    stop(archive);
+    use_key(&mut instance, OLD);
+    give(&instance, &[OLD]);
+    let store = StoreOptions::new(instance.settings.catalogue_map_size, Arc::new(SystemClock));
+    let store = CatalogueStore::open(&instance.settings.catalogue_directory, store).unwrap();
+    let check = instance.settings.tape_keys().find(&KeyId::new(OLD).unwrap(), None, None).unwrap();
+    let key = Some(TapeKey { id: KeyId::new(OLD).unwrap(), check: check.key.check() });
+    store.execute(Command::SetTapeKey { vid, key }).unwrap();
+    drop(store);
+    let archive = instance.open();
+    stage(&archive, &[&at]);
+    wait_until("it is suspect", || {
+        let tape = archive.tape(vid).unwrap();
+        tape.state == TapeState::Suspect && tape.reason.contains("the catalogue says key")
+    });
     stop(archive);
 }

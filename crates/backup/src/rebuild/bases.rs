@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{BlockAddress, Uuid, Vid};
-use library::{Library, TapeError, TapeKeys};
+use library::{DriveName, Library, TapeDrive, TapeError, TapeKeys};
 use ltfs::BlockSize;
 use ltfs::catalogue_base::BasePart;
+use mover::VolumeError;
 use store::{Replay, ReplayError};
 
 use super::gather::Drives;
@@ -29,6 +30,13 @@ pub(super) struct Bases<'l> {
     given_up: BTreeSet<u64>,
     /// The tape in a drive, and which drive that is.
     mounted: Option<(Vid, usize)>,
+}
+
+/// Why a tape was brought into a drive in vain.
+struct Brought {
+    error: String,
+    /// No other drive is of use either.
+    is_over: bool,
 }
 
 impl<'l> Bases<'l> {
@@ -155,29 +163,45 @@ impl<'l> Bases<'l> {
         {
             return Ok(drive);
         }
-        self.unmount();
-        let library = self.of.get(&vid).copied();
         let mut why = "no other drive of its library can read it".to_owned();
-        for (at, (name, drive)) in self.drives.iter_mut().enumerate() {
-            if Some(self.library.library_of(name)) != library || tried.contains(&at) {
-                continue;
-            }
-            match self.library.mount(vid, name) {
-                Ok(()) => {
-                    self.mounted = Some((vid, at));
-                    if !self.keys.is_empty() {
-                        let unlocked = mover::unlock_as_shown(drive.as_mut(), vid, self.keys);
-                        unlocked.map_err(|error| error.to_string())?;
-                    }
-                    return Ok(at);
-                }
-                Err(error) => {
-                    tried.insert(at);
-                    why = format!("it cannot be mounted again: {error}");
-                }
+        loop {
+            self.unmount();
+            let Some(at) = self.next_drive(vid, tried) else { return Err(why) };
+            tried.insert(at);
+            match self.bring_into(vid, at) {
+                Ok(()) => return Ok(at),
+                Err(Brought { error, is_over }) if is_over => return Err(error),
+                Err(Brought { error, .. }) => why = error,
             }
         }
-        Err(why)
+    }
+
+    /// A drive of the tape's library that was not tried.
+    fn next_drive(&mut self, vid: Vid, tried: &BTreeSet<usize>) -> Option<usize> {
+        let library = self.of.get(&vid).copied();
+        let fits = |(at, (name, _)): (usize, &mut (DriveName, Box<dyn TapeDrive>))| {
+            (Some(self.library.library_of(name)) == library && !tried.contains(&at)).then_some(at)
+        };
+        self.drives.iter_mut().enumerate().find_map(fits)
+    }
+
+    /// Mounts a tape into a drive and gives that its key.
+    fn bring_into(&mut self, vid: Vid, at: usize) -> Result<(), Brought> {
+        let Some((name, drive)) = self.drives.get_mut(at) else { return Ok(()) };
+        if let Err(error) = self.library.mount(vid, name) {
+            let error = format!("it cannot be mounted again: {error}");
+            return Err(Brought { error, is_over: false });
+        }
+        self.mounted = Some((vid, at));
+        if self.keys.is_empty() {
+            return Ok(());
+        }
+        let unlocked = mover::unlock_as_shown(drive.as_mut(), vid, self.keys);
+        // It may be the drive: one that does not encrypt, or cannot read the first index. A key that nobody
+        // gives is missing in each of them.
+        let is_over =
+            |error: &VolumeError| matches!(error, VolumeError::Key { source, .. } if source.is_missing());
+        unlocked.map(drop).map_err(|error| Brought { is_over: is_over(&error), error: error.to_string() })
     }
 
     fn unmount(&mut self) {

@@ -60,8 +60,9 @@ pub(super) fn leave(draft: &mut Draft<'_>, id: FileId) -> Result<(), Rejection> 
     if draft.meta()?.restored {
         return queue(draft, id);
     }
-    if matches!(evict::evict_one(draft, id, file)?, Err(EvictRefusal::TapesSetAside(_)))
-        && let Some((container, vids)) = evict::set_aside(draft, id)?
+    let refusal = evict::evict_one(draft, id, file)?;
+    if matches!(refusal, Err(EvictRefusal::TapesSetAside(_) | EvictRefusal::KeyMissing(_)))
+        && let Some((container, vids)) = evict::not_given(draft, id)?
     {
         for vid in vids {
             draft.put(Table::ColdWait, key::cold_wait(vid, container), &Nothing);
@@ -70,7 +71,7 @@ pub(super) fn leave(draft: &mut Draft<'_>, id: FileId) -> Result<(), Rejection> 
     Ok(())
 }
 
-/// Queues what waits for tapes that are in use again, at most `most` containers.
+/// Queues what waits for tapes that can give again what they have, at most `most` containers.
 fn queue_back_in_use(draft: &mut Draft<'_>, most: usize) -> Result<(), Rejection> {
     let Some(vid) = draft.view().back_in_use()? else { return Ok(()) };
     for container in draft.view().cold_waits(vid, most)? {

@@ -8,7 +8,7 @@ use crate::command::{BATCH_FILES_MAX, EvictRefusal, Outcome};
 use crate::draft::Draft;
 use crate::error::Rejection;
 use crate::key;
-use crate::record::{ClassRecord, ContainerRecord, Counter, FileRecord, FileState, Rule};
+use crate::record::{ClassRecord, ContainerRecord, Counter, FileRecord, FileState, Rule, TapeRecord};
 use crate::table::Table;
 
 pub(super) fn evict(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, Rejection> {
@@ -46,8 +46,8 @@ pub(super) fn evict_one(
     if draft.view().pins(id)?.iter().any(|(_, until)| *until > draft.at) {
         return Ok(Err(EvictRefusal::Pinned));
     }
-    if let Some((_, vids)) = set_aside(draft, id)? {
-        return Ok(Err(EvictRefusal::TapesSetAside(vids)));
+    if let Some((_, vids)) = not_given(draft, id)? {
+        return Ok(Err(why_not_given(draft, vids)?));
     }
     let pieces = std::mem::take(&mut file.pieces);
     assert!(!file.is_online() && !pieces.is_empty(), "what leaves the pool was there, and is not any more");
@@ -73,10 +73,22 @@ fn is_safe(draft: &Draft<'_>, id: FileId, file: &FileRecord) -> Result<bool, Rej
     Ok(covered == file.size.0)
 }
 
-/// As [`crate::View::set_aside`], from the change on from which that is asked.
-pub(super) fn set_aside(draft: &Draft<'_>, id: FileId) -> Result<Option<(ContainerId, Vec<Vid>)>, Rejection> {
+/// Those of the tapes that only wait for their key are told alone: with it they give the file.
+fn why_not_given(draft: &Draft<'_>, vids: Vec<Vid>) -> Result<EvictRefusal, Rejection> {
+    let mut waiting = Vec::new();
+    for vid in &vids {
+        let tape: TapeRecord = draft.view().expect(Table::Tape, &key::tape(*vid))?;
+        if !tape.state.is_set_aside() {
+            waiting.push(*vid);
+        }
+    }
+    Ok(if waiting.is_empty() { EvictRefusal::TapesSetAside(vids) } else { EvictRefusal::KeyMissing(waiting) })
+}
+
+/// As [`crate::View::not_given`], from the change on from which that is asked.
+pub(super) fn not_given(draft: &Draft<'_>, id: FileId) -> Result<Option<(ContainerId, Vec<Vid>)>, Rejection> {
     if !draft.view().holds(Rule::ReadableIfEvicted)? {
         return Ok(None);
     }
-    Ok(draft.view().set_aside(id)?)
+    Ok(draft.view().not_given(id)?)
 }

@@ -87,7 +87,7 @@ fn decide(
 fn tapes_have(draft: &Draft<'_>, id: FileId, needs: Needs) -> Result<bool, Rejection> {
     match needs {
         Needs::Indexed => is_indexed(draft, id),
-        Needs::Readable => Ok(draft.view().set_aside(id)?.is_none()),
+        Needs::Readable => Ok(draft.view().not_given(id)?.is_none()),
     }
 }
 

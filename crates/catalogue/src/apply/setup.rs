@@ -54,6 +54,10 @@ pub(super) fn open_epoch(draft: &mut Draft<'_>) -> Result<Outcome, Rejection> {
             limit: u64::from(BlobId::EPOCH_MAX),
         });
     }
+    // Whoever starts has asked nobody for keys yet.
+    for key in draft.view().keys_at_hand()? {
+        draft.remove(Table::KeyAtHand, key::tape_key(&key));
+    }
     draft.change_meta(|meta| {
         meta.epoch.0 += 1;
         Outcome::Epoch(meta.epoch)

@@ -5,9 +5,10 @@ use base::{BlockAddress, ByteCount, FailureCause, TapeKey, Timestamp, Vid};
 use super::reason;
 use crate::command::{Command, Outcome};
 use crate::draft::Draft;
+use crate::encoding::Nothing;
 use crate::error::{Object, Rejection};
 use crate::key;
-use crate::record::{AwayKind, BaseRecord, TapeAway, TapeHistory, TapeRecord, TapeState};
+use crate::record::{AwayKind, BaseRecord, Rule, TapeAway, TapeHistory, TapeRecord, TapeState};
 use crate::table::Table;
 
 pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejection> {
@@ -41,6 +42,7 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
         Command::ReclaimTape { vid } => reclaim(draft, *vid)?,
         Command::SetTapeAway { vid, kind, place } => set_away(draft, *vid, *kind, place)?,
         Command::SetTapeKey { vid, key } => set_key(draft, *vid, key.as_ref())?,
+        Command::SetKeyAtHand { key, at_hand } => set_key_at_hand(draft, key, *at_hand)?,
         Command::RetireTape { vid } => retire(draft, *vid)?,
         Command::AddTape { vid } => update(draft, *vid, |tape| {
             need(*vid, tape, TapeState::Retired)?;
@@ -147,6 +149,16 @@ fn set_away(draft: &mut Draft<'_>, vid: Vid, kind: Option<AwayKind>, place: &str
     Ok(())
 }
 
+fn set_key_at_hand(draft: &mut Draft<'_>, tape_key: &TapeKey, at_hand: bool) -> Result<(), Rejection> {
+    let key = key::tape_key(tape_key);
+    match (draft.view().has(Table::KeyAtHand, &key)?, at_hand) {
+        (false, true) => draft.put(Table::KeyAtHand, key, &Nothing),
+        (true, false) => draft.remove(Table::KeyAtHand, key),
+        _ => {}
+    }
+    Ok(())
+}
+
 /// The key of a volume never changes: only a labelling gives it another one.
 fn set_key(draft: &mut Draft<'_>, vid: Vid, key: Option<&TapeKey>) -> Result<(), Rejection> {
     let tape = find(draft, vid)?;
@@ -158,7 +170,28 @@ fn set_key(draft: &mut Draft<'_>, vid: Vid, key: Option<&TapeKey>) -> Result<(),
         let needed = "being labelled, or labelled with no key known, to be given a key";
         return Err(Rejection::WrongState { object: Object::Tape(vid), state: word(tape.state), needed });
     }
+    if let Some(key) = key.filter(|_| tape.state == TapeState::Labelling) {
+        need_one_key_of_id(draft, vid, key)?;
+    }
     draft.put(Table::Tape, key::tape(vid), &TapeRecord { key: key.cloned(), ..tape });
+    Ok(())
+}
+
+/// Two tapes that are labelled at the same time may have been given two keys of one id. What a labelled tape
+/// is found to have is not asked about: it has it.
+fn need_one_key_of_id(draft: &Draft<'_>, vid: Vid, key: &TapeKey) -> Result<(), Rejection> {
+    if !draft.view().holds(Rule::OneKeyOfAnId)? {
+        return Ok(());
+    }
+    let has_another = |tape: &TapeRecord| {
+        let is_meant = tape.generation.0 > 0 || tape.state == TapeState::Labelling;
+        is_meant && tape.key.as_ref().is_some_and(|known| known.id == key.id && known.check != key.check)
+    };
+    if draft.view().tapes()?.iter().any(|(other, tape)| *other != vid && has_another(tape)) {
+        let state = "to get a key that differs from another tape's under its id";
+        let needed = "given the same key, or another id";
+        return Err(Rejection::WrongState { object: Object::Tape(vid), state, needed });
+    }
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use base::{BlockAddress, ByteCount, ContainerId, FileId, RequestId, RunId, TapeP
 
 use super::Check;
 use crate::command::{PRIORITY_MAX, PRIORITY_USUAL};
-use crate::encoding::{MemberValue, PartRecord};
+use crate::encoding::{MemberValue, Nothing, PartRecord};
 use crate::error::ReadError;
 use crate::key;
 use crate::record::{
@@ -169,6 +169,11 @@ impl Check<'_> {
         self.walk(Table::DriveCleaning, |check, mut parts, key, _: DriveCleaning| {
             let is_named = !parts.text()?.is_empty();
             check.expect(is_named, Table::DriveCleaning, key, "the drive has no name");
+            Ok(())
+        })?;
+        self.walk(Table::KeyAtHand, |check, mut parts, key, _: Nothing| {
+            let is_right = key::tape_key(&parts.tape_key()?) == key;
+            check.expect(is_right, Table::KeyAtHand, key, "the key of tapes is named otherwise");
             Ok(())
         })?;
         self.walk(Table::PoolDrive, |_, mut parts, _, _: PoolDriveRecord| {

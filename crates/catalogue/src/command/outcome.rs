@@ -144,6 +144,9 @@ pub enum EvictRefusal {
     /// All copies of a part of it are on these tapes, which are suspect or disabled: the pool has the only
     /// bytes that can be read now.
     TapesSetAside(Vec<Vid>),
+    /// All copies of a part of it are on tapes that cannot be read now, and these of them but for their key,
+    /// which nobody gives: the pool has the only bytes that can be read now.
+    KeyMissing(Vec<Vid>),
     /// All copies of a part of it that tapes in use have are on these tapes, which no library holds: the pool
     /// has the only bytes that can be read now. The catalogue does not know; who gives the command says so.
     NotInLibrary(Vec<Vid>),

@@ -7,9 +7,15 @@ pub enum Rule {
     /// A file leaves the pool only if, of each part of it, a copy under an index is on a tape that is
     /// neither suspect nor disabled. Without it only the number of copies counts.
     ReadableIfEvicted = 0,
+    /// A tape that is encrypted can give nothing unless its key is at hand. Without it keys count for
+    /// nothing.
+    KeyAtHand = 1,
+    /// A tape that is being labelled gets no key that differs from another tape's under the same id: who
+    /// knows but the id could never read one of the two. Without it only who gives the command looks.
+    OneKeyOfAnId = 2,
 }
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Rule; 1] = [Rule::ReadableIfEvicted];
+    pub const ALL: [Rule; 3] = [Rule::ReadableIfEvicted, Rule::KeyAtHand, Rule::OneKeyOfAnId];
 }

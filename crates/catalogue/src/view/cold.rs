@@ -43,21 +43,22 @@ impl View<'_> {
         self.has(Table::Rule, &key::rule(rule))
     }
 
-    /// A part of a file of which no copy under an index is on a tape that is in use, and the tapes that have
-    /// one and are set aside: without the pool nothing could read it now. `None`: tapes can give every part.
+    /// A part of a file of which no copy under an index is on a tape that can give it ([`View::can_give`]),
+    /// and the tapes that have one: without the pool nothing could read it now. `None`: tapes can give every
+    /// part.
     ///
     /// # Errors
     /// If the catalogue cannot be read.
-    pub fn set_aside(&self, file: FileId) -> Result<Option<(ContainerId, Vec<Vid>)>, ReadError> {
+    pub fn not_given(&self, file: FileId) -> Result<Option<(ContainerId, Vec<Vid>)>, ReadError> {
         for (container, _) in self.parts(file)? {
             let record: ContainerRecord = self.expect(Table::Container, &key::container(container))?;
             let vids: Vec<Vid> = record.copies.iter().flat_map(ContainerCopy::safe_on).collect();
-            let mut is_readable = false;
+            let mut is_given = false;
             for vid in &vids {
                 let tape: TapeRecord = self.expect(Table::Tape, &key::tape(*vid))?;
-                is_readable |= !tape.state.is_set_aside();
+                is_given |= self.can_give(&tape)?;
             }
-            if !is_readable {
+            if !is_given {
                 return Ok(Some((container, vids)));
             }
         }
@@ -72,13 +73,13 @@ impl View<'_> {
         Ok(!self.cold(1)?.is_empty() || self.back_in_use()?.is_some())
     }
 
-    /// A tape that is not set aside any more, and whose containers wait for that.
+    /// A tape that can give again what it has, and whose containers wait for that.
     pub(crate) fn back_in_use(&self) -> Result<Option<Vid>, ReadError> {
         let mut from = Key::new();
         loop {
             let vids = self.rows(Table::ColdWait, &from, None, 1, |mut parts, _, _| parts.vid())?;
             let Some(&vid) = vids.first() else { return Ok(None) };
-            if !self.tape(vid)?.is_some_and(|tape| tape.state.is_set_aside()) {
+            if self.tape(vid)?.map_or(Ok(true), |tape| self.can_give(&tape))? {
                 return Ok(Some(vid));
             }
             assert!(*from <= *key::tape(vid), "each tape is looked at once");
@@ -86,7 +87,7 @@ impl View<'_> {
         }
     }
 
-    /// Containers that wait for a tape to be in use again, at most `limit`.
+    /// Containers that wait for a tape to give again what it has, at most `limit`.
     pub(crate) fn cold_waits(&self, vid: Vid, limit: usize) -> Result<Vec<ContainerId>, ReadError> {
         self.rows_within(Table::ColdWait, vid.as_bytes(), None, limit, |mut parts, key, value| {
             let Nothing = frame::open(Table::ColdWait, key, value)?;

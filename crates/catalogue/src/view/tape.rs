@@ -1,15 +1,18 @@
 //! Reading what concerns tape: containers, queues, tapes, runs, recalls.
 
-use base::{BlockAddress, ByteCount, ClassId, ContainerId, FileId, RequestId, RunId, TapePoolId, Vid};
+use base::{
+    BlockAddress, ByteCount, ClassId, ContainerId, FileId, RequestId, RunId, TapeKey, TapePoolId, Vid,
+};
 
 use super::View;
-use crate::encoding::{MemberValue, PartRecord};
+use crate::encoding::{MemberValue, Nothing, PartRecord};
 use crate::error::ReadError;
 use crate::frame;
 use crate::key::{self, KeyReader};
 use crate::record::{
     BaseRecord, ClassRecord, CleanerRecord, ContainerRecord, CopyState, Counter, DriveCleaning, MemberRecord,
-    QueuedContainer, RecallItem, RecallKey, RunItem, RunRecord, SealingRecord, Tally, TapeRecord, TodoFile,
+    QueuedContainer, RecallItem, RecallKey, Rule, RunItem, RunRecord, SealingRecord, Tally, TapeRecord,
+    TodoFile,
 };
 use crate::table::Table;
 use std::ops::ControlFlow;
@@ -210,6 +213,44 @@ impl View<'_> {
         self.rows(Table::DriveDown, &[], None, usize::MAX, |mut parts, key, value| {
             Ok((parts.text()?, frame::open(Table::DriveDown, key, value)?))
         })
+    }
+
+    /// The keys of tapes that were found since the newest start, and not missed since.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn keys_at_hand(&self) -> Result<Vec<TapeKey>, ReadError> {
+        self.rows(Table::KeyAtHand, &[], None, usize::MAX, |mut parts, key, value| {
+            let Nothing = frame::open(Table::KeyAtHand, key, value)?;
+            parts.tape_key()
+        })
+    }
+
+    /// Whether a key of tapes is at hand.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn is_key_at_hand(&self, key: &TapeKey) -> Result<bool, ReadError> {
+        self.has(Table::KeyAtHand, &key::tape_key(key))
+    }
+
+    /// Whether a tape is encrypted with a key that is not at hand: nothing on it can be read now, and nothing
+    /// be written to it.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn lacks_key(&self, tape: &TapeRecord) -> Result<bool, ReadError> {
+        let Some(key) = &tape.key else { return Ok(false) };
+        Ok(self.holds(Rule::KeyAtHand)? && !self.is_key_at_hand(key)?)
+    }
+
+    /// Whether a tape can give what stands on it, as far as the catalogue knows: it is not set aside, and its
+    /// key, if it has one, is at hand.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn can_give(&self, tape: &TapeRecord) -> Result<bool, ReadError> {
+        Ok(!tape.state.is_set_aside() && !self.lacks_key(tape)?)
     }
 
     /// The cleaning cartridges that were used, by VID.

@@ -304,3 +304,74 @@ fn changes_of_before_the_rule_are_replayed_as_they_were() {
     }
     assert!(replayed == bench.store);
 }
+
+fn key(id: &str) -> TapeKey {
+    TapeKey { id: KeyId::new(id).unwrap(), check: KeyCheck([7; KeyCheck::BYTES]) }
+}
+
+fn key_at_hand(bench: &mut Bench, id: &str, at_hand: bool) {
+    bench.ok(Command::SetKeyAtHand { key: key(id), at_hand });
+}
+
+/// Story: tapes whose key nobody had any more counted as tapes that can be read, and the files on them left
+/// the pool: by hand, by themselves, and when the pool could not read them for a moment.
+#[test]
+fn what_only_tapes_without_their_keys_have_stays_in_the_pool() {
+    let mut bench = cold();
+    for rule in Rule::ALL {
+        bench.ok(Command::AdoptRule { rule });
+    }
+    for (at, id) in ["a", "b"].into_iter().enumerate() {
+        bench.ok(Command::SetTapeKey { vid: bench.tapes[at], key: Some(key(id)) });
+    }
+    let (file, unreadable) = (bench.put("one", "1"), bench.put("two", "2"));
+    on_tape(&mut bench, &[file, unreadable]);
+    leave(&mut bench);
+    assert!(bench.file(file).is_online(), "nobody was asked for the keys yet");
+    assert!(!bench.view().has_cold_work().unwrap(), "nothing to do before a key is there");
+    assert_eq!(bench.evict(file), Err(EvictRefusal::KeyMissing(bench.tapes.to_vec())));
+    set(&mut bench, 0, TapeState::Disabled);
+    assert_eq!(bench.evict(file), Err(EvictRefusal::KeyMissing(vec![bench.tapes[1]])));
+    set(&mut bench, 0, TapeState::Active);
+    let lost = PoolCopy::of(unreadable, &bench.file(unreadable));
+    bench.ok(Command::PoolCopiesLost { copies: vec![lost.clone()] });
+    assert!(bench.file(unreadable).is_lost() && !bench.file(unreadable).pieces.is_empty());
+    // A pin that goes while no key is there changes nothing.
+    let request = bench.request(&[file]);
+    bench.ok(Command::Release { request, files: None });
+    assert!(bench.file(file).is_online());
+
+    key_at_hand(&mut bench, "b", true);
+    bench.ok(Command::PoolCopiesLost { copies: vec![lost] });
+    assert!(!bench.file(unreadable).is_lost() && bench.file(unreadable).pieces.is_empty());
+    assert!(bench.view().has_cold_work().unwrap());
+    leave(&mut bench);
+    assert!(!bench.file(file).is_online(), "one key is enough");
+    assert_eq!(bench.view().check().unwrap(), []);
+    // The next start knows of no key, and one that was missed is not at hand.
+    assert_eq!(bench.view().keys_at_hand().unwrap(), [key("b")]);
+    bench.ok(Command::OpenEpoch);
+    assert_eq!(bench.view().keys_at_hand().unwrap(), []);
+    let third = bench.put("three", "3");
+    on_tape(&mut bench, &[third]);
+    key_at_hand(&mut bench, "a", true);
+    key_at_hand(&mut bench, "a", false);
+    assert_eq!(bench.evict(third), Err(EvictRefusal::KeyMissing(bench.tapes.to_vec())));
+    assert!(bench.replayed() == bench.store);
+}
+
+/// A log of before the rule gives what it gave then.
+#[test]
+fn keys_count_from_the_rule_on() {
+    let mut bench = Bench::new();
+    bench.ok(Command::AdoptRule { rule: Rule::ReadableIfEvicted });
+    for vid in bench.tapes {
+        bench.ok(Command::SetTapeKey { vid, key: Some(key("a")) });
+    }
+    let (before, after) = (bench.put("one", "1"), bench.put("two", "2"));
+    on_tape(&mut bench, &[before, after]);
+    assert_eq!(bench.evict(before), Ok(()));
+    bench.ok(Command::AdoptRule { rule: Rule::KeyAtHand });
+    assert!(bench.evict(after).is_err());
+    assert!(bench.replayed() == bench.store);
+}

@@ -131,6 +131,7 @@ fn full() -> Bench {
     bench.ok(Command::BaseOnTape { vid: bench.tapes[0], change: 9, parts: 2, bytes: ByteCount(1 << 27) });
     waiting_for_tapes(&mut bench);
     drive_commands().into_iter().for_each(|command| drop(bench.ok(command)));
+    bench.ok(Command::SetKeyAtHand { key: tape_key("vault-2026"), at_hand: true });
     bench
 }
 
@@ -675,6 +676,7 @@ fn clock_commands() -> Vec<Command> {
         Command::RetireTape { vid: vid("KS0302") },
         Command::AddTape { vid: vid("KS0303") },
         Command::SetTapeKey { vid: vid("KS0304"), key: Some(tape_key("vault-2026")) },
+        Command::SetKeyAtHand { key: tape_key("vault-2026"), at_hand: true },
         Command::GiveUpPlace {
             container: ContainerId(300),
             vid: vid("KS0300"),
@@ -704,7 +706,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 111, "one of each command");
+    assert_eq!(tags.len(), 112, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();
@@ -812,6 +814,7 @@ fn a_missing_row_is_found_by_the_check() {
                     | Table::ColdWait
                     | Table::Cleaner
                     | Table::DriveCleaning
+                    | Table::KeyAtHand
                     | Table::PoolDrive
             );
             assert!(is_found || is_first_change || has_no_partner, "{} {}", table.name(), hex(key));

@@ -75,3 +75,26 @@ fn the_key_of_a_volume_never_changes() {
     assert_eq!(tape(&bench, new).key, None);
     assert!(bench.replayed() == bench.store);
 }
+
+/// Story: the source of keys was changed while two tapes were being labelled: each got another key, under one
+/// id.
+#[test]
+fn two_tapes_get_no_two_keys_of_one_id() {
+    let mut bench = Bench::new();
+    bench.ok(Command::AdoptRule { rule: Rule::OneKeyOfAnId });
+    let tape_pool = tape(&bench, bench.tapes[0]).tape_pool.unwrap();
+    let new = [vid("KS0900"), vid("KS0901")];
+    for (n, vid) in (8..).zip(new) {
+        bench.ok(Command::RegisterTape { vid, capacity: ByteCount(1 << 40) });
+        bench.ok(Command::AssignTape { vid, tape_pool, uuid: Uuid([n; 16]) });
+    }
+    bench.ok(set(new[0], Some(key("a", 1))));
+    assert!(bench.rejected(set(new[1], Some(key("a", 2)))).contains("differs from another tape's"));
+    bench.ok(set(new[1], Some(key("a", 1))));
+    bench.ok(set(new[1], Some(key("b", 2))));
+    // The only one of an id may get another one: nothing that counts has the first.
+    bench.ok(set(new[0], Some(key("a", 3))));
+    // What a labelled tape shows is so.
+    bench.ok(set(bench.tapes[0], Some(key("a", 1))));
+    assert!(bench.replayed() == bench.store);
+}

@@ -85,6 +85,10 @@ fn due(
     if !may_be_written || !room.has_current_key(&record) || !room.bases.may_write(vid, room.steady()) {
         return Ok(None);
     }
+    // Before that no base on an encrypted tape counts, and each pool seems to lack one.
+    if !room.upkeep.has_asked_for_keys() {
+        return Ok(None);
+    }
     let settings = room.settings.change_log;
     let has_backup = room.backup_reach.may_count(room.steady());
     let size = room.catalogue.log_size().map_err(ArchiveError::from)?;

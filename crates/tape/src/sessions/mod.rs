@@ -9,6 +9,7 @@ mod migrate;
 mod motion;
 mod mounted;
 mod mounting;
+mod plain;
 mod plan;
 mod recall;
 mod recall_order;
@@ -18,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use threads::mpsc::Receiver;
 
-use base::{ByteCount, FailureCause, Timestamp, Vid};
+use base::{ByteCount, FailureCause, Vid};
 use catalogue::TapeState;
 use journal::MountKind;
 use library::{DriveName, LibraryError, TapeDrive, TapeError};
@@ -33,6 +34,7 @@ use ground::ArchiveError;
 use ground::Worker;
 
 use mounted::{Mounted, MountedTape};
+use plain::Plain;
 
 pub(crate) use adopt::{give_up_run, has_skeleton, write_again};
 pub(crate) use migrate::REST_USELESS;
@@ -68,8 +70,8 @@ pub(crate) struct DriveThread {
     mounts: MountTracker,
     /// What is wrong with the drive itself.
     broken: Option<Broken>,
-    /// It did not encrypt when it was to: until then no tape is moved to it that needs that.
-    plain_until: Option<Timestamp>,
+    /// Whether it does not encrypt when it is to.
+    plain: Plain,
 }
 
 /// A drive does not work.
@@ -83,7 +85,8 @@ impl DriveThread {
     pub(crate) fn new(room: Arc<Tape>, name: DriveName, drive: Box<dyn TapeDrive>) -> Self {
         let session = room.session(name.as_str());
         let (drive, mounts) = MountTracker::follow(&room.mounts, &room.clock, drive);
-        DriveThread { room, name, drive, mounted: None, session, mounts, broken: None, plain_until: None }
+        let plain = Plain::default();
+        DriveThread { room, name, drive, mounted: None, session, mounts, broken: None, plain }
     }
 
     /// The thread: until no more tasks can come; then the tape is brought home in good order. `looks`:

@@ -27,6 +27,10 @@ const SEGMENT_BYTES_MAX: usize = 64 << 20;
 const INDEX_PARTITION_FULL: &str = "its index does not fit into the index partition any more: no more is \
     written to it, and other LTFS programs find its newest index on the data partition";
 
+/// The reason of a tape whose last session is not indexed, since its pool has another key by now.
+const OTHER_KEY: &str = "its pool has another key by now: what its last session wrote is written again to \
+    another tape, and no more is written to it";
+
 /// The tape in the drive, labels checked.
 pub(super) struct Mounted {
     pub(super) vid: Vid,
@@ -208,6 +212,42 @@ impl MountedTape<'_> {
         Ok(())
     }
 
+    /// Whether the next index would cover copies without the changes that tell of them: these go to tapes
+    /// with the key that their pool has now alone.
+    fn covers_without_changes(&self) -> Result<bool, SessionError> {
+        let (room, vid) = (self.room, self.tape.vid);
+        let record = room.tape(vid)?;
+        let behind = BlockAddress(record.index_block.0 + 1);
+        let has_copies = || room.read(|view| Ok(!view.content(vid, behind, 1)?.is_empty()));
+        Ok(!room.has_current_key(&record) && has_copies()?)
+    }
+
+    /// Ends the session on a tape with another key than its pool has now, without an index: what none covers
+    /// is in the pool, and goes to tapes with the pool's key.
+    fn end_of_other_key(&mut self, torn: u64) -> Result<(), SessionError> {
+        let vid = self.tape.vid;
+        match self.tape.run {
+            Some(run) => {
+                let end_of_data = self.drive.space_to_end_of_data(Partition::Data)?.block;
+                let torn = torn.max(self.not_counted(vid)?);
+                self.room.execute(Command::EndRun {
+                    run: run.id,
+                    end: RunEnd::Torn,
+                    tape_state: TapeState::ReadOnly,
+                    reason: OTHER_KEY.to_owned(),
+                    end_of_data: Some(end_of_data),
+                    torn: ByteCount(torn),
+                })?;
+            }
+            None => self.room.set_tape_aside(vid, TapeState::ReadOnly, OTHER_KEY),
+        }
+        tracing::warn!(%vid, "{OTHER_KEY}");
+        (self.tape.run, self.tape.failed) = (None, true);
+        super::adopt::write_again(self.room, vid, OTHER_KEY)?;
+        self.room.repack_after_run(vid);
+        Ok(())
+    }
+
     /// Bytes that stand on the tape and that the catalogue has not counted: what was written and no commit
     /// tells of.
     fn not_counted(&mut self, vid: Vid) -> Result<u64, SessionError> {
@@ -342,6 +382,9 @@ impl MountedTape<'_> {
         torn: u64,
     ) -> Result<(), SessionError> {
         let mounted = &*self.tape;
+        if mounted.volume.is_changed() && self.covers_without_changes()? {
+            return self.end_of_other_key(torn);
+        }
         if mounted.volume.is_changed() {
             if mounted.run.is_none() {
                 let record = self.room.tape(mounted.vid)?;
@@ -394,7 +437,7 @@ fn write_changes(
     tape_pool: TapePoolId,
     volume: &mut Volume,
 ) -> Result<Shipped, SessionError> {
-    // A tape with another key than its pool has now, or none, gets nothing new.
+    // A tape with another key than its pool has now, or none, gets nothing new; its index covers nothing new.
     if !room.has_current_key(&room.tape(vid)?) {
         return Ok(Shipped { segments: Vec::new(), is_whole: false });
     }

@@ -72,6 +72,9 @@ impl DriveThread {
         let opened = self.open_volume(vid, assign);
         let error = match opened {
             Ok((mounted, adopted)) => {
+                if mounted.key.is_some() {
+                    self.plain.encrypts();
+                }
                 let fault = mounted.volume.label_fault().map(str::to_owned);
                 let mut tape = self.take(mounted);
                 tape.room.post_tape(vid);
@@ -105,7 +108,7 @@ impl DriveThread {
         let failure = failure_of(&self.room, vid, &error);
         note_drive(&mut self.broken, &error);
         if error.is_for_want_of_encryption() {
-            self.plain_until = Some(self.room.now().plus(self.room.settings.tape.retry_delay));
+            self.plain.found(self.room.steady(), self.room.settings.tape.retry_delay);
         }
         if is_worm(&error) {
             // It will never be otherwise: what is on it, if it was labelled elsewhere, is read.
@@ -131,8 +134,8 @@ impl DriveThread {
     /// Refuses to have a tape brought that needs encryption if the drive was just found not to encrypt: each
     /// scratch tape would be brought in vain, one after the other.
     fn can_encrypt_for(&self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), SessionError> {
-        let is_plain = self.plain_until.is_some_and(|until| until > self.room.now());
-        if is_plain && self.room.key_needed(&self.room.tape(vid)?, assign).is_some() {
+        let rests = self.plain.rests(self.room.steady());
+        if rests && self.room.key_needed(&self.room.tape(vid)?, assign).is_some() {
             let drive = self.name.clone();
             return Err(VolumeError::Tape(TapeError::EncryptionUnsupported { drive }).into());
         }
@@ -166,6 +169,11 @@ impl DriveThread {
         let reason = match room.settler().answer(self.drive.as_mut(), vid) {
             Ok(None) => return Ok(()),
             Ok(Some(true)) if had_use => return Ok(()),
+            Ok(_) if room.settling.asks(vid) => {
+                room.keys_missing.has_shown(vid);
+                room.post_tape(vid);
+                format!("tape {vid} waits for its key to be looked at since the catalogue was restored")
+            }
             Ok(_) => format!("tape {vid} was looked at since the catalogue was restored"),
             Err(error) => format!("tape {vid} cannot be looked at since the catalogue was restored: {error}"),
         };

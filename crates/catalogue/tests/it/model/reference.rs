@@ -108,6 +108,7 @@ pub struct Model {
     pub drives_cleaning: BTreeMap<String, DriveCleaning>,
     pub pool_drives: BTreeMap<DriveId, PoolDriveRecord>,
     pub rules: BTreeSet<Rule>,
+    pub keys_at_hand: BTreeSet<TapeKey>,
 }
 
 impl Model {
@@ -141,8 +142,11 @@ impl Model {
     }
 
     /// The tapes of the first part of a file that could not be read now.
-    pub fn only_set_aside(&self, id: FileId) -> Option<Vec<Vid>> {
-        let is_aside = |vid: &Vid| matches!(self.tapes[vid].state, TapeState::Suspect | TapeState::Disabled);
+    pub fn not_given(&self, id: FileId) -> Option<Vec<Vid>> {
+        let no_key =
+            |key: &TapeKey| self.rules.contains(&Rule::KeyAtHand) && !self.keys_at_hand.contains(key);
+        let is_aside =
+            |vid: &Vid| self.is_set_aside(*vid) || self.tapes[vid].key.as_ref().is_some_and(no_key);
         let vids_of = |container: &Container| {
             let mut vids = Vec::new();
             for copy in &container.copies {
@@ -155,6 +159,10 @@ impl Model {
         };
         let mut parts = self.parts(id).into_iter().map(|(id, _)| vids_of(&self.containers[&id]));
         parts.find(|vids| vids.iter().all(is_aside))
+    }
+
+    fn is_set_aside(&self, vid: Vid) -> bool {
+        matches!(self.tapes[&vid].state, TapeState::Suspect | TapeState::Disabled)
     }
 
     fn is_safe(&self, id: FileId) -> bool {
@@ -348,6 +356,7 @@ impl Model {
             }
             Command::Initialise { .. } => return Err("AlreadyInitialised"),
             Command::OpenEpoch => {
+                self.keys_at_hand.clear();
                 self.epoch += 1;
                 return Ok(Outcome::Epoch(Epoch(self.epoch)));
             }
@@ -711,9 +720,13 @@ impl Model {
         if self.pins.iter().any(|((file, _), until)| *file == id && *until > self.at) {
             return Err(EvictRefusal::Pinned);
         }
-        let aside = self.only_set_aside(id).filter(|_| self.rules.contains(&Rule::ReadableIfEvicted));
+        let aside = self.not_given(id).filter(|_| self.rules.contains(&Rule::ReadableIfEvicted));
         if let Some(vids) = aside {
-            return Err(EvictRefusal::TapesSetAside(vids));
+            let waiting: Vec<_> = vids.iter().filter(|vid| !self.is_set_aside(**vid)).copied().collect();
+            return Err(match waiting.is_empty() {
+                true => EvictRefusal::TapesSetAside(vids),
+                false => EvictRefusal::KeyMissing(waiting),
+            });
         }
         let pieces = std::mem::take(&mut self.files.get_mut(&id).unwrap().pieces);
         self.released(&pieces);

@@ -28,7 +28,7 @@ impl Model {
     /// count.
     fn decide(&mut self, id: FileId, by_state: bool) -> PoolLoss {
         let at = self.at;
-        let tapes_have = if by_state { self.only_set_aside(id).is_none() } else { self.is_indexed(id) };
+        let tapes_have = if by_state { self.not_given(id).is_none() } else { self.is_indexed(id) };
         let is_covered = self.restored || self.files[&id].pieces.is_empty() || tapes_have;
         let is_on_tape = is_covered && self.is_on_tape(id);
         let file = self.files.get_mut(&id).unwrap();
@@ -296,15 +296,29 @@ impl Model {
                 }
             }
             Command::SetTapeKey { vid, key } => {
+                let is_one = self.rules.contains(&Rule::OneKeyOfAnId);
+                let is_another = self.tapes.iter().any(|(of, tape)| {
+                    let counts = tape.generation.0 > 0 || tape.state == TapeState::Labelling;
+                    let differs = |a: &TapeKey, b: &TapeKey| a.id == b.id && a.check != b.check;
+                    let is_other = tape.key.as_ref().zip(key.as_ref()).is_some_and(|(a, b)| differs(a, b));
+                    of != vid && counts && is_other
+                });
                 let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
                 if tape.key != *key {
                     let is_unknown = tape.key.is_none() && tape.generation.0 > 0;
                     if tape.state != TapeState::Labelling && !is_unknown {
                         return Err("WrongState");
                     }
+                    if tape.state == TapeState::Labelling && is_one && is_another {
+                        return Err("WrongState");
+                    }
                     tape.key.clone_from(key);
                 }
             }
+            Command::SetKeyAtHand { key, at_hand } => match at_hand {
+                true => drop(self.keys_at_hand.insert(key.clone())),
+                false => drop(self.keys_at_hand.remove(key)),
+            },
             Command::AcceptRestore { epoch, after, seen } => {
                 if *after != self.changes {
                     return Err("Malformed");
@@ -590,6 +604,13 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
                     let check = KeyCheck([picks[3] as u8 % 2; KeyCheck::BYTES]);
                     let key = key.map(|key| TapeKey { id: KeyId::new(key).unwrap(), check });
                     Command::SetTapeKey { vid, key }
+                }
+                5 => {
+                    let known: Vec<_> = model.tapes.values().filter_map(|tape| tape.key.clone()).collect();
+                    let other = TapeKey { id: KeyId::new("none").unwrap(), check: KeyCheck([0; 6]) };
+                    let at = usize::from(picks[2]).checked_rem(known.len()).unwrap_or(0);
+                    let key = known.get(at).cloned().unwrap_or(other);
+                    Command::SetKeyAtHand { key, at_hand: picks[3] % 2 == 0 }
                 }
                 _ => Command::ReclaimTape { vid },
             }
