@@ -221,6 +221,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::SetDriveDown { drive, down } => drive::set_down(draft, drive, down.as_deref()),
         Command::SetDriveCleaning { drive, urgent } => drive::set_cleaning(draft, drive, *urgent),
         Command::CountCleaning { vid, anew } => drive::count_cleaning(draft, *vid, *anew),
+        Command::UncountCleaning { vid } => drive::uncount_cleaning(draft, *vid),
         Command::CleaningEnded { vid, drive, unfit } => {
             drive::cleaning_ended(draft, *vid, drive, unfit.as_deref())
         }

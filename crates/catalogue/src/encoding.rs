@@ -473,6 +473,7 @@ choice!(Command {
     153 = SetTapeAway { vid, kind, place },
     154 = RetireTape { vid },
     155 = AddTape { vid },
+    160 = UncountCleaning { vid },
 });
 
 impl Command {

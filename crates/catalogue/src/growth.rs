@@ -113,6 +113,7 @@ impl Command {
             | Command::SetDriveDown { .. }
             | Command::SetDriveCleaning { .. }
             | Command::CountCleaning { .. }
+            | Command::UncountCleaning { .. }
             | Command::CleaningEnded { .. }
             | Command::AbortUpload { .. }
             | Command::RemoveObject { .. }
