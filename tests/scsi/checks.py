@@ -47,6 +47,7 @@ class Machine:
     def serve(self):
         command = [self.kist, "library", "serve", self.directory, "--listen", PORTAL, "--name", TARGET]
         command += ["--drives", "2", "--new-cartridges", str(CARTRIDGES), "--cartridge-size", "200MB"]
+        command += ["--new-cleaning-cartridges", "1"]
         self.server = subprocess.Popen(command, stdout=open(os.path.join(SCRATCH, "target.log"), "w"), stderr=2)
         for _ in range(100):
             if subprocess.run(["iscsiadm", "-m", "discovery", "-t", "sendtargets", "-p", PORTAL],
@@ -114,7 +115,7 @@ def each_unit_has_an_identity(machine):
 
 def mtx_moves_cartridges(machine):
     before = machine.status()
-    expect(before.count("Full :VolumeTag=") == CARTRIDGES, before)
+    expect(before.count("Full :VolumeTag=") == CARTRIDGES + 1, before)
     tag = re.search(r"Storage Element 1:Full :VolumeTag=(\S+)", before).group(1)
     run("mtx", "-f", machine.changer, "load", "1", "0")
     loaded = machine.status()
@@ -128,6 +129,26 @@ def mtx_moves_cartridges(machine):
     expect(f"Storage Element {CARTRIDGES + 2}:Full :VolumeTag={tag}" in moved, moved)
     run("mtx", "-f", machine.changer, "transfer", str(CARTRIDGES + 2), "1")
     expect(machine.status() == before, "all is where it was")
+
+
+def mtx_cleans_a_drive(machine):
+    """The robot puts a cleaning cartridge in: the drive says so, does it, pushes it out, and tells by a flag."""
+    shown = machine.status()
+    slot = re.search(r"Storage Element (\d+):Full :VolumeTag=CLN001", shown).group(1)
+    def counted():
+        with open(os.path.join(machine.directory, "cleaning", "CLN001")) as file:
+            return int(file.read())
+    before, drive = counted(), machine.drives[0][1]
+    run("mtx", "-f", machine.changer, "load", slot, "0")
+    asked = run("sg_turs", "-v", drive, ok=(2, 5, 12))
+    expect(counted() == before - 1, "a use is counted")
+    deadline = time.time() + 60
+    while subprocess.run(["mtx", "-f", machine.changer, "unload", slot, "0"], capture_output=True).returncode != 0:
+        expect(time.time() < deadline, "the drive keeps it: " + asked)
+        time.sleep(0.5)
+    flags = run("sg_logs", "-p", "0x2e", drive)
+    expect(re.search(r"Cleaning media: 1", flags), flags)
+    expect(machine.status() == shown, "it is where it was")
 
 
 def mt_writes_reads_and_finds_its_place(machine):
@@ -294,6 +315,7 @@ def another_host_cannot_write_into_a_session(machine):
 CHECKS = [
     each_unit_has_an_identity,
     mtx_moves_cartridges,
+    mtx_cleans_a_drive,
     mt_writes_reads_and_finds_its_place,
     sg3_utils_read_logs_modes_and_memory,
     kist_finds_the_same_devices,

@@ -223,6 +223,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::SetPoolDrive { drive, state } => drive::set_pool_drive(draft, *drive, *state),
         Command::SetDriveCleaning { drive, urgent } => drive::set_cleaning(draft, drive, *urgent),
         Command::CountCleaning { vid, anew } => drive::count_cleaning(draft, *vid, *anew),
+        Command::UncountCleaning { vid } => drive::uncount_cleaning(draft, *vid),
         Command::CleaningEnded { vid, drive, unfit } => {
             drive::cleaning_ended(draft, *vid, drive, unfit.as_deref())
         }

@@ -452,8 +452,8 @@ pub enum Command {
         /// Why, for those who wait.
         reason: String,
     },
-    /// As [`Command::CopyDamaged`], but refused if a member would be lost by it: the bytes were in the pool
-    /// when the place was looked at, and may have been evicted since.
+    /// As [`Command::CopyDamaged`], but refused if a member would be lost by it, or left to tapes that are
+    /// set aside: the bytes were in the pool when the place was looked at, and may have been evicted since.
     GiveUpPlace {
         /// The container.
         container: ContainerId,
@@ -645,7 +645,7 @@ pub enum Command {
         state: Option<PoolDriveState>,
     },
     /// A tape drive asks to be cleaned (`urgent`: before it is used), or does not any more; the last word
-    /// counts, and one that asks goes on asking since when it first did.
+    /// counts, and one that asks goes on asking since when it first did, or first had to be cleaned.
     SetDriveCleaning {
         /// The drive's name, 1 to 128 bytes.
         drive: String,
@@ -659,6 +659,12 @@ pub enum Command {
         vid: Vid,
         /// Forgotten, by an operator's word, so that it is used again: the next use is its first.
         anew: bool,
+    },
+    /// A use that [`Command::CountCleaning`] has counted was none: the cleaning cartridge did not come into
+    /// the drive. No effect if none is counted.
+    UncountCleaning {
+        /// The cleaning cartridge.
+        vid: Vid,
     },
     /// The cleaning of a drive ended.
     CleaningEnded {

@@ -115,6 +115,7 @@ impl Command {
             | Command::SetPoolDrive { .. }
             | Command::SetDriveCleaning { .. }
             | Command::CountCleaning { .. }
+            | Command::UncountCleaning { .. }
             | Command::CleaningEnded { .. }
             | Command::AbortUpload { .. }
             | Command::RemoveObject { .. }

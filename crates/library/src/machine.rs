@@ -300,6 +300,18 @@ pub enum LibraryError {
         /// What the drive said.
         source: Box<TapeError>,
     },
+    /// A drive has done with a cleaning cartridge, which was not brought back.
+    #[error("cartridge {vid} was not brought back from drive {drive}, which has done with it ({source})")]
+    CleanerStays {
+        /// The cleaning cartridge.
+        vid: Vid,
+        /// The drive.
+        drive: DriveName,
+        /// The flags that the drive has raised, as [`Library::clean`] gives them.
+        alerts: Vec<crate::TapeAlert>,
+        /// What failed of the way back.
+        source: Box<LibraryError>,
+    },
     /// A drive keeps its cartridge.
     #[error("drive {drive} does not unload cartridge {vid}, which is still in it ({source})")]
     UnloadFailed {
@@ -372,7 +384,9 @@ impl LibraryError {
         match self {
             LibraryError::DriveFailed { .. }
             | LibraryError::DriveOccupied { .. }
-            | LibraryError::NotCleaned { is_home: false, .. } => true,
+            | LibraryError::NotCleaned { is_home: false, .. }
+            // Whatever failed: nothing else goes into it before somebody, or a later try, has emptied it.
+            | LibraryError::CleanerStays { .. } => true,
             LibraryError::LoadFailed { source, .. } | LibraryError::UnloadFailed { source, .. } => {
                 source.is_of_the_drive()
             }
@@ -380,11 +394,21 @@ impl LibraryError {
         }
     }
 
+    /// Whether a cleaning cartridge was, or may have been, in the drive in a cleaning that ended with this.
+    #[must_use]
+    pub fn was_in_drive(&self) -> bool {
+        matches!(
+            self,
+            LibraryError::NotCleaned { .. } | LibraryError::CleanerStays { .. } | LibraryError::Path { .. }
+        )
+    }
+
     /// What it speaks against; `None`: nothing failed, but what was asked for cannot be done, or not now.
     #[must_use]
     pub fn cause(&self) -> Option<FailureCause> {
         match self {
             LibraryError::DriveFailed { .. } => Some(FailureCause::Drive),
+            LibraryError::CleanerStays { source, .. } => source.cause(),
             LibraryError::Cartridge(error) if error.is_for_want_of_space() => Some(FailureCause::Host),
             LibraryError::Cartridge(_) => Some(FailureCause::Cartridge),
             LibraryError::RobotJam { .. }
@@ -519,8 +543,10 @@ pub trait Library: Send + Sync {
     /// say that the cartridge did not clean. Blocks for minutes.
     ///
     /// # Errors
-    /// After [`LibraryError::NotCleaned`] the cartridge is where that says; after others where it was, or
-    /// still in the drive, from which the next mount brings it home.
+    /// After [`LibraryError::NotCleaned`] the cartridge is where that says, and after
+    /// [`LibraryError::CleanerStays`] still in the drive as a rule, from which the next mount brings it home.
+    /// After [`LibraryError::Path`] nobody knows. After others it was never in the drive
+    /// ([`LibraryError::was_in_drive`]).
     fn clean(&self, vid: Vid, drive: &DriveName, most: Duration) -> Result<Vec<TapeAlert>, LibraryError> {
         let _ = (drive, most);
         Err(LibraryError::UnknownCartridge { vid })

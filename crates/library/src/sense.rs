@@ -24,6 +24,8 @@ impl Sense {
     pub const RESERVATION_LOST: Sense = Sense { key: 0x6, code: 0x2a, qualifier: 0x04 };
     /// Not ready, for no cause that is told.
     pub const NOT_READY: Sense = Sense { key: 0x2, code: 0x04, qualifier: 0x00 };
+    /// A drive wants to be cleaned (recovered error, cleaning requested).
+    pub const CLEANING_REQUESTED: Sense = Sense { key: 0x1, code: 0x00, qualifier: 0x17 };
     /// A cartridge could not be moved (hardware error, mechanical positioning error).
     pub const MOVE_FAILED: Sense = Sense { key: 0x4, code: 0x15, qualifier: 0x01 };
 }
@@ -55,11 +57,12 @@ pub enum DeviceError {
 pub struct TapeAlert(pub u8);
 
 impl TapeAlert {
+    /// What is in the drive is a cleaning cartridge.
+    pub const CLEANING_MEDIUM: TapeAlert = TapeAlert(11);
     /// The drive must be cleaned before it works on.
     pub const CLEAN_NOW: TapeAlert = TapeAlert(20);
     /// The drive is to be cleaned soon.
     pub const CLEAN_PERIODIC: TapeAlert = TapeAlert(21);
-
     /// The cleaning cartridge is used up.
     pub const CLEANER_USED_UP: TapeAlert = TapeAlert(22);
     /// The cartridge for cleaning is none, or of another kind.

@@ -244,7 +244,10 @@ pub(crate) fn not_seen(
     let reason = format!("it could not be looked at after the restore: {why}");
     tracing::warn!(%vid, reason, "a tape was not seen");
     // Who disabled it knows that it is away, or not to be read.
-    let counts = record.containers > 0 || question == Question::Content;
+    let counts = record.containers > 0
+        || question == Question::Content
+        // It may have been written since the point, and nobody has asked the library that has it.
+        || record.may_be_written() && !settler.libraries.holds(vid) && settler.library.inventory().is_err();
     if record.state != TapeState::Disabled && counts {
         settler.settling.unseen(vid);
     } else if question == Question::Content {

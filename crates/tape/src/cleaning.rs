@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{LibraryId, Vid};
 use catalogue::{CleanerRecord, Command, DriveCleaning, ReadError};
-use library::{CleanerInfo, Place, TapeAlert};
+use library::{CleanerInfo, DriveName, Place, TapeAlert};
 use scheduler::{CleaningDue, CleaningUrgency, DriveState, Event};
 
 use crate::room::Tape;
@@ -56,6 +56,8 @@ impl Tape {
 
     /// Tells the scheduler of cleaning cartridges that came, went, or are used no more.
     pub(crate) fn look_at_cleaners(&self) {
+        // Before the look: who looks later tells later.
+        let mut known = self.inventory.cleaners();
         let usable = match self.usable_cleaners() {
             Ok(usable) => usable,
             Err(error) => {
@@ -63,10 +65,8 @@ impl Tape {
                 return;
             }
         };
-        let mut known = self.inventory.cleaners();
         if known.as_ref() != Some(&usable) {
             *known = Some(usable.clone());
-            // Under the lock: who looks later tells later.
             self.notifier.post(Event::CleaningCartridges(usable));
         }
     }
@@ -91,7 +91,9 @@ impl Tape {
     /// What a drive said when its tape left it: it asks to be cleaned. One that has asked goes on asking
     /// until it was cleaned, since some tell it once; but where no cleaning cartridge is seen, the library or
     /// somebody may have cleaned it.
-    pub(crate) fn heard_of_cleaning(&self, drive: &str, alerts: &[TapeAlert]) {
+    pub(crate) fn heard_of_cleaning(&self, drive: &DriveName, alerts: &[TapeAlert]) {
+        let library = self.library.library_of(drive);
+        let drive = drive.as_str();
         if !self.settings.tape.mounts.cleaning.is_by_policy() {
             return;
         }
@@ -99,7 +101,7 @@ impl Tape {
             Some(true)
         } else if alerts.contains(&TapeAlert::CLEAN_PERIODIC) {
             Some(false)
-        } else if self.library.cleaners().is_empty() {
+        } else if !self.library.cleaners().iter().any(|cleaner| cleaner.library == library) {
             None
         } else {
             return;
@@ -146,7 +148,8 @@ impl Tape {
         }
         let library = self.scheduler().library_of(&drive.to_owned());
         if let Some(vid) = with {
-            let is_there = |it: &CleanerInfo| it.vid == vid && it.library == library.0;
+            let is_there =
+                |it: &CleanerInfo| it.vid == vid && it.library == library.0 && it.place.is_in_use();
             if !self.library.cleaners().iter().any(is_there) {
                 return Err(ArchiveError::NoSuchCleaner { vid, drive: drive.to_owned() });
             }

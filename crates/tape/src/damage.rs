@@ -199,7 +199,7 @@ impl Tape {
     }
 
     /// Gives up a place of a container that the pool had when it was looked at, or that is to have another
-    /// one. `false`: members have left the pool since, and this is the last place of all; it stays.
+    /// one. `false`: members have left the pool since, and this is the last place of all in use; it stays.
     pub(crate) fn drop_spare_place(
         &self,
         container: ContainerId,

@@ -1,5 +1,8 @@
 //! What a target looks like.
 
+use std::time::Duration;
+
+use base::ByteCount;
 use iscsi::login::Name;
 use library::LibraryError;
 use scsi::Text;
@@ -48,6 +51,11 @@ pub struct Options {
     pub unload_on_move: bool,
     /// The density that the drives write.
     pub density: Density,
+    /// When so much has passed through a drive it asks to be cleaned (TapeAlert 21), and after twice as much
+    /// it must be (20). `None`: only if the library's drive asks for it.
+    pub cleaning_after: Option<ByteCount>,
+    /// How long a drive says that it cleans itself, after the library has cleaned it.
+    pub cleaning_time: Duration,
 }
 
 impl Options {
@@ -81,6 +89,8 @@ impl Options {
             geometry: false,
             unload_on_move: false,
             density: lto8(),
+            cleaning_after: None,
+            cleaning_time: Duration::from_secs(2),
         }
     }
 

@@ -12,7 +12,7 @@ use scsi::sense::SenseFormat;
 use scsi::{Cdb, Command, CommandSet, Completion, ElementAddress, Lun};
 
 use crate::answer::{Outcome, Refusal, completion};
-use crate::changer::{Changer, Elements, Refreshed};
+use crate::changer::{Changer, Elements, Refreshed, cleaners};
 #[cfg(feature = "faults")]
 use crate::faults::{Faults, Meets};
 use crate::gate::{Gate, IMPORT_EXPORT_ACCESSED, NEXUS_LOST, Port, RESET};
@@ -48,11 +48,17 @@ impl Shared {
     pub fn refresh(&self, drives: &[Drive]) -> Refreshed {
         // A library that cannot be asked is as it was.
         let Ok(changes) = self.library.changes() else { return Refreshed::default() };
-        if self.changes.swap(changes, Ordering::Relaxed) == changes {
+        let is_same = self.changes.swap(changes, Ordering::Relaxed) == changes;
+        // They come and go without a change of the library.
+        if is_same && cleaners::vids(&*self.library, &[]) == *self.elements().cleaners() {
             return Refreshed::default();
         }
-        let Ok(inventory) = self.library.inventory() else { return Refreshed::default() };
-        self.elements().refresh(&inventory, |name| element_of(drives, name))
+        let Ok(mut inventory) = self.library.inventory() else { return Refreshed::default() };
+        let cleaners = cleaners::vids(&*self.library, &inventory);
+        inventory.extend(cleaners::rows(&cleaners));
+        let mut elements = self.elements();
+        elements.set_cleaners(cleaners);
+        elements.refresh(&inventory, |name| element_of(drives, name))
     }
 }
 
@@ -121,11 +127,14 @@ impl Target {
         });
         let drives: Vec<Drive> = drives.collect::<Result<_, LibraryError>>()?;
         let changes = library.changes()?;
-        let inventory = library.inventory()?;
+        let mut inventory = library.inventory()?;
+        let cleaning = cleaners::vids(&*library, &inventory);
+        inventory.extend(cleaners::rows(&cleaning));
         let wanted = inventory.len().saturating_add(usize::from(Options::SLOTS_SPARE));
         let slots = options.slots.unwrap_or_else(|| u16::try_from(wanted).unwrap_or(u16::MAX));
         let slots = slots.min(Options::SLOTS_MAX);
         let mut elements = Elements::new(slots, options.import_export, count);
+        elements.set_cleaners(cleaning);
         elements.refresh(&inventory, |name| element_of(&drives, name));
         if elements.left_out() > 0 {
             return Err(TargetError::Slots { cartridges: inventory.len(), slots });

@@ -1,13 +1,17 @@
 //! Drives that ask to be cleaned, on a virtual library that has cleaning cartridges.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use archive::{Archive, ArchiveError};
+use archive::{Archive, ArchiveError, LibrarySettings, Machines};
 use base::Vid;
 use catalogue::TapeState;
-use library::{Condition, DriveCommand, Faults, TapeAlert};
+use library::{
+    Condition, DriveCommand, DriveName, Faults, Library, TapeAlert, Union, VirtualCartridgeOptions,
+    VirtualLibrary, VirtualLibraryConfig,
+};
 
-use crate::common::{migrate_all, wait_until};
+use crate::common::{SystemClock, migrate_all, settled, wait_until};
 use crate::faulty::{Trouble, drive, fill, round};
 
 fn cleaner(name: &str) -> Vid {
@@ -172,7 +176,7 @@ fn what_a_drive_asks_for_outlives_the_server() {
     archive.close();
 }
 
-/// A jam on the way is told and tried again, and nothing is lost but a use.
+/// A jam on the way is told and tried again. It was no use of the cartridge.
 #[test]
 fn a_cleaning_that_failed_is_tried_again() {
     let trouble = with_cleaners(&["CLN001"], 50);
@@ -182,13 +186,76 @@ fn a_cleaning_that_failed_is_tried_again() {
     wait_for_cleanings(&faults, 1);
     wait_until("it was cleaned", || was_cleaned(&archive));
     assert!(faults.fired() > 0);
-    assert_eq!(uses(&archive), [("CLN001".to_owned(), 2)]);
+    assert_eq!(uses(&archive), [("CLN001".to_owned(), 1)]);
     let files = fill(&archive);
     round(&archive, &files);
     assert!(matches!(archive.clean_drive("vdrive9", None), Err(ArchiveError::NoSuchDrive(_))));
     archive.drive_down("vdrive0", "service").unwrap();
     let refused = archive.clean_drive("vdrive0", None);
     assert!(matches!(refused, Err(ArchiveError::DriveOutOfUse { .. })), "{refused:?}");
+    archive.close();
+}
+
+/// A drive was clean, and the robot did not bring the cartridge back: the drive counted as empty, and as
+/// dirty, and was cleaned again.
+#[test]
+fn a_drive_that_is_clean_and_keeps_the_cartridge_is_not_cleaned_again() {
+    let trouble = with_cleaners(&["CLN001"], 50);
+    let (archive, faults) = trouble.open();
+    faults.plan_cleaner_stays(cleaner("CLN001"));
+    faults.plan_alert(&drive(0), TapeAlert::CLEAN_NOW);
+    let files = fill(&archive);
+    archive.migrate_now(None).unwrap();
+    wait_until("it was cleaned", || was_cleaned(&archive));
+    assert!(faults.fired() > 0);
+    assert_eq!(asks(&archive), None);
+    // It is looked at like any drive that failed, and comes up by itself.
+    round(&archive, &files);
+    assert_eq!(faults.cleanings().len(), 1);
+    assert_eq!(uses(&archive), [("CLN001".to_owned(), 1)]);
+    archive.close();
+}
+
+/// Where another library has a cleaning cartridge, a drive whose own library cleans by itself asked for it
+/// for ever.
+#[test]
+fn the_cartridges_of_another_library_clean_no_drive_of_this_one() {
+    let trouble = Trouble::with(1, Duration::from_millis(200), |settings| {
+        settings.tape.dismount_delay = Duration::ZERO;
+        let directory = settings.library.files().unwrap().directory.with_file_name("far");
+        let far = LibrarySettings { name: "far".to_owned(), ..LibrarySettings::only(directory, 1) };
+        settings.more_libraries = vec![far];
+    });
+    let far = trouble.instance.settings.library.files().unwrap().directory.with_file_name("far");
+    let config = VirtualLibraryConfig {
+        drives: vec![DriveName::new("far-vdrive0").unwrap()],
+        robots: 1,
+        cartridges: Vec::new(),
+        options: VirtualCartridgeOptions::default(),
+        drop_cache: false,
+    };
+    let far = VirtualLibrary::create(&far, &config).unwrap();
+    far.add_cleaning_cartridge(cleaner("CLN001"), 50).unwrap();
+    let near = trouble.library();
+    let faults = near.faults();
+    let settings = trouble.instance.settings.clone();
+    let members: Vec<(String, Arc<dyn Library>)> =
+        vec![("library".to_owned(), Arc::new(near)), ("far".to_owned(), Arc::new(far))];
+    let machines = Machines::open(&settings, Arc::new(SystemClock)).unwrap();
+    let machines = Machines { library: Arc::new(Union::new(members).unwrap()), ..machines };
+    let archive = settled(Archive::open_on(machines, settings, Arc::new(SystemClock)).unwrap());
+    let files = fill(&archive);
+    migrate_all(&archive);
+    wait_until("the drives are empty", || archive.tape_drives().iter().all(|it| it.state == "empty"));
+    let tapes = archive.tapes().unwrap();
+    let used = tapes.iter().find(|tape| tape.containers > 0).unwrap().vid;
+    faults.plan_alert(&drive(0), TapeAlert::CLEAN_PERIODIC);
+    archive.check_tapes(&[used]).unwrap();
+    wait_until("it asks", || asks(&archive) == Some(false));
+    // Without the flag at its next mount its own library has cleaned it.
+    round(&archive, &files);
+    wait_until("it does not ask any more", || asks(&archive).is_none());
+    assert_eq!(faults.cleanings(), []);
     archive.close();
 }
 

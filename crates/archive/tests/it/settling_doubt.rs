@@ -2,17 +2,23 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use archive::{Archive, SettlingStage, open_library};
-use base::{BlockAddress, Partition, TapePosition};
-use library::{ReadBlock, TapeDrive};
+use archive::{Archive, Machines, SettlingStage, open_library};
+use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
+use library::{CartridgeInfo, DriveName, Library, LibraryError, ReadBlock, TapeDrive};
 use ltfs::coherency::VOLUME_COHERENCY;
+use store::{CatalogueStore, StoreOptions};
 
-use crate::common::{Instance, bytes, get, migrate_all, put, settled, stage, wait_for};
+use crate::common::{
+    Instance, SystemClock, bytes, get, migrate_all, put, settled, stage, wait_for, wait_until,
+};
 use crate::held::{Gate, open_behind};
 use crate::history::evict_all;
-use crate::restoring::{check, restore_to, shipped};
+use crate::restoring::{at_rest, check, open, restore_to, shipped};
 use crate::settling::{locality, on_one_tape, stage_of};
+use crate::within::as_the_library_within;
 use archive::Locality;
 
 /// One tape has a file that the catalogue, restored to a point before, believes in the pool.
@@ -131,4 +137,78 @@ fn the_copy_on_the_index_partition_takes_the_place_of_a_spoilt_index() {
     let archive = settled(open_behind(&instance, &Gate::default()));
     is_found(&archive);
     archive.close();
+}
+
+/// A library that is not reached for a while.
+struct Away {
+    library: Arc<dyn Library>,
+    is_back: Arc<AtomicBool>,
+}
+
+impl Away {
+    fn reached(&self) -> Result<(), LibraryError> {
+        match self.is_back.load(Ordering::SeqCst) {
+            true => Ok(()),
+            false => Err(not_reached()),
+        }
+    }
+}
+
+fn not_reached() -> LibraryError {
+    LibraryError::NotReached { why: "it is away".to_owned() }
+}
+
+impl Library for Away {
+    as_the_library_within!(
+        drives without_vid out_of_reach library_of take_drive unmount look_again export import
+    );
+
+    fn changes(&self) -> Result<u64, LibraryError> {
+        Ok(self.library.changes()? + u64::from(self.is_back.load(Ordering::SeqCst)))
+    }
+
+    fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError> {
+        self.reached()?;
+        self.library.inventory()
+    }
+
+    fn mount(&self, vid: Vid, drive: &DriveName) -> Result<(), LibraryError> {
+        self.reached()?;
+        self.library.mount(vid, drive)
+    }
+}
+
+/// A point at which a tape was labelled, and nothing was on it by the catalogue. The library was away when
+/// tapes were looked at; when it was back the catalogue counted as settled, although nobody had looked at
+/// what was written to the tape since.
+#[test]
+fn a_labelled_tape_of_a_library_that_was_away_is_not_seen() {
+    for offset in 1.. {
+        let instance = Instance::with(ByteCount::mib(256), at_rest);
+        let archive = open(&instance);
+        put(&archive, "/t/file", &bytes(1, 300_000));
+        let point = shipped(&archive) + offset;
+        migrate_all(&archive);
+        assert!(point < shipped(&archive), "there is a point between the label and what is written");
+        restore_to(&instance, archive, point);
+        let options = StoreOptions::new(instance.settings.catalogue_map_size, Arc::new(SystemClock));
+        let store = CatalogueStore::open(&instance.settings.catalogue_directory, options).unwrap();
+        let mut tapes = store.read(|view| view.tapes()).unwrap();
+        drop(store);
+        assert!(tapes.iter().all(|(_, tape)| tape.containers == 0), "before anything is on one");
+        tapes.retain(|(_, tape)| tape.may_be_written() && tape.generation.0 > 0);
+        let [(vid, _)] = &tapes[..] else { continue };
+        let machines = Machines::open(&instance.settings, Arc::new(SystemClock)).unwrap();
+        let is_back = Arc::new(AtomicBool::new(false));
+        let library = Away { library: Arc::clone(&machines.library), is_back: Arc::clone(&is_back) };
+        let machines = Machines { library: Arc::new(library), ..machines };
+        let archive = Archive::open_on(machines, instance.settings.clone(), Arc::new(SystemClock)).unwrap();
+        wait_until("it waits for the library", || archive.settling().unwrap().failing.is_some());
+        is_back.store(true, Ordering::SeqCst);
+        let archive = settled(archive);
+        assert_eq!(stage_of(&archive), Some(SettlingStage::Unsettled));
+        assert_eq!(archive.settling().unwrap().unseen, [*vid]);
+        archive.close();
+        return;
+    }
 }

@@ -1,6 +1,6 @@
 //! Tape copies that are written again: damaged ones, and those that a repack takes off their tape.
 
-use base::{BlobPiece, ContainerId, TapePoolId, Vid};
+use base::{BlobPiece, BlockAddress, ContainerId, TapePoolId, Vid};
 
 use super::{cold, lifecycle, lost, part, pool, reason, recall, request, sealing, tape};
 use crate::command::{Command, Outcome, PoolData, Requeue};
@@ -181,7 +181,8 @@ fn damaged(
     Ok(Outcome::Done)
 }
 
-/// The same, unless the place is the only one and a member has nothing else.
+/// The same, unless a member has nothing else: the place is the only one, or all others are on tapes that are
+/// set aside and there is no image to write the copy anew from.
 fn give_up(
     draft: &mut Draft<'_>,
     id: ContainerId,
@@ -189,10 +190,15 @@ fn give_up(
     why: &str,
 ) -> Result<Outcome, Rejection> {
     let record = find(draft, id)?;
-    let mut places = record.places();
-    let is_only = places.next() == Some((place.vid, place.block)) && places.next().is_none();
-    if is_only && lost::depends_on_tape(draft, id)? {
-        let state = "not in the pool any more with all its members, and on no other tape";
+    let is_it = |at: &(Vid, BlockAddress)| *at == (place.vid, place.block);
+    let is_there = record.places().any(|at| is_it(&at));
+    let mut is_left = false;
+    for (vid, _) in record.places().filter(|at| !is_it(at)) {
+        let tape: TapeRecord = draft.view().expect(Table::Tape, &key::tape(vid))?;
+        is_left |= record.image.is_some() || !tape.state.is_set_aside();
+    }
+    if is_there && !is_left && lost::depends_on_tape(draft, id)? {
+        let state = "not in the pool any more with all its members, and on no other tape in use";
         let needed = "in the pool to give up its last place on tape";
         return Err(Rejection::WrongState { object: Object::Container(id), state, needed });
     }

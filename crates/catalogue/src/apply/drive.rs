@@ -63,7 +63,9 @@ pub(super) fn set_cleaning(
     check_name(drive)?;
     let known: DriveCleaning =
         draft.view().get(Table::DriveCleaning, &key::drive(drive))?.unwrap_or_default();
-    let since = known.asks.map_or(draft.at, |asks| asks.since);
+    let urgent_now = urgent == Some(true);
+    let before = known.asks.filter(|asks| asks.urgent || !urgent_now);
+    let since = before.map_or(draft.at, |asks| asks.since);
     let new = DriveCleaning { asks: urgent.map(|urgent| CleaningAsk { urgent, since }), ..known };
     if new != known {
         keep_cleaning(draft, drive, new);
@@ -82,6 +84,18 @@ pub(super) fn count_cleaning(draft: &mut Draft<'_>, vid: Vid, anew: bool) -> Res
     let mut cleaner = known.unwrap_or_default();
     cleaner.uses = cleaner.uses.saturating_add(1);
     draft.put(Table::Cleaner, key::tape(vid), &cleaner);
+    Ok(Outcome::Done)
+}
+
+pub(super) fn uncount_cleaning(draft: &mut Draft<'_>, vid: Vid) -> Result<Outcome, Rejection> {
+    let known: Option<CleanerRecord> = draft.view().get(Table::Cleaner, &key::tape(vid))?;
+    let Some(CleanerRecord { uses: 1.., .. }) = known else { return Ok(Outcome::Done) };
+    let mut cleaner = known.unwrap_or_default();
+    cleaner.uses -= 1;
+    match cleaner == CleanerRecord::default() {
+        true => draft.remove(Table::Cleaner, key::tape(vid)),
+        false => draft.put(Table::Cleaner, key::tape(vid), &cleaner),
+    }
     Ok(Outcome::Done)
 }
 

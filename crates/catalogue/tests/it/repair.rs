@@ -199,6 +199,62 @@ fn a_last_place_is_not_given_up_for_bytes_that_left_the_pool_since() {
     assert_eq!(bench.view().check().unwrap(), []);
 }
 
+/// A damaged place was given up while the only other one was on a disabled tape: what could be read of the
+/// file there was read no more, and the other is perhaps never seen again.
+#[test]
+fn a_place_is_not_given_up_while_all_others_are_on_tapes_set_aside() {
+    let (mut bench, file, container) = on_tape();
+    assert_eq!(bench.evict(file), Ok(()));
+    let (vid, block) = place(&bench, container, 0);
+    let give_up = Command::GiveUpPlace { container, vid, block, reason: "medium error".into() };
+    let (other, _) = place(&bench, container, 1);
+    let set = |bench: &mut Bench, state| {
+        bench.ok(Command::SetTapeState { vid: other, state, reason: "in the safe".into() })
+    };
+    for state in [TapeState::Disabled, TapeState::Suspect] {
+        set(&mut bench, state);
+        let before = bench.store.clone();
+        assert!(bench.rejected(give_up.clone()).contains("on no other tape in use"));
+        assert!(bench.store == before, "nothing is changed, and nothing logged");
+    }
+    set(&mut bench, TapeState::ReadOnly);
+    bench.ok(give_up);
+    assert_eq!(bench.view().check().unwrap(), []);
+    assert!(bench.replayed() == bench.store);
+}
+
+/// A drive that had asked to be cleaned in idle time for days, and then had to be before its next mount, was
+/// taken for one that had rested for want of that already.
+#[test]
+fn a_drive_that_must_be_cleaned_now_asks_for_that_since_now() {
+    let mut bench = Bench::new();
+    let drive = || "drive0".to_owned();
+    let ask = |bench: &mut Bench, urgent| {
+        bench.ok(Command::SetDriveCleaning { drive: drive(), urgent: Some(urgent) });
+        bench.view().drives_cleaning().unwrap()[0].1.asks.unwrap()
+    };
+    let idle = ask(&mut bench, false);
+    assert_eq!(ask(&mut bench, false), idle);
+    let now = ask(&mut bench, true);
+    assert!(now.urgent && now.since > idle.since, "{now:?} after {idle:?}");
+    assert_eq!(ask(&mut bench, true), now);
+    assert_eq!(ask(&mut bench, false).since, now.since);
+}
+
+/// A use of a cleaning cartridge that did not come into the drive is none.
+#[test]
+fn a_use_that_was_none_is_not_counted() {
+    let mut bench = Bench::new();
+    let vid = Vid::new("CLN001").unwrap();
+    bench.ok(Command::UncountCleaning { vid });
+    (0..2).for_each(|_| drop(bench.ok(Command::CountCleaning { vid, anew: false })));
+    bench.ok(Command::UncountCleaning { vid });
+    assert_eq!(bench.view().cleaners().unwrap()[0].1.uses, 1);
+    bench.ok(Command::UncountCleaning { vid });
+    assert_eq!(bench.view().cleaners().unwrap(), []);
+    assert!(bench.replayed() == bench.store);
+}
+
 /// A damaged copy was given up before its bytes were in the pool, and a kill between lost what could be read
 /// of it: the image and the copy's end are one change.
 #[test]

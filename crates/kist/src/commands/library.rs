@@ -23,6 +23,10 @@ use crate::{library_lock, serve, stop};
 
 /// The most cartridges that are made at once: their names have four digits.
 const CARTRIDGES_MAX: u32 = 9_999;
+/// The most cleaning cartridges that are made at once.
+const CLEANERS_MAX: u32 = 99;
+/// How often a new one cleans: what makers say of the LTO universal cleaning cartridge.
+const CLEANER_USES: u32 = 50;
 /// The longest file of accounts in bytes.
 const CHAP_FILE_MAX: u64 = 64 * 1024;
 
@@ -93,6 +97,12 @@ struct ServeArgs {
     /// Make so many blank cartridges first; makes the library if it does not exist
     #[arg(long, default_value_t = 0, value_name = "COUNT")]
     new_cartridges: u32,
+    /// Make so many cleaning cartridges first, CLN001 and so on, for 50 uses each
+    #[arg(long, default_value_t = 0, value_name = "COUNT")]
+    new_cleaning_cartridges: u32,
+    /// Drives ask to be cleaned when so much has passed through them, and must be after twice as much
+    #[arg(long, value_parser = Size::parse, value_name = "SIZE")]
+    cleaning_after: Option<Size>,
     /// What a new cartridge holds
     #[arg(long, default_value = "100GB", value_parser = Size::parse, value_name = "SIZE")]
     cartridge_size: Size,
@@ -218,6 +228,9 @@ fn check(args: &ServeArgs) -> Outcome {
     if args.new_cartridges > CARTRIDGES_MAX {
         return Err(Failure::usage(format!("--new-cartridges is at most {CARTRIDGES_MAX}")));
     }
+    if args.new_cleaning_cartridges > CLEANERS_MAX {
+        return Err(Failure::usage(format!("--new-cleaning-cartridges is at most {CLEANERS_MAX}")));
+    }
     if args.cartridge_size.0 < ByteCount::mib(64) {
         return Err(Failure::usage("--cartridge-size is at least 64MiB"));
     }
@@ -260,7 +273,7 @@ fn access(file: Option<&Path>) -> Outcome<Access> {
 
 /// Makes new cartridges, and the library if there is none.
 fn make(args: &ServeArgs) -> Outcome {
-    if args.new_cartridges == 0 {
+    if args.new_cartridges == 0 && args.new_cleaning_cartridges == 0 {
         return Ok(());
     }
     fs::create_dir_all(&args.dir).map_err(|error| Failure::io("making the directory", &args.dir, &error))?;
@@ -273,24 +286,32 @@ fn make(args: &ServeArgs) -> Outcome {
         drop_cache: false,
     };
     let library = VirtualLibrary::create(&args.dir, &config).map_err(|error| refused(&error))?;
-    let mut left = args.new_cartridges;
-    // The first names that are free.
-    for number in 1..=CARTRIDGES_MAX {
-        let vid =
-            Vid::new(&format!("KV{number:04}")).map_err(|error| Failure::internal(error.to_string()))?;
-        if left == 0 {
-            break;
-        }
-        match library.add_cartridge(vid, args.cartridge_size.0, &config.options) {
+    let tapes = (1..=CARTRIDGES_MAX).map(|number| format!("KV{number:04}"));
+    name_new(args.new_cartridges, tapes, |vid| {
+        library.add_cartridge(vid, args.cartridge_size.0, &config.options)
+    })?;
+    let cleaners = (1..=CLEANERS_MAX).map(|number| format!("CLN{number:03}"));
+    name_new(args.new_cleaning_cartridges, cleaners, |vid| library.add_cleaning_cartridge(vid, CLEANER_USES))
+}
+
+/// Makes so many cartridges under the first of these names that are free.
+fn name_new(
+    mut left: u32,
+    mut names: impl Iterator<Item = String>,
+    add: impl Fn(Vid) -> Result<(), library::LibraryError>,
+) -> Outcome {
+    while left > 0 {
+        let Some(name) = names.next() else {
+            return Err(Failure::new(Exit::Refused, format!("{left} cartridges found no free name")));
+        };
+        let vid = Vid::new(&name).map_err(|error| Failure::internal(error.to_string()))?;
+        match add(vid) {
             Ok(()) => left -= 1,
             Err(library::LibraryError::CartridgeExists { .. }) => {}
             Err(error) => return Err(refused(&error)),
         }
     }
-    match left {
-        0 => Ok(()),
-        _ => Err(Failure::new(Exit::Refused, format!("{left} cartridges found no free name from KV0001 on"))),
-    }
+    Ok(())
 }
 
 fn open(args: &ServeArgs) -> Outcome<Arc<dyn library::Library>> {
@@ -314,6 +335,7 @@ fn options(args: &ServeArgs) -> Options {
         barcode_suffix: args.barcode_suffix.clone(),
         geometry: args.timing.is_some(),
         unload_on_move: args.unload_on_move,
+        cleaning_after: args.cleaning_after.map(|size| size.0),
         ..Options::new(args.name.clone())
     }
 }

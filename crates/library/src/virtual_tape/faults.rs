@@ -103,6 +103,7 @@ struct Plan {
     conditions: BTreeMap<(DriveName, DriveCommand), (Condition, u32)>,
     alerts: BTreeMap<DriveName, Vec<TapeAlert>>,
     used_up: BTreeSet<Vid>,
+    cleaners_stay: BTreeSet<Vid>,
     worm: BTreeSet<Vid>,
     cleanings: Vec<(DriveName, Vid)>,
     retries_of_drives: BTreeMap<DriveName, u64>,
@@ -200,6 +201,11 @@ impl Faults {
     /// A drive says of this cleaning cartridge that it is used up.
     pub fn plan_used_up(&self, vid: Vid) {
         self.lock().used_up.insert(vid);
+    }
+
+    /// The next cleaning with this cartridge cleans the drive, and the robot does not bring it back at once.
+    pub fn plan_cleaner_stays(&self, vid: Vid) {
+        self.lock().cleaners_stay.insert(vid);
     }
 
     /// Which drives were cleaned, and with what, one after the other.
@@ -342,6 +348,13 @@ impl Faults {
     pub(super) fn cleaning_error(&self, drive: &DriveName) -> Option<TapeError> {
         let command = DriveCommand::Clean;
         Some(self.condition(drive, command)?.error(drive, command.word()))
+    }
+
+    pub(super) fn cleaner_stays(&self, vid: Vid) -> bool {
+        let mut plan = self.lock();
+        let stays = plan.cleaners_stay.remove(&vid);
+        plan.fired += usize::from(stays);
+        stays
     }
 
     pub(super) fn alerts_of_cleaning(&self, vid: Vid) -> Vec<TapeAlert> {

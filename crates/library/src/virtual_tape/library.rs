@@ -10,6 +10,7 @@ use base::{ByteCount, Vid};
 
 use super::atomic;
 use super::cartridge::{self, Cartridge};
+use super::cleaning::Cleaners;
 #[cfg(feature = "faults")]
 use super::faults::{DriveCommand, Faults};
 use super::identity::{Identity, VirtualCartridgeOptions};
@@ -26,8 +27,6 @@ use crate::{DeviceError, Sense};
 const CARTRIDGES_MAX: usize = 1 << 20;
 /// The import/export elements of one library.
 const IMPORT_EXPORT_MAX: usize = 128;
-/// The cleaning cartridges of one library.
-const CLEANERS_MAX: usize = 128;
 /// Of what is no cartridge so many are told.
 const WITHOUT_VID_MAX: usize = 100;
 
@@ -49,17 +48,15 @@ pub struct VirtualLibraryConfig {
 }
 
 /// A tape library made of files: `<directory>/cartridges/<VID>/`, and `<directory>/import-export/<VID>/` for
-/// cartridges that come and go. `<directory>/cleaning/<VID>`, of whatever content, is a cleaning
-/// cartridge. Which cartridge is in which drive is not kept: after opening all are in their
-/// slots.
+/// cartridges that come and go. `<directory>/cleaning/<VID>` is a cleaning cartridge; a file that holds a
+/// number says how often it cleans still. Which cartridge is in which drive is not kept: after opening all
+/// are in their slots.
 pub struct VirtualLibrary {
     cartridges_directory: PathBuf,
     /// Need not be there: who puts nothing in and takes nothing out has none.
     import_export_directory: PathBuf,
     /// Need not be there either.
-    cleaning_directory: PathBuf,
-    /// Cleaning cartridges that are in drives.
-    cleaning: Mutex<BTreeMap<Vid, DriveName>>,
+    cleaners: Cleaners,
     bays: Vec<Arc<DriveBay>>,
     robots: Vec<Mutex<()>>,
     cartridges: Mutex<Shelves>,
@@ -164,8 +161,7 @@ impl VirtualLibrary {
         Ok(VirtualLibrary {
             cartridges_directory,
             import_export_directory,
-            cleaning_directory: directory.join("cleaning"),
-            cleaning: Mutex::default(),
+            cleaners: Cleaners::new(directory.join("cleaning")),
             robots: (0..config.robots.min(config.drives.len().max(1) as u32))
                 .map(|_| Mutex::new(()))
                 .collect(),
@@ -199,6 +195,14 @@ impl VirtualLibrary {
         cartridges.by_vid.insert(vid, Shelf { identity, drive: None });
         cartridges.changes += 1;
         Ok(())
+    }
+
+    /// Adds a cleaning cartridge that cleans so often. Durable on return.
+    ///
+    /// # Errors
+    /// [`LibraryError::CartridgeExists`], [`LibraryError::Directory`].
+    pub fn add_cleaning_cartridge(&self, vid: Vid, uses: u32) -> Result<(), LibraryError> {
+        self.cleaners.add(vid, uses)
     }
 
     /// Turns the write protection of a cartridge in a slot on or off. Durable on return.
@@ -415,18 +419,7 @@ impl Library for VirtualLibrary {
     }
 
     fn cleaners(&self) -> Vec<CleanerInfo> {
-        // One that is not there, or cannot be read, holds none.
-        let names = fs::read_dir(&self.cleaning_directory).into_iter().flatten().flatten();
-        let names = names.filter_map(|entry| entry.file_name().into_string().ok());
-        let mut vids: Vec<Vid> = names.filter_map(|name| Vid::new(&name).ok()).take(CLEANERS_MAX).collect();
-        vids.sort();
-        let in_drives = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = |rank: usize, vid: &Vid| match in_drives.get(vid) {
-            Some(drive) => Place::Drive(drive.clone()),
-            None => Place::Slot(Slot(rank as u32)),
-        };
-        let all = vids.into_iter().enumerate();
-        all.map(|(rank, vid)| CleanerInfo { vid, place: place(rank, &vid), library: 0 }).collect()
+        self.cleaners.all()
     }
 
     fn clean(&self, vid: Vid, drive: &DriveName, _most: Duration) -> Result<Vec<TapeAlert>, LibraryError> {
@@ -435,10 +428,8 @@ impl Library for VirtualLibrary {
         if let Some(loaded) = &state.loaded {
             return Err(LibraryError::DriveFull { drive: drive.clone(), vid: loaded.cartridge.vid() });
         }
-        match self.cleaners().into_iter().find(|cleaner| cleaner.vid == vid).map(|cleaner| cleaner.place) {
-            None => return Err(LibraryError::UnknownCartridge { vid }),
-            Some(Place::Drive(drive)) => return Err(LibraryError::CartridgeInUse { vid, drive }),
-            Some(_) => {}
+        if !self.cleaners.all().iter().any(|cleaner| cleaner.vid == vid) {
+            return Err(LibraryError::UnknownCartridge { vid });
         }
         #[cfg(feature = "faults")]
         if self.faults.jams(vid) {
@@ -449,15 +440,17 @@ impl Library for VirtualLibrary {
         if self.faults.is_dead(drive, DriveCommand::Load) {
             return Err(drive_failed(drive));
         }
-        let in_drives = || self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
-        in_drives().insert(vid, drive.clone());
+        self.cleaners.take(vid, drive)?;
         self.robot_moves();
         drop(robot);
-        if let Some(timed) = &self.timed {
+        let does_clean = self.cleaners.use_up(vid);
+        if let Some(timed) = &self.timed
+            && matches!(does_clean, Ok(true))
+        {
             timed.clean();
         }
         self.robot_moves();
-        in_drives().remove(&vid);
+        self.cleaners.put_back(vid);
         #[cfg(feature = "faults")]
         {
             self.faults.cleaned(drive, vid);
@@ -465,10 +458,18 @@ impl Library for VirtualLibrary {
                 let (drive, source) = (drive.clone(), Box::new(source));
                 return Err(LibraryError::NotCleaned { vid, drive, is_home: true, source });
             }
-            Ok(self.faults.alerts_of_cleaning(vid))
+            let alerts = self.faults.alerts_of_cleaning(vid);
+            if self.faults.cleaner_stays(vid) {
+                let (drive, jam) = (drive.clone(), DeviceError::Sense(Sense::MOVE_FAILED));
+                let source = Box::new(LibraryError::NotTaken { vid, drive: drive.clone(), source: jam });
+                return Err(LibraryError::CleanerStays { vid, drive, alerts, source });
+            }
+            if !alerts.is_empty() {
+                return Ok(alerts);
+            }
         }
-        #[cfg(not(feature = "faults"))]
-        Ok(Vec::new())
+        // 22 of a cartridge that is used up.
+        does_clean.map(|cleans| if cleans { Vec::new() } else { vec![TapeAlert::CLEANER_USED_UP] })
     }
 
     fn export(&self, vid: Vid) -> Result<Slot, LibraryError> {
@@ -610,7 +611,7 @@ fn read_all(cartridges: &Path, import_export: &Path) -> Result<Shelves, LibraryE
     Ok(Shelves { by_vid, import_export: in_elements, without_vid, ..Shelves::default() })
 }
 
-fn directory_error(path: &Path) -> impl FnOnce(std::io::Error) -> LibraryError {
+pub fn directory_error(path: &Path) -> impl FnOnce(std::io::Error) -> LibraryError {
     let path = path.to_owned();
     move |source| LibraryError::Directory { path, source }
 }

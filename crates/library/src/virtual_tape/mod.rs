@@ -4,6 +4,7 @@ mod atomic;
 mod block64;
 mod cartridge;
 mod cipher;
+mod cleaning;
 mod durable;
 mod error;
 #[cfg(feature = "faults")]

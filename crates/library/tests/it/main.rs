@@ -8,6 +8,7 @@ mod drive_suite;
 mod faults;
 mod golden;
 mod library;
+mod scsi_cleaning;
 mod scsi_drive;
 mod scsi_faults;
 mod scsi_hostile;

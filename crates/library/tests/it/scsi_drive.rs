@@ -43,7 +43,7 @@ pub fn reserving() -> ScsiDriveOptions {
     ScsiDriveOptions { reservation_key: Some(KEY.into()), ..options() }
 }
 
-fn opened(model: &Shared, options: ScsiDriveOptions) -> ScsiDrive {
+pub fn opened(model: &Shared, options: ScsiDriveOptions) -> ScsiDrive {
     ScsiDrive::open(drive_name("drive1"), Box::new(model.clone()), None, options).unwrap()
 }
 
@@ -1024,42 +1024,4 @@ fn a_track_is_fitted_to_what_locates_took() {
     assert_eq!(drive.motion_report().unwrap().locates, 0);
     assert_eq!(drive.track(1 << 18).unwrap().unwrap().locate, fitted);
     assert_eq!(scsi.recent_loads().len(), 2);
-}
-
-/// Drives clean themselves when a cleaning cartridge is put in; nobody but TEST UNIT READY tells how far that
-/// is.
-#[test]
-fn a_drive_is_waited_for_until_it_has_done_with_a_cleaning_cartridge() {
-    let says = |asc, ascq| Fault::Says(Sense::new(SenseKey::NotReady, asc, ascq));
-    let cleans = |answers: Vec<Fault>, most: u64| {
-        let model = Shared::new(Quirks::default());
-        let scsi = opened(&model, options());
-        {
-            let mut model = model.lock();
-            model.loaded = false;
-            answers.into_iter().for_each(|answer| model.plan(READY, answer));
-        }
-        let before = model.lock().count(READY);
-        let done = scsi.clean(Duration::from_secs(most));
-        let asked = model.lock().count(READY) - before;
-        (done, asked)
-    };
-    // It has not noticed it yet, cleans, and pushes it out: which it says of itself.
-    let (done, asked) = cleans(vec![says(0x3a, 0x00), says(0x30, 0x03), says(0x04, 0x01)], 600);
-    assert_eq!((done.unwrap(), asked), (vec![], 4));
-    // Nothing is in it: that is not believed at once.
-    let (done, asked) = cleans(Vec::new(), 600);
-    assert!(done.is_ok() && asked > 10, "{asked}");
-    // A reset meanwhile, and a lost answer, end nothing.
-    let attention = Fault::Says(Sense::new(SenseKey::UnitAttention, 0x29, 0x00));
-    let (done, _) = cleans(vec![says(0x30, 0x03), attention, Fault::Lost, says(0x30, 0x03)], 600);
-    assert!(done.is_ok(), "{done:?}");
-    // It was not cleaned, and says so.
-    let (done, _) = cleans(vec![says(0x30, 0x03), says(0x30, 0x07)], 600);
-    assert!(matches!(done, Err(TapeError::CleaningNeeded { .. })), "{done:?}");
-    // It never comes to an end; or says until the robot comes that the cartridge is in it.
-    let (done, asked) = cleans((0..200).map(|_| says(0x04, 0x01)).collect(), 60);
-    assert!(matches!(done, Err(TapeError::NotReady { .. })) && asked < 20, "{done:?} {asked}");
-    let (done, asked) = cleans((0..200).map(|_| says(0x30, 0x03)).collect(), 60);
-    assert!(done.is_ok() && asked < 20, "{done:?} {asked}");
 }

@@ -151,6 +151,8 @@ pub struct Model {
     pub keys: Vec<u64>,
     pub holder: Option<u64>,
     pub alerts: TapeAlerts,
+    /// What it raises when these were told.
+    pub alerts_after: TapeAlerts,
     /// Log pages that it has beside those of alerts and capacities.
     pub pages: BTreeMap<u8, LogPage>,
     pub tape_keys: Keys,
@@ -204,6 +206,7 @@ impl Model {
             keys: Vec::new(),
             holder: None,
             alerts: TapeAlerts(0),
+            alerts_after: TapeAlerts(0),
             pages: BTreeMap::new(),
             tape_keys: Keys::default(),
             log: Vec::new(),
@@ -630,7 +633,11 @@ impl Model {
             Primary::Inquiry { vital, page, .. } => self.inquiry(vital, page),
             Primary::ModeSense6 { page, subpage, .. } => self.mode_sense(page, subpage),
             Primary::ModeSelect6 { .. } => self.mode_select(out),
-            Primary::LogSense { page: 0x2e, .. } => Ok(self.alerts.to_log().encode()),
+            // They are gone once they are told.
+            Primary::LogSense { page: 0x2e, .. } => {
+                let next = std::mem::take(&mut self.alerts_after);
+                Ok(std::mem::replace(&mut self.alerts, next).to_log().encode())
+            }
             Primary::LogSense { page: 0x31, .. } => {
                 let parameter = |code, value| scsi::log::LogParameter::of_number(code, 3, 4, value);
                 let parameters = vec![parameter(2, 700), parameter(4, 1000)];

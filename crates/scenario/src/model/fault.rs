@@ -46,11 +46,15 @@ pub enum FaultKind {
     PathLoss,
     /// A library is not reached: each mount in it fails.
     LibraryAway,
+    /// A drive asks to be cleaned: in idle time, or before its next mount.
+    DirtyDrive,
+    /// The cleaning cartridge of the next cleaning is used up.
+    CleanerUsedUp,
 }
 
 impl FaultKind {
     /// All, in order.
-    pub const ALL: [FaultKind; 14] = [
+    pub const ALL: [FaultKind; 16] = [
         FaultKind::DriveLoss,
         FaultKind::RobotJam,
         FaultKind::MountFailure,
@@ -65,6 +69,8 @@ impl FaultKind {
         FaultKind::Cancel,
         FaultKind::PathLoss,
         FaultKind::LibraryAway,
+        FaultKind::DirtyDrive,
+        FaultKind::CleanerUsedUp,
     ];
 
     /// Its name in scenario files.
@@ -85,6 +91,8 @@ impl FaultKind {
             FaultKind::Cancel => "cancel",
             FaultKind::PathLoss => "path-loss",
             FaultKind::LibraryAway => "library-away",
+            FaultKind::DirtyDrive => "dirty-drive",
+            FaultKind::CleanerUsedUp => "cleaner-used-up",
         }
     }
 }

@@ -18,6 +18,16 @@ fn vid(text: &str) -> Vid {
     Vid::new(text).unwrap()
 }
 
+fn policy() -> Policy {
+    Policy {
+        recall_age: Duration::ZERO,
+        recall_bytes: ByteCount(1),
+        dismount_delay: Duration::from_secs(600),
+        retry_delay: RETRY,
+        ..Policy::default()
+    }
+}
+
 struct Bench {
     scheduler: Scheduler,
     file: u64,
@@ -26,13 +36,10 @@ struct Bench {
 impl Bench {
     /// Drives A and so on, tapes T00001 and T00002, and these cleaning cartridges.
     fn new(drives: &[&str], cleaners: &[&str]) -> Bench {
-        let policy = Policy {
-            recall_age: Duration::ZERO,
-            recall_bytes: ByteCount(1),
-            dismount_delay: Duration::from_secs(600),
-            retry_delay: RETRY,
-            ..Policy::default()
-        };
+        Bench::with(policy(), drives, cleaners)
+    }
+
+    fn with(policy: Policy, drives: &[&str], cleaners: &[&str]) -> Bench {
         let mut bench = Bench { scheduler: Scheduler::new(policy), file: 0 };
         for tape in ["T00001", "T00002"] {
             let summary = TapeSummary { readable: true, labelled: true, ..TapeSummary::default() };
@@ -223,4 +230,81 @@ fn a_drive_that_failed_for_want_of_it_comes_up_for_it() {
     // What an operator has taken out of use stays so.
     bench.tell(6, Event::DriveDown("A".to_owned(), "service".to_owned()));
     assert_eq!(bench.tell(100, Event::Tick), []);
+}
+
+fn order(since: u64, with: &str) -> CleaningDue {
+    let with = (!with.is_empty()).then(|| vid(with));
+    CleaningDue { urgency: CleaningUrgency::Ordered, since: at(since), with, cleaned: None }
+}
+
+/// A drive that was to be cleaned with a cartridge that turned out to be used up, or was taken out, waited
+/// for it for ever, and what it asked for itself was forgotten with the order.
+#[test]
+fn an_order_goes_on_with_another_cartridge_and_the_drives_own_request_stays() {
+    let mut bench = Bench::new(&["A"], &["CLN001", "CLN002"]);
+    let clean_with = |vid| Event::CleanDrive("A".to_owned(), Some(order(1, vid)));
+    assert_eq!(bench.tell(1, clean_with("CLN002")), clean("A", "CLN002"));
+    bench.ask(2, "A", CleaningUrgency::Now);
+    bench.cleaners(3, &["CLN001"]);
+    assert_eq!(bench.cleaned(3, "A", CleaningEnd::Unfit), clean("A", "CLN001"));
+    bench.cleaned(4, "A", CleaningEnd::Cleaned);
+    assert_eq!(bench.bar(4, "A"), None, "all is done");
+    // It is taken out before the drive is empty.
+    bench.want(5, "T00001");
+    bench.tell(6, Event::Mounted("A".to_owned(), vid("T00001")));
+    bench.tell(7, clean_with("CLN001"));
+    bench.cleaners(8, &["CLN003"]);
+    bench.tell(9, Event::NotWanted(FileId(1)));
+    bench.tell(10, Event::RecallEnded("A".to_owned(), SessionEnd::Drained));
+    assert_eq!(bench.tell(11, Event::Unmounted("A".to_owned())), clean("A", "CLN003"));
+    bench.cleaned(12, "A", CleaningEnd::Cleaned);
+    // Without any, the drive that must be cleaned by its own word rests as without the order.
+    bench.cleaners(13, &[]);
+    bench.tell(13, clean_with(""));
+    bench.ask(14, "A", CleaningUrgency::Now);
+    assert_eq!(bench.want(15, "T00002"), []);
+    assert_eq!(bench.why(15, "A").until(), Some(at(14).plus(UNCLEANED_REST)));
+}
+
+/// A cartridge that a drive does not take, and that is the one most used, was brought to it again and again
+/// beside others.
+#[test]
+fn after_a_failure_another_cartridge_goes_first() {
+    let mut bench = Bench::new(&["A"], &["CLN001", "CLN002"]);
+    assert_eq!(bench.ask(1, "A", CleaningUrgency::Now), clean("A", "CLN001"));
+    let failed = || CleaningEnd::Failed("refused".to_owned());
+    bench.cleaned(2, "A", failed());
+    assert_eq!(bench.tell(12, Event::Tick), clean("A", "CLN002"));
+    bench.cleaned(13, "A", failed());
+    assert_eq!(bench.tell(33, Event::Tick), clean("A", "CLN001"), "which failed longer ago");
+}
+
+/// A drive that was down came up to be cleaned, was not, and was given tapes, long before its rest was over.
+#[test]
+fn a_drive_that_was_down_and_is_not_cleaned_goes_on_resting() {
+    let mut bench = Bench::new(&["A"], &["CLN001"]);
+    bench.want(1, "T00001");
+    bench.tell(2, Event::Mounted("A".to_owned(), vid("T00001")));
+    bench.tell(3, Event::DriveFailed("A".to_owned(), "it must be cleaned".to_owned()));
+    let was = bench.why(4, "A");
+    bench.want(4, "T00002");
+    assert_eq!(bench.ask(4, "A", CleaningUrgency::Now), clean("A", "CLN001"));
+    assert_eq!(bench.cleaned(5, "A", CleaningEnd::Failed("robot".to_owned())), []);
+    assert_eq!(bench.why(5, "A"), was, "with the same words, until the same time");
+    assert_eq!(bench.tell(13, Event::Tick), [], "its rest is over, and it waits to be cleaned");
+    assert_eq!(bench.tell(15, Event::Tick), clean("A", "CLN001"));
+    assert_eq!(bench.cleaned(16, "A", CleaningEnd::Cleaned).len(), 1, "and works");
+}
+
+/// While the robot is busy a drive that is down stays so: it was given a tape as soon as the robot was free.
+#[test]
+fn a_drive_that_is_down_waits_for_the_robot_to_be_cleaned() {
+    let policy = Policy { mounts_at_once_max: 1, ..policy() };
+    let mut bench = Bench::with(policy, &["A", "B"], &["CLN001"]);
+    bench.tell(1, Event::DriveFailed("A".to_owned(), "it must be cleaned".to_owned()));
+    assert_eq!(bench.want(2, "T00001"), mount("B", "T00001"));
+    assert_eq!(bench.ask(3, "A", CleaningUrgency::Now), []);
+    let states: Vec<_> = bench.scheduler.drives().map(|(_, state)| state.clone()).collect();
+    assert!(matches!(states[0], DriveState::Down { .. }), "{states:?}");
+    assert_eq!(bench.tell(4, Event::Mounted("B".to_owned(), vid("T00001"))).len(), 2);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::Vid;
 use catalogue::Command;
 use library::{CleanerInfo, LibraryError, Place, TapeAlert};
-use scheduler::CleaningEnd;
+use scheduler::{CleaningEnd, Event};
 
 use super::DriveThread;
 use ground::truncated;
@@ -40,13 +40,26 @@ impl DriveThread {
         {
             cleaned = room.library.clean(vid, &self.name, most);
         }
+        if let Err(error) = &cleaned
+            && error.is_of_the_drive()
+        {
+            self.note_broken(truncated(&error.to_string(), 512));
+        }
         let alerts = match cleaned {
             Ok(alerts) => alerts,
+            // It is clean, or the cartridge is used up, wherever that is now. Only the way back is to be
+            // tried again.
+            Err(LibraryError::CleanerStays { alerts, source, .. }) => {
+                tracing::error!(drive, %vid, error = %source, "a cleaning cartridge was not brought back");
+                alerts
+            }
             Err(error) => {
                 tracing::error!(drive, %vid, %error, "the drive was not cleaned");
                 let reason = truncated(&error.to_string(), 512);
-                if error.is_of_the_drive() {
-                    self.note_broken(reason.clone());
+                if !error.was_in_drive()
+                    && let Err(error) = room.execute(Command::UncountCleaning { vid })
+                {
+                    tracing::error!(drive, %vid, %error, "a use that was none stays counted");
                 }
                 room.look_at_cleaners();
                 return CleaningEnd::Failed(reason);
@@ -62,6 +75,11 @@ impl DriveThread {
         let told = room.execute(Command::CleaningEnded { vid, drive: drive.clone(), unfit });
         room.look_at_cleaners();
         match told {
+            // A drive that is broken now is told of as such: what it asked for is over all the same.
+            Ok(()) if self.broken.is_some() && end == CleaningEnd::Cleaned => {
+                room.notifier.post(Event::CleanDrive(drive, None));
+                end
+            }
             Ok(()) => end,
             Err(error) => CleaningEnd::Failed(error.to_string()),
         }

@@ -392,7 +392,7 @@ impl DriveThread {
             tape.fail(&error);
         }
         let alerts = self.tell_alerts();
-        self.room.heard_of_cleaning(self.name.as_str(), &alerts);
+        self.room.heard_of_cleaning(&self.name, &alerts);
         self.mounts.unmounting(&self.room, self.drive.as_mut(), &alerts);
         let mut failed = None;
         match self.room.library.unmount(&self.name) {

@@ -39,6 +39,8 @@ pub(super) enum What {
     FaultEnds(u16),
     /// A drive is repaired.
     Repaired { drive: u16 },
+    /// An operator puts a cleaning cartridge into a library.
+    NewCleaner { library: u16 },
     /// The server starts again.
     Start,
 }

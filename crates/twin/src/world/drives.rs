@@ -43,6 +43,11 @@ pub(super) enum Phase {
         /// The drive has given it out, and a robot carries it; else it is rewound and unloaded.
         is_out: bool,
     },
+    /// A cleaning cartridge is brought in and cleans, or is brought home.
+    Cleaning {
+        vid: Vid,
+        is_out: bool,
+    },
     Broken,
 }
 
@@ -250,7 +255,7 @@ impl World<'_> {
     }
 
     /// A robot's move that can begin at `at`; the drive waits for it.
-    fn robot(&mut self, drive: usize, at: Moment) -> Moment {
+    pub(super) fn robot(&mut self, drive: usize, at: Moment) -> Moment {
         let library = &mut self.libraries[self.drives[drive].library];
         let from = at.max(library.jammed_until);
         if from > at && !std::mem::replace(&mut library.jam_counted, true) {
@@ -271,9 +276,7 @@ impl World<'_> {
                 let phase = self.drives[drive].phase.clone();
                 self.violated(format!("tape {vid} is mounted into drive {drive}, which does {phase:?}"));
             }
-            self.drives[drive].phase = Phase::Refusing(vid);
-            self.drive_at(drive, self.now.plus(SAYS_NO));
-            return;
+            return self.refuses(drive, vid);
         };
         let library = self.holdings.tapes()[tape.0 as usize].library.0;
         self.checked(Check::TapeInOneDrive);
@@ -299,6 +302,12 @@ impl World<'_> {
         self.drive_at(drive, ready);
     }
 
+    /// It is broken, and says so after a while.
+    pub(super) fn refuses(&mut self, drive: usize, vid: Vid) {
+        self.drives[drive].phase = Phase::Refusing(vid);
+        self.drive_at(drive, self.now.plus(SAYS_NO));
+    }
+
     /// The drive's event has come.
     pub(super) fn drive_event(&mut self, drive: usize) {
         self.end_trail(drive);
@@ -315,6 +324,7 @@ impl World<'_> {
             Phase::Migrating => self.migrate_on(drive),
             Phase::Maintaining => self.maintained(drive),
             Phase::Refusing(vid) => self.refuse_mount(drive, vid),
+            Phase::Cleaning { vid, is_out } => self.cleans_on(drive, vid, is_out),
             Phase::Empty | Phase::Idle | Phase::Broken => {}
         }
     }
@@ -327,7 +337,10 @@ impl World<'_> {
         } else {
             self.drives[drive].phase = Phase::Empty;
             self.meter.drive(self.now, drive, DriveActivity::Idle);
-            self.tell(Event::MountFailed(name, vid, "it was broken until now".into()));
+            self.tell(match self.says_it_was_broken(vid) {
+                Some(end) => Event::Cleaned(name, end),
+                None => Event::MountFailed(name, vid, "it was broken until now".into()),
+            });
         }
     }
 

@@ -92,7 +92,12 @@ impl World<'_> {
             | FaultKind::UnreadableCopy
             | FaultKind::EarlyEnd
             | FaultKind::WriteError
-            | FaultKind::PathLoss => self.pending.add(kind),
+            | FaultKind::PathLoss
+            | FaultKind::CleanerUsedUp => self.pending.add(kind),
+            FaultKind::DirtyDrive => {
+                let (drive, must) = (source.below(self.drives.len()), source.below(2) == Some(1));
+                drive.into_iter().for_each(|drive| self.gets_dirty(drive, must));
+            }
             FaultKind::LibraryAway => {
                 let (library, lasts) = (source.below(self.libraries.len()), source.lasts());
                 if let Some(library) = library {

@@ -21,7 +21,9 @@ const FILES_MAX: u64 = 20_000;
 #[derive(Clone, Copy)]
 pub(super) enum Check {
     BoundOnWaiting,
+    CleanerInOneDrive,
     CopiesAtTheEnd,
+    DirtyDriveIsCleaned,
     EndsOnce,
     EvictedWithItsCopies,
     NothingForgotten,
@@ -36,9 +38,11 @@ pub(super) enum Check {
 }
 
 impl Check {
-    const ALL: [Check; 13] = [
+    const ALL: [Check; 15] = [
         Check::BoundOnWaiting,
+        Check::CleanerInOneDrive,
         Check::CopiesAtTheEnd,
+        Check::DirtyDriveIsCleaned,
         Check::EndsOnce,
         Check::EvictedWithItsCopies,
         Check::NothingForgotten,
@@ -55,7 +59,9 @@ impl Check {
     fn name(self) -> &'static str {
         match self {
             Check::BoundOnWaiting => "bound on waiting",
+            Check::CleanerInOneDrive => "cleaning cartridge in one drive",
             Check::CopiesAtTheEnd => "copies at the end",
+            Check::DirtyDriveIsCleaned => "dirty drive is cleaned",
             Check::EndsOnce => "ends once",
             Check::EvictedWithItsCopies => "evicted with its copies",
             Check::NothingForgotten => "nothing forgotten",
@@ -157,6 +163,7 @@ impl World<'_> {
             }
         }
         self.check_drives();
+        self.check_cleaning();
         if self.is_up {
             self.scheduler.assert_consistent();
             self.check_known();
@@ -193,6 +200,7 @@ impl World<'_> {
                 | (DriveState::Migrating { .. }, Phase::Migrating)
                 | (DriveState::Maintaining { .. }, Phase::Maintaining)
                 | (DriveState::Unmounting { .. }, Phase::Unmounting { .. })
+                | (DriveState::Cleaning { .. }, Phase::Cleaning { .. } | Phase::Refusing(_))
                 // It was told down after failures, while it holds nothing.
                 | (DriveState::Down { .. }, Phase::Refusing(_)) => true,
                 _ => false,

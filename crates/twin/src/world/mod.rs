@@ -10,7 +10,7 @@
 //!   systems take containers in turn, not by data set.
 //! - Blocks and headers: files stand byte by byte one behind the other; compression.
 //! - Archive mode unthreading and what an unload winds more after large transfers (LTO-9), a cartridge's
-//!   first load, cleaning, drives' recommended orders (RAO).
+//!   first load, drives' recommended orders (RAO). Drives get dirty by faults alone, not by work.
 //! - Repacking, verifying, scrubbing, deletes but for those of a record; copies of a lost tape are not made
 //!   again once a file was safe.
 //! - A new plan of a session is made when something new is wanted from its own tape, not from any. With more
@@ -22,6 +22,7 @@
 //! - Requests of clients while the server is down are accepted, and wait.
 
 mod agenda;
+mod cleaning;
 mod drives;
 mod faults;
 mod invariants;
@@ -45,6 +46,7 @@ use base::{Duration, FileId};
 use scheduler::{Action, DriveName, Event, Scheduler};
 
 use self::agenda::{Agenda, What};
+use self::cleaning::Cleaning;
 use self::drives::{Drive, Library, TapeState};
 use self::faults::{Pending, Source};
 use self::invariants::Check;
@@ -150,6 +152,7 @@ pub struct World<'m> {
     saturated: Moment,
     saturate_at: Moment,
     pending: Pending,
+    cleaning: Cleaning,
     sources: Vec<Source>,
     slow: BTreeMap<FaultKind, Moment>,
     is_storm: bool,
@@ -199,6 +202,7 @@ impl<'m> World<'m> {
         let cache = Cache::new(site, &mut holdings);
         let drives = drives::drives(&site.libraries, site.work.writing_rules(), World::reading_rules(model));
         let names: Vec<String> = drives.iter().map(|drive| drive.name.clone()).collect();
+        let count = names.len();
         let sources = model.faults.iter().enumerate().map(|(at, fault)| Source::new(fault, seed, at));
         World {
             model,
@@ -234,6 +238,7 @@ impl<'m> World<'m> {
             saturated: Moment(0),
             saturate_at: Moment(0),
             pending: Pending::default(),
+            cleaning: Cleaning::new(model, count),
             sources: sources.collect(),
             slow: BTreeMap::new(),
             is_storm: false,
@@ -348,6 +353,7 @@ impl<'m> World<'m> {
             What::Fault(at) => self.fault_event(usize::from(at)),
             What::FaultEnds(at) => self.fault_ends(usize::from(at)),
             What::Repaired { drive } => self.repaired(usize::from(drive)),
+            What::NewCleaner { library } => self.new_cleaner(usize::from(library)),
             What::Start => self.start_server(),
         }
     }
@@ -411,9 +417,9 @@ impl<'m> World<'m> {
                     self.maintain(drive);
                 }
             }
-            // No drive of the twin asks to be cleaned: it has no cleaning cartridge.
-            Action::Clean { drive, .. } => {
-                self.violated(format!("drive {drive} is to be cleaned, which is not modelled"));
+            Action::Clean { drive, vid } => {
+                let drive = of(&self.names, &drive);
+                self.clean(drive, vid);
             }
             Action::Unmount { drive } => {
                 let drive = of(&self.names, &drive);

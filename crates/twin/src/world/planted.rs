@@ -17,6 +17,8 @@ pub enum Planted {
     ServeTwice,
     /// A wanted file whose session ends with a broken drive is forgotten.
     ForgetAtDriveLoss,
+    /// The scheduler is not told of drives that ask to be cleaned.
+    ForgetDirtyDrives,
 }
 
 impl World<'_> {

@@ -28,6 +28,7 @@ impl World<'_> {
                 self.tell(Event::Mounted(name, Holdings::vid(tape)));
             }
         }
+        self.tell_cleaning();
         for tape in 0..self.tapes.len() {
             self.tell_tape(TapeIndex(tape as u32));
         }
@@ -118,7 +119,7 @@ impl World<'_> {
                     self.close_session(drive);
                     self.idle(drive);
                 }
-                Phase::Mounting { .. } | Phase::Unmounting { .. } => {
+                Phase::Mounting { .. } | Phase::Unmounting { .. } | Phase::Cleaning { .. } => {
                     start = start.max(Moment(self.drives[drive].due.0 + 1));
                 }
                 Phase::Refusing(_) => {
@@ -138,11 +139,11 @@ impl World<'_> {
     }
 
     pub(super) fn start_server(&mut self) {
-        // A mount that failed goes on with the tape's way back.
-        let busy = self
-            .drives
-            .iter()
-            .filter(|it| matches!(it.phase, Phase::Mounting { .. } | Phase::Unmounting { .. }));
+        // A mount that failed, or a cleaning, goes on with the cartridge's way back.
+        let is_busy = |phase: &Phase| {
+            matches!(phase, Phase::Mounting { .. } | Phase::Unmounting { .. } | Phase::Cleaning { .. })
+        };
+        let busy = self.drives.iter().filter(|it| is_busy(&it.phase));
         if let Some(due) = busy.map(|it| it.due).max() {
             self.agenda.enter(Moment(due.0.max(self.now.0) + 1), What::Start);
             return;

@@ -16,8 +16,22 @@ fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
+/// The kinds that came later: worlds of before are as they were.
+const CLEANING: [FaultKind; 2] = [FaultKind::DirtyDrive, FaultKind::CleanerUsedUp];
+
 /// A small site that is unlike the others, with every kind of fault.
 fn random(seed: u64) -> Model {
+    let mut model = random_without_cleaning(seed);
+    let mut random = SplitMix::new(seed ^ 0xc1ea);
+    for kind in CLEANING {
+        let (every, lasts) = (hours(2 + random.below(24) as u64), secs(60));
+        fault(&mut model, kind, every, lasts);
+    }
+    model
+}
+
+/// The same with every other kind of fault.
+fn random_without_cleaning(seed: u64) -> Model {
     let mut random = SplitMix::new(seed);
     let mut below = |bound: usize| random.below(bound) as u64;
     let (drives, copies) = (1 + below(4) as u32, 1 + below(2) as u16);
@@ -50,7 +64,7 @@ fn random(seed: u64) -> Model {
     let until = hours(12 + below(36));
     users(&mut model, 500.0 + below(2_000) as f64, until);
     ingest(&mut model, 200.0 + below(1_000) as f64, until);
-    for kind in FaultKind::ALL {
+    for kind in FaultKind::ALL.into_iter().filter(|kind| !CLEANING.contains(kind)) {
         let every = match kind {
             FaultKind::UnreadableTape => hours(24 + below(48)),
             FaultKind::Restart => secs(3_600 + 3_600 * below(12)),
@@ -71,7 +85,7 @@ fn random(seed: u64) -> Model {
 /// counted twice in its pool.
 #[test]
 fn a_file_on_two_tapes_that_loses_the_second_is_not_written_again() {
-    assert_eq!(twin::run(&random(2_318), 2_318).violation, None);
+    assert_eq!(twin::run(&random_without_cleaning(2_318), 2_318).violation, None);
 }
 
 #[test]

@@ -20,10 +20,13 @@ fn busy(faults: &[FaultKind]) -> Model {
 }
 
 fn found(planted: Planted, faults: &[FaultKind]) -> String {
-    let model = busy(faults);
-    let outcome = twin::run(&model, 5);
+    found_in(&busy(faults), planted)
+}
+
+fn found_in(model: &Model, planted: Planted) -> String {
+    let outcome = twin::run(model, 5);
     assert_eq!(outcome.violation, None, "without the bug");
-    let outcome = run_planted(&model, 5, Some(planted));
+    let outcome = run_planted(model, 5, Some(planted));
     outcome.violation.unwrap_or_else(|| panic!("{planted:?} was not found: {:?}", outcome.totals))
 }
 
@@ -61,4 +64,13 @@ fn a_request_that_ends_twice_is_found() {
 fn a_file_forgotten_with_a_broken_drive_is_found() {
     let what = found(Planted::ForgetAtDriveLoss, &[FaultKind::DriveLoss]);
     assert!(what.contains("forgotten"), "{what}");
+}
+
+#[test]
+fn a_drive_whose_wish_to_be_cleaned_is_forgotten_is_found() {
+    let mut model = busy(&[FaultKind::DirtyDrive, FaultKind::CleanerUsedUp]);
+    // It is a matter of days.
+    users(&mut model, 100.0, hours(24 * 4));
+    let what = found_in(&model, Planted::ForgetDirtyDrives);
+    assert!(what.contains("asks to be cleaned since"), "{what}");
 }

@@ -56,6 +56,8 @@ pub struct Elements {
     reserved: BTreeSet<u16>,
     /// Cartridges of the library for which there is no element.
     left_out: usize,
+    /// Those that clean drives.
+    cleaners: BTreeSet<Vid>,
 }
 
 impl Elements {
@@ -66,7 +68,13 @@ impl Elements {
             import_export: (ElementAddress(IMPORT_EXPORT), import_export),
             data_transfer: (ElementAddress(DATA_TRANSFER), drives),
         };
-        Elements { ranges, held: BTreeMap::new(), reserved: BTreeSet::new(), left_out: 0 }
+        Elements {
+            ranges,
+            held: BTreeMap::new(),
+            reserved: BTreeSet::new(),
+            left_out: 0,
+            cleaners: BTreeSet::new(),
+        }
     }
 
     /// The address of a drive, by its number from 0 on.
@@ -80,6 +88,16 @@ impl Elements {
 
     pub fn left_out(&self) -> usize {
         self.left_out
+    }
+
+    /// Which cartridges clean drives.
+    pub fn cleaners(&self) -> &BTreeSet<Vid> {
+        &self.cleaners
+    }
+
+    /// These clean drives; the next refresh has them among the cartridges.
+    pub fn set_cleaners(&mut self, cleaners: BTreeSet<Vid>) {
+        self.cleaners = cleaners;
     }
 
     /// The addresses of a type.

@@ -1,5 +1,6 @@
 //! The medium changer as a logical unit (SMC-3).
 
+pub mod cleaners;
 mod elements;
 mod moves;
 mod status;

@@ -45,6 +45,10 @@ impl Run<'_> {
     /// Has the library itself bring a cartridge to its door, or in from there, if it is not where it should
     /// be. One that has no door of its own keeps it in a slot, and only this target knows better.
     fn through_the_door(&self, vid: Vid, to: ElementType) -> Result<(), Refusal> {
+        // Those for cleaning stand in a directory of their own.
+        if self.is_cleaner(vid) {
+            return Ok(());
+        }
         let moved = match to {
             ElementType::ImportExport => self.shared.library.export(vid),
             _ => self.shared.library.import(vid),
@@ -84,6 +88,14 @@ impl Run<'_> {
     fn ejected(&self, address: ElementAddress) -> Result<(), Refusal> {
         let number = self.shared.elements().drive_number(address);
         let Some(drive) = number.and_then(|number| self.drives.get(number)) else { return Ok(()) };
+        let held = self.shared.elements().held(address).map(|held| held.vid);
+        if held.is_some_and(|vid| self.is_cleaner(vid)) {
+            if drive.cleaning.is_under_way() {
+                return Err(Refusal::illegal(0x53, 0x03));
+            }
+            drive.cleaning.taken();
+            return Ok(());
+        }
         if self.shared.elements().held(address).is_none_or(|held| !held.loaded) {
             return Ok(());
         }
@@ -102,7 +114,14 @@ impl Run<'_> {
         };
         let drive = number.and_then(|number| self.drives.get(number));
         let drive = drive.ok_or_else(|| Refusal::illegal(0x21, 0x01))?;
-        drive.load(self.shared, vid, None).map_err(Refusal::from)
+        match self.is_cleaner(vid) {
+            true => drive.clean(self.shared, vid).map_err(Refusal::from),
+            false => drive.load(self.shared, vid, None).map_err(Refusal::from),
+        }
+    }
+
+    fn is_cleaner(&self, vid: Vid) -> bool {
+        self.shared.elements().cleaners().contains(&vid)
     }
 
     /// Takes the robot for something, during which no cartridge that comes new gets one of the elements that

@@ -7,6 +7,7 @@ use scsi::element::{Element, ElementPage, ElementStatus, PageElementType, Volume
 use scsi::sense::AdditionalSense;
 use scsi::{ElementAddress, Text};
 
+use super::cleaners::SUFFIX;
 use super::{Elements, Run};
 use crate::answer::{Outcome, Refusal, give};
 
@@ -19,6 +20,9 @@ pub struct Range {
 
 /// 30/00: the library cannot identify the medium.
 const CANNOT_IDENTIFY: AdditionalSense = AdditionalSense { asc: 0x30, ascq: 0x00 };
+
+/// The medium type of a cleaning cartridge (SMC-3, 6.11); that of a tape is 1.
+const CLEANING: u8 = 2;
 
 impl Run<'_> {
     pub fn read_element_status(
@@ -79,7 +83,14 @@ impl Run<'_> {
         let is_open = is_door && self.shared.door_open.load(Ordering::SeqCst);
         let drive = elements.drive_number(address).and_then(|number| self.drives.get(number));
         let damaged = held.is_some_and(|held| held.damaged);
-        let tag = held.map(|held| format!("{}{}", held.vid, self.shared.options.barcode_suffix));
+        let is_cleaner = held.is_some_and(|held| elements.cleaners().contains(&held.vid));
+        let suffix = match self.shared.options.barcode_suffix.as_str() {
+            suffix if suffix.is_empty() || !is_cleaner => suffix,
+            _ => SUFFIX,
+        };
+        let tag = held.map(|held| format!("{}{suffix}", held.vid));
+        let is_loaded = held.is_some_and(|held| held.loaded)
+            && (!is_cleaner || drive.is_some_and(|drive| drive.cleaning.is_under_way()));
         let identifier =
             tag.and_then(|tag| Text::new(&tag)).map(|identifier| VolumeTag { identifier, sequence: 0 });
         Element {
@@ -88,12 +99,12 @@ impl Run<'_> {
             by_operator: held.is_some_and(|held| held.by_operator),
             exceptional: damaged,
             // The picker gets at everything but a cartridge that a drive has loaded.
-            accessible: kind != ElementType::Transport && !is_open && !held.is_some_and(|held| held.loaded),
+            accessible: kind != ElementType::Transport && !is_open && !is_loaded,
             exports: is_door,
             imports: is_door,
             exception: if damaged { CANNOT_IDENTIFY } else { AdditionalSense::default() },
             source: held.and_then(|held| held.source),
-            medium_type: u8::from(held.is_some()),
+            medium_type: if is_cleaner { CLEANING } else { u8::from(held.is_some()) },
             primary_tag: volume_tags.then(|| identifier.unwrap_or_default()),
             identifier: drive.filter(|_| identifiers).map(|drive| drive.identity.designator()),
             ..Element::default()

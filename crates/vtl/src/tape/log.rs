@@ -8,6 +8,7 @@ use scsi::log::{
     volume_statistics,
 };
 
+use super::cleaning::Wear;
 use super::{Run, Tape};
 use crate::answer::{Outcome, Refusal};
 use crate::gate::LOG_CHANGED;
@@ -40,24 +41,32 @@ pub struct Moved {
     written_since_load: u64,
     read_since_load: u64,
     /// TapeAlert flags that the drive has raised and page 2Eh has not told yet.
-    alerts: TapeAlerts,
+    pub alerts: TapeAlerts,
+    pub wear: Wear,
     /// What the drive had counted since the load when pages 02h and 03h were reset last.
     before_writes: DriveCounters,
     before_reads: DriveCounters,
 }
 
 impl Moved {
+    pub fn new(cleaning_after: Option<ByteCount>) -> Moved {
+        Moved { wear: Wear::new(cleaning_after), ..Moved::default() }
+    }
+
     pub fn since_load(&mut self) {
+        self.wear.since_load();
         (self.before_writes, self.before_reads) = (DriveCounters::default(), DriveCounters::default());
         (self.written_since_load, self.read_since_load) = (0, 0);
     }
 
     pub fn wrote(&mut self, bytes: usize) {
+        self.wear.pass(bytes);
         self.written = self.written.saturating_add(bytes as u64);
         self.written_since_load = self.written_since_load.saturating_add(bytes as u64);
     }
 
     pub fn read(&mut self, bytes: usize) {
+        self.wear.pass(bytes);
         self.read = self.read.saturating_add(bytes as u64);
         self.read_since_load = self.read_since_load.saturating_add(bytes as u64);
     }
@@ -184,7 +193,8 @@ impl Tape {
         }
     }
 
-    fn gather_alerts(&mut self) -> Result<(), Refusal> {
+    pub(super) fn gather_alerts(&mut self) -> Result<(), Refusal> {
+        self.moved.alerts = self.moved.wear.with_flag(self.moved.alerts);
         let raised = self.drive.alerts()?;
         self.moved.alerts = raised.into_iter().fold(self.moved.alerts, |all, alert| all.with(alert.0));
         Ok(())
@@ -198,7 +208,7 @@ impl Tape {
             counter(s::BYTES_TO_MEDIUM, written),
             counter(s::BYTES_FROM_MEDIUM, read),
             counter(s::BYTES_TO_HOST, read),
-            counter(s::CLEANING_REQUESTED, 0),
+            counter(s::CLEANING_REQUESTED, self.moved.wear.asks().is_some().into()),
         ]
     }
 

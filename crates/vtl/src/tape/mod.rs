@@ -1,5 +1,6 @@
 //! A tape drive as a logical unit (SSC-5).
 
+mod cleaning;
 mod encryption;
 mod format;
 mod log;
@@ -21,6 +22,7 @@ use scsi::sense::SenseFormat;
 use scsi::vpd::VpdPage;
 use scsi::{Command, CommandSet, DeviceType, ElementAddress, Sense, SenseKey};
 
+use self::cleaning::Cleaning;
 use self::encryption::Encryption;
 use self::medium::{Medium, Object};
 use self::mode::Settings;
@@ -41,6 +43,7 @@ pub struct Drive {
     pub gate: Gate,
     pub identity: Identity,
     pub encryption: Encryption,
+    pub cleaning: Cleaning,
     tape: Mutex<Tape>,
     /// A cartridge is being loaded or unloaded: who holds the tape does that.
     is_moving: AtomicBool,
@@ -107,7 +110,7 @@ impl Drive {
             medium: None,
             is_held: false,
             settings: Settings::default(),
-            moved: log::Moved::default(),
+            moved: log::Moved::new(options.cleaning_after),
             order: None,
             encryption_applied: None,
             scratch: Vec::new(),
@@ -119,6 +122,7 @@ impl Drive {
             gate: Gate::default(),
             identity,
             encryption: Encryption::default(),
+            cleaning: Cleaning::default(),
             tape: Mutex::new(tape),
             is_moving: AtomicBool::new(false),
             running: AtomicU64::new(0),
@@ -235,6 +239,9 @@ impl Drive {
         }
         if self.is_moving.load(Ordering::Relaxed) {
             return Err(Refusal::new(SenseKey::NotReady, 0x04, 0x01));
+        }
+        if let Some(refusal) = self.cleaning.refusal(command) {
+            return Err(refusal);
         }
         let mut tape = self.lock();
         self.aborted.store(false, Ordering::Relaxed);

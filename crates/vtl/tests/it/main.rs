@@ -2,6 +2,7 @@
 
 mod changer;
 mod changer_driver;
+mod cleaning;
 mod common;
 /// What every library does, whatever it is made of.
 #[path = "../../../library/tests/it/conformance/mod.rs"]

@@ -145,7 +145,10 @@ impl Model {
                 let is_lost = |file| self.files.get(&file).is_some_and(|file| file.is_lost());
                 let is_missed =
                     record.members.iter().any(|member| is_near(member.file) || is_lost(member.file));
-                if is_missed && record.places() == [(*vid, *block)] {
+                let (here, others): (Vec<_>, Vec<_>) =
+                    record.places().into_iter().partition(|place| *place == (*vid, *block));
+                let is_read = |vid: &Vid| record.image.is_some() || !self.tapes[vid].state.is_set_aside();
+                if is_missed && !here.is_empty() && !others.iter().any(|(vid, _)| is_read(vid)) {
                     return Err("WrongState");
                 }
                 self.damaged(*container, (*vid, *block), reason)?;
@@ -351,7 +354,11 @@ impl Model {
             }
             Command::SetDriveCleaning { drive, urgent } => {
                 let cleaning = self.drives_cleaning.entry(drive.clone()).or_default();
-                let since = cleaning.asks.map_or(self.at, |asks| asks.since);
+                let is_more = |asks: &CleaningAsk| *urgent == Some(true) && !asks.urgent;
+                let since = match cleaning.asks {
+                    Some(asks) if !is_more(&asks) => asks.since,
+                    _ => self.at,
+                };
                 cleaning.asks = urgent.map(|urgent| CleaningAsk { urgent, since });
                 self.drives_cleaning.retain(|_, it| *it != DriveCleaning::default());
             }
@@ -370,6 +377,12 @@ impl Model {
                 true => drop(self.cleaners.remove(vid)),
                 false => self.cleaners.entry(*vid).or_default().uses += 1,
             },
+            Command::UncountCleaning { vid } => {
+                if let Some(cleaner) = self.cleaners.get_mut(vid) {
+                    cleaner.uses = cleaner.uses.max(1) - 1;
+                }
+                self.cleaners.retain(|_, cleaner| cleaner.uses > 0 || cleaner.unfit.is_some());
+            }
             Command::CleaningEnded { vid, unfit: Some(why), .. } => {
                 self.cleaners.entry(*vid).or_default().unfit = Some(why.clone());
             }
@@ -640,6 +653,7 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
             let drive = ["", "d0", "d1", "d2"][usize::from(picks[0]) % 4].to_owned();
             let vid = Vid::new(["CLN001", "CLN002"][usize::from(picks[1]) % 2]).unwrap();
             match picks[2] % 4 {
+                0 if picks[3] % 4 == 2 => Command::UncountCleaning { vid },
                 0 => Command::CountCleaning { vid, anew: picks[0] % 3 == 0 },
                 1 => Command::CleaningEnded { vid, drive, unfit: None },
                 2 => Command::CleaningEnded { vid, drive, unfit: Some("used up".into()) },

@@ -21,12 +21,12 @@ impl ScsiLibrary {
         let free = self.free_import_export()?;
         for to in free {
             let movement = Movement {
-                vid,
+                vid: Some(vid),
                 barcode: barcode.clone(),
                 from: (ElementType::Storage, home),
                 to: (ElementType::ImportExport, to),
             };
-            if self.was_moved(&mut line, &movement)? {
+            if self.was_moved(&mut line, vid, &movement)? {
                 return Ok(slot(to));
             }
         }
@@ -72,12 +72,12 @@ impl ScsiLibrary {
                 continue;
             }
             let movement = Movement {
-                vid,
+                vid: Some(vid),
                 barcode: cartridge.barcode.clone(),
                 from: (ElementType::ImportExport, cartridge.at),
                 to: (ElementType::Storage, to),
             };
-            if self.was_moved(&mut line, &movement)? {
+            if self.was_moved(&mut line, vid, &movement)? {
                 return Ok(slot(to));
             }
         }
@@ -85,8 +85,7 @@ impl ScsiLibrary {
     }
 
     /// Moves a cartridge; `false` if somebody was faster and its destination is full.
-    fn was_moved(&self, line: &mut Line, movement: &Movement) -> Result<bool, LibraryError> {
-        let vid = movement.vid;
+    fn was_moved(&self, line: &mut Line, vid: Vid, movement: &Movement) -> Result<bool, LibraryError> {
         match self.carry(line, movement)? {
             Moved::There => {
                 // Where it can be mounted from has changed.

@@ -78,6 +78,11 @@ impl Known {
         self.elements.as_ref()?.get(&at)
     }
 
+    /// Whether this is a slot, and ours.
+    pub(super) fn is_own_slot(&self, at: ElementAddress) -> bool {
+        self.own.has_slot(at) && self.element(at).is_some_and(|element| element.kind == ElementType::Storage)
+    }
+
     /// Import/export elements of ours.
     pub(super) fn import_export(&self) -> Vec<(ElementAddress, SeenElement)> {
         let elements = self.elements.iter().flatten();

@@ -310,6 +310,46 @@ impl ScsiLibrary {
         Ok(seat)
     }
 
+    /// The same, once what an earlier process has left in the drive, and nobody can read the label of there,
+    /// is in the slot again from which the changer says it came: a cleaning cartridge, or a tape.
+    fn free_seat(
+        &self,
+        line: &mut Line,
+        drive: &DriveName,
+        state: &mut BayState,
+    ) -> Result<WantedDrive, LibraryError> {
+        let occupied = match self.empty_seat(line, drive) {
+            Err(error @ LibraryError::DriveOccupied { .. }) if state.loaded.is_none() => error,
+            other => return other,
+        };
+        let seat = self.seat(line, drive)?;
+        let left = self.known().element(seat.element).cloned();
+        let source = left.filter(|element| element.barcode.is_none()).and_then(|element| element.source);
+        let home = source.filter(|at| self.known().is_own_slot(*at));
+        let Some(home) = home else { return Err(occupied) };
+        if self.look(line, ElementType::Storage, home)?.full {
+            return Err(occupied);
+        }
+        self.open_drive(&seat, state)?;
+        if let Some(device) = state.drive.as_mut() {
+            // What was not flushed is its business who left it.
+            device.unload().map_err(|source| LibraryError::DriveOccupied {
+                drive: drive.clone(),
+                what: format!("no label ({source})"),
+            })?;
+        }
+        let movement = Movement {
+            vid: None,
+            barcode: None,
+            from: (ElementType::DataTransfer, seat.element),
+            to: (ElementType::Storage, home),
+        };
+        match self.carry(line, &movement)? {
+            Moved::There => self.empty_seat(line, drive),
+            Moved::Stayed(_) | Moved::DestinationFull | Moved::Lost(_) => Err(occupied),
+        }
+    }
+
     pub(super) fn holdings(&self) -> Holdings {
         self.known().holdings()
     }
@@ -386,7 +426,7 @@ impl ScsiLibrary {
     fn mount_into(&self, vid: Vid, bay: &Bay, state: &mut BayState) -> Result<(), LibraryError> {
         let drive = &bay.name;
         let mut line = self.line();
-        let seat = self.empty_seat(&mut line, drive)?;
+        let seat = self.free_seat(&mut line, drive, state)?;
         let (home, barcode) = self.slot_of(&mut line, vid)?;
         self.open_drive(&seat, state)?;
         self.bring_in(&mut line, &seat, barcode, Mounted { vid, home, is_cleaning: false })?;
@@ -417,7 +457,7 @@ impl ScsiLibrary {
     ) -> Result<(), LibraryError> {
         let (vid, drive) = (mounted.vid, &seat.name);
         let movement = Movement {
-            vid,
+            vid: Some(vid),
             barcode,
             from: (ElementType::Storage, mounted.home),
             to: (ElementType::DataTransfer, seat.element),
@@ -448,8 +488,11 @@ impl ScsiLibrary {
             if is_fresh {
                 self.refresh(line)?;
             }
-            let found = self.holdings().cleaning.into_iter().find(|cleaner| cleaner.vid == Some(vid));
-            let Some(cleaner) = found else { continue };
+            let mut found = self.holdings().cleaning;
+            found.retain(|cleaner| cleaner.vid == Some(vid));
+            // Of two with one label, one that is in a slot serves as well as one that is in a drive.
+            let best = found.into_iter().min_by_key(|cleaner| !matches!(cleaner.place, Place::Slot(_)));
+            let Some(cleaner) = best else { continue };
             match cleaner.place {
                 Place::Slot(_) => {
                     let element = self.look(line, ElementType::Storage, cleaner.at)?;
@@ -476,7 +519,7 @@ impl ScsiLibrary {
     ) -> Result<Vec<TapeAlert>, LibraryError> {
         let drive = &bay.name;
         let mut line = self.line();
-        let seat = self.empty_seat(&mut line, drive)?;
+        let seat = self.free_seat(&mut line, drive, state)?;
         let (home, barcode) = self.cleaner_in_slot(&mut line, vid)?;
         self.open_drive(&seat, state)?;
         self.bring_in(&mut line, &seat, barcode, Mounted { vid, home, is_cleaning: true })?;
@@ -490,14 +533,16 @@ impl ScsiLibrary {
         if matches!(cleaned, Err(TapeError::Path { .. })) {
             state.drive = None;
         }
+        let drive = drive.clone();
         match (cleaned, home) {
-            (Ok(alerts), Ok(_)) => Ok(alerts),
             // Somebody was faster: it is not in the drive.
-            (Ok(alerts), Err(LibraryError::DriveEmpty { .. })) => Ok(alerts),
-            (Ok(_), Err(error)) => Err(error),
+            (Ok(alerts), Ok(_) | Err(LibraryError::DriveEmpty { .. })) => Ok(alerts),
+            (Ok(alerts), Err(error)) => {
+                Err(LibraryError::CleanerStays { vid, drive, alerts, source: Box::new(error) })
+            }
             (Err(source), home) => {
-                let (drive, source) = (drive.clone(), Box::new(source));
-                Err(LibraryError::NotCleaned { vid, drive, is_home: home.is_ok(), source })
+                let is_home = matches!(home, Ok(_) | Err(LibraryError::DriveEmpty { .. }));
+                Err(LibraryError::NotCleaned { vid, drive, is_home, source: Box::new(source) })
             }
         }
     }
@@ -604,7 +649,7 @@ impl ScsiLibrary {
                     continue;
                 }
                 let movement = Movement {
-                    vid,
+                    vid: Some(vid),
                     barcode: barcode.clone(),
                     from: (ElementType::DataTransfer, seat.element),
                     to: (ElementType::Storage, slot),
@@ -630,11 +675,8 @@ impl ScsiLibrary {
     fn slots_for(&self, seat: &WantedDrive, source: Option<ElementAddress>) -> Vec<ElementAddress> {
         let known = self.known();
         let home = known.mounted.get(&seat.element).map(|mounted| mounted.home);
-        let is_slot = |at: &ElementAddress| {
-            known.own.has_slot(*at)
-                && known.element(*at).is_some_and(|element| element.kind == ElementType::Storage)
-        };
-        let mut slots: Vec<ElementAddress> = home.into_iter().chain(source).filter(is_slot).collect();
+        let all = home.into_iter().chain(source);
+        let mut slots: Vec<ElementAddress> = all.filter(|at| known.is_own_slot(*at)).collect();
         slots.extend(known.free_slots());
         slots
     }

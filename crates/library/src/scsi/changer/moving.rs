@@ -16,7 +16,8 @@ const MOVES_MAX: u32 = 4;
 /// What is moved from where to where.
 #[derive(Clone, Debug)]
 pub(super) struct Movement {
-    pub vid: Vid,
+    /// `None`: nobody has read its label.
+    pub vid: Option<Vid>,
     /// Its label, if one was read.
     pub barcode: Option<Barcode>,
     pub from: (ElementType, ElementAddress),
@@ -124,7 +125,8 @@ pub(super) fn bring(
 
 /// The cartridge is not where it should be taken from.
 fn gone(moved: &Movement) -> DeviceError {
-    let text = format!("the changer does not keep cartridge {} at element {}", moved.vid, moved.from.1);
+    let vid = moved.vid.map_or_else(|| "without a label".to_owned(), |vid| vid.to_string());
+    let text = format!("the changer does not keep cartridge {vid} at element {}", moved.from.1);
     DeviceError::System(std::io::Error::other(text))
 }
 

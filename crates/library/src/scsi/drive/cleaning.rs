@@ -2,11 +2,13 @@
 //!
 //! Drives clean themselves when one is put in, in two to five minutes, and push it out then: they are not
 //! ready, with 30/03 (cleaning cartridge installed) or as when they become ready, and say 3A/xx (medium not
-//! present) in the end. Some say 30/03 until the cartridge is taken.
+//! present) in the end. Some say 30/03 until the cartridge is taken. Flags tell the rest: 11 that what is in
+//! the drive is for cleaning, 22 and 23 that it did not clean, 20 that the drive is as dirty as before.
 
 use std::time::Duration;
 
 use ::scsi::command::Primary;
+use ::scsi::log::{TapeAlerts, page};
 use ::scsi::sense::Sense as SenseData;
 use ::scsi::{Command, Data, SenseKey};
 
@@ -28,33 +30,74 @@ enum Progress {
     Cleans(Sense),
     /// It has no cartridge.
     Empty,
-    /// It is ready, or refuses what is in it: it does not clean.
-    Over,
+    /// It is ready: what is in it is a tape.
+    Ready,
+    /// It refuses what is in it.
+    Refused(TapeError),
     /// Nothing that says anything.
     Unknown(Sense),
 }
 
+/// How the wait for the end of a cleaning ended.
+enum Waited {
+    /// The drive has cleaned, by its own word.
+    Cleaned,
+    /// What is in it is a tape.
+    IsTape,
+    /// It has not said that it cleans: this, unless its flags say more.
+    Unsaid(TapeError),
+}
+
 impl Drive {
-    /// Waits for the end of a cleaning, and gives the flags raised since.
+    /// Waits for the end of a cleaning, and gives the flags raised since. Of a cartridge that turns out to be
+    /// a tape the drive may not say that it is not for cleaning: then that flag is among them all the same.
     pub fn clean(&mut self, most: Duration) -> Result<Vec<TapeAlert>, TapeError> {
         // Of a tape that somebody took out by hand: the element was seen empty.
         self.session = None;
         self.handling = true;
-        let done = self.await_cleaned(most);
-        let alerts = self.raised_alerts();
+        // Flags are gone once they are told: 20 is then of the time since.
+        let before = self.flags_of_cartridge();
+        let waited = self.await_cleaned(most);
+        let after = self.raised_alerts();
         self.handling = false;
-        done.and(alerts)
+        let waited = waited?;
+        let mut alerts = after?;
+        alerts.extend(before.into_iter().filter(|alert| !alerts.contains(alert)).collect::<Vec<_>>());
+        let has = |alert: TapeAlert| alerts.contains(&alert);
+        if has(TapeAlert::CLEANER_USED_UP) || has(TapeAlert::CLEANER_INVALID) {
+            return Ok(alerts);
+        }
+        match waited {
+            Waited::IsTape => alerts.push(TapeAlert::CLEANER_INVALID),
+            Waited::Unsaid(error) if !has(TapeAlert::CLEANING_MEDIUM) => return Err(error),
+            Waited::Unsaid(_) | Waited::Cleaned if has(TapeAlert::CLEAN_NOW) => {
+                let sense = Sense::CLEANING_REQUESTED;
+                return Err(TapeError::CleaningNeeded { drive: self.name.clone(), sense });
+            }
+            Waited::Unsaid(_) | Waited::Cleaned => {}
+        }
+        Ok(alerts)
     }
 
-    fn await_cleaned(&mut self, most: Duration) -> Result<(), TapeError> {
+    /// What the drive's flags say of the cartridge that was just put in. What it said of itself before is
+    /// dropped. A drive that does not answer now is asked again when it has cleaned.
+    fn flags_of_cartridge(&mut self) -> Vec<TapeAlert> {
+        let of_cartridge =
+            [TapeAlert::CLEANING_MEDIUM, TapeAlert::CLEANER_USED_UP, TapeAlert::CLEANER_INVALID];
+        let Ok(Some(log)) = self.log_page_at_once(page::TAPE_ALERT) else { return Vec::new() };
+        let raised = TapeAlerts::of_log(&log);
+        raised.flags().map(TapeAlert).filter(|alert| of_cartridge.contains(alert)).collect()
+    }
+
+    fn await_cleaned(&mut self, most: Duration) -> Result<Waited, TapeError> {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let begun_us = self.unit.now_us();
         let (until_us, noticed_us) =
             (begun_us.saturating_add(micros(most)), begun_us.saturating_add(micros(NOTICED_WITHIN)));
-        let (mut cleans, mut unanswered) = (false, 0);
+        let (mut cleans, mut is_cleaner, mut unanswered) = (false, false, 0);
         loop {
             let progress = match self.unit.send(&Command::from(Primary::TestUnitReady), Data::None) {
-                Ok(_) => Progress::Over,
+                Ok(_) => Progress::Ready,
                 Err(Failure::Sense(heard)) => self.progress(&heard.sense)?,
                 Err(failure) => {
                     unanswered += 1;
@@ -66,14 +109,23 @@ impl Drive {
             };
             let is_late = self.unit.now_us() >= until_us;
             match progress {
-                Progress::Over => return Ok(()),
-                Progress::Empty if cleans || self.unit.now_us() >= noticed_us => return Ok(()),
+                // No tape makes a drive say 30/03.
+                Progress::Ready if is_cleaner => return Ok(Waited::Cleaned),
+                Progress::Ready => return Ok(Waited::IsTape),
+                Progress::Refused(error) => return Ok(Waited::Unsaid(error)),
+                Progress::Empty if cleans => return Ok(Waited::Cleaned),
+                Progress::Empty if self.unit.now_us() >= noticed_us => {
+                    return Ok(Waited::Unsaid(TapeError::NotLoaded { drive: self.name.clone() }));
+                }
                 // Until the cartridge is taken, as some do.
-                Progress::Cleans(sense) if is_late && sense.code == 0x30 => return Ok(()),
+                Progress::Cleans(sense) if is_late && sense.code == 0x30 => return Ok(Waited::Cleaned),
                 Progress::Cleans(sense) | Progress::Unknown(sense) if is_late => {
                     return Err(TapeError::NotReady { drive: self.name.clone(), sense });
                 }
-                Progress::Cleans(_) => (cleans, unanswered) = (true, 0),
+                Progress::Cleans(sense) => {
+                    (cleans, unanswered) = (true, 0);
+                    is_cleaner |= sense.code == 0x30;
+                }
                 Progress::Empty | Progress::Unknown(_) => {}
             }
             self.unit.wait(POLL);
@@ -94,7 +146,7 @@ impl Drive {
         match (sense.key, sense.additional.asc) {
             (_, 0x30) if sense.needs_cleaning() => Err(self.typed("clean", sense)),
             // Of another kind, or used up: its flags say which.
-            (_, 0x30) => Ok(Progress::Over),
+            (_, 0x30) => Ok(Progress::Refused(self.typed("clean", sense))),
             (SenseKey::NotReady, _) => Ok(Progress::Unknown(heard)),
             _ => Err(self.typed("clean", sense)),
         }

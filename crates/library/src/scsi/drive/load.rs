@@ -236,6 +236,8 @@ impl Drive {
         match self.open_door() {
             // Somebody was quicker, or the answer of an earlier UNLOAD was lost.
             Ok(()) | Err(TapeError::NotLoaded { .. }) => {}
+            // A cleaning cartridge is threaded by nobody: some drives say so to UNLOAD, and let it be taken.
+            Err(TapeError::NotReady { sense, .. }) if (sense.code, sense.qualifier) == (0x30, 0x03) => {}
             Err(error) => return Err(error),
         }
         // Not before: should the cartridge stay, blocks still go with their checksums.

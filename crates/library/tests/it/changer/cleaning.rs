@@ -94,3 +94,65 @@ fn what_fails_of_a_cleaning_is_told_and_the_cartridge_comes_home() {
     assert!(matches!(error, LibraryError::NotCleaned { is_home: false, .. }), "{error}");
     assert_eq!(places(&bench)[0].1, Place::Drive(drive));
 }
+
+/// A drive was clean, and its cartridge did not come home: it counted as not cleaned, and as empty.
+#[test]
+fn a_drive_that_has_done_with_a_cartridge_which_stays_in_it_says_both() {
+    let mut world = World::new(&LABELS);
+    (world.cleaner_stays, world.alerts) = (true, vec![TapeAlert::CLEANER_USED_UP]);
+    let bench = Bench::new(world);
+    let drive = drive_name("drive0");
+    let error = bench.library.clean(vid("CLN001"), &drive, MOST).unwrap_err();
+    assert!(error.is_of_the_drive() && error.was_in_drive(), "{error}");
+    let LibraryError::CleanerStays { alerts, source, .. } = error else { panic!("{error}") };
+    assert_eq!(alerts, [TapeAlert::CLEANER_USED_UP]);
+    assert!(matches!(*source, LibraryError::UnloadFailed { .. }), "{source}");
+    assert_eq!(places(&bench)[0].1, Place::Drive(drive));
+    // The robot has it in its hand.
+    let bench = Bench::new(World::new(&LABELS));
+    let hand = Script::Sense(SenseKey::HardwareError, 0x15, 0x01, Effect::Hand);
+    bench.change(|world| world.script.extend([Script::Good(Effect::Done), hand, hand]));
+    let error = bench.library.clean(vid("CLN001"), &drive_name("drive1"), MOST).unwrap_err();
+    assert!(matches!(error, LibraryError::CleanerStays { .. }), "{error}");
+}
+
+/// Of two cartridges with one label one stayed in a drive: the other was not found.
+#[test]
+fn of_two_with_one_label_the_one_in_a_slot_is_used() {
+    let mut world = World::new(&["CLN001L1", "KS0001L8"]);
+    world.put(DRIVES, Some("CLN001L1"));
+    let bench = Bench::new(world);
+    bench.library.clean(vid("CLN001"), &drive_name("drive1"), MOST).unwrap();
+    assert_eq!(bench.moves(), [(SLOTS, DRIVES + 1), (DRIVES + 1, SLOTS)], "the other stays where it is");
+}
+
+/// A server was killed while a drive was cleaned, in a library that reads no labels in drives: the drive was
+/// of no use before somebody had taken the cartridge out by hand.
+#[test]
+fn one_without_a_label_in_a_drive_goes_back_to_the_slot_it_came_from() {
+    for with_source in [true, false] {
+        let mut world = World::new(&["KS0001L8", "", "CLN002L1"]);
+        world.quirks.no_tags_in_drives = true;
+        world.put(DRIVES, Some("CLN001L1"));
+        world.cells.get_mut(&DRIVES).unwrap().source = with_source.then_some(SLOTS + 1);
+        let bench = Bench::new(world);
+        let mounted = bench.library.mount(vid("KS0001"), &drive_name("drive0"));
+        if with_source {
+            mounted.unwrap();
+            assert_eq!(bench.moves(), [(DRIVES, SLOTS + 1), (SLOTS, DRIVES)]);
+            assert_eq!(places(&bench)[0], ("CLN001".to_owned(), slot(1)));
+        } else {
+            assert!(matches!(mounted, Err(LibraryError::DriveOccupied { .. })), "{mounted:?}");
+            assert_eq!(bench.moves(), [], "nothing is moved by guess");
+        }
+    }
+    // Its slot was given to another one meanwhile.
+    let mut world = World::new(&["KS0001L8", "CLN002L1"]);
+    world.quirks.no_tags_in_drives = true;
+    world.put(DRIVES, Some("CLN001L1"));
+    world.cells.get_mut(&DRIVES).unwrap().source = Some(SLOTS + 1);
+    let bench = Bench::new(world);
+    let error = bench.library.clean(vid("CLN002"), &drive_name("drive0"), MOST).unwrap_err();
+    assert!(matches!(error, LibraryError::DriveOccupied { .. }), "{error}");
+    assert_eq!(bench.moves(), []);
+}

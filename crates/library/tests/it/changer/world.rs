@@ -108,6 +108,8 @@ pub struct World {
     pub drive_away: bool,
     pub load_fails: bool,
     pub unload_fails: bool,
+    /// The same for a drive that has cleaned.
+    pub cleaner_stays: bool,
     /// How often drives were cleaned, whether they say that they were not, and the flags they raise then.
     pub cleanings: u32,
     pub cleaning_fails: bool,
@@ -478,7 +480,7 @@ impl LoadableDrive for FakeDrive {
 
     fn unload(&mut self) -> Result<Option<TapeError>, TapeError> {
         let world = self.world.lock().unwrap();
-        if world.unload_fails {
+        if world.unload_fails || world.cleaner_stays && world.cleanings > 0 {
             return Err(TapeError::Reserved { drive: self.name.clone() });
         }
         let vid = self.loaded.take();
