@@ -10,8 +10,8 @@ use library::scsi::changer::{
     ChangerTimes, LoadableDrive, ScsiLibrary, ScsiLibraryConfig, SeatedDrive, Unreached,
 };
 use library::scsi::{
-    ChapAccount, DeviceAddress, DeviceChoice, DriveMaker, FoundDevices, GENERIC_DEVICES, IscsiName,
-    ReservationKey, ScsiDrive, ScsiDriveOptions, Sources, Transport, Ways,
+    ChapAccount, DeviceAddress, DeviceChoice, DriveMaker, EarlyWarning, FoundDevices, GENERIC_DEVICES,
+    IscsiName, ReservationKey, ScsiDrive, ScsiDriveOptions, Sources, Transport, Ways,
 };
 use library::{
     DriveName, Library, SleepingWaiter, Union, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
@@ -249,7 +249,8 @@ pub fn scsi_driver(
     way: Box<dyn Transport>,
     key: Option<ReservationKey>,
 ) -> Result<ScsiDrive, Unreached> {
-    let options = ScsiDriveOptions { reservation_key: key, ..ScsiDriveOptions::default() };
+    let early_warning = EarlyWarning::Part(ground::WARNING_PART);
+    let options = ScsiDriveOptions { reservation_key: key, early_warning, ..ScsiDriveOptions::default() };
     ScsiDrive::open(name.clone(), way, None, options).map_err(|error| Unreached(error.to_string()))
 }
 
