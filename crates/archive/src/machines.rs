@@ -10,8 +10,8 @@ use library::scsi::changer::{
     ChangerTimes, LoadableDrive, ScsiLibrary, ScsiLibraryConfig, SeatedDrive, Unreached,
 };
 use library::scsi::{
-    ChapAccount, DeviceAddress, DeviceChoice, DriveMaker, EarlyWarning, FoundDevices, GENERIC_DEVICES,
-    IscsiName, ReservationKey, ScsiDrive, ScsiDriveOptions, Sources, Transport, Ways,
+    ChapAccount, DeviceAddress, DeviceChoice, DriveMaker, EarlyWarning, FoundDevices, IscsiName,
+    ReservationKey, ScsiDrive, ScsiDriveOptions, Sources, Transport, Ways,
 };
 use library::{
     DriveName, Library, SleepingWaiter, Union, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
@@ -180,7 +180,7 @@ pub fn scsi_sources(settings: &ScsiLibrarySettings) -> Sources {
     {
         portals.push(portal.clone());
     }
-    Sources { portals, generic: Some(GENERIC_DEVICES.into()) }
+    Sources::with_this_machine(portals)
 }
 
 /// A library behind a changer, which need not be reached now. Its drives have names that begin with `prefix`;
