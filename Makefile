@@ -62,9 +62,17 @@ test: needs-test build
 	KIST=$(RELEASED) tests/gate
 
 # Real /dev/sg* and /dev/st* without hardware: a User-Mode Linux, its kernel's iSCSI initiator on `kist library serve`, and
-# mtx, mt, sg3-utils and Kist itself on what the kernel shows. Needs no root but for installing; half a minute.
+# mtx, mt, sg3-utils, Bacula's btape and Kist itself on what the kernel shows. Needs no root but for installing; two minutes.
 test-scsi: needs-test-scsi build
 	KIST=$(RELEASED) tests/scsi/run
+
+# Of Bacula only its test of a drive, with the libraries that it needs: unpacked and not installed, since its package starts
+# a daemon.
+BTAPE := $(abspath $(or $(CARGO_TARGET_DIR),target))/btape
+unpack-btape = { \
+	command -v apt-get >/dev/null || { echo "btape is missing: unpack Debian's bacula-sd into $(BTAPE)" >&2; exit 1; }; \
+	mkdir -p $(BTAPE) && cd $(BTAPE) && apt-get download bacula-sd bacula-common libwrap0 libnsl2 libtirpc3 \
+		&& for each in *.deb; do dpkg -x $$each .; done; }
 
 needs-test-scsi: needs
 	@command -v linux.uml >/dev/null || $(call install,user-mode-linux)
@@ -73,6 +81,7 @@ needs-test-scsi: needs
 	@command -v lsscsi >/dev/null || $(call install,lsscsi)
 	@command -v mt >/dev/null && mt --version 2>/dev/null | grep -q mt-st || $(call install,mt-st)
 	@command -v iscsiadm >/dev/null || test -x /usr/sbin/iscsiadm || $(call install,open-iscsi)
+	@test -x $(BTAPE)/usr/sbin/btape || $(unpack-btape)
 	@command -v modprobe >/dev/null || test -x /usr/sbin/modprobe || $(call install,kmod)
 	@command -v python3 >/dev/null || $(call install,python3)
 

@@ -1,6 +1,7 @@
 //! A library behind a medium changer, over iSCSI: the target is the virtual library's, in this process.
 
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::{ByteCount, Vid};
@@ -10,13 +11,14 @@ use library::{DriveName, VirtualCartridgeOptions, VirtualLibrary, VirtualLibrary
 use scsi::{Sense, SenseKey};
 use vtl::{Fault, Options, Target};
 
-use crate::harness::{Instance, kist, make_tree};
+use crate::harness::{Instance, bytes, kist, make_tree, wait_until, write};
+use crate::tape_keys::{gather, give, has, use_key};
 
 const TARGET: &str = "iqn.2026-01.org.kist:vtl";
 
 /// A target of four cartridges and two drives. It keeps its address and its cartridges while it is away.
 pub struct Library {
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
     target: Arc<Target>,
     pub address: String,
     /// The address that it tells, if another one leads to it.
@@ -41,7 +43,7 @@ impl Library {
         options.barcode_suffix = "VT".to_owned();
         let target = Target::new(library, options).unwrap();
         let address = "127.0.0.1:0".to_owned();
-        let mut library = Library { _directory: directory, target, address, told: None, server: None };
+        let mut library = Library { directory, target, address, told: None, server: None };
         library.come();
         library
     }
@@ -52,6 +54,11 @@ impl Library {
         let server = Server::start(listener, self.target.clone(), config).unwrap();
         self.address = server.address().to_string();
         self.server = Some(server);
+    }
+
+    /// Where its cartridges stand.
+    fn directory(&self) -> PathBuf {
+        self.directory.path().join("cartridges")
     }
 
     fn go_away(&mut self) {
@@ -138,6 +145,101 @@ fn the_whole_way_through_a_changer_and_back() {
     instance.kist(&["evict", "/u"]).exits(0);
     instance.kist(&["stage", "--wait", "/u"]).exits(0);
     instance.kist(&["compare", local, "/u"]).exits(0);
+    instance.stop();
+}
+
+/// What the changer says of itself is shown by a scan and told by the server.
+#[test]
+fn a_library_that_asks_for_attention_is_told() {
+    let library = Library::new();
+    let mut instance = instance_on(&library);
+    library.target.raise_changer_alert(27);
+    library.target.heat_changer(44);
+    let scan = |more: &[&str]| {
+        kist(&[&["library", "scan", "--portal", &library.address][..], more].concat()).exits(0)
+    };
+    let said = scan(&["--json"]).json();
+    let changer = &said["changers"][0];
+    let fan = serde_json::json!({ "flag": 27, "name": "cooling fan failure", "meaning": "a fan has failed" });
+    assert_eq!(changer["alerts"], serde_json::json!([fan]), "{said:#}");
+    assert_eq!((&changer["celsius"], &changer["robot"]["moves"]), (&44.into(), &0.into()), "{said:#}");
+    library.target.raise_changer_alert(16);
+    let said = scan(&[]).out;
+    assert!(said.contains("raised TapeAlert 16, library door:") && said.contains("44 \u{b0}C"), "{said}");
+
+    library.target.raise_changer_alert(16);
+    instance.start();
+    let status = || instance.kist(&["status"]).exits(0).out;
+    wait_until("status tells of the door", || status().contains("has raised TapeAlert 16, library door:"));
+    // Raised while the server runs: it is heard of with the next inventory.
+    library.target.raise_changer_alert(27);
+    instance.kist(&["library", "inventory"]).exits(0);
+    wait_until("status tells of the fan", || status().contains("TapeAlert 27, cooling fan failure: a fan"));
+    instance.stop();
+}
+
+/// Keys of tape pools through SCSI (security protocol 20h): two encrypted copies, read back with their key,
+/// and with another one told as such, by both drives.
+#[test]
+fn tapes_are_encrypted_by_drives_behind_a_changer() {
+    const OURS: &str = "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0";
+    const ANOTHER: &str = "1f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0";
+    let library = Library::new();
+    let mut instance = instance_on(&library);
+    let keys = instance.beside("tape-keys");
+    use_key(&instance, "vault-2026", &keys);
+    give(&keys, &format!("vault-2026 {OURS}\n"), 0o600);
+    instance.start();
+    let (local, content) = (instance.beside("plainly-named"), bytes(3_000_000, 7));
+    write(&local, &content);
+    instance.kist(&["put", local.to_str().unwrap(), "/t/plainly-named"]).exits(0);
+    instance.kist(&["migrate", "--now"]).exits(0);
+    instance.kist(&["wait", "--timeout", "120s"]).exits(0);
+    let tapes = instance.kist(&["tape", "ls", "--json"]).exits(0).json();
+    let used: Vec<&serde_json::Value> =
+        tapes.as_array().unwrap().iter().filter(|tape| tape["uuid"].is_string()).collect();
+    assert_eq!(used.len(), 2, "{tapes}");
+    assert!(used.iter().all(|tape| tape["key"] == "vault-2026"), "{tapes}");
+    let get_back = |instance: &Instance, name: &str| {
+        let back = instance.beside(name);
+        instance.kist(&["get", "/t/plainly-named", back.to_str().unwrap()]).exits(0);
+        assert_eq!(std::fs::read(back).unwrap(), content);
+    };
+    instance.kist(&["evict", "/t"]).exits(0);
+    instance.kist(&["stage", "--wait", "/t/plainly-named"]).exits(0);
+    get_back(&instance, "back");
+    instance.kist(&["release", "1"]).exits(0);
+    instance.kist(&["evict", "/t"]).exits(0);
+    instance.stop();
+
+    // Of the bytes nothing stands in clear on any cartridge, nor of names and indexes; the key's id does.
+    let mut on_tape = Vec::new();
+    gather(&library.directory(), &mut on_tape);
+    assert!(on_tape.len() > 2 * content.len(), "both copies: {}", on_tape.len());
+    assert!(has(&on_tape, b"vault-2026"));
+    for clear in [
+        &content[..32],
+        &content[1_000_000..1_000_032],
+        &content[2_999_968..],
+        b"plainly-named",
+        b"<ltfsindex",
+    ] {
+        assert!(!has(&on_tape, clear), "{:?} stands in clear", String::from_utf8_lossy(clear));
+    }
+
+    // Another key of the same name is another key: both copies wait for theirs, and no tape is suspected.
+    give(&keys, &format!("vault-2026 {ANOTHER}\n"), 0o600);
+    instance.start();
+    instance.kist(&["stage", "/t/plainly-named"]).exits(0);
+    let why = || instance.kist(&["why", "/t/plainly-named", "--json"]).exits(0).out;
+    wait_until("why tells of the key", || why().contains("key-missing"));
+    let tapes = instance.kist(&["tape", "ls", "--json"]).exits(0).json();
+    let states: Vec<&str> =
+        tapes.as_array().unwrap().iter().filter_map(|tape| tape["state"].as_str()).collect();
+    assert!(states.iter().all(|state| ["active", "scratch"].contains(state)), "{states:?}");
+    give(&keys, &format!("vault-2026 {OURS}\n"), 0o600);
+    instance.kist(&["wait", "--timeout", "120s"]).exits(0);
+    get_back(&instance, "back again");
     instance.stop();
 }
 

@@ -9,7 +9,7 @@ use crate::harness::{Instance, bytes, kist, wait_until, write};
 const SECRET: &str = "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0";
 
 /// Gives all tape pools this key, from this file.
-fn use_key(instance: &Instance, id: &str, keys: &Path) {
+pub fn use_key(instance: &Instance, id: &str, keys: &Path) {
     let config = instance.dir().join("kist.toml");
     let text = fs::read_to_string(&config).unwrap();
     let kept: Vec<&str> = text.lines().filter(|line| !line.starts_with("encryption = ")).collect();
@@ -19,13 +19,13 @@ fn use_key(instance: &Instance, id: &str, keys: &Path) {
     fs::write(config, text).unwrap();
 }
 
-fn give(keys: &Path, text: &str, mode: u32) {
+pub fn give(keys: &Path, text: &str, mode: u32) {
     fs::write(keys, text).unwrap();
     fs::set_permissions(keys, fs::Permissions::from_mode(mode)).unwrap();
 }
 
 /// All bytes of all files below a directory.
-fn gather(at: &Path, all: &mut Vec<u8>) {
+pub fn gather(at: &Path, all: &mut Vec<u8>) {
     if at.is_dir() {
         fs::read_dir(at).unwrap().for_each(|entry| gather(&entry.unwrap().path(), all));
     } else {
@@ -33,7 +33,7 @@ fn gather(at: &Path, all: &mut Vec<u8>) {
     }
 }
 
-fn has(all: &[u8], what: &[u8]) -> bool {
+pub fn has(all: &[u8], what: &[u8]) -> bool {
     all.windows(what.len()).any(|part| part == what)
 }
 

@@ -149,7 +149,7 @@ const FIRST: [(&str, Work); 3] =
     [("load", steps::load), ("what is on the tape", steps::belongings), ("format", steps::format)];
 
 /// The others, each for itself.
-const OTHERS: [(&str, Work); 13] = [
+const OTHERS: [(&str, Work); 14] = [
     ("positions", steps::positions),
     ("read back", steps::read_back),
     ("locate", steps::locate),
@@ -161,6 +161,7 @@ const OTHERS: [(&str, Work); 13] = [
     ("recommended access order", steps::access_order),
     ("cartridge memory", steps::memory),
     ("reservations", steps::reservations),
+    ("programmable early warning", steps::early_warning),
     ("load again", steps::load_again),
     ("to the end", steps::to_end),
 ];

@@ -10,7 +10,7 @@ use library::scsi::changer::{
     ChangerTimes, LoadableDrive, ScsiLibrary, ScsiLibraryConfig, SeatedDrive, Unreached,
 };
 use library::scsi::{
-    ChapAccount, DeviceAddress, DeviceChoice, DriveMaker, FoundDevices, GENERIC_DEVICES, IscsiName,
+    ChapAccount, DeviceAddress, DeviceChoice, DriveMaker, EarlyWarning, FoundDevices, IscsiName,
     ReservationKey, ScsiDrive, ScsiDriveOptions, Sources, Transport, Ways,
 };
 use library::{
@@ -180,7 +180,7 @@ pub fn scsi_sources(settings: &ScsiLibrarySettings) -> Sources {
     {
         portals.push(portal.clone());
     }
-    Sources { portals, generic: Some(GENERIC_DEVICES.into()) }
+    Sources::with_this_machine(portals)
 }
 
 /// A library behind a changer, which need not be reached now. Its drives have names that begin with `prefix`;
@@ -249,7 +249,8 @@ pub fn scsi_driver(
     way: Box<dyn Transport>,
     key: Option<ReservationKey>,
 ) -> Result<ScsiDrive, Unreached> {
-    let options = ScsiDriveOptions { reservation_key: key, ..ScsiDriveOptions::default() };
+    let early_warning = EarlyWarning::Part(ground::WARNING_PART);
+    let options = ScsiDriveOptions { reservation_key: key, early_warning, ..ScsiDriveOptions::default() };
     ScsiDrive::open(name.clone(), way, None, options).map_err(|error| Unreached(error.to_string()))
 }
 

@@ -476,11 +476,8 @@ choice!(Command {
     153 = SetTapeAway { vid, kind, place },
     154 = RetireTape { vid },
     155 = AddTape { vid },
-<<<<<<< HEAD
     156 = SetKeyAtHand { key, at_hand },
-=======
     160 = UncountCleaning { vid },
->>>>>>> clean2
 });
 
 impl Command {

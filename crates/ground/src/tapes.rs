@@ -68,9 +68,23 @@ pub fn is_unidentified(record: &TapeRecord) -> bool {
     record.capacity.0 == 0 && !matches!(record.state, TapeState::Disabled | TapeState::Retired)
 }
 
+/// Which part of a tape is kept for indexes and change-log segments.
+const RESERVE_PART: u64 = 32;
+
+/// Which part of a tape is left when a drive that can be told so warns of its end (programmable early
+/// warning).
+///
+/// Half of what is kept: containers are chosen by what the drive says is left, less the whole, so that a tape
+/// on which that is right is never warned of too early, and on one that turns out to be shorter the run is
+/// closed while index and changes still fit. The place of a drive's own early warning is its maker's choice,
+/// and may be too near to the end for the index of a tape full of files. On drives without another it is what
+/// there is: the container goes on to the end of the medium, and if not even an index fits behind it, the
+/// tape is read-only.
+pub const WARNING_PART: u64 = 2 * RESERVE_PART;
+
 /// Room kept on a tape for indexes and change-log segments: a thirty-second part of it.
 pub fn reserve(capacity: ByteCount) -> ByteCount {
-    ByteCount(capacity.0 / 32)
+    ByteCount(capacity.0 / RESERVE_PART)
 }
 
 /// Bytes that still fit on a tape as far as the catalogue knows: what sessions that ended badly have left

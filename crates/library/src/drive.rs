@@ -498,6 +498,13 @@ pub trait TapeDrive: Send {
     /// [`TapeError::NotLoaded`], [`TapeError::Medium`].
     fn remaining(&mut self) -> Result<ByteCount, TapeError>;
 
+    /// How many bytes of records the data partition of the cartridge takes at least from its early warning
+    /// ([`WriteResult::early_warning`]) to its end. `None` if that is not known: then the warning says that
+    /// the end comes, and not when.
+    fn early_warning_room(&mut self) -> Option<ByteCount> {
+        None
+    }
+
     /// Where the wraps of the data partition end: the first block behind each wrap that has data, ascending.
     /// The last one is the end of data, which need not be the wrap's. It is what READ END OF WRAP POSITION
     /// reports with its bit for all wraps. Empty without data; `None` if the drive does not tell.

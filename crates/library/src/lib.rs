@@ -22,8 +22,10 @@ pub use keys::{
 /// Types of `mechanics` in which a drive tells of its motion.
 pub use mechanics::{MotionReport, Track};
 
-pub use machine::{CartridgeInfo, CleanerInfo, DrivePlace, Library, LibraryError, Place, Slot};
-pub use sense::{DeviceError, Sense, TapeAlert};
+pub use machine::{
+    CartridgeInfo, CleanerInfo, DrivePlace, Library, LibraryCondition, LibraryError, Place, RobotCount, Slot,
+};
+pub use sense::{ChangerAlert, DeviceError, Sense, TapeAlert};
 pub use union::Union;
 #[doc(hidden)]
 pub use virtual_tape::fuzz;

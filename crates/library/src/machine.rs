@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::{ByteCount, FailureCause, Vid};
 
-use crate::{CartridgeError, DeviceError, DriveName, Sense, TapeAlert, TapeDrive, TapeError};
+use crate::{CartridgeError, ChangerAlert, DeviceError, DriveName, Sense, TapeAlert, TapeDrive, TapeError};
 
 /// A storage slot of a library: counted from 0, or the address of an element of a changer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -452,6 +452,55 @@ impl LibraryError {
     }
 }
 
+/// What a changer says of itself.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LibraryCondition {
+    /// The library, by its number in a [`Union`](crate::Union), else 0.
+    pub library: u16,
+    /// Flags that it has raised in the last day, ascending. A changer tells each once, and does not say when
+    /// it holds no more.
+    pub alerts: Vec<ChangerAlert>,
+    /// Its temperature in degrees Celsius, if it tells one.
+    pub celsius: Option<u8>,
+    /// What its robot has done, as far as it counts: what is counted, and how often.
+    pub counts: Vec<(RobotCount, u64)>,
+}
+
+/// What a robot counts (SMC-3, media changer statistics).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[allow(missing_docs)] // What they are is said by their words.
+pub enum RobotCount {
+    Moves,
+    Picks,
+    PickRetries,
+    Places,
+    PlaceRetries,
+    LabelsRead,
+    LabelsUnread,
+    DoorOpens,
+    ImportExportOpens,
+    Scans,
+}
+
+impl RobotCount {
+    /// The same word for the same count, for programs.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            RobotCount::Moves => "moves",
+            RobotCount::Picks => "picks",
+            RobotCount::PickRetries => "pick_retries",
+            RobotCount::Places => "places",
+            RobotCount::PlaceRetries => "place_retries",
+            RobotCount::LabelsRead => "labels_read",
+            RobotCount::LabelsUnread => "labels_unread",
+            RobotCount::DoorOpens => "door_opens",
+            RobotCount::ImportExportOpens => "import_export_opens",
+            RobotCount::Scans => "scans",
+        }
+    }
+}
+
 /// A tape library: cartridges in slots, drives, robots. May be used from many threads.
 pub trait Library: Send + Sync {
     /// All cartridges, ordered by VID.
@@ -497,6 +546,12 @@ pub trait Library: Send + Sync {
     /// What could not be asked or found the last time, in words: the library, or some of its drives. Until a
     /// library was reached for the first time it holds nothing, and says so here.
     fn out_of_reach(&self) -> Vec<String>;
+
+    /// What changers say of themselves, one row for each that was reached and says something. As last asked,
+    /// with the inventory; nothing is asked for by this.
+    fn conditions(&self) -> Vec<LibraryCondition> {
+        Vec::new()
+    }
 
     /// All drives, in the order of the configuration.
     fn drives(&self) -> Vec<DriveName>;

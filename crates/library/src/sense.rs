@@ -93,6 +93,51 @@ impl TapeAlert {
     }
 }
 
+/// A flag that a medium changer raises about itself (TapeAlert, SMC-3 annex A): the numbers mean other things
+/// than those of [`TapeAlert`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ChangerAlert(pub u8);
+
+impl ChangerAlert {
+    /// Its name in the standard.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        scsi::log::changer_alert_name(self.0).unwrap_or("of no standard")
+    }
+
+    /// What the flag asks an operator to do.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self.0 {
+            1 => "the robot hardly reaches a drive: look at its cables",
+            2..=4 | 7 => "the robot's hardware fails, or is about to: call its maker",
+            5 => "run the library's diagnostics",
+            6 | 26 => "one of its ways to hosts has failed: look at cables and switches",
+            8 => "its maintenance is due",
+            9..=11 => "humidity, temperature or voltage in it are out of bounds",
+            12 => "a cartridge is left where none should be: look into it",
+            13..=15 => "the robot needs many tries to grip, put down or load a cartridge",
+            16 => "its door is open, or was when it was to work",
+            17 | 18 => "an import/export slot or a magazine is stuck or missing",
+            19 => "its door was opened while it worked",
+            21 => "an operator has taken it offline",
+            22 => "it has taken a drive offline",
+            23 | 32 => "it cannot read labels well: look at those of the cartridges",
+            24 => "what it holds is not what it has noted: have it look again",
+            27 => "a fan has failed",
+            28 | 29 => "a power supply has failed, or takes too much",
+            30 | 31 => "what passes cartridges on between its frames is stuck",
+            _ => "see the library's manual",
+        }
+    }
+}
+
+impl fmt::Display for ChangerAlert {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TapeAlert {}, {}: {}", self.0, self.name(), self.meaning())
+    }
+}
+
 impl fmt::Display for TapeAlert {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TapeAlert {}: {}", self.0, self.meaning())

@@ -7,7 +7,8 @@ use std::time::Duration;
 use base::Vid;
 
 use crate::{
-    CartridgeInfo, CleanerInfo, DriveName, DrivePlace, Library, LibraryError, Slot, TapeAlert, TapeDrive,
+    CartridgeInfo, CleanerInfo, DriveName, DrivePlace, Library, LibraryCondition, LibraryError, Slot,
+    TapeAlert, TapeDrive,
 };
 
 /// The most libraries of one union.
@@ -214,6 +215,14 @@ impl Library for Union {
             why.into_iter().map(|why| format!("library {}: {why}", member.name))
         });
         all.collect()
+    }
+
+    fn conditions(&self) -> Vec<LibraryCondition> {
+        let numbered = (0u16..).zip(&self.members).flat_map(|(number, member)| {
+            let own = member.library.conditions().into_iter();
+            own.map(move |condition| LibraryCondition { library: number, ..condition })
+        });
+        numbered.collect()
     }
 
     fn drives(&self) -> Vec<DriveName> {

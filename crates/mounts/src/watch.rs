@@ -110,6 +110,10 @@ impl TapeDrive for WatchedDrive {
         self.drive.remaining()
     }
 
+    fn early_warning_room(&mut self) -> Option<ByteCount> {
+        self.drive.early_warning_room()
+    }
+
     fn end_of_wrap_positions(&mut self) -> Result<Option<Vec<BlockAddress>>, TapeError> {
         self.drive.end_of_wrap_positions()
     }

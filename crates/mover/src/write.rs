@@ -64,7 +64,8 @@ pub enum Ended {
     All,
     /// The drive gave its early warning while or after the last written container.
     EarlyWarning,
-    /// The medium ended within a container, which has to be written again, whole, on the next tape.
+    /// The medium ended within a container, or came so near to its end that nothing could be kept free for
+    /// the index. The container has to be written again, whole, on the next tape.
     EndOfMedium,
     /// A container's bytes cannot be had; blocks of it may be on tape.
     Source(ContainerId, MoverError),
@@ -122,6 +123,23 @@ pub struct WriteContext<'a> {
     pub flush_due: &'a dyn Fn() -> bool,
     /// Is told what is moved and how long the drive waits for the store.
     pub stream: &'a dyn TapeFlow,
+    /// What is to be left free on the data partition for what is written behind the containers: the index,
+    /// and changes. Kept where the drive says how much it takes from its early warning on.
+    pub keep: ByteCount,
+}
+
+/// How much of a container may still be written behind the early warning.
+///
+/// Containers are chosen by what the drive says is left, so that none meets the warning; if one does, the
+/// tape is shorter than that. It goes on as far as there is room beside what is kept, since a container that
+/// is whole is worth more than the room, and is given up there: were it written on to the end of the medium,
+/// it would be torn all the same, and no index would fit behind those that are whole. At the most half of the
+/// room is kept: a warning that comes late leaves something to both.
+///
+/// A drive that does not say how much room there is behind its warning writes on to the end, as it may be
+/// far.
+fn allowed_behind_warning(room: Option<ByteCount>, keep: ByteCount) -> Option<u64> {
+    room.map(|room| room.0 - keep.0.min(room.0 / 2))
 }
 
 /// Writes containers one behind the other, each from its own block on, without file marks. Before each one
@@ -249,17 +267,35 @@ fn write_one(
     if actual != expected {
         return Err(Ended::Tape(VolumeError::Position { vid, expected, actual }));
     }
-    let mut warned = false;
+    // Bytes of it behind the early warning, once that came.
+    let mut behind: Option<u64> = None;
+    let mut allowed = None;
     loop {
         let message = {
             let _waiting = context.stream.wait();
             receiver.recv()
         };
         match message {
+            Ok(Message::Block(block))
+                if behind
+                    .zip(allowed)
+                    .is_some_and(|(behind, allowed)| behind + block.length as u64 > allowed) =>
+            {
+                return Err(Ended::EndOfMedium);
+            }
             Ok(Message::Block(block)) => match drive.write_block(block.filled()) {
                 Ok(result) => {
                     assert!(block.length > 0, "no empty block is written");
-                    warned |= result.early_warning;
+                    match &mut behind {
+                        Some(behind) => *behind += block.length as u64,
+                        None if result.early_warning => {
+                            // Of this block only its end may lie there. It is not counted: a container that
+                            // was chosen to end just before what is kept is not given up for it.
+                            behind = Some(0);
+                            allowed = allowed_behind_warning(drive.early_warning_room(), context.keep);
+                        }
+                        None => {}
+                    }
                     *torn += block.length as u64;
                     ended(block.files_ended);
                     context.progress.fetch_add(block.length as u64, Ordering::Relaxed);
@@ -271,7 +307,7 @@ fn write_one(
             Ok(Message::Complete(count)) => {
                 ended(count);
                 context.containers.fetch_add(1, Ordering::Relaxed);
-                return Ok(warned);
+                return Ok(behind.is_some());
             }
             Ok(Message::Failed(container, error)) => return Err(Ended::Source(container, error)),
             Err(_) => return Err(Ended::Stopped),

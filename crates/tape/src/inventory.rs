@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use base::{LibraryId, Vid};
+use library::ChangerAlert;
 use threads::{Doorbell, Mutex, MutexGuard};
 
 use crate::room::Tape;
@@ -24,6 +25,8 @@ pub(crate) struct Inventory {
     pub(crate) leaving: Mutex<BTreeSet<Vid>>,
     /// Cleaning cartridges that may be used, as the scheduler was told.
     cleaners: Mutex<Option<Vec<(LibraryId, Vid)>>>,
+    /// Flags of changers that the log tells of already.
+    alerts: Mutex<BTreeSet<(u16, ChangerAlert)>>,
 }
 
 impl Inventory {
@@ -33,6 +36,7 @@ impl Inventory {
             seen: Mutex::new(changes),
             leaving: Mutex::default(),
             cleaners: Mutex::default(),
+            alerts: Mutex::default(),
         }
     }
 
@@ -74,11 +78,25 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
             Err(error) => me.failed(&error),
         }
         room.look_at_cleaners();
+        room.tell_of_changers();
         room.export_what_leaves();
     }
 }
 
 impl Tape {
+    /// What changers have raised of themselves goes to the log, once, where a site's monitoring finds it.
+    fn tell_of_changers(&self) {
+        let conditions = self.library.conditions();
+        let mut told = self.inventory.alerts.lock().unwrap_or_else(PoisonError::into_inner);
+        let now: BTreeSet<(u16, ChangerAlert)> =
+            conditions.iter().flat_map(|one| one.alerts.iter().map(|alert| (one.library, *alert))).collect();
+        for (library, alert) in now.difference(&told) {
+            let library = self.libraries.name(*library);
+            tracing::warn!(library, %alert, "the library asks for attention");
+        }
+        *told = now;
+    }
+
     /// Takes the inventory anew if it has changed: new tapes are registered, those that are gone are mounted
     /// no more. Gives the tapes that came, went, or can be used otherwise than before.
     ///

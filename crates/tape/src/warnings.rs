@@ -109,6 +109,7 @@ pub(crate) fn all(
     warnings.extend(room.keys_missing_told(tapes));
     warnings.extend(of_what_has_no_vid(room.library.as_ref()));
     warnings.extend(of_what_is_out_of_reach(room.library.as_ref()));
+    warnings.extend(of_changers(room.library.as_ref(), |number| room.libraries.name(number)));
     warnings.extend(of_change_log(room));
     warnings
 }
@@ -360,6 +361,18 @@ pub fn of_what_has_no_vid(library: &dyn Library) -> Option<String> {
 fn of_what_is_out_of_reach(library: &dyn Library) -> impl Iterator<Item = String> {
     let told = |text: String| format!("{}: it is tried again", truncated(&text, REASON_MAX));
     library.out_of_reach().into_iter().map(told)
+}
+
+/// What changers have raised of themselves in the last day.
+fn of_changers<'a>(library: &dyn Library, name: impl Fn(u16) -> &'a str) -> Vec<String> {
+    let all = library.conditions().into_iter();
+    all.flat_map(|condition| {
+        let name = name(condition.library);
+        let own: Vec<String> =
+            condition.alerts.iter().map(|alert| format!("tape library {name} has raised {alert}")).collect();
+        own
+    })
+    .collect()
 }
 
 fn of_tapes(tapes: &[(Vid, TapeRecord)], goes_to_tape: bool, is_away: impl Fn(Vid) -> bool) -> Vec<String> {

@@ -105,3 +105,9 @@ pub fn early_warning() -> Refusal {
     let sense = Sense { end_of_medium: true, ..Sense::new(SenseKey::NoSense, 0x00, 0x02) };
     Refusal::from(sense).with_residual(0)
 }
+
+/// NO SENSE: carried out, and the programmable early warning zone was entered (SSC-5, 4.2.5). EOM stays
+/// clear: a program that knows early warning alone, as Linux's driver of tapes does, takes EOM for that one.
+pub fn programmable_early_warning() -> Refusal {
+    Refusal::from(Sense::new(SenseKey::NoSense, 0x00, 0x07)).with_residual(0)
+}

@@ -203,6 +203,19 @@ impl Target {
         self.faults.clone()
     }
 
+    /// The changer raises a TapeAlert flag.
+    #[cfg(feature = "faults")]
+    pub fn raise_changer_alert(&self, flag: u8) {
+        let mut log = self.changer.log();
+        log.alerts = log.alerts.with(flag);
+    }
+
+    /// The changer gets a thermometer, which shows this.
+    #[cfg(feature = "faults")]
+    pub fn heat_changer(&self, celsius: u8) {
+        self.changer.log().celsius = Some(celsius);
+    }
+
     /// How it presents the library.
     #[must_use]
     pub fn options(&self) -> &Options {

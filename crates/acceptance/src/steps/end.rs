@@ -16,6 +16,17 @@ const READ_AGAIN: u64 = 64;
 /// Blocks after which a drive that has not said that it is full never will: more than any tape has.
 const BLOCKS_MAX: u64 = 1 << 32;
 
+/// The drive took the early warning that it was told at the load. Whether it keeps to it shows at the end of
+/// the partition.
+pub fn early_warning(run: &mut Run<'_>, figures: &mut Figures) -> Outcome {
+    let Some(room) = run.scsi()?.programmed_early_warning() else {
+        let why = "it warns of the end by itself alone: an index may not fit on a tape that ends early";
+        return Err(Trouble::NotOffered(why.to_owned()));
+    };
+    figures.add("before its own", room.0 as f64, Unit::Bytes);
+    Ok(())
+}
+
 /// Writes until the drive says that it is full. It warns before.
 pub fn to_end(run: &mut Run<'_>, figures: &mut Figures) -> Outcome {
     if !run.plan.to_end {
@@ -53,7 +64,16 @@ pub fn to_end(run: &mut Run<'_>, figures: &mut Figures) -> Outcome {
     let Some(warned) = warned else {
         return Err(Trouble::Wrong(format!("it did not warn before its end at {}", place(end))));
     };
-    figures.add("from the warning to the end", bytes(end.block.0 - warned.block.0), Unit::Bytes);
+    let behind = bytes(end.block.0 - warned.block.0);
+    figures.add("from the warning to the end", behind, Unit::Bytes);
+    if let Some(told) = run.scsi()?.programmed_early_warning()
+        // The block with which the warning came began before it.
+        && behind + (length as f64) < told.0 as f64
+    {
+        let what =
+            format!("it warned {behind} bytes before its end, and was told {told} before its own warning");
+        return Err(Trouble::Wrong(what));
+    }
     let first = end.block.0.saturating_sub(READ_AGAIN).max(begin.block.0);
     run.tape.locate(at(Partition::Data, first))?;
     for number in first..end.block.0 {

@@ -8,7 +8,7 @@ mod records;
 mod rest;
 mod ways;
 
-pub use end::to_end;
+pub use end::{early_warning, to_end};
 pub use load::{belongings, facts, format, load, load_again, unload};
 pub use protection::protection;
 pub use rates::{flush, rates};

@@ -12,7 +12,7 @@ use library::scsi::changer::{
     ChangerTimes, Devices, DriveSeat, LoadableDrive, ScsiLibrary, ScsiLibraryConfig, SeatedDrive, Unreached,
     WantedDrive,
 };
-use library::scsi::{DriveIdentity, ProtectionWish, ScsiDrive, ScsiDriveOptions, Transport};
+use library::scsi::{DriveIdentity, EarlyWarning, ProtectionWish, ScsiDrive, ScsiDriveOptions, Transport};
 use library::{
     DriveName, Library, SleepingWaiter, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
 };
@@ -58,8 +58,14 @@ impl Devices for Drives {
             Quirk::Unprotected => ProtectionWish::Off,
             _ => ProtectionWish::IfOffered,
         };
+        let early_warning = match self.quirk {
+            Quirk::Unprotected => EarlyWarning::Own,
+            // 2 MiB of 96, in whole megabytes: 3 MB.
+            _ => EarlyWarning::Part(48),
+        };
+        let reservation_key = Some(7.into());
         let options =
-            ScsiDriveOptions { reservation_key: Some(7.into()), protection, ..ScsiDriveOptions::default() };
+            ScsiDriveOptions { reservation_key, protection, early_warning, ..ScsiDriveOptions::default() };
         let drive = ScsiDrive::open(wanted.name.clone(), way, None, options).unwrap();
         *self.opened.lock().unwrap() = Some(drive.clone());
         Ok(Box::new(SeatedDrive::new(drive).unwrap()))
@@ -238,7 +244,9 @@ fn the_end_of_the_tape_is_warned_of_and_found() {
     let end = step(&report, "to the end");
     assert_eq!(end.verdict, Verdict::Passed);
     let warned = end.figure("from the warning to the end").unwrap();
-    assert!((7e6..9e6).contains(&warned), "{warned}");
+    // 3 MB before its own warning, which comes 8 MiB before the end.
+    assert!((11e6..12e6).contains(&warned), "{warned}");
+    assert_eq!(step(&report, "programmable early warning").figure("before its own"), Some(3e6));
     assert!(is_blank(&bench));
 }
 
@@ -246,6 +254,7 @@ fn the_end_of_the_tape_is_warned_of_and_found() {
 fn what_is_not_offered_is_not_failed() {
     let report = Bench::new(false, Quirk::Unprotected).run(&plan(), &|_| {});
     assert!(is_not_offered(step(&report, "block protection")), "{:#?}", others(&report));
+    assert!(is_not_offered(step(&report, "programmable early warning")), "{:#?}", others(&report));
     assert!(report.is_passed());
 }
 

@@ -182,7 +182,7 @@ fn damaged(
 }
 
 /// The same, unless a member has nothing else: the place is the only one, or all others are on tapes that are
-/// set aside and there is no image to write the copy anew from.
+/// set aside, or whose key is not at hand, and there is no image to write the copy anew from.
 fn give_up(
     draft: &mut Draft<'_>,
     id: ContainerId,
@@ -195,7 +195,7 @@ fn give_up(
     let mut is_left = false;
     for (vid, _) in record.places().filter(|at| !is_it(at)) {
         let tape: TapeRecord = draft.view().expect(Table::Tape, &key::tape(vid))?;
-        is_left |= record.image.is_some() || !tape.state.is_set_aside();
+        is_left |= record.image.is_some() || draft.view().can_give(&tape)?;
     }
     if is_there && !is_left && lost::depends_on_tape(draft, id)? {
         let state = "not in the pool any more with all its members, and on no other tape in use";

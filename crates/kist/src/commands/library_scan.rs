@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use archive::ChapSettings;
 use base::ByteCount;
-use library::Place;
 use library::scsi::changer::{
     Barcode, ChangerReport, ChangerTimes, DriveSeat, Holdings, ScsiLibrary, ScsiLibraryConfig, SeenElement,
 };
 use library::scsi::{
-    DeviceChoice, DeviceType, ElementAddress, ElementType, Found, FoundDevice, FoundDevices, GENERIC_DEVICES,
-    IscsiName, Sources, Ways, discover, drive_abilities, portal,
+    DeviceChoice, DeviceType, ElementAddress, ElementType, Found, FoundDevice, FoundDevices, IscsiName,
+    Sources, Ways, discover, drive_abilities, portal,
 };
-use serde_json::{Value, json};
+use library::{ChangerAlert, LibraryCondition, Place};
+use serde_json::{Map, Value, json};
 use terminal::{Exit, Failure, Outcome, Table, output, text};
 
 use crate::cli::Common;
@@ -73,7 +73,7 @@ impl Reach {
         let (initiator, chap) = self.settings()?;
         let ways = archive::scsi_ways(initiator, chap.as_ref());
         let ways = ways.map_err(|error| Failure::usage(error.to_string()))?;
-        Ok((ways, Sources { portals, generic: Some(GENERIC_DEVICES.into()) }))
+        Ok((ways, Sources::with_this_machine(portals)))
     }
 }
 
@@ -280,6 +280,7 @@ fn as_json(
                     json!({ "count": count, "full": full })
                 };
                 value["can"] = json!(abilities(report));
+                condition_json(&report.condition, &mut value);
                 value["slots"] = elements(ElementType::Storage);
                 value["import_export"] = elements(ElementType::ImportExport);
                 value["cartridges"] = json!(cartridges_json(&held));
@@ -301,6 +302,35 @@ fn as_json(
         "drives": loose.iter().map(|drive| drive_json(drive, ways)).collect::<Vec<_>>(),
         "failed": found.failed,
     })
+}
+
+/// What a changer says of itself: what it does not tell is null, or not there.
+fn condition_json(condition: &LibraryCondition, value: &mut Value) {
+    let LibraryCondition { library: _, alerts, celsius, counts } = condition;
+    let alert =
+        |alert: &ChangerAlert| json!({ "flag": alert.0, "name": alert.name(), "meaning": alert.meaning() });
+    value["alerts"] = alerts.iter().map(alert).collect();
+    value["celsius"] = json!(celsius);
+    value["robot"] = counts
+        .iter()
+        .map(|(what, count)| (what.word().to_owned(), json!(count)))
+        .collect::<Map<_, _>>()
+        .into();
+}
+
+/// The same for people, a line for each thing.
+fn condition_text(condition: &LibraryCondition) -> Vec<String> {
+    let LibraryCondition { library: _, alerts, celsius, counts } = condition;
+    let mut lines: Vec<String> = alerts.iter().map(|alert| format!("raised {alert}")).collect();
+    let celsius = celsius.map(|celsius| format!("{celsius} \u{b0}C"));
+    // What never happened says nothing.
+    let done = counts.iter().filter(|(_, count)| *count > 0);
+    let done = done.map(|(what, count)| format!("{} {count}", what.word().replace('_', " ")));
+    let told: Vec<String> = celsius.into_iter().chain(done).collect();
+    if !told.is_empty() {
+        lines.push(told.join(", "));
+    }
+    lines
 }
 
 /// What a changer can do, in words.
@@ -371,6 +401,9 @@ fn changer_text(out: &mut String, one: &ChangerFound, ways: &Ways, sources: &Sou
     let (slots, full) = counted(report, ElementType::Storage);
     let (doors, in_doors) = counted(report, ElementType::ImportExport);
     let _ = writeln!(out, "  can: {}", abilities(report).join(", "));
+    for line in condition_text(&report.condition) {
+        let _ = writeln!(out, "  {line}");
+    }
     let _ = writeln!(
         out,
         "  {full} of {} full, {in_doors} of {} full; {} with a VID, {} for cleaning",

@@ -1,6 +1,7 @@
 //! Which changers and drives there are: at iSCSI portals, and among the devices of this machine. A device is
 //! known by its serial number and its identifiers (VPD 80h and 83h), never by its name.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,6 +32,8 @@ const PAGE: u16 = 255;
 const OPCODES: u32 = 16 * 1024;
 /// Where Linux lists generic SCSI devices.
 pub const GENERIC_DEVICES: &str = "/sys/class/scsi_generic";
+/// Where Linux lists the same devices as its other generic driver knows them (bsg).
+pub const BSG_DEVICES: &str = "/sys/class/bsg";
 
 /// Who asks at iSCSI portals, and the ways to devices.
 #[derive(Clone)]
@@ -86,6 +89,18 @@ pub struct Sources {
     pub portals: Vec<String>,
     /// The directory in which Linux lists generic devices, [`GENERIC_DEVICES`]; `None`: not looked at.
     pub generic: Option<PathBuf>,
+    /// The directory of the other driver, [`BSG_DEVICES`]; `None`: not looked at. Of a device that both list,
+    /// that of `generic` is taken: it takes data in pieces. A machine whose kernel has no sg has only this
+    /// one.
+    pub bsg: Option<PathBuf>,
+}
+
+impl Sources {
+    /// These portals, and all devices of this machine.
+    #[must_use]
+    pub fn with_this_machine(portals: Vec<String>) -> Sources {
+        Sources { portals, generic: Some(GENERIC_DEVICES.into()), bsg: Some(BSG_DEVICES.into()) }
+    }
 }
 
 /// A changer or a drive that was found.
@@ -145,8 +160,12 @@ pub fn discover(ways: &Ways, sources: &Sources) -> Found {
             found.failed.push(format!("portal {portal}: {why}"));
         }
     }
+    let mut listed = BTreeSet::new();
     if let Some(directory) = &sources.generic {
-        of_this_machine(directory, &mut found);
+        of_this_machine(directory, &SG, &mut listed, &mut found);
+    }
+    if let Some(directory) = &sources.bsg {
+        of_this_machine(directory, &BSG, &mut listed, &mut found);
     }
     found
 }
@@ -256,8 +275,27 @@ impl FoundDevice {
     }
 }
 
-/// What Linux knows of the generic devices of this machine, without opening one.
-fn of_this_machine(directory: &Path, found: &mut Found) {
+/// A generic driver of Linux.
+struct GenericDriver {
+    /// What it calls its units. It may list others, as host adapters.
+    is_unit: fn(&str) -> bool,
+    /// Where their nodes are.
+    nodes: &'static str,
+}
+
+const SG: GenericDriver = GenericDriver { is_unit: |name| name.starts_with("sg"), nodes: "/dev" };
+/// Units are called by host, channel, target and number: `1:0:0:0`.
+const BSG: GenericDriver =
+    GenericDriver { is_unit: |name| name.matches(':').count() == 3, nodes: "/dev/bsg" };
+
+/// What Linux knows of the generic devices of this machine, without opening one. Of those that are `listed`,
+/// which is what the kernel knows them by, nothing more is told.
+fn of_this_machine(
+    directory: &Path,
+    driver: &GenericDriver,
+    listed: &mut BTreeSet<PathBuf>,
+    found: &mut Found,
+) {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         // A machine without SCSI has no such directory.
@@ -266,12 +304,15 @@ fn of_this_machine(directory: &Path, found: &mut Found) {
     };
     let mut names: Vec<String> = entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| name.starts_with("sg"))
+        .filter(|name| (driver.is_unit)(name))
         .collect();
     names.sort_by_key(|name| (name.len(), name.clone()));
     for name in names.into_iter().take(GENERIC_MAX) {
         let device = directory.join(&name).join("device");
-        found.devices.extend(from_files(&device, Path::new("/dev").join(&name)));
+        let known = fs::canonicalize(&device).unwrap_or_else(|_| device.clone());
+        if listed.insert(known) {
+            found.devices.extend(from_files(&device, Path::new(driver.nodes).join(&name)));
+        }
     }
 }
 

@@ -21,9 +21,10 @@ pub use iscsi::login::{
 pub use ::scsi::reservation::ReservationKey;
 
 pub use discover::{
-    DriveMaker, Found, FoundDevice, FoundDevices, GENERIC_DEVICES, Sources, Ways, discover, drive_abilities,
+    BSG_DEVICES, DriveMaker, Found, FoundDevice, FoundDevices, GENERIC_DEVICES, Sources, Ways, discover,
+    drive_abilities,
 };
 pub use drive::{
-    AttentionsSeen, Cartridge, CartridgeAccess, DriveGeneration, DriveIdentity, Medium, PartitionSpace,
-    Planted, ProtectionWish, ScsiDrive, ScsiDriveOptions, TimedLocate, Unloaded,
+    AttentionsSeen, Cartridge, CartridgeAccess, DriveGeneration, DriveIdentity, EarlyWarning, Medium,
+    PartitionSpace, Planted, ProtectionWish, ScsiDrive, ScsiDriveOptions, TimedLocate, Unloaded,
 };

@@ -574,6 +574,10 @@ impl TapeDrive for VirtualDrive {
         })
     }
 
+    fn early_warning_room(&mut self) -> Option<ByteCount> {
+        self.with(|loaded, _| Ok(ByteCount(loaded.cartridge.identity.data.early_warning))).ok()
+    }
+
     fn end_of_wrap_positions(&mut self) -> Result<Option<Vec<BlockAddress>>, TapeError> {
         self.modelled(|loaded, timed| {
             Ok(Some(timed.ends_of_data(loaded.cartridge.partition(Partition::Data))))

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use base::{BlockAddress, ByteCount, Partition};
 use library::Waiter;
-use library::scsi::{CartridgeAccess, DriveIdentity, ProtectionWish, ScsiDrive, ScsiDriveOptions};
+use library::scsi::{
+    CartridgeAccess, DriveIdentity, EarlyWarning, ProtectionWish, ScsiDrive, ScsiDriveOptions,
+};
 use library::{DriveCounters, ErrorCounters, ReadBlock, TapeAlert, TapeDrive, TapeError};
 use mechanics::{LocateFit, Track};
 use scsi::lbp::BlockProtection;
@@ -424,7 +426,7 @@ fn a_failed_write_closes_the_cartridge() {
 #[test]
 fn settings_are_set_and_set_again() {
     let wishes = ScsiDriveOptions {
-        early_warning: Some(ByteCount(10_000_000_001)),
+        early_warning: EarlyWarning::Bytes(ByteCount(10_000_000_001)),
         compression: Some(false),
         ..reserving()
     };

@@ -62,6 +62,16 @@ fn label(bench: &Bench, drive: &mut dyn TapeDrive) -> Result<Volume, VolumeError
 }
 
 fn write(store: &dyn BlobStore, drive: &mut dyn TapeDrive, vid: Vid, plans: Vec<ContainerPlan>) -> Written {
+    write_and_keep(store, drive, vid, plans, ByteCount(0))
+}
+
+fn write_and_keep(
+    store: &dyn BlobStore,
+    drive: &mut dyn TapeDrive,
+    vid: Vid,
+    plans: Vec<ContainerPlan>,
+    keep: ByteCount,
+) -> Written {
     let (containers, files) = (AtomicU64::new(0), AtomicU64::new(0));
     let context = WriteContext {
         store,
@@ -72,6 +82,7 @@ fn write(store: &dyn BlobStore, drive: &mut dyn TapeDrive, vid: Vid, plans: Vec<
         stop: &AtomicBool::new(false),
         flush_due: &|| false,
         stream: &Unmetered,
+        keep,
     };
     let written = write_containers(drive, vid, BlockSize::new(4096).unwrap(), plans, context);
     // Displays count them while they are written: until 2026-11 a session of hours showed 0 files.
@@ -383,6 +394,39 @@ fn a_container_with_other_bytes_than_sealed_is_never_counted() {
     assert_eq!((written.containers, written.bytes), (1, 10_000));
     assert!(written.torn <= 10_000);
     assert!(matches!(written.ended, Ended::Source(ContainerId(2), _)), "{:?}", written.ended);
+}
+
+/// Story: a tape that was shorter than its drive had said took a large container up to its last block. The
+/// container was torn, and no index fitted behind those that were whole. Of a drive that says how much it
+/// takes from its warning on, what is to be kept is kept; of one that does not, the end is where it comes.
+#[test]
+fn a_container_that_meets_the_warning_leaves_room_for_an_index() {
+    const KEPT: ByteCount = ByteCount::mib(4);
+    let store = MemoryStore::default();
+    // Of 64 MiB the last 16 are behind the warning.
+    let bytes = vec![7_u8; 63 << 20];
+    let sums = StreamChecksums::of(&bytes);
+    for (keep, says, is_whole) in [(ByteCount(0), true, true), (KEPT, true, false), (KEPT, false, true)] {
+        let bench = Bench::new();
+        let mut drive = bench.drive();
+        if !says {
+            drive = Box::new(Counting { drive, read: 0 });
+        }
+        let volume = label(&bench, drive.as_mut()).unwrap();
+        volume.go_to_end(drive.as_mut(), BlockAddress(7)).unwrap();
+        let written = write_and_keep(&store, drive.as_mut(), bench.vid, vec![plan(1, 7, &bytes, sums)], keep);
+        let left = drive.remaining().unwrap();
+        if is_whole {
+            assert!(matches!(written.ended, Ended::EarlyWarning), "{:?}", written.ended);
+            assert_eq!((written.containers, written.torn), (1, 0));
+            assert!(left < KEPT, "it would have fitted: {left}");
+        } else {
+            assert!(matches!(written.ended, Ended::EndOfMedium), "{:?}", written.ended);
+            assert_eq!(written.containers, 0);
+            // To the block, with which the warning came.
+            assert!(left.0.abs_diff(KEPT.0) <= 4096, "{left}");
+        }
+    }
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Log pages (SPC-5, 7.3; those of tape drives SSC-5, 8.3).
 
+mod changer;
 pub mod disk;
 mod pages;
 
+pub use changer::{CHANGER_ALERTS, changer_alert_name, changer_statistics};
 pub use pages::{
     Activity, DeviceStatus, TAPE_ALERTS, TapeAlerts, capacity, compression, device_statistics, error_counter,
     sequential_access, tape_alert_name, temperature, volume_statistics,
@@ -43,8 +45,10 @@ pub mod page {
     pub const DEVICE_STATUS: u8 = 0x11;
     /// TapeAlert flags as 64 bits.
     pub const TAPE_ALERT_RESPONSE: u8 = 0x12;
-    /// A drive's life.
+    /// A drive's life. Of a changer the same code is [`CHANGER_STATISTICS`].
     pub const DEVICE_STATISTICS: u8 = 0x14;
+    /// What a changer's robot has done.
+    pub const CHANGER_STATISTICS: u8 = 0x14;
     /// A volume's life.
     pub const VOLUME_STATISTICS: u8 = 0x17;
     /// Data compression.

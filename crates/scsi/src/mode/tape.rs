@@ -210,7 +210,7 @@ pub struct DeviceConfigurationExtension {
     pub write_mode: u8,
     /// What a short erase does.
     pub short_erase_mode: u8,
-    /// PEWS: how long before the end of the partition the programmable early warning comes.
+    /// PEWS: how long before the drive's own early warning the programmable one comes; 0: there is none.
     pub early_warning_size: u16,
     /// The unit of that, as [`DeviceConfigurationExtension::EARLY_WARNING_MEGABYTES`].
     pub early_warning_unit: u8,

@@ -184,6 +184,7 @@ impl MountedTape<'_> {
         let read: Vec<_> = plans.iter().map(|plan| (plan.container, plan::only_piece(plan))).collect();
         let room = Arc::clone(self.room);
         let mounted = &mut *self.tape;
+        let keep = reserve(room.tape(mounted.vid)?.capacity);
         let (vid, block_size, rules) = (mounted.vid, mounted.volume.block_size(), mounted.writing);
         let flush_due = || rules.flush_is_due(room.now());
         let context = WriteContext {
@@ -195,6 +196,7 @@ impl MountedTape<'_> {
             stop: &room.stop,
             flush_due: &flush_due,
             stream: &migration.stream,
+            keep,
         };
         let mut written = write_containers(self.drive.as_mut(), vid, block_size, plans, context);
         let ended = match std::mem::replace(&mut written.ended, Ended::All) {

@@ -2,14 +2,14 @@
 
 pub mod cleaners;
 mod elements;
+mod log;
 mod moves;
 mod status;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iscsi::target::Nexus;
 use scsi::command::{Changer as Command_, Primary};
-use scsi::log::{LogPage, TapeAlerts, page};
 use scsi::mode::{
     Control, DeviceCapabilities, ElementKinds, ExtendedDeviceCapabilities, ModeContent, ModeParameters,
     TransportGeometry,
@@ -31,6 +31,7 @@ pub struct Changer {
     pub identity: Identity,
     /// The one picker: moves wait for each other.
     robot: Mutex<()>,
+    log: Mutex<log::Log>,
     missing: Vec<(u8, Option<u16>)>,
 }
 
@@ -55,7 +56,7 @@ impl Changer {
         };
         let mut missing = MISSING.to_vec();
         missing.extend([(0xa2, None), (0xb5, None), (0x4c, None), (0x8c, None), (0x8d, None)]);
-        Changer { gate: Gate::default(), identity, robot: Mutex::new(()), missing }
+        Changer { gate: Gate::default(), identity, robot: Mutex::new(()), log: Mutex::default(), missing }
     }
 
     /// Looks whether cartridges came or went; if so, all initiators are told.
@@ -92,7 +93,7 @@ impl Changer {
         match command {
             Command::Primary(primary) => match self.common(shared).execute(nexus, primary, out, into) {
                 Some(outcome) => outcome,
-                None => primary_of(shared, primary, out, into),
+                None => self.primary(shared, primary, out, into),
             },
             Command::Changer(command) => {
                 let mut run = Run { changer: self, shared, drives, into };
@@ -156,33 +157,41 @@ impl Run<'_> {
     }
 }
 
-fn primary_of(shared: &Shared, command: &Primary, out: &[u8], into: &mut [u8]) -> Outcome {
-    match command {
-        Primary::TestUnitReady => Ok(0),
-        Primary::ModeSense6 { .. } | Primary::ModeSense10 { .. } => {
-            let Some(request) = ModeRequest::of(command) else { return Err(Refusal::illegal(0x20, 0)) };
-            let pages = match request.control {
-                scsi::command::PageControl::Changeable => changeable(),
-                _ => pages(shared),
-            };
-            request.answer(ModeParameters::default(), None, pages, into)
-        }
-        Primary::ModeSelect6 { .. } | Primary::ModeSelect10 { .. } => {
-            let Some(read) = mode_select(command, out) else { return Err(Refusal::illegal(0x20, 0)) };
-            let (parameters, bytes) = read?;
-            let own = pages(shared);
-            // Nothing of a changer can be set: what is there may be written back.
-            let same = |page: &scsi::mode::ModePage| own.contains(&page.content);
-            if !parameters.descriptors.is_empty() || !parameters.pages.iter().all(same) {
-                return Err(Refusal::illegal(0x26, 0x02));
+impl Changer {
+    fn primary(&self, shared: &Shared, command: &Primary, out: &[u8], into: &mut [u8]) -> Outcome {
+        match command {
+            Primary::TestUnitReady => Ok(0),
+            Primary::ModeSense6 { .. } | Primary::ModeSense10 { .. } => {
+                let Some(request) = ModeRequest::of(command) else { return Err(Refusal::illegal(0x20, 0)) };
+                let pages = match request.control {
+                    scsi::command::PageControl::Changeable => changeable(),
+                    _ => pages(shared),
+                };
+                request.answer(ModeParameters::default(), None, pages, into)
             }
-            Ok(bytes)
+            Primary::ModeSelect6 { .. } | Primary::ModeSelect10 { .. } => {
+                let Some(read) = mode_select(command, out) else { return Err(Refusal::illegal(0x20, 0)) };
+                let (parameters, bytes) = read?;
+                let own = pages(shared);
+                // Nothing of a changer can be set: what is there may be written back.
+                let same = |page: &scsi::mode::ModePage| own.contains(&page.content);
+                if !parameters.descriptors.is_empty() || !parameters.pages.iter().all(same) {
+                    return Err(Refusal::illegal(0x26, 0x02));
+                }
+                Ok(bytes)
+            }
+            Primary::LogSense { .. } => {
+                let mut log = self.log();
+                let codes = log.pages();
+                log_sense(command, &codes, |code| Ok(log.page(code)), into)
+            }
+            _ => Err(Refusal::illegal(0x20, 0)),
         }
-        Primary::LogSense { .. } => {
-            let codes = [page::SUPPORTED, page::TAPE_ALERT];
-            log_sense(command, &codes, |_| Ok::<LogPage, Refusal>(TapeAlerts::default().to_log()), into)
-        }
-        _ => Err(Refusal::illegal(0x20, 0)),
+    }
+
+    /// What it counts, and the flags that it has raised.
+    pub fn log(&self) -> MutexGuard<'_, log::Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

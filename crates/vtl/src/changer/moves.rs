@@ -152,6 +152,7 @@ impl Run<'_> {
         self.ejected(from)?;
         self.bring((from, from_kind), (to, to_kind))?;
         self.shared.elements().moved(from, to);
+        self.changer.log().moves += 1;
         Ok(())
     }
 
@@ -201,6 +202,7 @@ impl Run<'_> {
             elements.put(from, first_to, first);
             elements.put(first_to, second_to, second);
         }
+        self.changer.log().moves += 2;
         Ok(())
     }
 }

@@ -14,12 +14,23 @@ pub struct Medium {
     marks: [Marks; 2],
     /// In either partition, the block from which on a write told of the end coming near.
     warned: [Option<u64>; 2],
+    /// The block of the data partition from which on the tape is in the programmable early warning zone, as
+    /// far as that was met.
+    in_zone: Option<u64>,
 }
 
 impl Medium {
     pub fn new(vid: Vid, partitions: u8, capacity: ByteCount, write_protected: bool) -> Medium {
         assert!((1..=2).contains(&partitions), "cartridges have one partition or two, not {partitions}");
-        Medium { vid, partitions, capacity, write_protected, marks: Default::default(), warned: [None; 2] }
+        Medium {
+            vid,
+            partitions,
+            capacity,
+            write_protected,
+            marks: Default::default(),
+            warned: [None; 2],
+            in_zone: None,
+        }
     }
 
     /// The partition of the cartridge that initiators know by this number.
@@ -69,10 +80,34 @@ impl Medium {
         self.warned(partition).is_some_and(|from| from <= block)
     }
 
+    /// What was written up to this block of the data partition, which ends there, lies in the programmable
+    /// early warning zone, or does not. Whether the zone was entered with it.
+    pub fn note_zone(&mut self, block: u64, is_in_zone: bool) -> bool {
+        let before = self.in_zone;
+        self.in_zone = match before {
+            Some(from) if is_in_zone => Some(from.min(block)),
+            None if is_in_zone => Some(block),
+            _ => None,
+        };
+        is_in_zone && before.is_none()
+    }
+
+    /// Whether a block of the data partition lies in the programmable early warning zone, as far as that is
+    /// known.
+    pub fn is_in_zone(&self, partition: Partition, block: u64) -> bool {
+        partition == Partition::Data && self.in_zone.is_some_and(|from| from <= block)
+    }
+
+    /// Another zone was set: where it begins has to be met anew.
+    pub fn forget_zone(&mut self) {
+        self.in_zone = None;
+    }
+
     /// All was erased.
     pub fn forget(&mut self) {
         self.marks = Default::default();
         self.warned = [None; 2];
+        self.in_zone = None;
     }
 }
 

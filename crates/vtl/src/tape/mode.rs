@@ -28,6 +28,8 @@ pub struct Settings {
     compression: bool,
     /// Partitions beside the first that FORMAT MEDIUM is to make.
     pub additional_partitions: Option<u8>,
+    /// How long before early warning the programmable one comes, in megabytes; 0: there is none.
+    early_warning_size: u16,
 }
 
 impl Default for Settings {
@@ -39,6 +41,7 @@ impl Default for Settings {
             protection: ControlDataProtection::default(),
             compression: true,
             additional_partitions: None,
+            early_warning_size: 0,
         }
     }
 }
@@ -54,6 +57,11 @@ impl Settings {
 
     pub fn protection_on_write(&self) -> Option<BlockProtection> {
         BlockProtection::of(self.protection.method).filter(|_| self.protection.on_write)
+    }
+
+    /// How many bytes lie between the programmable early warning and the other one. `None`: it is not set.
+    pub fn early_warning(&self) -> Option<u64> {
+        (self.early_warning_size > 0).then(|| u64::from(self.early_warning_size) * MEGABYTE)
     }
 
     /// Takes a page of MODE SELECT over.
@@ -86,7 +94,8 @@ impl Settings {
             }
             ModeContent::InformationalExceptions(page) => same(&exceptions(), &page),
             ModeContent::DeviceConfigurationExtension(page) => {
-                same(&DeviceConfigurationExtension::default(), &page)
+                self.early_warning_size = page.early_warning_size;
+                same(&extension(page.early_warning_size), &page)
             }
             ModeContent::MediumConfiguration(page) => same(&MediumConfiguration::default(), &page),
             _ => Err(Refusal::parameter(0)),
@@ -110,6 +119,9 @@ impl Settings {
     }
 }
 
+/// The unit of the programmable early warning.
+const MEGABYTE: u64 = 1_000_000;
+
 /// Partitions beside the first that a cartridge can have.
 pub const ADDITIONAL_MAX: u8 = 1;
 
@@ -126,6 +138,11 @@ fn configuration(compression_algorithm: u8) -> DeviceConfiguration {
         compression_algorithm,
         ..DeviceConfiguration::default()
     }
+}
+
+/// Only the unit of megabytes is known.
+fn extension(early_warning_size: u16) -> DeviceConfigurationExtension {
+    DeviceConfigurationExtension { early_warning_size, ..DeviceConfigurationExtension::default() }
 }
 
 /// TapeAlert flags are asked for, they do not end commands.
@@ -163,7 +180,7 @@ impl Tape {
                 active_partition: active,
                 ..configuration(u8::from(set.compression))
             }),
-            ModeContent::DeviceConfigurationExtension(DeviceConfigurationExtension::default()),
+            ModeContent::DeviceConfigurationExtension(extension(set.early_warning_size)),
             ModeContent::MediumPartition(MediumPartition {
                 additional_max: ADDITIONAL_MAX,
                 additional,
@@ -235,6 +252,11 @@ impl Tape {
         }
         parameters.pages.into_iter().try_for_each(|page| settings.set(page.content))?;
         if settings != self.settings {
+            if settings.early_warning_size != self.settings.early_warning_size
+                && let Some(medium) = &mut self.medium
+            {
+                medium.forget_zone();
+            }
             self.settings = settings;
             let is_descriptor = self.settings.format() == SenseFormat::Descriptor;
             run.drive.descriptor_sense.store(is_descriptor, std::sync::atomic::Ordering::Relaxed);
@@ -257,7 +279,7 @@ fn changeable() -> Vec<ModeContent> {
         }),
         ModeContent::DataCompression(DataCompression { enabled: true, ..DataCompression::default() }),
         ModeContent::DeviceConfiguration(DeviceConfiguration::default()),
-        ModeContent::DeviceConfigurationExtension(DeviceConfigurationExtension::default()),
+        ModeContent::DeviceConfigurationExtension(extension(u16::MAX)),
         ModeContent::MediumPartition(MediumPartition { additional: 0xff, ..MediumPartition::default() }),
         ModeContent::InformationalExceptions(InformationalExceptions::default()),
         ModeContent::MediumConfiguration(MediumConfiguration::default()),

@@ -52,7 +52,8 @@ impl Tape {
             Destination::Object => self.locate_object(to, object),
             Destination::EndOfData => {
                 let partition = self.wanted(to)?;
-                self.drive.space_to_end_of_data(partition)?;
+                let end = self.drive.space_to_end_of_data(partition)?;
+                self.look_for_zone(partition, end.block.0)?;
                 Ok(0)
             }
             Destination::File => {
@@ -119,7 +120,8 @@ impl Tape {
         let from = self.position()?;
         let (to, end) = match code {
             SpaceCode::EndOfData => {
-                self.drive.space_to_end_of_data(from.partition)?;
+                let end = self.drive.space_to_end_of_data(from.partition)?;
+                self.look_for_zone(from.partition, end.block.0)?;
                 return Ok(0);
             }
             SpaceCode::SequentialFilemarks => return Err(Refusal::bit(1, 3)),
@@ -217,6 +219,7 @@ impl Tape {
         let medium = self.medium()?;
         let partition = medium.number(at.partition);
         let end = medium.is_behind_warning(at.partition, block);
+        let beyond_early_warning = medium.is_in_zone(at.partition, block);
         let begin = block == 0 && !unknown;
         let data = match form {
             // Nothing is buffered for an initiator to know of. What the vendor's form counts are objects too,
@@ -228,6 +231,7 @@ impl Tape {
                 PositionShort {
                     begin,
                     end,
+                    beyond_early_warning,
                     unknown,
                     overflow,
                     partition,
@@ -242,6 +246,7 @@ impl Tape {
                 PositionLong {
                     begin,
                     end,
+                    beyond_early_warning,
                     file_unknown: file.is_none(),
                     unknown,
                     partition: u32::from(partition),
@@ -254,6 +259,7 @@ impl Tape {
             PositionForm::Extended => PositionExtended {
                 begin,
                 end,
+                beyond_early_warning,
                 unknown,
                 partition,
                 first: block,

@@ -1,6 +1,6 @@
 //! READ, WRITE and WRITE FILEMARKS (SSC-5, clauses 5 and 6).
 
-use base::TapePosition;
+use base::{Partition, TapePosition};
 use library::{BLOCK_BYTES_MAX, FILE_MARKS_MAX, ReadBlock, TapeError, WriteResult};
 use scsi::lbp::BlockProtection;
 use scsi::position::{BlockLimits, ObjectLimit};
@@ -8,7 +8,7 @@ use scsi::{Packed, Sense, SenseKey};
 
 use super::{Run, TRANSFER_MAX, Tape, end_of_data, filemark};
 use crate::answer::{Outcome, Refusal, give};
-use crate::errors::early_warning;
+use crate::errors::{early_warning, programmable_early_warning};
 
 /// The longest block as it goes over the wire, with its checksum.
 pub const BLOCK_MAX: usize = BLOCK_BYTES_MAX + BlockProtection::LENGTH;
@@ -25,6 +25,26 @@ pub fn block_limits(run: &mut Run<'_>, maximum_object: bool) -> Outcome {
         BlockLimits { granularity: 0, longest, shortest: 1 }.encode()
     };
     Ok(give(&data, data.len() as u64, run.into))
+}
+
+/// What a write has to add of the end of its partition; the greatest counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Warning {
+    None,
+    /// The programmable early warning zone was entered: told once.
+    Programmable,
+    /// It ended behind early warning: told each time.
+    Early,
+}
+
+impl Warning {
+    fn refusal(self) -> Option<Refusal> {
+        match self {
+            Warning::None => None,
+            Warning::Programmable => Some(programmable_early_warning()),
+            Warning::Early => Some(early_warning()),
+        }
+    }
 }
 
 /// How a block came.
@@ -164,7 +184,7 @@ impl Tape {
         // A block of which a part did not come is never written.
         let all = count.checked_mul(block).and_then(|bytes| run.out.get(..bytes));
         let all = all.ok_or_else(|| Refusal::field(2))?;
-        let mut warned = false;
+        let mut warned = Warning::None;
         for (number, bytes) in all.chunks(block).enumerate() {
             run.goes_on()?;
             let left = residual(if fixed { count - number } else { block });
@@ -176,13 +196,17 @@ impl Tape {
             };
             let at = self.position()?;
             let written = self.drive.write_block(data);
-            warned |= self.written(at, 1, false, written).map_err(|refusal| refusal.with_residual(left))?;
+            let told = self.written(at, 1, false, written).map_err(|refusal| refusal.with_residual(left))?;
+            warned = warned.max(told);
             self.moved.wrote(data.len());
         }
         if self.settings.buffered == 0 {
             self.drive.write_filemarks(0)?;
         }
-        if warned { Err(early_warning().with_transferred(all.len())) } else { Ok(all.len()) }
+        match warned.refusal() {
+            Some(told) => Err(told.with_transferred(all.len())),
+            None => Ok(all.len()),
+        }
     }
 
     /// Takes note of what was written at a position.
@@ -192,7 +216,7 @@ impl Tape {
         count: u64,
         is_filemark: bool,
         result: Result<WriteResult, TapeError>,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<Warning, Refusal> {
         let medium = self.medium()?;
         let first = at.block.0;
         let marks = medium.marks(at.partition);
@@ -200,7 +224,12 @@ impl Tape {
             Ok(WriteResult { early_warning }) => {
                 (first..first + count).for_each(|block| marks.wrote(block, is_filemark));
                 medium.note_warning(at.partition, first + count, early_warning);
-                Ok(early_warning)
+                let enters = self.look_for_zone(at.partition, first + count)?;
+                Ok(match (early_warning, enters) {
+                    (true, _) => Warning::Early,
+                    (false, true) => Warning::Programmable,
+                    (false, false) => Warning::None,
+                })
             }
             Err(error) => {
                 // What became of it is not known.
@@ -208,6 +237,18 @@ impl Tape {
                 Err(error.into())
             }
         }
+    }
+
+    /// Whether what ends before this block, the last one of its partition, entered the programmable early
+    /// warning zone. The library tells only of the data partition what is left: the index partition has no
+    /// zone.
+    pub(super) fn look_for_zone(&mut self, partition: Partition, block: u64) -> Result<bool, Refusal> {
+        let (Some(size), Partition::Data) = (self.settings.early_warning(), partition) else {
+            return Ok(false);
+        };
+        let behind = self.drive.early_warning_room().map_or(0, |room| room.0);
+        let left = self.drive.remaining()?.0;
+        Ok(self.medium()?.note_zone(block, left <= behind.saturating_add(size)))
     }
 
     /// Filemarks; none is a flush. Both return when all is on the medium, whatever IMMED says.
@@ -221,7 +262,10 @@ impl Tape {
         let warned = self
             .written(at, u64::from(count), true, result)
             .map_err(|refusal| refusal.with_residual(left))?;
-        if warned && count > 0 { Err(early_warning()) } else { Ok(0) }
+        match warned.refusal().filter(|_| count > 0) {
+            Some(told) => Err(told),
+            None => Ok(0),
+        }
     }
 }
 

@@ -89,7 +89,7 @@ fn a_library_behind_iscsi_is_a_library() {
     conformance::library(&|| {
         let bench = Bench::new();
         let server = serve(&bench);
-        let sources = Sources { portals: vec![server.address().to_string()], generic: None };
+        let sources = Sources { portals: vec![server.address().to_string()], generic: None, bsg: None };
         let found = discover(&ways(), &sources);
         assert_eq!((found.failed.len(), found.devices.len()), (0, 3), "{found:?}");
         let changer = found.of_type(DeviceType::Changer).next().unwrap();
@@ -257,4 +257,38 @@ mod faults {
             }
         }
     }
+}
+
+/// The changer's own log pages, through the driver: the robot counts, flags that it raises are told, and a
+/// thermometer shows where there is one. Of several libraries it is known which one says it.
+#[cfg(feature = "faults")]
+#[test]
+fn what_a_changer_says_of_itself_comes_through() {
+    let bench = Bench::new();
+    // Before it is looked for: a page that was not there is not asked for again.
+    bench.target.heat_changer(41);
+    let devices = Arc::new(Local(bench.target.clone()));
+    let library = ScsiLibrary::new(options(), devices, Arc::new(SleepingWaiter::new())).unwrap();
+    let library = Arc::new(library);
+    let counts = |moves| {
+        use library::RobotCount::{Moves, PickRetries, Picks, PlaceRetries, Places};
+        vec![(Moves, moves), (Picks, moves), (PickRetries, 0), (Places, moves), (PlaceRetries, 0)]
+    };
+    let none = library::LibraryCondition { celsius: Some(41), counts: counts(0), ..Default::default() };
+    assert_eq!(library.conditions(), std::slice::from_ref(&none));
+    library.mount(vid("KT0001"), &drive_name("drive0")).unwrap();
+    library.unmount(&drive_name("drive0")).unwrap();
+    bench.target.raise_changer_alert(24);
+    assert_eq!(library.conditions(), [none], "nothing is asked for by this");
+    library.look_again(false).unwrap();
+    let alerts = vec![library::ChangerAlert(24)];
+    let told = library::LibraryCondition { library: 0, alerts, celsius: Some(41), counts: counts(2) };
+    assert_eq!(library.conditions(), std::slice::from_ref(&told));
+    let mut empty = config();
+    empty.cartridges.clear();
+    empty.drives = vec![DriveName::new("other").unwrap()];
+    let virtual_one = Bench::with(&empty, |_| {}).library.clone();
+    let members = [("virtual", virtual_one as Arc<dyn Library>), ("scsi", library as Arc<dyn Library>)];
+    let union = library::Union::new(members.map(|(name, one)| (name.to_owned(), one)).to_vec()).unwrap();
+    assert_eq!(union.conditions(), [library::LibraryCondition { library: 1, ..told }]);
 }

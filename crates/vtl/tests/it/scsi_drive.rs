@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use base::{ByteCount, Partition};
 use iscsi::initiator::{Initiator, InitiatorConfig};
 use iscsi::login::Name;
 use iscsi::target::{Server, TargetConfig};
-use library::scsi::{ProtectionWish, ScsiDrive, ScsiDriveOptions};
+use library::scsi::{EarlyWarning, ProtectionWish, ScsiDrive, ScsiDriveOptions};
 use library::{DriveName, TapeDrive, TapeError, VirtualLibrary};
+use scsi::mode::{DeviceConfigurationExtension, ModeContent};
 use scsi::{Data, Lun, Transport};
 use vtl::{Options, Target};
 
@@ -447,26 +449,31 @@ fn writes_plainly(bench: &Bench) {
     bench.host(CHANGER).go(&move_medium(BAY, SLOT), Data::None);
 }
 
-fn protection(bench: &Bench) -> scsi::mode::ControlDataProtection {
+/// A page as another host sees it.
+fn mode_page(bench: &Bench, page: u8, subpage: u8) -> ModeContent {
     let command = scsi::command::Primary::ModeSense6 {
         no_descriptors: true,
         control: scsi::command::PageControl::Current,
-        page: 0x0a,
-        subpage: 0xf0,
+        page,
+        subpage,
         allocation_length: 255,
     };
     let answer = bench.host(DRIVE).ask(command, 255);
     let (form, direction) = (scsi::mode::ModeForm::Six, scsi::mode::ModeDirection::Sense);
     let all = scsi::mode::ModeParameters::decode(&answer, form, direction).unwrap();
-    let page = all.pages.into_iter().next().unwrap().content;
-    let scsi::mode::ModeContent::ControlDataProtection(page) = page else { panic!("{page:?}") };
+    all.pages.into_iter().next().unwrap().content
+}
+
+fn protection(bench: &Bench) -> scsi::mode::ControlDataProtection {
+    let page = mode_page(bench, 0x0a, 0xf0);
+    let ModeContent::ControlDataProtection(page) = page else { panic!("{page:?}") };
     page
 }
 
 /// Story: after Kist had used a drive, the plain write of another program was refused (0B/10/01).
 #[test]
 fn checksums_of_blocks_are_set_after_the_unload_as_they_were_before_the_load() {
-    use scsi::mode::{ControlDataProtection, ModeContent, ProtectionMethod};
+    use scsi::mode::{ControlDataProtection, ProtectionMethod};
     let (bench, put) = (Bench::new(), |from, to| move_medium(from, to));
     let open = || reserving(&bench, INITIATOR, KEY);
     let other = ControlDataProtection {
@@ -527,4 +534,62 @@ fn an_unload_does_not_fail_for_settings_that_are_not_put_back() {
         bench.host(CHANGER).go(&move_medium(BAY, SLOT), Data::None);
     }
     assert_eq!(faults.fired(), 2);
+}
+
+/// How early the drive is told to warn, as others see it.
+fn early_warning_of(bench: &Bench) -> u16 {
+    match mode_page(bench, 0x10, 0x01) {
+        ModeContent::DeviceConfigurationExtension(page) => page.early_warning_size,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The driver tells a drive to warn by a part of what the cartridge holds, also of one that was blank, sees
+/// the warning come there, and leaves the drive as it was.
+#[test]
+fn the_driver_has_a_drive_warn_in_time() {
+    const BLOCK: usize = 256 << 10;
+    let mut config = config();
+    // 48 MiB, of which a twelfth are 4 MiB or 5 MB; behind them come the 2 MiB of the drive's own warning.
+    config.cartridges = vec![(vid(VID), ByteCount::mib(48))];
+    config.options.early_warning = Some(ByteCount::mib(2));
+    for blank in [vtl::Blank::TwoPartitions, vtl::Blank::OnePartition] {
+        let bench = Bench::with(&config, |options| options.blank = blank);
+        bench.host(CHANGER).go(&move_medium(SLOT, BAY), Data::None);
+        let open = |early_warning| {
+            let transport = Box::new(bench.target.transport(DRIVE, INITIATOR).unwrap());
+            let options = ScsiDriveOptions { early_warning, ..ScsiDriveOptions::default() };
+            ScsiDrive::open(DriveName::new("drive1").unwrap(), transport, None, options).unwrap()
+        };
+        let scsi = open(EarlyWarning::Part(12));
+        scsi.load(vid(VID)).unwrap();
+        let mut drive = scsi.take().unwrap();
+        let is_blank = blank == vtl::Blank::OnePartition;
+        assert_eq!(scsi.programmed_early_warning().is_none(), is_blank, "it has no data partition yet");
+        if is_blank {
+            drive.format_partitions().unwrap();
+        }
+        assert_eq!(early_warning_of(&bench), 5);
+        assert_eq!(drive.early_warning_room(), Some(ByteCount(5_000_000)));
+        drive.space_to_end_of_data(Partition::Data).unwrap();
+        let mut written = 0;
+        while !drive.write_block(&vec![7; BLOCK]).unwrap().early_warning {
+            written += BLOCK as u64;
+        }
+        // The first block behind which no more than both are left.
+        let left = (48 << 20) - written - BLOCK as u64;
+        let zone = 5_000_000 + (2 << 20);
+        assert!(left <= zone && left + BLOCK as u64 > zone, "{left} are left");
+        assert!(drive.write_block(&vec![7; BLOCK]).unwrap().early_warning, "as long as it stands there");
+        drive.write_filemarks(0).unwrap();
+        // Another host sets it as it likes: the drive is told anew, and still known to be near the end.
+        let other = DeviceConfigurationExtension::default();
+        bench.host(DRIVE).select(ModeContent::DeviceConfigurationExtension(other)).unwrap();
+        assert_eq!(early_warning_of(&bench), 0);
+        assert!(drive.write_block(&vec![7; BLOCK]).unwrap().early_warning);
+        assert_eq!(early_warning_of(&bench), 5);
+        drop(drive);
+        scsi.unload().unwrap().flushed.unwrap();
+        assert_eq!(early_warning_of(&bench), 0, "the next program did not ask for it");
+    }
 }

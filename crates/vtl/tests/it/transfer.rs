@@ -1,10 +1,10 @@
 //! READ and WRITE.
 
-use scsi::command::{Primary, SpaceCode, Stream};
+use scsi::command::{PageControl, Primary, SpaceCode, Stream};
 use scsi::lbp::BlockProtection;
 use scsi::mode::{
-    BlockDescriptor, ControlDataProtection, ModeContent, ModeDirection, ModeForm, ModeParameters,
-    ProtectionMethod,
+    BlockDescriptor, ControlDataProtection, DeviceConfigurationExtension, ModeContent, ModeDirection,
+    ModeForm, ModeParameters, ProtectionMethod,
 };
 use scsi::position::BlockLimits;
 use scsi::{Data, Packed, Sense, Status};
@@ -244,6 +244,90 @@ fn the_end_comes_with_a_warning() {
     drive.go(&marks(0), Data::None);
     drive.locate(0, 5);
     assert!(!drive.position().end);
+}
+
+fn early_warning_page(drive: &mut Host, control: PageControl) -> DeviceConfigurationExtension {
+    let page = Primary::ModeSense10 {
+        long_lba: false,
+        no_descriptors: true,
+        control,
+        page: 0x10,
+        subpage: 1,
+        allocation_length: 255,
+    };
+    let answer = drive.ask(page, 255);
+    let parameters = ModeParameters::decode(&answer, ModeForm::Ten, ModeDirection::Sense).unwrap();
+    let found = parameters.pages.into_iter().find_map(|page| match page.content {
+        ModeContent::DeviceConfigurationExtension(page) => Some(page),
+        _ => None,
+    });
+    found.unwrap()
+}
+
+fn early_warning(megabytes: u16) -> ModeContent {
+    ModeContent::DeviceConfigurationExtension(DeviceConfigurationExtension {
+        early_warning_size: megabytes,
+        ..DeviceConfigurationExtension::default()
+    })
+}
+
+/// Programmable early warning (SSC-5, 4.2.5): so many megabytes before the other one the first write into the
+/// zone is told, that one alone, and each position in it is.
+#[test]
+fn a_warning_comes_as_early_as_it_is_asked_for() {
+    const BLOCK: usize = 500_000;
+    let mut config = config();
+    // 8 MB, of which the last one is behind early warning.
+    config.cartridges = vec![(vid(VID), base::ByteCount(8_000_000))];
+    config.options.early_warning = Some(base::ByteCount(1_000_000));
+    let bench = Bench::with(&config, |_| {});
+    let mut drive = bench.loaded();
+    assert_eq!(early_warning_page(&mut drive, PageControl::Changeable).early_warning_size, u16::MAX);
+    // No other unit is known, and nothing else of the page is to be set.
+    let other =
+        DeviceConfigurationExtension { early_warning_size: 1, early_warning_unit: 1, ..Default::default() };
+    let refused = drive.select(ModeContent::DeviceConfigurationExtension(other)).unwrap_err();
+    assert_eq!(code(&refused), (5, 0x26, 2));
+    assert_eq!(early_warning_page(&mut drive, PageControl::Current).early_warning_size, 0);
+    drive.select(early_warning(2)).unwrap();
+    assert_eq!(early_warning_page(&mut drive, PageControl::Current).early_warning_size, 2);
+    assert_eq!(early_warning_page(&mut drive, PageControl::Default).early_warning_size, 0);
+    drive.locate(1, 0);
+    let write: scsi::Command = Stream::Write6 { fixed: false, length: BLOCK as u32 }.into();
+    let block = pattern(1, BLOCK);
+    let mut told = Vec::new();
+    for written in 1..=16_u64 {
+        let end = drive.send(&write, Data::Out(&block));
+        let position = drive.position();
+        // With 5 MB written 3 are left: 2 before early warning, and what is behind it.
+        assert_eq!(position.beyond_early_warning, written >= 10, "{written}");
+        if end.status == Status::CheckCondition {
+            let sense = Sense::decode(&end.sense).unwrap();
+            assert_eq!((sense.residual(), end.transferred), (Some(0), BLOCK));
+            told.push((written, code(&sense), sense.end_of_medium));
+        }
+    }
+    assert_eq!(told, [(10, (0, 0, 7), false), (15, (0, 0, 2), true), (16, (0, 0, 2), true)]);
+    // In front of the zone, and at the end of data after another load.
+    drive.locate(1, 9);
+    assert!(!drive.position().beyond_early_warning);
+    drive.locate(1, 12);
+    assert!(drive.position().beyond_early_warning);
+    drive.go(&unload(), Data::None);
+    drive.go(&load(), Data::None);
+    drive.locate(1, 12);
+    drive.space(SpaceCode::EndOfData, 0).unwrap();
+    assert!(drive.position().beyond_early_warning, "set as it was, and seen at the end of data");
+    // Whoever cuts off what is in it has left it, and is told anew.
+    drive.locate(1, 4);
+    drive.write(&block);
+    assert!(!drive.position().beyond_early_warning);
+    (6..10).for_each(|_| drive.write(&block));
+    assert_eq!(code(&drive.fails(&write, Data::Out(&block))), (0, 0, 7));
+    // The index partition has none: the library does not tell what is left of it.
+    drive.locate(0, 0);
+    drive.write(&block);
+    assert!(!drive.position().beyond_early_warning);
 }
 
 #[test]

@@ -141,12 +141,16 @@ impl Model {
         parts
     }
 
-    /// The tapes of the first part of a file that could not be read now.
-    pub fn not_given(&self, id: FileId) -> Option<Vec<Vid>> {
+    /// Whether a tape is not set aside, and its key at hand.
+    pub fn can_give(&self, vid: Vid) -> bool {
         let no_key =
             |key: &TapeKey| self.rules.contains(&Rule::KeyAtHand) && !self.keys_at_hand.contains(key);
-        let is_aside =
-            |vid: &Vid| self.is_set_aside(*vid) || self.tapes[vid].key.as_ref().is_some_and(no_key);
+        !self.is_set_aside(vid) && !self.tapes[&vid].key.as_ref().is_some_and(no_key)
+    }
+
+    /// The tapes of the first part of a file that could not be read now.
+    pub fn not_given(&self, id: FileId) -> Option<Vec<Vid>> {
+        let is_aside = |vid: &Vid| !self.can_give(*vid);
         let vids_of = |container: &Container| {
             let mut vids = Vec::new();
             for copy in &container.copies {

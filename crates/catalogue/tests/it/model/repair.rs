@@ -147,7 +147,7 @@ impl Model {
                     record.members.iter().any(|member| is_near(member.file) || is_lost(member.file));
                 let (here, others): (Vec<_>, Vec<_>) =
                     record.places().into_iter().partition(|place| *place == (*vid, *block));
-                let is_read = |vid: &Vid| record.image.is_some() || !self.tapes[vid].state.is_set_aside();
+                let is_read = |vid: &Vid| record.image.is_some() || self.can_give(*vid);
                 if is_missed && !here.is_empty() && !others.iter().any(|(vid, _)| is_read(vid)) {
                     return Err("WrongState");
                 }

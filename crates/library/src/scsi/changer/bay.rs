@@ -125,6 +125,10 @@ impl TapeDrive for BayHandle {
         self.with(|drive| drive.remaining())
     }
 
+    fn early_warning_room(&mut self) -> Option<ByteCount> {
+        self.with(|drive| Ok(drive.early_warning_room())).ok().flatten()
+    }
+
     fn end_of_wrap_positions(&mut self) -> Result<Option<Vec<BlockAddress>>, TapeError> {
         self.with(|drive| drive.end_of_wrap_positions())
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use base::Vid;
 use scsi::{ElementAddress, ElementType};
 
+use super::condition::Condition;
 use super::elements::{Elements, Holdings, InDrive, OwnElements, SeenElement, differ, holdings};
 use super::reach::{DriveSeat, ScsiLibraryConfig, WantedDrive};
 use super::robot::ChangerIdentity;
@@ -36,6 +37,8 @@ pub(super) struct Known {
     pub changes: u64,
     /// Why the changer could not be asked the last time.
     pub trouble: Option<String>,
+    /// What the changer says of itself.
+    pub condition: Condition,
 }
 
 impl Known {

@@ -16,8 +16,8 @@ use super::moving::{Moved, Movement, bring};
 use super::reach::{Devices, ScsiLibraryConfig, WantedDrive};
 use super::robot::{Abilities, ChangerIdentity, Robot};
 use crate::{
-    CartridgeInfo, CleanerInfo, DriveName, DrivePlace, Library, LibraryError, Place, Slot, TapeAlert,
-    TapeDrive, TapeError, Waiter,
+    CartridgeInfo, CleanerInfo, DriveName, DrivePlace, Library, LibraryCondition, LibraryError, Place, Slot,
+    TapeAlert, TapeDrive, TapeError, Waiter,
 };
 
 /// A tape library behind a medium changer.
@@ -58,6 +58,8 @@ pub struct ChangerReport {
     pub abilities: Abilities,
     /// All elements, those of others too.
     pub elements: Elements,
+    /// What it says of itself.
+    pub condition: LibraryCondition,
 }
 
 impl ChangerReport {
@@ -110,6 +112,7 @@ impl ScsiLibrary {
             address: robot.address().to_owned(),
             abilities: robot.abilities.clone(),
             elements,
+            condition: self.conditions().pop().unwrap_or_default(),
         })
     }
 
@@ -231,7 +234,7 @@ impl ScsiLibrary {
     /// Reads all elements.
     pub(super) fn refresh(&self, line: &mut Line) -> Result<(), LibraryError> {
         let is_first = self.known().elements.is_none();
-        let (elements, identity) = self.with_robot(line, |robot| {
+        let (elements, identity, told) = self.with_robot(line, |robot| {
             if !robot.is_the_same()? {
                 return Err(not_reached("another changer answers at its address".to_owned()));
             }
@@ -239,12 +242,13 @@ impl ScsiLibrary {
             if is_first && self.scan_unknown(robot, &elements)? {
                 elements = robot.read_all()?;
             }
-            Ok((elements, robot.identity.clone()))
+            Ok((elements, robot.identity.clone(), robot.condition()))
         })?;
         line.compared = self.waiter.now_us();
         let mut known = self.known();
-        known.identity = Some(identity);
         known.replace(elements, &self.config);
+        known.condition.heard(told, line.compared);
+        known.identity = Some(identity);
         Ok(())
     }
 
@@ -757,6 +761,11 @@ impl Library for ScsiLibrary {
             .filter_map(|(name, seat)| seat.as_ref().err().map(|why| format!("drive {name}: {why}")));
         let trouble = known.trouble.iter().map(|why| not_reached(why.clone()).to_string());
         trouble.chain(drives).collect()
+    }
+
+    fn conditions(&self) -> Vec<LibraryCondition> {
+        let now = self.waiter.now_us();
+        self.known().condition.told(now).into_iter().collect()
     }
 
     fn drives(&self) -> Vec<DriveName> {

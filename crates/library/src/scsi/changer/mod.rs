@@ -9,6 +9,7 @@
 
 mod barcode;
 mod bay;
+mod condition;
 mod door;
 mod elements;
 mod known;

@@ -1,6 +1,6 @@
 //! A medium changer: what it can do, what it says, what it is told. It decides nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,6 +106,8 @@ pub(super) struct Robot {
     room_max: usize,
     /// Something may have changed since the elements were last read.
     pub(super) is_stale: bool,
+    /// Log pages that it does not have, or does not come to an end with.
+    pub(super) without_pages: BTreeSet<u8>,
 }
 
 impl Robot {
@@ -121,6 +123,7 @@ impl Robot {
             layout: None,
             room_max: usize::MAX,
             is_stale: true,
+            without_pages: BTreeSet::new(),
         };
         robot.identity = robot.identify().map_err(of("INQUIRY"))?;
         robot.ready(Duration::ZERO)?;
@@ -224,7 +227,7 @@ impl Robot {
         self.send(&command.into(), &mut Data::None).map(|_| ())
     }
 
-    fn ask(&mut self, command: impl Into<Command>, allocation: usize) -> Result<Vec<u8>, Failure> {
+    pub(super) fn ask(&mut self, command: impl Into<Command>, allocation: usize) -> Result<Vec<u8>, Failure> {
         let mut answer = vec![0; allocation.min(self.unit.transfer_max())];
         let length = self.send(&command.into(), &mut Data::In(&mut answer))?;
         answer.truncate(length);
@@ -395,7 +398,7 @@ impl Robot {
     }
 
     /// The most bytes that an answer may have.
-    fn room_max(&self) -> usize {
+    pub(super) fn room_max(&self) -> usize {
         self.unit.transfer_max().min(ALLOCATION_MAX).min(self.room_max)
     }
 

@@ -222,6 +222,13 @@ impl ScsiDrive {
         self.0.lock().drive.block_max
     }
 
+    /// How long before its own early warning the drive was told to warn for the cartridge in it; `None` if it
+    /// was not, or cannot be told.
+    #[must_use]
+    pub fn programmed_early_warning(&self) -> Option<ByteCount> {
+        self.0.lock().drive.early_warning_room()
+    }
+
     /// Whether blocks carry checksums between host and tape now.
     #[must_use]
     pub fn is_protected(&self) -> bool {
@@ -336,6 +343,10 @@ impl TapeDrive for Handle {
             Some(space) => Ok(space.remaining),
             None => Err(drive.unfit("read capacity")),
         })
+    }
+
+    fn early_warning_room(&mut self) -> Option<ByteCount> {
+        self.shared.lock().drive.early_warning_room()
     }
 
     fn end_of_wrap_positions(&mut self) -> Result<Option<Vec<BlockAddress>>, TapeError> {

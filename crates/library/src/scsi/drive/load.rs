@@ -15,7 +15,9 @@ use super::motion::Measured;
 use super::position::PositionSource;
 use super::reservation::Hold;
 use super::transfer::LENGTH_MAX;
-use super::{AttentionsSeen, Drive, DriveIdentity, Ended, Medium, ScsiDriveOptions, Session, identity};
+use super::{
+    AttentionsSeen, Drive, DriveIdentity, EarlyWarning, Ended, Medium, ScsiDriveOptions, Session, identity,
+};
 use crate::{DeviceError, DriveName, Sense, TapeError};
 
 /// How long a cartridge may take to be ready: a new LTO-9 cartridge is characterised first, for up to two
@@ -55,6 +57,7 @@ impl Drive {
             source: PositionSource::Counted,
             protection: None,
             protection_found: None,
+            warning_found: None,
             left_by_us: false,
             hold: Hold::None,
             block_limit: LENGTH_MAX,
@@ -100,7 +103,7 @@ impl Drive {
         } else {
             // As well as can be: what matters is the error that is there already.
             let _ = self.prevent_removal(Prevention::Allow);
-            self.put_protection_back();
+            self.put_back();
             let _ = self.release();
             self.session = None;
         }
@@ -110,7 +113,7 @@ impl Drive {
 
     fn prepare(&mut self) -> Result<Medium, TapeError> {
         self.doubt = None;
-        self.protection_found = None;
+        (self.protection_found, self.warning_found) = (None, None);
         self.check_identity()?;
         // First: a drive that an earlier process of this host has reserved answers nothing else.
         self.reserve()?;
@@ -119,6 +122,7 @@ impl Drive {
             self.disturbed = false;
             self.read_block_limits()?;
             self.session()?.partitions = self.count_partitions()?;
+            self.choose_early_warning()?;
             self.set_up()?;
             self.move_to_begin()?;
             self.find_position_source()?;
@@ -223,6 +227,8 @@ impl Drive {
         // What another host has reserved is in use there. What an earlier process of ours has is taken back.
         let gone = self.reserve().and_then(|()| {
             self.protection_found = self.left_by_us.then(ControlDataProtection::default);
+            let sets_warning = self.options.early_warning != EarlyWarning::Own;
+            self.warning_found = (self.left_by_us && sets_warning).then_some(0);
             self.let_go()
         });
         if gone.is_err() {
@@ -241,7 +247,7 @@ impl Drive {
             Err(error) => return Err(error),
         }
         // Not before: should the cartridge stay, blocks still go with their checksums.
-        self.put_protection_back();
+        self.put_back();
         // The cartridge is out; a reservation that stays is made anew by the next load.
         let _ = self.release();
         Ok(())
@@ -284,6 +290,9 @@ impl Drive {
         let session = self.session()?;
         (session.partitions, session.medium.partitions) = (partitions, partitions);
         session.ends = [Some(BlockAddress(0)); 2];
+        // A blank cartridge had no data partition whose length could be asked for.
+        self.choose_early_warning()?;
+        self.set_early_warning()?;
         self.move_to_begin()?;
         self.settle()
     }

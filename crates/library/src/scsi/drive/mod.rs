@@ -62,6 +62,21 @@ pub enum ProtectionWish {
     Required,
 }
 
+/// When writes begin to warn of the end of a partition, where a drive can be told (programmable early
+/// warning, SSC-5): so long before the drive's own early warning, which each drive has where its maker has
+/// put it. Drives take 65,535 MB at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum EarlyWarning {
+    /// With the drive's own early warning.
+    #[default]
+    Own,
+    /// So many bytes before it.
+    Bytes(ByteCount),
+    /// By so large a part of what the data partition of the cartridge holds, the whole divided by this
+    /// number. A cartridge of which the drive does not tell that is as with [`EarlyWarning::Own`].
+    Part(u64),
+}
+
 /// How a drive is used.
 #[derive(Clone, Debug)]
 pub struct ScsiDriveOptions {
@@ -74,9 +89,8 @@ pub struct ScsiDriveOptions {
     pub trusts_reservation: bool,
     /// Checksums of blocks.
     pub protection: ProtectionWish,
-    /// How long before the end of a partition writes begin to warn, where a drive can be told. `None`: the
-    /// drive's own early warning.
-    pub early_warning: Option<ByteCount>,
+    /// When writes begin to warn of the end of a partition.
+    pub early_warning: EarlyWarning,
     /// Whether the drive compresses. `None`: as it does by itself.
     pub compression: Option<bool>,
     /// Lets time go by.
@@ -89,7 +103,7 @@ impl Default for ScsiDriveOptions {
             reservation_key: None,
             trusts_reservation: false,
             protection: ProtectionWish::default(),
-            early_warning: None,
+            early_warning: EarlyWarning::Own,
             compression: None,
             waiter: Arc::new(SleepingWaiter::new()),
         }
@@ -150,6 +164,10 @@ struct Session {
     partitions: u8,
     /// Where each partition began to warn of its end.
     warned: [Option<BlockAddress>; 2],
+    /// The programmable early warning that is to be set, in megabytes; `None`: none is.
+    warning_wish: Option<u16>,
+    /// The drive has it.
+    is_warning_set: bool,
     medium: Medium,
     /// How blocks are encrypted.
     encryption: Option<InUse>,
@@ -190,6 +208,8 @@ struct Drive {
     protection: Option<BlockProtection>,
     /// How checksums of blocks were set at the load: set again when the cartridge has gone.
     protection_found: Option<ControlDataProtection>,
+    /// The programmable early warning that was set at the load, in megabytes: as with the checksums.
+    warning_found: Option<u16>,
     /// At the load an earlier process of this host still had the drive: what is set in it is of that one.
     left_by_us: bool,
     /// How the drive is kept from other hosts.
@@ -227,6 +247,8 @@ impl Session {
             write_protected: false,
             partitions: 1,
             warned: [None; 2],
+            warning_wish: None,
+            is_warning_set: false,
             medium: Medium::default(),
             encryption: None,
             had_key: false,

@@ -10,11 +10,12 @@ use ::scsi::mode::{
     ModeDirection, ModeForm, ModePage, ModeParameters, ProtectionMethod,
 };
 use ::scsi::{Command, Data, SenseKey};
+use base::{ByteCount, Partition};
 
 use super::ability::op;
 use super::condition::Stop;
 use super::transfer::LENGTH_MAX;
-use super::{Drive, ProtectionWish};
+use super::{Drive, EarlyWarning, ProtectionWish};
 use crate::TapeError;
 
 /// The most that MODE SENSE(6) can give. Tapes need no more, and some targets have no MODE SELECT(10).
@@ -184,36 +185,82 @@ impl Drive {
         Ok(())
     }
 
-    /// Sets checksums of blocks as they were set at the load: the drive refuses plain writes of the next
-    /// program (0B/10/01) that knows nothing of them. As well as can be: the cartridge has gone, and the next
-    /// load sets the drive anew.
-    pub fn put_protection_back(&mut self) {
-        let Some(found) = self.protection_found.take() else { return };
-        if let Ok(Some(now)) = self.protection_page()
+    /// Sets what the next program that uses the drive might not bear as it was set at the load. As well as
+    /// can be: the cartridge has gone, and the next load sets the drive anew.
+    pub fn put_back(&mut self) {
+        // The drive refuses plain writes (0B/10/01) of a program that knows nothing of checksums.
+        if let Some(found) = self.protection_found.take()
+            && let Ok(Some(now)) = self.protection_page()
             && !is_protected_as(Some(&now), &found)
         {
             let _ = self.select_page(ModeContent::ControlDataProtection(found), 1);
         }
+        // A program may take a warning that it did not ask for to be an error.
+        if let Some(found) = self.warning_found.take()
+            && let Ok(Some((page, buffered))) = self.warning_page()
+            && page.early_warning_size != found
+        {
+            let page = DeviceConfigurationExtension { early_warning_size: found, ..page };
+            let _ = self.select_page(ModeContent::DeviceConfigurationExtension(page), buffered);
+        }
     }
 
-    fn set_early_warning(&mut self) -> Result<(), TapeError> {
-        let Some(wish) = self.options.early_warning else { return Ok(()) };
-        let size = u16::try_from(wish.0.div_ceil(MEGABYTE)).unwrap_or(u16::MAX);
-        let Some(parameters) = self.mode_page(0x10, 0x01)? else { return Ok(()) };
-        let known = parameters.pages.into_iter().find_map(|page| match page.content {
-            ModeContent::DeviceConfigurationExtension(page) => Some(page),
-            _ => None,
-        });
-        if let Some(known) = known.filter(|known| known.early_warning_size != size) {
-            let page = DeviceConfigurationExtension {
-                early_warning_size: size,
-                early_warning_unit: DeviceConfigurationExtension::EARLY_WARNING_MEGABYTES,
-                ..known
-            };
-            // A drive that does not take it warns when it does by itself.
-            self.select_page(ModeContent::DeviceConfigurationExtension(page), parameters.buffered)?;
-        }
+    /// The page of the programmable early warning, and how writes are buffered.
+    fn warning_page(&mut self) -> Result<Option<(DeviceConfigurationExtension, u8)>, TapeError> {
+        let parameters = self.mode_page(0x10, 0x01)?;
+        Ok(parameters.and_then(|parameters| {
+            let buffered = parameters.buffered;
+            parameters.pages.into_iter().find_map(|page| match page.content {
+                ModeContent::DeviceConfigurationExtension(page) => Some((page, buffered)),
+                _ => None,
+            })
+        }))
+    }
+
+    /// Finds out how early the drive is to warn for this cartridge. Once for each load and format: after a
+    /// doubt it is set again as it was.
+    pub fn choose_early_warning(&mut self) -> Result<(), TapeError> {
+        let bytes = match self.options.early_warning {
+            EarlyWarning::Own => None,
+            EarlyWarning::Bytes(bytes) => Some(bytes.0),
+            EarlyWarning::Part(part) => {
+                let total = self.space_of(Partition::Data)?.and_then(|space| space.total);
+                total.and_then(|total| total.0.checked_div(part))
+            }
+        };
+        let size = bytes.map(|bytes| u16::try_from(bytes.div_ceil(MEGABYTE)).unwrap_or(u16::MAX));
+        self.session()?.warning_wish = size.filter(|size| *size > 0);
         Ok(())
+    }
+
+    /// Tells the drive how early it is to warn, and sees whether it took that.
+    pub fn set_early_warning(&mut self) -> Result<(), TapeError> {
+        let session = self.session()?;
+        session.is_warning_set = false;
+        let Some(size) = session.warning_wish else { return Ok(()) };
+        let Some((known, buffered)) = self.warning_page()? else { return Ok(()) };
+        if self.warning_found.is_none() {
+            self.warning_found = Some(if self.left_by_us { 0 } else { known.early_warning_size });
+        }
+        let page = DeviceConfigurationExtension {
+            early_warning_size: size,
+            early_warning_unit: DeviceConfigurationExtension::EARLY_WARNING_MEGABYTES,
+            ..known.clone()
+        };
+        // A drive that does not take it warns when it does by itself.
+        let is_set = known == page
+            || self.select_page(ModeContent::DeviceConfigurationExtension(page.clone()), buffered)?
+                && self.warning_page()?.is_some_and(|(now, _)| now == page);
+        self.session()?.is_warning_set = is_set;
+        Ok(())
+    }
+
+    /// What lies between the programmable early warning and the drive's own, at the least: what is behind
+    /// that one, no drive says for certain.
+    pub fn early_warning_room(&self) -> Option<ByteCount> {
+        let session = self.session.as_ref()?;
+        let size = session.warning_wish.filter(|_| session.is_warning_set)?;
+        Some(ByteCount(u64::from(size) * MEGABYTE))
     }
 
     fn set_compression(&mut self) -> Result<(), TapeError> {

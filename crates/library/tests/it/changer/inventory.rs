@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::world::*;
 use crate::common::{drive_name, vid};
 use library::scsi::changer::{DriveSeat, ScsiLibraryConfig};
-use library::{Library, LibraryError, Place, Slot, Union};
+use library::{ChangerAlert, Library, LibraryCondition, LibraryError, Place, Slot, Union};
 use scsi::{ElementAddress, SenseKey};
 
 fn vids(library: &dyn Library) -> Vec<String> {
@@ -269,4 +269,53 @@ fn slots_that_the_changer_does_not_know_are_looked_into() {
     world.cells.get_mut(&SLOTS).unwrap().exception = Some((0x53, 0x08));
     world.quirks.no_initialize = true;
     assert_eq!(vids(&Bench::new(world).library), ["KS0001"]);
+}
+
+/// What a changer says of itself is told, each flag for a day after the changer has told it; one that says
+/// nothing, something else or does not answer is a library all the same, and is not asked for that again.
+#[test]
+fn what_a_changer_says_of_itself_is_told() {
+    const HOUR_US: u64 = 3_600_000_000;
+    // Flags, temperature, statistics.
+    const ALERTS: u8 = 0x2e;
+    const HEAT: u8 = 0x0d;
+    const COUNTS: u8 = 0x14;
+    for (logs, is_told) in
+        [(Logs::None, false), (Logs::Some, true), (Logs::Others, false), (Logs::Silent, false)]
+    {
+        let mut world = World::new(&["KS0001L8"]);
+        world.quirks.logs = logs;
+        let bench = Bench::new(world);
+        for _ in 0..2 {
+            bench.library.look_again(false).unwrap();
+        }
+        assert_eq!(vids(&bench.library), ["KS0001"], "{logs:?}");
+        assert!(bench.library.out_of_reach().is_empty(), "{:?}", bench.library.out_of_reach());
+        let asked = std::mem::take(&mut bench.world.lock().unwrap().logs_asked);
+        let expected = match is_told {
+            true => vec![ALERTS, HEAT, COUNTS, ALERTS, HEAT, ALERTS, HEAT],
+            false => vec![ALERTS, HEAT, COUNTS],
+        };
+        assert_eq!(asked, expected, "{logs:?}");
+        let condition = LibraryCondition {
+            library: 0,
+            alerts: vec![ChangerAlert(16)],
+            celsius: Some(31),
+            counts: Vec::new(),
+        };
+        let told = |hours: u64| {
+            bench.clock.0.fetch_add(hours * HOUR_US, Ordering::Relaxed);
+            bench.library.conditions()
+        };
+        if is_told {
+            assert_eq!(told(23), [condition.clone()], "also after it was told once");
+            assert_eq!(told(1), [LibraryCondition { alerts: Vec::new(), ..condition }]);
+        } else {
+            assert_eq!(told(0), [], "{logs:?}");
+        }
+    }
+    assert_eq!(
+        ChangerAlert(16).to_string(),
+        "TapeAlert 16, library door: its door is open, or was when it was to work"
+    );
 }

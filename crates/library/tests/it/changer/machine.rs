@@ -47,7 +47,7 @@ fn machine() -> (tempfile::TempDir, Sources) {
     // One of which the kernel knows nothing, and what is no device.
     fs::create_dir_all(directory.path().join("sg9")).unwrap();
     fs::write(directory.path().join("uevent"), "").unwrap();
-    let sources = Sources { portals: Vec::new(), generic: Some(directory.path().to_owned()) };
+    let sources = Sources { portals: Vec::new(), generic: Some(directory.path().to_owned()), bsg: None };
     (directory, sources)
 }
 
@@ -71,7 +71,11 @@ fn devices_are_known_by_serial_without_opening_one() {
         ("IBM", "ULT3580-TD8", "LBL0")
     );
     assert!(drive.is_named_by(&drive.identifiers[0]) && !found.devices[2].is_named_by(&drive.identifiers[0]));
-    let nowhere = Sources { portals: Vec::new(), generic: Some("/nonexistent".into()) };
+    let nowhere = Sources {
+        portals: Vec::new(),
+        generic: Some("/nonexistent".into()),
+        bsg: Some("/nonexistent".into()),
+    };
     assert_eq!(discover(&ways(), &nowhere), library::scsi::Found::default());
 }
 
@@ -98,4 +102,41 @@ fn a_drive_is_never_another_one() {
         Vpd { qualifier: 0, device_type: DeviceType::Tape, page: VpdPage::Identification(Vec::new()) };
     fs::write(directory.path().join("sg11/device/vpd_pg83"), other.encode()).unwrap();
     assert!(why(Some("1068000073")).contains("is two devices: /dev/sg2 and /dev/sg11"));
+}
+
+/// A machine without sg shows the same devices by bsg; of one that both show, the node of sg is taken.
+#[test]
+fn a_device_is_listed_once_and_by_sg_where_that_is() {
+    let (directory, sources) = machine();
+    let bsg = tempfile::tempdir().unwrap();
+    for (unit, name) in [("3:0:0:0", Some("sg2")), ("3:0:0:1", Some("sg3")), ("4:0:0:0", None)] {
+        let at = bsg.path().join(unit);
+        match name {
+            // The kernel's link leads to the one directory of the device.
+            Some(name) => {
+                fs::create_dir_all(&at).unwrap();
+                let device = directory.path().join(name).join("device");
+                std::os::unix::fs::symlink(device, at.join("device")).unwrap();
+            }
+            None => device(bsg.path(), unit, DeviceType::Tape, "1068000099"),
+        }
+    }
+    // A host adapter, which is no unit.
+    device(bsg.path(), "sas_host3", DeviceType::Tape, "NONE");
+    let addresses = |sources: &Sources| -> Vec<(String, String)> {
+        let found = discover(&ways(), sources);
+        assert!(found.failed.is_empty(), "{found:?}");
+        found.devices.into_iter().map(|device| (device.address.to_string(), device.serial)).collect()
+    };
+    let both = Sources { bsg: Some(bsg.path().to_owned()), ..sources.clone() };
+    let mut all = addresses(&sources);
+    all.push(("/dev/bsg/4:0:0:0".to_owned(), "1068000099".to_owned()));
+    assert_eq!(addresses(&both), all);
+    let alone = Sources { generic: None, ..both };
+    let expected = [("3:0:0:0", "1068000073"), ("3:0:0:1", "00L4U78R1234"), ("4:0:0:0", "1068000099")];
+    let named = |(unit, serial): (&str, &str)| (format!("/dev/bsg/{unit}"), serial.to_owned());
+    assert_eq!(addresses(&alone), expected.map(named));
+    for (address, _) in addresses(&alone) {
+        assert!(address.parse::<DeviceChoice>().is_ok(), "what is shown can be configured: {address}");
+    }
 }

@@ -63,7 +63,7 @@ impl Tgt {
     }
 
     fn sources(&self) -> Sources {
-        Sources { portals: vec![self.0.portal.clone()], generic: None }
+        Sources { portals: vec![self.0.portal.clone()], generic: None, bsg: None }
     }
 
     /// Drives are fakes: what is in them is told by the changer.

@@ -14,6 +14,7 @@ use library::{
 };
 use scsi::command::{Changer, Primary};
 use scsi::element::{Element, ElementPage, ElementStatus, PageElementType, VolumeTag};
+use scsi::log::{TapeAlerts, page};
 use scsi::mode::{
     DeviceCapabilities, ElementAddressAssignment, ElementKinds, ModeContent, ModeDirection, ModeForm,
     ModeParameters,
@@ -54,6 +55,21 @@ pub struct Quirks {
     pub door_open: bool,
     /// Cartridges come in by the door, and not out.
     pub no_export: bool,
+    /// It has log pages, so many; without them LOG SENSE is no command of it, as of tgt's.
+    pub logs: Logs,
+}
+
+/// What a changer does with LOG SENSE.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Logs {
+    #[default]
+    None,
+    /// Flag 16 is raised once; 31 degrees, of the robot nothing.
+    Some,
+    /// No page is that which was asked for.
+    Others,
+    /// No answer.
+    Silent,
 }
 
 /// What becomes of the next MOVE MEDIUM.
@@ -116,6 +132,8 @@ pub struct World {
     pub alerts: Vec<TapeAlert>,
     pub flush_fails: bool,
     pub initialized: Vec<(u16, u16)>,
+    /// Log pages that were asked for.
+    pub logs_asked: Vec<u8>,
 }
 
 impl World {
@@ -337,6 +355,22 @@ impl World {
                     cell.exception = None;
                 }
                 Ok(Vec::new())
+            }
+            Command::Primary(Primary::LogSense { page, .. }) => {
+                self.logs_asked.push(*page);
+                match (self.quirks.logs, *page) {
+                    (Logs::None, _) => Err(unknown()),
+                    (Logs::Silent, _) => return Err(lost(true)),
+                    (Logs::Others, _) => Ok(TapeAlerts::default().with(1).to_response().encode()),
+                    (Logs::Some, page::TAPE_ALERT) => {
+                        let is_first =
+                            self.logs_asked.iter().filter(|one| **one == page::TAPE_ALERT).count() == 1;
+                        let raised = TapeAlerts::default();
+                        Ok(if is_first { raised.with(16) } else { raised }.to_log().encode())
+                    }
+                    (Logs::Some, page::TEMPERATURE) => Ok(vec![0x0d, 0, 0, 6, 0, 0, 3, 2, 0, 31]),
+                    (Logs::Some, _) => Err(check(SenseKey::IllegalRequest, 0x24, 0x00)),
+                }
             }
             Command::Changer(status @ Changer::ReadElementStatus { .. }) => self.status(status),
             Command::Changer(Changer::MoveMedium { transport, from, to, .. }) => {
