@@ -90,7 +90,7 @@ fn walk_tables(pages: &mut Pages) -> Result<Found, Damage> {
     let main = pages.meta.main;
     let mut trees = Vec::new();
     pages.walk(&main, Order::Bytes, &mut |flags, name, value| {
-        let tree = Tree::of(value).filter(|_| flags == SUBTREE);
+        let tree = Tree::of(value).filter(|tree| flags == SUBTREE && tree.is_plain());
         trees.push((name.to_vec(), tree.ok_or(Damage::Names)?));
         Ok(())
     })?;

@@ -27,6 +27,11 @@ const BIG: u16 = 0x01;
 /// A node's data describes a tree.
 pub(crate) const SUBTREE: u16 = 0x02;
 
+/// What a tree may be of which LMDB reads keys and values otherwise: several values a key, or keys in another
+/// order. None of ours is, but the free list, whose keys are numbers.
+const TREE_KINDS: u16 = 0x7f;
+const NUMBER_KEYS: u16 = 0x08;
+
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
@@ -44,6 +49,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 pub(crate) struct Tree {
     /// Only the free list's: the size of a page.
     pad: u32,
+    flags: u16,
     depth: u16,
     entries: u64,
     root: u64,
@@ -53,10 +59,22 @@ impl Tree {
     pub(crate) fn of(bytes: &[u8]) -> Option<Tree> {
         Some(Tree {
             pad: u32_at(bytes, 0)?,
+            flags: u16_at(bytes, 4)?,
             depth: u16_at(bytes, 6)?,
             entries: u64_at(bytes, 32)?,
             root: u64_at(bytes, 40)?,
         })
+    }
+
+    /// Whether LMDB reads it as we do: with a flag that is not its own it looks for values where there are
+    /// none, and may never end.
+    fn is_of_kind(&self, kind: u16) -> bool {
+        self.flags & TREE_KINDS == kind
+    }
+
+    /// Whether it is one of those that Kist makes: a value for each key, keys in the order of their bytes.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.is_of_kind(0)
     }
 }
 
@@ -82,7 +100,8 @@ impl Meta {
             last_page: u64_at(page, trees + 2 * TREE_BYTES)?,
             commit: u64_at(page, trees + 2 * TREE_BYTES + 8)?,
         };
-        (of_this && known && meta.last_page >= 1).then_some(meta)
+        let are_ours = meta.free.is_of_kind(NUMBER_KEYS) && meta.main.is_plain();
+        (of_this && known && are_ours && meta.last_page >= 1).then_some(meta)
     }
 }
 

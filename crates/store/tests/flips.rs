@@ -354,6 +354,33 @@ fn no_damage_is_silent() {
     assert!(told > rounds / 4, "{told} of {rounds}: the damage must hit something");
 }
 
+/// Story: with a flag that says that its keys have several values each LMDB went through the main tree for ever,
+/// and the server did not start.
+#[test]
+fn trees_of_another_kind_are_refused() {
+    const FLAGS_OF_FREE_AND_MAIN: [usize; 2] = [44, 92];
+    let _one = HUNTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = tempfile::tempdir().unwrap();
+    make(root.path());
+    let originals = Originals::read(root.path());
+    let places = (0..2).flat_map(|meta| FLAGS_OF_FREE_AND_MAIN.map(|byte| meta * PAGE + byte));
+    for (at, bit) in places.flat_map(|at| (0..7).map(move |bit| (at, bit))) {
+        let directory = root.path().join(format!("flag-{at}-{bit}"));
+        fs::create_dir(&directory).unwrap();
+        for file in ["FORMAT", "HEAD"] {
+            fs::copy(root.path().join("whole").join(file), directory.join(file)).unwrap();
+        }
+        let mut bytes = originals.whole.clone();
+        bytes[at] ^= 1 << bit;
+        fs::write(directory.join(SNAPSHOT_DATA), bytes).unwrap();
+        let (done, waits) = mpsc::channel();
+        std::thread::spawn(move || drop(done.send(open(&directory).map(drop))));
+        let opened = waits.recv_timeout(PATIENCE);
+        let is_told = matches!(&opened, Ok(Err(store::OpenError::Damaged { .. })));
+        assert!(is_told, "bit {bit} of byte {at}: {opened:?}");
+    }
+}
+
 /// A start that believes what it finds is caught.
 #[test]
 fn a_start_that_walks_no_page_is_caught() {
