@@ -154,7 +154,7 @@ fn a_drive_is_emptied_over_kills_and_taken_out() {
     instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
     instance.kist(&["pool", "drive", "drain", "0"]).exits(0);
     instance.kist(&["pool", "drive", "drain", "1"]).exits(0);
-    let few = &["5 drives take data, 6 are needed", "kist pool drive add"];
+    let few = &["5 drives take files, 6 are needed", "kist pool drive add"];
     instance.kist(&["pool", "drive", "drain", "2"]).exits(4).says(few);
 }
 

@@ -324,7 +324,12 @@ fn open_pool(
     let said = |state| -> BTreeSet<DriveId> {
         words.iter().filter(|(_, word)| word.state == state).map(|(id, _)| *id).collect()
     };
-    let (draining, removed) = (said(PoolDriveState::Draining), said(PoolDriveState::Removed));
+    // A start in the middle of a removal begins it anew.
+    for drive in said(PoolDriveState::Leaving) {
+        catalogue.execute(Command::SetPoolDrive { drive, state: Some(PoolDriveState::Draining) })?;
+    }
+    let draining = &said(PoolDriveState::Draining) | &said(PoolDriveState::Leaving);
+    let removed = said(PoolDriveState::Removed);
     let known_sets = catalogue.read(|view| view.stripe_sets())?;
     let entries = settings.pool.drives.iter().map(|drive| DriveEntry {
         id: DriveId(drive.id),

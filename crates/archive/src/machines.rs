@@ -1,11 +1,12 @@
 //! The machines that an engine runs on: the real ones, or in the simulator others that behave alike.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backup::PoolSeen;
 use base::{Blake3, ByteCount, Clock, DriveId, Epoch, Uuid};
-use catalogue::Command;
+use catalogue::{Command, PoolDriveState};
 use library::scsi::changer::{
     ChangerTimes, LoadableDrive, ScsiLibrary, ScsiLibraryConfig, SeatedDrive, Unreached,
 };
@@ -87,9 +88,12 @@ impl Machines {
         for text in library.out_of_reach() {
             tracing::error!("{text}; it is tried again");
         }
+        let words = catalogue.read(|view| view.pool_drives())?.into_iter();
+        let removed =
+            words.filter(|(_, word)| word.state == PoolDriveState::Removed).map(|(id, _)| id).collect();
         Ok(Machines {
             catalogue,
-            drives: open_drives(settings, instance)?,
+            drives: open_drives(settings, instance, &removed)?,
             library,
             random_uuid: Arc::new(system_uuid),
             mount_log: None,
@@ -322,10 +326,19 @@ pub fn pool_seen(settings: &Settings) -> (PoolSeen, Vec<(u16, String)>) {
     (seen, unreadable)
 }
 
-fn open_drives(settings: &Settings, instance: Uuid) -> Result<Vec<PoolDrive>, OpenError> {
+/// Those that were taken out are not looked at: their directories may belong to another instance by now.
+fn open_drives(
+    settings: &Settings,
+    instance: Uuid,
+    removed: &BTreeSet<DriveId>,
+) -> Result<Vec<PoolDrive>, OpenError> {
     let mut drives: Vec<PoolDrive> = Vec::new();
     for drive in &settings.pool.drives {
         let id = DriveId(drive.id);
+        if removed.contains(&id) {
+            drives.push((id, None));
+            continue;
+        }
         let opened = match drive.at.open(instance, id) {
             Ok(opened) => Some(opened),
             Err(

@@ -262,7 +262,7 @@ grown_record!(TapeRecord {
 record!(CleanerRecord { uses, unfit });
 record!(CleaningAsk { urgent, since });
 record!(DriveCleaning { asks, cleaned });
-choice!(PoolDriveState { 0 = Draining, 1 = Removed });
+choice!(PoolDriveState { 0 = Draining, 1 = Removed, 2 = Leaving });
 record!(PoolDriveRecord { state, since });
 record!(TapeHistory { before, wrote, failures, retry, cause });
 choice!(FailureCause { 0 = Unknown, 1 = Cartridge, 2 = Drive, 3 = Robot, 4 = Path, 5 = Host });

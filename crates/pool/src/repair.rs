@@ -20,6 +20,7 @@ use crate::geometry::Geometry;
 use crate::pool::Pool;
 use crate::scrub::{BadShard, FINDINGS_MAX, RowCells, bad_shard, whole_row};
 use crate::shard::{Outgoing, ShardStream, Step};
+use crate::status::DriveSpace;
 use crate::stripe;
 
 /// A stripe of which shards stand on other drives now. Until the catalogue says so the old set is read; the
@@ -211,7 +212,11 @@ impl Pool {
             if bad.is_empty() {
                 continue;
             }
-            let to = match self.destination(set, &bad, why) {
+            let extent = match blob.layout {
+                Layout::Striped { code } => self.geometry(code).extent_bytes(blob.length.0, number.into()),
+                Layout::Segment { .. } => self.config().segment_size.0,
+            };
+            let to = match self.destination(set, &bad, (why, ByteCount(extent))) {
                 Ok(to) => to,
                 Err(error) => {
                     repaired.failed.extend(bad.iter().map(|bad| (*bad, error.to_string())));
@@ -254,9 +259,19 @@ impl Pool {
     }
 
     /// Where the bad shards of a stripe go: those whose drive takes data stay, the others get spares. What is
-    /// damaged on a drive that is to be emptied is mended there if no other has room.
-    fn destination(&self, set: &StripeSet, bad: &[BadShard], why: Why) -> Result<StripeSet, PoolError> {
-        let down = self.unwritable();
+    /// damaged on a drive that is to be emptied is mended there if no other has room. What is only moved leaves
+    /// to what empties the pool what is kept for that.
+    fn destination(
+        &self,
+        set: &StripeSet,
+        bad: &[BadShard],
+        (why, extent): (Why, ByteCount),
+    ) -> Result<StripeSet, PoolError> {
+        let mut down = self.unwritable();
+        if why == Why::Drain {
+            let lacks = |drive: &DriveSpace| drive.room_for_files() < extent;
+            down.extend(self.spaces().iter().filter(|drive| lacks(drive)).map(|drive| drive.id));
+        }
         let of_bad = bad.iter().map(|bad| bad.drive);
         let lost: BTreeSet<DriveId> =
             of_bad.filter(|drive| down.contains(drive) && !self.is_only_full(*drive)).collect();
@@ -264,9 +279,8 @@ impl Pool {
             return Ok(set.clone());
         }
         let spared = self.substitute_set(set, &lost, &down);
-        let may_stay = |id: &DriveId| {
-            self.drive(*id).is_some_and(|drive| drive.drains() && drive.health().is_writable())
-        };
+        let may_stay =
+            |id: &DriveId| self.drive(*id).is_some_and(|drive| drive.drains() && drive.health().is_up());
         let gone: BTreeSet<DriveId> = lost.iter().copied().filter(|drive| !may_stay(drive)).collect();
         match spared {
             Err(_) if why == Why::Damage && gone.is_empty() => Ok(set.clone()),

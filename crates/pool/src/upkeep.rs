@@ -267,12 +267,10 @@ impl Pool {
         Ok(())
     }
 
-    /// How many drives are up and not to be emptied, but for one: those on which new data could be without
-    /// it.
+    /// How many drives take new files, but for one.
     #[must_use]
-    pub fn taking_data_without(&self, id: DriveId) -> usize {
-        let takes = |drive: &&PoolDrive| drive.id != id && drive.health().is_up() && !drive.drains();
-        self.drives().filter(takes).count()
+    pub fn taking_files_without(&self, id: DriveId) -> usize {
+        self.spaces().iter().filter(|drive| drive.id != id && drive.takes_files()).count()
     }
 
     /// The drives that are to be emptied.

@@ -138,7 +138,7 @@ impl<'e> Shards<'e> {
                 has_moved |= record(settler, blob.id, stripe, &not_whole)?;
             }
             // Also those that were set aside while they were asked.
-            let away = settler.pool.silent_drives();
+            let away = &settler.pool.silent_drives() & &named(settler);
             // A value that is gone from all copies of its segment was removed from them.
             let is_striped = matches!(blob.layout, Layout::Striped { .. });
             if is_striped && is_doubtful(settler, blob.id, stripe, &not_whole, &away)? {
@@ -215,11 +215,17 @@ fn enter_missing(settler: &Settler<'_>, blobs: &[BlobDescription], missing: &mut
     }
 }
 
+/// The drives that the settings name.
+fn named(settler: &Settler<'_>) -> BTreeSet<DriveId> {
+    settler.settings.pool.drives.iter().map(|drive| DriveId(drive.id)).collect()
+}
+
 /// Enters which drives have which missing shards. Gives the drives that could not be listed; `None` if the
 /// server stops: half a list decides nothing.
 fn list_missing(settler: &Settler<'_>, missing: &mut Missing) -> Option<BTreeSet<DriveId>> {
     let mut unlisted: BTreeSet<DriveId> = BTreeSet::new();
-    for (id, _) in settler.pool.drive_health() {
+    // One that the settings do not name any more comes not back by waiting for it.
+    for id in named(settler) {
         let mut after = None;
         loop {
             if settler.stopping() {

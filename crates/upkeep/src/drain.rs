@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base::{BlobDescription, BlobId, ByteCount, DriveId, Duration, Layout, Timestamp};
 use catalogue::{Command, PoolDriveState, ReadError};
-use pool::{BadShard, PoolError, Repaired};
+use pool::{BadShard, DriveHealth, PoolError, Repaired};
 
 use crate::Upkeep;
 use crate::pool_rebuild::{record_moves, shards_on};
@@ -28,6 +28,8 @@ const REST_MAX: Duration = Duration::from_secs(600);
 /// A look at all blobs for what stands on drives that are to be emptied.
 pub(crate) struct Drain {
     drives: BTreeSet<DriveId>,
+    /// It is known what stood on them.
+    is_counted: bool,
     after: Option<BlobId>,
     /// Stripes that were found and are not moved yet.
     found: VecDeque<(BlobId, u32)>,
@@ -44,6 +46,7 @@ impl Drain {
     fn of(drives: BTreeSet<DriveId>) -> Self {
         Drain {
             drives,
+            is_counted: false,
             after: None,
             found: VecDeque::new(),
             left: BTreeMap::new(),
@@ -51,6 +54,11 @@ impl Drain {
             due: Duration::ZERO,
             rest: REST_MIN,
         }
+    }
+
+    fn rest_after_failure(&mut self, now: Duration) {
+        self.rest = (self.rest * 2).clamp(REST_MIN, REST_MAX);
+        self.due = now.saturating_add(self.rest);
     }
 }
 
@@ -73,6 +81,9 @@ fn standing(upkeep: &Upkeep, drives: &BTreeSet<DriveId>) -> Result<Standing, Arc
     let mut standing: Standing = drives.iter().map(|drive| (*drive, (0, 0))).collect();
     let mut after = None;
     loop {
+        if upkeep.stopping() {
+            return Err(ArchiveError::Stopping);
+        }
         let page = upkeep.blob_page(after, PAGE)?;
         let Some((last, _)) = page.last() else { return Ok(standing) };
         after = Some(*last);
@@ -92,7 +103,7 @@ impl Scrubber {
         let upkeep = Arc::clone(&self.upkeep);
         let drives = upkeep.pool.draining();
         let Some(mut drain) = self.drain.take_if(|drain| drain.drives == drives) else {
-            return self.begin_drain(drives);
+            return Ok(self.begin_drain(drives));
         };
         if drain.due > upkeep.steady() {
             self.drain = Some(drain);
@@ -100,24 +111,29 @@ impl Scrubber {
         }
         self.me.does("emptying drives");
         self.phase("emptying drives");
-        let done = self.drain_next(&mut drain);
+        let done = if drain.is_counted { self.drain_next(&mut drain) } else { self.count_drain(&mut drain) };
         self.phase("idle");
+        if let Err(error) = &done {
+            // It must not keep the scrubber from all else.
+            tracing::warn!(%error, "drives that are to be emptied wait");
+            drain.rest_after_failure(upkeep.steady());
+        }
         self.drain = Some(drain);
-        done?;
-        Ok(true)
+        Ok(done.is_ok())
     }
 
-    fn begin_drain(&mut self, drives: BTreeSet<DriveId>) -> Result<bool, ArchiveError> {
-        self.drain = None;
+    fn begin_drain(&mut self, drives: BTreeSet<DriveId>) -> bool {
+        self.upkeep.drains(|drains| drains.retain(|drive, _| drives.contains(drive)));
+        self.drain = (!drives.is_empty()).then(|| Drain::of(drives));
+        self.drain.is_some()
+    }
+
+    /// Counts what stands on the drives, for who wants to know how long it takes.
+    fn count_drain(&mut self, drain: &mut Drain) -> Result<(), ArchiveError> {
         let upkeep = &self.upkeep;
-        if drives.is_empty() {
-            upkeep.drains(BTreeMap::clear);
-            return Ok(false);
-        }
-        let found = standing(upkeep, &drives)?;
+        let found = standing(upkeep, &drain.drives)?;
         let since = since(upkeep)?;
         upkeep.drains(|drains| {
-            drains.retain(|drive, _| drives.contains(drive));
             for (drive, (shards, bytes)) in found {
                 let since = since.get(&drive).copied().unwrap_or_default();
                 let began = upkeep.now();
@@ -126,8 +142,8 @@ impl Scrubber {
                 drains.insert(drive, info);
             }
         });
-        self.drain = Some(Drain::of(drives));
-        Ok(true)
+        drain.is_counted = true;
+        Ok(())
     }
 
     fn drain_next(&mut self, drain: &mut Drain) -> Result<(), ArchiveError> {
@@ -237,8 +253,9 @@ impl Upkeep {
     ///
     /// # Errors
     /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::Pool`] if it does not answer, or too few others
-    /// would take data.
+    /// would take files.
     pub fn pool_drive_drain(&self, id: u16) -> Result<(), ArchiveError> {
+        let _one = self.changes_drives();
         let drive = DriveId(id);
         let health = self.health_of_drive(drive)?;
         if self.pool.draining().contains(&drive) {
@@ -251,23 +268,21 @@ impl Upkeep {
             );
             return Err(refused(drive, &why));
         }
-        // In this order: of two that are asked for at once the second counts without the first.
-        self.pool.set_draining(drive, true)?;
-        let (left, needed) = (self.pool.taking_data_without(drive), self.pool.config().widest());
-        let done = if left < needed {
+        let (left, needed) = (self.pool.taking_files_without(drive), self.pool.config().widest());
+        if left < needed {
             let why = format!(
-                "without it {left} drives take data, {needed} are needed: add drives first (kist pool drive \
-                 add)"
+                "without it {left} drives take files, {needed} are needed: add drives first (kist pool drive \
+                 add), or make room"
             );
-            Err(refused(drive, &why))
-        } else {
-            self.execute(Command::SetPoolDrive { drive, state: Some(PoolDriveState::Draining) })
-        };
-        if done.is_err() {
+            return Err(refused(drive, &why));
+        }
+        self.pool.set_draining(drive, true)?;
+        let said = self.execute(Command::SetPoolDrive { drive, state: Some(PoolDriveState::Draining) });
+        if said.as_ref().is_err_and(ArchiveError::is_certain_refusal) {
             self.pool.set_draining(drive, false)?;
         }
         self.ring();
-        done
+        said
     }
 
     /// Has a drive that is being emptied in use again; what has moved stays where it is.
@@ -275,6 +290,7 @@ impl Upkeep {
     /// # Errors
     /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::Pool`] if it is not being emptied.
     pub fn pool_drive_keep(&self, id: u16) -> Result<(), ArchiveError> {
+        let _one = self.changes_drives();
         let drive = DriveId(id);
         self.health_of_drive(drive)?;
         if !self.pool.draining().contains(&drive) {
@@ -290,39 +306,60 @@ impl Upkeep {
     /// by the next start either, whatever the settings name.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::Pool`] if it is in use, or something stands on it.
+    /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::Pool`] if it is in use, or something stands on it, or
+    /// is still read from it, or a restore may want what stands on it.
     pub fn pool_drive_remove(&self, id: u16) -> Result<(), ArchiveError> {
+        let _one = self.changes_drives();
         let drive = DriveId(id);
         let health = self.health_of_drive(drive)?;
-        let before = self.read(|view| view.pool_drives())?;
-        let before = before.into_iter().find(|(known, _)| *known == drive).map(|(_, record)| record.state);
-        if before == Some(PoolDriveState::Removed) {
+        let before = self.word_of_drive(drive)?;
+        if health == DriveHealth::Removed {
             return Ok(());
         }
         if before.is_none() && !health.is_silent() {
             let why = format!("it is in use: kist pool drive drain {id} has it emptied first");
             return Err(refused(drive, &why));
         }
-        // In this order: from the word on no stripe can come to stand on it, so that what is counted then is
-        // all that ever will.
-        self.execute(Command::SetPoolDrive { drive, state: Some(PoolDriveState::Removed) })?;
-        let counted = standing(self, &BTreeSet::from([drive]));
-        let stands = counted.as_ref().ok().and_then(|found| found.get(&drive)).map(|(shards, _)| *shards);
-        if stands != Some(0) {
-            self.execute(Command::SetPoolDrive { drive, state: before })?;
-            counted?;
-            let (shards, next) = (
-                stands.unwrap_or_default(),
-                match health.is_silent() {
-                    true => format!("kist pool drive lost {id} has them rebuilt on the others"),
-                    false => "kist pool show tells how far they have moved".to_owned(),
-                },
-            );
-            return Err(refused(drive, &format!("{shards} shards stand on it still: {next}")));
+        if self.read(|view| Ok(view.is_restored()? || view.quarantine()?.is_some()))? {
+            let why = "since a restore there may be something on it that the catalogue does not name: kist pool \
+                       quarantine --end first, when the restore is settled";
+            return Err(refused(drive, why));
         }
+        // Once before anything is said: a word that comes too early refuses what is under way.
+        self.check_empty(drive, &health)?;
+        // From this word on no stripe can come to stand on it, so that what is counted then is all there is.
+        self.execute(Command::SetPoolDrive { drive, state: Some(PoolDriveState::Leaving) })?;
+        if let Err(error) = self.check_empty(drive, &health) {
+            self.execute(Command::SetPoolDrive { drive, state: before })?;
+            return Err(error);
+        }
+        self.execute(Command::SetPoolDrive { drive, state: Some(PoolDriveState::Removed) })?;
         self.pool.take_out(drive)?;
         self.ring();
         Ok(())
+    }
+
+    /// Refuses if a stripe stands on a drive, or what moved from it is still read there.
+    fn check_empty(&self, drive: DriveId, health: &DriveHealth) -> Result<(), ArchiveError> {
+        let found = standing(self, &BTreeSet::from([drive]))?;
+        let shards = found.get(&drive).map_or(0, |(shards, _)| *shards);
+        if shards > 0 {
+            let next = match health.is_silent() {
+                true => format!("kist pool drive lost {drive} has them rebuilt on the others"),
+                false => "kist pool show tells how far they have moved, and why some stay".to_owned(),
+            };
+            return Err(refused(drive, &format!("{shards} shards stand on it still: {next}")));
+        }
+        if !health.is_silent() && self.is_left_on(drive) {
+            return Err(refused(drive, "what has moved is still being read there: try again in a moment"));
+        }
+        Ok(())
+    }
+
+    /// What an operator wants of a drive, if it is not simply in use.
+    pub(crate) fn word_of_drive(&self, drive: DriveId) -> Result<Option<PoolDriveState>, ArchiveError> {
+        let words = self.read(|view| view.pool_drives())?;
+        Ok(words.into_iter().find(|(known, _)| *known == drive).map(|(_, record)| record.state))
     }
 
     /// Drives that are being emptied, and how far that is.

@@ -1,8 +1,8 @@
 //! What moved stripes have left behind, until nobody reads it any more.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use base::BlobId;
+use base::{BlobId, DriveId};
 use ground::ReadGate;
 use pool::BadShard;
 
@@ -26,6 +26,11 @@ impl LeftBehind {
         }
     }
 
+    /// The drives on which something is left.
+    pub(crate) fn drives(&self) -> BTreeSet<DriveId> {
+        self.0.iter().flat_map(|left| left.old.iter().map(|bad| bad.drive)).collect()
+    }
+
     /// Takes out what no reader is in, and nobody holds who knows the stripes as they were: a tape session
     /// does so for as long as it writes. What is behind that does not wait for it.
     pub(crate) fn take_unread(&mut self, gate: &ReadGate) -> Vec<(BlobId, Vec<BadShard>)> {
@@ -41,7 +46,6 @@ impl LeftBehind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::DriveId;
     use std::sync::Arc;
 
     fn left(blob: u64) -> (BlobId, Vec<BadShard>) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError};
 
 use ground::{ArchiveError, Duty, Ground, OpenError, SegmentUse};
-use threads::Mutex;
+use threads::{Mutex, MutexGuard};
 
 mod away;
 mod drain;
@@ -55,6 +55,8 @@ pub struct Upkeep {
     quarantine_use: Mutex<Option<KeptExtents>>,
     /// Held while the clocks are compared: they are by one at a time.
     keeping_time: Mutex<()>,
+    /// Held while an operator changes what a drive of the pool is: what one was told stands until it is done.
+    changing_drives: Mutex<()>,
     /// Held while the catalogue is verified.
     verifying: Mutex<()>,
 }
@@ -83,6 +85,7 @@ impl Upkeep {
             segment_use: Mutex::default(),
             quarantine_use: Mutex::default(),
             keeping_time: Mutex::new(()),
+            changing_drives: Mutex::new(()),
             verifying: Mutex::new(()),
         }
     }
@@ -117,6 +120,10 @@ impl Upkeep {
     /// What small values take of the pool, as last measured.
     pub fn segment_use(&self) -> Option<SegmentUse> {
         *self.segment_use.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changes_drives(&self) -> MutexGuard<'_, ()> {
+        self.changing_drives.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether what the pool cannot read now it cannot read later either: no drive is away that may come

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base::{BlobDescription, DriveId, Layout, Uuid};
-use catalogue::Command;
+use catalogue::{Command, PoolDriveState};
 use drive::{DriveLocation, DriveOpenError, ObjectDrive};
 use pool::{DriveHealth, PoolError};
 
@@ -155,7 +155,8 @@ impl Upkeep {
     /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::WouldLose`] if files would be LOST and that is not
     /// accepted.
     pub fn pool_drive_lost(&self, id: u16, accept_loss: bool) -> Result<(), ArchiveError> {
-        self.health_of_drive(DriveId(id))?;
+        let _one = self.changes_drives();
+        self.health_of_drive(DriveId(id)).and_then(|health| not_removed(DriveId(id), &health))?;
         self.check_loss([DriveId(id)], accept_loss)?;
         self.pool.declare_lost(DriveId(id))?;
         self.ring();
@@ -169,9 +170,12 @@ impl Upkeep {
     /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::Pool`] if it answers;
     /// [`ArchiveError::WouldLose`] if files would be LOST and that is not accepted.
     pub fn pool_rebuild(&self, id: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError> {
+        let _one = self.changes_drives();
         let upkeep = self;
         if let Some(id) = id.map(DriveId) {
-            match self.health_of_drive(id)? {
+            let health = self.health_of_drive(id)?;
+            not_removed(id, &health)?;
+            match health {
                 health if health.is_silent() => {
                     self.check_loss([id], accept_loss)?;
                     upkeep.pool.declare_lost(id)?;
@@ -211,6 +215,7 @@ impl Upkeep {
         new: bool,
         accept_loss: bool,
     ) -> Result<ReplacedDrive, ArchiveError> {
+        let _one = self.changes_drives();
         let upkeep = self;
         let drive = DriveId(id);
         let at = self.location_of_drive(drive)?;
@@ -267,9 +272,11 @@ impl Upkeep {
                 "it has seen a later state than the catalogue, which is an older copy",
             ));
         }
-        if health == DriveHealth::Removed {
-            // Before a stripe can come to stand on it.
+        // Before a stripe can come to stand on it. A new one has nothing of which the old one was to be emptied.
+        let word = upkeep.word_of_drive(drive)?;
+        if word == Some(PoolDriveState::Removed) || word.is_some() && what == ReplacedDrive::New {
             upkeep.execute(Command::SetPoolDrive { drive, state: None })?;
+            upkeep.pool.set_draining(drive, false)?;
         }
         upkeep.pool.attach(opened, last)?;
         let is_unfilled = at.is_unfilled();
@@ -317,6 +324,17 @@ impl Upkeep {
         let health = self.pool.drive_health();
         let found = health.into_iter().find(|(drive, _)| *drive == id).map(|(_, health)| health);
         found.ok_or(ArchiveError::NoSuchPoolDrive(id.0))
+    }
+}
+
+/// Refuses what is said of a drive that is none any more.
+fn not_removed(drive: DriveId, health: &DriveHealth) -> Result<(), ArchiveError> {
+    match health {
+        DriveHealth::Removed => {
+            let why = format!("it was taken out: kist pool drive add {drive} takes its number up again");
+            Err(refused(drive, &why))
+        }
+        _ => Ok(()),
     }
 }
 

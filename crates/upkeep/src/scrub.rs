@@ -79,6 +79,8 @@ struct State {
     kept_beside: BTreeSet<BlobId>,
     /// Drives that are emptied, and how far that is.
     drains: BTreeMap<DriveId, DrainInfo>,
+    /// Drives with shards that have moved and are kept for who reads them.
+    left_on: BTreeSet<DriveId>,
     /// Tapes that are suspect or disabled.
     aside: BTreeSet<Vid>,
     woken: bool,
@@ -193,6 +195,11 @@ impl Upkeep {
     /// When drives come back, and before all is rebuilt: whoever looks finds them anew.
     pub(crate) fn forget_lost_stripes(&self) {
         self.state().lost_stripes.clear();
+    }
+
+    /// Whether shards that have moved off a drive are kept there for who reads them.
+    pub(crate) fn is_left_on(&self, drive: DriveId) -> bool {
+        self.state().left_on.contains(&drive)
     }
 
     /// What is known of drives that are emptied.
@@ -643,6 +650,11 @@ impl Scrubber {
                 tracing::warn!(%error, "what a moved stripe left behind stays until the next start");
             }
         }
+        self.tell_left_behind();
+    }
+
+    fn tell_left_behind(&self) {
+        self.upkeep.state().left_on = self.left_behind.drives();
     }
 
     /// Takes over what is to be removed once its readers have left. Called without a reading of one's own.
@@ -654,6 +666,7 @@ impl Scrubber {
             (!old.is_empty()).then_some((blob, old))
         });
         self.left_behind.leave(&self.upkeep.gate, there.collect());
+        self.tell_left_behind();
     }
 
     /// Repairs some of what reads have found damaged; `false` if there was nothing.

@@ -2,14 +2,17 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::{
-    Instance, all, bytes, get, migrate_all, path, put, scrub, stage, stop, wait_for, wait_for_pool,
+    Instance, SystemClock, all, bytes, get, migrate_all, path, put, scrub, stage, stop, wait_for,
+    wait_for_pool,
 };
-use archive::{Archive, DrainInfo, ReplacedDrive};
-use base::ByteCount;
+use archive::{Archive, DrainInfo, Machines, ReplacedDrive};
+use base::{ByteCount, DriveId};
+use catalogue::{Command, PoolDriveState};
 
 /// Striped files and small ones, which lie in segments.
 const FILES: u64 = 40;
@@ -208,7 +211,7 @@ fn as_many_drives_stay_as_a_stripe_needs() {
     archive.pool_drive_drain(0).unwrap();
     archive.pool_drive_drain(1).unwrap();
     let said = refused(archive.pool_drive_drain(2));
-    assert!(said.contains("5 drives take data, 6 are needed"), "{said}");
+    assert!(said.contains("5 drives take files, 6 are needed"), "{said}");
     assert_eq!(state(&archive, 2), "up");
     assert!(refused(archive.pool_drive_drain(9)).contains('9'));
     [0, 1].into_iter().for_each(|drive| wait_empty(&archive, drive));
@@ -268,6 +271,86 @@ fn a_lost_drive_is_taken_out_when_nothing_stands_on_it() {
     wait_for_pool(&archive, "it is taken out", || archive.pool_drive_remove(4).is_ok());
     assert_eq!(state(&archive, 4), "removed");
     check_files(&archive, 0..FILES);
+    stop(archive);
+}
+
+/// What one operator says while another takes a drive out stands or is refused; a removed drive is none.
+#[test]
+fn a_removed_drive_is_neither_lost_nor_kept() {
+    let instance = instance();
+    let archive = instance.open();
+    put_files(&archive, 0..FILES);
+    archive.pool_drive_drain(3).unwrap();
+    std::thread::scope(|scope| {
+        let takers: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(|| {
+                    wait_for_pool(&archive, "it is taken out", || archive.pool_drive_remove(3).is_ok());
+                    assert_eq!(state(&archive, 3), "removed", "who is told so can rely on it");
+                })
+            })
+            .collect();
+        takers.into_iter().for_each(|taker| taker.join().unwrap());
+    });
+    for said in [
+        refused(archive.pool_drive_lost(3, true)),
+        refused(archive.pool_rebuild(Some(3), true)),
+        refused(archive.pool_drive_keep(3)),
+        refused(archive.pool_drive_drain(3)),
+    ] {
+        assert!(!said.is_empty() && state(&archive, 3) == "removed", "{said}");
+    }
+    // What is in its directory may be another's by now.
+    stop(archive);
+    fs::write(directory(&instance, 3).join("drive.kist"), b"of another instance").unwrap();
+    let archive = instance.open();
+    assert_eq!(state(&archive, 3), "removed");
+    fs::remove_dir_all(directory(&instance, 3)).unwrap();
+    assert_eq!(archive.pool_drive_replace(3, true, false).unwrap(), ReplacedDrive::New);
+    put_files(&archive, FILES..2 * FILES);
+    check_files(&archive, 0..2 * FILES);
+    stop(archive);
+}
+
+/// A server that ended in the middle of a removal goes on emptying the drive: what comes of it is decided anew.
+#[test]
+fn a_removal_cut_short_is_begun_anew() {
+    let instance = instance();
+    let archive = instance.open();
+    put_files(&archive, 0..FILES);
+    stop(archive);
+    let machines = Machines::open(&instance.settings, Arc::new(SystemClock)).unwrap();
+    let leaving = Command::SetPoolDrive { drive: DriveId(3), state: Some(PoolDriveState::Leaving) };
+    machines.catalogue.execute(leaving).unwrap();
+    drop(machines);
+    let archive = instance.open();
+    assert_eq!(state(&archive, 3), "draining");
+    wait_empty(&archive, 3);
+    archive.pool_drive_keep(3).unwrap();
+    put_files(&archive, FILES..2 * FILES);
+    assert!(extents(&directory(&instance, 3)) > 0, "it takes data again");
+    check_files(&archive, 0..2 * FILES);
+    stop(archive);
+}
+
+/// Who reads what has moved keeps the drive until it has done.
+#[test]
+fn a_drive_stays_while_it_is_read() {
+    let instance = instance();
+    let archive = instance.open();
+    put_files(&archive, 0..FILES);
+    let mut reader = archive.open_read(&path(&name(0))).unwrap();
+    archive.pool_drive_drain(3).unwrap();
+    wait_empty(&archive, 3);
+    let said = refused(archive.pool_drive_remove(3));
+    assert!(said.contains("still being read"), "{said}");
+    let mut read = Vec::new();
+    while let Some(bytes) = reader.next().unwrap() {
+        read.extend_from_slice(bytes.as_ref());
+    }
+    assert!(read == content(0));
+    drop(reader);
+    wait_for_pool(&archive, "it is taken out", || archive.pool_drive_remove(3).is_ok());
     stop(archive);
 }
 

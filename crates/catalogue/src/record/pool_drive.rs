@@ -7,7 +7,10 @@ use base::Timestamp;
 pub enum PoolDriveState {
     /// It takes no new data, and what it holds moves to the others.
     Draining,
-    /// It is no drive of the pool any more: no stripe set that names it is recorded.
+    /// As draining, and from now on no stripe comes to stand on it: it is counted whether one does. A start
+    /// takes it for draining.
+    Leaving,
+    /// It is no drive of the pool any more: no stripe stands on it, and none comes to.
     Removed,
 }
 

@@ -421,6 +421,7 @@ fn drive_commands() -> Vec<Command> {
         Command::SetDriveCleaning { drive, urgent: Some(true) },
         Command::SetPoolDrive { drive: DriveId(7), state: Some(PoolDriveState::Draining) },
         Command::SetPoolDrive { drive: DriveId(8), state: Some(PoolDriveState::Removed) },
+        Command::SetPoolDrive { drive: DriveId(9), state: Some(PoolDriveState::Leaving) },
     ]
 }
 

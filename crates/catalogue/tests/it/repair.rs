@@ -457,7 +457,7 @@ fn no_stripe_comes_to_stand_on_a_drive_that_was_taken_out() {
     let mut small = bench.new_put(DirId::ROOT, "small", "s");
     small.data = Some(PoolData { blobs: vec![segment(log)], pieces: vec![piece(log, 0, 1)] });
     bench.ok(Command::PutFile(Box::new(small)));
-    bench.ok(state(Some(PoolDriveState::Removed)));
+    bench.ok(state(Some(PoolDriveState::Leaving)));
     let moved = Command::MoveStripe { blob: BlobId(log), stripe: 0, from: StripeSetId(2), to };
     assert!(bench.rejected(moved).contains("pool drive 1"));
     assert!(bench.view().file(file).unwrap().is_some(), "what stands there is known still");
