@@ -259,8 +259,8 @@ impl Pool {
     }
 
     /// Where the bad shards of a stripe go: those whose drive takes data stay, the others get spares. What is
-    /// damaged on a drive that is to be emptied is mended there if no other has room. What is only moved leaves
-    /// to what empties the pool what is kept for that.
+    /// damaged on a drive that is to be emptied is mended there if no other has room. What is only moved
+    /// leaves to what empties the pool what is kept for that.
     fn destination(
         &self,
         set: &StripeSet,

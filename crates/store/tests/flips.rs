@@ -354,8 +354,8 @@ fn no_damage_is_silent() {
     assert!(told > rounds / 4, "{told} of {rounds}: the damage must hit something");
 }
 
-/// Story: with a flag that says that its keys have several values each LMDB went through the main tree for ever,
-/// and the server did not start.
+/// Story: with a flag that says that its keys have several values each LMDB went through the main tree for
+/// ever, and the server did not start.
 #[test]
 fn trees_of_another_kind_are_refused() {
     const FLAGS_OF_FREE_AND_MAIN: [usize; 2] = [44, 92];

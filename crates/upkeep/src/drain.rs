@@ -306,8 +306,8 @@ impl Upkeep {
     /// by the next start either, whatever the settings name.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::Pool`] if it is in use, or something stands on it, or
-    /// is still read from it, or a restore may want what stands on it.
+    /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::Pool`] if it is in use, or something stands on it,
+    /// or is still read from it, or a restore may want what stands on it.
     pub fn pool_drive_remove(&self, id: u16) -> Result<(), ArchiveError> {
         let _one = self.changes_drives();
         let drive = DriveId(id);
@@ -321,8 +321,8 @@ impl Upkeep {
             return Err(refused(drive, &why));
         }
         if self.read(|view| Ok(view.is_restored()? || view.quarantine()?.is_some()))? {
-            let why = "since a restore there may be something on it that the catalogue does not name: kist pool \
-                       quarantine --end first, when the restore is settled";
+            let why = "since a restore there may be something on it that the catalogue does not name: kist \
+                       pool quarantine --end first, when the restore is settled";
             return Err(refused(drive, why));
         }
         // Once before anything is said: a word that comes too early refuses what is under way.

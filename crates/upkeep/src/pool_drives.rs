@@ -272,7 +272,8 @@ impl Upkeep {
                 "it has seen a later state than the catalogue, which is an older copy",
             ));
         }
-        // Before a stripe can come to stand on it. A new one has nothing of which the old one was to be emptied.
+        // Before a stripe can come to stand on it. A new one has nothing of which the old one was to be
+        // emptied.
         let word = upkeep.word_of_drive(drive)?;
         if word == Some(PoolDriveState::Removed) || word.is_some() && what == ReplacedDrive::New {
             upkeep.execute(Command::SetPoolDrive { drive, state: None })?;

@@ -312,7 +312,8 @@ fn a_removed_drive_is_neither_lost_nor_kept() {
     stop(archive);
 }
 
-/// A server that ended in the middle of a removal goes on emptying the drive: what comes of it is decided anew.
+/// A server that ended in the middle of a removal goes on emptying the drive: what comes of it is decided
+/// anew.
 #[test]
 fn a_removal_cut_short_is_begun_anew() {
     let instance = instance();

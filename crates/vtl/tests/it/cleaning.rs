@@ -179,7 +179,7 @@ fn through_iscsi(bench: &Bench) -> (ScsiLibrary, Server) {
     let server = Server::start(listener, bench.target.clone(), TargetConfig::default()).unwrap();
     let steady = || Arc::new(SleepingWaiter::new());
     let ways = || Ways { initiator: Name::new(INITIATOR).unwrap(), account: None, waiter: steady() };
-    let sources = Sources { portals: vec![server.address().to_string()], generic: None };
+    let sources = Sources { portals: vec![server.address().to_string()], generic: None, bsg: None };
     let found = discover(&ways(), &sources);
     let changer = DeviceChoice::Serial(found.of_type(DeviceType::Changer).next().unwrap().serial.clone());
     let devices = FoundDevices { ways: ways(), sources, changer, make: Box::new(seated) };

@@ -308,7 +308,7 @@ fn what_a_changer_says_of_itself_is_told() {
             bench.library.conditions()
         };
         if is_told {
-            assert_eq!(told(23), [condition.clone()], "also after it was told once");
+            assert_eq!(told(23), *std::slice::from_ref(&condition), "also after it was told once");
             assert_eq!(told(1), [LibraryCondition { alerts: Vec::new(), ..condition }]);
         } else {
             assert_eq!(told(0), [], "{logs:?}");
