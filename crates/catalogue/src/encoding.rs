@@ -351,7 +351,7 @@ record!(PlannedContainer { container, block, blocks });
 record!(RecallDone { blobs, files });
 record!(PartsRecalled { blobs, files, parts });
 
-choice!(Rule { 0 = ReadableIfEvicted, 1 = KeyAtHand, 2 = OneKeyOfAnId });
+choice!(Rule { 0 = ReadableIfEvicted, 1 = KeyAtHand, 2 = OneKeyOfAnId, 3 = AnotherGives, 4 = UrgentAnew });
 
 choice!(Work {
     0 = CancelRequest(request),

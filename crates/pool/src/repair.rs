@@ -212,9 +212,13 @@ impl Pool {
             if bad.is_empty() {
                 continue;
             }
-            let extent = match blob.layout {
-                Layout::Striped { code } => self.geometry(code).extent_bytes(blob.length.0, number.into()),
-                Layout::Segment { .. } => self.config().segment_size.0,
+            let extent = match (why, blob.layout) {
+                // What is damaged or lost goes wherever it can.
+                (Why::Damage, _) => 0,
+                (Why::Drain, Layout::Striped { code }) => {
+                    self.layout(blob, code)?.0.extent_bytes(blob.length.0, number.into())
+                }
+                (Why::Drain, Layout::Segment { .. }) => self.config().segment_size.0,
             };
             let to = match self.destination(set, &bad, (why, ByteCount(extent))) {
                 Ok(to) => to,

@@ -181,6 +181,7 @@ fn objects() -> Vec<Object> {
         Object::Container(ContainerId(1)),
         Object::Tape(vid()),
         Object::Drive("x".into()),
+        Object::PoolDrive(DriveId(3)),
         Object::Run(RunId(1)),
         Object::Request(RequestId(7)),
         Object::RequestFile(RequestId(7), FileId(3)),

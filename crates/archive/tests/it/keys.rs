@@ -527,6 +527,42 @@ fn a_torn_session_is_not_indexed_on_a_tape_with_another_key_than_its_pool() {
     stop(archive);
 }
 
+/// What the pool has lost meanwhile is indexed on such a tape all the same: it could not be read ever again.
+#[test]
+fn a_torn_session_is_indexed_with_another_key_if_the_pool_lost_what_it_wrote() {
+    let mut instance = instance();
+    let (archive, faults) = open_with_faults(&instance);
+    put_to_tape(&archive, "a", 1);
+    let clear = used(&archive)[0].vid;
+    faults.plan_death(&drive(0), DriveCommand::Flush);
+    put(&archive, &format!("/{NAME}/b"), &content(2));
+    archive.migrate_now(None).unwrap();
+    wait_until("the drive dies when the file is on tape", || faults.fired() > 0);
+    stop(archive);
+
+    for drive in &instance.settings.pool.drives {
+        fs::remove_dir_all(drive.at.directory()).unwrap();
+    }
+    use_key(&mut instance, NEW);
+    give(&instance, &[NEW]);
+    let (archive, _) = open_with_faults(&instance);
+    let drives: Vec<u16> = instance.settings.pool.drives.iter().map(|drive| drive.id).collect();
+    drives.iter().for_each(|drive| archive.pool_drive_lost(*drive, true).unwrap());
+    for drive in drives {
+        archive.pool_drive_replace(drive, true, true).unwrap();
+    }
+    let is_nearline = |name: &str| {
+        let Ok(archive::Stat::File(stat)) = archive.stat(&path(&format!("/{NAME}/{name}"))) else { panic!() };
+        stat.locality == archive::Locality::Nearline
+    };
+    wait_until("it is under an index", || is_nearline("b"));
+    let old = archive.tape(clear).unwrap();
+    assert_eq!(old.containers, 2, "{old:#?}");
+    recall(&archive, "a", 1);
+    recall(&archive, "b", 2);
+    stop(archive);
+}
+
 /// Story: of two copies the one was waited for whose tape lacks its key, while the other could be read.
 #[test]
 fn a_copy_is_read_from_the_tape_whose_key_is_there() {

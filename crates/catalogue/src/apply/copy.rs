@@ -8,8 +8,8 @@ use crate::draft::Draft;
 use crate::error::{Object, ReadError, Rejection};
 use crate::key;
 use crate::record::{
-    ContainerCopy, ContainerRecord, CopyState, Counter, FileState, QueuedContainer, RecallKey, TapePlace,
-    TapeRecord,
+    ContainerCopy, ContainerRecord, CopyState, Counter, FileState, QueuedContainer, RecallKey, Rule,
+    TapePlace, TapeRecord,
 };
 use crate::table::Table;
 
@@ -192,10 +192,10 @@ fn give_up(
     let record = find(draft, id)?;
     let is_it = |at: &(Vid, BlockAddress)| *at == (place.vid, place.block);
     let is_there = record.places().any(|at| is_it(&at));
-    let mut is_left = false;
+    let (mut is_left, must_give) = (false, draft.view().holds(Rule::AnotherGives)?);
     for (vid, _) in record.places().filter(|at| !is_it(at)) {
         let tape: TapeRecord = draft.view().expect(Table::Tape, &key::tape(vid))?;
-        is_left |= record.image.is_some() || draft.view().can_give(&tape)?;
+        is_left |= !must_give || record.image.is_some() || draft.view().can_give(&tape)?;
     }
     if is_there && !is_left && lost::depends_on_tape(draft, id)? {
         let state = "not in the pool any more with all its members, and on no other tape in use";

@@ -7,7 +7,7 @@ use crate::command::Outcome;
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
 use crate::key;
-use crate::record::{CleanerRecord, CleaningAsk, DriveCleaning, PoolDriveRecord, PoolDriveState};
+use crate::record::{CleanerRecord, CleaningAsk, DriveCleaning, PoolDriveRecord, PoolDriveState, Rule};
 use crate::table::Table;
 
 /// Most bytes in a tape drive's name.
@@ -63,7 +63,7 @@ pub(super) fn set_cleaning(
     check_name(drive)?;
     let known: DriveCleaning =
         draft.view().get(Table::DriveCleaning, &key::drive(drive))?.unwrap_or_default();
-    let urgent_now = urgent == Some(true);
+    let urgent_now = urgent == Some(true) && draft.view().holds(Rule::UrgentAnew)?;
     let before = known.asks.filter(|asks| asks.urgent || !urgent_now);
     let since = before.map_or(draft.at, |asks| asks.since);
     let new = DriveCleaning { asks: urgent.map(|urgent| CleaningAsk { urgent, since }), ..known };

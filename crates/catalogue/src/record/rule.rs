@@ -13,9 +13,16 @@ pub enum Rule {
     /// A tape that is being labelled gets no key that differs from another tape's under the same id: who
     /// knows but the id could never read one of the two. Without it only who gives the command looks.
     OneKeyOfAnId = 2,
+    /// A place is given up only if another one is on a tape that can give it, or the pool has the whole
+    /// container. Without it any other place is enough.
+    AnotherGives = 3,
+    /// A tape drive that asked to be cleaned at leisure, and must be cleaned now, asks since now. Without it
+    /// since it first did.
+    UrgentAnew = 4,
 }
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Rule; 3] = [Rule::ReadableIfEvicted, Rule::KeyAtHand, Rule::OneKeyOfAnId];
+    pub const ALL: [Rule; 5] =
+        [Rule::ReadableIfEvicted, Rule::KeyAtHand, Rule::OneKeyOfAnId, Rule::AnotherGives, Rule::UrgentAnew];
 }

@@ -211,6 +211,11 @@ fn a_place_is_not_given_up_while_all_others_are_on_tapes_set_aside() {
     let set = |bench: &mut Bench, state| {
         bench.ok(Command::SetTapeState { vid: other, state, reason: "in the safe".into() })
     };
+    // A log of before the rule gives what it gave then.
+    let mut older = bench.clone();
+    set(&mut older, TapeState::Disabled);
+    older.ok(give_up.clone());
+    bench.ok(Command::AdoptRule { rule: Rule::AnotherGives });
     for state in [TapeState::Disabled, TapeState::Suspect] {
         set(&mut bench, state);
         let before = bench.store.clone();
@@ -235,6 +240,9 @@ fn a_drive_that_must_be_cleaned_now_asks_for_that_since_now() {
     };
     let idle = ask(&mut bench, false);
     assert_eq!(ask(&mut bench, false), idle);
+    // A log of before the rule gives what it gave then.
+    assert_eq!(ask(&mut bench.clone(), true).since, idle.since);
+    bench.ok(Command::AdoptRule { rule: Rule::UrgentAnew });
     let now = ask(&mut bench, true);
     assert!(now.urgent && now.since > idle.since, "{now:?} after {idle:?}");
     assert_eq!(ask(&mut bench, true), now);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use super::common::{Bench, Faults, INSTANCE, bytes, flip, get, get_range, put, small_cells};
+use super::common::{Bench, Faults, INSTANCE, bytes, flip, get, get_range, put, small_cells, wait_until};
 use base::{BlobDescription, BlobPiece, ByteCount, Clock, DriveId, StripeSet, Timestamp};
 use drive::{DirectIo, DirectoryDrive};
 use pool::{BadShard, DriveHealth, Fault, Pool, PoolError, Repaired, ScrubReport};
@@ -44,14 +44,6 @@ fn moved(blob: &BlobDescription, repaired: &Repaired) -> BlobDescription {
         *stripe = step.to.clone();
     }
     blob
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begin = std::time::Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "waited too long until {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 #[test]

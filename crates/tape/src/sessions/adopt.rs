@@ -286,6 +286,28 @@ pub(crate) fn write_again(room: &Tape, vid: Vid, why: &str) -> Result<(), Archiv
     }
 }
 
+/// Whether copies stand on a tape from a block on that no index covers, and the pool has the bytes of each,
+/// so that all can be written once more.
+pub(super) fn can_be_written_again(
+    room: &Tape,
+    vid: Vid,
+    mut from: BlockAddress,
+) -> Result<bool, ArchiveError> {
+    let mut is_any = false;
+    loop {
+        let content = room.read(|view| view.content(vid, from, ITEMS_PAGE))?;
+        let Some((last, _)) = content.last() else { return Ok(is_any) };
+        from = BlockAddress(last.0 + 1);
+        is_any = true;
+        for (_, container) in content {
+            let Some(record) = room.read(|view| view.container(container))? else { continue };
+            if !record.is_empty() && !(room.has_bytes(container, &record)? && has_skeleton(room, &record)) {
+                return Ok(false);
+            }
+        }
+    }
+}
+
 /// Whether the skeleton of a container, if it has one, can be read from the pool.
 pub(crate) fn has_skeleton(room: &Tape, record: &ContainerRecord) -> bool {
     let Some(skeleton) = &record.skeleton else { return true };

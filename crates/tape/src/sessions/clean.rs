@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::Vid;
 use catalogue::Command;
-use library::{CleanerInfo, LibraryError, Place, TapeAlert};
+use library::{CleanerInfo, LibraryError, Place, TapeAlert, TapeError};
 use scheduler::{CleaningEnd, Event};
 
 use super::DriveThread;
@@ -60,6 +60,17 @@ impl DriveThread {
                     && let Err(error) = room.execute(Command::UncountCleaning { vid })
                 {
                     tracing::error!(drive, %vid, %error, "a use that was none stays counted");
+                }
+                // It was cleaned and asks once more: so often that a flag which sticks uses up no cartridge
+                // in a day.
+                if let LibraryError::NotCleaned { source, .. } = &error
+                    && matches!(**source, TapeError::CleaningNeeded { .. })
+                {
+                    let ended = Command::CleaningEnded { vid, drive: drive.clone(), unfit: None };
+                    match room.execute(ended) {
+                        Ok(()) => room.must_be_cleaned(&drive),
+                        Err(error) => tracing::error!(drive, %error, "a cleaning is not recorded"),
+                    }
                 }
                 room.look_at_cleaners();
                 return CleaningEnd::Failed(reason);

@@ -213,13 +213,13 @@ impl MountedTape<'_> {
     }
 
     /// Whether the next index would cover copies without the changes that tell of them: these go to tapes
-    /// with the key that their pool has now alone.
+    /// with the key that their pool has now alone. Copies that the pool does not have any more are covered
+    /// all the same: without an index nobody could read them again.
     fn covers_without_changes(&self) -> Result<bool, SessionError> {
         let (room, vid) = (self.room, self.tape.vid);
         let record = room.tape(vid)?;
         let behind = BlockAddress(record.index_block.0 + 1);
-        let has_copies = || room.read(|view| Ok(!view.content(vid, behind, 1)?.is_empty()));
-        Ok(!room.has_current_key(&record) && has_copies()?)
+        Ok(!room.has_current_key(&record) && super::adopt::can_be_written_again(room, vid, behind)?)
     }
 
     /// Ends the session on a tape with another key than its pool has now, without an index: what none covers

@@ -91,6 +91,10 @@ fn every_kind_of_fault_fires_and_everything_ends() {
         users(&mut model, 3_000.0, hours(48));
         ingest(&mut model, 2_000.0, hours(48));
         fault(&mut model, kind, hours(2), secs(1_800));
+        if kind == FaultKind::CleanerUsedUp {
+            // It is seen when a drive is to be cleaned with one.
+            fault(&mut model, FaultKind::DirtyDrive, hours(2), secs(1_800));
+        }
         model.span = hours(24 * 60);
         let outcome = run(&model, 11);
         assert!(

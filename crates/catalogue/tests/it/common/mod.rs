@@ -8,6 +8,7 @@ use catalogue::*;
 /// Blocks of this size make addresses easy to follow in tests.
 pub const SET: StripeSetId = StripeSetId(1);
 
+#[derive(Clone)]
 pub struct Bench {
     pub store: MemoryStore,
     pub at: Timestamp,

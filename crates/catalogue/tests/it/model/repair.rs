@@ -147,7 +147,9 @@ impl Model {
                     record.members.iter().any(|member| is_near(member.file) || is_lost(member.file));
                 let (here, others): (Vec<_>, Vec<_>) =
                     record.places().into_iter().partition(|place| *place == (*vid, *block));
-                let is_read = |vid: &Vid| record.image.is_some() || self.can_give(*vid);
+                let is_read = |vid: &Vid| {
+                    !self.rules.contains(&Rule::AnotherGives) || record.image.is_some() || self.can_give(*vid)
+                };
                 if is_missed && !here.is_empty() && !others.iter().any(|(vid, _)| is_read(vid)) {
                     return Err("WrongState");
                 }
@@ -354,7 +356,8 @@ impl Model {
             }
             Command::SetDriveCleaning { drive, urgent } => {
                 let cleaning = self.drives_cleaning.entry(drive.clone()).or_default();
-                let is_more = |asks: &CleaningAsk| *urgent == Some(true) && !asks.urgent;
+                let is_anew = self.rules.contains(&Rule::UrgentAnew);
+                let is_more = |asks: &CleaningAsk| is_anew && *urgent == Some(true) && !asks.urgent;
                 let since = match cleaning.asks {
                     Some(asks) if !is_more(&asks) => asks.since,
                     _ => self.at,

@@ -433,7 +433,7 @@ pub fn command(model: &Model, step: &Step) -> Command {
         }
         60 => Command::TrimChanges { through: model.changes.saturating_sub(u64::from(picks[0] % 40)) },
         _ => match picks[0] % 5 {
-            4 => Command::AdoptRule { rule: Rule::ReadableIfEvicted },
+            4 => Command::AdoptRule { rule: Rule::ALL[usize::from(picks[1]) % Rule::ALL.len()] },
             0 => Command::OpenEpoch,
             1 => Command::DefineTapePool { name: ["p1", "p2", "p3"][usize::from(picks[1]) % 3].into() },
             2 => Command::Initialise { instance: Uuid([1; 16]) },

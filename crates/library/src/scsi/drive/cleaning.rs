@@ -68,13 +68,13 @@ impl Drive {
             return Ok(alerts);
         }
         match waited {
-            Waited::IsTape => alerts.push(TapeAlert::CLEANER_INVALID),
+            Waited::IsTape if !has(TapeAlert::CLEANING_MEDIUM) => alerts.push(TapeAlert::CLEANER_INVALID),
             Waited::Unsaid(error) if !has(TapeAlert::CLEANING_MEDIUM) => return Err(error),
-            Waited::Unsaid(_) | Waited::Cleaned if has(TapeAlert::CLEAN_NOW) => {
+            Waited::IsTape | Waited::Unsaid(_) | Waited::Cleaned if has(TapeAlert::CLEAN_NOW) => {
                 let sense = Sense::CLEANING_REQUESTED;
                 return Err(TapeError::CleaningNeeded { drive: self.name.clone(), sense });
             }
-            Waited::Unsaid(_) | Waited::Cleaned => {}
+            Waited::IsTape | Waited::Unsaid(_) | Waited::Cleaned => {}
         }
         Ok(alerts)
     }

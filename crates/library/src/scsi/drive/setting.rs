@@ -16,7 +16,7 @@ use super::ability::op;
 use super::condition::Stop;
 use super::transfer::LENGTH_MAX;
 use super::{Drive, EarlyWarning, ProtectionWish};
-use crate::TapeError;
+use crate::{DeviceError, TapeError};
 
 /// The most that MODE SENSE(6) can give. Tapes need no more, and some targets have no MODE SELECT(10).
 const ANSWER_BYTES: u8 = u8::MAX;
@@ -24,6 +24,8 @@ const ANSWER_BYTES: u8 = u8::MAX;
 const HEADER_PAGES: [u8; 4] = [0x10, 0x0f, 0x00, 0x3f];
 /// The unit of the programmable early warning.
 const MEGABYTE: u64 = 1_000_000;
+/// A part of a tape that is smaller is no early warning.
+const WARNING_LEAST: u64 = 32 * MEGABYTE;
 
 impl Drive {
     /// Sets the drive as it is to be.
@@ -224,8 +226,11 @@ impl Drive {
             EarlyWarning::Own => None,
             EarlyWarning::Bytes(bytes) => Some(bytes.0),
             EarlyWarning::Part(part) => {
-                let total = self.space_of(Partition::Data)?.and_then(|space| space.total);
-                total.and_then(|total| total.0.checked_div(part))
+                let space = self.space_of(Partition::Data);
+                let total = self.unless_refused(space)?.flatten().and_then(|space| space.total);
+                // On a small tape the drive's own warning takes more than such a part: two of them would
+                // leave no room for what was chosen by what is left.
+                total.and_then(|total| total.0.checked_div(part)).filter(|bytes| *bytes >= WARNING_LEAST)
             }
         };
         let size = bytes.map(|bytes| u16::try_from(bytes.div_ceil(MEGABYTE)).unwrap_or(u16::MAX));
@@ -234,11 +239,33 @@ impl Drive {
     }
 
     /// Tells the drive how early it is to warn, and sees whether it took that.
+    /// A drive that refuses it warns when it does by itself.
     pub fn set_early_warning(&mut self) -> Result<(), TapeError> {
         let session = self.session()?;
         session.is_warning_set = false;
         let Some(size) = session.warning_wish else { return Ok(()) };
-        let Some((known, buffered)) = self.warning_page()? else { return Ok(()) };
+        let is_set = self.try_early_warning(size);
+        let is_set = self.unless_refused(is_set)?.unwrap_or(false);
+        self.session()?.is_warning_set = is_set;
+        Ok(())
+    }
+
+    /// What came of asking for something that a cartridge can be read without; `None` if the drive would not.
+    /// Not so if nobody knows any more how it stands, or it cannot be reached.
+    fn unless_refused<T>(&mut self, asked: Result<T, TapeError>) -> Result<Option<T>, TapeError> {
+        match asked {
+            Ok(told) => Ok(Some(told)),
+            Err(TapeError::DriveFailed { source: DeviceError::Sense(_), .. })
+                if self.doubt.is_none() && !self.disturbed =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn try_early_warning(&mut self, size: u16) -> Result<bool, TapeError> {
+        let Some((known, buffered)) = self.warning_page()? else { return Ok(false) };
         if self.warning_found.is_none() {
             self.warning_found = Some(if self.left_by_us { 0 } else { known.early_warning_size });
         }
@@ -247,12 +274,9 @@ impl Drive {
             early_warning_unit: DeviceConfigurationExtension::EARLY_WARNING_MEGABYTES,
             ..known.clone()
         };
-        // A drive that does not take it warns when it does by itself.
-        let is_set = known == page
+        Ok(known == page
             || self.select_page(ModeContent::DeviceConfigurationExtension(page.clone()), buffered)?
-                && self.warning_page()?.is_some_and(|(now, _)| now == page);
-        self.session()?.is_warning_set = is_set;
-        Ok(())
+                && self.warning_page()?.is_some_and(|(now, _)| now == page))
     }
 
     /// What lies between the programmable early warning and the drive's own, at the least: what is behind

@@ -475,3 +475,11 @@ pub fn pairs(count: u16) -> impl Iterator<Item = [u16; 2]> {
 pub fn distinct(set: &StripeSet) -> bool {
     set.drives.iter().collect::<BTreeSet<_>>().len() == set.drives.len()
 }
+
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = std::time::Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < std::time::Duration::from_secs(60), "waited too long until {what}");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
