@@ -301,7 +301,8 @@ pub(super) fn can_be_written_again(
         is_any = true;
         for (_, container) in content {
             let Some(record) = room.read(|view| view.container(container))? else { continue };
-            if !record.is_empty() && !(room.has_bytes(container, &record)? && has_skeleton(room, &record)) {
+            let can = record.is_empty() || room.has_bytes(container, &record)? && has_skeleton(room, &record);
+            if !can {
                 return Ok(false);
             }
         }
