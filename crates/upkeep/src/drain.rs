@@ -12,6 +12,7 @@ use catalogue::{Command, PoolDriveState, ReadError};
 use pool::{BadShard, DriveHealth, PoolError, Repaired};
 
 use crate::Upkeep;
+use crate::pool_drives::not_removed;
 use crate::pool_rebuild::{record_moves, shards_on};
 use crate::scrub::{Scrubber, pace};
 use ground::{ArchiveError, DrainInfo};
@@ -261,6 +262,7 @@ impl Upkeep {
         if self.pool.draining().contains(&drive) {
             return Ok(());
         }
+        not_removed(drive, &health)?;
         if health.is_silent() {
             let why = format!(
                 "it does not answer, so nothing can be read from it: kist pool drive lost {id} has what it \

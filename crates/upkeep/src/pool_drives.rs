@@ -100,7 +100,10 @@ impl Upkeep {
     /// If the catalogue cannot be read.
     pub fn pool_health(&self) -> Result<PoolHealth, ArchiveError> {
         let upkeep = self;
-        let silent = upkeep.pool.silent_drives();
+        // One that was taken out is none of them: nothing stands on it.
+        let removed = |(id, health): (DriveId, DriveHealth)| (health == DriveHealth::Removed).then_some(id);
+        let removed: BTreeSet<DriveId> = upkeep.pool.drive_health().into_iter().filter_map(removed).collect();
+        let silent = &upkeep.pool.silent_drives() - &removed;
         let lost = upkeep.lost_stripes();
         let (repairs_waiting, repairs_failed) = upkeep.repairs();
         let mut health = PoolHealth {
@@ -329,7 +332,7 @@ impl Upkeep {
 }
 
 /// Refuses what is said of a drive that is none any more.
-fn not_removed(drive: DriveId, health: &DriveHealth) -> Result<(), ArchiveError> {
+pub(crate) fn not_removed(drive: DriveId, health: &DriveHealth) -> Result<(), ArchiveError> {
     match health {
         DriveHealth::Removed => {
             let why = format!("it was taken out: kist pool drive add {drive} takes its number up again");

@@ -102,6 +102,7 @@ fn a_drive_is_emptied_and_taken_out() {
     assert_eq!((state(&archive, 3), drain(&archive, 3)), ("removed", None));
     let totals = archive.totals().unwrap();
     assert_eq!((totals.pool_drives, totals.pool_drives_up), (7, 7));
+    assert_eq!(archive.pool_health().unwrap().silent_drives, 0, "it is none of them");
     assert!(totals.warnings.iter().all(|warning| !warning.contains("drives of the pool")), "{totals:?}");
     fs::remove_dir_all(directory(&instance, 3)).unwrap();
     scrub(&archive);
