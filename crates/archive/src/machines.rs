@@ -253,7 +253,7 @@ pub fn scsi_driver(
     way: Box<dyn Transport>,
     key: Option<ReservationKey>,
 ) -> Result<ScsiDrive, Unreached> {
-    let early_warning = EarlyWarning::Part(ground::WARNING_PART);
+    let early_warning = EarlyWarning::Part { part: ground::WARNING_PART, least: ground::WARNING_LEAST };
     let options = ScsiDriveOptions { reservation_key: key, early_warning, ..ScsiDriveOptions::default() };
     ScsiDrive::open(name.clone(), way, None, options).map_err(|error| Unreached(error.to_string()))
 }

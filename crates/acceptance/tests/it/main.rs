@@ -61,7 +61,7 @@ impl Devices for Drives {
         let early_warning = match self.quirk {
             Quirk::Unprotected => EarlyWarning::Own,
             // 2 MiB of 96, in whole megabytes: 3 MB.
-            _ => EarlyWarning::Part(48),
+            _ => EarlyWarning::Part { part: 48, least: ByteCount(0) },
         };
         let reservation_key = Some(7.into());
         let options =

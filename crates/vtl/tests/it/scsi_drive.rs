@@ -561,7 +561,7 @@ fn the_driver_has_a_drive_warn_in_time() {
             let options = ScsiDriveOptions { early_warning, ..ScsiDriveOptions::default() };
             ScsiDrive::open(DriveName::new("drive1").unwrap(), transport, None, options).unwrap()
         };
-        let scsi = open(EarlyWarning::Part(12));
+        let scsi = open(EarlyWarning::Part { part: 12, least: ByteCount(0) });
         scsi.load(vid(VID)).unwrap();
         let mut drive = scsi.take().unwrap();
         let is_blank = blank == vtl::Blank::OnePartition;

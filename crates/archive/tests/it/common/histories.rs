@@ -94,8 +94,8 @@ pub struct Fates {
     may_be_gone: BTreeSet<Mark>,
     /// Small files that were copied: a copy has bytes of its own, by which the file cannot be told.
     copied: BTreeSet<Mark>,
-    /// Larger ones: in the pool a copy has the same blob, on tape it stands by itself. What was removed in the
-    /// line that a restore gave up, and never came to tape, may be there as a copy that the line made.
+    /// Larger ones: in the pool a copy has the same blob, on tape it stands by itself. What was removed in
+    /// the line that a restore gave up, and never came to tape, may be there as a copy that the line made.
     shared: BTreeSet<Mark>,
     /// Files that were removed, or put anew, under these names.
     given_up: BTreeSet<(String, Mark)>,

@@ -73,8 +73,15 @@ pub enum EarlyWarning {
     /// So many bytes before it.
     Bytes(ByteCount),
     /// By so large a part of what the data partition of the cartridge holds, the whole divided by this
-    /// number. A cartridge of which the drive does not tell that is as with [`EarlyWarning::Own`].
-    Part(u64),
+    /// number. A cartridge of which the drive does not tell that, or of which the part is less than `least`,
+    /// is as with [`EarlyWarning::Own`]: on a small one the drive's own warning takes more than the part, and
+    /// two of them would leave no room for what was chosen by what is left.
+    Part {
+        /// What the whole is divided by.
+        part: u64,
+        /// The least of which it is worth it.
+        least: ByteCount,
+    },
 }
 
 /// How a drive is used.

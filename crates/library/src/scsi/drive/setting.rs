@@ -24,8 +24,6 @@ const ANSWER_BYTES: u8 = u8::MAX;
 const HEADER_PAGES: [u8; 4] = [0x10, 0x0f, 0x00, 0x3f];
 /// The unit of the programmable early warning.
 const MEGABYTE: u64 = 1_000_000;
-/// A part of a tape that is smaller is no early warning.
-const WARNING_LEAST: u64 = 32 * MEGABYTE;
 
 impl Drive {
     /// Sets the drive as it is to be.
@@ -225,12 +223,10 @@ impl Drive {
         let bytes = match self.options.early_warning {
             EarlyWarning::Own => None,
             EarlyWarning::Bytes(bytes) => Some(bytes.0),
-            EarlyWarning::Part(part) => {
+            EarlyWarning::Part { part, least } => {
                 let space = self.space_of(Partition::Data);
                 let total = self.unless_refused(space)?.flatten().and_then(|space| space.total);
-                // On a small tape the drive's own warning takes more than such a part: two of them would
-                // leave no room for what was chosen by what is left.
-                total.and_then(|total| total.0.checked_div(part)).filter(|bytes| *bytes >= WARNING_LEAST)
+                total.and_then(|total| total.0.checked_div(part)).filter(|bytes| *bytes >= least.0)
             }
         };
         let size = bytes.map(|bytes| u16::try_from(bytes.div_ceil(MEGABYTE)).unwrap_or(u16::MAX));
