@@ -85,14 +85,6 @@ pub const WARNING_PART: u64 = 2 * RESERVE_PART;
 /// Of a tape of which that part is less than this no drive is told to warn.
 pub const WARNING_LEAST: ByteCount = ByteCount(32_000_000);
 
-/// The capacity of a tape of which a drive says what is left: a label may promise more than the cartridge
-/// has, and by that alone nothing would ever fit on it.
-#[must_use]
-pub fn capacity_of(record: &TapeRecord, remaining: ByteCount) -> ByteCount {
-    let told = remaining.0.saturating_add(record.committed.0).saturating_add(record.torn.0);
-    ByteCount(record.capacity.0.min(told))
-}
-
 /// Room kept on a tape for indexes and change-log segments: a thirty-second part of it.
 pub fn reserve(capacity: ByteCount) -> ByteCount {
     ByteCount(capacity.0 / RESERVE_PART)
@@ -130,26 +122,5 @@ pub fn summary(record: &TapeRecord) -> TapeSummary {
         labelled: record.generation.0 > 0,
         mounts: record.mounts,
         ..TapeSummary::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Story: the label said 12 TB, the cartridges had 100 GB: what was to be kept of each was more than all
-    /// of it, so that one scratch tape after the other was labelled, and was full with nothing on it.
-    #[test]
-    fn a_label_that_promises_more_than_the_cartridge_has_leaves_it_of_use() {
-        let (label, real) = (ByteCount(11_800_000_000_000), ByteCount(100_000_000_000));
-        let record = TapeRecord::scratch(label);
-        assert!(reserve(label) > real);
-        assert_eq!(capacity_of(&record, real), real);
-        assert!(largest_container(capacity_of(&record, real)).0 > real.0 / 10 * 9);
-        // As it fills, what stands on it counts too; and a drive that says more than the label is not
-        // believed.
-        let half = TapeRecord { committed: ByteCount(real.0 / 2), ..record.clone() };
-        assert_eq!(capacity_of(&half, ByteCount(real.0 / 2)), real);
-        assert_eq!(capacity_of(&record, ByteCount(u64::MAX)), label);
     }
 }

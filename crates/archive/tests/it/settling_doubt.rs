@@ -184,7 +184,11 @@ impl Library for Away {
 #[test]
 fn a_labelled_tape_of_a_library_that_was_away_is_not_seen() {
     for offset in 1.. {
-        let instance = Instance::with(ByteCount::mib(256), at_rest);
+        // With one drive: no other tape is being labelled at the point.
+        let instance = Instance::with(ByteCount::mib(256), |settings| {
+            at_rest(settings);
+            settings.library.files_mut().unwrap().drives = 1;
+        });
         let archive = open(&instance);
         put(&archive, "/t/file", &bytes(1, 300_000));
         let point = shipped(&archive) + offset;

@@ -133,16 +133,14 @@ impl MountedTape<'_> {
         let mounted = &*self.tape;
         let (vid, block_size) = (mounted.vid, mounted.volume.block_size());
         let record = self.room.tape(vid)?;
-        let remaining = self.drive.remaining()?;
-        let capacity = ground::capacity_of(&record, remaining);
-        let left = ByteCount(remaining.0.saturating_sub(reserve(capacity).0));
+        let left = ByteCount(self.drive.remaining()?.0.saturating_sub(reserve(record.capacity).0));
         let pool = self.room.classes.tape_pools().get(&migration.tape_pool);
         let target = Target {
             vid,
             tape_pool: migration.tape_pool,
             room: left,
-            empty_tape: largest_container(capacity),
-            useful: self.room.useful_room(migration.tape_pool, left, capacity),
+            empty_tape: largest_container(record.capacity),
+            useful: self.room.useful_room(migration.tape_pool, left, record.capacity),
             flush: FlushRules::by_bytes(self.room.settings.tape.flush_bytes),
             left_to_others: pool.map_or(ByteCount(0), |pool| pool.mount_bytes),
         };
