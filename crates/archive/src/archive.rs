@@ -320,16 +320,12 @@ fn open_pool(
     drives: Vec<PoolDrive>,
     epoch: Epoch,
 ) -> Result<Arc<Pool>, OpenError> {
-    let words = catalogue.read(|view| view.pool_drives())?;
-    let said = |state| -> BTreeSet<DriveId> {
-        words.iter().filter(|(_, word)| word.state == state).map(|(id, _)| *id).collect()
-    };
+    let said = |state| catalogue.read(|view| view.pool_drives_in(state));
     // A start in the middle of a removal begins it anew.
-    for drive in said(PoolDriveState::Leaving) {
+    for drive in said(PoolDriveState::Leaving)? {
         catalogue.execute(Command::SetPoolDrive { drive, state: Some(PoolDriveState::Draining) })?;
     }
-    let draining = &said(PoolDriveState::Draining) | &said(PoolDriveState::Leaving);
-    let removed = said(PoolDriveState::Removed);
+    let (draining, removed) = (said(PoolDriveState::Draining)?, said(PoolDriveState::Removed)?);
     let known_sets = catalogue.read(|view| view.stripe_sets())?;
     let entries = settings.pool.drives.iter().map(|drive| DriveEntry {
         id: DriveId(drive.id),

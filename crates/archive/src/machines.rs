@@ -88,9 +88,7 @@ impl Machines {
         for text in library.out_of_reach() {
             tracing::error!("{text}; it is tried again");
         }
-        let words = catalogue.read(|view| view.pool_drives())?.into_iter();
-        let removed =
-            words.filter(|(_, word)| word.state == PoolDriveState::Removed).map(|(id, _)| id).collect();
+        let removed = catalogue.read(|view| view.pool_drives_in(PoolDriveState::Removed))?;
         Ok(Machines {
             catalogue,
             drives: open_drives(settings, instance, &removed)?,

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use base::{BlobDescription, BlobId, ByteCount, DriveId, Duration, Layout, Timestamp};
 use catalogue::{Command, PoolDriveState, ReadError};
-use pool::{BadShard, DriveHealth, PoolError, Repaired};
+use pool::{BadShard, DriveHealth, Repaired};
 
 use crate::Upkeep;
-use crate::pool_drives::not_removed;
-use crate::pool_rebuild::{record_moves, shards_on};
+use crate::pool_drives::{not_removed, refused};
+use crate::pool_rebuild::{record_moves, sealed_first, shards_on};
 use crate::scrub::{Scrubber, pace};
 use ground::{ArchiveError, DrainInfo};
 
@@ -57,8 +57,12 @@ impl Drain {
         }
     }
 
+    fn longer_rest(&self) -> Duration {
+        (self.rest * 2).clamp(REST_MIN, REST_MAX)
+    }
+
     fn rest_after_failure(&mut self, now: Duration) {
-        self.rest = (self.rest * 2).clamp(REST_MIN, REST_MAX);
+        self.rest = self.longer_rest();
         self.due = now.saturating_add(self.rest);
     }
 }
@@ -186,7 +190,7 @@ impl Scrubber {
         drain.rest = match (left.is_empty(), moved) {
             (true, 0) => LOOK_AGAIN,
             (_, 1..) => REST_MIN,
-            (false, 0) => (drain.rest * 2).clamp(REST_MIN, REST_MAX),
+            (false, 0) => drain.longer_rest(),
         };
         // Whether something came meanwhile is looked for at once.
         let rest = if left.is_empty() && moved > 0 { Duration::ZERO } else { drain.rest };
@@ -209,12 +213,7 @@ impl Scrubber {
             return Ok(());
         }
         let mut pacing = |bytes: ByteCount| pace(&upkeep, bytes);
-        let mut moved = upkeep.pool.move_away(&blob, &shards, &mut pacing);
-        if matches!(moved, Err(PoolError::SegmentOpen(_))) {
-            upkeep.pool.seal_segments();
-            moved = upkeep.pool.move_away(&blob, &shards, &mut pacing);
-        }
-        let moved = moved?;
+        let moved = sealed_first(&upkeep, || upkeep.pool.move_away(&blob, &shards, &mut pacing))?;
         for (shard, why) in &moved.failed {
             note_left(drain, shard.drive, why);
         }
@@ -378,8 +377,4 @@ impl Upkeep {
         }
         drains
     }
-}
-
-fn refused(drive: DriveId, reason: &str) -> ArchiveError {
-    ArchiveError::Pool(PoolError::DriveState { drive, reason: reason.to_owned() })
 }

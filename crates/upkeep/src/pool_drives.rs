@@ -431,7 +431,7 @@ fn open_when_left(
     Err(refused(drive, reason))
 }
 
-fn refused(drive: DriveId, reason: &str) -> ArchiveError {
+pub(crate) fn refused(drive: DriveId, reason: &str) -> ArchiveError {
     ArchiveError::Pool(PoolError::DriveState { drive, reason: reason.to_owned() })
 }
 

@@ -52,12 +52,7 @@ pub(crate) fn repair(
         return Ok(Vec::new());
     }
     let mut pacing = |bytes: ByteCount| pace(upkeep, bytes);
-    let mut repaired = upkeep.pool.repair(blob, &bad, &mut pacing);
-    if matches!(repaired, Err(PoolError::SegmentOpen(_))) {
-        upkeep.pool.seal_segments();
-        repaired = upkeep.pool.repair(blob, &bad, &mut pacing);
-    }
-    let mut repaired = repaired?;
+    let mut repaired = sealed_first(upkeep, || upkeep.pool.repair(blob, &bad, &mut pacing))?;
     if lost_values > 0 {
         let why = format!("written anew, but {lost_values} of its values are whole in no copy");
         repaired.failed.extend(repaired.in_place.drain(..).map(|bad| (bad, why.clone())));
@@ -72,6 +67,20 @@ pub(crate) fn repair(
     }
     tell(scrubber, blob.id, &repaired);
     record_moves(upkeep, blob.id, repaired.moved)
+}
+
+/// Writes shards anew; of a segment that is still written to, once it is sealed.
+pub(crate) fn sealed_first(
+    upkeep: &Upkeep,
+    mut write: impl FnMut() -> Result<Repaired, PoolError>,
+) -> Result<Repaired, PoolError> {
+    match write() {
+        Err(PoolError::SegmentOpen(_)) => {
+            upkeep.pool.seal_segments();
+            write()
+        }
+        written => written,
+    }
 }
 
 /// Tells the catalogue where stripes of a blob stand now; gives what is to be removed when all readers have

@@ -1,15 +1,15 @@
 //! Drives of the pool that are emptied and taken out, with all that they hold.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use crate::common::{
-    Instance, SystemClock, all, bytes, get, migrate_all, path, put, scrub, stage, stop, wait_for,
+    Instance, SystemClock, all, bytes, extents, get, migrate_all, path, put, scrub, stage, stop, wait_for,
     wait_for_pool,
 };
+use crate::replaced::instance;
 use archive::{Archive, DrainInfo, Machines, ReplacedDrive};
 use base::{ByteCount, DriveId};
 use catalogue::{Command, PoolDriveState};
@@ -18,15 +18,6 @@ use catalogue::{Command, PoolDriveState};
 const FILES: u64 = 40;
 const STRIPED: usize = 600_000;
 const SMALL: usize = 9_000;
-
-/// Nothing is sealed, so that the pool holds the files and nothing else.
-fn instance() -> Instance {
-    Instance::with(ByteCount::mib(128), |settings| {
-        for class in &mut settings.classes {
-            (class.pack_age, class.pack_bytes) = (Duration::from_secs(3600), ByteCount::mib(4_000));
-        }
-    })
-}
 
 fn directory(instance: &Instance, drive: usize) -> PathBuf {
     instance.settings.pool.drives[drive].at.directory().to_owned()
@@ -48,10 +39,17 @@ fn check_files(archive: &Archive, files: std::ops::Range<u64>) {
     files.for_each(|n| assert!(get(archive, &name(n)).unwrap() == content(n), "{n}"));
 }
 
-/// Extents on a drive: what nothing names is not among them once it is removed.
-fn extents(drive: &Path) -> usize {
-    let buckets = fs::read_dir(drive.join("extents")).unwrap();
-    buckets.map(|bucket| fs::read_dir(bucket.unwrap().path()).unwrap().count()).sum()
+/// What nothing names is not among them once it is removed.
+fn extents_on(instance: &Instance, drive: usize) -> usize {
+    extents(&directory(instance, drive)).len()
+}
+
+/// A server with files, of which nothing goes to tape.
+fn filled() -> (Instance, Archive) {
+    let instance = instance();
+    let archive = instance.open();
+    put_files(&archive, 0..FILES);
+    (instance, archive)
 }
 
 fn state(archive: &Archive, drive: usize) -> &'static str {
@@ -72,10 +70,8 @@ fn refused(result: Result<(), archive::ArchiveError>) -> String {
 
 #[test]
 fn a_drive_is_emptied_and_taken_out() {
-    let instance = instance();
-    let archive = instance.open();
-    put_files(&archive, 0..FILES);
-    let before = extents(&directory(&instance, 3));
+    let (instance, archive) = filled();
+    let before = extents_on(&instance, 3);
     assert!(before > 5, "{before}");
     let said = refused(archive.pool_drive_remove(3));
     assert!(said.contains("kist pool drive drain 3"), "{said}");
@@ -87,7 +83,7 @@ fn a_drive_is_emptied_and_taken_out() {
     wait_empty(&archive, 3);
     let told = drain(&archive, 3).unwrap();
     assert_eq!((told.moved, told.stuck), (told.shards, 0), "{told:?}");
-    wait_for_pool(&archive, "what was left behind is removed", || extents(&directory(&instance, 3)) == 0);
+    wait_for_pool(&archive, "what was left behind is removed", || extents_on(&instance, 3) == 0);
     // Shards are copied: of the others nothing is read but the copies of small files.
     let read: Vec<u64> = archive.pool_info().unwrap().drives.iter().map(|drive| drive.read.0).collect();
     let others: u64 = (0..8).filter(|n| *n != 3).map(|n| read[n] - read_before[n]).sum();
@@ -96,7 +92,7 @@ fn a_drive_is_emptied_and_taken_out() {
     check_files(&archive, 0..FILES);
 
     put_files(&archive, FILES..2 * FILES);
-    assert_eq!(extents(&directory(&instance, 3)), 0, "nothing new comes to it");
+    assert_eq!(extents_on(&instance, 3), 0, "nothing new comes to it");
     archive.pool_drive_remove(3).unwrap();
     archive.pool_drive_remove(3).unwrap();
     assert_eq!((state(&archive, 3), drain(&archive, 3)), ("removed", None));
@@ -119,7 +115,7 @@ fn a_drive_is_emptied_and_taken_out() {
     assert_eq!(archive.pool_drive_replace(3, false, false).unwrap(), ReplacedDrive::New);
     assert_eq!(state(&archive, 3), "up");
     put_files(&archive, 2 * FILES..3 * FILES);
-    assert!(extents(&directory(&instance, 3)) > 0, "it is one of them again");
+    assert!(extents_on(&instance, 3) > 0, "it is one of them again");
     check_files(&archive, 0..3 * FILES);
     stop(archive);
     let archive = instance.open();
@@ -130,9 +126,7 @@ fn a_drive_is_emptied_and_taken_out() {
 
 #[test]
 fn a_drain_goes_on_after_a_restart_and_can_be_ended() {
-    let instance = instance();
-    let archive = instance.open();
-    put_files(&archive, 0..FILES);
+    let (instance, archive) = filled();
     archive.pool_drive_drain(5).unwrap();
     stop(archive);
     let archive = instance.open();
@@ -142,7 +136,7 @@ fn a_drain_goes_on_after_a_restart_and_can_be_ended() {
     assert_eq!((state(&archive, 5), drain(&archive, 5)), ("up", None));
     assert!(refused(archive.pool_drive_keep(5)).contains("not being emptied"));
     put_files(&archive, FILES..3 * FILES);
-    assert!(extents(&directory(&instance, 5)) > 0, "it takes data again");
+    assert!(extents_on(&instance, 5) > 0, "it takes data again");
     check_files(&archive, 0..3 * FILES);
     stop(archive);
     let archive = instance.open();
@@ -206,9 +200,7 @@ fn drives_are_emptied_under_load() {
 /// 4 + 2 shards on 8 drives: two may go, a third not.
 #[test]
 fn as_many_drives_stay_as_a_stripe_needs() {
-    let instance = instance();
-    let archive = instance.open();
-    put_files(&archive, 0..FILES);
+    let (_instance, archive) = filled();
     archive.pool_drive_drain(0).unwrap();
     archive.pool_drive_drain(1).unwrap();
     let said = refused(archive.pool_drive_drain(2));
@@ -227,9 +219,7 @@ fn as_many_drives_stay_as_a_stripe_needs() {
 /// What is damaged on a drive that is emptied is rebuilt from the others, and not copied.
 #[test]
 fn what_is_damaged_is_rebuilt_on_its_way() {
-    let instance = instance();
-    let archive = instance.open();
-    put_files(&archive, 0..FILES);
+    let (instance, archive) = filled();
     stop(archive);
     let mut damaged = 0;
     for bucket in fs::read_dir(directory(&instance, 2).join("extents")).unwrap() {
@@ -258,9 +248,7 @@ fn what_is_damaged_is_rebuilt_on_its_way() {
 /// A drive that does not answer is not emptied; one that was given up can be taken out when it is rebuilt.
 #[test]
 fn a_lost_drive_is_taken_out_when_nothing_stands_on_it() {
-    let instance = instance();
-    let archive = instance.open();
-    put_files(&archive, 0..FILES);
+    let (instance, archive) = filled();
     stop(archive);
     fs::rename(directory(&instance, 4), directory(&instance, 4).with_extension("away")).unwrap();
     let archive = instance.open();
@@ -278,9 +266,7 @@ fn a_lost_drive_is_taken_out_when_nothing_stands_on_it() {
 /// What one operator says while another takes a drive out stands or is refused; a removed drive is none.
 #[test]
 fn a_removed_drive_is_neither_lost_nor_kept() {
-    let instance = instance();
-    let archive = instance.open();
-    put_files(&archive, 0..FILES);
+    let (instance, archive) = filled();
     archive.pool_drive_drain(3).unwrap();
     std::thread::scope(|scope| {
         let takers: Vec<_> = (0..3)
@@ -317,9 +303,7 @@ fn a_removed_drive_is_neither_lost_nor_kept() {
 /// anew.
 #[test]
 fn a_removal_cut_short_is_begun_anew() {
-    let instance = instance();
-    let archive = instance.open();
-    put_files(&archive, 0..FILES);
+    let (instance, archive) = filled();
     stop(archive);
     let machines = Machines::open(&instance.settings, Arc::new(SystemClock)).unwrap();
     let leaving = Command::SetPoolDrive { drive: DriveId(3), state: Some(PoolDriveState::Leaving) };
@@ -330,7 +314,7 @@ fn a_removal_cut_short_is_begun_anew() {
     wait_empty(&archive, 3);
     archive.pool_drive_keep(3).unwrap();
     put_files(&archive, FILES..2 * FILES);
-    assert!(extents(&directory(&instance, 3)) > 0, "it takes data again");
+    assert!(extents_on(&instance, 3) > 0, "it takes data again");
     check_files(&archive, 0..2 * FILES);
     stop(archive);
 }
@@ -338,9 +322,7 @@ fn a_removal_cut_short_is_begun_anew() {
 /// Who reads what has moved keeps the drive until it has done.
 #[test]
 fn a_drive_stays_while_it_is_read() {
-    let instance = instance();
-    let archive = instance.open();
-    put_files(&archive, 0..FILES);
+    let (_instance, archive) = filled();
     let mut reader = archive.open_read(&path(&name(0))).unwrap();
     archive.pool_drive_drain(3).unwrap();
     wait_empty(&archive, 3);
@@ -360,11 +342,8 @@ fn a_drive_stays_while_it_is_read() {
 /// told of nor rebuilt.
 #[test]
 fn a_drive_that_the_settings_do_not_name_is_missing() {
-    let instance = instance();
-    let archive = instance.open();
-    put_files(&archive, 0..FILES);
+    let (mut instance, archive) = filled();
     stop(archive);
-    let mut instance = instance;
     instance.settings.pool.drives.retain(|drive| drive.id != 6);
     let archive = instance.open();
     let drives = archive.pool_info().unwrap().drives;

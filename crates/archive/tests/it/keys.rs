@@ -496,12 +496,10 @@ fn the_log_is_not_trimmed_behind_a_base_without_its_key() {
     stop(archive);
 }
 
-/// Story: a session was cut short, and the pool got another key before it was closed. The index that closed
-/// it covered files without the changes that tell of them, so that they could leave the pool: no tape would
-/// have told what they were.
-#[test]
-fn a_torn_session_is_not_indexed_on_a_tape_with_another_key_than_its_pool() {
-    let mut instance = instance();
+/// A server that has stopped: a file stands on a tape that is not encrypted, and a second one behind it in a
+/// session that was cut short.
+fn torn_in_clear() -> (Instance, Vid) {
+    let instance = instance();
     let (archive, faults) = open_with_faults(&instance);
     put_to_tape(&archive, "a", 1);
     let clear = used(&archive)[0].vid;
@@ -510,6 +508,15 @@ fn a_torn_session_is_not_indexed_on_a_tape_with_another_key_than_its_pool() {
     archive.migrate_now(None).unwrap();
     wait_until("the drive dies when the file is on tape", || faults.fired() > 0);
     stop(archive);
+    (instance, clear)
+}
+
+/// Story: a session was cut short, and the pool got another key before it was closed. The index that closed
+/// it covered files without the changes that tell of them, so that they could leave the pool: no tape would
+/// have told what they were.
+#[test]
+fn a_torn_session_is_not_indexed_on_a_tape_with_another_key_than_its_pool() {
+    let (mut instance, clear) = torn_in_clear();
 
     use_key(&mut instance, NEW);
     give(&instance, &[NEW]);
@@ -530,15 +537,7 @@ fn a_torn_session_is_not_indexed_on_a_tape_with_another_key_than_its_pool() {
 /// What the pool has lost meanwhile is indexed on such a tape all the same: it could not be read ever again.
 #[test]
 fn a_torn_session_is_indexed_with_another_key_if_the_pool_lost_what_it_wrote() {
-    let mut instance = instance();
-    let (archive, faults) = open_with_faults(&instance);
-    put_to_tape(&archive, "a", 1);
-    let clear = used(&archive)[0].vid;
-    faults.plan_death(&drive(0), DriveCommand::Flush);
-    put(&archive, &format!("/{NAME}/b"), &content(2));
-    archive.migrate_now(None).unwrap();
-    wait_until("the drive dies when the file is on tape", || faults.fired() > 0);
-    stop(archive);
+    let (mut instance, clear) = torn_in_clear();
 
     for drive in &instance.settings.pool.drives {
         fs::remove_dir_all(drive.at.directory()).unwrap();

@@ -2,25 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::common::{
     Instance, bytes, copy, extents, get, migrate_all, path, put, scrub, stop, wait_for_pool,
 };
+use crate::replaced::instance;
 use archive::{Archive, ArchiveError, Locality, PoolHealth, ReplacedDrive, Stat};
-use base::ByteCount;
 
 const FILES: u64 = 24;
 const LENGTH: usize = 300_000;
-
-/// Nothing is sealed, so that the pool holds the files and nothing else.
-fn instance() -> Instance {
-    Instance::with(ByteCount::mib(128), |settings| {
-        for class in &mut settings.classes {
-            (class.pack_age, class.pack_bytes) = (Duration::from_secs(3600), ByteCount::mib(4_000));
-        }
-    })
-}
 
 fn name(n: u64) -> String {
     format!("/t/file{n}")

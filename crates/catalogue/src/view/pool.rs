@@ -1,5 +1,7 @@
 //! Reading what concerns the pool as a whole: its blobs, and the files and containers that it holds bytes of.
 
+use std::collections::BTreeSet;
+
 use base::{BlobId, BlobPiece, ContainerId, DriveId, FileId, Timestamp};
 
 use super::View;
@@ -7,7 +9,7 @@ use crate::error::ReadError;
 use crate::frame;
 use crate::key;
 use crate::record::{
-    BlobRecord, ContainerRecord, FileRecord, Garbage, PoolDriveRecord, Sectors, UnknownExtent,
+    BlobRecord, ContainerRecord, FileRecord, Garbage, PoolDriveRecord, PoolDriveState, Sectors, UnknownExtent,
 };
 use crate::table::Table;
 
@@ -20,6 +22,15 @@ impl View<'_> {
         self.rows(Table::PoolDrive, &[], None, usize::MAX, |mut parts, key, value| {
             Ok((DriveId(parts.u16()?), frame::open(Table::PoolDrive, key, value)?))
         })
+    }
+
+    /// Those of them of which this is wanted.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn pool_drives_in(&self, state: PoolDriveState) -> Result<BTreeSet<DriveId>, ReadError> {
+        let drives = self.pool_drives()?.into_iter();
+        Ok(drives.filter(|(_, record)| record.state == state).map(|(drive, _)| drive).collect())
     }
 
     /// Blobs in use in the order of their ids, those behind `after`, at most `limit`.

@@ -278,7 +278,7 @@ pub(crate) fn write_again(room: &Tape, vid: Vid, why: &str) -> Result<(), Archiv
                 })
             });
             let Some(record) = flushed else { continue };
-            if room.has_bytes(container, &record)? && has_skeleton(room, &record) {
+            if is_in_pool(room, container, &record)? {
                 room.drop_spare_place(container, vid, block, why)?;
             }
         }
@@ -301,12 +301,16 @@ pub(super) fn can_be_written_again(
         is_any = true;
         for (_, container) in content {
             let Some(record) = room.read(|view| view.container(container))? else { continue };
-            let can = record.is_empty() || room.has_bytes(container, &record)? && has_skeleton(room, &record);
-            if !can {
+            if !(record.is_empty() || is_in_pool(room, container, &record)?) {
                 return Ok(false);
             }
         }
     }
+}
+
+/// Whether the pool has all that a copy of a container is written from.
+fn is_in_pool(room: &Tape, container: ContainerId, record: &ContainerRecord) -> Result<bool, ArchiveError> {
+    Ok(room.has_bytes(container, record)? && has_skeleton(room, record))
 }
 
 /// Whether the skeleton of a container, if it has one, can be read from the pool.

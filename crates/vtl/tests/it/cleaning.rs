@@ -16,9 +16,8 @@ use library::{
     Condition, DriveCommand, DriveName, Library, LibraryError, Place, SleepingWaiter, Slot, TapeAlert,
     TapeError, VirtualLibrary, Waiter,
 };
-use scsi::command::{ElementType, PageControl, Primary};
+use scsi::command::{ElementType, Primary};
 use scsi::element::Element;
-use scsi::log::{LogPage, TapeAlerts, page};
 use scsi::{Data, DeviceType, Transport};
 
 use vtl::{Options, Target};
@@ -51,18 +50,6 @@ fn left(bench: &Bench, name: &str) -> String {
     std::fs::read_to_string(bench.directory.path().join("cleaning").join(name)).unwrap()
 }
 
-fn flags(host: &mut Host) -> Vec<u8> {
-    let sense = Primary::LogSense {
-        save: false,
-        control: PageControl::CUMULATIVE,
-        page: page::TAPE_ALERT,
-        subpage: 0,
-        parameter: 0,
-        allocation_length: 4096,
-    };
-    TapeAlerts::of_log(&LogPage::decode(&host.ask(sense, 4096)).unwrap()).flags().collect()
-}
-
 fn at(host: &mut Host, kind: ElementType, address: u16) -> Element {
     host.elements(kind).into_iter().find(|element| element.address.0 == address).unwrap()
 }
@@ -81,19 +68,19 @@ fn a_cleaning_cartridge_is_an_element_that_cleans_a_drive() {
     assert_eq!(at(&mut changer, ElementType::DataTransfer, BAY).medium_type, 1, "a tape is none");
     // The drive gets dirty. What it asks for is told once, and again after a load.
     drive.write(&pattern(1, ASKS_AFTER.0 as usize));
-    assert_eq!((flags(&mut drive), flags(&mut drive)), (vec![21], vec![]));
+    assert_eq!((drive.flags(), drive.flags()), (vec![21], vec![]));
     drive.write(&pattern(1, ASKS_AFTER.0 as usize));
-    assert_eq!(flags(&mut drive), [20]);
+    assert_eq!(drive.flags(), [20]);
     drive.go(&unload(), Data::None);
     drive.go(&load(), Data::None);
-    assert_eq!(flags(&mut drive), [20]);
+    assert_eq!(drive.flags(), [20]);
     drive.go(&unload(), Data::None);
     changer.go(&move_medium(BAY, SLOT), Data::None);
     // It is brought in, and not out before the drive has done with it.
     changer.go(&move_medium(CLEANER, BAY), Data::None);
     assert_eq!(ready(&mut drive), (2, 0x30, 0x03));
     assert_eq!(code(&drive.fails(&unload(), Data::None)), (2, 0x30, 0x03));
-    assert_eq!(flags(&mut drive), [11], "it does not ask any more");
+    assert_eq!(drive.flags(), [11], "it does not ask any more");
     let there = at(&mut changer, ElementType::DataTransfer, BAY);
     assert_eq!((there.medium_type, there.full, there.accessible), (2, true, false));
     assert_eq!(code(&changer.fails(&move_medium(BAY, CLEANER), Data::None)), (5, 0x53, 0x03));
@@ -106,7 +93,7 @@ fn a_cleaning_cartridge_is_used_up() {
     let bench = bench(&[1, 0], Duration::ZERO);
     let (mut changer, mut drive) = (bench.host(CHANGER), bench.loaded());
     drive.write(&pattern(1, 2 * ASKS_AFTER.0 as usize));
-    assert_eq!(flags(&mut drive), [20]);
+    assert_eq!(drive.flags(), [20]);
     drive.go(&unload(), Data::None);
     changer.go(&move_medium(BAY, SLOT), Data::None);
     let clean = |changer: &mut Host, slot| {
@@ -116,18 +103,18 @@ fn a_cleaning_cartridge_is_used_up() {
     };
     clean(&mut changer, CLEANER + 1);
     assert_eq!(ready(&mut drive), (2, 0x3a, 0x00));
-    assert_eq!(flags(&mut drive), [11, 22]);
+    assert_eq!(drive.flags(), [11, 22]);
     let asks = |changer: &mut Host, drive: &mut Host| {
         changer.go(&move_medium(SLOT, BAY), Data::None);
         assert_eq!(ready(drive), (6, 0x28, 0x00));
-        let raised = flags(drive);
+        let raised = drive.flags();
         drive.go(&unload(), Data::None);
         changer.go(&move_medium(BAY, SLOT), Data::None);
         raised
     };
     assert_eq!(asks(&mut changer, &mut drive), [20]);
     clean(&mut changer, CLEANER);
-    assert_eq!(flags(&mut drive), [11]);
+    assert_eq!(drive.flags(), [11]);
     assert_eq!(asks(&mut changer, &mut drive), []);
     // For an operator; one that comes is there.
     changer.go(&move_medium(CLEANER, DOOR), Data::None);

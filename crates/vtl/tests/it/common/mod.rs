@@ -7,8 +7,9 @@ use std::time::Duration;
 use base::{ByteCount, Vid};
 use iscsi::login::Name;
 use library::{DriveName, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
-use scsi::command::{Changer, ElementType, PositionForm, Primary, SpaceCode, Stream};
+use scsi::command::{Changer, ElementType, PageControl, PositionForm, Primary, SpaceCode, Stream};
 use scsi::element::{Element, ElementStatus};
+use scsi::log::{LogPage, TapeAlerts, page};
 use scsi::mode::{ModeContent, ModeDirection, ModeForm, ModePage, ModeParameters};
 use scsi::position::PositionLong;
 use scsi::{Command, Completion, Data, ElementAddress, Packed, Sense, Status, Transport};
@@ -132,6 +133,19 @@ impl Host {
         let end = self.send(command, data);
         assert_eq!(end.status, Status::CheckCondition, "{command:?}");
         Sense::decode(&end.sense).unwrap()
+    }
+
+    /// The TapeAlert flags that are raised; who asks has them cleared.
+    pub fn flags(&mut self) -> Vec<u8> {
+        let sense = Primary::LogSense {
+            save: false,
+            control: PageControl::CUMULATIVE,
+            page: page::TAPE_ALERT,
+            subpage: 0,
+            parameter: 0,
+            allocation_length: 4096,
+        };
+        TapeAlerts::of_log(&LogPage::decode(&self.ask(sense, 4096)).unwrap()).flags().collect()
     }
 
     /// The data of a command.
