@@ -86,7 +86,9 @@ fn a_destroyed_catalogue_comes_back_from_its_backup() {
     instance.start();
     // What is put before the first snapshot of the line is in that.
     wait_shipped(&instance);
+    // Two, whatever else is changed meanwhile.
     instance.kist(&["mkdir", "/later"]).exits(0);
+    instance.kist(&["mkdir", "/latest"]).exits(0);
     instance.stop();
     // The newest changes are missing from the backup: nobody goes back in time without a word.
     let segments = Path::new(&backup).join("line-0003/segments");

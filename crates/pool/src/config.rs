@@ -48,6 +48,8 @@ pub(crate) const STUCK_READS_AFTER: Duration = Duration::from_millis(500);
 pub(crate) const HUNG_AFTER: Duration = Duration::from_secs(30);
 /// How often a waiter looks whether the drive it waits for was set aside.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often a reader that can do without some of what is late looks what of it has come.
+pub(crate) const LATE_LOOK_EVERY: Duration = Duration::from_millis(10);
 /// A cell is late after this many times the usual time ...
 pub(crate) const HEDGE_FACTOR: u64 = 8;
 /// ... but not before this ...

@@ -318,6 +318,11 @@ impl Device {
         oldest.map_or(Duration::ZERO, |since| now.since(since))
     }
 
+    /// As [`Device::silence`], now.
+    pub(crate) fn silence_now(&self) -> Duration {
+        self.silence(self.watch.now())
+    }
+
     /// Whether it is time for a probe; then the caller runs one and tells [`Device::probed`] what came of it.
     pub(crate) fn begin_probe(&self) -> bool {
         let now = self.watch.now();

@@ -591,5 +591,6 @@ fn report(drive: &PoolDrive, shares: &FileSystemShares) -> DriveReport {
         reconstructions: drive.reconstructions.load(Ordering::Relaxed),
         late: number(|device| &device.counters.late),
         recoveries: number(|device| &device.counters.recoveries),
+        silence: device.as_ref().map_or(Duration::ZERO, |device| device.silence_now()),
     }
 }

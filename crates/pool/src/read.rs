@@ -11,7 +11,7 @@ use erasure::{CodecError, find_bad_cell};
 use crate::arena::{CellBuffer, PoolBuffer};
 use crate::cell::{BLOCK_BYTES, HEADER_BYTES, stored_checksums};
 use crate::code::Code;
-use crate::config::READ_ROWS_AHEAD;
+use crate::config::{LATE_LOOK_EVERY, READ_ROWS_AHEAD};
 use crate::error::PoolError;
 use crate::fetch::{CellFault, Check, Fetched, RowPlace};
 use crate::gather::Gather;
@@ -319,14 +319,25 @@ impl BlobReader {
         self.sort(place, fetched, hand);
     }
 
-    /// Waits for the cells that are late: without them the row cannot be had.
+    /// Waits until some of the late cells are in, or will not come any more: without them the row cannot be
+    /// had. A drive that hangs does not hold up those that are only slow.
     fn take_late(&mut self, place: &RowPlace, hand: &mut Hand) {
-        for (gather, shards) in std::mem::take(&mut hand.late) {
-            hand.bad.retain(|shard| !shards.contains(shard));
-            let fetched = self.pool.wait_for_cells(&gather, place, &shards);
-            let came: BTreeSet<usize> = fetched.iter().map(|fetched| fetched.shard).collect();
-            hand.bad.extend(shards.into_iter().filter(|shard| !came.contains(shard)));
-            self.sort(place, fetched, hand);
+        let mut is_news = false;
+        while !is_news {
+            for (gather, mut shards) in std::mem::take(&mut hand.late) {
+                let awaited = shards.len();
+                let (fetched, all) = gather.wait_for(LATE_LOOK_EVERY);
+                for came in &fetched {
+                    hand.bad.remove(&came.shard);
+                    shards.remove(&came.shard);
+                }
+                self.sort(place, fetched, hand);
+                shards.retain(|shard| !all && !self.pool.is_silent(place, *shard));
+                is_news |= shards.len() < awaited;
+                if !shards.is_empty() {
+                    hand.late.push((gather, shards));
+                }
+            }
         }
     }
 

@@ -290,14 +290,16 @@ impl Pool {
         place: &RowPlace,
         shards: &BTreeSet<usize>,
     ) -> Vec<Fetched> {
-        let silent = |shard: usize| {
-            let drive = place.set.drives.get(shard).and_then(|drive| self.drive(*drive));
-            drive.and_then(PoolDrive::present).is_none()
-        };
         gather.wait_unless(|came| {
             let is_in = |shard: usize| came.iter().any(|fetched| fetched.shard == shard);
-            shards.iter().all(|shard| is_in(*shard) || silent(*shard))
+            shards.iter().all(|shard| is_in(*shard) || self.is_silent(place, *shard))
         })
+    }
+
+    /// Whether the drive of this shard was set aside, so that nothing of it is waited for.
+    pub(crate) fn is_silent(&self, place: &RowPlace, shard: usize) -> bool {
+        let drive = place.set.drives.get(shard).and_then(|drive| self.drive(*drive));
+        drive.and_then(PoolDrive::present).is_none()
     }
 
     /// The parity shards of a whole row that are not the code of its data.

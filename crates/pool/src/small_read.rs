@@ -6,6 +6,7 @@ use base::{BlobDescription, BlobPiece};
 use drive::{AlignedBuffer, ExtentId, PAGE};
 
 use crate::arena::PoolBuffer;
+use crate::config::LATE_LOOK_EVERY;
 use crate::drives::{PoolDrive, Present, count};
 use crate::error::PoolError;
 use crate::fetch::CellFault;
@@ -56,11 +57,18 @@ impl Pool {
             }
             count(&drive.reconstructions, 1);
         }
-        for (gather, present) in late {
-            match gather.wait_unless(|_| present.device.is_away()).pop() {
-                Some(Ok(buffer)) => return Ok(PoolBuffer::own(buffer, skip + RECORD_HEADER_BYTES..end)),
-                Some(Err(fault)) => self.note_record(&identity, &fault, &mut shortage),
-                None => {}
+        // Whichever comes first: a drive that hangs does not hold up those that are only slow.
+        while !late.is_empty() {
+            for (gather, present) in std::mem::take(&mut late) {
+                let (came, all) = gather.wait_for(LATE_LOOK_EVERY);
+                match came.into_iter().next() {
+                    Some(Ok(buffer)) => {
+                        return Ok(PoolBuffer::own(buffer, skip + RECORD_HEADER_BYTES..end));
+                    }
+                    Some(Err(fault)) => self.note_record(&identity, &fault, &mut shortage),
+                    None if all || present.device.is_away() => {}
+                    None => late.push((gather, present)),
+                }
             }
         }
         if let Some(reason) = shortage {

@@ -1,6 +1,7 @@
 //! What a pool tells about itself.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use base::{ByteCount, DriveId};
 use drive::DriveStatus;
@@ -142,6 +143,8 @@ pub struct DriveReport {
     pub late: u64,
     /// How often it was taken up again after it had failed.
     pub recoveries: u64,
+    /// For how long it has been at the oldest of its jobs; a drive that hangs is set aside by it.
+    pub silence: Duration,
 }
 
 /// Room on one drive.

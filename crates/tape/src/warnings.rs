@@ -457,6 +457,7 @@ mod tests {
             reconstructions: 0,
             late: 0,
             recoveries: 0,
+            silence: Duration::ZERO,
         };
         let count = healths.len() as u64;
         PoolStatus {

@@ -79,10 +79,12 @@ fn a_page_goes_with_its_last_value_whatever_the_order() {
     }
     let after = stored.allocated();
     for (before, after) in before.iter().zip(&after) {
-        assert_eq!(before - after, given_back);
+        // The holes of a file take a block of ext4's own.
+        let own = (after + given_back).saturating_sub(*before);
+        assert!(own == 0 || own == PAGE as u64, "{before} bytes, then {after}, {given_back} given back");
         // A kept value has one or two pages; there is a footer for all.
         let footer = (count * 8 + 64).next_multiple_of(PAGE) as u64;
-        assert!(*after <= 3 * 2 * PAGE as u64 + footer, "{after} bytes for three values");
+        assert!(after - own <= 3 * 2 * PAGE as u64 + footer, "{after} bytes for three values");
     }
     stored.check((0..count).filter(|n| kept(*n)));
     // A repeat does no harm, whatever was remembered of the pages.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::common::{Bench, bytes, flip, get, get_range, put, small_cells, wait_until};
+use super::common::{Answering, Bench, bytes, flip, get, get_range, put, small_cells, wait_until};
 use base::{BlobDescription, BlobPiece, ByteCount, Crc32c};
 use pool::{BadShard, CellDamage, Fault};
 
@@ -245,6 +246,7 @@ fn small_values_are_read_without_a_drive_that_hangs() {
     let values: Vec<Vec<u8>> = (0..12).map(|n| bytes(3000, n)).collect();
     let stored: Vec<_> = values.iter().map(|value| pool.put_small(value).unwrap()).collect();
     let victim = usize::from(stored[0].0.stripes[0].drives[1].0);
+    let _answering = Answering(Arc::clone(&bench.faults[victim]));
     bench.faults[victim].hung.store(true, Ordering::SeqCst);
     for ((blob, piece), value) in stored.iter().zip(&values) {
         assert!(pool.read_small(blob, piece).unwrap()[..] == value[..]);

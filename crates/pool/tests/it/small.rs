@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::common::{Bench, bytes, distinct, flip, pairs, small_cells};
+use super::common::{Answering, Bench, bytes, distinct, flip, pairs, small_cells};
 use base::{BlobDescription, BlobPiece, ByteCount, DriveId, StripeCode};
 use pool::{Pool, PoolConfig, PoolError};
 
@@ -75,6 +75,7 @@ fn many_callers_share_syncs() {
     let (waiting, stored, places) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Vec::new()));
     let hang = |hung| bench.faults.iter().for_each(|faults| faults.hung.store(hung, Ordering::SeqCst));
     std::thread::scope(|scope| {
+        let _answering: Vec<_> = bench.faults.iter().map(|faults| Answering(Arc::clone(faults))).collect();
         for caller in 0..CALLERS {
             let (pool, waiting, stored, places) = (&pool, &waiting, &stored, &places);
             scope.spawn(move || {
