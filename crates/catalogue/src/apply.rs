@@ -147,6 +147,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         | Command::BaseOnTape { .. }
         | Command::SetTapeAway { .. }
         | Command::SetTapeKey { .. }
+        | Command::SetTapeCapacity { .. }
         | Command::SetKeyAtHand { .. }
         | Command::RetireTape { .. }
         | Command::AddTape { .. }

@@ -561,6 +561,14 @@ pub enum Command {
         /// The key; `None`: in clear.
         key: Option<TapeKey>,
     },
+    /// What an empty tape holds: its medium's name promises it, and the drive that labels it says what is
+    /// true. Of tapes that are scratch also what the one labelled last has shown of their medium.
+    SetTapeCapacity {
+        /// The tape, not retired.
+        vid: Vid,
+        /// Native capacity of its data partition, more than 0.
+        capacity: ByteCount,
+    },
     /// Whether a key of tapes can be had now. Without this word, since the newest [`Command::OpenEpoch`], it
     /// cannot: nothing is given up on the word of an earlier start. By [`Rule::KeyAtHand`](crate::Rule) a
     /// tape can give nothing while its key cannot be had.

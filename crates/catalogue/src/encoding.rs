@@ -478,6 +478,7 @@ choice!(Command {
     155 = AddTape { vid },
     156 = SetKeyAtHand { key, at_hand },
     160 = UncountCleaning { vid },
+    164 = SetTapeCapacity { vid, capacity },
 });
 
 impl Command {

@@ -101,6 +101,7 @@ impl Command {
             | Command::ReclaimTape { .. }
             | Command::SetTapeAway { .. }
             | Command::SetTapeKey { .. }
+            | Command::SetTapeCapacity { .. }
             | Command::SetKeyAtHand { .. }
             | Command::RetireTape { .. }
             | Command::AddTape { .. }

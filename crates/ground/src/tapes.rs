@@ -96,6 +96,14 @@ pub fn room_left(record: &TapeRecord) -> ByteCount {
     ByteCount(record.capacity.0.saturating_sub(record.written.0).saturating_sub(record.torn.0))
 }
 
+/// What an empty tape holds of which the medium promises `promised`, and the drive says that `told` are left.
+/// A little less is the medium's own way of counting, and is in what is kept; a tape that is shorter than
+/// that is as long as the drive says. A promise of 0 is none.
+pub fn capacity_of_empty(promised: ByteCount, told: ByteCount) -> ByteCount {
+    let is_as_promised = promised.0 > 0 && told.0 >= promised.0.saturating_sub(reserve(promised).0);
+    if is_as_promised || told.0 == 0 { promised } else { told }
+}
+
 /// The largest container that an empty tape of this capacity takes: once the reserve for indexes, and once as
 /// much for the early warning, which comes a little before the end.
 pub fn largest_container(capacity: ByteCount) -> ByteCount {

@@ -4,6 +4,7 @@
 mod awaited;
 mod bases;
 mod bases_on_tapes;
+mod capacity;
 mod change_log;
 mod cleaning;
 mod conductor;

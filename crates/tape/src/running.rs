@@ -124,6 +124,10 @@ impl Tape {
     /// # Errors
     /// If a drive cannot be taken, or the system has no threads for them.
     pub fn start(self: &Arc<Self>, begun: &Begun) -> Result<(), OpenError> {
+        // Before the drives' threads: until then no session writes a base.
+        if !self.needs_keys() {
+            self.upkeep.asked_for_keys(false);
+        }
         // Before the drives' threads: what those tell of tapes is newer.
         let tapes = self.tapes_known()?;
         let (orders, drives) = self.start_drives(begun)?;
@@ -136,8 +140,6 @@ impl Tape {
         self.go("sealer", |tape| tape.settling.stop(), move |tape, me| run_sealer(tape, &seals, me))?;
         if self.needs_keys() {
             self.go("keys", |tape| tape.keys_missing.stop(), |tape, me| crate::keys::run(tape, me))?;
-        } else {
-            self.upkeep.asked_for_keys(false);
         }
         self.go("inventory", |tape| tape.inventory.stop(), |tape, me| crate::inventory::run(tape, me))?;
         let conductor = Conductor {

@@ -58,6 +58,7 @@ mod ordering;
 mod pack_sizes;
 mod packs;
 mod places;
+mod promises;
 mod quotas;
 mod reasons;
 mod rebuild;

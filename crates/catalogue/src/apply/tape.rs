@@ -42,6 +42,7 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
         Command::ReclaimTape { vid } => reclaim(draft, *vid)?,
         Command::SetTapeAway { vid, kind, place } => set_away(draft, *vid, *kind, place)?,
         Command::SetTapeKey { vid, key } => set_key(draft, *vid, key.as_ref())?,
+        Command::SetTapeCapacity { vid, capacity } => set_capacity(draft, *vid, *capacity)?,
         Command::SetKeyAtHand { key, at_hand } => set_key_at_hand(draft, key, *at_hand)?,
         Command::RetireTape { vid } => retire(draft, *vid)?,
         Command::AddTape { vid } => update(draft, *vid, |tape| {
@@ -78,6 +79,20 @@ fn register(draft: &mut Draft<'_>, vid: Vid, capacity: ByteCount) -> Result<(), 
         return Ok(());
     }
     draft.put(Table::Tape, key::tape(vid), &TapeRecord::scratch(capacity));
+    Ok(())
+}
+
+fn set_capacity(draft: &mut Draft<'_>, vid: Vid, capacity: ByteCount) -> Result<(), Rejection> {
+    let tape = find(draft, vid)?;
+    if capacity.0 == 0 {
+        let what = "the capacity of a tape is more than 0";
+        return Err(Rejection::Malformed { object: Object::Tape(vid), what });
+    }
+    if tape.state == TapeState::Retired {
+        let needed = "in use, for its capacity to be known";
+        return Err(Rejection::WrongState { object: Object::Tape(vid), state: word(tape.state), needed });
+    }
+    draft.put(Table::Tape, key::tape(vid), &TapeRecord { capacity, ..tape });
     Ok(())
 }
 

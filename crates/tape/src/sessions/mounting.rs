@@ -380,6 +380,8 @@ impl DriveThread {
             end_of_data: end.block,
         })?;
         tracing::info!(%vid, %uuid, drive = %self.name, "labelled");
+        let told = self.drive.remaining()?;
+        self.room.empty_tape_holds(vid, told)?;
         Ok((volume, key))
     }
 

@@ -300,6 +300,16 @@ impl Model {
                     tape.away = kind.map(|kind| TapeAway { kind, place: place.clone(), since });
                 }
             }
+            Command::SetTapeCapacity { vid, capacity } => {
+                let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
+                if capacity.0 == 0 {
+                    return Err("Malformed");
+                }
+                if tape.state == TapeState::Retired {
+                    return Err("WrongState");
+                }
+                tape.capacity = *capacity;
+            }
             Command::SetTapeKey { vid, key } => {
                 let is_one = self.rules.contains(&Rule::OneKeyOfAnId);
                 let is_another = self.tapes.iter().any(|(of, tape)| {
@@ -627,6 +637,10 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
                     let at = usize::from(picks[2]).checked_rem(known.len()).unwrap_or(0);
                     let key = known.get(at).cloned().unwrap_or(other);
                     Command::SetKeyAtHand { key, at_hand: picks[3] % 2 == 0 }
+                }
+                6 => {
+                    let capacity = [0, 1, 1_000_000, 40_000_000][usize::from(picks[2]) % 4];
+                    Command::SetTapeCapacity { vid, capacity: base::ByteCount(capacity) }
                 }
                 _ => Command::ReclaimTape { vid },
             }

@@ -1,0 +1,119 @@
+//! Tapes that are shorter than their medium promises: what stands on a label is not what a drive finds.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use archive::{Archive, Machines, TapeInfo};
+use base::{ByteCount, Vid};
+use catalogue::TapeState;
+use library::{CartridgeInfo, DriveName, Library, LibraryError};
+
+use crate::common::{Instance, SystemClock, bytes, get, migrate_all, put, settled, stage, stop, wait_for};
+use crate::history::evict_all;
+use crate::restoring::at_rest;
+use crate::within::as_the_library_within;
+
+const HOLDS: ByteCount = ByteCount::mib(64);
+/// What is kept of a tape of this size is more than a tape has.
+const PROMISED: ByteCount = ByteCount::mib(8_192);
+
+/// A library whose labels promise more than its cartridges have, but for some.
+struct Promising {
+    library: Arc<dyn Library>,
+    promised: ByteCount,
+}
+
+impl Library for Promising {
+    as_the_library_within!(
+        changes drives without_vid out_of_reach library_of take_drive mount unmount look_again export import
+    );
+
+    fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError> {
+        let promised = |cartridge| CartridgeInfo { capacity: self.promised, ..cartridge };
+        Ok(self.library.inventory()?.into_iter().map(promised).collect())
+    }
+}
+
+fn open(instance: &Instance, promised: ByteCount) -> Archive {
+    let machines = Machines::open(&instance.settings, Arc::new(SystemClock)).unwrap();
+    let library = Arc::new(Promising { library: Arc::clone(&machines.library), promised });
+    let machines = Machines { library, ..machines };
+    settled(Archive::open_on(machines, instance.settings.clone(), Arc::new(SystemClock)).unwrap())
+}
+
+fn labelled(archive: &Archive) -> Vec<TapeInfo> {
+    archive.tapes().unwrap().into_iter().filter(|tape| tape.uuid.is_some()).collect()
+}
+
+/// As the drive says, less what stands there already.
+fn is_as_told(capacity: ByteCount) -> bool {
+    capacity <= HOLDS && capacity.0 > HOLDS.0 - HOLDS.0 / 32
+}
+
+/// Story: 100 GB cartridges whose labels said L8 were labelled one after the other, and each was full at once:
+/// what is kept for indexes was more than was left.
+#[test]
+fn a_tape_that_is_shorter_than_promised_is_used_for_what_it_holds() {
+    let instance = Instance::with(HOLDS, at_rest);
+    let archive = open(&instance, PROMISED);
+    put(&archive, "/t/first", &bytes(1, 10_000_000));
+    migrate_all(&archive);
+    let pools: BTreeSet<_> = labelled(&archive).iter().map(|tape| tape.tape_pool.clone()).collect();
+    assert_eq!(labelled(&archive).len(), pools.len(), "{:?}", labelled(&archive));
+    for tape in labelled(&archive) {
+        assert!(is_as_told(tape.capacity) && tape.state == TapeState::Active, "{tape:?}");
+    }
+    // The second tape has shown the same: what was never labelled is believed to be alike.
+    let scratch = archive.tapes().unwrap().into_iter().filter(|tape| tape.uuid.is_none());
+    assert!(scratch.clone().count() > 0 && scratch.clone().all(|tape| is_as_told(tape.capacity)));
+    put(&archive, "/t/second", &bytes(2, 30_000_000));
+    migrate_all(&archive);
+    assert_eq!(labelled(&archive).len(), pools.len(), "they have room for it");
+    stop(archive);
+    // A start knows it, whatever the label says.
+    let archive = open(&instance, PROMISED);
+    assert!(archive.tapes().unwrap().iter().all(|tape| is_as_told(tape.capacity)));
+    stop(archive);
+}
+
+/// A file that would fit on a tape as it was promised is cut as soon as two tapes have shown what they hold,
+/// and not one is labelled after the other for the whole of it.
+#[test]
+fn a_file_that_fits_on_no_tape_as_it_is_uses_up_none() {
+    let instance = Instance::with_many_tapes(12, HOLDS, library::VirtualCartridgeOptions::default(), at_rest);
+    let archive = open(&instance, PROMISED);
+    let content = bytes(3, 100_000_000);
+    put(&archive, "/t/large", &content);
+    migrate_all(&archive);
+    let empty: Vec<Vid> =
+        labelled(&archive).iter().filter(|tape| tape.containers == 0).map(|tape| tape.vid).collect();
+    assert_eq!(empty, [], "{:?}", labelled(&archive));
+    evict_all(&archive);
+    let request = stage(&archive, &["/t/large"]);
+    wait_for(&archive, request);
+    assert!(get(&archive, "/t/large").unwrap() == content);
+    stop(archive);
+}
+
+/// One odd cartridge says nothing of the others; and what was believed of them is taken back by the first that
+/// holds what is promised.
+#[test]
+fn what_is_promised_counts_again_with_the_first_tape_that_holds_it() {
+    let instance = Instance::with_many_tapes(8, HOLDS, library::VirtualCartridgeOptions::default(), at_rest);
+    let archive = open(&instance, PROMISED);
+    put(&archive, "/t/first", &bytes(1, 1_000_000));
+    migrate_all(&archive);
+    assert!(archive.tapes().unwrap().iter().all(|tape| is_as_told(tape.capacity)));
+    stop(archive);
+    // The label is put right: as the drive says of the next tape.
+    let archive = open(&instance, HOLDS);
+    let used: Vec<Vid> = labelled(&archive).iter().map(|tape| tape.vid).collect();
+    for vid in &used {
+        archive.set_tape(*vid, archive::TapeUse::ReadOnly, "for the test").unwrap();
+    }
+    put(&archive, "/t/second", &bytes(2, 1_000_000));
+    migrate_all(&archive);
+    let others = archive.tapes().unwrap().into_iter().filter(|tape| !used.contains(&tape.vid));
+    assert!(others.clone().count() == 6 && others.clone().all(|tape| tape.capacity == HOLDS));
+    stop(archive);
+}
