@@ -23,6 +23,7 @@ mod maintenance;
 mod mends;
 mod mounts;
 mod operate;
+mod read_rests;
 mod reasons;
 mod reclaim;
 mod repack;
