@@ -60,6 +60,12 @@ impl BackupReach {
         }
     }
 
+    /// Whether there is a backup that has not told yet what it has: a moment after a start it will have.
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        *self.reach() == Reach::Unknown
+    }
+
     /// Whether the backup can take the place of a lost catalogue, as far as is known: what is given up may
     /// count on it.
     #[must_use]
@@ -90,10 +96,13 @@ mod tests {
         let (reach, at) = (BackupReach::default(), Duration::from_secs);
         let counts = |now| (reach.through(), reach.counts(), reach.may_count(at(now)));
         assert_eq!(counts(0), (None, false, false));
+        assert!(!reach.is_awaited());
         reach.begins();
+        assert!(reach.is_awaited());
         assert_eq!(counts(0), (Some(0), false, true));
         reach.failed(at(10));
         reach.failed(at(20));
+        assert!(!reach.is_awaited(), "it has told that it fails");
         assert_eq!(counts(3_609), (Some(0), false, true));
         assert_eq!(counts(3_610), (Some(0), false, false), "it was waited for long enough");
         reach.shipped(7);

@@ -1,11 +1,13 @@
 //! Files that somebody waits for, and whose last place on tape is damaged too: they wait as long as their
 //! container may be put together from what its copies still have, and are taken from that.
 //!
-//! What lasts is the row of that last place in the recall set of its tape, which is left there. So nothing is
-//! kept for ever by what is known here: the place rests, and is tried again like any that could not be read,
-//! also after a restart.
+//! What lasts is the row of that last place in the recall set of its tape, which is left there: a restart
+//! reads it once more, finds the damage again, and has the copies put together. As long as the mend is known
+//! here, no tape is mounted for that place: what would be read there is known. When the mend has ended, in
+//! whatever way, the file is looked at anew.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 
 use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, FileId, StreamChecksums, Vid};
 use blob::{BlobFault, NewBlob, Use};
@@ -21,6 +23,7 @@ use crate::room_for_reads::is_without_room;
 use ground::ArchiveError;
 use ground::access::Notice;
 use ground::truncated;
+use threads::{Mutex, MutexGuard};
 
 /// Files of which it is known here what they wait for. Others wait as well; they are tried again, and what
 /// becomes of them is seen then.
@@ -37,8 +40,67 @@ pub(crate) struct Awaited {
     reason: String,
 }
 
-/// By container.
-pub(crate) type AwaitedFiles = BTreeMap<(ContainerId, FileId), Awaited>;
+/// The files that wait for containers. Under a lock of its own, under which nobody posts: the conductor asks
+/// here, and waits for no other one.
+#[derive(Default)]
+pub(crate) struct AwaitedFiles(Mutex<ByContainer>);
+
+type ByContainer = BTreeMap<(ContainerId, FileId), Awaited>;
+
+impl AwaitedFiles {
+    fn lock(&self) -> MutexGuard<'_, ByContainer> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, container: ContainerId, file: FileId, awaited: Awaited) {
+        let mut files = self.lock();
+        if files.len() < AWAITED_MAX {
+            files.insert((container, file), awaited);
+        }
+    }
+
+    fn of_container(container: ContainerId) -> std::ops::RangeInclusive<(ContainerId, FileId)> {
+        (container, FileId(0))..=(container, FileId(u64::MAX))
+    }
+
+    /// Whether any file waits for a container.
+    pub(crate) fn has(&self, container: ContainerId) -> bool {
+        self.lock().range(Self::of_container(container)).next().is_some()
+    }
+
+    /// Whether a file waits for a container, since it could not be read at this place.
+    pub(crate) fn is_put_off(
+        &self,
+        file: FileId,
+        container: ContainerId,
+        place: (Vid, BlockAddress),
+    ) -> bool {
+        self.lock().get(&(container, file)).is_some_and(|awaited| awaited.place == place)
+    }
+
+    /// One of the files whose last place is on a tape.
+    fn first_on(&self, vid: Vid) -> Option<FileId> {
+        self.lock().iter().find(|(_, awaited)| awaited.place.0 == vid).map(|((_, file), _)| *file)
+    }
+
+    /// The first of these containers for which a file waits.
+    fn first_of(
+        &self,
+        file: FileId,
+        containers: impl IntoIterator<Item = ContainerId>,
+    ) -> Option<ContainerId> {
+        let files = self.lock();
+        containers.into_iter().find(|container| files.contains_key(&(*container, file)))
+    }
+
+    /// What was known of those who wait for a container.
+    fn forget(&self, container: ContainerId) -> Vec<(FileId, Awaited)> {
+        let mut files = self.lock();
+        let known: Vec<FileId> =
+            files.range(Self::of_container(container)).map(|((_, file), _)| *file).collect();
+        known.into_iter().filter_map(|file| Some((file, files.remove(&(container, file))?))).collect()
+    }
+}
 
 /// A file whose bytes are to be taken from a container that the pool has.
 struct Given {
@@ -86,12 +148,11 @@ impl Tape {
             mend.damaged.insert(place, reason.to_owned());
         })?;
         if asked == FromTape::Asked {
-            let mut maintenance = self.maintenance();
-            // It may have come to its end meanwhile.
-            let goes_on = maintenance.mends.contains_key(&container);
-            if goes_on && maintenance.awaited.len() < AWAITED_MAX {
-                let awaited = Awaited { place, reason: reason.to_owned() };
-                maintenance.awaited.insert((container, file), awaited);
+            // Under the lock: it may have come to its end meanwhile, and whoever ends it forgets what is known
+            // here afterwards.
+            let maintenance = self.maintenance();
+            if maintenance.mends.contains_key(&container) {
+                self.own.awaited.note(container, file, Awaited { place, reason: reason.to_owned() });
             }
         }
         Ok(asked != FromTape::Nowhere)
@@ -99,10 +160,15 @@ impl Tape {
 
     /// No tape can give a container whole: who waits for it gets the true cause.
     pub(crate) fn fail_awaited(&self, container: ContainerId) -> Result<(), ArchiveError> {
-        let awaited = self.forget_awaited(container);
-        if awaited.is_empty() {
-            return Ok(());
-        }
+        let awaited = self.own.awaited.forget(container);
+        let files: Vec<FileId> = awaited.iter().map(|(file, _)| *file).collect();
+        let failed = if awaited.is_empty() { Ok(()) } else { self.fail_each(container, awaited) };
+        // Who could not be told is tried again.
+        files.into_iter().for_each(|file| self.notifier.wants_changed(file));
+        failed
+    }
+
+    fn fail_each(&self, container: ContainerId, awaited: Vec<(FileId, Awaited)>) -> Result<(), ArchiveError> {
         let why = match self.out_of_reach(container)?.first() {
             None => "the copies of its container do not have all of it together either".to_owned(),
             Some(vid) => format!("its copy on {vid}, which may have what is missing, cannot be read now"),
@@ -120,26 +186,29 @@ impl Tape {
                 _ => Command::RecallPlaceFailed { vid, block, reason },
             })?;
             self.notifier.post(Event::CopyFailed(file, vid));
-            self.notifier.wants_changed(file);
         }
         Ok(())
     }
 
-    /// What was known of those who wait for a container.
-    pub(crate) fn forget_awaited(&self, container: ContainerId) -> Vec<(FileId, Awaited)> {
-        self.maintenance().forget_awaited(container)
+    /// Nothing is put together any more for those who wait for a container: they are tried again.
+    pub(crate) fn forget_awaited(&self, container: ContainerId) {
+        let files = self.own.awaited.forget(container);
+        files.into_iter().for_each(|(file, _)| self.notifier.wants_changed(file));
     }
 
     /// Why a file waits that waits for its container.
     pub(crate) fn why_awaited(&self, file: FileId) -> Result<Option<Reason>, ReadError> {
         let parts = self.catalogue.read(|view| view.parts(file))?;
-        let is_awaited = |container| self.maintenance().awaited.contains_key(&(container, file));
-        let Some((container, _)) = parts.into_iter().find(|(container, _)| is_awaited(*container)) else {
-            return Ok(None);
-        };
+        let parts = parts.into_iter().map(|(container, _)| container);
+        let Some(container) = self.own.awaited.first_of(file, parts) else { return Ok(None) };
         let Some(record) = self.catalogue.read(|view| view.container(container))? else { return Ok(None) };
         let wait = self.bytes_wait_for(container, &record)?;
         Ok(wait.map(|wait| Reason::BeingMended { container, cause: Box::new(wait.reason) }))
+    }
+
+    /// The same of a tape that is not read for any file but those that wait for their containers.
+    pub(crate) fn why_awaited_on(&self, vid: Vid) -> Result<Option<Reason>, ReadError> {
+        self.own.awaited.first_on(vid).map_or(Ok(None), |file| self.why_awaited(file))
     }
 
     /// The bytes of a container are in the pool, in a blob that no commit names yet: files that wait for them

@@ -139,7 +139,8 @@ impl Conductor {
                 Notice::Event(event) => events.push(event),
                 Notice::WaitsSince(class, since) => waiting_again.push((class, since)),
                 Notice::Wants(file) => {
-                    match self.room.read(|view| wanted_event(&self.room.classes, view, file)) {
+                    let (room, awaited) = (&self.room, &self.room.own.awaited);
+                    match room.read(|view| wanted_event(&room.classes, awaited, view, file)) {
                         Ok(event) => events.push(event),
                         Err(error) => tracing::error!(%file, %error, "a wanted file cannot be read"),
                     }
@@ -182,6 +183,7 @@ impl Conductor {
         }
         told.extend(events);
         told.extend(self.flow.seen_for_files().map_or_else(Vec::new, |seen| self.room.reads_due(seen)));
+        told.extend(self.room.rested_reads());
         told.push(Event::Tick);
         let wants_more = told.iter().any(|event| matches!(event, Event::Wanted { .. }));
         while !told.is_empty() {

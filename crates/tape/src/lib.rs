@@ -24,6 +24,7 @@ mod maintenance;
 mod mends;
 mod mounts;
 mod operate;
+mod read_rests;
 mod reasons;
 mod reclaim;
 mod repack;

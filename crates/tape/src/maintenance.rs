@@ -4,13 +4,14 @@
 //! tapes that are repacked, queued copies whose bytes the pool lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use threads::MutexGuard;
 
-use base::{BlockAddress, ByteCount, ContainerId, FileId, Timestamp, Vid};
+use base::{BlockAddress, ByteCount, ContainerId, Timestamp, Vid};
 
-use crate::awaited::{Awaited, AwaitedFiles};
+use crate::awaited::AwaitedFiles;
 use crate::mends::{DamagedPlaces, Mend, PutOff};
+use crate::read_rests::ReadRests;
 use crate::room::Tape;
 use crate::room_for_reads::RoomForReads;
 use crate::{CheckState, TapeCheck, TapeRepack};
@@ -22,7 +23,7 @@ pub(crate) struct Maintenance {
     /// Containers whose bytes are to be had from tape.
     pub(crate) mends: BTreeMap<ContainerId, Mend>,
     /// Files that wait for some of them, since no tape alone can give them.
-    pub(crate) awaited: AwaitedFiles,
+    pub(crate) awaited: Arc<AwaitedFiles>,
     /// What is asked for again when there are fewer mends.
     pub(crate) put_off: PutOff,
     /// The last check of each tape.
@@ -43,11 +44,18 @@ pub(crate) struct Maintenance {
     pub(crate) late: BTreeMap<ContainerId, DamagedPlaces>,
     /// By tape, the container whose reading gave way to others: next time it is read to its end.
     pub(crate) broken_off: BTreeMap<Vid, ContainerId>,
+    /// Containers to be read of which the pool cannot give what it has.
+    pub(crate) rests: ReadRests,
     /// Whether the pool has room for what is to be read into it.
     pub(crate) room: RoomForReads,
 }
 
 impl Maintenance {
+    /// Nothing is to be done yet.
+    pub(crate) fn begin(awaited: Arc<AwaitedFiles>) -> Self {
+        Maintenance { awaited, ..Maintenance::default() }
+    }
+
     /// Whether anything can be done on a tape now: one is not mounted for what waits for room in the pool.
     pub(crate) fn is_due(&self, vid: Vid) -> bool {
         let has_other = self.tapes.get(&vid).is_some_and(TapeTasks::has_other_than_reads);
@@ -59,11 +67,13 @@ impl Maintenance {
         self.tapes.get(&vid).is_some_and(|tasks| tasks.recover || tasks.look)
     }
 
-    /// The container that a tape is to give next: the first one that does not wait for room in the pool.
+    /// The container that a tape is to give next: the first one that neither rests nor waits for room in the
+    /// pool.
     pub(crate) fn next_read(&self, vid: Vid) -> Option<ContainerId> {
         let length = |container: &ContainerId| self.mends.get(container).map_or(ByteCount(0), Mend::length);
         let mut reads = self.tapes.get(&vid)?.reads.iter();
-        reads.find(|container| !self.room.keeps(length(container))).copied()
+        let is_kept = |id: &ContainerId| self.rests.keeps(*id) || self.room.keeps(length(id));
+        reads.find(|container| !is_kept(container)).copied()
     }
 
     /// The tape that a container is read from, or is to be.
@@ -86,14 +96,6 @@ impl Maintenance {
         let holds = |repack: &Repack| repack.under_way.keys().any(is_read);
         let wrote = |repack: &Repack| repack.progress.moved > 0 && !self.room.is_lasting();
         self.repacks.values().any(|repack| holds(repack) || wrote(repack))
-    }
-
-    /// What was known of those who wait for a container.
-    pub(crate) fn forget_awaited(&mut self, container: ContainerId) -> Vec<(FileId, Awaited)> {
-        let of_it = (container, FileId(0))..=(container, FileId(u64::MAX));
-        let files: Vec<FileId> = self.awaited.range(of_it).map(|((_, file), _)| *file).collect();
-        let known = |file| Some((file, self.awaited.remove(&(container, file))?));
-        files.into_iter().filter_map(known).collect()
     }
 
     /// If nothing is to be read any more, what was lacks no room either.

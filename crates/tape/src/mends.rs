@@ -161,11 +161,10 @@ impl Maintenance {
     /// Makes place for a container that can be read, in place of one that cannot. The damage of that one is
     /// found again by the next check or recall.
     fn forget_one_of_no_use(&mut self) -> bool {
-        let of_no_use = self.mends.iter().find(|(_, mend)| mend.is_of_no_use()).map(|(id, _)| *id);
-        let Some(container) = of_no_use else { return false };
-        self.mends.remove(&container);
-        self.forget_awaited(container);
-        true
+        // Of one that somebody waits for it is just being told that no tape has it all.
+        let is_spare = |id: &ContainerId, mend: &Mend| mend.is_of_no_use() && !self.awaited.has(*id);
+        let of_no_use = self.mends.iter().find(|(id, mend)| is_spare(id, mend)).map(|(id, _)| *id);
+        of_no_use.is_some_and(|container| self.mends.remove(&container).is_some())
     }
 }
 
@@ -188,8 +187,9 @@ impl Tape {
             PlannedRead::Settling => return Ok(FromTape::Asked),
             PlannedRead::Later => return Ok(FromTape::Later),
             PlannedRead::Nowhere(abandoned) => {
-                abandoned.iter().try_for_each(|spool| self.blobs.remove(&spool.blob))?;
+                // Before anything that may fail: nobody waits for it in vain.
                 self.fail_awaited(container)?;
+                abandoned.iter().try_for_each(|spool| self.blobs.remove(&spool.blob))?;
                 return Ok(FromTape::Nowhere);
             }
         };
@@ -306,6 +306,7 @@ impl Tape {
             maintenance.forget_room_of_nothing();
         }
         self.own.resting.forget(&settled);
+        dropped.iter().for_each(|container| self.forget_awaited(*container));
         spools.iter().try_for_each(|spool| self.blobs.remove(&spool.blob))?;
         self.ask_again()
     }

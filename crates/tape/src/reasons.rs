@@ -96,13 +96,17 @@ impl Tape {
         reason.map(|reason| self.with_empty_tapes(reason)).transpose()
     }
 
-    /// For the scheduler a place that could not be read rests, whatever becomes of the container meanwhile.
+    /// For the scheduler a place that could not be read rests, or is none, whatever becomes of the container
+    /// meanwhile.
     fn why_recalling(&self, file: FileId, now: Timestamp) -> Result<Option<Reason>, ReadError> {
         let told = self.scheduler().why_recalling(file, now);
-        match told {
-            Some(Reason::Resting { .. }) => Ok(self.why_awaited(file)?.or(told)),
-            told => Ok(told),
-        }
+        let may_be_awaited = match &told {
+            Some(Reason::Resting { .. }) => true,
+            // No tape is to give it.
+            Some(Reason::NoReadableCopy { tapes }) => tapes.is_empty(),
+            _ => false,
+        };
+        if may_be_awaited { Ok(self.why_awaited(file)?.or(told)) } else { Ok(told) }
     }
 
     /// For the scheduler, drives that look at tapes since a restore are down; nobody has to do anything about
@@ -140,6 +144,9 @@ impl Tape {
             let away = record.and_then(|record| record.away).map(|away| away.to_string());
             return Ok(Reason::TapeAway { vid, away });
         }
+        if let Some(reason) = self.why_awaited_on(vid)? {
+            return Ok(reason);
+        }
         let wanted = self.catalogue.read(|view| view.tally(Counter::Wanted(vid)))?;
         Ok(if wanted.files > 0 { Reason::NotHeardYet { vid } } else { reason })
     }
@@ -174,7 +181,8 @@ impl Tape {
             Reason::NothingWaits => {}
             reason => return reason,
         }
-        self.no_room_for_reads_of(vid).unwrap_or(Reason::NothingWaits)
+        let rests = || self.why_reads_rest_on(vid);
+        self.no_room_for_reads_of(vid).or_else(rests).unwrap_or(Reason::NothingWaits)
     }
 
     /// The scheduler knows that nothing could be gathered, not why; and not at all that a seal of full packs

@@ -107,13 +107,15 @@ impl Tape {
             let answer = self.keeper_as_of(vid, tape_pool)?;
             // Of a tape that nobody can take the place of nothing is changed: it may be the only one of its
             // pool that can be written. One that was never labelled has nothing of the history.
-            if answer.0 == Keeper::Nobody {
+            let known = self.need_backup_known(vid, answer.0);
+            if answer.0 == Keeper::Nobody || known.is_err() {
                 if is_new {
                     self.maintenance().reclaims.remove(&vid);
                 }
             } else if record.state != TapeState::Disabled && record.generation.0 > 0 {
                 self.set_repacking(vid, "to be reclaimed")?;
             }
+            known?;
             self.have_it_kept(vid, tape_pool, answer)?;
         }
         {
@@ -131,6 +133,7 @@ impl Tape {
                         needed: "empty to be reclaimed: repack it first",
                     }));
                 }
+                self.need_backup_known(vid, answer.0)?;
                 self.have_it_kept(vid, tape_pool, answer)?;
             }
             self.execute(how)?;
@@ -153,7 +156,23 @@ impl Tape {
         }
         let Some(tape_pool) = record.tape_pool else { return Ok(None) };
         let (keeper, _) = self.keeper_as_of(vid, tape_pool)?;
-        self.owed_to(vid, tape_pool, keeper)
+        match self.need_backup_known(vid, keeper) {
+            Ok(()) => self.owed_to(vid, tape_pool, keeper),
+            Err(refused) => Ok(Some(refused)),
+        }
+    }
+
+    /// Right after a start the backup has not told yet what it has. It does not count then, and before it is
+    /// known nothing is written to tapes in its place.
+    fn need_backup_known(&self, vid: Vid, keeper: Keeper) -> Result<(), ArchiveError> {
+        if keeper == Keeper::Others || !self.backup_reach.is_awaited() {
+            return Ok(());
+        }
+        Err(ArchiveError::Rejected(Rejection::WrongState {
+            object: Object::Tape(vid),
+            state: "waiting for the backup of the catalogue, which has not told yet what it has",
+            needed: "reclaimed when that is known, a moment after the start: try again",
+        }))
     }
 
     fn need_reclaimable(&self, vid: Vid, record: &TapeRecord) -> Result<(), ArchiveError> {

@@ -17,6 +17,8 @@ use scheduler::{DriveName, Event, Reason, Scheduler, TapeSummary};
 use session::Affinity;
 use store::Term;
 
+use crate::awaited::AwaitedFiles;
+use crate::maintenance::Maintenance;
 use crate::reasons::Waiting;
 use crate::resting::Resting;
 use crate::space::Space;
@@ -86,7 +88,9 @@ pub(crate) struct OfTerm {
     /// Room that recalls have claimed.
     pub(crate) space: Space,
     /// Work on tapes that nobody waits for.
-    pub(crate) maintenance: Mutex<crate::maintenance::Maintenance>,
+    pub(crate) maintenance: Mutex<Maintenance>,
+    /// Files that wait for what that puts together.
+    pub(crate) awaited: Arc<AwaitedFiles>,
     /// What was asked to migrate without waiting.
     pub(crate) haste: Mutex<session::Haste>,
     /// Containers whose bytes could not be had, until when they are left alone, and why.
@@ -100,11 +104,13 @@ pub(crate) struct OfTerm {
 impl OfTerm {
     /// Nothing is planned, claimed or known yet.
     pub(crate) fn begin(term: Term) -> Self {
+        let awaited = Arc::<AwaitedFiles>::default();
         OfTerm {
             term,
             planning: Mutex::default(),
             space: Space::default(),
-            maintenance: Mutex::default(),
+            maintenance: Mutex::new(Maintenance::begin(Arc::clone(&awaited))),
+            awaited,
             haste: Mutex::default(),
             resting: Resting::default(),
             files_resting: crate::seal::RestingFiles::default(),
@@ -255,8 +261,14 @@ impl Tape {
 }
 
 /// How a file stands: wanted, and from which tapes, or not. The tapes are those in whose recall set the file
-/// is: a copy that was found unreadable is not among them any more.
-pub(crate) fn wanted_event(classes: &Classes, view: &View<'_>, file: FileId) -> Result<Event, ReadError> {
+/// is: a copy that was found unreadable is not among them any more, nor is the last one while the file waits
+/// for its copies to be put together.
+pub(crate) fn wanted_event(
+    classes: &Classes,
+    awaited: &AwaitedFiles,
+    view: &View<'_>,
+    file: FileId,
+) -> Result<Event, ReadError> {
     let wants = view.wants(file)?;
     let (Some(want), Some(record)) = (wants.first(), view.file(file)?) else {
         return Ok(Event::NotWanted(file));
@@ -267,7 +279,8 @@ pub(crate) fn wanted_event(classes: &Classes, view: &View<'_>, file: FileId) -> 
     for (id, member) in parts {
         let Some(container) = view.container(id)? else { continue };
         for (vid, block) in container.places() {
-            if in_recall_set(view, RecallKey { vid, block, data_offset: member.data_offset, file })? {
+            let key = RecallKey { vid, block, data_offset: member.data_offset, file };
+            if in_recall_set(view, key)? && !awaited.is_put_off(file, id, (vid, block)) {
                 copies.push(vid);
             }
         }

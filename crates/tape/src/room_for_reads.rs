@@ -162,7 +162,7 @@ impl Tape {
     }
 
     /// Under the lock, so that the last word is the last change.
-    fn tell_of_reads(&self, maintenance: &Maintenance) {
+    pub(crate) fn tell_of_reads(&self, maintenance: &Maintenance) {
         for vid in maintenance.with_reads() {
             self.notifier.maintain(vid, self.is_due(maintenance, vid));
         }

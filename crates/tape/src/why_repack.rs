@@ -183,6 +183,9 @@ impl Tape {
             return Ok(Some(RepackWait { step: RepackStep::Find, reason }));
         };
         let step = RepackStep::Read(from);
+        if let Some(reason) = self.why_read_rests(container) {
+            return Ok(Some(RepackWait { step, reason }));
+        }
         if let Some(reason) = self.no_room_for_read(record.length) {
             return Ok(Some(RepackWait { step, reason }));
         }

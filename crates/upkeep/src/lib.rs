@@ -22,6 +22,7 @@ mod pool_rebuild;
 mod scrub;
 mod segment_use;
 mod sweep;
+mod undecided;
 mod unknown;
 mod verify;
 
@@ -43,8 +44,8 @@ pub struct Upkeep {
     some_lost: AtomicBool,
     /// Whether all keys of tapes were asked for since the start.
     keys_asked: AtomicBool,
-    /// Whether files wait for that which the pool cannot give.
-    undecided: AtomicBool,
+    /// Files that wait for that and that the pool cannot give.
+    undecided: undecided::Undecided,
     /// How much of the repair list was tried in vain and is tried again.
     tried_in_vain: AtomicU64,
     /// The files that are known to be LOST.
@@ -79,7 +80,7 @@ impl Upkeep {
             findings: Mutex::default(),
             some_lost: AtomicBool::new(true),
             keys_asked: AtomicBool::new(false),
-            undecided: AtomicBool::new(false),
+            undecided: undecided::Undecided::default(),
             tried_in_vain: AtomicU64::new(0),
             lost_files: lost_files::LostFiles::default(),
             segment_use: Mutex::default(),

@@ -56,7 +56,7 @@ impl Declared {
         }
     }
 
-    fn add(&mut self, more: Declared) {
+    pub(crate) fn add(&mut self, more: Declared) {
         self.nearline_count += more.nearline_count;
         self.lost_count += more.lost_count;
         self.nearline.extend(more.nearline);
@@ -135,22 +135,24 @@ fn without_waiting<'c>(
     if upkeep.has_asked_for_keys() {
         return Ok(copies.into());
     }
-    let kept = upkeep.read(|view| {
-        let mut kept = Vec::new();
+    let (kept, waiting) = upkeep.read(|view| {
+        let (mut kept, mut waiting) = (Vec::new(), Vec::new());
         for copy in copies {
             let mut waits = false;
             for vid in view.not_given(copy.file)?.map(|(_, vids)| vids).unwrap_or_default() {
                 waits |= view.tape(vid)?.map_or(Ok(false), |tape| view.lacks_key(&tape))?;
             }
-            if !waits {
+            if waits {
+                waiting.push(copy.file);
+            } else {
                 kept.push(copy.clone());
             }
         }
-        Ok(kept)
+        Ok((kept, waiting))
     })?;
-    if kept.len() < copies.len() {
-        let files = copies.len() - kept.len();
-        upkeep.undecided.store(true, Ordering::SeqCst);
+    if !waiting.is_empty() {
+        let files = waiting.len();
+        upkeep.decide_later(waiting);
         tracing::warn!(files, "files cannot be read: the keys of their tapes are asked for first");
     }
     Ok(kept.into())

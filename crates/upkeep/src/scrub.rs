@@ -95,6 +95,8 @@ pub(crate) struct Orders {
     pub(crate) rebuild: bool,
     /// Files that cannot be read without the lost drives are to be found.
     pub(crate) find: bool,
+    /// Files are to be decided about that waited for the keys of tapes.
+    pub(crate) decide: bool,
     /// Lost files may be readable again.
     pub(crate) find_again: bool,
     /// A drive was put in, which may hold what was removed or has moved meanwhile.
@@ -157,24 +159,6 @@ impl Upkeep {
         if is_back {
             self.order(|orders| orders.find_again = true);
         }
-    }
-
-    /// All keys of tapes were asked for once since the start, or none is needed. `any`: what was left
-    /// undecided before is looked at, and what seemed to be LOST.
-    pub fn asked_for_keys(&self, any: bool) {
-        if !self.keys_asked.swap(true, Ordering::SeqCst) && any {
-            self.some_lost.store(true, Ordering::SeqCst);
-            let is_undecided = self.undecided.load(Ordering::SeqCst);
-            self.order(|orders| {
-                orders.find |= is_undecided;
-                orders.find_again = true;
-            });
-        }
-    }
-
-    /// Whether a key of tapes that is not at hand is known to be missing: all were asked for since the start.
-    pub fn has_asked_for_keys(&self) -> bool {
-        self.keys_asked.load(Ordering::SeqCst)
     }
 
     /// Blobs were removed: what is kept of them beside its place is to go too.
@@ -406,6 +390,15 @@ impl Scrubber {
         {
             tracing::error!(%error, "not all lost files were found; the next pass finds the others");
             self.me.failed(&error);
+        }
+        if orders.decide {
+            match self.upkeep.decide() {
+                Ok(declared) => self.declared(&declared),
+                Err(error) => {
+                    tracing::error!(%error, "not all that waited for keys is decided; the next pass does it");
+                    self.me.failed(&error);
+                }
+            }
         }
         if orders.find_again
             && self.upkeep.some_lost.swap(false, Ordering::SeqCst)

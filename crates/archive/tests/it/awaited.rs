@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use archive::{About, Archive, Machines, TapeUse};
+use archive::{About, Archive, CheckState, Machines, TapeUse};
 use base::{BlockAddress, RequestId, Vid};
 use catalogue::{ItemState, RequestState};
 use library::Faults;
@@ -13,6 +13,8 @@ use crate::common::tight::{Tightness, tighten};
 use crate::common::{SystemClock, all, bytes, get, migrate_all, put, settled, stage, wait_for, wait_until};
 use crate::faulty::{Trouble, data, drive, place};
 use crate::held::{Gate, Held};
+use crate::unreadable::extents;
+use scheduler::Reason;
 
 /// Longer than a test lasts: what has failed is not tried again by itself.
 const LONG: Duration = Duration::from_secs(3_600);
@@ -258,5 +260,81 @@ fn a_tape_that_comes_back_while_the_copies_are_put_together_fails_nobody() {
     tightness.hold_small.store(false, Ordering::SeqCst);
     assert_eq!(record.failed, 0, "{:?}", archive.why_request(request));
     all_came(&archive, request);
+    archive.close();
+}
+
+/// The tapes are not mounted yet for a request; then the first one is, and all come that it can give.
+fn staged_up_to_the_second_tape(archive: &Archive, gate: &Gate) -> RequestId {
+    let request = stage(archive, &["/t"]);
+    gate.open(Some(1));
+    wait_until("all but one came from the first tape", || {
+        let record = archive.request(request).unwrap().record;
+        u64::from(record.done) == MEMBERS - 1 && gate.waiting() == 1
+    });
+    request
+}
+
+/// Story: the copies were to be put together, and the tape that was to give the rest was not to be had. Until
+/// it was, the last damaged place was read again every `retry_delay`, for which its tape was mounted.
+#[test]
+fn a_place_that_is_known_to_be_damaged_is_not_read_again_while_its_mend_waits() {
+    const RETRY: Duration = Duration::from_millis(100);
+    let trouble = Trouble::with_retry(2, RETRY);
+    let (archive, ..) = open(&trouble, &Gate::default());
+    let places = nearline(&archive);
+    archive.close();
+    drop(archive);
+    let gate = Gate::shut();
+    let (archive, faults, _) = open(&trouble, &gate);
+    damage(&faults, &places, DAMAGED);
+    let request = staged_up_to_the_second_tape(&archive, &gate);
+    let first = gate.mounted()[0];
+    let second = places.iter().map(|(vid, _)| *vid).find(|vid| *vid != first).unwrap();
+    let is_out = |vid| archive.tape(vid).unwrap().drive.is_none();
+    wait_until("the first tape is in its slot", || is_out(first));
+    gate.hold(first);
+    gate.open(None);
+    wait_until("the second tape was read", || {
+        gate.hanging() == 1 && gate.mounted().len() > 1 && is_out(second)
+    });
+    let (read, mounted, began) = (faults.fired(), gate.mounted(), Instant::now());
+    assert!(read > 1, "both damaged places were read");
+    wait_until("some time goes by", || began.elapsed() > 20 * RETRY);
+    assert_eq!((faults.fired(), gate.mounted()), (read, mounted), "the second tape has nothing new to tell");
+    let told = archive.explain(&About::Tape(second)).unwrap();
+    let told = told.iter().find_map(|cause| cause.reason.as_ref()).map(Reason::kind);
+    assert_eq!(told, Some("being-mended"));
+    gate.hold_none();
+    all_came(&archive, request);
+    archive.close();
+}
+
+/// Story: what one tape had given of a container could not be read in the pool when another tape was to give
+/// the rest. The session failed, and so did each one after it: nothing else was done on that tape.
+#[test]
+fn a_container_of_which_the_pool_lost_a_part_rests_alone() {
+    let trouble = Trouble::with_retry(1, Duration::from_millis(200));
+    let (archive, ..) = open(&trouble, &Gate::default());
+    let places = nearline(&archive);
+    archive.close();
+    drop(archive);
+    let gate = Gate::shut();
+    let (archive, faults, _) = open(&trouble, &gate);
+    damage(&faults, &places, DAMAGED);
+    let request = staged_up_to_the_second_tape(&archive, &gate);
+    let before = extents(&trouble);
+    gate.open(Some(1));
+    wait_until("the first tape is wanted again", || gate.waiting() == 1 && gate.mounted().len() == 2);
+    let first = gate.mounted()[0];
+    let spooled: Vec<_> = extents(&trouble).difference(&before).cloned().collect();
+    assert_eq!(spooled.len(), 6, "what the second tape gave of the container");
+    spooled.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    archive.check_tapes(&[first]).unwrap();
+    gate.open(None);
+    wait_until("the first tape is checked", || {
+        archive.tape_check(first).unwrap().is_some_and(|check| check.state == CheckState::Done)
+    });
+    all_came(&archive, request);
+    wait_for_a_new_copy(&archive, &places);
     archive.close();
 }

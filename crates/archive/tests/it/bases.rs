@@ -1,5 +1,6 @@
 //! The catalogue's log is trimmed behind bases on tape, and a rebuild begins with one.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,13 +10,14 @@ use crate::bases_often::{
     base_behind, changes, changes_of_names, kept, lose_a_row, often, often_at_rest, swept,
     the_log_stays_if_no_base_can_be_read_back, the_log_stays_without_a_base,
 };
-use crate::common::{Instance, SystemClock, bytes, migrate_all, put, wait_until};
+use crate::common::{Instance, SystemClock, bytes, migrate_all, path, put, settled, wait_until};
+use crate::emptied::{dismounted, tapes_of};
 use crate::faulty::{Trouble, data, drive};
 use crate::history::{
     blank_pool, compare, destroy_catalogue, facts, first_part, recall_and_compare, second_part,
 };
 use crate::rebuild::{blocks_with, destroyed_with_faults, rebuild_all, rebuild_from, try_rebuild};
-use archive::{Archive, CheckState, DamagedPart, LogKept, Settings, TapeUse};
+use archive::{Archive, ArchiveError, CheckState, DamagedPart, LogKept, Machines, Settings, TapeUse};
 use backup::{BackupDirectory, RebuildError, RestoreTo, restore};
 use base::{BlockAddress, ByteCount, Vid};
 use catalogue::{Command, Table, TapeState};
@@ -634,5 +636,45 @@ fn without_tapes_the_log_is_trimmed_behind_the_backup() {
     archive.start_backup(backup_settings(backup_directory(&instance))).unwrap();
     wait_shipped(&archive);
     wait_until("the log is trimmed", || archive.change_log().unwrap().first > 100);
+    close(archive);
+}
+
+/// Story: right after a start, before the backup had told what it has, a reclaim went by the rules of an
+/// instance without one: a tape was mounted for changes that the backup has, and the base.
+#[test]
+fn nothing_is_written_to_tape_in_place_of_a_backup_that_has_not_told_yet() {
+    let instance = Instance::with(ByteCount::mib(256), single_pool);
+    let archive = instance.open();
+    archive.start_backup(backup_settings(backup_directory(&instance))).unwrap();
+    put(&archive, "/first", &bytes(1, 300_000));
+    migrate_all(&archive);
+    dismounted(&archive);
+    let emptied = tapes_of(&archive, "vault-a")[0];
+    archive.set_tape(emptied, TapeUse::ReadOnly, "for the test").unwrap();
+    changes(&archive, "more", 100);
+    let made = archive.change_log().unwrap().last;
+    base_behind(&archive, made);
+    archive.remove(&path("/first")).unwrap();
+    archive.repack_tape(emptied, "for the test").unwrap();
+    wait_until("the tape is empty", || archive.tape_repack(emptied).unwrap().is_some_and(|it| it.done));
+    dismounted(&archive);
+    wait_shipped(&archive);
+    close(archive);
+    let based: BTreeSet<Vid> = recorded(&instance).into_iter().map(|(vid, _)| vid).collect();
+    assert!(based.iter().any(|vid| *vid != emptied) && based.len() <= 2, "one tape stays that has a base");
+
+    let clock = Arc::new(SystemClock);
+    let mut machines = Machines::open(&instance.settings, clock.clone()).unwrap();
+    machines.backup = Some(backup_directory(&instance));
+    let archive = settled(Archive::open_on(machines, instance.settings.clone(), clock).unwrap());
+    let before = archive.totals().unwrap().mounts;
+    for _ in 0..2 {
+        let refused = archive.reclaim_tape(emptied).unwrap_err();
+        assert!(matches!(refused, ArchiveError::Rejected(_)), "{refused}");
+        assert!(refused.to_string().contains("has not told yet"), "{refused}");
+    }
+    archive.start_backup(backup_settings(backup_directory(&instance))).unwrap();
+    wait_until("the backup has told", || archive.reclaim_tape(emptied).is_ok());
+    assert_eq!(archive.totals().unwrap().mounts, before, "nothing was written to tape for that");
     close(archive);
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Archive, ChangeLogSettings, KeySource, LogKept, Machines, PoolEncryption, SettlingStage, TapeInfo,
-    TapeUse, refusal_text,
+    Archive, ChangeLogSettings, KeySource, Locality, LogKept, Machines, PoolEncryption, SettlingStage, Stat,
+    TapeInfo, TapeUse, refusal_text,
 };
 use base::{ByteCount, KeyId, TapeKey, Vid};
 use catalogue::{Command, EvictRefusal, TapeState};
@@ -22,6 +22,7 @@ use crate::common::{
 };
 use crate::emptied::{dismounted, single_pool};
 use crate::rebuild::{rebuild_all, try_rebuild};
+use crate::unreadable::extents_in;
 
 const OLD: &str = "vault-2025";
 const NEW: &str = "vault-2026";
@@ -387,6 +388,21 @@ fn keys_come_from_a_program_too() {
     stop(archive);
 }
 
+/// A program that gives keys takes its time until the file is there that this gives.
+fn use_slow_program(instance: &mut Instance) -> PathBuf {
+    let (program, go) = (instance.directory.path().join("slow"), instance.directory.path().join("go"));
+    let (keys, go_on) = (key_file(instance), go.display());
+    let text = format!(
+        "#!/bin/sh\nwhile [ ! -e {go_on} ]; do sleep 0.05; done\nsed -n \"s/^$1 //p\" {}\n",
+        keys.display()
+    );
+    fs::write(&program, text).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+    let (key, keys) = (KeyId::new(OLD).unwrap(), KeySource::Command(program));
+    instance.settings.tape_pools[0].encryption = Some(PoolEncryption { key: Some(key), keys });
+    go
+}
+
 /// The tapes for whose key an evict of the file `name` is refused; `None`: it was evicted.
 fn evict_waits_for(archive: &Archive, name: &str) -> Option<Vec<Vid>> {
     let done = archive.evict(&crate::common::all(&[&format!("/{NAME}/{name}")])).unwrap();
@@ -419,21 +435,40 @@ fn what_only_a_tape_without_its_key_has_stays_in_the_pool() {
     put_to_tape(&archive, "b", 2);
     stop(archive);
 
-    // A program that gives keys takes its time until the test lets it go on.
-    let (program, go) = (instance.directory.path().join("slow"), instance.directory.path().join("go"));
-    let (keys, go_on) = (key_file(&instance), go.display());
-    let text = format!(
-        "#!/bin/sh\nwhile [ ! -e {go_on} ]; do sleep 0.05; done\nsed -n \"s/^$1 //p\" {}\n",
-        keys.display()
-    );
-    fs::write(&program, text).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
-    let (key, keys) = (KeyId::new(OLD).unwrap(), KeySource::Command(program));
-    instance.settings.tape_pools[0].encryption = Some(PoolEncryption { key: Some(key), keys });
+    let go = use_slow_program(&mut instance);
     let archive = instance.open();
     assert_eq!(evict_waits_for(&archive, "b"), Some(vec![vid]), "nobody has said that the key is there");
     fs::write(&go, "").unwrap();
     wait_until("with the key it is evicted", || evict_waits_for(&archive, "b").is_none());
+    stop(archive);
+}
+
+/// Story: before the keys were asked for, a file was found that the pool could not give. Nothing was decided
+/// about it, and with the keys at hand nobody came to it before a pass did, weeks later: the file was neither
+/// read nor recalled.
+#[test]
+fn what_waited_for_the_keys_is_decided_when_they_are_there() {
+    let mut instance = keyed();
+    let archive = instance.open();
+    let before = extents_in(&instance);
+    put_to_tape(&archive, "a", 1);
+    stop(archive);
+    let shards: Vec<_> = extents_in(&instance).difference(&before).cloned().collect();
+    let go = use_slow_program(&mut instance);
+    let archive = instance.open();
+    shards.iter().for_each(|path| fs::remove_file(path).unwrap());
+    let at = format!("/{NAME}/a");
+    assert!(get(&archive, &at).is_err(), "the pool has lost it");
+    let locality = || {
+        let Stat::File(stat) = archive.stat(&path(&at)).unwrap() else { panic!("a file") };
+        stat.locality
+    };
+    assert_eq!(locality(), Locality::OnlineAndNearline, "nobody has said that the key of its tape is there");
+    assert_eq!(archive.requests(None, 10).unwrap().len(), 0);
+    fs::write(&go, "").unwrap();
+    // No get, which would have it looked at once more.
+    wait_until("it is recalled", || !archive.requests(None, 10).unwrap().is_empty());
+    wait_until("it comes back from tape", || get(&archive, &at).is_ok_and(|found| found == content(1)));
     stop(archive);
 }
 

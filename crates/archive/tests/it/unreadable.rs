@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use crate::common::{all, bytes, get, migrate_all, path, put, wait_until};
+use crate::common::{Instance, all, bytes, get, migrate_all, path, put, wait_until};
 use crate::faulty::{Trouble, check_all, fill, place, round};
 use archive::{Archive, Locality, Stat, TapeUse};
 use base::{ContainerId, Duration};
@@ -20,8 +20,13 @@ fn labelled(archive: &Archive) -> usize {
     archive.tapes().unwrap().iter().filter(|tape| tape.uuid.is_some()).count()
 }
 
-fn extents(trouble: &Trouble) -> BTreeSet<PathBuf> {
-    let buckets = trouble.instance.settings.pool.drives.iter().flat_map(|drive| {
+pub fn extents(trouble: &Trouble) -> BTreeSet<PathBuf> {
+    extents_in(&trouble.instance)
+}
+
+/// All extents of the pool.
+pub fn extents_in(instance: &Instance) -> BTreeSet<PathBuf> {
+    let buckets = instance.settings.pool.drives.iter().flat_map(|drive| {
         fs::read_dir(drive.at.directory().join("extents")).unwrap().map(|bucket| bucket.unwrap().path())
     });
     buckets.flat_map(|bucket| fs::read_dir(bucket).unwrap().map(|extent| extent.unwrap().path())).collect()

@@ -510,7 +510,8 @@ impl World {
         for file in &self.open {
             let Some((group, _)) = self.summary.groups.get(file) else { continue };
             let reason = self.scheduler.why_recalling(*file, self.now).unwrap_or(Reason::NothingWaits);
-            let fate = never(reason);
+            // If no tape is to give it, it waits for what is not known here.
+            let fate = if group.copies().is_empty() { Fate::Late } else { never(reason) };
             for vid in group.copies() {
                 self.outlook.tapes.entry(*vid).or_insert_with(|| fate.clone());
             }

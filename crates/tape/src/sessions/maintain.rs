@@ -14,6 +14,7 @@ use scheduler::SessionEnd;
 use super::{MountedTape, SessionError};
 use crate::held_back::HeldBack;
 use crate::mends::{FromTape, Mend, Spool};
+use crate::read_rests::unreadable;
 use crate::room::Tape;
 use crate::room_for_reads::is_without_room;
 use ground::ArchiveError;
@@ -195,14 +196,16 @@ impl MountedTape<'_> {
         let length = self.room.maintenance().mends.get(&container).map_or(ByteCount(0), Mend::length);
         let done = self.read_claimed(vid, container);
         self.room.release_mend(container, vid);
-        if let Err(SessionError::Tape(error)) = &done
-            && is_without_room(error)
-        {
-            // It is left to be read: neither the tape nor the drive is to blame.
+        let Err(SessionError::Tape(error)) = &done else { return done };
+        // It is left to be read in both cases: neither the tape nor the drive is to blame.
+        if is_without_room(error) {
             self.room.reads_wait_for_room(length);
-            return Ok(Done::Yes);
+        } else if let Some(blob) = unreadable(error) {
+            self.room.read_rests(container, blob, &error.to_string())?;
+        } else {
+            return done;
         }
-        done
+        Ok(Done::Yes)
     }
 
     fn read_claimed(&mut self, vid: Vid, container: ContainerId) -> Result<Done, SessionError> {
