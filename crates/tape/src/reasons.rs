@@ -138,7 +138,7 @@ impl Tape {
         if !self.libraries.holds(vid) {
             let record = self.catalogue.read(|view| view.tape(vid))?;
             let away = record.and_then(|record| record.away).map(|away| away.to_string());
-            return Ok(Reason::TapeAway { vid, away });
+            return Ok(Reason::TapeAway { vid, away, unreached: self.unreached() });
         }
         let wanted = self.catalogue.read(|view| view.tally(Counter::Wanted(vid)))?;
         Ok(if wanted.files > 0 { Reason::NotHeardYet { vid } } else { reason })
