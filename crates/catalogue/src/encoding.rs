@@ -351,7 +351,9 @@ record!(PlannedContainer { container, block, blocks });
 record!(RecallDone { blobs, files });
 record!(PartsRecalled { blobs, files, parts });
 
-choice!(Rule { 0 = ReadableIfEvicted, 1 = KeyAtHand, 2 = OneKeyOfAnId, 3 = AnotherGives, 4 = UrgentAnew });
+choice!(Rule {
+    0 = ReadableIfEvicted, 1 = KeyAtHand, 2 = OneKeyOfAnId, 3 = AnotherGives, 4 = UrgentAnew, 5 = KeysAskedFirst
+});
 
 choice!(Work {
     0 = CancelRequest(request),

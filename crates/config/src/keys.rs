@@ -22,7 +22,8 @@ pub(super) fn read(encryption: &file::PoolEncryption) -> Result<PoolEncryption, 
         Some(("command", path)) => absolute(path).map(KeySource::Command),
         _ => None,
     };
-    let message = "keys is \"file:/PATH\" or \"command:/PATH\": where keys come from, never a key";
+    let message = "keys is \"file:/PATH\" or \"command:/PATH\", with a path from / on: where keys come from, never a \
+                   key";
     Ok(PoolEncryption { key, keys: source.ok_or_else(|| (keys.span(), message.to_owned()))? })
 }
 
@@ -48,7 +49,7 @@ mod tests {
         for (text, why) in [
             ("key = \"a b\"\nkeys = \"file:/k\"", "names no key"),
             ("key = \"a\"\nkeys = \"/k\"", "file:/PATH"),
-            ("key = \"a\"\nkeys = \"file:k\"", "file:/PATH"),
+            ("key = \"a\"\nkeys = \"file:k\"", "a path from / on"),
             ("key = \"a\"\nkeys = \"command:k\"", "file:/PATH"),
             ("key = \"a\"", "missing field `keys`"),
             ("key = \"a\"\nkeys = \"file:/k\"\nsecret = \"00\"", "unknown field"),

@@ -196,7 +196,8 @@ fn tape_part(template: &Template, values: &Values) -> String {
     let mut text = format!(
         r#"
 [library]
-# `virtual`: cartridges are directories of files.
+# `virtual`: cartridges are directories of files. For a changer with tape drives, on this machine or by iSCSI:
+# `kist library scan` prints what stands here then (kind = "scsi"; docs/reference/tape-libraries.md).
 kind = "virtual"
 directory = "library"
 # Tape drives.

@@ -1,9 +1,10 @@
 //! What all rooms share.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use base::{BlobDescription, BlobId, BlobPiece, Clock, DriveId, Timestamp, Uuid, Vid};
+use base::{BlobDescription, BlobId, BlobPiece, Clock, DriveId, TapeKey, Timestamp, Uuid, Vid};
 use catalogue::{Command, Object, ReadError, Rejection, TapeRecord, TypedCommand, View};
 use drive::ObjectDrive;
 use pool::{Pool, PoolError};
@@ -78,6 +79,27 @@ impl Ground {
     /// The tape room, unless the engine is only being put together.
     pub fn above(&self) -> Option<Arc<dyn Upward>> {
         self.above.get().and_then(Weak::upgrade)
+    }
+
+    /// What other places have of a file, or of the history, is about to be given up, since tapes with these
+    /// keys have it: they are asked for first. A key that was at hand an hour ago may be gone.
+    ///
+    /// # Errors
+    /// If whether they are at hand cannot be recorded, or nobody is there to ask: nothing may be given up then.
+    pub fn rely_on_keys(&self, keys: &BTreeSet<TapeKey>) -> Result<(), ArchiveError> {
+        match self.above() {
+            _ if keys.is_empty() => Ok(()),
+            Some(above) => above.ask_for_keys(keys),
+            None => Err(ArchiveError::Stopping),
+        }
+    }
+
+    /// The same for all keys that are at hand.
+    ///
+    /// # Errors
+    /// As [`Ground::rely_on_keys`], or if the catalogue cannot be read.
+    pub fn rely_on_all_keys(&self) -> Result<(), ArchiveError> {
+        self.rely_on_keys(&self.read(|view| view.keys_at_hand())?.into_iter().collect())
     }
 
     /// Starts a thread of a room.

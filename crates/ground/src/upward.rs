@@ -1,6 +1,8 @@
 //! What the rooms below ask of the tape room, which stands on them.
 
-use base::{ClassId, FileId, Timestamp};
+use std::collections::BTreeSet;
+
+use base::{ClassId, FileId, TapeKey, Timestamp};
 use scheduler::Reason;
 
 use crate::ArchiveError;
@@ -12,4 +14,11 @@ pub trait Upward: Send + Sync {
 
     /// Files of a class wait to be sealed once more, the oldest since then.
     fn wait_again(&self, class: ClassId, since: Timestamp) -> Result<(), ArchiveError>;
+
+    /// Asks again for keys of tapes, but for those that were given a moment ago. Afterwards the catalogue says
+    /// of each whether it is at hand.
+    ///
+    /// # Errors
+    /// If that cannot be recorded: nothing may be given up then.
+    fn ask_for_keys(&self, keys: &BTreeSet<TapeKey>) -> Result<(), ArchiveError>;
 }

@@ -105,6 +105,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             door::check_tls(tls).map_err(wrong)?;
         }
         check_backup_directory(&config, &instance)?;
+        check_tape_keys(&config, &instance)?;
         return output::line(&format!("{}: good", file.display()));
     }
     base::keep_freed_memory(std::thread::available_parallelism().map_or(1, usize::from));
@@ -130,6 +131,26 @@ fn check_backup_directory(config: &Config, instance: &Instance) -> Outcome {
             above.display()
         ))),
     }
+}
+
+/// A server whose keys are away starts, and says so of each tape: here it is told before.
+fn check_tape_keys(config: &Config, instance: &Instance) -> Outcome {
+    let wrong = |pool: &str, error: &dyn std::fmt::Display| {
+        let file = instance.path(CONFIG_FILE);
+        Failure::usage(format!("{}: tape_pool '{pool}': encryption: {error}", file.display()))
+    };
+    let owner =
+        std::fs::metadata(&instance.directory).map(|known| std::os::unix::fs::MetadataExt::uid(&known));
+    let owner = owner.map_err(|error| Failure::internal(error.to_string()))?;
+    for pool in config.settings(&instance.directory).tape_pools {
+        if let Some(encryption) = &pool.encryption {
+            encryption
+                .keys
+                .check(encryption.key.as_ref(), owner)
+                .map_err(|error| wrong(&pool.name, &error))?;
+        }
+    }
+    Ok(())
 }
 
 fn serve(

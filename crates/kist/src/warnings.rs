@@ -84,11 +84,22 @@ fn files(instance: &Instance, config: &Config, listeners: &[Listener]) -> Vec<(P
         files.push((tls.key.clone(), Care::Secret));
         files.extend(tls.client_ca.clone().map(|file| (file, Care::Fixed)));
     }
+    let settings = config.settings(&instance.directory);
+    for library in std::iter::once(&settings.library).chain(&settings.more_libraries) {
+        if let archive::LibraryKind::Scsi(scsi) = &library.kind {
+            files.extend(scsi.chap.as_ref().map(|chap| (chap.secret_file.clone(), Care::Secret)));
+        }
+    }
     let issuers = config.identity.key_files();
     files.extend(issuers.into_iter().map(|file| (instance.directory.join(file), Care::Fixed)));
     files.sort();
     files.dedup();
     files
+}
+
+/// Why a file that holds a secret does not keep it; `None`: it does, or is not there.
+pub fn secret_is_shown(path: &Path) -> Option<String> {
+    too_wide(path, Care::Secret)
 }
 
 /// Why the permissions of a file are too wide; a file that is not there has none. As with the private key of

@@ -1,5 +1,6 @@
 //! Where the keys of tapes come from: a file, or a program. A key is read when it is needed, and not kept.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -68,6 +69,9 @@ pub enum KeySourceError {
         /// Which part of it.
         where_: String,
     },
+    /// What the program prints is no key.
+    #[error("{0}: what it prints is no key: 64 hex digits and nothing else")]
+    NoKeyPrinted(KeySource),
     /// The program took too long.
     #[error("{0} has given nothing for {secs} s", secs = KEY_COMMAND_TIME_MAX.as_secs())]
     Late(KeySource),
@@ -161,11 +165,48 @@ impl KeySource {
         }
     }
 
+    /// Looks whether it can give keys: a file is read, and must have `key`; a program must be there and may be
+    /// started, but is not. `owner`: who may have the file besides those who may always: whoever looks may be
+    /// another user than the server.
+    ///
+    /// # Errors
+    /// [`KeySourceError`].
+    pub fn check(&self, key: Option<&KeyId>, owner: u32) -> Result<(), KeySourceError> {
+        match (self, key) {
+            (KeySource::File(path), wanted) => {
+                let bytes = self.bytes_of_file(path, Some(owner))?;
+                let mut ids = BTreeSet::new();
+                self.for_each_key(&bytes, |id, _| ids.insert(id))?;
+                match wanted.is_none_or(|wanted| ids.contains(wanted)) {
+                    true => Ok(()),
+                    false => Err(KeySourceError::Missing(self.clone())),
+                }
+            }
+            (KeySource::Command(path), _) => {
+                let is_file = std::fs::metadata(path).map_err(|error| self.unreadable(&error))?.is_file();
+                let started = match is_file {
+                    true => rustix::fs::access(path, rustix::fs::Access::EXEC_OK).map_err(Into::into),
+                    false => Err(std::io::Error::from(std::io::ErrorKind::IsADirectory)),
+                };
+                started.map_err(|error: std::io::Error| self.unreadable(&error))
+            }
+        }
+    }
+
     fn unreadable(&self, error: &std::io::Error) -> KeySourceError {
         KeySourceError::Unreadable { what: self.clone(), why: error.to_string() }
     }
 
     fn of_file(&self, path: &Path, id: &KeyId) -> Result<EncryptionKey, KeySourceError> {
+        let bytes = self.bytes_of_file(path, None)?;
+        let mut found = None;
+        // Two of one name: nobody knows which one the tapes have.
+        self.for_each_key(&bytes, |name, key| name != *id || found.replace(key).is_none())?;
+        found.ok_or_else(|| KeySourceError::Missing(self.clone()))
+    }
+
+    /// All of a file that only root, who asks, or `owner` may read.
+    fn bytes_of_file(&self, path: &Path, owner: Option<u32>) -> Result<Zeroizing<Vec<u8>>, KeySourceError> {
         let io = |error| self.unreadable(&error);
         // Not to wait for somebody who writes to a pipe in its place.
         let flags = rustix::fs::OFlags::NONBLOCK.union(rustix::fs::OFlags::CLOEXEC).bits();
@@ -173,7 +214,8 @@ impl KeySource {
         let file: File = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(io)?;
         // Of the file that is open, not of the name, under which another one may stand by now.
         let known = file.metadata().map_err(io)?;
-        let is_ours = [0, rustix::process::geteuid().as_raw()].contains(&known.uid());
+        let is_ours =
+            [0, rustix::process::geteuid().as_raw()].contains(&known.uid()) || owner == Some(known.uid());
         if !known.is_file() || known.mode() & 0o177 != 0 || !is_ours {
             return Err(KeySourceError::NotPrivate(path.to_owned()));
         }
@@ -185,9 +227,17 @@ impl KeySource {
             let why = format!("it is longer than {KEY_FILE_BYTES_MAX} bytes, or grows");
             return Err(KeySourceError::Unreadable { what: self.clone(), why });
         }
+        Ok(bytes)
+    }
+
+    /// Gives each key of a file's lines; `false`: its line is malformed.
+    fn for_each_key(
+        &self,
+        bytes: &[u8],
+        mut take: impl FnMut(KeyId, EncryptionKey) -> bool,
+    ) -> Result<(), KeySourceError> {
         let malformed =
             |line: usize| KeySourceError::Malformed { what: self.clone(), where_: format!("line {line}") };
-        let mut found = None;
         for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
             let line = line.split(|byte| *byte == b'#').next().unwrap_or_default().trim_ascii();
             if line.is_empty() {
@@ -198,12 +248,11 @@ impl KeySource {
             let name = std::str::from_utf8(name).ok().and_then(|name| KeyId::new(name).ok());
             let name = name.ok_or_else(|| malformed(number))?;
             let key = key_of_hex(digits.trim_ascii()).ok_or_else(|| malformed(number))?;
-            // Two of one name: nobody knows which one the tapes have.
-            if name == *id && found.replace(key).is_some() {
+            if !take(name, key) {
                 return Err(malformed(number));
             }
         }
-        found.ok_or_else(|| KeySourceError::Missing(self.clone()))
+        Ok(())
     }
 
     fn of_command(&self, path: &Path, id: &KeyId) -> Result<EncryptionKey, KeySourceError> {
@@ -225,8 +274,7 @@ impl KeySource {
             end(child);
             return Err(KeySourceError::Missing(self.clone()));
         };
-        let malformed =
-            || KeySourceError::Malformed { what: self.clone(), where_: "what it prints".to_owned() };
+        let malformed = || KeySourceError::NoKeyPrinted(self.clone());
         let mut printed = Printed { output, bytes: Zeroizing::new(Vec::new()), is_over: false };
         printed.bytes.reserve_exact(KEY_COMMAND_BYTES_MAX + 1);
         let status = match printed.until_it_ends(&mut child) {
@@ -446,6 +494,39 @@ mod tests {
         assert!(matches!(of_directory.key(&id("a")), Err(KeySourceError::NotPrivate(_))));
     }
 
+    /// Story: a configuration was called good whose key file was absent, or could be read by all, and whose
+    /// program could not be started.
+    #[test]
+    fn a_source_is_looked_at_before_it_is_needed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, key) = (directory.path().join("keys"), "0f".repeat(32));
+        let file = KeySource::File(path.clone());
+        let check = |wanted: Option<&str>| file.check(wanted.map(id).as_ref(), 0);
+        assert!(matches!(check(None), Err(KeySourceError::Unreadable { .. })));
+        write(&path, &format!("a {key}\n"), 0o644);
+        assert_eq!(check(None), Err(KeySourceError::NotPrivate(path.clone())));
+        write(&path, &format!("a {key}\n"), 0o600);
+        assert_eq!((check(None), check(Some("a"))), (Ok(()), Ok(())));
+        assert_eq!(check(Some("b")), Err(KeySourceError::Missing(file.clone())));
+        for bad in [format!("a {key}\nb 00\n"), format!("a {key}\na {key}\n")] {
+            write(&path, &bad, 0o600);
+            assert!(matches!(check(Some("a")), Err(KeySourceError::Malformed { .. })), "{bad}");
+        }
+
+        let program = directory.path().join("program");
+        let command = KeySource::Command(program.clone());
+        assert!(matches!(command.check(None, 0), Err(KeySourceError::Unreadable { .. })), "absent");
+        let started = directory.path().join("started");
+        write(&program, &format!("#!/bin/sh\ntouch {}\n", started.display()), 0o600);
+        let error = command.check(Some(&id("a")), 0).unwrap_err().to_string();
+        assert!(error.contains("ermission denied"), "{error}");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(command.check(Some(&id("a")), 0), Ok(()));
+        assert!(!started.exists(), "it is not asked for a key");
+        let of_directory = KeySource::Command(directory.path().to_owned());
+        assert!(of_directory.check(None, 0).is_err());
+    }
+
     #[test]
     fn what_is_no_key_is_refused_and_not_told() {
         let directory = tempfile::tempdir().unwrap();
@@ -490,9 +571,9 @@ mod tests {
         assert_eq!(given.unwrap().secret(), &[0x0f; 32]);
         let failed = run("failed", &format!("echo {digits}; exit 3")).unwrap_err();
         assert!(matches!(failed, KeySourceError::Failed { .. }) && failed.to_string().contains('3'));
-        assert!(matches!(run("none", "exit 0"), Err(KeySourceError::Malformed { .. })));
+        assert!(matches!(run("none", "exit 0"), Err(KeySourceError::NoKeyPrinted(_))));
         let endless = run("endless", "while true; do echo 0f0f0f0f; done");
-        assert!(matches!(endless, Err(KeySourceError::Failed { .. } | KeySourceError::Malformed { .. })));
+        assert!(matches!(endless, Err(KeySourceError::Failed { .. } | KeySourceError::NoKeyPrinted(_))));
         // Story: a wrapper that starts an agent, which keeps the wrapper's output open, was late each time
         // although it had printed the key. The agent stays: a wrapper starts it so that it does.
         let agent = run("agent", &format!("sleep 15 & echo {digits}"));

@@ -547,6 +547,12 @@ pub trait Library: Send + Sync {
     /// library was reached for the first time it holds nothing, and says so here.
     fn out_of_reach(&self) -> Vec<String>;
 
+    /// The numbers of the libraries that were not reached since the start: what they hold is not known. Asks
+    /// nobody.
+    fn unreached(&self) -> Vec<u16> {
+        Vec::new()
+    }
+
     /// What changers say of themselves, one row for each that was reached and says something. As last asked,
     /// with the inventory; nothing is asked for by this.
     fn conditions(&self) -> Vec<LibraryCondition> {

@@ -141,7 +141,9 @@ impl Union {
 
     fn of_cartridge(&self, vid: Vid) -> Result<&Member, LibraryError> {
         let found = self.inventory_in_reach()?.into_iter().find(|cartridge| cartridge.vid == vid);
-        let member = found.and_then(|cartridge| self.members.get(usize::from(cartridge.library)));
+        let cleaner = || self.cleaners().into_iter().find(|cleaner| cleaner.vid == vid);
+        let library = found.map(|tape| tape.library).or_else(|| cleaner().map(|cleaner| cleaner.library));
+        let member = library.and_then(|library| self.members.get(usize::from(library)));
         member.ok_or(LibraryError::UnknownCartridge { vid })
     }
 }
@@ -215,6 +217,14 @@ impl Library for Union {
             why.into_iter().map(|why| format!("library {}: {why}", member.name))
         });
         all.collect()
+    }
+
+    fn unreached(&self) -> Vec<u16> {
+        let numbered = (0u16..).zip(&self.members);
+        numbered
+            .filter(|(_, member)| !member.library.unreached().is_empty())
+            .map(|(number, _)| number)
+            .collect()
     }
 
     fn conditions(&self) -> Vec<LibraryCondition> {

@@ -118,7 +118,10 @@ impl Reason {
             | Reason::TapeNotReadable { vid, .. } => vec![*vid],
             Reason::NoReadableCopy { tapes } => tapes.iter().map(|(vid, _)| *vid).collect(),
             Reason::ReadElsewhere { tapes, .. } | Reason::OnlyEmptyTapes { tapes } => tapes.clone(),
-            Reason::DriveLooks { vid, .. } | Reason::KeyMissing { vid, .. } => vid.iter().copied().collect(),
+            Reason::DriveLooks { vid, .. } => vid.iter().copied().collect(),
+            Reason::KeyMissing { vid, others, .. } => {
+                vid.iter().copied().chain(others.iter().map(|(other, _)| *other)).collect()
+            }
             Reason::BeingMended { cause, .. } => cause.vids(),
             _ => Vec::new(),
         }

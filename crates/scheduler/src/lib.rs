@@ -43,7 +43,7 @@ pub use forecast::{
 pub use policy::{
     ClassPolicy, LibraryPolicy, PRIORITY_MAX, Policy, STARVATION, SharePolicy, SidePolicy, TapePoolPolicy,
 };
-pub use reason::{Reason, ShortRoom};
+pub use reason::{REACH_IT, Reason, ShortRoom};
 pub use recall::{COPIES_MAX, JOIN_MAX, WantedFile, WantedGroup};
 pub use scheduler::Scheduler;
 

@@ -6,6 +6,10 @@ use base::{ByteCount, ContainerId, Count, RequestId, ShareId, Timestamp, Vid};
 
 use crate::{CleaningBar, DriveName};
 
+/// What an operator does about a library that is not reached.
+pub const REACH_IT: &str = "it was not reached since the start and is tried again; see whether it is on, and what \
+                            kist library scan, with its portal if it has one, finds";
+
 /// Why something is not done yet, or that it is being done. Displayed as one sentence for operators.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -87,10 +91,12 @@ pub enum Reason {
     ReadElsewhere { vid: Vid, tapes: Vec<Vid> },
     /// The scheduler has not heard of the files that are wanted from the tape yet, or they have just come.
     NotHeardYet { vid: Vid },
-    /// No library holds the tape; `away`: how and where it is by an operator's word.
-    TapeAway { vid: Vid, away: Option<String> },
-    /// A key cannot be had: that of the tape, or, without one, that of new tapes of the pool.
-    KeyMissing { vid: Option<Vid>, key: String, why: String },
+    /// No library holds the tape; `away`: how and where it is by an operator's word; `unreached`: libraries
+    /// of which nobody knows what they hold.
+    TapeAway { vid: Vid, away: Option<String>, unreached: Vec<String> },
+    /// A key cannot be had: that of the tape, or, without one, that of new tapes of the pool. `others`: tapes
+    /// that have the same, and what each of them waits for.
+    KeyMissing { vid: Option<Vid>, key: String, why: String, others: Vec<(Vid, String)> },
     /// The tape is in its slot and nothing waits for it.
     InSlot,
     /// The tape is being checked or copied, for which nobody waits.
@@ -259,16 +265,26 @@ impl fmt::Display for Reason {
             Reason::NotHeardYet { .. } => {
                 write!(f, "its files have just come, or the scheduler is about to hear of them")
             }
-            Reason::TapeAway { vid, away: Some(away) } => {
+            Reason::TapeAway { vid, away: Some(away), .. } => {
                 write!(f, "tape {vid} is {away}: bring it back, and say kist tape import-slot")
             }
-            Reason::TapeAway { vid, away: None } => write!(
+            Reason::TapeAway { vid, away: None, unreached } if !unreached.is_empty() => write!(
+                f,
+                "no library that is reached holds tape {vid}, and what stands in {} is not known: {REACH_IT}",
+                unreached.join(", ")
+            ),
+            Reason::TapeAway { vid, away: None, .. } => write!(
                 f,
                 "no library holds tape {vid}: put it in, or say kist tape set {vid} off-site --where PLACE \
                  if it is to stay away"
             ),
-            Reason::KeyMissing { vid: Some(vid), why, .. } => {
-                write!(f, "tape {vid} waits for its key: {why}; it goes on by itself when the key is there")
+            Reason::KeyMissing { vid: Some(vid), why, others, .. } => {
+                write!(f, "tape {vid} waits for its key: {why}; ")?;
+                for (other, why) in others {
+                    write!(f, "tape {other}, which has the same, for its own: {why}; ")?;
+                }
+                let which = if others.is_empty() { "the key" } else { "one of the keys" };
+                write!(f, "it goes on by itself when {which} is there")
             }
             Reason::KeyMissing { vid: None, why, .. } => {
                 write!(f, "nothing is written: {why}; it goes on by itself when the key is there")

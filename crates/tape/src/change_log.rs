@@ -255,6 +255,14 @@ pub fn turn(room: &Tape, asked: &mut BasesAsked) -> Result<(), ArchiveError> {
 
 fn trim(room: &Tape) -> Result<(), ArchiveError> {
     let Ok(mut limit) = limit(room)? else { return Ok(()) };
+    if oldest(room, &limit)?.is_worth_it() {
+        // Tapes with keys may have what is dropped: they are asked for, and then it is looked at anew.
+        room.rely_on_all_keys()?;
+        match self::limit(room)? {
+            Ok(then) => limit = then,
+            Err(_) => return Ok(()),
+        }
+    }
     let (began, mut dropped) = (room.steady(), 0);
     while goes_on(dropped, room.steady().saturating_sub(began)) && !room.stopping() {
         let oldest = oldest(room, &limit)?;

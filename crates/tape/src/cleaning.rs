@@ -201,9 +201,15 @@ impl Tape {
     /// What an operator should know: drives that ask to be cleaned and are not, and cartridges that are used
     /// no more.
     pub(crate) fn warn_of_cleaning(&self) -> Vec<String> {
+        let unreached = self.library.unreached();
         let (scheduler, now) = (self.scheduler(), self.now());
+        // What stands in a library that was not reached is not known, cleaning cartridges too.
+        let is_reached = |name: &str| {
+            DriveName::new(name).map_or(true, |name| !unreached.contains(&self.library.library_of(&name)))
+        };
         let drives: Vec<String> = scheduler
             .drives()
+            .filter(|(name, _)| is_reached(name))
             .filter(|(_, state)| !matches!(state, DriveState::Cleaning { .. }))
             .filter_map(|(name, _)| Some(scheduler.why_unclean(name, now)?.to_string()))
             .collect();
@@ -211,7 +217,8 @@ impl Tape {
         let cleaners = self.cleaning().unwrap_or_default().cleaners.into_iter().filter_map(|cleaner| {
             let why = cleaner.unfit?;
             Some(format!(
-                "cleaning cartridge {} is used no more ({why}): take it out, and put another one in",
+                "cleaning cartridge {0} is used no more ({why}): take it out (kist tape export {0}), and put \
+                 another one in",
                 cleaner.vid
             ))
         });

@@ -208,6 +208,12 @@ impl Tape {
         reason: &str,
     ) -> Result<bool, ArchiveError> {
         let why = truncated(reason, 512);
+        let keys = self.read(|view| {
+            let record = view.container(container)?;
+            let others = record.iter().flat_map(|record| record.places()).filter(|at| *at != (vid, block));
+            view.keys_of_those(others.map(|(other, _)| other).collect::<Vec<_>>())
+        })?;
+        self.rely_on_keys(&keys)?;
         match self.execute_on_container(Command::GiveUpPlace { container, vid, block, reason: why }) {
             Err(ArchiveError::Rejected(Rejection::WrongState { .. })) => {
                 tracing::warn!(%container, %vid, %block, reason, "its bytes left the pool: it stays");

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 
 use base::{Count, RequestId, Vid};
 use catalogue::{AwayKind, Command, Object, ReadError, Rejection, TapeRecord, TapeState, View};
-use library::{LibraryError, Place, Slot};
+use library::{CleanerInfo, LibraryError, Place, Slot};
 
 use crate::held_back::PUT_IT_IN;
 use crate::reasons::Waiting;
@@ -36,6 +36,16 @@ fn wrong<T>(vid: Vid, state: &'static str, needed: &'static str) -> Result<T, Ar
 }
 
 impl Tape {
+    /// The libraries that were not reached since the start, as they are named to people.
+    pub(crate) fn unreached(&self) -> Vec<String> {
+        let numbers = self.library.unreached().into_iter();
+        let name = |number| match self.libraries.name(number) {
+            "" => "the library".to_owned(),
+            name => format!("library {name}"),
+        };
+        numbers.map(name).collect()
+    }
+
     /// Whether a tape is to be exported as soon as no drive has it.
     pub(crate) fn is_leaving(&self, vid: Vid) -> bool {
         self.inventory.leaving().contains(&vid)
@@ -51,6 +61,12 @@ impl Tape {
     /// must be closed first; [`ArchiveError::Library`] if there is no free element, or the robot fails: the
     /// tape is used as before then.
     pub fn export_tape(&self, vid: Vid) -> Result<TapeExport, ArchiveError> {
+        if let Err(error @ ArchiveError::NoSuchTape(_)) = self.tape(vid) {
+            return match self.library.cleaners().into_iter().find(|cleaner| cleaner.vid == vid) {
+                Some(cleaner) => self.export_cleaner(&cleaner),
+                None => Err(error),
+            };
+        }
         let done = self.try_export(vid);
         match &done {
             Ok(TapeExport::Waiting { .. }) => {}
@@ -63,6 +79,20 @@ impl Tape {
         let done = done?;
         looked?;
         Ok(done)
+    }
+
+    /// A cleaning cartridge, which is in no catalogue as long as it has cleaned nothing, goes out at once or
+    /// not at all.
+    fn export_cleaner(&self, cleaner: &CleanerInfo) -> Result<TapeExport, ArchiveError> {
+        let vid = cleaner.vid;
+        let element = match cleaner.place {
+            Place::ImportExport(element) => element,
+            Place::Slot(_) | Place::Drive(_) | Place::Unknown => self.library.export(vid)?,
+        };
+        tracing::info!(%vid, %element, "the cleaning cartridge was exported");
+        self.look_at_cleaners();
+        let library = self.libraries.name(cleaner.library).to_owned();
+        Ok(TapeExport::Done { library, element: element.0 })
     }
 
     fn try_export(&self, vid: Vid) -> Result<TapeExport, ArchiveError> {
@@ -152,12 +182,13 @@ impl Tape {
     pub fn import_tapes(&self, element: Option<u32>) -> Result<Vec<TapeImport>, ArchiveError> {
         self.refresh_inventory(false)?;
         let mut imports = Vec::new();
-        for cartridge in self.library.inventory_in_reach()? {
-            let Place::ImportExport(from) = cartridge.place else { continue };
+        let tapes = self.library.inventory_in_reach()?.into_iter().map(|it| (it.vid, it.place, it.library));
+        let cleaners = self.library.cleaners().into_iter().map(|it| (it.vid, it.place, it.library));
+        for (vid, place, library) in tapes.chain(cleaners) {
+            let Place::ImportExport(from) = place else { continue };
             if element.is_some_and(|element| element != from.0) {
                 continue;
             }
-            let vid = cartridge.vid;
             let to = self.library.import(vid);
             match &to {
                 Ok(slot) => tracing::info!(%vid, element = %from, %slot, "the tape was imported"),
@@ -165,7 +196,7 @@ impl Tape {
             }
             imports.push(TapeImport {
                 vid,
-                library: self.libraries.name(cartridge.library).to_owned(),
+                library: self.libraries.name(library).to_owned(),
                 element: from.0,
                 slot: to.map(|slot| slot.0).map_err(|error| error.to_string()),
             });

@@ -7,8 +7,8 @@ use std::sync::PoisonError;
 
 use base::{Duration, KeyCheck, KeyId, TapeKey, TapePoolId, Vid};
 use catalogue::{Command, TapeRecord, TapeState};
-use ground::Worker;
-use library::{KeyError, TapeEncryption};
+use ground::{ArchiveError, Worker};
+use library::{KeyError, KeySource, TapeEncryption};
 use scheduler::Reason;
 use threads::{Doorbell, Mutex, MutexGuard};
 
@@ -21,6 +21,10 @@ const TAPES_TOLD_MAX: usize = 5;
 /// All keys are asked for anew after this, so that one which was taken away is missed before what needs it is
 /// gone from the pool. An hour: a key manager is asked for a handful of keys, and notes each time.
 const ASK_ALL_EVERY: Duration = Duration::from_secs(3_600);
+
+/// What gives up bytes since tapes have them asks for their keys, unless they were given so short a time ago:
+/// an evict of a million files asks for each once a minute, and not a million times.
+const ANSWER_COUNTS_FOR: Duration = Duration::from_secs(60);
 
 /// A key that something on tape, or to be written, needs.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -46,6 +50,12 @@ impl KeyNeed {
 #[derive(Default)]
 pub(crate) struct KeysMissing {
     missing: Mutex<BTreeMap<KeyNeed, KeyError>>,
+    /// When those were asked for, by the steady clock, that were given when they were last asked for.
+    given: Mutex<BTreeMap<TapeKey, Duration>>,
+    /// Keys that are missing, or there again, of which nobody was told yet, and whether they are missing.
+    untold: Mutex<Vec<(KeyNeed, bool)>>,
+    /// Held while keys are asked for on which somebody relies: of many at once, one asks.
+    relying: Mutex<()>,
     /// Tapes that were looked at since a restore, and showed that they wait for their key indeed.
     shown: Mutex<BTreeSet<Vid>>,
     doorbell: Doorbell,
@@ -58,6 +68,25 @@ impl KeysMissing {
 
     fn why(&self, need: &KeyNeed) -> Option<KeyError> {
         self.lock().get(need).cloned()
+    }
+
+    fn note_given(&self, need: &KeyNeed, found: &Result<TapeEncryption, KeyError>, asked: Duration) {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        match found {
+            Ok(found) => drop(given.insert(need.clone().key_of(found), asked)),
+            // Of whatever key has the id: what gives one of them gives no other.
+            Err(_) => given.retain(|key, _| key.id != need.id),
+        }
+    }
+
+    fn take_untold(&self) -> Vec<(KeyNeed, bool)> {
+        std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether a key was given so short a time ago that its answer counts.
+    fn was_given(&self, key: &TapeKey, now: Duration) -> bool {
+        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.get(key).is_some_and(|asked| now.saturating_sub(*asked) < ANSWER_COUNTS_FOR)
     }
 
     /// A tape was looked at since a restore, and waits for its key: it is not mounted again before one comes.
@@ -94,6 +123,9 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         room.keys_missing.doorbell.wait(room.settings.tape.retry_delay);
         if room.stopping() {
             return;
+        }
+        for (need, is_missing) in room.keys_missing.take_untold() {
+            room.tell_of_key(&need, is_missing);
         }
         let now = room.steady();
         needs = if now.saturating_sub(all_asked) >= ASK_ALL_EVERY {
@@ -175,12 +207,24 @@ impl Tape {
     /// # Errors
     /// [`KeyError`]; what needs the key is held then.
     pub(crate) fn find_key(&self, need: &KeyNeed) -> Result<TapeEncryption, KeyError> {
-        let pools = self.classes.tape_pools().values().filter_map(|pool| pool.encryption.as_ref());
-        let own = pools
-            .filter(|encryption| encryption.key.as_ref() == Some(&need.id))
-            .map(|encryption| &encryption.keys)
-            .next();
+        let (found, is_news) = self.ask_for_key(need);
+        let is_news = is_news.unwrap_or_else(|error| {
+            tracing::error!(key = %need.id, %error, "whether a key is at hand cannot be recorded");
+            false
+        });
+        if is_news {
+            self.tell_of_key(need, found.is_err());
+        }
+        found
+    }
+
+    /// The same, but nobody is told. The second one: whether it is otherwise than before, or why that is not
+    /// in the catalogue.
+    fn ask_for_key(&self, need: &KeyNeed) -> (Result<TapeEncryption, KeyError>, Result<bool, ArchiveError>) {
+        let own = self.source_of(&need.id);
+        let asked = self.steady();
         let found = self.settings.tape_keys().find(&need.id, need.check, own);
+        self.keys_missing.note_given(need, &found, asked);
         let had = {
             let mut missing = self.keys_missing.lock();
             match &found {
@@ -189,45 +233,92 @@ impl Tape {
             }
         };
         // Before anybody hears of it: they ask the catalogue.
-        let mut is_news = self.record_at_hand(need, &found);
-        match (&found, had) {
-            (Ok(_), None) => {}
-            (Err(error), Some(had)) if *error == had => {}
+        let recorded = self.record_at_hand(need, &found);
+        let is_news = match (&found, had) {
+            (Ok(_), None) => false,
+            (Err(error), Some(had)) if *error == had => false,
             (Ok(_), Some(_)) => {
                 tracing::info!(key = %need.id, "the key of tapes is there again");
-                is_news = true;
+                true
             }
             (Err(error), _) => {
                 tracing::error!(key = %need.id, %error, "tapes wait for their key: they are not damaged");
-                is_news = true;
+                true
             }
+        };
+        (found, recorded.map(|is_recorded| is_recorded || is_news))
+    }
+
+    /// Where a key comes from: from where the pool says that has it now, else the one that has tapes with it.
+    /// What is told if nobody gives it is told of this source.
+    fn source_of(&self, id: &KeyId) -> Option<&KeySource> {
+        let pools = self.classes.tape_pools();
+        let mut now = pools.values().filter_map(|pool| pool.encryption.as_ref());
+        if let Some(encryption) = now.find(|encryption| encryption.key.as_ref() == Some(id)) {
+            return Some(&encryption.keys);
         }
-        if is_news {
-            self.tell_of_key(need, found.is_err());
-        }
-        found
+        let tapes = self.read(|view| view.tapes()).unwrap_or_default().into_iter();
+        let of_key = tapes.filter(|(_, tape)| tape.key.as_ref().is_some_and(|key| key.id == *id));
+        let mut then = of_key.filter_map(|(_, tape)| pools.get(&tape.tape_pool?)?.encryption.as_ref());
+        then.next().map(|encryption| &encryption.keys)
     }
 
     /// Has the catalogue know whether a key of tapes is at hand: it gives up nothing that only tapes without
     /// theirs have. Gives whether that changed.
-    fn record_at_hand(&self, need: &KeyNeed, found: &Result<TapeEncryption, KeyError>) -> bool {
+    fn record_at_hand(
+        &self,
+        need: &KeyNeed,
+        found: &Result<TapeEncryption, KeyError>,
+    ) -> Result<bool, ArchiveError> {
         let check = match found {
             Ok(found) => Some(found.key.check()),
             // No tape has it.
             Err(_) => need.check,
         };
-        let Some(check) = check else { return false };
+        let Some(check) = check else { return Ok(false) };
         let (key, at_hand) = (TapeKey { id: need.id.clone(), check }, found.is_ok());
-        let recorded = self.read(|view| view.is_key_at_hand(&key)).and_then(|known| {
-            if known != at_hand {
-                self.execute(Command::SetKeyAtHand { key, at_hand })?;
+        let known = self.read(|view| view.is_key_at_hand(&key))?;
+        if known != at_hand {
+            self.execute(Command::SetKeyAtHand { key: key.clone(), at_hand })?;
+        }
+        if need.check.is_none() {
+            self.forget_unused(&key)?;
+        }
+        Ok(known != at_hand)
+    }
+
+    /// No tape has this key yet: others under its id that no tape has were given before it, by a source that
+    /// gives another one each time, and are none.
+    fn forget_unused(&self, newest: &TapeKey) -> Result<(), ArchiveError> {
+        let unused = self.read(|view| {
+            let (mut at_hand, tapes) = (view.keys_at_hand()?, view.tapes()?);
+            at_hand.retain(|key| key.id == newest.id && key != newest);
+            at_hand.retain(|key| !tapes.iter().any(|(_, tape)| tape.key.as_ref() == Some(key)));
+            Ok(at_hand)
+        })?;
+        for key in unused {
+            self.execute(Command::SetKeyAtHand { key, at_hand: false })?;
+        }
+        Ok(())
+    }
+
+    /// What [`Upward::ask_for_keys`](ground::Upward::ask_for_keys) promises. The thread of the keys tells of
+    /// what is otherwise now: whoever asks here may hold what those need who are told.
+    pub(crate) fn ask_for_relied_on(&self, keys: &BTreeSet<TapeKey>) -> Result<(), ArchiveError> {
+        let _one = self.keys_missing.relying.lock().unwrap_or_else(PoisonError::into_inner);
+        for key in keys {
+            if self.keys_missing.was_given(key, self.steady()) {
+                continue;
             }
-            Ok(known != at_hand)
-        });
-        recorded.unwrap_or_else(|error| {
-            tracing::error!(key = %need.id, at_hand, %error, "whether a key is at hand cannot be recorded");
-            false
-        })
+            let need = KeyNeed::of(key);
+            let (found, is_news) = self.ask_for_key(&need);
+            if is_news? {
+                let untold = &self.keys_missing.untold;
+                untold.lock().unwrap_or_else(PoisonError::into_inner).push((need, found.is_err()));
+                self.keys_missing.doorbell.ring();
+            }
+        }
+        Ok(())
     }
 
     /// Everybody hears whether a key is there, with all tapes that have it.
@@ -278,8 +369,21 @@ impl Tape {
     }
 
     /// The same in words.
-    pub(crate) fn held_for_key(&self, record: &TapeRecord) -> Option<String> {
-        self.key_missing(record).map(|(_, why)| format!("it waits for its key: {why}"))
+    pub(crate) fn held_for_key(&self, vid: Vid, record: &TapeRecord) -> Option<String> {
+        self.key_missing(record)
+            .map(|(_, why)| format!("it waits for its key: {}", self.what_to_do(vid, &why)))
+    }
+
+    /// Why a key is missing, and what is to be done if nobody has it any more and others wait for the tape: a
+    /// source that fails says nothing of whether it has the key, and is asked for ever.
+    fn what_to_do(&self, vid: Vid, why: &KeyError) -> String {
+        match self.settling.asks(vid) && why.may_pass() {
+            true => format!(
+                "{why}; the restore waits for it: if nobody has the key any more, say kist tape set {vid} \
+                 disabled"
+            ),
+            false => why.to_string(),
+        }
     }
 
     /// Why nothing is written to new tapes of a pool for want of its key; `None`: it is there.
@@ -322,10 +426,11 @@ impl Tape {
             reason,
             Reason::Writing { .. } | Reason::Reading { .. } | Reason::Checking { .. } | Reason::Lost
         );
-        let told = |vid, (key, why): (KeyId, KeyError)| Reason::KeyMissing {
+        let told = |vid: Option<Vid>, (key, why): (KeyId, KeyError)| Reason::KeyMissing {
             vid,
             key: key.to_string(),
-            why: why.to_string(),
+            why: vid.map_or_else(|| why.to_string(), |vid| self.what_to_do(vid, &why)),
+            others: Vec::new(),
         };
         let of_tape = |vid: Vid| {
             let record = self.tape(vid).ok()?;
@@ -333,7 +438,23 @@ impl Tape {
         };
         let missing = match (waiting, &reason) {
             (_, Reason::TapeNotReadable { vid, .. }) => of_tape(*vid),
-            (_, Reason::NoReadableCopy { tapes }) => tapes.iter().find_map(|(vid, _)| of_tape(*vid)),
+            (_, Reason::NoReadableCopy { tapes }) => {
+                let asked = match waiting {
+                    Waiting::Tape(vid) | Waiting::Planned(vid) | Waiting::Maintenance(vid) => Some(vid),
+                    _ => None,
+                };
+                // Which of the keys somebody can give nobody here knows: all are named, that of the tape first.
+                let mut vids: Vec<Vid> = tapes.iter().map(|(vid, _)| *vid).collect();
+                vids.sort_by_key(|vid| Some(*vid) != asked);
+                let missing = |vid: Vid| Some((vid, self.key_missing(&self.tape(vid).ok()?)?));
+                let mut missing = vids.into_iter().filter_map(missing);
+                missing.next().map(|(vid, (key, why))| Reason::KeyMissing {
+                    vid: Some(vid),
+                    key: key.to_string(),
+                    why: why.to_string(),
+                    others: missing.map(|(other, (_, why))| (other, why.to_string())).collect(),
+                })
+            }
             (Waiting::Maintenance(_), Reason::NothingWaits) => None,
             (Waiting::Tape(vid) | Waiting::Planned(vid) | Waiting::Maintenance(vid), _) if !goes_on => {
                 of_tape(vid)

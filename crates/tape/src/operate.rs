@@ -555,7 +555,7 @@ fn tape_info(room: &Tape, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeIn
         vid,
         state: record.state,
         unidentified: is_unidentified(&record),
-        reason: room.held_for_key(&record).unwrap_or_else(|| told(vid, &record)),
+        reason: room.held_for_key(vid, &record).unwrap_or_else(|| told(vid, &record)),
         history: record.history,
         tape_pool: record.tape_pool.map(|id| room.classes.tape_pool_name(id)),
         library: room.libraries.name(room.libraries.of_tape(vid)).to_owned(),

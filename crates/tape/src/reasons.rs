@@ -142,7 +142,7 @@ impl Tape {
         if !self.libraries.holds(vid) {
             let record = self.catalogue.read(|view| view.tape(vid))?;
             let away = record.and_then(|record| record.away).map(|away| away.to_string());
-            return Ok(Reason::TapeAway { vid, away });
+            return Ok(Reason::TapeAway { vid, away, unreached: self.unreached() });
         }
         if let Some(reason) = self.why_awaited_on(vid)? {
             return Ok(reason);

@@ -100,6 +100,8 @@ impl Tape {
     pub(crate) fn empty_tape(&self, vid: Vid, how: Command) -> Result<(), ArchiveError> {
         let record = self.tape(vid)?;
         self.need_reclaimable(vid, &record)?;
+        // What it has of the history may be on tapes with keys besides.
+        self.rely_on_all_keys()?;
         if record.containers == 0
             && let Some(tape_pool) = record.tape_pool
         {

@@ -14,7 +14,7 @@ use ground::{
     ArchiveError, CallProgress, EvictDone, ItemFailure, RequestFile, RequestInfo, Selection, StageOptions,
 };
 use namespace::in_words;
-use upkeep::refuses_evict;
+use upkeep::{keys_counted_on, refuses_evict};
 
 /// Refused files named in the answer of one evict.
 pub const REFUSALS_SHOWN_MAX: usize = 100;
@@ -333,6 +333,7 @@ impl Tape {
     /// Evicts those files that some library's tapes can give back; answers for each.
     fn evict_in_reach(&self, ids: &[FileId]) -> Result<Vec<Result<(), EvictRefusal>>, ArchiveError> {
         let room = self;
+        room.rely_on_keys(&keys_counted_on(room, ids.iter().copied())?)?;
         let refused: Vec<Option<EvictRefusal>> =
             room.read(|view| ids.iter().map(|id| refuses_evict(&room.upkeep, view, *id)).collect())?;
         let kept = |(id, refusal): (&FileId, &Option<EvictRefusal>)| refusal.is_none().then_some(*id);

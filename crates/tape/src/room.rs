@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
 use backup::BackupReach;
-use base::{ByteCount, ClassId, ContainerId, FileId, LibraryId, Timestamp, Vid};
+use base::{ByteCount, ClassId, ContainerId, FileId, LibraryId, TapeKey, Timestamp, Vid};
 use blob::BlobStore;
 use catalogue::{Command, MemberRecord, ReadError, RecallKey, TapeRecord, TapeState, View};
 use journal::OrderRecord;
@@ -150,6 +150,10 @@ impl Upward for Tape {
     fn wait_again(&self, class: ClassId, since: Timestamp) -> Result<(), ArchiveError> {
         Tape::wait_again(self, class, since)
     }
+
+    fn ask_for_keys(&self, keys: &BTreeSet<TapeKey>) -> Result<(), ArchiveError> {
+        self.ask_for_relied_on(keys)
+    }
 }
 
 impl Tape {
@@ -200,7 +204,7 @@ impl Tape {
             let (readable, writable) = (false, false);
             return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
         }
-        if let Some(reason) = self.held_for_key(record) {
+        if let Some(reason) = self.held_for_key(vid, record) {
             let (readable, writable) = (false, false);
             return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
         }

@@ -104,7 +104,7 @@ pub(crate) fn all(
         false => of_cleaning(&room.machine_health()),
     });
     let goes_to_tape = room.classes.all().iter().any(|class| !class.settings.copies.is_empty());
-    warnings.extend(of_tapes(tapes, goes_to_tape, |vid| !room.libraries.holds(vid)));
+    warnings.extend(of_tapes(tapes, goes_to_tape, &room.unreached(), |vid| !room.libraries.holds(vid)));
     warnings.extend(room.asked_for_away(tapes));
     warnings.extend(room.keys_missing_told(tapes));
     warnings.extend(of_what_has_no_vid(room.library.as_ref()));
@@ -359,7 +359,10 @@ pub fn of_what_has_no_vid(library: &dyn Library) -> Option<String> {
 
 /// Libraries and drives that are not reached.
 fn of_what_is_out_of_reach(library: &dyn Library) -> impl Iterator<Item = String> {
-    let told = |text: String| format!("{}: it is tried again", truncated(&text, REASON_MAX));
+    let told = |text: String| {
+        let text = truncated(&text, REASON_MAX);
+        format!("{text}: it is tried again; kist library scan, with its portal if it has one, looks for it")
+    };
     library.out_of_reach().into_iter().map(told)
 }
 
@@ -375,7 +378,13 @@ fn of_changers<'a>(library: &dyn Library, name: impl Fn(u16) -> &'a str) -> Vec<
     .collect()
 }
 
-fn of_tapes(tapes: &[(Vid, TapeRecord)], goes_to_tape: bool, is_away: impl Fn(Vid) -> bool) -> Vec<String> {
+/// `unreached`: the libraries of which nobody knows what they hold.
+fn of_tapes(
+    tapes: &[(Vid, TapeRecord)],
+    goes_to_tape: bool,
+    unreached: &[String],
+    is_away: impl Fn(Vid) -> bool,
+) -> Vec<String> {
     let mut warnings = Vec::new();
     let is_missed = |tape: &TapeRecord| !tape.may_be_away();
     let away: Vec<String> = tapes
@@ -385,12 +394,19 @@ fn of_tapes(tapes: &[(Vid, TapeRecord)], goes_to_tape: bool, is_away: impl Fn(Vi
         .collect();
     if let Some(first) = away.first() {
         let what = if away.len() == 1 { "tape" } else { "tapes" };
-        warnings.push(format!(
-            "no library holds {} {what}: {}: put them in, or say of what is to stay away: kist tape set \
-             {first} off-site --where PLACE",
-            away.len(),
-            named(&away)
-        ));
+        let (count, names) = (away.len(), named(&away));
+        // Nobody is to be sent for tapes that stand in a library whose cable is out.
+        warnings.push(match unreached {
+            [] => format!(
+                "no library holds {count} {what}: {names}: put them in, or say of what is to stay away: kist \
+                 tape set {first} off-site --where PLACE"
+            ),
+            unreached => format!(
+                "no library that is reached holds {count} {what}: {names}: what stands in {} is not known: {}",
+                named(unreached),
+                scheduler::REACH_IT
+            ),
+        });
     }
     let suspect: Vec<String> = tapes
         .iter()
@@ -510,19 +526,26 @@ mod tests {
             (Vid::new(&format!("KS{n:04}")).unwrap(), record)
         };
         let none = |_| false;
-        assert_eq!(of_tapes(&[tape(1, TapeState::Scratch), tape(2, TapeState::Full)], true, none), [""; 0]);
+        assert_eq!(
+            of_tapes(&[tape(1, TapeState::Scratch), tape(2, TapeState::Full)], true, &[], none),
+            [""; 0]
+        );
         let states = [TapeState::Full, TapeState::Disabled, TapeState::Active, TapeState::Scratch];
         let tapes: Vec<_> = (1..).zip(states).map(|(n, state)| tape(n, state)).collect();
-        let told = of_tapes(&tapes, true, |_| true);
+        let far = ["library far".to_owned()];
+        let unknown = of_tapes(&tapes, true, &far, |_| true);
+        assert!(unknown[0].contains("what stands in library far is not known"), "{unknown:?}");
+        assert!(unknown[0].contains("kist library scan") && !unknown[0].contains("off-site"), "{unknown:?}");
+        let told = of_tapes(&tapes, true, &[], |_| true);
         assert!(
             told.len() == 1 && told[0].starts_with("no library holds 2 tapes: KS0001, KS0003"),
             "{told:?}"
         );
-        assert_eq!(of_tapes(&[], false, none), [""; 0]);
-        let told = of_tapes(&[tape(1, TapeState::Full)], true, none);
+        assert_eq!(of_tapes(&[], false, &[], none), [""; 0]);
+        let told = of_tapes(&[tape(1, TapeState::Full)], true, &[], none);
         assert!(told.len() == 1 && told[0].contains("no scratch tape"), "{told:?}");
         let suspects: Vec<_> = (1..=7).map(|n| tape(n, TapeState::Suspect)).collect();
-        let told = of_tapes(&suspects, false, none);
+        let told = of_tapes(&suspects, false, &[], none);
         assert_eq!(told.len(), 1);
         assert!(told[0].starts_with("7 tapes are suspect: KS0001, KS0002"), "{told:?}");
         assert!(told[0].contains("KS0005 and 2 more: kist tape show KS0001"), "{told:?}");

@@ -28,7 +28,10 @@ mod verify;
 
 pub use away::{give_up, is_out_of_reach, nearline, no_tape_gives, refusal, refused, refuses_evict};
 pub use keep_time::{apart, begin as begin_time};
-pub use lost::{NAMED_MAX, declare_file, declare_members, index_written, met, parts, path_of, record_lost};
+pub use lost::{
+    NAMED_MAX, declare_file, declare_members, index_written, keys_counted_on, met, parts, path_of,
+    record_lost,
+};
 pub use pool_drives::{PoolHealth, ReplacedDrive};
 pub use unknown::{KeptExtents, QuarantineEnded, UnknownKept, WhyLeft};
 pub use verify::{CatalogueFinding, clean as clean_verifying};

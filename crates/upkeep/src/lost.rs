@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use base::{
     BlobDescription, BlobId, BlobPiece, BlockAddress, ByteCount, ClassId, ContainerId, DriveId, Duration,
-    FileId, StreamChecksums, Timestamp, Vid,
+    FileId, StreamChecksums, TapeKey, Timestamp, Vid,
 };
 use catalogue::{
     BULK_FILES, Command, ContainerKind, FileRecord, FileState, PoolCopy, PoolLoss, ReadError, View, typed,
@@ -66,6 +66,23 @@ impl Declared {
     }
 }
 
+/// The keys of tapes on which it depends whether these files can be read if the pool has nothing of them.
+///
+/// # Errors
+/// If the catalogue cannot be read.
+pub fn keys_counted_on(
+    ground: &Ground,
+    files: impl IntoIterator<Item = FileId>,
+) -> Result<BTreeSet<TapeKey>, ArchiveError> {
+    ground.read(|view| {
+        let mut keys = BTreeSet::new();
+        for file in files {
+            keys.append(&mut view.keys_counted_on(file)?);
+        }
+        Ok(keys)
+    })
+}
+
 /// Records that the pool cannot give these copies, and asks for those back that tapes hold. A file that has
 /// got other bytes since they were looked at is not concerned.
 /// Nothing is decided while a restored catalogue is not settled: their shards may have moved to drives that
@@ -86,6 +103,8 @@ pub(crate) fn declare(upkeep: &Upkeep, copies: &[PoolCopy]) -> Result<Declared, 
     // What was recorded before something failed is told and asked for as well: nobody comes to it again.
     let mut failed = None;
     for copies in parts(copies) {
+        // What the pool has of a file that tapes can give is given up for good.
+        upkeep.rely_on_keys(&keys_counted_on(upkeep, copies.iter().map(|copy| copy.file))?)?;
         // Said before: an index that is committed right behind the command looks for lost files.
         upkeep.some_lost.store(true, Ordering::SeqCst);
         let losses = record_lost(upkeep, copies).or_else(|error| {

@@ -161,6 +161,8 @@ fn remove_in_batches(upkeep: &Upkeep, garbage: Vec<Garbage>) -> Result<usize, Ar
 /// Files of cold classes leave the pool when tapes have them.
 fn evict_cold(upkeep: &Upkeep) -> Result<(), ArchiveError> {
     while !upkeep.stopping() && upkeep.read(|view| view.has_cold_work())? {
+        // Which of them it counts on is decided by the change itself.
+        upkeep.rely_on_all_keys()?;
         if !upkeep.ask(typed::EvictSomeCold {})? {
             break;
         }

@@ -94,7 +94,11 @@ impl Options {
         }
     }
 
-    pub(crate) fn checked(&self) -> Result<(), TargetError> {
+    /// Whether they can be used.
+    ///
+    /// # Errors
+    /// [`TargetError`]: which one cannot.
+    pub fn checked(&self) -> Result<(), TargetError> {
         let printable = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
         let serial_fits = (1..=Options::SERIAL_MAX).contains(&self.serial.len()) && printable(&self.serial);
         if !serial_fits {

@@ -7,8 +7,8 @@ use archive::{Archive, ArchiveError, LibrarySettings, Machines};
 use base::Vid;
 use catalogue::TapeState;
 use library::{
-    Condition, DriveCommand, DriveName, Faults, Library, TapeAlert, Union, VirtualCartridgeOptions,
-    VirtualLibrary, VirtualLibraryConfig,
+    Condition, DriveCommand, DriveName, Faults, Library, LibraryError, TapeAlert, Union,
+    VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
 };
 
 use crate::common::{SystemClock, migrate_all, settled, wait_until};
@@ -272,5 +272,18 @@ fn a_worm_cartridge_is_not_labelled_and_says_so() {
     assert!(faults.fired() > 0, "it was tried");
     assert_eq!((tape.state, tape.generation, tape.containers), (TapeState::Disabled, 0, 0), "{tape:?}");
     assert!(tape.reason.contains("WORM cartridge"), "{tape:?}");
+    archive.close();
+}
+
+/// Story: the export of a cartridge that was used up was refused since there was no such tape, and the log
+/// called that an error of the server. A virtual library has no door for it; it is asked, and says so.
+#[test]
+fn the_library_is_asked_to_export_a_cleaning_cartridge() {
+    let trouble = with_cleaners(&["CLN001"], 50);
+    let (archive, _) = trouble.open();
+    let error = archive.export_tape(cleaner("CLN001")).unwrap_err();
+    assert!(matches!(error, ArchiveError::Library(LibraryError::NoImportExport)), "{error}");
+    let error = archive.export_tape(cleaner("CLN009")).unwrap_err();
+    assert!(matches!(error, ArchiveError::NoSuchTape(_)), "{error}");
     archive.close();
 }

@@ -632,6 +632,81 @@ fn a_copy_is_read_from_the_tape_whose_key_is_there() {
     stop(archive);
 }
 
+/// Story: both keys of two copies were missing, and whoever looked was told of the one that the other tape has.
+#[test]
+fn of_two_keys_that_are_missing_both_are_named() {
+    let mut instance = Instance::with(ByteCount::mib(256), |settings| {
+        crate::restoring::at_rest(settings);
+        settings.tape.retry_delay = Duration::from_millis(50);
+    });
+    for (pool, id) in [OLD, NEW].into_iter().enumerate() {
+        let (key, keys) = (KeyId::new(id).unwrap(), KeySource::File(key_file(&instance)));
+        instance.settings.tape_pools[pool].encryption = Some(PoolEncryption { key: Some(key), keys });
+    }
+    give(&instance, &[OLD, NEW]);
+    let archive = instance.open();
+    put_to_tape(&archive, "a", 1);
+    assert_eq!(evict_waits_for(&archive, "a"), None);
+    let tapes = used(&archive);
+    give(&instance, &[]);
+    let at = format!("/{NAME}/a");
+    let request = stage(&archive, &[&at]);
+    wait_until("the file tells of both", || {
+        tapes.iter().all(|tape| why(&archive, "a", &[tape.vid.as_str(), key_of(tape).unwrap()]))
+    });
+    for tape in &tapes {
+        wait_until("a tape tells of its own first", || {
+            let causes = archive.explain(&archive::About::Tape(tape.vid)).unwrap();
+            causes.iter().map(|cause| &cause.text).any(|line| {
+                let own = line.find(&format!("key {} cannot", key_of(tape).unwrap()));
+                let others = tapes.iter().filter(|other| other.vid != tape.vid);
+                let mut at = others.filter_map(|other| line.find(&format!("key {} cannot", key_of(other)?)));
+                own.is_some_and(|own| at.all(|other| own < other))
+            })
+        });
+    }
+    // One is enough.
+    give(&instance, &[key_of(&tapes[1]).unwrap()]);
+    wait_for(&archive, request);
+    assert_eq!(get(&archive, &at).unwrap(), content(1));
+    stop(archive);
+}
+
+/// Story: a key that its pool has no more was said to be missing in the file of another pool.
+#[test]
+fn a_key_that_is_missing_is_told_of_where_its_pool_has_keys() {
+    let mut instance = Instance::with(ByteCount::mib(256), |settings| {
+        crate::restoring::at_rest(settings);
+        settings.tape.retry_delay = Duration::from_millis(50);
+    });
+    let other = instance.directory.path().join("other-keys");
+    let sources = [other.clone(), key_file(&instance)];
+    for (pool, file) in sources.into_iter().enumerate() {
+        let (key, keys) = (KeyId::new(OLD).unwrap(), KeySource::File(file));
+        instance.settings.tape_pools[pool].encryption = Some(PoolEncryption { key: Some(key), keys });
+    }
+    give(&instance, &[OLD, NEW]);
+    fs::copy(key_file(&instance), &other).unwrap();
+    // The first pool has another key, the second one this, which it then gives up.
+    let id = |id: &str| Some(KeyId::new(id).unwrap());
+    instance.settings.tape_pools[0].encryption.as_mut().unwrap().key = id(NEW);
+    let archive = instance.open();
+    put_to_tape(&archive, "a", 1);
+    let old = used(&archive).into_iter().find(|tape| key_of(tape) == Some(OLD)).unwrap().vid;
+    stop(archive);
+    instance.settings.tape_pools[1].encryption.as_mut().unwrap().key = None;
+    for file in [&other, &key_file(&instance)] {
+        fs::write(file, format!("{NEW} {}\n", "f0".repeat(32))).unwrap();
+    }
+    let archive = instance.open();
+    let file = key_file(&instance).display().to_string();
+    wait_until("its own pool's file is named", || {
+        let told = archive.tape(old).unwrap().reason;
+        told.contains(OLD) && told.contains(&format!("file:{file} does not have it"))
+    });
+    stop(archive);
+}
+
 /// Story: a rebuild gave up a tape's base with the first drive that did not encrypt, or could not read it.
 #[test]
 fn a_rebuild_reads_a_base_in_another_drive() {
@@ -719,5 +794,62 @@ fn a_tape_that_is_encrypted_otherwise_than_the_catalogue_says_is_suspect() {
         let tape = archive.tape(vid).unwrap();
         tape.state == TapeState::Suspect && tape.reason.contains("the catalogue says key")
     });
+    stop(archive);
+}
+
+/// A store of keys that gives another one each time is told, and leaves no rows of keys that no tape has.
+#[test]
+fn a_program_that_gives_another_key_each_time_leaves_no_keys_at_hand() {
+    let mut instance = instance();
+    let program = instance.directory.path().join("random");
+    fs::write(&program, "#!/bin/sh\nhead -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \\n'\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+    let (key, keys) = (KeyId::new(OLD).unwrap(), KeySource::Command(program));
+    instance.settings.tape_pools[0].encryption = Some(PoolEncryption { key: Some(key), keys });
+    let archive = instance.open();
+    put(&archive, &format!("/{NAME}/a"), &content(1));
+    archive.migrate_now(None).unwrap();
+    wait_until("a tape has one of them", || used(&archive).iter().any(|tape| tape.key.is_some()));
+    migrate_all(&archive);
+    dismounted(&archive);
+    // The next mount asks again.
+    put(&archive, &format!("/{NAME}/b"), &content(2));
+    archive.migrate_now(None).unwrap();
+    wait_until("a tape tells of it", || {
+        used(&archive).iter().any(|tape| tape.reason.contains("another key under this id"))
+    });
+    stop(archive);
+    let store = StoreOptions::new(instance.settings.catalogue_map_size, Arc::new(SystemClock));
+    let store = CatalogueStore::open(&instance.settings.catalogue_directory, store).unwrap();
+    let at_hand = store.read(|view| view.keys_at_hand()).unwrap();
+    assert!(at_hand.is_empty(), "{at_hand:?}");
+}
+
+/// Story: after a restore a tape waited for a key that nobody has any more, for ever: the program that should
+/// give it fails. An operator who takes the tape out of use ends that.
+#[test]
+fn after_a_restore_a_key_that_nobody_gives_is_not_waited_for_if_its_tape_is_out_of_use() {
+    let mut instance = keyed();
+    let archive = crate::restoring::open(&instance);
+    put_to_tape(&archive, "a", 1);
+    let vid = used(&archive)[0].vid;
+    let change = crate::restoring::shipped(&archive);
+    crate::restoring::restore_to(&instance, archive, change);
+    let program = instance.directory.path().join("fails");
+    fs::write(&program, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+    let (key, keys) = (KeyId::new(OLD).unwrap(), KeySource::Command(program));
+    instance.settings.tape_pools[0].encryption = Some(PoolEncryption { key: Some(key), keys });
+    let archive = Archive::open(instance.settings.clone(), Arc::new(SystemClock)).unwrap();
+    let told = || archive.tape(vid).unwrap().reason;
+    wait_until("the tape waits for its key, and says what ends that", || {
+        let told = told();
+        told.contains("failed: exit status: 1") && told.contains(&format!("kist tape set {vid} disabled"))
+    });
+    assert!(archive.settling().is_some_and(|it| !it.stage.is_over()), "nothing is known of it yet");
+    archive.set_tape(vid, TapeUse::Disabled, "nobody has its key").unwrap();
+    let archive = settled(archive);
+    assert_eq!(archive.tape(vid).unwrap().state, TapeState::Disabled);
+    assert_eq!(get(&archive, &format!("/{NAME}/a")).unwrap(), content(1));
     stop(archive);
 }

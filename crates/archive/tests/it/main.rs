@@ -42,6 +42,7 @@ mod inventory;
 #[path = "common/kept.rs"]
 mod kept;
 mod keys;
+mod keys_relied_on;
 mod later_points;
 mod libraries;
 #[path = "common/listed.rs"]

@@ -8,8 +8,9 @@ use crate::draft::Draft;
 use crate::encoding::Nothing;
 use crate::error::{Object, Rejection};
 use crate::key;
-use crate::record::{ContainerRecord, Counter, FileRecord, FileState, LifecycleCursor};
+use crate::record::{ContainerRecord, Counter, FileRecord, FileState, LifecycleCursor, Rule};
 use crate::table::Table;
+use crate::view::View;
 
 /// Most containers that one `EvictCold` looks at.
 const CONTAINERS_MAX: usize = 1_000;
@@ -50,16 +51,29 @@ pub(super) fn made_safe(draft: &mut Draft<'_>, id: ContainerId) -> Result<(), Re
 }
 
 /// Nothing keeps a file in the pool any more, as far as its caller knows: a file of a cold class leaves it,
-/// unless something else does. While a restored catalogue is checked it is only queued.
+/// unless something else does. While a restored catalogue is checked it is only queued, and so is one that
+/// counts on keys of tapes: they are asked for before [`Command::EvictCold`].
 pub(super) fn leave(draft: &mut Draft<'_>, id: FileId) -> Result<(), Rejection> {
-    let file = draft.view().file(id)?.filter(|file| file.state == FileState::Live && file.is_online());
-    let Some(file) = file else { return Ok(()) };
-    if !file.has_data() || !draft.view().is_cold(file.class)? {
+    if !is_to_leave(draft.view(), id)? {
         return Ok(());
     }
-    if draft.meta()?.restored {
+    let view = draft.view();
+    let counts_on_keys = view.holds(Rule::KeysAskedFirst)? && !view.keys_counted_on(id)?.is_empty();
+    if draft.meta()?.restored || counts_on_keys {
         return queue(draft, id);
     }
+    leave_now(draft, id)
+}
+
+/// Whether a file is in the pool, and of a class whose files leave it by themselves.
+fn is_to_leave(view: View<'_>, id: FileId) -> Result<bool, Rejection> {
+    let file = view.file(id)?.filter(|file| file.state == FileState::Live && file.is_online());
+    let Some(file) = file else { return Ok(false) };
+    Ok(file.has_data() && view.is_cold(file.class)?)
+}
+
+fn leave_now(draft: &mut Draft<'_>, id: FileId) -> Result<(), Rejection> {
+    let Some(file) = draft.view().file(id)? else { return Ok(()) };
     let refusal = evict::evict_one(draft, id, file)?;
     if matches!(refusal, Err(EvictRefusal::TapesSetAside(_) | EvictRefusal::KeyMissing(_)))
         && let Some((container, vids)) = evict::not_given(draft, id)?
@@ -108,7 +122,9 @@ pub(super) fn evict_cold(draft: &mut Draft<'_>, most: usize) -> Result<Outcome, 
         let after = from.0.checked_sub(1).map(|last| (ByteCount(last), FileId(u64::MAX)));
         let members = draft.view().members(container, after, room)?;
         for member in &members {
-            leave(draft, member.file)?;
+            if is_to_leave(draft.view(), member.file)? {
+                leave_now(draft, member.file)?;
+            }
         }
         if members.len() == room
             && let Some(last) = members.last()

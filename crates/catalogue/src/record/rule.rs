@@ -19,10 +19,20 @@ pub enum Rule {
     /// A tape drive that asked to be cleaned at leisure, and must be cleaned now, asks since now. Without it
     /// since it first did.
     UrgentAnew = 4,
+    /// What only encrypted tapes could give leaves the pool by an evict alone, before which their keys are
+    /// asked for: whatever else lets a file of a cold class go only queues it. Without it the file leaves at
+    /// once.
+    KeysAskedFirst = 5,
 }
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Rule; 5] =
-        [Rule::ReadableIfEvicted, Rule::KeyAtHand, Rule::OneKeyOfAnId, Rule::AnotherGives, Rule::UrgentAnew];
+    pub const ALL: [Rule; 6] = [
+        Rule::ReadableIfEvicted,
+        Rule::KeyAtHand,
+        Rule::OneKeyOfAnId,
+        Rule::AnotherGives,
+        Rule::UrgentAnew,
+        Rule::KeysAskedFirst,
+    ];
 }

@@ -1,6 +1,8 @@
 //! Reading what leaves the pool by itself, and how far lifecycle rules have come.
 
-use base::{ByteCount, ClassId, ContainerId, DirId, FileId, Vid};
+use std::collections::BTreeSet;
+
+use base::{ByteCount, ClassId, ContainerId, DirId, FileId, TapeKey, Vid};
 
 use super::View;
 use crate::encoding::Nothing;
@@ -63,6 +65,37 @@ impl View<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// The keys on whose being at hand it depends that tapes can give a file ([`View::not_given`]): whoever
+    /// gives up what the pool has of it asks for them first.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn keys_counted_on(&self, file: FileId) -> Result<BTreeSet<TapeKey>, ReadError> {
+        let mut keys = BTreeSet::new();
+        for (container, _) in self.parts(file)? {
+            let record: ContainerRecord = self.expect(Table::Container, &key::container(container))?;
+            keys.append(&mut self.keys_of_those(record.copies.iter().flat_map(ContainerCopy::safe_on))?);
+        }
+        Ok(keys)
+    }
+
+    /// The same of what any of these tapes can give: none if one of them does so without a key.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn keys_of_those(&self, vids: impl IntoIterator<Item = Vid>) -> Result<BTreeSet<TapeKey>, ReadError> {
+        let mut keys = BTreeSet::new();
+        for vid in vids {
+            let tape: TapeRecord = self.expect(Table::Tape, &key::tape(vid))?;
+            match (self.can_give(&tape)?, tape.key) {
+                (true, None) => return Ok(BTreeSet::new()),
+                (true, Some(key)) => drop(keys.insert(key)),
+                (false, _) => {}
+            }
+        }
+        Ok(keys)
     }
 
     /// Whether members of containers may have to leave the pool now: `EvictCold` has something to do.

@@ -375,3 +375,58 @@ fn keys_count_from_the_rule_on() {
     assert!(bench.evict(after).is_err());
     assert!(bench.replayed() == bench.store);
 }
+
+/// Story: with the end of its pin a file left the pool on the word that its tapes' key was at hand, which was
+/// true an hour before.
+#[test]
+fn what_counts_on_keys_leaves_by_an_evict_alone() {
+    let mut bench = cold();
+    let rules = Rule::ALL.into_iter().filter(|rule| *rule != Rule::KeysAskedFirst);
+    rules.for_each(|rule| drop(bench.ok(Command::AdoptRule { rule })));
+    bench.ok(Command::SetTapeKey { vid: bench.tapes[0], key: Some(key("a")) });
+    bench.ok(Command::SetTapeKey { vid: bench.tapes[1], key: Some(key("b")) });
+    key_at_hand(&mut bench, "a", true);
+    key_at_hand(&mut bench, "b", true);
+    let files = ["one", "two", "three"].map(|name| bench.put(name, "1"));
+    let requests = files.map(|file| bench.request(&[file]));
+    on_tape(&mut bench, &files);
+    leave(&mut bench);
+    let end_pin = |bench: &mut Bench, at: usize| {
+        bench.ok(Command::Release { request: requests[at], files: None });
+        bench.file(files[at]).is_online()
+    };
+    assert!(!end_pin(&mut bench, 0), "as a log of before has it");
+    bench.ok(Command::AdoptRule { rule: Rule::KeysAskedFirst });
+    assert!(end_pin(&mut bench, 1) && bench.view().has_cold_work().unwrap(), "it is queued");
+    let both = [key("a"), key("b")].into_iter().collect();
+    assert_eq!(bench.view().keys_counted_on(files[1]).unwrap(), both);
+    // The keys are asked for; one is gone.
+    key_at_hand(&mut bench, "a", false);
+    assert_eq!(bench.view().keys_counted_on(files[1]).unwrap(), [key("b")].into_iter().collect());
+    leave(&mut bench);
+    assert!(!bench.file(files[1]).is_online());
+    key_at_hand(&mut bench, "b", false);
+    assert!(end_pin(&mut bench, 2));
+    leave(&mut bench);
+    assert!(bench.file(files[2]).is_online(), "no key is at hand");
+    assert_eq!(bench.view().check().unwrap(), []);
+    assert!(bench.replayed() == bench.store);
+}
+
+/// A tape in clear gives what it has without any key.
+#[test]
+fn a_copy_in_clear_counts_on_no_key() {
+    let mut bench = cold();
+    Rule::ALL.into_iter().for_each(|rule| drop(bench.ok(Command::AdoptRule { rule })));
+    bench.ok(Command::SetTapeKey { vid: bench.tapes[0], key: Some(key("a")) });
+    key_at_hand(&mut bench, "a", true);
+    let file = bench.put("one", "1");
+    let request = bench.request(&[file]);
+    on_tape(&mut bench, &[file]);
+    leave(&mut bench);
+    assert!(bench.view().keys_counted_on(file).unwrap().is_empty());
+    bench.ok(Command::Release { request, files: None });
+    assert!(!bench.file(file).is_online(), "it leaves at once");
+    set(&mut bench, 1, TapeState::Suspect);
+    assert_eq!(bench.view().keys_counted_on(file).unwrap(), [key("a")].into_iter().collect());
+}

@@ -167,23 +167,20 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
 
 fn serve(args: &ServeArgs, common: &Common) -> Outcome {
     check(args)?;
-    let access = access(args.chap_file.as_deref())?;
     serve::start_log(args.log, serve::LogFormat::Text);
+    let access = access(args.chap_file.as_deref())?;
     serve::raise_descriptor_limit();
     if access == Access::Open && !args.listen.ip().is_loopback() {
         tracing::warn!(address = %args.listen, "everybody who reaches this address may write to the tapes: \
             see --chap-file");
     }
     stop::watch(Vec::new())?;
+    let listener = prepare(args)?;
     make(args)?;
     let _lock = library_lock::take(&args.dir, Duration::ZERO)?;
     let library = open(args)?;
     let cartridges = library.inventory().map_err(|error| refused(&error))?.len();
     let target = Target::new(library, options(args)).map_err(|error| refused(&error))?;
-    let listening = TcpListener::bind(args.listen);
-    let listener = listening.map_err(|error| {
-        Failure::new(Exit::Refused, format!("{} cannot be listened to: {error}", args.listen))
-    })?;
     let config = TargetConfig { access, ..TargetConfig::default() };
     let server = Server::start(listener, target.clone(), config).map_err(|error| refused(&error))?;
     let address = server.address();
@@ -234,6 +231,11 @@ fn check(args: &ServeArgs) -> Outcome {
     if args.cartridge_size.0 < ByteCount::mib(64) {
         return Err(Failure::usage("--cartridge-size is at least 64MiB"));
     }
+    if args.cleaning_after.is_some_and(|size| size.0.0 == 0) {
+        return Err(Failure::usage(
+            "--cleaning-after is more than 0B: leave it out for drives that never ask",
+        ));
+    }
     let cartridges = args.dir.join("cartridges");
     if args.new_cartridges == 0 && !cartridges.is_dir() {
         let what = format!(
@@ -243,6 +245,25 @@ fn check(args: &ServeArgs) -> Outcome {
         return Err(Failure::new(Exit::NotFound, what));
     }
     Ok(())
+}
+
+/// What may be refused before anything is made: a library that is made in part is in the way of the next try.
+fn prepare(args: &ServeArgs) -> Outcome<TcpListener> {
+    options(args).checked().map_err(|error| Failure::usage(error.to_string()))?;
+    if let Some(model) = &args.timing {
+        let drive = mechanics::drive(model).map_err(|error| Failure::usage(error.to_string()))?;
+        drive.own_medium().map_err(|error| Failure::usage(error.to_string()))?;
+    }
+    let there = |name: &str| fs::read_dir(args.dir.join(name)).map_or(0, Iterator::count);
+    let new = u64::from(args.new_cartridges) + u64::from(args.new_cleaning_cartridges);
+    let cartridges = there("cartridges") as u64 + there("cleaning") as u64 + new;
+    if let Some(slots) = args.slots.filter(|slots| u64::from(*slots) < cartridges) {
+        let message = format!("--slots: {cartridges} cartridges do not fit {slots} slots");
+        return Err(Failure::usage(message));
+    }
+    TcpListener::bind(args.listen).map_err(|error| {
+        Failure::new(Exit::Refused, format!("{} cannot be listened to: {error}", args.listen))
+    })
 }
 
 fn refused(error: &dyn std::fmt::Display) -> Failure {
@@ -255,6 +276,9 @@ fn access(file: Option<&Path>) -> Outcome<Access> {
     let failed = |error: std::io::Error| Failure::io("reading", path, &error);
     if fs::metadata(path).map_err(failed)?.len() > CHAP_FILE_MAX {
         return Err(Failure::usage(format!("{}: a file of accounts has 64 KiB at most", path.display())));
+    }
+    if let Some(why) = crate::warnings::secret_is_shown(path) {
+        tracing::warn!(file = %path.display(), "{why}");
     }
     let text = fs::read_to_string(path).map_err(failed)?;
     let mut accounts = Vec::new();

@@ -98,9 +98,9 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let loose: Vec<&FoundDevice> =
         found.of_type(DeviceType::Tape).filter(|drive| !placed.contains(drive)).collect();
     if common.json {
-        output::json(&as_json(&changers, &loose, &found, &ways, &sources))?;
+        output::json(&as_json(&changers, &loose, &found, (&ways, &sources), &args.reach))?;
     } else {
-        output::write(&written(&changers, &loose, &found, &ways, &sources))?;
+        output::write(&written(&changers, &loose, &found, (&ways, &sources), &args.reach))?;
     }
     if found.devices.is_empty() {
         let message = "no changer and no tape drive was found: name the portal of one with --portal";
@@ -160,12 +160,21 @@ impl ChangerFound {
     }
 
     /// What stands in the configuration for it.
-    fn configuration(&self, sources: &Sources) -> String {
+    fn configuration(&self, sources: &Sources, reach: &Reach) -> String {
         let changer = self.choice();
         let mut text = format!("[library]\nkind = \"scsi\"\nchanger = \"{changer}\"\n");
         if !sources.portals.is_empty() {
             let quoted: Vec<String> = sources.portals.iter().map(|one| format!("\"{one}\"")).collect();
             let _ = writeln!(text, "portals = [{}]", quoted.join(", "));
+        }
+        // Nobody is let in without them: what reached the library now is to reach it then.
+        if let Some(name) = &reach.initiator {
+            let _ = writeln!(text, "initiator = {}", quoted(name));
+        }
+        if let Some((user, file)) = reach.chap_user.as_ref().zip(reach.chap_secret_file.as_ref()) {
+            let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+            let (user, file) = (quoted(user), quoted(&file.display().to_string()));
+            let _ = writeln!(text, "chap = {{ user = {user}, secret_file = {file} }}");
         }
         text.push_str("drives = [\n");
         for (at, seat) in self.seats() {
@@ -187,6 +196,11 @@ impl ChangerFound {
         }
         text
     }
+}
+
+/// A text as TOML has it.
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
 }
 
 /// The label of a cartridge that does not say what medium it is.
@@ -259,12 +273,12 @@ fn as_json(
     changers: &[ChangerFound],
     loose: &[&FoundDevice],
     found: &Found,
-    ways: &Ways,
-    sources: &Sources,
+    (ways, sources): (&Ways, &Sources),
+    reach: &Reach,
 ) -> Value {
     let changer = |one: &ChangerFound| {
         let mut value = device_json(&one.device);
-        value["configuration"] = json!(one.configuration(sources));
+        value["configuration"] = json!(one.configuration(sources, reach));
         let drives = one.drives.iter().map(|(at, drive)| {
             let mut value = drive.as_ref().map_or_else(|| json!({}), |drive| drive_json(drive, ways));
             value["element"] = json!(at.0);
@@ -349,12 +363,12 @@ fn written(
     changers: &[ChangerFound],
     loose: &[&FoundDevice],
     found: &Found,
-    ways: &Ways,
-    sources: &Sources,
+    (ways, sources): (&Ways, &Sources),
+    reach: &Reach,
 ) -> String {
     let mut out = String::new();
     for one in changers {
-        changer_text(&mut out, one, ways, sources);
+        changer_text(&mut out, one, ways, &one.configuration(sources, reach));
     }
     if !loose.is_empty() {
         out.push_str("Drives of no changer that was found:\n");
@@ -386,7 +400,7 @@ fn drive_row(at: String, drive: Option<&FoundDevice>, holds: &str, ways: &Ways) 
     ]
 }
 
-fn changer_text(out: &mut String, one: &ChangerFound, ways: &Ways, sources: &Sources) {
+fn changer_text(out: &mut String, one: &ChangerFound, ways: &Ways, configuration: &str) {
     let FoundDevice { address, vendor, product, revision, serial, .. } = &one.device;
     // Writing into a String cannot fail.
     let _ = writeln!(out, "Changer {vendor} {product} {revision}, serial number {serial}, at {address}");
@@ -421,12 +435,66 @@ fn changer_text(out: &mut String, one: &ChangerFound, ways: &Ways, sources: &Sou
         let holds = element.map_or("-", |element| element.barcode.as_ref().map_or("?", Barcode::as_str));
         table.row(drive_row(at.to_string(), drive.as_ref(), holds, ways));
     }
-    let _ = writeln!(out, "\n{}", table.render());
+    // A heading over nothing says nothing.
+    if !one.drives.is_empty() {
+        let _ = writeln!(out, "\n{}", table.render());
+    }
     let mut table = Table::new(&["VID", "barcode", "place"]);
     for (vid, cartridge) in &held.cartridges {
         let barcode = cartridge.barcode.as_ref().map_or("-", Barcode::as_str);
         table.row(vec![vid.to_string(), barcode.to_owned(), place_words(&cartridge.place)]);
     }
-    let _ = writeln!(out, "{}", table.render());
-    let _ = writeln!(out, "For kist.toml:\n\n{}", one.configuration(sources));
+    for cleaner in &held.cleaning {
+        let vid = cleaner.vid.as_ref().map_or_else(|| "-".to_owned(), base::Vid::to_string);
+        let barcode = cleaner.barcode.as_ref().map_or("-", Barcode::as_str);
+        table.row(vec![vid, barcode.to_owned(), format!("{} (cleaning)", place_words(&cleaner.place))]);
+    }
+    if !held.cartridges.is_empty() || !held.cleaning.is_empty() {
+        let _ = writeln!(out, "{}", table.render());
+    }
+    let _ = writeln!(out, "For kist.toml:\n\n{configuration}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changer() -> ChangerFound {
+        let device = FoundDevice {
+            address: "/dev/sg3".parse().unwrap(),
+            device_type: DeviceType::Changer,
+            vendor: "KIST".to_owned(),
+            product: "VTL".to_owned(),
+            revision: "1".to_owned(),
+            serial: "S1".to_owned(),
+            identifiers: Vec::new(),
+            library_serial: None,
+            element: None,
+        };
+        ChangerFound { device, report: Err("not asked".to_owned()), drives: BTreeMap::new() }
+    }
+
+    /// Story: a library was found with a name and a secret, and what was printed for `kist.toml` had neither:
+    /// the server was not let in.
+    #[test]
+    fn what_is_printed_for_kist_toml_says_who_asks() {
+        let sources = Sources::with_this_machine(Vec::new());
+        let reach = |initiator: Option<&str>, user: Option<&str>| Reach {
+            portals: Vec::new(),
+            initiator: initiator.map(str::to_owned),
+            chap_user: user.map(str::to_owned),
+            chap_secret_file: user.map(|_| PathBuf::from("a \"secret\"")),
+        };
+        let read = |reach: &Reach| {
+            changer().configuration(&sources, reach).parse::<toml::Table>().unwrap()["library"].clone()
+        };
+        let plain = read(&reach(None, None));
+        assert!(plain.get("chap").is_none() && plain.get("initiator").is_none(), "{plain}");
+        let library = read(&reach(Some("iqn.2026-11.example:kist"), Some("ki\"st")));
+        assert_eq!(library["initiator"].as_str(), Some("iqn.2026-11.example:kist"));
+        assert_eq!(library["chap"]["user"].as_str(), Some("ki\"st"));
+        let file = PathBuf::from(library["chap"]["secret_file"].as_str().unwrap());
+        // A relative one in kist.toml is one of the instance's directory.
+        assert_eq!(file, std::env::current_dir().unwrap().join("a \"secret\""));
+    }
 }

@@ -94,9 +94,7 @@ type Opened = Arc<Mutex<BTreeMap<DriveName, ScsiDrive>>>;
 
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
-    if args.tape != args.destroy || args.overwrite.is_some_and(|vid| vid != args.tape) {
-        return Err(Failure::usage("--tape, --destroy and --overwrite name the same cartridge"));
-    }
+    check(args)?;
     if let Some(file) = &args.report {
         // Hours later is too late to find out.
         fs::write(file, "").map_err(|error| Failure::io("writing", file, &error))?;
@@ -118,6 +116,21 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         tested.drives.push((drive, one));
     }
     tell(args, common, &tested, &report)
+}
+
+fn check(args: &Args) -> Outcome {
+    let (tape, others) = (args.tape, [("--destroy", Some(args.destroy)), ("--overwrite", args.overwrite)]);
+    if let Some((option, Some(other))) =
+        others.into_iter().find(|(_, vid)| vid.is_some_and(|vid| vid != tape))
+    {
+        let what =
+            format!("--tape names {tape} and {option} names {other}: both must name the same cartridge");
+        return Err(Failure::usage(what));
+    }
+    if args.data.0.0 == 0 {
+        return Err(Failure::usage("--data is more than 0B: without it no rate is measured"));
+    }
+    Ok(())
 }
 
 fn tell(args: &Args, common: &Common, tested: &Tested, report: &ChangerReport) -> Outcome {
@@ -222,8 +235,15 @@ fn at_portals(args: &Args) -> Outcome<ScsiLibrarySettings> {
     let device = match changers.as_slice() {
         [one] => *one,
         [] => {
+            let others: Vec<&str> =
+                found.of_type(DeviceType::Changer).map(|changer| changer.serial.as_str()).collect();
+            let others = match others.as_slice() {
+                [] => String::new(),
+                others => format!(" There is {}.", others.join(", ")),
+            };
             let failed = found.failed.join("; ");
-            return Err(Failure::new(Exit::NotFound, format!("no such changer was found. {failed}")));
+            let what = format!("no such changer was found.{others} {failed}");
+            return Err(Failure::new(Exit::NotFound, what.trim_end().to_owned()));
         }
         [first, rest @ ..] if rest.iter().all(|one| one.serial == first.serial) => *first,
         several => {
@@ -363,4 +383,31 @@ fn is_typed(vid: Vid, what: &str) -> Outcome<bool> {
     let read = stdin().lock().read_line(&mut line);
     read.map_err(|error| Failure::internal(format!("reading from the terminal: {error}")))?;
     Ok(line.trim() == vid.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_named() {
+        let said = |destroy: &str, more: &[&str]| {
+            let all = [&["kist", "--tape", "KV0001", "--destroy", destroy], more].concat();
+            check(&Line::try_parse_from(all).unwrap().args).map_err(|failure| failure.to_string())
+        };
+        assert_eq!(said("KV0001", &["--overwrite", "KV0001"]), Ok(()));
+        let error = said("KV0002", &[]).unwrap_err();
+        assert!(error.contains("KV0001") && error.contains("--destroy names KV0002"), "{error}");
+        let error = said("KV0001", &["--overwrite", "KV0003"]).unwrap_err();
+        assert!(error.contains("--overwrite names KV0003"), "{error}");
+        assert!(said("KV0001", &["--data", "0B"]).unwrap_err().contains("--data is more than 0B"));
+    }
 }

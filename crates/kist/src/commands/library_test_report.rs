@@ -109,8 +109,11 @@ pub fn text(tested: &Tested, report: &ChangerReport) -> String {
                 step.figures.iter().map(|figure| format!("{} {}", figure.name, value(figure))).collect();
             let mut lines = figures.iter();
             let first = lines.next().cloned().unwrap_or_default();
-            let took = text::span(step.took);
-            let took = if step.took < Duration::from_secs(1) { "-".to_owned() } else { took };
+            let took = match &step.verdict {
+                Verdict::NotRun { .. } => "-".to_owned(),
+                _ if step.took < Duration::from_secs(1) => "< 1 s".to_owned(),
+                _ => text::span(step.took),
+            };
             table.row(vec![step.name.to_owned(), word(&step.verdict).to_owned(), took, first]);
             lines.for_each(|line| table.row(vec![String::new(), String::new(), String::new(), line.clone()]));
         }

@@ -70,7 +70,10 @@ pub fn import(elements: Elements, common: &Common) -> Outcome {
     let imports: Vec<TapeImportReply> = client.post_for("/api/v1/library/import", &body)?;
     if common.json {
         output::json(&imports)?;
-    } else {
+    } else if imports.is_empty() && element.is_none() {
+        // A heading over nothing says nothing.
+        output::line("no cartridge with a VID stands in an import/export element")?;
+    } else if !imports.is_empty() {
         let mut table = Table::new(&["tape", "library", ">element", ">slot", "not moved"]);
         for import in &imports {
             table.row(vec![

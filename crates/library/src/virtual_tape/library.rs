@@ -473,7 +473,12 @@ impl Library for VirtualLibrary {
     }
 
     fn export(&self, vid: Vid) -> Result<Slot, LibraryError> {
-        self.lock_cartridges().in_slot(vid)?;
+        let is_tape = self.lock_cartridges().in_slot(vid).map(drop);
+        // Those for cleaning stand in a directory of their own, from which an operator takes them.
+        if is_tape.is_err() && self.cleaners.all().iter().any(|cleaner| cleaner.vid == vid) {
+            return Err(LibraryError::NoImportExport);
+        }
+        is_tape?;
         self.robot_moves();
         // Held over the move: nobody mounts what is on its way.
         let mut cartridges = self.lock_cartridges();

@@ -17,7 +17,10 @@ impl ScsiLibrary {
         let mut line = self.line();
         // Operators empty import/export elements without a word to anybody.
         self.refresh(&mut line)?;
-        let (home, barcode) = self.slot_of(&mut line, vid)?;
+        let (home, barcode) = match self.slot_of(&mut line, vid) {
+            Err(LibraryError::UnknownCartridge { .. }) => self.cleaner_in_slot(&mut line, vid)?,
+            tape => tape?,
+        };
         let free = self.free_import_export()?;
         for to in free {
             let movement = Movement {
@@ -56,11 +59,14 @@ impl ScsiLibrary {
     pub(super) fn import_into_slot(&self, vid: Vid) -> Result<Slot, LibraryError> {
         let mut line = self.line();
         self.refresh(&mut line)?;
-        let cartridge = self.holdings().cartridges.remove(&vid);
-        let cartridge = cartridge.filter(|cartridge| matches!(cartridge.place, Place::ImportExport(_)));
-        let Some(cartridge) = cartridge else { return Err(LibraryError::NotInImportExport { vid }) };
-        let element = self.look(&mut line, ElementType::ImportExport, cartridge.at)?;
-        if !element.full || element.barcode != cartridge.barcode {
+        let mut held = self.holdings();
+        let tapes = held.cartridges.remove(&vid).map(|tape| (tape.place, tape.at, tape.barcode));
+        let cleaners = held.cleaning.into_iter().filter(|cleaner| cleaner.vid == Some(vid));
+        let found = tapes.into_iter().chain(cleaners.map(|it| (it.place, it.at, it.barcode)));
+        let there = found.into_iter().find(|(place, ..)| matches!(place, Place::ImportExport(_)));
+        let Some((_, from, barcode)) = there else { return Err(LibraryError::NotInImportExport { vid }) };
+        let element = self.look(&mut line, ElementType::ImportExport, from)?;
+        if !element.full || element.barcode != barcode {
             return Err(LibraryError::NotInImportExport { vid });
         }
         if !element.accessible {
@@ -73,8 +79,8 @@ impl ScsiLibrary {
             }
             let movement = Movement {
                 vid: Some(vid),
-                barcode: cartridge.barcode.clone(),
-                from: (ElementType::ImportExport, cartridge.at),
+                barcode: barcode.clone(),
+                from: (ElementType::ImportExport, from),
                 to: (ElementType::Storage, to),
             };
             if self.was_moved(&mut line, vid, &movement)? {

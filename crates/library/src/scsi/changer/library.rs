@@ -483,7 +483,7 @@ impl ScsiLibrary {
     }
 
     /// The slot of a cleaning cartridge, looked at.
-    fn cleaner_in_slot(
+    pub(super) fn cleaner_in_slot(
         &self,
         line: &mut Line,
         vid: Vid,
@@ -761,6 +761,10 @@ impl Library for ScsiLibrary {
             .filter_map(|(name, seat)| seat.as_ref().err().map(|why| format!("drive {name}: {why}")));
         let trouble = known.trouble.iter().map(|why| not_reached(why.clone()).to_string());
         trouble.chain(drives).collect()
+    }
+
+    fn unreached(&self) -> Vec<u16> {
+        if self.known().elements.is_some() { Vec::new() } else { vec![0] }
     }
 
     fn conditions(&self) -> Vec<LibraryCondition> {

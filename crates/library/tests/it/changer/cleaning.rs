@@ -47,6 +47,24 @@ fn a_cleaning_cartridge_goes_into_a_drive_and_home() {
     }
 }
 
+/// Story: a cartridge that was used up could not be brought to the door: it is no tape.
+#[test]
+fn one_that_is_used_up_goes_out_by_the_door_and_another_comes_in() {
+    let bench = Bench::new(World::new(&LABELS));
+    bench.library.changes().unwrap();
+    let door = Slot(u32::from(DOOR));
+    assert_eq!(bench.library.export(vid("CLN001")).unwrap(), door);
+    assert_eq!(bench.moves(), [(SLOTS + 1, DOOR)]);
+    assert_eq!(places(&bench)[0], ("CLN001".to_owned(), Place::ImportExport(door)));
+    let error = bench.library.export(vid("CLN001")).unwrap_err();
+    assert!(matches!(error, LibraryError::NotInSlot { .. }), "{error}");
+    bench.change(|world| world.put(DOOR, Some("CLN009L1")));
+    let error = bench.library.import(vid("CLN001")).unwrap_err();
+    assert!(matches!(error, LibraryError::NotInImportExport { .. }), "{error}");
+    let to = bench.library.import(vid("CLN009")).unwrap();
+    assert!(places(&bench).contains(&("CLN009".to_owned(), Place::Slot(to))));
+}
+
 /// A server that was killed while a drive was cleaned leaves the cartridge in it: the next one finds it, and
 /// takes it for no tape.
 #[test]

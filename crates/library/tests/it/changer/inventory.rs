@@ -124,6 +124,7 @@ fn a_changer_may_be_away_at_the_start() {
     let library = &bench.library;
     assert_eq!((library.changes().unwrap(), library.inventory().unwrap().len()), (0, 0));
     assert!(library.out_of_reach()[0].contains("the way broke"), "{:?}", library.out_of_reach());
+    assert_eq!(library.unreached(), [0], "what it holds is not known");
     let drive = drive_name("drive0");
     let handle = library.take_drive(&drive).unwrap();
     assert!(!handle.loaded());
@@ -136,7 +137,7 @@ fn a_changer_may_be_away_at_the_start() {
     assert_eq!(library.changes().unwrap(), 0, "not before its time");
     bench.clock.0.fetch_add(60_000_000, Ordering::Relaxed);
     assert_eq!((library.changes().unwrap(), library.inventory().unwrap().len()), (1, 1));
-    assert!(library.out_of_reach().is_empty());
+    assert!(library.out_of_reach().is_empty() && library.unreached().is_empty());
     library.mount(vid("KS0001"), &drive).unwrap();
     assert!(handle.loaded());
 
