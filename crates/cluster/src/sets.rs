@@ -154,6 +154,12 @@ impl StripeSets {
         self.intern(drives)
     }
 
+    /// Whether one of the sets, known or formed since, has this drive.
+    #[must_use]
+    pub fn names(&self, drive: DriveId) -> bool {
+        self.by_width.values().flatten().any(|set| set.drives.contains(&drive))
+    }
+
     /// The sets that were not known at opening, in order of their ids.
     #[must_use]
     pub fn new_sets(&self) -> Vec<StripeSet> {
