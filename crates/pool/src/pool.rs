@@ -464,6 +464,16 @@ impl Pool {
         if writable + full >= width { PoolError::Full { width, writable } } else { error.into() }
     }
 
+    /// Room for clients on the drives, as it was last told: no drive is asked.
+    fn rooms(&self) -> BTreeMap<DriveId, ByteCount> {
+        let shares = self.shares();
+        let space = |drive: &PoolDrive| {
+            let space = shares.of(drive.device()?.space()?);
+            Some((drive.id, above_floor(space.capacity, space.free)))
+        };
+        self.drives().filter_map(space).collect()
+    }
+
     /// A set of drives for extents of at least so many bytes each.
     pub(crate) fn choose_set(
         &self,
@@ -473,7 +483,8 @@ impl Pool {
     ) -> Result<StripeSet, PoolError> {
         let turn = self.placements.fetch_add(1, Ordering::Relaxed);
         let down = self.unwritable_for(bytes, whose);
-        let chosen = lock(&self.sets).choose(width, turn, &down);
+        let rooms = self.rooms();
+        let chosen = lock(&self.sets).choose_by_room(width, turn, &down, &rooms);
         let set = chosen.map_err(|error| self.no_place(error, &down))?;
         assert_eq!(set.drives.len(), width, "each shard has a drive");
         let takes_it = |drive: &DriveId| !down.contains(drive);
