@@ -14,7 +14,10 @@ use pool::{Pool, PoolConfig};
 use store::CatalogueStore;
 
 use crate::{ArchiveError, Machines, OpenError, PoolShape, Settings};
-use ground::{AccessQueue, Classes, Duty, Ground, Libraries, Notifier, PoolDrive, Settled, Workers};
+use ground::{
+    AccessQueue, Classes, Duty, Ground, Libraries, Notifier, PoolDrive, PoolDriveFile, PoolDriveList,
+    PoolDriveSettings, Settled, Workers,
+};
 use ingest::Ingest;
 use namespace::Namespace;
 use settle::Settling;
@@ -105,6 +108,7 @@ impl Archive {
         let settling = Arc::new(Settling::default());
         let settled: Arc<dyn Settled> = Arc::clone(&settling) as Arc<dyn Settled>;
         let ground = Arc::new(Ground {
+            pool_drives: PoolDriveList::new(settings.pool.drives.clone()),
             settings,
             clock,
             instance,
@@ -153,6 +157,12 @@ impl Archive {
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.0.ground.stopping()
+    }
+
+    /// Says where the operator's file names the drives of the pool, once: without it no drive is added while
+    /// the server runs.
+    pub fn set_pool_drive_file(&self, file: Arc<dyn PoolDriveFile>) {
+        self.0.upkeep.set_pool_drive_file(file);
     }
 
     /// Starts the backup of the catalogue, once; further calls do nothing. It never stops the archive:
@@ -327,17 +337,7 @@ fn open_pool(
     }
     let (draining, removed) = (said(PoolDriveState::Draining)?, said(PoolDriveState::Removed)?);
     let known_sets = catalogue.read(|view| view.stripe_sets())?;
-    let entries = settings.pool.drives.iter().map(|drive| DriveEntry {
-        id: DriveId(drive.id),
-        domain: FailureDomain {
-            host: drive.host().to_owned(),
-            enclosure: drive.enclosure.clone(),
-            disk: drive.at.to_string(),
-        },
-        state: DriveState::Up,
-        weight: 1,
-    });
-    let mut entries: Vec<DriveEntry> = entries.collect();
+    let mut entries: Vec<DriveEntry> = settings.pool.drives.iter().map(PoolDriveSettings::entry).collect();
     // Stripes may stand on a drive that the settings do not name any more: it is missing until it is given
     // up.
     let named: BTreeSet<DriveId> = entries.iter().map(|entry| entry.id).collect();

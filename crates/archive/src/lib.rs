@@ -19,17 +19,17 @@ pub use ground::{
     ACCESSES_WAITING_MAX, About, ArchiveError, BucketInfo, BucketSettings, CallProgress, Cause,
     ChangeLogSettings, ChapSettings, ClassInfo, ClassSettings, CleaningCartridgeInfo, CleaningInfo,
     CleaningSettings, ClockInfo, CloneOptions, CompleteOptions, CopyInfo, CopyProgress, DirectoryStat,
-    DrainInfo, DriveLimits, ErrorKind, EvictDone, FileStat, FlowSettings, HealthProblem, Hold, Holding,
-    ItemFailure, KeyLine, KeyPage, KeyQuery, LibraryKind, LibrarySettings, LifecycleRule, Listed, ListedKind,
-    Locality, LossForeseen, LostFilesInfo, MachineTimes, MountSettings, MultipartInfo, ObjectLine,
-    ObjectRemoved, ObjectStat, OpenError, PartInfo, PoolDrive, PoolDriveInfo, PoolDriveSettings,
-    PoolEncryption, PoolHolders, PoolInfo, PoolSettings, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf,
-    RenameOf, RequestFile, RequestInfo, RequestOutlook, RestoreState, Retention, RetentionMode,
-    SMALL_BYTES_MAX, ScrubInfo, ScsiLibrarySettings, SegmentUse, Selection, Settings, SettlingInfo,
-    SettlingStage, ShareSettings, StageOptions, Stat, TailFile, TapeContent, TapeDriveInfo, TapeExport,
-    TapeImport, TapeInfo, TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse, TimingSettings, Totals,
-    UpkeepSettings, UploadError, VersionPage, VersionQuery, Versioning, VirtualLibrarySettings, Which,
-    WhyNotAtOnce, WorkerInfo, has_ended, time_left,
+    DrainInfo, DriveFileError, DriveLimits, ErrorKind, EvictDone, FileStat, FlowSettings, HealthProblem,
+    Hold, Holding, ItemFailure, KeyLine, KeyPage, KeyQuery, LibraryKind, LibrarySettings, LifecycleRule,
+    Listed, ListedKind, Locality, LossForeseen, LostFilesInfo, MachineTimes, MountSettings, MultipartInfo,
+    NameDrive, ObjectLine, ObjectRemoved, ObjectStat, OpenError, PartInfo, PoolDrive, PoolDriveFile,
+    PoolDriveInfo, PoolDriveSettings, PoolEncryption, PoolHolders, PoolInfo, PoolSettings, PutDone,
+    PutOptions, QueueLine, QuotaInfo, QuotaOf, RenameOf, RequestFile, RequestInfo, RequestOutlook,
+    RestoreState, Retention, RetentionMode, SMALL_BYTES_MAX, ScrubInfo, ScsiLibrarySettings, SegmentUse,
+    Selection, Settings, SettlingInfo, SettlingStage, ShareSettings, StageOptions, Stat, TailFile,
+    TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeMotionInfo, TapePoolSettings,
+    TapeSettings, TapeUse, TimingSettings, Totals, UpkeepSettings, UploadError, VersionPage, VersionQuery,
+    Versioning, VirtualLibrarySettings, Which, WhyNotAtOnce, WorkerInfo, has_ended, time_left,
 };
 pub use ingest::{
     Download, MULTIPART_PAGE_MAX, PartUpload, PutCallback, UPLOAD_XATTRS, Upload, VERIFY_BYTES_MAX,
@@ -62,5 +62,6 @@ pub use tape::{
     TapeDamage, TapeRepack, refusal_text,
 };
 pub use upkeep::{
-    CatalogueFinding, KeptExtents, PoolHealth, QuarantineEnded, ReplacedDrive, UnknownKept, WhyLeft,
+    AddedDrive, AddedWhat, CatalogueFinding, KeptExtents, NewDrive, PoolHealth, QuarantineEnded,
+    ReplacedDrive, UnknownKept, WhyLeft,
 };

@@ -13,12 +13,12 @@ use tape::Tape;
 use upkeep::Upkeep;
 
 use crate::{
-    About, Archive, ArchiveError, BucketInfo, BucketSettings, CallProgress, CatalogueFinding, Cause,
-    ChangeLogInfo, ClassInfo, CleaningInfo, ClockInfo, CloneOptions, CompleteOptions, Download,
+    About, AddedDrive, Archive, ArchiveError, BucketInfo, BucketSettings, CallProgress, CatalogueFinding,
+    Cause, ChangeLogInfo, ClassInfo, CleaningInfo, ClockInfo, CloneOptions, CompleteOptions, Download,
     DriveFitRecord, EvictDone, FlowInfo, HealthProblem, HealthReport, Hold, KeyPage, KeyQuery, Listed,
-    MountSample, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PartUpload, PoolHealth, PoolInfo,
-    PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RemoveTree, RenameOf, ReplacedDrive, ReportBy,
-    RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck,
+    MountSample, MultipartInfo, NewDrive, ObjectRemoved, ObjectStat, PartInfo, PartUpload, PoolHealth,
+    PoolInfo, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RemoveTree, RenameOf, ReplacedDrive,
+    ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck,
     TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals,
     TreeRemoval, UpkeepSettings, Upload, VerifyDone, VersionPage, VersionQuery, Which,
 };
@@ -93,6 +93,7 @@ verbs! { upkeep: Upkeep {
     fn pool_drive_keep(&self, id: u16) -> Result<(), ArchiveError>;
     fn pool_drive_remove(&self, id: u16) -> Result<(), ArchiveError>;
     fn pool_rebuild(&self, id: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError>;
+    fn pool_drive_add(&self, wanted: &NewDrive) -> Result<AddedDrive, ArchiveError>;
     fn pool_drive_replace(
         &self, id: u16, new: bool, accept_loss: bool
     ) -> Result<ReplacedDrive, ArchiveError>;

@@ -6,14 +6,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use archive::{
-    About, AccessChain, AclEntry, Archive, ArchiveError, BackupStatus, BucketInfo, BucketSettings,
-    CallProgress, CatalogueFinding, Cause, ChangeLogInfo, ClassInfo, CleaningInfo, ClockInfo, CloneOptions,
-    CompleteOptions, DriveFitRecord, EvictDone, HealthProblem, HealthReport, Hold, KeptExtents, KeyPage,
-    KeyQuery, Listed, MountSample, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo,
-    PutDone, PutOptions, QuarantineEnded, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, RemoveTree, RenameOf,
-    ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions,
-    Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack, TapeReport,
-    TapeUse, Totals, TreeRemoval, UnknownKept, VerifyDone, VersionPage, VersionQuery, Which,
+    About, AccessChain, AclEntry, AddedDrive, Archive, ArchiveError, BackupStatus, BucketInfo,
+    BucketSettings, CallProgress, CatalogueFinding, Cause, ChangeLogInfo, ClassInfo, CleaningInfo, ClockInfo,
+    CloneOptions, CompleteOptions, DriveFitRecord, EvictDone, HealthProblem, HealthReport, Hold, KeptExtents,
+    KeyPage, KeyQuery, Listed, MountSample, MultipartInfo, NewDrive, ObjectRemoved, ObjectStat, PartInfo,
+    PoolHealth, PoolInfo, PutDone, PutOptions, QuarantineEnded, QueueLine, QuotaInfo, QuotaLimits, QuotaOf,
+    RemoveTree, RenameOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo,
+    Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo,
+    TapeRepack, TapeReport, TapeUse, Totals, TreeRemoval, UnknownKept, VerifyDone, VersionPage, VersionQuery,
+    Which,
 };
 use base::{
     ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid,
@@ -304,6 +305,8 @@ role! {
         /// Ends a drain.
         fn pool_drive_keep(&self, drive: u16) -> Result<(), ArchiveError>;
         fn pool_drive_remove(&self, drive: u16) -> Result<(), ArchiveError>;
+        /// One more, which the operator's file names from then on.
+        fn pool_drive_add(&self, wanted: &NewDrive) -> Result<AddedDrive, ArchiveError>;
         /// `new`: a directory that is not there is made.
         fn pool_drive_replace(
             &self, drive: u16, new: bool, accept_loss: bool

@@ -2,6 +2,7 @@
 //! threads.
 
 mod map;
+mod owed;
 mod rank;
 mod sets;
 

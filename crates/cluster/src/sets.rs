@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{DriveId, StripeSet, StripeSetId};
+use base::{ByteCount, DriveId, StripeSet, StripeSetId};
 
 use crate::map::{DriveEntry, DriveMap};
+use crate::owed::{self, Owed};
 use crate::rank;
 
 /// Sets of one width per writable drive. Bounds how many combinations of drives can lose data, and is wide
@@ -22,6 +23,8 @@ pub struct StripeSets {
     seed: u64,
     by_width: BTreeMap<usize, Vec<StripeSet>>,
     generated: BTreeSet<usize>,
+    /// By width.
+    owed: BTreeMap<usize, Owed>,
     next_id: u32,
     first_new: u32,
 }
@@ -76,7 +79,8 @@ impl StripeSets {
         for set in by_id.into_values() {
             by_width.entry(set.drives.len()).or_default().push(set);
         }
-        Ok(StripeSets { map, seed, by_width, generated: BTreeSet::new(), next_id, first_new: next_id })
+        let (generated, owed) = (BTreeSet::new(), BTreeMap::new());
+        Ok(StripeSets { map, seed, by_width, generated, owed, next_id, first_new: next_id })
     }
 
     /// The drive map in use.
@@ -101,6 +105,37 @@ impl StripeSets {
         sequence: u64,
         down: &BTreeSet<DriveId>,
     ) -> Result<StripeSet, PlacementError> {
+        self.choose_by_room(width, sequence, down, &BTreeMap::new())
+    }
+
+    /// As [`StripeSets::choose`], and those with more room get more, up to twice as much as usual. All
+    /// drives get their part, also those that are in few sets since they are new.
+    ///
+    /// # Errors
+    /// As [`StripeSets::choose`].
+    pub fn choose_by_room(
+        &mut self,
+        width: usize,
+        sequence: u64,
+        down: &BTreeSet<DriveId>,
+        rooms: &BTreeMap<DriveId, ByteCount>,
+    ) -> Result<StripeSet, PlacementError> {
+        let parts = owed::parts(self.map.writable(down), rooms);
+        let set = self.choose_in_turn(width, sequence, down, &parts)?;
+        let owed = self.owed.entry(width).or_default();
+        owed.stripe(width, &parts);
+        owed.paid(&set.drives);
+        Ok(set)
+    }
+
+    /// The set whose turn it is, unless a drive is behind with its part.
+    fn choose_in_turn(
+        &mut self,
+        width: usize,
+        sequence: u64,
+        down: &BTreeSet<DriveId>,
+        parts: &[(DriveId, u64)],
+    ) -> Result<StripeSet, PlacementError> {
         let writable = self.map.writable(down).count();
         if width == 0 || writable < width {
             return Err(PlacementError::TooFewDrives { width, writable });
@@ -112,7 +147,16 @@ impl StripeSets {
         let whole: Vec<&StripeSet> = sets.iter().filter(|set| is_whole(&self.map, set, down)).collect();
         let turn = |count: usize| usize::try_from(sequence % count as u64).unwrap_or(0);
         if whole.len() * WHOLE_SHARE_MIN >= sets.len() && !whole.is_empty() {
-            return Ok(whole[turn(whole.len())].clone());
+            let first = turn(whole.len());
+            let owed = self.owed.entry(width).or_default();
+            if !owed.is_behind(parts) {
+                return Ok(whole[first].clone());
+            }
+            // Of those that are owed as much, the one whose turn comes next.
+            let mut in_turn = whole.iter().cycle().skip(first).take(whole.len());
+            let most = whole.iter().map(|set| owed.together(&set.drives)).max();
+            let chosen = in_turn.find(|set| Some(owed.together(&set.drives)) == most);
+            return Ok(chosen.map_or_else(|| whole[first].clone(), |set| (*set).clone()));
         }
         if sets.is_empty() {
             // Generation ran when no drive took data; this map has since recovered by the argument `down`.
@@ -152,6 +196,12 @@ impl StripeSets {
             *place = spare.id;
         }
         self.intern(drives)
+    }
+
+    /// Whether one of the sets, known or formed since, has this drive.
+    #[must_use]
+    pub fn names(&self, drive: DriveId) -> bool {
+        self.by_width.values().flatten().any(|set| set.drives.contains(&drive))
     }
 
     /// The sets that were not known at opening, in order of their ids.

@@ -50,20 +50,29 @@ pub(super) type Finding = (Range<usize>, String);
 
 /// Reads and checks a configuration.
 pub fn load(file: &Path) -> Result<Config, ConfigError> {
+    load_text(file, &read_text(file)?)
+}
+
+/// Reads the text of a configuration.
+pub(super) fn read_text(file: &Path) -> Result<String, ConfigError> {
     let unreadable =
         |message: String| ConfigError { file: file.to_owned(), line: 0, key: String::new(), message };
     let length = fs::metadata(file).map_err(|error| unreadable(error.to_string()))?.len();
     if length > CONFIG_BYTES_MAX {
         return Err(unreadable(format!("{length} bytes are too long for a configuration")));
     }
-    let text = fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
+    fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))
+}
+
+/// Checks the text of a configuration.
+pub(super) fn load_text(file: &Path, text: &str) -> Result<Config, ConfigError> {
     let located = |(span, message): Finding| ConfigError {
         file: file.to_owned(),
-        line: line_of(&text, span.start),
-        key: key_of(&text, span.start),
+        line: line_of(text, span.start),
+        key: key_of(text, span.start),
         message,
     };
-    let parsed = toml::from_str::<Config>(&text);
+    let parsed = toml::from_str::<Config>(text);
     let config = parsed.map_err(|error| {
         let message = error.message().lines().collect::<Vec<_>>().join("; ");
         located((error.span().unwrap_or(0..0), message))

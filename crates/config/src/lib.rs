@@ -5,6 +5,7 @@
 
 mod check;
 mod convert;
+mod drive_file;
 mod file;
 mod identity;
 mod keys;
@@ -16,6 +17,7 @@ mod template;
 mod value;
 
 pub use check::{ConfigError, load};
+pub use drive_file::DriveFile;
 pub use file::Config;
 pub use identity::{FETCHED_DIRECTORY, Identity, KeyAddress, TokenIssuer};
 pub use template::{Template, write};

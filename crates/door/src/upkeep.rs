@@ -1,9 +1,11 @@
 //! `/api/v1`: verifying, scrubbing, and the pool's drives.
 
+use std::path::Path as FilePath;
 use std::sync::Arc;
 
 use archive::{
-    ArchiveError, CallProgress, PoolHealth, ReplacedDrive, ScrubInfo, VERIFY_BYTES_MAX, VerifyDone,
+    AddedWhat, ArchiveError, CallProgress, DriveLocation, NewDrive, PoolHealth, ReplacedDrive, ScrubInfo,
+    VERIFY_BYTES_MAX, VerifyDone,
 };
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -140,6 +142,38 @@ pub(crate) async fn drive_remove(
     body: Body,
 ) -> Result<StatusCode, Refusal> {
     drive_changed(shared, call, id, body, |engine, id| engine.pool_drive_remove(id)).await
+}
+
+pub(crate) async fn drive_add(
+    shared: Door,
+    Extension(call): Caller,
+    body: Body,
+) -> Reply<wire::AddDriveReply> {
+    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::AddDriveBody>()?;
+    call.about(format!("drive at {}", body.path));
+    let wanted = new_drive(body)?;
+    let add = move |engine: &dyn Engine| {
+        let added = engine.pool_drive_add(&wanted)?;
+        let what = match added.what {
+            AddedWhat::New => "new",
+            AddedWhat::Returned => "returned",
+            AddedWhat::InUse => "in-use",
+        };
+        Ok(Json(wire::AddDriveReply { id: added.id, what: what.to_owned() }))
+    };
+    shared.call(add).await
+}
+
+/// The directory of the server's process means nothing to who asks.
+fn new_drive(body: wire::AddDriveBody) -> Result<NewDrive, Refusal> {
+    let wire::AddDriveBody { path, host, enclosure, new } = body;
+    let at = DriveLocation::parse(FilePath::new(&path), FilePath::new(""));
+    let at = at.map_err(|error| Refusal::bad(error.to_string()))?;
+    let DriveLocation::Directory(directory) = &at;
+    if !directory.is_absolute() {
+        return Err(Refusal::bad(format!("'{path}' is no absolute path on the server's machine")));
+    }
+    Ok(NewDrive { at, host, enclosure, make: new })
 }
 
 pub(crate) async fn drive_replace(

@@ -116,6 +116,21 @@ impl DriveLocation {
         }
     }
 
+    /// Whether another location is of the same place, by whatever name.
+    #[must_use]
+    pub fn is_same_place(&self, other: &DriveLocation) -> bool {
+        let (DriveLocation::Directory(one), DriveLocation::Directory(other)) = (self, other);
+        one == other || real(one) == real(other)
+    }
+
+    /// Whether one of two places is the other, or lies in it.
+    #[must_use]
+    pub fn overlaps(&self, other: &DriveLocation) -> bool {
+        let (DriveLocation::Directory(one), DriveLocation::Directory(other)) = (self, other);
+        let (one, other) = (real(one), real(other));
+        one.starts_with(&other) || other.starts_with(&one)
+    }
+
     /// The superblock of whatever drive is there, without opening it.
     ///
     /// # Errors
@@ -166,6 +181,13 @@ impl DriveLocation {
     }
 }
 
+/// A path without links, as far as it is there.
+fn real(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, real)) = there else { return path.to_owned() };
+    path.strip_prefix(above).map_or_else(|_| path.to_owned(), |rest| real.join(rest))
+}
+
 impl fmt::Display for DriveLocation {
     /// A directory as its path.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -178,6 +200,18 @@ impl fmt::Display for DriveLocation {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_are_compared_without_links_and_also_if_they_are_not_there() {
+        let above = tempfile::tempdir().unwrap();
+        let at = |path: &str| DriveLocation::Directory(above.path().join(path));
+        std::fs::create_dir(at("d0").directory()).unwrap();
+        std::os::unix::fs::symlink(at("d0").directory(), at("link").directory()).unwrap();
+        assert!(at("link").is_same_place(&at("d0")) && at("link/x").is_same_place(&at("d0/x")));
+        assert!(!at("d0").is_same_place(&at("d1")) && at("d1").is_same_place(&at("d1")));
+        assert!(at("link/x/y").overlaps(&at("d0/x")) && at("d0").overlaps(&at("link/x")));
+        assert!(!at("d0").overlaps(&at("d01")));
+    }
 
     #[test]
     fn a_location_is_a_path_or_a_url_of_a_known_kind() {

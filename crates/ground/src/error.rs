@@ -253,6 +253,14 @@ pub enum ArchiveError {
         /// Where it should be.
         at: drive::DriveLocation,
     },
+    /// What is at a place does not become one more drive of the pool.
+    #[error("{at} is not added to the pool: {reason}")]
+    NoNewDrive {
+        /// The place.
+        at: drive::DriveLocation,
+        /// Why not, and what to do.
+        reason: String,
+    },
     /// No such tape drive.
     #[error("there is no tape drive '{0}': see kist drive ls")]
     NoSuchDrive(String),

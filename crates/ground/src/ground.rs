@@ -16,6 +16,7 @@ use crate::classes::Classes;
 use crate::gate::ReadGate;
 use crate::libraries::Libraries;
 use crate::notifier::Notifier;
+use crate::pool_drives::PoolDriveList;
 use crate::settled::Settled;
 use crate::upward::Upward;
 use crate::worker::{Duty, Worker, Workers};
@@ -36,6 +37,8 @@ pub struct Ground {
     pub catalogue: Arc<CatalogueStore>,
     /// The bytes.
     pub pool: Arc<Pool>,
+    /// Where its drives are.
+    pub pool_drives: PoolDriveList,
     /// Which library each tape stands in.
     pub libraries: Libraries,
     /// Storage classes and tape pools.

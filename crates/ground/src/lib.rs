@@ -16,6 +16,7 @@ pub mod notifier;
 mod objects_api;
 mod offline;
 mod policy;
+mod pool_drives;
 mod quota;
 mod scrub_info;
 mod settings;
@@ -41,6 +42,7 @@ pub use notifier::Notifier;
 pub use objects_api::*;
 pub use offline::MachineTimes;
 pub use policy::ROBOT_MODEL;
+pub use pool_drives::{DriveFileError, NameDrive, PoolDriveFile, PoolDriveList};
 pub use quota::{QuotaInfo, QuotaOf, named};
 pub use scrub_info::{DrainInfo, ScrubInfo, UpkeepSettings};
 pub use settings::{

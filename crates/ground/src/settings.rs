@@ -3,7 +3,8 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use base::{ByteCount, Duration, KeyId, StripeCode};
+use base::{ByteCount, DriveId, Duration, KeyId, StripeCode};
+use cluster::{DriveEntry, DriveState, FailureDomain};
 use drive::DriveLocation;
 use library::scsi::changer::DriveSeat;
 use library::scsi::{DeviceChoice, IscsiName};
@@ -74,7 +75,7 @@ pub struct PoolSettings {
     pub arena: ByteCount,
     /// Extents that nothing in the catalogue names are kept for so long.
     pub unknown_kept: Duration,
-    /// The drives.
+    /// The drives at the start: of a running server `Ground::pool_drives` has those added since, too.
     pub drives: Vec<PoolDriveSettings>,
 }
 
@@ -96,6 +97,17 @@ impl PoolDriveSettings {
     #[must_use]
     pub fn host(&self) -> &str {
         self.host.as_deref().unwrap_or_else(|| self.at.host())
+    }
+
+    /// What the map of the pool says of it while it is in use.
+    #[must_use]
+    pub fn entry(&self) -> DriveEntry {
+        let domain = FailureDomain {
+            host: self.host().to_owned(),
+            enclosure: self.enclosure.clone(),
+            disk: self.at.to_string(),
+        };
+        DriveEntry { id: DriveId(self.id), domain, state: DriveState::Up, weight: 1 }
     }
 }
 

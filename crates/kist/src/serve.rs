@@ -8,7 +8,7 @@ use std::sync::Arc;
 use authority::Guard;
 use base::{Clock, Duration, Timestamp, TrustedClock};
 use client::{SERVER_FILE, ServerFile};
-use config::{CONFIG_FILE, Config};
+use config::{CONFIG_FILE, Config, DriveFile};
 use door::{DoorSettings, Limits, Listener, Services};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
@@ -182,6 +182,8 @@ fn serve(
     let _libraries = library_lock::take_all(&config.settings(&instance.directory))?;
     let archive = open_archive(instance, config, trusted.clone())?;
     archive.set_upkeep(config.upkeep());
+    let drive_file = DriveFile::new(instance.path(CONFIG_FILE), instance.directory.clone());
+    archive.set_pool_drive_file(Arc::new(drive_file));
     if let Some(backup) = config.backup_settings(&instance.directory) {
         archive.start_backup(backup).map_err(|error| Failure::internal(error.to_string()))?;
     }

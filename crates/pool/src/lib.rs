@@ -23,6 +23,7 @@ mod mend;
 mod orphan;
 mod pacer;
 mod piece;
+mod places;
 mod pool;
 mod queue;
 mod read;

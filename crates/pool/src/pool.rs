@@ -20,6 +20,7 @@ use crate::error::PoolError;
 use crate::gather::{Gather, lock};
 use crate::gathering::{Gathering, GatheringReport};
 use crate::geometry::Geometry;
+use crate::places::Places;
 use crate::read::BlobReader;
 use crate::segment::Segment;
 use crate::small::SmallWriter;
@@ -35,7 +36,7 @@ pub struct Pool {
     epoch: Epoch,
     sequence: AtomicU64,
     placements: AtomicU64,
-    drives: BTreeMap<DriveId, PoolDrive>,
+    drives: Places,
     sets: Mutex<StripeSets>,
     codes: Mutex<BTreeMap<StripeCode, Arc<Code>>>,
     write_arena: Arc<Arena>,
@@ -109,7 +110,7 @@ impl Pool {
             epoch,
             sequence: AtomicU64::new(0),
             placements: AtomicU64::new(0),
-            drives: list.into_iter().map(|(id, drive)| (id, PoolDrive::new(id, drive, &watch))).collect(),
+            drives: Places::new(list.into_iter().map(|(id, drive)| PoolDrive::new(id, drive, &watch))),
             sets: Mutex::new(sets),
             codes: Mutex::default(),
             write_arena: Arena::new(unit, write),
@@ -210,7 +211,7 @@ impl Pool {
     /// What the superblocks of the present drives say.
     #[must_use]
     pub fn stamps(&self) -> Vec<Stamp> {
-        self.drives.values().filter_map(PoolDrive::device).map(|device| device.drive.stamp()).collect()
+        self.drives.iter().filter_map(PoolDrive::device).map(|device| device.drive.stamp()).collect()
     }
 
     /// Records the newest catalogue commit, durably, on all drives that take data; the others are told when
@@ -222,7 +223,7 @@ impl Pool {
         let epoch = self.epoch;
         let gather = Gather::new();
         let mut asked = Vec::new();
-        for present in self.drives.values().filter_map(PoolDrive::present) {
+        for present in self.drives.iter().filter_map(PoolDrive::present) {
             if matches!(present.device.health(), DriveHealth::Suspect { .. }) {
                 continue;
             }
@@ -245,12 +246,12 @@ impl Pool {
     pub fn status(&self) -> PoolStatus {
         self.ask_all_spaces();
         let shares = self.shares();
-        PoolStatus::of(self.drives.values().map(|drive| report(drive, &shares)).collect())
+        PoolStatus::of(self.drives.iter().map(|drive| report(drive, &shares)).collect())
     }
 
     /// Which drives share a file system, as far as they have told.
     pub(crate) fn shares(&self) -> FileSystemShares {
-        let attached = self.drives.values().filter_map(PoolDrive::attached);
+        let attached = self.drives.iter().filter_map(PoolDrive::attached);
         FileSystemShares::count(attached.filter_map(|present| present.device.space()))
     }
 
@@ -284,19 +285,23 @@ impl Pool {
     }
 
     pub(crate) fn drives(&self) -> impl Iterator<Item = &PoolDrive> {
-        self.drives.values()
+        self.drives.iter()
     }
 
     pub(crate) fn drive(&self, id: DriveId) -> Option<&PoolDrive> {
-        self.drives.get(&id)
+        self.drives.get(id)
     }
 
     /// A drive that is there and answers.
     pub(crate) fn device(&self, id: DriveId) -> Option<Arc<Device>> {
-        self.drives.get(&id).and_then(PoolDrive::device)
+        self.drives.get(id).and_then(PoolDrive::device)
     }
 
-    pub(crate) fn watch(&self) -> &Watch {
+    pub(crate) fn places(&self) -> &Places {
+        &self.drives
+    }
+
+    pub(crate) fn watch(&self) -> &Arc<Watch> {
         &self.watch
     }
 
@@ -410,7 +415,7 @@ impl Pool {
 
     /// The drives that get no new data, however little.
     pub(crate) fn unwritable(&self) -> BTreeSet<DriveId> {
-        let drives = self.drives.values().filter(|drive| !drive.takes_data());
+        let drives = self.drives.iter().filter(|drive| !drive.takes_data());
         drives.map(|drive| drive.id).collect()
     }
 
@@ -455,8 +460,18 @@ impl Pool {
     fn no_place(&self, error: PlacementError, down: &BTreeSet<DriveId>) -> PoolError {
         let PlacementError::TooFewDrives { width, writable } = error else { return error.into() };
         let is_full = |drive: &&PoolDrive| down.contains(&drive.id) && drive.is_full();
-        let full = self.drives.values().filter(is_full).count();
+        let full = self.drives.iter().filter(is_full).count();
         if writable + full >= width { PoolError::Full { width, writable } } else { error.into() }
+    }
+
+    /// Room for clients on the drives, as it was last told: no drive is asked.
+    fn rooms(&self) -> BTreeMap<DriveId, ByteCount> {
+        let shares = self.shares();
+        let space = |drive: &PoolDrive| {
+            let space = shares.of(drive.device()?.space()?);
+            Some((drive.id, above_floor(space.capacity, space.free)))
+        };
+        self.drives().filter_map(space).collect()
     }
 
     /// A set of drives for extents of at least so many bytes each.
@@ -468,7 +483,8 @@ impl Pool {
     ) -> Result<StripeSet, PoolError> {
         let turn = self.placements.fetch_add(1, Ordering::Relaxed);
         let down = self.unwritable_for(bytes, whose);
-        let chosen = lock(&self.sets).choose(width, turn, &down);
+        let rooms = self.rooms();
+        let chosen = lock(&self.sets).choose_by_room(width, turn, &down, &rooms);
         let set = chosen.map_err(|error| self.no_place(error, &down))?;
         assert_eq!(set.drives.len(), width, "each shard has a drive");
         let takes_it = |drive: &DriveId| !down.contains(drive);

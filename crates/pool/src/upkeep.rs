@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::{BlobId, BlobPiece, ByteCount, Clock, DriveId};
-use cluster::{DriveEntry, DriveMap, DriveState};
+use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{DriveError, ObjectDrive};
 
 use crate::config::{HUNG_AFTER, SPACE_PATIENCE};
@@ -304,20 +304,66 @@ impl Pool {
             let reason = "it is in use: declare it lost first, if it is to be replaced".to_owned();
             return Err(PoolError::DriveState { drive: id, reason });
         }
-        let (found, given) = (drive.stamp().epoch, self.epoch());
-        if found > given {
-            return Err(PoolError::EpochUsed { drive: id, found, given });
-        }
-        let others =
-            self.drives().filter_map(PoolDrive::attached).map(|other| other.device.drive.stamp().age());
-        let newest = others.max().max(Some((given, 0)));
-        take_up(drive.as_ref(), newest, given, commit)?;
+        self.stamp_new(drive.as_ref(), commit)?;
         if !place.attach(drive) {
             let reason = "it was put in meanwhile".to_owned();
             return Err(PoolError::DriveState { drive: id, reason });
         }
         self.set_drive_state(id, state_of(place));
         Ok(())
+    }
+
+    /// Stamps a drive that is to be put in, durably: that it belongs to this server from now on.
+    ///
+    /// One that no set of the pool names was never one of its drives, so it lacks nothing, and was not away.
+    ///
+    /// # Errors
+    /// [`PoolError::EpochUsed`] if it was written by a later server, [`PoolError::Drive`] if it cannot be
+    /// stamped.
+    pub fn stamp_new(&self, drive: &dyn ObjectDrive, commit: u64) -> Result<(), PoolError> {
+        let (id, found, given) = (drive.id(), drive.stamp().epoch, self.epoch());
+        if found > given {
+            return Err(PoolError::EpochUsed { drive: id, found, given });
+        }
+        let others =
+            self.drives().filter_map(PoolDrive::attached).map(|other| other.device.drive.stamp().age());
+        let newest = others.max().max(Some((given, 0)));
+        Ok(take_up(drive, newest.filter(|_| self.is_in_a_set(id)), given, commit)?)
+    }
+
+    /// Adds a place for one more drive, which [`Pool::stamp_new`] has stamped, and puts it in: it takes new
+    /// data at once. Reads and writes go on meanwhile.
+    ///
+    /// # Errors
+    /// [`PoolError::DriveState`] if there is a place of its number.
+    ///
+    /// # Panics
+    /// If the entry is of another drive, or it was not stamped.
+    pub fn add(&self, entry: DriveEntry, drive: Arc<dyn ObjectDrive>) -> Result<(), PoolError> {
+        let id = entry.id;
+        assert_eq!(id, drive.id(), "the entry is of this drive");
+        assert_eq!(drive.stamp().epoch, self.epoch(), "it belongs to this server before it is written");
+        // The map comes last: who finds the drive in a set finds its place.
+        self.places().add(PoolDrive::new(id, Some(drive), self.watch())).map_err(|_| {
+            let reason = "the pool has one of this number already: kist pool show lists them".to_owned();
+            PoolError::DriveState { drive: id, reason }
+        })?;
+        self.set_entry(DriveEntry { state: DriveState::Up, ..entry });
+        Ok(())
+    }
+
+    /// Says anew where a drive stands, by which others it fails; what may be done with it stays.
+    pub fn set_domain(&self, id: DriveId, domain: FailureDomain) {
+        let entry = lock(self.sets()).map().get(id).cloned();
+        if let Some(entry) = entry {
+            self.set_entry(DriveEntry { domain, ..entry });
+        }
+    }
+
+    /// Whether a stripe set names a drive. Of one that none does, nothing can stand on it.
+    #[must_use]
+    pub fn is_in_a_set(&self, id: DriveId) -> bool {
+        lock(self.sets()).names(id)
     }
 
     /// Whether a drive took the place of another and is being filled: what it lacks meanwhile is not counted
@@ -329,14 +375,19 @@ impl Pool {
     }
 
     fn set_drive_state(&self, id: DriveId, state: DriveState) {
+        let entry = lock(self.sets()).map().get(id).cloned();
+        if let Some(entry) = entry {
+            self.set_entry(DriveEntry { state, ..entry });
+        }
+    }
+
+    /// Puts an entry into the map, in the place of the one of this drive, if there is one.
+    fn set_entry(&self, entry: DriveEntry) {
         let mut sets = lock(self.sets());
         let map = sets.map();
-        let change = |entry: &DriveEntry| {
-            let state = if entry.id == id { state } else { entry.state };
-            DriveEntry { state, ..entry.clone() }
-        };
-        // The same ids as before, so they are distinct.
-        if let Ok(map) = DriveMap::new(map.epoch(), map.drives().iter().map(change).collect()) {
+        let others = map.drives().iter().filter(|other| other.id != entry.id).cloned();
+        // The others are distinct, and none of them is this one.
+        if let Ok(map) = DriveMap::new(map.epoch(), others.chain([entry.clone()]).collect()) {
             sets.set_map(map);
         }
     }

@@ -217,7 +217,7 @@ fn enter_missing(settler: &Settler<'_>, blobs: &[BlobDescription], missing: &mut
 
 /// The drives that the settings name.
 fn named(settler: &Settler<'_>) -> BTreeSet<DriveId> {
-    settler.settings.pool.drives.iter().map(|drive| DriveId(drive.id)).collect()
+    settler.pool_drives.all().iter().map(|drive| DriveId(drive.id)).collect()
 }
 
 /// Enters which drives have which missing shards. Gives the drives that could not be listed; `None` if the

@@ -398,8 +398,7 @@ impl Tape {
 
     /// The machine of a drive of the pool as the settings have it; empty if they have none.
     fn host_of(&self, id: base::DriveId) -> String {
-        let drives = &self.settings.pool.drives;
-        drives.iter().find(|drive| drive.id == id.0).map_or_else(String::new, |drive| drive.host().to_owned())
+        self.pool_drives.get(id).map_or_else(String::new, |drive| drive.host().to_owned())
     }
 
     /// Changes what may be done with a tape, durably. Given back to use, a tape that was never labelled is

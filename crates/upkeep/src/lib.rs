@@ -3,11 +3,12 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
-use ground::{ArchiveError, Duty, Ground, OpenError, SegmentUse};
+use ground::{ArchiveError, Duty, Ground, OpenError, PoolDriveFile, SegmentUse};
 use threads::{Mutex, MutexGuard};
 
+mod add_drive;
 mod away;
 mod drain;
 mod findings;
@@ -26,6 +27,7 @@ mod undecided;
 mod unknown;
 mod verify;
 
+pub use add_drive::{AddedDrive, AddedWhat, NewDrive};
 pub use away::{give_up, is_out_of_reach, nearline, no_tape_gives, refusal, refused, refuses_evict};
 pub use keep_time::{apart, begin as begin_time};
 pub use lost::{
@@ -61,6 +63,8 @@ pub struct Upkeep {
     keeping_time: Mutex<()>,
     /// Held while an operator changes what a drive of the pool is: what one was told stands until it is done.
     changing_drives: Mutex<()>,
+    /// Where the operator names the drives of the pool.
+    drive_file: OnceLock<Arc<dyn PoolDriveFile>>,
     /// Held while the catalogue is verified.
     verifying: Mutex<()>,
 }
@@ -90,6 +94,7 @@ impl Upkeep {
             quarantine_use: Mutex::default(),
             keeping_time: Mutex::new(()),
             changing_drives: Mutex::new(()),
+            drive_file: OnceLock::new(),
             verifying: Mutex::new(()),
         }
     }

@@ -205,9 +205,10 @@ impl Upkeep {
     /// then it becomes a new drive and gets back what is not rebuilt elsewhere yet, or it holds the drive
     /// itself. `new`: a directory that is not there is made; without that it is refused, since it may be a
     /// disk that is not mounted. So is one that has become empty under a drive that was not given up. A new
-    /// drive gives up what the other one held, as
-    /// [`Upkeep::pool_drive_lost`].
+    /// [`Upkeep::pool_drive_lost`]. One that the operator's file names since the start is added.
     ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchPoolDrive`], [`ArchiveError::NoDriveDirectory`]    ///
     /// # Errors
     /// [`ArchiveError::NoSuchPoolDrive`], [`ArchiveError::NoDriveDirectory`], [`ArchiveError::Pool`] if the
     /// drive is in use, or the directory is another's; [`ArchiveError::WouldLose`] if files would be LOST and
@@ -219,6 +220,19 @@ impl Upkeep {
         accept_loss: bool,
     ) -> Result<ReplacedDrive, ArchiveError> {
         let _one = self.changes_drives();
+        match self.pool_drives.get(DriveId(id)) {
+            Some(_) => self.replace_drive(id, new, accept_loss),
+            None => self.add_named(id, new),
+        }
+    }
+
+    /// As [`Upkeep::pool_drive_replace`], of one whose place is known, while no drive changes otherwise.
+    pub(crate) fn replace_drive(
+        &self,
+        id: u16,
+        new: bool,
+        accept_loss: bool,
+    ) -> Result<ReplacedDrive, ArchiveError> {
         let upkeep = self;
         let drive = DriveId(id);
         let at = self.location_of_drive(drive)?;
@@ -264,17 +278,15 @@ impl Upkeep {
             upkeep.pool.declare_lost(drive)?;
         }
         if what == ReplacedDrive::New {
-            at.format_unfilled(upkeep.instance, drive).map_err(|error| opening(drive, &error))?;
+            let made = match upkeep.pool.is_in_a_set(drive) {
+                true => at.format_unfilled(upkeep.instance, drive),
+                // It is one more drive, which the settings named before the start: nothing can lack on it.
+                false => at.format(upkeep.instance, drive),
+            };
+            made.map_err(|error| opening(drive, &error))?;
         }
         let opened = open_when_left(&at, upkeep.instance, drive)?;
-        let last = upkeep.read(|view| view.last_change())?;
-        let seen = opened.stamp().commit;
-        if seen > last {
-            return Err(refused(
-                drive,
-                "it has seen a later state than the catalogue, which is an older copy",
-            ));
-        }
+        let last = upkeep.check_not_later(opened.as_ref())?;
         // Before a stripe can come to stand on it. A new one has nothing of which the old one was to be
         // emptied.
         let word = upkeep.word_of_drive(drive)?;
@@ -283,16 +295,7 @@ impl Upkeep {
             upkeep.pool.set_draining(drive, false)?;
         }
         upkeep.pool.attach(opened, last)?;
-        let is_unfilled = at.is_unfilled();
-        upkeep.pool.set_filling(drive, is_unfilled);
-        upkeep.order(|orders| {
-            orders.find_again = true;
-            orders.orphans = true;
-            if is_unfilled {
-                orders.replaced.insert(drive);
-            }
-        });
-        upkeep.some_lost.store(true, std::sync::atomic::Ordering::SeqCst);
+        upkeep.is_put_in(drive, &at);
         Ok(what)
     }
 
@@ -319,9 +322,7 @@ impl Upkeep {
 
     /// Where a drive of the pool is.
     pub fn location_of_drive(&self, id: DriveId) -> Result<DriveLocation, ArchiveError> {
-        let drives = &self.settings.pool.drives;
-        let found = drives.iter().find(|drive| drive.id == id.0).map(|drive| drive.at.clone());
-        found.ok_or(ArchiveError::NoSuchPoolDrive(id.0))
+        self.pool_drives.get(id).map(|drive| drive.at).ok_or(ArchiveError::NoSuchPoolDrive(id.0))
     }
 
     pub(crate) fn health_of_drive(&self, id: DriveId) -> Result<DriveHealth, ArchiveError> {
@@ -350,16 +351,21 @@ fn vacant(id: u16) -> String {
     )
 }
 
+/// The drives of the pool and where they are.
+fn places(upkeep: &Upkeep) -> Vec<(DriveId, DriveLocation)> {
+    upkeep.pool_drives.all().into_iter().map(|drive| (DriveId(drive.id), drive.at)).collect()
+}
+
 /// Drives that took the place of others and have not got all that they should hold; `silent_too`: also of
 /// those that do not answer, which the caller waits for.
 fn unfilled(upkeep: &Upkeep, silent_too: bool) -> BTreeSet<DriveId> {
     let silent = upkeep.pool.silent_drives();
-    let drives = upkeep.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.at));
+    let drives = places(upkeep);
     let is_unfilled = |id: DriveId, at: &DriveLocation| match silent.contains(&id) {
         true => silent_too && at.is_unfilled(),
         false => is_unfilled(upkeep, id, at).unwrap_or(false),
     };
-    drives.filter(|(id, at)| is_unfilled(*id, at)).map(|(id, _)| id).collect()
+    drives.into_iter().filter(|(id, at)| is_unfilled(*id, at)).map(|(id, _)| id).collect()
 }
 
 /// Whether a drive has not got all that it should hold; `None` if it does not answer.
@@ -382,16 +388,15 @@ pub(crate) fn resume_unfilled(upkeep: &Upkeep) {
 /// The drives that may lack something, but for those that are filled as a whole.
 pub(crate) fn with_gaps(upkeep: &Upkeep) -> BTreeSet<DriveId> {
     let gaps = upkeep.pool.drives_with_gaps();
-    let drives = upkeep.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.at));
     let is_filled = |id: DriveId, at: &DriveLocation| is_unfilled(upkeep, id, at) == Some(false);
+    let drives = places(upkeep).into_iter();
     drives.filter(|(id, at)| gaps.contains_key(id) && is_filled(*id, at)).map(|(id, _)| id).collect()
 }
 
 /// Records that replaced drives have what they should hold, but those that do not answer.
 pub(crate) fn filled(upkeep: &Upkeep, replaced: &BTreeSet<DriveId>) {
     let silent = upkeep.pool.silent_drives();
-    for drive in &upkeep.settings.pool.drives {
-        let id = DriveId(drive.id);
+    for (id, at) in places(upkeep) {
         if !replaced.contains(&id) || silent.contains(&id) {
             continue;
         }
@@ -400,7 +405,6 @@ pub(crate) fn filled(upkeep: &Upkeep, replaced: &BTreeSet<DriveId>) {
             tracing::error!(drive = %id, %error, "the next start rebuilds the drive once more");
             continue;
         }
-        let at = drive.at.clone();
         match upkeep.pool.on_thread_of(id, move || at.set_filled()) {
             None => tracing::error!(drive = %id, "it does not answer: its rebuild begins anew when it does"),
             Some(Ok(())) => {
@@ -416,7 +420,7 @@ pub(crate) fn filled(upkeep: &Upkeep, replaced: &BTreeSet<DriveId>) {
 
 /// Opens a drive. Calls of ours that began before it was given up may still be in it: they are waited for a
 /// while.
-fn open_when_left(
+pub(crate) fn open_when_left(
     at: &DriveLocation,
     instance: Uuid,
     drive: DriveId,

@@ -32,8 +32,8 @@ pub use health::{
 };
 pub use keys::{KeyBody, KeyReply, NewKeyReply};
 pub use pool::{
-    DrainReply, DriveLostBody, PoolDriveReply, PoolHealthReply, PoolReply, RebuildBody, ReplaceBody,
-    ReplaceReply, ScrubReply, SmallFilesReply, VerifyCatalogueReply, VerifyReply,
+    AddDriveBody, AddDriveReply, DrainReply, DriveLostBody, PoolDriveReply, PoolHealthReply, PoolReply,
+    RebuildBody, ReplaceBody, ReplaceReply, ScrubReply, SmallFilesReply, VerifyCatalogueReply, VerifyReply,
 };
 pub use problem::Problem;
 pub use protection::{

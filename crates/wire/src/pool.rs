@@ -249,6 +249,31 @@ pub struct DriveLostBody {
     pub accept_loss: bool,
 }
 
+/// `POST /api/v1/pool/drives`.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema, Default)]
+pub struct AddDriveBody {
+    /// Its directory on the server's machine, absolute, or its `file:///` URL.
+    pub path: String,
+    /// The machine that it stands in, if that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Its failure domain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enclosure: Option<String>,
+    /// Make the directory if it is not there.
+    #[serde(default)]
+    pub new: bool,
+}
+
+/// The answer to `POST /api/v1/pool/drives`.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct AddDriveReply {
+    /// The number of the drive.
+    pub id: u16,
+    /// `new`, `returned` or `in-use`.
+    pub what: String,
+}
+
 /// `POST /api/v1/pool/drives/{id}/replace`.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema, Default)]
 pub struct ReplaceBody {

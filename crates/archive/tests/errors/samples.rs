@@ -138,6 +138,7 @@ pub fn of_the_engine() -> Vec<ArchiveError> {
         E::SegmentsOwed { vid: vid(), other: None, full: Vec::new() },
         E::NoSuchPoolDrive(99),
         E::NoDriveDirectory { drive: 3, at: DriveLocation::Directory("/mnt/d3".into()) },
+        E::NoNewDrive { at: DriveLocation::Directory("/mnt/d3".into()), reason: "x".into() },
         E::NoSuchDrive("x".into()),
         E::NoSuchCleaner { vid: vid(), drive: "x".into() },
         E::NoCleaner { drive: "x".into() },

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use archive::{
-    ArchiveError, BackupStatus, CatalogueFinding, ChangeLogInfo, ClassInfo, CleaningInfo, ClockInfo,
-    DriveFitRecord, HealthProblem, HealthReport, KeptExtents, MountSample, PoolHealth, PoolInfo,
-    QuarantineEnded, QueueLine, ReplacedDrive, ReportBy, ScrubInfo, TapeCheck, TapeContent, TapeDriveInfo,
-    TapeExport, TapeImport, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept,
+    AddedDrive, ArchiveError, BackupStatus, CatalogueFinding, ChangeLogInfo, ClassInfo, CleaningInfo,
+    ClockInfo, DriveFitRecord, HealthProblem, HealthReport, KeptExtents, MountSample, NewDrive, PoolHealth,
+    PoolInfo, QuarantineEnded, QueueLine, ReplacedDrive, ReportBy, ScrubInfo, TapeCheck, TapeContent,
+    TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept,
 };
 use std::collections::BTreeSet;
 
@@ -317,6 +317,11 @@ impl<E: Operation + ?Sized> Operation for Guarded<E> {
     fn pool_drive_remove(&self, drive: u16) -> Result<(), ArchiveError> {
         self.rule.admin("drive-remove", drive)?;
         self.rule.done("drive-remove", drive, || self.engine.pool_drive_remove(drive))
+    }
+
+    fn pool_drive_add(&self, wanted: &NewDrive) -> Result<AddedDrive, ArchiveError> {
+        self.rule.admin("drive-add", &wanted.at)?;
+        self.rule.done("drive-add", &wanted.at, || self.engine.pool_drive_add(wanted))
     }
 
     fn pool_drive_replace(

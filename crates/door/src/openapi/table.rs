@@ -152,6 +152,9 @@ fn pool() -> Vec<Endpoint> {
         Endpoint::get("/pool/health", "What the pool lacks", Shape::of::<wire::PoolHealthReply>()),
         Endpoint::post("/pool/rebuild", "Rebuilds what missing drives held", 202)
             .with(Shape::of::<wire::RebuildBody>()),
+        Endpoint::post("/pool/drives", "Adds a drive to the pool, and names it in kist.toml", 200)
+            .with(Shape::of::<wire::AddDriveBody>())
+            .replies(Shape::of::<wire::AddDriveReply>()),
         Endpoint::post("/pool/drives/{id}/lost", "Says that a drive will not come back", 204)
             .with(Shape::of::<wire::DriveLostBody>()),
         Endpoint::post("/pool/drives/{id}/drain", "Has a drive emptied onto the others", 204),

@@ -997,6 +997,14 @@ impl authority::Operation for Fake {
         Err(ArchiveError::NoSuchPoolDrive(drive))
     }
 
+    fn pool_drive_add(&self, wanted: &archive::NewDrive) -> Result<archive::AddedDrive, ArchiveError> {
+        let at = wanted.at.clone();
+        match wanted.make {
+            true => Ok(archive::AddedDrive { id: 8, what: archive::AddedWhat::New }),
+            false => Err(ArchiveError::NoNewDrive { at, reason: "the directory is not there".into() }),
+        }
+    }
+
     fn pool_drive_replace(
         &self,
         drive: u16,

@@ -141,6 +141,7 @@ impl ArchiveError {
             | ArchiveError::IntoItself { .. }
             | ArchiveError::AcrossQuota { .. }
             | ArchiveError::NoDriveDirectory { .. }
+            | ArchiveError::NoNewDrive { .. }
             | ArchiveError::NoCleaner { .. }
             | ArchiveError::DriveOutOfUse { .. } => ErrorKind::Refused,
             ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => ErrorKind::Nearline,

@@ -1,11 +1,13 @@
 //! `kist pool`.
 
+use std::path::{Path, PathBuf};
+
 use base::StripeCode;
 use client::Client;
 use terminal::{Failure, Outcome, Table, output, text};
 use wire::{
-    DrainReply, DriveLostBody, PoolDriveReply, PoolHealthReply, PoolReply, RebuildBody, ReplaceBody,
-    ReplaceReply,
+    AddDriveBody, AddDriveReply, DrainReply, DriveLostBody, PoolDriveReply, PoolHealthReply, PoolReply,
+    RebuildBody, ReplaceBody, ReplaceReply,
 };
 use wire::{QuarantineEndReply, QuarantineReply};
 
@@ -24,7 +26,7 @@ Examples:
   kist pool drive drain 3      what it holds moves to the others
   kist pool drive drain 3 --end
   kist pool drive remove 3     when it is empty
-  kist pool drive add 8        one more, which kist.toml names since the start
+  kist pool drive add /mnt/d8  one more: kist.toml names it from then on
   kist pool rebuild")]
 pub struct Args {
     #[command(subcommand)]
@@ -93,17 +95,42 @@ start, and what is in the directory when you like.")]
         /// Its number
         id: u16,
     },
-    /// Put a new or the same drive in the place of a missing or lost one, or where kist.toml has one more
-    #[command(
-        visible_alias = "add",
-        after_help = "\
+    /// Add a drive to the pool of the running server, and name it in kist.toml
+    #[command(after_help = "\
+The directory is one of the server's machine, empty or with a drive of this
+instance. An empty one becomes a drive with the next free number, or the number
+that kist.toml has for it. The drive takes new data at once; what is stored stays
+where it is. A directory that is not there is refused, since its disk may not be
+mounted: --new makes it. Said again, it goes on where it was broken off.
+
+Examples:
+  kist pool drive add /mnt/d8
+  kist pool drive add /mnt/d9 --enclosure jbod-2
+  kist pool drive add 9        where kist.toml has it")]
+    Add {
+        /// Its directory, or its number if kist.toml names it
+        place: PathBuf,
+        /// The machine that it stands in, if it is not the server's [default: as kist.toml has it]
+        #[arg(long)]
+        host: Option<String>,
+        /// What it shares with drives that fail together [default: as kist.toml has it]
+        #[arg(long)]
+        enclosure: Option<String>,
+        /// Make the directory if it is not there
+        #[arg(long)]
+        new: bool,
+        /// Of a number: go on although files are LOST by it
+        #[arg(long)]
+        accept_loss: bool,
+    },
+    /// Put a new or the same drive in the place of a missing or lost one
+    #[command(after_help = "\
 The drive's directory is the one in kist.toml. If it is empty it becomes a new
 drive, which gets its shards back; if it holds the drive, that is in use again.
 A directory that is not there is refused, since its disk may not be mounted:
 --new makes it. If files are LOST by a new drive, since the pool has their only
 copy and the drives that are left are too few for it, it names some and does
-nothing without --accept-loss."
-    )]
+nothing without --accept-loss.")]
     Replace {
         /// Its number
         id: u16,
@@ -149,22 +176,62 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             client.post(&format!("/api/v1/pool/drives/{id}/remove"), &serde_json::json!({}))?;
             said(common.json, "taken out: delete its [[pool.drives]] from kist.toml")
         }
-        Action::Drive { action: DriveAction::Replace { id, new, accept_loss } } => {
-            let target = format!("/api/v1/pool/drives/{id}/replace");
-            let body = ReplaceBody { new: *new, accept_loss: *accept_loss };
-            let reply: ReplaceReply = client.post_for(&target, &body)?;
-            if common.json {
-                return output::json(&reply);
-            }
-            output::line(match reply.what.as_str() {
-                "new" => {
-                    "a new drive, in use: shards that should be on it are written anew, kist scrub shows how \
-                     far that is"
+        Action::Drive { action: DriveAction::Add { place, host, enclosure, new, accept_loss } } => {
+            match place.to_str().and_then(|text| text.parse().ok()) {
+                Some(id) if host.is_none() && enclosure.is_none() => {
+                    replace(&client, id, ReplaceBody { new: *new, accept_loss: *accept_loss }, common.json)
                 }
-                _ => "the drive itself: what it holds is in use again",
-            })
+                Some(id) => {
+                    let what = "kist.toml says of a drive with a number where it stands";
+                    Err(Failure::usage(format!("drive {id}: {what}: leave --host and --enclosure out")))
+                }
+                None => {
+                    let path = absolute(place)?;
+                    let (host, enclosure) = (host.clone(), enclosure.clone());
+                    add(&client, &AddDriveBody { path, host, enclosure, new: *new }, common.json)
+                }
+            }
+        }
+        Action::Drive { action: DriveAction::Replace { id, new, accept_loss } } => {
+            replace(&client, *id, ReplaceBody { new: *new, accept_loss: *accept_loss }, common.json)
         }
     }
+}
+
+/// The server runs in another directory.
+fn absolute(place: &Path) -> Outcome<String> {
+    let not_text = || Failure::usage(format!("{} is no UTF-8", place.display()));
+    if place.to_str().is_some_and(|text| text.contains("://")) {
+        return place.to_str().map(str::to_owned).ok_or_else(not_text);
+    }
+    let path = std::path::absolute(place).map_err(|error| Failure::io("looking for", place, &error))?;
+    path.to_str().map(str::to_owned).ok_or_else(not_text)
+}
+
+fn add(client: &Client, body: &AddDriveBody, json: bool) -> Outcome {
+    let reply: AddDriveReply = client.post_for("/api/v1/pool/drives", body)?;
+    if json {
+        return output::json(&reply);
+    }
+    let what = match reply.what.as_str() {
+        "new" => "a new drive, in use and named in kist.toml: new data comes to it",
+        "returned" => "a drive of this instance, in use and named in kist.toml",
+        _ => "in use already",
+    };
+    output::line(&format!("drive {}: {what}", reply.id))
+}
+
+fn replace(client: &Client, id: u16, body: ReplaceBody, json: bool) -> Outcome {
+    let reply: ReplaceReply = client.post_for(&format!("/api/v1/pool/drives/{id}/replace"), &body)?;
+    if json {
+        return output::json(&reply);
+    }
+    output::line(match reply.what.as_str() {
+        "new" => {
+            "a new drive, in use: shards that should be on it are written anew, kist scrub shows how far that is"
+        }
+        _ => "the drive itself: what it holds is in use again",
+    })
 }
 
 /// What waits for its repair, and how much of it was tried in vain.

@@ -1,0 +1,264 @@
+//! One more drive of the pool while the server runs.
+//!
+//! In this order, so that a crash at any moment leaves either no drive, or one that the next start opens: the
+//! directory becomes a drive and belongs to this server; the operator's file names it; the pool takes it in,
+//! and only then something may be written to it. Whoever says it again after a crash goes on where it stopped.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::DriveId;
+use catalogue::{Command, PoolDriveState};
+use drive::{DriveLocation, DriveOpenError, ObjectDrive};
+use ground::{ArchiveError, PoolDriveFile, PoolDriveSettings};
+use pool::DriveHealth;
+
+use crate::Upkeep;
+use crate::pool_drives::{ReplacedDrive, open_when_left, refused};
+
+/// A drive that is to be added, as its operator says it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewDrive {
+    /// Where it is.
+    pub at: DriveLocation,
+    /// The machine that it stands in, if its place does not say it; `None`: as the operator's file has it.
+    pub host: Option<String>,
+    /// Its failure domain; `None`: as the operator's file has it, else none.
+    pub enclosure: Option<String>,
+    /// Make the directory if it is not there.
+    pub make: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AddedDrive {
+    /// The number that it has.
+    pub id: u16,
+    /// What it is.
+    pub what: AddedWhat,
+}
+
+/// What a drive is that was added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AddedWhat {
+    /// The directory was empty: it is a new drive now.
+    New,
+    /// The directory held a drive of this instance, which is in use again.
+    Returned,
+    /// It was in use already: nothing was done.
+    InUse,
+}
+
+impl Upkeep {
+    /// Says where the operator's file names the drives of the pool. Without it no drive is added while the
+    /// server runs. Once: further calls do nothing.
+    pub fn set_pool_drive_file(&self, file: Arc<dyn PoolDriveFile>) {
+        let _ = self.drive_file.set(file);
+    }
+
+    /// Adds a drive to the pool, and names it in the operator's file if that does not yet: an empty directory,
+    /// or one that holds a drive of this instance. It takes new data at once. No effect if it is in use.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoNewDrive`]; [`ArchiveError::NoDriveDirectory`]; as [`Upkeep::pool_drive_replace`] of
+    /// one that the pool knows.
+    pub fn pool_drive_add(&self, wanted: &NewDrive) -> Result<AddedDrive, ArchiveError> {
+        let _one = self.changes_drives();
+        self.add_drive(wanted)
+    }
+
+    /// Adds the drive of this number if the operator's file names it, though the start did not know it.
+    pub(crate) fn add_named(&self, id: u16, make: bool) -> Result<ReplacedDrive, ArchiveError> {
+        let unknown = || ArchiveError::NoSuchPoolDrive(id);
+        let file = self.drive_file.get().ok_or_else(unknown)?;
+        let named = file.drives().map_err(|error| refused(DriveId(id), &error.to_string()))?;
+        let entry = named.into_iter().find(|drive| drive.id == id).ok_or_else(unknown)?;
+        let added = self.add_drive(&NewDrive { at: entry.at, host: None, enclosure: None, make })?;
+        Ok(match added.what {
+            AddedWhat::New => ReplacedDrive::New,
+            AddedWhat::Returned | AddedWhat::InUse => ReplacedDrive::Returned,
+        })
+    }
+
+    fn add_drive(&self, wanted: &NewDrive) -> Result<AddedDrive, ArchiveError> {
+        let at = &wanted.at;
+        let no = |reason: String| ArchiveError::NoNewDrive { at: at.clone(), reason };
+        let Some(file) = self.drive_file.get() else {
+            return Err(no("the settings of this server stand in no file".to_owned()));
+        };
+        let named = file.drives().map_err(|error| no(error.to_string()))?;
+        let entry = named.iter().find(|drive| drive.at.is_same_place(at));
+        let stamped = self.drive_at(at)?;
+        let id = match (entry.map(|entry| DriveId(entry.id)), stamped) {
+            (Some(named), Some(found)) if named != found => {
+                return Err(no(format!(
+                    "it holds drive {found}, and kist.toml names it as drive {named}: give it the number that \
+                     it has"
+                )));
+            }
+            (Some(id), _) | (None, Some(id)) => id,
+            (None, None) => self.next_drive(&named)?.ok_or_else(|| no("no number is left".to_owned()))?,
+        };
+        let settings = match entry {
+            Some(entry) => {
+                let differs = wanted.host.as_ref().is_some_and(|host| Some(host) != entry.host.as_ref())
+                    || wanted.enclosure.as_ref().is_some_and(|enclosure| *enclosure != entry.enclosure);
+                if differs {
+                    return Err(no(format!(
+                        "kist.toml names it as drive {id} with another host or enclosure: change it there"
+                    )));
+                }
+                entry.clone()
+            }
+            None => PoolDriveSettings {
+                id: id.0,
+                at: at.clone(),
+                host: wanted.host.clone(),
+                enclosure: wanted.enclosure.clone().unwrap_or_default(),
+            },
+        };
+        self.check_apart(&settings, &named).map_err(no)?;
+        let is_named = entry.is_some();
+        let health = self.pool.drive_health().into_iter().find(|(drive, _)| *drive == id);
+        if let Some((_, health)) = health {
+            return self.add_known(file.as_ref(), settings, is_named, &health, wanted.make);
+        }
+        if stamped.is_none() && at.is_absent() && !wanted.make {
+            return Err(no(
+                "the directory is not there: mount its disk, or have it made with --new".to_owned()
+            ));
+        }
+        // Made ready before the directory becomes a drive: what hinders it is known then.
+        let name = match is_named {
+            true => None,
+            false => Some(file.prepare(&settings).map_err(|error| no(error.to_string()))?),
+        };
+        if stamped.is_none() {
+            at.format(self.instance, id).map_err(|error| no(error.to_string()))?;
+        }
+        let opened = open_when_left(at, self.instance, id)?;
+        let last = self.check_not_later(opened.as_ref())?;
+        self.pool.stamp_new(opened.as_ref(), last)?;
+        name.map_or(Ok(()), |name| name()).map_err(|error| no(error.to_string()))?;
+        // One that was taken out, and is put in again.
+        if self.word_of_drive(id)?.is_some() {
+            self.execute(Command::SetPoolDrive { drive: id, state: None })?;
+        }
+        self.pool.add(settings.entry(), opened)?;
+        self.pool_drives.add(settings);
+        tracing::info!(drive = %id, %at, "one more drive of the pool");
+        let what = if stamped.is_none() { AddedWhat::New } else { AddedWhat::Returned };
+        if what == AddedWhat::Returned {
+            self.is_put_in(id, at);
+        }
+        self.ring();
+        Ok(AddedDrive { id: id.0, what })
+    }
+
+    /// A drive that the pool knows: in use, or to be put in again, or one on which stripes stand though the
+    /// start did not find it in the operator's file.
+    fn add_known(
+        &self,
+        file: &dyn PoolDriveFile,
+        settings: PoolDriveSettings,
+        is_named: bool,
+        health: &DriveHealth,
+        make: bool,
+    ) -> Result<AddedDrive, ArchiveError> {
+        let (id, at) = (DriveId(settings.id), settings.at.clone());
+        let no = |reason: String| ArchiveError::NoNewDrive { at: at.clone(), reason };
+        match self.pool_drives.get(id) {
+            Some(known) if known.at.is_same_place(&at) => {}
+            Some(known) => {
+                let place = &known.at;
+                return Err(no(format!(
+                    "drive {id} of the pool is at {place}: to open it elsewhere change its path in kist.toml \
+                     and restart the server"
+                )));
+            }
+            None => {
+                if !is_named {
+                    let named = file.prepare(&settings).and_then(|name| name());
+                    named.map_err(|error| no(error.to_string()))?;
+                }
+                self.pool.set_domain(id, settings.entry().domain);
+                self.pool_drives.add(settings);
+                if self.word_of_drive(id)? == Some(PoolDriveState::Draining) {
+                    self.pool.set_draining(id, true)?;
+                }
+            }
+        }
+        let what = match health {
+            DriveHealth::Up | DriveHealth::Full => AddedWhat::InUse,
+            _ => match self.replace_drive(id.0, make, false)? {
+                ReplacedDrive::New => AddedWhat::New,
+                ReplacedDrive::Returned => AddedWhat::Returned,
+            },
+        };
+        Ok(AddedDrive { id: id.0, what })
+    }
+
+    /// Which drive of this instance stands at a place; `None` if there is none.
+    fn drive_at(&self, at: &DriveLocation) -> Result<Option<DriveId>, ArchiveError> {
+        let no = |reason: String| ArchiveError::NoNewDrive { at: at.clone(), reason };
+        match at.read_stamp() {
+            Ok(stamp) if stamp.instance != self.instance => {
+                Err(no(format!("it holds drive {} of another instance, {}", stamp.drive, stamp.instance)))
+            }
+            Ok(stamp) => Ok(Some(stamp.drive)),
+            Err(DriveOpenError::NotADrive(_)) => Ok(None),
+            Err(error) => Err(no(error.to_string())),
+        }
+    }
+
+    /// The number of one more drive: above all that were ever given, as far as anybody knows.
+    fn next_drive(&self, named: &[PoolDriveSettings]) -> Result<Option<DriveId>, ArchiveError> {
+        let mut given: BTreeSet<DriveId> = named.iter().map(|drive| DriveId(drive.id)).collect();
+        given.extend(self.pool_drives.all().iter().map(|drive| DriveId(drive.id)));
+        given.extend(self.pool.drive_health().into_iter().map(|(drive, _)| drive));
+        let (words, sets) = self.read(|view| Ok((view.pool_drives()?, view.stripe_sets()?)))?;
+        given.extend(words.into_iter().map(|(drive, _)| drive));
+        given.extend(sets.into_iter().flat_map(|set| set.drives));
+        Ok(given.last().map_or(Some(0), |last| last.0.checked_add(1)).map(DriveId))
+    }
+
+    /// Refuses a place in or around that of another drive, or of the catalogue.
+    fn check_apart(&self, drive: &PoolDriveSettings, named: &[PoolDriveSettings]) -> Result<(), String> {
+        let known = self.pool_drives.all();
+        let other =
+            known.iter().chain(named).find(|other| other.id != drive.id && other.at.overlaps(&drive.at));
+        if let Some(other) = other {
+            return Err(format!("it is in the place of drive {}, {}, or around it", other.id, other.at));
+        }
+        let catalogue = &self.settings.catalogue_directory;
+        if DriveLocation::Directory(catalogue.clone()).overlaps(&drive.at) {
+            return Err(format!("it is in the catalogue's directory {}, or around it", catalogue.display()));
+        }
+        Ok(())
+    }
+
+    /// The newest change of the catalogue, which must not be behind what a drive has seen.
+    pub(crate) fn check_not_later(&self, drive: &dyn ObjectDrive) -> Result<u64, ArchiveError> {
+        let last = self.read(|view| view.last_change())?;
+        if drive.stamp().commit > last {
+            let why = "it has seen a later state than the catalogue, which is an older copy";
+            return Err(refused(drive.id(), why));
+        }
+        Ok(last)
+    }
+
+    /// After a drive was put in that may hold something, or lack something.
+    pub(crate) fn is_put_in(&self, drive: DriveId, at: &DriveLocation) {
+        let is_unfilled = at.is_unfilled();
+        self.pool.set_filling(drive, is_unfilled);
+        self.order(|orders| {
+            orders.find_again = true;
+            orders.orphans = true;
+            if is_unfilled {
+                orders.replaced.insert(drive);
+            }
+        });
+        self.some_lost.store(true, Ordering::SeqCst);
+    }
+}
