@@ -6,7 +6,7 @@ use std::sync::Arc;
 use archive::{Archive, Machines, TapeInfo};
 use base::{ByteCount, Vid};
 use catalogue::TapeState;
-use library::{CartridgeInfo, DriveName, Library, LibraryError};
+use library::{CartridgeInfo, Library, LibraryError};
 
 use crate::common::{Instance, SystemClock, bytes, get, migrate_all, put, settled, stage, stop, wait_for};
 use crate::history::evict_all;
@@ -105,8 +105,9 @@ fn what_is_promised_counts_again_with_the_first_tape_that_holds_it() {
     migrate_all(&archive);
     assert!(archive.tapes().unwrap().iter().all(|tape| is_as_told(tape.capacity)));
     stop(archive);
-    // The label is put right: as the drive says of the next tape.
-    let archive = open(&instance, HOLDS);
+    // The label is put right: the next tape holds what it says.
+    let promised = ByteCount::mib(60);
+    let archive = open(&instance, promised);
     let used: Vec<Vid> = labelled(&archive).iter().map(|tape| tape.vid).collect();
     for vid in &used {
         archive.set_tape(*vid, archive::TapeUse::ReadOnly, "for the test").unwrap();
@@ -114,6 +115,6 @@ fn what_is_promised_counts_again_with_the_first_tape_that_holds_it() {
     put(&archive, "/t/second", &bytes(2, 1_000_000));
     migrate_all(&archive);
     let others = archive.tapes().unwrap().into_iter().filter(|tape| !used.contains(&tape.vid));
-    assert!(others.clone().count() == 6 && others.clone().all(|tape| tape.capacity == HOLDS));
+    assert!(others.clone().count() == 6 && others.clone().all(|tape| tape.capacity == promised));
     stop(archive);
 }
