@@ -201,9 +201,9 @@ impl Scheduler {
         self.cooling.contains_key(&vid) && backlog.bytes < self.policy.remount_bytes && !starves
     }
 
-    /// Whether nobody writes to a pool, and a begun tape of it in this library is read for what takes minutes:
-    /// it is written when that has ended, in the same drive, and no other one is begun for that. What starves
-    /// does not wait for it.
+    /// Whether nobody writes to a pool, and a begun tape of it in this library is read for what takes
+    /// minutes: it is written when that has ended, in the same drive, and no other one is begun for that.
+    /// What starves does not wait for it.
     fn is_tape_soon_read(&self, tape_pool: TapePoolId, library: LibraryId) -> bool {
         let now = self.recall.tapes.now;
         let Some(state) = self.pools.get(&tape_pool) else { return false };
