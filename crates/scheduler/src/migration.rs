@@ -1,6 +1,6 @@
 //! When a tape pool gets a drive, and which tape.
 
-use base::{ByteCount, LibraryId, TapePoolId, Timestamp, Vid};
+use base::{ByteCount, Duration, LibraryId, TapePoolId, Timestamp, Vid};
 use session::{BACK_OFF_MAX, back_off};
 
 use crate::census::pool_written;
@@ -11,6 +11,12 @@ use crate::{Backlog, DriveName, DriveState, Purpose, TapePoolPolicy};
 /// How much more often a tape without labels was mounted than a scratch tape before that one is tried
 /// instead.
 const LABELLING_MOUNTS_MAX: u64 = 4;
+
+/// A begun tape from which more bytes are to be read is not waited for: reading them takes longer than
+/// minutes, and a scratch tape is taken.
+const READ_SOON_MAX: ByteCount = ByteCount(64 << 30);
+/// Nor is one that has been read for so long: small files may take hours, and files that are wanted join.
+const READ_WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// What is known of a tape pool.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -146,7 +152,8 @@ impl Scheduler {
     /// The tape that a pool would be given in this drive: one that is begun, the fullest first, else a
     /// scratch tape, the least used first. One of the pool without labels is no better than a scratch tape
     /// once it was mounted [`LABELLING_MOUNTS_MAX`] times more often. No scratch tape is taken beyond the
-    /// number of begun ones that the pool may have, nor while this host cannot write.
+    /// number of begun ones that the pool may have, nor while this host cannot write, nor in place of a begun
+    /// one that is read and soon free.
     pub(crate) fn choose_tape(&self, tape_pool: TapePoolId, drive: &DriveName) -> Option<TapeChoice> {
         let library = self.library_of(drive);
         if !self.writes_in(tape_pool, library) {
@@ -163,7 +170,11 @@ impl Scheduler {
         if own.is_some_and(|(_, vid)| self.cools(vid, tape_pool)) {
             return None;
         }
-        let may_begin = || self.may_begin(tape_pool) && self.host_lets_begin(tape_pool, library);
+        let may_begin = || {
+            self.may_begin(tape_pool)
+                && self.host_lets_begin(tape_pool, library)
+                && (own.is_some() || !self.is_tape_soon_read(tape_pool, library))
+        };
         match (own, first(None).filter(|_| may_begin())) {
             (Some((mounts, vid)), Some((scratch_mounts, scratch)))
                 if !self.is_labelled(vid) && mounts > scratch_mounts + LABELLING_MOUNTS_MAX =>
@@ -188,6 +199,50 @@ impl Scheduler {
         let backlog = self.pools.get(&tape_pool).map(|state| state.backlog).unwrap_or_default();
         let starves = ripe_at(&backlog, self.policy.starvation).is_some_and(|at| at <= now);
         self.cooling.contains_key(&vid) && backlog.bytes < self.policy.remount_bytes && !starves
+    }
+
+    /// Whether nobody writes to a pool, and a begun tape of it in this library is read for what takes
+    /// minutes: it is written when that has ended, in the same drive, and no other one is begun for that.
+    /// What starves does not wait for it.
+    fn is_tape_soon_read(&self, tape_pool: TapePoolId, library: LibraryId) -> bool {
+        let now = self.recall.tapes.now;
+        let Some(state) = self.pools.get(&tape_pool) else { return false };
+        let starves = ripe_at(&state.backlog, self.policy.starvation).is_some_and(|at| at <= now);
+        if starves || self.writers(tape_pool) > 0 {
+            return false;
+        }
+        let is_soon_read = |drive: &Drive| {
+            let vid = match drive.state {
+                DriveState::Mounting { vid, purpose: Purpose::Recall } => vid,
+                DriveState::Recalling { vid, since } if since.plus(READ_WAIT_MAX) > now => vid,
+                _ => return false,
+            };
+            let left = || self.recall.parts(vid).values().fold(0u64, |sum, part| sum.saturating_add(*part));
+            self.is_begun(vid, tape_pool, library) && left() <= READ_SOON_MAX.0
+        };
+        self.drives.values().any(is_soon_read)
+    }
+
+    /// Whether a tape is one of the pool in this library, with labels, to which more may be written.
+    fn is_begun(&self, vid: Vid, tape_pool: TapePoolId, library: LibraryId) -> bool {
+        let Some(tape) = self.tapes.get(&vid).filter(|tape| tape.is_writable()) else { return false };
+        let summary = tape.summary.as_ref();
+        let is_of_pool = summary.is_some_and(|it| it.tape_pool == Some(tape_pool) && it.labelled);
+        is_of_pool && tape.library() == library && !self.asides.contains_key(&vid)
+    }
+
+    /// The times until which pools wait for tapes that are read.
+    pub(crate) fn reading_times(&self) -> impl Iterator<Item = Timestamp> {
+        let waits = |vid: Vid| {
+            let summary = self.tapes.get(&vid).and_then(|tape| tape.summary.as_ref());
+            let Some(tape_pool) = summary.and_then(|summary| summary.tape_pool) else { return false };
+            let queued = self.pools.get(&tape_pool).is_some_and(|state| state.backlog.items > 0);
+            queued && self.writers(tape_pool) == 0
+        };
+        self.drives.values().filter_map(move |drive| match drive.state {
+            DriveState::Recalling { vid, since } if waits(vid) => Some(since.plus(READ_WAIT_MAX)),
+            _ => None,
+        })
     }
 
     /// Whether one more tape of the pool may be begun.

@@ -148,8 +148,8 @@ impl Tape {
             mend.damaged.insert(place, reason.to_owned());
         })?;
         if asked == FromTape::Asked {
-            // Under the lock: it may have come to its end meanwhile, and whoever ends it forgets what is known
-            // here afterwards.
+            // Under the lock: it may have come to its end meanwhile, and whoever ends it forgets what is
+            // known here afterwards.
             let maintenance = self.maintenance();
             if maintenance.mends.contains_key(&container) {
                 self.own.awaited.note(container, file, Awaited { place, reason: reason.to_owned() });

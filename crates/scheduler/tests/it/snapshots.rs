@@ -216,6 +216,47 @@ fn recall_waits_for_age_or_bytes_and_takes_the_better_copy() {
     check(&mut Scheduler::new(policy()), events, expected);
 }
 
+/// A tape of the pool is read, of which so much is wanted, when this is queued.
+fn queued_while_it_is_read(wanted: u64, backlog: Backlog) -> Vec<(i64, Event)> {
+    let wanted = want(0, 1, wanted, &[1]);
+    let tapes = [tape(1, Some(1), 500), tape(2, None, 500)];
+    let events = [wanted, (300, Event::Tick), mounted(390, "A", 1), queued(400, backlog)];
+    [up("A"), up("B")].into_iter().chain(tapes).chain(events).collect()
+}
+
+/// Story: a scratch tape was labelled while a nearly empty one of the same pool was read for a minute.
+#[test]
+fn a_begun_tape_that_is_soon_read_is_waited_for() {
+    let mut scheduler = Scheduler::new(policy());
+    let reading = "0: wake at 300
+        300: mount T00001 in A
+        390: read T00001 in A
+        400: wake at 990";
+    check(&mut scheduler, queued_while_it_is_read(50, backlog(5, 60, 0)), reading);
+    let told = scheduler.why_migrating(TapePoolId(1), at(401));
+    assert_eq!(told, Reason::Reading { drive: "A".into(), vid: vid(1), position: 0 });
+    let events =
+        vec![(500, Event::NotWanted(FileId(1))), (500, Event::RecallEnded("A".into(), SessionEnd::Drained))];
+    check(&mut scheduler, events, "500: write pool 1 to T00001 in A");
+}
+
+/// What is to be written does not wait for long, nor for what takes long, nor when it has waited for long.
+#[test]
+fn a_scratch_tape_is_taken_when_the_begun_one_is_read_for_longer() {
+    let reading = "0: wake at 300
+        300: mount T00001 in A
+        390: read T00001 in A";
+    let mut events = queued_while_it_is_read(50, backlog(5, 60, 0));
+    events.push((990, Event::Tick));
+    let late = format!("{reading}\n400: wake at 990\n990: mount T00002 in B for pool 1, wake at 3600");
+    check(&mut Scheduler::new(policy()), events, &late);
+    let at_once = format!("{reading}\n400: mount T00002 in B for pool 1");
+    let starving = queued_while_it_is_read(50, backlog(5, 60, -30 * 86_400));
+    check(&mut Scheduler::new(policy()), starving, &at_once);
+    let long = queued_while_it_is_read(90, backlog(5, 60, 0));
+    check(&mut Scheduler::new(policy()), long, &format!("{at_once}, wake at 3600"));
+}
+
 #[test]
 fn a_drive_that_goes_down_gives_everything_back() {
     let events = vec![
