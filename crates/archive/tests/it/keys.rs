@@ -597,7 +597,8 @@ fn a_copy_is_read_from_the_tape_whose_key_is_there() {
     stop(archive);
 }
 
-/// Story: both keys of two copies were missing, and whoever looked was told of the one that the other tape has.
+/// Story: both keys of two copies were missing, and whoever looked was told of the one that the other tape
+/// has.
 #[test]
 fn of_two_keys_that_are_missing_both_are_named() {
     let mut instance = Instance::with(ByteCount::mib(256), |settings| {
