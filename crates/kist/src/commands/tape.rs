@@ -472,7 +472,7 @@ mod tests {
             "vid": vid, "state": "active", "reason": "", "tape_pool": "vault", "library": "", "uuid": null,
             "capacity": 12, "written": 4, "committed": 4, "torn": 0, "containers": 1, "generation": 2,
             "end_of_data": 9, "mounts": 1, "drive": null, "wanted_files": 0, "wanted_bytes": 0, "away": false,
-            "key": key,
+            "changes_through": 0, "key": key,
         });
         Listed { tape: serde_json::from_value(tape).unwrap(), live_bytes: Some(2) }
     }
