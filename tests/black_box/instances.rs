@@ -1,6 +1,7 @@
 //! Instances, settings, keys and servers that are refused.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use crate::harness::{Instance, kist};
 
@@ -61,6 +62,18 @@ fn broken_settings_are_refused_with_line_and_key() {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         kist(&["serve", "--check-config", dir]).exits(2).says(&words);
         kist(&["serve", dir]).exits(2).says(&words);
+    }
+    // Keys of tapes that nobody could read were good.
+    let (pool, keys) = ("[[tape_pools]]\nname = \"vault-a\"\n", instance.dir().join("tape-keys"));
+    assert!(good.contains(pool), "{good}");
+    let encryption = format!("encryption = {{ key = \"k\", keys = \"file:{}\" }}\n", keys.display());
+    fs::write(&file, good.replacen(pool, &format!("{pool}{encryption}"), 1)).unwrap();
+    let check = || kist(&["serve", "--check-config", dir]);
+    check().exits(2).says(&["tape pool 'vault-a'", "tape-keys: No such file"]);
+    fs::write(&keys, format!("k {}\n", "0f".repeat(32))).unwrap();
+    for (mode, exit) in [(0o644, 2), (0o600, 0)] {
+        fs::set_permissions(&keys, fs::Permissions::from_mode(mode)).unwrap();
+        check().exits(exit);
     }
     fs::remove_file(&file).unwrap();
     kist(&["serve", dir]).exits(2).says(&["kist.toml"]);

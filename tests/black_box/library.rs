@@ -152,12 +152,14 @@ fn an_instance_proves_to_its_library_who_it_is() {
     let text = fs::read_to_string(&config).unwrap();
     let (before, rest) = text.split_once("[library]").unwrap();
     let (_, after) = rest.split_once("[tape]").unwrap();
-    let library = changer["configuration"].as_str().unwrap();
+    let account = |file: &str| format!("chap = {{ user = \"kist\", secret_file = \"{file}\" }}\n");
+    let printed = changer["configuration"].as_str().unwrap();
+    assert!(printed.contains(&account(&secret)), "{printed}");
+    let library = printed.replace(&account(&secret), "");
     let with = |account: &str| {
         let library = format!("{library}cartridge_capacity = \"1GB\"\n{account}");
         fs::write(&config, format!("{before}{library}\n[tape]{after}")).unwrap();
     };
-    let account = |file: &str| format!("chap = {{ user = \"kist\", secret_file = \"{file}\" }}\n");
     for stranger in [String::new(), account(&wrong)] {
         with(&stranger);
         instance.start();

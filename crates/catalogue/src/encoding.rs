@@ -352,7 +352,8 @@ record!(RecallDone { blobs, files });
 record!(PartsRecalled { blobs, files, parts });
 
 choice!(Rule {
-    0 = ReadableIfEvicted, 1 = KeyAtHand, 2 = OneKeyOfAnId, 3 = AnotherGives, 4 = UrgentAnew, 5 = KeysAskedFirst
+    0 = ReadableIfEvicted, 1 = KeyAtHand, 2 = OneKeyOfAnId, 3 = AnotherGives, 4 = UrgentAnew,
+    5 = KeysAskedFirst
 });
 
 choice!(Work {

@@ -22,8 +22,8 @@ pub(super) fn read(encryption: &file::PoolEncryption) -> Result<PoolEncryption, 
         Some(("command", path)) => absolute(path).map(KeySource::Command),
         _ => None,
     };
-    let message = "keys is \"file:/PATH\" or \"command:/PATH\", with a path from / on: where keys come from, never a \
-                   key";
+    let message = "keys is \"file:/PATH\" or \"command:/PATH\", with a path from / on: where keys come \
+                   from, never a key";
     Ok(PoolEncryption { key, keys: source.ok_or_else(|| (keys.span(), message.to_owned()))? })
 }
 

@@ -240,7 +240,9 @@ pub enum ArchiveError {
         full: Vec<Vid>,
     },
     /// No such drive of the pool.
-    #[error("there is no drive {0} in the pool: kist pool show lists them")]
+    #[error(
+        "there is no drive {0} in the pool: kist pool show lists them; a new one comes into kist.toml first"
+    )]
     NoSuchPoolDrive(u16),
     /// The directory of a drive that is to be put in is not there.
     #[error(

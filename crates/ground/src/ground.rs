@@ -88,7 +88,8 @@ impl Ground {
     /// keys have it: they are asked for first. A key that was at hand an hour ago may be gone.
     ///
     /// # Errors
-    /// If whether they are at hand cannot be recorded, or nobody is there to ask: nothing may be given up then.
+    /// If whether they are at hand cannot be recorded, or nobody is there to ask: nothing may be given up
+    /// then.
     pub fn rely_on_keys(&self, keys: &BTreeSet<TapeKey>) -> Result<(), ArchiveError> {
         match self.above() {
             _ if keys.is_empty() => Ok(()),

@@ -15,8 +15,8 @@ pub trait Upward: Send + Sync {
     /// Files of a class wait to be sealed once more, the oldest since then.
     fn wait_again(&self, class: ClassId, since: Timestamp) -> Result<(), ArchiveError>;
 
-    /// Asks again for keys of tapes, but for those that were given a moment ago. Afterwards the catalogue says
-    /// of each whether it is at hand.
+    /// Asks again for keys of tapes, but for those that were given a moment ago. Afterwards the catalogue
+    /// says of each whether it is at hand.
     ///
     /// # Errors
     /// If that cannot be recorded: nothing may be given up then.

@@ -137,7 +137,7 @@ fn check_backup_directory(config: &Config, instance: &Instance) -> Outcome {
 fn check_tape_keys(config: &Config, instance: &Instance) -> Outcome {
     let wrong = |pool: &str, error: &dyn std::fmt::Display| {
         let file = instance.path(CONFIG_FILE);
-        Failure::usage(format!("{}: tape_pool '{pool}': encryption: {error}", file.display()))
+        Failure::usage(format!("{}: tape pool '{pool}': encryption: {error}", file.display()))
     };
     let owner =
         std::fs::metadata(&instance.directory).map(|known| std::os::unix::fs::MetadataExt::uid(&known));

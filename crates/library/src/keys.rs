@@ -165,9 +165,9 @@ impl KeySource {
         }
     }
 
-    /// Looks whether it can give keys: a file is read, and must have `key`; a program must be there and may be
-    /// started, but is not. `owner`: who may have the file besides those who may always: whoever looks may be
-    /// another user than the server.
+    /// Looks whether it can give keys: a file is read, and must have `key`; a program must be there and may
+    /// be started, but is not. `owner`: who may have the file besides those who may always: whoever looks may
+    /// be another user than the server.
     ///
     /// # Errors
     /// [`KeySourceError`].

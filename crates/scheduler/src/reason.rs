@@ -7,8 +7,8 @@ use base::{ByteCount, ContainerId, Count, RequestId, ShareId, Timestamp, Vid};
 use crate::{CleaningBar, DriveName};
 
 /// What an operator does about a library that is not reached.
-pub const REACH_IT: &str = "it was not reached since the start and is tried again; see whether it is on, and what \
-                            kist library scan, with its portal if it has one, finds";
+pub const REACH_IT: &str = "it was not reached since the start and is tried again; see whether it is on, \
+                            and what kist library scan, with its portal if it has one, finds";
 
 /// Why something is not done yet, or that it is being done. Displayed as one sentence for operators.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -443,7 +443,7 @@ impl Tape {
                     Waiting::Tape(vid) | Waiting::Planned(vid) | Waiting::Maintenance(vid) => Some(vid),
                     _ => None,
                 };
-                // Which of the keys somebody can give nobody here knows: all are named, that of the tape first.
+                // Which of the keys somebody can give is not known: all are named, the tape's own first.
                 let mut vids: Vec<Vid> = tapes.iter().map(|(vid, _)| *vid).collect();
                 vids.sort_by_key(|vid| Some(*vid) != asked);
                 let missing = |vid: Vid| Some((vid, self.key_missing(&self.tape(vid).ok()?)?));

@@ -402,7 +402,8 @@ fn of_tapes(
                  tape set {first} off-site --where PLACE"
             ),
             unreached => format!(
-                "no library that is reached holds {count} {what}: {names}: what stands in {} is not known: {}",
+                "no library that is reached holds {count} {what}: {names}: what stands in {} is not known: \
+                 {}",
                 named(unreached),
                 scheduler::REACH_IT
             ),

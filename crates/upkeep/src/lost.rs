@@ -104,7 +104,11 @@ pub(crate) fn declare(upkeep: &Upkeep, copies: &[PoolCopy]) -> Result<Declared, 
     let mut failed = None;
     for copies in parts(copies) {
         // What the pool has of a file that tapes can give is given up for good.
-        upkeep.rely_on_keys(&keys_counted_on(upkeep, copies.iter().map(|copy| copy.file))?)?;
+        let keys = keys_counted_on(upkeep, copies.iter().map(|copy| copy.file));
+        if let Err(error) = keys.and_then(|keys| upkeep.rely_on_keys(&keys)) {
+            failed = Some(error);
+            break;
+        }
         // Said before: an index that is committed right behind the command looks for lost files.
         upkeep.some_lost.store(true, Ordering::SeqCst);
         let losses = record_lost(upkeep, copies).or_else(|error| {

@@ -632,7 +632,8 @@ fn a_copy_is_read_from_the_tape_whose_key_is_there() {
     stop(archive);
 }
 
-/// Story: both keys of two copies were missing, and whoever looked was told of the one that the other tape has.
+/// Story: both keys of two copies were missing, and whoever looked was told of the one that the other tape
+/// has.
 #[test]
 fn of_two_keys_that_are_missing_both_are_named() {
     let mut instance = Instance::with(ByteCount::mib(256), |settings| {
@@ -688,8 +689,7 @@ fn a_key_that_is_missing_is_told_of_where_its_pool_has_keys() {
     give(&instance, &[OLD, NEW]);
     fs::copy(key_file(&instance), &other).unwrap();
     // The first pool has another key, the second one this, which it then gives up.
-    let id = |id: &str| Some(KeyId::new(id).unwrap());
-    instance.settings.tape_pools[0].encryption.as_mut().unwrap().key = id(NEW);
+    instance.settings.tape_pools[0].encryption.as_mut().unwrap().key = Some(KeyId::new(NEW).unwrap());
     let archive = instance.open();
     put_to_tape(&archive, "a", 1);
     let old = used(&archive).into_iter().find(|tape| key_of(tape) == Some(OLD)).unwrap().vid;

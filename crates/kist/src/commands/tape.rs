@@ -17,6 +17,8 @@ const REASON_MAX: usize = 60;
 
 /// Where a list shows what of a tape is live: behind what is written.
 const LIVE_AT: usize = 5;
+/// Where the column of keys stands: behind the pool, whose key a tape may not have any more.
+const KEY_AT: usize = 3;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -399,6 +401,11 @@ fn tapes_table(tapes: &[Listed]) -> String {
     if with_live {
         headings.splice(LIVE_AT..LIVE_AT, [">live", ">of written"]);
     }
+    // Most sites have none.
+    let with_key = tapes.iter().any(|listed| listed.tape.key.is_some());
+    if with_key {
+        headings.insert(KEY_AT, "key");
+    }
     let mut table = Table::new(&headings);
     for Listed { tape, live_bytes } in tapes {
         let mut row = vec![
@@ -423,6 +430,9 @@ fn tapes_table(tapes: &[Listed]) -> String {
                 written => format!("{:.0} %", 100.0 * live as f64 / written as f64),
             };
             row.splice(LIVE_AT..LIVE_AT, [text::size(live), share]);
+        }
+        if with_key {
+            row.insert(KEY_AT, tape.key.clone().unwrap_or_else(|| "-".to_owned()));
         }
         table.row(row);
     }
@@ -451,4 +461,30 @@ fn containers_table(containers: &[ContainerReply]) -> String {
         ]);
     }
     table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(vid: &str, key: Option<&str>) -> Listed {
+        let tape = serde_json::json!({
+            "vid": vid, "state": "active", "reason": "", "tape_pool": "vault", "library": "", "uuid": null,
+            "capacity": 12, "written": 4, "committed": 4, "torn": 0, "containers": 1, "generation": 2,
+            "end_of_data": 9, "mounts": 1, "drive": null, "wanted_files": 0, "wanted_bytes": 0, "away": false,
+            "changes_through": 0, "key": key,
+        });
+        Listed { tape: serde_json::from_value(tape).unwrap(), live_bytes: Some(2) }
+    }
+
+    /// Which tapes have an old key yet was shown by no list for people.
+    #[test]
+    fn keys_have_a_column_if_some_tape_has_one() {
+        let clear = tapes_table(&[listed("KS0001", None)]);
+        assert!(!clear.contains("key"), "{clear}");
+        let both = tapes_table(&[listed("KS0001", None), listed("KS0002", Some("vault-2025"))]);
+        let lines: Vec<Vec<&str>> = both.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[0][..5], ["tape", "state", "tape", "pool", "key"]);
+        assert_eq!((lines[1][3], lines[2][3]), ("-", "vault-2025"), "{both}");
+    }
 }
