@@ -17,6 +17,7 @@ mod library;
 mod newcomer;
 mod operating;
 mod plan;
+mod pool_drives;
 mod quota;
 mod rebuild;
 mod refusals;

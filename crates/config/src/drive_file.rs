@@ -222,7 +222,7 @@ mod tests {
     fn a_file_without_an_end_of_its_last_line_or_with_its_drives_last_gets_it_too() {
         let text = write(&Template::default());
         let at = text.find("\n[[pool.drives]]").unwrap();
-        let end = text[at..].find("\n[library]").map(|end| at + end).unwrap_or(text.len());
+        let end = text[at..].find("\n[library]").map_or(text.len(), |end| at + end);
         let before_header = text[..end].rfind("enclosure = \"\"\n").unwrap() + "enclosure = \"\"\n".len();
         let (drives, rest) = (&text[at..before_header], &text[before_header..]);
         let moved = format!("{}{rest}{}", &text[..at], drives.trim_end());

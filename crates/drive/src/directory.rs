@@ -81,7 +81,8 @@ impl DirectoryDrive {
     /// Makes a directory (created if absent) a drive of `instance`; durable on return.
     ///
     /// # Errors
-    /// [`DriveOpenError::NotEmpty`] if anything is in the directory, [`DriveOpenError::Io`].
+    /// [`DriveOpenError::NotEmpty`] if anything is in the directory but what a call that was killed has left,
+    /// [`DriveOpenError::Io`].
     pub fn format(path: &Path, instance: Uuid, id: DriveId) -> Result<(), DriveOpenError> {
         Self::make(path, instance, id, false)
     }
@@ -117,20 +118,20 @@ impl DirectoryDrive {
     fn make(path: &Path, instance: Uuid, id: DriveId, unfilled: bool) -> Result<(), DriveOpenError> {
         fs::create_dir_all(path).map_err(at(path, "creation"))?;
         let mut entries = fs::read_dir(path).map_err(at(path, "listing"))?;
-        // A fresh ext4 file system brings this directory along.
-        if entries.any(|entry| entry.is_ok_and(|e| e.file_name() != "lost+found")) {
+        let may_stay =
+            |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|entry| is_none_of_others(&entry, unfilled));
+        if !entries.all(may_stay) {
             return Err(DriveOpenError::NotEmpty(path.to_owned()));
         }
         let extents = path.join(EXTENTS);
-        fs::create_dir(&extents).map_err(at(&extents, "creation"))?;
+        make_directory(&extents)?;
         for bucket in 0..=u8::MAX {
-            let bucket = extents.join(format!("{bucket:02x}"));
-            fs::create_dir(&bucket).map_err(at(&bucket, "creation"))?;
+            make_directory(&extents.join(format!("{bucket:02x}")))?;
         }
         sync_directory(&extents)?;
         if unfilled {
             let mark = path.join(UNFILLED);
-            File::create_new(&mark).and_then(|mark| mark.sync_all()).map_err(at(&mark, "creation"))?;
+            File::create(&mark).and_then(|mark| mark.sync_all()).map_err(at(&mark, "creation"))?;
             sync_directory(path)?;
         }
         // The superblock comes last: what has one is complete.
@@ -658,6 +659,32 @@ fn clear_replacements(path: &Path) -> Result<(), DriveOpenError> {
             }
             Ok(())
         }
+    }
+}
+
+/// Whether what is in the directory of a new drive is nobody's: `lost+found`, which a fresh ext4 file system
+/// brings along, and what a process has left that was killed while it made the drive, in which nothing is.
+fn is_none_of_others(entry: &fs::DirEntry, unfilled: bool) -> bool {
+    let name = entry.file_name();
+    name == "lost+found"
+        || superblock::is_temporary(&name)
+        || name == UNFILLED && unfilled
+        || name == EXTENTS && is_hollow(entry)
+}
+
+/// Whether a directory holds nothing but directories in which nothing is; one that cannot be looked at does.
+fn is_hollow(directory: &fs::DirEntry) -> bool {
+    let Ok(mut entries) = fs::read_dir(directory.path()) else { return false };
+    entries.all(|entry| {
+        let Ok(mut below) = entry.and_then(|entry| fs::read_dir(entry.path())) else { return false };
+        below.next().is_none()
+    })
+}
+
+fn make_directory(path: &Path) -> Result<(), DriveOpenError> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(at(path, "creation")(error)),
+        _ => Ok(()),
     }
 }
 

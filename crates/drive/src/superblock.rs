@@ -3,6 +3,7 @@
 //! One damaged page must not cost a whole drive. The copy is written first; of two whole pages the newer one
 //! holds.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
@@ -119,6 +120,16 @@ impl Pages {
     }
 }
 
+/// Where a page is written before it takes its place.
+fn temporary(name: &str) -> String {
+    format!("{name}.new")
+}
+
+/// Whether a file is a page that was being written.
+pub(crate) fn is_temporary(name: &OsStr) -> bool {
+    [COPY_NAME, FILE_NAME].iter().any(|page| name == temporary(page).as_str())
+}
+
 /// Replaces the superblock: for the copy and then the first page a temporary file, sync, rename; then the
 /// directory is synced. A failed sync is never repeated: what comes next is written to a new file.
 ///
@@ -126,7 +137,7 @@ impl Pages {
 pub(crate) fn write(directory: &File, stamp: &Stamp) -> io::Result<()> {
     let page = encode(stamp);
     for name in [COPY_NAME, FILE_NAME] {
-        let temporary = format!("{name}.new");
+        let temporary = temporary(name);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
         let opened = openat(directory, &temporary, flags, Mode::from_raw_mode(0o644));
         let written = opened.map_err(io::Error::from).and_then(|file| {

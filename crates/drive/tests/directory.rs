@@ -185,6 +185,32 @@ fn the_stamp_survives() {
     assert_eq!((stamp.instance, stamp.drive, stamp.epoch, stamp.commit), (INSTANCE, ID, Epoch(3), 99));
 }
 
+/// Story: a server was killed while it made a drive; the directory was "not empty" from then on.
+#[test]
+fn what_a_kill_has_left_of_a_new_drive_is_made_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let format = || DirectoryDrive::format(path, INSTANCE, ID);
+    fs::create_dir_all(path.join("extents/00")).unwrap();
+    fs::create_dir(path.join("extents/01")).unwrap();
+    fs::write(path.join("drive.copy.new"), "half").unwrap();
+    for foreign in ["extents/00/file", "extents/file", "mine", "drive.copy", "unfilled.kist"] {
+        fs::write(path.join(foreign), "x").unwrap();
+        assert!(matches!(format(), Err(DriveOpenError::NotEmpty(_))), "{foreign}");
+        fs::remove_file(path.join(foreign)).unwrap();
+    }
+    // One that takes the place of another stays one that is not filled.
+    fs::write(path.join("unfilled.kist"), "").unwrap();
+    DirectoryDrive::format_unfilled(path, INSTANCE, ID).unwrap();
+    assert!(DirectoryDrive::is_unfilled(path));
+    fs::remove_file(path.join("drive.kist")).unwrap();
+    fs::remove_file(path.join("drive.copy")).unwrap();
+    DirectoryDrive::set_filled(path).unwrap();
+    format().unwrap();
+    assert!(!DirectoryDrive::is_unfilled(path));
+    drop(open(path).unwrap());
+}
+
 #[test]
 fn wrong_drives_are_refused() {
     let (directory, drive) = fresh();

@@ -315,7 +315,8 @@ impl Pool {
 
     /// Stamps a drive that is to be put in, durably: that it belongs to this server from now on.
     ///
-    /// One that no set of the pool names was never one of its drives, so it lacks nothing, and was not away.
+    /// One that has no place in the pool, and that no set of it names, was never one of its drives: so it lacks
+    /// nothing, and was not away.
     ///
     /// # Errors
     /// [`PoolError::EpochUsed`] if it was written by a later server, [`PoolError::Drive`] if it cannot be
@@ -328,7 +329,8 @@ impl Pool {
         let others =
             self.drives().filter_map(PoolDrive::attached).map(|other| other.device.drive.stamp().age());
         let newest = others.max().max(Some((given, 0)));
-        Ok(take_up(drive, newest.filter(|_| self.is_in_a_set(id)), given, commit)?)
+        let is_known = self.drive(id).is_some() || self.is_in_a_set(id);
+        Ok(take_up(drive, newest.filter(|_| is_known), given, commit)?)
     }
 
     /// Adds a place for one more drive, which [`Pool::stamp_new`] has stamped, and puts it in: it takes new
@@ -361,8 +363,7 @@ impl Pool {
     }
 
     /// Whether a stripe set names a drive. Of one that none does, nothing can stand on it.
-    #[must_use]
-    pub fn is_in_a_set(&self, id: DriveId) -> bool {
+    fn is_in_a_set(&self, id: DriveId) -> bool {
         lock(self.sets()).names(id)
     }
 

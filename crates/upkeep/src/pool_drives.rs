@@ -278,12 +278,7 @@ impl Upkeep {
             upkeep.pool.declare_lost(drive)?;
         }
         if what == ReplacedDrive::New {
-            let made = match upkeep.pool.is_in_a_set(drive) {
-                true => at.format_unfilled(upkeep.instance, drive),
-                // It is one more drive, which the settings named before the start: nothing can lack on it.
-                false => at.format(upkeep.instance, drive),
-            };
-            made.map_err(|error| opening(drive, &error))?;
+            at.format_unfilled(upkeep.instance, drive).map_err(|error| opening(drive, &error))?;
         }
         let opened = open_when_left(&at, upkeep.instance, drive)?;
         let last = upkeep.check_not_later(opened.as_ref())?;

@@ -2,6 +2,7 @@
 
 mod access_days;
 mod access_log;
+mod added;
 mod awaited;
 mod backup;
 mod backup_times;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::duplicate_mod, reason = "the same tests run over drives with a queue, too")]
 
+mod added;
 mod blobs;
 mod codes;
 mod common;
