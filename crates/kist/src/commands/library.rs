@@ -390,4 +390,38 @@ mod tests {
         assert!(refused("\n").contains("names nobody"));
         assert_eq!(access(None).unwrap(), Access::Open);
     }
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ServeArgs,
+    }
+
+    /// Story: what was refused had made a library all the same, which was in the way of the next try.
+    #[test]
+    fn what_cannot_be_served_is_refused_before_a_library_is_made() {
+        let directory = tempfile::tempdir().unwrap();
+        let dir = directory.path().join("tapes");
+        let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = holder.local_addr().unwrap().to_string();
+        let free = ["--listen", "127.0.0.1:0"];
+        let said = |more: &[&str]| {
+            let all = [&["kist", dir.to_str().unwrap(), "--new-cartridges", "4"], more].concat();
+            let args = <Line as clap::Parser>::try_parse_from(all).unwrap().args;
+            let done = check(&args).and_then(|()| prepare(&args)).map(drop);
+            assert!(!dir.exists(), "{more:?}");
+            done.map_err(|failure| failure.to_string())
+        };
+        assert_eq!(said(&free), Ok(()));
+        for (more, why) in [
+            (["--slots", "3"], "do not fit 3 slots"),
+            (["--timing", "LTO-99"], "LTO-99"),
+            (["--barcode-suffix", "THIS-IS-MUCH-LONGER-THAN-IT-MAY-BE"], "behind a VID"),
+            (["--cleaning-after", "0B"], "more than 0B"),
+        ] {
+            let error = said(&[more, free].concat()).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+        assert!(said(&["--listen", &taken]).unwrap_err().contains("cannot be listened to"));
+    }
 }
