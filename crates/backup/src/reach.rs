@@ -10,6 +10,10 @@ use base::Duration;
 /// is not mounted for a while.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
+/// For so long it is waited for what a backup tells after a start. One whose first turn takes longer, or hangs,
+/// does not count meanwhile.
+const FIRST_WORD: Duration = Duration::from_secs(300);
+
 /// What is known of the backup of the catalogue; shared by its worker and by those who count on it.
 #[derive(Default, Debug)]
 pub struct BackupReach(Mutex<Reach>);
@@ -19,8 +23,8 @@ enum Reach {
     /// There is no backup.
     #[default]
     None,
-    /// It has not told yet.
-    Unknown,
+    /// It has not told yet, since this time by the steady clock, if that is known.
+    Unknown(Option<Duration>),
     /// It has the log up to this change.
     Through(u64),
     /// It fails since then, by the steady clock.
@@ -34,7 +38,7 @@ impl BackupReach {
 
     /// There is a backup, and nobody knows yet what it has.
     pub fn begins(&self) {
-        *self.reach() = Reach::Unknown;
+        *self.reach() = Reach::Unknown(None);
     }
 
     /// The backup has all changes up to this one.
@@ -55,15 +59,19 @@ impl BackupReach {
     pub fn through(&self) -> Option<u64> {
         match *self.reach() {
             Reach::None => None,
-            Reach::Unknown | Reach::Failing(_) => Some(0),
+            Reach::Unknown(_) | Reach::Failing(_) => Some(0),
             Reach::Through(through) => Some(through),
         }
     }
 
-    /// Whether there is a backup that has not told yet what it has: a moment after a start it will have.
+    /// Whether there is a backup that has not told yet what it has: a moment after a start it will have, and
+    /// minutes after it was first asked for it is not waited for any more. `now`: by the steady clock.
     #[must_use]
-    pub fn is_awaited(&self) -> bool {
-        *self.reach() == Reach::Unknown
+    pub fn is_awaited(&self, now: Duration) -> bool {
+        match &mut *self.reach() {
+            Reach::Unknown(since) => now.saturating_sub(*since.get_or_insert(now)) < FIRST_WORD,
+            _ => false,
+        }
     }
 
     /// Whether the backup can take the place of a lost catalogue, as far as is known: what is given up may
@@ -79,7 +87,7 @@ impl BackupReach {
     pub fn may_count(&self, now: Duration) -> bool {
         match *self.reach() {
             Reach::None => false,
-            Reach::Unknown | Reach::Through(_) => true,
+            Reach::Unknown(_) | Reach::Through(_) => true,
             Reach::Failing(since) => now.saturating_sub(since) < PATIENCE,
         }
     }
@@ -96,13 +104,16 @@ mod tests {
         let (reach, at) = (BackupReach::default(), Duration::from_secs);
         let counts = |now| (reach.through(), reach.counts(), reach.may_count(at(now)));
         assert_eq!(counts(0), (None, false, false));
-        assert!(!reach.is_awaited());
+        assert!(!reach.is_awaited(at(0)));
         reach.begins();
-        assert!(reach.is_awaited());
+        assert!(reach.is_awaited(at(1_000)) && reach.is_awaited(at(1_299)));
+        assert!(!reach.is_awaited(at(1_300)), "its first turn hangs");
+        reach.begins();
+        assert!(reach.is_awaited(at(1_300)));
         assert_eq!(counts(0), (Some(0), false, true));
         reach.failed(at(10));
         reach.failed(at(20));
-        assert!(!reach.is_awaited(), "it has told that it fails");
+        assert!(!reach.is_awaited(at(1_300)), "it has told that it fails");
         assert_eq!(counts(3_609), (Some(0), false, true));
         assert_eq!(counts(3_610), (Some(0), false, false), "it was waited for long enough");
         reach.shipped(7);

@@ -61,6 +61,12 @@ impl DriveLocation {
         path
     }
 
+    /// Which file system it is on, of those of this machine; `None` if that cannot be told.
+    #[must_use]
+    pub fn file_system(&self) -> Option<u64> {
+        std::fs::metadata(self.directory()).ok().map(|found| std::os::unix::fs::MetadataExt::dev(&found))
+    }
+
     /// The machine that the drive stands in, by which drives fail together, where the configuration names no
     /// other. Directories stand in this one, whatever it is called: its name may change, what shares it not.
     #[must_use]

@@ -308,7 +308,7 @@ impl BlobReader {
             missing.retain(|shard| !more.iter().any(|fetched| fetched.shard == *shard));
             hand.bad.extend(missing);
             fetched.extend(more);
-        } else {
+        } else if !missing.is_empty() {
             for shard in &missing {
                 place.late(&self.pool, *shard);
                 self.lost.insert((place.stripe, *shard));
@@ -323,7 +323,7 @@ impl BlobReader {
     /// had. A drive that hangs does not hold up those that are only slow.
     fn take_late(&mut self, place: &RowPlace, hand: &mut Hand) {
         let mut is_news = false;
-        while !is_news {
+        while !is_news && !hand.late.is_empty() {
             for (gather, mut shards) in std::mem::take(&mut hand.late) {
                 let awaited = shards.len();
                 let (fetched, all) = gather.wait_for(LATE_LOOK_EVERY);

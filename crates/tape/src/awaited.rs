@@ -151,7 +151,8 @@ impl Tape {
             // Under the lock: it may have come to its end meanwhile, and whoever ends it forgets what is
             // known here afterwards.
             let maintenance = self.maintenance();
-            if maintenance.mends.contains_key(&container) {
+            // Of one that waits for other tapes nobody is told any more that it has failed.
+            if maintenance.mends.get(&container).is_some_and(|mend| !mend.parked) {
                 self.own.awaited.note(container, file, Awaited { place, reason: reason.to_owned() });
             }
         }

@@ -73,7 +73,13 @@ impl KeysMissing {
     fn note_given(&self, need: &KeyNeed, found: &Result<TapeEncryption, KeyError>, asked: Duration) {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         match found {
-            Ok(found) => drop(given.insert(need.clone().key_of(found), asked)),
+            Ok(found) => {
+                if need.check.is_none() {
+                    // No tape has it: a source may give another one each time.
+                    given.retain(|key, _| key.id != need.id);
+                }
+                given.insert(need.clone().key_of(found), asked);
+            }
             // Of whatever key has the id: what gives one of them gives no other.
             Err(_) => given.retain(|key, _| key.id != need.id),
         }
@@ -106,7 +112,7 @@ impl KeysMissing {
 }
 
 /// The thread of the keys: asks for all that are needed, then again for those that are missing, and for all
-/// once in a while: what leaves the pool counts on them. A program that gives keys holds up nothing but this.
+/// once in a while: what leaves the pool counts on them. What relies on keys asks for them itself.
 pub(crate) fn run(room: &Tape, me: &Worker) {
     let mut needs = room.all_key_needs();
     let mut all_asked = room.steady();
@@ -310,6 +316,9 @@ impl Tape {
             if self.keys_missing.was_given(key, self.steady()) {
                 continue;
             }
+            if self.stopping() {
+                return Err(ArchiveError::Stopping);
+            }
             let need = KeyNeed::of(key);
             let (found, is_news) = self.ask_for_key(&need);
             if is_news? {
@@ -339,6 +348,8 @@ impl Tape {
             if let Err(error) = self.retry_mends() {
                 tracing::error!(key = %need.id, %error, "what waited for the tapes of a key waits on");
             }
+            // What was LOST for the lack of it may be read again.
+            self.upkeep.key_is_there_again();
             // Cold classes wait for it too.
             self.sweep.ring();
         }

@@ -69,7 +69,7 @@ pub(crate) struct Mend {
     /// All of it was read, and is just being recorded: nobody is to find meanwhile that no tape is left.
     pub(crate) settling: bool,
     /// No tape can give it, as far as is known.
-    parked: bool,
+    pub(crate) parked: bool,
     /// The tape that it is being read from.
     pub(crate) reader: Option<Vid>,
     /// Tapes that have their turn when that one is done.

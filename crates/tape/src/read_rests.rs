@@ -87,10 +87,12 @@ impl Tape {
         if let Some(image) = image.filter(|image| image.blob == blob) {
             self.drop_bad_image(container, image)?;
         }
+        // Several damaged tapes together may have given it: it is dropped if no drive may bring it back.
+        let may_be_dropped = self.upkeep.no_drive_may_come_back();
         let spool = {
             let mut maintenance = self.maintenance();
             let spool = maintenance.mends.get_mut(&container).and_then(|mend| {
-                let spool = mend.spool.take_if(|spool| spool.blob.id == blob)?;
+                let spool = mend.spool.take_if(|spool| may_be_dropped && spool.blob.id == blob)?;
                 // Without it, all tapes are to be read anew.
                 mend.tried.clear();
                 Some(spool)

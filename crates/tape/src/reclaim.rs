@@ -167,7 +167,7 @@ impl Tape {
     /// Right after a start the backup has not told yet what it has. It does not count then, and before it is
     /// known nothing is written to tapes in its place.
     fn need_backup_known(&self, vid: Vid, keeper: Keeper) -> Result<(), ArchiveError> {
-        if keeper == Keeper::Others || !self.backup_reach.is_awaited() {
+        if keeper == Keeper::Others || !self.backup_reach.is_awaited(self.steady()) {
             return Ok(());
         }
         Err(ArchiveError::Rejected(Rejection::WrongState {

@@ -65,23 +65,29 @@ impl Upkeep {
     /// one that the pool knows.
     pub fn pool_drive_add(&self, wanted: &NewDrive) -> Result<AddedDrive, ArchiveError> {
         let _one = self.changes_drives();
-        self.add_drive(wanted)
+        self.add_drive(wanted, false)
     }
 
     /// Adds the drive of this number if the operator's file names it, though the start did not know it.
-    pub(crate) fn add_named(&self, id: u16, make: bool) -> Result<ReplacedDrive, ArchiveError> {
+    pub(crate) fn add_named(
+        &self,
+        id: u16,
+        make: bool,
+        accept_loss: bool,
+    ) -> Result<ReplacedDrive, ArchiveError> {
         let unknown = || ArchiveError::NoSuchPoolDrive(id);
         let file = self.drive_file.get().ok_or_else(unknown)?;
         let named = file.drives().map_err(|error| refused(DriveId(id), &error.to_string()))?;
         let entry = named.into_iter().find(|drive| drive.id == id).ok_or_else(unknown)?;
-        let added = self.add_drive(&NewDrive { at: entry.at, host: None, enclosure: None, make })?;
+        let wanted = NewDrive { at: entry.at, host: None, enclosure: None, make };
+        let added = self.add_drive(&wanted, accept_loss)?;
         Ok(match added.what {
             AddedWhat::New => ReplacedDrive::New,
             AddedWhat::Returned | AddedWhat::InUse => ReplacedDrive::Returned,
         })
     }
 
-    fn add_drive(&self, wanted: &NewDrive) -> Result<AddedDrive, ArchiveError> {
+    fn add_drive(&self, wanted: &NewDrive, accept_loss: bool) -> Result<AddedDrive, ArchiveError> {
         let at = &wanted.at;
         let no = |reason: String| ArchiveError::NoNewDrive { at: at.clone(), reason };
         let Some(file) = self.drive_file.get() else {
@@ -122,12 +128,15 @@ impl Upkeep {
         let is_named = entry.is_some();
         let health = self.pool.drive_health().into_iter().find(|(drive, _)| *drive == id);
         if let Some((_, health)) = health {
-            return self.add_known(file.as_ref(), settings, is_named, &health, wanted.make);
+            return self.add_known(file.as_ref(), settings, is_named, &health, (wanted.make, accept_loss));
         }
         if stamped.is_none() && at.is_absent() && !wanted.make {
             return Err(no(
                 "the directory is not there: mount its disk, or have it made with --new".to_owned()
             ));
+        }
+        if stamped.is_none() && !wanted.make {
+            self.check_own_file_system(at).map_err(no)?;
         }
         // Made ready before the directory becomes a drive: what hinders it is known then.
         let name = match is_named {
@@ -164,34 +173,33 @@ impl Upkeep {
         settings: PoolDriveSettings,
         is_named: bool,
         health: &DriveHealth,
-        make: bool,
+        (make, accept_loss): (bool, bool),
     ) -> Result<AddedDrive, ArchiveError> {
         let (id, at) = (DriveId(settings.id), settings.at.clone());
         let no = |reason: String| ArchiveError::NoNewDrive { at: at.clone(), reason };
-        match self.pool_drives.get(id) {
-            Some(known) if known.at.is_same_place(&at) => {}
-            Some(known) => {
-                let place = &known.at;
-                return Err(no(format!(
-                    "drive {id} of the pool is at {place}: to open it elsewhere change its path in kist.toml \
-                     and restart the server"
-                )));
-            }
-            None => {
-                if !is_named {
-                    let named = file.prepare(&settings).and_then(|name| name());
-                    named.map_err(|error| no(error.to_string()))?;
-                }
-                self.pool.set_domain(id, settings.entry().domain);
-                self.pool_drives.add(settings);
-                if self.word_of_drive(id)? == Some(PoolDriveState::Draining) {
-                    self.pool.set_draining(id, true)?;
-                }
+        let known = self.pool_drives.get(id);
+        if let Some(place) = known.as_ref().map(|known| &known.at).filter(|place| !place.is_same_place(&at)) {
+            return Err(no(format!(
+                "drive {id} of the pool is at {place}: to open it elsewhere change its path in kist.toml and \
+                 restart the server"
+            )));
+        }
+        // One that was taken out, or whose entry was deleted while it is in use, is named again too: the next
+        // start knows no other drives.
+        if !is_named {
+            let named = file.prepare(&settings).and_then(|name| name());
+            named.map_err(|error| no(error.to_string()))?;
+        }
+        if known.is_none() {
+            self.pool.set_domain(id, settings.entry().domain);
+            self.pool_drives.add(settings);
+            if self.word_of_drive(id)? == Some(PoolDriveState::Draining) {
+                self.pool.set_draining(id, true)?;
             }
         }
         let what = match health {
             DriveHealth::Up | DriveHealth::Full => AddedWhat::InUse,
-            _ => match self.replace_drive(id.0, make, false)? {
+            _ => match self.replace_drive(id.0, make, accept_loss)? {
                 ReplacedDrive::New => AddedWhat::New,
                 ReplacedDrive::Returned => AddedWhat::Returned,
             },
@@ -225,7 +233,11 @@ impl Upkeep {
 
     /// Refuses a place in or around that of another drive, or of the catalogue.
     fn check_apart(&self, drive: &PoolDriveSettings, named: &[PoolDriveSettings]) -> Result<(), String> {
-        let known = self.pool_drives.all();
+        // Where one stood that was taken out, and is not named any more, there is none.
+        let removed = |(id, health): (DriveId, DriveHealth)| (health == DriveHealth::Removed).then_some(id.0);
+        let removed: BTreeSet<u16> = self.pool.drive_health().into_iter().filter_map(removed).collect();
+        let mut known = self.pool_drives.all();
+        known.retain(|known| !removed.contains(&known.id));
         let other =
             known.iter().chain(named).find(|other| other.id != drive.id && other.at.overlaps(&drive.at));
         if let Some(other) = other {
@@ -236,6 +248,26 @@ impl Upkeep {
             return Err(format!("it is in the catalogue's directory {}, or around it", catalogue.display()));
         }
         Ok(())
+    }
+
+    /// Where each drive has a file system of its own, a further one that shares it with another is a disk that
+    /// was not mounted: refused, unless the operator says that a new directory is meant.
+    fn check_own_file_system(&self, at: &DriveLocation) -> Result<(), String> {
+        let Some(new) = at.file_system() else { return Ok(()) };
+        let silent = self.pool.silent_drives();
+        let asked = self.pool_drives.all().into_iter().filter(|drive| !silent.contains(&DriveId(drive.id)));
+        let others: Vec<(String, u64)> = asked
+            .filter_map(|drive| Some((format!("drive {}", drive.id), drive.at.file_system()?)))
+            .collect();
+        let catalogue = DriveLocation::Directory(self.settings.catalogue_directory.clone());
+        let catalogue = catalogue.file_system().map(|of| ("the catalogue".to_owned(), of));
+        match shared_with(new, &others, catalogue.as_ref()) {
+            Some(other) => Err(format!(
+                "it is on the file system of {other}, and each drive of the pool has one of its own: mount \
+                 its disk there, or say --new if it is meant to share that one"
+            )),
+            None => Ok(()),
+        }
     }
 
     /// The newest change of the catalogue, which must not be behind what a drive has seen.
@@ -260,5 +292,33 @@ impl Upkeep {
             }
         });
         self.some_lost.store(true, Ordering::SeqCst);
+    }
+}
+
+/// With what a new drive shares its file system, if none of the others shares its own with another one.
+fn shared_with<'o>(new: u64, others: &'o [(String, u64)], catalogue: Option<&'o (String, u64)>) -> Option<&'o str> {
+    let own: BTreeSet<u64> = others.iter().map(|(_, of)| *of).collect();
+    if own.len() < others.len() {
+        return None;
+    }
+    others.iter().chain(catalogue).find(|(_, of)| *of == new).map(|(name, _)| name.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_was_not_mounted_is_seen_where_each_drive_has_its_own_file_system() {
+        let drive = |id: u64, of| (format!("drive {id}"), of);
+        let catalogue = ("the catalogue".to_owned(), 1);
+        let apart = [drive(0, 10), drive(1, 11), drive(2, 12)];
+        assert_eq!(shared_with(13, &apart, Some(&catalogue)), None);
+        assert_eq!(shared_with(11, &apart, Some(&catalogue)), Some("drive 1"));
+        assert_eq!(shared_with(1, &apart, Some(&catalogue)), Some("the catalogue"));
+        // A trial on one disk.
+        let together = [drive(0, 1), drive(1, 1), drive(2, 12)];
+        assert_eq!(shared_with(1, &together, Some(&catalogue)), None);
+        assert_eq!(shared_with(1, &[], Some(&catalogue)), Some("the catalogue"));
     }
 }

@@ -45,6 +45,8 @@ pub fn give_up(upkeep: &Upkeep, files: &[FileId]) -> Result<(), ArchiveError> {
     if silent.is_empty() {
         return Ok(());
     }
+    // Their tapes are all that is left of them then: no key is taken for one at hand by an old word.
+    upkeep.rely_on_keys(&lost::keys_counted_on(upkeep, files.iter().copied())?)?;
     let concerned = upkeep.read(|view| {
         let mut concerned = Vec::new();
         // What the tapes hold is not known before the restore is settled.

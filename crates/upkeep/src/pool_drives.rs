@@ -205,10 +205,9 @@ impl Upkeep {
     /// then it becomes a new drive and gets back what is not rebuilt elsewhere yet, or it holds the drive
     /// itself. `new`: a directory that is not there is made; without that it is refused, since it may be a
     /// disk that is not mounted. So is one that has become empty under a drive that was not given up. A new
-    /// [`Upkeep::pool_drive_lost`]. One that the operator's file names since the start is added.
+    /// drive gives up what stood on the old one, as [`Upkeep::pool_drive_lost`]. One that the operator's file
+    /// names since the start is added.
     ///
-    /// # Errors
-    /// [`ArchiveError::NoSuchPoolDrive`], [`ArchiveError::NoDriveDirectory`]    ///
     /// # Errors
     /// [`ArchiveError::NoSuchPoolDrive`], [`ArchiveError::NoDriveDirectory`], [`ArchiveError::Pool`] if the
     /// drive is in use, or the directory is another's; [`ArchiveError::WouldLose`] if files would be LOST and
@@ -222,7 +221,7 @@ impl Upkeep {
         let _one = self.changes_drives();
         match self.pool_drives.get(DriveId(id)) {
             Some(_) => self.replace_drive(id, new, accept_loss),
-            None => self.add_named(id, new),
+            None => self.add_named(id, new, accept_loss),
         }
     }
 
@@ -309,6 +308,8 @@ impl Upkeep {
         if accept_loss || gone == before {
             return Ok(());
         }
+        // Told of what tapes have: an hour-old word about their keys may not be true any more.
+        upkeep.rely_on_all_keys()?;
         // Those that took the place of others have little of what should be on them before they are filled.
         gone.extend(unfilled(upkeep, true));
         let loss = lost::foresee(upkeep, &gone)?;

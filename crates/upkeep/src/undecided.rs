@@ -48,6 +48,16 @@ impl Upkeep {
         }
     }
 
+    /// A key that was missing is there again: files that only tapes with it have are not LOST any more.
+    pub fn key_is_there_again(&self) {
+        self.some_lost.store(true, Ordering::SeqCst);
+        let is_undecided = self.undecided.is_any();
+        self.order(|orders| {
+            orders.decide |= is_undecided;
+            orders.find_again = true;
+        });
+    }
+
     /// All keys of tapes were asked for once since the start, or none is needed. `any`: what was left
     /// undecided before is looked at, and what seemed to be LOST.
     pub fn asked_for_keys(&self, any: bool) {

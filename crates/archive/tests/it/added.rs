@@ -347,3 +347,18 @@ fn drives_that_left_the_file_come_back_by_their_place() {
     assert_whole(&archive);
     stop(archive);
 }
+
+/// Story: the entry of a drive in use was deleted from the file, and who said `add` was told that it is in use
+/// and named there. The next start missed it, with all that had been written to it since.
+#[test]
+fn a_drive_in_use_that_the_file_names_no_more_is_named_again() {
+    let (mut instance, file, archive) = begin();
+    file.drives.lock().unwrap().retain(|drive| drive.id != 3);
+    assert_eq!(archive.pool_drive_add(&wanted(&instance, 3)).unwrap(), added(3, AddedWhat::InUse));
+    assert!(file.list().iter().any(|drive| drive.id == 3), "{:?}", file.list());
+    stop(archive);
+    let archive = open(&mut instance, &file);
+    assert_eq!(states(&archive), up(8));
+    check_files(&archive, 0..FILES);
+    stop(archive);
+}

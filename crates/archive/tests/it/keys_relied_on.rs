@@ -16,6 +16,7 @@ use crate::common::{
     Instance, SystemClock, all, bytes, get, migrate_all, put, settled, stage, stop, wait_for, wait_until,
 };
 use crate::emptied::{dismounted, single_pool};
+use crate::unreadable::extents_in;
 
 const KEY: &str = "vault";
 /// More than an answer counts for.
@@ -160,4 +161,76 @@ fn what_is_cold_stays_if_the_key_of_its_tapes_is_gone_since_a_while() {
     assert!(is(Locality::OnlineAndNearline));
     assert_eq!(get(&archive, at).unwrap(), content(1));
     stop(archive);
+}
+
+/// Larger than what is put together with others.
+fn striped() -> Vec<u8> {
+    bytes(7, 400_000)
+}
+
+/// A striped file that a tape has too, and where its shards stand.
+fn put_on_both(keyed: &Keyed, archive: &Archive, at: &str) -> Vec<PathBuf> {
+    let before = extents_in(&keyed.instance);
+    put(archive, at, &striped());
+    let shards = extents_in(&keyed.instance).difference(&before).cloned().collect();
+    migrate_all(archive);
+    dismounted(archive);
+    shards
+}
+
+/// Story: a key program was late once, just when the pool could not give a file. The file was LOST, and stayed
+/// so for weeks although the key was there a minute later.
+#[test]
+fn what_was_lost_for_the_lack_of_a_key_is_there_again_with_it() {
+    let mut keyed = Keyed::with(false);
+    keyed.instance.settings.tape.retry_delay = Duration::from_millis(100);
+    let archive = keyed.open();
+    let at = "/d/a";
+    let shards = put_on_both(&keyed, &archive, at);
+    keyed.clock.pass(A_WHILE);
+    keyed.take_away();
+    shards.iter().for_each(|path| fs::remove_file(path).unwrap());
+    assert!(get(&archive, at).is_err());
+    let is = |locality| crate::settling::locality(&archive, at) == locality;
+    wait_until("it is LOST", || is(Locality::Lost));
+    keyed.give();
+    wait_until("with the key it is on its tape", || !is(Locality::Lost));
+    wait_for(&archive, stage(&archive, &[at]));
+    assert!(get(&archive, at).unwrap() == striped());
+    stop(archive);
+}
+
+/// Story: drives of the pool were away for a moment, and the key of the tapes was gone since a while. A stage
+/// gave up what the pool had, since the tapes were thought to give it.
+#[test]
+fn a_stage_gives_up_nothing_for_tapes_whose_key_is_gone_since_a_while() {
+    let keyed = Keyed::with(false);
+    let archive = keyed.open();
+    let at = "/d/a";
+    let shards = put_on_both(&keyed, &archive, at);
+    // More than the parity bears: no drive holds two of them.
+    let drives: Vec<PathBuf> = shards.iter().map(|path| drive_of(&keyed, path)).take(3).collect();
+    let aside = |drive: &PathBuf| drive.with_extension("aside");
+    drives.iter().for_each(|drive| fs::rename(drive, aside(drive)).unwrap());
+    assert!(get(&archive, at).is_err());
+    keyed.clock.pass(A_WHILE);
+    keyed.take_away();
+    let options = archive::StageOptions { owner: "test".to_owned(), pin: A_WHILE, priority: 5 };
+    let staged = archive.stage(&all(&[at]), options);
+    assert!(crate::settling::locality(&archive, at) != Locality::Lost, "{staged:?}");
+    drives.iter().for_each(|drive| fs::rename(aside(drive), drive).unwrap());
+    wait_until("the drives are back, and give it without any tape", || {
+        let info = archive.pool_info().unwrap();
+        for drive in info.drives.iter().filter(|drive| !drive.up) {
+            let _ = archive.pool_drive_replace(drive.id, false, false);
+        }
+        get(&archive, at).is_ok_and(|found| found == striped())
+    });
+    stop(archive);
+}
+
+/// The directory of the pool's drive on which a shard stands.
+fn drive_of(keyed: &Keyed, shard: &std::path::Path) -> PathBuf {
+    let drives = keyed.instance.settings.pool.drives.iter().map(|drive| drive.at.directory().to_owned());
+    drives.into_iter().find(|drive| shard.starts_with(drive)).unwrap()
 }

@@ -101,7 +101,9 @@ The directory is one of the server's machine, empty or with a drive of this
 instance. An empty one becomes a drive with the next free number, or the number
 that kist.toml has for it. The drive takes new data at once; what is stored stays
 where it is. A directory that is not there is refused, since its disk may not be
-mounted: --new makes it. Said again, it goes on where it was broken off.
+mounted: --new makes it. So is one on the file system of another drive, where each
+has one of its own, unless --new says that it is meant. Said again, it goes on where
+it was broken off.
 
 Examples:
   kist pool drive add /mnt/d8
@@ -116,7 +118,7 @@ Examples:
         /// What it shares with drives that fail together [default: as kist.toml has it]
         #[arg(long)]
         enclosure: Option<String>,
-        /// Make the directory if it is not there
+        /// It is no disk to be mounted: make the directory if it is not there
         #[arg(long)]
         new: bool,
         /// Of a number: go on although files are LOST by it
