@@ -1,10 +1,10 @@
 //! Which drives are behind with their part of new stripes.
 //!
 //! Sets come in turn, so a drive gets as many stripes as it is in sets. One that was added is in few, since
-//! sets that are known stay; and one with more room than others should get more. So each drive has an account:
-//! with each stripe all are owed their part of it, and those that get it pay. If one is owed much, the next
-//! stripe goes to the set that is owed most, which keeps all accounts within bounds if any choice of sets does
-//! (Tassiulas and Ephremides 1992, the rule of the greatest weight).
+//! sets that are known stay; and one with more room than others should get more. So each drive has an
+//! account: with each stripe all are owed their part of it, and those that get it pay. If one is owed much,
+//! the next stripe goes to the set that is owed most, which keeps all accounts within bounds if any choice of
+//! sets does (Tassiulas and Ephremides 1992, the rule of the greatest weight).
 
 use std::collections::BTreeMap;
 

@@ -315,8 +315,8 @@ impl Pool {
 
     /// Stamps a drive that is to be put in, durably: that it belongs to this server from now on.
     ///
-    /// One that has no place in the pool, and that no set of it names, was never one of its drives: so it lacks
-    /// nothing, and was not away.
+    /// One that has no place in the pool, and that no set of it names, was never one of its drives: so it
+    /// lacks nothing, and was not away.
     ///
     /// # Errors
     /// [`PoolError::EpochUsed`] if it was written by a later server, [`PoolError::Drive`] if it cannot be

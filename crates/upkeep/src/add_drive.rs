@@ -2,7 +2,7 @@
 //!
 //! In this order, so that a crash at any moment leaves either no drive, or one that the next start opens: the
 //! directory becomes a drive and belongs to this server; the operator's file names it; the pool takes it in,
-//! and only then something may be written to it. Whoever says it again after a crash goes on where it stopped.
+//! and only then something may be written to it. Who says it again after a crash goes on where it stopped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -57,8 +57,9 @@ impl Upkeep {
         let _ = self.drive_file.set(file);
     }
 
-    /// Adds a drive to the pool, and names it in the operator's file if that does not yet: an empty directory,
-    /// or one that holds a drive of this instance. It takes new data at once. No effect if it is in use.
+    /// Adds a drive to the pool, and names it in the operator's file if that does not yet: an empty
+    /// directory, or one that holds a drive of this instance. It takes new data at once. No effect if it is
+    /// in use.
     ///
     /// # Errors
     /// [`ArchiveError::NoNewDrive`]; [`ArchiveError::NoDriveDirectory`]; as [`Upkeep::pool_drive_replace`] of
@@ -99,8 +100,8 @@ impl Upkeep {
         let id = match (entry.map(|entry| DriveId(entry.id)), stamped) {
             (Some(named), Some(found)) if named != found => {
                 return Err(no(format!(
-                    "it holds drive {found}, and kist.toml names it as drive {named}: give it the number that \
-                     it has"
+                    "it holds drive {found}, and kist.toml names it as drive {named}: give it the number \
+                     that it has"
                 )));
             }
             (Some(id), _) | (None, Some(id)) => id,

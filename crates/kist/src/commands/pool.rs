@@ -230,7 +230,8 @@ fn replace(client: &Client, id: u16, body: ReplaceBody, json: bool) -> Outcome {
     }
     output::line(match reply.what.as_str() {
         "new" => {
-            "a new drive, in use: shards that should be on it are written anew, kist scrub shows how far that is"
+            "a new drive, in use: shards that should be on it are written anew, kist scrub shows how \
+             far that is"
         }
         _ => "the drive itself: what it holds is in use again",
     })
