@@ -20,11 +20,22 @@ impl Tape {
     /// # Errors
     /// If the catalogue cannot be written.
     pub(crate) fn empty_tape_holds(&self, vid: Vid, told: ByteCount) -> Result<(), ArchiveError> {
+        let like_it = {
+            // Two tapes that are labelled at the same time see each other.
+            let _one = self.tape_states();
+            self.note_capacity(vid, told)?
+        };
+        like_it.into_iter().for_each(|vid| self.post_tape(vid));
+        Ok(())
+    }
+
+    /// The tapes of which the catalogue has another capacity now.
+    fn note_capacity(&self, vid: Vid, told: ByteCount) -> Result<Vec<Vid>, ArchiveError> {
         let known = self.tape(vid)?.capacity;
         let promised = self.libraries.capacity_of(vid).filter(|promised| promised.0 > 0).unwrap_or(known);
         if told.0 < promised.0 / BELIEVED_PART {
             tracing::warn!(%vid, %told, %promised, "the drive says of an empty tape that next to nothing fits on it: it is not believed");
-            return Ok(());
+            return Ok(Vec::new());
         }
         let capacity = capacity_of_empty(promised, told);
         let tapes = self.catalogue.read(|view| view.tapes())?;
@@ -54,7 +65,6 @@ impl Tape {
             // One that was retired meanwhile needs none.
             drop(self.catalogue.execute_all(commands).map_err(ArchiveError::Store)?);
         }
-        like_it.into_iter().for_each(|vid| self.post_tape(vid));
-        Ok(())
+        Ok(like_it)
     }
 }

@@ -297,7 +297,11 @@ impl Upkeep {
 }
 
 /// With what a new drive shares its file system, if none of the others shares its own with another one.
-fn shared_with<'o>(new: u64, others: &'o [(String, u64)], catalogue: Option<&'o (String, u64)>) -> Option<&'o str> {
+fn shared_with<'o>(
+    new: u64,
+    others: &'o [(String, u64)],
+    catalogue: Option<&'o (String, u64)>,
+) -> Option<&'o str> {
     let own: BTreeSet<u64> = others.iter().map(|(_, of)| *of).collect();
     if own.len() < others.len() {
         return None;
