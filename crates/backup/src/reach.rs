@@ -10,8 +10,8 @@ use base::Duration;
 /// is not mounted for a while.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
-/// For so long it is waited for what a backup tells after a start. One whose first turn takes longer, or hangs,
-/// does not count meanwhile.
+/// For so long it is waited for what a backup tells after a start. One whose first turn takes longer, or
+/// hangs, does not count meanwhile.
 const FIRST_WORD: Duration = Duration::from_secs(300);
 
 /// What is known of the backup of the catalogue; shared by its worker and by those who count on it.

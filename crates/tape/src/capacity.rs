@@ -34,7 +34,8 @@ impl Tape {
         let known = self.tape(vid)?.capacity;
         let promised = self.libraries.capacity_of(vid).filter(|promised| promised.0 > 0).unwrap_or(known);
         if told.0 < promised.0 / BELIEVED_PART {
-            tracing::warn!(%vid, %told, %promised, "the drive says of an empty tape that next to nothing fits on it: it is not believed");
+            tracing::warn!(%vid, %told, %promised,
+                "the drive says of an empty tape that next to nothing fits on it: it is not believed");
             return Ok(Vec::new());
         }
         let capacity = capacity_of_empty(promised, told);

@@ -251,8 +251,8 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Where each drive has a file system of its own, a further one that shares it with another is a disk that
-    /// was not mounted: refused, unless the operator says that a new directory is meant.
+    /// Where each drive has a file system of its own, a further one that shares it with another is a disk
+    /// that was not mounted: refused, unless the operator says that a new directory is meant.
     fn check_own_file_system(&self, at: &DriveLocation) -> Result<(), String> {
         let Some(new) = at.file_system() else { return Ok(()) };
         let silent = self.pool.silent_drives();

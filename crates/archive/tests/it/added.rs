@@ -348,8 +348,8 @@ fn drives_that_left_the_file_come_back_by_their_place() {
     stop(archive);
 }
 
-/// Story: the entry of a drive in use was deleted from the file, and who said `add` was told that it is in use
-/// and named there. The next start missed it, with all that had been written to it since.
+/// Story: the entry of a drive in use was deleted from the file, and who said `add` was told that it is in
+/// use and named there. The next start missed it, with all that had been written to it since.
 #[test]
 fn a_drive_in_use_that_the_file_names_no_more_is_named_again() {
     let (mut instance, file, archive) = begin();

@@ -50,8 +50,8 @@ fn is_as_told(capacity: ByteCount) -> bool {
     capacity <= HOLDS && capacity.0 > HOLDS.0 - HOLDS.0 / 32
 }
 
-/// Story: 100 GB cartridges whose labels said L8 were labelled one after the other, and each was full at once:
-/// what is kept for indexes was more than was left.
+/// Story: 100 GB cartridges whose labels said L8 were labelled one after the other, and each was full at
+/// once: what is kept for indexes was more than was left.
 #[test]
 fn a_tape_that_is_shorter_than_promised_is_used_for_what_it_holds() {
     let instance = Instance::with(HOLDS, at_rest);
@@ -95,8 +95,8 @@ fn a_file_that_fits_on_no_tape_as_it_is_uses_up_none() {
     stop(archive);
 }
 
-/// One odd cartridge says nothing of the others; and what was believed of them is taken back by the first that
-/// holds what is promised.
+/// One odd cartridge says nothing of the others; and what was believed of them is taken back by the first
+/// that holds what is promised.
 #[test]
 fn what_is_promised_counts_again_with_the_first_tape_that_holds_it() {
     let instance = Instance::with_many_tapes(8, HOLDS, library::VirtualCartridgeOptions::default(), at_rest);
