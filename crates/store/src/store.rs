@@ -4,6 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 use threads::JoinHandle;
 use threads::mpsc::{SyncSender, sync_channel};
 
@@ -25,6 +26,10 @@ use crate::writer::{Answer, BATCH_MAX, EXECUTE_ALL_MAX, Job, QUEUE_MAX, Writer};
 pub const READERS_MAX: u32 = 2048;
 /// The map is reserved in whole units of this size, a multiple of any page size.
 const MAP_UNIT: u64 = 1 << 20;
+/// So often is a lock tried that another process has, half a second in all ...
+const LOCK_TRIES: usize = 100;
+/// ... with this rest in between.
+const LOCK_REST: Duration = Duration::from_millis(5);
 
 /// How to open the store.
 #[derive(Clone)]
@@ -325,6 +330,18 @@ fn catch_up(engine: &Engine, log: &mut dyn ChangeLog) -> Result<(), String> {
     }
 }
 
+/// A program that begins another one, such as one that gives keys, shares its locks with that for a moment,
+/// also if it is killed just then: a lock that is free soon is waited for.
+fn take_lock(lock: &File) -> Result<(), TryLockError> {
+    for _ in 1..LOCK_TRIES {
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_REST),
+            taken => return taken,
+        }
+    }
+    lock.try_lock()
+}
+
 /// Locks a catalogue's directory, checks its format and opens the engine.
 pub(crate) fn open_directory(dir: &Path, map_size: ByteCount) -> Result<(File, LmdbEngine), OpenError> {
     let at = |path: &Path| {
@@ -335,7 +352,7 @@ pub(crate) fn open_directory(dir: &Path, map_size: ByteCount) -> Result<(File, L
     let lock_path = dir.join("LOCK");
     let lock = File::options().create(true).truncate(false).write(true).open(&lock_path);
     let lock = lock.map_err(at(&lock_path))?;
-    match lock.try_lock() {
+    match take_lock(&lock) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(dir.to_owned())),
         Err(TryLockError::Error(source)) => return Err(at(&lock_path)(source)),

@@ -178,8 +178,8 @@ fn put_on_both(keyed: &Keyed, archive: &Archive, at: &str) -> Vec<PathBuf> {
     shards
 }
 
-/// A key program is late once, just when the pool cannot give a file: the file is LOST until the key is there,
-/// and no longer.
+/// A key program is late once, just when the pool cannot give a file: the file is LOST until the key is
+/// there, and no longer.
 #[test]
 fn what_was_lost_for_the_lack_of_a_key_is_there_again_with_it() {
     let mut keyed = Keyed::with(false);
