@@ -241,7 +241,7 @@ pub enum ArchiveError {
     },
     /// No such drive of the pool.
     #[error(
-        "there is no drive {0} in the pool: kist pool show lists them; a new one comes into kist.toml first"
+        "there is no drive {0} in the pool: kist pool show lists them, kist pool drive add PATH adds one"
     )]
     NoSuchPoolDrive(u16),
     /// The directory of a drive that is to be put in is not there.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::{BlobId, BlobPiece, ByteCount, Clock, DriveId};
-use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
+use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain, StripeSets};
 use drive::{DriveError, ObjectDrive};
 
 use crate::config::{HUNG_AFTER, SPACE_PATIENCE};
@@ -350,16 +350,13 @@ impl Pool {
             let reason = "the pool has one of this number already: kist pool show lists them".to_owned();
             PoolError::DriveState { drive: id, reason }
         })?;
-        self.set_entry(DriveEntry { state: DriveState::Up, ..entry });
+        set_entry(&mut lock(self.sets()), DriveEntry { state: DriveState::Up, ..entry });
         Ok(())
     }
 
     /// Says anew where a drive stands, by which others it fails; what may be done with it stays.
     pub fn set_domain(&self, id: DriveId, domain: FailureDomain) {
-        let entry = lock(self.sets()).map().get(id).cloned();
-        if let Some(entry) = entry {
-            self.set_entry(DriveEntry { domain, ..entry });
-        }
+        self.change_entry(id, |entry| DriveEntry { domain, ..entry });
     }
 
     /// Whether a stripe set names a drive. Of one that none does, nothing can stand on it.
@@ -376,20 +373,14 @@ impl Pool {
     }
 
     fn set_drive_state(&self, id: DriveId, state: DriveState) {
-        let entry = lock(self.sets()).map().get(id).cloned();
-        if let Some(entry) = entry {
-            self.set_entry(DriveEntry { state, ..entry });
-        }
+        self.change_entry(id, |entry| DriveEntry { state, ..entry });
     }
 
-    /// Puts an entry into the map, in the place of the one of this drive, if there is one.
-    fn set_entry(&self, entry: DriveEntry) {
+    /// Under one lock: what others change of the entry meanwhile stays.
+    fn change_entry(&self, id: DriveId, change: impl FnOnce(DriveEntry) -> DriveEntry) {
         let mut sets = lock(self.sets());
-        let map = sets.map();
-        let others = map.drives().iter().filter(|other| other.id != entry.id).cloned();
-        // The others are distinct, and none of them is this one.
-        if let Ok(map) = DriveMap::new(map.epoch(), others.chain([entry.clone()]).collect()) {
-            sets.set_map(map);
+        if let Some(entry) = sets.map().get(id).cloned() {
+            set_entry(&mut sets, change(entry));
         }
     }
 
@@ -402,6 +393,16 @@ impl Pool {
 }
 
 /// What the map says of a drive that is there.
+/// Puts an entry into the map, in the place of the one of this drive, if there is one.
+fn set_entry(sets: &mut StripeSets, entry: DriveEntry) {
+    let map = sets.map();
+    let others = map.drives().iter().filter(|other| other.id != entry.id).cloned();
+    // The others are distinct, and none of them is this one.
+    if let Ok(map) = DriveMap::new(map.epoch(), others.chain([entry.clone()]).collect()) {
+        sets.set_map(map);
+    }
+}
+
 fn state_of(drive: &PoolDrive) -> DriveState {
     if drive.drains() { DriveState::Draining } else { DriveState::Up }
 }

@@ -124,8 +124,9 @@ impl Tape {
     /// # Errors
     /// If a drive cannot be taken, or the system has no threads for them.
     pub fn start(self: &Arc<Self>, begun: &Begun) -> Result<(), OpenError> {
+        let needs_keys = self.needs_keys();
         // Before the drives' threads: until then no session writes a base.
-        if !self.needs_keys() {
+        if !needs_keys {
             self.upkeep.asked_for_keys(false);
         }
         // Before the drives' threads: what those tell of tapes is newer.
@@ -138,7 +139,7 @@ impl Tape {
         known.extend(tapes);
         let (sealer, seals) = sync_channel(SEALS_MAX);
         self.go("sealer", |tape| tape.settling.stop(), move |tape, me| run_sealer(tape, &seals, me))?;
-        if self.needs_keys() {
+        if needs_keys {
             self.go("keys", |tape| tape.keys_missing.stop(), |tape, me| crate::keys::run(tape, me))?;
         }
         self.go("inventory", |tape| tape.inventory.stop(), |tape, me| crate::inventory::run(tape, me))?;

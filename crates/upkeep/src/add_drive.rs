@@ -50,6 +50,25 @@ pub enum AddedWhat {
     InUse,
 }
 
+impl NewDrive {
+    /// What the operator's file has of it, or is to have.
+    fn settings(&self, id: DriveId, named: Option<&PoolDriveSettings>) -> Result<PoolDriveSettings, String> {
+        let Some(named) = named else {
+            let (at, host) = (self.at.clone(), self.host.clone());
+            let enclosure = self.enclosure.clone().unwrap_or_default();
+            return Ok(PoolDriveSettings { id: id.0, at, host, enclosure });
+        };
+        let differs = self.host.as_ref().is_some_and(|host| Some(host) != named.host.as_ref())
+            || self.enclosure.as_ref().is_some_and(|enclosure| *enclosure != named.enclosure);
+        if differs {
+            return Err(format!(
+                "kist.toml names it as drive {id} with another host or enclosure: change it there"
+            ));
+        }
+        Ok(named.clone())
+    }
+}
+
 impl Upkeep {
     /// Says where the operator's file names the drives of the pool. Without it no drive is added while the
     /// server runs. Once: further calls do nothing.
@@ -107,28 +126,10 @@ impl Upkeep {
             (Some(id), _) | (None, Some(id)) => id,
             (None, None) => self.next_drive(&named)?.ok_or_else(|| no("no number is left".to_owned()))?,
         };
-        let settings = match entry {
-            Some(entry) => {
-                let differs = wanted.host.as_ref().is_some_and(|host| Some(host) != entry.host.as_ref())
-                    || wanted.enclosure.as_ref().is_some_and(|enclosure| *enclosure != entry.enclosure);
-                if differs {
-                    return Err(no(format!(
-                        "kist.toml names it as drive {id} with another host or enclosure: change it there"
-                    )));
-                }
-                entry.clone()
-            }
-            None => PoolDriveSettings {
-                id: id.0,
-                at: at.clone(),
-                host: wanted.host.clone(),
-                enclosure: wanted.enclosure.clone().unwrap_or_default(),
-            },
-        };
+        let settings = wanted.settings(id, entry).map_err(no)?;
         self.check_apart(&settings, &named).map_err(no)?;
         let is_named = entry.is_some();
-        let health = self.pool.drive_health().into_iter().find(|(drive, _)| *drive == id);
-        if let Some((_, health)) = health {
+        if let Ok(health) = self.health_of_drive(id) {
             return self.add_known(file.as_ref(), settings, is_named, &health, (wanted.make, accept_loss));
         }
         if stamped.is_none() && at.is_absent() && !wanted.make {
@@ -235,10 +236,9 @@ impl Upkeep {
     /// Refuses a place in or around that of another drive, or of the catalogue.
     fn check_apart(&self, drive: &PoolDriveSettings, named: &[PoolDriveSettings]) -> Result<(), String> {
         // Where one stood that was taken out, and is not named any more, there is none.
-        let removed = |(id, health): (DriveId, DriveHealth)| (health == DriveHealth::Removed).then_some(id.0);
-        let removed: BTreeSet<u16> = self.pool.drive_health().into_iter().filter_map(removed).collect();
+        let removed = self.removed_drives();
         let mut known = self.pool_drives.all();
-        known.retain(|known| !removed.contains(&known.id));
+        known.retain(|known| !removed.contains(&DriveId(known.id)));
         let other =
             known.iter().chain(named).find(|other| other.id != drive.id && other.at.overlaps(&drive.at));
         if let Some(other) = other {

@@ -101,9 +101,7 @@ impl Upkeep {
     pub fn pool_health(&self) -> Result<PoolHealth, ArchiveError> {
         let upkeep = self;
         // One that was taken out is none of them: nothing stands on it.
-        let removed = |(id, health): (DriveId, DriveHealth)| (health == DriveHealth::Removed).then_some(id);
-        let removed: BTreeSet<DriveId> = upkeep.pool.drive_health().into_iter().filter_map(removed).collect();
-        let silent = &upkeep.pool.silent_drives() - &removed;
+        let silent = &upkeep.pool.silent_drives() - &upkeep.removed_drives();
         let lost = upkeep.lost_stripes();
         let (repairs_waiting, repairs_failed) = upkeep.repairs();
         let mut health = PoolHealth {
@@ -319,6 +317,12 @@ impl Upkeep {
     /// Where a drive of the pool is.
     pub fn location_of_drive(&self, id: DriveId) -> Result<DriveLocation, ArchiveError> {
         self.pool_drives.get(id).map(|drive| drive.at).ok_or(ArchiveError::NoSuchPoolDrive(id.0))
+    }
+
+    /// The drives that were taken out.
+    pub(crate) fn removed_drives(&self) -> BTreeSet<DriveId> {
+        let removed = |(id, health): (DriveId, DriveHealth)| (health == DriveHealth::Removed).then_some(id);
+        self.pool.drive_health().into_iter().filter_map(removed).collect()
     }
 
     pub(crate) fn health_of_drive(&self, id: DriveId) -> Result<DriveHealth, ArchiveError> {

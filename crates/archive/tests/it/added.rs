@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::common::{Instance, bytes, extents, get, path, put, scrub, stop, wait_for_pool};
+use crate::common::{Instance, bytes, extents, put, scrub, stop, wait_for_pool};
+use crate::drained::{check_files, load, put_files, small_packs};
 use crate::replaced::instance;
 use archive::{
     AddedDrive, AddedWhat, Archive, ArchiveError, DriveFileError, NameDrive, NewDrive, PoolDriveFile,
@@ -99,23 +100,6 @@ fn begin() -> (Instance, Arc<Named>, Archive) {
     (instance, file, archive)
 }
 
-fn name(n: u64) -> String {
-    format!("/t/file{n}")
-}
-
-/// Striped files and small ones.
-fn content(n: u64) -> Vec<u8> {
-    bytes(n + 1, if n.is_multiple_of(2) { 400_000 } else { 9_000 })
-}
-
-fn put_files(archive: &Archive, files: std::ops::Range<u64>) {
-    files.for_each(|n| drop(put(archive, &name(n), &content(n))));
-}
-
-fn check_files(archive: &Archive, files: std::ops::Range<u64>) {
-    files.for_each(|n| assert!(get(archive, &name(n)).unwrap() == content(n), "{n}"));
-}
-
 /// By their numbers.
 fn states(archive: &Archive) -> Vec<(u16, &'static str)> {
     archive.pool_info().unwrap().drives.iter().map(|drive| (drive.id, drive.state)).collect()
@@ -146,28 +130,13 @@ fn refused(archive: &Archive, drive: &NewDrive) -> String {
 /// Puts, reads, removals and sessions go on meanwhile; the next start finds it as it was.
 #[test]
 fn a_drive_is_added_under_load_and_takes_its_part_at_once() {
-    let mut instance = Instance::with(ByteCount::mib(256), |settings| {
-        for class in &mut settings.classes {
-            class.pack_bytes = ByteCount::mib(2);
-        }
-    });
+    let mut instance = Instance::with(ByteCount::mib(256), small_packs);
     let file = Named::of(&instance);
     let archive = open(&mut instance, &file);
     put_files(&archive, 0..FILES);
     let is_over = AtomicBool::new(false);
     let written = std::thread::scope(|scope| {
-        let load = scope.spawn(|| {
-            let mut written = FILES;
-            while !is_over.load(Ordering::SeqCst) {
-                put_files(&archive, written..written + 4);
-                written += 4;
-                archive.migrate_now(None).unwrap();
-                check_files(&archive, written / 2..written / 2 + 4);
-                archive.remove(&path(&name(written - 3))).unwrap();
-                drop(put(&archive, &name(written - 3), &content(written - 3)));
-            }
-            written
-        });
+        let load = scope.spawn(|| load(&archive, FILES, &is_over));
         let drive = NewDrive { enclosure: Some("e1".into()), ..wanted(&instance, 8) };
         assert_eq!(archive.pool_drive_add(&drive).unwrap(), added(8, AddedWhat::New));
         assert_eq!(gaps(&archive), BTreeSet::new(), "it lacks nothing, and was not away");

@@ -92,8 +92,12 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// The copies lack these blocks.
-    fn of(trouble: &Trouble, blocks: [u64; 2]) -> Waiting {
+    /// The copies lack these blocks. `staged`: stages all, with no tape mounted yet.
+    fn with(
+        trouble: &Trouble,
+        blocks: [u64; 2],
+        staged: impl FnOnce(&Archive, &Gate) -> RequestId,
+    ) -> Waiting {
         let (archive, ..) = open(trouble, &Gate::default());
         let places = nearline(&archive);
         archive.close();
@@ -101,8 +105,12 @@ impl Waiting {
         let gate = Gate::shut();
         let (archive, faults, tightness) = open(trouble, &gate);
         damage(&faults, &places, blocks);
-        let request = staged_up_to_the_mend(&archive, &gate);
+        let request = staged(&archive, &gate);
         Waiting { archive, faults, tightness, gate, places, request }
+    }
+
+    fn of(trouble: &Trouble, blocks: [u64; 2]) -> Waiting {
+        Waiting::with(trouble, blocks, staged_up_to_the_mend)
     }
 }
 
@@ -280,14 +288,8 @@ fn staged_up_to_the_second_tape(archive: &Archive, gate: &Gate) -> RequestId {
 fn a_place_that_is_known_to_be_damaged_is_not_read_again_while_its_mend_waits() {
     const RETRY: Duration = Duration::from_millis(100);
     let trouble = Trouble::with_retry(2, RETRY);
-    let (archive, ..) = open(&trouble, &Gate::default());
-    let places = nearline(&archive);
-    archive.close();
-    drop(archive);
-    let gate = Gate::shut();
-    let (archive, faults, _) = open(&trouble, &gate);
-    damage(&faults, &places, DAMAGED);
-    let request = staged_up_to_the_second_tape(&archive, &gate);
+    let Waiting { archive, faults, gate, places, request, .. } =
+        Waiting::with(&trouble, DAMAGED, staged_up_to_the_second_tape);
     let first = gate.mounted()[0];
     let second = places.iter().map(|(vid, _)| *vid).find(|vid| *vid != first).unwrap();
     let is_out = |vid| archive.tape(vid).unwrap().drive.is_none();
@@ -314,14 +316,8 @@ fn a_place_that_is_known_to_be_damaged_is_not_read_again_while_its_mend_waits() 
 #[test]
 fn a_container_of_which_the_pool_lost_a_part_rests_alone() {
     let trouble = Trouble::with_retry(1, Duration::from_millis(200));
-    let (archive, ..) = open(&trouble, &Gate::default());
-    let places = nearline(&archive);
-    archive.close();
-    drop(archive);
-    let gate = Gate::shut();
-    let (archive, faults, _) = open(&trouble, &gate);
-    damage(&faults, &places, DAMAGED);
-    let request = staged_up_to_the_second_tape(&archive, &gate);
+    let Waiting { archive, gate, places, request, .. } =
+        Waiting::with(&trouble, DAMAGED, staged_up_to_the_second_tape);
     let before = extents(&trouble);
     gate.open(Some(1));
     wait_until("the first tape is wanted again", || gate.waiting() == 1 && gate.mounted().len() == 2);

@@ -10,7 +10,7 @@ use crate::common::{
     wait_for_pool,
 };
 use crate::replaced::instance;
-use archive::{Archive, DrainInfo, Machines, ReplacedDrive};
+use archive::{Archive, DrainInfo, Machines, ReplacedDrive, Settings};
 use base::{ByteCount, DriveId};
 use catalogue::{Command, PoolDriveState};
 
@@ -23,20 +23,41 @@ fn directory(instance: &Instance, drive: usize) -> PathBuf {
     instance.settings.pool.drives[drive].at.directory().to_owned()
 }
 
-fn name(n: u64) -> String {
+pub fn name(n: u64) -> String {
     format!("/t/file{n}")
 }
 
-fn content(n: u64) -> Vec<u8> {
+pub fn content(n: u64) -> Vec<u8> {
     bytes(n + 1, if n.is_multiple_of(2) { STRIPED } else { SMALL })
 }
 
-fn put_files(archive: &Archive, files: std::ops::Range<u64>) {
+pub fn put_files(archive: &Archive, files: std::ops::Range<u64>) {
     files.for_each(|n| drop(put(archive, &name(n), &content(n))));
 }
 
-fn check_files(archive: &Archive, files: std::ops::Range<u64>) {
+pub fn check_files(archive: &Archive, files: std::ops::Range<u64>) {
     files.for_each(|n| assert!(get(archive, &name(n)).unwrap() == content(n), "{n}"));
+}
+
+/// Puts, reads, removals and sessions until it is over, beside so many files. Gives how many there are then.
+pub fn load(archive: &Archive, files: u64, is_over: &AtomicBool) -> u64 {
+    let mut written = files;
+    while !is_over.load(Ordering::SeqCst) {
+        put_files(archive, written..written + 4);
+        written += 4;
+        archive.migrate_now(None).unwrap();
+        check_files(archive, written / 2..written / 2 + 4);
+        archive.remove(&path(&name(written - 3))).unwrap();
+        drop(put(archive, &name(written - 3), &content(written - 3)));
+    }
+    written
+}
+
+/// With packs of a few of the files.
+pub fn small_packs(settings: &mut Settings) {
+    for class in &mut settings.classes {
+        class.pack_bytes = ByteCount::mib(2);
+    }
 }
 
 /// What nothing names is not among them once it is removed.
@@ -148,27 +169,12 @@ fn a_drain_goes_on_after_a_restart_and_can_be_ended() {
 /// them is given back and emptied once more.
 #[test]
 fn drives_are_emptied_under_load() {
-    let instance = Instance::with(ByteCount::mib(256), |settings| {
-        for class in &mut settings.classes {
-            class.pack_bytes = ByteCount::mib(2);
-        }
-    });
+    let instance = Instance::with(ByteCount::mib(256), small_packs);
     let archive = instance.open();
     put_files(&archive, 0..FILES);
     let is_over = AtomicBool::new(false);
     let written = std::thread::scope(|scope| {
-        let load = scope.spawn(|| {
-            let mut written = FILES;
-            while !is_over.load(Ordering::SeqCst) {
-                put_files(&archive, written..written + 4);
-                written += 4;
-                archive.migrate_now(None).unwrap();
-                check_files(&archive, written / 2..written / 2 + 4);
-                archive.remove(&path(&name(written - 3))).unwrap();
-                drop(put(&archive, &name(written - 3), &content(written - 3)));
-            }
-            written
-        });
+        let load = scope.spawn(|| load(&archive, FILES, &is_over));
         archive.pool_drive_drain(6).unwrap();
         archive.pool_drive_drain(7).unwrap();
         wait_empty(&archive, 6);

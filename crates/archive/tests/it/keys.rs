@@ -597,17 +597,28 @@ fn a_torn_session_is_indexed_with_another_key_if_the_pool_lost_what_it_wrote() {
     stop(archive);
 }
 
+/// Two pools, of which nothing goes to tape without being asked for.
+fn two_pools() -> Instance {
+    Instance::with(ByteCount::mib(256), |settings| {
+        crate::restoring::at_rest(settings);
+        settings.tape.retry_delay = Duration::from_millis(50);
+    })
+}
+
+/// Each of the two has a key, from a file.
+fn use_keys(instance: &mut Instance, ids: [&str; 2], files: [PathBuf; 2]) {
+    for ((pool, id), file) in instance.settings.tape_pools.iter_mut().zip(ids).zip(files) {
+        let (key, keys) = (KeyId::new(id).unwrap(), KeySource::File(file));
+        pool.encryption = Some(PoolEncryption { key: Some(key), keys });
+    }
+}
+
 /// Story: of two copies the one was waited for whose tape lacks its key, while the other could be read.
 #[test]
 fn a_copy_is_read_from_the_tape_whose_key_is_there() {
-    let mut instance = Instance::with(ByteCount::mib(256), |settings| {
-        crate::restoring::at_rest(settings);
-        settings.tape.retry_delay = Duration::from_millis(50);
-    });
-    for (pool, id) in [OLD, NEW].into_iter().enumerate() {
-        let (key, keys) = (KeyId::new(id).unwrap(), KeySource::File(key_file(&instance)));
-        instance.settings.tape_pools[pool].encryption = Some(PoolEncryption { key: Some(key), keys });
-    }
+    let mut instance = two_pools();
+    let sources = [key_file(&instance), key_file(&instance)];
+    use_keys(&mut instance, [OLD, NEW], sources);
     give(&instance, &[OLD, NEW]);
     let archive = instance.open();
     put_to_tape(&archive, "a", 1);
@@ -636,14 +647,9 @@ fn a_copy_is_read_from_the_tape_whose_key_is_there() {
 /// has.
 #[test]
 fn of_two_keys_that_are_missing_both_are_named() {
-    let mut instance = Instance::with(ByteCount::mib(256), |settings| {
-        crate::restoring::at_rest(settings);
-        settings.tape.retry_delay = Duration::from_millis(50);
-    });
-    for (pool, id) in [OLD, NEW].into_iter().enumerate() {
-        let (key, keys) = (KeyId::new(id).unwrap(), KeySource::File(key_file(&instance)));
-        instance.settings.tape_pools[pool].encryption = Some(PoolEncryption { key: Some(key), keys });
-    }
+    let mut instance = two_pools();
+    let sources = [key_file(&instance), key_file(&instance)];
+    use_keys(&mut instance, [OLD, NEW], sources);
     give(&instance, &[OLD, NEW]);
     let archive = instance.open();
     put_to_tape(&archive, "a", 1);
@@ -676,16 +682,10 @@ fn of_two_keys_that_are_missing_both_are_named() {
 /// Story: a key that its pool has no more was said to be missing in the file of another pool.
 #[test]
 fn a_key_that_is_missing_is_told_of_where_its_pool_has_keys() {
-    let mut instance = Instance::with(ByteCount::mib(256), |settings| {
-        crate::restoring::at_rest(settings);
-        settings.tape.retry_delay = Duration::from_millis(50);
-    });
+    let mut instance = two_pools();
     let other = instance.directory.path().join("other-keys");
     let sources = [other.clone(), key_file(&instance)];
-    for (pool, file) in sources.into_iter().enumerate() {
-        let (key, keys) = (KeyId::new(OLD).unwrap(), KeySource::File(file));
-        instance.settings.tape_pools[pool].encryption = Some(PoolEncryption { key: Some(key), keys });
-    }
+    use_keys(&mut instance, [OLD, OLD], sources);
     give(&instance, &[OLD, NEW]);
     fs::copy(key_file(&instance), &other).unwrap();
     // The first pool has another key, the second one this, which it then gives up.

@@ -13,14 +13,15 @@ fn options(map_size: ByteCount) -> StoreOptions {
 fn open(dir: &Path) -> CatalogueStore {
     for _ in 0..OPENS_MAX {
         match CatalogueStore::open(dir, options(ByteCount::mib(64))) {
-            Err(OpenError::InUse(_)) => std::thread::yield_now(),
+            Err(OpenError::InUse(_)) => {}
             opened => return opened.unwrap(),
         }
     }
     panic!("the store stays in use");
 }
 
-const OPENS_MAX: usize = 10_000;
+/// Each one waits for the lock half a second.
+const OPENS_MAX: usize = 20;
 
 fn initialised(dir: &Path) -> CatalogueStore {
     let store = open(dir);
