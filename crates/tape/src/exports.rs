@@ -170,8 +170,8 @@ impl Tape {
     ///
     /// # Errors
     /// If the catalogue cannot be read.
-    pub(crate) fn know_what_leaves(&self) -> Result<(), ArchiveError> {
-        let known = self.read(|view| view.tapes_leaving())?;
+    pub(crate) fn know_what_leaves(&self) -> Result<(), ReadError> {
+        let known = self.catalogue.read(|view| view.tapes_leaving())?;
         *self.inventory.leaving() = known.into_iter().collect();
         Ok(())
     }

@@ -821,6 +821,7 @@ fn a_missing_row_is_found_by_the_check() {
                     | Table::DriveCleaning
                     | Table::KeyAtHand
                     | Table::PoolDrive
+                    | Table::TapeLeaving
             );
             assert!(is_found || is_first_change || has_no_partner, "{} {}", table.name(), hex(key));
         }

@@ -325,6 +325,7 @@ impl Model {
         let always = matches!(
             command,
             Command::SetTapeState { .. }
+                | Command::SetTapeCapacity { .. }
                 | Command::AddToRequest { .. }
                 | Command::AdoptRun { .. }
                 | Command::TrimChanges { .. }
