@@ -122,6 +122,7 @@ impl Archive {
             sweep: Doorbell::default(),
             lifecycle: Doorbell::default(),
             access: AccessQueue::new(access_log),
+            uses: Uses::default(),
             settled,
             above: OnceLock::new(),
             workers: Workers::default(),

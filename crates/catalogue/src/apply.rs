@@ -22,6 +22,7 @@ mod lifecycle;
 mod lost;
 mod namespace;
 mod object;
+mod online;
 mod part;
 mod pool;
 mod put;
@@ -176,6 +177,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
             recall::place_failed(draft, *vid, *block, reason).map(|()| Outcome::Done)
         }
         Command::Evict { files } => evict::evict(draft, files),
+        Command::NoteUse { files } => online::note_use(draft, files),
         Command::ExpirePins => tidy::expire_pins(draft, BATCH_FILES_MAX),
         Command::ExpireIdempotency => tidy::expire_idempotency(draft, BATCH_FILES_MAX),
         Command::DoSome { work, most } => do_some(draft, work, *most),
@@ -260,6 +262,7 @@ fn do_some(draft: &mut Draft<'_>, work: &Work, most: u32) -> Result<Outcome, Rej
         Work::EvictCold => cold::evict_cold(draft, most),
         Work::TrimChanges(through) => tidy::trim_changes(draft, *through, most),
         Work::DissolvePack(container) => dissolve::some(draft, *container, most),
+        Work::OrderByUse => online::order_by_use(draft, most),
         Work::RemoveTree(directory) => tree::remove_some(draft, *directory, most),
     }
 }

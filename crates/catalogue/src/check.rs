@@ -20,6 +20,7 @@ use crate::table::Table;
 use crate::view::View;
 
 mod access;
+mod by_use;
 mod cold;
 mod request;
 mod tape;
@@ -62,6 +63,7 @@ impl View<'_> {
         check.blobs()?;
         check.answers()?;
         check.cold()?;
+        check.by_use()?;
         check.changes()?;
         check.acls()?;
         check.quotas()?;
@@ -204,6 +206,7 @@ impl Check<'_> {
                 check.count(Counter::Class(file.class), file.size);
                 if file.is_online() {
                     check.count(Counter::Online(file.class), file.size);
+                    check.stands_by_use(id, &file, key)?;
                 }
                 let is_current = check.view.entry(file.parent, &file.name)? == Some(Entry::File(id));
                 let is_kept = check.view.version(file.parent, &file.name, id)? == Some(Version::File);

@@ -6,6 +6,8 @@ use base::{
     TapeKey, TapePoolId, Timestamp, Uuid, Vid,
 };
 
+use crate::record::UseHour;
+
 /// Bytes still to be decoded.
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
@@ -170,6 +172,7 @@ wrapped!(
     BlockAddress,
     BlockCount,
     Generation,
+    UseHour,
     Uuid,
     Blake3
 );

@@ -70,6 +70,9 @@ pub enum Work {
     TrimChanges(u64),
     /// As [`Command::DissolvePack`]; also of a pack that is sealed in pieces.
     DissolvePack(ContainerId),
+    /// Has files stand in the order of their use that came into the pool before there was that order
+    /// ([`Rule::OrderedByUse`](crate::Rule)).
+    OrderByUse,
     /// Removes files and directories of a condemned tree, the deepest first: `Outcome::TreeRemoved`.
     RemoveTree(DirId),
 }
@@ -321,6 +324,12 @@ pub enum Command {
         request: RequestId,
         /// Which files; `None`: all, of a request with no more than [`BATCH_FILES_MAX`].
         files: Option<Vec<FileId>>,
+    },
+    /// Files in the pool were used in the hour of this change. Those that were deleted or left the pool
+    /// meanwhile are skipped.
+    NoteUse {
+        /// The files, at most [`BATCH_FILES_MAX`].
+        files: Vec<FileId>,
     },
     /// Does a part of work that may be long: what the command named would do, with at most `most` items
     /// instead of [`BATCH_FILES_MAX`].

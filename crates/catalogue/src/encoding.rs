@@ -353,7 +353,7 @@ record!(PartsRecalled { blobs, files, parts });
 
 choice!(Rule {
     0 = ReadableIfEvicted, 1 = KeyAtHand, 2 = OneKeyOfAnId, 3 = AnotherGives, 4 = UrgentAnew,
-    5 = KeysAskedFirst
+    5 = KeysAskedFirst, 6 = OrderedByUse
 });
 
 choice!(Work {
@@ -364,6 +364,7 @@ choice!(Work {
     4 = EvictCold,
     5 = TrimChanges(through),
     6 = DissolvePack(container),
+    7 = OrderByUse,
     10 = RemoveTree(tree),
 });
 
@@ -482,6 +483,7 @@ choice!(Command {
     156 = SetKeyAtHand { key, at_hand },
     157 = SetTapeLeaving { vid, leaving },
     160 = UncountCleaning { vid },
+    161 = NoteUse { files },
     164 = SetTapeCapacity { vid, capacity },
 });
 

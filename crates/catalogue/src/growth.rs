@@ -40,6 +40,7 @@ impl Command {
             | Command::SetXattrs { .. }
             | Command::SetDirectoryXattrs { .. }
             | Command::ChangeClass { .. }
+            | Command::NoteUse { .. }
             | Command::SetAcl { .. }
             | Command::SetOwner { .. }
             | Command::SetQuota { .. } => Need::Growth,
@@ -147,6 +148,7 @@ impl Command {
             | Command::Release { files: Some(files), .. }
             | Command::Unpin { files, .. }
             | Command::Evict { files }
+            | Command::NoteUse { files }
             | Command::PoolCopyLost { files }
             | Command::PoolCopyFound { files } => files.len(),
             Command::PoolCopiesLost { copies } | Command::PoolCopiesFound { copies } => copies.len(),
@@ -183,6 +185,7 @@ impl Command {
                 (Command::DoSome { work: work.clone(), most: most / 2 }, None)
             }
             Command::Evict { files } => of_list(files, |files| Command::Evict { files })?,
+            Command::NoteUse { files } => of_list(files, |files| Command::NoteUse { files })?,
             Command::PoolCopiesLost { copies } => {
                 of_list(copies, |copies| Command::PoolCopiesLost { copies })?
             }

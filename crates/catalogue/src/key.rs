@@ -7,7 +7,7 @@ use base::{
 
 use crate::codec::Reader;
 use crate::error::ReadError;
-use crate::record::{QuotaSubject, RecallKey, Rule, SEGMENT_PAGES, Sectors, UnknownExtent};
+use crate::record::{QuotaSubject, RecallKey, Rule, SEGMENT_PAGES, Sectors, UnknownExtent, UseHour};
 use crate::table::Table;
 
 pub(crate) type Key = Vec<u8>;
@@ -115,6 +115,13 @@ pub(crate) fn todo(class: ClassId, dataset: u64, file: FileId) -> Key {
     key
 }
 
+pub(crate) fn by_use(class: ClassId, hour: UseHour, file: FileId) -> Key {
+    let mut key = class.0.to_be_bytes().to_vec();
+    key.extend_from_slice(&hour.0.to_be_bytes());
+    key.extend_from_slice(&file.0.to_be_bytes());
+    key
+}
+
 pub(crate) fn queue(tape_pool: TapePoolId, container: ContainerId) -> Key {
     let mut key = tape_pool.0.to_be_bytes().to_vec();
     key.extend_from_slice(&container.0.to_be_bytes());
@@ -205,7 +212,7 @@ pub(crate) fn base(vid: Vid, change: u64) -> Key {
     segment(vid, change)
 }
 
-/// The key of the one record of `clock`, of `leaps` and of `trimmed`.
+/// The key of the one record of `clock`, of `leaps`, of `trimmed` and of `by_use_behind`.
 pub(crate) const CLOCK: &[u8] = &[0];
 
 pub(crate) fn rule(rule: Rule) -> Key {
@@ -334,7 +341,9 @@ pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
     let length = key.len();
     let rest = |fixed: usize| length.wrapping_sub(fixed);
     match table {
-        Table::Meta | Table::Clock | Table::Leaps | Table::Trimmed | Table::Rule => length == 1,
+        Table::Meta | Table::Clock | Table::Leaps | Table::Trimmed | Table::Rule | Table::ByUseBehind => {
+            length == 1
+        },
         Table::Class | Table::TapePool | Table::Residency | Table::PoolDrive => length == 2,
         Table::StripeSet => length == 4,
         Table::Tape | Table::Cleaner | Table::TapeLeaving => length == 6,
@@ -354,10 +363,13 @@ pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
         | Table::UploadUse
         | Table::Acl
         | Table::Sealing
-        | Table::Tree => length == 8,
+        | Table::Tree
+        | Table::LastUse => length == 8,
         Table::Queue | Table::UploadPart => length == 10,
         Table::RunItem | Table::RequestItem | Table::Unneeded => length == 12,
-        Table::Content | Table::Segment | Table::Base | Table::ColdWait => length == 14,
+        Table::Content | Table::Segment | Table::Base | Table::ColdWait | Table::ByUse => {
+            length == 14
+        },
         Table::Unknown => length == UNKNOWN_BYTES,
         Table::Garbage | Table::Part | Table::RequestFile | Table::Want | Table::Pin | Table::UploadIn => {
             length == 16

@@ -51,7 +51,7 @@ pub use record::{
     LifecycleRule, MemberRecord, PoolDriveRecord, PoolDriveState, QueuedContainer, QuotaCounting,
     QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RecallKey, RequestItem, RequestRecord, RequestState,
     Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord, SealingRecord, Tally, TapeAway, TapeHistory,
-    TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord, UnknownExtent, UnneededSectors,
+    TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord, UnknownExtent, UnneededSectors, UseHour,
     UploadPart, UploadPlan, UploadRecord, UploadUse, Version, Versioning, Want,
 };
 pub use table::Table;

@@ -18,6 +18,7 @@ mod tape_history;
 mod tree;
 mod unknown;
 mod upload;
+mod use_hour;
 
 pub use access::{ACL_ENTRIES_MAX, AccessChain, AclEntry, DirectoryOwner};
 pub use quota::{QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject};
@@ -36,6 +37,7 @@ pub use tape_away::{AwayKind, TapeAway};
 pub use tape_history::TapeHistory;
 pub use tree::TreeRecord;
 pub use unknown::UnknownExtent;
+pub use use_hour::UseHour;
 pub use upload::{UploadPart, UploadPlan, UploadRecord, UploadUse};
 
 pub use cold::LifecycleCursor;

@@ -136,11 +136,18 @@ pub enum Table {
     PoolDrive = 70,
     /// VID → nothing: the tape is to be exported as soon as no drive has it.
     TapeLeaving = 71,
+    /// Class, hour of the last use, file in the pool → nothing.
+    ByUse = 73,
+    /// File in the pool that was used later than in the hour of its making → the hour.
+    LastUse = 74,
+    /// One record: the last file that was looked at to stand by its use, of those that came into the pool
+    /// before there was that order. No row: all do.
+    ByUseBehind = 75,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 61;
+    pub const COUNT: usize = 64;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -205,6 +212,9 @@ impl Table {
         Table::KeyAtHand,
         Table::PoolDrive,
         Table::TapeLeaving,
+        Table::ByUse,
+        Table::LastUse,
+        Table::ByUseBehind,
     ];
 
     /// The table's name in the engine.
@@ -272,6 +282,9 @@ impl Table {
             Table::KeyAtHand => "key_at_hand",
             Table::PoolDrive => "pool_drive",
             Table::TapeLeaving => "tape_leaving",
+            Table::ByUse => "by_use",
+            Table::LastUse => "last_use",
+            Table::ByUseBehind => "by_use_behind",
         }
     }
 

@@ -23,6 +23,7 @@ use crate::record::{
 use crate::table::Table;
 
 mod access;
+mod by_use;
 mod cold;
 mod follow;
 mod names;

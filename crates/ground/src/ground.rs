@@ -19,6 +19,7 @@ use crate::notifier::Notifier;
 use crate::pool_drives::PoolDriveList;
 use crate::settled::Settled;
 use crate::upward::Upward;
+use crate::uses::Uses;
 use crate::worker::{Duty, Worker, Workers};
 use crate::{ArchiveError, OpenError, Settings};
 
@@ -55,6 +56,8 @@ pub struct Ground {
     pub lifecycle: Doorbell,
     /// What users do, on its way to the access log.
     pub access: AccessQueue,
+    /// Files that were read, until their use is noted.
+    pub uses: Uses,
     /// How far a restored catalogue was compared with pool and tapes.
     pub settled: Arc<dyn Settled>,
     /// The tape room, once there is one.

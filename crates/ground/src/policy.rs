@@ -148,6 +148,7 @@ mod tests {
             recall_packs: false,
             cold: false,
             pool_max: None,
+            leaving: crate::LeavingSettings::default(),
             share,
         };
         Class { id: ClassId(id), settings, copies: copies.iter().map(|id| TapePoolId(*id)).collect() }

@@ -9,7 +9,7 @@ use drive::DriveLocation;
 use library::scsi::changer::DriveSeat;
 use library::scsi::{DeviceChoice, IscsiName};
 use library::{KeySource, TapeKeys};
-use session::WritingRules;
+use session::{Water, WritingRules};
 use session::order::{Aim, OrderFrom};
 
 /// All settings of the engine.
@@ -75,6 +75,9 @@ pub struct PoolSettings {
     pub arena: ByteCount,
     /// Extents that nothing in the catalogue names are kept for so long.
     pub unknown_kept: Duration,
+    /// How full it becomes before files that tapes have leave it by themselves; `None`: none do for want of
+    /// room.
+    pub water: Option<Water>,
     /// The drives at the start: of a running server `Ground::pool_drives` has those added since, too.
     pub drives: Vec<PoolDriveSettings>,
 }
@@ -272,10 +275,24 @@ pub struct ClassSettings {
     pub recall_packs: bool,
     /// Its files leave the pool by themselves when tapes have all their copies and nobody pins them.
     pub cold: bool,
-    /// Recalls bring no more of the class into the pool than leaves it at this much; `None`: no ceiling.
+    /// Recalls bring no more of the class into the pool than leaves it at this much; `None`: no ceiling. With
+    /// [`PoolSettings::water`] files of a class leave it as from a pool of this size.
     pub pool_max: Option<ByteCount>,
+    /// Which of its files leave the pool by themselves.
+    pub leaving: LeavingSettings,
     /// What it may have of the tape drives.
     pub share: ShareSettings,
+}
+
+/// Which files of a class leave the pool by themselves, once tapes have all their copies and nobody pins them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LeavingSettings {
+    /// Those that nobody has used for so long, whether there is room or not; `None`: none for that.
+    pub unused_for: Option<Duration>,
+    /// None smaller than this: they take little room, and a mount for one costs as much as for a large one.
+    pub size_min: ByteCount,
+    /// None if the class would then have less than this in the pool.
+    pub pool_min: ByteCount,
 }
 
 /// A tape pool.

@@ -194,6 +194,7 @@ impl Drop for Download {
             return;
         }
         let ingest = &*self.ingest.0;
+        ingest.uses.note(self.stat.file);
         ingest.access.push(|| {
             let at = ingest.now();
             let get = usage::Get {

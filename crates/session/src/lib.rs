@@ -15,6 +15,7 @@ mod reading;
 mod room;
 mod sealing;
 mod wanted;
+mod water;
 mod writing;
 
 pub mod order;
@@ -36,6 +37,7 @@ pub use sealing::{
     FILE_PARTS_MAX, PACK_MEMBERS_MAX, SEAL_BATCH_MAX, Sealed, Sealing, parts_of, seal, seal_in_bulk,
 };
 pub use wanted::{TapeSet, Wanted, WantedPage, gather_wanted};
+pub use water::{Limits, Water};
 pub use writing::{
     RunEnding, Situation, WriteEnded, WritingAction, WritingEvent, WritingRules, WritingSession, Written,
 };

@@ -105,6 +105,11 @@ impl Room {
         ByteCount(self.claimed_all)
     }
 
+    /// The smallest file of each class that found no room when it was tried last.
+    pub fn short(&self) -> impl Iterator<Item = (ClassId, ByteCount)> {
+        self.short.iter().map(|(class, short)| (*class, ByteCount(short.bytes)))
+    }
+
     /// Whether the claims of classes add up to what is claimed in all, for who checks it.
     #[must_use]
     pub fn is_consistent(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use base::{ByteCount, ClassId, ContainerId, FileId};
 
-use super::{evict, lifecycle, limit, lost, namespace};
+use super::{evict, lifecycle, limit, lost, namespace, online};
 use crate::command::{BATCH_FILES_MAX, Command, EvictRefusal, Outcome};
 use crate::draft::Draft;
 use crate::encoding::Nothing;
@@ -170,8 +170,7 @@ fn change_class(draft: &mut Draft<'_>, id: FileId, to: ClassId) -> Result<Outcom
     draft.discount(Counter::Class(file.class), 1, file.size.0)?;
     draft.count(Counter::Class(to), 1, file.size.0)?;
     if file.is_online() {
-        draft.discount(Counter::Online(file.class), 1, file.size.0)?;
-        draft.count(Counter::Online(to), 1, file.size.0)?;
+        online::changes_class(draft, id, &file, to)?;
     }
     file.class = to;
     draft.put(Table::File, key::file(id), &file);

@@ -3,7 +3,7 @@
 use base::planted::{Bug, is_planted};
 use base::{ContainerId, FileId, Vid};
 
-use super::{limit, pool};
+use super::{limit, online, pool};
 use crate::command::{BATCH_FILES_MAX, EvictRefusal, Outcome};
 use crate::draft::Draft;
 use crate::error::Rejection;
@@ -52,7 +52,7 @@ pub(super) fn evict_one(
     let pieces = std::mem::take(&mut file.pieces);
     assert!(!file.is_online() && !pieces.is_empty(), "what leaves the pool was there, and is not any more");
     draft.put(Table::File, key::file(id), &file);
-    draft.discount(Counter::Online(file.class), 1, file.size.0)?;
+    online::went(draft, id, &file)?;
     pool::dereference(draft, &pieces)?;
     Ok(Ok(()))
 }

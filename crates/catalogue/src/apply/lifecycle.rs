@@ -2,7 +2,7 @@
 
 use base::{ContainerId, FileId};
 
-use super::{hold, pool, quota, request};
+use super::{hold, online, pool, quota, request};
 use crate::draft::Draft;
 use crate::error::{ReadError, Rejection};
 use crate::key;
@@ -24,7 +24,7 @@ pub(super) fn condemn(
     draft.discount(Counter::Class(file.class), 1, file.size.0)?;
     quota::charge(draft, id, &file, quota::Way::Out)?;
     if file.is_online() {
-        draft.discount(Counter::Online(file.class), 1, file.size.0)?;
+        online::went(draft, id, &file)?;
     }
     request::settle(draft, id, &file, &ItemState::Failed(why.to_owned()))?;
     for (request, until) in draft.view().pins(id)? {

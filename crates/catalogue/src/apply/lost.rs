@@ -2,7 +2,7 @@
 
 use base::{ByteCount, ClassId, ContainerId, FileId};
 
-use super::{lifecycle, limit, pool, reason, request};
+use super::{lifecycle, limit, online, pool, reason, request};
 use crate::command::{BATCH_FILES_MAX, Outcome, PoolCopy, PoolLoss};
 use crate::draft::Draft;
 use crate::error::Rejection;
@@ -68,7 +68,7 @@ fn decide(
         return Ok(PoolLoss::Lost);
     }
     if file.is_online() {
-        draft.discount(Counter::Online(file.class), 1, file.size.0)?;
+        online::went(draft, id, &file)?;
     }
     let dropped = if is_on_tape { std::mem::take(&mut file.pieces) } else { Vec::new() };
     file.state = if is_on_tape { FileState::Live } else { FileState::Lost(draft.at) };
@@ -132,7 +132,7 @@ fn find(draft: &mut Draft<'_>, id: FileId, is_it: impl FnOnce(&FileRecord) -> bo
     let file = draft.view().file(id)?.filter(|file| file.is_lost() && !file.pieces.is_empty());
     let Some(mut file) = file.filter(is_it) else { return Ok(()) };
     file.state = FileState::Live;
-    draft.count(Counter::Online(file.class), 1, file.size.0)?;
+    online::came(draft, id, &file)?;
     draft.put(Table::File, key::file(id), &file);
     assert!(file.is_online(), "a file that was found is in the pool");
     if waits(draft, id, &file)? {

@@ -4,7 +4,7 @@
 
 use base::{BlobPiece, ContainerId, FileId};
 
-use super::{cold, lifecycle, pool, recall, request};
+use super::{cold, lifecycle, online, pool, recall, request};
 use crate::draft::Draft;
 use crate::error::Rejection;
 use crate::key;
@@ -102,7 +102,7 @@ pub(super) fn complete(draft: &mut Draft<'_>, id: FileId) -> Result<bool, Reject
         lifecycle::update(draft, container, |record| record.image.take().map(drop))?;
     }
     request::settle(draft, id, &file, &ItemState::Done(draft.at))?;
-    draft.count(Counter::Online(file.class), 1, file.size.0)?;
+    online::came(draft, id, &file)?;
     file.pieces = pieces;
     assert!(file.is_online(), "a file of which all parts came is in the pool");
     draft.put(Table::File, key::file(id), &file);

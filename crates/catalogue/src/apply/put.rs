@@ -3,7 +3,7 @@
 use base::planted::{Bug, is_planted};
 use base::{Blake3, BlobPiece, ByteCount, FileId};
 
-use super::{hold, limit, namespace, pool, quota, version};
+use super::{hold, limit, namespace, online, pool, quota, version};
 use crate::command::{Outcome, PutFile, PutOutcome, Replace};
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
@@ -191,7 +191,7 @@ fn create(
     draft.put(Table::Entry, key::entry(put.parent, put.name.as_str()), &Entry::File(id));
     draft.count(Counter::Class(put.class), 1, put.size.0)?;
     quota::charge(draft, id, &record, quota::Way::In)?;
-    draft.count(Counter::Online(put.class), 1, put.size.0)?;
+    online::came(draft, id, &record)?;
     // Links and empty files too: header-only members, so that the tapes alone hold the whole tree.
     if goes_to_tape {
         let todo = TodoFile { size: put.size, since: draft.at };

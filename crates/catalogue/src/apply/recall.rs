@@ -2,7 +2,7 @@
 
 use base::{BlobDescription, BlobPiece, BlockAddress, ContainerId, FileId, Vid};
 
-use super::{cold, limit, part, pool, reason, request};
+use super::{cold, limit, online, part, pool, reason, request};
 use crate::command::{BATCH_FILES_MAX, Outcome};
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
@@ -34,7 +34,7 @@ pub(super) fn done(
         // Before what came of its parts is given up, which may stand in the same blob.
         pool::refer(draft, pieces)?;
         request::settle(draft, *id, &file, &ItemState::Done(draft.at))?;
-        draft.count(Counter::Online(file.class), 1, file.size.0)?;
+        online::came(draft, *id, &file)?;
         file.pieces.clone_from(pieces);
         draft.put(Table::File, key::file(*id), &file);
         cold::leave_later(draft, *id, &file)?;

@@ -2,7 +2,7 @@
 
 use base::{BlobId, ClassId, DirId, Epoch, TapePoolId, Uuid};
 
-use super::limit;
+use super::{limit, online};
 use crate::command::Outcome;
 use crate::draft::Draft;
 use crate::encoding::{Meta, Nothing};
@@ -67,6 +67,9 @@ pub(super) fn open_epoch(draft: &mut Draft<'_>) -> Result<Outcome, Rejection> {
 pub(super) fn adopt_rule(draft: &mut Draft<'_>, rule: Rule) -> Result<Outcome, Rejection> {
     if !draft.view().holds(rule)? {
         draft.put(Table::Rule, key::rule(rule), &Nothing);
+        if rule == Rule::OrderedByUse && draft.view().has_files()? {
+            online::begin_order(draft);
+        }
     }
     Ok(Outcome::Done)
 }

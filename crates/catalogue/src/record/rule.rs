@@ -23,16 +23,19 @@ pub enum Rule {
     /// asked for: whatever else lets a file of a cold class go only queues it. Without it the file leaves at
     /// once.
     KeysAskedFirst = 5,
+    /// Files in the pool stand in the order in which they were used last. Without it nobody knows that order.
+    OrderedByUse = 6,
 }
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Rule; 6] = [
+    pub const ALL: [Rule; 7] = [
         Rule::ReadableIfEvicted,
         Rule::KeyAtHand,
         Rule::OneKeyOfAnId,
         Rule::AnotherGives,
         Rule::UrgentAnew,
         Rule::KeysAskedFirst,
+        Rule::OrderedByUse,
     ];
 }

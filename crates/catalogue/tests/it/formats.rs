@@ -702,6 +702,9 @@ fn envelopes() -> Vec<Envelope> {
         .chain([Command::UncountCleaning { vid: vid("CLN001") }])
         .chain([Command::SetTapeCapacity { vid: vid("KS0300"), capacity: ByteCount(100_000_000_000) }])
         .chain([Command::SetTapeLeaving { vid: vid("KS0300"), leaving: true }])
+        .chain([Command::NoteUse { files: vec![FileId(7), FileId(300)] }])
+        .chain([Command::DoSome { work: Work::OrderByUse, most: 400 }])
+        .chain([Command::AdoptRule { rule: Rule::OrderedByUse }])
         .map(|command| Envelope { at: Timestamp(1_795_292_940_000_000_000), command })
         .collect()
 }
@@ -711,7 +714,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 115, "one of each command");
+    assert_eq!(tags.len(), 116, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();

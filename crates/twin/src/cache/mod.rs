@@ -9,11 +9,12 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use base::{Duration, FileId};
+use base::{ByteCount, Duration, FileId};
 
 use crate::holdings::Holdings;
 use crate::moment::Moment;
 use scenario::model::{ClassIndex, ClassModel, FileNumber, PoolModel, Site};
+use session::{Limits, Water};
 use table::{NONE, Table};
 
 /// The beginning of a run in the cache's own time, microseconds: some decades, so that what was used before
@@ -49,13 +50,6 @@ pub struct Cache {
     keeps_all: bool,
 }
 
-#[derive(Clone, Copy)]
-struct Limits {
-    most: u64,
-    high: u64,
-    low: u64,
-}
-
 struct Entry {
     id: u64,
     bytes: u64,
@@ -87,7 +81,7 @@ impl Cache {
     /// these at the end of their residency, as far as the pool takes them below its high water.
     #[must_use]
     pub fn new(site: &Site, holdings: &mut Holdings) -> Cache {
-        let limits = Limits::new(site.pool.capacity.0, &site.pool);
+        let limits = limits(site.pool.capacity, &site.pool);
         let classes: Vec<Class> = site.classes.iter().map(|class| Class::new(class, &site.pool)).collect();
         let table = Table::new();
         let mut cache =
@@ -187,12 +181,12 @@ impl Cache {
                 self.evict_oldest(class, time, out);
             }
             let Some(limits) = self.classes[class].limits else { continue };
-            if self.classes[class].used > limits.high {
-                while self.classes[class].used > limits.low && self.evict_oldest(class, time, out) {}
+            if limits.is_above(ByteCount(self.classes[class].used)) {
+                while self.classes[class].used > limits.low.0 && self.evict_oldest(class, time, out) {}
             }
         }
-        if self.used > self.limits.high {
-            while self.used > self.limits.low {
+        if self.limits.is_above(ByteCount(self.used)) {
+            while self.used > self.limits.low.0 {
                 let oldest = (0..self.classes.len())
                     .filter_map(|class| self.classes[class].oldest().map(|since| (since, class)));
                 let Some((_, class)) = oldest.min() else { break };
@@ -215,21 +209,22 @@ impl Cache {
     /// Whether [`Cache::evict`] would evict for want of room, if there is anything that may go.
     #[must_use]
     pub fn is_above_high_water(&self) -> bool {
-        let is_above = |class: &Class| class.limits.is_some_and(|limits| class.used > limits.high);
-        self.used > self.limits.high || self.classes.iter().any(is_above)
+        let is_above =
+            |class: &Class| class.limits.is_some_and(|limits| limits.is_above(ByteCount(class.used)));
+        self.limits.is_above(ByteCount(self.used)) || self.classes.iter().any(is_above)
     }
 
     /// Bytes that still fit.
     #[must_use]
     pub fn free(&self) -> u64 {
-        self.limits.most - self.used
+        self.limits.most.0 - self.used
     }
 
     /// Bytes that recalls may still bring in of a class; `None`: it has no limit of its own.
     #[must_use]
     pub fn free_of(&self, class: ClassIndex) -> Option<u64> {
         let class = &self.classes[usize::from(class.0)];
-        class.limits.map(|limits| limits.most.saturating_sub(class.used))
+        class.limits.map(|limits| limits.most.0.saturating_sub(class.used))
     }
 
     /// Bytes in the pool.
@@ -246,7 +241,7 @@ impl Cache {
 
     fn fill(&mut self, class: ClassIndex, end: u64, resident: u64, holdings: &Holdings) {
         let residency = self.classes[usize::from(class.0)].residency.min(AGE_MAX);
-        let room = self.limits.high.saturating_sub(self.used) as f64 / holdings.mean(class).max(1.0);
+        let room = self.limits.high.0.saturating_sub(self.used) as f64 / holdings.mean(class).max(1.0);
         let expected = resident.min(room as u64) as usize;
         self.entries.reserve_exact(expected);
         self.table.reserve(expected, |slot| self.entries[slot as usize].id);
@@ -254,8 +249,8 @@ impl Cache {
             let file = FileNumber { class, sequence: end - 1 - back };
             let bytes = holdings.size(file);
             let known = &self.classes[usize::from(class.0)];
-            let is_full = known.limits.is_some_and(|limits| known.used + bytes > limits.high);
-            if is_full || self.used + bytes > self.limits.high {
+            let is_full = known.limits.is_some_and(|limits| known.used + bytes > limits.high.0);
+            if is_full || self.used + bytes > self.limits.high.0 {
                 break;
             }
             let age = u128::from(residency) * u128::from(back) / u128::from(resident);
@@ -354,19 +349,16 @@ impl Cache {
     }
 }
 
-impl Limits {
-    fn new(most: u64, pool: &PoolModel) -> Limits {
-        let part = |percent: u8| (u128::from(most) * u128::from(percent.min(100)) / 100) as u64;
-        let high = part(pool.high_water_percent);
-        Limits { most, high, low: part(pool.low_water_percent).min(high) }
-    }
+/// The marks that the server has too.
+fn limits(most: ByteCount, pool: &PoolModel) -> Limits {
+    Limits::new(most, Water { high_percent: pool.high_water_percent, low_percent: pool.low_water_percent })
 }
 
 impl Class {
     fn new(class: &ClassModel, pool: &PoolModel) -> Class {
         let residency = u64::try_from(class.residency.as_micros()).unwrap_or(u64::MAX);
         let shift = (residency / 64).max(1).ilog2().min(SHIFT_MAX);
-        let limits = class.pool_max.map(|most| Limits::new(most.0, pool));
+        let limits = class.pool_max.map(|most| limits(most, pool));
         Class { residency, limits, used: 0, shift, lists: BTreeMap::new() }
     }
 

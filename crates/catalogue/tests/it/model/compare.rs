@@ -32,6 +32,8 @@ pub fn compare(store: &MemoryStore, model: &Model) {
     assert_eq!(view.pool_drives().unwrap(), pool_drives);
     let cleaning: Vec<_> = model.drives_cleaning.clone().into_iter().collect();
     assert_eq!(view.drives_cleaning().unwrap(), cleaning);
+    let is_ordered = model.rules.contains(&Rule::OrderedByUse) && !model.by_use_behind;
+    assert_eq!(view.is_ordered_by_use().unwrap(), is_ordered);
     for rule in Rule::ALL {
         assert_eq!(view.holds(rule).unwrap(), model.rules.contains(&rule));
     }
@@ -238,6 +240,10 @@ fn tallies(view: &View<'_>, model: &Model) {
         let files = || model.files.values().filter(|f| f.class == class && f.is_named());
         expect(Counter::Class(class), files().map(|f| f.size.0).collect());
         expect(Counter::Online(class), files().filter(|f| f.is_online()).map(|f| f.size.0).collect());
+        let by_use = model.by_use.iter().filter(|(id, _)| model.files[*id].class == class);
+        let mut by_use: Vec<_> = by_use.map(|(id, hour)| (*hour, *id)).collect();
+        by_use.sort_unstable();
+        assert_eq!(view.by_use(class, None, ALL).unwrap(), by_use);
         let todo = model.todo.iter().map(|id| &model.files[id]).filter(|f| f.class == class);
         expect(Counter::Todo(class), todo.map(|f| f.size.0).collect());
     }

@@ -110,6 +110,10 @@ pub struct Model {
     pub rules: BTreeSet<Rule>,
     pub keys_at_hand: BTreeSet<TapeKey>,
     pub tapes_leaving: BTreeSet<Vid>,
+    /// The hours of the last use of those files in the pool that stand in that order.
+    pub by_use: BTreeMap<FileId, UseHour>,
+    /// Files are in the pool that are older than the order.
+    pub by_use_behind: bool,
 }
 
 impl Model {
@@ -314,11 +318,27 @@ impl Model {
         }
     }
 
+    /// Files that have bytes, all of them in the pool.
+    pub fn in_pool(&self) -> BTreeSet<FileId> {
+        let is_in_pool = |file: &FileRecord| file.is_named() && file.has_data() && file.is_online();
+        self.files.iter().filter(|(_, file)| is_in_pool(file)).map(|(id, _)| *id).collect()
+    }
+
+    /// After a command: what came into the pool was used now, what left it was not.
+    fn order_by_use(&mut self, before: &BTreeSet<FileId>) {
+        let (after, now) = (self.in_pool(), UseHour::of(self.at));
+        self.by_use.retain(|id, _| after.contains(id));
+        if self.rules.contains(&Rule::OrderedByUse) {
+            self.by_use.extend(after.difference(before).map(|id| (*id, now)));
+        }
+    }
+
     pub fn apply(&mut self, command: &Command) -> Answer {
         let before = format!("{:?}", Model { at: Timestamp(0), ..self.clone() });
         let mut after = self.clone();
         let answer = after.perform(command);
         if answer.is_ok() {
+            after.order_by_use(&self.in_pool());
             *self = after;
         }
         // These write their record anew even if it comes out the same.
@@ -357,6 +377,15 @@ impl Model {
                         self.perform(&Command::DissolvePack { container })?;
                         return Ok(Outcome::More(false));
                     }
+                    Work::OrderByUse => {
+                        if std::mem::take(&mut self.by_use_behind) {
+                            for id in self.in_pool() {
+                                let made = UseHour::of(self.files[&id].created);
+                                self.by_use.entry(id).or_insert(made);
+                            }
+                        }
+                        return Ok(Outcome::More(false));
+                    }
                     Work::RemoveTree(_) => return Err("NotFound"),
                 });
             }
@@ -367,7 +396,8 @@ impl Model {
                 return Ok(Outcome::Epoch(Epoch(self.epoch)));
             }
             Command::AdoptRule { rule } => {
-                self.rules.insert(*rule);
+                let is_new = self.rules.insert(*rule);
+                self.by_use_behind |= is_new && *rule == Rule::OrderedByUse && !self.files.is_empty();
                 return Ok(Outcome::Done);
             }
             Command::DefineTapePool { name } => {
@@ -435,6 +465,16 @@ impl Model {
             Command::SealContainer(seal) => self.seal(seal)?,
             Command::OpenPack(_) | Command::AddMembers { .. } | Command::ClosePack { .. } => {
                 self.seal_in_pieces(command)?;
+            }
+            Command::NoteUse { files } => {
+                let (in_pool, now) = (self.in_pool(), UseHour::of(self.at));
+                if self.rules.contains(&Rule::OrderedByUse) {
+                    for id in files.iter().filter(|id| in_pool.contains(id)) {
+                        let hour = self.by_use.entry(*id).or_insert(now);
+                        *hour = now.max(*hour);
+                    }
+                }
+                return Ok(Outcome::Done);
             }
             Command::Evict { files } => {
                 return Ok(Outcome::Evicted(files.iter().map(|file| self.evict(*file)).collect()));

@@ -412,6 +412,8 @@ pub fn command(model: &Model, step: &Step) -> Command {
         43 | 44 => run(model, 2, picks),
         kind @ 45..51 => request(model, kind - 45, picks),
         51 | 52 => Command::Evict { files: model.files.keys().copied().collect() },
+        53 if picks[0] % 3 == 0 => Command::NoteUse { files: some_files(model, picks) },
+        53 if picks[0] % 3 == 1 => Work::OrderByUse.some(),
         53 => Command::Evict { files: some_files(model, picks) },
         54 | 55 => recall(model, picks),
         56 => match picks[0] % 2 {

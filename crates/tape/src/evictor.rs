@@ -1,0 +1,421 @@
+//! Files that leave the pool by themselves: when it is fuller than its high water, or a class than that of its
+//! `pool_max`, or nobody has used them for long. Those go first that were not used for longest.
+//!
+//! The thread goes along the order of use ([`View::by_use`]) and has files evicted as an operator would
+//! (`kist evict`): by the same command, after the same questions. So none goes that is not on all its tapes,
+//! or that no tape could give back now.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use base::{ByteCount, ClassId, FileId, Timestamp};
+use catalogue::{BULK_FILES, Command, Counter, EvictRefusal, Hold, ReadError, Tally, UseHour, View, Work};
+use ground::{ArchiveError, Class, EvictorInfo, Worker};
+use session::{Limits, Water};
+use threads::{Doorbell, Mutex, MutexGuard};
+
+use crate::room::Tape;
+
+/// How often it looks whether files are to leave, without being asked.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// How often it is written down which files were read.
+const NOTE_EVERY: Duration = Duration::from_secs(600);
+/// Files of a class that are read ahead from the order of use.
+const AHEAD: usize = 400;
+/// What was evicted is waited for so long to leave the drives, before more is.
+const SWEPT_WITHIN: Duration = Duration::from_secs(60);
+/// After a round that found nothing the next one comes after this, each time after twice as long, ...
+const REST_MIN: Duration = Duration::from_secs(10);
+/// ... up to this.
+const REST_MAX: Duration = Duration::from_secs(600);
+
+/// What the thread has done, and is to do.
+#[derive(Default)]
+pub(crate) struct Evictor {
+    doorbell: Doorbell,
+    info: Mutex<EvictorInfo>,
+}
+
+impl Evictor {
+    /// Has it look now whether files are to leave.
+    pub(crate) fn ring(&self) {
+        self.doorbell.ring();
+    }
+
+    fn info(&self) -> MutexGuard<'_, EvictorInfo> {
+        self.info.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread's own memory.
+struct Rounds {
+    /// By the steady clock: when uses are written down next, and when ages are looked at next.
+    note_at: Duration,
+    ages_at: Duration,
+    /// When a round for want of room comes next, and after what rest the one behind it.
+    next_at: Duration,
+    rest: Duration,
+    /// What was evicted last is waited for until then.
+    swept_by: Duration,
+    /// Where the last round has stopped in the order of each class.
+    reached: BTreeMap<ClassId, (UseHour, FileId)>,
+}
+
+/// The thread.
+pub(crate) fn run(room: &Tape, me: &Worker) {
+    room.uses.want();
+    let mut rounds = Rounds {
+        note_at: room.steady().saturating_add(NOTE_EVERY),
+        ages_at: Duration::ZERO,
+        next_at: Duration::ZERO,
+        rest: REST_MIN,
+        swept_by: Duration::ZERO,
+        reached: BTreeMap::new(),
+    };
+    while !room.stopping() {
+        me.does("looking for files that are to leave the pool");
+        if let Err(error) = rounds.turn(room) {
+            tracing::error!(%error, "files that are to leave the pool stay for now");
+            me.failed(&error);
+        }
+        me.rests();
+        room.evictor.doorbell.wait(LOOK_EVERY);
+    }
+    // What was read last counts after the next start, too.
+    if let Err(error) = note_uses(room) {
+        tracing::warn!(%error, "which files were read last is not noted");
+    }
+}
+
+/// What a class is to give up, and what it may.
+struct Demand {
+    class: ClassId,
+    /// Bytes that are to leave of this class alone.
+    own: u64,
+    /// Bytes that may leave at most.
+    allowance: u64,
+    size_min: ByteCount,
+}
+
+/// The files of a class that may leave, in the order of their use.
+struct Line {
+    demand: Demand,
+    ahead: VecDeque<(UseHour, FileId)>,
+    after: Option<(UseHour, FileId)>,
+    /// Where it began, and whether it has come to the end since: then it goes on from the front up to there.
+    began: Option<(UseHour, FileId)>,
+    has_turned: bool,
+}
+
+/// What a round came to.
+#[derive(Clone, Copy, Default)]
+struct Evicted {
+    files: u64,
+    bytes: u64,
+}
+
+impl Rounds {
+    fn turn(&mut self, room: &Tape) -> Result<(), ArchiveError> {
+        if !order_older_files(room)? {
+            return Ok(());
+        }
+        if room.steady() >= self.note_at {
+            note_uses(room)?;
+            self.note_at = room.steady().saturating_add(NOTE_EVERY);
+        }
+        if room.settled.holds_pool() || room.read(|view| view.is_restored())? {
+            return Ok(());
+        }
+        if room.steady() >= self.ages_at {
+            self.ages_at = room.steady().saturating_add(REST_MAX);
+            self.evict_unused(room)?;
+        }
+        self.make_room(room)
+    }
+
+    /// Evicts what nobody has used for as long as its class says.
+    fn evict_unused(&mut self, room: &Tape) -> Result<(), ArchiveError> {
+        for class in room.classes.all().iter().filter(|class| leaves_at_all(class)) {
+            let Some(age) = class.settings.leaving.unused_for else { continue };
+            let before = UseHour::of(room.now().minus(age));
+            let demand = room.read(|view| demand_of(view, class))?;
+            let mut line = Line::new(Demand { own: u64::MAX, ..demand }, None);
+            let mut evicted = Evicted::default();
+            while !room.stopping() && line.demand.allowance > 0 {
+                let Some((hour, _)) = line.front(room)? else { break };
+                // The hour may have ended in a use.
+                if hour >= before {
+                    break;
+                }
+                evicted.add(line.evict_some(room, u64::MAX, Some(before))?);
+            }
+            told(room, evicted, &format!("class {}: nobody used them for {age}", class.settings.name));
+        }
+        Ok(())
+    }
+
+    /// Evicts what the marks ask for, and what waits for room.
+    fn make_room(&mut self, room: &Tape) -> Result<(), ArchiveError> {
+        let now = room.steady();
+        let Some(water) = room.settings.pool.water else { return Ok(()) };
+        if now < self.next_at || (now < self.swept_by && room.read(|view| Ok(!view.garbage(1)?.is_empty()))?) {
+            return Ok(());
+        }
+        let (wanted, demands) = demands(room, water)?;
+        if wanted == 0 && demands.iter().all(|demand| demand.own == 0) {
+            (self.rest, room.evictor.info().held_up) = (REST_MIN, false);
+            return Ok(());
+        }
+        // Who was read a moment ago goes last.
+        note_uses(room)?;
+        let evicted = self.evict_least_used(room, wanted, demands)?;
+        told(room, evicted, "the pool is above its high water, or something waits for room");
+        room.evictor.info().held_up = evicted.files == 0;
+        if evicted.files == 0 {
+            // All that could go is pinned or not on its tapes yet: that takes its time.
+            self.next_at = now.saturating_add(self.rest);
+            self.rest = self.rest.saturating_mul(2).min(REST_MAX);
+        } else {
+            (self.rest, self.swept_by) = (REST_MIN, now.saturating_add(SWEPT_WITHIN));
+            room.sweep.ring();
+        }
+        Ok(())
+    }
+
+    /// Evicts until `wanted` bytes are gone and no class has more than its own mark, or all were looked at once.
+    fn evict_least_used(
+        &mut self,
+        room: &Tape,
+        wanted: u64,
+        demands: Vec<Demand>,
+    ) -> Result<Evicted, ArchiveError> {
+        let line = |demand: Demand| {
+            let began = self.reached.get(&demand.class).copied();
+            Line::new(demand, began)
+        };
+        let mut lines: Vec<Line> = demands.into_iter().map(line).collect();
+        let mut evicted = Evicted::default();
+        while !room.stopping() {
+            let left = wanted.saturating_sub(evicted.bytes);
+            let mut first: Option<(UseHour, usize)> = None;
+            for (at, line) in lines.iter_mut().enumerate() {
+                if line.demand.allowance == 0 || (left == 0 && line.demand.own == 0) {
+                    continue;
+                }
+                let Some((hour, _)) = line.front(room)? else { continue };
+                if first.is_none_or(|(known, _)| hour < known) {
+                    first = Some((hour, at));
+                }
+            }
+            let Some((_, at)) = first else { break };
+            let Some(line) = lines.get_mut(at) else { break };
+            let most = left.max(line.demand.own);
+            evicted.add(line.evict_some(room, most, None)?);
+        }
+        for line in lines {
+            match line.after {
+                Some(after) => drop(self.reached.insert(line.demand.class, after)),
+                None => drop(self.reached.remove(&line.demand.class)),
+            }
+        }
+        Ok(evicted)
+    }
+}
+
+impl Line {
+    fn new(demand: Demand, began: Option<(UseHour, FileId)>) -> Self {
+        Line { demand, ahead: VecDeque::new(), after: began, began, has_turned: began.is_none() }
+    }
+
+    /// The file that was not used for longest of those that were not looked at yet.
+    fn front(&mut self, room: &Tape) -> Result<Option<(UseHour, FileId)>, ArchiveError> {
+        loop {
+            if let Some(front) = self.ahead.front() {
+                let is_past = self.has_turned && self.began.is_some_and(|began| *front > began);
+                return Ok((!is_past).then_some(*front));
+            }
+            let (class, after) = (self.demand.class, self.after);
+            self.ahead = room.read(|view| view.by_use(class, after, AHEAD))?.into();
+            match self.ahead.back() {
+                Some(last) => self.after = Some(*last),
+                // From the front again, once.
+                None if !self.has_turned => (self.has_turned, self.after) = (true, None),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Evicts at most `most` bytes of the next files, of those that were used before that hour.
+    fn evict_some(
+        &mut self,
+        room: &Tape,
+        most: u64,
+        before: Option<UseHour>,
+    ) -> Result<Evicted, ArchiveError> {
+        let most = most.min(self.demand.allowance);
+        let (mut files, mut bytes) = (Vec::new(), 0u64);
+        while files.len() < BULK_FILES && bytes < most {
+            let Some((hour, file)) = self.ahead.pop_front() else { break };
+            if before.is_some_and(|before| hour >= before) {
+                self.ahead.push_front((hour, file));
+                break;
+            }
+            self.reached_one(hour, file);
+            let size = room.read(|view| may_leave(view, file, self.demand.size_min, room.now()))?;
+            if let Some(size) = size.filter(|size| size.0 <= self.demand.allowance.saturating_sub(bytes)) {
+                files.push((file, size));
+                bytes = bytes.saturating_add(size.0);
+            }
+        }
+        if files.is_empty() {
+            return Ok(Evicted::default());
+        }
+        let ids: Vec<FileId> = files.iter().map(|(file, _)| *file).collect();
+        let mut evicted = Evicted::default();
+        for ((file, size), result) in files.iter().zip(room.evict_in_reach(&ids)?) {
+            match result {
+                Ok(()) => evicted.add(Evicted { files: 1, bytes: size.0 }),
+                // It was pinned, deleted or evicted a moment ago, or its tapes cannot be read now.
+                Err(refusal) => tracing::debug!(%file, %refusal, "the file stays in the pool"),
+            }
+        }
+        self.demand.allowance = self.demand.allowance.saturating_sub(evicted.bytes);
+        self.demand.own = self.demand.own.saturating_sub(evicted.bytes);
+        Ok(evicted)
+    }
+
+    /// A later round goes on behind this file, whatever was read ahead.
+    fn reached_one(&mut self, hour: UseHour, file: FileId) {
+        if self.ahead.is_empty() {
+            self.after = Some((hour, file));
+        }
+    }
+}
+
+impl Evicted {
+    fn add(&mut self, more: Evicted) {
+        self.files += more.files;
+        self.bytes = self.bytes.saturating_add(more.bytes);
+    }
+}
+
+/// Whether files of a class leave the pool for want of room or by their age: those of cold classes go as soon
+/// as tapes have them, and others are on no tape.
+fn leaves_at_all(class: &Class) -> bool {
+    !class.settings.cold && !class.copies.is_empty()
+}
+
+/// What a class may give up: not what would leave less of it than its floor.
+fn demand_of(view: &View<'_>, class: &Class) -> Result<Demand, ReadError> {
+    let online = view.tally(Counter::Online(class.id))?.bytes;
+    let leaving = class.settings.leaving;
+    let allowance = online.0.saturating_sub(leaving.pool_min.0);
+    Ok(Demand { class: class.id, own: 0, allowance, size_min: leaving.size_min })
+}
+
+/// Bytes that are to leave the pool, whoever's they are, and what each class is to give up and may.
+fn demands(room: &Tape, water: Water) -> Result<(u64, Vec<Demand>), ArchiveError> {
+    let (free, classes) = (room.free_for_recalls()?.pool, room.classes.all());
+    let (claimed, short): (ByteCount, BTreeMap<ClassId, ByteCount>) = {
+        let space = room.own.space.lock();
+        (space.claimed(), space.short().collect())
+    };
+    room.read(|view| {
+        let mut online = 0u64;
+        let mut demands = Vec::new();
+        for class in classes {
+            let Tally { bytes, .. } = view.tally(Counter::Online(class.id))?;
+            online = online.saturating_add(bytes.0);
+            if !leaves_at_all(class) {
+                continue;
+            }
+            let waiting = short.get(&class.id).copied().unwrap_or_default();
+            let own = match class.settings.pool_max {
+                Some(most) => Limits::new(most, water).to_leave(bytes, waiting).0,
+                None => 0,
+            };
+            demands.push(Demand { own, ..demand_of(view, class)? });
+        }
+        // What files have and what is free: other things on the same disks are no business of the marks.
+        let most = ByteCount(online.saturating_add(free.0));
+        let waiting = match short.values().max() {
+            Some(largest) => ByteCount(claimed.0.saturating_add(largest.0)),
+            None => ByteCount(0),
+        };
+        let wanted = Limits::new(most, water).to_leave(ByteCount(online), waiting);
+        let mut info = room.evictor.info();
+        (info.online, info.room) = (ByteCount(online), most);
+        Ok((wanted.0, demands))
+    })
+}
+
+/// The size of a file that may leave the pool by itself, as far as that can be told without a change: it is on
+/// all its tapes, and nobody pins it or has it held.
+fn may_leave(
+    view: &View<'_>,
+    id: FileId,
+    size_min: ByteCount,
+    now: Timestamp,
+) -> Result<Option<ByteCount>, ReadError> {
+    let file = view.file(id)?.filter(|file| file.is_online() && file.has_data() && file.size >= size_min);
+    let Some(file) = file else { return Ok(None) };
+    if view.pins(id)?.iter().any(|(_, until)| *until > now) || view.hold(id)? != Hold::default() {
+        return Ok(None);
+    }
+    for (container, _) in view.parts(id)? {
+        if view.container(container)?.is_none_or(|container| !container.is_safe()) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(file.size))
+}
+
+/// Has the files that were read since the last time stand where they belong in the order of use.
+fn note_uses(room: &Tape) -> Result<(), ArchiveError> {
+    let files: Vec<FileId> = room.uses.take().into_iter().collect();
+    for files in files.chunks(BULK_FILES) {
+        room.execute(Command::NoteUse { files: files.to_vec() })?;
+    }
+    Ok(())
+}
+
+/// Goes on ordering files that are older than the order. Whether all stand in it.
+fn order_older_files(room: &Tape) -> Result<bool, ArchiveError> {
+    while !room.read(|view| view.is_ordered_by_use())? {
+        if room.stopping() {
+            return Ok(false);
+        }
+        room.execute(Work::OrderByUse.some())?;
+    }
+    Ok(true)
+}
+
+/// Counts what left by itself, and tells the log.
+fn told(room: &Tape, evicted: Evicted, why: &str) {
+    if evicted.files == 0 {
+        return;
+    }
+    let Evicted { files, bytes } = evicted;
+    tracing::info!(files, bytes = %ByteCount(bytes), why, "files left the pool by themselves");
+    let mut info = room.evictor.info();
+    info.files = info.files.saturating_add(files);
+    info.bytes.0 = info.bytes.0.saturating_add(bytes);
+    info.last = Some(room.now());
+}
+
+impl Tape {
+    /// What leaves the pool by itself, and how full it is.
+    pub fn evictor_info(&self) -> EvictorInfo {
+        let mut info = self.evictor.info().clone();
+        info.water = self.settings.pool.water;
+        info
+    }
+
+    /// Whether any file may leave the pool by itself for want of room or by its age.
+    pub(crate) fn needs_evictor(&self) -> bool {
+        let by_age = |class: &Class| class.settings.leaving.unused_for.is_some();
+        let pool = &self.settings.pool;
+        pool.water.is_some() || self.classes.all().iter().any(by_age)
+    }
+}
