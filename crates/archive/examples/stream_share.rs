@@ -43,6 +43,7 @@ fn class(name: &str, copies: &[&str]) -> ClassSettings {
         recall_packs: false,
         cold: false,
         pool_max: None,
+        leaving: archive::LeavingSettings::default(),
         share: ShareSettings::default(),
     }
 }
@@ -61,6 +62,7 @@ fn settings(directory: &Path, rate: u64) -> Settings {
             code: StripeCode::reed_solomon(4, 2),
             arena: ByteCount::mib(192),
             unknown_kept: Duration::ZERO,
+            water: None,
             drives: (0..6).map(drive).collect(),
         },
         library: LibrarySettings::only(directory.join("library"), 1),

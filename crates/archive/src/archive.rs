@@ -16,7 +16,7 @@ use store::CatalogueStore;
 use crate::{ArchiveError, Machines, OpenError, PoolShape, Settings};
 use ground::{
     AccessQueue, Classes, Duty, Ground, Libraries, Notifier, PoolDrive, PoolDriveFile, PoolDriveList,
-    PoolDriveSettings, Settled, Workers,
+    PoolDriveSettings, Settled, Uses, Workers,
 };
 use ingest::Ingest;
 use namespace::Namespace;

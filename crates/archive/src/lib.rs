@@ -19,8 +19,8 @@ pub use ground::{
     ACCESSES_WAITING_MAX, About, ArchiveError, BucketInfo, BucketSettings, CallProgress, Cause,
     ChangeLogSettings, ChapSettings, ClassInfo, ClassSettings, CleaningCartridgeInfo, CleaningInfo,
     CleaningSettings, ClockInfo, CloneOptions, CompleteOptions, CopyInfo, CopyProgress, DirectoryStat,
-    DrainInfo, DriveFileError, DriveLimits, ErrorKind, EvictDone, FileStat, FlowSettings, HealthProblem,
-    Hold, Holding, ItemFailure, KeyLine, KeyPage, KeyQuery, LibraryKind, LibrarySettings, LifecycleRule,
+    DrainInfo, DriveFileError, DriveLimits, ErrorKind, EvictDone, EvictorInfo, FileStat, FlowSettings, HealthProblem,
+    Hold, Holding, ItemFailure, KeyLine, KeyPage, KeyQuery, LeavingSettings, LibraryKind, LibrarySettings, LifecycleRule,
     Listed, ListedKind, Locality, LossForeseen, LostFilesInfo, MachineTimes, MountSettings, MultipartInfo,
     NameDrive, ObjectLine, ObjectRemoved, ObjectStat, OpenError, PartInfo, PoolDrive, PoolDriveFile,
     PoolDriveInfo, PoolDriveSettings, PoolEncryption, PoolHolders, PoolInfo, PoolSettings, PutDone,
@@ -42,6 +42,7 @@ pub use journal::{
     ReportBy, ReportRow, SessionRecord, Spread, USAGE_STEP_BYTES, UsageReport,
 };
 pub use library::{KeySource, TapeKeys};
+pub use session::Water;
 pub use machines::{
     Machines, PoolShape, create_catalogue, open_libraries, open_library, open_scsi_library, pool_seen,
     reservation_key, scsi_drive, scsi_driver, scsi_sources, scsi_ways, seated,

@@ -158,6 +158,7 @@ verbs! { tape: Tape {
         &self, vid: Vid, from: BlockAddress, limit: usize
     ) -> Result<(Vec<TapeContent>, Option<BlockAddress>), ArchiveError>;
     fn tape_drives(&self) -> Vec<TapeDriveInfo>;
+    fn make_room_now(&self);
     fn pool_info(&self) -> Result<PoolInfo, ArchiveError>;
     fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError>;
     fn queue(&self) -> Result<Vec<QueueLine>, ArchiveError>;

@@ -27,6 +27,12 @@ impl Timestamp {
         Timestamp(self.0.saturating_add(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)))
     }
 
+    /// This time less a span; saturates.
+    #[must_use]
+    pub fn minus(self, span: Duration) -> Timestamp {
+        Timestamp(self.0.saturating_sub(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)))
+    }
+
     /// `(year, month, day, hour, minute, second, nanosecond)` in UTC, Gregorian calendar.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "parts of a day, a month or a year")]

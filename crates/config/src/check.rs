@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use base::{ByteCount, StripeCode};
 use drive::DriveLocation;
 
-use super::file::{Class, Config, Library, Pool, Residency, Tape, TapePool};
+use super::file::{Class, Config, Library, Pool, Tape, TapePool};
+use super::value::Residency;
 use super::{FORMAT, identity, keys, libraries, mounts, s3, server};
 
 /// The longest configuration that is read.
@@ -171,6 +172,15 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
     if !(1..=366).contains(pool.scrub_days.get_ref()) {
         return Err((pool.scrub_days.span(), "scrub_days is 1 to 366".to_owned()));
     }
+    match (&pool.high_water, &pool.low_water) {
+        (None, Some(low)) => {
+            return Err((low.span(), "low_water is nothing without high_water: give both".to_owned()));
+        }
+        (Some(high), Some(low)) if low.get_ref() >= high.get_ref() => {
+            return Err((low.span(), format!("low_water is below high_water, {}", high.get_ref())));
+        }
+        _ => {}
+    }
     let (mut ids, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for drive in &pool.drives {
         if !ids.insert(*drive.id.get_ref()) {
@@ -252,11 +262,20 @@ fn check_classes(classes: &[Class], tape_pools: &[TapePool]) -> Result<(), Findi
             return Err((class.pack.span(), "a pack has at least 1MiB".to_owned()));
         }
         if let Some(residency) = &class.residency
-            && *residency.get_ref() == Residency::Tape
+            && *residency.get_ref() != Residency::Pool
             && class.copies.get_ref().is_empty()
         {
-            let message = "residency = \"tape\" needs copies: a class without them is on disk only";
-            return Err((residency.span(), message.to_owned()));
+            let message = format!(
+                "residency = \"{}\" needs copies: a class without them is on disk only",
+                residency.get_ref()
+            );
+            return Err((residency.span(), message));
+        }
+        if let (Some(least), Some(most)) = (&class.pool_min, &class.pool_max)
+            && least.get_ref() > most.get_ref()
+        {
+            let message = format!("pool_min is at most pool_max, {}", most.get_ref());
+            return Err((least.span(), message));
         }
         let up_to = class.up_to.as_ref().map(|up_to| up_to.get_ref().0);
         match (largest, up_to, &class.up_to) {
@@ -361,6 +380,12 @@ mod tests {
         assert!(error.to_string().contains("4+3+2 shards need 9 drives"), "{error}");
         let error = refused("local_parity = 0", "local_parity = 5");
         assert!(error.to_string().contains("pool.local_parity") && error.to_string().contains("at most 4"));
+        let error = refused("high_water = \"90%\"", "high_water = \"0%\"");
+        assert!(error.to_string().contains("from 1 to 100"), "{error}");
+        let error = refused("high_water = \"90%\"", "# ");
+        assert!(error.to_string().contains("nothing without high_water"), "{error}");
+        let error = refused("low_water = \"80%\"", "low_water = \"90%\"");
+        assert!(error.to_string().contains("low_water is below high_water, 90%"), "{error}");
         let error = refused("format = 1", "format = 2");
         assert!(error.to_string().contains("newer kist"), "{error}");
         let error = refused("arena = \"", "arena = \"x");

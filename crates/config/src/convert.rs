@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use archive::{
     Aim, ChangeLogSettings, ChapSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings,
-    MountSettings, OrderFrom, PoolDriveSettings, PoolSettings, ScsiLibrarySettings, Settings, ShareSettings,
-    TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings, VirtualLibrarySettings,
+    LeavingSettings, MountSettings, OrderFrom, PoolDriveSettings, PoolSettings, ScsiLibrarySettings, Settings, ShareSettings,
+    TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings, VirtualLibrarySettings, Water,
 };
 use backup::BackupSettings;
 use drive::DriveLocation;
@@ -17,10 +17,14 @@ use toml::Spanned;
 
 use super::file::{
     Backup, Catalogue, Class, Config, Drives, Library, LibraryKind, Pool, PoolDrive, Recall, RecallOrder,
-    RecallOrderFrom, Residency, Tape, TapePool, Timing,
+    RecallOrderFrom, Tape, TapePool, Timing,
 };
 use super::keys;
 use super::libraries::range;
+use super::value::Residency;
+
+/// Low water where only high water is given: so many points below it.
+const LOW_BELOW_HIGH: u8 = 10;
 
 impl Config {
     /// The engine's settings; relative directories are those below `directory`.
@@ -49,7 +53,9 @@ impl Config {
             keep_age: catalogue.keep_age.0,
         };
         // How the pool is kept is told the engine apart: see `upkeep`.
-        let Pool { data, parity, local_parity, arena, unknown_kept, drives, .. } = pool;
+        let Pool { data, parity, local_parity, arena, unknown_kept, drives, high_water, low_water, .. } = pool;
+        let high = high_water.as_ref().map(|high| high.get_ref().0);
+        let low = low_water.as_ref().map(|low| low.get_ref().0);
         let library_settings = |library: &Library| library_settings(library, directory);
         let drive = |drive: &PoolDrive| {
             let PoolDrive { id, path, host, enclosure } = drive;
@@ -70,6 +76,10 @@ impl Config {
                 },
                 arena: arena.get_ref().0,
                 unknown_kept: unknown_kept.0,
+                water: high.map(|high_percent| Water {
+                    high_percent,
+                    low_percent: low.unwrap_or_else(|| high_percent.saturating_sub(LOW_BELOW_HIGH)),
+                }),
                 drives: drives.iter().map(drive).collect(),
             },
             library: library_settings(library),
@@ -174,6 +184,8 @@ fn class_settings(class: &Class) -> ClassSettings {
         recall,
         residency,
         pool_max,
+        pool_min,
+        evict_min,
         weight,
         drives_min,
         drives_max,
@@ -188,7 +200,15 @@ fn class_settings(class: &Class) -> ClassSettings {
         data_set_depth: *data_set_depth,
         recall_packs: *recall == Recall::Pack,
         cold: residency.as_ref().is_some_and(|residency| *residency.get_ref() == Residency::Tape),
-        pool_max: pool_max.as_ref().map(|pool_max| pool_max.0),
+        pool_max: pool_max.as_ref().map(|pool_max| pool_max.get_ref().0),
+        leaving: LeavingSettings {
+            unused_for: residency.as_ref().and_then(|residency| match residency.get_ref() {
+                Residency::Unused(span) => Some(span.0),
+                Residency::Pool | Residency::Tape => None,
+            }),
+            size_min: evict_min.map_or(base::ByteCount(0), |size| size.0),
+            pool_min: pool_min.as_ref().map_or(base::ByteCount(0), |size| size.get_ref().0),
+        },
         share: ShareSettings { weight: *weight.get_ref(), drives: limits(drives_min, drives_max.as_ref()) },
     }
 }

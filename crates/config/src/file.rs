@@ -9,7 +9,7 @@ use toml::Spanned;
 use super::identity::Identity;
 use super::s3::S3;
 use super::server::Server;
-use super::value::{Size, Span};
+use super::value::{Percent, Residency, Size, Span};
 
 /// The file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -132,6 +132,12 @@ pub struct Pool {
     /// What nothing in the catalogue names stays on the drives for this time after it was found.
     #[serde(default = "unknown_kept")]
     pub unknown_kept: Span,
+    /// Files leave it by themselves when it is fuller than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high_water: Option<Spanned<Percent>>,
+    /// They leave down to this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low_water: Option<Spanned<Percent>>,
     /// The drives.
     pub drives: Vec<PoolDrive>,
 }
@@ -472,7 +478,13 @@ pub struct Class {
     pub residency: Option<Spanned<Residency>>,
     /// Recalls bring no more into the pool than leaves the class at this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pool_max: Option<Size>,
+    pub pool_max: Option<Spanned<Size>>,
+    /// Files leave the pool by themselves only if so much of the class stays there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool_min: Option<Spanned<Size>>,
+    /// Smaller files do not leave it by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evict_min: Option<Size>,
     /// Its part of the drive time.
     #[serde(default = "one")]
     pub weight: Spanned<u32>,
@@ -493,17 +505,6 @@ pub enum Recall {
     File,
     /// The whole pack.
     Pack,
-}
-
-/// Where the files of a class live once all their copies are on tape.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Residency {
-    /// In the pool too, until somebody evicts them.
-    #[default]
-    Pool,
-    /// On tape only, but for as long as somebody pins them.
-    Tape,
 }
 
 fn scrub_days() -> Spanned<u32> {

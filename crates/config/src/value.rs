@@ -16,6 +16,27 @@ pub struct Size(pub ByteCount);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Span(pub Duration);
 
+/// A part of a whole as `"90%"`, 1 to 100.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Percent(pub u8);
+
+impl Percent {
+    /// Reads `90%`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let number = text.strip_suffix('%').and_then(|number| number.trim_end().parse().ok());
+        match number {
+            Some(percent @ 1..=100) => Ok(Percent(percent)),
+            _ => Err(format!("'{text}' is no percentage: write a whole number from 1 to 100, such as \"90%\"")),
+        }
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}%", self.0)
+    }
+}
+
 impl Size {
     /// Reads `64MiB`.
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -33,6 +54,44 @@ impl Span {
                 "'{text}' is not a span of time: write a whole number and ms, s, min, h or d, such as \"30s\""
             )
         })
+    }
+}
+
+/// How long the files of a class stay in the pool once all their copies are on tape.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Residency {
+    /// Until somebody evicts them, or their room is needed.
+    #[default]
+    Pool,
+    /// Only for as long as somebody pins them.
+    Tape,
+    /// Until nobody has used them for so long.
+    Unused(Span),
+}
+
+impl Residency {
+    /// Reads `pool`, `tape` or `30d`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "pool" => Ok(Residency::Pool),
+            "tape" => Ok(Residency::Tape),
+            text => Span::parse(text).map(Residency::Unused).map_err(|_| {
+                format!(
+                    "'{text}' is no residency: write \"pool\", \"tape\", or how long a file stays that nobody \
+                     uses, such as \"30d\""
+                )
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Residency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Residency::Pool => f.write_str("pool"),
+            Residency::Tape => f.write_str("tape"),
+            Residency::Unused(span) => span.fmt(f),
+        }
     }
 }
 
@@ -90,6 +149,8 @@ macro_rules! as_text {
 }
 
 as_text!(Size, "a size in quotes with its unit, such as \"64MiB\"");
+as_text!(Percent, "a percentage in quotes, such as \"90%\"");
+as_text!(Residency, "\"pool\", \"tape\", or a span of time in quotes with its unit, such as \"30d\"");
 as_text!(Span, "a span of time in quotes with its unit, such as \"30s\"");
 
 #[cfg(test)]
@@ -109,6 +170,20 @@ mod tests {
             let span = Span(Duration::from_millis(millis));
             prop_assert_eq!(Span::parse(&span.to_string()), Ok(span));
         }
+    }
+
+    #[test]
+    fn percentages_and_residencies_are_what_they_say_or_refused() {
+        for text in ["1%", "90%", "100%"] {
+            assert_eq!(Percent::parse(text).unwrap().to_string(), text);
+        }
+        for text in ["0%", "101%", "90", "%", "-1%", "9.5%"] {
+            assert!(Percent::parse(text).unwrap_err().contains("\"90%\""), "{text}");
+        }
+        for text in ["pool", "tape", "30d", "90min"] {
+            assert_eq!(Residency::parse(text).unwrap().to_string(), text);
+        }
+        assert!(Residency::parse("disk").unwrap_err().contains("\"30d\""));
     }
 
     #[test]

@@ -390,6 +390,16 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
             amplification: small.amplification(),
             at: small.at.to_string(),
         }),
+        evictor: wire::EvictorReply {
+            high_water_percent: pool.evictor.water.map(|water| water.high_percent),
+            low_water_percent: pool.evictor.water.map(|water| water.low_percent),
+            online_bytes: pool.evictor.online.0,
+            room_bytes: pool.evictor.room.0,
+            evicted_files: pool.evictor.files,
+            evicted_bytes: pool.evictor.bytes.0,
+            last: pool.evictor.last.map(|at| at.to_string()),
+            held_up: pool.evictor.held_up,
+        },
         drives: pool.drives.iter().map(drive).collect(),
     }
 }

@@ -575,6 +575,8 @@ pub struct PoolInfo {
     pub garbage: u64,
     /// What small values take, as last measured; `None`: not yet since the start.
     pub small: Option<crate::SegmentUse>,
+    /// What leaves it by itself.
+    pub evictor: crate::EvictorInfo,
 }
 
 /// A storage class.

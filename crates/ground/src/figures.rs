@@ -39,6 +39,27 @@ pub struct LostFilesInfo {
     pub is_counted: bool,
 }
 
+/// What has left the pool by itself, and what keeps it from growing.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct EvictorInfo {
+    /// The marks; `None`: nothing leaves for want of room.
+    pub water: Option<session::Water>,
+    /// Bytes of files in the pool, when it was looked last.
+    pub online: ByteCount,
+    /// Those, and what was free for more.
+    pub room: ByteCount,
+    /// Files that left by themselves since the start.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: ByteCount,
+    /// When the last one did.
+    pub last: Option<base::Timestamp>,
+    /// More is to leave than may: it is pinned, held, or not on all its tapes.
+    pub held_up: bool,
+    /// How often it was looked since the start whether files are to leave.
+    pub looks: u64,
+}
+
 /// Who holds the pool's room.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PoolHolders {

@@ -26,13 +26,14 @@ mod space;
 mod tapes;
 mod uploads;
 mod upward;
+mod uses;
 mod worker;
 
 pub use access::{ACCESSES_WAITING_MAX, AccessQueue, Selected, Wanted};
 pub use api::*;
 pub use classes::{Class, Classes};
 pub use error::{ArchiveError, ErrorKind, OpenError, UploadError, WhyNotAtOnce};
-pub use figures::{LostFilesInfo, PoolHolders, SegmentUse};
+pub use figures::{EvictorInfo, LostFilesInfo, PoolHolders, SegmentUse};
 pub use gate::{ReadGate, Reading};
 pub use ground::{Ground, PoolDrive, truncated};
 pub use health::HealthProblem;
@@ -46,8 +47,8 @@ pub use pool_drives::{DriveFileError, NameDrive, PoolDriveFile, PoolDriveList};
 pub use quota::{QuotaInfo, QuotaOf, named};
 pub use scrub_info::{DrainInfo, ScrubInfo, UpkeepSettings};
 pub use settings::{
-    ChangeLogSettings, ChapSettings, ClassSettings, CleaningSettings, DriveLimits, FlowSettings, LibraryKind,
-    LibrarySettings, MountSettings, PoolDriveSettings, PoolEncryption, PoolSettings, ScsiLibrarySettings,
+    ChangeLogSettings, ChapSettings, ClassSettings, CleaningSettings, DriveLimits, FlowSettings, LeavingSettings,
+    LibraryKind, LibrarySettings, MountSettings, PoolDriveSettings, PoolEncryption, PoolSettings, ScsiLibrarySettings,
     Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings, VirtualLibrarySettings,
 };
 pub use settled::Settled;
@@ -59,4 +60,5 @@ pub use tapes::{
 };
 pub use uploads::{each_upload, path_of_upload};
 pub use upward::Upward;
+pub use uses::Uses;
 pub use worker::{Duty, Ends, Worker, WorkerInfo, Workers};

@@ -381,6 +381,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         recall_packs: false,
         cold: false,
         pool_max: None,
+        leaving: archive::LeavingSettings::default(),
         share: ShareSettings::default(),
     };
     let tape_pool = |name: &str| TapePoolSettings {
@@ -406,6 +407,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
             code,
             arena: ByteCount::mib(8),
             unknown_kept: Duration::ZERO,
+            water: None,
             drives: drives.collect(),
         },
         library: LibrarySettings::only("library".into(), config.tape_drives),

@@ -10,7 +10,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use base::{ByteCount, ClassId, FileId, Timestamp};
-use catalogue::{BULK_FILES, Command, Counter, EvictRefusal, Hold, ReadError, Tally, UseHour, View, Work};
+use catalogue::{BULK_FILES, Command, Counter, Hold, ReadError, Tally, UseHour, View, Work};
 use ground::{ArchiveError, Class, EvictorInfo, Worker};
 use session::{Limits, Water};
 use threads::{Doorbell, Mutex, MutexGuard};
@@ -23,8 +23,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 const NOTE_EVERY: Duration = Duration::from_secs(600);
 /// Files of a class that are read ahead from the order of use.
 const AHEAD: usize = 400;
-/// What was evicted is waited for so long to leave the drives, before more is.
-const SWEPT_WITHIN: Duration = Duration::from_secs(60);
+/// The room of what was evicted is waited for so long, before more is: readers may hold it, and small files share
+/// segments, which are given back bit by bit.
+const ROOM_WITHIN: Duration = Duration::from_secs(600);
 /// After a round that found nothing the next one comes after this, each time after twice as long, ...
 const REST_MIN: Duration = Duration::from_secs(10);
 /// ... up to this.
@@ -56,8 +57,8 @@ struct Rounds {
     /// When a round for want of room comes next, and after what rest the one behind it.
     next_at: Duration,
     rest: Duration,
-    /// What was evicted last is waited for until then.
-    swept_by: Duration,
+    /// Until when room is waited for, and how much is to be free then.
+    room_to_come: Option<(Duration, ByteCount)>,
     /// Where the last round has stopped in the order of each class.
     reached: BTreeMap<ClassId, (UseHour, FileId)>,
 }
@@ -70,12 +71,14 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         ages_at: Duration::ZERO,
         next_at: Duration::ZERO,
         rest: REST_MIN,
-        swept_by: Duration::ZERO,
+        room_to_come: None,
         reached: BTreeMap::new(),
     };
     while !room.stopping() {
         me.does("looking for files that are to leave the pool");
-        if let Err(error) = rounds.turn(room) {
+        let turn = rounds.turn(room);
+        room.evictor.info().looks += 1;
+        if let Err(error) = turn {
             tracing::error!(%error, "files that are to leave the pool stay for now");
             me.failed(&error);
         }
@@ -159,10 +162,13 @@ impl Rounds {
     fn make_room(&mut self, room: &Tape) -> Result<(), ArchiveError> {
         let now = room.steady();
         let Some(water) = room.settings.pool.water else { return Ok(()) };
-        if now < self.next_at || (now < self.swept_by && room.read(|view| Ok(!view.garbage(1)?.is_empty()))?) {
+        if now < self.next_at {
             return Ok(());
         }
-        let (wanted, demands) = demands(room, water)?;
+        let free = room.free_for_recalls()?.pool;
+        let (wanted, demands) = demands(room, water, free)?;
+        let is_coming = |(until, due): (Duration, ByteCount)| now < until && free < due;
+        let wanted = if self.room_to_come.is_some_and(is_coming) { 0 } else { wanted };
         if wanted == 0 && demands.iter().all(|demand| demand.own == 0) {
             (self.rest, room.evictor.info().held_up) = (REST_MIN, false);
             return Ok(());
@@ -177,7 +183,10 @@ impl Rounds {
             self.next_at = now.saturating_add(self.rest);
             self.rest = self.rest.saturating_mul(2).min(REST_MAX);
         } else {
-            (self.rest, self.swept_by) = (REST_MIN, now.saturating_add(SWEPT_WITHIN));
+            self.rest = REST_MIN;
+            // Half of it: others take of the room meanwhile.
+            let due = ByteCount(free.0.saturating_add(evicted.bytes / 2));
+            self.room_to_come = Some((now.saturating_add(ROOM_WITHIN), due));
             room.sweep.ring();
         }
         Ok(())
@@ -277,7 +286,7 @@ impl Line {
             match result {
                 Ok(()) => evicted.add(Evicted { files: 1, bytes: size.0 }),
                 // It was pinned, deleted or evicted a moment ago, or its tapes cannot be read now.
-                Err(refusal) => tracing::debug!(%file, %refusal, "the file stays in the pool"),
+                Err(refusal) => tracing::debug!(%file, ?refusal, "the file stays in the pool"),
             }
         }
         self.demand.allowance = self.demand.allowance.saturating_sub(evicted.bytes);
@@ -315,8 +324,8 @@ fn demand_of(view: &View<'_>, class: &Class) -> Result<Demand, ReadError> {
 }
 
 /// Bytes that are to leave the pool, whoever's they are, and what each class is to give up and may.
-fn demands(room: &Tape, water: Water) -> Result<(u64, Vec<Demand>), ArchiveError> {
-    let (free, classes) = (room.free_for_recalls()?.pool, room.classes.all());
+fn demands(room: &Tape, water: Water, free: ByteCount) -> Result<(u64, Vec<Demand>), ArchiveError> {
+    let classes = room.classes.all();
     let (claimed, short): (ByteCount, BTreeMap<ClassId, ByteCount>) = {
         let space = room.own.space.lock();
         (space.claimed(), space.short().collect())
@@ -405,6 +414,11 @@ fn told(room: &Tape, evicted: Evicted, why: &str) {
 }
 
 impl Tape {
+    /// Has it looked now whether files are to leave the pool.
+    pub fn make_room_now(&self) {
+        self.evictor.ring();
+    }
+
     /// What leaves the pool by itself, and how full it is.
     pub fn evictor_info(&self) -> EvictorInfo {
         let mut info = self.evictor.info().clone();

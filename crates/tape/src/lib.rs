@@ -11,6 +11,7 @@ mod conductor;
 mod damage;
 mod dissolve;
 mod evictable;
+mod evictor;
 mod exports;
 mod fits;
 mod flow;

@@ -173,6 +173,7 @@ impl Tape {
             reconstructed: status.reconstructions,
             garbage,
             small: room.upkeep.segment_use(),
+            evictor: room.evictor_info(),
         })
     }
 

@@ -67,6 +67,8 @@ pub struct Tape {
     pub(crate) upkeep: Arc<Upkeep>,
     /// How far the backup of the catalogue has its log of changes.
     pub(crate) backup_reach: Arc<BackupReach>,
+    /// What leaves the pool by itself.
+    pub(crate) evictor: crate::evictor::Evictor,
     /// Bases of the catalogue that are to be written to tapes.
     pub(crate) bases: crate::bases::Bases,
     /// How far a restored catalogue was compared with pool and tapes.

@@ -90,6 +90,7 @@ impl Tape {
             namespace,
             upkeep,
             backup_reach: Arc::new(BackupReach::default()),
+            evictor: crate::evictor::Evictor::default(),
             bases: crate::bases::Bases::default(),
             settling: parts.settling,
             seal_failures: crate::seal::SealFailures::default(),
@@ -143,6 +144,9 @@ impl Tape {
         self.go("sealer", |tape| tape.settling.stop(), move |tape, me| run_sealer(tape, &seals, me))?;
         if needs_keys {
             self.go("keys", |tape| tape.keys_missing.stop(), |tape, me| crate::keys::run(tape, me))?;
+        }
+        if self.needs_evictor() {
+            self.go("evictor", |tape| tape.evictor.ring(), |tape, me| crate::evictor::run(tape, me))?;
         }
         self.go("inventory", |tape| tape.inventory.stop(), |tape, me| crate::inventory::run(tape, me))?;
         let conductor = Conductor {

@@ -33,7 +33,7 @@ pub use health::{
 pub use keys::{KeyBody, KeyReply, NewKeyReply};
 pub use pool::{
     AddDriveBody, AddDriveReply, DrainReply, DriveLostBody, PoolDriveReply, PoolHealthReply, PoolReply,
-    RebuildBody, ReplaceBody, ReplaceReply, ScrubReply, SmallFilesReply, VerifyCatalogueReply, VerifyReply,
+    RebuildBody, ReplaceBody, ReplaceReply, ScrubReply, SmallFilesReply, EvictorReply, VerifyCatalogueReply, VerifyReply,
 };
 pub use problem::Problem;
 pub use protection::{

@@ -33,8 +33,32 @@ pub struct PoolReply {
     /// What small files take, as last measured; none: not yet since the start.
     #[serde(default)]
     pub small: Option<SmallFilesReply>,
+    /// What leaves it by itself.
+    #[serde(default)]
+    pub evictor: EvictorReply,
     /// The drives.
     pub drives: Vec<PoolDriveReply>,
+}
+
+/// Files that leave the pool by themselves.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct EvictorReply {
+    /// They leave for want of room when it is fuller than this, in percent; none: they do not.
+    pub high_water_percent: Option<u8>,
+    /// Down to this.
+    pub low_water_percent: Option<u8>,
+    /// Bytes of files in the pool when it was looked last.
+    pub online_bytes: u64,
+    /// Those, and what was free for files.
+    pub room_bytes: u64,
+    /// Files that left by themselves since the start.
+    pub evicted_files: u64,
+    /// Their bytes.
+    pub evicted_bytes: u64,
+    /// When the last one did.
+    pub last: Option<String>,
+    /// More is to leave than may: it is pinned, held, or not on all its tapes.
+    pub held_up: bool,
 }
 
 /// What small files take of the pool. Segments that are written still do not count.

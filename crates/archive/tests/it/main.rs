@@ -44,6 +44,7 @@ mod inventory;
 mod kept;
 mod keys;
 mod keys_relied_on;
+mod leaving;
 mod later_points;
 mod libraries;
 #[path = "common/listed.rs"]

@@ -143,6 +143,11 @@ fn pool(page: &mut Page, pool: &PoolInfo) {
         counters(|d| d.errors),
     );
     page.counter("pool_reconstructed_cells", "Cells rebuilt on read since the start", pool.reconstructed);
+    let evictor = &pool.evictor;
+    page.counter("pool_evicted_files", "Files that left by themselves since the start", evictor.files);
+    page.counter("pool_evicted_bytes", "Bytes of files that left by themselves", evictor.bytes.0);
+    let held_up = if evictor.held_up { 1.0 } else { 0.0 };
+    page.gauge("pool_evictor_held_up", "Whether more is to leave than may", held_up);
     page.gauge("pool_garbage", "Blobs and values that wait for removal", pool.garbage as f64);
     if let Some(small) = &pool.small {
         page.gauge("pool_small_values", "Values in segments", small.values as f64);

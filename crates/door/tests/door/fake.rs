@@ -754,6 +754,7 @@ impl authority::Operation for Fake {
                 taken: ByteCount(122_880),
                 at: Timestamp(0),
             }),
+            evictor: archive::EvictorInfo::default(),
         })
     }
 

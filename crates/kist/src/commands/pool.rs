@@ -6,7 +6,7 @@ use base::StripeCode;
 use client::Client;
 use terminal::{Failure, Outcome, Table, output, text};
 use wire::{
-    AddDriveBody, AddDriveReply, DrainReply, DriveLostBody, PoolDriveReply, PoolHealthReply, PoolReply,
+    AddDriveBody, AddDriveReply, DrainReply, DriveLostBody, EvictorReply, PoolDriveReply, PoolHealthReply, PoolReply,
     RebuildBody, ReplaceBody, ReplaceReply,
 };
 use wire::{QuarantineEndReply, QuarantineReply};
@@ -310,6 +310,37 @@ fn said(json: bool, what: &str) -> Outcome {
     if json { output::json(&serde_json::json!({ "done": what })) } else { output::line(what) }
 }
 
+/// What leaves the pool by itself, and when.
+fn leaving(evictor: &EvictorReply) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let (Some(high), Some(low)) = (evictor.high_water_percent, evictor.low_water_percent) {
+        let full = match evictor.room_bytes {
+            0 => String::new(),
+            room => format!(
+                "; files take {} of {} ({:.0}%)",
+                text::size(evictor.online_bytes),
+                text::size(room),
+                evictor.online_bytes as f64 * 100.0 / room as f64
+            ),
+        };
+        lines.push(format!("above {high}% files on tape leave by themselves, down to {low}%{full}"));
+        if evictor.held_up {
+            lines.push(
+                "nothing that is to leave may: it is pinned, held, or not on all its tapes yet (kist status)"
+                    .to_owned(),
+            );
+        }
+    }
+    if let Some(last) = &evictor.last {
+        lines.push(format!(
+            "{} ({}) left by themselves since the start, the last one at {last}",
+            text::files(evictor.evicted_files),
+            text::size(evictor.evicted_bytes)
+        ));
+    }
+    lines
+}
+
 fn show(client: &Client, json: bool) -> Outcome {
     let pool: PoolReply = client.get("/api/v1/pool")?;
     let health: PoolHealthReply = client.get("/api/v1/pool/health")?;
@@ -341,6 +372,7 @@ fn show(client: &Client, json: bool) -> Outcome {
             small.amplification.unwrap_or(0.0)
         ))?;
     }
+    leaving(&pool.evictor).iter().try_for_each(|line| output::line(line))?;
     if health.silent_drives > 0 || health.degraded > 0 {
         output::line(&format!(
             "{}; of {} {} degraded, of these {} bear no further loss; {} unreadable",

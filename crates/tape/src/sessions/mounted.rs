@@ -323,6 +323,7 @@ impl MountedTape<'_> {
             room.set_tasks(mounted.vid, |tasks| tasks.read_back.extend(unverified));
         }
         room.sweep.ring();
+        room.evictor.ring();
         room.give_up_late()?;
         // The scrubber finds what is missed here: no reason to end a session.
         if let Err(error) = upkeep::index_written(&room.upkeep, mounted.vid, covers_from) {

@@ -66,6 +66,7 @@ impl MountedTape<'_> {
             (Ok(()), Some(error)) => SessionEnd::Failed(SessionError::Tape(error).failure()),
             (Err(RecallEnd::Store(error)), None) if room.is_for_want_of_room(error.fault) => {
                 tracing::warn!(%vid, %error, "the pool filled meanwhile; the rest waits for room");
+                room.evictor.ring();
                 SessionEnd::NoRoom
             }
             (Err(RecallEnd::Tape(error)), _) => self.fail(&SessionError::Volume(error)),

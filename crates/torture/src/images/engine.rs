@@ -120,6 +120,7 @@ fn settings(directory: &Path) -> Settings {
         recall_packs: false,
         cold: false,
         pool_max: None,
+        leaving: archive::LeavingSettings::default(),
         share: ShareSettings::default(),
     };
     let tape_pool = |name: &str| TapePoolSettings {
@@ -145,6 +146,7 @@ fn settings(directory: &Path) -> Settings {
             code: StripeCode::reed_solomon(2, 1),
             arena: ByteCount::mib(24),
             unknown_kept: Duration::ZERO,
+            water: None,
             drives: (0..DRIVES).map(drive).collect(),
         },
         library: LibrarySettings::only(directory.join("library"), 2),

@@ -36,6 +36,11 @@ impl DayClock {
     pub fn new() -> Arc<Self> {
         Arc::new(DayClock { days: AtomicI64::new(0), began: std::time::Instant::now() })
     }
+
+    /// So many days pass.
+    pub fn pass_days(&self, days: i64) {
+        self.days.fetch_add(days, Ordering::Relaxed);
+    }
 }
 
 impl Clock for DayClock {

@@ -128,6 +128,7 @@ fn settings(directory: &Path) -> Settings {
         recall_packs: false,
         cold: false,
         pool_max: None,
+        leaving: archive::LeavingSettings::default(),
         share: ShareSettings::default(),
     };
     let tape_pool = |name: &str| TapePoolSettings {
@@ -147,6 +148,7 @@ fn settings(directory: &Path) -> Settings {
             code: StripeCode::reed_solomon(4, 2),
             arena: ByteCount::mib(128),
             unknown_kept: Duration::ZERO,
+            water: None,
             drives: (0..8)
                 .map(|id| PoolDriveSettings {
                     id,

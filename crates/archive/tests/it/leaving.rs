@@ -1,0 +1,166 @@
+//! Files that leave the pool by themselves.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use archive::{Archive, LeavingSettings, Locality, Settings, Stat, Water};
+use base::{ByteCount, Duration};
+
+use crate::common::kept::DayClock;
+use crate::common::tight::open_tight_on;
+use crate::common::{
+    Instance, SystemClock, bytes, get, migrate_all, path, put, settled, stage, stop, wait_for, wait_until,
+};
+
+const FILES: u64 = 10;
+const FILE: usize = 3_000_000;
+
+fn instance(change: impl Fn(&mut Settings)) -> Instance {
+    Instance::with(ByteCount::mib(256), |settings: &mut Settings| {
+        settings.pool.water = Some(Water { high_percent: 90, low_percent: 80 });
+        change(settings);
+    })
+}
+
+fn name(n: u64) -> String {
+    format!("/l/file{n}")
+}
+
+fn put_all(archive: &Archive) {
+    (0..FILES).for_each(|n| drop(put(archive, &name(n), &bytes(n, FILE))));
+}
+
+fn is_online(archive: &Archive, n: u64) -> bool {
+    let Stat::File(stat) = archive.stat(&path(&name(n))).unwrap() else { panic!("no file") };
+    matches!(stat.locality, Locality::Online | Locality::OnlineAndNearline)
+}
+
+/// The files that have left the pool.
+fn gone(archive: &Archive) -> Vec<u64> {
+    (0..FILES).filter(|n| !is_online(archive, *n)).collect()
+}
+
+/// All files come back as they were.
+fn check_all(archive: &Archive) {
+    wait_for(archive, stage(archive, &["/l"]));
+    for n in 0..FILES {
+        assert!(get(archive, &name(n)).unwrap() == bytes(n, FILE), "{n}");
+    }
+    assert_eq!(archive.verify_catalogue().unwrap(), []);
+}
+
+fn pool_max(settings: &mut Settings, most: usize) {
+    settings.classes.iter_mut().for_each(|class| class.pool_max = Some(ByteCount(most as u64)));
+}
+
+/// A class that has more than its ceiling in the pool gives up what was not used for longest, down to low water,
+/// as soon as tapes have it.
+#[test]
+fn a_class_above_its_ceiling_gives_up_what_was_used_least_recently() {
+    let mut instance = instance(|settings| pool_max(settings, 10 * FILE));
+    let archive = instance.open();
+    let evictor = || archive.pool_info().unwrap().evictor;
+    put_all(&archive);
+    assert_eq!(gone(&archive), [0u64; 0], "nothing leaves that tapes do not have");
+    migrate_all(&archive);
+    wait_until("two files have left", || evictor().files == 2);
+    assert_eq!(gone(&archive), [0, 1], "those that came first, and no more than is to leave");
+    let info = evictor();
+    assert_eq!((info.bytes, info.held_up), (ByteCount(2 * FILE as u64), false));
+    assert!(info.last.is_some());
+    stop(archive);
+    // Without marks all stay.
+    instance.settings.pool.water = None;
+    let archive = instance.open();
+    check_all(&archive);
+    assert_eq!(gone(&archive), [0u64; 0]);
+    stop(archive);
+}
+
+/// What is pinned stays, and so does what is read until others have gone.
+#[test]
+fn pinned_files_stay_and_files_that_are_read_go_last() {
+    let clock = DayClock::new();
+    let mut instance = instance(|_| {});
+    let archive = settled(Archive::open(instance.settings.clone(), Arc::clone(&clock) as _).unwrap());
+    put_all(&archive);
+    migrate_all(&archive);
+    stop(archive);
+    clock.pass_days(1);
+    let archive = settled(Archive::open(instance.settings.clone(), Arc::clone(&clock) as _).unwrap());
+    wait_for(&archive, stage(&archive, &[&name(1)]));
+    get(&archive, &name(0)).unwrap();
+    // What was read is noted when the server stops, too.
+    stop(archive);
+    pool_max(&mut instance.settings, 10 * FILE);
+    let archive = settled(Archive::open(instance.settings.clone(), Arc::clone(&clock) as _).unwrap());
+    wait_until("two files have left", || archive.pool_info().unwrap().evictor.files == 2);
+    assert_eq!(gone(&archive), [2, 3]);
+    check_all(&archive);
+    stop(archive);
+}
+
+/// A pool without room gives up files down to low water, once: it waits for the room that comes of it.
+#[test]
+fn a_full_pool_gives_up_files_and_waits_for_the_room_that_comes_of_it() {
+    let instance = instance(|_| {});
+    let (archive, tightness) = open_tight_on(&instance, Arc::new(SystemClock));
+    put_all(&archive);
+    tightness.free.store(1_000_000, Ordering::SeqCst);
+    migrate_all(&archive);
+    let evictor = || archive.pool_info().unwrap().evictor;
+    wait_until("two files have left", || evictor().files == 2);
+    // Another look finds that no room has come of it yet.
+    archive.make_room_now();
+    wait_until("it was looked again", || evictor().looks > 2);
+    assert_eq!(gone(&archive), [0, 1]);
+    tightness.free.store(0, Ordering::SeqCst);
+    check_all(&archive);
+    stop(archive);
+}
+
+/// Of a class its floor stays, and small files do; nothing else is taken for them.
+#[test]
+fn the_floor_of_a_class_and_small_files_stay() {
+    let floor = LeavingSettings { pool_min: ByteCount(9 * FILE as u64), ..LeavingSettings::default() };
+    let large = LeavingSettings { size_min: ByteCount(FILE as u64 + 1), ..LeavingSettings::default() };
+    for (leaving, left) in [(floor, vec![0]), (large, vec![])] {
+        let instance = instance(|settings| {
+            pool_max(settings, 10 * FILE);
+            settings.classes.iter_mut().for_each(|class| class.leaving = leaving);
+        });
+        let archive = instance.open();
+        put_all(&archive);
+        migrate_all(&archive);
+        let evictor = || archive.pool_info().unwrap().evictor;
+        wait_until("nothing more may leave", || evictor().held_up);
+        assert_eq!(gone(&archive), left);
+        stop(archive);
+    }
+}
+
+/// With a residency of three days a file leaves when nobody has used it for three, whatever room there is.
+#[test]
+fn files_leave_that_nobody_has_used_for_as_long_as_their_class_says() {
+    let clock = DayClock::new();
+    let instance = Instance::with(ByteCount::mib(256), |settings: &mut Settings| {
+        for class in &mut settings.classes {
+            class.leaving.unused_for = Some(Duration::from_secs(3 * 86_400));
+        }
+    });
+    let open = || settled(Archive::open(instance.settings.clone(), Arc::clone(&clock) as _).unwrap());
+    let archive = open();
+    put_all(&archive);
+    migrate_all(&archive);
+    stop(archive);
+    clock.pass_days(2);
+    let archive = open();
+    (5..FILES).for_each(|n| drop(get(&archive, &name(n)).unwrap()));
+    stop(archive);
+    clock.pass_days(2);
+    let archive = open();
+    wait_until("half of them have left", || archive.pool_info().unwrap().evictor.files == 5);
+    assert_eq!(gone(&archive), [0, 1, 2, 3, 4]);
+    assert_eq!(archive.verify_catalogue().unwrap(), []);
+    stop(archive);
+}
