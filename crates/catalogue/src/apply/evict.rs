@@ -8,7 +8,7 @@ use crate::command::{BATCH_FILES_MAX, EvictRefusal, Outcome};
 use crate::draft::Draft;
 use crate::error::Rejection;
 use crate::key;
-use crate::record::{ClassRecord, ContainerRecord, Counter, FileRecord, FileState, Rule, TapeRecord};
+use crate::record::{ClassRecord, ContainerRecord, FileRecord, FileState, Rule, TapeRecord};
 use crate::table::Table;
 
 pub(super) fn evict(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, Rejection> {

@@ -8,7 +8,7 @@ use crate::draft::Draft;
 use crate::error::Rejection;
 use crate::key;
 use crate::record::{
-    ClassRecord, ContainerCopy, ContainerRecord, Counter, FileRecord, FileState, ItemState, Rule,
+    ClassRecord, ContainerCopy, ContainerRecord, FileRecord, FileState, ItemState, Rule,
 };
 use crate::table::Table;
 

@@ -8,7 +8,7 @@ use super::{cold, lifecycle, online, pool, recall, request};
 use crate::draft::Draft;
 use crate::error::Rejection;
 use crate::key;
-use crate::record::{ContainerKind, ContainerRecord, Counter, FileState, ItemState, RecallItem, RecallKey};
+use crate::record::{ContainerKind, ContainerRecord, FileState, ItemState, RecallItem, RecallKey};
 use crate::table::Table;
 
 /// The file of which a container is a part.

@@ -7,7 +7,7 @@ use crate::command::{BATCH_FILES_MAX, Outcome};
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
 use crate::key;
-use crate::record::{ContainerKind, ContainerRecord, Counter, FileRecord, FileState, ItemState};
+use crate::record::{ContainerKind, ContainerRecord, FileRecord, FileState, ItemState};
 use crate::table::Table;
 
 /// Whole files, and parts of files that are larger than a tape.

@@ -133,7 +133,16 @@ fn full() -> Bench {
     drive_commands().into_iter().for_each(|command| drop(bench.ok(command)));
     bench.ok(Command::SetKeyAtHand { key: tape_key("vault-2026"), at_hand: true });
     bench.ok(Command::SetTapeLeaving { vid: bench.tapes[0], leaving: true });
+    used_later(&mut bench, &waiting);
     bench
+}
+
+/// Files that stand in the order of their use, which is younger than they are and not whole yet.
+fn used_later(bench: &mut Bench, files: &[FileId]) {
+    bench.ok(Command::AdoptRule { rule: Rule::OrderedByUse });
+    bench.at = bench.at.plus(Duration::from_secs(7_200));
+    bench.ok(Command::NoteUse { files: files.to_vec() });
+    bench.ok(Command::DoSome { work: Work::OrderByUse, most: 3 });
 }
 
 /// A file of a cold class that nothing but its tapes keeps in the pool, which are disabled.
