@@ -386,7 +386,8 @@ impl Scheduler {
         }
     }
 
-    /// Whether the drive's library can move one more tape now.
+    /// Whether the drive's library can move one more tape now. A drive that is cleaned holds no robot: of the
+    /// minutes that this takes a robot works for seconds, in which a mount waits within the library.
     pub(crate) fn has_robot(&self, name: &DriveName) -> bool {
         let limit = self.policy.mounts_at_once_max;
         let library = self.library_of(name);

@@ -550,11 +550,19 @@ fn sum(view: &View<'_>, room: &Tape, counter: fn(ClassId) -> Counter) -> Result<
 fn tape_info(room: &Tape, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeInfo {
     let drive =
         room.scheduler().drives().find(|(_, state)| state.vid() == Some(vid)).map(|(name, _)| name.clone());
+    // That its key cannot be looked up is told by who reads the catalogue next; it is not called missing.
+    let lacks_key = room.read(|view| view.lacks_key(&record)).unwrap_or(false);
+    let old_key = || room.told_of_old_key(vid, &record).filter(|_| record.state == TapeState::Active);
+    let reason = match (room.held_for_key(vid, &record), told(vid, &record)) {
+        (Some(held), _) => held,
+        (None, told) if told.is_empty() => old_key().unwrap_or_default(),
+        (None, told) => told,
+    };
     TapeInfo {
         vid,
         state: record.state,
         unidentified: is_unidentified(&record),
-        reason: room.held_for_key(vid, &record).unwrap_or_else(|| told(vid, &record)),
+        reason,
         history: record.history,
         tape_pool: record.tape_pool.map(|id| room.classes.tape_pool_name(id)),
         library: room.libraries.name(room.libraries.of_tape(vid)).to_owned(),
@@ -572,6 +580,8 @@ fn tape_info(room: &Tape, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeIn
         away_as: record.away.clone(),
         element: room.libraries.import_export_of(vid),
         key: record.key.clone(),
+        key_at_hand: record.key.is_some() && !lacks_key,
+        key_outdated: !room.has_current_key(&record),
         wanted,
         changes_through: record.changes_through,
     }

@@ -77,11 +77,27 @@ fn value(figure: &Figure) -> String {
         Unit::Count => format!("{value:.0}"),
         Unit::Bytes => text::size(*value as u64),
         Unit::BytesPerSecond => format!("{}/s", text::size(*value as u64)),
-        Unit::Seconds if *value < 0.001 => format!("{:.0} us", value * 1e6),
-        Unit::Seconds if *value < 1.0 => format!("{:.1} ms", value * 1e3),
-        Unit::Seconds => format!("{value:.2} s"),
-        Unit::Times => format!("{value:.2} times"),
+        Unit::Seconds => seconds(*value),
+        Unit::Times => format!("× {value:.2}"),
     }
+}
+
+/// A span of a step or of a command of it: a flush takes microseconds, a tape hours.
+fn seconds(value: f64) -> String {
+    match value {
+        below if below < 0.001 => format!("{:.0} µs", below * 1e6),
+        below if below < 1.0 => format!("{:.1} ms", below * 1e3),
+        short if short < 120.0 => format!("{short:.2} s"),
+        long => text::span(Duration::try_from_secs_f64(long).unwrap_or(Duration::MAX)),
+    }
+}
+
+/// What a step measured, a line each, and why it did not pass, first.
+fn results(step: &Step) -> Vec<String> {
+    let why = why(&step.verdict).map(str::to_owned);
+    let figures = step.figures.iter().map(|figure| format!("{}: {}", figure.name, value(figure)));
+    let all: Vec<String> = why.into_iter().chain(figures).collect();
+    if all.is_empty() { vec!["-".to_owned()] } else { all }
 }
 
 /// For people.
@@ -103,26 +119,18 @@ pub fn text(tested: &Tested, report: &ChangerReport) -> String {
         if let Some(drive) = &report.drive {
             drive_text(&mut out, drive);
         }
-        let mut table = Table::new(&["step", "result", ">took", "figures"]);
+        let mut table = Table::new(&["step", "result", ">took", "figures, or why not"]);
         for step in &report.steps {
-            let figures: Vec<String> =
-                step.figures.iter().map(|figure| format!("{} {}", figure.name, value(figure))).collect();
-            let mut lines = figures.iter();
-            let first = lines.next().cloned().unwrap_or_default();
             let took = match &step.verdict {
                 Verdict::NotRun { .. } => "-".to_owned(),
-                _ if step.took < Duration::from_secs(1) => "< 1 s".to_owned(),
-                _ => text::span(step.took),
+                _ => seconds(step.took.as_secs_f64()),
             };
+            let mut lines = results(step).into_iter();
+            let first = lines.next().unwrap_or_default();
             table.row(vec![step.name.to_owned(), word(&step.verdict).to_owned(), took, first]);
-            lines.for_each(|line| table.row(vec![String::new(), String::new(), String::new(), line.clone()]));
+            lines.for_each(|line| table.row(vec![String::new(), String::new(), String::new(), line]));
         }
         let _ = write!(out, "\n{}", table.render());
-        for step in &report.steps {
-            if let Some(why) = why(&step.verdict) {
-                let _ = writeln!(out, "{} ({}): {why}", step.name, word(&step.verdict));
-            }
-        }
     }
     out
 }
@@ -185,7 +193,7 @@ fn drive_json(drive: &DriveFacts) -> Value {
 fn step_json(step: &Step) -> Value {
     let sense = match &step.verdict {
         Verdict::Failed { sense: Some(sense), .. } => {
-            json!({ "key": sense.key, "code": sense.code, "qualifier": sense.qualifier })
+            json!({ "code": sense.digits(), "key": sense.key_name(), "meaning": sense.code_name() })
         }
         _ => Value::Null,
     };
