@@ -531,7 +531,8 @@ pub struct PoolDriveInfo {
     pub host: String,
     /// `up`, `full`, `draining`, `suspect`, `away`, `wiped`, `missing`, `lost` or `removed`.
     pub state: &'static str,
-    /// What happened to one that is `suspect`, `away` or `wiped`; else empty.
+    /// What happened to one that is `suspect`, `away` or `wiped`, or that the settings do not name any more;
+    /// else empty.
     pub reason: String,
     /// Whether it works; one that is full does.
     pub up: bool,

@@ -148,7 +148,10 @@ impl Tape {
                     _ if drive.is_full() => DriveHealth::Full.word(),
                     health => health.word(),
                 },
-                reason: drive.health.reason().unwrap_or_default().to_owned(),
+                reason: match drive.health.reason() {
+                    Some(reason) => reason.to_owned(),
+                    None => self.told_unnamed(drive.id, &drive.health).unwrap_or_default(),
+                },
                 up: drive.health.is_up(),
                 full: drive.is_full(),
                 gaps_after: drive.gaps_after.filter(|_| !drive.health.is_silent()),
@@ -394,6 +397,18 @@ impl Tape {
     /// The directory of a drive of the pool as the settings have it; empty if they have none.
     fn directory_of(&self, id: base::DriveId) -> String {
         self.upkeep.location_of_drive(id).map_or_else(|_| String::new(), |at| at.to_string())
+    }
+
+    /// What is said of a drive that is missing because the settings of this start did not name it, though
+    /// stripes may stand on it; `None`: they name it.
+    pub(crate) fn told_unnamed(&self, id: base::DriveId, health: &DriveHealth) -> Option<String> {
+        let is_unnamed = *health == DriveHealth::Missing && self.pool_drives.get(id).is_none();
+        is_unnamed.then(|| {
+            format!(
+                "kist.toml does not name it, though stripes may stand on it: put it in again (kist pool drive \
+                 add PATH), or give it up and take it out (kist pool drive lost {id}, then remove {id})"
+            )
+        })
     }
 
     /// The machine of a drive of the pool as the settings have it; empty if they have none.

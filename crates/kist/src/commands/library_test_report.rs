@@ -216,3 +216,52 @@ fn step_json(step: &Step) -> Value {
         "figures": step.figures.iter().map(figure).collect::<Vec<_>>(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use library::Sense;
+
+    use super::*;
+
+    fn step(verdict: Verdict, figures: Vec<Figure>) -> Step {
+        Step { name: "locate", verdict, figures, took: Duration::from_millis(1_500) }
+    }
+
+    /// Story: sense codes came in decimal, flushes in `us`, and why a step was not run stood far from its row.
+    #[test]
+    fn rows_say_what_was_measured_with_its_unit_and_why_a_step_did_not_pass() {
+        let figure = |name: &str, value, unit| Figure { name: name.to_owned(), value, unit };
+        let figures = vec![
+            figure("flush of a block", 0.000_042, Unit::Seconds),
+            figure("load", 0.25, Unit::Seconds),
+            figure("longest", 95.0, Unit::Seconds),
+            figure("way beside the model", 0.3, Unit::Times),
+            figure("locates", 32.0, Unit::Count),
+        ];
+        let told = results(&step(Verdict::Passed, figures));
+        let wanted = [
+            "flush of a block: 42 µs",
+            "load: 250.0 ms",
+            "longest: 95.00 s",
+            "way beside the model: × 0.30",
+            "locates: 32",
+        ];
+        assert_eq!(told, wanted);
+        assert_eq!(seconds(7_260.0), "2 h 01 min");
+        let why = "'load' failed".to_owned();
+        assert_eq!(results(&step(Verdict::NotRun { why }, Vec::new())), ["'load' failed"]);
+        assert_eq!(results(&step(Verdict::Passed, Vec::new())), ["-"]);
+    }
+
+    #[test]
+    fn sense_codes_are_those_of_the_standard() {
+        let sense = Sense { key: 4, code: 0x53, qualifier: 0 };
+        let why = sense.to_string();
+        assert_eq!(why, "sense 4/53/00, hardware error: media load or eject failed");
+        let json = step_json(&step(Verdict::Failed { why, sense: Some(sense) }, Vec::new()));
+        let (key, meaning) = ("hardware error", "media load or eject failed");
+        assert_eq!(json["sense"], json!({ "code": "4/53/00", "key": key, "meaning": meaning }));
+        let vendors = Sense { key: 9, code: 0x80, qualifier: 0xa1 };
+        assert_eq!(vendors.to_string(), "sense 9/80/A1, vendor specific");
+    }
+}
