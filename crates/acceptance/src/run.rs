@@ -169,8 +169,8 @@ const OTHERS: [(&str, Work); 14] = [
 /// The last: the tape is blank afterwards, and in its slot.
 const LAST: [(&str, Work); 2] = [("format again", steps::format), ("unload", steps::unload)];
 
-/// Tests. Whatever fails is in the report, also that the drive cannot be had: what others before it have shown
-/// in hours is not lost for it. The tape is in its slot afterwards, if drive and robot let it go.
+/// Tests. Whatever fails is in the report, also that the drive cannot be had: what others before it have
+/// shown in hours is not lost for it. The tape is in its slot afterwards, if drive and robot let it go.
 pub fn run(subject: &Subject<'_>, plan: &Plan, told: &dyn Fn(Progress)) -> AcceptanceReport {
     let tape = match subject.library.take_drive(&subject.drive) {
         Ok(tape) => tape,

@@ -1,7 +1,8 @@
 //! `/api/v1/tapes/{vid}/verify`, `repack` and `reclaim`, and drives out of use.
 
 use archive::{
-    ArchiveError, CallProgress, CheckState, DamagedPart, TapeCheck, TapeDamage, TapeExport, TapeImport, TapeRepack,
+    ArchiveError, CallProgress, CheckState, DamagedPart, TapeCheck, TapeDamage, TapeExport, TapeImport,
+    TapeRepack,
 };
 use axum::body::Body;
 use axum::extract::Path;

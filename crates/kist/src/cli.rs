@@ -212,7 +212,8 @@ fn no_such_command(error: &clap::Error, args: impl Iterator<Item = String>) -> S
     } else if known.contains(&"show") {
         said.push_str(&format!(": to see {wrong} say '{path} show {wrong}'"));
     }
-    let help = path.strip_prefix("kist ").map_or_else(|| "kist help".to_owned(), |it| format!("kist help {it}"));
+    let help =
+        path.strip_prefix("kist ").map_or_else(|| "kist help".to_owned(), |it| format!("kist help {it}"));
     format!("{said}\n{path} has {}; {help} explains them", known.join(", "))
 }
 

@@ -144,8 +144,8 @@ impl Tape {
     }
 
     /// Gives up the image of a container, if it is still the one that could not be read, so that another is
-    /// made from tape. It stays while drives of the pool may come back that have it, and while no tape that can
-    /// give it has a place that is not known to be damaged: it may be the only whole copy.
+    /// made from tape. It stays while drives of the pool may come back that have it, and while no tape that
+    /// can give it has a place that is not known to be damaged: it may be the only whole copy.
     pub(crate) fn drop_bad_image(
         &self,
         container: ContainerId,
@@ -170,7 +170,7 @@ impl Tape {
         // A tape that is set aside, or whose key nobody gives now, may never give it again.
         self.rely_on_keys(&self.read(|view| view.keys_of_those(others.iter().copied()))?)?;
         if !self.read(|view| can_give(view, &others))? {
-            tracing::error!(%container, "its image cannot be read now and is kept: no tape can give it whole");
+            tracing::error!(%container, "its image cannot be read now and stays: no tape can give it whole");
             return Ok(());
         }
         self.execute_on_container(Command::ImageLost { container, image })?;

@@ -164,8 +164,8 @@ impl Tape {
         }
         let named = |key: Option<&KeyId>| key.map_or("none".to_owned(), ToString::to_string);
         Some(format!(
-            "nothing new goes to it: its key is {}, that of its pool {}; kist tape repack {vid} brings what it \
-             holds to tapes of the pool's key",
+            "nothing new goes to it: its key is {}, that of its pool {}; kist tape repack {vid} brings what \
+             it holds to tapes of the pool's key",
             named(record.key.as_ref().map(|key| &key.id)),
             named(self.current_key(record.tape_pool))
         ))

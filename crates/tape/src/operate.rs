@@ -405,8 +405,8 @@ impl Tape {
         let is_unnamed = *health == DriveHealth::Missing && self.pool_drives.get(id).is_none();
         is_unnamed.then(|| {
             format!(
-                "kist.toml does not name it, though stripes may stand on it: put it in again (kist pool drive \
-                 add PATH), or give it up and take it out (kist pool drive lost {id}, then remove {id})"
+                "kist.toml does not name it, though stripes may stand on it: put it in again (kist pool \
+                 drive add PATH), or give it up and take it out (kist pool drive lost {id}, then remove {id})"
             )
         })
     }

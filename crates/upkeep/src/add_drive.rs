@@ -297,8 +297,10 @@ impl Upkeep {
         let removed = self.removed_drives();
         let mut known = self.pool_drives.all();
         known.retain(|known| !removed.contains(&DriveId(known.id)));
-        let other =
-            known.iter().chain(named).find(|other| other.id != drive.id && seen.overlap(&other.at, &drive.at));
+        let other = known
+            .iter()
+            .chain(named)
+            .find(|other| other.id != drive.id && seen.overlap(&other.at, &drive.at));
         if let Some(other) = other {
             return Err(format!("it is in the place of drive {}, {}, or around it", other.id, other.at));
         }

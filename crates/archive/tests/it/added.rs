@@ -347,7 +347,7 @@ fn a_drive_is_given_up_while_others_are_looked_at_for_a_new_one() {
     let ((looking, looks), (go, gone)) = (mpsc::channel(), mpsc::channel());
     *file.hang.lock().unwrap() = Some((looking, gone));
     std::thread::scope(|scope| {
-        let adds = scope.spawn(|| archive.pool_drive_add(&wanted(&instance, 6)));
+        let adds = scope.spawn(|| archive.pool_drive_add(&wanted(&instance, 8)));
         looks.recv().unwrap();
         let (ended, end) = mpsc::channel();
         let archive = &archive;
@@ -356,7 +356,7 @@ fn a_drive_is_given_up_while_others_are_looked_at_for_a_new_one() {
         let lost = end.recv_timeout(std::time::Duration::from_secs(60));
         go.send(()).unwrap();
         lost.expect("it is given up meanwhile").unwrap();
-        assert_eq!(adds.join().unwrap().unwrap(), added(6, AddedWhat::New));
+        assert_eq!(adds.join().unwrap().unwrap(), added(8, AddedWhat::New));
     });
     stop(archive);
 }

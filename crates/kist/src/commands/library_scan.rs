@@ -488,7 +488,10 @@ mod tests {
         assert!(nothing_found(&Found::default()).contains("--portal"));
         let failed = vec!["portal tape1:3260: cannot connect".to_owned()];
         let said = nothing_found(&Found { failed, ..Found::default() });
-        assert!(said.ends_with("; portal tape1:3260: cannot connect") && !said.contains("--portal"), "{said}");
+        assert!(
+            said.ends_with("; portal tape1:3260: cannot connect") && !said.contains("--portal"),
+            "{said}"
+        );
     }
 
     /// Story: a library was found with a name and a secret, and what was printed for `kist.toml` had neither:

@@ -227,7 +227,7 @@ mod tests {
         Step { name: "locate", verdict, figures, took: Duration::from_millis(1_500) }
     }
 
-    /// Story: sense codes came in decimal, flushes in `us`, and why a step was not run stood far from its row.
+    /// Story: sense codes came in decimal, flushes in `us`, and why a step was not run was far from its row.
     #[test]
     fn rows_say_what_was_measured_with_its_unit_and_why_a_step_did_not_pass() {
         let figure = |name: &str, value, unit| Figure { name: name.to_owned(), value, unit };
@@ -257,9 +257,9 @@ mod tests {
     fn sense_codes_are_those_of_the_standard() {
         let sense = Sense { key: 4, code: 0x53, qualifier: 0 };
         let why = sense.to_string();
-        assert_eq!(why, "sense 4/53/00, hardware error: media load or eject failed");
+        assert_eq!(why, "sense 4/53/00, hardware error: medium load or eject failed");
         let json = step_json(&step(Verdict::Failed { why, sense: Some(sense) }, Vec::new()));
-        let (key, meaning) = ("hardware error", "media load or eject failed");
+        let (key, meaning) = ("hardware error", "medium load or eject failed");
         assert_eq!(json["sense"], json!({ "code": "4/53/00", "key": key, "meaning": meaning }));
         let vendors = Sense { key: 9, code: 0x80, qualifier: 0xa1 };
         assert_eq!(vendors.to_string(), "sense 9/80/A1, vendor specific");

@@ -67,11 +67,7 @@ impl Trouble {
     }
 
     /// By another clock than the system's.
-    pub fn open_by(
-        &self,
-        clock: Arc<dyn Clock>,
-        mount_log: Option<Arc<dyn MountLog>>,
-    ) -> (Archive, Faults) {
+    pub fn open_by(&self, clock: Arc<dyn Clock>, mount_log: Option<Arc<dyn MountLog>>) -> (Archive, Faults) {
         let settings = self.instance.settings.clone();
         let library = self.library();
         let faults = library.faults();
