@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use archive::{
-    Archive, ArchiveError, ChangeLogSettings, KeySource, Locality, LogKept, PoolEncryption, Settings, TapeUse,
+    Archive, ArchiveError, ChangeLogSettings, CopyInfo, CopyProgress, KeySource, Locality, LogKept,
+    PoolEncryption, Settings, Stat, TapeUse,
 };
 use base::{ByteCount, Clock, KeyId, Timestamp, Vid};
 use catalogue::EvictRefusal;
@@ -291,16 +292,21 @@ fn no_tape_is_reclaimed_for_one_whose_key_is_gone_since_a_while() {
     let keyed = Keyed::with(false);
     let archive = keyed.open();
     let tapes = emptied(&archive, 3);
-    // From then on the last one has what the others have.
     wait_until("the first is scratch", || archive.reclaim_tape(tapes[0]).is_ok());
+    // It is in use again, and has what the others have.
+    put(&archive, "/kept", &content(1));
+    migrate_all(&archive);
+    dismounted(&archive);
+    wait_until("the second is scratch", || archive.reclaim_tape(tapes[1]).is_ok());
     dismounted(&archive);
     keyed.clock.pass(A_WHILE);
     keyed.take_away();
-    let refused = archive.reclaim_tape(tapes[1]);
+    let refused = archive.reclaim_tape(tapes[2]);
     assert!(refused.is_err(), "its history is on no tape that can be read");
+    stop(archive);
     keyed.give();
-    keyed.clock.pass(A_WHILE);
-    wait_until("with the key it is scratch", || archive.reclaim_tape(tapes[1]).is_ok());
+    let archive = keyed.open();
+    wait_until("with the key it is scratch", || archive.reclaim_tape(tapes[2]).is_ok());
     stop(archive);
 }
 
@@ -419,9 +425,11 @@ fn an_image_is_not_given_up_for_a_tape_without_its_key() {
     let why = || archive.why_path(&crate::common::path(at)).unwrap().join(" ");
     wait_until("a drive has found that it cannot be read", || why().contains("lost"));
     moved.iter().for_each(|(from, to)| fs::rename(to, from).unwrap());
+    let is_indexed = |copy: &CopyInfo| copy.state == CopyProgress::Indexed;
     wait_until("the copy is written from the image, without that key", || {
         archive.migrate_now(None).unwrap();
-        place(&archive, at).len() == 2
+        let Stat::File(stat) = archive.stat(&crate::common::path(at)).unwrap() else { panic!("a file") };
+        stat.copies.len() == 2 && stat.copies.iter().all(is_indexed)
     });
     stop(archive);
 }
