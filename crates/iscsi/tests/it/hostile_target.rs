@@ -506,10 +506,10 @@ fn logins_that_lead_nowhere() {
     use Stage::{FullFeature, Operational, Security};
     no_login("silent", "no answer in time", |_, _| {});
     no_login("closed", "see whether it is an iSCSI target", |raw, _| {
-        raw.stream.shutdown(std::net::Shutdown::Both).unwrap()
+        raw.stream.shutdown(std::net::Shutdown::Both).unwrap();
     });
     no_login("refused", "allow the initiator iqn.2026-01.org.kist:test there", |raw, isid| {
-        raw.send(login_response(Security, None, 0x0202, isid), &[])
+        raw.send(login_response(Security, None, 0x0202, isid), &[]);
     });
     no_login("unknown status", "FFFF", |raw, isid| {
         raw.send(login_response(Security, None, 0xffff, isid), &[]);
