@@ -149,6 +149,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         | Command::SetTapeKey { .. }
         | Command::SetTapeCapacity { .. }
         | Command::SetKeyAtHand { .. }
+        | Command::SetTapeLeaving { .. }
         | Command::RetireTape { .. }
         | Command::AddTape { .. }
         | Command::ReclaimTape { .. } => tape::perform(draft, command),

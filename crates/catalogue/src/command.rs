@@ -578,6 +578,13 @@ pub enum Command {
         /// Whether it was found when it was asked for last.
         at_hand: bool,
     },
+    /// A tape is to be exported as soon as no drive has it, or not any more.
+    SetTapeLeaving {
+        /// The tape.
+        vid: Vid,
+        /// Whether it is to be exported.
+        leaving: bool,
+    },
     /// A tape that may be reclaimed, or was never labelled, is never used again. As with a reclaim
     /// `replaces` tells which volume is on it.
     RetireTape {

@@ -480,6 +480,7 @@ choice!(Command {
     154 = RetireTape { vid },
     155 = AddTape { vid },
     156 = SetKeyAtHand { key, at_hand },
+    157 = SetTapeLeaving { vid, leaving },
     160 = UncountCleaning { vid },
     164 = SetTapeCapacity { vid, capacity },
 });

@@ -103,6 +103,7 @@ impl Command {
             | Command::SetTapeKey { .. }
             | Command::SetTapeCapacity { .. }
             | Command::SetKeyAtHand { .. }
+            | Command::SetTapeLeaving { .. }
             | Command::RetireTape { .. }
             | Command::AddTape { .. }
             | Command::AdoptRun { .. }

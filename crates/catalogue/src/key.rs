@@ -337,7 +337,7 @@ pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
         Table::Meta | Table::Clock | Table::Leaps | Table::Trimmed | Table::Rule => length == 1,
         Table::Class | Table::TapePool | Table::Residency | Table::PoolDrive => length == 2,
         Table::StripeSet => length == 4,
-        Table::Tape | Table::Cleaner => length == 6,
+        Table::Tape | Table::Cleaner | Table::TapeLeaving => length == 6,
         Table::Directory
         | Table::File
         | Table::Blob

@@ -134,11 +134,13 @@ pub enum Table {
     KeyAtHand = 69,
     /// Pool drive → that it is to be emptied, or was taken out; no row: it is in use.
     PoolDrive = 70,
+    /// VID → nothing: the tape is to be exported as soon as no drive has it.
+    TapeLeaving = 71,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 60;
+    pub const COUNT: usize = 61;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -202,6 +204,7 @@ impl Table {
         Table::DriveCleaning,
         Table::KeyAtHand,
         Table::PoolDrive,
+        Table::TapeLeaving,
     ];
 
     /// The table's name in the engine.
@@ -268,6 +271,7 @@ impl Table {
             Table::DriveCleaning => "drive_cleaning",
             Table::KeyAtHand => "key_at_hand",
             Table::PoolDrive => "pool_drive",
+            Table::TapeLeaving => "tape_leaving",
         }
     }
 

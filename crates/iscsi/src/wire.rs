@@ -58,13 +58,20 @@ pub struct Receiver {
     until: Instant,
     /// The limit of time that the socket has now.
     socket_limit: Option<Duration>,
+    /// The last PDU came so soon that the next one may do so too.
+    is_brisk: bool,
 }
+
+/// Who waits for a PDU looks for it so long before it sleeps, if the one before came as soon: to be woken takes
+/// longer than many a small command does.
+const LOOK_FOR: Duration = Duration::from_micros(40);
 
 impl Receiver {
     /// Receives from `stream` PDUs with at most `segment_max` bytes of data, each within `pdu_limit`.
     pub fn new(stream: TcpStream, segment_max: usize, pdu_limit: Duration) -> Receiver {
         let until = Instant::now();
-        Receiver { stream, digests: Digests::default(), segment_max, pdu_limit, until, socket_limit: None }
+        let digests = Digests::default();
+        Receiver { stream, digests, segment_max, pdu_limit, until, socket_limit: None, is_brisk: false }
     }
 
     /// What holds from the next PDU on.
@@ -89,7 +96,7 @@ impl Receiver {
     /// The next PDU; `None` if none was begun until `first` (never, without one).
     pub fn next(&mut self, first: Option<Instant>) -> Result<Option<Incoming>, WireError> {
         let mut header = [0; HEADER];
-        let begun = match self.read_some(&mut header, first) {
+        let begun = match self.first_bytes(&mut header, first) {
             Ok(0) => return Err(WireError::Closed),
             Ok(begun) => begun,
             Err(WireError::Late) => return Ok(None),
@@ -109,6 +116,21 @@ impl Receiver {
             }
         }
         Ok(Some(Incoming { pdu: Pdu::decode(&header)?, header, data: shape.data }))
+    }
+
+    /// The first bytes of a PDU.
+    fn first_bytes(&mut self, header: &mut [u8], until: Option<Instant>) -> Result<usize, WireError> {
+        let begun = Instant::now();
+        while self.is_brisk && begun.elapsed() < LOOK_FOR {
+            match rustix::net::recv(&self.stream, &mut *header, rustix::net::RecvFlags::DONTWAIT) {
+                Ok((_, read)) => return Ok(read),
+                Err(error) if is_no_error(&error.into()) => std::hint::spin_loop(),
+                Err(error) => return Err(WireError::Socket(error.into())),
+            }
+        }
+        let read = self.read_some(header, until);
+        self.is_brisk = begun.elapsed() < LOOK_FOR * 2;
+        read
     }
 
     /// Takes all data of a PDU into `data`, as long as it is.

@@ -299,7 +299,7 @@ impl Scheduler {
         self.take_census();
         let idle = self.drives.census().into_iter().flat_map(|census| &census.idle_since);
         let idle = idle.map(|since| since.plus(delay));
-        let times = self.seal_times().chain(self.migration_times()).chain(self.reading_times()).chain(idle);
+        let times = self.seal_times().chain(self.migration_times()).chain(self.waits_for_tapes()).chain(idle);
         let times = times.chain(self.resting.values().map(|rest| rest.until));
         let times = times.chain(self.cleaning_times());
         let times = times.chain(self.failures.values().filter_map(|failure| failure.retry));

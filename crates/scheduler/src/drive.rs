@@ -141,6 +141,8 @@ pub(crate) struct Drive {
     pub(crate) parts: Vec<(ShareId, u64)>,
     /// Until when its time is charged.
     pub(crate) charged: Timestamp,
+    /// Since when its tape is on its way, if it is mounting or unmounting one.
+    pub(crate) moves_since: Timestamp,
 }
 
 impl Drive {
@@ -156,6 +158,7 @@ impl Drive {
             share: ShareId(0),
             parts: Vec::new(),
             charged: Timestamp(0),
+            moves_since: Timestamp(0),
         }
     }
 }
@@ -200,7 +203,7 @@ impl Scheduler {
         };
         let drive = Drive::new(DriveState::Mounting { vid, purpose });
         let parts = self.parts(vid, purpose == Purpose::Recall);
-        self.drives.insert(name.clone(), Drive { mounted_for, share, parts, charged: now, ..drive });
+        self.drives.insert(name.clone(), Drive { mounted_for, share, parts, charged: now, moves_since: now, ..drive });
         if purpose == Purpose::Recall {
             self.recall.open(vid, Timestamp(i64::MAX));
         }
@@ -377,9 +380,11 @@ impl Scheduler {
         let vid = self.idle_tape(name);
         self.recall.close(vid);
         let robot = self.has_robot(name);
+        let now = self.recall.tapes.now;
         if let Some(drive) = self.drives.get_mut(name) {
             drive.leaves = true;
             if robot {
+                drive.moves_since = now;
                 drive.state = DriveState::Unmounting { vid };
                 actions.push(Action::Unmount { drive: name.clone() });
             }

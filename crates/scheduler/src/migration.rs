@@ -17,6 +17,8 @@ const LABELLING_MOUNTS_MAX: u64 = 4;
 const READ_SOON_MAX: ByteCount = ByteCount(64 << 30);
 /// Nor is one that has been read for so long: small files may take hours, and files that are wanted join.
 const READ_WAIT_MAX: Duration = Duration::from_secs(600);
+/// Nor is one that has been on its way into a drive or out of it for so long: a robot or a drive hangs.
+const MOVE_WAIT_MAX: Duration = Duration::from_secs(1_800);
 
 /// What is known of a tape pool.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -214,9 +216,12 @@ impl Scheduler {
         let is_soon_read = |drive: &Drive| {
             let vid = match drive.state {
                 DriveState::Mounting { vid, purpose: Purpose::Recall } => vid,
-                DriveState::Recalling { vid, since } if since.plus(READ_WAIT_MAX) > now => vid,
+                DriveState::Recalling { vid, .. } => vid,
                 _ => return false,
             };
+            if waited_for_until(drive).is_none_or(|until| until <= now) {
+                return false;
+            }
             let left = || self.recall.parts(vid).values().fold(0u64, |sum, part| sum.saturating_add(*part));
             self.is_begun(vid, tape_pool, library) && left() <= READ_SOON_MAX.0
         };
@@ -231,18 +236,16 @@ impl Scheduler {
         is_of_pool && tape.library() == library && !self.asides.contains_key(&vid)
     }
 
-    /// The times until which pools wait for tapes that are read.
-    pub(crate) fn reading_times(&self) -> impl Iterator<Item = Timestamp> {
+    /// The times until which pools wait for tapes that are read, or on their way.
+    pub(crate) fn waits_for_tapes(&self) -> impl Iterator<Item = Timestamp> {
         let waits = |vid: Vid| {
             let summary = self.tapes.get(&vid).and_then(|tape| tape.summary.as_ref());
             let Some(tape_pool) = summary.and_then(|summary| summary.tape_pool) else { return false };
             let queued = self.pools.get(&tape_pool).is_some_and(|state| state.backlog.items > 0);
             queued && self.writers(tape_pool) == 0
         };
-        self.drives.values().filter_map(move |drive| match drive.state {
-            DriveState::Recalling { vid, since } if waits(vid) => Some(since.plus(READ_WAIT_MAX)),
-            _ => None,
-        })
+        let until = move |drive: &Drive| waited_for_until(drive).filter(|_| drive.state.vid().is_some_and(waits));
+        self.drives.values().filter_map(until)
     }
 
     /// Whether one more tape of the pool may be begun.
@@ -272,11 +275,14 @@ impl Scheduler {
 
     /// Whether a begun tape of the pool is on its way to its slot: it is worth the wait.
     pub(crate) fn is_tape_leaving(&self, tape_pool: TapePoolId) -> bool {
-        self.drives.values().any(|drive| self.leaves(&drive.state, tape_pool))
+        self.drives.values().any(|drive| self.leaves(drive, tape_pool))
     }
 
-    fn leaves(&self, state: &DriveState, tape_pool: TapePoolId) -> bool {
-        let DriveState::Unmounting { vid } = state else { return false };
+    fn leaves(&self, drive: &Drive, tape_pool: TapePoolId) -> bool {
+        let DriveState::Unmounting { vid } = &drive.state else { return false };
+        if waited_for_until(drive).is_none_or(|until| until <= self.recall.tapes.now) {
+            return false;
+        }
         self.tapes.get(vid).is_some_and(|tape| {
             let of = tape.summary.as_ref().and_then(|summary| summary.tape_pool);
             of == Some(tape_pool) && tape.is_writable()
@@ -288,6 +294,17 @@ impl Scheduler {
         self.policy.tape_pools.iter().filter_map(|(id, policy)| {
             self.pools.get(id).and_then(|state| ripe_at(&state.backlog, policy.mount_age))
         })
+    }
+}
+
+/// Until when what is to be written waits for the tape that this drive reads or moves.
+fn waited_for_until(drive: &Drive) -> Option<Timestamp> {
+    match drive.state {
+        DriveState::Recalling { since, .. } => Some(since.plus(READ_WAIT_MAX)),
+        DriveState::Mounting { purpose: Purpose::Recall, .. } | DriveState::Unmounting { .. } => {
+            Some(drive.moves_since.plus(MOVE_WAIT_MAX))
+        }
+        _ => None,
     }
 }
 

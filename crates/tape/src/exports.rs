@@ -52,13 +52,13 @@ impl Tape {
     }
 
     /// Brings a tape to an import/export element of its library, from which an operator takes it out. While a
-    /// drive has it nothing new is begun on it, and it goes out by itself when the drive has given it back,
-    /// unless the server is restarted before that. Durable: the tape is exported from then on, until a
-    /// library shows it in a slot again. Of one that stands in such an element already that is told.
+    /// drive has it, or its last session is not closed, nothing new is begun on it, and it goes out by itself
+    /// later, also after a restart. Durable: the tape is exported from then on, until a library shows it in a
+    /// slot again. Of one that stands in such an element already that is told.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if it is in no library or its last session
-    /// must be closed first; [`ArchiveError::Library`] if there is no free element, or the robot fails: the
+    /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if it is in no library;
+    /// [`ArchiveError::Library`] if there is no free element, or the robot fails: the
     /// tape is used as before then.
     pub fn export_tape(&self, vid: Vid) -> Result<TapeExport, ArchiveError> {
         if let Err(error @ ArchiveError::NoSuchTape(_)) = self.tape(vid) {
@@ -70,9 +70,7 @@ impl Tape {
         let done = self.try_export(vid);
         match &done {
             Ok(TapeExport::Waiting { .. }) => {}
-            Ok(TapeExport::Done { .. }) | Err(_) => {
-                self.inventory.leaving().remove(&vid);
-            }
+            Ok(TapeExport::Done { .. }) | Err(_) => self.set_leaving(vid, false)?,
         }
         let looked = self.look_at_inventory();
         self.post_tape(vid);
@@ -111,15 +109,16 @@ impl Tape {
             }
             Some(Place::Slot(_) | Place::Drive(_)) => {}
         }
-        self.inventory.leaving().insert(vid);
+        self.set_leaving(vid, true)?;
         // From now on the scheduler hears that it is neither read nor written.
         self.post_tape(vid);
         if self.is_in_a_drive(vid) {
             return self.export_waits(vid);
         }
-        if record.run.is_some() {
-            let needed = "at rest to be exported: its last session is closed first (kist why with its VID)";
-            return wrong(vid, "in a session that was cut short", needed);
+        // Once no drive has it: a session that ended since is closed.
+        if self.tape(vid)?.run.is_some() {
+            let reason = "its last session was cut short, and is closed first".to_owned();
+            return Ok(TapeExport::Waiting { reason });
         }
         // Over the move nobody takes the inventory: it would show the tape in its slot, that is not away.
         let _taken = self.inventory.seen();
@@ -136,7 +135,10 @@ impl Tape {
                 self.set_away(vid, before.as_ref().map(|away| away.kind), place)?;
                 match error {
                     // A drive was faster.
-                    LibraryError::CartridgeInUse { .. } => self.export_waits(vid),
+                    LibraryError::CartridgeInUse { .. } => {
+                        self.set_leaving(vid, true)?;
+                        self.export_waits(vid)
+                    }
                     error => Err(error.into()),
                 }
             }
@@ -164,14 +166,44 @@ impl Tape {
         is_sent_for || has_it(self.libraries.place_of(vid))
     }
 
+    /// Takes from the catalogue which tapes are to be exported since before this start.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub(crate) fn know_what_leaves(&self) -> Result<(), ReadError> {
+        let known = self.catalogue.read(|view| view.tapes_leaving())?;
+        *self.inventory.leaving() = known.into_iter().collect();
+        Ok(())
+    }
+
     /// Exports the tapes whose drives have given them back meanwhile. What cannot be moved is used as before.
     pub(crate) fn export_what_leaves(&self) {
         let leaving: Vec<Vid> = self.inventory.leaving().iter().copied().collect();
         for vid in leaving.into_iter().filter(|vid| !self.is_in_a_drive(*vid)) {
+            // One whose library does not answer, or is not sure of it, goes out when it does.
+            let is_doubtful = match self.libraries.place_of(vid) {
+                None => !self.library.unreached().is_empty(),
+                place => place == Some(Place::Unknown),
+            };
+            if is_doubtful {
+                continue;
+            }
             if let Err(error) = self.export_tape(vid) {
                 tracing::error!(%vid, %error, "the tape is not exported, and used as before");
             }
         }
+    }
+
+    /// Says, durably, whether a tape is to be exported as soon as no drive has it. It stays so in memory while
+    /// the robot takes it out, though it is away in the catalogue by then.
+    fn set_leaving(&self, vid: Vid, leaving: bool) -> Result<(), ArchiveError> {
+        let _one = self.tape_states();
+        self.execute(Command::SetTapeLeaving { vid, leaving })?;
+        match leaving {
+            true => self.inventory.leaving().insert(vid),
+            false => self.inventory.leaving().remove(&vid),
+        };
+        Ok(())
     }
 
     /// Brings cartridges from import/export elements into slots: that of one element, or all. Each is tried,

@@ -129,6 +129,8 @@ impl Tape {
         if !needs_keys {
             self.upkeep.asked_for_keys(false);
         }
+        // Before anything is told of tapes.
+        self.know_what_leaves()?;
         // Before the drives' threads: what those tell of tapes is newer.
         let tapes = self.tapes_known()?;
         let (orders, drives) = self.start_drives(begun)?;

@@ -17,11 +17,14 @@ use crate::changer::{Changer, Elements, Refreshed, cleaners};
 use crate::faults::{Faults, Meets};
 use crate::gate::{Gate, IMPORT_EXPORT_ACCESSED, NEXUS_LOST, Port, RESET};
 use crate::options::{Options, TargetError};
-use crate::tape::Drive;
+use crate::tape::{Drive, Tape};
 use crate::transport::LocalTransport;
 
 /// Initiators' ports whose earlier sessions are remembered.
 const PORTS_MAX: usize = 1024;
+
+/// Commands of a drive that take no time: TEST UNIT READY and READ POSITION, which hosts give between two blocks.
+const AT_ONCE: [u8; 2] = [0x00, 0x34];
 
 /// Numbers of sessions of this process begin here: those of an iSCSI server count from below.
 const LOCAL_NEXUS: u64 = 1 << 63;
@@ -257,28 +260,28 @@ impl Target {
             self.reply_with_faults(nexus, lun, cdb, out, into)
         }
         #[cfg(not(feature = "faults"))]
-        Reply::Answer(self.answer(nexus, lun, cdb, out, into))
+        Reply::Answer(self.answer(None, nexus, lun, cdb, out, into))
     }
 
     #[cfg(feature = "faults")]
     fn reply_with_faults(&self, nexus: &Nexus, lun: u16, cdb: &Cdb, out: &[u8], into: &mut [u8]) -> Reply {
         match self.faults.meet(lun, cdb) {
-            None => Reply::Answer(self.answer(nexus, lun, cdb, out, into)),
+            None => Reply::Answer(self.answer(None, nexus, lun, cdb, out, into)),
             Some(Meets::Answer(completion)) => Reply::Answer(completion),
             Some(Meets::Nothing) => Reply::Nothing,
             Some(Meets::LostAnswer) => {
-                drop(self.answer(nexus, lun, cdb, out, into));
+                drop(self.answer(None, nexus, lun, cdb, out, into));
                 Reply::Nothing
             }
             Some(Meets::Reset { is_done }) => {
                 if is_done {
-                    drop(self.answer(nexus, lun, cdb, out, into));
+                    drop(self.answer(None, nexus, lun, cdb, out, into));
                 }
                 self.reset_unit(lun);
                 Reply::Nothing
             }
             Some(Meets::Shift(by)) => {
-                let answer = self.answer(nexus, lun, cdb, out, into);
+                let answer = self.answer(None, nexus, lun, cdb, out, into);
                 if let Some(Unit::Drive(drive)) = self.unit(lun) {
                     drive.shift(by);
                 }
@@ -287,7 +290,16 @@ impl Target {
         }
     }
 
-    fn answer(&self, nexus: &Nexus, lun: u16, cdb: &Cdb, out: &[u8], into: &mut [u8]) -> Completion {
+    /// `held`: the tape of the drive, if the caller has it.
+    fn answer(
+        &self,
+        held: Option<MutexGuard<'_, Tape>>,
+        nexus: &Nexus,
+        lun: u16,
+        cdb: &Cdb,
+        out: &[u8],
+        into: &mut [u8],
+    ) -> Completion {
         let Some(unit) = self.unit(lun) else {
             // 5/25/00: there is no such unit.
             return completion(Err(Refusal::illegal(0x25, 0)), SenseFormat::Fixed);
@@ -307,7 +319,7 @@ impl Target {
                 Unit::Changer(changer) => {
                     changer.execute((&self.shared, &self.drives), nexus, &command, out, into)
                 }
-                Unit::Drive(drive) => drive.execute(&self.shared, nexus, &command, out, into),
+                Unit::Drive(drive) => drive.execute(&self.shared, held, nexus, &command, out, into),
             }
         });
         let format = match (&outcome, &unit) {
@@ -354,6 +366,23 @@ impl LogicalUnits for Target {
                 completion(Err(Refusal::new(scsi::SenseKey::AbortedCommand, 0, 6)), SenseFormat::Fixed)
             }
         }
+    }
+
+    fn execute_at_once(
+        &self,
+        nexus: &Nexus,
+        lun: iscsi::pdu::Lun,
+        cdb: &Cdb,
+        into: &mut [u8],
+    ) -> Option<Completion> {
+        let number = lun.number()?;
+        let Unit::Drive(drive) = self.unit(number)? else { return None };
+        if cfg!(feature = "faults") || !AT_ONCE.contains(&cdb.operation_code()) {
+            return None;
+        }
+        // Nobody else's command comes between.
+        let tape = drive.lock_if_free()?;
+        Some(self.answer(Some(tape), nexus, number, cdb, &[], into))
     }
 
     fn begun(&self, nexus: &Nexus) {

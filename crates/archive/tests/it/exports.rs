@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use archive::{Archive, TapeExport, TapeInfo, TapeUse};
 use base::{ByteCount, RequestId, Vid};
 use catalogue::{AwayKind, EvictRefusal, RequestState, TapeState};
+use library::DriveCommand;
 
 use crate::common::{Instance, all, bytes, get, migrate_all, path, put, stage, stop, wait_for, wait_until};
 use crate::held::{Gate, open_behind};
+use crate::keys::{drive, open_with_faults};
 use crate::restoring::at_rest;
 
 const FILES: u64 = 3;
@@ -163,6 +165,37 @@ fn an_export_waits_for_the_drive() {
     archive.import_tapes(None).unwrap();
     wait_for(&archive, request);
     wait_for(&archive, later);
+    stop(archive);
+}
+
+/// Story: a restart forgot it, and an operator who had been told that the tape goes out found it in its slot.
+#[test]
+fn an_export_that_waits_lasts_over_a_restart() {
+    let instance = instance();
+    let (archive, faults) = open_with_faults(&instance);
+    let vids = write(&archive);
+    faults.plan_death(&drive(0), DriveCommand::Flush);
+    put(&archive, &name(FILES), &content(FILES));
+    archive.migrate_now(None).unwrap();
+    wait_until("the drive dies with a tape in a session", || faults.fired() > 0);
+    let exports: Vec<TapeExport> = vids.iter().map(|vid| archive.export_tape(*vid).unwrap()).collect();
+    let waiting = exports.iter().filter(|export| matches!(export, TapeExport::Waiting { .. })).count();
+    assert_eq!(waiting, 1, "{exports:?}");
+    stop(archive);
+    let archive = instance.open();
+    wait_until("its session is closed, and it is out", || {
+        vids.iter().all(|vid| away(&archive.tape(*vid).unwrap()) == Some((AwayKind::Exported, "")))
+    });
+    assert!(vids.iter().all(|vid| element(&instance, *vid).is_dir()));
+    archive.import_tapes(None).unwrap();
+    wait_until("they are in slots", || vids.iter().all(|vid| instance.cartridge(*vid).is_dir()));
+    stop(archive);
+    // It is done: nothing takes them out again.
+    let archive = instance.open();
+    archive.evict(&all(&["/t"])).unwrap();
+    wait_for(&archive, stage(&archive, &[&name(0)]));
+    assert!(vids.iter().all(|vid| away(&archive.tape(*vid).unwrap()).is_none()));
+    assert_eq!(archive.verify_catalogue().unwrap(), []);
     stop(archive);
 }
 

@@ -258,12 +258,12 @@ fn keys_are_rotated_by_repack() {
     stop(archive);
 }
 
-fn drive(n: u32) -> DriveName {
+pub fn drive(n: u32) -> DriveName {
     DriveName::new(&format!("drive{n}")).unwrap()
 }
 
 /// The same instance with one drive, which does as told.
-fn open_with_faults(instance: &Instance) -> (Archive, Faults) {
+pub fn open_with_faults(instance: &Instance) -> (Archive, Faults) {
     let config = VirtualLibraryConfig {
         drives: vec![drive(0)],
         robots: 1,

@@ -36,6 +36,10 @@ impl LogicalUnits for Nothing {
     fn execute(&self, _: &Nexus, _: Lun, _: &Cdb, out: &[u8], into: &mut [u8]) -> Completion {
         Completion { status: Status::Good, sense: Vec::new(), transferred: out.len().max(into.len()) }
     }
+
+    fn execute_at_once(&self, nexus: &Nexus, lun: Lun, cdb: &Cdb, into: &mut [u8]) -> Option<Completion> {
+        (cdb.operation_code() == 0).then(|| self.execute(nexus, lun, cdb, &[], into))
+    }
 }
 
 /// A target, and how initiators come to it.

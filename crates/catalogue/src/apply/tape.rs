@@ -44,6 +44,7 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
         Command::SetTapeKey { vid, key } => set_key(draft, *vid, key.as_ref())?,
         Command::SetTapeCapacity { vid, capacity } => set_capacity(draft, *vid, *capacity)?,
         Command::SetKeyAtHand { key, at_hand } => set_key_at_hand(draft, key, *at_hand)?,
+        Command::SetTapeLeaving { vid, leaving } => set_leaving(draft, *vid, *leaving)?,
         Command::RetireTape { vid } => retire(draft, *vid)?,
         Command::AddTape { vid } => update(draft, *vid, |tape| {
             need(*vid, tape, TapeState::Retired)?;
@@ -161,7 +162,8 @@ fn set_away(draft: &mut Draft<'_>, vid: Vid, kind: Option<AwayKind>, place: &str
         let away = kind.map(|kind| TapeAway { kind, place: place.to_owned(), since: draft.at });
         draft.put(Table::Tape, key::tape(vid), &TapeRecord { away, ..tape });
     }
-    Ok(())
+    // What is away has gone out.
+    if kind.is_some() { set_leaving(draft, vid, false) } else { Ok(()) }
 }
 
 fn set_key_at_hand(draft: &mut Draft<'_>, tape_key: &TapeKey, at_hand: bool) -> Result<(), Rejection> {
@@ -169,6 +171,17 @@ fn set_key_at_hand(draft: &mut Draft<'_>, tape_key: &TapeKey, at_hand: bool) -> 
     match (draft.view().has(Table::KeyAtHand, &key)?, at_hand) {
         (false, true) => draft.put(Table::KeyAtHand, key, &Nothing),
         (true, false) => draft.remove(Table::KeyAtHand, key),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn set_leaving(draft: &mut Draft<'_>, vid: Vid, leaving: bool) -> Result<(), Rejection> {
+    find(draft, vid)?;
+    let key = key::tape(vid);
+    match (draft.view().has(Table::TapeLeaving, &key)?, leaving) {
+        (false, true) => draft.put(Table::TapeLeaving, key, &Nothing),
+        (true, false) => draft.remove(Table::TapeLeaving, key),
         _ => {}
     }
     Ok(())

@@ -176,6 +176,11 @@ impl Check<'_> {
             check.expect(is_right, Table::KeyAtHand, key, "the key of tapes is named otherwise");
             Ok(())
         })?;
+        self.walk(Table::TapeLeaving, |check, mut parts, key, _: Nothing| {
+            let is_known = check.view.tape(parts.vid()?)?.is_some();
+            check.expect(is_known, Table::TapeLeaving, key, "no such tape is known");
+            Ok(())
+        })?;
         self.walk(Table::PoolDrive, |_, mut parts, _, _: PoolDriveRecord| {
             parts.u16()?;
             Ok(())

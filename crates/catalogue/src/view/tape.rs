@@ -215,6 +215,17 @@ impl View<'_> {
         })
     }
 
+    /// The tapes that are to be exported as soon as no drive has them.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn tapes_leaving(&self) -> Result<Vec<Vid>, ReadError> {
+        self.rows(Table::TapeLeaving, &[], None, usize::MAX, |mut parts, key, value| {
+            let Nothing = frame::open(Table::TapeLeaving, key, value)?;
+            parts.vid()
+        })
+    }
+
     /// The keys of tapes that were found since the newest start, and not missed since.
     ///
     /// # Errors

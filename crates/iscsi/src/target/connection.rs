@@ -217,7 +217,8 @@ impl Connection<'_> {
         };
         let asked = Asked { tag: pdu.tag, expected, requests: 0 };
         let mut own = vec![0; expected.min(if pdu.read { OWN_DATA_MAX } else { 0 })];
-        if let Some(completion) = self.own_answer(pdu, &mut own) {
+        let completion = self.own_answer(pdu, &mut own);
+        if let Some(completion) = completion.or_else(|| self.answer_at_once(pdu, &mut own)) {
             self.receiver.skip(immediate)?;
             return self.answer(id, asked, &completion, &own);
         }
@@ -256,6 +257,13 @@ impl Connection<'_> {
         } else {
             None
         }
+    }
+
+    /// What a unit answers at once. It gets commands in their order, so only if it has none.
+    fn answer_at_once(&self, pdu: &Command, into: &mut [u8]) -> Option<Completion> {
+        let is_small = !pdu.write && pdu.expected_length as usize <= into.len();
+        let nexus = self.nexus.as_ref().filter(|_| is_small && self.link.tasks().is_only(pdu.lun))?;
+        self.shared.units.execute_at_once(nexus, pdu.lun, &cdb_of(pdu.cdb), into)
     }
 
     fn answer(&self, id: TaskId, asked: Asked, completion: &Completion, data: &[u8]) -> Result<(), End> {

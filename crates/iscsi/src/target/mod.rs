@@ -1,7 +1,8 @@
 //! The target: logical units of this process for initiators elsewhere.
 //!
 //! One thread a connection receives; one thread a unit and session carries its commands out in the order in
-//! which they came, and answers. What a client may take is limited by [`TargetLimits`].
+//! which they came, and answers. Commands that take no time the receiving one answers itself, when nothing is
+//! before them. What a client may take is limited by [`TargetLimits`].
 
 mod absent;
 mod answer;
@@ -53,6 +54,13 @@ pub trait LogicalUnits: Send + Sync + 'static {
     /// initiator expects. What the completion says is transferred may be more than either: then the initiator
     /// is told by how much it expected too little.
     fn execute(&self, nexus: &Nexus, lun: Lun, cdb: &Cdb, out: &[u8], into: &mut [u8]) -> Completion;
+
+    /// Carries out a command that takes no time, or gives nothing if it may: then it goes the usual way. Called
+    /// by the thread that receives, which must not wait, for commands without data from the initiator and
+    /// with little for it, and only while the session has no other command for the unit.
+    fn execute_at_once(&self, _nexus: &Nexus, _lun: Lun, _cdb: &Cdb, _into: &mut [u8]) -> Option<Completion> {
+        None
+    }
 
     /// A session has begun.
     fn begun(&self, _nexus: &Nexus) {}

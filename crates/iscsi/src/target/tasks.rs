@@ -162,6 +162,12 @@ impl Tasks {
         Ok(id)
     }
 
+    /// Whether no task of a unit is under way but one that was just begun.
+    pub(super) fn is_only(&self, lun: Lun) -> bool {
+        let of_unit = self.live.values().filter(|task| task.lun == lun);
+        of_unit.count() == 1
+    }
+
     /// All data is there.
     pub(super) fn queue(&mut self, id: TaskId) {
         self.advance(id, Progress::Arriving, Progress::Queued);
@@ -298,6 +304,21 @@ mod tests {
         assert_eq!(tasks.window(), (Serial(1), Serial(1)));
         let mut wide = Tasks::new(Serial(5), 4);
         assert_eq!(wide.admit(false, Serial(6)), Admission::Gap);
+    }
+
+    #[test]
+    fn a_task_is_the_only_one_of_its_unit_until_another_is_begun_and_again_when_that_has_ended() {
+        let mut tasks = Tasks::new(Serial(0), 8);
+        let first = tasks.begin(Tag(1), lun(0)).unwrap();
+        tasks.begin(Tag(2), lun(1)).unwrap();
+        assert!(tasks.is_only(lun(0)) && tasks.is_only(lun(1)) && !tasks.is_only(lun(2)));
+        tasks.begin(Tag(3), lun(0)).unwrap();
+        assert!(!tasks.is_only(lun(0)), "however far they are");
+        tasks.queue(first);
+        assert!(tasks.run(first) && tasks.answer(first));
+        assert!(!tasks.is_only(lun(0)), "the first is not over yet");
+        tasks.end(first);
+        assert!(tasks.is_only(lun(0)));
     }
 
     #[test]

@@ -257,6 +257,36 @@ fn a_scratch_tape_is_taken_when_the_begun_one_is_read_for_longer() {
     check(&mut Scheduler::new(policy()), long, &format!("{at_once}, wake at 3600"));
 }
 
+/// Story: a robot that hung with the pool's begun tape held up what was to be written until it starved.
+#[test]
+fn a_begun_tape_that_does_not_arrive_is_not_waited_for_long() {
+    let tapes = || [up("A"), up("B"), tape(1, Some(1), 500), tape(2, None, 500)].into_iter();
+    let mounting = [want(0, 1, 50, &[1]), (300, Event::Tick), queued(400, backlog(5, 60, 0)), (2100, Event::Tick)];
+    let expected = "0: wake at 300
+        300: mount T00001 in A
+        400: wake at 2100
+        2100: mount T00002 in B for pool 1, wake at 3600";
+    check(&mut Scheduler::new(policy()), tapes().chain(mounting).collect(), expected);
+    let unmounting = [
+        want(0, 1, 50, &[1]),
+        (300, Event::Tick),
+        mounted(390, "A", 1),
+        (500, Event::NotWanted(FileId(1))),
+        (500, Event::RecallEnded("A".into(), SessionEnd::Drained)),
+        (620, Event::Tick),
+        queued(700, backlog(5, 60, 0)),
+        (2420, Event::Tick),
+    ];
+    let expected = "0: wake at 300
+        300: mount T00001 in A
+        390: read T00001 in A
+        500: wake at 620
+        620: unmount A
+        700: wake at 2420
+        2420: mount T00002 in B for pool 1, wake at 3600";
+    check(&mut Scheduler::new(policy()), tapes().chain(unmounting).collect(), expected);
+}
+
 #[test]
 fn a_drive_that_goes_down_gives_everything_back() {
     let events = vec![

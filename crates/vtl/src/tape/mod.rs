@@ -12,7 +12,7 @@ mod order;
 mod transfer;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use base::{BlockAddress, Partition, TapePosition};
 use iscsi::target::Nexus;
@@ -57,7 +57,7 @@ pub struct Drive {
 }
 
 /// What commands change, one after the other.
-struct Tape {
+pub struct Tape {
     drive: Box<dyn TapeDrive>,
     /// What is loaded.
     medium: Option<Medium>,
@@ -134,6 +134,15 @@ impl Drive {
 
     fn lock(&self) -> MutexGuard<'_, Tape> {
         self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tape, if no command has it.
+    pub fn lock_if_free(&self) -> Option<MutexGuard<'_, Tape>> {
+        match self.tape.try_lock() {
+            Ok(tape) => Some(tape),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// How sense data is laid out.
@@ -227,6 +236,7 @@ impl Drive {
     pub fn execute(
         &self,
         shared: &Shared,
+        held: Option<MutexGuard<'_, Tape>>,
         nexus: &Nexus,
         command: &Command,
         out: &[u8],
@@ -243,7 +253,7 @@ impl Drive {
         if let Some(refusal) = self.cleaning.refusal(command) {
             return Err(refusal);
         }
-        let mut tape = self.lock();
+        let mut tape = held.unwrap_or_else(|| self.lock());
         self.aborted.store(false, Ordering::Relaxed);
         self.running.store(nexus.id.0, Ordering::Relaxed);
         let mut run = Run { drive: self, shared, nexus, out, into };
@@ -256,7 +266,7 @@ impl Drive {
 }
 
 /// A command under way.
-struct Run<'a> {
+pub struct Run<'a> {
     drive: &'a Drive,
     shared: &'a Shared,
     nexus: &'a Nexus,

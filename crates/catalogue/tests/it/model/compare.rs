@@ -26,6 +26,8 @@ pub fn compare(store: &MemoryStore, model: &Model) {
     assert_eq!(view.cleaners().unwrap(), cleaners);
     let keys_at_hand: BTreeSet<_> = view.keys_at_hand().unwrap().into_iter().collect();
     assert_eq!(keys_at_hand, model.keys_at_hand);
+    let tapes_leaving: BTreeSet<_> = view.tapes_leaving().unwrap().into_iter().collect();
+    assert_eq!(tapes_leaving, model.tapes_leaving);
     let pool_drives: Vec<_> = model.pool_drives.clone().into_iter().collect();
     assert_eq!(view.pool_drives().unwrap(), pool_drives);
     let cleaning: Vec<_> = model.drives_cleaning.clone().into_iter().collect();

@@ -109,6 +109,7 @@ pub struct Model {
     pub pool_drives: BTreeMap<DriveId, PoolDriveRecord>,
     pub rules: BTreeSet<Rule>,
     pub keys_at_hand: BTreeSet<TapeKey>,
+    pub tapes_leaving: BTreeSet<Vid>,
 }
 
 impl Model {
@@ -324,6 +325,7 @@ impl Model {
         let always = matches!(
             command,
             Command::SetTapeState { .. }
+                | Command::SetTapeCapacity { .. }
                 | Command::AddToRequest { .. }
                 | Command::AdoptRun { .. }
                 | Command::TrimChanges { .. }

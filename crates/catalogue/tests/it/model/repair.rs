@@ -299,6 +299,9 @@ impl Model {
                 if known != kind.map(|kind| (kind, place.clone())) {
                     tape.away = kind.map(|kind| TapeAway { kind, place: place.clone(), since });
                 }
+                if kind.is_some() {
+                    self.tapes_leaving.remove(vid);
+                }
             }
             Command::SetTapeCapacity { vid, capacity } => {
                 let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
@@ -328,6 +331,13 @@ impl Model {
                         return Err("WrongState");
                     }
                     tape.key.clone_from(key);
+                }
+            }
+            Command::SetTapeLeaving { vid, leaving } => {
+                self.tapes.get(vid).ok_or("NotFound")?;
+                match leaving {
+                    true => drop(self.tapes_leaving.insert(*vid)),
+                    false => drop(self.tapes_leaving.remove(vid)),
                 }
             }
             Command::SetKeyAtHand { key, at_hand } => match at_hand {
@@ -615,7 +625,7 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
             let vid = among(&tapes, picks[0]).unwrap();
             let retired: Vec<_> =
                 tapes.iter().filter(|vid| model.tapes[vid].state == TapeState::Retired).copied().collect();
-            match picks[1] % 8 {
+            match picks[1] % 9 {
                 0 => Command::RetireTape { vid },
                 1 | 2 => Command::AddTape { vid: among(&retired, picks[2]).unwrap_or(vid) },
                 3 => {
@@ -642,6 +652,7 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
                     let capacity = [0, 1, 1_000_000, 40_000_000][usize::from(picks[2]) % 4];
                     Command::SetTapeCapacity { vid, capacity: base::ByteCount(capacity) }
                 }
+                7 => Command::SetTapeLeaving { vid, leaving: picks[2] % 2 == 0 },
                 _ => Command::ReclaimTape { vid },
             }
         }
