@@ -1,6 +1,7 @@
 //! Keys of tapes on which something relies: what other places have is given up only if they were given a
 //! moment ago.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -388,48 +389,93 @@ fn a_damaged_place_is_not_given_up_before_the_key_of_the_other_one_was_asked_for
     stop(archive);
 }
 
-/// Story: the image of a container could not be read for a moment, and was given up for the copy on a tape
-/// whose key nobody had.
-#[test]
-fn an_image_is_not_given_up_for_a_tape_without_its_key() {
-    let trouble = two_keyed();
-    let (archive, faults) = trouble.open();
-    let at = "/t/file";
-    let [damaged, other] = put_on_two(&archive, at);
-    let tapes: Vec<Vid> = archive.tapes().unwrap().into_iter().map(|tape| tape.vid).collect();
-    let spare: Vec<Vid> = tapes.into_iter().filter(|vid| ![damaged.0, other.0].contains(vid)).collect();
-    let set = |archive: &Archive, vids: &[Vid], to: TapeUse| {
+/// A file of its own container whose first copy was found damaged, and whose image is in the pool, read from
+/// the other tape.
+struct Imaged {
+    trouble: Trouble,
+    damaged: (Vid, base::BlockAddress),
+    other: (Vid, base::BlockAddress),
+    /// Tapes that are set aside until the copy may be written anew.
+    spare: Vec<Vid>,
+}
+
+const IMAGED: &str = "/t/file";
+
+impl Imaged {
+    fn new() -> (Imaged, Archive) {
+        let trouble = two_keyed();
+        let (archive, faults) = trouble.open();
+        let [damaged, other] = put_on_two(&archive, IMAGED);
+        let tapes = archive.tapes().unwrap().into_iter().map(|tape| tape.vid);
+        let spare: Vec<Vid> = tapes.filter(|vid| ![damaged.0, other.0].contains(vid)).collect();
+        let imaged = Imaged { trouble, damaged, other, spare };
+        imaged.set(&archive, &imaged.spare, TapeUse::Disabled);
+        imaged.set(&archive, &[damaged.0], TapeUse::ReadOnly);
+        assert_eq!(evict(&archive, IMAGED), None);
+        wait_until("the pool is empty", || imaged.extents().is_empty());
+        faults.plan_unreadable(damaged.0, data(damaged.1.0 + 2));
+        archive.check_tapes(&[damaged.0]).unwrap();
+        wait_until("it is read from the other tape", || place(&archive, IMAGED) == [other]);
+        wait_until("the image is in the pool", || !imaged.extents().is_empty());
+        (imaged, archive)
+    }
+
+    fn set(&self, archive: &Archive, vids: &[Vid], to: TapeUse) {
         for vid in vids {
             wait_until("it is set", || archive.set_tape(*vid, to, "for the test").is_ok());
         }
-    };
-    set(&archive, &spare, TapeUse::Disabled);
-    set(&archive, &[damaged.0], TapeUse::ReadOnly);
-    assert_eq!(evict(&archive, at), None);
-    wait_until("the pool is empty", || extents_in(&trouble.instance).is_empty());
-    faults.plan_unreadable(damaged.0, data(damaged.1.0 + 2));
-    archive.check_tapes(&[damaged.0]).unwrap();
-    wait_until("it is read from the other tape", || place(&archive, at) == [other]);
-    wait_until("the image is in the pool", || !extents_in(&trouble.instance).is_empty());
-    stop(archive);
+    }
 
-    take_key_away(&trouble.instance, OTHER);
-    let (archive, _) = trouble.open();
-    wait_until("its key is missed", || archive.tape(other.0).unwrap().reason.contains(OTHER));
-    let aside = |path: &PathBuf| trouble.instance.directory.path().join(path.file_name().unwrap());
-    let moved: Vec<(PathBuf, PathBuf)> =
-        extents_in(&trouble.instance).into_iter().map(|path| (path.clone(), aside(&path))).collect();
-    moved.iter().for_each(|(from, to)| fs::rename(from, to).unwrap());
-    set(&archive, &spare, TapeUse::Active);
-    archive.migrate_now(None).unwrap();
-    let why = || archive.why_path(&crate::common::path(at)).unwrap().join(" ");
+    fn extents(&self) -> BTreeSet<PathBuf> {
+        extents_in(&self.trouble.instance)
+    }
+
+    /// Takes the image away, and lets the copy be written; gives what was moved, and where to.
+    fn write_without_image(&self, archive: &Archive) -> Vec<(PathBuf, PathBuf)> {
+        let aside = |path: &PathBuf| self.trouble.instance.directory.path().join(path.file_name().unwrap());
+        let moved: Vec<(PathBuf, PathBuf)> =
+            self.extents().into_iter().map(|path| (path.clone(), aside(&path))).collect();
+        moved.iter().for_each(|(from, to)| fs::rename(from, to).unwrap());
+        self.set(archive, &self.spare, TapeUse::Active);
+        archive.migrate_now(None).unwrap();
+        moved
+    }
+
+    fn wait_for_both(&self, archive: &Archive) {
+        let is_indexed = |copy: &CopyInfo| copy.state == CopyProgress::Indexed;
+        wait_until("both copies are on tape", || {
+            archive.migrate_now(None).unwrap();
+            let stat = archive.stat(&crate::common::path(IMAGED)).unwrap();
+            let Stat::File(stat) = stat else { panic!("a file") };
+            stat.copies.len() == 2 && stat.copies.iter().all(is_indexed)
+        });
+        assert!(place(archive, IMAGED).iter().all(|place| *place != self.damaged));
+    }
+}
+
+/// The image of a container could not be read for a moment. It is not given up for the copy on a tape whose
+/// key nobody has.
+#[test]
+fn an_image_is_not_given_up_for_a_tape_without_its_key() {
+    let (imaged, archive) = Imaged::new();
+    stop(archive);
+    take_key_away(&imaged.trouble.instance, OTHER);
+    let (archive, _) = imaged.trouble.open();
+    wait_until("its key is missed", || archive.tape(imaged.other.0).unwrap().reason.contains(OTHER));
+    let moved = imaged.write_without_image(&archive);
+    let why = || archive.why_path(&crate::common::path(IMAGED)).unwrap().join(" ");
     wait_until("a drive has found that it cannot be read", || why().contains("lost"));
     moved.iter().for_each(|(from, to)| fs::rename(to, from).unwrap());
-    let is_indexed = |copy: &CopyInfo| copy.state == CopyProgress::Indexed;
-    wait_until("the copy is written from the image, without that key", || {
-        archive.migrate_now(None).unwrap();
-        let Stat::File(stat) = archive.stat(&crate::common::path(at)).unwrap() else { panic!("a file") };
-        stat.copies.len() == 2 && stat.copies.iter().all(is_indexed)
-    });
+    imaged.wait_for_both(&archive);
+    stop(archive);
+}
+
+/// Story: an image that could not be read was kept for ever, since the marks behind its bytes were taken for
+/// more of them: the copy was never written, though a tape had all of it.
+#[test]
+fn an_image_that_is_gone_is_made_anew_from_the_other_tape() {
+    let (imaged, archive) = Imaged::new();
+    imaged.write_without_image(&archive);
+    imaged.wait_for_both(&archive);
     stop(archive);
 }
