@@ -203,7 +203,10 @@ impl Scheduler {
         };
         let drive = Drive::new(DriveState::Mounting { vid, purpose });
         let parts = self.parts(vid, purpose == Purpose::Recall);
-        self.drives.insert(name.clone(), Drive { mounted_for, share, parts, charged: now, moves_since: now, ..drive });
+        self.drives.insert(
+            name.clone(),
+            Drive { mounted_for, share, parts, charged: now, moves_since: now, ..drive },
+        );
         if purpose == Purpose::Recall {
             self.recall.open(vid, Timestamp(i64::MAX));
         }
