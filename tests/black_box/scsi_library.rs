@@ -250,6 +250,7 @@ fn a_scan_that_finds_nothing_says_so() {
     drop(listener);
     let ran = kist(&["library", "scan", "--portal", &portal]);
     assert!(ran.out.contains("Not reached: portal"), "{}", ran.out);
+    assert!(ran.out.contains("nothing listens at this port: start the target"), "{}", ran.out);
     kist(&["library", "scan", "--portal", "a b"]).exits(2).says(&["'a b' is no device"]);
     kist(&["library", "scan", "--chap-user", "x"]).exits(2);
 }
@@ -292,7 +293,8 @@ fn the_library_of_an_instance_is_tested_on_what_is_scratch() {
     let failed: Vec<_> = steps.iter().filter(|step| step["verdict"] == "fail").collect();
     let [failed] = failed[..] else { panic!("{report:#}") };
     assert_eq!(failed["name"], "format");
-    assert_eq!(failed["sense"], serde_json::json!({ "key": 4, "code": 0x15, "qualifier": 1 }));
+    let (key, meaning) = ("hardware error", "mechanical positioning error");
+    assert_eq!(failed["sense"], serde_json::json!({ "code": "4/15/01", "key": key, "meaning": meaning }));
     assert!(failed["why"].as_str().unwrap().contains("format"), "{failed:#}");
 
     // The archive goes on with all its tapes.

@@ -169,29 +169,20 @@ const OTHERS: [(&str, Work); 14] = [
 /// The last: the tape is blank afterwards, and in its slot.
 const LAST: [(&str, Work); 2] = [("format again", steps::format), ("unload", steps::unload)];
 
-/// Tests. Whatever fails is in the report; the tape is in its slot afterwards, if drive and robot let it go.
-///
-/// # Errors
-/// If the drive is none of the library's, or in use.
-pub fn run(
-    subject: &Subject<'_>,
-    plan: &Plan,
-    told: &dyn Fn(Progress),
-) -> Result<AcceptanceReport, LibraryError> {
-    let tape = subject.library.take_drive(&subject.drive)?;
+/// Tests. Whatever fails is in the report, also that the drive cannot be had: what others before it have
+/// shown in hours is not lost for it. The tape is in its slot afterwards, if drive and robot let it go.
+pub fn run(subject: &Subject<'_>, plan: &Plan, told: &dyn Fn(Progress)) -> AcceptanceReport {
+    let tape = match subject.library.take_drive(&subject.drive) {
+        Ok(tape) => tape,
+        Err(error) => return not_begun(&error.into()),
+    };
     let mut run = Run { subject, plan, tape, regions: Vec::new(), belonging: None, told, step: "" };
     let (mut steps, mut drive) = (Vec::new(), None);
     let mut stopped: Option<&'static str> = None;
-    let total = FIRST.len() + OTHERS.len() + LAST.len();
-    for (index, (name, work)) in FIRST.iter().chain(&OTHERS).chain(&LAST).enumerate() {
+    let total = all().count();
+    for (index, (name, work)) in all().enumerate() {
         if let Some(by) = stopped {
-            let why = format!("'{by}' failed");
-            steps.push(Step {
-                name,
-                verdict: Verdict::NotRun { why },
-                figures: Vec::new(),
-                took: Duration::ZERO,
-            });
+            steps.push(not_run(name, by));
             continue;
         }
         let step = one(&mut run, name, *work);
@@ -210,7 +201,30 @@ pub fn run(
         // As well as can be: what failed is in the report.
         let _ = subject.library.unmount(&subject.drive);
     }
-    Ok(AcceptanceReport { drive, belonging: run.belonging, steps })
+    AcceptanceReport { drive, belonging: run.belonging, steps }
+}
+
+/// All steps, in their order.
+fn all() -> impl Iterator<Item = &'static (&'static str, Work)> {
+    FIRST.iter().chain(&OTHERS).chain(&LAST)
+}
+
+/// The report of a drive that could not be had: the first step has failed, and no other was tried.
+fn not_begun(trouble: &Trouble) -> AcceptanceReport {
+    let mut steps: Vec<Step> = all().map(|(name, _)| not_run(name, FIRST[0].0)).collect();
+    if let Some(first) = steps.first_mut() {
+        first.verdict = failed(trouble);
+    }
+    AcceptanceReport { steps, ..AcceptanceReport::default() }
+}
+
+fn not_run(name: &'static str, for_step: &str) -> Step {
+    let why = format!("'{for_step}' failed");
+    Step { name, verdict: Verdict::NotRun { why }, figures: Vec::new(), took: Duration::ZERO }
+}
+
+fn failed(trouble: &Trouble) -> Verdict {
+    Verdict::Failed { why: trouble.to_string(), sense: trouble.sense() }
 }
 
 fn one(run: &mut Run<'_>, name: &'static str, work: Work) -> Step {
@@ -224,7 +238,7 @@ fn one(run: &mut Run<'_>, name: &'static str, work: Work) -> Step {
         Ok(()) => Verdict::Passed,
         Err(Trouble::NotOffered(why)) => Verdict::NotOffered { why },
         Err(Trouble::NotAsked(why)) => Verdict::NotRun { why },
-        Err(trouble) => Verdict::Failed { why: trouble.to_string(), sense: trouble.sense() },
+        Err(trouble) => failed(&trouble),
     };
     Step { name, verdict, figures: figures.0, took }
 }

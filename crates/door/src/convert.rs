@@ -269,6 +269,8 @@ pub(crate) fn tape_reply(tape: &TapeInfo) -> wire::TapeReply {
         element: tape.element,
         key: tape.key.as_ref().map(|key| key.id.to_string()),
         key_check: tape.key.as_ref().map(|key| key.check.to_string()),
+        key_at_hand: tape.key.as_ref().map(|_| tape.key_at_hand),
+        key_outdated: tape.key_outdated,
         wanted_files: tape.wanted.files,
         wanted_bytes: tape.wanted.bytes.0,
         changes_through: tape.changes_through,

@@ -1,12 +1,14 @@
 //! `/api/v1/tapes/{vid}/verify`, `repack` and `reclaim`, and drives out of use.
 
 use archive::{
-    ArchiveError, CheckState, DamagedPart, TapeCheck, TapeDamage, TapeExport, TapeImport, TapeRepack,
+    ArchiveError, CallProgress, CheckState, DamagedPart, TapeCheck, TapeDamage, TapeExport, TapeImport,
+    TapeRepack,
 };
 use axum::body::Body;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use axum::{Extension, Json};
 use base::Vid;
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use crate::foresee::reason_reply;
 use crate::json::JsonBody;
 use crate::problem::Refusal;
 use crate::shared::Asked;
+use crate::works::Answer;
 
 type Door = Asked;
 type Caller = Extension<Arc<Call>>;
@@ -158,17 +161,19 @@ pub(crate) async fn import(
 pub(crate) async fn inventory(
     shared: Door,
     Extension(call): Caller,
+    headers: HeaderMap,
     body: Body,
-) -> Reply<wire::InventoryReply> {
+) -> Result<Response, Refusal> {
     let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::InventoryBody>()?;
     call.about(if body.scan { "scan" } else { "" }.to_owned());
-    let look = move |engine: &dyn Engine| {
+    // Robots of large libraries look for longer than a client waits for an answer.
+    let look = move |engine: &dyn Engine, _: &CallProgress| {
         let changed = engine.refresh_inventory(body.scan)?;
         let cleaning = engine.cleaning()?.cleaners.into_iter().map(cleaner_reply).collect();
         let changed = changed.iter().map(ToString::to_string).collect();
-        Ok(Json(wire::InventoryReply { changed, cleaning }))
+        Answer::json(StatusCode::OK, &wire::InventoryReply { changed, cleaning })
     };
-    shared.call(look).await
+    shared.work("inventory", call, &headers, look).await
 }
 
 fn export_reply(vid: Vid, export: TapeExport) -> wire::TapeExportReply {

@@ -18,7 +18,7 @@ pub use buffer::AlignedBuffer;
 pub use directory::{DirectIo, DirectoryDrive};
 pub use error::{DriveError, DriveOpenError};
 pub use extent::ExtentId;
-pub use location::{DriveLocation, LocationError};
+pub use location::{DriveLocation, LocationError, ResolvedLocation};
 pub use object::{
     DriveStatus, ExtentWriter, ObjectDrive, PAGE, SECTOR, SharedPage, Stamp, punch_page_by_page,
 };

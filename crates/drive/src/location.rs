@@ -122,19 +122,12 @@ impl DriveLocation {
         }
     }
 
-    /// Whether another location is of the same place, by whatever name.
+    /// Looks where it really is, to be compared with others. A place that hangs is waited for.
     #[must_use]
-    pub fn is_same_place(&self, other: &DriveLocation) -> bool {
-        let (DriveLocation::Directory(one), DriveLocation::Directory(other)) = (self, other);
-        one == other || real(one) == real(other)
-    }
-
-    /// Whether one of two places is the other, or lies in it.
-    #[must_use]
-    pub fn overlaps(&self, other: &DriveLocation) -> bool {
-        let (DriveLocation::Directory(one), DriveLocation::Directory(other)) = (self, other);
-        let (one, other) = (real(one), real(other));
-        one.starts_with(&other) || other.starts_with(&one)
+    pub fn resolved(&self) -> ResolvedLocation {
+        match self {
+            DriveLocation::Directory(path) => ResolvedLocation::Directory(real(path)),
+        }
     }
 
     /// The superblock of whatever drive is there, without opening it.
@@ -187,6 +180,28 @@ impl DriveLocation {
     }
 }
 
+/// Where a drive really is, as far as that was there when it was looked at. Comparing two looks at nothing.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ResolvedLocation {
+    /// A directory, without links.
+    Directory(PathBuf),
+}
+
+impl ResolvedLocation {
+    /// Whether another location is of the same place, by whatever name.
+    #[must_use]
+    pub fn is_same_place(&self, other: &ResolvedLocation) -> bool {
+        self == other
+    }
+
+    /// Whether one of two places is the other, or lies in it.
+    #[must_use]
+    pub fn overlaps(&self, other: &ResolvedLocation) -> bool {
+        let (ResolvedLocation::Directory(one), ResolvedLocation::Directory(other)) = (self, other);
+        one.starts_with(other) || other.starts_with(one)
+    }
+}
+
 /// A path without links, as far as it is there.
 fn real(path: &Path) -> PathBuf {
     let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
@@ -210,9 +225,10 @@ mod tests {
     #[test]
     fn places_are_compared_without_links_and_also_if_they_are_not_there() {
         let above = tempfile::tempdir().unwrap();
-        let at = |path: &str| DriveLocation::Directory(above.path().join(path));
-        std::fs::create_dir(at("d0").directory()).unwrap();
-        std::os::unix::fs::symlink(at("d0").directory(), at("link").directory()).unwrap();
+        let path = |path: &str| above.path().join(path);
+        std::fs::create_dir(path("d0")).unwrap();
+        std::os::unix::fs::symlink(path("d0"), path("link")).unwrap();
+        let at = |name: &str| DriveLocation::Directory(path(name)).resolved();
         assert!(at("link").is_same_place(&at("d0")) && at("link/x").is_same_place(&at("d0/x")));
         assert!(!at("d0").is_same_place(&at("d1")) && at("d1").is_same_place(&at("d1")));
         assert!(at("link/x/y").overlaps(&at("d0/x")) && at("d0").overlaps(&at("link/x")));

@@ -374,6 +374,10 @@ pub struct TapeInfo {
     pub element: Option<u32>,
     /// The key that all behind its labels is encrypted with; `None`: it stands there in clear.
     pub key: Option<base::TapeKey>,
+    /// Its key, if it has one, is at hand: else nothing on it can be read now.
+    pub key_at_hand: bool,
+    /// Its pool writes with another key, or has none: nothing new goes to it.
+    pub key_outdated: bool,
     /// Files wanted from it.
     pub wanted: catalogue::Tally,
     /// Newest change on it.
@@ -527,7 +531,8 @@ pub struct PoolDriveInfo {
     pub host: String,
     /// `up`, `full`, `draining`, `suspect`, `away`, `wiped`, `missing`, `lost` or `removed`.
     pub state: &'static str,
-    /// What happened to one that is `suspect`, `away` or `wiped`; else empty.
+    /// What happened to one that is `suspect`, `away` or `wiped`, or that the settings do not name any more;
+    /// else empty.
     pub reason: String,
     /// Whether it works; one that is full does.
     pub up: bool,

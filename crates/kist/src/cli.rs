@@ -1,6 +1,7 @@
 //! The command line: one enum of commands, each with its own file.
 
 use bench::Call;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use client::Connection;
 use terminal::{EXIT_CODES, Failure, Outcome, Style, output};
@@ -170,6 +171,52 @@ pub struct HelpArgs {
     topic: Vec<String>,
 }
 
+impl Cli {
+    /// The arguments of this process. A command that does not exist is told with those that do.
+    ///
+    /// # Errors
+    /// The failure for an unknown command of a group; with anything else that is wrong, and after help, the
+    /// process ends here.
+    pub fn of_process() -> Outcome<Cli> {
+        match Cli::try_parse() {
+            Ok(cli) => Ok(cli),
+            Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {
+                Err(Failure::usage(no_such_command(&error, std::env::args().skip(1))))
+            }
+            Err(error) => error.exit(),
+        }
+    }
+}
+
+/// What is said of a command that does not exist: often a name stands where an action was to stand.
+fn no_such_command(error: &clap::Error, args: impl Iterator<Item = String>) -> String {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) => texts.first().cloned(),
+        _ => None,
+    };
+    let wrong = text(ContextKind::InvalidSubcommand).unwrap_or_default();
+    let mut group = Cli::command();
+    let mut path = group.get_name().to_owned();
+    for arg in args.take_while(|arg| *arg != wrong) {
+        if let Some(found) = group.find_subcommand(&arg).cloned() {
+            path = format!("{path} {}", found.get_name());
+            group = found;
+        }
+    }
+    let known: Vec<&str> =
+        group.get_subcommands().filter(|one| !one.is_hide_set()).map(clap::Command::get_name).collect();
+    let mut said = format!("there is no command '{path} {wrong}'");
+    if let Some(near) = text(ContextKind::SuggestedSubcommand) {
+        said.push_str(&format!(": is '{path} {near}' meant?"));
+    } else if known.contains(&"show") {
+        said.push_str(&format!(": to see {wrong} say '{path} show {wrong}'"));
+    }
+    let help =
+        path.strip_prefix("kist ").map_or_else(|| "kist help".to_owned(), |it| format!("kist help {it}"));
+    format!("{said}\n{path} has {}; {help} explains them", known.join(", "))
+}
+
 /// Runs a command.
 pub fn run(cli: Cli) -> Outcome {
     let common = &cli.common;
@@ -245,6 +292,23 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// Story: `kist drive vdrive0` gave the parser's own words, and no way on.
+    #[test]
+    fn a_name_in_the_place_of_a_command_is_told_with_the_commands_that_there_are() {
+        let said = |line: &str| {
+            let error = Cli::try_parse_from(line.split(' ')).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidSubcommand, "{line}");
+            no_such_command(&error, line.split(' ').skip(1).map(str::to_owned))
+        };
+        let drive = said("kist --json drive vdrive0");
+        assert!(drive.contains("to see vdrive0 say 'kist drive show vdrive0'"), "{drive}");
+        assert!(drive.contains("kist drive has ls, show, up, clean, down; kist help drive"), "{drive}");
+        let pool = said("kist pool drive lots 3");
+        assert!(pool.contains("'kist pool drive lots': is 'kist pool drive lost' meant?"), "{pool}");
+        let all = said("kist frobnicate");
+        assert!(all.contains("'kist frobnicate'") && all.contains("; kist help explains"), "{all}");
     }
 
     #[test]

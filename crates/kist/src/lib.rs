@@ -24,13 +24,10 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 /// Runs the command line of this process; the exit codes are those of `kist help exit-codes`.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
-    match cli::run(cli) {
+    match cli::Cli::of_process().and_then(cli::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             terminal::output::note(&format!("kist: {failure}"));

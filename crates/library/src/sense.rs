@@ -30,10 +30,31 @@ impl Sense {
     pub const MOVE_FAILED: Sense = Sense { key: 0x4, code: 0x15, qualifier: 0x01 };
 }
 
+impl Sense {
+    /// Key, code and qualifier as the field writes them, in hexadecimal digits: `4/53/00`.
+    #[must_use]
+    pub fn digits(self) -> String {
+        format!("{:X}/{:02X}/{:02X}", self.key, self.code, self.qualifier)
+    }
+
+    /// The sense key in the words of the standard.
+    #[must_use]
+    pub fn key_name(self) -> String {
+        scsi::SenseKey::of(self.key).to_string()
+    }
+
+    /// The code and its qualifier in the words of the standard; `None` if it has none for them.
+    #[must_use]
+    pub fn code_name(self) -> Option<&'static str> {
+        scsi::sense::AdditionalSense { asc: self.code, ascq: self.qualifier }.name()
+    }
+}
+
 impl fmt::Display for Sense {
-    /// As the field writes it: key, code and qualifier in hexadecimal digits.
+    /// The digits, and what they mean, so that nobody has to look them up.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sense {:X}/{:02X}/{:02X}", self.key, self.code, self.qualifier)
+        write!(f, "sense {}, {}", self.digits(), self.key_name())?;
+        self.code_name().map_or(Ok(()), |name| write!(f, ": {name}"))
     }
 }
 

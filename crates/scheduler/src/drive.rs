@@ -203,7 +203,10 @@ impl Scheduler {
         };
         let drive = Drive::new(DriveState::Mounting { vid, purpose });
         let parts = self.parts(vid, purpose == Purpose::Recall);
-        self.drives.insert(name.clone(), Drive { mounted_for, share, parts, charged: now, moves_since: now, ..drive });
+        self.drives.insert(
+            name.clone(),
+            Drive { mounted_for, share, parts, charged: now, moves_since: now, ..drive },
+        );
         if purpose == Purpose::Recall {
             self.recall.open(vid, Timestamp(i64::MAX));
         }
@@ -391,7 +394,8 @@ impl Scheduler {
         }
     }
 
-    /// Whether the drive's library can move one more tape now.
+    /// Whether the drive's library can move one more tape now. A drive that is cleaned holds no robot: of the
+    /// minutes that this takes a robot works for seconds, in which a mount waits within the library.
     pub(crate) fn has_robot(&self, name: &DriveName) -> bool {
         let limit = self.policy.mounts_at_once_max;
         let library = self.library_of(name);

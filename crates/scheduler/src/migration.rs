@@ -244,7 +244,8 @@ impl Scheduler {
             let queued = self.pools.get(&tape_pool).is_some_and(|state| state.backlog.items > 0);
             queued && self.writers(tape_pool) == 0
         };
-        let until = move |drive: &Drive| waited_for_until(drive).filter(|_| drive.state.vid().is_some_and(waits));
+        let until =
+            move |drive: &Drive| waited_for_until(drive).filter(|_| drive.state.vid().is_some_and(waits));
         self.drives.values().filter_map(until)
     }
 

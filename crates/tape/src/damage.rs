@@ -144,8 +144,8 @@ impl Tape {
     }
 
     /// Gives up the image of a container, if it is still the one that could not be read, so that another is
-    /// made from tape. It stays while drives of the pool may come back that have it, and while no tape has a
-    /// place that is not known to be damaged: it may be the only whole copy.
+    /// made from tape. It stays while drives of the pool may come back that have it, and while no tape that
+    /// can give it has a place that is not known to be damaged: it may be the only whole copy.
     pub(crate) fn drop_bad_image(
         &self,
         container: ContainerId,
@@ -159,16 +159,18 @@ impl Tape {
         if self.read(|view| view.is_restored())? {
             return Ok(());
         }
-        let has_another = {
+        let others: Vec<Vid> = {
             let maintenance = self.maintenance();
             let late = maintenance.late.get(&container);
             let mended = maintenance.mends.get(&container).map(|mend| &mend.damaged);
             let is_damaged =
-                |place| [late, mended].into_iter().flatten().any(|known| known.contains_key(&place));
-            record.places().any(|place| !is_damaged(place))
+                |place: &_| [late, mended].into_iter().flatten().any(|known| known.contains_key(place));
+            record.places().filter(|place| !is_damaged(place)).map(|(vid, _)| vid).collect()
         };
-        if !has_another {
-            tracing::error!(%container, "its image cannot be read now and is kept: no tape has it whole");
+        // A tape that is set aside, or whose key nobody gives now, may never give it again.
+        self.rely_on_keys(&self.read(|view| view.keys_of_those(others.iter().copied()))?)?;
+        if !self.read(|view| can_give(view, &others))? {
+            tracing::error!(%container, "its image cannot be read now and stays: no tape can give it whole");
             return Ok(());
         }
         self.execute_on_container(Command::ImageLost { container, image })?;
@@ -268,4 +270,16 @@ impl Tape {
             after = Some((last.data_offset, last.file));
         }
     }
+}
+
+/// Whether one of these tapes can give what stands on it.
+fn can_give(view: &View<'_>, vids: &[Vid]) -> Result<bool, ReadError> {
+    for vid in vids {
+        if let Some(tape) = view.tape(*vid)?
+            && view.can_give(&tape)?
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -157,6 +157,20 @@ impl Tape {
         record.generation.0 == 0 || record.key.as_ref().map(|key| &key.id) == current
     }
 
+    /// Why nothing new goes to a tape whose pool has another key; `None` if it has the same one.
+    pub(crate) fn told_of_old_key(&self, vid: Vid, record: &TapeRecord) -> Option<String> {
+        if self.has_current_key(record) {
+            return None;
+        }
+        let named = |key: Option<&KeyId>| key.map_or("none".to_owned(), ToString::to_string);
+        Some(format!(
+            "nothing new goes to it: its key is {}, that of its pool {}; kist tape repack {vid} brings what \
+             it holds to tapes of the pool's key",
+            named(record.key.as_ref().map(|key| &key.id)),
+            named(self.current_key(record.tape_pool))
+        ))
+    }
+
     /// The key that a tape needs in a drive: its own, or the current one of the pool that it is labelled for.
     pub(crate) fn key_needed(&self, record: &TapeRecord, assign: Option<TapePoolId>) -> Option<KeyNeed> {
         match record.state {

@@ -148,7 +148,10 @@ impl Tape {
                     _ if drive.is_full() => DriveHealth::Full.word(),
                     health => health.word(),
                 },
-                reason: drive.health.reason().unwrap_or_default().to_owned(),
+                reason: match drive.health.reason() {
+                    Some(reason) => reason.to_owned(),
+                    None => self.told_unnamed(drive.id, &drive.health).unwrap_or_default(),
+                },
                 up: drive.health.is_up(),
                 full: drive.is_full(),
                 gaps_after: drive.gaps_after.filter(|_| !drive.health.is_silent()),
@@ -397,6 +400,18 @@ impl Tape {
         self.upkeep.location_of_drive(id).map_or_else(|_| String::new(), |at| at.to_string())
     }
 
+    /// What is said of a drive that is missing because the settings of this start did not name it, though
+    /// stripes may stand on it; `None`: they name it.
+    pub(crate) fn told_unnamed(&self, id: base::DriveId, health: &DriveHealth) -> Option<String> {
+        let is_unnamed = *health == DriveHealth::Missing && self.pool_drives.get(id).is_none();
+        is_unnamed.then(|| {
+            format!(
+                "kist.toml does not name it, though stripes may stand on it: put it in again (kist pool \
+                 drive add PATH), or give it up and take it out (kist pool drive lost {id}, then remove {id})"
+            )
+        })
+    }
+
     /// The machine of a drive of the pool as the settings have it; empty if they have none.
     fn host_of(&self, id: base::DriveId) -> String {
         self.pool_drives.get(id).map_or_else(String::new, |drive| drive.host().to_owned())
@@ -551,11 +566,19 @@ fn sum(view: &View<'_>, room: &Tape, counter: fn(ClassId) -> Counter) -> Result<
 fn tape_info(room: &Tape, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeInfo {
     let drive =
         room.scheduler().drives().find(|(_, state)| state.vid() == Some(vid)).map(|(name, _)| name.clone());
+    // That its key cannot be looked up is told by who reads the catalogue next; it is not called missing.
+    let lacks_key = room.read(|view| view.lacks_key(&record)).unwrap_or(false);
+    let old_key = || room.told_of_old_key(vid, &record).filter(|_| record.state == TapeState::Active);
+    let reason = match (room.held_for_key(vid, &record), told(vid, &record)) {
+        (Some(held), _) => held,
+        (None, told) if told.is_empty() => old_key().unwrap_or_default(),
+        (None, told) => told,
+    };
     TapeInfo {
         vid,
         state: record.state,
         unidentified: is_unidentified(&record),
-        reason: room.held_for_key(vid, &record).unwrap_or_else(|| told(vid, &record)),
+        reason,
         history: record.history,
         tape_pool: record.tape_pool.map(|id| room.classes.tape_pool_name(id)),
         library: room.libraries.name(room.libraries.of_tape(vid)).to_owned(),
@@ -573,6 +596,8 @@ fn tape_info(room: &Tape, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeIn
         away_as: record.away.clone(),
         element: room.libraries.import_export_of(vid),
         key: record.key.clone(),
+        key_at_hand: record.key.is_some() && !lacks_key,
+        key_outdated: !room.has_current_key(&record),
         wanted,
         changes_through: record.changes_through,
     }

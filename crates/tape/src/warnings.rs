@@ -98,6 +98,9 @@ pub(crate) fn all(
             warnings.push(format!("tape drive {name} is out of use ({reason}): kist drive up {name}"));
         }
     }
+    let drives = room.pool.drive_health();
+    let unnamed = drives.iter().filter_map(|(id, health)| Some((id, room.told_unnamed(*id, health)?)));
+    warnings.extend(unnamed.map(|(id, told)| format!("drive {id} of the pool: {told}")));
     warnings.extend(of_health(&room.machine_health()));
     warnings.extend(match room.settings.tape.mounts.cleaning.is_by_policy() {
         true => room.warn_of_cleaning(),

@@ -142,16 +142,7 @@ impl Tape {
             }));
         }
         let record = self.tape(vid)?;
-        if !self.has_current_key(&record) {
-            let named = |key: Option<&base::KeyId>| key.map_or("none".to_owned(), ToString::to_string);
-            let current = self.current_key(record.tape_pool);
-            causes.push(said(format!(
-                "nothing new goes to it: its key is {}, that of its pool {}; kist tape repack {vid} brings \
-                 what it holds to tapes of the pool's key",
-                named(record.key.as_ref().map(|key| &key.id)),
-                named(current)
-            )));
-        }
+        causes.extend(self.told_of_old_key(vid, &record).map(said));
         if is_idle {
             causes.extend(self.mounts.last_of_tape(vid).map(|last| said(format!("last: {last}"))));
         }

@@ -11,11 +11,15 @@ use std::sync::atomic::Ordering;
 use base::DriveId;
 use catalogue::{Command, PoolDriveState};
 use drive::{DriveLocation, DriveOpenError, ObjectDrive};
-use ground::{ArchiveError, PoolDriveFile, PoolDriveSettings};
+use ground::{ArchiveError, NameDrive, PoolDriveFile, PoolDriveSettings};
 use pool::DriveHealth;
 
 use crate::Upkeep;
 use crate::pool_drives::{ReplacedDrive, open_when_left, refused};
+use crate::seen_places::{SeenPlaces, directory};
+
+/// How often the places of all drives are looked at, if others come meanwhile.
+const LOOKS_MAX: usize = 3;
 
 /// A drive that is to be added, as its operator says it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -84,8 +88,42 @@ impl Upkeep {
     /// [`ArchiveError::NoNewDrive`]; [`ArchiveError::NoDriveDirectory`]; as [`Upkeep::pool_drive_replace`] of
     /// one that the pool knows.
     pub fn pool_drive_add(&self, wanted: &NewDrive) -> Result<AddedDrive, ArchiveError> {
-        let _one = self.changes_drives();
-        self.add_drive(wanted, false)
+        self.look_and_add(wanted, false)
+    }
+
+    /// Looks at the places of all drives, and adds this one while no drive changes.
+    fn look_and_add(&self, wanted: &NewDrive, accept_loss: bool) -> Result<AddedDrive, ArchiveError> {
+        for _ in 0..LOOKS_MAX {
+            let seen = self.look_at_places(&wanted.at)?;
+            let _one = self.changes_drives();
+            if let Some(added) = self.add_drive(wanted, accept_loss, &seen)? {
+                return Ok(added);
+            }
+        }
+        let reason = "other drives are being named and added at the same time: say it again".to_owned();
+        Err(ArchiveError::NoNewDrive { at: wanted.at.clone(), reason })
+    }
+
+    /// Where this and all other drives are, and what they must be apart from.
+    fn look_at_places(&self, at: &DriveLocation) -> Result<SeenPlaces, ArchiveError> {
+        let mut seen = SeenPlaces::default();
+        let catalogue = directory(&self.settings.catalogue_directory);
+        [at, &catalogue].into_iter().for_each(|at| seen.look(at, true));
+        let silent = self.pool.silent_drives();
+        for drive in self.named_drives(at)?.iter().chain(&self.pool_drives.all()) {
+            if !seen.has(&drive.at) {
+                seen.look(&drive.at, !silent.contains(&DriveId(drive.id)));
+            }
+        }
+        Ok(seen)
+    }
+
+    /// What the operator's file names, for a drive that is to be added.
+    fn named_drives(&self, at: &DriveLocation) -> Result<Vec<PoolDriveSettings>, ArchiveError> {
+        let no = |reason: String| ArchiveError::NoNewDrive { at: at.clone(), reason };
+        let file = self.drive_file.get();
+        let file = file.ok_or_else(|| no("the settings of this server stand in no file".to_owned()))?;
+        file.drives().map_err(|error| no(error.to_string()))
     }
 
     /// Adds the drive of this number if the operator's file names it, though the start did not know it.
@@ -100,21 +138,28 @@ impl Upkeep {
         let named = file.drives().map_err(|error| refused(DriveId(id), &error.to_string()))?;
         let entry = named.into_iter().find(|drive| drive.id == id).ok_or_else(unknown)?;
         let wanted = NewDrive { at: entry.at, host: None, enclosure: None, make };
-        let added = self.add_drive(&wanted, accept_loss)?;
+        let added = self.look_and_add(&wanted, accept_loss)?;
         Ok(match added.what {
             AddedWhat::New => ReplacedDrive::New,
             AddedWhat::Returned | AddedWhat::InUse => ReplacedDrive::Returned,
         })
     }
 
-    fn add_drive(&self, wanted: &NewDrive, accept_loss: bool) -> Result<AddedDrive, ArchiveError> {
+    /// Under the lock. `None`: a drive came since all places were looked at, and they are to be looked at
+    /// anew.
+    fn add_drive(
+        &self,
+        wanted: &NewDrive,
+        accept_loss: bool,
+        seen: &SeenPlaces,
+    ) -> Result<Option<AddedDrive>, ArchiveError> {
         let at = &wanted.at;
         let no = |reason: String| ArchiveError::NoNewDrive { at: at.clone(), reason };
-        let Some(file) = self.drive_file.get() else {
-            return Err(no("the settings of this server stand in no file".to_owned()));
-        };
-        let named = file.drives().map_err(|error| no(error.to_string()))?;
-        let entry = named.iter().find(|drive| drive.at.is_same_place(at));
+        let named = self.named_drives(at)?;
+        if !named.iter().chain(&self.pool_drives.all()).all(|drive| seen.has(&drive.at)) {
+            return Ok(None);
+        }
+        let entry = named.iter().find(|drive| seen.is_same(&drive.at, at));
         let stamped = self.drive_at(at)?;
         let id = match (entry.map(|entry| DriveId(entry.id)), stamped) {
             (Some(named), Some(found)) if named != found => {
@@ -127,10 +172,18 @@ impl Upkeep {
             (None, None) => self.next_drive(&named)?.ok_or_else(|| no("no number is left".to_owned()))?,
         };
         let settings = wanted.settings(id, entry).map_err(no)?;
-        self.check_apart(&settings, &named).map_err(no)?;
+        self.check_apart(&settings, &named, seen).map_err(no)?;
         let is_named = entry.is_some();
         if let Ok(health) = self.health_of_drive(id) {
-            return self.add_known(file.as_ref(), settings, is_named, &health, (wanted.make, accept_loss));
+            let place = self.pool_drives.get(id).map(|known| known.at);
+            if let Some(place) = place.filter(|place| !seen.is_same(place, at)) {
+                return Err(no(format!(
+                    "drive {id} of the pool is at {place}: to open it elsewhere change its path in kist.toml \
+                     and restart the server"
+                )));
+            }
+            let how = (wanted.make, accept_loss);
+            return self.add_known(settings, is_named, &health, how).map(Some);
         }
         if stamped.is_none() && at.is_absent() && !wanted.make {
             return Err(no(
@@ -138,12 +191,12 @@ impl Upkeep {
             ));
         }
         if stamped.is_none() && !wanted.make {
-            self.check_own_file_system(at).map_err(no)?;
+            self.check_own_file_system(at, seen).map_err(no)?;
         }
         // Made ready before the directory becomes a drive: what hinders it is known then.
         let name = match is_named {
             true => None,
-            false => Some(file.prepare(&settings).map_err(|error| no(error.to_string()))?),
+            false => Some(self.prepare_name(&settings)?),
         };
         if stamped.is_none() {
             at.format(self.instance, id).map_err(|error| no(error.to_string()))?;
@@ -164,14 +217,21 @@ impl Upkeep {
             self.is_put_in(id, at);
         }
         self.ring();
-        Ok(AddedDrive { id: id.0, what })
+        Ok(Some(AddedDrive { id: id.0, what }))
+    }
+
+    /// Makes ready to name a drive in the operator's file.
+    fn prepare_name(&self, drive: &PoolDriveSettings) -> Result<NameDrive, ArchiveError> {
+        let no = |reason: String| ArchiveError::NoNewDrive { at: drive.at.clone(), reason };
+        let file = self.drive_file.get();
+        let file = file.ok_or_else(|| no("the settings of this server stand in no file".to_owned()))?;
+        file.prepare(drive).map_err(|error| no(error.to_string()))
     }
 
     /// A drive that the pool knows: in use, or to be put in again, or one on which stripes stand though the
     /// start did not find it in the operator's file.
     fn add_known(
         &self,
-        file: &dyn PoolDriveFile,
         settings: PoolDriveSettings,
         is_named: bool,
         health: &DriveHealth,
@@ -180,17 +240,10 @@ impl Upkeep {
         let (id, at) = (DriveId(settings.id), settings.at.clone());
         let no = |reason: String| ArchiveError::NoNewDrive { at: at.clone(), reason };
         let known = self.pool_drives.get(id);
-        if let Some(place) = known.as_ref().map(|known| &known.at).filter(|place| !place.is_same_place(&at)) {
-            return Err(no(format!(
-                "drive {id} of the pool is at {place}: to open it elsewhere change its path in kist.toml and \
-                 restart the server"
-            )));
-        }
         // One that was taken out, or whose entry was deleted while it is in use, is named again too: the next
         // start knows no other drives.
         if !is_named {
-            let named = file.prepare(&settings).and_then(|name| name());
-            named.map_err(|error| no(error.to_string()))?;
+            self.prepare_name(&settings)?().map_err(|error| no(error.to_string()))?;
         }
         if known.is_none() {
             self.pool.set_domain(id, settings.entry().domain);
@@ -234,18 +287,25 @@ impl Upkeep {
     }
 
     /// Refuses a place in or around that of another drive, or of the catalogue.
-    fn check_apart(&self, drive: &PoolDriveSettings, named: &[PoolDriveSettings]) -> Result<(), String> {
+    fn check_apart(
+        &self,
+        drive: &PoolDriveSettings,
+        named: &[PoolDriveSettings],
+        seen: &SeenPlaces,
+    ) -> Result<(), String> {
         // Where one stood that was taken out, and is not named any more, there is none.
         let removed = self.removed_drives();
         let mut known = self.pool_drives.all();
         known.retain(|known| !removed.contains(&DriveId(known.id)));
-        let other =
-            known.iter().chain(named).find(|other| other.id != drive.id && other.at.overlaps(&drive.at));
+        let other = known
+            .iter()
+            .chain(named)
+            .find(|other| other.id != drive.id && seen.overlap(&other.at, &drive.at));
         if let Some(other) = other {
             return Err(format!("it is in the place of drive {}, {}, or around it", other.id, other.at));
         }
         let catalogue = &self.settings.catalogue_directory;
-        if DriveLocation::Directory(catalogue.clone()).overlaps(&drive.at) {
+        if seen.overlap(&directory(catalogue), &drive.at) {
             return Err(format!("it is in the catalogue's directory {}, or around it", catalogue.display()));
         }
         Ok(())
@@ -253,15 +313,16 @@ impl Upkeep {
 
     /// Where each drive has a file system of its own, a further one that shares it with another is a disk
     /// that was not mounted: refused, unless the operator says that a new directory is meant.
-    fn check_own_file_system(&self, at: &DriveLocation) -> Result<(), String> {
-        let Some(new) = at.file_system() else { return Ok(()) };
-        let silent = self.pool.silent_drives();
-        let asked = self.pool_drives.all().into_iter().filter(|drive| !silent.contains(&DriveId(drive.id)));
-        let others: Vec<(String, u64)> = asked
-            .filter_map(|drive| Some((format!("drive {}", drive.id), drive.at.file_system()?)))
+    fn check_own_file_system(&self, at: &DriveLocation, seen: &SeenPlaces) -> Result<(), String> {
+        let Some(new) = seen.file_system(at) else { return Ok(()) };
+        let others: Vec<(String, u64)> = self
+            .pool_drives
+            .all()
+            .into_iter()
+            .filter_map(|drive| Some((format!("drive {}", drive.id), seen.file_system(&drive.at)?)))
             .collect();
-        let catalogue = DriveLocation::Directory(self.settings.catalogue_directory.clone());
-        let catalogue = catalogue.file_system().map(|of| ("the catalogue".to_owned(), of));
+        let catalogue = directory(&self.settings.catalogue_directory);
+        let catalogue = seen.file_system(&catalogue).map(|of| ("the catalogue".to_owned(), of));
         match shared_with(new, &others, catalogue.as_ref()) {
             Some(other) => Err(format!(
                 "it is on the file system of {other}, and each drive of the pool has one of its own: mount \

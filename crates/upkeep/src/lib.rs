@@ -21,6 +21,7 @@ mod pool_drives;
 mod pool_gaps;
 mod pool_rebuild;
 mod scrub;
+mod seen_places;
 mod segment_use;
 mod sweep;
 mod undecided;

@@ -216,11 +216,13 @@ impl Upkeep {
         new: bool,
         accept_loss: bool,
     ) -> Result<ReplacedDrive, ArchiveError> {
-        let _one = self.changes_drives();
-        match self.pool_drives.get(DriveId(id)) {
-            Some(_) => self.replace_drive(id, new, accept_loss),
-            None => self.add_named(id, new, accept_loss),
+        {
+            let _one = self.changes_drives();
+            if self.pool_drives.get(DriveId(id)).is_some() {
+                return self.replace_drive(id, new, accept_loss);
+            }
         }
+        self.add_named(id, new, accept_loss)
     }
 
     /// As [`Upkeep::pool_drive_replace`], of one whose place is known, while no drive changes otherwise.

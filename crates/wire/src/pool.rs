@@ -92,7 +92,8 @@ pub struct PoolDriveReply {
     pub host: String,
     /// `up`, `full`, `draining`, `suspect`, `away`, `wiped`, `missing`, `lost` or `removed`.
     pub state: String,
-    /// What happened to one that is `suspect`, `away` or `wiped`; else empty.
+    /// What happened to one that is `suspect`, `away` or `wiped`, or that `kist.toml` does not name any more;
+    /// else empty.
     #[serde(default)]
     pub reason: String,
     /// Whether it works; one that is full does.

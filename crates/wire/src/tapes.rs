@@ -60,6 +60,12 @@ pub struct TapeReply {
     /// What tells it from another key of that id: 12 hex digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_check: Option<String>,
+    /// Whether that key is at hand: without it nothing on the tape can be read. Absent without a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_at_hand: Option<bool>,
+    /// Its pool writes with another key, or has none: nothing new goes to it. Absent: it is not so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub key_outdated: bool,
     /// Files wanted from it.
     pub wanted_files: u64,
     /// Their bytes.

@@ -144,7 +144,7 @@ impl Bench {
         };
         let subject =
             Subject { library: &self.library, drive: self.drive.clone(), scsi: &scsi, second: &second };
-        run(&subject, plan, told).unwrap()
+        run(&subject, plan, told)
     }
 }
 
@@ -333,7 +333,14 @@ fn each_fault_is_found_by_the_step_that_looks_at_it() {
         ("positions", 0x0a, 3, no_write(), "write failed", true),
         ("read back", 0x08, 2, medium(), "is unreadable", false),
         ("read back", 0x08, 2, Fault::WrongPosition(1), "came what was written at", false),
-        ("locate", 0x92, 5, hardware(), "failed at locate (sense 4/44/00)", true),
+        (
+            "locate",
+            0x92,
+            5,
+            hardware(),
+            "failed at locate (sense 4/44/00, hardware error: internal target failure)",
+            true,
+        ),
         ("rates by block size", 0x0a, 7, no_write(), "sense 3/0C/00", true),
         ("flush", 0x10, 2, no_write(), "flush failed", true),
         ("cartridge memory", 0x8d, 0, hardware(), "sense 4/44/00", true),
@@ -368,4 +375,22 @@ fn each_fault_is_found_by_the_step_that_looks_at_it() {
             "{name}"
         );
     }
+}
+
+/// Story: a drive that could not be had ended the whole command, and what others had shown before was lost.
+#[test]
+fn a_drive_that_cannot_be_had_fails_and_each_other_step_says_why_it_was_not_run() {
+    let bench = Bench::new(false, Quirk::None);
+    let _taken = bench.library.take_drive(&bench.drive).unwrap();
+    let report = bench.run(&plan(), &|_| {});
+    let load = &step(&report, "load").verdict;
+    assert!(
+        matches!(load, Verdict::Failed { why, sense: None } if why.contains("in use already")),
+        "{load:?}"
+    );
+    assert_eq!(report.steps.len(), 19);
+    for step in &report.steps[1..] {
+        assert_eq!(step.verdict, Verdict::NotRun { why: "'load' failed".to_owned() }, "{}", step.name);
+    }
+    assert!(!report.is_passed());
 }

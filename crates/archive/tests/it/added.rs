@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 
 use crate::common::{Instance, bytes, extents, put, scrub, stop, wait_for_pool};
 use crate::drained::{check_files, load, put_files, small_packs};
@@ -31,12 +31,14 @@ enum Stop {
 struct Named {
     drives: Arc<Mutex<Vec<PoolDriveSettings>>>,
     stop: Mutex<Option<Stop>>,
+    /// Who looks next says so, and goes on when it is told to.
+    hang: Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>,
 }
 
 impl Named {
     fn of(instance: &Instance) -> Arc<Self> {
         let drives = Arc::new(Mutex::new(instance.settings.pool.drives.clone()));
-        Arc::new(Named { drives, stop: Mutex::default() })
+        Arc::new(Named { drives, ..Named::default() })
     }
 
     fn list(&self) -> Vec<PoolDriveSettings> {
@@ -50,6 +52,11 @@ fn stopped() -> DriveFileError {
 
 impl PoolDriveFile for Named {
     fn drives(&self) -> Result<Vec<PoolDriveSettings>, DriveFileError> {
+        let hang = self.hang.lock().unwrap().take();
+        if let Some((looking, go)) = hang {
+            looking.send(()).unwrap();
+            go.recv().unwrap();
+        }
         Ok(self.list())
     }
 
@@ -329,5 +336,27 @@ fn a_drive_in_use_that_the_file_names_no_more_is_named_again() {
     let archive = open(&mut instance, &file);
     assert_eq!(states(&archive), up(8));
     check_files(&archive, 0..FILES);
+    stop(archive);
+}
+
+/// Story: a directory of the pool hung, and while a drive was added, which looks at all of them, it could not
+/// be given up.
+#[test]
+fn a_drive_is_given_up_while_others_are_looked_at_for_a_new_one() {
+    let (instance, file, archive) = begin();
+    let ((looking, looks), (go, gone)) = (mpsc::channel(), mpsc::channel());
+    *file.hang.lock().unwrap() = Some((looking, gone));
+    std::thread::scope(|scope| {
+        let adds = scope.spawn(|| archive.pool_drive_add(&wanted(&instance, 8)));
+        looks.recv().unwrap();
+        let (ended, end) = mpsc::channel();
+        let archive = &archive;
+        scope.spawn(move || ended.send(archive.pool_drive_lost(0, false)).unwrap());
+        // Only a test that fails waits so long.
+        let lost = end.recv_timeout(std::time::Duration::from_secs(60));
+        go.send(()).unwrap();
+        lost.expect("it is given up meanwhile").unwrap();
+        assert_eq!(adds.join().unwrap().unwrap(), added(8, AddedWhat::New));
+    });
     stop(archive);
 }

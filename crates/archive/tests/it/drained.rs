@@ -354,6 +354,11 @@ fn a_drive_that_the_settings_do_not_name_is_missing() {
     let archive = instance.open();
     let drives = archive.pool_info().unwrap().drives;
     assert_eq!((drives.len(), drives[6].state), (8, "missing"));
+    // Only the log had said why.
+    assert!(drives[6].reason.contains("kist.toml does not name it"), "{:?}", drives[6]);
+    let warnings = archive.totals().unwrap().warnings;
+    let named = "drive 6 of the pool: kist.toml does not name it";
+    assert!(warnings.iter().any(|warning| warning.starts_with(named)), "{warnings:?}");
     check_files(&archive, 0..FILES);
     archive.pool_drive_lost(6, false).unwrap();
     wait_for_pool(&archive, "it is taken out", || archive.pool_drive_remove(6).is_ok());

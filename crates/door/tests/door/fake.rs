@@ -692,6 +692,8 @@ impl authority::Operation for Fake {
             away_as: None,
             element: None,
             key: None,
+            key_at_hand: false,
+            key_outdated: false,
             wanted: Default::default(),
             changes_through: 8,
             history: None,

@@ -9,7 +9,7 @@ use crate::login::{
 };
 use crate::pdu::{Isid, LoginRequest, LoginResponse, Pdu, Sent, Serial, Stage, Tag, VERSION};
 use crate::text::{Keys, TEXT_MAX};
-use crate::wire::{Receiver, Sender, halves};
+use crate::wire::{Receiver, Sender, WireError, halves};
 
 use super::session::{Session, SessionError};
 use super::{InitiatorConfig, end_of};
@@ -31,7 +31,7 @@ pub(super) fn connect(
         let (receiver, sender) =
             halves(&stream, SEGMENT_DEFAULT, config.limits.pdu).map_err(SessionError::Connect)?;
         let mut login = Login { config, receiver, sender, until, expected_answer: Serial::default() };
-        match login.run(target)? {
+        match login.run(target).map_err(at_login)? {
             End::Open(agreed) => {
                 let Login { mut receiver, mut sender, expected_answer, .. } = login;
                 receiver.agree(agreed.digests, config.parameters.segment_max as usize);
@@ -42,6 +42,22 @@ pub(super) fn connect(
         }
     }
     Err(SessionError::MovedTooOften)
+}
+
+/// A connection that ends before the login does: perhaps no target is there at all.
+fn at_login(error: SessionError) -> SessionError {
+    match error {
+        SessionError::Wire(WireError::Closed | WireError::Cut) => SessionError::ClosedAtLogin,
+        SessionError::Wire(WireError::Socket(error)) if is_cut_off(&error) => SessionError::ClosedAtLogin,
+        other => other,
+    }
+}
+
+fn is_cut_off(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe
+    )
 }
 
 fn dial(portal: &str, config: &InitiatorConfig, until: Instant) -> Result<TcpStream, SessionError> {
@@ -99,6 +115,7 @@ impl Login<'_> {
                     // Behind the comma stands the portal group.
                     return Ok(End::Moved(to.split(',').next().unwrap_or(to).to_owned()));
                 }
+                status::NOT_ALLOWED => return Err(SessionError::NotAllowed(config.initiator.clone())),
                 other => return Err(SessionError::Refused(other)),
             }
             match machine.answered(response.stage, response.transit, &keys)? {

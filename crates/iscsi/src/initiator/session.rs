@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use scsi::TransportFault;
 
-use crate::login::{Agreed, LoginError, ParameterError, status};
+use crate::login::{Agreed, LoginError, Name, ParameterError, status};
 use crate::pdu::{
     Answered, AsyncMessage, LogoutRequest, Lun, NopOut, Pdu, Reject, Sent, Serial, Tag, TaskRequest,
     TaskResponse,
@@ -35,14 +35,23 @@ pub enum SessionError {
         most: usize,
     },
     /// There is no connection.
-    #[error("cannot connect: {0}")]
+    #[error("cannot connect ({0}): {step}", step = step_after(.0))]
     Connect(io::Error),
+    /// What listens at the portal has closed the connection instead of answering the login.
+    #[error(
+        "what listens there closes the connection at the login: see whether it is an iSCSI target and lets \
+         this host in"
+    )]
+    ClosedAtLogin,
     /// The login failed on this side.
     #[error("login: {0}")]
     Login(#[from] LoginError),
     /// The target refused the login.
     #[error("the target refused the login with status {0:04X}h: {words}", words = status::words(*.0))]
     Refused(u16),
+    /// The target does not let this initiator in.
+    #[error("the target refused the login with status 0202h: allow the initiator {0} there")]
+    NotAllowed(Name),
     /// Each address led to another one.
     #[error("the target has moved, and moved again: set its address anew")]
     MovedTooOften,
@@ -84,6 +93,23 @@ impl From<WireError> for SessionError {
     }
 }
 
+/// What an operator looks at first after a connection that was not made.
+fn step_after(error: &io::Error) -> &'static str {
+    use io::ErrorKind;
+    match error.kind() {
+        ErrorKind::ConnectionRefused => {
+            "nothing listens at this port: start the target, or name the port that it has"
+        }
+        ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
+            "the host does not answer: look at its address, the network and firewalls"
+        }
+        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted => {
+            "see whether it is an iSCSI target and lets this host in"
+        }
+        _ => "look at the name or address and at the network",
+    }
+}
+
 impl SessionError {
     pub(super) fn fault(&self) -> TransportFault {
         match self {
@@ -95,10 +121,12 @@ impl SessionError {
                 | LoginError::TargetProof
                 | LoginError::Parameter(ParameterError::Unsupported { .. }),
             )
+            | SessionError::NotAllowed(_)
             | SessionError::Refused(0x0200..0x0300) => TransportFault::Host,
             SessionError::Late => TransportFault::TimeOut,
             SessionError::Wire(wire) if !wire.is_protocol() => TransportFault::Path,
             SessionError::Connect(_)
+            | SessionError::ClosedAtLogin
             | SessionError::Refused(_)
             | SessionError::MovedTooOften
             | SessionError::Silent

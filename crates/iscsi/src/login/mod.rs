@@ -21,6 +21,8 @@ pub mod status {
     pub const INITIATOR_ERROR: u16 = 0x0200;
     /// Who asks could not prove who they are.
     pub const AUTHENTICATION: u16 = 0x0201;
+    /// Who asks may not use the target.
+    pub const NOT_ALLOWED: u16 = 0x0202;
     /// There is no such target.
     pub const NOT_FOUND: u16 = 0x0203;
     /// No version in common.
@@ -48,8 +50,8 @@ pub mod status {
             0x0101 => "the target has moved for a while",
             0x0102 => "the target has moved for good",
             INITIATOR_ERROR => "it sees an error of the initiator's",
-            AUTHENTICATION => "authentication failed: compare name and secret of CHAP on both sides",
-            0x0202 => "this initiator may not use the target: allow its name there",
+            AUTHENTICATION => "authentication failed: give the name and secret that it has for us (CHAP)",
+            NOT_ALLOWED => "this initiator may not use the target: allow its name there",
             NOT_FOUND => "it has no target of this name: list them by a discovery",
             0x0204 => "the target was removed",
             VERSION => "it speaks another version of the protocol",

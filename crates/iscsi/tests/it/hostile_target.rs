@@ -490,11 +490,27 @@ fn no_login(name: &str, words: &str, script: impl Fn(&mut Raw, iscsi::pdu::Isid)
 }
 
 #[test]
+fn who_cannot_connect_learns_what_to_do() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let portal = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    let error = Initiator::new(config(&portal)).unwrap().execute(&ready(), Data::None, PATIENCE).unwrap_err();
+    assert!(error.what.contains(&portal) && error.what.contains("start the target"), "{error}");
+    let nowhere = "no-such-host.invalid:3260";
+    let error = Initiator::new(config(nowhere)).unwrap().execute(&ready(), Data::None, PATIENCE).unwrap_err();
+    assert!(error.what.contains(nowhere) && error.what.contains("look at the name"), "{error}");
+}
+
+#[test]
 fn logins_that_lead_nowhere() {
     use Stage::{FullFeature, Operational, Security};
     no_login("silent", "no answer in time", |_, _| {});
-    no_login("closed", "closed", |raw, _| raw.stream.shutdown(std::net::Shutdown::Both).unwrap());
-    no_login("refused", "0202", |raw, isid| raw.send(login_response(Security, None, 0x0202, isid), &[]));
+    no_login("closed", "see whether it is an iSCSI target", |raw, _| {
+        raw.stream.shutdown(std::net::Shutdown::Both).unwrap();
+    });
+    no_login("refused", "allow the initiator iqn.2026-01.org.kist:test there", |raw, isid| {
+        raw.send(login_response(Security, None, 0x0202, isid), &[]);
+    });
     no_login("unknown status", "FFFF", |raw, isid| {
         raw.send(login_response(Security, None, 0xffff, isid), &[]);
     });

@@ -80,11 +80,10 @@ fn summary(content: &DriveContentReply) -> String {
         "" => drive.state.clone(),
         reason => format!("{} ({reason})", drive.state),
     };
-    let not_asked = || "not asked for".to_owned();
-    let not_told = || "not known: told with the end of a mount".to_owned();
+    let not_told = || "not known before a mount has ended".to_owned();
     let of = |pick: fn(&wire::DriveProductReply) -> String| product.as_ref().map_or_else(not_told, pick);
     let verdict = health.as_ref().map_or_else(
-        || "nothing is known: no mount has ended in the last 90 days".to_owned(),
+        || "not known: no mount has ended in the last 90 days".to_owned(),
         |health| format!("{}: {}", health.verdict, health.reason),
     );
     let alerts = mounts.iter().find(|mount| !mount.alerts.is_empty());
@@ -96,7 +95,7 @@ fn summary(content: &DriveContentReply) -> String {
         },
     );
     let can = match &content.abilities[..] {
-        [] => "not known: told with the first mount since the start".to_owned(),
+        [] => "not known before the first mount since the start".to_owned(),
         abilities => abilities.join(", "),
     };
     let celsius = mounts.iter().find_map(|mount| mount.celsius);
@@ -106,22 +105,29 @@ fn summary(content: &DriveContentReply) -> String {
         ("product", of(|it| format!("{} {}", it.vendor, it.product))),
         ("serial number", of(|it| it.serial.clone())),
         ("firmware", of(|it| it.firmware.clone())),
-        ("element", content.element.map_or_else(|| "-".to_owned(), |element| element.to_string())),
-        ("can", can),
+        ("element", or_dash(content.element.map(|element| element.to_string()))),
+        ("abilities", can),
         ("state", state),
         ("tape", tape),
         ("health", verdict),
         ("last alerts", alerts),
-        (
-            "cleaning",
-            content.cleaning.as_ref().map_or_else(not_asked, |it| alerts_text(std::slice::from_ref(it))),
-        ),
-        ("asks for it", content.asks_cleaning.clone().unwrap_or_else(|| "-".to_owned())),
-        ("last cleaned", content.cleaned.clone().unwrap_or_else(|| "-".to_owned())),
-        ("temperature", celsius.map_or_else(|| "-".to_owned(), |it| format!("{it} °C"))),
+        ("cleaning", cleaning_text(content)),
+        ("last cleaned", or_dash(content.cleaned.as_deref().map(text::whole_seconds))),
+        ("temperature", or_dash(celsius.map(|it| format!("{it} °C")))),
     ];
     let fits = content.fits.iter().map(|fit| ("locates", fit_text(fit)));
     lines.into_iter().chain(fits).map(|(name, value)| format!("{name:<14} {value}\n")).collect()
+}
+
+/// Whether it is to be cleaned, and when.
+fn cleaning_text(content: &DriveContentReply) -> String {
+    let alert = content.cleaning.as_ref().map(|alert| alerts_text(std::slice::from_ref(alert)));
+    let when = match content.asks_cleaning.as_deref() {
+        None => return alert.unwrap_or_else(|| "not asked for".to_owned()),
+        Some("idle") => "asked for: when nothing waits",
+        Some(_) => "asked for: before its next mount",
+    };
+    alert.map_or_else(|| when.to_owned(), |alert| format!("{when} ({alert})"))
 }
 
 /// What the locates say of the drive.
@@ -136,8 +142,12 @@ fn fit_text(fit: &DriveFitReply) -> String {
     )
 }
 
+/// The headings of errors: those that the drive corrected itself, and those that it could not.
+const ERRORS: [&str; 2] = [">corrected errors", ">uncorrected errors"];
+
 fn rows_table(name: &str, partners: &str, rows: &[HealthRowReply]) -> String {
-    let headings = [name, "health", ">mounts", partners, ">bytes", ">corrected", ">uncorrected", "why"];
+    let [corrected, uncorrected] = ERRORS;
+    let headings = [name, "health", ">mounts", partners, ">moved", corrected, uncorrected, "why"];
     let mut table = Table::new(&headings);
     for row in rows {
         table.row(vec![
@@ -159,14 +169,15 @@ fn pairs_table(
     pairs: &[HealthPairReply],
     name: impl Fn(&HealthPairReply) -> &String,
 ) -> String {
+    let [corrected, uncorrected] = ERRORS;
     let headings = [
         heading,
         ">mounts",
-        "last",
-        ">bytes",
-        ">corrected",
-        ">per GB",
-        ">uncorrected",
+        "last mount ended",
+        ">moved",
+        corrected,
+        ">corrected per GB",
+        uncorrected,
         ">write rate",
         "conspicuous",
     ];
@@ -189,17 +200,18 @@ fn pairs_table(
 }
 
 fn mounts_table(mounts: &[DriveMountReply]) -> String {
+    let [corrected, uncorrected] = ERRORS;
     let headings = [
         "ended",
         "tape",
-        "for",
-        ">bytes",
+        "purpose",
+        ">moved",
         ">write rate",
-        ">corrected",
-        ">uncorrected",
+        corrected,
+        uncorrected,
         "read in order of",
         "alerts",
-        "failed",
+        "failure",
     ];
     let mut table = Table::new(&headings);
     for mount in mounts {
@@ -251,4 +263,45 @@ fn rate(rate: Option<f64>) -> String {
 
 fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(asks: Option<&str>, flag: Option<u8>) -> DriveContentReply {
+        let cleaning = flag.map(|flag| serde_json::json!({ "flag": flag, "meaning": "clean the drive now" }));
+        let drive = serde_json::json!({
+            "name": "drive0", "library": "tape library", "state": "empty", "reason": "", "vid": null,
+            "tape_pool": null, "since": null, "files": 0, "bytes": 0, "rate": 0.0,
+        });
+        let content = serde_json::json!({
+            "drive": drive, "product": null, "health": null, "cleaning": cleaning, "asks_cleaning": asks,
+            "cleaned": "2026-11-21T20:29:00.123456789Z", "tapes": [], "mounts": [],
+        });
+        serde_json::from_value(content).unwrap()
+    }
+
+    /// Story: of a drive that asked to be cleaned three lines spoke, of which one said `now` alone, and one a
+    /// time to the nanosecond.
+    #[test]
+    fn a_drive_says_in_one_line_whether_it_is_to_be_cleaned_and_when() {
+        let line = |asks, flag| {
+            let summary = summary(&content(asks, flag));
+            assert!(summary.contains("last cleaned   2026-11-21T20:29:00Z\n"), "{summary}");
+            let line = summary.lines().find_map(|line| line.strip_prefix("cleaning ")).unwrap().trim();
+            line.to_owned()
+        };
+        assert_eq!(line(None, None), "not asked for");
+        assert_eq!(line(Some("idle"), None), "asked for: when nothing waits");
+        let now = line(Some("now"), Some(20));
+        assert_eq!(now, "asked for: before its next mount (TapeAlert 20: clean the drive now)");
+    }
+
+    #[test]
+    fn the_lines_of_a_drive_are_aligned() {
+        let summary = summary(&content(None, None));
+        assert!(summary.lines().all(|line| line.chars().nth(14) == Some(' ')), "{summary}");
+        assert!(!summary.lines().any(|line| line.chars().nth(15) == Some(' ')), "{summary}");
+    }
 }

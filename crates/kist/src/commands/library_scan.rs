@@ -102,11 +102,19 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     } else {
         output::write(&written(&changers, &loose, &found, (&ways, &sources), &args.reach))?;
     }
-    if found.devices.is_empty() {
-        let message = "no changer and no tape drive was found: name the portal of one with --portal";
-        return Err(Failure::new(Exit::NotFound, message));
+    match found.devices.is_empty() {
+        true => Err(Failure::new(Exit::NotFound, nothing_found(&found))),
+        false => Ok(()),
     }
-    Ok(())
+}
+
+/// Why nothing was found, as far as that is known, and what to do.
+fn nothing_found(found: &Found) -> String {
+    let nothing = "no changer and no tape drive was found";
+    match found.failed.as_slice() {
+        [] => format!("{nothing}: name the portal of one with --portal"),
+        failed => format!("{nothing}; {}", failed.join("; ")),
+    }
 }
 
 impl ChangerFound {
@@ -472,6 +480,18 @@ mod tests {
             element: None,
         };
         ChangerFound { device, report: Err("not asked".to_owned()), drives: BTreeMap::new() }
+    }
+
+    /// Story: who had named a portal was told to name one.
+    #[test]
+    fn what_could_not_be_asked_is_why_nothing_was_found() {
+        assert!(nothing_found(&Found::default()).contains("--portal"));
+        let failed = vec!["portal tape1:3260: cannot connect".to_owned()];
+        let said = nothing_found(&Found { failed, ..Found::default() });
+        assert!(
+            said.ends_with("; portal tape1:3260: cannot connect") && !said.contains("--portal"),
+            "{said}"
+        );
     }
 
     /// Story: a library was found with a name and a secret, and what was printed for `kist.toml` had neither:

@@ -77,11 +77,27 @@ fn value(figure: &Figure) -> String {
         Unit::Count => format!("{value:.0}"),
         Unit::Bytes => text::size(*value as u64),
         Unit::BytesPerSecond => format!("{}/s", text::size(*value as u64)),
-        Unit::Seconds if *value < 0.001 => format!("{:.0} us", value * 1e6),
-        Unit::Seconds if *value < 1.0 => format!("{:.1} ms", value * 1e3),
-        Unit::Seconds => format!("{value:.2} s"),
-        Unit::Times => format!("{value:.2} times"),
+        Unit::Seconds => seconds(*value),
+        Unit::Times => format!("× {value:.2}"),
     }
+}
+
+/// A span of a step or of a command of it: a flush takes microseconds, a tape hours.
+fn seconds(value: f64) -> String {
+    match value {
+        below if below < 0.001 => format!("{:.0} µs", below * 1e6),
+        below if below < 1.0 => format!("{:.1} ms", below * 1e3),
+        short if short < 120.0 => format!("{short:.2} s"),
+        long => text::span(Duration::try_from_secs_f64(long).unwrap_or(Duration::MAX)),
+    }
+}
+
+/// What a step measured, a line each, and why it did not pass, first.
+fn results(step: &Step) -> Vec<String> {
+    let why = why(&step.verdict).map(str::to_owned);
+    let figures = step.figures.iter().map(|figure| format!("{}: {}", figure.name, value(figure)));
+    let all: Vec<String> = why.into_iter().chain(figures).collect();
+    if all.is_empty() { vec!["-".to_owned()] } else { all }
 }
 
 /// For people.
@@ -103,26 +119,18 @@ pub fn text(tested: &Tested, report: &ChangerReport) -> String {
         if let Some(drive) = &report.drive {
             drive_text(&mut out, drive);
         }
-        let mut table = Table::new(&["step", "result", ">took", "figures"]);
+        let mut table = Table::new(&["step", "result", ">took", "figures, or why not"]);
         for step in &report.steps {
-            let figures: Vec<String> =
-                step.figures.iter().map(|figure| format!("{} {}", figure.name, value(figure))).collect();
-            let mut lines = figures.iter();
-            let first = lines.next().cloned().unwrap_or_default();
             let took = match &step.verdict {
                 Verdict::NotRun { .. } => "-".to_owned(),
-                _ if step.took < Duration::from_secs(1) => "< 1 s".to_owned(),
-                _ => text::span(step.took),
+                _ => seconds(step.took.as_secs_f64()),
             };
+            let mut lines = results(step).into_iter();
+            let first = lines.next().unwrap_or_default();
             table.row(vec![step.name.to_owned(), word(&step.verdict).to_owned(), took, first]);
-            lines.for_each(|line| table.row(vec![String::new(), String::new(), String::new(), line.clone()]));
+            lines.for_each(|line| table.row(vec![String::new(), String::new(), String::new(), line]));
         }
         let _ = write!(out, "\n{}", table.render());
-        for step in &report.steps {
-            if let Some(why) = why(&step.verdict) {
-                let _ = writeln!(out, "{} ({}): {why}", step.name, word(&step.verdict));
-            }
-        }
     }
     out
 }
@@ -185,7 +193,7 @@ fn drive_json(drive: &DriveFacts) -> Value {
 fn step_json(step: &Step) -> Value {
     let sense = match &step.verdict {
         Verdict::Failed { sense: Some(sense), .. } => {
-            json!({ "key": sense.key, "code": sense.code, "qualifier": sense.qualifier })
+            json!({ "code": sense.digits(), "key": sense.key_name(), "meaning": sense.code_name() })
         }
         _ => Value::Null,
     };
@@ -207,4 +215,53 @@ fn step_json(step: &Step) -> Value {
         "seconds": step.took.as_secs_f64(),
         "figures": step.figures.iter().map(figure).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use library::Sense;
+
+    use super::*;
+
+    fn step(verdict: Verdict, figures: Vec<Figure>) -> Step {
+        Step { name: "locate", verdict, figures, took: Duration::from_millis(1_500) }
+    }
+
+    /// Story: sense codes came in decimal, flushes in `us`, and why a step was not run was far from its row.
+    #[test]
+    fn rows_say_what_was_measured_with_its_unit_and_why_a_step_did_not_pass() {
+        let figure = |name: &str, value, unit| Figure { name: name.to_owned(), value, unit };
+        let figures = vec![
+            figure("flush of a block", 0.000_042, Unit::Seconds),
+            figure("load", 0.25, Unit::Seconds),
+            figure("longest", 95.0, Unit::Seconds),
+            figure("way beside the model", 0.3, Unit::Times),
+            figure("locates", 32.0, Unit::Count),
+        ];
+        let told = results(&step(Verdict::Passed, figures));
+        let wanted = [
+            "flush of a block: 42 µs",
+            "load: 250.0 ms",
+            "longest: 95.00 s",
+            "way beside the model: × 0.30",
+            "locates: 32",
+        ];
+        assert_eq!(told, wanted);
+        assert_eq!(seconds(7_260.0), "2 h 01 min");
+        let why = "'load' failed".to_owned();
+        assert_eq!(results(&step(Verdict::NotRun { why }, Vec::new())), ["'load' failed"]);
+        assert_eq!(results(&step(Verdict::Passed, Vec::new())), ["-"]);
+    }
+
+    #[test]
+    fn sense_codes_are_those_of_the_standard() {
+        let sense = Sense { key: 4, code: 0x53, qualifier: 0 };
+        let why = sense.to_string();
+        assert_eq!(why, "sense 4/53/00, hardware error: medium load or eject failed");
+        let json = step_json(&step(Verdict::Failed { why, sense: Some(sense) }, Vec::new()));
+        let (key, meaning) = ("hardware error", "medium load or eject failed");
+        assert_eq!(json["sense"], json!({ "code": "4/53/00", "key": key, "meaning": meaning }));
+        let vendors = Sense { key: 9, code: 0x80, qualifier: 0xa1 };
+        assert_eq!(vendors.to_string(), "sense 9/80/A1, vendor specific");
+    }
 }

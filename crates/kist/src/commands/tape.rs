@@ -332,9 +332,8 @@ fn show(vid: &str, common: &Common) -> Outcome {
     if let Some(uuid) = &page.tape.uuid {
         output::line(&format!("volume {uuid}, index generation {}", page.tape.generation))?;
     }
-    if let Some(key) = &page.tape.key {
-        let check = page.tape.key_check.as_deref().unwrap_or_default();
-        output::line(&format!("encrypted with key {key} (check value {check})"))?;
+    if let Some(line) = key_line(&page.tape) {
+        output::line(&line)?;
     }
     if let Some(kind) = &page.tape.away_as {
         let place = page.tape.place.as_ref().map_or_else(String::new, |place| format!(": {place}"));
@@ -402,7 +401,7 @@ fn tapes_table(tapes: &[Listed]) -> String {
         headings.splice(LIVE_AT..LIVE_AT, [">live", ">of written"]);
     }
     // Most sites have none.
-    let with_key = tapes.iter().any(|listed| listed.tape.key.is_some());
+    let with_key = tapes.iter().any(|listed| listed.tape.key.is_some() || listed.tape.key_outdated);
     if with_key {
         headings.insert(KEY_AT, "key");
     }
@@ -432,11 +431,35 @@ fn tapes_table(tapes: &[Listed]) -> String {
             row.splice(LIVE_AT..LIVE_AT, [text::size(live), share]);
         }
         if with_key {
-            row.insert(KEY_AT, tape.key.clone().unwrap_or_else(|| "-".to_owned()));
+            row.insert(KEY_AT, key_cell(tape));
         }
         table.row(row);
     }
     table.render()
+}
+
+/// What is said of the key of one tape; `None` if it has none and needs none.
+fn key_line(tape: &TapeReply) -> Option<String> {
+    let outdated = if tape.key_outdated { "; its pool writes with another one now" } else { "" };
+    let Some(key) = &tape.key else {
+        return tape.key_outdated.then(|| "in clear, and its pool writes with a key now".to_owned());
+    };
+    let check = tape.key_check.as_deref().unwrap_or_default();
+    let at_hand = match tape.key_at_hand {
+        Some(true) => "which is at hand",
+        Some(false) => "which is MISSING: nothing on it can be read",
+        None => "of which the server does not say whether it is at hand",
+    };
+    Some(format!("encrypted with key {key} (check value {check}), {at_hand}{outdated}"))
+}
+
+/// The same in a cell of a list.
+fn key_cell(tape: &TapeReply) -> String {
+    let missing = (tape.key_at_hand == Some(false)).then_some("MISSING");
+    let outdated = tape.key_outdated.then_some("old");
+    let notes: Vec<&str> = missing.into_iter().chain(outdated).collect();
+    let key = tape.key.as_deref().unwrap_or("-");
+    if notes.is_empty() { key.to_owned() } else { format!("{key} ({})", notes.join(", ")) }
 }
 
 /// In which drive a tape is, or how it is away.
@@ -486,5 +509,24 @@ mod tests {
         let lines: Vec<Vec<&str>> = both.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[0][..5], ["tape", "state", "tape", "pool", "key"]);
         assert_eq!((lines[1][3], lines[2][3]), ("-", "vault-2025"), "{both}");
+    }
+
+    /// Story: a tape whose key was missing, or was not its pool's any more, looked like any other.
+    #[test]
+    fn a_key_that_is_missing_or_old_is_told() {
+        let mut tape = listed("KS0001", Some("vault-2025")).tape;
+        tape.key_check = Some("0123456789ab".to_owned());
+        tape.key_at_hand = Some(true);
+        let line = "encrypted with key vault-2025 (check value 0123456789ab), which is at hand";
+        assert_eq!((key_cell(&tape).as_str(), key_line(&tape).as_deref()), ("vault-2025", Some(line)));
+        (tape.key_at_hand, tape.key_outdated) = (Some(false), true);
+        assert_eq!(key_cell(&tape), "vault-2025 (MISSING, old)");
+        let line = key_line(&tape).unwrap();
+        assert!(line.contains("MISSING") && line.ends_with("writes with another one now"), "{line}");
+        let mut clear = listed("KS0002", None).tape;
+        assert_eq!((key_cell(&clear).as_str(), key_line(&clear)), ("-", None));
+        clear.key_outdated = true;
+        assert_eq!(key_cell(&clear), "- (old)");
+        assert!(key_line(&clear).unwrap().starts_with("in clear"));
     }
 }

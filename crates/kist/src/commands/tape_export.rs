@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use terminal::{Exit, Failure, Outcome, Table, output, text};
+use terminal::{Exit, Failure, Outcome, Progress, Table, output, text};
 use wire::{
     CleaningCartridgeReply, InventoryBody, InventoryReply, ReasonBody, TapeBody, TapeContentReply,
-    TapeExportReply, TapeImportBody, TapeImportReply,
+    TapeExportReply, TapeImportBody, TapeImportReply, WorkReply,
 };
 
 use crate::cli::Common;
@@ -52,7 +52,7 @@ pub fn export(vid: &str, no_wait: bool, common: &Common) -> Outcome {
             return output::done(common, &reply, &format!("tape {vid} goes out by itself: {reason}"));
         }
         if told.as_ref() != Some(&reason) {
-            output::note(&format!("tape {vid} is not out yet: {reason}"));
+            output::note(&format!("kist: tape {vid} is not out yet: {reason}"));
             told = Some(reason);
         }
         std::thread::sleep(ASK_EVERY);
@@ -129,7 +129,14 @@ pub fn off_site(vid: &str, place: &str, common: &Common) -> Outcome {
 /// Has libraries say now what they hold.
 pub fn inventory(scan: bool, common: &Common) -> Outcome {
     let client = common.connection.client()?;
-    let reply: InventoryReply = client.post_for("/api/v1/library/inventory", &InventoryBody { scan })?;
+    let progress = Progress::start_of("inventory", "slot", 0, 0, common.quiet);
+    let mut watch = |work: &WorkReply| {
+        let span = Duration::try_from_secs_f64(work.seconds).unwrap_or_default();
+        progress.note(&format!("the libraries have been asked for {}", text::span(span)));
+    };
+    let asked = client.post_long_for("/api/v1/library/inventory", &InventoryBody { scan }, &mut watch);
+    drop(progress);
+    let reply: InventoryReply = asked?;
     let said = match reply.changed.len() {
         0 => "nothing has changed".to_owned(),
         count => format!("{} changed: {}", text::plural(count as u64, "tape"), reply.changed.join(", ")),

@@ -108,7 +108,7 @@ pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> 
                 let lines: Vec<String> =
                     lasting.iter().map(|line| format!("{}: {}", line.what, line.reason)).collect();
                 let lines = lines.join("; ");
-                output::note(&format!("this does not end before somebody does something: {lines}"));
+                output::note(&format!("kist: this does not end before somebody does something: {lines}"));
             }
             told = kinds(&lasting);
             // Nothing moves, and what is left does not end by itself: no time can be foretold.

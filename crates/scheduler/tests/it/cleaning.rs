@@ -308,3 +308,17 @@ fn a_drive_that_is_down_waits_for_the_robot_to_be_cleaned() {
     assert!(matches!(states[0], DriveState::Down { .. }), "{states:?}");
     assert_eq!(bench.tell(4, Event::Mounted("B".to_owned(), vid("T00001"))).len(), 2);
 }
+
+/// While a drive is cleaned the robot mounts tapes in others: cleaning takes minutes, of which it works for
+/// seconds.
+#[test]
+fn a_drive_that_is_cleaned_holds_no_robot() {
+    let policy = Policy { mounts_at_once_max: 1, ..policy() };
+    let mut bench = Bench::with(policy, &["A", "B", "C"], &["CLN001", "CLN002"]);
+    assert_eq!(bench.ask(1, "A", CleaningUrgency::Now), clean("A", "CLN001"));
+    assert_eq!(bench.ask(1, "B", CleaningUrgency::Now), clean("B", "CLN002"));
+    assert_eq!(bench.want(2, "T00001"), mount("C", "T00001"));
+    assert_eq!(bench.want(3, "T00002"), [], "all drives are in use");
+    assert_eq!(bench.tell(4, Event::Mounted("C".to_owned(), vid("T00001"))).len(), 1, "it is read");
+    assert_eq!(bench.cleaned(5, "A", CleaningEnd::Cleaned), mount("A", "T00002"));
+}

@@ -261,7 +261,8 @@ fn a_scratch_tape_is_taken_when_the_begun_one_is_read_for_longer() {
 #[test]
 fn a_begun_tape_that_does_not_arrive_is_not_waited_for_long() {
     let tapes = || [up("A"), up("B"), tape(1, Some(1), 500), tape(2, None, 500)].into_iter();
-    let mounting = [want(0, 1, 50, &[1]), (300, Event::Tick), queued(400, backlog(5, 60, 0)), (2100, Event::Tick)];
+    let mounting =
+        [want(0, 1, 50, &[1]), (300, Event::Tick), queued(400, backlog(5, 60, 0)), (2100, Event::Tick)];
     let expected = "0: wake at 300
         300: mount T00001 in A
         400: wake at 2100

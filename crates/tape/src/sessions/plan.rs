@@ -340,8 +340,10 @@ pub(super) fn build(room: &Tape, planned: &PlannedContainer) -> Result<Container
 
 /// The piece that a plan reads, if it reads one piece of the pool: of a container with an image, that.
 pub(super) fn only_piece(plan: &ContainerPlan) -> Option<BlobPiece> {
-    match plan.parts.front() {
-        Some(Part::Blob(_, piece)) if plan.parts.len() == 1 => Some(*piece),
+    // Where files end is no bytes.
+    let mut parts = plan.parts.iter().filter(|part| !matches!(part, Part::FilesEnd(_)));
+    match (parts.next(), parts.next()) {
+        (Some(Part::Blob(_, piece)), None) => Some(*piece),
         _ => None,
     }
 }

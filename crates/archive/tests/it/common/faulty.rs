@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{Archive, Machines, MountLog, Settings, Stat};
-use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
+use base::{BlockAddress, ByteCount, Clock, Partition, TapePosition, Vid};
 use library::{DriveName, Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 use crate::common::{
@@ -63,12 +63,17 @@ impl Trouble {
     }
 
     pub fn open_logged(&self, mount_log: Option<Arc<dyn MountLog>>) -> (Archive, Faults) {
+        self.open_by(Arc::new(SystemClock), mount_log)
+    }
+
+    /// By another clock than the system's.
+    pub fn open_by(&self, clock: Arc<dyn Clock>, mount_log: Option<Arc<dyn MountLog>>) -> (Archive, Faults) {
         let settings = self.instance.settings.clone();
         let library = self.library();
         let faults = library.faults();
-        let machines = Machines::open(&settings, Arc::new(SystemClock)).unwrap();
+        let machines = Machines::open(&settings, Arc::clone(&clock)).unwrap();
         let machines = Machines { library: Arc::new(library), mount_log, ..machines };
-        (settled(Archive::open_on(machines, settings, Arc::new(SystemClock)).unwrap()), faults)
+        (settled(Archive::open_on(machines, settings, clock).unwrap()), faults)
     }
 }
 

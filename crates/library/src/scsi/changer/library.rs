@@ -743,6 +743,9 @@ impl Library for ScsiLibrary {
     }
 
     fn look_again(&self, scan: bool) -> Result<(), LibraryError> {
+        // Whoever asks for it may just have mended what was in the way: that it rests after a search that
+        // failed is for the question that is asked all the time.
+        self.line().not_before = None;
         match scan {
             true => self.scan().map(drop),
             false => self.refresh(&mut self.line()),

@@ -141,6 +141,16 @@ fn a_changer_may_be_away_at_the_start() {
     library.mount(vid("KS0001"), &drive).unwrap();
     assert!(handle.loaded());
 
+    // Whoever asks is not told of what was in the way a moment ago.
+    bench.change(|world| world.away = true);
+    bench.clock.0.fetch_add(60_000_000, Ordering::Relaxed);
+    // The way breaks, and is looked for once.
+    assert!(library.changes().is_err() && library.changes().is_err());
+    bench.change(|world| world.away = false);
+    assert!(library.changes().is_err(), "not before its time");
+    library.look_again(false).unwrap();
+    assert!(library.out_of_reach().is_empty(), "{:?}", library.out_of_reach());
+
     // Away later: what was known is not taken for what is there.
     bench.change(|world| world.away = true);
     assert!(matches!(library.changes(), Err(LibraryError::Path { .. } | LibraryError::NotReached { .. })));
