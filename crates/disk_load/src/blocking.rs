@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use drive::AlignedBuffer;
 
-
 use crate::engine::{Budget, EngineError, Load};
 use crate::measured::{Fault, Measured};
 use crate::stamp;

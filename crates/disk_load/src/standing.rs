@@ -70,15 +70,15 @@ const SIGNS: [Sign; 29] = [
 ];
 
 /// What ZFS writes into its labels, of which there are two at either end: `ub_magic` in both byte orders.
-const ZFS: [[u8; 8]; 2] =
-    [[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0xba, 0xb1, 0x0c]];
+const ZFS: [[u8; 8]; 2] = [[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0xba, 0xb1, 0x0c]];
 
 /// What stands between these ends of a disk: the first and the last [`LOOKED_AT`] bytes, or all of it twice
 /// if it is smaller. `length` is that of the disk.
 #[must_use]
 pub fn standing(head: &[u8], tail: &[u8], length: u64) -> Option<Standing> {
     let tail_at = length - tail.len() as u64;
-    let named = SIGNS.iter().find(|sign| head.get(sign.at..).is_some_and(|rest| rest.starts_with(sign.bytes)));
+    let named =
+        SIGNS.iter().find(|sign| head.get(sign.at..).is_some_and(|rest| rest.starts_with(sign.bytes)));
     if let Some(sign) = named {
         return Some(Standing { what: sign.what, at: sign.at as u64 });
     }

@@ -128,7 +128,8 @@ impl Target {
     pub fn temporary(directory: &Path, length: ByteCount) -> Result<Target, TargetError> {
         assert!(length.0 > 0 && length <= FILE_MAX, "the length of a load's file is within its limits");
         let failed = |doing| at(directory, doing);
-        let space = rustix::fs::statvfs(directory).map_err(|error| failed("asking for room")(error.into()))?;
+        let space =
+            rustix::fs::statvfs(directory).map_err(|error| failed("asking for room")(error.into()))?;
         let free = ByteCount(space.f_bavail.saturating_mul(space.f_frsize));
         if !leaves_room(length, free) {
             return Err(TargetError::NoRoom { path: directory.to_owned(), wanted: length, free });

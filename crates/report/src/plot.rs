@@ -133,7 +133,8 @@ fn picture(plot: &Plot, width: f64) -> String {
 }
 
 fn rows(html: &mut String, table: &PlotTable) {
-    let _ = write!(html, "<section><h2>{}</h2><div class=\"wide\"><table><thead><tr>", escape(&table.heading));
+    let _ =
+        write!(html, "<section><h2>{}</h2><div class=\"wide\"><table><thead><tr>", escape(&table.heading));
     for column in &table.columns {
         let _ = write!(html, "<th>{}</th>", escape(column));
     }
@@ -153,7 +154,8 @@ mod tests {
     use super::*;
 
     fn page(bound: Option<(f64, String)>) -> String {
-        let curve = |name: &str, values: &[Option<f64>]| Curve { name: name.to_owned(), values: values.to_vec() };
+        let curve =
+            |name: &str, values: &[Option<f64>]| Curve { name: name.to_owned(), values: values.to_vec() };
         let plot = Plot {
             heading: "sequential".to_owned(),
             note: "depth 8".to_owned(),

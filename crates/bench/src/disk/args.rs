@@ -17,6 +17,8 @@ const SIZES_MAX: usize = 16;
 const MIXES_MAX: usize = 8;
 /// How long a row may be measured.
 const SECONDS_MAX: i64 = 3_600;
+/// Operations under way at once on all paths together: with the engine of threads, so many threads.
+const OPERATIONS_MAX: u64 = 4_096;
 /// Memory of all operations under way at once.
 const MEMORY_MAX: u64 = 2 << 30;
 /// The least file: it holds two operations of each size.
@@ -207,7 +209,17 @@ impl Args {
         }
         // Whole operations of the largest size, so that one pass fills all of it.
         plan.bytes.0 -= plan.bytes.0 % largest.0;
-        let memory = largest.0.saturating_mul(u64::from(plan.depth)).saturating_mul(self.paths.len() as u64);
+        let operations = u64::from(plan.depth) * self.paths.len() as u64;
+        if operations > OPERATIONS_MAX {
+            return Err(Failure::usage(format!(
+                "--depth {} on {} are {} operations at once, and {} are the most: lower --depth",
+                plan.depth,
+                text::plural(self.paths.len() as u64, "path"),
+                text::count(operations),
+                text::count(OPERATIONS_MAX)
+            )));
+        }
+        let memory = largest.0.saturating_mul(operations);
         if memory > MEMORY_MAX {
             return Err(Failure::new(
                 Exit::Refused,
@@ -239,9 +251,8 @@ fn at_most(what: &str, count: usize, most: usize) -> Outcome {
 
 fn check_sizes(sizes: &[ByteCount]) -> Outcome {
     use disk_load::ALIGNMENT;
-    let is_wrong = |size: &&ByteCount| {
-        size.0 == 0 || !size.0.is_multiple_of(ALIGNMENT.0) || **size > BLOCK_MAX
-    };
+    let is_wrong =
+        |size: &&ByteCount| size.0 == 0 || !size.0.is_multiple_of(ALIGNMENT.0) || **size > BLOCK_MAX;
     match sizes.iter().find(is_wrong) {
         Some(wrong) => Err(Failure::usage(format!(
             "--size {}: the size of an operation is a multiple of {}, and at most {}",
@@ -318,6 +329,10 @@ mod tests {
         let paths = |count: usize| vec!["/y"; count];
         assert!(plan(&[&paths(PATHS_MAX - 1)[..], &["--depth", "1"]].concat()).is_ok());
         assert!(plan(&[&paths(PATHS_MAX)[..], &["--depth", "1"]].concat()).is_err());
+        let small = ["--size", "4KiB", "--depth", "32"];
+        assert!(plan(&[&paths(127)[..], &small].concat()).is_ok());
+        let one_more = ["--size", "4KiB", "--depth", "33"];
+        assert!(plan(&[&paths(127)[..], &one_more].concat()).is_err());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::ByteCount;
 use disk_load::{
-    Access, Contents, Engine, EngineError, LOOKED_AT, Load, Measured, Mix, Shape, Stamp, Target, Until,
+    Access, Contents, Engine, EngineError, Load, Measured, Mix, Shape, Stamp, StreamMeasured, Target, Until,
     Workload,
 };
 use terminal::{Exit, Failure, Outcome, Progress};
@@ -18,10 +18,16 @@ use super::{fio, streaming};
 
 /// Pairs of slices of Kist and fio.
 const PAIRS: u32 = 6;
+/// Part of a slice for which both run before they are measured: what a disk, or the host of a virtual one,
+/// gives beyond its rate after a pause counts for neither.
+const RAMP_PART: u32 = 4;
 /// Operations of filling that are under way at once.
 const FILL_DEPTH: u32 = 4;
 /// What filling writes at once, at most.
 const FILL_BLOCK: ByteCount = ByteCount(4 << 20);
+
+/// What came of a load on each place, and of the stream beside it: how it fared, what failed on each place.
+type Slice = (Vec<Measured>, Option<(StreamMeasured, Vec<Measured>)>);
 
 /// Everything that a row needs.
 pub struct Bed {
@@ -101,7 +107,8 @@ impl Bed {
         if let (Some(asked), Some((went, faults))) = (self.stream, stream) {
             row.stream = Some(StreamShown::of(asked, &went));
             let each = self.places.iter().zip(&faults);
-            row.faults.extend(each.flat_map(|(place, one)| figures::faults(place.target.path(), &one.faults)));
+            row.faults
+                .extend(each.flat_map(|(place, one)| figures::faults(place.target.path(), &one.faults)));
         }
         Ok(row)
     }
@@ -110,8 +117,13 @@ impl Bed {
     fn beside_fio(&mut self, case: Case) -> Outcome<Row> {
         let (mut sums, mut own, mut others) =
             (vec![Measured::default(); self.places.len()], Vec::new(), Vec::new());
+        let ramp = self.span / PAIRS / RAMP_PART;
+        let span = self.span / PAIRS - ramp;
         for _ in 0..PAIRS {
-            let (measured, _) = self.slice(case, self.span / PAIRS)?;
+            let (ramped, _) = self.slice(case, ramp)?;
+            // Its times do not count; its faults do.
+            sums.iter_mut().zip(&ramped).for_each(|(sum, one)| sum.faults.merge(&one.faults));
+            let (measured, _) = self.slice(case, span)?;
             let mut all = Measured::default();
             for (sum, one) in sums.iter_mut().zip(&measured) {
                 all.merge(one);
@@ -121,7 +133,8 @@ impl Bed {
             if case.mix.has_writes() {
                 self.places.iter_mut().for_each(|place| place.is_stamped = false);
             }
-            others.push(fio::slice(&self.places, case, self.engine, self.depth, self.span / PAIRS)?);
+            let asked = fio::Asked { case, engine: self.engine, depth: self.depth, ramp, span };
+            others.push(fio::slice(&self.places, &asked)?);
         }
         let mut row = Row::of(case, self.depth, &self.paths(), &sums);
         row.fio = Some(FioShown::of(&own, &others));
@@ -132,23 +145,18 @@ impl Bed {
     }
 
     /// One load on all places, and the stream beside it.
-    #[allow(clippy::type_complexity)]
-    fn slice(
-        &mut self,
-        case: Case,
-        span: Duration,
-    ) -> Outcome<(Vec<Measured>, Option<(disk_load::StreamMeasured, Vec<Measured>)>)> {
+    fn slice(&mut self, case: Case, span: Duration) -> Outcome<Slice> {
         self.slices += 1;
         let over = AtomicBool::new(false);
         let contents = |place: &Place| self.contents(place);
         let (places, stream) = (&self.places, self.stream);
         std::thread::scope(|scope| {
+            let (contents, over) = (&contents, &over);
             let streaming =
-                stream.map(|rate| scope.spawn(|| streaming::run(places, &contents, rate, &over)));
+                stream.map(|rate| scope.spawn(move || streaming::run(places, contents, rate, over)));
             let measured = self.on_all(|number, place| {
                 let (block, begin) = (case.size, ByteCount(0));
-                let shape =
-                    Shape { block, mix: case.mix, access: case.access, begin, length: place.length };
+                let shape = Shape { block, mix: case.mix, access: case.access, begin, length: place.length };
                 let seed = self.stamp.0 ^ (self.slices << 16) ^ number as u64;
                 (shape, seed, self.depth, Until::Time(span), self.contents(place))
             });
@@ -215,14 +223,15 @@ impl Bed {
         Ok(())
     }
 
-    /// What fio has left at both ends of what stays, so that a next call knows it again.
+    /// Stamps what fio has written at both ends of what stays, so that a next call knows it again.
     fn make_known(&self) -> Outcome {
-        for from_end in [false, true] {
-            let measured = self.on_all(|_, place| {
-                let part = ByteCount(place.target.length().0.min(LOOKED_AT as u64));
-                let begin = if from_end { place.target.length().0 - part.0 } else { 0 };
-                let length = if place::is_lasting(place) { part } else { ByteCount(0) };
-                self.writing(ByteCount(begin.next_multiple_of(disk_load::ALIGNMENT.0)), length)
+        for at_end in [false, true] {
+            let measured = self.on_all(|_, place| match place::is_lasting(place) {
+                true => {
+                    let part = place.written_end(at_end);
+                    self.writing(ByteCount(part.start), ByteCount(part.end - part.start))
+                }
+                false => self.writing(ByteCount(0), ByteCount(0)),
             })?;
             self.whole(&measured)?;
         }

@@ -44,9 +44,10 @@ impl Ceiling {
 pub fn of(targets: &[&Target]) -> Ceiling {
     let mut blocks = BTreeSet::new();
     for target in targets {
-        let found = target.device().ok().and_then(|(major, minor)| {
-            fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()
-        });
+        let found = target
+            .device()
+            .ok()
+            .and_then(|(major, minor)| fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok());
         let Some(device) = found else {
             return Ceiling::unknown(format!("{} is on no block device", target.path().display()));
         };

@@ -118,8 +118,8 @@ pub struct FioShown {
     pub ratio: f64,
     /// The 95 % interval of the ratio; nothing from a single pair.
     pub ratio_interval: Option<(f64, f64)>,
-    /// Pairs of slices.
-    pub pairs: usize,
+    /// Bytes a second of each pair of slices: Kist, fio.
+    pub pairs: Vec<(f64, f64)>,
 }
 
 impl FioShown {
@@ -131,8 +131,10 @@ impl FioShown {
         FioShown {
             bytes_per_second: stats::estimate(fio).mean,
             ratio: found.mean.exp(),
-            ratio_interval: found.half_width.map(|half| ((found.mean - half).exp(), (found.mean + half).exp())),
-            pairs: logs.len(),
+            ratio_interval: found
+                .half_width
+                .map(|half| ((found.mean - half).exp(), (found.mean + half).exp())),
+            pairs: own.iter().copied().zip(fio.iter().copied()).collect(),
         }
     }
 }
@@ -249,10 +251,9 @@ mod tests {
     #[test]
     fn sizes_have_units() {
         let shown = |bytes| size(ByteCount(bytes));
-        assert_eq!((shown(4096), shown(1 << 20), shown((1 << 20) + 4096)), (
-            "4 KiB".to_owned(),
-            "1 MiB".to_owned(),
-            "1028 KiB".to_owned()
-        ));
+        assert_eq!(
+            (shown(4096), shown(1 << 20), shown((1 << 20) + 4096)),
+            ("4 KiB".to_owned(), "1 MiB".to_owned(), "1028 KiB".to_owned())
+        );
     }
 }

@@ -46,10 +46,24 @@ pub fn version() -> Outcome<String> {
     Ok(String::from_utf8_lossy(&said.stdout).trim().to_owned())
 }
 
+/// What a slice is like.
+pub struct Asked {
+    /// The operations.
+    pub case: Case,
+    /// Kist's, of which fio has the like.
+    pub engine: Engine,
+    /// Operations under way at once, on each place.
+    pub depth: u32,
+    /// Before anything counts.
+    pub ramp: Duration,
+    /// What counts.
+    pub span: Duration,
+}
+
 /// Bytes a second of one slice, over all places.
-pub fn slice(places: &[Place], case: Case, engine: Engine, depth: u32, span: Duration) -> Outcome<f64> {
+pub fn slice(places: &[Place], asked: &Asked) -> Outcome<f64> {
     let said = Command::new(FIO)
-        .args(arguments(places, case, engine, depth, span))
+        .args(arguments(places, asked))
         .stdin(Stdio::null())
         .output()
         .map_err(|error| Failure::internal(format!("{FIO} cannot be run: {error}")))?;
@@ -63,7 +77,8 @@ pub fn slice(places: &[Place], case: Case, engine: Engine, depth: u32, span: Dur
 }
 
 /// fio's arguments: what holds for all places, then a job for each.
-fn arguments(places: &[Place], case: Case, engine: Engine, depth: u32, span: Duration) -> Vec<String> {
+fn arguments(places: &[Place], asked: &Asked) -> Vec<String> {
+    let Asked { case, engine, depth, ramp, span } = *asked;
     let kind = match (case.access, case.mix.has_reads(), case.mix.has_writes()) {
         (Access::Sequential, true, false) => "read",
         (Access::Sequential, false, _) => "write",
@@ -78,6 +93,7 @@ fn arguments(places: &[Place], case: Case, engine: Engine, depth: u32, span: Dur
         "--group_reporting".to_owned(),
         "--thread".to_owned(),
         "--time_based".to_owned(),
+        format!("--ramp_time={}ms", ramp.as_millis()),
         format!("--runtime={}ms", span.as_millis()),
         format!("--rw={kind}"),
         format!("--bs={}", case.size.0),
@@ -145,7 +161,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let target = Target::temporary(directory.path(), ByteCount(64 << 20)).unwrap();
         let place = Place { length: target.length(), target, is_stamped: true };
-        arguments(&[place], case, engine, 8, Duration::from_millis(1_500))
+        let (ramp, span) = (Duration::from_millis(500), Duration::from_millis(1_500));
+        arguments(&[place], &Asked { case, engine, depth: 8, ramp, span })
     }
 
     #[test]

@@ -49,7 +49,8 @@ pub fn run(args: &Args, style: Style) -> Outcome {
     let places = bed.places().iter().map(place::Place::shown).collect();
     let report = Report { places, engine: engine.to_string(), fio, bottleneck, notes, rows };
     if let Some(page) = &args.page {
-        fs::write(page, show::page(&report)).map_err(|error| Failure::io("writing the page", page, &error))?;
+        fs::write(page, show::page(&report))
+            .map_err(|error| Failure::io("writing the page", page, &error))?;
     }
     match style.json {
         true => output::json(&report)?,

@@ -1,9 +1,10 @@
 //! What the paths of a call are, opened: directories, files, devices.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use base::ByteCount;
-use disk_load::{Target, TargetError, TargetKind};
+use disk_load::{ALIGNMENT, LOOKED_AT, Target, TargetError, TargetKind};
 use serde::Serialize;
 use terminal::{Exit, Failure, Outcome};
 
@@ -49,6 +50,12 @@ impl Place {
         }
     }
 
+    /// The part of its first or last bytes, those that are looked at before it is written over, that was
+    /// written to: never beyond what was to be measured.
+    pub fn written_end(&self, at_end: bool) -> Range<u64> {
+        written_end(self.target.length(), self.length, at_end)
+    }
+
     /// What must be said of it before its figures are read.
     pub fn warning(&self) -> Option<String> {
         let path = self.target.path().display();
@@ -64,22 +71,26 @@ impl Place {
     }
 }
 
+fn written_end(whole: ByteCount, measured: ByteCount, at_end: bool) -> Range<u64> {
+    let down = |bytes: u64| bytes - bytes % ALIGNMENT.0;
+    let looked_at = match at_end {
+        false => 0..LOOKED_AT as u64,
+        true => down(whole.0.saturating_sub(LOOKED_AT as u64))..whole.0,
+    };
+    let end = looked_at.end.min(down(measured.0));
+    looked_at.start.min(end)..end
+}
+
 /// Opens all paths; each name in `destroy` must be that of one of them.
 pub fn open(paths: &[PathBuf], destroy: &[String], plan: &Plan) -> Outcome<Vec<Place>> {
-    let mut used = vec![false; destroy.len()];
-    let mut places = Vec::new();
-    for path in paths {
-        let named: Vec<usize> = (0..destroy.len()).filter(|at| names(&destroy[*at], path)).collect();
-        named.iter().for_each(|at| used[*at] = true);
-        places.push(one(path, !named.is_empty(), plan)?);
-    }
-    if let Some((name, _)) = destroy.iter().zip(&used).find(|(_, used)| !**used) {
+    let is_named = |path: &PathBuf| destroy.iter().any(|name| names(name, path));
+    if let Some(name) = destroy.iter().find(|name| !paths.iter().any(|path| names(name, path))) {
         return Err(Failure::usage(format!(
             "--destroy {name} is none of the paths to be measured, and not the serial number of one: name it \
              as a PATH, too"
         )));
     }
-    Ok(places)
+    paths.iter().map(|path| one(path, is_named(path), plan)).collect()
 }
 
 fn one(path: &Path, is_to_be_destroyed: bool, plan: &Plan) -> Outcome<Place> {
@@ -138,4 +149,21 @@ pub fn failed(error: TargetError) -> Failure {
 /// Whether anything that was written over stays: what a load leaves is known again, what fio leaves is not.
 pub fn is_lasting(place: &Place) -> bool {
     place.target.kind() != TargetKind::Temporary
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_whole_pages_within_what_was_measured() {
+        const MIB: u64 = 1 << 20;
+        let part = |whole, measured, at_end| written_end(ByteCount(whole), ByteCount(measured), at_end);
+        assert_eq!(part(8 * MIB, 8 * MIB, false), 0..MIB);
+        assert_eq!(part(8 * MIB, 8 * MIB, true), 7 * MIB..8 * MIB);
+        assert_eq!(part(8 * MIB + 100, 8 * MIB + 100, true), 7 * MIB..8 * MIB);
+        assert_eq!(part(8 * MIB, 2 * MIB, true), 2 * MIB..2 * MIB, "the end was not written");
+        assert_eq!(part(8 * MIB, MIB / 2, false), 0..MIB / 2);
+        assert_eq!(part(5_000, 5_000, true), 0..4096);
+    }
 }

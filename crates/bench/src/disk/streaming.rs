@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use base::ByteCount;
-use disk_load::{Contents, Engine, Load, Measured, RUN, Shape, StreamMeasured, TapeStream, Until, Workload};
 use disk_load::{Access, Mix};
+use disk_load::{Contents, Engine, Load, Measured, RUN, Shape, StreamMeasured, TapeStream, Until, Workload};
 use terminal::{Failure, Outcome};
 
 use super::place::Place;
@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// each place.
 pub fn run(
     places: &[Place],
-    contents: &dyn Fn(&Place) -> Contents,
+    contents: &(dyn Fn(&Place) -> Contents + Sync),
     rate: u64,
     stop: &AtomicBool,
 ) -> Outcome<(StreamMeasured, Vec<Measured>)> {

@@ -83,7 +83,11 @@ fn what_is_written_is_read_and_known_again() {
         for contents in [Contents::Stamped(RUN), Contents::Painted(RUN)] {
             let bed = Bed::filled(engine, contents);
             for (number, page) in bed.bytes().chunks(PAGE).enumerate() {
-                assert_eq!(RUN.check(page, ByteCount((number * PAGE) as u64)), Ok(()), "{engine} page {number}");
+                assert_eq!(
+                    RUN.check(page, ByteCount((number * PAGE) as u64)),
+                    Ok(()),
+                    "{engine} page {number}"
+                );
             }
             let measured = bed.read(engine, contents);
             assert_eq!((measured.read.bytes, measured.faults.count()), (BLOCK * BLOCKS, 0), "{engine}");
