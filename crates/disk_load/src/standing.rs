@@ -7,7 +7,8 @@ use std::fmt;
 
 use crate::stamp::{self, PAGE};
 
-/// Bytes that are looked at, at either end. Superblocks, labels and tables of what is listed below are within.
+/// Bytes that are looked at, at either end: all superblocks, labels and tables that are listed below are
+/// within.
 pub const LOOKED_AT: usize = 1 << 20;
 
 /// What was found.

@@ -94,7 +94,9 @@ pub enum TargetError {
         standing: Standing,
     },
     /// It is mounted, or part of something.
-    #[error("{}: it is in use, mounted or part of another device: take it out of use, then again", .0.display())]
+    #[error(
+        "{}: it is in use, mounted or part of another device: take it out of use, then again", .0.display()
+    )]
     InUse(PathBuf),
     /// Nothing is in it.
     #[error("{}: it holds {found}, and a load needs {least} or more: name a larger one", path.display())]

@@ -58,8 +58,8 @@ impl Queue {
         Ok(Queue { ring, free: (0..slots.len()).rev().collect(), slots, under_way: 0 })
     }
 
-    /// Orders an operation. Each alone and at once: told of many together, the disk would have had fewer to do
-    /// in the meantime.
+    /// Orders an operation. Each alone and at once: told of many together, the disk would have had fewer to
+    /// do in the meantime.
     fn order(&mut self, load: &Load<'_>, operation: Operation) -> io::Result<()> {
         let Some(at) = self.free.pop() else { return Err(io::ErrorKind::QuotaExceeded.into()) };
         let slot = &mut self.slots[at];

@@ -4,9 +4,9 @@
 //! Nothing here knows how an outcome came about: the twin's runs and the replay of a server's record are told
 //! of in the same way. Pure; the same outcomes give the same bytes.
 //!
-//! A page is one file that needs nothing else: no script, no font, nothing from elsewhere. All curves of a run
-//! are those of each variant's first seed; figures with `±` are over all seeds. [`plot_page`] draws curves of
-//! what was measured, and knows no run.
+//! A page is one file that needs nothing else: no script, no font, nothing from elsewhere. All curves of a
+//! run are those of each variant's first seed; figures with `±` are over all seeds. [`plot_page`] draws
+//! curves of what was measured, and knows no run.
 
 mod bars;
 mod chart;

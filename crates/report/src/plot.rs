@@ -116,7 +116,8 @@ fn picture(plot: &Plot, width: f64) -> String {
         for (at, value) in &points {
             let _ = write!(
                 inside,
-                "<circle class=\"b-{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\"><title>{}, {}: {}</title></circle>",
+                "<circle class=\"b-{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\">\
+                 <title>{}, {}: {}</title></circle>",
                 frame.x_at(*at),
                 frame.y_at(*value),
                 escape(&curve.name),

@@ -70,7 +70,7 @@ pub struct Args {
     /// Seconds of each row [default: 5]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=SECONDS_MAX), value_name = "S")]
     seconds: Option<u32>,
-    /// Bytes of the file that is made, or of the part of a file or device that is read [default: 1GiB, or all]
+    /// Bytes of the file that is made, or of the part that is read of a file or device [default: 1GiB; all]
     #[arg(long, value_parser = Size::parse, value_name = "SIZE")]
     bytes: Option<Size>,
     /// How operations are ordered from the system [default: io_uring, or threads where the kernel refuses it]

@@ -183,9 +183,8 @@ mod tests {
     #[test]
     fn answers_are_added_up_and_errors_are_told() {
         let job = |error: i64, bytes: u64, runtime: u64| {
-            format!(
-                r#"{{"error":{error},"read":{{"io_bytes":{bytes},"runtime":{runtime}}},"write":{{"io_bytes":0,"runtime":0}}}}"#
-            )
+            let read = format!(r#"{{"io_bytes":{bytes},"runtime":{runtime}}}"#);
+            format!(r#"{{"error":{error},"read":{read},"write":{{"io_bytes":0,"runtime":0}}}}"#)
         };
         let answer = |jobs: &[String]| format!("note: x\n{{\"jobs\":[{}]}}", jobs.join(","));
         assert_eq!(rate(&answer(&[job(0, 1_000, 500), job(0, 3_000, 1_000)])), Ok(4_000.0));
