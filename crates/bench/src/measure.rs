@@ -400,7 +400,8 @@ mod tests {
 
     fn args(what: What) -> Args {
         Args {
-            what,
+            what: Some(what),
+            of_its_own: None,
             size: None,
             files: None,
             clients: None,

@@ -77,7 +77,7 @@ const ZFS: [[u8; 8]; 2] = [[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0x
 /// if it is smaller. `length` is that of the disk.
 #[must_use]
 pub fn standing(head: &[u8], tail: &[u8], length: u64) -> Option<Standing> {
-    let tail_at = length - tail.len() as u64;
+    let tail_at = length.saturating_sub(tail.len() as u64);
     let named =
         SIGNS.iter().find(|sign| head.get(sign.at..).is_some_and(|rest| rest.starts_with(sign.bytes)));
     if let Some(sign) = named {

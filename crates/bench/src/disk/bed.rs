@@ -91,9 +91,7 @@ impl Bed {
 
     /// Measures a case, with the stream and fio if they take part.
     pub fn measure(&mut self, case: Case, progress: &Progress) -> Outcome<Row> {
-        if case.mix.has_reads() || self.stream.is_some() {
-            self.fill(progress)?;
-        }
+        self.fill(case.mix.has_reads() || self.stream.is_some(), progress)?;
         let mut row = if self.has_fio { self.beside_fio(case)? } else { self.alone(case)? };
         // Of what was not filled nothing is known; and what fio wrote since is no longer ours.
         let is_known = self.places.iter().all(|place| place.is_stamped);
@@ -137,7 +135,7 @@ impl Bed {
             others.push(fio::slice(&self.places, &asked)?);
         }
         let mut row = Row::of(case, self.depth, &self.paths(), &sums);
-        row.fio = Some(FioShown::of(&own, &others));
+        row.fio = FioShown::of(&own, &others);
         if case.mix.has_writes() {
             self.make_known()?;
         }
@@ -203,9 +201,13 @@ impl Bed {
         })
     }
 
-    /// Writes all of the files that were made, so that reads find something, and know it again.
-    fn fill(&mut self, progress: &Progress) -> Outcome {
-        let is_to_be_filled = |place: &Place| !place::is_lasting(place) && !place.is_stamped;
+    /// Writes all of the files that were made, before anything is measured in them, and again before reads if
+    /// fio has written there.
+    fn fill(&mut self, has_reads: bool, progress: &Progress) -> Outcome {
+        let is_to_be_filled = |place: &Place| {
+            let lacks = !place.is_laid_out || has_reads && !place.is_stamped;
+            !place::is_lasting(place) && lacks
+        };
         if !self.places.iter().any(is_to_be_filled) {
             return Ok(());
         }
@@ -217,7 +219,7 @@ impl Bed {
         self.whole(&measured)?;
         for place in self.places.iter_mut().filter(|place| is_to_be_filled(place)) {
             place.target.sync().map_err(place::failed)?;
-            place.is_stamped = true;
+            (place.is_stamped, place.is_laid_out) = (true, true);
         }
         progress.note("");
         Ok(())

@@ -123,19 +123,22 @@ pub struct FioShown {
 }
 
 impl FioShown {
-    /// Of rates in the same order. Ratios are averaged by their logarithms, so that it does not matter which
+    /// Of rates in the same order; `None` if nothing was moved in a slice. Ratios are averaged by their logarithms, so that it does not matter which
     /// of the two stands above.
-    pub fn of(own: &[f64], fio: &[f64]) -> FioShown {
+    pub fn of(own: &[f64], fio: &[f64]) -> Option<FioShown> {
+        if own.iter().chain(fio).any(|rate| *rate <= 0.0) {
+            return None;
+        }
         let logs: Vec<f64> = own.iter().zip(fio).map(|(own, fio)| (own / fio).ln()).collect();
         let found = stats::estimate(&logs);
-        FioShown {
+        Some(FioShown {
             bytes_per_second: stats::estimate(fio).mean,
             ratio: found.mean.exp(),
             ratio_interval: found
                 .half_width
                 .map(|half| ((found.mean - half).exp(), (found.mean + half).exp())),
             pairs: own.iter().copied().zip(fio.iter().copied()).collect(),
-        }
+        })
     }
 }
 
@@ -240,12 +243,13 @@ mod tests {
     #[test]
     fn the_ratio_to_fio_has_an_interval_and_no_favourite() {
         let (own, fio) = ([100.0, 110.0, 90.0, 100.0], [100.0, 100.0, 100.0, 100.0]);
-        let ratio = FioShown::of(&own, &fio);
-        let inverse = FioShown::of(&fio, &own);
+        let ratio = FioShown::of(&own, &fio).unwrap();
+        let inverse = FioShown::of(&fio, &own).unwrap();
         assert!((ratio.ratio * inverse.ratio - 1.0).abs() < 1e-12);
         let (low, high) = ratio.ratio_interval.unwrap();
         assert!(low < ratio.ratio && ratio.ratio < high && low > 0.8 && high < 1.2, "{ratio:?}");
-        assert_eq!(FioShown::of(&[2.0], &[1.0]).ratio_interval, None);
+        assert_eq!(FioShown::of(&[2.0], &[1.0]).unwrap().ratio_interval, None);
+        assert!(FioShown::of(&[0.0, 1.0], &[1.0, 1.0]).is_none());
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub struct Place {
     pub length: ByteCount,
     /// Every block of it was written by this run, so that what is read can be checked.
     pub is_stamped: bool,
+    /// All of it was written at some time: the first write of a place costs the file system more than others.
+    pub is_laid_out: bool,
 }
 
 /// The same for reports.
@@ -103,7 +105,7 @@ fn one(path: &Path, is_to_be_destroyed: bool, plan: &Plan) -> Outcome<Place> {
         }
         let target = Target::temporary(path, plan.bytes).map_err(failed)?;
         let length = target.length();
-        return Ok(Place { target, length, is_stamped: false });
+        return Ok(Place { target, length, is_stamped: false, is_laid_out: false });
     }
     let least = plan.least();
     let target = match (plan.has_writes(), is_to_be_destroyed) {
@@ -115,7 +117,7 @@ fn one(path: &Path, is_to_be_destroyed: bool, plan: &Plan) -> Outcome<Place> {
     };
     let target = target.map_err(failed)?;
     let length = plan.part.unwrap_or(target.length()).min(target.length());
-    Ok(Place { target, length, is_stamped: false })
+    Ok(Place { target, length, is_stamped: false, is_laid_out: true })
 }
 
 /// Whether a name is that of this path: the same file, or the serial number of the disk.

@@ -40,13 +40,13 @@ pub fn text(report: &Report) -> String {
     for row in &report.rows {
         for fault in &row.faults {
             out.push_str(&format!(
-                "{} {} {}: {}: {}, {} times, first at byte {}\n",
+                "{} {} {}: {}: {}, {}, first at byte {}\n",
                 row.size(),
                 row.mix,
                 row.access,
                 fault.path.display(),
                 fault.what,
-                text::count(fault.count),
+                text::plural(fault.count, "time"),
                 fault.first_byte
             ));
         }
@@ -99,7 +99,12 @@ fn cells(row: &Row, has_fio: bool, has_stream: bool) -> Vec<String> {
     ];
     all.extend(latencies(&row.read));
     all.extend(latencies(&row.write));
-    all.push(if row.is_verified { "yes" } else { "no" }.to_owned());
+    let checked = match (row.read.operations, row.is_verified) {
+        (0, _) => "-",
+        (_, true) => "yes",
+        (_, false) => "no",
+    };
+    all.push(checked.to_owned());
     all.push(text::count(row.faults.iter().map(|fault| fault.count).sum()));
     if has_fio {
         let interval = |fio: &FioShown| {
