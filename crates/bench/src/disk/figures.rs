@@ -123,20 +123,19 @@ pub struct FioShown {
 }
 
 impl FioShown {
-    /// Of rates in the same order; `None` if nothing was moved in a slice. Ratios are averaged by their logarithms, so that it does not matter which
-    /// of the two stands above.
+    /// Of rates in the same order; `None` if nothing was moved in a slice. Ratios are averaged by their
+    /// logarithms, so that it does not matter which of the two stands above.
     pub fn of(own: &[f64], fio: &[f64]) -> Option<FioShown> {
         if own.iter().chain(fio).any(|rate| *rate <= 0.0) {
             return None;
         }
         let logs: Vec<f64> = own.iter().zip(fio).map(|(own, fio)| (own / fio).ln()).collect();
         let found = stats::estimate(&logs);
+        let interval = |half: f64| ((found.mean - half).exp(), (found.mean + half).exp());
         Some(FioShown {
             bytes_per_second: stats::estimate(fio).mean,
             ratio: found.mean.exp(),
-            ratio_interval: found
-                .half_width
-                .map(|half| ((found.mean - half).exp(), (found.mean + half).exp())),
+            ratio_interval: found.half_width.map(interval),
             pairs: own.iter().copied().zip(fio.iter().copied()).collect(),
         })
     }
