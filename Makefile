@@ -29,7 +29,7 @@ needs-test: needs needs-isal
 	@command -v python3 >/dev/null || $(call install,python3)
 	@command -v tar >/dev/null || $(call install,tar)
 	@command -v nm >/dev/null || $(call install,binutils)
-	@for each in s3cmd curl openssl; do command -v $$each >/dev/null || $(call install,$$each); done
+	@for each in s3cmd curl openssl fio; do command -v $$each >/dev/null || $(call install,$$each); done
 	@python3 -c 'import venv, ensurepip' 2>/dev/null || $(call install,python3-venv)
 	@command -v tgtd >/dev/null || test -x /usr/sbin/tgtd || $(call install,tgt)
 	@command -v iscsi-test-cu >/dev/null || $(call install,libiscsi-bin)

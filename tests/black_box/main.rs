@@ -1,6 +1,7 @@
 //! The real program against a real server, each on an instance of its own.
 
 mod bench;
+mod bench_disk;
 mod bulk;
 mod damage;
 mod data_sets;

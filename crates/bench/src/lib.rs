@@ -9,6 +9,7 @@
 
 mod budgets;
 mod cpu;
+mod disk;
 mod engine;
 mod erasure;
 mod http;

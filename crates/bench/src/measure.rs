@@ -13,7 +13,7 @@ use wire::{MigrateBody, StatusReply};
 use crate::http::Load;
 use crate::rows::Row;
 use crate::subject::{Call, Subject};
-use crate::{budgets, cpu, engine, erasure, http, limits, rows, s3, schedule, tape};
+use crate::{budgets, cpu, disk, engine, erasure, http, limits, rows, s3, schedule, tape};
 
 /// All files of a measurement are below this.
 const ALL: &str = "/bench";
@@ -24,6 +24,7 @@ const RESERVE_BYTES: u64 = 1 << 30;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "\
 Each makes an instance of its own in --dir and removes it afterwards. In
 memory (/dev/shm) the program is measured, on a disk the disk. put and get:
@@ -35,6 +36,7 @@ coders and with what the memory gives. schedule: the order in which a mounted
 tape is read, on simulated tapes, without an instance. tape: what the way to a
 tape drive costs, without one. s3: large and small
 objects and listings, in turn with the servers named minio and versitygw.
+disk: disks, files and JBODs, see kist help bench disk.
 
 Examples:
   kist bench put --dir /dev/shm --size 2GiB
@@ -44,7 +46,11 @@ Examples:
   kist bench erasure --json --peer isa-l=target/release/examples/isal_peer")]
 pub struct Args {
     /// What to measure
-    what: What,
+    #[arg(required = true)]
+    what: Option<What>,
+    /// What has arguments of its own
+    #[command(subcommand)]
+    of_its_own: Option<OfItsOwn>,
     /// Bytes of each file [default: 2GiB for put and get, 20kB for create and stat, 64MiB for migrate and
     /// recall]
     #[arg(long, value_parser = Size::parse, value_name = "SIZE")]
@@ -77,6 +83,13 @@ pub struct Args {
     erasure: erasure::Args,
 }
 
+/// Measurements that share no arguments with the others.
+#[derive(clap::Subcommand, Debug)]
+enum OfItsOwn {
+    /// Read and write disks, files, whole JBODs: sizes, mixes, orders; beside fio and the computed bottleneck
+    Disk(disk::Args),
+}
+
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum What {
     /// Write a large file over HTTP
@@ -106,12 +119,12 @@ enum What {
 impl Args {
     fn load(&self) -> Load {
         let (files, size, clients) = match self.what {
-            What::Put | What::Get => (1, 2 << 30, 1),
-            What::Create => (4000, 20_000, 64),
-            What::Stat => (4000, 20_000, 8),
-            What::Migrate | What::Recall => (32, 64 << 20, 2),
+            Some(What::Put | What::Get) => (1, 2 << 30, 1),
+            Some(What::Create) => (4000, 20_000, 64),
+            Some(What::Stat) => (4000, 20_000, 8),
+            Some(What::Migrate | What::Recall) => (32, 64 << 20, 2),
             // Each of its parts has its own.
-            What::All | What::Erasure | What::Schedule | What::Tape | What::S3 => (1, 0, 1),
+            Some(What::All | What::Erasure | What::Schedule | What::Tape | What::S3) | None => (1, 0, 1),
         };
         Load {
             files: self.files.unwrap_or(files).max(1),
@@ -125,7 +138,7 @@ impl Args {
         let bytes = self.load().bytes();
         let with_parity = |bytes: u64| bytes.saturating_add(bytes / 10 * 6);
         let files = match self.what {
-            What::Migrate | What::Recall => {
+            Some(What::Migrate | What::Recall) => {
                 let copies = bytes.saturating_mul(2);
                 // In memory there are pages ready for the copies, as if these had parity.
                 let copies = if is_in_memory { with_parity(copies) } else { copies };
@@ -179,17 +192,21 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: &Args, call: Call<'_>) -> Outcome {
-    if args.what == What::Erasure {
+    if let Some(OfItsOwn::Disk(disk)) = &args.of_its_own {
+        return disk::run(disk, call.style);
+    }
+    let Some(what) = args.what else { return Err(Failure::usage("name what is to be measured")) };
+    if what == What::Erasure {
         return erasure::run(&args.erasure, args.write.as_deref(), call.style);
     }
-    if args.what == What::Schedule && !args.erasure.is_given_beside_quick() {
+    if what == What::Schedule && !args.erasure.is_given_beside_quick() {
         let of = schedule::Args { quick: args.erasure.is_quick(), seeds: args.seeds };
         return schedule::run(of, args.write.as_deref(), call.style);
     }
-    if args.what == What::Tape && !args.erasure.is_given_beside_quick() {
+    if what == What::Tape && !args.erasure.is_given_beside_quick() {
         return tape::run(args.erasure.is_quick(), call.style);
     }
-    if args.what == What::S3 {
+    if what == What::S3 {
         return s3::run(&args.s3(), call);
     }
     if args.erasure.is_given() {
@@ -198,12 +215,12 @@ pub fn run(args: &Args, call: Call<'_>) -> Outcome {
              `kist bench schedule` and to `kist bench tape`",
         ));
     }
-    if args.what == What::All {
+    if what == What::All {
         return budgets::run(args, call);
     }
     args.check_room()?;
     let bench = Bench::new(args.dir.as_deref(), args.load(), call)?;
-    let rows = match args.what {
+    let rows = match what {
         What::Put => bench.put()?,
         What::Get => bench.get()?,
         What::Stat => bench.stat()?,
@@ -383,7 +400,8 @@ mod tests {
 
     fn args(what: What) -> Args {
         Args {
-            what,
+            what: Some(what),
+            of_its_own: None,
             size: None,
             files: None,
             clients: None,

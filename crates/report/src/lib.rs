@@ -4,8 +4,9 @@
 //! Nothing here knows how an outcome came about: the twin's runs and the replay of a server's record are told
 //! of in the same way. Pure; the same outcomes give the same bytes.
 //!
-//! The page is one file that needs nothing else: no script, no font, nothing from elsewhere. All curves are
-//! those of each variant's first seed; figures with `±` are over all seeds.
+//! A page is one file that needs nothing else: no script, no font, nothing from elsewhere. All curves of a
+//! run are those of each variant's first seed; figures with `±` are over all seeds. [`plot_page`] draws
+//! curves of what was measured, and knows no run.
 
 mod bars;
 mod chart;
@@ -15,6 +16,7 @@ mod differences;
 mod gantt;
 mod limits;
 mod page;
+mod plot;
 mod scale;
 mod style;
 mod table;
@@ -26,5 +28,6 @@ pub mod stats;
 
 pub use described::{Described, Parameter};
 pub use page::html;
+pub use plot::{Curve, Plot, PlotPage, PlotTable, plot_page};
 pub use text::{with_interval, with_unit};
 pub use words::{leading, sentences};

@@ -1,0 +1,86 @@
+//! `kist bench disk`: how fast disks, files and whole JBODs are read and written.
+
+mod args;
+mod bed;
+mod ceiling;
+mod figures;
+mod fio;
+mod place;
+mod preset;
+mod show;
+mod streaming;
+
+use std::fs;
+use std::path::Path;
+
+use disk_load::Stamp;
+use terminal::{Exit, Failure, Outcome, Progress, Style, output, text};
+
+pub use self::args::Args;
+use self::bed::Bed;
+use self::figures::{Report, Row};
+
+/// Measures, prints, and writes the page if one is named.
+pub fn run(args: &Args, style: Style) -> Outcome {
+    let plan = args.plan()?;
+    if args.fio && plan.stream.is_some() {
+        return Err(Failure::usage(
+            "--fio and --stream do not go together: beside a stream, the two would not have the same disk",
+        ));
+    }
+    check_page(args.page.as_deref())?;
+    let fio = if args.fio { Some(fio::version()?) } else { None };
+    let (engine, reason) = bed::engine(plan.engine)?;
+    let places = place::open(&args.paths, &args.destroy, &plan)?;
+    let notes: Vec<String> =
+        reason.into_iter().chain(places.iter().filter_map(place::Place::warning)).collect();
+    if !style.quiet {
+        notes.iter().for_each(|note| output::note(&format!("bench disk: {note}")));
+    }
+    let mut bed = Bed::new(places, engine, &plan, args.fio, Stamp(u64::from_le_bytes(text::random()?)));
+    let bottleneck = ceiling::of(&bed.targets());
+    let progress = Progress::start_of("bench disk", "row", plan.cases.len() as u64, 0, style.quiet);
+    let mut rows = Vec::new();
+    for case in &plan.cases {
+        rows.push(bed.measure(*case, &progress)?);
+        progress.add_files(1);
+    }
+    drop(progress);
+    let places = bed.places().iter().map(place::Place::shown).collect();
+    let report = Report { places, engine: engine.to_string(), fio, bottleneck, notes, rows };
+    if let Some(page) = &args.page {
+        fs::write(page, show::page(&report))
+            .map_err(|error| Failure::io("writing the page", page, &error))?;
+    }
+    match style.json {
+        true => output::json(&report)?,
+        false => output::write(&show::text(&report))?,
+    }
+    verdict(&report.rows)
+}
+
+/// A page that cannot be written is told before an hour of measuring, not after it.
+fn check_page(page: Option<&Path>) -> Outcome {
+    let Some(page) = page else { return Ok(()) };
+    let opened = fs::OpenOptions::new().append(true).create(true).open(page);
+    opened.map(drop).map_err(|error| Failure::io("opening the page", page, &error))
+}
+
+/// Operations that failed make the command fail: wrong bytes above all.
+fn verdict(rows: &[Row]) -> Outcome {
+    let faults = || rows.iter().flat_map(|row| &row.faults);
+    let all: u64 = faults().map(|fault| fault.count).sum();
+    let Some(worst) = faults().max_by_key(|fault| (fault.is_of_data, fault.count)) else { return Ok(()) };
+    let exit = if worst.is_of_data { Exit::Differs } else { Exit::SomeFailed };
+    Err(Failure::new(
+        exit,
+        format!(
+            "{} failed, of these {} on {}: {}, first at byte {}: look at 'kist disk health'",
+            text::plural(all, "operation"),
+            text::count(worst.count),
+            worst.path.display(),
+            worst.what,
+            worst.first_byte
+        ),
+    ))
+}

@@ -1,0 +1,172 @@
+//! What came of a load.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use base::ByteCount;
+
+use crate::histogram::Histogram;
+use crate::stamp::Wrong;
+use crate::workload::Operation;
+
+/// Faults after which a load ends: what goes on like this measures nothing.
+pub const FAULTS_MAX: u64 = 1_000;
+
+/// How an operation failed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The system refused a read, with this number.
+    Read(i32),
+    /// The system refused a write, with this number.
+    Write(i32),
+    /// Fewer bytes were read than asked for.
+    ShortRead,
+    /// Fewer bytes were written than given.
+    ShortWrite,
+    /// All bytes came, and they are not those that were written.
+    Data(Wrong),
+}
+
+impl Fault {
+    /// Of an operation that the system refused.
+    #[must_use]
+    pub fn refused(operation: Operation, error: &io::Error) -> Fault {
+        let number = error.raw_os_error().unwrap_or(0);
+        if operation.is_write { Fault::Write(number) } else { Fault::Read(number) }
+    }
+
+    /// Of an operation that ended early.
+    #[must_use]
+    pub fn short(operation: Operation) -> Fault {
+        if operation.is_write { Fault::ShortWrite } else { Fault::ShortRead }
+    }
+
+    /// Whether what was read is wrong, and nobody said so.
+    #[must_use]
+    pub fn is_of_data(self) -> bool {
+        matches!(self, Fault::Data(_))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Read(number) => write!(f, "read: {}", io::Error::from_raw_os_error(*number)),
+            Fault::Write(number) => write!(f, "write: {}", io::Error::from_raw_os_error(*number)),
+            Fault::ShortRead => f.write_str("read ended early"),
+            Fault::ShortWrite => f.write_str("write ended early"),
+            Fault::Data(wrong) => write!(f, "read gave {wrong}"),
+        }
+    }
+}
+
+/// How often a fault came, and where first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seen {
+    /// Operations.
+    pub count: u64,
+    /// Where the first of them began.
+    pub first: ByteCount,
+}
+
+/// All faults by kind: as many entries as there are kinds.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Faults(pub BTreeMap<Fault, Seen>);
+
+impl Faults {
+    /// Adds one.
+    pub fn add(&mut self, fault: Fault, at: ByteCount) {
+        self.0.entry(fault).or_insert(Seen { count: 0, first: at }).count += 1;
+    }
+
+    /// Adds all of another.
+    pub fn merge(&mut self, other: &Faults) {
+        for (fault, seen) in &other.0 {
+            self.0.entry(*fault).or_insert(Seen { count: 0, ..*seen }).count += seen.count;
+        }
+    }
+
+    /// How many there were.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.values().map(|seen| seen.count).sum()
+    }
+}
+
+/// Reads, or writes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Direction {
+    /// Bytes of those that succeeded.
+    pub bytes: u64,
+    /// How long each of those took, from its order to its end.
+    pub took: Histogram,
+}
+
+impl Direction {
+    fn merge(&mut self, other: &Direction) {
+        self.bytes += other.bytes;
+        self.took.merge(&other.took);
+    }
+}
+
+/// What came of a load.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Measured {
+    /// Reads.
+    pub read: Direction,
+    /// Writes.
+    pub write: Direction,
+    /// Those that failed.
+    pub faults: Faults,
+    /// From the first order to the end of the last operation.
+    pub span: Duration,
+}
+
+impl Measured {
+    /// Adds an operation that succeeded.
+    pub fn add(&mut self, operation: Operation, bytes: usize, took: Duration) {
+        let direction = if operation.is_write { &mut self.write } else { &mut self.read };
+        direction.bytes += bytes as u64;
+        direction.took.add(took);
+    }
+
+    /// Adds what was done at the same time.
+    pub fn merge(&mut self, other: &Measured) {
+        self.span = self.span.max(other.span);
+        self.gather(other);
+    }
+
+    /// Adds what was done afterwards.
+    pub fn append(&mut self, other: &Measured) {
+        self.span += other.span;
+        self.gather(other);
+    }
+
+    fn gather(&mut self, other: &Measured) {
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
+        self.faults.merge(&other.faults);
+    }
+
+    /// Bytes in both directions.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.read.bytes + self.write.bytes
+    }
+
+    /// Operations that succeeded.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.read.took.count() + self.write.took.count()
+    }
+
+    /// Bytes a second; 0 if no time has passed.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        let seconds = self.span.as_secs_f64();
+        if seconds > 0.0 { self.bytes() as f64 / seconds } else { 0.0 }
+    }
+}

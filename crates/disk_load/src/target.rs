@@ -1,0 +1,406 @@
+//! What is read and written: a file that lasts as long as the load, one that is there, or a device.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use base::ByteCount;
+use drive::AlignedBuffer;
+use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, fallocate, fcntl_getfl, fcntl_setfl, fstatfs, openat};
+
+use crate::stamp::PAGE;
+use crate::standing::{LOOKED_AT, Standing, standing};
+
+/// What a file system keeps free beside the file of a load, so that whoever else writes there can go on.
+pub const RESERVE: ByteCount = ByteCount(1 << 30);
+/// The largest file that a load makes.
+pub const FILE_MAX: ByteCount = ByteCount(1 << 40);
+
+/// Kinds of what is read and written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TargetKind {
+    /// A file without a name, made for the load: it is gone when the process ends, however it ends.
+    Temporary,
+    /// A file that was there.
+    File,
+    /// A block device.
+    Device,
+}
+
+impl TargetKind {
+    /// The kind in words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            TargetKind::Temporary => "temporary file",
+            TargetKind::File => "file",
+            TargetKind::Device => "block device",
+        }
+    }
+}
+
+/// Why something cannot be read or written by a load.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// The system refused.
+    #[error("{}: {doing} failed: {source}", path.display())]
+    Io {
+        /// Of what.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The file system would be nearly full.
+    #[error(
+        "{}: {free} are free, and a file of {wanted} is to leave {RESERVE} free: name a directory with more \
+         room, or a smaller file", path.display()
+    )]
+    NoRoom {
+        /// The directory.
+        path: PathBuf,
+        /// Bytes of the file.
+        wanted: ByteCount,
+        /// Bytes that are free.
+        free: ByteCount,
+    },
+    /// Neither a directory, nor a file, nor a block device.
+    #[error("{}: this is no directory, file or block device: name one of these", .0.display())]
+    Kind(PathBuf),
+    /// It was not said that it may be written over.
+    #[error(
+        "{}: this {} is only read: to write over all of it, name it once more with --destroy", path.display(),
+        kind.name()
+    )]
+    ReadOnly {
+        /// Which.
+        path: PathBuf,
+        /// What it is.
+        kind: TargetKind,
+    },
+    /// Something stands on it.
+    #[error(
+        "{}: {standing} stands on it, and is not destroyed: if nothing of it is needed, clear the first and \
+         the last MiB, then again", path.display()
+    )]
+    Standing {
+        /// Which.
+        path: PathBuf,
+        /// What.
+        standing: Standing,
+    },
+    /// It is mounted, or part of something.
+    #[error(
+        "{}: it is in use, mounted or part of another device: take it out of use, then again", .0.display()
+    )]
+    InUse(PathBuf),
+    /// Nothing is in it.
+    #[error("{}: it holds {found}, and a load needs {least} or more: name a larger one", path.display())]
+    Small {
+        /// Which.
+        path: PathBuf,
+        /// Bytes that it holds.
+        found: ByteCount,
+        /// Bytes that are needed.
+        least: ByteCount,
+    },
+}
+
+/// Something that is open and can be read, and perhaps written.
+#[derive(Debug)]
+pub struct Target {
+    path: PathBuf,
+    file: File,
+    kind: TargetKind,
+    length: ByteCount,
+    is_direct: bool,
+    file_system: String,
+}
+
+impl Target {
+    /// A file in a directory, of which nothing is left when this value is dropped or the process ends. Its
+    /// bytes are not written yet.
+    ///
+    /// # Errors
+    /// [`TargetError::NoRoom`] if less than [`RESERVE`] would stay free, [`TargetError::Io`].
+    pub fn temporary(directory: &Path, length: ByteCount) -> Result<Target, TargetError> {
+        assert!(length.0 > 0 && length <= FILE_MAX, "the length of a load's file is within its limits");
+        let failed = |doing| at(directory, doing);
+        let space =
+            rustix::fs::statvfs(directory).map_err(|error| failed("asking for room")(error.into()))?;
+        let free = ByteCount(space.f_bavail.saturating_mul(space.f_frsize));
+        if !leaves_room(length, free) {
+            return Err(TargetError::NoRoom { path: directory.to_owned(), wanted: length, free });
+        }
+        let file = nameless(directory).map_err(failed("making a file"))?;
+        match fallocate(&file, FallocateFlags::empty(), 0, length.0).map_err(io::Error::from) {
+            Err(error) if error.kind() != io::ErrorKind::Unsupported => {
+                return Err(failed("reserving room")(error));
+            }
+            _ => {}
+        }
+        let file_system = file_system(&file).map_err(failed("asking for the file system"))?;
+        let is_direct = make_direct(&file, true).map_err(failed("trying direct I/O"))?;
+        let (path, kind) = (directory.to_owned(), TargetKind::Temporary);
+        Ok(Target { path, file, kind, length, is_direct, file_system })
+    }
+
+    /// What is there already, to be read.
+    ///
+    /// # Errors
+    /// [`TargetError`].
+    pub fn open(path: &Path, least: ByteCount) -> Result<Target, TargetError> {
+        Target::of(path, least, OFlags::empty(), false)
+    }
+
+    /// What is there already, to be written over. Only what holds nothing but zeros, and what loads have
+    /// written, at both of its ends is given; of a device nobody else has a hold then.
+    ///
+    /// # Errors
+    /// [`TargetError::Standing`], [`TargetError::InUse`] and all others.
+    pub fn open_to_destroy(path: &Path, least: ByteCount) -> Result<Target, TargetError> {
+        let target = Target::of(path, least, OFlags::EXCL, true)?;
+        let (head, tail) = ends(&target.file, target.length).map_err(at(path, "reading both ends"))?;
+        match standing(&head, &tail, target.length.0) {
+            Some(standing) => Err(TargetError::Standing { path: path.to_owned(), standing }),
+            None => Ok(target),
+        }
+    }
+
+    fn of(path: &Path, least: ByteCount, exclusive: OFlags, writes: bool) -> Result<Target, TargetError> {
+        let failed = |doing| at(path, doing);
+        let about = fs::metadata(path).map_err(failed("looking at it"))?.file_type();
+        let kind = match () {
+            () if about.is_file() => TargetKind::File,
+            () if about.is_block_device() => TargetKind::Device,
+            () => return Err(TargetError::Kind(path.to_owned())),
+        };
+        let mut options = OpenOptions::new();
+        options.read(true).write(writes);
+        // Without O_CREAT it means: a device that nobody else has a hold of. It is undefined for files.
+        if kind == TargetKind::Device {
+            options.custom_flags(exclusive.bits() as i32);
+        }
+        let mut file = options.open(path).map_err(|error| match error.kind() {
+            io::ErrorKind::ResourceBusy => TargetError::InUse(path.to_owned()),
+            _ => failed("opening")(error),
+        })?;
+        let length = ByteCount(file.seek(SeekFrom::End(0)).map_err(failed("asking for its size"))?);
+        if length < least {
+            return Err(TargetError::Small { path: path.to_owned(), found: length, least });
+        }
+        let file_system = file_system(&file).map_err(failed("asking for the file system"))?;
+        let is_direct = make_direct(&file, false).map_err(failed("trying direct I/O"))?;
+        Ok(Target { path: path.to_owned(), file, kind, length, is_direct, file_system })
+    }
+
+    /// What people named.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A path by which another program of the same user can open it, as long as this value lives.
+    #[must_use]
+    pub fn path_for_others(&self) -> PathBuf {
+        match self.kind {
+            TargetKind::Temporary => {
+                format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
+            }
+            _ => self.path.clone(),
+        }
+    }
+
+    /// The open file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> TargetKind {
+        self.kind
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn length(&self) -> ByteCount {
+        self.length
+    }
+
+    /// Whether the kernel's cache is passed by.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.is_direct
+    }
+
+    /// The file system that it is in: `ext4`; of a device, `-`.
+    #[must_use]
+    pub fn file_system(&self) -> &str {
+        if self.kind == TargetKind::Device { "-" } else { &self.file_system }
+    }
+
+    /// Whether it is in memory, and no disk is measured.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        self.kind != TargetKind::Device && ["tmpfs", "ramfs"].contains(&self.file_system.as_str())
+    }
+
+    /// The number of the device that it is, or is on: major and minor.
+    ///
+    /// # Errors
+    /// [`TargetError::Io`].
+    pub fn device(&self) -> Result<(u32, u32), TargetError> {
+        let about = self.file.metadata().map_err(at(&self.path, "looking at it"))?;
+        let number = if self.kind == TargetKind::Device { about.rdev() } else { about.dev() };
+        Ok((rustix::fs::major(number), rustix::fs::minor(number)))
+    }
+
+    /// Waits until all that was written is on the disk.
+    ///
+    /// # Errors
+    /// [`TargetError::Io`].
+    pub fn sync(&self) -> Result<(), TargetError> {
+        self.file.sync_data().map_err(at(&self.path, "syncing"))
+    }
+}
+
+/// Whether a file system stays usable beside a file of a load.
+#[must_use]
+pub fn leaves_room(length: ByteCount, free: ByteCount) -> bool {
+    length.0.checked_add(RESERVE.0).is_some_and(|needed| needed <= free.0)
+}
+
+fn at(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> TargetError + use<> {
+    let path = path.to_owned();
+    move |source| TargetError::Io { path, doing, source }
+}
+
+/// A new file without a name. Where the file system has none of these, it loses its name at once.
+fn nameless(directory: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o600);
+    match openat(CWD, directory, flags | OFlags::TMPFILE | OFlags::EXCL, mode) {
+        Ok(file) => return Ok(file.into()),
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let path = directory.join(format!(".kist-bench-{}", std::process::id()));
+    let file = openat(CWD, &path, flags | OFlags::CREATE | OFlags::EXCL, mode)?;
+    fs::remove_file(&path)?;
+    Ok(file.into())
+}
+
+/// Switches direct I/O on and tries it with a page; off again where it is not taken.
+fn make_direct(file: &File, is_new: bool) -> io::Result<bool> {
+    let before = fcntl_getfl(file)?;
+    if fcntl_setfl(file, before | OFlags::DIRECT).is_err() {
+        return Ok(false);
+    }
+    let mut page = AlignedBuffer::new(PAGE);
+    let tried = match is_new {
+        true => file.write_all_at(page.as_slice(), 0),
+        false => file.read_at(page.as_mut_slice(), 0).map(drop),
+    };
+    match tried {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            fcntl_setfl(file, before)?;
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The first and the last bytes.
+fn ends(file: &File, length: ByteCount) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    // Direct I/O reads whole pages only; a last part of one is looked at through the cache.
+    let before = fcntl_getfl(file)?;
+    fcntl_setfl(file, before - OFlags::DIRECT)?;
+    let size = length.0.min(LOOKED_AT as u64);
+    let (mut head, mut tail) = (vec![0; size as usize], vec![0; size as usize]);
+    file.read_exact_at(&mut head, 0)?;
+    // On a page, so that pages which loads have written are known again.
+    let tail_at = (length.0 - size).next_multiple_of(PAGE as u64).min(length.0);
+    tail.truncate((length.0 - tail_at) as usize);
+    file.read_exact_at(&mut tail, tail_at)?;
+    fcntl_setfl(file, before)?;
+    Ok((head, tail))
+}
+
+/// The name of the file system of an open file, by its number (linux: include/uapi/linux/magic.h).
+fn file_system(file: &File) -> io::Result<String> {
+    let number = fstatfs(file)?.f_type as u64 & 0xffff_ffff;
+    Ok(match number {
+        0xef53 => "ext4",
+        0x5846_5342 => "xfs",
+        0x9123_683e => "btrfs",
+        0x0102_1994 => "tmpfs",
+        0x8584_58f6 => "ramfs",
+        0x794c_7630 => "overlay",
+        0x6969 => "nfs",
+        0x2fc1_2fc1 => "zfs",
+        0xf2f5_2010 => "f2fs",
+        0xca45_1a4e => "bcachefs",
+        0x6573_5546 => "fuse",
+        0x0bd0_0bd0 => "lustre",
+        0x4750_4653 => "gpfs",
+        other => return Ok(format!("{other:#x}")),
+    }
+    .to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reserve_stays_free_and_no_byte_more() {
+        let wanted = ByteCount(5 << 30);
+        assert!(leaves_room(wanted, ByteCount((5 << 30) + RESERVE.0)));
+        assert!(!leaves_room(wanted, ByteCount((5 << 30) + RESERVE.0 - 1)));
+        assert!(!leaves_room(ByteCount(u64::MAX), ByteCount(u64::MAX)));
+    }
+
+    #[test]
+    fn a_temporary_file_has_no_name_and_others_can_open_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = Target::temporary(directory.path(), ByteCount(1 << 20)).unwrap();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        assert_eq!(fs::metadata(target.path_for_others()).unwrap().len(), 1 << 20);
+        assert_eq!((target.kind(), target.length()), (TargetKind::Temporary, ByteCount(1 << 20)));
+    }
+
+    #[test]
+    fn a_file_that_holds_something_is_read_and_not_written_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, vec![0; 3 << 20]).unwrap();
+        assert!(Target::open_to_destroy(&path, ByteCount(1)).is_ok());
+        for at in [0, 1024 + 56, (3 << 20) - 1] {
+            let mut bytes = vec![0; 3 << 20];
+            bytes[at] = 0x53;
+            fs::write(&path, &bytes).unwrap();
+            let refused = Target::open_to_destroy(&path, ByteCount(1)).unwrap_err();
+            assert!(matches!(&refused, TargetError::Standing { .. }), "{refused}");
+            assert!(Target::open(&path, ByteCount(1)).is_ok());
+            assert!(fs::read(&path).unwrap() == bytes, "nothing was changed");
+        }
+    }
+
+    #[test]
+    fn what_is_too_small_or_of_another_kind_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, [0; 100]).unwrap();
+        assert!(Target::open(&path, ByteCount(100)).is_ok());
+        assert!(matches!(Target::open(&path, ByteCount(101)), Err(TargetError::Small { .. })));
+        assert!(matches!(Target::open(Path::new("/dev/null"), ByteCount(0)), Err(TargetError::Kind(_))));
+        assert!(matches!(Target::open(directory.path(), ByteCount(0)), Err(TargetError::Kind(_))));
+    }
+}
