@@ -225,6 +225,9 @@ pub(crate) fn tape_key(key: &TapeKey) -> Key {
     [&key.check.0[..], key.id.as_str().as_bytes()].concat()
 }
 
+/// Of [`Table::Rebalance`].
+pub(crate) const REBALANCE: &[u8] = &[0];
+
 pub(crate) fn pool_drive(id: DriveId) -> Key {
     id.0.to_be_bytes().to_vec()
 }
@@ -334,7 +337,9 @@ pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
     let length = key.len();
     let rest = |fixed: usize| length.wrapping_sub(fixed);
     match table {
-        Table::Meta | Table::Clock | Table::Leaps | Table::Trimmed | Table::Rule => length == 1,
+        Table::Meta | Table::Clock | Table::Leaps | Table::Trimmed | Table::Rule | Table::Rebalance => {
+            length == 1
+        }
         Table::Class | Table::TapePool | Table::Residency | Table::PoolDrive => length == 2,
         Table::StripeSet => length == 4,
         Table::Tape | Table::Cleaner => length == 6,

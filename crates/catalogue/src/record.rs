@@ -27,7 +27,7 @@ pub use bucket::{BucketRecord, BucketSettings, LifecycleRule, Version};
 pub use cleaning::{CleanerRecord, CleaningAsk, DriveCleaning};
 pub use clock::{ClockRecord, LeapsBelieved, TimeMove};
 pub use hold::{Hold, Retention, RetentionMode, Versioning};
-pub use pool_drive::{PoolDriveRecord, PoolDriveState};
+pub use pool_drive::{PoolDriveRecord, PoolDriveState, RebalanceRecord};
 pub use rule::Rule;
 pub use sealing::SealingRecord;
 pub use segment::UnneededSectors;

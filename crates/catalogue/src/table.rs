@@ -134,11 +134,14 @@ pub enum Table {
     KeyAtHand = 69,
     /// Pool drive → that it is to be emptied, or was taken out; no row: it is in use.
     PoolDrive = 70,
+    /// One record: what is stored moves between pool drives until they are about equally full; no row: it
+    /// stays where it is.
+    Rebalance = 72,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 60;
+    pub const COUNT: usize = 61;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -202,6 +205,7 @@ impl Table {
         Table::DriveCleaning,
         Table::KeyAtHand,
         Table::PoolDrive,
+        Table::Rebalance,
     ];
 
     /// The table's name in the engine.
@@ -268,6 +272,7 @@ impl Table {
             Table::DriveCleaning => "drive_cleaning",
             Table::KeyAtHand => "key_at_hand",
             Table::PoolDrive => "pool_drive",
+            Table::Rebalance => "rebalance",
         }
     }
 

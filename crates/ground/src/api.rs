@@ -575,6 +575,8 @@ pub struct PoolInfo {
     pub garbage: u64,
     /// What small values take, as last measured; `None`: not yet since the start.
     pub small: Option<crate::SegmentUse>,
+    /// How far a rebalance is, or the last one since the start came; `None`: there was none.
+    pub rebalance: Option<crate::RebalanceInfo>,
 }
 
 /// A storage class.

@@ -173,6 +173,7 @@ impl Tape {
             reconstructed: status.reconstructions,
             garbage,
             small: room.upkeep.segment_use(),
+            rebalance: room.upkeep.rebalance_info(),
         })
     }
 

@@ -33,7 +33,8 @@ pub use health::{
 pub use keys::{KeyBody, KeyReply, NewKeyReply};
 pub use pool::{
     AddDriveBody, AddDriveReply, DrainReply, DriveLostBody, PoolDriveReply, PoolHealthReply, PoolReply,
-    RebuildBody, ReplaceBody, ReplaceReply, ScrubReply, SmallFilesReply, VerifyCatalogueReply, VerifyReply,
+    RebalanceBody, RebalanceEndReply, RebalanceReply, RebuildBody, ReplaceBody, ReplaceReply, ScrubReply,
+    SmallFilesReply, VerifyCatalogueReply, VerifyReply,
 };
 pub use problem::Problem;
 pub use protection::{

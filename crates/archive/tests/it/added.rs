@@ -28,13 +28,13 @@ enum Stop {
 
 /// The operator's file, in memory.
 #[derive(Default)]
-struct Named {
+pub struct Named {
     drives: Arc<Mutex<Vec<PoolDriveSettings>>>,
     stop: Mutex<Option<Stop>>,
 }
 
 impl Named {
-    fn of(instance: &Instance) -> Arc<Self> {
+    pub fn of(instance: &Instance) -> Arc<Self> {
         let drives = Arc::new(Mutex::new(instance.settings.pool.drives.clone()));
         Arc::new(Named { drives, stop: Mutex::default() })
     }
@@ -85,7 +85,7 @@ fn added(id: u16, what: AddedWhat) -> AddedDrive {
 }
 
 /// Opens an instance as its file names the drives now.
-fn open(instance: &mut Instance, file: &Arc<Named>) -> Archive {
+pub fn open(instance: &mut Instance, file: &Arc<Named>) -> Archive {
     instance.settings.pool.drives = file.list();
     let archive = instance.open();
     archive.set_pool_drive_file(Arc::clone(file) as Arc<dyn PoolDriveFile>);

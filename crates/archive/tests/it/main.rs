@@ -63,6 +63,7 @@ mod places;
 mod promises;
 mod quotas;
 mod reasons;
+mod rebalanced;
 mod rebuild;
 mod recall_order;
 mod reclaims;

@@ -132,6 +132,7 @@ fn full() -> Bench {
     waiting_for_tapes(&mut bench);
     drive_commands().into_iter().for_each(|command| drop(bench.ok(command)));
     bench.ok(Command::SetKeyAtHand { key: tape_key("vault-2026"), at_hand: true });
+    rebalance_commands().into_iter().for_each(|command| drop(bench.ok(command)));
     bench
 }
 
@@ -425,6 +426,11 @@ fn drive_commands() -> Vec<Command> {
     ]
 }
 
+/// The commands that move what is stored between drives of the pool.
+fn rebalance_commands() -> Vec<Command> {
+    vec![Command::SetRebalance { to: None }, Command::SetRebalance { to: Some(PercentPoints(5)) }]
+}
+
 /// The commands by which a restored catalogue learns what tapes hold.
 fn adoption_commands() -> Vec<Command> {
     let (vid, container, block) = (vid("KS0001"), ContainerId(300), BlockAddress(77));
@@ -700,6 +706,7 @@ fn envelopes() -> Vec<Envelope> {
         .chain(drive_commands())
         .chain([Command::UncountCleaning { vid: vid("CLN001") }])
         .chain([Command::SetTapeCapacity { vid: vid("KS0300"), capacity: ByteCount(100_000_000_000) }])
+        .chain(rebalance_commands())
         .map(|command| Envelope { at: Timestamp(1_795_292_940_000_000_000), command })
         .collect()
 }
@@ -709,7 +716,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 114, "one of each command");
+    assert_eq!(tags.len(), 115, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();
@@ -819,6 +826,7 @@ fn a_missing_row_is_found_by_the_check() {
                     | Table::DriveCleaning
                     | Table::KeyAtHand
                     | Table::PoolDrive
+                    | Table::Rebalance
             );
             assert!(is_found || is_first_change || has_no_partner, "{} {}", table.name(), hex(key));
         }

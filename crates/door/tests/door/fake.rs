@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use archive::*;
 use authority::{Download, Upload, UsageSteps};
 use base::{
-    ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, DirId, Duration, FileId, Name, RequestId,
-    Timestamp, Uuid, Vid,
+    ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, DirId, Duration, FileId, Name,
+    PercentPoints, RequestId, Timestamp, Uuid, Vid,
 };
 use bytes::Bytes;
 use catalogue::{Attributes, ContainerKind, Entry, FileKind, RequestRecord, RequestState, TapeState};
@@ -754,6 +754,12 @@ impl authority::Operation for Fake {
                 taken: ByteCount(122_880),
                 at: Timestamp(0),
             }),
+            rebalance: Some(archive::RebalanceInfo {
+                state: archive::RebalanceState::Waiting("drives are being emptied first".into()),
+                to: PercentPoints(5),
+                moved: 3,
+                ..archive::RebalanceInfo::default()
+            }),
         })
     }
 
@@ -983,6 +989,14 @@ impl authority::Operation for Fake {
 
     fn pool_drive_lost(&self, drive: u16, _: bool) -> Result<(), ArchiveError> {
         Err(ArchiveError::NoSuchPoolDrive(drive))
+    }
+
+    fn pool_rebalance(&self, _: PercentPoints) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+
+    fn pool_rebalance_end(&self) -> Result<bool, ArchiveError> {
+        Ok(true)
     }
 
     fn pool_drive_drain(&self, drive: u16) -> Result<(), ArchiveError> {

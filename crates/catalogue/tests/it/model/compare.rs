@@ -28,6 +28,7 @@ pub fn compare(store: &MemoryStore, model: &Model) {
     assert_eq!(keys_at_hand, model.keys_at_hand);
     let pool_drives: Vec<_> = model.pool_drives.clone().into_iter().collect();
     assert_eq!(view.pool_drives().unwrap(), pool_drives);
+    assert_eq!(view.rebalance().unwrap(), model.rebalance);
     let cleaning: Vec<_> = model.drives_cleaning.clone().into_iter().collect();
     assert_eq!(view.drives_cleaning().unwrap(), cleaning);
     for rule in Rule::ALL {
