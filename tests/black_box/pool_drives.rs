@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::harness::{Instance, Ran, bytes, command, write};
+use crate::harness::{Instance, Ran, bytes, command, wait_until, write};
 
 /// Kills at different moments of the same work: from before it to after it, which takes some milliseconds.
 const KILLS: u64 = 8;
@@ -96,4 +96,51 @@ fn kills_while_a_drive_is_added_leave_none_or_a_whole_one() {
     assert_eq!(states(&instance), up(before + KILLS));
     (0..KILLS).for_each(|n| check(&instance, n));
     instance.stop();
+}
+
+/// The server is killed again and again while what is stored moves to drives that were added.
+#[test]
+fn kills_while_what_is_stored_moves_cost_nothing() {
+    let mut instance = Instance::serving();
+    let before = states(&instance).len() as u64;
+    (0..30).for_each(|n| put(&instance, n));
+    let added: Vec<_> =
+        (before..before + 3).map(|drive| instance.dir().join(format!("pool/d{drive}"))).collect();
+    for path in &added {
+        let said = add(&instance, path).exits(0);
+        assert!(said.out.contains("kist pool rebalance"), "{}", said.out);
+    }
+    let on_added = || added.iter().map(|drive| extents(drive)).sum::<usize>();
+    let first = on_added();
+    let none = instance.kist(&["pool", "rebalance", "--end"]).exits(0).out;
+    assert!(none.contains("none is under way"), "{none}");
+    instance.kist(&["pool", "rebalance", "--to", "101"]).exits(2);
+    // All are parts of one file system: until nothing gains.
+    let said = instance.kist(&["pool", "rebalance", "--to", "0"]).exits(0).out;
+    assert!(said.contains("kist pool show"), "{said}");
+    for kill in 0..4 {
+        std::thread::sleep(Duration::from_millis(40 * kill));
+        instance.kill();
+        instance.start();
+        check(&instance, kill * 7);
+    }
+    let rebalance = |instance: &Instance| {
+        let pool = instance.kist(&["pool", "show", "--json"]).exits(0).json();
+        pool["rebalance"].clone()
+    };
+    let is_over = |instance: &Instance| {
+        let now = rebalance(instance);
+        now.is_null() || now["state"] == "ended"
+    };
+    wait_until("the rebalance has ended", || is_over(&instance));
+    assert!(on_added() > first + 20, "{first} {}", on_added());
+    (0..30).for_each(|n| check(&instance, n));
+    let scrubbed = instance.kist(&["scrub", "--now", "--json"]).exits(0).json();
+    assert_eq!((scrubbed["found"].as_u64(), scrubbed["failed"].as_u64()), (Some(0), Some(0)), "{scrubbed}");
+    instance.kist(&["pool", "rebalance"]).exits(0);
+    wait_until("it has ended", || is_over(&instance));
+    let show = instance.kist(&["pool", "show"]).exits(0).out;
+    assert!(show.contains("rebalance: ended: balanced: "), "{show}");
+    let spread = rebalance(&instance)["spread"].as_f64().unwrap();
+    assert!((0.0..5.0).contains(&spread), "{spread}");
 }

@@ -19,17 +19,18 @@ pub use ground::{
     ACCESSES_WAITING_MAX, About, ArchiveError, BucketInfo, BucketSettings, CallProgress, Cause,
     ChangeLogSettings, ChapSettings, ClassInfo, ClassSettings, CleaningCartridgeInfo, CleaningInfo,
     CleaningSettings, ClockInfo, CloneOptions, CompleteOptions, CopyInfo, CopyProgress, DirectoryStat,
-    DrainInfo, DriveFileError, DriveLimits, ErrorKind, EvictDone, EvictorInfo, FileStat, FlowSettings, HealthProblem,
-    Hold, Holding, ItemFailure, KeyLine, KeyPage, KeyQuery, LeavingSettings, LibraryKind, LibrarySettings, LifecycleRule,
-    Listed, ListedKind, Locality, LossForeseen, LostFilesInfo, MachineTimes, MountSettings, MultipartInfo,
-    NameDrive, ObjectLine, ObjectRemoved, ObjectStat, OpenError, PartInfo, PoolDrive, PoolDriveFile,
-    PoolDriveInfo, PoolDriveSettings, PoolEncryption, PoolHolders, PoolInfo, PoolSettings, PutDone,
-    PutOptions, QueueLine, QuotaInfo, QuotaOf, RenameOf, RequestFile, RequestInfo, RequestOutlook,
-    RestoreState, Retention, RetentionMode, SMALL_BYTES_MAX, ScrubInfo, ScsiLibrarySettings, SegmentUse,
-    Selection, Settings, SettlingInfo, SettlingStage, ShareSettings, StageOptions, Stat, TailFile,
-    TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeMotionInfo, TapePoolSettings,
-    TapeSettings, TapeUse, TimingSettings, Totals, UpkeepSettings, UploadError, VersionPage, VersionQuery,
-    Versioning, VirtualLibrarySettings, Which, WhyNotAtOnce, WorkerInfo, has_ended, time_left,
+    DrainInfo, DriveFileError, DriveLimits, ErrorKind, EvictDone, EvictorInfo, FileStat, FlowSettings,
+    HealthProblem, Hold, Holding, ItemFailure, KeyLine, KeyPage, KeyQuery, LeavingSettings, LibraryKind,
+    LibrarySettings, LifecycleRule, Listed, ListedKind, Locality, LossForeseen, LostFilesInfo, MachineTimes,
+    MountSettings, MultipartInfo, NameDrive, ObjectLine, ObjectRemoved, ObjectStat, OpenError, PartInfo,
+    PoolDrive, PoolDriveFile, PoolDriveInfo, PoolDriveSettings, PoolEncryption, PoolHolders, PoolInfo,
+    PoolSettings, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RebalanceInfo, RebalanceState,
+    RenameOf, RequestFile, RequestInfo, RequestOutlook, RestoreState, Retention, RetentionMode,
+    SMALL_BYTES_MAX, ScrubInfo, ScsiLibrarySettings, SegmentUse, Selection, Settings, SettlingInfo,
+    SettlingStage, ShareSettings, StageOptions, Stat, TailFile, TapeContent, TapeDriveInfo, TapeExport,
+    TapeImport, TapeInfo, TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse, TimingSettings, Totals,
+    UpkeepSettings, UploadError, VersionPage, VersionQuery, Versioning, VirtualLibrarySettings, Which,
+    WhyNotAtOnce, WorkerInfo, has_ended, time_left,
 };
 pub use ingest::{
     Download, MULTIPART_PAGE_MAX, PartUpload, PutCallback, UPLOAD_XATTRS, Upload, VERIFY_BYTES_MAX,
@@ -42,7 +43,6 @@ pub use journal::{
     ReportBy, ReportRow, SessionRecord, Spread, USAGE_STEP_BYTES, UsageReport,
 };
 pub use library::{KeySource, TapeKeys};
-pub use session::Water;
 pub use machines::{
     Machines, PoolShape, create_catalogue, open_libraries, open_library, open_scsi_library, pool_seen,
     reservation_key, scsi_drive, scsi_driver, scsi_sources, scsi_ways, seated,
@@ -55,6 +55,7 @@ pub use namespace::{LIST_PAGE_MAX, RemovalWait, RemoveTree, SELECTION_PATHS_MAX,
 pub use scheduler::SUSPECT_FAILURES_MAX;
 pub use scheduler::{Expected, Reason, TimeRange};
 pub use session::PACK_MEMBERS_MAX;
+pub use session::Water;
 pub use session::order::{Aim, OrderFrom};
 pub use store::Refused;
 pub use tape::{

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::{
-    ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, RequestId, Timestamp, UploadId, Vid,
+    ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, PercentPoints, RequestId, Timestamp,
+    UploadId, Vid,
 };
 use catalogue::{AccessChain, AclEntry, Attributes, QuotaLimits};
 use ingest::Ingest;
@@ -92,6 +93,8 @@ verbs! { upkeep: Upkeep {
     fn pool_drive_drain(&self, id: u16) -> Result<(), ArchiveError>;
     fn pool_drive_keep(&self, id: u16) -> Result<(), ArchiveError>;
     fn pool_drive_remove(&self, id: u16) -> Result<(), ArchiveError>;
+    fn pool_rebalance(&self, to: PercentPoints) -> Result<(), ArchiveError>;
+    fn pool_rebalance_end(&self) -> Result<bool, ArchiveError>;
     fn pool_rebuild(&self, id: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError>;
     fn pool_drive_add(&self, wanted: &NewDrive) -> Result<AddedDrive, ArchiveError>;
     fn pool_drive_replace(

@@ -17,7 +17,8 @@ use archive::{
     Which,
 };
 use base::{
-    ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid,
+    ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, PercentPoints, RequestId, Timestamp,
+    UploadId, Uuid, Vid,
 };
 use catalogue::Attributes;
 
@@ -300,6 +301,10 @@ role! {
         fn verify_catalogue(&self) -> Result<Vec<CatalogueFinding>, ArchiveError>;
         /// `accept_loss`: also if files are LOST by it, as with the next.
         fn pool_rebuild(&self, drive: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError>;
+        /// What is stored moves until the drives are about equally full.
+        fn pool_rebalance(&self, to: PercentPoints) -> Result<(), ArchiveError>;
+        /// Whether one was under way.
+        fn pool_rebalance_end(&self) -> Result<bool, ArchiveError>;
         fn pool_drive_lost(&self, drive: u16, accept_loss: bool) -> Result<(), ArchiveError>;
         fn pool_drive_drain(&self, drive: u16) -> Result<(), ArchiveError>;
         /// Ends a drain.

@@ -38,4 +38,6 @@ pub use trusted::{
     ClockReading, RESTART_BELIEVED_MAX, SYNCHRONISED_BELIEVED_MAX, TIME_DOUBTED_AHEAD, TIME_DOUBTED_BEHIND,
     TimeStanding, TrustedClock, TrustedTime,
 };
-pub use unit::{BlockAddress, BlockCount, ByteCount, Count, Generation, Partition, TapePosition, percent};
+pub use unit::{
+    BlockAddress, BlockCount, ByteCount, Count, Generation, Partition, PercentPoints, TapePosition, percent,
+};

@@ -77,6 +77,17 @@ pub fn percent(used: ByteCount, capacity: ByteCount) -> Option<u64> {
     Some(u64::try_from(percent).unwrap_or(u64::MAX))
 }
 
+/// A difference between two percentages: 30 % and 35 % are 5 percentage points apart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct PercentPoints(pub u8);
+
+impl fmt::Display for PercentPoints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let points = if self.0 == 1 { "point" } else { "points" };
+        write!(f, "{} percentage {points}", self.0)
+    }
+}
+
 /// A number of things as people read it, wherever Kist prints one: `12,345`. Ids, positions on tape and
 /// numbers of changes are names, not counts: they have no separators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,8 +2,8 @@
 
 use base::{
     Adler32, Blake3, BlobId, BlockAddress, BlockCount, ByteCount, ClassId, ContainerId, Crc32c, DirId,
-    DriveId, Duration, Epoch, FileId, Generation, KeyCheck, KeyId, Name, RequestId, RunId, StripeSetId,
-    TapeKey, TapePoolId, Timestamp, Uuid, Vid,
+    DriveId, Duration, Epoch, FileId, Generation, KeyCheck, KeyId, Name, PercentPoints, RequestId, RunId,
+    StripeSetId, TapeKey, TapePoolId, Timestamp, Uuid, Vid,
 };
 
 use crate::record::UseHour;
@@ -173,6 +173,7 @@ wrapped!(
     BlockCount,
     Generation,
     UseHour,
+    PercentPoints,
     Uuid,
     Blake3
 );

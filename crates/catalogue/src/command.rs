@@ -3,8 +3,8 @@
 
 use base::{
     BlobId, BlobPiece, BlockAddress, ByteCount, ClassId, ContainerId, DirId, DriveId, Duration, Epoch,
-    FailureCause, FileId, Generation, Name, RequestId, RunId, StripeSet, StripeSetId, TapeKey, TapePoolId,
-    Timestamp, UploadId, Uuid, Vid,
+    FailureCause, FileId, Generation, Name, PercentPoints, RequestId, RunId, StripeSet, StripeSetId, TapeKey,
+    TapePoolId, Timestamp, UploadId, Uuid, Vid,
 };
 
 mod file;
@@ -667,6 +667,12 @@ pub enum Command {
         drive: DriveId,
         /// What is wanted of it; `None`: it is in use.
         state: Option<PoolDriveState>,
+    },
+    /// An operator has what is stored moved between the drives of the pool until they are about equally full,
+    /// or that has ended, by itself or by an operator's word. No effect if that is recorded.
+    SetRebalance {
+        /// How far apart the fullest and the emptiest may be; `None`: nothing is moved.
+        to: Option<PercentPoints>,
     },
     /// A tape drive asks to be cleaned (`urgent`: before it is used), or does not any more; the last word
     /// counts, and one that asks goes on asking since when it first did, or first had to be cleaned.

@@ -16,10 +16,10 @@ use crate::record::{
     CleanerRecord, CleaningAsk, ClockRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState,
     Counter, DirectoryRecord, DriveCleaning, Entry, FileKind, FileState, Garbage, Hold, IdempotencyRecord,
     ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule, MemberRecord, PoolDriveRecord, PoolDriveState,
-    QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RequestItem,
-    RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord, SealingRecord,
-    Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord,
-    UnknownExtent, UnneededSectors, Version, Versioning,
+    QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RebalanceRecord, RecallItem,
+    RequestItem, RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord,
+    SealingRecord, Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove, TodoFile,
+    TreeRecord, UnknownExtent, UnneededSectors, Version, Versioning,
 };
 use base::{ByteCount, ContainerId};
 
@@ -264,6 +264,7 @@ record!(CleaningAsk { urgent, since });
 record!(DriveCleaning { asks, cleaned });
 choice!(PoolDriveState { 0 = Draining, 1 = Removed, 2 = Leaving });
 record!(PoolDriveRecord { state, since });
+record!(RebalanceRecord { to, since });
 record!(TapeHistory { before, wrote, failures, retry, cause });
 choice!(FailureCause { 0 = Unknown, 1 = Cartridge, 2 = Drive, 3 = Robot, 4 = Path, 5 = Host });
 choice!(RunEnd { 0 = Finished, 1 = TapeFull, 2 = Failed, 3 = Torn });
@@ -482,6 +483,7 @@ choice!(Command {
     155 = AddTape { vid },
     156 = SetKeyAtHand { key, at_hand },
     157 = SetTapeLeaving { vid, leaving },
+    158 = SetRebalance { to },
     160 = UncountCleaning { vid },
     161 = NoteUse { files },
     164 = SetTapeCapacity { vid, capacity },

@@ -116,6 +116,7 @@ impl Command {
             | Command::DissolvePack { .. }
             | Command::SetDriveDown { .. }
             | Command::SetPoolDrive { .. }
+            | Command::SetRebalance { .. }
             | Command::SetDriveCleaning { .. }
             | Command::CountCleaning { .. }
             | Command::UncountCleaning { .. }

@@ -232,6 +232,9 @@ pub(crate) fn tape_key(key: &TapeKey) -> Key {
     [&key.check.0[..], key.id.as_str().as_bytes()].concat()
 }
 
+/// Of [`Table::Rebalance`].
+pub(crate) const REBALANCE: &[u8] = &[0];
+
 pub(crate) fn pool_drive(id: DriveId) -> Key {
     id.0.to_be_bytes().to_vec()
 }
@@ -341,9 +344,13 @@ pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
     let length = key.len();
     let rest = |fixed: usize| length.wrapping_sub(fixed);
     match table {
-        Table::Meta | Table::Clock | Table::Leaps | Table::Trimmed | Table::Rule | Table::ByUseBehind => {
-            length == 1
-        },
+        Table::Meta
+        | Table::Clock
+        | Table::Leaps
+        | Table::Trimmed
+        | Table::Rule
+        | Table::Rebalance
+        | Table::ByUseBehind => length == 1,
         Table::Class | Table::TapePool | Table::Residency | Table::PoolDrive => length == 2,
         Table::StripeSet => length == 4,
         Table::Tape | Table::Cleaner | Table::TapeLeaving => length == 6,
@@ -367,9 +374,7 @@ pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
         | Table::LastUse => length == 8,
         Table::Queue | Table::UploadPart => length == 10,
         Table::RunItem | Table::RequestItem | Table::Unneeded => length == 12,
-        Table::Content | Table::Segment | Table::Base | Table::ColdWait | Table::ByUse => {
-            length == 14
-        },
+        Table::Content | Table::Segment | Table::Base | Table::ColdWait | Table::ByUse => length == 14,
         Table::Unknown => length == UNKNOWN_BYTES,
         Table::Garbage | Table::Part | Table::RequestFile | Table::Want | Table::Pin | Table::UploadIn => {
             length == 16

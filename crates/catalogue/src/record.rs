@@ -28,7 +28,7 @@ pub use bucket::{BucketRecord, BucketSettings, LifecycleRule, Version};
 pub use cleaning::{CleanerRecord, CleaningAsk, DriveCleaning};
 pub use clock::{ClockRecord, LeapsBelieved, TimeMove};
 pub use hold::{Hold, Retention, RetentionMode, Versioning};
-pub use pool_drive::{PoolDriveRecord, PoolDriveState};
+pub use pool_drive::{PoolDriveRecord, PoolDriveState, RebalanceRecord};
 pub use rule::Rule;
 pub use sealing::SealingRecord;
 pub use segment::UnneededSectors;
@@ -37,8 +37,8 @@ pub use tape_away::{AwayKind, TapeAway};
 pub use tape_history::TapeHistory;
 pub use tree::TreeRecord;
 pub use unknown::UnknownExtent;
-pub use use_hour::UseHour;
 pub use upload::{UploadPart, UploadPlan, UploadRecord, UploadUse};
+pub use use_hour::UseHour;
 
 pub use cold::LifecycleCursor;
 pub use container::{ContainerCopy, ContainerKind, ContainerRecord, CopyState, MemberRecord, TapePlace};

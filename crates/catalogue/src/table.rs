@@ -136,6 +136,9 @@ pub enum Table {
     PoolDrive = 70,
     /// VID → nothing: the tape is to be exported as soon as no drive has it.
     TapeLeaving = 71,
+    /// One record: what is stored moves between pool drives until they are about equally full; no row: it
+    /// stays where it is.
+    Rebalance = 72,
     /// Class, hour of the last use, file in the pool → nothing.
     ByUse = 73,
     /// File in the pool that was used later than in the hour of its making → the hour.
@@ -147,7 +150,7 @@ pub enum Table {
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 64;
+    pub const COUNT: usize = 65;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -212,6 +215,7 @@ impl Table {
         Table::KeyAtHand,
         Table::PoolDrive,
         Table::TapeLeaving,
+        Table::Rebalance,
         Table::ByUse,
         Table::LastUse,
         Table::ByUseBehind,
@@ -285,6 +289,7 @@ impl Table {
             Table::ByUse => "by_use",
             Table::LastUse => "last_use",
             Table::ByUseBehind => "by_use_behind",
+            Table::Rebalance => "rebalance",
         }
     }
 

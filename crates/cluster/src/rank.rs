@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::DriveId;
 
-use crate::map::DriveEntry;
+use crate::map::{DriveEntry, FailureDomain};
 
 /// A well-mixed number of a seed, a set and a drive: everyone who computes it gets the same.
 pub(crate) fn score(seed: u64, set: u64, drive: DriveId) -> u64 {
@@ -19,6 +19,33 @@ fn mix(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// How many drives share a failure domain with a place: in the same host, of these in the same enclosure, of
+/// these on the same disk.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Beside {
+    pub(crate) host: usize,
+    pub(crate) enclosure: usize,
+    pub(crate) disk: usize,
+}
+
+impl Beside {
+    pub(crate) fn count<'a>(here: &FailureDomain, others: impl Iterator<Item = &'a FailureDomain>) -> Beside {
+        let mut beside = Beside { host: 0, enclosure: 0, disk: 0 };
+        for other in others.filter(|other| other.host == here.host) {
+            let in_enclosure = other.enclosure == here.enclosure;
+            beside.host += 1;
+            beside.enclosure += usize::from(in_enclosure);
+            beside.disk += usize::from(in_enclosure && other.disk == here.disk);
+        }
+        beside
+    }
+
+    /// No failure that takes this place takes more of the others than one that takes that place.
+    pub(crate) fn is_no_worse_than(&self, that: &Beside) -> bool {
+        self.host <= that.host && self.enclosure <= that.enclosure && self.disk <= that.disk
+    }
+}
+
 /// The best of `candidates` to stand beside `chosen`: fewest drives in the same host, then enclosure, then
 /// disk, then least used for its weight so far, then by score.
 pub(crate) fn best<'a>(
@@ -27,15 +54,10 @@ pub(crate) fn best<'a>(
     used: &BTreeMap<DriveId, u64>,
     score: impl Fn(DriveId) -> u64,
 ) -> Option<&'a DriveEntry> {
-    let beside = |same: &dyn Fn(&DriveEntry) -> bool| chosen.iter().filter(|other| same(other)).count();
     candidates.filter(|drive| chosen.iter().all(|other| other.id != drive.id)).min_by_key(|drive| {
-        let here = &drive.domain;
-        let host = beside(&|other| other.domain.host == here.host);
-        let enclosure =
-            beside(&|other| other.domain.host == here.host && other.domain.enclosure == here.enclosure);
-        let disk = beside(&|other| other.domain == *here);
+        let beside = Beside::count(&drive.domain, chosen.iter().map(|other| &other.domain));
         let share =
             used.get(&drive.id).copied().unwrap_or(0) * u64::from(u32::MAX) / u64::from(drive.weight.max(1));
-        (host, enclosure, disk, share, score(drive.id), drive.id)
+        (beside, share, score(drive.id), drive.id)
     })
 }

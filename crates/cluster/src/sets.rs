@@ -204,6 +204,11 @@ impl StripeSets {
         self.by_width.values().flatten().any(|set| set.drives.contains(&drive))
     }
 
+    /// The sets of a width, known or formed since.
+    pub(crate) fn of_width(&self, width: usize) -> impl Iterator<Item = &StripeSet> {
+        self.by_width.get(&width).into_iter().flatten()
+    }
+
     /// The sets that were not known at opening, in order of their ids.
     #[must_use]
     pub fn new_sets(&self) -> Vec<StripeSet> {

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{
-    Aim, ChangeLogSettings, ChapSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings,
-    LeavingSettings, MountSettings, OrderFrom, PoolDriveSettings, PoolSettings, ScsiLibrarySettings, Settings, ShareSettings,
-    TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings, VirtualLibrarySettings, Water,
+    Aim, ChangeLogSettings, ChapSettings, ClassSettings, DriveLimits, FlowSettings, LeavingSettings,
+    LibrarySettings, MountSettings, OrderFrom, PoolDriveSettings, PoolSettings, ScsiLibrarySettings,
+    Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings,
+    VirtualLibrarySettings, Water,
 };
 use backup::BackupSettings;
 use drive::DriveLocation;
@@ -53,7 +54,8 @@ impl Config {
             keep_age: catalogue.keep_age.0,
         };
         // How the pool is kept is told the engine apart: see `upkeep`.
-        let Pool { data, parity, local_parity, arena, unknown_kept, drives, high_water, low_water, .. } = pool;
+        let Pool { data, parity, local_parity, arena, unknown_kept, drives, high_water, low_water, .. } =
+            pool;
         let high = high_water.as_ref().map(|high| high.get_ref().0);
         let low = low_water.as_ref().map(|low| low.get_ref().0);
         let library_settings = |library: &Library| library_settings(library, directory);

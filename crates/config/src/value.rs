@@ -26,7 +26,9 @@ impl Percent {
         let number = text.strip_suffix('%').and_then(|number| number.trim_end().parse().ok());
         match number {
             Some(percent @ 1..=100) => Ok(Percent(percent)),
-            _ => Err(format!("'{text}' is no percentage: write a whole number from 1 to 100, such as \"90%\"")),
+            _ => {
+                Err(format!("'{text}' is no percentage: write a whole number from 1 to 100, such as \"90%\""))
+            }
         }
     }
 }

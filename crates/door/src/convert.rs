@@ -352,6 +352,21 @@ fn drain_reply(drain: &archive::DrainInfo) -> wire::DrainReply {
     }
 }
 
+fn rebalance_reply(rebalance: &archive::RebalanceInfo) -> wire::RebalanceReply {
+    wire::RebalanceReply {
+        state: rebalance.state.word().to_owned(),
+        reason: rebalance.state.reason().map(str::to_owned),
+        to: rebalance.to.0,
+        since: rebalance.since.to_string(),
+        spread: rebalance.spread.map(|spread| spread.points()),
+        moved: rebalance.moved,
+        moved_bytes: rebalance.moved_bytes.0,
+        left_bytes: rebalance.left_bytes.0,
+        rate: rebalance.rate.0,
+        remaining_seconds: rebalance.remaining.map(|left| left.as_secs_f64()),
+    }
+}
+
 /// The pool.
 pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
     let drive = |drive: &PoolDriveInfo| wire::PoolDriveReply {
@@ -402,6 +417,7 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
             last: pool.evictor.last.map(|at| at.to_string()),
             held_up: pool.evictor.held_up,
         },
+        rebalance: pool.rebalance.as_ref().map(rebalance_reply),
         drives: pool.drives.iter().map(drive).collect(),
     }
 }

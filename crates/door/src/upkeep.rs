@@ -13,6 +13,7 @@ use axum::extract::{Path, RawQuery};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::{Extension, Json};
+use base::PercentPoints;
 
 use crate::audit::Call;
 use crate::engine::Engine;
@@ -22,6 +23,9 @@ use crate::parameters::Parameters;
 use crate::problem::Refusal;
 use crate::shared::Asked;
 use crate::works::Answer;
+
+/// How far apart drives may be at the end of a rebalance if nothing is said.
+const REBALANCE_TO: u8 = 5;
 
 type Door = Asked;
 type Caller = Extension<Arc<Call>>;
@@ -87,6 +91,31 @@ pub(crate) async fn rebuild(
     call.about(body.drive.map_or_else(String::new, |drive| format!("drive {drive}")));
     shared.call(move |engine| Ok(engine.pool_rebuild(body.drive, body.accept_loss)?)).await?;
     Ok(StatusCode::ACCEPTED)
+}
+
+pub(crate) async fn rebalance(
+    shared: Door,
+    Extension(call): Caller,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::RebalanceBody>()?;
+    let to = PercentPoints(body.to.unwrap_or(REBALANCE_TO));
+    if to.0 > 100 {
+        return Err(Refusal::bad(format!("drives cannot be {to} apart: give 0 to 100")));
+    }
+    call.about(format!("until {to}"));
+    shared.call(move |engine| Ok(engine.pool_rebalance(to)?)).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+pub(crate) async fn rebalance_end(
+    shared: Door,
+    Extension(call): Caller,
+    body: Body,
+) -> Result<Json<wire::RebalanceEndReply>, Refusal> {
+    JsonBody::read(&shared, &call, body).await?;
+    let was_on = shared.call(|engine| Ok(engine.pool_rebalance_end()?)).await?;
+    Ok(Json(wire::RebalanceEndReply { was_on }))
 }
 
 pub(crate) async fn drive_lost(

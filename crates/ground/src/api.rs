@@ -582,6 +582,8 @@ pub struct PoolInfo {
     pub small: Option<crate::SegmentUse>,
     /// What leaves it by itself.
     pub evictor: crate::EvictorInfo,
+    /// How far a rebalance is, or the last one since the start came; `None`: there was none.
+    pub rebalance: Option<crate::RebalanceInfo>,
 }
 
 /// A storage class.

@@ -45,11 +45,12 @@ pub use offline::MachineTimes;
 pub use policy::ROBOT_MODEL;
 pub use pool_drives::{DriveFileError, NameDrive, PoolDriveFile, PoolDriveList};
 pub use quota::{QuotaInfo, QuotaOf, named};
-pub use scrub_info::{DrainInfo, ScrubInfo, UpkeepSettings};
+pub use scrub_info::{DrainInfo, RebalanceInfo, RebalanceState, ScrubInfo, UpkeepSettings};
 pub use settings::{
-    ChangeLogSettings, ChapSettings, ClassSettings, CleaningSettings, DriveLimits, FlowSettings, LeavingSettings,
-    LibraryKind, LibrarySettings, MountSettings, PoolDriveSettings, PoolEncryption, PoolSettings, ScsiLibrarySettings,
-    Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings, VirtualLibrarySettings,
+    ChangeLogSettings, ChapSettings, ClassSettings, CleaningSettings, DriveLimits, FlowSettings,
+    LeavingSettings, LibraryKind, LibrarySettings, MountSettings, PoolDriveSettings, PoolEncryption,
+    PoolSettings, ScsiLibrarySettings, Settings, ShareSettings, TapePoolSettings, TapeSettings,
+    TimingSettings, VirtualLibrarySettings,
 };
 pub use settled::Settled;
 pub use settling_info::{SettlingInfo, SettlingStage, time_left};

@@ -1,6 +1,7 @@
 //! What the scrubber is told, and what it tells.
 
-use base::{ByteCount, Duration, Timestamp};
+use base::{ByteCount, Duration, PercentPoints, Timestamp};
+use cluster::Share;
 
 /// How the pool and the catalogue are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +62,80 @@ impl DrainInfo {
         let left = self.bytes.0.saturating_sub(self.moved_bytes.0) as f64;
         let goes_on = rate > 0.0 && !self.is_empty;
         self.remaining = goes_on.then(|| Duration::try_from_secs_f64(left / rate).ok()).flatten();
+        self.rate = ByteCount(rate as u64);
+    }
+}
+
+/// What a rebalance does now.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum RebalanceState {
+    /// It counts what stands on the drives.
+    #[default]
+    Counting,
+    /// Shards move.
+    Moving,
+    /// Something comes first, or shards that should move could not; for people.
+    Waiting(String),
+    /// It has ended: why, for people.
+    Ended(String),
+}
+
+impl RebalanceState {
+    /// One word for people and programs.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            RebalanceState::Counting => "counting",
+            RebalanceState::Moving => "moving",
+            RebalanceState::Waiting(_) => "waiting",
+            RebalanceState::Ended(_) => "ended",
+        }
+    }
+
+    /// Why it waits, or has ended.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            RebalanceState::Counting | RebalanceState::Moving => None,
+            RebalanceState::Waiting(why) | RebalanceState::Ended(why) => Some(why),
+        }
+    }
+}
+
+/// How far what is stored has moved, so that the drives of the pool become equally full. What was moved is
+/// since the start of the server.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RebalanceInfo {
+    /// What it does.
+    pub state: RebalanceState,
+    /// It ends when the fullest drive and the emptiest are no further apart.
+    pub to: PercentPoints,
+    /// Since when it is asked for.
+    pub since: Timestamp,
+    /// When the first shard could move, since the start of the server.
+    pub began: Option<Timestamp>,
+    /// How far apart they are, of their sizes; `None`: not counted yet.
+    pub spread: Option<Share>,
+    /// Shards that were moved.
+    pub moved: u64,
+    /// Bytes that were written for that.
+    pub moved_bytes: ByteCount,
+    /// About the bytes that are to be moved still.
+    pub left_bytes: ByteCount,
+    /// Bytes a second.
+    pub rate: ByteCount,
+    /// Until all is moved, if it goes on so.
+    pub remaining: Option<Duration>,
+}
+
+impl RebalanceInfo {
+    /// Works out rate and time left.
+    pub fn estimate(&mut self, now: Timestamp) {
+        let seconds = self.began.map_or(0.0, |began| now.since(began).as_secs_f64());
+        let rate = if seconds > 0.0 { self.moved_bytes.0 as f64 / seconds } else { 0.0 };
+        let goes_on = rate > 0.0 && self.state == RebalanceState::Moving;
+        let left = goes_on.then(|| Duration::try_from_secs_f64(self.left_bytes.0 as f64 / rate).ok());
+        self.remaining = left.flatten();
         self.rate = ByteCount(rate as u64);
     }
 }

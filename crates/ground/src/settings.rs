@@ -9,8 +9,8 @@ use drive::DriveLocation;
 use library::scsi::changer::DriveSeat;
 use library::scsi::{DeviceChoice, IscsiName};
 use library::{KeySource, TapeKeys};
-use session::{Water, WritingRules};
 use session::order::{Aim, OrderFrom};
+use session::{Water, WritingRules};
 
 /// All settings of the engine.
 #[derive(Clone, PartialEq, Debug)]

@@ -18,6 +18,7 @@ mod gathering;
 mod geometry;
 mod holes;
 mod lane;
+mod level;
 mod look;
 mod mend;
 mod orphan;

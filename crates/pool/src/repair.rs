@@ -98,11 +98,13 @@ impl Repaired {
 
 /// Why shards are written anew.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Why {
+enum Why<'a> {
     /// They are damaged, or lost.
     Damage,
     /// Their drives are to be emptied: they are copied as they are where they are whole.
     Drain,
+    /// They are to stand on the drives of this set, and are copied likewise.
+    MoveTo(&'a StripeSet),
 }
 
 /// A shard being written anew.
@@ -194,11 +196,33 @@ impl Pool {
         self.try_repair(blob, shards, Why::Drain, pace)
     }
 
+    /// As [`Pool::move_away`], of one shard, to the drive that it has in this set; all others of its stripe
+    /// stay where they are.
+    ///
+    /// # Errors
+    /// As [`Pool::repair`].
+    ///
+    /// # Panics
+    /// If another shard stands on another drive in this set.
+    pub fn move_to(
+        self: &Arc<Self>,
+        blob: &BlobDescription,
+        shard: BadShard,
+        to: &StripeSet,
+        pace: &mut dyn FnMut(ByteCount) -> bool,
+    ) -> Result<Repaired, PoolError> {
+        let moved = self.try_repair(blob, &BTreeSet::from([shard]), Why::MoveTo(to), pace);
+        // What came to them is not free any more: who looks for room next is told.
+        let drives = to.drives.iter().filter_map(|drive| self.device(*drive));
+        drives.for_each(|device| device.forget_space());
+        moved
+    }
+
     fn try_repair(
         self: &Arc<Self>,
         blob: &BlobDescription,
         bad: &BTreeSet<BadShard>,
-        why: Why,
+        why: Why<'_>,
         pace: &mut dyn FnMut(ByteCount) -> bool,
     ) -> Result<Repaired, PoolError> {
         let mut repaired = Repaired::default();
@@ -212,15 +236,7 @@ impl Pool {
             if bad.is_empty() {
                 continue;
             }
-            let extent = match (why, blob.layout) {
-                // What is damaged or lost goes wherever it can.
-                (Why::Damage, _) => 0,
-                (Why::Drain, Layout::Striped { code }) => {
-                    self.layout(blob, code)?.0.extent_bytes(blob.length.0, number.into())
-                }
-                (Why::Drain, Layout::Segment { .. }) => self.config().segment_size.0,
-            };
-            let to = match self.destination(set, &bad, (why, ByteCount(extent))) {
+            let to = match self.destination(blob, (number, set), &bad, why)? {
                 Ok(to) => to,
                 Err(error) => {
                     repaired.failed.extend(bad.iter().map(|bad| (*bad, error.to_string())));
@@ -264,32 +280,54 @@ impl Pool {
 
     /// Where the bad shards of a stripe go: those whose drive takes data stay, the others get spares. What is
     /// damaged on a drive that is to be emptied is mended there if no other has room. What is only moved
-    /// leaves to what empties the pool what is kept for that.
+    /// leaves to what empties the pool what is kept for that. The inner error: there is no place for them.
     fn destination(
         &self,
-        set: &StripeSet,
+        blob: &BlobDescription,
+        (stripe, set): (u32, &StripeSet),
         bad: &[BadShard],
-        (why, extent): (Why, ByteCount),
-    ) -> Result<StripeSet, PoolError> {
+        why: Why<'_>,
+    ) -> Result<Result<StripeSet, PoolError>, PoolError> {
         let mut down = self.unwritable();
-        if why == Why::Drain {
-            let lacks = |drive: &DriveSpace| drive.room_for_files() < extent;
-            down.extend(self.spaces().iter().filter(|drive| lacks(drive)).map(|drive| drive.id));
+        match why {
+            // What is damaged or lost goes wherever it can.
+            Why::Damage => {}
+            Why::Drain => {
+                let room = self.room_of_shard(blob, stripe)?;
+                let lacks = |drive: &DriveSpace| drive.room_for_files() < room;
+                down.extend(self.spaces().iter().filter(|drive| lacks(drive)).map(|drive| drive.id));
+            }
+            Why::MoveTo(to) => {
+                let is_asked = |shard: usize| bad.iter().any(|bad| usize::from(bad.shard) == shard);
+                let moves = set.drives.iter().zip(&to.drives).map(|(from, to)| from != to);
+                assert!(moves.enumerate().all(|(shard, moves)| moves == is_asked(shard)), "others stay");
+                return Ok(Ok(to.clone()));
+            }
         }
         let of_bad = bad.iter().map(|bad| bad.drive);
         let lost: BTreeSet<DriveId> =
             of_bad.filter(|drive| down.contains(drive) && !self.is_only_full(*drive)).collect();
         if lost.is_empty() {
-            return Ok(set.clone());
+            return Ok(Ok(set.clone()));
         }
         let spared = self.substitute_set(set, &lost, &down);
         let may_stay =
             |id: &DriveId| self.drive(*id).is_some_and(|drive| drive.drains() && drive.health().is_up());
         let gone: BTreeSet<DriveId> = lost.iter().copied().filter(|drive| !may_stay(drive)).collect();
-        match spared {
+        Ok(match spared {
             Err(_) if why == Why::Damage && gone.is_empty() => Ok(set.clone()),
             Err(_) if why == Why::Damage && gone.len() < lost.len() => self.substitute_set(set, &gone, &down),
             spared => spared,
+        })
+    }
+
+    /// The room that a drive must have for a shard of a stripe, or a copy of a segment, that is moved to it.
+    pub(crate) fn room_of_shard(&self, blob: &BlobDescription, stripe: u32) -> Result<ByteCount, PoolError> {
+        match blob.layout {
+            Layout::Striped { code } => {
+                Ok(ByteCount(self.layout(blob, code)?.0.extent_bytes(blob.length.0, stripe.into())))
+            }
+            Layout::Segment { .. } => Ok(self.config().segment_size),
         }
     }
 
@@ -303,7 +341,7 @@ impl Pool {
         blob: &BlobDescription,
         (geometry, code): (&Geometry, &Code),
         (number, set, to): (u32, &StripeSet, &StripeSet),
-        (bad, why): (&[BadShard], Why),
+        (bad, why): (&[BadShard], Why<'_>),
         repaired: &mut Repaired,
         pace: &mut dyn FnMut(ByteCount) -> bool,
     ) -> Result<(), PoolError> {
@@ -368,7 +406,7 @@ impl Pool {
         geometry: &Geometry,
         place: &RowPlace,
         bad: &[BadShard],
-        why: Why,
+        why: Why<'_>,
     ) -> Option<RowCells> {
         if why == Why::Damage {
             return None;

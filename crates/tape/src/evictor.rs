@@ -153,7 +153,11 @@ impl Rounds {
                 }
                 evicted.add(line.evict_some(room, u64::MAX, Some(before))?);
             }
-            told(room, evicted, &format!("nobody used them for as long as class {} says", class.settings.name));
+            told(
+                room,
+                evicted,
+                &format!("nobody used them for as long as class {} says", class.settings.name),
+            );
         }
         Ok(())
     }

@@ -177,6 +177,7 @@ impl Tape {
             garbage,
             small: room.upkeep.segment_use(),
             evictor: room.evictor_info(),
+            rebalance: room.upkeep.rebalance_info(),
         })
     }
 

@@ -331,7 +331,10 @@ impl Tape {
     }
 
     /// Evicts those files that some library's tapes can give back; answers for each.
-    pub(crate) fn evict_in_reach(&self, ids: &[FileId]) -> Result<Vec<Result<(), EvictRefusal>>, ArchiveError> {
+    pub(crate) fn evict_in_reach(
+        &self,
+        ids: &[FileId],
+    ) -> Result<Vec<Result<(), EvictRefusal>>, ArchiveError> {
         let room = self;
         room.rely_on_keys(&keys_counted_on(room, ids.iter().copied())?)?;
         let refused: Vec<Option<EvictRefusal>> =

@@ -4,101 +4,33 @@
 //! What lasts is the word in the catalogue. How far it has come is kept in memory: after a restart all blobs
 //! are gone through once more, which costs nothing for those that have moved.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use base::{BlobDescription, BlobId, ByteCount, DriveId, Duration, Layout, Timestamp};
+use base::{BlobId, DriveId, StripeSet, Timestamp};
 use catalogue::{Command, PoolDriveState, ReadError};
-use pool::{BadShard, DriveHealth, Repaired};
+use pool::{BadShard, DriveHealth};
 
 use crate::Upkeep;
+use crate::moving::{Moving, Round, standing};
 use crate::pool_drives::{not_removed, refused};
-use crate::pool_rebuild::{record_moves, sealed_first, shards_on};
-use crate::scrub::{Scrubber, pace};
+use crate::pool_rebuild::shards_on;
+use crate::scrub::Scrubber;
 use ground::{ArchiveError, DrainInfo};
-
-/// Blobs looked up together.
-const PAGE: usize = 256;
-/// Of an empty drive it is looked again after so long whether something was still on its way to it.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// What could not be moved is tried again after so long, each time after twice as long,
-const REST_MIN: Duration = Duration::from_secs(5);
-/// up to this.
-const REST_MAX: Duration = Duration::from_secs(600);
 
 /// A look at all blobs for what stands on drives that are to be emptied.
 pub(crate) struct Drain {
     drives: BTreeSet<DriveId>,
     /// It is known what stood on them.
     is_counted: bool,
-    after: Option<BlobId>,
-    /// Stripes that were found and are not moved yet.
-    found: VecDeque<(BlobId, u32)>,
+    round: Round,
     /// By drive: what could not be moved in this round, and why the first of it.
     left: BTreeMap<DriveId, (u64, String)>,
-    /// What was moved in this round.
-    moved: u64,
-    /// The next round begins then, by the steady clock, after this rest.
-    due: Duration,
-    rest: Duration,
 }
 
 impl Drain {
     fn of(drives: BTreeSet<DriveId>) -> Self {
-        Drain {
-            drives,
-            is_counted: false,
-            after: None,
-            found: VecDeque::new(),
-            left: BTreeMap::new(),
-            moved: 0,
-            due: Duration::ZERO,
-            rest: REST_MIN,
-        }
-    }
-
-    fn longer_rest(&self) -> Duration {
-        (self.rest * 2).clamp(REST_MIN, REST_MAX)
-    }
-
-    fn rest_after_failure(&mut self, now: Duration) {
-        self.rest = self.longer_rest();
-        self.due = now.saturating_add(self.rest);
-    }
-}
-
-/// What stands on drives: shards, and about their bytes.
-type Standing = BTreeMap<DriveId, (u64, u64)>;
-
-/// About the bytes of a shard.
-fn shard_bytes(blob: &BlobDescription) -> u64 {
-    match blob.layout {
-        Layout::Striped { code } => {
-            let parts = u64::from(code.data.max(1)).saturating_mul(blob.stripes.len().max(1) as u64);
-            blob.length.0 / parts
-        }
-        Layout::Segment { .. } => blob.length.0,
-    }
-}
-
-/// Counts what stands on these drives.
-fn standing(upkeep: &Upkeep, drives: &BTreeSet<DriveId>) -> Result<Standing, ArchiveError> {
-    let mut standing: Standing = drives.iter().map(|drive| (*drive, (0, 0))).collect();
-    let mut after = None;
-    loop {
-        if upkeep.stopping() {
-            return Err(ArchiveError::Stopping);
-        }
-        let page = upkeep.blob_page(after, PAGE)?;
-        let Some((last, _)) = page.last() else { return Ok(standing) };
-        after = Some(*last);
-        for blob in page.into_iter().filter_map(|(_, blob)| blob) {
-            for shard in shards_on(&blob, drives) {
-                let (shards, bytes) = standing.entry(shard.drive).or_default();
-                *shards += 1;
-                *bytes = bytes.saturating_add(shard_bytes(&blob));
-            }
-        }
+        Drain { drives, is_counted: false, round: Round::new(), left: BTreeMap::new() }
     }
 }
 
@@ -110,7 +42,7 @@ impl Scrubber {
         let Some(mut drain) = self.drain.take_if(|drain| drain.drives == drives) else {
             return Ok(self.begin_drain(drives));
         };
-        if drain.due > upkeep.steady() {
+        if !drain.round.is_due(upkeep.steady()) {
             self.drain = Some(drain);
             return Ok(false);
         }
@@ -121,7 +53,7 @@ impl Scrubber {
         if let Err(error) = &done {
             // It must not keep the scrubber from all else.
             tracing::warn!(%error, "drives that are to be emptied wait");
-            drain.rest_after_failure(upkeep.steady());
+            drain.round.rest_after_failure(upkeep.steady());
         }
         self.drain = Some(drain);
         Ok(done.is_ok())
@@ -136,15 +68,16 @@ impl Scrubber {
     /// Counts what stands on the drives, for who wants to know how long it takes.
     fn count_drain(&mut self, drain: &mut Drain) -> Result<(), ArchiveError> {
         let upkeep = &self.upkeep;
-        let found = standing(upkeep, &drain.drives)?;
+        let found = standing(upkeep)?;
         let since = since(upkeep)?;
         upkeep.drains(|drains| {
-            for (drive, (shards, bytes)) in found {
-                let since = since.get(&drive).copied().unwrap_or_default();
+            for drive in &drain.drives {
+                let on = found.get(drive).copied().unwrap_or_default();
+                let since = since.get(drive).copied().unwrap_or_default();
                 let began = upkeep.now();
                 let info =
-                    DrainInfo { since, began, shards, bytes: ByteCount(bytes), ..DrainInfo::default() };
-                drains.insert(drive, info);
+                    DrainInfo { since, began, shards: on.shards, bytes: on.bytes, ..DrainInfo::default() };
+                drains.insert(*drive, info);
             }
         });
         drain.is_counted = true;
@@ -152,7 +85,7 @@ impl Scrubber {
     }
 
     fn drain_next(&mut self, drain: &mut Drain) -> Result<(), ArchiveError> {
-        let Some((blob, stripe)) = drain.found.pop_front() else { return self.drain_look(drain) };
+        let Some((blob, stripe)) = drain.round.next() else { return self.drain_look(drain) };
         self.remove_left_behind();
         if let Err(error) = self.drain_stripe(drain, blob, stripe) {
             tracing::warn!(%blob, stripe, %error, "a stripe cannot be moved off a drive that is emptied");
@@ -164,18 +97,17 @@ impl Scrubber {
 
     /// Looks at the next blobs; at the end of all, what the round has come to.
     fn drain_look(&mut self, drain: &mut Drain) -> Result<(), ArchiveError> {
-        let page = self.upkeep.blob_page(drain.after, PAGE)?;
-        if let Some((last, _)) = page.last() {
-            drain.after = Some(*last);
-            for blob in page.into_iter().filter_map(|(_, blob)| blob) {
-                let stripes: BTreeSet<u32> =
-                    shards_on(&blob, &drain.drives).into_iter().map(|shard| shard.stripe).collect();
-                drain.found.extend(stripes.into_iter().map(|stripe| (blob.id, stripe)));
-            }
+        let drives = &drain.drives;
+        let stands_there = |set: &StripeSet| set.drives.iter().any(|drive| drives.contains(drive));
+        let more = drain.round.look(&self.upkeep, |weighed, stripe| {
+            let set = usize::try_from(stripe).ok().and_then(|stripe| weighed.blob.stripes.get(stripe));
+            Ok(set.is_some_and(stands_there))
+        })?;
+        if more {
             return Ok(());
         }
         let left = std::mem::take(&mut drain.left);
-        let moved = std::mem::take(&mut drain.moved);
+        let moved = drain.round.end(self.upkeep.steady(), !left.is_empty());
         self.upkeep.drains(|drains| {
             for (drive, info) in drains.iter_mut() {
                 let (shards, reason) = left.get(drive).cloned().unwrap_or_default();
@@ -186,53 +118,36 @@ impl Scrubber {
                 info.is_empty = shards == 0 && moved == 0;
             }
         });
-        drain.after = None;
-        drain.rest = match (left.is_empty(), moved) {
-            (true, 0) => LOOK_AGAIN,
-            (_, 1..) => REST_MIN,
-            (false, 0) => drain.longer_rest(),
-        };
-        // Whether something came meanwhile is looked for at once.
-        let rest = if left.is_empty() && moved > 0 { Duration::ZERO } else { drain.rest };
-        drain.due = self.upkeep.steady().saturating_add(rest);
         Ok(())
     }
 
     fn drain_stripe(&mut self, drain: &mut Drain, id: BlobId, stripe: u32) -> Result<(), ArchiveError> {
         let upkeep = Arc::clone(&self.upkeep);
-        let reading = upkeep.gate.enter();
-        let Some(blob) = upkeep.read(|view| view.blob(id))? else { return Ok(()) };
-        let mut shards: BTreeSet<BadShard> = shards_on(&blob, &drain.drives).into_iter().collect();
-        shards.retain(|shard| shard.stripe == stripe);
-        let silent = upkeep.pool.silent_drives();
-        for shard in shards.iter().filter(|shard| silent.contains(&shard.drive)) {
-            note_left(drain, shard.drive, "the drive does not answer");
-        }
-        shards.retain(|shard| !silent.contains(&shard.drive));
-        if shards.is_empty() {
-            return Ok(());
-        }
-        let mut pacing = |bytes: ByteCount| pace(&upkeep, bytes);
-        let moved = sealed_first(&upkeep, || upkeep.pool.move_away(&blob, &shards, &mut pacing))?;
+        let moved = self.move_shards(id, |weighed| {
+            let mut shards: BTreeSet<BadShard> =
+                shards_on(&weighed.blob, &drain.drives).into_iter().collect();
+            shards.retain(|shard| shard.stripe == stripe);
+            let silent = upkeep.pool.silent_drives();
+            for shard in shards.iter().filter(|shard| silent.contains(&shard.drive)) {
+                note_left(drain, shard.drive, "the drive does not answer");
+            }
+            shards.retain(|shard| !silent.contains(&shard.drive));
+            Ok((!shards.is_empty()).then_some(Moving::Away(shards)))
+        })?;
         for (shard, why) in &moved.failed {
             note_left(drain, shard.drive, why);
         }
-        let counted = moved.moved.iter().flat_map(|step| &step.old).map(|old| old.drive).collect::<Vec<_>>();
-        let Repaired { moved: steps, bytes, .. } = moved;
-        let old = record_moves(&upkeep, id, steps)?;
-        drop(reading);
-        drain.moved += counted.len() as u64;
+        drain.round.moved += moved.shards.len() as u64;
         upkeep.drains(|drains| {
-            let each = bytes.0 / (counted.len().max(1) as u64);
-            for drive in counted {
-                if let Some(info) = drains.get_mut(&drive) {
+            let each = moved.bytes.0 / (moved.shards.len().max(1) as u64);
+            for shard in &moved.shards {
+                if let Some(info) = drains.get_mut(&shard.drive) {
                     info.moved += 1;
                     info.moved_bytes.0 += each;
                     info.is_empty = false;
                 }
             }
         });
-        self.leave(old);
         Ok(())
     }
 }
@@ -342,8 +257,8 @@ impl Upkeep {
 
     /// Refuses if a stripe stands on a drive, or what moved from it is still read there.
     fn check_empty(&self, drive: DriveId, health: &DriveHealth) -> Result<(), ArchiveError> {
-        let found = standing(self, &BTreeSet::from([drive]))?;
-        let shards = found.get(&drive).map_or(0, |(shards, _)| *shards);
+        let found = standing(self)?;
+        let shards = found.get(&drive).map_or(0, |on| on.shards);
         if shards > 0 {
             let next = match health.is_silent() {
                 true => format!("kist pool drive lost {drive} has them rebuilt on the others"),

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock, PoisonError};
 
-use ground::{ArchiveError, Duty, Ground, OpenError, PoolDriveFile, SegmentUse};
+use ground::{ArchiveError, Duty, Ground, OpenError, PoolDriveFile, RebalanceInfo, SegmentUse};
 use threads::{Mutex, MutexGuard};
 
 mod add_drive;
@@ -17,9 +17,11 @@ mod keep_time;
 mod left_behind;
 mod lost;
 mod lost_files;
+mod moving;
 mod pool_drives;
 mod pool_gaps;
 mod pool_rebuild;
+mod rebalance;
 mod scrub;
 mod seen_places;
 mod segment_use;
@@ -64,6 +66,10 @@ pub struct Upkeep {
     keeping_time: Mutex<()>,
     /// Held while an operator changes what a drive of the pool is: what one was told stands until it is done.
     changing_drives: Mutex<()>,
+    /// How far a rebalance is, or the last one came.
+    rebalancing: Mutex<Option<RebalanceInfo>>,
+    /// Held while a word about a rebalance is given.
+    saying_rebalance: Mutex<()>,
     /// Where the operator names the drives of the pool.
     drive_file: OnceLock<Arc<dyn PoolDriveFile>>,
     /// Held while the catalogue is verified.
@@ -95,6 +101,8 @@ impl Upkeep {
             quarantine_use: Mutex::default(),
             keeping_time: Mutex::new(()),
             changing_drives: Mutex::new(()),
+            rebalancing: Mutex::new(None),
+            saying_rebalance: Mutex::new(()),
             drive_file: OnceLock::new(),
             verifying: Mutex::new(()),
         }

@@ -20,9 +20,10 @@ use crate::drain::Drain;
 use crate::findings::{Findings, Found};
 use crate::left_behind::LeftBehind;
 use crate::lost::{self, Declared};
+use crate::rebalance::{REBUILD_FIRST, Rebalance};
 use crate::{pool_drives, pool_gaps, pool_rebuild, unknown};
 use ground::Worker;
-use ground::{ArchiveError, DrainInfo, ScrubInfo, UpkeepSettings};
+use ground::{ArchiveError, DrainInfo, RebalanceState, ScrubInfo, UpkeepSettings};
 
 /// Without being asked the first pass begins this long after the start.
 const FIRST_PASS_AFTER: Duration = Duration::from_secs(600);
@@ -271,6 +272,7 @@ pub(crate) fn run(upkeep: &Arc<Upkeep>, me: &Arc<Worker>) {
         asked_for_gaps: BTreeSet::new(),
         tried: BTreeMap::new(),
         drain: None,
+        rebalance: None,
         tally: pool_rebuild::Tally::default(),
     };
     while !upkeep.stopping() {
@@ -348,6 +350,8 @@ pub(crate) struct Scrubber {
     tried: BTreeMap<Listed, Tried>,
     /// The look for what stands on drives that are to be emptied.
     pub(crate) drain: Option<Drain>,
+    /// A rebalance under way.
+    pub(crate) rebalance: Option<Rebalance>,
     /// What the log is told at the end of what is done now.
     pub(crate) tally: pool_rebuild::Tally,
 }
@@ -413,6 +417,7 @@ impl Scrubber {
             pool_drives::resume_unfilled(&self.upkeep);
         }
         if orders.rebuild || is_again || !orders.replaced.is_empty() {
+            self.upkeep.rebalance_told(|info| info.state = RebalanceState::Waiting(REBUILD_FIRST.to_owned()));
             self.phase("rebuilding");
             self.me.does("rebuilding");
             self.has_left_out = false;
@@ -437,8 +442,7 @@ impl Scrubber {
         if self.repair_list()? {
             return Ok(());
         }
-        // A pass that nobody asked for waits for it.
-        if self.drain()? && !self.asked && !self.upkeep.info().hurried {
+        if self.move_some()? {
             return Ok(());
         }
         if self.pass.is_none() && (self.asked || self.next_pass <= self.upkeep.now()) {
@@ -462,6 +466,30 @@ impl Scrubber {
             return Ok(());
         }
         self.advance()
+    }
+
+    /// Moves the next shards off drives that are to be emptied, or of a rebalance; whether the pass that
+    /// nobody asked for waits: for the former, and for the latter as long as it rests anyway.
+    fn move_some(&mut self) -> Result<bool, ArchiveError> {
+        let drains = self.drain()?;
+        let began = self.upkeep.steady();
+        let moves = self.rebalance(drains.then_some("drives are being emptied first"))?;
+        if self.asked || self.upkeep.info().hurried {
+            return Ok(false);
+        }
+        if moves {
+            self.debt = self.debt.saturating_sub(self.upkeep.steady().saturating_sub(began));
+        }
+        let pass_is_due = match &self.pass {
+            Some(_) => self.debt == Duration::ZERO,
+            None => self.next_pass <= self.upkeep.now(),
+        };
+        Ok(drains || moves && !pass_is_due)
+    }
+
+    /// Whether what could not be rebuilt is to be tried again.
+    pub(crate) fn rebuild_is_due(&self) -> bool {
+        self.rebuild_again.is_some()
     }
 
     /// Goes through drives that may lack something, once until something changes.

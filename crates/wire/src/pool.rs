@@ -36,6 +36,9 @@ pub struct PoolReply {
     /// What leaves it by itself.
     #[serde(default)]
     pub evictor: EvictorReply,
+    /// How far a rebalance is, or the last one since the start came; none: there was none.
+    #[serde(default)]
+    pub rebalance: Option<RebalanceReply>,
     /// The drives.
     pub drives: Vec<PoolDriveReply>,
 }
@@ -143,6 +146,32 @@ pub struct DrainReply {
     pub reason: Option<String>,
     /// Nothing stands on it, as far as the last round has seen: it can be taken out.
     pub empty: bool,
+    /// Bytes a second.
+    pub rate: u64,
+    /// Seconds until all is moved, if it goes on so.
+    pub remaining_seconds: Option<f64>,
+}
+
+/// How far what is stored has moved from the fuller drives to the emptier ones. What was moved is since the
+/// start of the server.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct RebalanceReply {
+    /// `counting`, `moving`, `waiting` or `ended`.
+    pub state: String,
+    /// Why it waits, or has ended.
+    pub reason: Option<String>,
+    /// It ends when the fullest drive and the emptiest are no more percentage points apart.
+    pub to: u8,
+    /// Since when it is asked for.
+    pub since: String,
+    /// How many percentage points of their sizes they are apart; none: not counted yet.
+    pub spread: Option<f64>,
+    /// Shards that were moved.
+    pub moved: u64,
+    /// Bytes that were written for that.
+    pub moved_bytes: u64,
+    /// About the bytes that are to be moved still.
+    pub left_bytes: u64,
     /// Bytes a second.
     pub rate: u64,
     /// Seconds until all is moved, if it goes on so.
@@ -264,6 +293,22 @@ pub struct RebuildBody {
     /// Go on although files are LOST by it.
     #[serde(default)]
     pub accept_loss: bool,
+}
+
+/// `POST /api/v1/pool/rebalance`.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema, Default)]
+pub struct RebalanceBody {
+    /// It ends when the fullest drive and the emptiest are no more percentage points apart, 0 to 100; none:
+    /// 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<u8>,
+}
+
+/// The answer to `POST /api/v1/pool/rebalance/end`.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct RebalanceEndReply {
+    /// Whether one was under way.
+    pub was_on: bool,
 }
 
 /// `POST /api/v1/pool/drives/{id}/lost`.

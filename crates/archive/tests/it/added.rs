@@ -28,7 +28,7 @@ enum Stop {
 
 /// The operator's file, in memory.
 #[derive(Default)]
-struct Named {
+pub struct Named {
     drives: Arc<Mutex<Vec<PoolDriveSettings>>>,
     stop: Mutex<Option<Stop>>,
     /// Who looks next says so, and goes on when it is told to.
@@ -36,7 +36,7 @@ struct Named {
 }
 
 impl Named {
-    fn of(instance: &Instance) -> Arc<Self> {
+    pub fn of(instance: &Instance) -> Arc<Self> {
         let drives = Arc::new(Mutex::new(instance.settings.pool.drives.clone()));
         Arc::new(Named { drives, ..Named::default() })
     }
@@ -92,7 +92,7 @@ fn added(id: u16, what: AddedWhat) -> AddedDrive {
 }
 
 /// Opens an instance as its file names the drives now.
-fn open(instance: &mut Instance, file: &Arc<Named>) -> Archive {
+pub fn open(instance: &mut Instance, file: &Arc<Named>) -> Archive {
     instance.settings.pool.drives = file.list();
     let archive = instance.open();
     archive.set_pool_drive_file(Arc::clone(file) as Arc<dyn PoolDriveFile>);

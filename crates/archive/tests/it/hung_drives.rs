@@ -189,10 +189,10 @@ fn a_drive_that_answers_nothing_is_set_aside_and_all_goes_on() {
 }
 
 /// Time that goes on, five times as fast, until this is dropped.
-struct Ticking(Arc<AtomicBool>);
+pub struct Ticking(Arc<AtomicBool>);
 
 impl Ticking {
-    fn begin(clock: &Arc<ManualClock>) -> Ticking {
+    pub fn begin(clock: &Arc<ManualClock>) -> Ticking {
         let is_over = Arc::new(AtomicBool::new(false));
         let (clock, over) = (Arc::clone(clock), Arc::clone(&is_over));
         std::thread::spawn(move || {

@@ -44,8 +44,8 @@ mod inventory;
 mod kept;
 mod keys;
 mod keys_relied_on;
-mod leaving;
 mod later_points;
+mod leaving;
 mod libraries;
 #[path = "common/listed.rs"]
 mod listed;
@@ -64,6 +64,7 @@ mod places;
 mod promises;
 mod quotas;
 mod reasons;
+mod rebalanced;
 mod rebuild;
 mod recall_order;
 mod reclaims;

@@ -10,7 +10,7 @@ use archive::{
 };
 use std::collections::BTreeSet;
 
-use base::{BlockAddress, Duration, Timestamp, Uuid, Vid};
+use base::{BlockAddress, Duration, PercentPoints, Timestamp, Uuid, Vid};
 
 use super::Guarded;
 use crate::roles::Operation;
@@ -297,6 +297,16 @@ impl<E: Operation + ?Sized> Operation for Guarded<E> {
         let what = drive.map_or("all".to_owned(), |drive| format!("drive {drive}"));
         self.rule.admin("rebuild", &what)?;
         self.rule.done("rebuild", what, || self.engine.pool_rebuild(drive, accept_loss))
+    }
+
+    fn pool_rebalance(&self, to: PercentPoints) -> Result<(), ArchiveError> {
+        self.rule.admin("rebalance", to)?;
+        self.rule.done("rebalance", to, || self.engine.pool_rebalance(to))
+    }
+
+    fn pool_rebalance_end(&self) -> Result<bool, ArchiveError> {
+        self.rule.admin("rebalance-end", "")?;
+        self.rule.done("rebalance-end", "", || self.engine.pool_rebalance_end())
     }
 
     fn pool_drive_lost(&self, drive: u16, accept_loss: bool) -> Result<(), ArchiveError> {

@@ -1,13 +1,15 @@
 //! Drives that an operator has taken out of use, of tape and of the pool, and the cleaning of tape drives.
 
-use base::{DriveId, Vid};
+use base::{DriveId, PercentPoints, Vid};
 
 use super::{limit, reason};
 use crate::command::Outcome;
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
 use crate::key;
-use crate::record::{CleanerRecord, CleaningAsk, DriveCleaning, PoolDriveRecord, PoolDriveState, Rule};
+use crate::record::{
+    CleanerRecord, CleaningAsk, DriveCleaning, PoolDriveRecord, PoolDriveState, RebalanceRecord, Rule,
+};
 use crate::table::Table;
 
 /// Most bytes in a tape drive's name.
@@ -51,6 +53,21 @@ pub(super) fn set_pool_drive(
             draft.put(Table::PoolDrive, key::pool_drive(drive), &record);
         }
         None => draft.remove(Table::PoolDrive, key::pool_drive(drive)),
+    }
+    Ok(Outcome::Done)
+}
+
+pub(super) fn set_rebalance(draft: &mut Draft<'_>, to: Option<PercentPoints>) -> Result<Outcome, Rejection> {
+    let known = draft.view().rebalance()?;
+    if known.map(|known| known.to) == to {
+        return Ok(Outcome::Done);
+    }
+    match to {
+        Some(to) => {
+            let record = RebalanceRecord { to, since: draft.at };
+            draft.put(Table::Rebalance, key::REBALANCE.to_vec(), &record);
+        }
+        None => draft.remove(Table::Rebalance, key::REBALANCE.to_vec()),
     }
     Ok(Outcome::Done)
 }

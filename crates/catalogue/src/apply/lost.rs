@@ -7,9 +7,7 @@ use crate::command::{BATCH_FILES_MAX, Outcome, PoolCopy, PoolLoss};
 use crate::draft::Draft;
 use crate::error::Rejection;
 use crate::key;
-use crate::record::{
-    ClassRecord, ContainerCopy, ContainerRecord, FileRecord, FileState, ItemState, Rule,
-};
+use crate::record::{ClassRecord, ContainerCopy, ContainerRecord, FileRecord, FileState, ItemState, Rule};
 use crate::table::Table;
 
 /// Members read at a time.

@@ -105,11 +105,7 @@ fn stand(draft: &mut Draft<'_>, id: FileId, file: &FileRecord, hour: UseHour) ->
 }
 
 /// Takes a file out of the order; gives where it stood, if it did.
-fn stand_no_more(
-    draft: &mut Draft<'_>,
-    id: FileId,
-    file: &FileRecord,
-) -> Result<Option<UseHour>, Rejection> {
+fn stand_no_more(draft: &mut Draft<'_>, id: FileId, file: &FileRecord) -> Result<Option<UseHour>, Rejection> {
     if !draft.view().stands_by_use(id, file)? {
         return Ok(None);
     }

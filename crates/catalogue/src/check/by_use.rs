@@ -10,7 +10,12 @@ use crate::table::Table;
 
 impl Check<'_> {
     /// A file in the pool stands in the order.
-    pub(super) fn stands_by_use(&mut self, id: FileId, file: &FileRecord, key: &[u8]) -> Result<(), ReadError> {
+    pub(super) fn stands_by_use(
+        &mut self,
+        id: FileId,
+        file: &FileRecord,
+        key: &[u8],
+    ) -> Result<(), ReadError> {
         let is_looked_at = self.view.by_use_behind()?.is_none_or(|behind| id <= behind);
         if file.has_data() && is_looked_at && self.view.holds(Rule::OrderedByUse)? {
             let stands = self.view.stands_by_use(id, file)?;

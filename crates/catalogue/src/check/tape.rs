@@ -9,8 +9,8 @@ use crate::error::ReadError;
 use crate::key;
 use crate::record::{
     BaseRecord, CleanerRecord, ClockRecord, ContainerKind, ContainerRecord, CopyState, Counter,
-    DriveCleaning, LeapsBelieved, PoolDriveRecord, QueuedContainer, RunItem, RunRecord, SealingRecord,
-    TapeAway, TapeRecord, TapeState,
+    DriveCleaning, LeapsBelieved, PoolDriveRecord, QueuedContainer, RebalanceRecord, RunItem, RunRecord,
+    SealingRecord, TapeAway, TapeRecord, TapeState,
 };
 use crate::table::Table;
 
@@ -183,6 +183,10 @@ impl Check<'_> {
         })?;
         self.walk(Table::PoolDrive, |_, mut parts, _, _: PoolDriveRecord| {
             parts.u16()?;
+            Ok(())
+        })?;
+        self.walk(Table::Rebalance, |check, _, key, _: RebalanceRecord| {
+            check.expect(key == key::REBALANCE, Table::Rebalance, key, "there is one such record");
             Ok(())
         })?;
         self.walk(Table::Cleaner, |check, mut parts, key, cleaner: CleanerRecord| {

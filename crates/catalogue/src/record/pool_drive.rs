@@ -1,6 +1,6 @@
-//! Drives of the pool that an operator takes out.
+//! What an operator wants of the drives of the pool.
 
-use base::Timestamp;
+use base::{PercentPoints, Timestamp};
 
 /// What an operator wants of a pool drive that is not simply in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +19,15 @@ pub enum PoolDriveState {
 pub struct PoolDriveRecord {
     /// What is wanted of it.
     pub state: PoolDriveState,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// What is stored moves between the drives of the pool until they are about equally full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RebalanceRecord {
+    /// It ends when the fullest drive and the emptiest are no further apart.
+    pub to: PercentPoints,
     /// Since when.
     pub since: Timestamp,
 }

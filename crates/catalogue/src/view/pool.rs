@@ -9,7 +9,8 @@ use crate::error::ReadError;
 use crate::frame;
 use crate::key;
 use crate::record::{
-    BlobRecord, ContainerRecord, FileRecord, Garbage, PoolDriveRecord, PoolDriveState, Sectors, UnknownExtent,
+    BlobRecord, ContainerRecord, FileRecord, Garbage, PoolDriveRecord, PoolDriveState, RebalanceRecord,
+    Sectors, UnknownExtent,
 };
 use crate::table::Table;
 
@@ -31,6 +32,14 @@ impl View<'_> {
     pub fn pool_drives_in(&self, state: PoolDriveState) -> Result<BTreeSet<DriveId>, ReadError> {
         let drives = self.pool_drives()?.into_iter();
         Ok(drives.filter(|(_, record)| record.state == state).map(|(drive, _)| drive).collect())
+    }
+
+    /// Whether what is stored moves between the drives of the pool, and until when; `None`: it stays.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn rebalance(&self) -> Result<Option<RebalanceRecord>, ReadError> {
+        self.get(Table::Rebalance, key::REBALANCE)
     }
 
     /// Blobs in use in the order of their ids, those behind `after`, at most `limit`.

@@ -134,6 +134,7 @@ fn full() -> Bench {
     bench.ok(Command::SetKeyAtHand { key: tape_key("vault-2026"), at_hand: true });
     bench.ok(Command::SetTapeLeaving { vid: bench.tapes[0], leaving: true });
     used_later(&mut bench, &waiting);
+    rebalance_commands().into_iter().for_each(|command| drop(bench.ok(command)));
     bench
 }
 
@@ -435,6 +436,11 @@ fn drive_commands() -> Vec<Command> {
     ]
 }
 
+/// The commands that move what is stored between drives of the pool.
+fn rebalance_commands() -> Vec<Command> {
+    vec![Command::SetRebalance { to: None }, Command::SetRebalance { to: Some(PercentPoints(5)) }]
+}
+
 /// The commands by which a restored catalogue learns what tapes hold.
 fn adoption_commands() -> Vec<Command> {
     let (vid, container, block) = (vid("KS0001"), ContainerId(300), BlockAddress(77));
@@ -714,6 +720,7 @@ fn envelopes() -> Vec<Envelope> {
         .chain([Command::NoteUse { files: vec![FileId(7), FileId(300)] }])
         .chain([Command::DoSome { work: Work::OrderByUse, most: 400 }])
         .chain([Command::AdoptRule { rule: Rule::OrderedByUse }])
+        .chain(rebalance_commands())
         .map(|command| Envelope { at: Timestamp(1_795_292_940_000_000_000), command })
         .collect()
 }
@@ -723,7 +730,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 116, "one of each command");
+    assert_eq!(tags.len(), 117, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();
@@ -834,6 +841,7 @@ fn a_missing_row_is_found_by_the_check() {
                     | Table::KeyAtHand
                     | Table::PoolDrive
                     | Table::TapeLeaving
+                    | Table::Rebalance
             );
             assert!(is_found || is_first_change || has_no_partner, "{} {}", table.name(), hex(key));
         }

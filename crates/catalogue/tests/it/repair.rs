@@ -476,6 +476,23 @@ fn no_stripe_comes_to_stand_on_a_drive_that_was_taken_out() {
 }
 
 #[test]
+fn the_last_word_about_a_rebalance_counts() {
+    let mut bench = Bench::new();
+    let said = |bench: &Bench| bench.view().rebalance().unwrap();
+    bench.ok(Command::SetRebalance { to: None });
+    assert_eq!(said(&bench), None);
+    bench.ok(Command::SetRebalance { to: Some(PercentPoints(5)) });
+    let first = said(&bench).unwrap();
+    bench.ok(Command::SetRebalance { to: Some(PercentPoints(5)) });
+    assert_eq!(said(&bench), Some(first), "the same word twice changes nothing");
+    bench.ok(Command::SetRebalance { to: Some(PercentPoints(0)) });
+    assert!(said(&bench).is_some_and(|now| now.to == PercentPoints(0) && now.since > first.since));
+    bench.ok(Command::SetRebalance { to: None });
+    assert_eq!(said(&bench), None);
+    assert!(bench.replayed() == bench.store);
+}
+
+#[test]
 fn a_restored_catalogue_gives_no_id_twice() {
     let mut bench = Bench::new();
     let before = bench.put("a", "1");

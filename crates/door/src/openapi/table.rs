@@ -152,6 +152,10 @@ fn pool() -> Vec<Endpoint> {
         Endpoint::get("/pool/health", "What the pool lacks", Shape::of::<wire::PoolHealthReply>()),
         Endpoint::post("/pool/rebuild", "Rebuilds what missing drives held", 202)
             .with(Shape::of::<wire::RebuildBody>()),
+        Endpoint::post("/pool/rebalance", "Moves what is stored until drives are equally full", 202)
+            .with(Shape::of::<wire::RebalanceBody>()),
+        Endpoint::post("/pool/rebalance/end", "Ends a rebalance: what has moved stays there", 200)
+            .replies(Shape::of::<wire::RebalanceEndReply>()),
         Endpoint::post("/pool/drives", "Adds a drive to the pool, and names it in kist.toml", 200)
             .with(Shape::of::<wire::AddDriveBody>())
             .replies(Shape::of::<wire::AddDriveReply>()),

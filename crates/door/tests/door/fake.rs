@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use archive::*;
 use authority::{Download, Upload, UsageSteps};
 use base::{
-    ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, DirId, Duration, FileId, Name, RequestId,
-    Timestamp, Uuid, Vid,
+    ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, DirId, Duration, FileId, Name,
+    PercentPoints, RequestId, Timestamp, Uuid, Vid,
 };
 use bytes::Bytes;
 use catalogue::{Attributes, ContainerKind, Entry, FileKind, RequestRecord, RequestState, TapeState};
@@ -757,6 +757,12 @@ impl authority::Operation for Fake {
                 at: Timestamp(0),
             }),
             evictor: archive::EvictorInfo::default(),
+            rebalance: Some(archive::RebalanceInfo {
+                state: archive::RebalanceState::Waiting("drives are being emptied first".into()),
+                to: PercentPoints(5),
+                moved: 3,
+                ..archive::RebalanceInfo::default()
+            }),
         })
     }
 
@@ -986,6 +992,14 @@ impl authority::Operation for Fake {
 
     fn pool_drive_lost(&self, drive: u16, _: bool) -> Result<(), ArchiveError> {
         Err(ArchiveError::NoSuchPoolDrive(drive))
+    }
+
+    fn pool_rebalance(&self, _: PercentPoints) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+
+    fn pool_rebalance_end(&self) -> Result<bool, ArchiveError> {
+        Ok(true)
     }
 
     fn pool_drive_drain(&self, drive: u16) -> Result<(), ArchiveError> {

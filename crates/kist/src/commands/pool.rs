@@ -6,8 +6,8 @@ use base::StripeCode;
 use client::Client;
 use terminal::{Failure, Outcome, Table, output, text};
 use wire::{
-    AddDriveBody, AddDriveReply, DrainReply, DriveLostBody, EvictorReply, PoolDriveReply, PoolHealthReply, PoolReply,
-    RebuildBody, ReplaceBody, ReplaceReply,
+    AddDriveBody, AddDriveReply, DrainReply, DriveLostBody, EvictorReply, PoolDriveReply, PoolHealthReply,
+    PoolReply, RebalanceBody, RebalanceEndReply, RebalanceReply, RebuildBody, ReplaceBody, ReplaceReply,
 };
 use wire::{QuarantineEndReply, QuarantineReply};
 
@@ -27,6 +27,7 @@ Examples:
   kist pool drive drain 3 --end
   kist pool drive remove 3     when it is empty
   kist pool drive add /mnt/d8  one more: kist.toml names it from then on
+  kist pool rebalance          what is stored moves from fuller drives to emptier ones
   kist pool rebuild")]
 pub struct Args {
     #[command(subcommand)]
@@ -44,6 +45,25 @@ enum Action {
         /// Go on although files are LOST by it
         #[arg(long)]
         accept_loss: bool,
+    },
+    /// Move what is stored from the fuller drives to the emptier ones, until they are about equally full
+    #[command(after_help = "\
+Files stay readable and as redundant as they are all the time, and clients, tapes,
+rebuilds and drives that are emptied come first. It ends by itself when the fullest
+drive and the emptiest are no further apart, or no shard can move with gain, and goes
+on after a restart. kist pool show tells how far it is, and why it waits.
+
+Examples:
+  kist pool rebalance
+  kist pool rebalance --to 2
+  kist pool rebalance --end")]
+    Rebalance {
+        /// Percentage points of their sizes that the fullest and the emptiest drive may be apart [default: 5]
+        #[arg(long, value_name = "POINTS", value_parser = clap::value_parser!(u8).range(0..=100))]
+        to: Option<u8>,
+        /// End it: what has moved stays where it is
+        #[arg(long, conflicts_with = "to")]
+        end: bool,
     },
     /// Show what is kept although the catalogue does not name it, or remove it
     Quarantine {
@@ -100,10 +120,10 @@ start, and what is in the directory when you like.")]
 The directory is one of the server's machine, empty or with a drive of this
 instance. An empty one becomes a drive with the next free number, or the number
 that kist.toml has for it. The drive takes new data at once; what is stored stays
-where it is. A directory that is not there is refused, since its disk may not be
-mounted: --new makes it. So is one on the file system of another drive, where each
-has one of its own, unless --new says that it is meant. Said again, it goes on where
-it was broken off.
+where it is, until kist pool rebalance moves it. A directory that is not there is
+refused, since its disk may not be mounted: --new makes it. So is one on the file
+system of another drive, where each has one of its own, unless --new says that it is
+meant. Said again, it goes on where it was broken off.
 
 Examples:
   kist pool drive add /mnt/d8
@@ -155,6 +175,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             client.post("/api/v1/pool/rebuild", &body)?;
             said(common.json, "rebuilding: kist scrub shows how far it is")
         }
+        Action::Rebalance { to, end } => rebalance(&client, *to, *end, common.json),
         Action::Quarantine { end } => quarantine(&client, *end, common.json),
         Action::Drive { action: DriveAction::Lost { id, accept_loss } } => {
             let body = DriveLostBody { accept_loss: *accept_loss };
@@ -200,6 +221,22 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     }
 }
 
+fn rebalance(client: &Client, to: Option<u8>, end: bool, json: bool) -> Outcome {
+    if end {
+        let empty = serde_json::json!({});
+        let ended: RebalanceEndReply = client.post_for("/api/v1/pool/rebalance/end", &empty)?;
+        if json {
+            return output::json(&ended);
+        }
+        return output::line(match ended.was_on {
+            true => "ended: what has moved stays where it is",
+            false => "none is under way",
+        });
+    }
+    client.post("/api/v1/pool/rebalance", &RebalanceBody { to })?;
+    said(json, "what is stored moves to the emptier drives: kist pool show tells how far that is")
+}
+
 /// The server runs in another directory.
 fn absolute(place: &Path) -> Outcome<String> {
     let not_text = || Failure::usage(format!("{} is no UTF-8", place.display()));
@@ -216,7 +253,10 @@ fn add(client: &Client, body: &AddDriveBody, json: bool) -> Outcome {
         return output::json(&reply);
     }
     let what = match reply.what.as_str() {
-        "new" => "a new drive, in use and named in kist.toml: new data comes to it",
+        "new" => {
+            "a new drive, in use and named in kist.toml: new data comes to it, and kist pool rebalance moves \
+             what is stored"
+        }
         "returned" => "a drive of this instance, in use and named in kist.toml",
         _ => "in use already",
     };
@@ -297,6 +337,28 @@ fn drained(id: u16, drain: &DrainReply) -> String {
             )
         }
         None => far,
+    }
+}
+
+/// How far a rebalance is.
+fn rebalanced(rebalance: &RebalanceReply) -> String {
+    let moved =
+        format!("{} moved, {}", text::plural(rebalance.moved, "shard"), text::size(rebalance.moved_bytes));
+    let apart = rebalance.spread.map_or_else(String::new, |spread| {
+        let to = rebalance.to;
+        format!("; the fullest drive and the emptiest are {spread:.1} percentage points apart, to be {to}")
+    });
+    let reason = rebalance.reason.clone().unwrap_or_default();
+    match (rebalance.state.as_str(), rebalance.remaining_seconds) {
+        ("ended", _) => format!("rebalance: ended: {reason}; {moved}"),
+        ("waiting", _) => format!("rebalance: waits: {reason}; {moved}{apart}"),
+        ("counting", _) => format!("rebalance: counts what stands on the drives; {moved}{apart}"),
+        (_, Some(left)) => format!(
+            "rebalance: {moved}, {}/s, about {} left{apart}",
+            text::size(rebalance.rate),
+            text::span(std::time::Duration::from_secs_f64(left.clamp(0.0, 1e9)))
+        ),
+        (_, None) => format!("rebalance: {moved}{apart}"),
     }
 }
 
@@ -416,6 +478,9 @@ fn show(client: &Client, json: bool) -> Outcome {
     }
     output::write(&table.render())?;
     pool.drives.iter().flat_map(remarks).try_for_each(|remark| output::line(&remark))?;
+    if let Some(rebalance) = &pool.rebalance {
+        output::line(&rebalanced(rebalance))?;
+    }
     let kept: QuarantineReply = client.get("/api/v1/pool/quarantine")?;
     if kept.on || kept.unknown > 0 {
         output::line(&quarantine_text(&kept))?;

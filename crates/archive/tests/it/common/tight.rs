@@ -13,6 +13,12 @@ use drive::{DriveError, DriveQueue, DriveStatus, ExtentId, ExtentWriter, ObjectD
 pub struct Tightness {
     /// Bytes that a drive says are free; 0: what is really free.
     pub free: AtomicU64,
+    /// Its size then; 0: 1 GB.
+    pub capacity: AtomicU64,
+    /// Whether no extent can be made durable.
+    pub fail_seals: AtomicBool,
+    /// How many were refused for that.
+    pub seals_failed: AtomicU64,
     /// No more than so much can be reserved for an extent; 0: no limit.
     pub room: AtomicU64,
     /// No less than so much can be reserved for an extent; 0: no limit.
@@ -107,6 +113,11 @@ impl ExtentWriter for TightWriter {
     }
 
     fn seal(self: Box<Self>) -> Result<(), DriveError> {
+        if self.tightness.fail_seals.load(Ordering::SeqCst) {
+            self.tightness.seals_failed.fetch_add(1, Ordering::SeqCst);
+            let (drive, extent) = (self.drive, self.extent);
+            return Err(DriveError::Poisoned { drive, extent });
+        }
         self.inner.seal()
     }
 }
@@ -186,10 +197,14 @@ impl ObjectDrive for TightDrive {
 
     fn status(&self) -> Result<DriveStatus, DriveError> {
         let status = self.inner.status()?;
+        let capacity = match self.tightness.capacity.load(Ordering::SeqCst) {
+            0 => 1_000_000_000,
+            capacity => capacity,
+        };
         Ok(match self.tightness.free.load(Ordering::SeqCst) {
             0 => status,
             free => DriveStatus {
-                capacity: ByteCount(1_000_000_000),
+                capacity: ByteCount(capacity),
                 free: ByteCount(free),
                 file_system: None,
                 ..status

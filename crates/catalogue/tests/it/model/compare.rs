@@ -30,6 +30,7 @@ pub fn compare(store: &MemoryStore, model: &Model) {
     assert_eq!(tapes_leaving, model.tapes_leaving);
     let pool_drives: Vec<_> = model.pool_drives.clone().into_iter().collect();
     assert_eq!(view.pool_drives().unwrap(), pool_drives);
+    assert_eq!(view.rebalance().unwrap(), model.rebalance);
     let cleaning: Vec<_> = model.drives_cleaning.clone().into_iter().collect();
     assert_eq!(view.drives_cleaning().unwrap(), cleaning);
     let is_ordered = model.rules.contains(&Rule::OrderedByUse) && !model.by_use_behind;

@@ -107,6 +107,7 @@ pub struct Model {
     pub cleaners: BTreeMap<Vid, CleanerRecord>,
     pub drives_cleaning: BTreeMap<String, DriveCleaning>,
     pub pool_drives: BTreeMap<DriveId, PoolDriveRecord>,
+    pub rebalance: Option<RebalanceRecord>,
     pub rules: BTreeSet<Rule>,
     pub keys_at_hand: BTreeSet<TapeKey>,
     pub tapes_leaving: BTreeSet<Vid>,

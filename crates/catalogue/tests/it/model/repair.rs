@@ -396,6 +396,11 @@ impl Model {
                     None => drop(self.pool_drives.remove(drive)),
                 }
             }
+            Command::SetRebalance { to } => {
+                if self.rebalance.map(|record| record.to) != *to {
+                    self.rebalance = to.map(|to| RebalanceRecord { to, since: self.at });
+                }
+            }
             Command::CountCleaning { vid, anew } => match *anew {
                 true => drop(self.cleaners.remove(vid)),
                 false => self.cleaners.entry(*vid).or_default().uses += 1,
@@ -695,6 +700,9 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
             drive: DriveId(100 + picks[0] % 3),
             state: [None, Some(PoolDriveState::Draining), Some(PoolDriveState::Removed)]
                 [usize::from(picks[1]) % 3],
+        },
+        22 if picks[3] % 8 == 3 => Command::SetRebalance {
+            to: [None, Some(PercentPoints(5)), Some(PercentPoints(0))][usize::from(picks[1]) % 3],
         },
         22 => Command::SetDriveDown {
             drive: ["", "d0", "d1", "d2"][usize::from(picks[0]) % 4].into(),
