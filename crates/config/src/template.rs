@@ -178,9 +178,9 @@ rebuild_after = "12h"
 # What nothing in the catalogue names, such as what a crash has left, stays on the drives for this time after
 # a start or a look has found it ("kist pool quarantine").
 unknown_kept = "3d"
-# When files take more than `high_water` of the room that there is for files, those that were not used for longest leave
-# the pool by themselves, down to `low_water`: only such that are on all their tapes and that nobody pins. Without these
-# two lines nothing leaves for want of room.
+# When files take more than `high_water` of the room that there is for files, those that were not used for
+# longest leave the pool by themselves, down to `low_water`: only such that are on all their tapes and that
+# nobody pins. Without these two lines nothing leaves for want of room.
 high_water = "90%"
 low_water = "80%"
 
@@ -306,12 +306,12 @@ fn classes_part(values: &Values) -> String {
         r#"
 # Storage classes. A file gets the class that the client or its directory names, else the first whose `up_to`
 # it fits. Files below `large` are gathered into packs of about `pack`; a pack that is not full is sealed
-# after `pack_age`. With `recall = "pack"` a pack is recalled as a whole when one file of it is wanted.
-# With `residency = "tape"` files leave the pool by themselves once all their copies are on tape, with "30d" when
-# nobody has used them for so long. With `pool_max` recalls bring no more of a class into the pool than leaves it at that
-# size, with `pool_min` so much of it stays, and files smaller than `evict_min` do not leave by themselves. `weight` (1) is
-# its part of the drive time against other classes; `drives_min` (0) drives are kept for it and `drives_max`
-# (all) the most that it has at once.
+# after `pack_age`. With `recall = "pack"` a pack is recalled as a whole when one file of it is wanted. With
+# `residency = "tape"` files leave the pool by themselves once all their copies are on tape, with "30d" when
+# nobody has used them for so long. With `pool_max` recalls bring no more of a class into the pool than leaves
+# it at that size, with `pool_min` so much of it stays, and files smaller than `evict_min` do not leave by
+# themselves. `weight` (1) is its part of the drive time against other classes; `drives_min` (0) drives are
+# kept for it and `drives_max` (all) the most that it has at once.
 "#,
     );
     for (name, up_to) in [("small", "up_to = \"1MiB\"\n"), ("medium", "up_to = \"1GiB\"\n"), ("large", "")] {

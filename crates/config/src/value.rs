@@ -79,8 +79,8 @@ impl Residency {
             "tape" => Ok(Residency::Tape),
             text => Span::parse(text).map(Residency::Unused).map_err(|_| {
                 format!(
-                    "'{text}' is no residency: write \"pool\", \"tape\", or how long a file stays that nobody \
-                     uses, such as \"30d\""
+                    "'{text}' is no residency: write \"pool\", \"tape\", or how long a file stays that \
+                     nobody uses, such as \"30d\""
                 )
             }),
         }

@@ -284,7 +284,8 @@ pub struct ClassSettings {
     pub share: ShareSettings,
 }
 
-/// Which files of a class leave the pool by themselves, once tapes have all their copies and nobody pins them.
+/// Which files of a class leave the pool by themselves, once tapes have all their copies and nobody pins
+/// them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LeavingSettings {
     /// Those that nobody has used for so long, whether there is room or not; `None`: none for that.

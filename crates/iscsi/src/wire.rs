@@ -62,8 +62,8 @@ pub struct Receiver {
     is_brisk: bool,
 }
 
-/// Who waits for a PDU looks for it so long before it sleeps, if the one before came as soon: to be woken takes
-/// longer than many a small command does.
+/// Who waits for a PDU looks for it so long before it sleeps, if the one before came as soon: to be woken
+/// takes longer than many a small command does.
 const LOOK_FOR: Duration = Duration::from_micros(40);
 
 impl Receiver {

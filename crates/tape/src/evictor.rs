@@ -1,4 +1,5 @@
-//! Files that leave the pool by themselves: when it is fuller than its high water, or a class than that of its
+//! Files that leave the pool by themselves: when it is fuller than its high water, or a class than that of
+//! its
 //! `pool_max`, or nobody has used them for long. Those go first that were not used for longest.
 //!
 //! The thread goes along the order of use ([`View::by_use`]) and has files evicted as an operator would
@@ -23,8 +24,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 const NOTE_EVERY: Duration = Duration::from_secs(600);
 /// Files of a class that are read ahead from the order of use.
 const AHEAD: usize = 400;
-/// The room of what was evicted is waited for so long, before more is: readers may hold it, and small files share
-/// segments, which are given back bit by bit.
+/// The room of what was evicted is waited for so long, before more is: readers may hold it, and small files
+/// share segments, which are given back bit by bit.
 const ROOM_WITHIN: Duration = Duration::from_secs(600);
 /// After a round that found nothing the next one comes after this, each time after twice as long, ...
 const REST_MIN: Duration = Duration::from_secs(10);
@@ -196,7 +197,8 @@ impl Rounds {
         Ok(())
     }
 
-    /// Evicts until `wanted` bytes are gone and no class has more than its own mark, or all were looked at once.
+    /// Evicts until `wanted` bytes are gone and no class has more than its own mark, or all were looked at
+    /// once.
     fn evict_least_used(
         &mut self,
         room: &Tape,
@@ -363,8 +365,8 @@ fn demands(room: &Tape, water: Water, free: ByteCount) -> Result<(u64, Vec<Deman
     })
 }
 
-/// The size of a file that may leave the pool by itself, as far as that can be told without a change: it is on
-/// all its tapes, and nobody pins it or has it held.
+/// The size of a file that may leave the pool by itself, as far as that can be told without a change: it is
+/// on all its tapes, and nobody pins it or has it held.
 fn may_leave(
     view: &View<'_>,
     id: FileId,

@@ -194,8 +194,8 @@ impl Tape {
         }
     }
 
-    /// Says, durably, whether a tape is to be exported as soon as no drive has it. It stays so in memory while
-    /// the robot takes it out, though it is away in the catalogue by then.
+    /// Says, durably, whether a tape is to be exported as soon as no drive has it. It stays so in memory
+    /// while the robot takes it out, though it is away in the catalogue by then.
     fn set_leaving(&self, vid: Vid, leaving: bool) -> Result<(), ArchiveError> {
         let _one = self.tape_states();
         self.execute(Command::SetTapeLeaving { vid, leaving })?;

@@ -23,7 +23,8 @@ use crate::transport::LocalTransport;
 /// Initiators' ports whose earlier sessions are remembered.
 const PORTS_MAX: usize = 1024;
 
-/// Commands of a drive that take no time: TEST UNIT READY and READ POSITION, which hosts give between two blocks.
+/// Commands of a drive that take no time: TEST UNIT READY and READ POSITION, which hosts give between two
+/// blocks.
 const AT_ONCE: [u8; 2] = [0x00, 0x34];
 
 /// Numbers of sessions of this process begin here: those of an iSCSI server count from below.

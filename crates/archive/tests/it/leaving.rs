@@ -53,8 +53,8 @@ fn pool_max(settings: &mut Settings, most: usize) {
     settings.classes.iter_mut().for_each(|class| class.pool_max = Some(ByteCount(most as u64)));
 }
 
-/// A class that has more than its ceiling in the pool gives up what was not used for longest, down to low water,
-/// as soon as tapes have it.
+/// A class that has more than its ceiling in the pool gives up what was not used for longest, down to low
+/// water, as soon as tapes have it.
 #[test]
 fn a_class_above_its_ceiling_gives_up_what_was_used_least_recently() {
     let mut instance = instance(|settings| pool_max(settings, 10 * FILE));

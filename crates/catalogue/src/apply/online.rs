@@ -37,6 +37,7 @@ pub(super) fn changes_class(
     file: &FileRecord,
     to: ClassId,
 ) -> Result<(), Rejection> {
+    assert_ne!(file.class, to, "another class");
     draft.discount(Counter::Online(file.class), 1, file.size.0)?;
     draft.count(Counter::Online(to), 1, file.size.0)?;
     if let Some(hour) = stand_no_more(draft, id, file)? {
@@ -77,6 +78,7 @@ pub(super) fn order_by_use(draft: &mut Draft<'_>, most: usize) -> Result<Outcome
             stand(draft, id, &file, UseHour::of(file.created))?;
         }
     }
+    assert!(files.len() <= most, "no more files are looked at than were allowed");
     let more = files.len() == most;
     match files.last().filter(|_| more) {
         Some(last) => draft.put(Table::ByUseBehind, key::CLOCK.to_vec(), last),
@@ -96,6 +98,7 @@ fn stands(file: &FileRecord) -> bool {
 }
 
 fn stand(draft: &mut Draft<'_>, id: FileId, file: &FileRecord, hour: UseHour) -> Result<(), Rejection> {
+    assert!(file.is_named() && file.has_data(), "only what a name stands for, and has bytes, is used");
     draft.put(Table::ByUse, key::by_use(file.class, hour, id), &Nothing);
     // The hour of its making stands in its record.
     if hour != UseHour::of(file.created) {

@@ -2,8 +2,8 @@
 
 use base::Timestamp;
 
-/// An hour since 1970 in which a file was used: put, brought back from tape, or read. No finer: a file that is
-/// read again and again is noted once an hour.
+/// An hour since 1970 in which a file was used: put, brought back from tape, or read. No finer: a file that
+/// is read again and again is noted once an hour.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct UseHour(pub u32);
 
