@@ -1,7 +1,7 @@
 //! What the writer needs to know of commands: which make the catalogue grow, on whose behalf, how much work
 //! they are, and which of them can be done in parts.
 
-use crate::command::{BATCH_FILES_MAX, Command, Outcome};
+use crate::command::{BATCH_FILES_MAX, Command, Outcome, Work};
 
 /// Which part of the catalogue's room a command may use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -41,6 +41,7 @@ impl Command {
             | Command::SetDirectoryXattrs { .. }
             | Command::ChangeClass { .. }
             | Command::NoteUse { .. }
+            | Command::DoSome { work: Work::OrderByUse, .. }
             | Command::SetAcl { .. }
             | Command::SetOwner { .. }
             | Command::SetQuota { .. } => Need::Growth,

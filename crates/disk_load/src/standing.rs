@@ -73,6 +73,12 @@ const SIGNS: [Sign; 29] = [
 /// What ZFS writes into its labels, of which there are two at either end: `ub_magic` in both byte orders.
 const ZFS: [[u8; 8]; 2] = [[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0xba, 0xb1, 0x0c]];
 
+/// The anchor of a DDF RAID in the last sector, in both byte orders.
+const DDF: [[u8; 4]; 2] = [[0xde, 0x11, 0xde, 0x11], [0x11, 0xde, 0x11, 0xde]];
+
+/// The anchor of an Intel RAID, in the last but one.
+const IMSM: &[u8] = b"Intel Raid ISM Cfg";
+
 /// What stands between these ends of a disk: the first and the last [`LOOKED_AT`] bytes, or all of it twice
 /// if it is smaller. `length` is that of the disk.
 #[must_use]
@@ -92,7 +98,7 @@ fn unnamed(bytes: &[u8], begin: u64) -> Option<Standing> {
     let mut unknown = None;
     for (number, page) in bytes.chunks(PAGE).enumerate() {
         let at = begin + (number * PAGE) as u64;
-        if page.iter().all(|byte| *byte == 0) || stamp::is_stamped(page) {
+        if page.iter().all(|byte| *byte == 0) {
             continue;
         }
         let has = |sign: &[u8], each: usize| page.chunks(each).any(|part| part.starts_with(sign));
@@ -100,6 +106,10 @@ fn unnamed(bytes: &[u8], begin: u64) -> Option<Standing> {
             () if has(b"EFI PART", 512) => "a backup partition table (GPT)",
             () if page.starts_with(&RAID) => "a member of a Linux RAID",
             () if ZFS.iter().any(|magic| has(magic, 1024)) => "a member of a ZFS pool",
+            () if DDF.iter().any(|magic| has(magic, 512)) => "a member of a hardware RAID (DDF)",
+            () if has(IMSM, 512) => "a member of an Intel RAID",
+            // What a load has written, with nothing else that is known behind its stamp.
+            () if stamp::is_stamped(page) => continue,
             () => {
                 unknown = unknown.or(Some(Standing { what: "data of an unknown kind", at }));
                 continue;
@@ -132,6 +142,19 @@ mod tests {
         Stamp(6).paint(&mut tail, ByteCount(LENGTH - LOOKED_AT as u64));
         assert_eq!(on(&head, &tail), None);
         assert_eq!(standing(&[], &[], 0), None);
+    }
+
+    /// Story: a disk that was measured became a member of a RAID, whose anchor left the first bytes of its
+    /// page.
+    #[test]
+    fn the_anchor_of_a_raid_is_seen_behind_a_stamp() {
+        for (anchor, from_end) in [(&DDF[0][..], 512), (&DDF[1][..], 512), (IMSM, 1024)] {
+            let mut tail = vec![0; LOOKED_AT];
+            Stamp(6).put(&mut tail, ByteCount(LENGTH - LOOKED_AT as u64));
+            let at = tail.len() - from_end;
+            tail[at..at + anchor.len()].copy_from_slice(anchor);
+            assert!(on(&[], &tail).unwrap().what.contains("RAID"));
+        }
     }
 
     #[test]

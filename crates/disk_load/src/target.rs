@@ -207,12 +207,9 @@ impl Target {
     /// A path by which another program of the same user can open it, as long as this value lives.
     #[must_use]
     pub fn path_for_others(&self) -> PathBuf {
-        match self.kind {
-            TargetKind::Temporary => {
-                format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
-            }
-            _ => self.path.clone(),
-        }
+        // Not what was named: that may be another one by now.
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
+    }
     }
 
     /// The open file.

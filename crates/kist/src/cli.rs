@@ -181,7 +181,8 @@ impl Cli {
         match Cli::try_parse() {
             Ok(cli) => Ok(cli),
             Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {
-                Err(Failure::usage(no_such_command(&error, std::env::args().skip(1))))
+                let args = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned());
+                Err(Failure::usage(no_such_command(&error, args)))
             }
             Err(error) => error.exit(),
         }
@@ -198,10 +199,15 @@ fn no_such_command(error: &clap::Error, args: impl Iterator<Item = String>) -> S
     let wrong = text(ContextKind::InvalidSubcommand).unwrap_or_default();
     let mut group = Cli::command();
     let mut path = group.get_name().to_owned();
-    for arg in args.take_while(|arg| *arg != wrong) {
-        if let Some(found) = group.find_subcommand(&arg).cloned() {
-            path = format!("{path} {}", found.get_name());
-            group = found;
+    for arg in args {
+        match group.find_subcommand(&arg).cloned() {
+            Some(found) => {
+                path = format!("{path} {}", found.get_name());
+                group = found;
+            }
+            // What is one above may be the wrong word below.
+            None if arg == wrong => break,
+            None => {}
         }
     }
     let known: Vec<&str> =

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use base::{ByteCount, ClassId, FileId, Timestamp};
 use catalogue::{BULK_FILES, Command, Counter, Hold, ReadError, Tally, UseHour, View, Work};
-use ground::{ArchiveError, Class, EvictorInfo, Worker};
+use ground::access::Notice;
+use ground::{ArchiveError, Class, EvictorInfo, Selected, Worker};
 use session::{Limits, Water};
 use threads::{Doorbell, Mutex, MutexGuard};
 
@@ -24,9 +25,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 const NOTE_EVERY: Duration = Duration::from_secs(600);
 /// Files of a class that are read ahead from the order of use.
 const AHEAD: usize = 400;
-/// The room of what was evicted is waited for so long, before more is: readers may hold it, and small files
-/// share segments, which are given back bit by bit.
-const ROOM_WITHIN: Duration = Duration::from_secs(600);
+/// Files that a round looks at: the next one goes on behind them, and other work comes between.
+const ROUND_MAX: usize = 20_000;
+/// A round of which half as much room has come again as was evicted is followed by the next one at once;
+/// else, as with small files, which share segments that are given back bit by bit, after this, each time
+/// after twice as long, ...
+const FUTILE_MIN: Duration = Duration::from_secs(600);
+/// ... up to this.
+const FUTILE_MAX: Duration = Duration::from_secs(6 * 3_600);
 /// After a round that found nothing the next one comes after this, each time after twice as long, ...
 const REST_MIN: Duration = Duration::from_secs(10);
 /// ... up to this.
@@ -58,10 +64,15 @@ struct Rounds {
     /// When a round for want of room comes next, and after what rest the one behind it.
     next_at: Duration,
     rest: Duration,
-    /// Until when room is waited for, and how much is to be free then.
-    room_to_come: Option<(Duration, ByteCount)>,
-    /// Where the last round has stopped in the order of each class.
+    /// What was evicted and is not removed from the drives yet, as far as is known.
+    unswept: u64,
+    /// The last round for the marks of the pool: what was free, how much was evicted, and when.
+    last: Option<(ByteCount, u64, Duration)>,
+    futile: Duration,
+    /// Where a round stopped in the order of a class before it was through.
     reached: BTreeMap<ClassId, (UseHour, FileId)>,
+    /// The same of a look at ages.
+    ages_reached: BTreeMap<ClassId, (UseHour, FileId)>,
 }
 
 /// The thread.
@@ -72,24 +83,30 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         ages_at: Duration::ZERO,
         next_at: Duration::ZERO,
         rest: REST_MIN,
-        room_to_come: None,
+        unswept: 0,
+        last: None,
+        futile: FUTILE_MIN,
         reached: BTreeMap::new(),
+        ages_reached: BTreeMap::new(),
     };
+    let mut has_failed = false;
     while !room.stopping() {
         me.does("looking for files that are to leave the pool");
         let turn = rounds.turn(room);
         room.evictor.info().looks += 1;
-        if let Err(error) = turn {
-            tracing::error!(%error, "files that are to leave the pool stay for now");
-            me.failed(&error);
+        if let Err(error) = &turn {
+            // Once, not every few seconds.
+            if !has_failed {
+                tracing::error!(%error, "files that are to leave the pool stay for now");
+            }
+            me.failed(error);
         }
+        has_failed = turn.is_err();
         me.rests();
         room.evictor.doorbell.wait(LOOK_EVERY);
     }
     // What was read last counts after the next start, too.
-    if let Err(error) = note_uses(room) {
-        tracing::warn!(%error, "which files were read last is not noted");
-    }
+    note_uses(room);
 }
 
 /// What a class is to give up, and what it may.
@@ -106,7 +123,10 @@ struct Demand {
 struct Line {
     demand: Demand,
     ahead: VecDeque<(UseHour, FileId)>,
+    /// The last one that was read ahead, and the last one that was looked at.
     after: Option<(UseHour, FileId)>,
+    passed: Option<(UseHour, FileId)>,
+    looked_at: usize,
     /// Where it began, and whether it has come to the end since: then it goes on from the front up to there.
     began: Option<(UseHour, FileId)>,
     has_turned: bool,
@@ -121,21 +141,29 @@ struct Evicted {
 
 impl Rounds {
     fn turn(&mut self, room: &Tape) -> Result<(), ArchiveError> {
-        if !order_older_files(room)? {
+        let is_whole = order_older_files(room).unwrap_or_else(|error| {
+            // The catalogue has no room for it: what stands in the order may leave all the same.
+            tracing::warn!(%error, "files that are older than the order of use do not stand in it yet");
+            true
+        });
+        if !is_whole {
             return Ok(());
         }
         if room.steady() >= self.note_at {
-            note_uses(room)?;
             self.note_at = room.steady().saturating_add(NOTE_EVERY);
+            note_uses(room);
         }
         if room.settled.holds_pool() || room.read(|view| view.is_restored())? {
             return Ok(());
         }
+        self.make_room(room)?;
         if room.steady() >= self.ages_at {
-            self.ages_at = room.steady().saturating_add(REST_MAX);
             self.evict_unused(room)?;
+            // It goes on soon where it was not through.
+            let rest = if self.ages_reached.is_empty() { REST_MAX } else { Duration::ZERO };
+            self.ages_at = room.steady().saturating_add(rest);
         }
-        self.make_room(room)
+        Ok(())
     }
 
     /// Evicts what nobody has used for as long as its class says.
@@ -144,9 +172,17 @@ impl Rounds {
             let Some(age) = class.settings.leaving.unused_for else { continue };
             let before = UseHour::of(room.now().minus(age));
             let demand = room.read(|view| demand_of(view, class))?;
-            let mut line = Line::new(Demand { own: u64::MAX, ..demand }, None);
+            let began = self.ages_reached.remove(&class.id);
+            let mut line = Line::new(Demand { own: u64::MAX, ..demand }, began);
+            // Not from the front again: that is for the next time.
+            line.has_turned = true;
+            line.began = None;
             let mut evicted = Evicted::default();
             while !room.stopping() && line.demand.allowance > 0 {
+                if line.looked_at >= ROUND_MAX {
+                    self.ages_reached.extend(line.passed.map(|passed| (class.id, passed)));
+                    break;
+                }
                 let Some((hour, _)) = line.front(room)? else { break };
                 // The hour may have ended in a use.
                 if hour >= before {
@@ -154,6 +190,7 @@ impl Rounds {
                 }
                 evicted.add(line.evict_some(room, u64::MAX, Some(before))?);
             }
+            self.unswept = self.unswept.saturating_add(evicted.bytes);
             told(
                 room,
                 evicted,
@@ -170,31 +207,55 @@ impl Rounds {
         if now < self.next_at {
             return Ok(());
         }
+        if room.read(|view| view.garbage(1))?.is_empty() {
+            self.unswept = 0;
+        }
         let free = room.free_for_recalls()?.pool;
-        let (wanted, demands) = demands(room, water, free)?;
-        let is_coming = |(until, due): (Duration, ByteCount)| now < until && free < due;
-        let wanted = if self.room_to_come.is_some_and(is_coming) { 0 } else { wanted };
-        if wanted == 0 && demands.iter().all(|demand| demand.own == 0) {
-            (self.rest, room.evictor.info().held_up) = (REST_MIN, false);
+        // What was evicted counts as free from then on, though readers may hold it for hours.
+        let coming = ByteCount(free.0.saturating_add(self.unswept));
+        let evictable = room.read(|view| crate::evictable::holders(room, view))?.evictable.bytes;
+        let (wanted, demands) = demands(room, water, coming, evictable)?;
+        let wanted = if takes_files(room) && !self.is_futile(free, now) { wanted } else { 0 };
+        let is_asked = wanted > 0 || demands.iter().any(|demand| demand.own > 0);
+        // No more may leave than is counted as such.
+        if !is_asked || evictable.0 == 0 {
+            self.rest = REST_MIN;
+            room.evictor.info().held_up = is_asked;
             return Ok(());
         }
         // Who was read a moment ago goes last.
-        note_uses(room)?;
-        let evicted = self.evict_least_used(room, wanted, demands)?;
-        told(room, evicted, "the pool is above its high water, or something waits for room");
-        room.evictor.info().held_up = evicted.files == 0;
-        if evicted.files == 0 {
+        note_uses(room);
+        let own: u64 = demands.iter().map(|demand| demand.own).sum();
+        let (evicted, is_through) = self.evict_least_used(room, wanted, demands)?;
+        told(room, evicted, "the pool or a class is above its high water, or something waits for room");
+        self.unswept = self.unswept.saturating_add(evicted.bytes);
+        if wanted > 0 && evicted.bytes > 0 {
+            self.last = Some((free, evicted.bytes, now));
+        }
+        room.evictor.info().held_up = is_through && evicted.bytes < wanted.max(own);
+        if is_through && evicted.files == 0 {
             // All that could go is pinned or not on its tapes yet: that takes its time.
             self.next_at = now.saturating_add(self.rest);
             self.rest = self.rest.saturating_mul(2).min(REST_MAX);
         } else {
             self.rest = REST_MIN;
-            // Half of it: others take of the room meanwhile.
-            let due = ByteCount(free.0.saturating_add(evicted.bytes / 2));
-            self.room_to_come = Some((now.saturating_add(ROOM_WITHIN), due));
-            room.sweep.ring();
         }
+        room.sweep.ring();
         Ok(())
+    }
+
+    /// Whether the last round for the pool has brought too little room, and the next one has to wait.
+    fn is_futile(&mut self, free: ByteCount, now: Duration) -> bool {
+        let Some((before, evicted, at)) = self.last else { return false };
+        if free.0 >= before.0.saturating_add(evicted / 2) {
+            (self.last, self.futile) = (None, FUTILE_MIN);
+            return false;
+        }
+        if now < at.saturating_add(self.futile) {
+            return true;
+        }
+        (self.last, self.futile) = (None, self.futile.saturating_mul(2).min(FUTILE_MAX));
+        false
     }
 
     /// Evicts until `wanted` bytes are gone and no class has more than its own mark, or all were looked at
@@ -204,14 +265,15 @@ impl Rounds {
         room: &Tape,
         wanted: u64,
         demands: Vec<Demand>,
-    ) -> Result<Evicted, ArchiveError> {
+    ) -> Result<(Evicted, bool), ArchiveError> {
         let line = |demand: Demand| {
             let began = self.reached.get(&demand.class).copied();
             Line::new(demand, began)
         };
         let mut lines: Vec<Line> = demands.into_iter().map(line).collect();
         let mut evicted = Evicted::default();
-        while !room.stopping() {
+        let looked_at = |lines: &[Line]| lines.iter().map(|line| line.looked_at).sum::<usize>();
+        while !room.stopping() && looked_at(&lines) < ROUND_MAX {
             let left = wanted.saturating_sub(evicted.bytes);
             let mut first: Option<(UseHour, usize)> = None;
             for (at, line) in lines.iter_mut().enumerate() {
@@ -228,19 +290,21 @@ impl Rounds {
             let most = left.max(line.demand.own);
             evicted.add(line.evict_some(room, most, None)?);
         }
-        for line in lines {
-            match line.after {
-                Some(after) => drop(self.reached.insert(line.demand.class, after)),
-                None => drop(self.reached.remove(&line.demand.class)),
-            }
+        // The next round begins at the front: what was pinned or not on tape may go by then.
+        let is_through = looked_at(&lines) < ROUND_MAX;
+        self.reached.clear();
+        if !is_through {
+            let stopped = lines.iter().filter_map(|line| Some((line.demand.class, line.passed?)));
+            self.reached.extend(stopped);
         }
-        Ok(evicted)
+        Ok((evicted, is_through))
     }
 }
 
 impl Line {
     fn new(demand: Demand, began: Option<(UseHour, FileId)>) -> Self {
-        Line { demand, ahead: VecDeque::new(), after: began, began, has_turned: began.is_none() }
+        let (after, passed, has_turned) = (began, began, began.is_none());
+        Line { demand, ahead: VecDeque::new(), after, passed, looked_at: 0, began, has_turned }
     }
 
     /// The file that was not used for longest of those that were not looked at yet.
@@ -269,42 +333,47 @@ impl Line {
         before: Option<UseHour>,
     ) -> Result<Evicted, ArchiveError> {
         let most = most.min(self.demand.allowance);
-        let (mut files, mut bytes) = (Vec::new(), 0u64);
-        while files.len() < BULK_FILES && bytes < most {
-            let Some((hour, file)) = self.ahead.pop_front() else { break };
-            if before.is_some_and(|before| hour >= before) {
-                self.ahead.push_front((hour, file));
-                break;
+        let (files, _) = room.read(|view| {
+            let (mut files, mut bytes) = (Vec::new(), 0u64);
+            for _ in 0..BULK_FILES {
+                let Some((hour, file)) =
+                    self.ahead.pop_front_if(|(hour, _)| before.is_none_or(|it| *hour < it))
+                else {
+                    break;
+                };
+                self.passed = Some((hour, file));
+                self.looked_at += 1;
+                let size = may_leave(view, file, self.demand.size_min, room.now())?;
+                if let Some(size) = size.filter(|size| size.0 <= self.demand.allowance.saturating_sub(bytes))
+                {
+                    files.push((file, size));
+                    bytes = bytes.saturating_add(size.0);
+                }
+                if bytes >= most {
+                    break;
+                }
             }
-            self.reached_one(hour, file);
-            let size = room.read(|view| may_leave(view, file, self.demand.size_min, room.now()))?;
-            if let Some(size) = size.filter(|size| size.0 <= self.demand.allowance.saturating_sub(bytes)) {
-                files.push((file, size));
-                bytes = bytes.saturating_add(size.0);
-            }
-        }
+            Ok((files, bytes))
+        })?;
         if files.is_empty() {
             return Ok(Evicted::default());
         }
         let ids: Vec<FileId> = files.iter().map(|(file, _)| *file).collect();
-        let mut evicted = Evicted::default();
+        let (mut evicted, mut left) = (Evicted::default(), Vec::new());
         for ((file, size), result) in files.iter().zip(room.evict_in_reach(&ids)?) {
             match result {
-                Ok(()) => evicted.add(Evicted { files: 1, bytes: size.0 }),
+                Ok(()) => {
+                    evicted.add(Evicted { files: 1, bytes: size.0 });
+                    left.push(Selected { file: *file, size: *size, class: self.demand.class, online: true });
+                }
                 // It was pinned, deleted or evicted a moment ago, or its tapes cannot be read now.
                 Err(refusal) => tracing::debug!(%file, ?refusal, "the file stays in the pool"),
             }
         }
+        room.access.push(|| Notice::Evicted { at: room.now(), files: left });
         self.demand.allowance = self.demand.allowance.saturating_sub(evicted.bytes);
         self.demand.own = self.demand.own.saturating_sub(evicted.bytes);
         Ok(evicted)
-    }
-
-    /// A later round goes on behind this file, whatever was read ahead.
-    fn reached_one(&mut self, hour: UseHour, file: FileId) {
-        if self.ahead.is_empty() {
-            self.after = Some((hour, file));
-        }
     }
 }
 
@@ -330,7 +399,13 @@ fn demand_of(view: &View<'_>, class: &Class) -> Result<Demand, ReadError> {
 }
 
 /// Bytes that are to leave the pool, whoever's they are, and what each class is to give up and may.
-fn demands(room: &Tape, water: Water, free: ByteCount) -> Result<(u64, Vec<Demand>), ArchiveError> {
+/// `free`: what is free, or will be; `evictable`: the most that could leave.
+fn demands(
+    room: &Tape,
+    water: Water,
+    free: ByteCount,
+    evictable: ByteCount,
+) -> Result<(u64, Vec<Demand>), ArchiveError> {
     let classes = room.classes.all();
     let (claimed, short): (ByteCount, BTreeMap<ClassId, ByteCount>) = {
         let space = room.own.space.lock();
@@ -347,6 +422,8 @@ fn demands(room: &Tape, water: Water, free: ByteCount) -> Result<(u64, Vec<Deman
             }
             let waiting = short.get(&class.id).copied().unwrap_or_default();
             let own = match class.settings.pool_max {
+                // Nothing leaves for what never fits.
+                Some(most) if waiting > most => Limits::new(most, water).to_leave(bytes, ByteCount(0)).0,
                 Some(most) => Limits::new(most, water).to_leave(bytes, waiting).0,
                 None => 0,
             };
@@ -354,10 +431,10 @@ fn demands(room: &Tape, water: Water, free: ByteCount) -> Result<(u64, Vec<Deman
         }
         // What files have and what is free: other things on the same disks are no business of the marks.
         let most = ByteCount(online.saturating_add(free.0));
-        let waiting = match short.values().max() {
-            Some(largest) => ByteCount(claimed.0.saturating_add(largest.0)),
-            None => ByteCount(0),
-        };
+        // Nothing leaves for what would not fit then either.
+        let fits = |waiting: &u64| *waiting <= free.0.saturating_add(evictable.0);
+        let waiting = short.values().map(|bytes| claimed.0.saturating_add(bytes.0)).filter(fits).max();
+        let waiting = ByteCount(waiting.unwrap_or(0));
         let wanted = Limits::new(most, water).to_leave(ByteCount(online), waiting);
         let mut info = room.evictor.info();
         (info.online, info.room) = (ByteCount(online), most);
@@ -387,12 +464,21 @@ fn may_leave(
 }
 
 /// Has the files that were read since the last time stand where they belong in the order of use.
-fn note_uses(room: &Tape) -> Result<(), ArchiveError> {
+fn note_uses(room: &Tape) {
     let files: Vec<FileId> = room.uses.take().into_iter().collect();
     for files in files.chunks(BULK_FILES) {
-        room.execute(Command::NoteUse { files: files.to_vec() })?;
+        // Without it the order is less exact, and nothing else.
+        if let Err(error) = room.execute(Command::NoteUse { files: files.to_vec() }) {
+            tracing::warn!(%error, "which files were read last is not noted");
+            return;
+        }
     }
-    Ok(())
+}
+
+/// Whether so many drives work that a new file has its places: what is free of the others says nothing.
+fn takes_files(room: &Tape) -> bool {
+    let working = room.pool.spaces().iter().filter(|drive| drive.health.is_up()).count();
+    working >= room.pool.config().code.width()
 }
 
 /// Goes on ordering files that are older than the order. Whether all stand in it.

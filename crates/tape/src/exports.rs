@@ -95,6 +95,10 @@ impl Tape {
 
     fn try_export(&self, vid: Vid) -> Result<TapeExport, ArchiveError> {
         let record = self.tape(vid)?;
+        if self.is_leaving(vid) && self.is_in_doubt(vid) {
+            let reason = "its library does not say now where it is".to_owned();
+            return Ok(TapeExport::Waiting { reason });
+        }
         match self.libraries.place_of(vid) {
             None | Some(Place::Unknown) => {
                 return wrong(
@@ -135,10 +139,7 @@ impl Tape {
                 self.set_away(vid, before.as_ref().map(|away| away.kind), place)?;
                 match error {
                     // A drive was faster.
-                    LibraryError::CartridgeInUse { .. } => {
-                        self.set_leaving(vid, true)?;
-                        self.export_waits(vid)
-                    }
+                    LibraryError::CartridgeInUse { .. } => self.export_waits(vid),
                     error => Err(error.into()),
                 }
             }
@@ -180,23 +181,27 @@ impl Tape {
     pub(crate) fn export_what_leaves(&self) {
         let leaving: Vec<Vid> = self.inventory.leaving().iter().copied().collect();
         for vid in leaving.into_iter().filter(|vid| !self.is_in_a_drive(*vid)) {
-            // One whose library does not answer, or is not sure of it, goes out when it does.
-            let is_doubtful = match self.libraries.place_of(vid) {
-                None => !self.library.unreached().is_empty(),
-                place => place == Some(Place::Unknown),
-            };
-            if is_doubtful {
-                continue;
-            }
-            if let Err(error) = self.export_tape(vid) {
+            let is_out =
+                !self.libraries.holds(vid) && self.tape(vid).is_ok_and(|record| record.away.is_some());
+            // One that an operator took out of the element, or says is elsewhere, has gone out.
+            let done = if is_out { self.set_leaving(vid, false) } else { self.export_tape(vid).map(drop) };
+            if let Err(error) = done {
                 tracing::error!(%vid, %error, "the tape is not exported, and used as before");
             }
         }
     }
 
-    /// Says, durably, whether a tape is to be exported as soon as no drive has it. It stays so in memory
-    /// while the robot takes it out, though it is away in the catalogue by then.
-    fn set_leaving(&self, vid: Vid, leaving: bool) -> Result<(), ArchiveError> {
+    /// Whether the library of a tape does not answer, or is not sure where it is: nothing is decided by that.
+    fn is_in_doubt(&self, vid: Vid) -> bool {
+        match self.libraries.place_of(vid) {
+            None => !self.library.unreached().is_empty(),
+            place => place == Some(Place::Unknown),
+        }
+    }
+
+    /// Says, durably, whether a tape is to be exported as soon as no drive has it. It stays so until the
+    /// robot has brought it out, though it is away in the catalogue before that.
+    pub(crate) fn set_leaving(&self, vid: Vid, leaving: bool) -> Result<(), ArchiveError> {
         let _one = self.tape_states();
         self.execute(Command::SetTapeLeaving { vid, leaving })?;
         match leaving {

@@ -67,7 +67,10 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         me.rests();
         room.inventory.doorbell.wait(ASK_EVERY);
         me.does("asking the library");
-        match room.look_at_inventory() {
+        let looked = room.look_at_inventory();
+        // What a library holds that does not say it decides nothing.
+        let is_known = looked.is_ok();
+        match looked {
             Ok(_) => failed = false,
             // Once, not every few seconds.
             Err(error) if !failed => {
@@ -79,7 +82,9 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         }
         room.look_at_cleaners();
         room.tell_of_changers();
-        room.export_what_leaves();
+        if is_known {
+            room.export_what_leaves();
+        }
     }
 }
 

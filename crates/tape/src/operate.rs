@@ -441,6 +441,10 @@ impl Tape {
             TapeUse::ReadOnly => TapeState::ReadOnly,
             TapeUse::Disabled => TapeState::Disabled,
         };
+        if use_as == TapeUse::Active && room.is_leaving(vid) {
+            // It calls off an export that waits.
+            room.set_leaving(vid, false)?;
+        }
         let is_in_a_drive = || room.tape_drives().iter().any(|drive| drive.vid == Some(vid));
         if let (Some(run), TapeState::Disabled) = (record.run, state)
             && !is_in_a_drive()

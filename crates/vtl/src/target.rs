@@ -23,9 +23,9 @@ use crate::transport::LocalTransport;
 /// Initiators' ports whose earlier sessions are remembered.
 const PORTS_MAX: usize = 1024;
 
-/// Commands of a drive that take no time: TEST UNIT READY and READ POSITION, which hosts give between two
-/// blocks.
-const AT_ONCE: [u8; 2] = [0x00, 0x34];
+/// TEST UNIT READY, which hosts give between two blocks. Not READ POSITION: in its long form it may have to
+/// go through what was not looked at yet, to count file marks.
+const AT_ONCE: [u8; 1] = [0x00];
 
 /// Numbers of sessions of this process begin here: those of an iSCSI server count from below.
 const LOCAL_NEXUS: u64 = 1 << 63;

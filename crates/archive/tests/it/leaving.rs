@@ -68,9 +68,16 @@ fn a_class_above_its_ceiling_gives_up_what_was_used_least_recently() {
     let info = evictor();
     assert_eq!((info.bytes, info.held_up), (ByteCount(2 * FILE as u64), false));
     assert!(info.last.is_some());
+    // Story: a second round began behind what the first had read ahead, and took the newest.
+    (FILES..FILES + 2).for_each(|n| drop(put(&archive, &name(n), &bytes(n, FILE))));
+    migrate_all(&archive);
+    wait_until("two more have left", || evictor().files == 4);
+    assert_eq!(gone(&archive), [0, 1, 2, 3]);
+    assert!((FILES..FILES + 2).all(|n| is_online(&archive, n)));
     stop(archive);
     // Without marks all stay.
     instance.settings.pool.water = None;
+    instance.settings.classes.iter_mut().for_each(|class| class.pool_max = None);
     let archive = instance.open();
     check_all(&archive);
     assert_eq!(gone(&archive), [0u64; 0]);

@@ -11,7 +11,8 @@ mod show;
 mod streaming;
 
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use disk_load::Stamp;
 use terminal::{Exit, Failure, Outcome, Progress, Style, output, text};
@@ -28,7 +29,7 @@ pub fn run(args: &Args, style: Style) -> Outcome {
             "--fio and --stream do not go together: beside a stream, the two would not have the same disk",
         ));
     }
-    check_page(args.page.as_deref())?;
+    check_page(args.page.as_deref(), &args.paths)?;
     let fio = if args.fio { Some(fio::version()?) } else { None };
     let (engine, reason) = bed::engine(plan.engine)?;
     let places = place::open(&args.paths, &args.destroy, &plan)?;
@@ -59,9 +60,19 @@ pub fn run(args: &Args, style: Style) -> Outcome {
     verdict(&report.rows)
 }
 
-/// A page that cannot be written is told before an hour of measuring, not after it.
-fn check_page(page: Option<&Path>) -> Outcome {
+/// A page that cannot be written is told before an hour of measuring, not after it. It is a file of its own:
+/// neither a device nor what is measured.
+fn check_page(page: Option<&Path>, measured: &[PathBuf]) -> Outcome {
     let Some(page) = page else { return Ok(()) };
+    if let Ok(there) = fs::metadata(page) {
+        let is_it = |path: &PathBuf| {
+            fs::metadata(path).is_ok_and(|it| (it.dev(), it.ino()) == (there.dev(), there.ino()))
+        };
+        if !there.is_file() || measured.iter().any(is_it) {
+            let what = format!("{}: the page would be written over it: name another file", page.display());
+            return Err(Failure::usage(what));
+        }
+    }
     let opened = fs::OpenOptions::new().append(true).create(true).open(page);
     opened.map(drop).map_err(|error| Failure::io("opening the page", page, &error))
 }

@@ -162,8 +162,7 @@ fn set_away(draft: &mut Draft<'_>, vid: Vid, kind: Option<AwayKind>, place: &str
         let away = kind.map(|kind| TapeAway { kind, place: place.to_owned(), since: draft.at });
         draft.put(Table::Tape, key::tape(vid), &TapeRecord { away, ..tape });
     }
-    // What is away has gone out.
-    if kind.is_some() { set_leaving(draft, vid, false) } else { Ok(()) }
+    Ok(())
 }
 
 fn set_key_at_hand(draft: &mut Draft<'_>, tape_key: &TapeKey, at_hand: bool) -> Result<(), Rejection> {

@@ -178,6 +178,20 @@ impl Link {
         units: &dyn LogicalUnits,
         nexus: &Nexus,
     ) -> Result<(), WireError> {
+        let count = functions.len();
+        let done = self.each_function_done(functions, units, nexus);
+        if count > 0 {
+            self.tasks().functions_over(count);
+        }
+        done
+    }
+
+    fn each_function_done(
+        &self,
+        functions: Vec<FunctionDone>,
+        units: &dyn LogicalUnits,
+        nexus: &Nexus,
+    ) -> Result<(), WireError> {
         for FunctionDone { tag, reset } in functions {
             match reset {
                 Some(Scope::Unit(lun)) => units.reset(nexus, lun),

@@ -49,9 +49,9 @@ pub(super) fn run(stream: &TcpStream, shared: &Arc<Shared>, place: &Place) {
         .as_ref()
         .zip(target)
         .map(|(place, target)| Arc::new(Nexus { id: place.nexus, initiator, isid: request.isid, target }));
-    if let Some(nexus) = &nexus {
-        shared.units.begun(nexus);
-    }
+    // Ends it with whatever ends this: only then, since what is dropped later, another session of this name
+    // may begin.
+    let _session = nexus.clone().map(|nexus| Session::begin(shared, nexus));
     let luns = nexus.as_ref().map_or(Vec::new(), |nexus| shared.units.luns(&nexus.target));
     let connection = Connection {
         shared,
@@ -66,11 +66,25 @@ pub(super) fn run(stream: &TcpStream, shared: &Arc<Shared>, place: &Place) {
         text: None,
     };
     connection.serve(stream);
-    if let Some(nexus) = &nexus {
-        shared.units.ended(nexus);
+}
+
+/// A session that units know of: its end is told them, also if a unit panics.
+struct Session<'a> {
+    shared: &'a Shared,
+    nexus: Arc<Nexus>,
+}
+
+impl<'a> Session<'a> {
+    fn begin(shared: &'a Shared, nexus: Arc<Nexus>) -> Self {
+        shared.units.begun(&nexus);
+        Session { shared, nexus }
     }
-    // Only now another session of this name may begin.
-    drop(place);
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        self.shared.units.ended(&self.nexus);
+    }
 }
 
 struct Connection<'a> {

@@ -98,6 +98,8 @@ pub(super) struct Tasks {
     live: BTreeMap<TaskId, Task>,
     next: u64,
     waiting: Vec<Waiting>,
+    /// Functions whose tasks have ended, and that are being carried out or answered.
+    ending: usize,
     is_closed: bool,
 }
 
@@ -111,6 +113,7 @@ impl Tasks {
             live: BTreeMap::new(),
             next: 0,
             waiting: Vec::new(),
+            ending: 0,
             is_closed: false,
         }
     }
@@ -162,10 +165,10 @@ impl Tasks {
         Ok(id)
     }
 
-    /// Whether no task of a unit is under way but one that was just begun.
+    /// Whether no task of a unit is under way but one that was just begun, and no function before it.
     pub(super) fn is_only(&self, lun: Lun) -> bool {
         let of_unit = self.live.values().filter(|task| task.lun == lun);
-        of_unit.count() == 1
+        self.ending == 0 && self.waiting.is_empty() && of_unit.count() == 1
     }
 
     /// All data is there.
@@ -201,7 +204,14 @@ impl Tasks {
             waiting.tasks.remove(&id);
         }
         let over = |waiting: &mut Waiting| waiting.tasks.is_empty();
-        self.waiting.extract_if(.., over).map(|waiting| waiting.done).collect()
+        let over: Vec<FunctionDone> = self.waiting.extract_if(.., over).map(|waiting| waiting.done).collect();
+        self.ending += over.len();
+        over
+    }
+
+    /// So many functions that were given as ended are carried out and answered.
+    pub(super) fn functions_over(&mut self, count: usize) {
+        self.ending = self.ending.checked_sub(count).expect("a function is over once");
     }
 
     /// Begins a task management function. An error is the response that refuses it.
@@ -229,7 +239,10 @@ impl Tasks {
         }
         let done = FunctionDone { tag: request.tag, reset };
         match tasks.is_empty() {
-            true => aborted.done = Some(done),
+            true => {
+                self.ending += 1;
+                aborted.done = Some(done);
+            }
             false => self.waiting.push(Waiting { done, tasks }),
         }
         Ok(aborted)
@@ -318,6 +331,11 @@ mod tests {
         assert!(tasks.run(first) && tasks.answer(first));
         assert!(!tasks.is_only(lun(0)), "the first is not over yet");
         tasks.end(first);
+        assert!(tasks.is_only(lun(0)));
+        // A reset that was not carried out yet comes before it.
+        let reset = request(TaskRequest::LUN_RESET, lun(2), Tag::NONE);
+        assert!(tasks.function(&reset).unwrap().done.is_some() && !tasks.is_only(lun(0)));
+        tasks.functions_over(1);
         assert!(tasks.is_only(lun(0)));
     }
 

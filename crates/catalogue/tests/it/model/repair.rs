@@ -299,9 +299,6 @@ impl Model {
                 if known != kind.map(|kind| (kind, place.clone())) {
                     tape.away = kind.map(|kind| TapeAway { kind, place: place.clone(), since });
                 }
-                if kind.is_some() {
-                    self.tapes_leaving.remove(vid);
-                }
             }
             Command::SetTapeCapacity { vid, capacity } => {
                 let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
