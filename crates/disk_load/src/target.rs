@@ -210,7 +210,6 @@ impl Target {
         // Not what was named: that may be another one by now.
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
     }
-    }
 
     /// The open file.
     #[must_use]

@@ -93,6 +93,159 @@ impl Scheduler {
         let state = self.pools.entry(tape_pool).or_default();
         let count = state.idle.map_or(0, |idle| idle.count);
         state.idle = Some(IdleSessions { count: count.saturating_add(1), waiting: state.backlog });
+        let until = now.plus(back_off(self.policy.retry_delay, count, BACK_OFF_MAX));
+        let cause = "the last session found nothing that it could write".to_owned();
+        self.resting.insert((vid, drive.clone()), Rest { until, cause, idle_of: Some(tape_pool) });
+    }
+
+    /// Something was written, or more waits, or somebody asks.
+    pub(crate) fn end_idle_rests(&mut self, tape_pool: TapePoolId) {
+        if let Some(state) = self.pools.get_mut(&tape_pool)
+            && state.idle.take().is_some()
+        {
+            self.resting.retain(|_, rest| rest.idle_of != Some(tape_pool));
+        }
+    }
+
+    /// Drives that write to a pool or are being given a tape to do so.
+    pub(crate) fn writers(&self, tape_pool: TapePoolId) -> usize {
+        let writes = |drive: &&Drive| pool_written(&drive.state) == Some(tape_pool);
+        match self.drives.census() {
+            Some(census) => census.writers(tape_pool),
+            None => self.drives.values().filter(writes).count(),
+        }
+    }
+
+    /// The pool's policy and state if something waits and one more drive may write to it.
+    fn writable_pool(&self, tape_pool: TapePoolId) -> Option<(&TapePoolPolicy, &PoolState, usize)> {
+        let state = self.pools.get(&tape_pool).filter(|state| state.backlog.items > 0)?;
+        let policy = self.policy.tape_pools.get(&tape_pool)?;
+        let writers = self.writers(tape_pool);
+        // A container is written whole on one tape, so more drives than containers are of no use.
+        let useful = u64::try_from(writers).is_ok_and(|writers| writers < state.backlog.items);
+        let useful = useful && (writers == 0 || state.enough.is_none_or(|bytes| state.backlog.bytes > bytes));
+        (useful && writers < policy.drives_max).then_some((policy, state, writers))
+    }
+
+    /// Whether a pool has enough to write, or for long enough, to be given one more drive.
+    pub(crate) fn pool_due(&self, tape_pool: TapePoolId, now: Timestamp) -> bool {
+        let Some((policy, state, writers)) = self.writable_pool(tape_pool) else { return false };
+        let ripe = ripe_at(&state.backlog, policy.mount_age).is_some_and(|at| at <= now);
+        let first = writers == 0 && (ripe || state.is_hurried() || state.unfinished);
+        first || state.backlog.bytes >= bytes_needed(policy, writers)
+    }
+
+    /// What the tape in an idle drive could be written with now: no thresholds for the first writer.
+    pub(crate) fn own_migration(&self, drive: &DriveName) -> Option<TapePoolId> {
+        self.migration_to(self.idle_vid(drive)?)
+    }
+
+    /// The pool of a mounted tape, if it could be written with something now.
+    pub(crate) fn migration_to(&self, vid: Vid) -> Option<TapePoolId> {
+        let tape = self.tapes.get(&vid).filter(|tape| tape.is_writable())?;
+        let tape_pool = tape.summary.as_ref()?.tape_pool?;
+        if !self.writes_in(tape_pool, tape.library()) || !self.host_lets_write(tape.library()) {
+            return None;
+        }
+        let (policy, state, writers) = self.writable_pool(tape_pool)?;
+        (writers == 0 || state.backlog.bytes >= bytes_needed(policy, writers)).then_some(tape_pool)
+    }
+
+    /// The tape that a pool would be given in this drive: one that is begun, the fullest first, else a
+    /// scratch tape, the least used first. One of the pool without labels is no better than a scratch tape
+    /// once it was mounted [`LABELLING_MOUNTS_MAX`] times more often. No scratch tape is taken beyond the
+    /// number of begun ones that the pool may have, nor while this host cannot write, nor in place of a begun
+    /// one that is read and soon free.
+    pub(crate) fn choose_tape(&self, tape_pool: TapePoolId, drive: &DriveName) -> Option<TapeChoice> {
+        let library = self.library_of(drive);
+        if !self.writes_in(tape_pool, library) {
+            return None;
+        }
+        if self.is_tape_leaving(tape_pool) || !self.host_lets_write(library) {
+            return None;
+        }
+        let first = |from: Option<TapePoolId>| {
+            let tapes = self.writable.get(&(library, from))?;
+            tapes.iter().find(|(.., vid)| !self.rests(drive, *vid)).map(|(_, mounts, vid)| (*mounts, *vid))
+        };
+        let own = first(Some(tape_pool));
+        if own.is_some_and(|(_, vid)| self.cools(vid, tape_pool)) {
+            return None;
+        }
+        let may_begin = || {
+            self.may_begin(tape_pool)
+                && self.host_lets_begin(tape_pool, library)
+                && (own.is_some() || !self.is_tape_soon_read(tape_pool, library))
+        };
+        match (own, first(None).filter(|_| may_begin())) {
+            (Some((mounts, vid)), Some((scratch_mounts, scratch)))
+                if !self.is_labelled(vid) && mounts > scratch_mounts + LABELLING_MOUNTS_MAX =>
+            {
+                Some(TapeChoice { vid: scratch, assign: Some(tape_pool) })
+            }
+            (Some((_, vid)), _) => Some(TapeChoice { vid, assign: None }),
+            (None, Some((_, vid))) => Some(TapeChoice { vid, assign: Some(tape_pool) }),
+            (None, None) => None,
+        }
+    }
+
+    /// Whether a pool may write to tapes of this library.
+    pub(crate) fn writes_in(&self, tape_pool: TapePoolId, library: LibraryId) -> bool {
+        let policy = self.policy.tape_pools.get(&tape_pool);
+        policy.and_then(|policy| policy.library).is_none_or(|only| only == library)
+    }
+
+    /// Whether a tape was just unmounted and what is queued for its pool can wait a little longer.
+    fn cools(&self, vid: Vid, tape_pool: TapePoolId) -> bool {
+        let now = self.recall.tapes.now;
+        let backlog = self.pools.get(&tape_pool).map(|state| state.backlog).unwrap_or_default();
+        let starves = ripe_at(&backlog, self.policy.starvation).is_some_and(|at| at <= now);
+        self.cooling.contains_key(&vid) && backlog.bytes < self.policy.remount_bytes && !starves
+    }
+
+    /// Whether nobody writes to a pool, and a begun tape of it in this library is read for what takes
+    /// minutes: it is written when that has ended, in the same drive, and no other one is begun for that.
+    /// What starves does not wait for it.
+    fn is_tape_soon_read(&self, tape_pool: TapePoolId, library: LibraryId) -> bool {
+        let now = self.recall.tapes.now;
+        let Some(state) = self.pools.get(&tape_pool) else { return false };
+        let starves = ripe_at(&state.backlog, self.policy.starvation).is_some_and(|at| at <= now);
+        if starves || self.writers(tape_pool) > 0 {
+            return false;
+        }
+        let is_soon_read = |drive: &Drive| {
+            let vid = match drive.state {
+                DriveState::Mounting { vid, purpose: Purpose::Recall } => vid,
+                DriveState::Recalling { vid, .. } => vid,
+                _ => return false,
+            };
+            if waited_for_until(drive).is_none_or(|until| until <= now) {
+                return false;
+            }
+            let left = || self.recall.parts(vid).values().fold(0u64, |sum, part| sum.saturating_add(*part));
+            self.is_begun(vid, tape_pool, library) && left() <= READ_SOON_MAX.0
+        };
+        self.drives.values().any(is_soon_read)
+    }
+
+    /// Whether a tape is one of the pool in this library, with labels, to which more may be written.
+    fn is_begun(&self, vid: Vid, tape_pool: TapePoolId, library: LibraryId) -> bool {
+        let Some(tape) = self.tapes.get(&vid).filter(|tape| tape.is_writable()) else { return false };
+        let summary = tape.summary.as_ref();
+        let is_of_pool = summary.is_some_and(|it| it.tape_pool == Some(tape_pool) && it.labelled);
+        is_of_pool && tape.library() == library && !self.asides.contains_key(&vid)
+    }
+
+    /// The times until which pools wait for tapes that are read, or on their way.
+    pub(crate) fn waits_for_tapes(&self) -> impl Iterator<Item = Timestamp> {
+        let waits = |drive: &Drive, vid: Vid| {
+            let summary = self.tapes.get(&vid).and_then(|tape| tape.summary.as_ref());
+            let Some(tape_pool) = summary.and_then(|summary| summary.tape_pool) else { return false };
+            let queued = self.pools.get(&tape_pool).is_some_and(|state| state.backlog.items > 0);
+            // One that leaves is waited for whoever writes beside.
+            let is_leaving = matches!(drive.state, DriveState::Unmounting { .. });
+            queued && (is_leaving || self.writers(tape_pool) == 0)
+        };
         let until = move |drive: &Drive| {
             waited_for_until(drive).filter(|_| drive.state.vid().is_some_and(|vid| waits(drive, vid)))
         };

@@ -62,7 +62,7 @@ fn remove_tree(archive: &Archive, at: &str) -> DirId {
 /// larger map all goes on.
 #[test]
 fn a_full_catalogue_is_no_fault_of_tapes_or_drives() {
-    let mut instance = small_map(ByteCount::mib(8));
+    let mut instance = small_map(ByteCount::mib(16));
     let archive = settled(instance.open());
     let files = fill(&archive);
     let tapes = archive.tapes().unwrap().len();
