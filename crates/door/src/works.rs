@@ -3,6 +3,7 @@
 //! What was not answered, since its client went away, is told there too.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -167,10 +168,18 @@ impl Work {
 #[derive(Default)]
 pub(crate) struct Works(Mutex<Kept>);
 
-#[derive(Default)]
 struct Kept {
     last: u64,
     works: BTreeMap<u64, Arc<Work>>,
+}
+
+impl Default for Kept {
+    /// Numbers begin anywhere at each start: who asks for a call of before must get no other one for it.
+    fn default() -> Self {
+        const BITS: u32 = 36;
+        let last = RandomState::new().build_hasher().finish() >> (u64::BITS - BITS);
+        Kept { last, works: BTreeMap::new() }
+    }
 }
 
 impl Works {
