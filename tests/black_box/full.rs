@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Instance, bytes, write};
+use crate::harness::{Instance, bytes, wait_until, write};
 use crate::trouble::{Mounted, shown};
 
 fn fill(disk: &Path) -> PathBuf {
@@ -166,6 +166,12 @@ fn what_an_evict_gives_back_is_room_at_once() {
     let mut instance = Instance::init();
     let Some(disk) = Mounted::new(instance.beside("small"), "400m") else { return };
     move_to(&disk, &instance.dir().join("pool"));
+    // Nothing leaves by itself here.
+    let settings = instance.dir().join("kist.toml");
+    let marked = fs::read_to_string(&settings).unwrap();
+    let plain = marked.replace("high_water =", "# high_water =").replace("low_water =", "# low_water =");
+    fs::write(&settings, &plain).unwrap();
+    assert!(plain.matches("# high_water =").count() == 1 && plain.matches("# low_water =").count() == 1);
     instance.start();
     let body = bytes(12_000_000, 1);
     let put = |name: &str| instance.http("PUT", &format!("/data/t/{name}"), &[], &body).0;
@@ -183,4 +189,40 @@ fn what_an_evict_gives_back_is_room_at_once() {
         let more = (0..10).take_while(|n| put(&format!("more-{round}-{n}")) == 201).count();
         assert!(more < 10);
     }
+}
+
+/// Nothing was evicted by itself: an archive filled, and refused, until somebody evicted by path.
+#[test]
+fn a_full_pool_makes_room_by_itself_with_what_tapes_have() {
+    let mut instance = Instance::init();
+    let Some(disk) = Mounted::new(instance.beside("small"), "400m") else { return };
+    move_to(&disk, &instance.dir().join("pool"));
+    instance.start();
+    let body = bytes(12_000_000, 1);
+    let put = |n: usize| instance.http("PUT", &format!("/data/t/{n}"), &[], &body).0;
+    let kept = (0..100).take_while(|n| put(*n) == 201).count();
+    assert!((8..100).contains(&kept), "{kept}");
+    let evictor = || instance.kist(&["pool", "show", "--json"]).exits(0).json()["evictor"].clone();
+    assert_eq!(evictor()["evicted_files"].as_u64(), Some(0), "what no tape has stays");
+    instance.kist(&["migrate", "--now", "--quiet"]).exits(0);
+    instance.kist(&["wait", "--quiet"]).exits(0);
+    // As much again as the pool holds goes through it, the oldest leaving first.
+    for n in kept..2 * kept {
+        wait_until("there is room for another file", || put(n) == 201);
+        if n % 4 == 0 {
+            instance.kist(&["migrate", "--now", "--quiet"]).exits(0);
+        }
+    }
+    assert!(evictor()["evicted_files"].as_u64() >= Some(kept as u64 / 2), "{}", evictor());
+    let locality = |n: usize| {
+        let stat = instance.kist(&["stat", &format!("/t/{n}"), "--json"]).exits(0).json();
+        stat["locality"].as_str().unwrap().to_owned()
+    };
+    assert_eq!((locality(0).as_str(), locality(2 * kept - 1).starts_with("ONLINE")), ("NEARLINE", true));
+    let file = instance.beside("file");
+    write(&file, &body);
+    instance.kist(&["wait", "--quiet"]).exits(0);
+    instance.kist(&["stage", "--wait", "/t/0"]).exits(0);
+    instance.kist(&["compare", file.to_str().unwrap(), "/t/0"]).exits(0);
+    instance.stop();
 }
