@@ -66,7 +66,8 @@ struct Rounds {
     rest: Duration,
     /// What was evicted and is not removed from the drives yet, as far as is known.
     unswept: u64,
-    /// The last round for the marks of the pool: what was free, how much was evicted, and when.
+    /// The last round for the marks of the pool: files and what was free before it, how much was evicted, and
+    /// when.
     last: Option<(ByteCount, u64, Duration)>,
     futile: Duration,
     /// Where a round stopped in the order of a class before it was through.
@@ -215,7 +216,10 @@ impl Rounds {
         let coming = ByteCount(free.0.saturating_add(self.unswept));
         let evictable = room.read(|view| crate::evictable::holders(room, view))?.evictable.bytes;
         let (wanted, demands) = demands(room, water, coming, evictable)?;
-        let wanted = if takes_files(room) && !self.is_futile(free, now) { wanted } else { 0 };
+        // Puts and recalls take of what is free and are files then: what both are together tells whether room
+        // came.
+        let most = ByteCount(room.evictor.info().online.0.saturating_add(free.0));
+        let wanted = if takes_files(room) && !self.is_futile(most, now) { wanted } else { 0 };
         let is_asked = wanted > 0 || demands.iter().any(|demand| demand.own > 0);
         // No more may leave than is counted as such.
         if !is_asked || evictable.0 == 0 {
@@ -230,7 +234,7 @@ impl Rounds {
         told(room, evicted, "the pool or a class is above its high water, or something waits for room");
         self.unswept = self.unswept.saturating_add(evicted.bytes);
         if wanted > 0 && evicted.bytes > 0 {
-            self.last = Some((free, evicted.bytes, now));
+            self.last = Some((most, evicted.bytes, now));
         }
         room.evictor.info().held_up = is_through && evicted.bytes < wanted.max(own);
         if is_through && evicted.files == 0 {
@@ -245,9 +249,9 @@ impl Rounds {
     }
 
     /// Whether the last round for the pool has brought too little room, and the next one has to wait.
-    fn is_futile(&mut self, free: ByteCount, now: Duration) -> bool {
+    fn is_futile(&mut self, most: ByteCount, now: Duration) -> bool {
         let Some((before, evicted, at)) = self.last else { return false };
-        if free.0 >= before.0.saturating_add(evicted / 2) {
+        if most.0 >= before.0.saturating_sub(evicted / 2) {
             (self.last, self.futile) = (None, FUTILE_MIN);
             return false;
         }
