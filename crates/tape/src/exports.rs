@@ -67,6 +67,8 @@ impl Tape {
                 None => Err(error),
             };
         }
+        // Who asks for the same one meanwhile finds it where it is then.
+        let _one = self.inventory.exporting();
         let done = self.try_export(vid);
         match &done {
             Ok(TapeExport::Waiting { .. }) => {}

@@ -23,6 +23,8 @@ pub(crate) struct Inventory {
     seen: Mutex<u64>,
     /// Tapes that are to be exported as soon as no drive has them.
     pub(crate) leaving: Mutex<BTreeSet<Vid>>,
+    /// Held while a tape is exported, until the inventory knows where it is.
+    exporting: Mutex<()>,
     /// Cleaning cartridges that may be used, as the scheduler was told.
     cleaners: Mutex<Option<Vec<(LibraryId, Vid)>>>,
     /// Flags of changers that the log tells of already.
@@ -35,6 +37,7 @@ impl Inventory {
             doorbell: Doorbell::default(),
             seen: Mutex::new(changes),
             leaving: Mutex::default(),
+            exporting: Mutex::new(()),
             cleaners: Mutex::default(),
             alerts: Mutex::default(),
         }
@@ -42,6 +45,11 @@ impl Inventory {
 
     pub(crate) fn cleaners(&self) -> MutexGuard<'_, Option<Vec<(LibraryId, Vid)>>> {
         self.cleaners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Held while a tape is exported.
+    pub(crate) fn exporting(&self) -> MutexGuard<'_, ()> {
+        self.exporting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Held while the inventory is taken, or must not be.
