@@ -166,7 +166,13 @@ impl Tape {
     fn is_in_a_drive(&self, vid: Vid) -> bool {
         let has_it = |place| matches!(place, Some(Place::Drive(_)));
         let is_sent_for = self.scheduler().drives().any(|(_, state)| state.vid() == Some(vid));
-        is_sent_for || has_it(self.libraries.place_of(vid))
+        if is_sent_for || !has_it(self.libraries.place_of(vid)) {
+            return is_sent_for;
+        }
+        // It was in a drive when the library was asked last, and our own moves are no news of the library:
+        // one that a drive had at the start may be in its slot since.
+        let now = self.library.inventory_in_reach();
+        now.map_or(true, |now| now.iter().any(|it| it.vid == vid && has_it(Some(it.place.clone()))))
     }
 
     /// Takes from the catalogue which tapes are to be exported since before this start.

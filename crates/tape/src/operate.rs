@@ -444,6 +444,10 @@ impl Tape {
         if use_as == TapeUse::Active && room.is_leaving(vid) {
             // It calls off an export that waits.
             room.set_leaving(vid, false)?;
+            room.post_tape(vid);
+            if record.state == TapeState::Active {
+                return Ok(());
+            }
         }
         let is_in_a_drive = || room.tape_drives().iter().any(|drive| drive.vid == Some(vid));
         if let (Some(run), TapeState::Disabled) = (record.run, state)
