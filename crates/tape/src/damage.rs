@@ -169,7 +169,7 @@ impl Tape {
         };
         // A tape that is set aside, or whose key nobody gives now, may never give it again.
         self.rely_on_keys(&self.read(|view| view.keys_of_those(others.iter().copied()))?)?;
-        if !self.read(|view| can_give(view, &others))? {
+        if !self.read(|view| view.one_can_give(&others))? {
             tracing::error!(%container, "its image cannot be read now and stays: no tape can give it whole");
             return Ok(());
         }
@@ -270,16 +270,4 @@ impl Tape {
             after = Some((last.data_offset, last.file));
         }
     }
-}
-
-/// Whether one of these tapes can give what stands on it.
-fn can_give(view: &View<'_>, vids: &[Vid]) -> Result<bool, ReadError> {
-    for vid in vids {
-        if let Some(tape) = view.tape(*vid)?
-            && view.can_give(&tape)?
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

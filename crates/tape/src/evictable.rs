@@ -129,13 +129,8 @@ fn held_by_pins_alone(room: &Tape, view: &View<'_>, file: FileId) -> Result<Opti
     if room.classes.get(record.class).is_none_or(|class| class.copies.is_empty()) {
         return Ok(None);
     }
-    let parts = view.parts(file)?;
-    for (container, _) in &parts {
-        if !view.container(*container)?.is_some_and(|container| container.is_safe()) {
-            return Ok(None);
-        }
-    }
-    Ok((!parts.is_empty()).then_some(record))
+    let is_on_tape = view.safe_on_tape(file)?.is_some_and(|covered| covered.0 > 0);
+    Ok(is_on_tape.then_some(record))
 }
 
 #[cfg(test)]

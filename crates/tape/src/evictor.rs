@@ -1,6 +1,5 @@
 //! Files that leave the pool by themselves: when it is fuller than its high water, or a class than that of
-//! its
-//! `pool_max`, or nobody has used them for long. Those go first that were not used for longest.
+//! its `pool_max`, or nobody has used them for long. Those go first that were not used for longest.
 //!
 //! The thread goes along the order of use ([`View::by_use`]) and has files evicted as an operator would
 //! (`kist evict`): by the same command, after the same questions. So none goes that is not on all its tapes,
@@ -172,12 +171,9 @@ impl Rounds {
         for class in room.classes.all().iter().filter(|class| leaves_at_all(class)) {
             let Some(age) = class.settings.leaving.unused_for else { continue };
             let before = UseHour::of(room.now().minus(age));
-            let demand = room.read(|view| demand_of(view, class))?;
-            let began = self.ages_reached.remove(&class.id);
-            let mut line = Line::new(Demand { own: u64::MAX, ..demand }, began);
-            // Not from the front again: that is for the next time.
-            line.has_turned = true;
-            line.began = None;
+            let online = room.read(|view| Ok(view.tally(Counter::Online(class.id))?.bytes))?;
+            let passed = self.ages_reached.remove(&class.id);
+            let mut line = Line::behind(Demand::of(class, online, u64::MAX), passed);
             let mut evicted = Evicted::default();
             while !room.stopping() && line.demand.allowance > 0 {
                 if line.looked_at >= ROUND_MAX {
@@ -214,15 +210,14 @@ impl Rounds {
         let free = room.free_for_recalls()?.pool;
         // What was evicted counts as free from then on, though readers may hold it for hours.
         let coming = ByteCount(free.0.saturating_add(self.unswept));
-        let evictable = room.read(|view| crate::evictable::holders(room, view))?.evictable.bytes;
-        let (wanted, demands) = demands(room, water, coming, evictable)?;
+        let (wanted, demands) = demands(room, water, coming)?;
         // Puts and recalls take of what is free and are files then: what both are together tells whether room
         // came.
         let most = ByteCount(room.evictor.info().online.0.saturating_add(free.0));
         let wanted = if takes_files(room) && !self.is_futile(most, now) { wanted } else { 0 };
         let is_asked = wanted > 0 || demands.iter().any(|demand| demand.own > 0);
         // No more may leave than is counted as such.
-        if !is_asked || evictable.0 == 0 {
+        if !is_asked || room.read(|view| evictable(room, view))?.0 == 0 {
             self.rest = REST_MIN;
             room.evictor.info().held_up = is_asked;
             return Ok(());
@@ -263,7 +258,7 @@ impl Rounds {
     }
 
     /// Evicts until `wanted` bytes are gone and no class has more than its own mark, or all were looked at
-    /// once.
+    /// once, or [`ROUND_MAX`]. Gives whether it need not go on where it stopped.
     fn evict_least_used(
         &mut self,
         room: &Tape,
@@ -272,7 +267,7 @@ impl Rounds {
     ) -> Result<(Evicted, bool), ArchiveError> {
         let line = |demand: Demand| {
             let began = self.reached.get(&demand.class).copied();
-            Line::new(demand, began)
+            Line { began, has_turned: began.is_none(), ..Line::behind(demand, began) }
         };
         let mut lines: Vec<Line> = demands.into_iter().map(line).collect();
         let mut evicted = Evicted::default();
@@ -306,9 +301,10 @@ impl Rounds {
 }
 
 impl Line {
-    fn new(demand: Demand, began: Option<(UseHour, FileId)>) -> Self {
-        let (after, passed, has_turned) = (began, began, began.is_none());
-        Line { demand, ahead: VecDeque::new(), after, passed, looked_at: 0, began, has_turned }
+    /// What stands behind this one, to the end.
+    fn behind(demand: Demand, passed: Option<(UseHour, FileId)>) -> Self {
+        let ahead = VecDeque::new();
+        Line { demand, ahead, after: passed, passed, looked_at: 0, began: None, has_turned: true }
     }
 
     /// The file that was not used for longest of those that were not looked at yet.
@@ -337,7 +333,7 @@ impl Line {
         before: Option<UseHour>,
     ) -> Result<Evicted, ArchiveError> {
         let most = most.min(self.demand.allowance);
-        let (files, _) = room.read(|view| {
+        let files = room.read(|view| {
             let (mut files, mut bytes) = (Vec::new(), 0u64);
             for _ in 0..BULK_FILES {
                 let Some((hour, file)) =
@@ -357,7 +353,7 @@ impl Line {
                     break;
                 }
             }
-            Ok((files, bytes))
+            Ok(files)
         })?;
         if files.is_empty() {
             return Ok(Evicted::default());
@@ -381,6 +377,15 @@ impl Line {
     }
 }
 
+impl Demand {
+    /// Of a class with so much in the pool: what would leave less of it than its floor stays.
+    fn of(class: &Class, online: ByteCount, own: u64) -> Self {
+        let leaving = class.settings.leaving;
+        let allowance = online.0.saturating_sub(leaving.pool_min.0);
+        Demand { class: class.id, own, allowance, size_min: leaving.size_min }
+    }
+}
+
 impl Evicted {
     fn add(&mut self, more: Evicted) {
         self.files += more.files;
@@ -394,22 +399,9 @@ fn leaves_at_all(class: &Class) -> bool {
     !class.settings.cold && !class.copies.is_empty()
 }
 
-/// What a class may give up: not what would leave less of it than its floor.
-fn demand_of(view: &View<'_>, class: &Class) -> Result<Demand, ReadError> {
-    let online = view.tally(Counter::Online(class.id))?.bytes;
-    let leaving = class.settings.leaving;
-    let allowance = online.0.saturating_sub(leaving.pool_min.0);
-    Ok(Demand { class: class.id, own: 0, allowance, size_min: leaving.size_min })
-}
-
 /// Bytes that are to leave the pool, whoever's they are, and what each class is to give up and may.
-/// `free`: what is free, or will be; `evictable`: the most that could leave.
-fn demands(
-    room: &Tape,
-    water: Water,
-    free: ByteCount,
-    evictable: ByteCount,
-) -> Result<(u64, Vec<Demand>), ArchiveError> {
+/// `free`: what is free, or will be.
+fn demands(room: &Tape, water: Water, free: ByteCount) -> Result<(u64, Vec<Demand>), ArchiveError> {
     let classes = room.classes.all();
     let (claimed, short): (ByteCount, BTreeMap<ClassId, ByteCount>) = {
         let space = room.own.space.lock();
@@ -424,26 +416,30 @@ fn demands(
             if !leaves_at_all(class) {
                 continue;
             }
-            let waiting = short.get(&class.id).copied().unwrap_or_default();
-            let own = match class.settings.pool_max {
+            let own = class.settings.pool_max.map_or(0, |most| {
                 // Nothing leaves for what never fits.
-                Some(most) if waiting > most => Limits::new(most, water).to_leave(bytes, ByteCount(0)).0,
-                Some(most) => Limits::new(most, water).to_leave(bytes, waiting).0,
-                None => 0,
-            };
-            demands.push(Demand { own, ..demand_of(view, class)? });
+                let waiting = short.get(&class.id).copied().filter(|waiting| *waiting <= most);
+                Limits::new(most, water).to_leave(bytes, waiting.unwrap_or_default()).0
+            });
+            demands.push(Demand::of(class, bytes, own));
         }
         // What files have and what is free: other things on the same disks are no business of the marks.
         let most = ByteCount(online.saturating_add(free.0));
         // Nothing leaves for what would not fit then either.
-        let fits = |waiting: &u64| *waiting <= free.0.saturating_add(evictable.0);
-        let waiting = short.values().map(|bytes| claimed.0.saturating_add(bytes.0)).filter(fits).max();
-        let waiting = ByteCount(waiting.unwrap_or(0));
+        let to_come = if short.is_empty() { ByteCount(0) } else { evictable(room, view)? };
+        let could_be_free = free.0.saturating_add(to_come.0);
+        let waiting = short.values().map(|bytes| claimed.0.saturating_add(bytes.0));
+        let waiting = ByteCount(waiting.filter(|waiting| *waiting <= could_be_free).max().unwrap_or(0));
         let wanted = Limits::new(most, water).to_leave(ByteCount(online), waiting);
         let mut info = room.evictor.info();
         (info.online, info.room) = (ByteCount(online), most);
         Ok((wanted.0, demands))
     })
+}
+
+/// The most that could leave the pool now.
+fn evictable(room: &Tape, view: &View<'_>) -> Result<ByteCount, ReadError> {
+    Ok(crate::evictable::holders(room, view)?.evictable.bytes)
 }
 
 /// The size of a file that may leave the pool by itself, as far as that can be told without a change: it is
@@ -459,12 +455,7 @@ fn may_leave(
     if view.pins(id)?.iter().any(|(_, until)| *until > now) || view.hold(id)? != Hold::default() {
         return Ok(None);
     }
-    for (container, _) in view.parts(id)? {
-        if view.container(container)?.is_none_or(|container| !container.is_safe()) {
-            return Ok(None);
-        }
-    }
-    Ok(Some(file.size))
+    Ok(view.safe_on_tape(id)?.filter(|covered| *covered == file.size))
 }
 
 /// Has the files that were read since the last time stand where they belong in the order of use.

@@ -120,10 +120,17 @@ impl Upkeep {
 
     /// What the operator's file names, for a drive that is to be added.
     fn named_drives(&self, at: &DriveLocation) -> Result<Vec<PoolDriveSettings>, ArchiveError> {
-        let no = |reason: String| ArchiveError::NoNewDrive { at: at.clone(), reason };
-        let file = self.drive_file.get();
-        let file = file.ok_or_else(|| no("the settings of this server stand in no file".to_owned()))?;
-        file.drives().map_err(|error| no(error.to_string()))
+        let named = self.file_for(at)?.drives();
+        named.map_err(|error| ArchiveError::NoNewDrive { at: at.clone(), reason: error.to_string() })
+    }
+
+    /// The operator's file, for a drive that is to be added.
+    fn file_for(&self, at: &DriveLocation) -> Result<&dyn PoolDriveFile, ArchiveError> {
+        let none = || {
+            let reason = "the settings of this server stand in no file".to_owned();
+            ArchiveError::NoNewDrive { at: at.clone(), reason }
+        };
+        self.drive_file.get().map(AsRef::as_ref).ok_or_else(none)
     }
 
     /// Adds the drive of this number if the operator's file names it, though the start did not know it.
@@ -222,10 +229,8 @@ impl Upkeep {
 
     /// Makes ready to name a drive in the operator's file.
     fn prepare_name(&self, drive: &PoolDriveSettings) -> Result<NameDrive, ArchiveError> {
-        let no = |reason: String| ArchiveError::NoNewDrive { at: drive.at.clone(), reason };
-        let file = self.drive_file.get();
-        let file = file.ok_or_else(|| no("the settings of this server stand in no file".to_owned()))?;
-        file.prepare(drive).map_err(|error| no(error.to_string()))
+        let name = self.file_for(&drive.at)?.prepare(drive);
+        name.map_err(|error| ArchiveError::NoNewDrive { at: drive.at.clone(), reason: error.to_string() })
     }
 
     /// A drive that the pool knows: in use, or to be put in again, or one on which stripes stand though the

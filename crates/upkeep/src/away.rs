@@ -89,12 +89,7 @@ fn can_be_recalled(upkeep: &Upkeep, view: &View<'_>, file: FileId) -> Result<boo
 
 /// Whether each part of a file has all its copies under indexes.
 fn is_safe(view: &View<'_>, file: FileId) -> Result<bool, ReadError> {
-    for (container, _) in view.parts(file)? {
-        if view.container(container)?.is_none_or(|container| !container.is_safe()) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    Ok(view.safe_on_tape(file)?.is_some())
 }
 
 /// Why no tape can give a part of a file now: none is in use, held by a library, and has its key at hand.

@@ -8,7 +8,7 @@ use crate::command::{BATCH_FILES_MAX, EvictRefusal, Outcome};
 use crate::draft::Draft;
 use crate::error::Rejection;
 use crate::key;
-use crate::record::{ClassRecord, ContainerRecord, FileRecord, FileState, Rule, TapeRecord};
+use crate::record::{ClassRecord, FileRecord, FileState, Rule, TapeRecord};
 use crate::table::Table;
 
 pub(super) fn evict(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, Rejection> {
@@ -62,15 +62,7 @@ fn is_safe(draft: &Draft<'_>, id: FileId, file: &FileRecord) -> Result<bool, Rej
     if is_planted(Bug::UnsafeEvict) {
         return Ok(true);
     }
-    let mut covered = 0;
-    for (container, member) in draft.view().parts(id)? {
-        let record: ContainerRecord = draft.view().expect(Table::Container, &key::container(container))?;
-        if !record.is_safe() {
-            return Ok(false);
-        }
-        covered += member.length.0;
-    }
-    Ok(covered == file.size.0)
+    Ok(draft.view().safe_on_tape(id)? == Some(file.size))
 }
 
 /// Those of the tapes that only wait for their key are told alone: with it they give the file.

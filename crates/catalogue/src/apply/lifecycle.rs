@@ -60,13 +60,10 @@ pub(super) fn condemn(
 /// Removes a condemned file if all its containers are safe now, or none is left.
 pub(super) fn finalise(draft: &mut Draft<'_>, id: FileId, file: &FileRecord) -> Result<(), Rejection> {
     assert!(!file.is_named(), "only what was given up is removed for good");
-    let parts = draft.view().parts(id)?;
-    for (container, _) in &parts {
-        let record: ContainerRecord = draft.view().expect(Table::Container, &key::container(*container))?;
-        if !record.is_safe() {
-            return Ok(());
-        }
+    if draft.view().safe_on_tape(id)?.is_none() {
+        return Ok(());
     }
+    let parts = draft.view().parts(id)?;
     for (container, _) in &parts {
         update(draft, *container, |record| {
             record.condemned_members = record.condemned_members.checked_sub(1)?;

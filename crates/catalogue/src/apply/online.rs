@@ -54,11 +54,13 @@ pub(super) fn note_use(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcom
     let now = UseHour::of(draft.at);
     for &id in files {
         let Some(file) = draft.view().file(id)?.filter(stands) else { continue };
-        let is_known = draft.view().stands_by_use(id, &file)?;
-        if is_known && draft.view().last_use(id, &file)? >= now {
+        let stood = draft.view().stands_by_use(id, &file)?;
+        if stood.is_some_and(|hour| hour >= now) {
             continue;
         }
-        stand_no_more(draft, id, &file)?;
+        if let Some(hour) = stood {
+            take_out(draft, id, &file, hour);
+        }
         stand(draft, id, &file, now)?;
     }
     Ok(Outcome::Done)
@@ -74,7 +76,7 @@ pub(super) fn order_by_use(draft: &mut Draft<'_>, most: usize) -> Result<Outcome
     })?;
     for &id in &files {
         let Some(file) = draft.view().file(id)?.filter(stands) else { continue };
-        if !draft.view().stands_by_use(id, &file)? {
+        if draft.view().stands_by_use(id, &file)?.is_none() {
             stand(draft, id, &file, UseHour::of(file.created))?;
         }
     }
@@ -109,13 +111,17 @@ fn stand(draft: &mut Draft<'_>, id: FileId, file: &FileRecord, hour: UseHour) ->
 
 /// Takes a file out of the order; gives where it stood, if it did.
 fn stand_no_more(draft: &mut Draft<'_>, id: FileId, file: &FileRecord) -> Result<Option<UseHour>, Rejection> {
-    if !draft.view().stands_by_use(id, file)? {
-        return Ok(None);
+    let stood = draft.view().stands_by_use(id, file)?;
+    if let Some(hour) = stood {
+        take_out(draft, id, file, hour);
     }
-    let hour = draft.view().last_use(id, file)?;
+    Ok(stood)
+}
+
+/// Takes a file out of the order that stands at this hour.
+fn take_out(draft: &mut Draft<'_>, id: FileId, file: &FileRecord, hour: UseHour) {
     draft.remove(Table::ByUse, key::by_use(file.class, hour, id));
     if hour != UseHour::of(file.created) {
         draft.remove(Table::LastUse, key::file(id));
     }
-    Ok(Some(hour))
 }

@@ -18,7 +18,7 @@ impl Check<'_> {
     ) -> Result<(), ReadError> {
         let is_looked_at = self.view.by_use_behind()?.is_none_or(|behind| id <= behind);
         if file.has_data() && is_looked_at && self.view.holds(Rule::OrderedByUse)? {
-            let stands = self.view.stands_by_use(id, file)?;
+            let stands = self.view.stands_by_use(id, file)?.is_some();
             self.expect(stands, Table::File, key, "the file in the pool does not stand by its use");
         }
         Ok(())
@@ -40,7 +40,7 @@ impl Check<'_> {
         self.walk(Table::LastUse, |check, mut parts, key, _: UseHour| {
             let id = FileId(parts.u64()?);
             let is_right = match check.view.file(id)? {
-                Some(file) => check.view.stands_by_use(id, &file)?,
+                Some(file) => check.view.stands_by_use(id, &file)?.is_some(),
                 None => false,
             };
             check.expect(is_right, Table::LastUse, key, "the file does not stand by its use");

@@ -57,8 +57,9 @@ impl View<'_> {
         Ok(!self.rows(Table::File, &[], None, 1, |_, _, _| Ok(()))?.is_empty())
     }
 
-    /// Whether a file stands in the order of use, where it belongs.
-    pub(crate) fn stands_by_use(&self, id: FileId, file: &FileRecord) -> Result<bool, ReadError> {
-        self.has(Table::ByUse, &key::by_use(file.class, self.last_use(id, file)?, id))
+    /// Where a file stands in the order of use; `None` if it does not.
+    pub(crate) fn stands_by_use(&self, id: FileId, file: &FileRecord) -> Result<Option<UseHour>, ReadError> {
+        let hour = self.last_use(id, file)?;
+        Ok(self.has(Table::ByUse, &key::by_use(file.class, hour, id))?.then_some(hour))
     }
 }

@@ -45,6 +45,23 @@ impl View<'_> {
         self.has(Table::Rule, &key::rule(rule))
     }
 
+    /// Bytes of a file that lie in containers, if all of these have all their copies under an index; `None`
+    /// if one has not. With all its bytes a file is safe on its tapes.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn safe_on_tape(&self, file: FileId) -> Result<Option<ByteCount>, ReadError> {
+        let mut covered = 0u64;
+        for (container, member) in self.parts(file)? {
+            let record: ContainerRecord = self.expect(Table::Container, &key::container(container))?;
+            if !record.is_safe() {
+                return Ok(None);
+            }
+            covered += member.length.0;
+        }
+        Ok(Some(ByteCount(covered)))
+    }
+
     /// A part of a file of which no copy under an index is on a tape that can give it ([`View::can_give`]),
     /// and the tapes that have one: without the pool nothing could read it now. `None`: tapes can give every
     /// part.
@@ -55,16 +72,25 @@ impl View<'_> {
         for (container, _) in self.parts(file)? {
             let record: ContainerRecord = self.expect(Table::Container, &key::container(container))?;
             let vids: Vec<Vid> = record.copies.iter().flat_map(ContainerCopy::safe_on).collect();
-            let mut is_given = false;
-            for vid in &vids {
-                let tape: TapeRecord = self.expect(Table::Tape, &key::tape(*vid))?;
-                is_given |= self.can_give(&tape)?;
-            }
-            if !is_given {
+            if !self.one_can_give(&vids)? {
                 return Ok(Some((container, vids)));
             }
         }
         Ok(None)
+    }
+
+    /// Whether one of these tapes can give what stands on it ([`View::can_give`]).
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn one_can_give(&self, vids: &[Vid]) -> Result<bool, ReadError> {
+        for vid in vids {
+            let tape: TapeRecord = self.expect(Table::Tape, &key::tape(*vid))?;
+            if self.can_give(&tape)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The keys on whose being at hand it depends that tapes can give a file ([`View::not_given`]): whoever
