@@ -18,6 +18,8 @@ SCRATCH = "/run/tmp"
 PORTAL = "127.0.0.1:3260"
 TARGET = "iqn.2026-11.org.kist:library"
 CARTRIDGES = 6
+# So large that drives are told to warn of their end (a sixty-fourth of them, from 32 MB on).
+CARTRIDGE = "4GB"
 # A block as LTFS writes them.
 BLOCK = 512 * 1024
 
@@ -46,7 +48,7 @@ class Machine:
 
     def serve(self):
         command = [self.kist, "library", "serve", self.directory, "--listen", PORTAL, "--name", TARGET]
-        command += ["--drives", "2", "--new-cartridges", str(CARTRIDGES), "--cartridge-size", "200MB"]
+        command += ["--drives", "2", "--new-cartridges", str(CARTRIDGES), "--cartridge-size", CARTRIDGE]
         command += ["--new-cleaning-cartridges", "1"]
         self.server = subprocess.Popen(command, stdout=open(os.path.join(SCRATCH, "target.log"), "w"), stderr=2)
         for _ in range(100):
@@ -294,7 +296,7 @@ class Archive:
         library = ('[library]\nkind = "scsi"\n'
                    f'changer = "serial:{serials[0]}"\n'
                    f'drives = ["serial:{serials[1]}", "serial:{serials[2]}"]\n'
-                   'cartridge_capacity = "200MB"\n\n')
+                   f'cartridge_capacity = "{CARTRIDGE}"\n\n')
         text = re.sub(r"(?ms)^\[library\]\n.*?(?=^\[)", library, text)
         text = re.sub(r'dismount_delay = "[^"]*"', 'dismount_delay = "10min"', text)
         with open(file, "w") as settings:

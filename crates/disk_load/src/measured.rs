@@ -63,12 +63,13 @@ impl fmt::Display for Fault {
     }
 }
 
-/// How often a fault came, and where first.
+/// How often a fault came, and the lowest place of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen {
     /// Operations.
     pub count: u64,
-    /// Where the first of them began.
+    /// Where the lowest of them on the disk began: operations end in any order, so that "the first that was
+    /// seen" says nothing.
     pub first: ByteCount,
 }
 
@@ -79,13 +80,19 @@ pub struct Faults(pub BTreeMap<Fault, Seen>);
 impl Faults {
     /// Adds one.
     pub fn add(&mut self, fault: Fault, at: ByteCount) {
-        self.0.entry(fault).or_insert(Seen { count: 0, first: at }).count += 1;
+        self.add_seen(fault, Seen { count: 1, first: at });
+    }
+
+    fn add_seen(&mut self, fault: Fault, seen: Seen) {
+        let all = self.0.entry(fault).or_insert(Seen { count: 0, ..seen });
+        all.count += seen.count;
+        all.first = all.first.min(seen.first);
     }
 
     /// Adds all of another.
     pub fn merge(&mut self, other: &Faults) {
         for (fault, seen) in &other.0 {
-            self.0.entry(*fault).or_insert(Seen { count: 0, ..*seen }).count += seen.count;
+            self.add_seen(*fault, *seen);
         }
     }
 

@@ -19,7 +19,12 @@ const BLOCKS_MAX: u64 = 1 << 32;
 /// The drive took the early warning that it was told at the load. Whether it keeps to it shows at the end of
 /// the partition.
 pub fn early_warning(run: &mut Run<'_>, figures: &mut Figures) -> Outcome {
-    let Some(room) = run.scsi()?.programmed_early_warning() else {
+    let drive = run.scsi()?;
+    if !drive.wishes_early_warning() {
+        let why = "the cartridge is too small for one: the drive warns when it does by itself";
+        return Err(Trouble::NotAsked(why.to_owned()));
+    }
+    let Some(room) = drive.programmed_early_warning() else {
         let why = "it warns of the end by itself alone: an index may not fit on a tape that ends early";
         return Err(Trouble::NotOffered(why.to_owned()));
     };

@@ -110,7 +110,14 @@ fn errors(errors: &ErrorCounters, bytes: Option<ByteCount>) -> Vec<LogParameter>
 impl Tape {
     pub fn log_sense(&mut self, run: &mut Run<'_>, command: &Primary) -> Outcome {
         let suffix = run.shared.options.barcode_suffix.clone();
-        log_sense(command, &PAGES, |code| self.log_page(code, &suffix), run.into)
+        let given = log_sense(command, &PAGES, |code| self.log_page(code, &suffix), run.into)?;
+        // Telling them clears them (SSC-5, 8.3.3): sg_logs asks for the header first, which tells none.
+        if let Primary::LogSense { page: page::TAPE_ALERT, subpage: 0, .. } = command
+            && given.min(run.into.len()) >= TapeAlerts::default().to_log().encode().len()
+        {
+            self.moved.alerts = TapeAlerts::default();
+        }
+        Ok(given)
     }
 
     /// Sets counters to zero, those of a page or of all that have some. Nothing can be set to a value, or
@@ -158,8 +165,7 @@ impl Tape {
         let parameters = match code {
             page::TAPE_ALERT => {
                 self.gather_alerts()?;
-                // Telling them clears them (SSC-5, 8.3.3).
-                return Ok(std::mem::take(&mut self.moved.alerts).to_log());
+                return Ok(self.moved.alerts.to_log());
             }
             page::TAPE_ALERT_RESPONSE => {
                 self.gather_alerts()?;

@@ -68,6 +68,8 @@ fn a_cleaning_cartridge_is_an_element_that_cleans_a_drive() {
     assert_eq!(at(&mut changer, ElementType::DataTransfer, BAY).medium_type, 1, "a tape is none");
     // The drive gets dirty. What it asks for is told once, and again after a load.
     drive.write(&pattern(1, ASKS_AFTER.0 as usize));
+    // sg_logs asks for the length first: that tells no flag, and clears none.
+    assert_eq!(drive.alerts(4).len(), 4);
     assert_eq!((drive.flags(), drive.flags()), (vec![21], vec![]));
     drive.write(&pattern(1, ASKS_AFTER.0 as usize));
     assert_eq!(drive.flags(), [20]);

@@ -229,6 +229,12 @@ impl ScsiDrive {
         self.0.lock().drive.early_warning_room()
     }
 
+    /// Whether the drive was to be told so for the cartridge in it: a small one ends too soon for that.
+    #[must_use]
+    pub fn wishes_early_warning(&self) -> bool {
+        self.0.lock().drive.wishes_early_warning()
+    }
+
     /// Whether blocks carry checksums between host and tape now.
     #[must_use]
     pub fn is_protected(&self) -> bool {

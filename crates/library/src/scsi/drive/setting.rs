@@ -283,6 +283,11 @@ impl Drive {
         Some(ByteCount(u64::from(size) * MEGABYTE))
     }
 
+    /// Whether the drive is to warn earlier than by itself on the cartridge in it.
+    pub fn wishes_early_warning(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.warning_wish.is_some())
+    }
+
     fn set_compression(&mut self) -> Result<(), TapeError> {
         let Some(wish) = self.options.compression else { return Ok(()) };
         let Some(parameters) = self.mode_page(0x0f, 0)? else { return Ok(()) };

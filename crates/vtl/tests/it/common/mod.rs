@@ -137,15 +137,21 @@ impl Host {
 
     /// The TapeAlert flags that are raised; who asks has them cleared.
     pub fn flags(&mut self) -> Vec<u8> {
+        let page = LogPage::decode(&self.alerts(4096)).unwrap();
+        TapeAlerts::of_log(&page).flags().collect()
+    }
+
+    /// As many bytes of the page of TapeAlert flags.
+    pub fn alerts(&mut self, allocation_length: u16) -> Vec<u8> {
         let sense = Primary::LogSense {
             save: false,
             control: PageControl::CUMULATIVE,
             page: page::TAPE_ALERT,
             subpage: 0,
             parameter: 0,
-            allocation_length: 4096,
+            allocation_length,
         };
-        TapeAlerts::of_log(&LogPage::decode(&self.ask(sense, 4096)).unwrap()).flags().collect()
+        self.ask(sense, usize::from(allocation_length))
     }
 
     /// The data of a command.
