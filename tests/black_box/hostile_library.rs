@@ -27,6 +27,10 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// lost is watched for half a minute before it is used again, and a command that has no answer is given up
 /// after a minute.
 const QUIET_MAX: Duration = Duration::from_secs(150);
+/// All strikes of one half have struck within this time: beyond it there is nothing left to do that uses the library.
+const STRUCK_MAX: Duration = Duration::from_secs(15 * 60);
+/// New files of 2 MB, at most: with both copies they fill less than half of the cartridges.
+const NEW_FILES_MAX: u64 = 400;
 /// What was asked for is done within this time once the library is well.
 const WELL_MAX: Duration = Duration::from_secs(180);
 /// Between two looks at what the server does by itself.
@@ -161,6 +165,7 @@ impl Middleman {
             if left == 0 {
                 break;
             }
+            assert!(began.elapsed() < STRUCK_MAX, "the library is hardly used: {left} strikes are left");
             assert!(heard.elapsed() < QUIET_MAX, "the library is not used any more: {left} strikes are left");
             // Whoever sees drives go down has an eye on them.
             all_is_well_again(instance);
@@ -271,7 +276,7 @@ fn whatever_a_library_says_nothing_is_lost_and_nothing_hangs() {
     // There is always something new to write.
     let mut written = 0;
     middleman.strike_while(&instance, random.strikes(each), || {
-        if written < 100 {
+        if written < NEW_FILES_MAX {
             write(&tree.join(format!("new/{written}")), &bytes(2_000_000, 1000 + written));
             written += 1;
         }

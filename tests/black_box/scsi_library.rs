@@ -243,6 +243,63 @@ fn tapes_are_encrypted_by_drives_behind_a_changer() {
     instance.stop();
 }
 
+/// An export that waits for a drive lasts over a kill, also where the next server finds the tape in that drive; and
+/// it can be called off.
+#[test]
+fn an_export_that_waits_goes_on_after_a_kill() {
+    /// LOAD UNLOAD.
+    const UNLOAD: u8 = 0x1b;
+    let library = Library::new();
+    let mut instance = instance_on(&library);
+    let file = instance.dir().join("kist.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("dismount_delay = \"1s\""), "{text}");
+    std::fs::write(&file, text.replace("dismount_delay = \"1s\"", "dismount_delay = \"10min\"")).unwrap();
+    instance.start();
+    let (local, back) = (instance.beside("file"), instance.beside("back"));
+    write(&local, &bytes(3_000_000, 7));
+    instance.kist(&["put", local.to_str().unwrap(), "/t/file"]).exits(0);
+    instance.kist(&["migrate", "--now"]).exits(0);
+    instance.kist(&["wait", "--timeout", "120s"]).exits(0);
+    instance.kist(&["evict", "/t"]).exits(0);
+    instance.kist(&["stage", "--wait", "/t/file"]).exits(0);
+    // What a drive has got it does not give back before the kill.
+    let faults = library.target.faults();
+    for drive in [1, 2] {
+        faults.plan_at(drive, UNLOAD, 0, u32::MAX, Fault::NoAnswer);
+    }
+    let tapes = instance.kist(&["tape", "ls", "--json"]).exits(0).json();
+    let read = tapes.as_array().unwrap().iter().find(|tape| tape["drive"].is_string());
+    let read =
+        read.unwrap_or_else(|| panic!("a drive has what was read: {tapes:#}"))["vid"].as_str().unwrap();
+    let state_of = |instance: &Instance| {
+        let tapes = instance.kist(&["tape", "ls", "--json"]).exits(0).json();
+        tapes.as_array().unwrap().iter().find(|tape| tape["vid"] == read).unwrap().clone()
+    };
+    let export = |instance: &Instance| {
+        instance.kist(&["tape", "export", read, "--no-wait", "--json"]).exits(0).json()["state"].clone()
+    };
+
+    assert_eq!(export(&instance), "waiting");
+    instance.kist(&["tape", "set", read, "active"]).exits(0);
+    instance.kill();
+    instance.start();
+    assert_eq!(export(&instance), "waiting", "called off, and asked for again");
+    wait_until("its drive is asked to give it back", || faults.fired() > 0);
+    instance.kill();
+    faults.clear();
+    instance.start();
+    wait_until("it went out by itself", || state_of(&instance)["away_as"] == "exported");
+
+    // The other tape has the file.
+    instance.kist(&["release", "1"]).exits(0);
+    instance.kist(&["evict", "/t"]).exits(0);
+    instance.kist(&["stage", "--wait", "/t/file"]).exits(0);
+    instance.kist(&["get", "/t/file", back.to_str().unwrap()]).exits(0);
+    assert_eq!(std::fs::read(back).unwrap(), bytes(3_000_000, 7));
+    instance.stop();
+}
+
 #[test]
 fn a_scan_that_finds_nothing_says_so() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -281,16 +281,25 @@ impl Scheduler {
         self.drives.iter().filter(|(_, drive)| holds(&drive.state)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Unmounts what was idle for long enough.
+    /// Unmounts what was idle for long enough, and at once what nothing may be done with, as a tape that is to
+    /// be exported.
     fn dismount(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         let delay = self.policy.dismount_delay;
-        let bored =
-            |state: &DriveState| matches!(state, DriveState::Idle { since, .. } if since.plus(delay) <= now);
-        for name in self.drives_that(bored) {
+        let is_over = |state: &DriveState| match state {
+            DriveState::Idle { vid, since } => since.plus(delay) <= now || self.is_unusable(*vid),
+            _ => false,
+        };
+        for name in self.drives_that(is_over) {
             if self.idle_vid(&name).is_some() {
                 self.unmount(&name, actions);
             }
         }
+    }
+
+    /// Whether a tape that is known is neither to be read nor to be written.
+    pub(crate) fn is_unusable(&self, vid: Vid) -> bool {
+        let summary = self.tapes.get(&vid).and_then(|tape| tape.summary.as_ref());
+        summary.is_some_and(|summary| !summary.readable && !summary.writable)
     }
 
     /// Asks for a tick at the next time at which something may change by itself.

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use base::{ByteCount, Duration, TapePoolId, Timestamp, Vid};
-use scheduler::{Action, Backlog, Event, Policy, Scheduler, SessionEnd, TapePoolPolicy, TapeSummary};
+use scheduler::{
+    Action, Backlog, DriveState, Event, Policy, Scheduler, SessionEnd, TapePoolPolicy, TapeSummary,
+};
 
 const POOL: TapePoolId = TapePoolId(1);
 const HOUR: i64 = 3600;
@@ -25,11 +27,31 @@ fn at(second: i64) -> Timestamp {
     Timestamp(second * 1_000_000_000)
 }
 
+fn vid(tape: u64) -> Vid {
+    Vid::new(&format!("K{tape:05}")).unwrap()
+}
+
+fn summary(readable: bool, writable: bool) -> TapeSummary {
+    TapeSummary {
+        tape_pool: Some(POOL),
+        readable,
+        writable,
+        free: ByteCount(1 << 40),
+        labelled: true,
+        ..TapeSummary::default()
+    }
+}
+
 impl Site {
     fn new(drives: u64, tapes: u64) -> Self {
+        Self::that_keeps_tapes(1, drives, tapes)
+    }
+
+    /// Tapes stay in their drives for so many seconds.
+    fn that_keeps_tapes(dismount_delay: u64, drives: u64, tapes: u64) -> Self {
         let mut policy = Policy {
             retry_delay: Duration::from_secs(5),
-            dismount_delay: Duration::from_secs(1),
+            dismount_delay: Duration::from_secs(dismount_delay),
             ..Policy::default()
         };
         let pool = TapePoolPolicy { mount_bytes: ByteCount(1), drives_max: 2, ..TapePoolPolicy::default() };
@@ -47,15 +69,7 @@ impl Site {
             site.tell(Event::DriveUp(format!("d{drive}")));
         }
         for tape in 0..tapes {
-            let summary = TapeSummary {
-                tape_pool: Some(POOL),
-                readable: true,
-                writable: true,
-                free: ByteCount(1 << 40),
-                labelled: true,
-                ..TapeSummary::default()
-            };
-            site.tell(Event::Tape(Vid::new(&format!("K{tape:05}")).unwrap(), summary));
+            site.tell(Event::Tape(vid(tape), summary(true, true)));
         }
         site
     }
@@ -149,5 +163,26 @@ fn what_no_session_can_write_is_tried_less_and_less() {
             (1..=(drives * tapes) as usize + 2).contains(&asked),
             "{drives} drives, {tapes} tapes: {asked} mounts"
         );
+    }
+}
+
+/// Story: a tape that was to be exported stood in its drive until the dismount delay was over, and whoever had
+/// asked for it waited for that.
+#[test]
+fn a_tape_with_which_nothing_may_be_done_leaves_its_drive_at_once() {
+    for (readable, writable) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut site = Site::that_keeps_tapes(600, 1, 1);
+        site.queue(0, 1);
+        site.tell(Event::MigrateNow(None));
+        site.run(10);
+        let state = |site: &Site| site.scheduler.drives().next().unwrap().1.clone();
+        assert!(matches!(state(&site), DriveState::Idle { .. }), "{:?}", state(&site));
+        site.tell(Event::Tape(vid(0), summary(readable, writable)));
+        site.run(10);
+        let is_out = matches!(state(&site), DriveState::Empty);
+        assert_eq!(is_out, !readable && !writable, "{:?}", state(&site));
+        site.run(600);
+        assert!(matches!(state(&site), DriveState::Empty), "{:?}", state(&site));
+        assert_eq!(site.mounts.len(), 1);
     }
 }

@@ -351,7 +351,7 @@ fn a_tape_that_becomes_unreadable_gives_up_what_is_not_claimed() {
         (110, Event::NotWanted(FileId(1))),
         (110, Event::RecallEnded("A".into(), SessionEnd::Stopped)),
     ];
-    check(&mut scheduler, end, "100: mount T00002 in B\n110: wake at 230");
+    check(&mut scheduler, end, "100: mount T00002 in B\n110: unmount A");
 }
 
 /// Two drives write to a pool; the first has taken all that is queued, so the second finds nothing and is
