@@ -9,7 +9,9 @@ use axum::extract::RawQuery;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use base::{ByteCount, Duration, Timestamp};
-use usage::{CacheLife, ClassUsage, Count, Daily, Moved, Movement, Peak, QUANTILES, Sizes, Spans, Usage};
+use usage::{
+    CacheLife, ClassUsage, Count, Daily, Moved, Movement, Peak, QUANTILES, Residency, Sizes, Spans, Usage,
+};
 
 use crate::audit::Call;
 use crate::engine::Engine;
@@ -63,9 +65,10 @@ pub fn usage_reply(report: &UsageReport) -> wire::UsageReply {
 }
 
 fn class_reply(usage: &Usage, class: &ClassUsage) -> wire::ClassUsageReply {
-    let within = class.rereads.iter().flat_map(|rereads| &rereads.within);
-    let residency =
-        |(span, share): &(Duration, f64)| wire::ResidencyReply { seconds: span.as_secs_f64(), share: *share };
+    let for_hit_rate = |(wanted, takes): &(f64, Option<Residency>)| wire::HitRateReply {
+        wanted: *wanted,
+        takes: takes.as_ref().map(residency),
+    };
     wire::ClassUsageReply {
         name: class.name.clone(),
         copies: class.copies,
@@ -88,11 +91,21 @@ fn class_reply(usage: &Usage, class: &ClassUsage) -> wire::ClassUsageReply {
         sizes_written: class.sizes_written.as_ref().map(sizes),
         sizes_read: class.sizes_read.as_ref().map(sizes),
         wait_seconds: class.waits.as_ref().map(spans),
-        reread_seconds: class.rereads.as_ref().map(|rereads| spans(&rereads.spans)),
-        residencies: within.map(residency).collect(),
+        reread_seconds: class.rereads.as_ref().map(spans),
+        residencies: class.residencies.iter().map(residency).collect(),
+        for_hit_rates: class.for_hit_rates.iter().map(for_hit_rate).collect(),
         movement: movement(&class.movement),
         cache: cache(&class.cache),
         workload: workload(usage, class),
+    }
+}
+
+fn residency(residency: &Residency) -> wire::ResidencyReply {
+    wire::ResidencyReply {
+        seconds: residency.kept.as_secs_f64(),
+        share: residency.within,
+        hit_rate: residency.hit_rate,
+        space: residency.space.0,
     }
 }
 

@@ -7,6 +7,8 @@ use super::workload::ClassWorkload;
 
 const SDSC: &str = "SDSC; reference 2.1: a lower bound, all traffic touches different data";
 
+const OWN_LOG: &str = "the site's access log; working set (Denning): at most, deletes are not counted";
+
 /// The lines of the cache. `usable` is the pool's, if there is one.
 pub(crate) fn cache(
     sheet: &mut Sheet,
@@ -33,6 +35,7 @@ pub(crate) fn cache(
             wanted[0] += mean;
             wanted[1] += peak;
         }
+        for_hit_rates(sheet, class);
     }
     if wishes == 0 {
         return;
@@ -99,4 +102,15 @@ fn size(sheet: &mut Sheet, class: &ClassWorkload, fill: f64, days: f64) -> (f64,
         vec![d, p, f],
     );
     (mean, peak)
+}
+
+/// What hit rates take of the cache as files were really used.
+fn for_hit_rates(sheet: &mut Sheet, class: &ClassWorkload) {
+    for wish in &class.for_hit_rates {
+        let percent = Unit::Share.write(wish.hit_rate);
+        let mut at = sheet.at(Section::Cache, &class.name);
+        let kept = format!("each file stays {} after its last use", Unit::Days.write(wish.days));
+        let name = format!("cache to serve {percent} of the reads");
+        at.told(&name, Unit::Bytes, wish.space, "", &kept, OWN_LOG);
+    }
 }

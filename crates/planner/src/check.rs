@@ -99,6 +99,7 @@ impl Site {
             residency_days: class.residency.map(|span| span.days()),
             cache: class.cache.map(|bytes| bytes.as_f64()),
             files: class.files,
+            for_hit_rates: Vec::new(),
             name: class.name,
         });
         let site = Site {
@@ -127,6 +128,7 @@ impl Site {
                     known.mean_file = class.mean_file;
                     known.peak = class.peak;
                     known.cache = known.cache.or(class.cache);
+                    known.for_hit_rates.clone_from(&class.for_hit_rates);
                 }
                 None => self.classes.push(class.clone()),
             }

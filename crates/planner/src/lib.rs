@@ -28,4 +28,4 @@ pub use html::html;
 pub use line::{Input, Line, Section, Unit, Verdict};
 pub use plan::{ASSUMPTIONS, Plan, plan};
 pub use site::{Attach, Jbod, Pool, PowerOf, Price, Reading, Server, Site, Tape};
-pub use workload::{ClassWorkload, FileKind};
+pub use workload::{ClassWorkload, FileKind, ForHitRate};

@@ -432,6 +432,18 @@ fn a_log_s_analysis_becomes_a_workload() {
         peak_read: base::ByteCount(1_000_000_000_000),
         peak_recalled: base::ByteCount(0),
         space: Some(base::ByteCount(70_000_000_000_000)),
+        for_hit_rates: vec![
+            (
+                0.9,
+                Some(usage::Residency {
+                    kept: base::Duration::from_secs(12 * 86_400),
+                    within: 0.95,
+                    hit_rate: 0.91,
+                    space: base::ByteCount(30_000_000_000_000),
+                }),
+            ),
+            (0.99, None),
+        ],
     };
     let class = ClassWorkload::measured(&log);
     assert_eq!((class.hit_rate, class.mean_file, class.peak, class.copies), (0.75, 2e9, 2.0, 1));
@@ -440,6 +452,8 @@ fn a_log_s_analysis_becomes_a_workload() {
     let plan = plan(&site).unwrap();
     near(value(&plan, "raw", "read from tape"), 25e10, 1e-9);
     near(value(&plan, "raw", "cache lifetime"), 70.0 / 2.25, 1e-9);
+    near(value(&plan, "raw", "cache to serve 90 % of the reads"), 30e12, 1e-9);
+    assert!(plan.value("raw", "cache to serve 99 % of the reads").is_none(), "nothing gives that");
     let idle = usage::ClassWorkload {
         bytes_written: 0.0,
         bytes_read: 0.0,

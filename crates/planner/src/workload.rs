@@ -37,6 +37,19 @@ pub struct ClassWorkload {
     pub cache: Option<f64>,
     /// The class's kind of files, for the targets of cache lifetime.
     pub files: Option<FileKind>,
+    /// What hit rates take by the site's own log; empty: there is none, or nothing was read again.
+    pub for_hit_rates: Vec<ForHitRate>,
+}
+
+/// A hit rate and what it takes, as files were really used.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ForHitRate {
+    /// The share of all reads that the pool is to serve.
+    pub hit_rate: f64,
+    /// Days that a file stays after its last use.
+    pub days: f64,
+    /// Bytes in the pool, at most.
+    pub space: f64,
 }
 
 /// Kinds of files, each with its target of cache lifetime (SDSC).
@@ -84,6 +97,7 @@ impl ClassWorkload {
             residency_days: None,
             cache: None,
             files: None,
+            for_hit_rates: Vec::new(),
         }
     }
 
@@ -97,6 +111,11 @@ impl ClassWorkload {
         let mean = usage.mean_read.or(usage.mean_written).map(|mean| mean.0 as f64);
         let mean = mean.filter(|mean| *mean > 0.0).unwrap_or(UNKNOWN_FILE);
         let moved = usage.bytes_written + usage.bytes_read;
+        let for_hit_rate = |(hit_rate, takes): &(f64, Option<usage::Residency>)| {
+            let takes = takes.as_ref()?;
+            let days = takes.kept.as_secs_f64() / 86_400.0;
+            Some(ForHitRate { hit_rate: *hit_rate, days, space: takes.space.0 as f64 })
+        };
         let most = usage.peak_written.0 as f64 + usage.peak_read.0 as f64;
         ClassWorkload {
             written_per_day: usage.bytes_written,
@@ -105,6 +124,7 @@ impl ClassWorkload {
             peak: if moved > 0.0 { (most / moved).clamp(1.0, 1e6) } else { 1.0 },
             copies: usage.copies.unwrap_or(2).min(8),
             cache: usage.space.map(|space| space.0 as f64).filter(|space| *space > 0.0),
+            for_hit_rates: usage.for_hit_rates.iter().filter_map(for_hit_rate).collect(),
             ..ClassWorkload::new(&usage.name, mean)
         }
     }

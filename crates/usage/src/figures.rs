@@ -2,6 +2,7 @@
 
 use base::{ByteCount, Duration, Timestamp};
 
+use crate::residency::Residency;
 use crate::series::{Moved, Peak};
 
 /// The shares of which quantiles are given.
@@ -84,16 +85,6 @@ pub struct Spans {
     pub most: Duration,
     /// What the shares of [`QUANTILES`] of them do not exceed.
     pub quantiles: [Duration; 5],
-}
-
-/// How long after a put or read of a file it is read again.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Rereads {
-    /// The intervals.
-    pub spans: Spans,
-    /// Of all reads with an interval, the share that came within so long: what a cache with this residency
-    /// would have served.
-    pub within: Vec<(Duration, f64)>,
 }
 
 /// One kind of movement.
@@ -188,8 +179,12 @@ pub struct ClassUsage {
     pub sizes_read: Option<Sizes>,
     /// How long recalled files had been wanted.
     pub waits: Option<Spans>,
-    /// When files are read again.
-    pub rereads: Option<Rereads>,
+    /// How long after a put or read of a file it is read again.
+    pub rereads: Option<Spans>,
+    /// What the pool would serve if files stayed for so long; empty if nothing was read again.
+    pub residencies: Vec<Residency>,
+    /// How long files would have to stay for such hit rates; `None` if not even to keep all gives one.
+    pub for_hit_rates: Vec<(f64, Option<Residency>)>,
     /// What moved.
     pub movement: Movement,
     /// How long files stay.
@@ -283,6 +278,8 @@ pub struct ClassWorkload {
     pub peak_recalled: ByteCount,
     /// C: its pool space.
     pub space: Option<ByteCount>,
+    /// What hit rates take, as [`ClassUsage::for_hit_rates`].
+    pub for_hit_rates: Vec<(f64, Option<Residency>)>,
 }
 
 impl Usage {
@@ -314,6 +311,7 @@ impl Usage {
             peak_read: class.movement.read.peak_day,
             peak_recalled: class.movement.recalled.peak_day,
             space: class.cache.space,
+            for_hit_rates: class.for_hit_rates.clone(),
         }
     }
 }

@@ -120,9 +120,17 @@ impl Histogram {
         self.most
     }
 
-    /// How many values are below `limit`, but for an eighth of it.
-    pub(crate) fn below(&self, limit: u64) -> u64 {
-        self.buckets.iter().take(index(limit)).map(|bucket| bucket.count).sum()
+    /// How many values are below `limit`, but for an eighth of it, and their sum.
+    pub(crate) fn below(&self, limit: u64) -> Bucket {
+        let mut below = Bucket::default();
+        self.buckets.iter().take(index(limit)).for_each(|bucket| below.merge(*bucket));
+        below
+    }
+
+    /// For each bucket with values, the least value above all of them, in order.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = u64> + '_ {
+        let filled = self.buckets.iter().enumerate().filter(|(_, bucket)| bucket.count > 0);
+        filled.map(|(at, _)| least(at + 1))
     }
 
     /// What is from 2^n on and below 2^(n+1), for each n with any; `(n, bucket)`. Zeros count with 2^0.
@@ -148,6 +156,16 @@ fn index(value: u64) -> usize {
     8 + (power as usize - 3) * 8 + within as usize
 }
 
+/// The least value of a bucket; of that behind the last one the greatest value.
+fn least(index: usize) -> u64 {
+    if index < PER_POWER as usize {
+        return index as u64;
+    }
+    let (power, within) = ((index - 8) / 8, (index - 8) % 8);
+    let least = (PER_POWER as u128 + within as u128) << power;
+    u64::try_from(least).unwrap_or(u64::MAX)
+}
+
 /// The power of two that values of a bucket reach.
 fn power(index: usize) -> u32 {
     match index {
@@ -169,6 +187,7 @@ mod tests {
             assert!(at < BUCKETS, "{value}");
             assert!(index(value.saturating_add(1)) >= at, "{value}");
             assert_eq!(power(at), value.max(1).ilog2(), "{value}");
+            assert!(least(at) <= value && (value < least(at + 1) || value == u64::MAX), "{value}");
         }
         assert_eq!(index(u64::MAX), BUCKETS - 1);
     }
@@ -176,14 +195,15 @@ mod tests {
     #[test]
     fn few_values_are_exact() {
         let mut histogram = Histogram::default();
-        assert_eq!((histogram.quantile(0.5), histogram.below(10), histogram.powers().len()), (0, 0, 0));
+        assert_eq!((histogram.quantile(0.5), histogram.below(10).count, histogram.powers().len()), (0, 0, 0));
         for value in [10, 1_000, 100_000] {
             histogram.add(value, 1);
         }
         assert_eq!(histogram.quantile(0.5), 1_000);
         assert_eq!(histogram.quantile_of_sum(0.5), 100_000);
         assert_eq!((histogram.least, histogram.most, histogram.whole.mean()), (10, 100_000, 33_670));
-        assert_eq!((histogram.below(500), histogram.below(2_000)), (1, 2));
+        assert_eq!((histogram.below(500).count, histogram.below(2_000).sum), (1, 1_010));
+        assert_eq!(histogram.ends().map(|end| histogram.below(end).count).collect::<Vec<_>>(), [1, 2, 3]);
         assert_eq!(histogram.powers().iter().map(|(n, _)| *n).collect::<Vec<_>>(), [3, 9, 16]);
     }
 

@@ -9,6 +9,7 @@ mod figures;
 mod files;
 mod histogram;
 mod reads;
+mod residency;
 mod series;
 mod stored;
 mod total;
@@ -21,9 +22,10 @@ pub use access::{
 pub use analysis::{ANALYSIS_CLASSES_MAX, Analysis, OTHER_CLASSES};
 pub use day::{Day, DayNumber};
 pub use figures::{
-    CacheLife, ClassUsage, ClassWorkload, Count, Daily, Movement, QUANTILES, Rereads, SizeBucket, Sizes,
-    Spans, Usage, Window,
+    CacheLife, ClassUsage, ClassWorkload, Count, Daily, Movement, QUANTILES, SizeBucket, Sizes, Spans, Usage,
+    Window,
 };
+pub use residency::Residency;
 pub use series::{DAYS_MAX, Moved, Peak};
 pub use total::Total;
 pub use tracker::Tracker;

@@ -6,17 +6,14 @@ use base::{ByteCount, Duration, Timestamp};
 
 use crate::day::{ClassDay, Counts, Day, DayNumber, Standing, told_apart};
 use crate::figures::{
-    CacheLife, ClassUsage, Count, Daily, Movement, QUANTILES, Rereads, SizeBucket, Sizes, Spans, Usage,
-    Window,
+    CacheLife, ClassUsage, Count, Daily, Movement, QUANTILES, SizeBucket, Sizes, Spans, Usage, Window,
 };
 use crate::files::DistinctFiles;
 use crate::histogram::Histogram;
+use crate::residency::Uses;
 use crate::series::{DAY, HOUR, Moved, Series};
 use crate::tracker::Tracker;
 
-/// The residencies of which [`Rereads::within`] tells.
-const RESIDENCIES: [u64; 8] =
-    [3_600, 6 * 3_600, 86_400, 2 * 86_400, 7 * 86_400, 14 * 86_400, 30 * 86_400, 90 * 86_400];
 /// Distinct files of a class that are told apart, at some 16 bytes each; of more, a sample.
 const FILES_MAX: usize = 200_000;
 
@@ -170,6 +167,7 @@ impl Total {
             (pool, ceiling) => pool.or(ceiling),
         };
         let counts = &tally.counts;
+        let uses = uses(counts, days);
         ClassUsage {
             name,
             copies: state.map(|state| state.copies),
@@ -189,11 +187,20 @@ impl Total {
             sizes_written: sizes(&counts.sizes_written),
             sizes_read: sizes(&counts.sizes_read),
             waits: spans(&counts.waits, Duration::from_millis),
-            rereads: rereads(&counts.rereads),
+            rereads: spans(&counts.rereads, Duration::from_millis),
+            residencies: uses.residencies(),
+            for_hit_rates: uses.for_hit_rates(),
             cache: cache_life(tally, space, days),
             movement: movement(tally, days),
         }
     }
+}
+
+fn uses(counts: &Counts, days: f64) -> Uses<'_> {
+    let (put, read) = (counts.sizes_written.whole, counts.sizes_read.whole);
+    let mean = (put.sum as f64 + read.sum as f64) / (put.count as f64 + read.count as f64).max(1.0);
+    let reads = counts.hits.files.saturating_add(counts.misses.files);
+    Uses { intervals: &counts.rereads, puts: counts.puts.files, reads, mean, days }
 }
 
 fn movement(tally: &Tally, days: f64) -> Movement {
@@ -251,11 +258,4 @@ fn spans(histogram: &Histogram, unit: fn(u64) -> Duration) -> Option<Spans> {
         most: unit(histogram.most),
         quantiles: QUANTILES.map(|share| unit(histogram.quantile(share))),
     })
-}
-
-fn rereads(histogram: &Histogram) -> Option<Rereads> {
-    let spans = spans(histogram, Duration::from_millis)?;
-    let share = |seconds: &u64| histogram.below(*seconds * 1_000) as f64 / histogram.whole.count as f64;
-    let within = RESIDENCIES.iter().map(|seconds| (Duration::from_secs(*seconds), share(seconds)));
-    Some(Rereads { spans, within: within.collect() })
 }

@@ -57,7 +57,7 @@ pub use tapes::{
     TapeReply,
 };
 pub use usage::{
-    CacheLifeReply, ClassUsageReply, DailyReply, DayReply, MovementReply, PeakReply, ResidencyReply,
-    SizeBucketReply, SizesReply, UsageCountReply, UsageReply, UsageSpansReply, WorkloadReply,
+    CacheLifeReply, ClassUsageReply, DailyReply, DayReply, HitRateReply, MovementReply, PeakReply,
+    ResidencyReply, SizeBucketReply, SizesReply, UsageCountReply, UsageReply, UsageSpansReply, WorkloadReply,
 };
 pub use works::WorkReply;

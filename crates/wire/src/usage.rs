@@ -56,13 +56,26 @@ pub struct UsageSpansReply {
     pub by_count: Vec<f64>,
 }
 
-/// A residency and what it would serve.
+/// A residency and what comes of it.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ResidencyReply {
-    /// How long files would stay.
+    /// How long files would stay after their last put or read.
     pub seconds: f64,
-    /// The share of reads with a known interval that came within that time of the file's last put or read.
+    /// The share of reads with a known use before them that came within that time.
     pub share: f64,
+    /// The share of all reads that the pool would serve; those without a known use before them are none.
+    pub hit_rate: f64,
+    /// Bytes that would stand in the pool on the mean: an upper bound.
+    pub space: u64,
+}
+
+/// A hit rate and what it takes.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct HitRateReply {
+    /// The share of all reads that the pool is to serve.
+    pub wanted: f64,
+    /// The shortest residency with it; null if not even to keep all gives it.
+    pub takes: Option<ResidencyReply>,
 }
 
 /// One kind of movement, in bytes.
@@ -218,8 +231,10 @@ pub struct ClassUsageReply {
     pub wait_seconds: Option<UsageSpansReply>,
     /// How long after its last put or read a file is read again.
     pub reread_seconds: Option<UsageSpansReply>,
-    /// What residencies would serve.
+    /// What residencies would serve, and take; empty if nothing was read again.
     pub residencies: Vec<ResidencyReply>,
+    /// What hit rates would take.
+    pub for_hit_rates: Vec<HitRateReply>,
     /// What moved.
     pub movement: MovementReply,
     /// How long files stay.

@@ -11,7 +11,7 @@ use planner::{ASSUMPTIONS, ClassWorkload, Input, Line, Plan, Section, Site, Unit
 use serde_json::{Value, json};
 use terminal::{Exit, Failure, Outcome, Table, output, text};
 use usage::{Analysis, Usage, Window};
-use wire::{ClassUsageReply, UsageReply};
+use wire::{ClassUsageReply, ResidencyReply, UsageReply};
 
 use crate::cli::Common;
 
@@ -116,6 +116,21 @@ fn workload(class: ClassUsageReply) -> usage::ClassWorkload {
         peak_read: ByteCount(of.peak_read),
         peak_recalled: ByteCount(of.peak_recalled),
         space: of.space.map(ByteCount),
+        for_hit_rates: class
+            .for_hit_rates
+            .into_iter()
+            .map(|rate| (rate.wanted, rate.takes.map(residency)))
+            .collect(),
+    }
+}
+
+fn residency(reply: ResidencyReply) -> usage::Residency {
+    usage::Residency {
+        // What is out of all bounds is for ever.
+        kept: base::Duration::try_from_secs_f64(reply.seconds).unwrap_or(base::Duration::MAX),
+        within: reply.share,
+        hit_rate: reply.hit_rate,
+        space: ByteCount(reply.space),
     }
 }
 
@@ -312,6 +327,7 @@ fn as_json(plan: &Plan, only: &[Section]) -> Value {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use planner::ForHitRate;
 
     use super::*;
 
@@ -381,12 +397,17 @@ mod tests {
         let lines = golden.lines().filter_map(|line| journal::decode::<usage::Access>(line.as_bytes()).ok());
         let last = lines.map(|access| access.at).max().unwrap();
         let usage = logged(dir.path(), Span::parse("90d").unwrap(), Timestamp(last.0 + 1)).unwrap();
-        let measured: Vec<ClassWorkload> = usage.workloads().iter().map(ClassWorkload::measured).collect();
+        let mut measured: Vec<ClassWorkload> =
+            usage.workloads().iter().map(ClassWorkload::measured).collect();
+        measured[0].for_hit_rates = vec![ForHitRate { hit_rate: 0.9, days: 12.0, space: 3e12 }];
         assert!(!measured.is_empty() && measured.iter().any(|class| class.written_per_day > 0.0));
         let mut site = Site::parse("name = \"x\"\n[tape]\ndrive = \"LTO-9\"").unwrap();
         site.take_measured(&measured);
         let plan = planner::plan(&site).unwrap();
         assert!(plan.value(&measured[0].name, "written to tape").is_some());
+        let said = in_words(&plan, &args(&["--only", "cache"]));
+        assert!(said.contains("cache to serve 90 % of the reads: 3 TB"), "{said}");
+        assert!(said.contains("each file stays 12 d after its last use"), "{said}");
     }
 
     #[test]

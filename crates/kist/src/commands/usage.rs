@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::Timestamp;
 use client::Watched;
 use terminal::{Failure, Outcome, Table, output, text};
-use wire::{ClassUsageReply, DailyReply, SizesReply, UsageReply};
+use wire::{ClassUsageReply, DailyReply, ResidencyReply, SizesReply, UsageReply};
 
 use crate::cli::Common;
 
@@ -30,6 +30,10 @@ least a day. Columns:
   lifetime    space / fill: how long a file stays, at least; with the day that
               filled most, the shortest
   read again  how long after its last put or read a file is read (median, 90 %)
+  kept        if each file left the pool so long after its last put or read: the
+              reads that the pool would serve, and what would stand in it on the
+              mean (at most: what is deleted before is counted). A read of a file
+              that the log does not know before is none that it serves
 
 Examples:
   kist usage
@@ -101,6 +105,10 @@ fn show(reply: &UsageReply) -> Outcome {
     for table in [accesses, sizes, movement, cache] {
         output::line("")?;
         output::write(&table(reply))?;
+    }
+    for table in [kept(reply), taken(reply)].into_iter().flatten() {
+        output::line("")?;
+        output::write(&table)?;
     }
     output::line("")?;
     output::line(&sentence(reply))
@@ -251,6 +259,44 @@ fn cache(reply: &UsageReply) -> String {
     }
     table.render()
 }
+
+/// What residencies serve and take, if anything was read again.
+fn kept(reply: &UsageReply) -> Option<String> {
+    let spans = &rows(reply).find(|row| !row.residencies.is_empty())?.residencies;
+    let headings: Vec<String> = spans.iter().map(|kept| format!(">{}", days(kept.seconds / DAY))).collect();
+    let headings: Vec<&str> = ["kept"].into_iter().chain(headings.iter().map(String::as_str)).collect();
+    let mut table = Table::new(&headings);
+    for row in rows(reply).filter(|row| !row.residencies.is_empty()) {
+        let cells = |of: fn(&ResidencyReply) -> String| row.residencies.iter().map(of);
+        let served = cells(|kept| percent(kept.hit_rate));
+        table.row([format!("{}, reads served", row.name)].into_iter().chain(served).collect());
+        let space = cells(|kept| text::size(kept.space));
+        table.row([format!("{}, space", row.name)].into_iter().chain(space).collect());
+    }
+    Some(table.render())
+}
+
+/// What hit rates take, if anything was read again.
+fn taken(reply: &UsageReply) -> Option<String> {
+    let read_again = |row: &&ClassUsageReply| !row.residencies.is_empty();
+    let wanted = &rows(reply).find(read_again)?.for_hit_rates;
+    let headings: Vec<String> = wanted.iter().map(|rate| format!(">{:.0} %", rate.wanted * 100.0)).collect();
+    let headings: Vec<&str> = ["to serve"].into_iter().chain(headings.iter().map(String::as_str)).collect();
+    let mut table = Table::new(&headings);
+    for row in rows(reply).filter(read_again) {
+        let cells = |of: fn(&ResidencyReply) -> String| {
+            row.for_hit_rates.iter().map(move |rate| or_dash(rate.takes.as_ref().map(of)))
+        };
+        let keep = cells(|takes| days(takes.seconds / DAY));
+        table.row([format!("{}, keep for", row.name)].into_iter().chain(keep).collect());
+        let space = cells(|takes| text::size(takes.space));
+        table.row([format!("{}, space", row.name)].into_iter().chain(space).collect());
+    }
+    Some(table.render())
+}
+
+/// Seconds.
+const DAY: f64 = 86_400.0;
 
 /// The peak day and how long files stay.
 fn sentence(reply: &UsageReply) -> String {

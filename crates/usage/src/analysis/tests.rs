@@ -138,11 +138,16 @@ fn movement_has_means_and_peaks() {
     assert_eq!(movement.days.len(), 2);
     let waits = usage.classes[0].waits.unwrap();
     assert_eq!((waits.count, waits.mean.as_secs(), waits.most.as_secs()), (1, 3_600, 3_600));
-    let rereads = usage.classes[0].rereads.clone().unwrap();
+    let class = &usage.classes[0];
     // After the put 2 h, then 4 h, then 1 h.
-    assert_eq!((rereads.spans.count, rereads.spans.most.as_secs()), (3, 4 * 3_600));
-    let within: Vec<f64> = rereads.within.iter().map(|(_, share)| *share).collect();
+    let rereads = class.rereads.unwrap();
+    assert_eq!((rereads.count, rereads.most.as_secs()), (3, 4 * 3_600));
+    let within: Vec<f64> = class.residencies.iter().map(|kept| kept.within).collect();
     assert!(within.is_sorted() && within[1] == 1.0, "{within:?}");
+    // For six hours: 7 h until it was read again, and 6 h after the last read and the other put, of 48; the
+    // files of five uses have 140 bytes on the mean.
+    let six = class.residencies[1];
+    assert_eq!((six.hit_rate, six.space.0), (1.0, (140.0_f64 * (7.0 + 2.0 * 6.0) / 48.0) as u64));
 }
 
 #[test]
