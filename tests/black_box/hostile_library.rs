@@ -27,7 +27,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// lost is watched for half a minute before it is used again, and a command that has no answer is given up
 /// after a minute.
 const QUIET_MAX: Duration = Duration::from_secs(150);
-/// All strikes of one half have struck within this time: beyond it there is nothing left to do that uses the library.
+/// All strikes of one half have struck within this time: beyond it there is nothing left to do that uses the
+/// library.
 const STRUCK_MAX: Duration = Duration::from_secs(15 * 60);
 /// New files of 2 MB, at most: with both copies they fill less than half of the cartridges.
 const NEW_FILES_MAX: u64 = 400;

@@ -243,8 +243,8 @@ fn tapes_are_encrypted_by_drives_behind_a_changer() {
     instance.stop();
 }
 
-/// An export that waits for a drive lasts over a kill, also where the next server finds the tape in that drive; and
-/// it can be called off.
+/// An export that waits for a drive lasts over a kill, also where the next server finds the tape in that
+/// drive; and it can be called off.
 #[test]
 fn an_export_that_waits_goes_on_after_a_kill() {
     /// LOAD UNLOAD.

@@ -281,8 +281,8 @@ impl Scheduler {
         self.drives.iter().filter(|(_, drive)| holds(&drive.state)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Unmounts what was idle for long enough, and at once what nothing may be done with, as a tape that is to
-    /// be exported.
+    /// Unmounts what was idle for long enough, and at once what nothing may be done with, as a tape that is
+    /// to be exported.
     fn dismount(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         let delay = self.policy.dismount_delay;
         let is_over = |state: &DriveState| match state {

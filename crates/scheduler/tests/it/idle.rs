@@ -166,8 +166,8 @@ fn what_no_session_can_write_is_tried_less_and_less() {
     }
 }
 
-/// Story: a tape that was to be exported stood in its drive until the dismount delay was over, and whoever had
-/// asked for it waited for that.
+/// Story: a tape that was to be exported stood in its drive until the dismount delay was over, and whoever
+/// had asked for it waited for that.
 #[test]
 fn a_tape_with_which_nothing_may_be_done_leaves_its_drive_at_once() {
     for (readable, writable) in [(true, true), (true, false), (false, true), (false, false)] {
