@@ -416,6 +416,7 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
             evicted_bytes: pool.evictor.bytes.0,
             last: pool.evictor.last.map(|at| at.to_string()),
             held_up: pool.evictor.held_up,
+            makes_room: pool.evictor.makes_room,
         },
         rebalance: pool.rebalance.as_ref().map(rebalance_reply),
         drives: pool.drives.iter().map(drive).collect(),

@@ -392,6 +392,9 @@ fn leaving(evictor: &EvictorReply) -> Vec<String> {
                     .to_owned(),
             );
         }
+        if evictor.makes_room {
+            lines.push("room is being made: files leave, or are being removed from the drives".to_owned());
+        }
     }
     if let Some(last) = &evictor.last {
         lines.push(format!(
