@@ -98,7 +98,7 @@ impl Tape {
         if let Some(lasting) = reason.filter(|reason| reason.needs_an_operator()) {
             return Some(Expected::Never(lasting.clone()));
         }
-        // How long it takes to remove what leaves is not known: readers may hold it.
+        // How long that takes is not known: readers may hold what leaves.
         if matches!(reason, Some(Reason::RoomIsBeingMade { .. })) {
             return None;
         }

@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use archive::{About, Archive, ArchiveError, Cause, Expected, QueueLine, Reason, Settings, Stat, TapeUse};
+use archive::{About, Archive, ArchiveError, Cause, Expected, QueueLine, Reason, Settings, Stat, TapeUse, TimingSettings};
 use base::{ByteCount, Duration, RequestId, Vid};
 use library::{Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
@@ -417,6 +417,9 @@ fn no_time_is_foretold_for_a_file_that_finds_no_room() {
     let instance = instance(|settings| {
         settings.tape_pools[0].mount_age = HOUR;
         settings.tape.retry_delay = Duration::from_millis(1);
+        // A mount takes long enough to look at it.
+        let timing = TimingSettings { drive: "LTO-8".to_owned(), scale: 50.0, robots: 1 };
+        *settings.library.timing_mut() = Some(timing);
         ceiling(settings);
     });
     let archive = instance.open();
