@@ -5,7 +5,9 @@
 
 use std::fs;
 
-use archive::{About, Archive, ArchiveError, Cause, Expected, QueueLine, Reason, Settings, Stat, TapeUse, TimingSettings};
+use archive::{
+    About, Archive, ArchiveError, Cause, Expected, QueueLine, Reason, Settings, Stat, TapeUse, TimingSettings,
+};
 use base::{ByteCount, Duration, RequestId, Vid};
 use library::{Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
@@ -435,7 +437,8 @@ fn no_time_is_foretold_for_a_file_that_finds_no_room() {
     wait_until("it was tried again some times", || {
         for _ in 0..20 {
             let outlook = archive.request_outlook(request).unwrap();
-            let all = [outlook.expected].into_iter().chain(outlook.tail.into_iter().map(|file| file.expected));
+            let all =
+                [outlook.expected].into_iter().chain(outlook.tail.into_iter().map(|file| file.expected));
             for expected in all.chain(waits().into_iter().map(|cause| cause.expected)).flatten() {
                 assert!(matches!(expected, Expected::Never(_)), "{expected:?}");
             }
