@@ -402,6 +402,8 @@ pub enum TapeExport {
     Waiting {
         /// What it waits for.
         reason: String,
+        /// It has begun to wait with this call.
+        begins: bool,
     },
 }
 
