@@ -20,6 +20,9 @@ use crate::room::Tape;
 
 /// How often it looks whether files are to leave, without being asked.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// After a put that found nothing to leave for it the next one is looked at so much later: a client may be
+/// refused a thousand times a second.
+const PUT_REST: Duration = Duration::from_secs(1);
 /// How often it is written down which files were read.
 const NOTE_EVERY: Duration = Duration::from_secs(600);
 /// Files of a class that are read ahead from the order of use.
@@ -101,7 +104,7 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         }
         has_failed = turn.is_err();
         me.rests();
-        room.leaving.wait(LOOK_EVERY);
+        room.leaving.wait(if rounds.put_lacks.is_some() { PUT_REST } else { LOOK_EVERY });
     }
     // What was read last counts after the next start, too.
     note_uses(room);
@@ -221,7 +224,8 @@ impl Rounds {
         let free = room.free_for_recalls()?.pool;
         // What was evicted counts as free from then on, though readers may hold it for hours.
         let coming = ByteCount(free.0.saturating_add(self.unswept));
-        let (wanted, demands) = demands(room, water, coming, self.needed_for_put(free))?;
+        let put = self.needed_for_put(free);
+        let (wanted, demands) = demands(room, water, coming, put)?;
         // Puts and recalls take of what is free and are files then: what both are together tells whether room
         // came.
         let most = ByteCount(room.evictor.info().online.0.saturating_add(free.0));
@@ -230,6 +234,12 @@ impl Rounds {
         // No more may leave than is counted as such.
         if !is_asked || room.read(|view| evictable(room, view))?.0 == 0 {
             self.rest = REST_MIN;
+            let rest = match (is_asked, put) {
+                (true, _) => REST_MIN,
+                (false, Some(_)) => PUT_REST,
+                (false, None) => Duration::ZERO,
+            };
+            self.next_at = now.saturating_add(rest);
             room.evictor.info().ended(is_asked, self.unswept > 0);
             return Ok(());
         }
