@@ -689,6 +689,7 @@ impl authority::Operation for Fake {
             mounts: 2,
             drive: None,
             away: false,
+            leaving: false,
             away_as: None,
             element: None,
             key: None,
