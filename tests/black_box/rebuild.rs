@@ -31,6 +31,19 @@ fn wait_shipped(instance: &Instance) {
     panic!("the backup does not keep up");
 }
 
+/// Waits until a restored catalogue was compared with pool and tapes: until then the quarantine is kept.
+fn wait_settled(instance: &Instance) {
+    for _ in 0..1_200 {
+        let status = instance.kist(&["status", "--json"]).exits(0).json();
+        let settling = &status["settling"];
+        if settling.is_null() || settling["stage"] == "settled" {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("the restore is not settled");
+}
+
 #[test]
 fn a_destroyed_catalogue_comes_back_from_its_backup() {
     let mut instance = Instance::init();
@@ -67,6 +80,7 @@ fn a_destroyed_catalogue_comes_back_from_its_backup() {
     let kept = instance.kist(&["pool", "quarantine", "--json"]).exits(0).json();
     assert_eq!(kept["on"].as_bool(), Some(true));
     // What is in quarantine belongs to the line of before.
+    wait_settled(&instance);
     wait_shipped(&instance);
     instance.kist(&["pool", "quarantine", "--end"]).exits(4).says(&["line-0001", "before the restore"]);
     fs::remove_dir_all(Path::new(&backup).join("line-0001")).unwrap();

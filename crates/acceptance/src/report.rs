@@ -17,6 +17,8 @@ pub enum Unit {
     Seconds,
     /// A ratio.
     Times,
+    /// Sense data: key, code and qualifier, a byte each, as [`Figure::sense`] reads them.
+    Sense,
 }
 
 /// Something that was measured.
@@ -28,6 +30,22 @@ pub struct Figure {
     pub value: f64,
     /// In what.
     pub unit: Unit,
+}
+
+impl Figure {
+    /// What a device said.
+    #[must_use]
+    pub fn of_sense(name: impl Into<String>, sense: Sense) -> Self {
+        let value = u32::from_be_bytes([0, sense.key, sense.code, sense.qualifier]);
+        Figure { name: name.into(), value: f64::from(value), unit: Unit::Sense }
+    }
+
+    /// The same again.
+    #[must_use]
+    pub fn sense(&self) -> Option<Sense> {
+        let [_, key, code, qualifier] = (self.value as u32).to_be_bytes();
+        (self.unit == Unit::Sense).then_some(Sense { key, code, qualifier })
+    }
 }
 
 /// What came of a step.

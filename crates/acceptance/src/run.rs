@@ -115,6 +115,10 @@ impl Figures {
     pub fn add(&mut self, name: impl Into<String>, value: f64, unit: Unit) {
         self.0.push(Figure { name: name.into(), value, unit });
     }
+
+    pub fn add_sense(&mut self, name: impl Into<String>, sense: Sense) {
+        self.0.push(Figure::of_sense(name, sense));
+    }
 }
 
 /// A test that runs.

@@ -15,8 +15,8 @@ use store::CatalogueStore;
 
 use crate::{ArchiveError, Machines, OpenError, PoolShape, Settings};
 use ground::{
-    AccessQueue, Classes, Duty, Ground, Libraries, Notifier, PoolDrive, PoolDriveFile, PoolDriveList,
-    PoolDriveSettings, Settled, Uses, Workers,
+    AccessQueue, Classes, Duty, Ground, LeavingSignal, Libraries, Notifier, PoolDrive, PoolDriveFile,
+    PoolDriveList, PoolDriveSettings, Settled, Uses, Workers,
 };
 use ingest::Ingest;
 use namespace::Namespace;
@@ -120,6 +120,7 @@ impl Archive {
             gate: Arc::default(),
             stop: AtomicBool::new(false),
             sweep: Doorbell::default(),
+            leaving: LeavingSignal::default(),
             lifecycle: Doorbell::default(),
             access: AccessQueue::new(access_log),
             uses: Uses::default(),

@@ -79,9 +79,22 @@ impl<E: ?Sized> Rule<E> {
         what: impl Display,
         change: impl FnOnce() -> Result<T, ArchiveError>,
     ) -> Result<T, ArchiveError> {
+        self.done_with_news(verb, what, |_| true, change)
+    }
+
+    /// The same of what may turn out to be no change: that is not written down.
+    pub(crate) fn done_with_news<T>(
+        &self,
+        verb: &'static str,
+        what: impl Display,
+        is_news: impl FnOnce(&T) -> bool,
+        change: impl FnOnce() -> Result<T, ArchiveError>,
+    ) -> Result<T, ArchiveError> {
         self.ledger.admit(verb)?;
         let result = change();
-        self.ledger.outcome(verb, &what.to_string(), &result);
+        if result.as_ref().map_or(true, is_news) {
+            self.ledger.outcome(verb, &what.to_string(), &result);
+        }
         result
     }
 

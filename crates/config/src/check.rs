@@ -177,7 +177,10 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
             return Err((low.span(), "low_water is nothing without high_water: give both".to_owned()));
         }
         (Some(high), Some(low)) if low.get_ref() >= high.get_ref() => {
-            return Err((low.span(), format!("low_water is below high_water, {}", high.get_ref())));
+            return Err((
+                low.span(),
+                format!("low_water, {}, is to be below high_water, {}", low.get_ref(), high.get_ref()),
+            ));
         }
         _ => {}
     }
@@ -271,12 +274,7 @@ fn check_classes(classes: &[Class], tape_pools: &[TapePool]) -> Result<(), Findi
             );
             return Err((residency.span(), message));
         }
-        if let (Some(least), Some(most)) = (&class.pool_min, &class.pool_max)
-            && least.get_ref() > most.get_ref()
-        {
-            let message = format!("pool_min is at most pool_max, {}", most.get_ref());
-            return Err((least.span(), message));
-        }
+        check_leaving(class)?;
         let up_to = class.up_to.as_ref().map(|up_to| up_to.get_ref().0);
         match (largest, up_to, &class.up_to) {
             (Some(before), Some(now), Some(up_to)) if now <= before => {
@@ -293,6 +291,60 @@ fn check_classes(classes: &[Class], tape_pools: &[TapePool]) -> Result<(), Findi
         }
         (Some(_), None) => Ok(()),
     }
+}
+
+/// What says when files of a class leave the pool: what would have no effect, or would keep all files of the
+/// class from the pool, was not meant so.
+fn check_leaving(class: &Class) -> Result<(), Finding> {
+    let Class { residency, pool_max, pool_min, evict_min, up_to, .. } = class;
+    if let Some(span) = residency.as_ref().filter(|it| is_no_time(*it.get_ref())) {
+        let message = format!(
+            "residency = \"{}\" is no time to stay: write \"tape\" to have files leave as soon as tapes have \
+             them, or a span such as \"30d\"",
+            span.get_ref()
+        );
+        return Err((span.span(), message));
+    }
+    if let Some(most) = pool_max.as_ref().filter(|most| most.get_ref().0.0 == 0) {
+        let message =
+            "pool_max = \"0B\" lets no file of the class come back from tape: write how much of it \
+                       the pool may have, or leave it out; residency = \"tape\" has files leave as soon as \
+                       tapes have them"
+                .to_owned();
+        return Err((most.span(), message));
+    }
+    if let (Some(least), Some(most)) = (pool_min, pool_max)
+        && least.get_ref() > most.get_ref()
+    {
+        let message = format!("pool_min, {}, is to be at most pool_max, {}", least.get_ref(), most.get_ref());
+        return Err((least.span(), message));
+    }
+    if let (Some(least), Some(residency)) = (pool_min, residency)
+        && *residency.get_ref() == Residency::Tape
+    {
+        let message = format!(
+            "pool_min, {}, has no effect with residency = \"tape\": all files of the class leave as soon as \
+             tapes have them; leave one of the two out",
+            least.get_ref()
+        );
+        return Err((least.span(), message));
+    }
+    if let (Some(least), Some(most)) = (evict_min, up_to)
+        && least.get_ref() > most.get_ref()
+    {
+        let message = format!(
+            "evict_min, {}, is above up_to, {}: no file that gets the class by its size would ever leave by \
+             itself; make it smaller, or leave it out",
+            least.get_ref(),
+            most.get_ref()
+        );
+        return Err((least.span(), message));
+    }
+    Ok(())
+}
+
+fn is_no_time(residency: Residency) -> bool {
+    matches!(residency, Residency::Unused(span) if span.0.is_zero())
 }
 
 pub(super) fn check_name(span: &Range<usize>, name: &str) -> Result<(), Finding> {
@@ -365,6 +417,27 @@ mod tests {
         assert_eq!(hosts, ["localhost", "store-2", "localhost"]);
     }
 
+    /// Story: all these were taken, and did nothing or kept a class from its own pool.
+    #[test]
+    fn settings_of_leaving_that_make_no_sense_are_refused_with_what_to_do() {
+        let first = "up_to = \"1MiB\"\n";
+        let of_class = |text: &str| refused(first, &format!("{first}{text}\n"));
+        for (text, key, told) in [
+            ("residency = \"0s\"", "residency", "write \"tape\" to have files leave"),
+            ("pool_max = \"0B\"", "pool_max", "lets no file of the class come back"),
+            (
+                "pool_min = \"2GB\"\npool_max = \"1GB\"",
+                "pool_min",
+                "pool_min, 2GB, is to be at most pool_max, 1GB",
+            ),
+            ("pool_min = \"2GB\"\nresidency = \"tape\"", "pool_min", "leave one of the two out"),
+            ("evict_min = \"2MiB\"", "evict_min", "evict_min, 2MiB, is above up_to, 1MiB"),
+        ] {
+            let error = of_class(text);
+            assert!(error.key.ends_with(key) && error.to_string().contains(told), "{error}");
+        }
+    }
+
     #[test]
     fn errors_name_line_and_key() {
         let text = write(&Template::default());
@@ -385,7 +458,7 @@ mod tests {
         let error = refused("high_water = \"90%\"", "# ");
         assert!(error.to_string().contains("nothing without high_water"), "{error}");
         let error = refused("low_water = \"80%\"", "low_water = \"90%\"");
-        assert!(error.to_string().contains("low_water is below high_water, 90%"), "{error}");
+        assert!(error.to_string().contains("low_water, 90%, is to be below high_water, 90%"), "{error}");
         let error = refused("format = 1", "format = 2");
         assert!(error.to_string().contains("newer kist"), "{error}");
         let error = refused("arena = \"", "arena = \"x");

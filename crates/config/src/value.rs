@@ -80,7 +80,7 @@ impl Residency {
             text => Span::parse(text).map(Residency::Unused).map_err(|_| {
                 format!(
                     "'{text}' is no residency: write \"pool\", \"tape\", or how long a file stays that \
-                     nobody uses, such as \"30d\""
+                     nobody uses, such as \"30d\", of 100 years at most"
                 )
             }),
         }

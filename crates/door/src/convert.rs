@@ -263,6 +263,7 @@ pub(crate) fn tape_reply(tape: &TapeInfo) -> wire::TapeReply {
         mounts: tape.mounts,
         drive: tape.drive.clone(),
         away: tape.away,
+        leaving: tape.leaving,
         away_as: tape.away_as.as_ref().map(|away| away.kind.word().to_owned()),
         place: tape.away_as.as_ref().map(|away| away.place.clone()).filter(|place| !place.is_empty()),
         away_since: tape.away_as.as_ref().map(|away| away.since.to_string()),
@@ -416,6 +417,7 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
             evicted_bytes: pool.evictor.bytes.0,
             last: pool.evictor.last.map(|at| at.to_string()),
             held_up: pool.evictor.held_up,
+            makes_room: pool.evictor.makes_room,
         },
         rebalance: pool.rebalance.as_ref().map(rebalance_reply),
         drives: pool.drives.iter().map(drive).collect(),
@@ -436,6 +438,18 @@ pub(crate) fn class_reply(class: &ClassInfo) -> wire::ClassReply {
         online_bytes: class.online.bytes.0,
         todo_files: class.todo.files,
         todo_bytes: class.todo.bytes.0,
+        pool_max: class.pool_max.map(|bytes| bytes.0),
+        pool_min: Some(class.leaving.pool_min.0).filter(|bytes| *bytes > 0),
+        evict_min: Some(class.leaving.size_min.0).filter(|bytes| *bytes > 0),
+        residency: if class.cold {
+            "tape"
+        } else if class.leaving.unused_for.is_some() {
+            "unused"
+        } else {
+            "pool"
+        }
+        .to_owned(),
+        residency_seconds: class.leaving.unused_for.map(|span| span.as_secs()),
     }
 }
 

@@ -179,7 +179,7 @@ pub(crate) async fn inventory(
 fn export_reply(vid: Vid, export: TapeExport) -> wire::TapeExportReply {
     let (state, library, element, reason) = match export {
         TapeExport::Done { library, element } => ("done", Some(library), Some(element), None),
-        TapeExport::Waiting { reason } => ("waiting", None, None, Some(reason)),
+        TapeExport::Waiting { reason, .. } => ("waiting", None, None, Some(reason)),
     };
     wire::TapeExportReply { vid: vid.to_string(), state: state.to_owned(), library, element, reason }
 }

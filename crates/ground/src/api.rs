@@ -368,6 +368,8 @@ pub struct TapeInfo {
     pub drive: Option<String>,
     /// No library holds it.
     pub away: bool,
+    /// It is to be exported, and goes out when its drive has given it back.
+    pub leaving: bool,
     /// Where it is by an operator's word, if one has said so.
     pub away_as: Option<catalogue::TapeAway>,
     /// The import/export element in which it stands.
@@ -400,6 +402,8 @@ pub enum TapeExport {
     Waiting {
         /// What it waits for.
         reason: String,
+        /// It has begun to wait with this call.
+        begins: bool,
     },
 }
 
@@ -605,6 +609,12 @@ pub struct ClassInfo {
     pub online: catalogue::Tally,
     /// Not in a container yet.
     pub todo: catalogue::Tally,
+    /// Its files leave the pool as soon as all their copies are on tape.
+    pub cold: bool,
+    /// Recalls bring no more of it into the pool than leaves it at this.
+    pub pool_max: Option<ByteCount>,
+    /// Which of its files leave the pool by themselves.
+    pub leaving: crate::LeavingSettings,
 }
 
 /// A line of `kist queue`: something that waits, how much, and why.

@@ -56,8 +56,19 @@ pub struct EvictorInfo {
     pub last: Option<base::Timestamp>,
     /// More is to leave than may: it is pinned, held, or not on all its tapes.
     pub held_up: bool,
+    /// Files are leaving, or about to: not all that is to leave has left and been removed from the drives.
+    pub makes_room: bool,
     /// How often it was looked since the start whether files are to leave.
     pub looks: u64,
+    /// How many of those looks came at once, since something waited for room or more files could leave.
+    pub looks_at_once: u64,
+}
+
+impl EvictorInfo {
+    /// A look has ended: whether more is to leave than may, and, else, whether room comes of what has left.
+    pub fn ended(&mut self, held_up: bool, room_comes: bool) {
+        (self.held_up, self.makes_room) = (held_up, room_comes && !held_up);
+    }
 }
 
 /// Who holds the pool's room.

@@ -21,7 +21,7 @@ use crate::settled::Settled;
 use crate::upward::Upward;
 use crate::uses::Uses;
 use crate::worker::{Duty, Worker, Workers};
-use crate::{ArchiveError, OpenError, Settings};
+use crate::{ArchiveError, LeavingSignal, OpenError, Settings};
 
 /// A drive of the pool; `None` if it is missing.
 pub type PoolDrive = (DriveId, Option<Arc<dyn ObjectDrive>>);
@@ -52,6 +52,8 @@ pub struct Ground {
     pub stop: AtomicBool,
     /// Rung when there is garbage to remove.
     pub sweep: Doorbell,
+    /// Told when the pool is to make room, or more files may leave it.
+    pub leaving: LeavingSignal,
     /// Wakes the thread of the lifecycle rules.
     pub lifecycle: Doorbell,
     /// What users do, on its way to the access log.

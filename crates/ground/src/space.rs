@@ -9,7 +9,7 @@ use catalogue::Counter;
 use pool::DriveSpace;
 use session::FreeSpace;
 
-use crate::{ArchiveError, Ground, HealthProblem};
+use crate::{ArchiveError, Ground, HealthProblem, LeavingCause};
 
 /// Values up to this size share log segments; above they are striped.
 pub const SMALL_BYTES_MAX: usize = 256 << 10;
@@ -60,7 +60,18 @@ impl Ground {
             took = self.takes_file(length);
         }
         // The last garbage may have gone between the look at the drives and that at the catalogue.
-        if took.as_ref().is_err_and(is_full) { self.takes_file(length) } else { took }
+        let took = if took.as_ref().is_err_and(is_full) { self.takes_file(length) } else { took };
+        took.inspect_err(|error| self.tell_of_lack(error, length))
+    }
+
+    /// A put of so many bytes failed with this: if it was for want of room, files may leave for it.
+    pub fn tell_of_lack(&self, error: &ArchiveError, length: Option<ByteCount>) {
+        let lacks = match error {
+            ArchiveError::TooLittleRoom { size, room } => size.0.saturating_sub(room.0),
+            ArchiveError::PoolFull => length.map_or(1, |length| length.0),
+            _ => return,
+        };
+        self.leaving.tell(LeavingCause::PutLacks(ByteCount(lacks.max(1))));
     }
 
     fn takes_file(&self, length: Option<ByteCount>) -> Result<(), ArchiveError> {

@@ -140,6 +140,11 @@ impl Upload {
     /// # Errors
     /// If the pool cannot take them, or there are more than were announced. The upload must be dropped then.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
+        let taken = self.take_in(bytes);
+        taken.inspect_err(|error| self.ingest.0.tell_of_lack(error, self.options.length))
+    }
+
+    fn take_in(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
         self.received += bytes.len() as u64;
         if let Some(expected) = self.options.length
             && self.received > expected.0
@@ -205,6 +210,7 @@ impl Upload {
             return ingest.small.submit(SmallPut { upload: self, put, class, done });
         };
         let outcome = writer.finish().map_err(ArchiveError::from);
+        let outcome = outcome.inspect_err(|error| self.ingest.0.tell_of_lack(error, self.options.length));
         let outcome = outcome.and_then(|blob| self.commit_large(put.clone(), blob));
         done(outcome.and_then(|outcome| self.complete(&put, class, &outcome)));
     }

@@ -168,6 +168,8 @@ pub enum Event {
         /// Bytes that can be written now.
         free: ByteCount,
     },
+    /// What waited for room in the pool fits now: tapes whose last session found none may be mounted for it.
+    RoomMade,
     /// The pool can feed so many tape streams, reading and writing together, at the drives' own rate.
     Streams {
         /// Most sessions at once; checks of tapes do not count.

@@ -44,6 +44,7 @@ impl Reason {
             Reason::DriveDown { .. } => "drive-down",
             Reason::DriveRetiring { .. } => "drive-retiring",
             Reason::WaitingForSpace { .. } => "waiting-for-space",
+            Reason::RoomIsBeingMade { .. } => "room-is-being-made",
             Reason::OwnPinsHoldPool { .. } => "own-pins-hold-pool",
             Reason::NoRoomForReads { .. } => "no-room-for-reads",
             Reason::BeingMended { .. } => "being-mended",

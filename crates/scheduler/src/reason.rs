@@ -61,6 +61,8 @@ pub enum Reason {
     HostCannotWrite { until: Timestamp, cause: String },
     /// The pool has no room for more than what is being recalled already.
     WaitingForSpace { free: ByteCount, coming: ByteCount, of: ShortRoom },
+    /// The same, while files that are on tape leave the pool.
+    RoomIsBeingMade { free: ByteCount },
     /// What a request has brought back is pinned by it and holds the room that the rest of it needs: `left`
     /// bytes are still to come, and no evict of others makes room for them.
     OwnPinsHoldPool { request: RequestId, pinned: ByteCount, left: ByteCount, free: ByteCount },
@@ -340,6 +342,11 @@ impl Reason {
                      release them first"
                 )
             }
+            Reason::RoomIsBeingMade { free } => write!(
+                f,
+                "waits for room in the pool, which is being made: files that are on tape leave it; {free} \
+                 are free for recalls"
+            ),
             Reason::NoRoomForReads { need, free, until, goes_on } => {
                 let helps = match goes_on {
                     true => "what they have read makes room when it is written",

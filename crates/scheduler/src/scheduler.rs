@@ -313,6 +313,7 @@ impl Scheduler {
                 self.release_tape(vid);
             }
             Event::PoolSpace { share, free } => self.pool_space(share, free.0),
+            Event::RoomMade => self.no_room.clear(),
             Event::Streams { max } => {
                 if self.streams == 0 && max > 0 {
                     self.end_rests_of_host();

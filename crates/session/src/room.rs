@@ -64,6 +64,8 @@ pub struct Room {
     claimed: BTreeMap<ClassId, u64>,
     claimed_all: u64,
     short: BTreeMap<ClassId, Short>,
+    /// Something that was short fits now, and nobody was told yet.
+    fits_now: bool,
 }
 
 /// What is claimed for a batch, by class; to be given back once it stands in the catalogue or will not come.
@@ -108,6 +110,11 @@ impl Room {
     /// The smallest file of each class that found no room when it was tried last.
     pub fn short(&self) -> impl Iterator<Item = (ClassId, ByteCount)> {
         self.short.iter().map(|(class, short)| (*class, ByteCount(short.bytes)))
+    }
+
+    /// Whether room has come for something that was short, as [`Room::to_tell`] has seen since the last call.
+    pub fn take_fits_now(&mut self) -> bool {
+        std::mem::take(&mut self.fits_now)
     }
 
     /// Whether the claims of classes add up to what is claimed in all, for who checks it.
@@ -191,7 +198,9 @@ impl Room {
         now: Timestamp,
         retry_delay: Duration,
     ) -> Option<Timestamp> {
+        let before = self.short.len();
         self.short.retain(|class, short| free.pool.0 < short.bytes || free.of_class(*class) < short.bytes);
+        self.fits_now |= self.short.len() < before;
         let mut next = None::<Timestamp>;
         // After a rest it is tried again: who wanted that file may have given up.
         for (class, short) in &mut self.short {
@@ -218,6 +227,18 @@ mod tests {
         assert_eq!(left_for_puts(ByteCount::gib(640), 2), ByteCount::gib(32));
         assert_eq!(left_for_puts(ByteCount(u64::MAX), u64::MAX), ByteCount(u64::MAX / PUTS_PART));
         assert_eq!(left_for_puts(ByteCount::gib(640), 0), ByteCount(0), "without drives nothing is left");
+    }
+
+    #[test]
+    fn that_room_came_for_what_was_short_is_told_once() {
+        let (mut room, class, second) = (Room::default(), ClassId(1), Duration::from_secs(1));
+        let mut look = |room: &mut Room, bytes| {
+            let mut free = FreeSpace { pool: ByteCount(bytes), ..FreeSpace::default() };
+            room.to_tell(&mut free, Timestamp(0), second);
+            room.take_fits_now()
+        };
+        room.is_short(class, 100, Timestamp(0));
+        assert!(!look(&mut room, 99) && look(&mut room, 100) && !look(&mut room, 100));
     }
 
     #[test]

@@ -15,8 +15,8 @@ use crate::flow::Flow;
 use crate::room::{Tape, wanted_event};
 use crate::seal::seal_class;
 use ground::ArchiveError;
-use ground::Worker;
 use ground::notifier::{Heard, Notice};
+use ground::{LeavingCause, Worker};
 
 /// The longest time without a tick.
 const TICK_EVERY: Duration = Duration::from_secs(1);
@@ -182,6 +182,7 @@ impl Conductor {
             }
         }
         told.extend(events);
+        told.extend(self.flow.room_came(&self.room, ended));
         told.extend(self.flow.seen_for_files().map_or_else(Vec::new, |seen| self.room.reads_due(seen)));
         told.extend(self.room.rested_reads());
         told.push(Event::Tick);
@@ -192,6 +193,9 @@ impl Conductor {
         if wants_more {
             // Not before the scheduler knows of them: a session that looks now may claim them.
             self.room.recall_arrivals.fetch_add(1, Ordering::Relaxed);
+            if self.flow.is_without_room() {
+                self.room.leaving.tell(LeavingCause::RecallWaits);
+            }
         }
     }
 

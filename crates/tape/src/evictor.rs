@@ -12,14 +12,17 @@ use std::time::Duration;
 use base::{ByteCount, ClassId, FileId, Timestamp};
 use catalogue::{BULK_FILES, Command, Counter, Hold, ReadError, Tally, UseHour, View, Work};
 use ground::access::Notice;
-use ground::{ArchiveError, Class, EvictorInfo, Selected, Worker};
+use ground::{ArchiveError, Class, EvictorInfo, LeavingCauses, Selected, Worker};
 use session::{Limits, Water};
-use threads::{Doorbell, Mutex, MutexGuard};
+use threads::{Mutex, MutexGuard};
 
 use crate::room::Tape;
 
 /// How often it looks whether files are to leave, without being asked.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// After a put that found nothing to leave for it the next one is looked at so much later: a client may be
+/// refused a thousand times a second.
+const PUT_REST: Duration = Duration::from_secs(1);
 /// How often it is written down which files were read.
 const NOTE_EVERY: Duration = Duration::from_secs(600);
 /// Files of a class that are read ahead from the order of use.
@@ -40,16 +43,10 @@ const REST_MAX: Duration = Duration::from_secs(600);
 /// What the thread has done, and is to do.
 #[derive(Default)]
 pub(crate) struct Evictor {
-    doorbell: Doorbell,
     info: Mutex<EvictorInfo>,
 }
 
 impl Evictor {
-    /// Has it look now whether files are to leave.
-    pub(crate) fn ring(&self) {
-        self.doorbell.ring();
-    }
-
     fn info(&self) -> MutexGuard<'_, EvictorInfo> {
         self.info.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -71,6 +68,8 @@ struct Rounds {
     futile: Duration,
     /// Where a round stopped in the order of a class before it was through.
     reached: BTreeMap<ClassId, (UseHour, FileId)>,
+    /// What the put lacked that lacked least of those that were refused since the last round.
+    put_lacks: Option<ByteCount>,
     /// The same of a look at ages.
     ages_reached: BTreeMap<ClassId, (UseHour, FileId)>,
 }
@@ -87,11 +86,13 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         last: None,
         futile: FUTILE_MIN,
         reached: BTreeMap::new(),
+        put_lacks: None,
         ages_reached: BTreeMap::new(),
     };
     let mut has_failed = false;
     while !room.stopping() {
         me.does("looking for files that are to leave the pool");
+        rounds.heard(room.leaving.hear(), room);
         let turn = rounds.turn(room);
         room.evictor.info().looks += 1;
         if let Err(error) = &turn {
@@ -103,7 +104,7 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         }
         has_failed = turn.is_err();
         me.rests();
-        room.evictor.doorbell.wait(LOOK_EVERY);
+        room.leaving.wait(if rounds.put_lacks.is_some() { PUT_REST } else { LOOK_EVERY });
     }
     // What was read last counts after the next start, too.
     note_uses(room);
@@ -140,6 +141,19 @@ struct Evicted {
 }
 
 impl Rounds {
+    /// What could not leave before is looked for at once; what only waits for room comes after the rest that
+    /// a round which found nothing takes.
+    fn heard(&mut self, causes: LeavingCauses, room: &Tape) {
+        let LeavingCauses { put_lacks, recall_waits: _, may_leave } = causes;
+        self.put_lacks = [put_lacks, self.put_lacks].into_iter().flatten().min();
+        if may_leave {
+            (self.next_at, self.rest) = (Duration::ZERO, REST_MIN);
+        }
+        if causes.are_any() {
+            room.evictor.info().looks_at_once += 1;
+        }
+    }
+
     fn turn(&mut self, room: &Tape) -> Result<(), ArchiveError> {
         let is_whole = order_older_files(room).unwrap_or_else(|error| {
             // The catalogue has no room for it: what stands in the order may leave all the same.
@@ -210,7 +224,8 @@ impl Rounds {
         let free = room.free_for_recalls()?.pool;
         // What was evicted counts as free from then on, though readers may hold it for hours.
         let coming = ByteCount(free.0.saturating_add(self.unswept));
-        let (wanted, demands) = demands(room, water, coming)?;
+        let put = self.needed_for_put(free);
+        let (wanted, demands) = demands(room, water, coming, put)?;
         // Puts and recalls take of what is free and are files then: what both are together tells whether room
         // came.
         let most = ByteCount(room.evictor.info().online.0.saturating_add(free.0));
@@ -219,7 +234,13 @@ impl Rounds {
         // No more may leave than is counted as such.
         if !is_asked || room.read(|view| evictable(room, view))?.0 == 0 {
             self.rest = REST_MIN;
-            room.evictor.info().held_up = is_asked;
+            let rest = match (is_asked, put) {
+                (true, _) => REST_MIN,
+                (false, Some(_)) => PUT_REST,
+                (false, None) => Duration::ZERO,
+            };
+            self.next_at = now.saturating_add(rest);
+            room.evictor.info().ended(is_asked, self.unswept > 0);
             return Ok(());
         }
         // Who was read a moment ago goes last.
@@ -231,7 +252,7 @@ impl Rounds {
         if wanted > 0 && evicted.bytes > 0 {
             self.last = Some((most, evicted.bytes, now));
         }
-        room.evictor.info().held_up = is_through && evicted.bytes < wanted.max(own);
+        room.evictor.info().ended(is_through && evicted.bytes < wanted.max(own), true);
         if is_through && evicted.files == 0 {
             // All that could go is pinned or not on its tapes yet: that takes its time.
             self.next_at = now.saturating_add(self.rest);
@@ -241,6 +262,12 @@ impl Rounds {
         }
         room.sweep.ring();
         Ok(())
+    }
+
+    /// The room that a put needs which was refused, of which so much is free.
+    fn needed_for_put(&mut self, free: ByteCount) -> Option<ByteCount> {
+        let lacks = self.put_lacks.take()?;
+        Some(ByteCount(free.0.saturating_add(lacks.0)))
     }
 
     /// Whether the last round for the pool has brought too little room, and the next one has to wait.
@@ -400,8 +427,13 @@ fn leaves_at_all(class: &Class) -> bool {
 }
 
 /// Bytes that are to leave the pool, whoever's they are, and what each class is to give up and may.
-/// `free`: what is free, or will be.
-fn demands(room: &Tape, water: Water, free: ByteCount) -> Result<(u64, Vec<Demand>), ArchiveError> {
+/// `free`: what is free, or will be; `put`: the room that a put needs which was refused.
+fn demands(
+    room: &Tape,
+    water: Water,
+    free: ByteCount,
+    put: Option<ByteCount>,
+) -> Result<(u64, Vec<Demand>), ArchiveError> {
     let classes = room.classes.all();
     let (claimed, short): (ByteCount, BTreeMap<ClassId, ByteCount>) = {
         let space = room.own.space.lock();
@@ -426,9 +458,11 @@ fn demands(room: &Tape, water: Water, free: ByteCount) -> Result<(u64, Vec<Deman
         // What files have and what is free: other things on the same disks are no business of the marks.
         let most = ByteCount(online.saturating_add(free.0));
         // Nothing leaves for what would not fit then either.
-        let to_come = if short.is_empty() { ByteCount(0) } else { evictable(room, view)? };
+        let is_waited = !short.is_empty() || put.is_some();
+        let to_come = if is_waited { evictable(room, view)? } else { ByteCount(0) };
         let could_be_free = free.0.saturating_add(to_come.0);
-        let waiting = short.values().map(|bytes| claimed.0.saturating_add(bytes.0));
+        let recalls = short.values().map(|bytes| claimed.0.saturating_add(bytes.0));
+        let waiting = recalls.chain(put.map(|bytes| bytes.0));
         let waiting = ByteCount(waiting.filter(|waiting| *waiting <= could_be_free).max().unwrap_or(0));
         let wanted = Limits::new(most, water).to_leave(ByteCount(online), waiting);
         let mut info = room.evictor.info();
@@ -503,13 +537,18 @@ fn told(room: &Tape, evicted: Evicted, why: &str) {
 impl Tape {
     /// Has it looked now whether files are to leave the pool.
     pub fn make_room_now(&self) {
-        self.evictor.ring();
+        self.leaving.ring();
     }
 
     /// What leaves the pool by itself, and how full it is.
     pub fn evictor_info(&self) -> EvictorInfo {
         let mut info = self.evictor.info().clone();
         info.water = self.settings.pool.water;
+        // Until it has looked nobody knows whether what it was told of may leave.
+        let is_asked = info.held_up || info.makes_room || self.leaving.pending().recall_waits;
+        if info.water.is_some() && is_asked && self.leaving.pending().are_any() {
+            (info.held_up, info.makes_room) = (false, true);
+        }
         info
     }
 

@@ -97,9 +97,10 @@ impl Tape {
 
     fn try_export(&self, vid: Vid) -> Result<TapeExport, ArchiveError> {
         let record = self.tape(vid)?;
-        if self.is_leaving(vid) && self.is_in_doubt(vid) {
+        let begins = !self.is_leaving(vid);
+        if !begins && self.is_in_doubt(vid) {
             let reason = "its library does not say now where it is".to_owned();
-            return Ok(TapeExport::Waiting { reason });
+            return Ok(TapeExport::Waiting { reason, begins });
         }
         match self.libraries.place_of(vid) {
             None | Some(Place::Unknown) => {
@@ -119,12 +120,12 @@ impl Tape {
         // From now on the scheduler hears that it is neither read nor written.
         self.post_tape(vid);
         if self.is_in_a_drive(vid) {
-            return self.export_waits(vid);
+            return self.export_waits(vid, begins);
         }
         // Once no drive has it: a session that ended since is closed.
         if self.tape(vid)?.run.is_some() {
             let reason = "its last session was cut short, and is closed first".to_owned();
-            return Ok(TapeExport::Waiting { reason });
+            return Ok(TapeExport::Waiting { reason, begins });
         }
         // Over the move nobody takes the inventory: it would show the tape in its slot, that is not away.
         let _taken = self.inventory.seen();
@@ -141,7 +142,7 @@ impl Tape {
                 self.set_away(vid, before.as_ref().map(|away| away.kind), place)?;
                 match error {
                     // A drive was faster.
-                    LibraryError::CartridgeInUse { .. } => self.export_waits(vid),
+                    LibraryError::CartridgeInUse { .. } => self.export_waits(vid, begins),
                     error => Err(error.into()),
                 }
             }
@@ -153,14 +154,14 @@ impl Tape {
         TapeExport::Done { library, element: element.0 }
     }
 
-    fn export_waits(&self, vid: Vid) -> Result<TapeExport, ArchiveError> {
+    fn export_waits(&self, vid: Vid, begins: bool) -> Result<TapeExport, ArchiveError> {
         let drive = self.tape_drives().into_iter().find(|drive| drive.vid == Some(vid));
         let reason = match (drive, self.reason(Waiting::Tape(vid))?) {
             (Some(drive), _) => format!("drive {} has it ({})", drive.name, drive.state),
             (None, Some(reason)) => reason.to_string(),
             (None, None) => "a drive has it".to_owned(),
         };
-        Ok(TapeExport::Waiting { reason })
+        Ok(TapeExport::Waiting { reason, begins })
     }
 
     fn is_in_a_drive(&self, vid: Vid) -> bool {

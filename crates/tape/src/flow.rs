@@ -100,6 +100,8 @@ pub(crate) struct Flow {
     free: FreeSpace,
     /// What is free for files.
     for_files: ByteCount,
+    /// Room came for what had found none, and the session that had not found it may be heard after that.
+    room_came: bool,
 }
 
 impl Default for Flow {
@@ -110,6 +112,7 @@ impl Default for Flow {
             streams: None,
             free: FreeSpace::default(),
             for_files: ByteCount(0),
+            room_came: false,
         }
     }
 }
@@ -118,6 +121,20 @@ impl Flow {
     /// What the pool has free for files, and when that was seen.
     pub(crate) fn seen_for_files(&self) -> Option<(Timestamp, ByteCount)> {
         Some((self.looked?, self.for_files))
+    }
+
+    /// Whether no recall begins for want of room, as the scheduler was told last.
+    pub(crate) fn is_without_room(&self) -> bool {
+        self.free.pool.0 == 0 || self.free.classes.values().any(|free| free.0 == 0)
+    }
+
+    /// What is told behind all else: room came for what had found none. A session that ended since it did
+    /// (`ended`) may be the one that had found none, so it is told once more.
+    pub(crate) fn room_came(&mut self, room: &Tape, ended: bool) -> Option<Event> {
+        let comes = room.own.space.lock().take_fits_now();
+        let is_told = comes || ended && self.room_came;
+        self.room_came = comes || self.room_came && !ended;
+        is_told.then_some(Event::RoomMade)
     }
 
     /// What has changed since the scheduler was told; `now`: look whenever it was looked last.

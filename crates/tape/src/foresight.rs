@@ -98,6 +98,10 @@ impl Tape {
         if let Some(lasting) = reason.filter(|reason| reason.needs_an_operator()) {
             return Some(Expected::Never(lasting.clone()));
         }
+        // How long that takes is not known: readers may hold what leaves.
+        if matches!(reason, Some(Reason::RoomIsBeingMade { .. })) {
+            return None;
+        }
         let told = match self.foretold(&look) {
             Some(Expected::Never(_)) => look(&self.forecast_not_older(FRESH_AT_LEAST)),
             told => told,
@@ -108,7 +112,22 @@ impl Tape {
     /// When a wanted file is online, which waits for this reason.
     pub(crate) fn expected_of_file(&self, file: FileId, reason: Option<&Reason>) -> Option<Expected> {
         let group = self.scheduler().group_of(file)?;
+        let is_lasting = reason.is_some_and(Reason::needs_an_operator);
+        if !is_lasting && self.is_short_of_room(file).unwrap_or(true) {
+            return None;
+        }
         self.expected(reason, |forecast| forecast.of_group(&group, 1))
+    }
+
+    /// Whether a wanted file is known to find no room in the pool now. When it comes is not known then: its
+    /// tape is tried again and again, each time later, and a forecast takes each try for the last one.
+    fn is_short_of_room(&self, file: FileId) -> Result<bool, ArchiveError> {
+        let short: Vec<_> = self.own.space.lock().short().collect();
+        if short.is_empty() {
+            return Ok(false);
+        }
+        let Some(record) = self.read(|view| view.file(file))? else { return Ok(false) };
+        Ok(short.iter().any(|(class, least)| *class == record.class && record.size >= *least))
     }
 
     /// Requests whose end was foretold tell how right that was.
@@ -185,7 +204,8 @@ impl Tape {
         }
         let forecast = room.forecast_of(waiting.groups.keys());
         let told = forecast.of_request(&waiting.groups);
-        if let Some(nominal) = told.nominal {
+        let is_short = is_any_short_of_room(room, &waiting)?;
+        if let Some(nominal) = told.nominal.filter(|_| !is_short) {
             let made = forecast.made();
             room.foresight.forecaster().foretell(Subject::Request(request), made, nominal);
         }
@@ -193,6 +213,7 @@ impl Tape {
         let lasting = lasting_of_request(room, in_request, &waiting)?;
         outlook.expected = match lasting {
             Some(lasting) => Some(Expected::Never(lasting)),
+            None if is_short => None,
             None => told.expected.map(|expected| expected.seen_at(now)),
         };
         for (group, expected) in told.groups {
@@ -206,6 +227,16 @@ impl Tape {
         }
         Ok(outlook)
     }
+}
+
+/// Whether any of the files that stand for all is known to find no room.
+fn is_any_short_of_room(room: &Tape, waiting: &Waiting) -> Result<bool, ArchiveError> {
+    for file in waiting.files.values().flatten() {
+        if room.is_short_of_room(*file)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// What keeps a part of a request until somebody does something: then no time is foretold for the whole, as
@@ -235,7 +266,11 @@ fn tail_file(
     let Some(record) = record else { return Ok(None) };
     let Some(reason) = room.reason(crate::reasons::Waiting::Recall(file))? else { return Ok(None) };
     let reason = in_request.of(reason)?;
-    let expected = if reason.needs_an_operator() { Some(Expected::Never(reason.clone())) } else { expected };
+    let expected = match &reason {
+        lasting if lasting.needs_an_operator() => Some(Expected::Never(lasting.clone())),
+        _ if room.is_short_of_room(file)? => None,
+        _ => expected,
+    };
     let taken = group.taken_by();
     Ok(Some(TailFile {
         path: path.unwrap_or_else(|| format!("(file {file}, deleted)")),

@@ -199,6 +199,9 @@ impl Tape {
                     live: view.tally(Counter::Class(class.id))?,
                     online: view.tally(Counter::Online(class.id))?,
                     todo: view.tally(Counter::Todo(class.id))?,
+                    cold: class.settings.cold,
+                    pool_max: class.settings.pool_max,
+                    leaving: class.settings.leaving,
                 });
             }
             Ok(infos)
@@ -602,6 +605,7 @@ fn tape_info(room: &Tape, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeIn
         mounts: record.mounts,
         drive,
         away: !room.libraries.holds(vid),
+        leaving: room.is_leaving(vid),
         away_as: record.away.clone(),
         element: room.libraries.import_export_of(vid),
         key: record.key.clone(),

@@ -158,7 +158,12 @@ impl Tape {
         }
         match self.no_place_in_pool() {
             Some(lack @ Reason::TooFewPoolDrives { .. }) => lack,
-            _ => reason,
+            _ => match reason {
+                Reason::WaitingForSpace { free, .. } if self.evictor_info().makes_room => {
+                    Reason::RoomIsBeingMade { free }
+                }
+                reason => reason,
+            },
         }
     }
 

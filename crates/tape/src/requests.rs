@@ -8,11 +8,11 @@ use catalogue::{
 
 use crate::Tape;
 use crate::resume::waiting_files;
-use ground::Selected;
 use ground::access::Notice;
 use ground::{
     ArchiveError, CallProgress, EvictDone, ItemFailure, RequestFile, RequestInfo, Selection, StageOptions,
 };
+use ground::{LeavingCause, Selected};
 use namespace::in_words;
 use upkeep::{keys_counted_on, refuses_evict};
 
@@ -244,6 +244,7 @@ impl Tape {
                 break;
             }
         }
+        self.leaving.tell(LeavingCause::MayLeave);
         waiting.into_iter().for_each(|file| self.notifier.wants_changed(file));
         Ok(())
     }
@@ -284,6 +285,7 @@ impl Tape {
                 Some(path) => in_words(error, path),
                 None => error,
             })?;
+            self.leaving.tell(LeavingCause::MayLeave);
             progress.add_files(batch.len());
         }
         Ok(())
@@ -299,6 +301,7 @@ impl Tape {
             let files: Vec<FileId> = items.into_iter().map(|(_, item)| item.file).collect();
             let count = files.len();
             self.execute(Command::Unpin { request, files })?;
+            self.leaving.tell(LeavingCause::MayLeave);
             progress.add_files(count);
         }
     }

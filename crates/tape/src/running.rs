@@ -146,7 +146,7 @@ impl Tape {
             self.go("keys", |tape| tape.keys_missing.stop(), |tape, me| crate::keys::run(tape, me))?;
         }
         if self.needs_evictor() {
-            self.go("evictor", |tape| tape.evictor.ring(), |tape, me| crate::evictor::run(tape, me))?;
+            self.go("evictor", |tape| tape.leaving.ring(), |tape, me| crate::evictor::run(tape, me))?;
         }
         self.go("inventory", |tape| tape.inventory.stop(), |tape, me| crate::inventory::run(tape, me))?;
         let conductor = Conductor {

@@ -22,8 +22,7 @@ use crate::left_behind::LeftBehind;
 use crate::lost::{self, Declared};
 use crate::rebalance::{REBUILD_FIRST, Rebalance};
 use crate::{pool_drives, pool_gaps, pool_rebuild, unknown};
-use ground::Worker;
-use ground::{ArchiveError, DrainInfo, RebalanceState, ScrubInfo, UpkeepSettings};
+use ground::{ArchiveError, DrainInfo, LeavingCause, RebalanceState, ScrubInfo, UpkeepSettings, Worker};
 
 /// Without being asked the first pass begins this long after the start.
 const FIRST_PASS_AFTER: Duration = Duration::from_secs(600);
@@ -158,6 +157,7 @@ impl Upkeep {
             can_give && aside.remove(&vid)
         };
         if is_back {
+            self.leaving.tell(LeavingCause::MayLeave);
             self.order(|orders| orders.find_again = true);
         }
     }

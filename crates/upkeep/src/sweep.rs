@@ -11,7 +11,7 @@ use store::{ExecuteError, Shortage};
 
 use crate::Upkeep;
 use ground::ArchiveError;
-use ground::Worker;
+use ground::{LeavingCause, Worker};
 
 /// Garbage removed between two commits.
 const GARBAGE_BATCH_MAX: usize = 500;
@@ -107,7 +107,9 @@ fn tell_room(upkeep: &Upkeep, before: &mut Option<Shortage>) {
 }
 
 fn sweep(upkeep: &Upkeep) -> Result<(), ArchiveError> {
-    expire(upkeep, typed::ExpireSomePins {})?;
+    if expire(upkeep, typed::ExpireSomePins {})? {
+        upkeep.leaving.tell(LeavingCause::MayLeave);
+    }
     expire(upkeep, typed::ExpireSomeAnswers {})?;
     evict_cold(upkeep)?;
     namespace::count_quotas(upkeep)?;
@@ -170,10 +172,14 @@ fn evict_cold(upkeep: &Upkeep) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-fn expire(upkeep: &Upkeep, some: impl TypedCommand<Answer = u32> + Clone) -> Result<(), ArchiveError> {
+/// Whether any expired.
+fn expire(upkeep: &Upkeep, some: impl TypedCommand<Answer = u32> + Clone) -> Result<bool, ArchiveError> {
+    let mut any = false;
     // Fewer than were asked for are no sign that there are no more: a full catalogue drops fewer.
-    while upkeep.ask(some.clone())? > 0 {}
-    Ok(())
+    while upkeep.ask(some.clone())? > 0 {
+        any = true;
+    }
+    Ok(any)
 }
 
 /// Removes from the pool, then from the catalogue; gives how much went. What a sick drive does not remove is

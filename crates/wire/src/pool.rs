@@ -62,6 +62,9 @@ pub struct EvictorReply {
     pub last: Option<String>,
     /// More is to leave than may: it is pinned, held, or not on all its tapes.
     pub held_up: bool,
+    /// Room is being made: files leave, or what has left is being removed from the drives.
+    #[serde(default)]
+    pub makes_room: bool,
 }
 
 /// What small files take of the pool. Segments that are written still do not count.

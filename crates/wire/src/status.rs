@@ -29,6 +29,22 @@ pub struct ClassReply {
     pub todo_files: u64,
     /// Their bytes.
     pub todo_bytes: u64,
+    /// Recalls bring no more of it into the pool than leaves it at so many bytes; `null`: no limit.
+    #[serde(default)]
+    pub pool_max: Option<u64>,
+    /// So many bytes of it do not leave the pool by themselves; `null`: none.
+    #[serde(default)]
+    pub pool_min: Option<u64>,
+    /// Files smaller than this do not leave it by themselves; `null`: all may.
+    #[serde(default)]
+    pub evict_min: Option<u64>,
+    /// How long its files stay in the pool once all their copies are on tape: `pool` (until their room is
+    /// needed), `tape` (they leave at once) or `unused` (until nobody has used them for `residency_seconds`).
+    #[serde(default)]
+    pub residency: String,
+    /// See `residency`; `null` unless that is `unused`.
+    #[serde(default)]
+    pub residency_seconds: Option<u64>,
 }
 
 /// Something that waits.

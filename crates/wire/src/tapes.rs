@@ -42,6 +42,9 @@ pub struct TapeReply {
     /// No library holds it.
     #[serde(default)]
     pub away: bool,
+    /// It is to be exported, and goes out when its drive has given it back.
+    #[serde(default)]
+    pub leaving: bool,
     /// `exported` or `off-site`: so by an operator's word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub away_as: Option<String>,

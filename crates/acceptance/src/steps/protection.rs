@@ -39,7 +39,7 @@ pub fn protection(run: &mut Run<'_>, figures: &mut Figures) -> Outcome {
             return Err(Trouble::Wrong("it took a block with a wrong checksum".to_owned()));
         }
     };
-    figures.add("sense code of the refusal", f64::from(sense.code), Unit::Count);
+    figures.add_sense("refused with", sense);
     // The next one goes where that one would have.
     buffers.write(run, behind, length)?;
     run.tape.write_filemarks(0)?;

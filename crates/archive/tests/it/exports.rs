@@ -153,9 +153,12 @@ fn an_export_waits_for_the_drive() {
     let request = stage(&archive, &[&name(0)]);
     wait_until("a mount does not come back", || gate.hanging() > 0);
     let waits = archive.export_tape(vids[0]).unwrap();
-    let TapeExport::Waiting { reason } = &waits else { panic!("{waits:?}") };
+    let TapeExport::Waiting { reason, begins: true } = &waits else { panic!("{waits:?}") };
     assert!(reason.contains("drive vdrive"), "{reason}");
+    let again = archive.export_tape(vids[0]).unwrap();
+    assert!(matches!(again, TapeExport::Waiting { begins: false, .. }), "{again:?}");
     assert_eq!(away(&archive.tape(vids[0]).unwrap()), None);
+    assert!(archive.tape(vids[0]).unwrap().leaving, "the list tells of it");
     let later = stage(&archive, &[&name(1)]);
     gate.hold_none();
     // The inventory's thread brings it out.

@@ -1,10 +1,10 @@
 //! Files that leave the pool by themselves.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
-use archive::{Archive, LeavingSettings, Locality, Settings, Stat, Water};
-use base::{ByteCount, Duration};
+use archive::{Archive, ArchiveError, LeavingSettings, Locality, Settings, Stat, Water};
+use base::{ByteCount, Clock, Duration, Timestamp};
 
 use crate::common::tight::open_tight_on;
 use crate::common::{
@@ -175,5 +175,76 @@ fn files_leave_that_nobody_has_used_for_as_long_as_their_class_says() {
     wait_until("half of them have left", || archive.pool_info().unwrap().evictor.files == 5);
     assert_eq!(gone(&archive), [0, 1, 2, 3, 4]);
     assert_eq!(archive.verify_catalogue().unwrap(), []);
+    stop(archive);
+}
+
+/// The system's clock, whose steady one stands still when a test says so.
+#[derive(Default)]
+struct StillClock(OnceLock<Duration>);
+
+impl Clock for StillClock {
+    fn now(&self) -> Timestamp {
+        SystemClock.now()
+    }
+
+    fn steady(&self) -> Duration {
+        self.0.get().copied().unwrap_or_else(|| SystemClock.steady())
+    }
+}
+
+/// Story: after a round that found nothing the evictor rested for up to ten minutes, whatever ended
+/// meanwhile, and until then all displays said that nothing might leave. Here no rest ends by itself.
+#[test]
+fn the_end_of_a_pin_is_heard_at_once() {
+    let mut instance = instance(|_| {});
+    let archive = instance.open();
+    put_all(&archive);
+    migrate_all(&archive);
+    let request = stage(&archive, &["/l"]);
+    wait_for(&archive, request);
+    stop(archive);
+    pool_max(&mut instance.settings, 10 * FILE);
+    let clock = Arc::<StillClock>::default();
+    let archive = settled(Archive::open(instance.settings.clone(), Arc::clone(&clock) as _).unwrap());
+    let evictor = || archive.pool_info().unwrap().evictor;
+    wait_until("nothing may leave", || evictor().held_up);
+    assert!(!evictor().makes_room && gone(&archive).is_empty());
+    clock.0.set(SystemClock.steady()).unwrap();
+    let before = evictor();
+    archive.release(request, None).unwrap();
+    assert!(!evictor().held_up, "nobody knows that before it has looked");
+    wait_until("two files have left", || evictor().files == 2);
+    assert!(evictor().looks_at_once > before.looks_at_once);
+    wait_until("all room has come", || !evictor().makes_room && !evictor().held_up);
+    stop(archive);
+}
+
+/// Story: a put that was refused below high water was refused again and again: nothing left for it.
+#[test]
+fn a_put_that_is_refused_has_files_leave_for_it() {
+    let instance = instance(|settings| {
+        settings.pool.water = Some(Water { high_percent: 99, low_percent: 99 });
+    });
+    let (archive, tightness) = open_tight_on(&instance, Arc::new(SystemClock));
+    put_all(&archive);
+    migrate_all(&archive);
+    tightness.capacity.store(100_000_000, Ordering::SeqCst);
+    tightness.free.store(20_000_000, Ordering::SeqCst);
+    let evictor = || archive.pool_info().unwrap().evictor;
+    let room_of_refusal = |size: u64| {
+        let options = archive::PutOptions { length: Some(ByteCount(size)), ..Default::default() };
+        match archive.begin_put(&path("/large"), options).err() {
+            Some(ArchiveError::TooLittleRoom { room, .. }) => room.0,
+            other => panic!("{other:?}"),
+        }
+    };
+    wait_until("the pool tells its room", || room_of_refusal(1 << 50) < 400_000_000);
+    wait_until("it was looked", || evictor().looks_at_once > 0);
+    assert_eq!(gone(&archive), [0u64; 0], "nothing leaves for what would not fit then either");
+    // What lacks is less than two files have.
+    let room = room_of_refusal(1 << 50);
+    room_of_refusal(room + FILE as u64 + 1);
+    wait_until("two files have left", || evictor().files == 2);
+    assert_eq!(gone(&archive), [0, 1]);
     stop(archive);
 }

@@ -5,7 +5,9 @@
 
 use std::fs;
 
-use archive::{About, Archive, ArchiveError, Cause, Expected, QueueLine, Reason, Settings, Stat, TapeUse};
+use archive::{
+    About, Archive, ArchiveError, Cause, Expected, QueueLine, Reason, Settings, Stat, TapeUse, TimingSettings,
+};
 use base::{ByteCount, Duration, RequestId, Vid};
 use library::{Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
@@ -408,4 +410,40 @@ fn of_files_whose_tapes_are_disabled() {
         assert_eq!(archive.explain(&About::Tape(vid)).unwrap()[0].reason, line(vid).cause);
     }
     archive.close();
+}
+
+/// Story: `kist stage --wait` foretold a time that grew while nothing changed: a file found no room, its tape
+/// was tried again and again, each time later, and each forecast took the next try for the last one.
+#[test]
+fn no_time_is_foretold_for_a_file_that_finds_no_room() {
+    let instance = instance(|settings| {
+        settings.tape_pools[0].mount_age = HOUR;
+        settings.tape.retry_delay = Duration::from_millis(1);
+        // A mount takes long enough to look at it.
+        let timing = TimingSettings { drive: "LTO-8".to_owned(), scale: 50.0, robots: 1 };
+        *settings.library.timing_mut() = Some(timing);
+        ceiling(settings);
+    });
+    let archive = instance.open();
+    let vid = nearline(&archive);
+    let request = stage(&archive, &["/t"]);
+    let waits = || archive.explain(&About::Request(request)).unwrap();
+    wait_until("one has come and the other one finds no room", || {
+        archive.request(request).unwrap().record.done == 1
+            && waits().iter().any(|cause| matches!(cause.reason, Some(Reason::OwnPinsHoldPool { .. })))
+    });
+    let mounts = || archive.tapes().unwrap().iter().find(|tape| tape.vid == vid).unwrap().mounts;
+    let first = mounts();
+    wait_until("it was tried again some times", || {
+        for _ in 0..20 {
+            let outlook = archive.request_outlook(request).unwrap();
+            let all =
+                [outlook.expected].into_iter().chain(outlook.tail.into_iter().map(|file| file.expected));
+            for expected in all.chain(waits().into_iter().map(|cause| cause.expected)).flatten() {
+                assert!(matches!(expected, Expected::Never(_)), "{expected:?}");
+            }
+        }
+        mounts() >= first + 3
+    });
+    stop(archive);
 }

@@ -153,7 +153,9 @@ impl<E: Operation + ?Sized> Operation for Guarded<E> {
 
     fn export_tape(&self, vid: Vid) -> Result<TapeExport, ArchiveError> {
         self.rule.admin("export-tape", vid)?;
-        self.rule.done("export-tape", vid, || self.engine.export_tape(vid))
+        // Who waits asks again and again: that it waits is written down once, and so is its end.
+        let is_news = |export: &TapeExport| !matches!(export, TapeExport::Waiting { begins: false, .. });
+        self.rule.done_with_news("export-tape", vid, is_news, || self.engine.export_tape(vid))
     }
 
     fn import_tapes(&self, element: Option<u32>) -> Result<Vec<TapeImport>, ArchiveError> {

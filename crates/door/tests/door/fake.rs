@@ -689,6 +689,7 @@ impl authority::Operation for Fake {
             mounts: 2,
             drive: None,
             away: false,
+            leaving: false,
             away_as: None,
             element: None,
             key: None,
@@ -849,7 +850,9 @@ impl authority::Operation for Fake {
     fn export_tape(&self, vid: Vid) -> Result<archive::TapeExport, ArchiveError> {
         match vid.as_str() {
             "KS0001" => Ok(archive::TapeExport::Done { library: "library".to_owned(), element: 16 }),
-            "KS0002" => Ok(archive::TapeExport::Waiting { reason: "drive vdrive0 has it".to_owned() }),
+            "KS0002" => {
+                Ok(archive::TapeExport::Waiting { reason: "drive vdrive0 has it".to_owned(), begins: true })
+            }
             _ => Err(ArchiveError::NoSuchTape(vid)),
         }
     }

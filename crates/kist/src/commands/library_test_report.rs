@@ -68,6 +68,7 @@ fn unit_word(unit: Unit) -> &'static str {
         Unit::BytesPerSecond => "bytes/s",
         Unit::Seconds => "s",
         Unit::Times => "times",
+        Unit::Sense => "sense key, code, qualifier",
     }
 }
 
@@ -79,6 +80,7 @@ fn value(figure: &Figure) -> String {
         Unit::BytesPerSecond => format!("{}/s", text::size(*value as u64)),
         Unit::Seconds => seconds(*value),
         Unit::Times => format!("× {value:.2}"),
+        Unit::Sense => figure.sense().map_or_else(String::new, |sense| sense.to_string()),
     }
 }
 
@@ -263,5 +265,13 @@ mod tests {
         assert_eq!(json["sense"], json!({ "code": "4/53/00", "key": key, "meaning": meaning }));
         let vendors = Sense { key: 9, code: 0x80, qualifier: 0xa1 };
         assert_eq!(vendors.to_string(), "sense 9/80/A1, vendor specific");
+    }
+
+    /// Story: a refusal was told as "sense code of the refusal: 16".
+    #[test]
+    fn what_a_device_said_is_told_in_digits_and_words() {
+        let sense = library::Sense { key: 0x5, code: 0x24, qualifier: 0x00 };
+        let told = value(&Figure::of_sense("refused with", sense));
+        assert_eq!(told, "sense 5/24/00, illegal request: invalid field in CDB");
     }
 }

@@ -59,7 +59,7 @@ Examples:
   kist pool rebalance --end")]
     Rebalance {
         /// Percentage points of their sizes that the fullest and the emptiest drive may be apart [default: 5]
-        #[arg(long, value_name = "POINTS", value_parser = clap::value_parser!(u8).range(0..=100))]
+        #[arg(long, value_name = "POINTS", value_parser = points)]
         to: Option<u8>,
         /// End it: what has moved stays where it is
         #[arg(long, conflicts_with = "to")]
@@ -221,6 +221,16 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     }
 }
 
+/// Percentage points, as `--to` takes them.
+fn points(text: &str) -> Result<u8, String> {
+    let number = text.parse().ok().filter(|points| *points <= 100);
+    number.ok_or_else(|| {
+        "how many percentage points the fullest and the emptiest drive may be apart: a whole number from 0 to \
+         100, such as 5"
+            .to_owned()
+    })
+}
+
 fn rebalance(client: &Client, to: Option<u8>, end: bool, json: bool) -> Outcome {
     if end {
         let empty = serde_json::json!({});
@@ -258,7 +268,10 @@ fn add(client: &Client, body: &AddDriveBody, json: bool) -> Outcome {
              what is stored"
         }
         "returned" => "a drive of this instance, in use and named in kist.toml",
-        _ => "in use already",
+        _ => {
+            "in use already, and nothing was changed: kist pool show tells how full it is; kist pool drive \
+             replace puts another one in its place"
+        }
     };
     output::line(&format!("drive {}: {what}", reply.id))
 }
@@ -391,6 +404,9 @@ fn leaving(evictor: &EvictorReply) -> Vec<String> {
                 "nothing that is to leave may: it is pinned, held, or not on all its tapes yet (kist status)"
                     .to_owned(),
             );
+        }
+        if evictor.makes_room {
+            lines.push("room is being made: files leave, or are being removed from the drives".to_owned());
         }
     }
     if let Some(last) = &evictor.last {

@@ -151,11 +151,20 @@ pub fn wait_for(client: &Client, id: u64, progress: &Progress) -> Outcome<Reques
             let why: WhyReply = client.get(&format!("/api/v1/why?request={id}"))?;
             // The first sentence is the progress, which is shown already.
             let reason = why.reasons.get(1).map_or("", String::as_str);
-            let left = time_left(&request, text::now());
-            let between = if left.is_empty() || reason.is_empty() { "" } else { "; " };
-            progress.note(&format!("{left}{between}{reason}"));
+            progress.note(&still_waits(&request, reason, text::now()));
         }
         std::thread::sleep(POLL_EVERY);
+    }
+}
+
+/// What is said while nothing moves.
+fn still_waits(request: &RequestReply, reason: &str, now: Timestamp) -> String {
+    let left = time_left(request, now);
+    let is_told = request.outlook.as_ref().is_some_and(|outlook| outlook.expected.is_some());
+    match (left.is_empty(), reason.is_empty()) {
+        (true, false) if !is_told => format!("time left not known: {reason}"),
+        (false, false) => format!("{left}; {reason}"),
+        (_, _) => format!("{left}{reason}"),
     }
 }
 

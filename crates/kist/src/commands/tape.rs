@@ -409,7 +409,7 @@ fn tapes_table(tapes: &[Listed]) -> String {
     for Listed { tape, live_bytes } in tapes {
         let mut row = vec![
             tape.vid.clone(),
-            tape.state.clone(),
+            state_cell(tape),
             tape.tape_pool.clone().unwrap_or_else(|| "-".to_owned()),
             text::size(tape.capacity),
             text::size(tape.written),
@@ -462,6 +462,13 @@ fn key_cell(tape: &TapeReply) -> String {
     if notes.is_empty() { key.to_owned() } else { format!("{key} ({})", notes.join(", ")) }
 }
 
+/// The state of a tape, and whether no library holds it or it waits to be exported.
+fn state_cell(tape: &TapeReply) -> String {
+    let away = || tape.away.then(|| tape.away_as.as_deref().unwrap_or("away"));
+    let note = tape.leaving.then_some("export waits").or_else(away);
+    note.map_or_else(|| tape.state.clone(), |note| format!("{} ({note})", tape.state))
+}
+
 /// In which drive a tape is, or how it is away.
 fn standing(tape: &TapeReply) -> String {
     let away = || if tape.away { "away" } else { "-" }.to_owned();
@@ -509,6 +516,20 @@ mod tests {
         let lines: Vec<Vec<&str>> = both.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[0][..5], ["tape", "state", "tape", "pool", "key"]);
         assert_eq!((lines[1][3], lines[2][3]), ("-", "vault-2025"), "{both}");
+    }
+
+    /// Story: the list showed neither a tape that no library held nor an export that waited.
+    #[test]
+    fn the_state_tells_what_is_away_and_what_waits_to_go() {
+        let tape = listed("KS0001", None).tape;
+        let cell = |away, away_as: Option<&str>, leaving| {
+            let away_as = away_as.map(str::to_owned);
+            state_cell(&TapeReply { away, away_as, leaving, ..tape.clone() })
+        };
+        assert_eq!(cell(false, None, false), "active");
+        assert_eq!(cell(true, None, false), "active (away)");
+        assert_eq!(cell(true, Some("off-site"), false), "active (off-site)");
+        assert_eq!(cell(false, None, true), "active (export waits)");
     }
 
     /// Story: a tape whose key was missing, or was not its pool's any more, looked like any other.

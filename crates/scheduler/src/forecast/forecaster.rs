@@ -188,6 +188,7 @@ impl Forecaster {
             | Event::DriveIn(..)
             | Event::TapeReleased(_)
             | Event::PoolSpace { .. }
+            | Event::RoomMade
             | Event::Streams { .. }
             | Event::Tick => {}
         }

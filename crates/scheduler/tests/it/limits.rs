@@ -582,6 +582,10 @@ fn a_tape_that_found_no_room_is_not_mounted_for_that_again_at_once() {
     assert_eq!(hand.tell(Event::Tick), [(name(0), vid(0))], "it is tried again");
     assert_eq!(turn(&mut hand), []);
     assert_eq!(hand.tell(space(1, 1)), [(name(0), vid(0))], "or when there is room");
+    // Story: room for one file of a share with several classes was no room for the share, and what had found
+    // none rested although it fitted.
+    assert_eq!(turn(&mut hand), []);
+    assert_eq!(hand.tell(Event::RoomMade), [(name(0), vid(0))], "or when what found none fits");
 }
 
 /// Ten million files may be asked for while the pool, or one class, is full and all tapes starve: none is to

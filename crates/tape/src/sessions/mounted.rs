@@ -17,7 +17,7 @@ use super::{Broken, SessionError, failure_of, is_of_a_write, is_the_tapes_fault,
 use crate::reclaim::room_for_index;
 use crate::room::{Session, Tape, room_left};
 use crate::tapes::covered;
-use ground::truncated;
+use ground::{LeavingCause, truncated};
 
 /// Most changes in one segment on tape.
 const SEGMENT_CHANGES_MAX: usize = 500_000;
@@ -323,7 +323,7 @@ impl MountedTape<'_> {
             room.set_tasks(mounted.vid, |tasks| tasks.read_back.extend(unverified));
         }
         room.sweep.ring();
-        room.evictor.ring();
+        room.leaving.tell(LeavingCause::MayLeave);
         room.give_up_late()?;
         // The scrubber finds what is missed here: no reason to end a session.
         if let Err(error) = upkeep::index_written(&room.upkeep, mounted.vid, covers_from) {

@@ -14,9 +14,8 @@ use super::recall_order::RecallOrder;
 use super::{MountedTape, SessionError};
 use crate::room::Tape;
 use crate::space::SessionClaims;
-use ground::ArchiveError;
 use ground::access::Notice;
-use ground::truncated;
+use ground::{ArchiveError, LeavingCause, truncated};
 
 impl MountedTape<'_> {
     /// Reads what is wanted from the mounted tape until nothing is left; requests that arrive meanwhile join.
@@ -66,7 +65,7 @@ impl MountedTape<'_> {
             (Ok(()), Some(error)) => SessionEnd::Failed(SessionError::Tape(error).failure()),
             (Err(RecallEnd::Store(error)), None) if room.is_for_want_of_room(error.fault) => {
                 tracing::warn!(%vid, %error, "the pool filled meanwhile; the rest waits for room");
-                room.evictor.ring();
+                room.leaving.tell(LeavingCause::RecallWaits);
                 SessionEnd::NoRoom
             }
             (Err(RecallEnd::Tape(error)), _) => self.fail(&SessionError::Volume(error)),

@@ -19,7 +19,7 @@ use threads::Mutex;
 
 use crate::room::{Tape, parts_away};
 use crate::space::SessionClaims;
-use ground::{ArchiveError, TapeSettings};
+use ground::{ArchiveError, LeavingCause, TapeSettings};
 
 /// Rows of the tape's set that are read together.
 const PAGE: usize = 2_000;
@@ -105,7 +105,11 @@ impl<'a> RecallOrder<'a> {
                     let mut space = room.own.space.lock();
                     let event =
                         ReadingEvent::StillWanted { files, room: &mut space, free: &free, now: room.now() };
-                    self.session.step(room.steady(), event)
+                    let next = self.session.step(room.steady(), event);
+                    if space.short().next().is_some() {
+                        room.leaving.tell(LeavingCause::RecallWaits);
+                    }
+                    next
                 }
                 ReadingAction::Read { files, claim } => {
                     self.claims.push(claim);
