@@ -49,7 +49,7 @@ impl LeavingSignal {
             let mut told = self.told();
             match cause {
                 LeavingCause::PutLacks(bytes) => {
-                    told.put_lacks = Some(told.put_lacks.map_or(bytes, |known| known.min(bytes)))
+                    told.put_lacks = Some(told.put_lacks.map_or(bytes, |known| known.min(bytes)));
                 }
                 LeavingCause::RecallWaits => told.recall_waits = true,
                 LeavingCause::MayLeave => told.may_leave = true,

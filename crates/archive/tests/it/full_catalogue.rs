@@ -246,7 +246,7 @@ fn files_that_are_recorded_as_lost_in_part_are_asked_for() {
         Stat::File(file) => file.locality == Locality::Nearline,
         Stat::Directory(_) => false,
     };
-    // What is recorded as lost comes into the request a moment later: the two are counted one after the other.
+    // What is recorded as lost comes into the request a moment later, and the two are counted one by one.
     wait_until("all that are recorded are asked for", || {
         let nearline = (0..20).filter(is_nearline).count() as u64;
         (1..20).contains(&nearline) && asked() == nearline

@@ -225,8 +225,8 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
 fn points(text: &str) -> Result<u8, String> {
     let number = text.parse().ok().filter(|points| *points <= 100);
     number.ok_or_else(|| {
-        "how many percentage points the fullest and the emptiest drive may be apart: a whole number from 0 to \
-         100, such as 5"
+        "how many percentage points the fullest and the emptiest drive may be apart: a whole number from 0 \
+         to 100, such as 5"
             .to_owned()
     })
 }
