@@ -5,7 +5,6 @@ use library::scsi::Planted;
 
 use super::{BLOCK, Buffers, at, stands};
 use crate::content;
-use crate::report::Unit;
 use crate::run::{Figures, Outcome, Run, Trouble};
 
 /// Right checksums pass, wrong ones do not.
