@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn that_room_came_for_what_was_short_is_told_once() {
         let (mut room, class, second) = (Room::default(), ClassId(1), Duration::from_secs(1));
-        let mut look = |room: &mut Room, bytes| {
+        let look = |room: &mut Room, bytes| {
             let mut free = FreeSpace { pool: ByteCount(bytes), ..FreeSpace::default() };
             room.to_tell(&mut free, Timestamp(0), second);
             room.take_fits_now()
