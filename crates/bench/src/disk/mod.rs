@@ -18,6 +18,10 @@ use disk_load::Stamp;
 use terminal::{Exit, Failure, Outcome, Progress, Style, output, text};
 
 pub use self::args::Args;
+pub use self::bed::engine;
+pub use self::figures::{FaultShown, faults};
+pub use self::place::{failed, names, warning};
+pub use self::show::{brief, mb};
 use self::bed::Bed;
 use self::figures::{Report, Row};
 
