@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use crate::harness::{Instance, Ran, command, kist, ran};
@@ -18,6 +18,18 @@ fn names(directory: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
+/// A call whose files the system does not let grow beyond so many bytes: it refuses further writes (EFBIG).
+fn limited(bytes: u64, arguments: &[&str]) -> Command {
+    let line = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", bytes / 512);
+    let mut shell = Command::new("sh");
+    let whole = command(arguments);
+    shell.args(["-c", &line]).arg(whole.get_program()).args(whole.get_args());
+    for name in ["KIST_SERVER", "KIST_KEY_FILE", "KIST_INSTANCE"] {
+        shell.env_remove(name);
+    }
+    shell
+}
+
 #[test]
 fn a_directory_is_burnt_in_and_has_the_record() {
     let directory = tempfile::tempdir().unwrap();
@@ -31,14 +43,15 @@ fn a_directory_is_burnt_in_and_has_the_record() {
     }
     assert_eq!(names(directory.path()), ["burn-in.kist"]);
     let ran = burn_in(directory.path(), &SIZE).exits(0);
-    for words in [": passed: 67.1 MB of ", "written at ", "read at ", "and compared", "too few to tell slow"] {
+    for words in [": passed: 67.1 MB of ", "written at ", "read at ", "and compared", "too few to tell slow"]
+    {
         assert!(ran.out.contains(words), "'{words}' is not in:\n{}", ran.out);
     }
     // What the last one said, and no other.
     assert_eq!(names(directory.path()), ["burn-in.kist"]);
 }
 
-/// A fault without a faulty disk: the system refuses writes beyond half of the file (EFBIG).
+/// A fault without a faulty disk.
 #[test]
 fn writes_that_fail_make_a_disk_faulty() {
     const HALF: u64 = 32 << 20;
@@ -46,12 +59,8 @@ fn writes_that_fail_make_a_disk_faulty() {
     let path = directory.path().join("disk.image");
     fs::File::create(&path).unwrap().set_len(2 * HALF).unwrap();
     let name = path.to_str().unwrap();
-    let mut limited = Command::new("sh");
-    let line = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", HALF / 512);
-    limited.args(["-c", &line]);
-    let whole = command(&["pool", "drive", "burn-in", name, "--destroy", name, "--json", "--quiet"]);
-    limited.arg(whole.get_program()).args(whole.get_args());
-    let ran = ran(&mut limited).exits(7).says(&["is faulty", "use another disk"]);
+    let call = ["pool", "drive", "burn-in", name, "--destroy", name, "--json", "--quiet"];
+    let ran = ran(&mut limited(HALF, &call)).exits(7).says(&["is faulty", "use another disk"]);
     let report = ran.json();
     assert_eq!(report["verdict"], "faulty");
     let faults = report["faults"].as_array().unwrap();
@@ -70,7 +79,8 @@ fn writes_that_fail_make_a_disk_faulty() {
 fn a_call_that_is_interrupted_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
-    let mut child = command(&["pool", "drive", "burn-in", path, "--size", "1GiB", "--quiet"]).spawn().unwrap();
+    let mut child =
+        command(&["pool", "drive", "burn-in", path, "--size", "1GiB", "--quiet"]).spawn().unwrap();
     let is_open = || {
         let descriptors = fs::read_dir(format!("/proc/{}/fd", child.id())).into_iter().flatten().flatten();
         descriptors.filter_map(|one| fs::read_link(one.path()).ok()).any(|to| to.starts_with(path))
@@ -118,19 +128,18 @@ fn a_drive_is_burnt_in_and_added_and_tells_of_it() {
     let place = path.to_str().unwrap();
     let add = ["pool", "drive", "add", place, "--new", "--burn-in", "--size", "64MiB", "--quiet"];
     // One that cannot be burnt in is not added.
-    let mut limited = Command::new("sh");
-    limited.args(["-c", "trap '' XFSZ; ulimit -f 2048; exec \"$0\" \"$@\""]);
-    let whole = command(&add);
-    limited.arg(whole.get_program()).args(whole.get_args()).env("KIST_INSTANCE", instance.dir());
-    let failed = limited.stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap();
-    assert!(!failed.status.success());
+    let failed = ran(limited(1 << 20, &add).env("KIST_INSTANCE", instance.dir()));
+    failed.exits(8).says(&["reserving room failed"]);
     assert!(names(&path).is_empty());
     let said = instance.kist(&add).exits(0).out;
     assert!(said.contains(": passed: 67.1 MB of ") && said.contains("a new drive, in use"), "{said}");
     let pool = instance.kist(&["pool", "show", "--json"]).exits(0).json();
     let drives = pool["drives"].as_array().unwrap();
     let drive = drives.iter().find(|drive| drive["path"] == place).unwrap();
-    assert_eq!((&drive["burn_in"]["verdict"], &drive["burn_in"]["bytes"]), (&"passed".into(), &(64 << 20).into()));
+    assert_eq!(
+        (&drive["burn_in"]["verdict"], &drive["burn_in"]["bytes"]),
+        (&"passed".into(), &(64 << 20).into())
+    );
     let id = drive["id"].to_string();
     let told = instance.kist(&["pool", "drive", "show", &id]).exits(0).out;
     assert!(told.contains("burn-in") && told.contains("passed, 20") && told.contains("67.1 MB"), "{told}");

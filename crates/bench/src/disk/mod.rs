@@ -18,12 +18,12 @@ use disk_load::Stamp;
 use terminal::{Exit, Failure, Outcome, Progress, Style, output, text};
 
 pub use self::args::Args;
+use self::bed::Bed;
 pub use self::bed::engine;
 pub use self::figures::{FaultShown, faults};
+use self::figures::{Report, Row};
 pub use self::place::{failed, names, warning};
 pub use self::show::{brief, mb};
-use self::bed::Bed;
-use self::figures::{Report, Row};
 
 /// Measures, prints, and writes the page if one is named.
 pub fn run(args: &Args, style: Style) -> Outcome {

@@ -224,9 +224,8 @@ impl Bed {
     fn of_device(path: &Path, size: Option<ByteCount>, is_to_be_destroyed: bool) -> Outcome<Bed> {
         let opened = match is_to_be_destroyed {
             true => Target::open_to_destroy(path, BLOCK),
-            false => Target::open(path, BLOCK).and_then(|target| {
-                Err(TargetError::ReadOnly { path: path.to_owned(), kind: target.kind() })
-            }),
+            false => Target::open(path, BLOCK)
+                .and_then(|target| Err(TargetError::ReadOnly { path: path.to_owned(), kind: target.kind() })),
         };
         let target = opened.map_err(disks::failed)?;
         let length = size.unwrap_or(target.length()).min(target.length());

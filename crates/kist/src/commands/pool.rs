@@ -7,8 +7,9 @@ use client::Client;
 use config::Size;
 use terminal::{Exit, Failure, Outcome, Table, output, text};
 use wire::{
-    AddDriveBody, AddDriveReply, BurnInReply, DrainReply, DriveLostBody, EvictorReply, PoolDriveReply, PoolHealthReply,
-    PoolReply, RebalanceBody, RebalanceEndReply, RebalanceReply, RebuildBody, ReplaceBody, ReplaceReply,
+    AddDriveBody, AddDriveReply, BurnInReply, DrainReply, DriveLostBody, EvictorReply, PoolDriveReply,
+    PoolHealthReply, PoolReply, RebalanceBody, RebalanceEndReply, RebalanceReply, RebuildBody, ReplaceBody,
+    ReplaceReply,
 };
 use wire::{QuarantineEndReply, QuarantineReply};
 
@@ -226,30 +227,28 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         Action::Drive { action: DriveAction::Show { id } } => show_drive(&client()?, *id, common.json),
         Action::Drive {
             action: DriveAction::Add { place, host, enclosure, new, accept_loss, burn_in, size },
-        } => {
-            match place.to_str().and_then(|text| text.parse().ok()) {
-                Some(id) if *burn_in => {
-                    let id: u16 = id;
-                    Err(Failure::usage(format!("drive {id}: name its directory instead, to burn its disk in")))
-                }
-                Some(id) if host.is_none() && enclosure.is_none() => {
-                    replace(&client()?, id, ReplaceBody { new: *new, accept_loss: *accept_loss }, common.json)
-                }
-                Some(id) => {
-                    let what = "kist.toml says of a drive with a number where it stands";
-                    Err(Failure::usage(format!("drive {id}: {what}: leave --host and --enclosure out")))
-                }
-                None => {
-                    let path = absolute(place)?;
-                    let (host, enclosure) = (host.clone(), enclosure.clone());
-                    let mut body = AddDriveBody { path, host, enclosure, new: *new, burn_in: None };
-                    match burn_in {
-                        true => add_burnt_in(&client()?, &mut body, place, *size, common),
-                        false => add(&client()?, &body, common.json),
-                    }
+        } => match place.to_str().and_then(|text| text.parse().ok()) {
+            Some(id) if *burn_in => {
+                let id: u16 = id;
+                Err(Failure::usage(format!("drive {id}: name its directory instead, to burn its disk in")))
+            }
+            Some(id) if host.is_none() && enclosure.is_none() => {
+                replace(&client()?, id, ReplaceBody { new: *new, accept_loss: *accept_loss }, common.json)
+            }
+            Some(id) => {
+                let what = "kist.toml says of a drive with a number where it stands";
+                Err(Failure::usage(format!("drive {id}: {what}: leave --host and --enclosure out")))
+            }
+            None => {
+                let path = absolute(place)?;
+                let (host, enclosure) = (host.clone(), enclosure.clone());
+                let mut body = AddDriveBody { path, host, enclosure, new: *new, burn_in: None };
+                match burn_in {
+                    true => add_burnt_in(&client()?, &mut body, place, *size, common),
+                    false => add(&client()?, &body, common.json),
                 }
             }
-        }
+        },
         Action::Drive { action: DriveAction::Replace { id, new, accept_loss } } => {
             replace(&client()?, *id, ReplaceBody { new: *new, accept_loss: *accept_loss }, common.json)
         }
@@ -306,10 +305,9 @@ fn add_burnt_in(
     }
     let report = burn_in::burn_in(place, size, None, common.into())?;
     body.burn_in = Some(report.id().to_owned());
-    let judged = report.judge().map_err(|failure| Failure {
-        message: format!("not added: {}", failure.message),
-        ..failure
-    });
+    let judged = report
+        .judge()
+        .map_err(|failure| Failure { message: format!("not added: {}", failure.message), ..failure });
     if judged.is_err() {
         match common.json {
             true => output::json(&serde_json::json!({ "burn_in": report }))?,
