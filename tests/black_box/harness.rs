@@ -53,7 +53,12 @@ impl Ran {
 
 /// Runs the program without a server in its environment.
 pub fn kist(arguments: &[&str]) -> Ran {
-    Ran::of(command(arguments).output().unwrap())
+    ran(&mut command(arguments))
+}
+
+/// Runs a command that was prepared.
+pub fn ran(command: &mut Command) -> Ran {
+    Ran::of(command.output().unwrap())
 }
 
 pub fn command(arguments: &[&str]) -> Command {

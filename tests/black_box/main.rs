@@ -3,6 +3,7 @@
 mod bench;
 mod bench_disk;
 mod bulk;
+mod burn_in;
 mod damage;
 mod data_sets;
 mod disk;

@@ -14,7 +14,7 @@ pub use catalogue::{
     ACL_ENTRIES_MAX, AccessChain, AclEntry, DirectoryOwner, PRIORITY_MAX, PRIORITY_USUAL, QuotaCounting,
     QuotaLimits, QuotaRecord, RESTORE_JUMP,
 };
-pub use drive::DriveLocation;
+pub use drive::{BurnInId, BurnInRecord, BurnInVerdict, DriveLocation};
 pub use ground::{
     ACCESSES_WAITING_MAX, About, ArchiveError, BucketInfo, BucketSettings, CallProgress, Cause,
     ChangeLogSettings, ChapSettings, ClassInfo, ClassSettings, CleaningCartridgeInfo, CleaningInfo,

@@ -24,4 +24,11 @@ mod subject;
 mod tape;
 
 pub use measure::{Args, run};
+
+/// What other commands that load disks share with `kist bench disk`: which engine, what may be written over,
+/// what is said of faults and figures.
+pub mod disks {
+    pub use crate::disk::{FaultShown, brief, engine, failed, faults, mb, names, warning};
+}
+
 pub use subject::{Call, Coded, Subject};

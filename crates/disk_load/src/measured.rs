@@ -13,6 +13,8 @@ use crate::workload::Operation;
 
 /// Faults after which a load ends: what goes on like this measures nothing.
 pub const FAULTS_MAX: u64 = 1_000;
+/// Slow reads of which the place is kept.
+pub const SLOWEST_KEPT: usize = 16;
 
 /// How an operation failed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -28,6 +30,8 @@ pub enum Fault {
     ShortWrite,
     /// All bytes came, and they are not those that were written.
     Data(Wrong),
+    /// What was written did not all reach the disk: the system refused a sync, with this number.
+    Sync(i32),
 }
 
 impl Fault {
@@ -59,6 +63,7 @@ impl fmt::Display for Fault {
             Fault::ShortRead => f.write_str("read ended early"),
             Fault::ShortWrite => f.write_str("write ended early"),
             Fault::Data(wrong) => write!(f, "read gave {wrong}"),
+            Fault::Sync(number) => write!(f, "sync: {}", io::Error::from_raw_os_error(*number)),
         }
     }
 }
@@ -119,6 +124,36 @@ impl Direction {
     }
 }
 
+/// A read that took long.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct SlowRead {
+    /// How long.
+    pub took: Duration,
+    /// Where it began.
+    pub at: ByteCount,
+}
+
+/// The slowest reads with their places, at most [`SLOWEST_KEPT`]: a histogram does not tell where they were.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Slowest(Vec<SlowRead>);
+
+impl Slowest {
+    fn add(&mut self, read: SlowRead) {
+        if self.0.len() == SLOWEST_KEPT && self.0.last().is_some_and(|least| read <= *least) {
+            return;
+        }
+        let at = self.0.partition_point(|kept| *kept > read);
+        self.0.insert(at, read);
+        self.0.truncate(SLOWEST_KEPT);
+    }
+
+    /// The slowest first.
+    #[must_use]
+    pub fn reads(&self) -> &[SlowRead] {
+        &self.0
+    }
+}
+
 /// What came of a load.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Measured {
@@ -126,6 +161,8 @@ pub struct Measured {
     pub read: Direction,
     /// Writes.
     pub write: Direction,
+    /// The slowest reads of those that succeeded.
+    pub slowest: Slowest,
     /// Those that failed.
     pub faults: Faults,
     /// From the first order to the end of the last operation.
@@ -138,6 +175,9 @@ impl Measured {
         let direction = if operation.is_write { &mut self.write } else { &mut self.read };
         direction.bytes += bytes as u64;
         direction.took.add(took);
+        if !operation.is_write {
+            self.slowest.add(SlowRead { took, at: operation.offset });
+        }
     }
 
     /// Adds what was done at the same time.
@@ -155,6 +195,7 @@ impl Measured {
     fn gather(&mut self, other: &Measured) {
         self.read.merge(&other.read);
         self.write.merge(&other.write);
+        other.slowest.0.iter().for_each(|read| self.slowest.add(*read));
         self.faults.merge(&other.faults);
     }
 

@@ -130,12 +130,7 @@ impl Target {
     pub fn temporary(directory: &Path, length: ByteCount) -> Result<Target, TargetError> {
         assert!(length.0 > 0 && length <= FILE_MAX, "the length of a load's file is within its limits");
         let failed = |doing| at(directory, doing);
-        let space =
-            rustix::fs::statvfs(directory).map_err(|error| failed("asking for room")(error.into()))?;
-        let free = ByteCount(space.f_bavail.saturating_mul(space.f_frsize));
-        if !leaves_room(length, free) {
-            return Err(TargetError::NoRoom { path: directory.to_owned(), wanted: length, free });
-        }
+        check_room(directory, length)?;
         let file = nameless(directory).map_err(failed("making a file"))?;
         match fallocate(&file, FallocateFlags::empty(), 0, length.0).map_err(io::Error::from) {
             Err(error) if error.kind() != io::ErrorKind::Unsupported => {
@@ -161,9 +156,19 @@ impl Target {
     /// written, at both of its ends is given; of a device nobody else has a hold then.
     ///
     /// # Errors
-    /// [`TargetError::Standing`], [`TargetError::InUse`] and all others.
+    /// [`TargetError::Standing`], [`TargetError::InUse`], [`TargetError::NoRoom`] of a file with holes that
+    /// would take what is to stay free, and all others.
     pub fn open_to_destroy(path: &Path, least: ByteCount) -> Result<Target, TargetError> {
         let target = Target::of(path, least, OFlags::EXCL, true)?;
+        if target.kind == TargetKind::File {
+            let about = target.file.metadata().map_err(at(path, "looking at it"))?;
+            let taken = about.blocks().saturating_mul(512);
+            let holes = ByteCount(target.length.0.saturating_sub(taken));
+            let directory = path.parent().filter(|above| !above.as_os_str().is_empty());
+            if holes.0 > 0 {
+                check_room(directory.unwrap_or(Path::new(".")), holes)?;
+            }
+        }
         let (head, tail) = ends(&target.file, target.length).map_err(at(path, "reading both ends"))?;
         match standing(&head, &tail, target.length.0) {
             Some(standing) => Err(TargetError::Standing { path: path.to_owned(), standing }),
@@ -257,6 +262,20 @@ impl Target {
         Ok((rustix::fs::major(number), rustix::fs::minor(number)))
     }
 
+    /// Waits until all that was written is on the disk; what the kernel has cached of it is given up, where it
+    /// cannot be passed by, so that the disk is asked for it.
+    ///
+    /// # Errors
+    /// [`TargetError::Io`].
+    pub fn sync_and_forget(&self) -> Result<(), TargetError> {
+        self.sync()?;
+        if self.is_direct {
+            return Ok(());
+        }
+        let forgotten = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
+        forgotten.map_err(|error| at(&self.path, "giving the cache up")(error.into()))
+    }
+
     /// Waits until all that was written is on the disk.
     ///
     /// # Errors
@@ -270,6 +289,24 @@ impl Target {
 #[must_use]
 pub fn leaves_room(length: ByteCount, free: ByteCount) -> bool {
     length.0.checked_add(RESERVE.0).is_some_and(|needed| needed <= free.0)
+}
+
+/// What is free for whoever may write in a directory.
+///
+/// # Errors
+/// [`TargetError::Io`].
+pub fn free(directory: &Path) -> Result<ByteCount, TargetError> {
+    let space =
+        rustix::fs::statvfs(directory).map_err(|error| at(directory, "asking for room")(error.into()))?;
+    Ok(ByteCount(space.f_bavail.saturating_mul(space.f_frsize)))
+}
+
+fn check_room(directory: &Path, wanted: ByteCount) -> Result<(), TargetError> {
+    let free = free(directory)?;
+    match leaves_room(wanted, free) {
+        true => Ok(()),
+        false => Err(TargetError::NoRoom { path: directory.to_owned(), wanted, free }),
+    }
 }
 
 fn at(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> TargetError + use<> {

@@ -368,6 +368,25 @@ fn rebalance_reply(rebalance: &archive::RebalanceInfo) -> wire::RebalanceReply {
     }
 }
 
+/// What a burn-in said.
+fn burn_in_reply(burn_in: &archive::BurnInRecord) -> wire::BurnInReply {
+    wire::BurnInReply {
+        id: burn_in.id.to_string(),
+        verdict: burn_in.verdict.word().to_owned(),
+        ended: burn_in.ended.to_string(),
+        bytes: burn_in.bytes.0,
+        capacity: burn_in.capacity.0,
+        write_rate: burn_in.write_rate.0,
+        read_rate: burn_in.read_rate.0,
+        median_seconds_max: burn_in.median_max.as_secs_f64(),
+        p99_seconds_max: burn_in.p99_max.as_secs_f64(),
+        faults: burn_in.faults,
+        slow_places: burn_in.slow_places,
+        is_direct: burn_in.is_direct,
+        is_judged_by_place: burn_in.is_judged_by_place,
+    }
+}
+
 /// The pool.
 pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
     let drive = |drive: &PoolDriveInfo| wire::PoolDriveReply {
@@ -380,6 +399,7 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
         full: drive.full,
         gaps_after: drive.gaps_after,
         filling: drive.filling,
+        burn_in: drive.burn_in.as_ref().map(burn_in_reply),
         drain: drive.drain.as_ref().map(drain_reply),
         capacity: drive.capacity.0,
         used: drive.used.0,

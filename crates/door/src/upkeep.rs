@@ -4,8 +4,8 @@ use std::path::Path as FilePath;
 use std::sync::Arc;
 
 use archive::{
-    AddedWhat, ArchiveError, CallProgress, DriveLocation, NewDrive, PoolHealth, ReplacedDrive, ScrubInfo,
-    VERIFY_BYTES_MAX, VerifyDone,
+    AddedWhat, ArchiveError, BurnInId, CallProgress, DriveLocation, NewDrive, PoolHealth, ReplacedDrive,
+    ScrubInfo, VERIFY_BYTES_MAX, VerifyDone,
 };
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -195,14 +195,18 @@ pub(crate) async fn drive_add(
 
 /// The directory of the server's process means nothing to who asks.
 fn new_drive(body: wire::AddDriveBody) -> Result<NewDrive, Refusal> {
-    let wire::AddDriveBody { path, host, enclosure, new } = body;
+    let wire::AddDriveBody { path, host, enclosure, new, burn_in } = body;
     let at = DriveLocation::parse(FilePath::new(&path), FilePath::new(""));
     let at = at.map_err(|error| Refusal::bad(error.to_string()))?;
     let DriveLocation::Directory(directory) = &at;
     if !directory.is_absolute() {
         return Err(Refusal::bad(format!("'{path}' is no absolute path on the server's machine")));
     }
-    Ok(NewDrive { at, host, enclosure, make: new })
+    let burn_in = burn_in.map(|id| {
+        BurnInId::parse(&id)
+            .ok_or_else(|| Refusal::bad(format!("'{id}' names no burn-in: that has 16 digits")))
+    });
+    Ok(NewDrive { at, host, enclosure, make: new, burn_in: burn_in.transpose()? })
 }
 
 pub(crate) async fn drive_replace(

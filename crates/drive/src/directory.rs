@@ -11,11 +11,12 @@ use base::{ByteCount, DriveId, Epoch, Uuid};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fstatvfs};
 
 use crate::buffer::AlignedBuffer;
+use crate::burn_in;
 use crate::error::{is_full, is_shortage};
 use crate::object::{DriveStatus, ExtentWriter, ObjectDrive, PAGE, SharedPage, Stamp};
 use crate::superblock::{self, Pages, Refusal};
 use crate::writer::FileExtentWriter;
-use crate::{DriveError, DriveOpenError, DriveQueue, ExtentId, holes};
+use crate::{BurnInRecord, DriveError, DriveOpenError, DriveQueue, ExtentId, holes};
 
 const EXTENTS: &str = "extents";
 const PROBE: &str = "probe.kist";
@@ -50,6 +51,8 @@ pub struct DirectoryDrive {
     superblock: Mutex<()>,
     /// By which the directory of the extents is known again.
     extents: Mutex<Option<(u64, u64)>>,
+    /// What was found when it was opened: none comes later.
+    burn_in: Option<BurnInRecord>,
 }
 
 pub(crate) struct Shared {
@@ -190,7 +193,9 @@ impl DirectoryDrive {
         let shared = Shared::new(id, directory);
         let (stamp, superblock) = (Mutex::new(stamp), Mutex::default());
         let extents = Mutex::new(identity(fs::metadata(path.join(EXTENTS))));
-        Ok(DirectoryDrive { shared, path: path.to_owned(), direct, stamp, superblock, extents })
+        // A record that cannot be read costs nothing but what it says.
+        let burn_in = BurnInRecord::read(path).unwrap_or_default();
+        Ok(DirectoryDrive { shared, path: path.to_owned(), direct, stamp, superblock, extents, burn_in })
     }
 
     /// Reads the superblock of a directory without opening the drive.
@@ -213,6 +218,19 @@ impl DirectoryDrive {
             }
             Ok(_) => Err(DriveOpenError::Damaged(path.to_owned())),
         }
+    }
+
+    /// Whether a directory can become a drive: nobody else has anything in it.
+    ///
+    /// # Errors
+    /// If it cannot be listed.
+    pub fn can_be_made(path: &Path) -> io::Result<bool> {
+        for entry in fs::read_dir(path)? {
+            if !is_none_of_others(&entry?, false) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether file data bypasses the page cache.
@@ -429,6 +447,10 @@ impl ObjectDrive for DirectoryDrive {
 
     fn name(&self) -> String {
         self.path.display().to_string()
+    }
+
+    fn burn_in(&self) -> Option<BurnInRecord> {
+        self.burn_in
     }
 
     fn queue(&self) -> Option<Arc<dyn DriveQueue>> {
@@ -662,12 +684,23 @@ fn clear_replacements(path: &Path) -> Result<(), DriveOpenError> {
     }
 }
 
+/// Whether nothing is in a directory, but for the record of a burn-in.
+pub(crate) fn holds_nothing(path: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir(path)? {
+        if !burn_in::is_its_file(&entry?.file_name()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Whether what is in the directory of a new drive is nobody's: `lost+found`, which a fresh ext4 file system
-/// brings along, and what a process has left that was killed while it made the drive, in which nothing is.
+/// brings along, the record of a burn-in, and what a process has left that was killed while it made the drive, in which nothing is.
 fn is_none_of_others(entry: &fs::DirEntry, unfilled: bool) -> bool {
     let name = entry.file_name();
     name == "lost+found"
         || superblock::is_temporary(&name)
+        || burn_in::is_its_file(&name)
         || name == UNFILLED && unfilled
         || name == EXTENTS && is_hollow(entry)
 }

@@ -1,6 +1,7 @@
 //! Object drives: immutable extents on a directory of any file system.
 
 mod buffer;
+mod burn_in;
 mod directory;
 mod error;
 mod extent;
@@ -15,6 +16,7 @@ mod superblock;
 mod writer;
 
 pub use buffer::AlignedBuffer;
+pub use burn_in::{BurnInId, BurnInRecord, BurnInRecordError, BurnInVerdict};
 pub use directory::{DirectIo, DirectoryDrive};
 pub use error::{DriveError, DriveOpenError};
 pub use extent::ExtentId;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use base::{DriveId, Uuid};
 
-use crate::{DirectIo, DirectoryDrive, DriveOpenError, ObjectDrive, Stamp};
+use crate::directory::holds_nothing;
+use crate::{BurnInRecord, BurnInRecordError, DirectIo, DirectoryDrive, DriveOpenError, ObjectDrive, Stamp};
 
 /// The host of what stands in the machine that the server runs on.
 const THIS_HOST: &str = "localhost";
@@ -97,7 +98,8 @@ impl DriveLocation {
         }
     }
 
-    /// Makes the place of a drive if there is none; gives whether it is empty, so that one may be made there.
+    /// Makes the place of a drive if there is none; gives whether it is empty but for the record of a burn-in,
+    /// so that one may be made there.
     ///
     /// # Errors
     /// If it cannot be made or looked at.
@@ -105,7 +107,7 @@ impl DriveLocation {
         match self {
             DriveLocation::Directory(path) => {
                 std::fs::create_dir_all(path)?;
-                Ok(std::fs::read_dir(path)?.next().is_none())
+                holds_nothing(path)
             }
         }
     }
@@ -158,14 +160,22 @@ impl DriveLocation {
         }
     }
 
+    /// The record of a burn-in that is there; `None` if there is none.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn burn_in(&self) -> Result<Option<BurnInRecord>, BurnInRecordError> {
+        match self {
+            DriveLocation::Directory(path) => BurnInRecord::read(path),
+        }
+    }
+
     /// Whether there is an empty place for a drive, such as the mount point of a disk that is not mounted. If
     /// that cannot be told it is none.
     #[must_use]
     pub fn is_vacant(&self) -> bool {
         match self {
-            DriveLocation::Directory(path) => {
-                std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
-            }
+            DriveLocation::Directory(path) => holds_nothing(path).unwrap_or(false),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::planted::{Bug, is_planted};
 use base::{ByteCount, DriveId, Epoch, Uuid};
 
-use crate::{AlignedBuffer, DriveError, DriveQueue, ExtentId};
+use crate::{AlignedBuffer, BurnInRecord, DriveError, DriveQueue, ExtentId};
 
 /// The unit of writing: lengths of appends and addresses of buffers are multiples of it.
 pub const PAGE: usize = 4096;
@@ -72,6 +72,9 @@ pub trait ObjectDrive: Send + Sync {
 
     /// Where the drive is, for people: a path or an address.
     fn name(&self) -> String;
+
+    /// The burn-in that its place has a record of, as it was found when the drive was opened.
+    fn burn_in(&self) -> Option<BurnInRecord>;
 
     /// The queue of a drive that has several operations under way at one time. `None`: its calls block, and
     /// it is given one read and one write at a time ([`crate::BlockingQueue`]).

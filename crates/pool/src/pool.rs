@@ -594,6 +594,7 @@ fn report(drive: &PoolDrive, shares: &FileSystemShares) -> DriveReport {
         name: device.as_ref().map(|device| device.drive.name()).unwrap_or_default(),
         health: drive.health(),
         gaps_after: device.as_ref().and_then(|device| device.gaps_after()),
+        burn_in: device.as_ref().and_then(|device| device.drive.burn_in()),
         drains: drive.drains(),
         filling: device.as_ref().is_some_and(|device| device.filling.load(Ordering::Relaxed)),
         capacity: space.map_or(ByteCount(0), |space| space.capacity),

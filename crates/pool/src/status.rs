@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base::{ByteCount, DriveId};
-use drive::DriveStatus;
+use drive::{BurnInRecord, DriveStatus};
 
 /// New files do not go to a drive that has less than this part of it free ...
 const FLOOR_PART: u64 = 50;
@@ -117,6 +117,8 @@ pub struct DriveReport {
     /// It may lack what was written after this change of the catalogue, since it was away or put back from an
     /// old copy, and has not been gone through yet.
     pub gaps_after: Option<u64>,
+    /// The burn-in of which its place has a record.
+    pub burn_in: Option<BurnInRecord>,
     /// It is to be emptied: it gets nothing new, and what it holds moves to the others.
     pub drains: bool,
     /// It is new and is given the shards that should be on it: it lacks them all, and was not away.

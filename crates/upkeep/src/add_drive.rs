@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use base::DriveId;
 use catalogue::{Command, PoolDriveState};
-use drive::{DriveLocation, DriveOpenError, ObjectDrive};
+use drive::{BurnInId, BurnInVerdict, DriveLocation, DriveOpenError, ObjectDrive};
 use ground::{ArchiveError, NameDrive, PoolDriveFile, PoolDriveSettings};
 use pool::DriveHealth;
 
@@ -32,6 +32,8 @@ pub struct NewDrive {
     pub enclosure: Option<String>,
     /// Make the directory if it is not there.
     pub make: bool,
+    /// The burn-in that its place must have a record of, and that must have passed; `None`: any or none.
+    pub burn_in: Option<BurnInId>,
 }
 
 /// What came of it.
@@ -88,6 +90,7 @@ impl Upkeep {
     /// [`ArchiveError::NoNewDrive`]; [`ArchiveError::NoDriveDirectory`]; as [`Upkeep::pool_drive_replace`] of
     /// one that the pool knows.
     pub fn pool_drive_add(&self, wanted: &NewDrive) -> Result<AddedDrive, ArchiveError> {
+        check_burnt_in(wanted)?;
         self.look_and_add(wanted, false)
     }
 
@@ -144,7 +147,7 @@ impl Upkeep {
         let file = self.drive_file.get().ok_or_else(unknown)?;
         let named = file.drives().map_err(|error| refused(DriveId(id), &error.to_string()))?;
         let entry = named.into_iter().find(|drive| drive.id == id).ok_or_else(unknown)?;
-        let wanted = NewDrive { at: entry.at, host: None, enclosure: None, make };
+        let wanted = NewDrive { at: entry.at, host: None, enclosure: None, make, burn_in: None };
         let added = self.look_and_add(&wanted, accept_loss)?;
         Ok(match added.what {
             AddedWhat::New => ReplacedDrive::New,
@@ -359,6 +362,25 @@ impl Upkeep {
             }
         });
         self.some_lost.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Demands the record of the burn-in that is named. It was made by a command that may run on another machine,
+/// where the same path is another disk: the record tells.
+fn check_burnt_in(wanted: &NewDrive) -> Result<(), ArchiveError> {
+    let Some(id) = wanted.burn_in else { return Ok(()) };
+    let no = |reason: String| Err(ArchiveError::NoNewDrive { at: wanted.at.clone(), reason });
+    match wanted.at.burn_in() {
+        Ok(Some(record)) if record.id != id => no(format!(
+            "it has the record of another burn-in, {}, not of {id}: burn it in on the server's machine",
+            record.id
+        )),
+        Ok(Some(record)) if record.verdict != BurnInVerdict::Passed => {
+            no(format!("its burn-in {id} has not passed, and called it {}", record.verdict.word()))
+        }
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => no(format!("no record of its burn-in {id} is there: burn it in on the server's machine")),
+        Err(error) => no(error.to_string()),
     }
 }
 

@@ -115,6 +115,9 @@ pub struct PoolDriveReply {
     /// It is new, and the shards that should be on it are being written; `gaps_after` says no more then.
     #[serde(default)]
     pub filling: bool,
+    /// The burn-in of which its place has a record; none: it has none, or the drive does not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burn_in: Option<BurnInReply>,
     /// How far it is emptied, if it is to be.
     #[serde(default)]
     pub drain: Option<DrainReply>,
@@ -128,6 +131,37 @@ pub struct PoolDriveReply {
     pub written: u64,
     /// Errors since the start; that it was full is none.
     pub errors: u64,
+}
+
+/// What the burn-in of a drive said, before its first use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct BurnInReply {
+    /// Which it was: 16 hexadecimal digits.
+    pub id: String,
+    /// `passed`, `slow` or `faulty`.
+    pub verdict: String,
+    /// When it ended, by the clock of the command's machine.
+    pub ended: String,
+    /// Bytes that were written and read.
+    pub bytes: u64,
+    /// Bytes of the file system that they are part of.
+    pub capacity: u64,
+    /// Bytes a second that were written in order.
+    pub write_rate: u64,
+    /// Bytes a second that were read in order.
+    pub read_rate: u64,
+    /// The highest median latency of a zone.
+    pub median_seconds_max: f64,
+    /// The longest latency of a zone that 99 of 100 reads kept.
+    pub p99_seconds_max: f64,
+    /// Operations that failed.
+    pub faults: u64,
+    /// Places that are slow.
+    pub slow_places: u32,
+    /// Whether the kernel's cache was passed by.
+    pub is_direct: bool,
+    /// Whether there were zones enough to compare places.
+    pub is_judged_by_place: bool,
 }
 
 /// How far a drive is emptied. What was counted and moved is since the start of the server.
@@ -336,6 +370,9 @@ pub struct AddDriveBody {
     /// Make the directory if it is not there.
     #[serde(default)]
     pub new: bool,
+    /// The burn-in that its directory must have a record of, and that must have passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burn_in: Option<String>,
 }
 
 /// The answer to `POST /api/v1/pool/drives`.

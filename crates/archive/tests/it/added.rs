@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use crate::common::{Instance, bytes, extents, put, scrub, stop, wait_for_pool};
 use crate::drained::{check_files, load, put_files, small_packs};
@@ -14,7 +15,7 @@ use archive::{
     PoolDriveSettings, ReplacedDrive,
 };
 use base::{ByteCount, DriveId, Uuid};
-use drive::DriveLocation;
+use drive::{BurnInId, BurnInRecord, BurnInVerdict, DriveLocation};
 
 const FILES: u64 = 30;
 
@@ -84,7 +85,7 @@ fn at(instance: &Instance, drive: u16) -> DriveLocation {
 }
 
 fn wanted(instance: &Instance, drive: u16) -> NewDrive {
-    NewDrive { at: at(instance, drive), host: None, enclosure: None, make: true }
+    NewDrive { at: at(instance, drive), host: None, enclosure: None, make: true, burn_in: None }
 }
 
 fn added(id: u16, what: AddedWhat) -> AddedDrive {
@@ -132,6 +133,49 @@ fn refused(archive: &Archive, drive: &NewDrive) -> String {
     let error = archive.pool_drive_add(drive).unwrap_err();
     assert!(matches!(error, ArchiveError::NoNewDrive { .. }), "{error}");
     error.to_string()
+}
+
+/// Story: the command that burns a disk in may run on another machine, where the same path is another disk.
+#[test]
+fn a_drive_that_is_to_be_burnt_in_has_the_record_of_just_that() {
+    let (instance, _file, archive) = begin();
+    let path = directory(&instance, 9);
+    let id = BurnInId(77);
+    let record = BurnInRecord {
+        id,
+        verdict: BurnInVerdict::Passed,
+        is_direct: true,
+        is_judged_by_place: true,
+        ended: base::Timestamp(1_800_000_000_000_000_000),
+        bytes: ByteCount(1 << 40),
+        capacity: ByteCount(1 << 41),
+        write_rate: ByteCount(200_000_000),
+        read_rate: ByteCount(210_000_000),
+        median_max: Duration::from_millis(8),
+        p99_max: Duration::from_millis(20),
+        faults: 0,
+        slow_places: 0,
+    };
+    let drive = NewDrive { burn_in: Some(id), ..wanted(&instance, 9) };
+    fs::create_dir_all(&path).unwrap();
+    assert!(refused(&archive, &drive).contains("no record of its burn-in 000000000000004d"));
+    BurnInRecord { id: BurnInId(78), ..record }.write(&path).unwrap();
+    assert!(refused(&archive, &drive).contains("another burn-in, 000000000000004e"));
+    for verdict in [BurnInVerdict::Slow, BurnInVerdict::Faulty] {
+        BurnInRecord { verdict, ..record }.write(&path).unwrap();
+        let said = refused(&archive, &drive);
+        assert!(said.contains(&format!("has not passed, and called it {}", verdict.word())), "{said}");
+    }
+    assert!(!path.join("drive.kist").exists(), "no drive was made of it");
+    record.write(&path).unwrap();
+    let added = archive.pool_drive_add(&drive).unwrap();
+    assert_eq!(added.what, AddedWhat::New);
+    let told = || {
+        let pool = archive.pool_info().unwrap();
+        pool.drives.into_iter().find(|told| told.id == added.id).unwrap().burn_in
+    };
+    assert_eq!(told(), Some(record));
+    assert_eq!(archive.pool_info().unwrap().drives[0].burn_in, None);
 }
 
 /// Puts, reads, removals and sessions go on meanwhile; the next start finds it as it was.

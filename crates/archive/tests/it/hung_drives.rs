@@ -42,6 +42,10 @@ impl ObjectDrive for Hung {
         self.drive.name()
     }
 
+    fn burn_in(&self) -> Option<drive::BurnInRecord> {
+        self.drive.burn_in()
+    }
+
     fn queue(&self) -> Option<Arc<dyn DriveQueue>> {
         None
     }

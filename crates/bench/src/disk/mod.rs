@@ -19,7 +19,11 @@ use terminal::{Exit, Failure, Outcome, Progress, Style, output, text};
 
 pub use self::args::Args;
 use self::bed::Bed;
+pub use self::bed::engine;
+pub use self::figures::{FaultShown, faults};
 use self::figures::{Report, Row};
+pub use self::place::{failed, names, warning};
+pub use self::show::{brief, mb};
 
 /// Measures, prints, and writes the page if one is named.
 pub fn run(args: &Args, style: Style) -> Outcome {

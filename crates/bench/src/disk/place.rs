@@ -60,17 +60,21 @@ impl Place {
 
     /// What must be said of it before its figures are read.
     pub fn warning(&self) -> Option<String> {
-        let path = self.target.path().display();
-        if self.target.is_in_memory() {
-            return Some(format!("{path} is in memory ({}): no disk is measured", self.target.file_system()));
-        }
-        (!self.target.is_direct()).then(|| {
-            format!(
-                "{path}: {} does not take direct I/O: what is measured is the kernel's cache as well",
-                self.target.file_system()
-            )
-        })
+        warning(&self.target)
     }
+}
+
+/// What must be said of a target before its figures are read.
+pub fn warning(target: &Target) -> Option<String> {
+    let (path, file_system) = (target.path().display(), target.file_system());
+    if target.is_in_memory() {
+        return Some(format!("{path} is in memory ({file_system}): no disk is measured"));
+    }
+    (!target.is_direct()).then(|| {
+        format!(
+            "{path}: {file_system} does not take direct I/O: what is measured is the kernel's cache as well"
+        )
+    })
 }
 
 fn written_end(whole: ByteCount, measured: ByteCount, at_end: bool) -> Range<u64> {
@@ -121,7 +125,7 @@ fn one(path: &Path, is_to_be_destroyed: bool, plan: &Plan) -> Outcome<Place> {
 }
 
 /// Whether a name is that of this path: the same file, or the serial number of the disk.
-fn names(name: &str, path: &Path) -> bool {
+pub fn names(name: &str, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let same = |other: &Path| {
         let about = |path: &Path| std::fs::metadata(path).map(|about| (about.dev(), about.ino())).ok();

@@ -138,7 +138,7 @@ fn latencies(direction: &DirectionShown) -> [String; 3] {
 }
 
 /// `87 µs`, `1.25 ms`, `2.10 s`.
-fn brief(seconds: f64) -> String {
+pub fn brief(seconds: f64) -> String {
     match seconds {
         seconds if seconds < 1e-3 => format!("{:.0} µs", seconds * 1e6),
         seconds if seconds < 1.0 => format!("{:.2} ms", seconds * 1e3),
@@ -147,7 +147,7 @@ fn brief(seconds: f64) -> String {
 }
 
 /// `412 MB/s`, of 10^6 bytes: as `kist disk bottleneck` and fio have them.
-fn mb(rate: f64) -> String {
+pub fn mb(rate: f64) -> String {
     let megabytes = rate / 1e6;
     match megabytes {
         rate if rate >= 99.95 => format!("{} MB/s", text::count(rate.round() as u64)),

@@ -1,5 +1,7 @@
 //! Both engines on files: what is moved, what is checked, what is counted.
 
+mod burn_in;
+
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::AtomicBool;

@@ -3,6 +3,7 @@
 pub mod acl;
 pub mod audit;
 pub mod backup;
+pub mod burn_in;
 pub mod chown;
 pub mod class;
 pub mod clock;

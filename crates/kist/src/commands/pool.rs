@@ -4,13 +4,16 @@ use std::path::{Path, PathBuf};
 
 use base::StripeCode;
 use client::Client;
-use terminal::{Failure, Outcome, Table, output, text};
+use config::Size;
+use terminal::{Exit, Failure, Outcome, Table, output, text};
 use wire::{
-    AddDriveBody, AddDriveReply, DrainReply, DriveLostBody, EvictorReply, PoolDriveReply, PoolHealthReply,
-    PoolReply, RebalanceBody, RebalanceEndReply, RebalanceReply, RebuildBody, ReplaceBody, ReplaceReply,
+    AddDriveBody, AddDriveReply, BurnInReply, DrainReply, DriveLostBody, EvictorReply, PoolDriveReply,
+    PoolHealthReply, PoolReply, RebalanceBody, RebalanceEndReply, RebalanceReply, RebuildBody, ReplaceBody,
+    ReplaceReply,
 };
 use wire::{QuarantineEndReply, QuarantineReply};
 
+use super::burn_in;
 use crate::cli::Common;
 
 /// Arguments.
@@ -27,6 +30,9 @@ Examples:
   kist pool drive drain 3 --end
   kist pool drive remove 3     when it is empty
   kist pool drive add /mnt/d8  one more: kist.toml names it from then on
+  kist pool drive add /mnt/d8 --burn-in
+  kist pool drive burn-in /mnt/d8
+  kist pool drive show 3
   kist pool rebalance          what is stored moves from fuller drives to emptier ones
   kist pool rebuild")]
 pub struct Args {
@@ -115,6 +121,13 @@ start, and what is in the directory when you like.")]
         /// Its number
         id: u16,
     },
+    /// Show all that is known of one drive
+    Show {
+        /// Its number
+        id: u16,
+    },
+    /// Write all of a disk, read and compare it, and measure it place by place, before its first use
+    BurnIn(burn_in::Args),
     /// Add a drive to the pool of the running server, and name it in kist.toml
     #[command(after_help = "\
 The directory is one of the server's machine, empty or with a drive of this
@@ -125,9 +138,13 @@ refused, since its disk may not be mounted: --new makes it. So is one on the fil
 system of another drive, where each has one of its own, unless --new says that it is
 meant. Said again, it goes on where it was broken off.
 
+--burn-in first burns the disk in, as kist pool drive burn-in: on the server's machine,
+since it is this command that reads and writes. A disk that has not passed is not added.
+
 Examples:
   kist pool drive add /mnt/d8
   kist pool drive add /mnt/d9 --enclosure jbod-2
+  kist pool drive add /mnt/d8 --burn-in
   kist pool drive add 9        where kist.toml has it")]
     Add {
         /// Its directory, or its number if kist.toml names it
@@ -144,6 +161,12 @@ Examples:
         /// Of a number: go on although files are LOST by it
         #[arg(long)]
         accept_loss: bool,
+        /// Burn it in before: only a disk that has passed is added
+        #[arg(long)]
+        burn_in: bool,
+        /// Bytes that the burn-in writes [default: all that is free but for 1 GiB]
+        #[arg(long, requires = "burn_in", value_parser = Size::parse, value_name = "SIZE")]
+        size: Option<Size>,
     },
     /// Put a new or the same drive in the place of a missing or lost one
     #[command(after_help = "\
@@ -167,24 +190,26 @@ nothing without --accept-loss.")]
 
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
-    let client = common.connection.client()?;
+    // A burn-in needs no server.
+    let client = || common.connection.client();
     match &args.action {
-        Action::Show => show(&client, common.json),
+        Action::Drive { action: DriveAction::BurnIn(args) } => burn_in::run(args, common.into()),
+        Action::Show => show(&client()?, common.json),
         Action::Rebuild { drive, accept_loss } => {
             let body = RebuildBody { drive: *drive, accept_loss: *accept_loss };
-            client.post("/api/v1/pool/rebuild", &body)?;
+            client()?.post("/api/v1/pool/rebuild", &body)?;
             said(common.json, "rebuilding: kist scrub shows how far it is")
         }
-        Action::Rebalance { to, end } => rebalance(&client, *to, *end, common.json),
-        Action::Quarantine { end } => quarantine(&client, *end, common.json),
+        Action::Rebalance { to, end } => rebalance(&client()?, *to, *end, common.json),
+        Action::Quarantine { end } => quarantine(&client()?, *end, common.json),
         Action::Drive { action: DriveAction::Lost { id, accept_loss } } => {
             let body = DriveLostBody { accept_loss: *accept_loss };
-            client.post(&format!("/api/v1/pool/drives/{id}/lost"), &body)?;
+            client()?.post(&format!("/api/v1/pool/drives/{id}/lost"), &body)?;
             said(common.json, "given up: kist scrub shows how far the rebuild is")
         }
         Action::Drive { action: DriveAction::Drain { id, end } } => {
             let what = if *end { "keep" } else { "drain" };
-            client.post(&format!("/api/v1/pool/drives/{id}/{what}"), &serde_json::json!({}))?;
+            client()?.post(&format!("/api/v1/pool/drives/{id}/{what}"), &serde_json::json!({}))?;
             said(
                 common.json,
                 match *end {
@@ -196,27 +221,36 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             )
         }
         Action::Drive { action: DriveAction::Remove { id } } => {
-            client.post(&format!("/api/v1/pool/drives/{id}/remove"), &serde_json::json!({}))?;
+            client()?.post(&format!("/api/v1/pool/drives/{id}/remove"), &serde_json::json!({}))?;
             said(common.json, "taken out: delete its [[pool.drives]] from kist.toml")
         }
-        Action::Drive { action: DriveAction::Add { place, host, enclosure, new, accept_loss } } => {
-            match place.to_str().and_then(|text| text.parse().ok()) {
-                Some(id) if host.is_none() && enclosure.is_none() => {
-                    replace(&client, id, ReplaceBody { new: *new, accept_loss: *accept_loss }, common.json)
-                }
-                Some(id) => {
-                    let what = "kist.toml says of a drive with a number where it stands";
-                    Err(Failure::usage(format!("drive {id}: {what}: leave --host and --enclosure out")))
-                }
-                None => {
-                    let path = absolute(place)?;
-                    let (host, enclosure) = (host.clone(), enclosure.clone());
-                    add(&client, &AddDriveBody { path, host, enclosure, new: *new }, common.json)
+        Action::Drive { action: DriveAction::Show { id } } => show_drive(&client()?, *id, common.json),
+        Action::Drive {
+            action: DriveAction::Add { place, host, enclosure, new, accept_loss, burn_in, size },
+        } => match place.to_str().and_then(|text| text.parse().ok()) {
+            Some(id) if *burn_in => {
+                let id: u16 = id;
+                Err(Failure::usage(format!("drive {id}: name its directory instead, to burn its disk in")))
+            }
+            Some(id) if host.is_none() && enclosure.is_none() => {
+                replace(&client()?, id, ReplaceBody { new: *new, accept_loss: *accept_loss }, common.json)
+            }
+            Some(id) => {
+                let what = "kist.toml says of a drive with a number where it stands";
+                Err(Failure::usage(format!("drive {id}: {what}: leave --host and --enclosure out")))
+            }
+            None => {
+                let path = absolute(place)?;
+                let (host, enclosure) = (host.clone(), enclosure.clone());
+                let mut body = AddDriveBody { path, host, enclosure, new: *new, burn_in: None };
+                match burn_in {
+                    true => add_burnt_in(&client()?, &mut body, place, *size, common),
+                    false => add(&client()?, &body, common.json),
                 }
             }
-        }
+        },
         Action::Drive { action: DriveAction::Replace { id, new, accept_loss } } => {
-            replace(&client, *id, ReplaceBody { new: *new, accept_loss: *accept_loss }, common.json)
+            replace(&client()?, *id, ReplaceBody { new: *new, accept_loss: *accept_loss }, common.json)
         }
     }
 }
@@ -262,6 +296,44 @@ fn add(client: &Client, body: &AddDriveBody, json: bool) -> Outcome {
     if json {
         return output::json(&reply);
     }
+    output::line(&added(&reply))
+}
+
+/// Burns a disk in and adds it if it has passed.
+fn add_burnt_in(
+    client: &Client,
+    body: &mut AddDriveBody,
+    place: &Path,
+    size: Option<Size>,
+    common: &Common,
+) -> Outcome {
+    // What is refused without it is refused before days of work, not after.
+    let pool: PoolReply = client.get("/api/v1/pool")?;
+    if let Some(drive) = pool.drives.iter().find(|drive| drive.path == body.path) {
+        let what = format!("{} is the place of drive {} of the pool already", body.path, drive.id);
+        return Err(Failure::new(Exit::Refused, what));
+    }
+    let report = burn_in::burn_in(place, size, None, common.into())?;
+    body.burn_in = Some(report.id().to_owned());
+    let judged = report
+        .judge()
+        .map_err(|failure| Failure { message: format!("not added: {}", failure.message), ..failure });
+    if judged.is_err() {
+        match common.json {
+            true => output::json(&serde_json::json!({ "burn_in": report }))?,
+            false => output::write(&report.text())?,
+        }
+        return judged;
+    }
+    let reply: AddDriveReply = client.post_for("/api/v1/pool/drives", body)?;
+    if common.json {
+        return output::json(&serde_json::json!({ "burn_in": report, "drive": reply }));
+    }
+    output::line(&report.summary())?;
+    output::line(&added(&reply))
+}
+
+fn added(reply: &AddDriveReply) -> String {
     let what = match reply.what.as_str() {
         "new" => {
             "a new drive, in use and named in kist.toml: new data comes to it, and kist pool rebalance moves \
@@ -273,7 +345,55 @@ fn add(client: &Client, body: &AddDriveBody, json: bool) -> Outcome {
              replace puts another one in its place"
         }
     };
-    output::line(&format!("drive {}: {what}", reply.id))
+    format!("drive {}: {what}", reply.id)
+}
+
+/// One drive with its burn-in.
+fn show_drive(client: &Client, id: u16, json: bool) -> Outcome {
+    let pool: PoolReply = client.get("/api/v1/pool")?;
+    let Some(drive) = pool.drives.into_iter().find(|drive| drive.id == id) else {
+        return Err(Failure::new(Exit::NotFound, format!("the pool has no drive {id}: see kist pool show")));
+    };
+    if json {
+        return output::json(&drive);
+    }
+    let mut table = Table::new(&["what", "value"]);
+    let mut row = |what: &str, value: String| table.row(vec![what.to_owned(), value]);
+    row("drive", drive.id.to_string());
+    row("directory", drive.path.clone());
+    row("host", drive.host.clone());
+    row("state", drive.state.clone());
+    row("file system", format!("{} of {} used", text::size(drive.used), text::size(drive.capacity)));
+    row("since the start", format!("{} read, {} written", text::size(drive.read), text::size(drive.written)));
+    row("errors", text::count(drive.errors));
+    row("burn-in", drive.burn_in.as_ref().map_or_else(|| "none is recorded".to_owned(), burnt_in));
+    output::write(&table.render())?;
+    remarks(&drive).iter().try_for_each(|remark| output::line(remark))
+}
+
+/// When a drive was burnt in, and what came of it.
+fn burnt_in(burn_in: &BurnInReply) -> String {
+    let parts = match (burn_in.is_judged_by_place, burn_in.slow_places) {
+        (false, _) => ", too few bytes to tell slow places".to_owned(),
+        (true, 0) => String::new(),
+        (true, slow) => format!(", {}", text::plural(u64::from(slow), "slow place")),
+    };
+    let faults = match burn_in.faults {
+        0 => String::new(),
+        faults => format!(", {}", text::plural(faults, "fault")),
+    };
+    format!(
+        "{}, {}: {} of {} written at {}, read at {}; latency by zone at most {} in the middle, {} for 99 of \
+         100{parts}{faults}",
+        burn_in.verdict,
+        text::whole_seconds(&burn_in.ended),
+        text::size(burn_in.bytes),
+        text::size(burn_in.capacity),
+        bench::disks::mb(burn_in.write_rate as f64),
+        bench::disks::mb(burn_in.read_rate as f64),
+        bench::disks::brief(burn_in.median_seconds_max),
+        bench::disks::brief(burn_in.p99_seconds_max)
+    )
 }
 
 fn replace(client: &Client, id: u16, body: ReplaceBody, json: bool) -> Outcome {
@@ -581,6 +701,7 @@ mod tests {
             full: false,
             gaps_after: None,
             filling: false,
+            burn_in: None,
             drain: None,
             capacity: 0,
             used: 0,

@@ -288,6 +288,10 @@ impl ObjectDrive for SimDrive {
         format!("simulated disk {}", self.disk.0.id)
     }
 
+    fn burn_in(&self) -> Option<drive::BurnInRecord> {
+        None
+    }
+
     fn queue(&self) -> Option<Arc<dyn DriveQueue>> {
         None
     }

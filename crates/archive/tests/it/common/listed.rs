@@ -75,6 +75,10 @@ impl ObjectDrive for Listed {
         self.drive.name()
     }
 
+    fn burn_in(&self) -> Option<drive::BurnInRecord> {
+        self.drive.burn_in()
+    }
+
     fn queue(&self) -> Option<Arc<dyn DriveQueue>> {
         None
     }

@@ -199,6 +199,10 @@ impl ObjectDrive for FaultyDrive {
         self.inner.name()
     }
 
+    fn burn_in(&self) -> Option<drive::BurnInRecord> {
+        self.inner.burn_in()
+    }
+
     fn queue(&self) -> Option<Arc<dyn DriveQueue>> {
         None
     }

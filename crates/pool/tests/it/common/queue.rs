@@ -279,6 +279,10 @@ impl ObjectDrive for QueuedDrive {
         self.inner.name()
     }
 
+    fn burn_in(&self) -> Option<drive::BurnInRecord> {
+        self.inner.burn_in()
+    }
+
     fn queue(&self) -> Option<Arc<dyn DriveQueue>> {
         Some(Arc::clone(&self.queue) as Arc<dyn DriveQueue>)
     }
