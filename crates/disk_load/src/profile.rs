@@ -364,6 +364,9 @@ mod tests {
                     zone.median = zone.median * 3 + Duration::from_millis(1);
                 }
                 assert_eq!(slow_at(&disk), (begin..begin + 16).collect::<Vec<_>>(), "{begin}");
+                let Verdict::Slow(places) = disk.verdict() else { panic!("{begin}: it is slow") };
+                let medians = places.iter().filter(|place| matches!(place.why, Slowness::Median { .. }));
+                assert_eq!(medians.count(), 16, "{begin}");
             }
         }
         // Half of a disk at a quarter of its rate is no curve of any disk.
