@@ -191,7 +191,8 @@ impl Profile {
 
     /// The zones that are slow by these figures: those to be looked at again before it is said of them.
     pub(crate) fn slow_zones(&self) -> Vec<usize> {
-        (0..self.zones.len()).filter(|at| !self.slowness(*at, &self.curve()).is_empty()).collect()
+        let curve = self.curve();
+        (0..self.zones.len()).filter(|at| !self.slowness(*at, &curve).is_empty()).collect()
     }
 
     fn slow_places(&self) -> Vec<SlowPlace> {
