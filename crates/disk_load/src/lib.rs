@@ -1,9 +1,10 @@
 //! I/O load on disks and files: which block is read or written next, two engines that do it, and what came
 //! of it.
 //!
-//! Pure are [`Workload`], [`Stamp`], [`Histogram`], [`Standing`], [`Profile`] and [`TapeStream`]; the engines and
-//! [`Target`] read and write, and decide nothing. What is written says where it belongs, and what is read is
-//! checked for it: an operation that moves other bytes is a [`Fault`], and never counts as done.
+//! Pure are [`Workload`], [`Stamp`], [`Histogram`], [`Standing`], [`Profile`] and [`TapeStream`]; the
+//! engines, [`BurnIn`] and [`Target`] read and write, and decide nothing. What is written says where it
+//! belongs, and what is read is checked for it: an operation that moves other bytes is a [`Fault`], and never
+//! counts as done.
 
 mod blocking;
 mod burn_in;

@@ -191,7 +191,8 @@ impl Profile {
 
     /// The zones that are slow by these figures: those to be looked at again before it is said of them.
     pub(crate) fn slow_zones(&self) -> Vec<usize> {
-        (0..self.zones.len()).filter(|at| !self.slowness(*at, &self.curve()).is_empty()).collect()
+        let curve = self.curve();
+        (0..self.zones.len()).filter(|at| !self.slowness(*at, &curve).is_empty()).collect()
     }
 
     fn slow_places(&self) -> Vec<SlowPlace> {
@@ -303,7 +304,7 @@ mod tests {
         let rate = |part: f64| {
             let step = (part * 22.0).floor() / 22.0;
             let square = 270f64.powi(2) + step * (125f64.powi(2) - 270f64.powi(2));
-            let head = if (part * 63.0) as u64 % 2 == 0 { 1.0 } else { 0.96 };
+            let head = if ((part * 63.0) as u64).is_multiple_of(2) { 1.0 } else { 0.96 };
             square.sqrt() * head * 1e6
         };
         let mut disk = disk(rate, Duration::from_millis(5), Duration::from_millis(13));
@@ -364,6 +365,9 @@ mod tests {
                     zone.median = zone.median * 3 + Duration::from_millis(1);
                 }
                 assert_eq!(slow_at(&disk), (begin..begin + 16).collect::<Vec<_>>(), "{begin}");
+                let Verdict::Slow(places) = disk.verdict() else { panic!("{begin}: it is slow") };
+                let medians = places.iter().filter(|place| matches!(place.why, Slowness::Median { .. }));
+                assert_eq!(medians.count(), 16, "{begin}");
             }
         }
         // Half of a disk at a quarter of its rate is no curve of any disk.
@@ -434,7 +438,7 @@ mod tests {
             let mut truth = if round % 2 == 0 { hdd() } else { ssd() };
             truth.zones[17].read_rate *= 0.5;
             let mut noisy = |zone: &Zone| {
-                let is_hit = random.bits() % 10 == 0;
+                let is_hit = random.bits().is_multiple_of(10);
                 let factor = if is_hit { 1.0 + (random.bits() % 400) as f64 / 100.0 } else { 1.0 };
                 Zone {
                     read_rate: zone.read_rate / factor,

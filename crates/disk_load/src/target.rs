@@ -262,8 +262,8 @@ impl Target {
         Ok((rustix::fs::major(number), rustix::fs::minor(number)))
     }
 
-    /// Waits until all that was written is on the disk; what the kernel has cached of it is given up, where it
-    /// cannot be passed by, so that the disk is asked for it.
+    /// Waits until all that was written is on the disk. What the kernel has cached of it, where it cannot be
+    /// passed by, is given up, so that the disk is asked for it.
     ///
     /// # Errors
     /// [`TargetError::Io`].
@@ -424,6 +424,18 @@ mod tests {
             assert!(Target::open(&path, ByteCount(1)).is_ok());
             assert!(fs::read(&path).unwrap() == bytes, "nothing was changed");
         }
+    }
+
+    /// Story: a sparse file was written over without a look at what its holes would take of the file system.
+    #[test]
+    fn holes_that_would_take_the_reserve_are_not_filled() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sparse");
+        // More than any test machine has free, and less than the largest file of ext4.
+        File::create(&path).unwrap().set_len(8 << 40).unwrap();
+        let refused = Target::open_to_destroy(&path, ByteCount(1)).unwrap_err();
+        assert!(matches!(&refused, TargetError::NoRoom { wanted, .. } if wanted.0 == 8 << 40), "{refused}");
+        assert!(Target::open(&path, ByteCount(1)).is_ok(), "it may be read");
     }
 
     #[test]

@@ -695,7 +695,8 @@ pub(crate) fn holds_nothing(path: &Path) -> io::Result<bool> {
 }
 
 /// Whether what is in the directory of a new drive is nobody's: `lost+found`, which a fresh ext4 file system
-/// brings along, the record of a burn-in, and what a process has left that was killed while it made the drive, in which nothing is.
+/// brings along, the record of a burn-in, and what a process has left that was killed while it made the
+/// drive, in which nothing is.
 fn is_none_of_others(entry: &fs::DirEntry, unfilled: bool) -> bool {
     let name = entry.file_name();
     name == "lost+found"

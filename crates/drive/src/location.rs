@@ -98,8 +98,8 @@ impl DriveLocation {
         }
     }
 
-    /// Makes the place of a drive if there is none; gives whether it is empty but for the record of a burn-in,
-    /// so that one may be made there.
+    /// Makes the place of a drive if there is none; gives whether it is empty, so that one may be made there.
+    /// The record of a burn-in does not count.
     ///
     /// # Errors
     /// If it cannot be made or looked at.

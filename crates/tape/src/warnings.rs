@@ -465,6 +465,7 @@ mod tests {
             name: String::new(),
             health: health.clone(),
             gaps_after: None,
+            burn_in: None,
             filling: false,
             capacity: ByteCount(100),
             used: ByteCount(used),

@@ -24,6 +24,7 @@ pub mod nvme;
 mod read;
 mod reader;
 mod record;
+pub mod takeover;
 mod tree;
 
 pub use machine::{

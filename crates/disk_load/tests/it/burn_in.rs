@@ -222,7 +222,8 @@ fn files_are_written_and_every_byte_of_them_read() {
 /// and one of another part.
 #[test]
 fn wrong_pages_are_faults_with_their_place_on_the_whole_disk() {
-    let changes: [(fn(&File), Wrong); 4] = [
+    type Change = fn(&File);
+    let changes: [(Change, Wrong); 4] = [
         (|file| file.write_all_at(&vec![0; PAGE], 3 * BLOCK.0).unwrap(), Wrong::Foreign),
         (|file| file.write_all_at(&[7; 512], 3 * BLOCK.0 + 1024).unwrap(), Wrong::Body),
         (
