@@ -296,7 +296,7 @@ fn check_classes(classes: &[Class], tape_pools: &[TapePool]) -> Result<(), Findi
 /// What says when files of a class leave the pool: what would have no effect, or would keep all files of the
 /// class from the pool, was not meant so.
 fn check_leaving(class: &Class) -> Result<(), Finding> {
-    let Class { residency, pool_max, pool_min, evict_min, up_to, .. } = class;
+    let Class { residency, pool_max, pool_min, .. } = class;
     if let Some(span) = residency.as_ref().filter(|it| is_no_time(*it.get_ref())) {
         let message = format!(
             "residency = \"{}\" is no time to stay: write \"tape\" to have files leave as soon as tapes have \
@@ -326,17 +326,6 @@ fn check_leaving(class: &Class) -> Result<(), Finding> {
             "pool_min, {}, has no effect with residency = \"tape\": all files of the class leave as soon as \
              tapes have them; leave one of the two out",
             least.get_ref()
-        );
-        return Err((least.span(), message));
-    }
-    if let (Some(least), Some(most)) = (evict_min, up_to)
-        && least.get_ref() > most.get_ref()
-    {
-        let message = format!(
-            "evict_min, {}, is above up_to, {}: no file that gets the class by its size would ever leave by \
-             itself; make it smaller, or leave it out",
-            least.get_ref(),
-            most.get_ref()
         );
         return Err((least.span(), message));
     }
@@ -431,7 +420,6 @@ mod tests {
                 "pool_min, 2GB, is to be at most pool_max, 1GB",
             ),
             ("pool_min = \"2GB\"\nresidency = \"tape\"", "pool_min", "leave one of the two out"),
-            ("evict_min = \"2MiB\"", "evict_min", "evict_min, 2MiB, is above up_to, 1MiB"),
         ] {
             let error = of_class(text);
             assert!(error.key.ends_with(key) && error.to_string().contains(told), "{error}");

@@ -9,8 +9,8 @@ use threads::{Doorbell, Mutex, MutexGuard};
 /// Why it is to look at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LeavingCause {
-    /// A put was refused: it lacks so many bytes of what is free.
-    PutLacks(ByteCount),
+    /// A put was refused that needs so many bytes.
+    PutRefused(ByteCount),
     /// A recall waits for room.
     RecallWaits,
     /// Files may leave that could not before: nobody pins them any more, or tapes have them now.
@@ -20,8 +20,9 @@ pub enum LeavingCause {
 /// What was told since it looked last.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LeavingCauses {
-    /// What the put lacks that lacks least: one that never fits must not hide the others.
-    pub put_lacks: Option<ByteCount>,
+    /// What the put needs that needs least of those that were refused: one that never fits must not hide the
+    /// others.
+    pub put_refused: Option<ByteCount>,
     /// A recall waits for room.
     pub recall_waits: bool,
     /// Files may leave that could not before.
@@ -40,6 +41,8 @@ impl LeavingCauses {
 pub struct LeavingSignal {
     told: Mutex<LeavingCauses>,
     doorbell: Doorbell,
+    /// Rung for what may not wait for the end of a rest.
+    called: Doorbell,
 }
 
 impl LeavingSignal {
@@ -48,8 +51,8 @@ impl LeavingSignal {
         {
             let mut told = self.told();
             match cause {
-                LeavingCause::PutLacks(bytes) => {
-                    told.put_lacks = Some(told.put_lacks.map_or(bytes, |known| known.min(bytes)));
+                LeavingCause::PutRefused(bytes) => {
+                    told.put_refused = Some(told.put_refused.map_or(bytes, |known| known.min(bytes)));
                 }
                 LeavingCause::RecallWaits => told.recall_waits = true,
                 LeavingCause::MayLeave => told.may_leave = true,
@@ -60,7 +63,14 @@ impl LeavingSignal {
 
     /// Wakes the thread for no cause but to look: it is to stop, or somebody asks.
     pub fn ring(&self) {
+        self.called.ring();
         self.doorbell.ring();
+    }
+
+    /// Waits, whatever is told meanwhile, but for [`LeavingSignal::ring`]: a thousand refused puts a second are
+    /// not to be a thousand looks.
+    pub fn rest(&self, span: Duration) {
+        self.called.wait(span);
     }
 
     /// What was told and not heard yet.
@@ -90,14 +100,25 @@ mod tests {
     #[test]
     fn what_is_told_is_kept_until_it_is_heard_and_wakes_at_once() {
         let signal = LeavingSignal::default();
-        for cause in [4, 3, 9].map(|bytes| LeavingCause::PutLacks(ByteCount(bytes))) {
+        for cause in [4, 3, 9].map(|bytes| LeavingCause::PutRefused(ByteCount(bytes))) {
             signal.tell(cause);
         }
         signal.tell(LeavingCause::MayLeave);
         // Far longer than the test may take.
         signal.wait(Duration::from_secs(3_600));
-        let told = LeavingCauses { put_lacks: Some(ByteCount(3)), recall_waits: false, may_leave: true };
+        let told = LeavingCauses { put_refused: Some(ByteCount(3)), recall_waits: false, may_leave: true };
         assert_eq!((signal.pending(), signal.hear()), (told, told));
         assert!(!signal.pending().are_any() && !signal.hear().are_any());
+    }
+
+    #[test]
+    fn a_rest_ends_for_who_calls() {
+        let signal = LeavingSignal::default();
+        signal.tell(LeavingCause::MayLeave);
+        signal.rest(Duration::from_millis(1));
+        signal.ring();
+        // Far longer than the test may take.
+        signal.rest(Duration::from_secs(3_600));
+        assert!(signal.pending().may_leave, "it is heard after the rest");
     }
 }

@@ -64,14 +64,14 @@ impl Ground {
         took.inspect_err(|error| self.tell_of_lack(error, length))
     }
 
-    /// A put of so many bytes failed with this: if it was for want of room, files may leave for it.
+    /// A put failed with this, of so many bytes, if that is known: if it was for want of room, files may leave.
     pub fn tell_of_lack(&self, error: &ArchiveError, length: Option<ByteCount>) {
-        let lacks = match error {
-            ArchiveError::TooLittleRoom { size, room } => size.0.saturating_sub(room.0),
-            ArchiveError::PoolFull => length.map_or(1, |length| length.0),
+        let needs = match error {
+            ArchiveError::TooLittleRoom { size, .. } => *size,
+            ArchiveError::PoolFull => length.unwrap_or_default(),
             _ => return,
         };
-        self.leaving.tell(LeavingCause::PutLacks(ByteCount(lacks.max(1))));
+        self.leaving.tell(LeavingCause::PutRefused(needs));
     }
 
     fn takes_file(&self, length: Option<ByteCount>) -> Result<(), ArchiveError> {

@@ -135,6 +135,11 @@ impl Upload {
         })
     }
 
+    /// The length that was announced.
+    pub(crate) fn announced(&self) -> Option<ByteCount> {
+        self.options.length
+    }
+
     /// Takes the next bytes of the body.
     ///
     /// # Errors
@@ -203,7 +208,10 @@ impl Upload {
     pub fn finish_then(mut self, done: PutCallback) {
         let (put, class) = match self.prepare() {
             Ok(prepared) => prepared,
-            Err(error) => return done(Err(error)),
+            Err(error) => {
+                self.ingest.0.tell_of_lack(&error, self.options.length);
+                return done(Err(error));
+            }
         };
         let Some(writer) = self.large.take() else {
             let ingest = std::sync::Arc::clone(&self.ingest.0);

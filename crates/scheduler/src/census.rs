@@ -173,7 +173,7 @@ impl Scheduler {
         }
         self.maintenance_due.is_empty() && !self.is_anything_due(now, &census.ledger) && {
             census.idle_since.iter().all(|since| since.plus(self.policy.dismount_delay) > now)
-                && census.idle.iter().all(|vid| !self.is_unusable(*vid) && self.recall.is_unwanted(*vid))
+                && census.idle.iter().all(|vid| !self.leaves_at_once(*vid) && self.recall.is_unwanted(*vid))
                 && census.idle.iter().all(|vid| self.migration_to(*vid).is_none())
         }
     }

@@ -286,7 +286,7 @@ impl Scheduler {
     fn dismount(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         let delay = self.policy.dismount_delay;
         let is_over = |state: &DriveState| match state {
-            DriveState::Idle { vid, since } => since.plus(delay) <= now || self.is_unusable(*vid),
+            DriveState::Idle { vid, since } => since.plus(delay) <= now || self.leaves_at_once(*vid),
             _ => false,
         };
         for name in self.drives_that(is_over) {
@@ -296,10 +296,9 @@ impl Scheduler {
         }
     }
 
-    /// Whether a tape that is known is neither to be read nor to be written.
-    pub(crate) fn is_unusable(&self, vid: Vid) -> bool {
-        let summary = self.tapes.get(&vid).and_then(|tape| tape.summary.as_ref());
-        summary.is_some_and(|summary| !summary.readable && !summary.writable)
+    /// Whether a drive that has this tape gives it back at once.
+    pub(crate) fn leaves_at_once(&self, vid: Vid) -> bool {
+        self.tapes.get(&vid).and_then(|tape| tape.summary.as_ref()).is_some_and(|summary| summary.leaves)
     }
 
     /// Asks for a tick at the next time at which something may change by itself.

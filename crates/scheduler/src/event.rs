@@ -34,6 +34,9 @@ pub struct TapeSummary {
     /// How often it was mounted: of tapes that hold alike the least used one is taken, so that a bad one that
     /// is given back again and again does not keep the others from being tried.
     pub mounts: u64,
+    /// Nothing may be done with it until somebody says so: a drive that has it gives it back at once. Not of
+    /// one that its library does not show: it may be seen again in a moment.
+    pub leaves: bool,
     /// The library that holds it: drives of others do not take it.
     pub library: LibraryId,
     /// Its copies are read only if no other copy of a file can be had.

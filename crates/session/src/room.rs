@@ -199,7 +199,10 @@ impl Room {
         retry_delay: Duration,
     ) -> Option<Timestamp> {
         let before = self.short.len();
-        self.short.retain(|class, short| free.pool.0 < short.bytes || free.of_class(*class) < short.bytes);
+        // Beside what sessions have claimed, as they are asked: else its tape is mounted in vain at once.
+        let short = std::mem::take(&mut self.short);
+        let still = |(class, short): &(ClassId, Short)| !self.fits(free, *class, ByteCount(short.bytes));
+        self.short = short.into_iter().filter(still).collect();
         self.fits_now |= self.short.len() < before;
         let mut next = None::<Timestamp>;
         // After a rest it is tried again: who wanted that file may have given up.
@@ -239,6 +242,12 @@ mod tests {
         };
         room.is_short(class, 100, Timestamp(0));
         assert!(!look(&mut room, 99) && look(&mut room, 100) && !look(&mut room, 100));
+        // What another session has claimed is not there for it.
+        room.is_short(class, 100, Timestamp(0));
+        let free = FreeSpace { pool: ByteCount(150), ..FreeSpace::default() };
+        assert!(room.claim(&free, ClassId(2), ByteCount(100)) && !look(&mut room, 150));
+        room.give_back(ClassId(2), ByteCount(100));
+        assert!(look(&mut room, 150));
     }
 
     #[test]

@@ -52,6 +52,18 @@ impl Limits {
         let left = self.low.0.min(self.most.0.saturating_sub(waiting.0));
         ByteCount(used.0.saturating_sub(left))
     }
+
+    /// Bytes that are to leave for a put of this size that was refused, if so many are used and puts have so much
+    /// room: down to low water, and no further. Nothing leaves for what would not fit then either: who only
+    /// announces a file of any size must not empty the pool.
+    #[must_use]
+    pub fn to_leave_for_put(self, used: ByteCount, room: ByteCount, size: ByteCount) -> ByteCount {
+        let leaves = used.0.saturating_sub(self.low.0);
+        match size > room && size.0 <= room.0.saturating_add(leaves) {
+            true => ByteCount(leaves),
+            false => ByteCount(0),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -69,6 +81,16 @@ mod tests {
         // What waits fits up to the brim; else files leave for it, down to low water at least.
         assert_eq!([leave(850, 150), leave(850, 151), leave(850, 400), leave(850, 5_000)], [0, 50, 250, 850]);
         assert_eq!(leave(100, 1_000), 100, "all of it");
+    }
+
+    #[test]
+    fn for_a_put_files_leave_down_to_low_water_and_no_further() {
+        let limits = Limits::new(ByteCount(1_000), WATER);
+        let leave =
+            |used, room, size| limits.to_leave_for_put(ByteCount(used), ByteCount(room), ByteCount(size)).0;
+        assert_eq!([leave(850, 100, 101), leave(850, 100, 150), leave(990, 5, 195)], [50, 50, 190]);
+        assert_eq!([leave(850, 100, 100), leave(700, 10, 11)], [0, 0], "it fits, or nothing is above");
+        assert_eq!([leave(850, 100, 151), leave(990, 5, u64::MAX)], [0, 0], "it would not fit then either");
     }
 
     #[test]

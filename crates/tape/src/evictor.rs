@@ -20,9 +20,9 @@ use crate::room::Tape;
 
 /// How often it looks whether files are to leave, without being asked.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// After a put that found nothing to leave for it the next one is looked at so much later: a client may be
+/// After a look that somebody asked for the next one is so much later, however many ask: a client may be
 /// refused a thousand times a second.
-const PUT_REST: Duration = Duration::from_secs(1);
+const ASKED_REST: Duration = Duration::from_secs(1);
 /// How often it is written down which files were read.
 const NOTE_EVERY: Duration = Duration::from_secs(600);
 /// Files of a class that are read ahead from the order of use.
@@ -68,8 +68,8 @@ struct Rounds {
     futile: Duration,
     /// Where a round stopped in the order of a class before it was through.
     reached: BTreeMap<ClassId, (UseHour, FileId)>,
-    /// What the put lacked that lacked least of those that were refused since the last round.
-    put_lacks: Option<ByteCount>,
+    /// What the put needs that needs least of those that were refused since the last look.
+    put_refused: Option<ByteCount>,
     /// The same of a look at ages.
     ages_reached: BTreeMap<ClassId, (UseHour, FileId)>,
 }
@@ -86,13 +86,14 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         last: None,
         futile: FUTILE_MIN,
         reached: BTreeMap::new(),
-        put_lacks: None,
+        put_refused: None,
         ages_reached: BTreeMap::new(),
     };
     let mut has_failed = false;
     while !room.stopping() {
         me.does("looking for files that are to leave the pool");
-        rounds.heard(room.leaving.hear(), room);
+        let causes = room.leaving.hear();
+        rounds.heard(causes, room);
         let turn = rounds.turn(room);
         room.evictor.info().looks += 1;
         if let Err(error) = &turn {
@@ -104,7 +105,10 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         }
         has_failed = turn.is_err();
         me.rests();
-        room.leaving.wait(if rounds.put_lacks.is_some() { PUT_REST } else { LOOK_EVERY });
+        if causes.are_any() {
+            room.leaving.rest(ASKED_REST);
+        }
+        room.leaving.wait(LOOK_EVERY);
     }
     // What was read last counts after the next start, too.
     note_uses(room);
@@ -144,8 +148,9 @@ impl Rounds {
     /// What could not leave before is looked for at once; what only waits for room comes after the rest that
     /// a round which found nothing takes.
     fn heard(&mut self, causes: LeavingCauses, room: &Tape) {
-        let LeavingCauses { put_lacks, recall_waits: _, may_leave } = causes;
-        self.put_lacks = [put_lacks, self.put_lacks].into_iter().flatten().min();
+        let LeavingCauses { put_refused, recall_waits: _, may_leave } = causes;
+        // Who was refused asks again: what it needed counts for one look.
+        self.put_refused = put_refused;
         if may_leave {
             (self.next_at, self.rest) = (Duration::ZERO, REST_MIN);
         }
@@ -189,17 +194,9 @@ impl Rounds {
             let passed = self.ages_reached.remove(&class.id);
             let mut line = Line::behind(Demand::of(class, online, u64::MAX), passed);
             let mut evicted = Evicted::default();
-            while !room.stopping() && line.demand.allowance > 0 {
-                if line.looked_at >= ROUND_MAX {
-                    self.ages_reached.extend(line.passed.map(|passed| (class.id, passed)));
-                    break;
-                }
-                let Some((hour, _)) = line.front(room)? else { break };
-                // The hour may have ended in a use.
-                if hour >= before {
-                    break;
-                }
-                evicted.add(line.evict_some(room, u64::MAX, Some(before))?);
+            let ended = line.evict_before(room, before, &mut evicted);
+            if line.looked_at >= ROUND_MAX {
+                self.ages_reached.extend(line.passed.map(|passed| (class.id, passed)));
             }
             self.unswept = self.unswept.saturating_add(evicted.bytes);
             told(
@@ -207,6 +204,7 @@ impl Rounds {
                 evicted,
                 &format!("nobody used them for as long as class {} says", class.settings.name),
             );
+            ended?;
         }
         Ok(())
     }
@@ -222,10 +220,7 @@ impl Rounds {
             self.unswept = 0;
         }
         let free = room.free_for_recalls()?.pool;
-        // What was evicted counts as free from then on, though readers may hold it for hours.
-        let coming = ByteCount(free.0.saturating_add(self.unswept));
-        let put = self.needed_for_put(free);
-        let (wanted, demands) = demands(room, water, coming, put)?;
+        let (wanted, demands) = demands(room, water, (free, self.unswept), self.put_refused.take())?;
         // Puts and recalls take of what is free and are files then: what both are together tells whether room
         // came.
         let most = ByteCount(room.evictor.info().online.0.saturating_add(free.0));
@@ -234,24 +229,23 @@ impl Rounds {
         // No more may leave than is counted as such.
         if !is_asked || room.read(|view| evictable(room, view))?.0 == 0 {
             self.rest = REST_MIN;
-            let rest = match (is_asked, put) {
-                (true, _) => REST_MIN,
-                (false, Some(_)) => PUT_REST,
-                (false, None) => Duration::ZERO,
-            };
-            self.next_at = now.saturating_add(rest);
+            self.next_at = if is_asked { now.saturating_add(REST_MIN) } else { now };
             room.evictor.info().ended(is_asked, self.unswept > 0);
             return Ok(());
         }
         // Who was read a moment ago goes last.
         note_uses(room);
         let own: u64 = demands.iter().map(|demand| demand.own).sum();
-        let (evicted, is_through) = self.evict_least_used(room, wanted, demands)?;
+        let mut evicted = Evicted::default();
+        let is_through = self.evict_least_used(room, wanted, demands, &mut evicted);
+        // What has left is accounted for, whatever became of the rest.
         told(room, evicted, "the pool or a class is above its high water, or something waits for room");
         self.unswept = self.unswept.saturating_add(evicted.bytes);
         if wanted > 0 && evicted.bytes > 0 {
             self.last = Some((most, evicted.bytes, now));
         }
+        room.sweep.ring();
+        let is_through = is_through.inspect_err(|_| room.evictor.info().ended(true, evicted.bytes > 0))?;
         room.evictor.info().ended(is_through && evicted.bytes < wanted.max(own), true);
         if is_through && evicted.files == 0 {
             // All that could go is pinned or not on its tapes yet: that takes its time.
@@ -260,14 +254,7 @@ impl Rounds {
         } else {
             self.rest = REST_MIN;
         }
-        room.sweep.ring();
         Ok(())
-    }
-
-    /// The room that a put needs which was refused, of which so much is free.
-    fn needed_for_put(&mut self, free: ByteCount) -> Option<ByteCount> {
-        let lacks = self.put_lacks.take()?;
-        Some(ByteCount(free.0.saturating_add(lacks.0)))
     }
 
     /// Whether the last round for the pool has brought too little room, and the next one has to wait.
@@ -285,19 +272,19 @@ impl Rounds {
     }
 
     /// Evicts until `wanted` bytes are gone and no class has more than its own mark, or all were looked at
-    /// once, or [`ROUND_MAX`]. Gives whether it need not go on where it stopped.
+    /// once, or [`ROUND_MAX`]; `evicted` counts them. Gives whether it need not go on where it stopped.
     fn evict_least_used(
         &mut self,
         room: &Tape,
         wanted: u64,
         demands: Vec<Demand>,
-    ) -> Result<(Evicted, bool), ArchiveError> {
+        evicted: &mut Evicted,
+    ) -> Result<bool, ArchiveError> {
         let line = |demand: Demand| {
             let began = self.reached.get(&demand.class).copied();
             Line { began, has_turned: began.is_none(), ..Line::behind(demand, began) }
         };
         let mut lines: Vec<Line> = demands.into_iter().map(line).collect();
-        let mut evicted = Evicted::default();
         let looked_at = |lines: &[Line]| lines.iter().map(|line| line.looked_at).sum::<usize>();
         while !room.stopping() && looked_at(&lines) < ROUND_MAX {
             let left = wanted.saturating_sub(evicted.bytes);
@@ -323,7 +310,7 @@ impl Rounds {
             let stopped = lines.iter().filter_map(|line| Some((line.demand.class, line.passed?)));
             self.reached.extend(stopped);
         }
-        Ok((evicted, is_through))
+        Ok(is_through)
     }
 }
 
@@ -350,6 +337,23 @@ impl Line {
                 None => return Ok(None),
             }
         }
+    }
+
+    /// Evicts what was used before that hour, and counts it: all, or [`ROUND_MAX`] files.
+    fn evict_before(
+        &mut self,
+        room: &Tape,
+        before: UseHour,
+        evicted: &mut Evicted,
+    ) -> Result<(), ArchiveError> {
+        while !room.stopping() && self.demand.allowance > 0 && self.looked_at < ROUND_MAX {
+            // The hour may have ended in a use.
+            if self.front(room)?.is_none_or(|(hour, _)| hour >= before) {
+                break;
+            }
+            evicted.add(self.evict_some(room, u64::MAX, Some(before))?);
+        }
+        Ok(())
     }
 
     /// Evicts at most `most` bytes of the next files, of those that were used before that hour.
@@ -427,14 +431,16 @@ fn leaves_at_all(class: &Class) -> bool {
 }
 
 /// Bytes that are to leave the pool, whoever's they are, and what each class is to give up and may.
-/// `free`: what is free, or will be; `put`: the room that a put needs which was refused.
+/// What has left and is not removed yet (`unswept`) counts as free, though readers may hold it for hours;
+/// `refused`: what a put needs that was refused.
 fn demands(
     room: &Tape,
     water: Water,
-    free: ByteCount,
-    put: Option<ByteCount>,
+    (free, unswept): (ByteCount, u64),
+    refused: Option<ByteCount>,
 ) -> Result<(u64, Vec<Demand>), ArchiveError> {
     let classes = room.classes.all();
+    let free = ByteCount(free.0.saturating_add(unswept));
     let (claimed, short): (ByteCount, BTreeMap<ClassId, ByteCount>) = {
         let space = room.own.space.lock();
         (space.claimed(), space.short().collect())
@@ -458,15 +464,17 @@ fn demands(
         // What files have and what is free: other things on the same disks are no business of the marks.
         let most = ByteCount(online.saturating_add(free.0));
         // Nothing leaves for what would not fit then either.
-        let is_waited = !short.is_empty() || put.is_some();
-        let to_come = if is_waited { evictable(room, view)? } else { ByteCount(0) };
+        let to_come = if short.is_empty() { ByteCount(0) } else { evictable(room, view)? };
         let could_be_free = free.0.saturating_add(to_come.0);
         let recalls = short.values().map(|bytes| claimed.0.saturating_add(bytes.0));
-        let waiting = recalls.chain(put.map(|bytes| bytes.0));
-        let waiting = ByteCount(waiting.filter(|waiting| *waiting <= could_be_free).max().unwrap_or(0));
-        let wanted = Limits::new(most, water).to_leave(ByteCount(online), waiting);
+        let waiting = ByteCount(recalls.filter(|waiting| *waiting <= could_be_free).max().unwrap_or(0));
+        let (limits, online) = (Limits::new(most, water), ByteCount(online));
+        // What has left and is not removed yet is room for puts as well.
+        let for_puts = ByteCount(room.room_for_files().0.saturating_add(unswept));
+        let for_put = refused.map_or(ByteCount(0), |size| limits.to_leave_for_put(online, for_puts, size));
+        let wanted = limits.to_leave(online, waiting).max(for_put);
         let mut info = room.evictor.info();
-        (info.online, info.room) = (ByteCount(online), most);
+        (info.online, info.room) = (online, most);
         Ok((wanted.0, demands))
     })
 }

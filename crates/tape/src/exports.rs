@@ -69,6 +69,34 @@ impl Tape {
         }
         // Who asks for the same one meanwhile finds it where it is then.
         let _one = self.inventory.exporting();
+        self.export_alone(vid)
+    }
+
+    /// Calls an export off that waits; whether one did. One that is being carried out is waited for.
+    pub(crate) fn call_export_off(&self, vid: Vid) -> Result<bool, ArchiveError> {
+        if !self.is_leaving(vid) {
+            return Ok(false);
+        }
+        let _one = self.inventory.exporting();
+        if !self.is_leaving(vid) {
+            return Ok(false);
+        }
+        self.set_leaving(vid, false)?;
+        self.post_tape(vid);
+        Ok(true)
+    }
+
+    /// Exports a tape as soon as it can be, unless that was called off meanwhile.
+    fn export_that_waits(&self, vid: Vid) -> Result<(), ArchiveError> {
+        let _one = self.inventory.exporting();
+        match self.is_leaving(vid) {
+            true => self.export_alone(vid).map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// While no other export is under way.
+    fn export_alone(&self, vid: Vid) -> Result<TapeExport, ArchiveError> {
         let done = self.try_export(vid);
         match &done {
             Ok(TapeExport::Waiting { .. }) => {}
@@ -193,7 +221,7 @@ impl Tape {
             let is_out =
                 !self.libraries.holds(vid) && self.tape(vid).is_ok_and(|record| record.away.is_some());
             // One that an operator took out of the element, or says is elsewhere, has gone out.
-            let done = if is_out { self.set_leaving(vid, false) } else { self.export_tape(vid).map(drop) };
+            let done = if is_out { self.set_leaving(vid, false) } else { self.export_that_waits(vid) };
             if let Err(error) = done {
                 tracing::error!(%vid, %error, "the tape is not exported, and used as before");
             }

@@ -229,10 +229,11 @@ impl Tape {
     }
 }
 
-/// Whether any of the files that stand for all is known to find no room.
+/// Whether any of the files that stand for all is known to find no room, or waits for what is being made.
 fn is_any_short_of_room(room: &Tape, waiting: &Waiting) -> Result<bool, ArchiveError> {
     for file in waiting.files.values().flatten() {
-        if room.is_short_of_room(*file)? {
+        let awaits = || room.reason(crate::reasons::Waiting::Recall(*file));
+        if room.is_short_of_room(*file)? || matches!(awaits()?, Some(Reason::RoomIsBeingMade { .. })) {
             return Ok(true);
         }
     }
@@ -268,6 +269,7 @@ fn tail_file(
     let reason = in_request.of(reason)?;
     let expected = match &reason {
         lasting if lasting.needs_an_operator() => Some(Expected::Never(lasting.clone())),
+        Reason::RoomIsBeingMade { .. } => None,
         _ if room.is_short_of_room(file)? => None,
         _ => expected,
     };

@@ -445,13 +445,8 @@ impl Tape {
             TapeUse::ReadOnly => TapeState::ReadOnly,
             TapeUse::Disabled => TapeState::Disabled,
         };
-        if use_as == TapeUse::Active && room.is_leaving(vid) {
-            // It calls off an export that waits.
-            room.set_leaving(vid, false)?;
-            room.post_tape(vid);
-            if record.state == TapeState::Active {
-                return Ok(());
-            }
+        if use_as == TapeUse::Active && room.call_export_off(vid)? && record.state == TapeState::Active {
+            return Ok(());
         }
         let is_in_a_drive = || room.tape_drives().iter().any(|drive| drive.vid == Some(vid));
         if let (Some(run), TapeState::Disabled) = (record.run, state)

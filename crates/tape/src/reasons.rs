@@ -11,7 +11,7 @@ use crate::resting::Rest;
 use crate::room::Tape;
 use crate::room_for_reads::Short;
 use ground::{HealthProblem, is_unidentified};
-use scheduler::Reason;
+use scheduler::{Reason, ShortRoom};
 
 /// Containers at the head of a queue that are compared with the tapes. What no tape takes stays there: it is
 /// found although only the head is looked at.
@@ -159,7 +159,10 @@ impl Tape {
         match self.no_place_in_pool() {
             Some(lack @ Reason::TooFewPoolDrives { .. }) => lack,
             _ => match reason {
-                Reason::WaitingForSpace { free, .. } if self.evictor_info().makes_room => {
+                // What leaves is no help to who waits for his class's own room, or for more than will be free.
+                Reason::WaitingForSpace { free, of: ShortRoom::Pool, .. }
+                    if self.evictor_info().makes_room =>
+                {
                     Reason::RoomIsBeingMade { free }
                 }
                 reason => reason,

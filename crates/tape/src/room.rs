@@ -201,21 +201,24 @@ impl Tape {
             let (readable, writable) = (false, false);
             return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
         }
+        let held_back = |reason| {
+            let (readable, writable, leaves) = (false, false, true);
+            TapeSummary { library, suspect, reason, readable, writable, leaves, ..summary(record) }
+        };
         if self.is_leaving(vid) {
-            let reason = crate::exports::LEAVES.to_owned();
-            let (readable, writable) = (false, false);
-            return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
+            return held_back(crate::exports::LEAVES.to_owned());
         }
         if let Some(reason) = self.held_for_key(vid, record) {
-            let (readable, writable) = (false, false);
-            return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
+            return held_back(reason);
         }
         let reason = crate::tapes::state_told(vid, record);
         let summary = summary(record);
         let writable = summary.writable && self.has_current_key(record);
         // No tape is mounted for what it cannot take.
         let free = if self.is_too_small(vid, record) { ByteCount(0) } else { summary.free };
-        TapeSummary { library, suspect, reason, free, writable, ..summary }
+        // As one that is disabled.
+        let leaves = !summary.readable && !summary.writable;
+        TapeSummary { library, suspect, reason, free, writable, leaves, ..summary }
     }
 
     /// Changes a tape's state, keeping the reason, and tells the scheduler. A tape that an operator has taken

@@ -113,11 +113,14 @@ impl<'a> RequestReasons<'a> {
     /// Why a file of the request waits, which waits for this reason by itself: room that is short may be held
     /// by what the request has brought back, so that waiting never ends.
     pub(crate) fn of(&mut self, reason: Reason) -> Result<Reason, ArchiveError> {
-        let Reason::WaitingForSpace { free, of, .. } = &reason else { return Ok(reason) };
-        if let Some(told) = self.told.get(of) {
+        let (free, of) = match &reason {
+            Reason::WaitingForSpace { free, of, .. } => (*free, of.clone()),
+            Reason::RoomIsBeingMade { free } => (*free, ShortRoom::Pool),
+            _ => return Ok(reason),
+        };
+        if let Some(told) = self.told.get(&of) {
             return Ok(told.clone());
         }
-        let (free, of) = (*free, of.clone());
         let OwnPins { pinned, evictable } = match self.own_pins {
             Some(known) => known,
             None => *self.own_pins.insert((self.look_up)()?),

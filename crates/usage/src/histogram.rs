@@ -162,7 +162,7 @@ fn least(index: usize) -> u64 {
         return index as u64;
     }
     let (power, within) = ((index - 8) / 8, (index - 8) % 8);
-    let least = (PER_POWER as u128 + within as u128) << power;
+    let least = (u128::from(PER_POWER) + within as u128) << power;
     u64::try_from(least).unwrap_or(u64::MAX)
 }
 

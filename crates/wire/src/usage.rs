@@ -64,8 +64,10 @@ pub struct ResidencyReply {
     /// The share of reads with a known use before them that came within that time.
     pub share: f64,
     /// The share of all reads that the pool would serve; those without a known use before them are none.
+    #[serde(default)]
     pub hit_rate: f64,
     /// Bytes that would stand in the pool on the mean: an upper bound.
+    #[serde(default)]
     pub space: u64,
 }
 
@@ -234,6 +236,7 @@ pub struct ClassUsageReply {
     /// What residencies would serve, and take; empty if nothing was read again.
     pub residencies: Vec<ResidencyReply>,
     /// What hit rates would take.
+    #[serde(default)]
     pub for_hit_rates: Vec<HitRateReply>,
     /// What moved.
     pub movement: MovementReply,

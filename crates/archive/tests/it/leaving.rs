@@ -223,13 +223,13 @@ fn the_end_of_a_pin_is_heard_at_once() {
 #[test]
 fn a_put_that_is_refused_has_files_leave_for_it() {
     let instance = instance(|settings| {
-        settings.pool.water = Some(Water { high_percent: 99, low_percent: 99 });
+        settings.pool.water = Some(Water { high_percent: 99, low_percent: 40 });
     });
     let (archive, tightness) = open_tight_on(&instance, Arc::new(SystemClock));
     put_all(&archive);
     migrate_all(&archive);
     tightness.capacity.store(100_000_000, Ordering::SeqCst);
-    tightness.free.store(20_000_000, Ordering::SeqCst);
+    tightness.free.store(8_000_000, Ordering::SeqCst);
     let evictor = || archive.pool_info().unwrap().evictor;
     let room_of_refusal = |size: u64| {
         let options = archive::PutOptions { length: Some(ByteCount(size)), ..Default::default() };
@@ -241,10 +241,14 @@ fn a_put_that_is_refused_has_files_leave_for_it() {
     wait_until("the pool tells its room", || room_of_refusal(1 << 50) < 400_000_000);
     wait_until("it was looked", || evictor().looks_at_once > 0);
     assert_eq!(gone(&archive), [0u64; 0], "nothing leaves for what would not fit then either");
-    // What lacks is less than two files have.
+    // Down to low water, and no further.
     let room = room_of_refusal(1 << 50);
-    room_of_refusal(room + FILE as u64 + 1);
+    room_of_refusal(room + 1);
+    // 18 MB are used, and low water is at 13.6.
     wait_until("two files have left", || evictor().files == 2);
+    let looks = evictor().looks_at_once;
+    room_of_refusal(1 << 50);
+    wait_until("it was looked again", || evictor().looks_at_once > looks);
     assert_eq!(gone(&archive), [0, 1]);
     stop(archive);
 }

@@ -345,7 +345,7 @@ fn a_tape_that_becomes_unreadable_gives_up_what_is_not_claimed() {
     ];
     check(&mut scheduler, begin, "0: mount T00001 in A\n90: read T00001 in A");
     assert_eq!(scheduler.claim(vid(1), &[FileId(1)]), [true]);
-    let unreadable = TapeSummary { readable: false, ..summary() };
+    let unreadable = TapeSummary { readable: false, leaves: true, ..summary() };
     let end = vec![
         (100, Event::Tape(vid(1), unreadable)),
         (110, Event::NotWanted(FileId(1))),

@@ -95,6 +95,7 @@ impl World<'_> {
             written: ByteCount(of.used),
             labelled: true,
             mounts: state.mounts,
+            leaves: state.is_unreadable,
             library: base::LibraryId(of.library.0),
             suspect: state.is_suspect,
             reason: reason.to_owned(),
