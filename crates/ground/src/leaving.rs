@@ -67,8 +67,8 @@ impl LeavingSignal {
         self.doorbell.ring();
     }
 
-    /// Waits, whatever is told meanwhile, but for [`LeavingSignal::ring`]: a thousand refused puts a second are
-    /// not to be a thousand looks.
+    /// Waits, whatever is told meanwhile, but for [`LeavingSignal::ring`]: a thousand refused puts a second
+    /// are not to be a thousand looks.
     pub fn rest(&self, span: Duration) {
         self.called.wait(span);
     }

@@ -64,7 +64,8 @@ impl Ground {
         took.inspect_err(|error| self.tell_of_lack(error, length))
     }
 
-    /// A put failed with this, of so many bytes, if that is known: if it was for want of room, files may leave.
+    /// A put failed with this, of so many bytes, if that is known: if it was for want of room, files may
+    /// leave.
     pub fn tell_of_lack(&self, error: &ArchiveError, length: Option<ByteCount>) {
         let needs = match error {
             ArchiveError::TooLittleRoom { size, .. } => *size,

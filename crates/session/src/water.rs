@@ -53,9 +53,9 @@ impl Limits {
         ByteCount(used.0.saturating_sub(left))
     }
 
-    /// Bytes that are to leave for a put of this size that was refused, if so many are used and puts have so much
-    /// room: down to low water, and no further. Nothing leaves for what would not fit then either: who only
-    /// announces a file of any size must not empty the pool.
+    /// Bytes that are to leave for a put of this size that was refused, if so many are used and puts have so
+    /// much room: down to low water, and no further. Nothing leaves for what would not fit then either: who
+    /// only announces a file of any size must not empty the pool.
     #[must_use]
     pub fn to_leave_for_put(self, used: ByteCount, room: ByteCount, size: ByteCount) -> ByteCount {
         let leaves = used.0.saturating_sub(self.low.0);

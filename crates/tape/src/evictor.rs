@@ -92,8 +92,8 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
     let mut has_failed = false;
     while !room.stopping() {
         me.does("looking for files that are to leave the pool");
-        let causes = room.leaving.hear();
-        rounds.heard(causes, room);
+        let causes = hear(room);
+        rounds.heard(causes);
         let turn = rounds.turn(room);
         room.evictor.info().looks += 1;
         if let Err(error) = &turn {
@@ -112,6 +112,18 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
     }
     // What was read last counts after the next start, too.
     note_uses(room);
+}
+
+/// What was told. From then on until it has looked nobody knows whether what it was told of may leave.
+fn hear(room: &Tape) -> LeavingCauses {
+    if room.leaving.pending().are_any() {
+        let mut info = room.evictor.info();
+        info.looks_at_once += 1;
+        if info.held_up {
+            (info.held_up, info.makes_room) = (false, true);
+        }
+    }
+    room.leaving.hear()
 }
 
 /// What a class is to give up, and what it may.
@@ -147,15 +159,12 @@ struct Evicted {
 impl Rounds {
     /// What could not leave before is looked for at once; what only waits for room comes after the rest that
     /// a round which found nothing takes.
-    fn heard(&mut self, causes: LeavingCauses, room: &Tape) {
+    fn heard(&mut self, causes: LeavingCauses) {
         let LeavingCauses { put_refused, recall_waits: _, may_leave } = causes;
         // Who was refused asks again: what it needed counts for one look.
         self.put_refused = put_refused;
         if may_leave {
             (self.next_at, self.rest) = (Duration::ZERO, REST_MIN);
-        }
-        if causes.are_any() {
-            room.evictor.info().looks_at_once += 1;
         }
     }
 

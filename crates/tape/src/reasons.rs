@@ -159,7 +159,8 @@ impl Tape {
         match self.no_place_in_pool() {
             Some(lack @ Reason::TooFewPoolDrives { .. }) => lack,
             _ => match reason {
-                // What leaves is no help to who waits for his class's own room, or for more than will be free.
+                // What leaves is no help to who waits for his class's own room, or for more than will be
+                // free.
                 Reason::WaitingForSpace { free, of: ShortRoom::Pool, .. }
                     if self.evictor_info().makes_room =>
                 {

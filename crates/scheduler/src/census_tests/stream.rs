@@ -334,6 +334,7 @@ impl Stream {
             written: ByteCount(0),
             labelled: true,
             mounts: self.below(10),
+            leaves: self.below(20) == 0,
             library: LibraryId((tape % self.libraries) as u16),
             suspect: self.below(10) == 0,
             reason: String::new(),

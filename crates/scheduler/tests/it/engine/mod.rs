@@ -286,6 +286,7 @@ impl Engine {
             written: ByteCount(0),
             labelled: true,
             mounts: 0,
+            leaves: !readable,
             library: tape.library,
             suspect: tape.suspect,
             reason,
