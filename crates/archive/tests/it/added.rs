@@ -85,7 +85,15 @@ fn at(instance: &Instance, drive: u16) -> DriveLocation {
 }
 
 fn wanted(instance: &Instance, drive: u16) -> NewDrive {
-    NewDrive { at: at(instance, drive), host: None, enclosure: None, make: true, burn_in: None }
+    NewDrive {
+        at: at(instance, drive),
+        host: None,
+        enclosure: None,
+        make: true,
+        burn_in: None,
+        accept_burn_in: false,
+        check: false,
+    }
 }
 
 fn added(id: u16, what: AddedWhat) -> AddedDrive {
