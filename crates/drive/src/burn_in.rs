@@ -158,6 +158,15 @@ pub enum BurnInDoubt {
     NotByPlace,
 }
 
+impl BurnInDoubt {
+    /// All that there are of a burn-in.
+    #[must_use]
+    pub fn of(is_direct: bool, is_judged_by_place: bool) -> Vec<BurnInDoubt> {
+        let doubts = [(is_direct, BurnInDoubt::NotDirect), (is_judged_by_place, BurnInDoubt::NotByPlace)];
+        doubts.into_iter().filter(|(is_good, _)| !is_good).map(|(_, doubt)| doubt).collect()
+    }
+}
+
 impl fmt::Display for BurnInDoubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -259,9 +268,7 @@ impl BurnInRecord {
     /// Why it does not prove its disk, whatever it says of it.
     #[must_use]
     pub fn doubts(&self) -> Vec<BurnInDoubt> {
-        let doubts =
-            [(self.is_direct, BurnInDoubt::NotDirect), (self.is_judged_by_place, BurnInDoubt::NotByPlace)];
-        doubts.into_iter().filter(|(is_good, _)| !is_good).map(|(_, doubt)| doubt).collect()
+        BurnInDoubt::of(self.is_direct, self.is_judged_by_place)
     }
 
     /// The record in a directory; `None` if there is none, or one of another directory or file system.

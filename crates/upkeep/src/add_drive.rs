@@ -174,6 +174,7 @@ impl Upkeep {
             accept_burn_in: false,
             check: false,
         };
+        check_burnt_in(&wanted)?;
         let added = self.look_and_add(&wanted, accept_loss)?;
         Ok(match added.what {
             AddedWhat::New => ReplacedDrive::New,
@@ -260,7 +261,11 @@ impl Upkeep {
         }
         self.check_place(wanted, seen).map_err(no)?;
         if !plan.is_named {
-            self.prepare_name(&plan.settings)?;
+            // Only what hinders it is asked.
+            drop(self.prepare_name(&plan.settings)?);
+        }
+        if wanted.at.is_absent() {
+            return Ok(());
         }
         match wanted.at.can_be_made() {
             Ok(true) => Ok(()),
@@ -455,8 +460,7 @@ impl Upkeep {
     }
 }
 
-/// Demands the record of the burn-in that is named, and of none that a directory is a drive already, or has
-/// no record of a disk that is not to be used.
+/// Demands the record of the burn-in that is named, or that no record speaks against the disk.
 fn check_burnt_in(wanted: &NewDrive) -> Result<(), ArchiveError> {
     let checked = match wanted.burn_in {
         Some(id) => check_this_burn_in(wanted, id),
@@ -484,7 +488,7 @@ fn check_this_burn_in(wanted: &NewDrive, id: BurnInId) -> Result<(), String> {
     }
     match record.doubts().first() {
         Some(doubt) if !wanted.accept_burn_in => Err(format!(
-            "its burn-in {id} does not prove the disk: {doubt}; --accept-burn-in adds it all the same"
+            "its burn-in {id} does not prove the disk: {doubt}; kist pool drive add PATH --accept-burn-in adds it all the same"
         )),
         _ => Ok(()),
     }
@@ -497,13 +501,13 @@ fn check_any_burn_in(at: &DriveLocation) -> Result<(), String> {
     }
     match at.burn_in() {
         Ok(Some(record)) if record.verdict != BurnInVerdict::Passed => Err(format!(
-            "its burn-in {} called its disk {}: use another one, or burn it in again; --accept-burn-in adds it \
+            "its burn-in {} called its disk {}: use another one, or burn it in again; kist pool drive add PATH --accept-burn-in adds it \
              all the same",
             record.id,
             record.verdict.word()
         )),
         Ok(_) => Ok(()),
-        Err(error) => Err(format!("{error}; --accept-burn-in adds it all the same")),
+        Err(error) => Err(format!("{error}; kist pool drive add PATH --accept-burn-in adds it all the same")),
     }
 }
 
