@@ -142,10 +142,13 @@ impl Place {
         })
     }
 
-    /// What is not known is taken for the same.
+    /// The size counts where nothing better is known, since file systems grow. What is not known is taken for
+    /// the same.
     fn may_be(self, other: Place) -> bool {
-        (self.made == other.made || self.made == 0 || other.made == 0)
-            && (self.capacity == other.capacity || self.capacity == 0 || other.capacity == 0)
+        let agree = |known: bool, is_same: bool| known.then_some(is_same);
+        agree(self.made != 0 && other.made != 0, self.made == other.made)
+            .or(agree(self.capacity != 0 && other.capacity != 0, self.capacity == other.capacity))
+            .unwrap_or(true)
     }
 }
 
@@ -431,6 +434,7 @@ mod tests {
         assert!(!PLACE.may_be(Place { made: 1, ..PLACE }));
         assert!(!PLACE.may_be(Place { capacity: 1, made: 0 }));
         assert!(PLACE.may_be(Place { made: 0, ..PLACE }));
+        assert!(PLACE.may_be(Place { capacity: 1, ..PLACE }), "it was grown");
     }
 
     #[test]
