@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use crate::harness::{Instance, Ran, command, kist, ran};
@@ -150,17 +150,23 @@ fn no_drive_is_made_of_a_directory_that_is_burnt_in() {
         let mut to = descriptors.filter_map(|one| fs::read_link(one.path()).ok());
         to.any(|to| to.starts_with(place) && to != path)
     };
-    // On a busy machine it may have ended before the drive is added: then it stands still.
-    let mut child = command(&call).spawn().unwrap();
-    while !is_open(child.id()) && child.try_wait().unwrap().is_none() {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let signal = |name: &str| Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
-    signal("-STOP");
+    let signal = |child: &Child, name: &str| {
+        Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+    };
+    // It stands still, so that it has not ended before the drive is added; if it has before that, once more.
+    let burning = (0..10).find_map(|_| {
+        let mut child = command(&call).spawn().unwrap();
+        while !is_open(child.id()) && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        signal(&child, "-STOP");
+        child.try_wait().unwrap().is_none().then_some(child)
+    });
+    let mut child = burning.expect("one of ten is caught");
     let add = ["pool", "drive", "add", place, "--new"];
     instance.kist(&add).exits(4).says(&["in use by another process", "burn-in"]);
     burn_in(&path, &SIZE).exits(4).says(&["in use by another process"]);
-    signal("-KILL");
+    signal(&child, "-KILL");
     child.wait().unwrap();
     instance.kist(&add).exits(0);
     instance.stop();
