@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use crate::harness::{Instance, Ran, command, kist, ran};
@@ -123,13 +123,66 @@ fn what_stands_somewhere_is_not_written_over_and_room_is_kept() {
     assert_eq!(names(directory.path()), ["disk.image"]);
 }
 
+/// Story: the mount point of a disk that was not mounted was burnt in: the root file system was filled.
+#[test]
+fn a_directory_without_a_file_system_of_its_own_is_not_filled() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d8");
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("burn-in.kist"), "an earlier record").unwrap();
+    burn_in(&path, &[]).exits(4).says(&["mount its disk there", "--size", "--shared"]);
+    burn_in(&path, &["--shared", "--size", "64MiB"]).exits(2);
+    // Nor is what an earlier one said removed by one that does not begin.
+    burn_in(&path, &["--size", "100TiB"]).exits(4);
+    assert_eq!(fs::read(path.join("burn-in.kist")).unwrap(), b"an earlier record");
+}
+
+/// Story: a server made a drive of the directory meanwhile, and the record of two days said "passed" there.
+#[test]
+fn no_drive_is_made_of_a_directory_that_is_burnt_in() {
+    let mut instance = Instance::serving();
+    let path = instance.beside("d9");
+    fs::create_dir(&path).unwrap();
+    let place = path.to_str().unwrap();
+    let call = ["pool", "drive", "burn-in", place, "--size", "1GiB", "--quiet"];
+    let is_open = |id: u32| {
+        let descriptors = fs::read_dir(format!("/proc/{id}/fd")).into_iter().flatten().flatten();
+        let mut to = descriptors.filter_map(|one| fs::read_link(one.path()).ok());
+        to.any(|to| to.starts_with(place) && to != path)
+    };
+    let signal = |child: &Child, name: &str| {
+        Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+    };
+    // It stands still, so that it has not ended before the drive is added; if it has before that, once more.
+    let burning = (0..10).find_map(|_| {
+        let mut child = command(&call).spawn().unwrap();
+        while !is_open(child.id()) && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        signal(&child, "-STOP");
+        child.try_wait().unwrap().is_none().then_some(child)
+    });
+    let mut child = burning.expect("one of ten is caught");
+    let add = ["pool", "drive", "add", place, "--new"];
+    instance.kist(&add).exits(4).says(&["in use by another process", "burn-in"]);
+    burn_in(&path, &SIZE).exits(4).says(&["in use by another process"]);
+    signal(&child, "-KILL");
+    child.wait().unwrap();
+    instance.kist(&add).exits(0);
+    instance.stop();
+}
+
 #[test]
 fn a_drive_is_burnt_in_and_added_and_tells_of_it() {
     let mut instance = Instance::serving();
     let path = instance.beside("d9");
     fs::create_dir(&path).unwrap();
     let place = path.to_str().unwrap();
-    let add = ["pool", "drive", "add", place, "--new", "--burn-in", "--size", "64MiB", "--quiet"];
+    let proving = ["pool", "drive", "add", place, "--new", "--burn-in", "--size", "64MiB", "--quiet"];
+    let add = [&proving[..], &["--accept-burn-in"]].concat();
+    // What cannot prove a disk is not begun.
+    instance.kist(&proving).exits(4).says(&["would not prove the disk", "--accept-burn-in"]);
+    assert!(names(&path).is_empty());
     // One that cannot be burnt in is not added.
     let failed = ran(limited(1 << 20, &add).env("KIST_INSTANCE", instance.dir()));
     failed.exits(8).says(&["reserving room failed"]);
@@ -145,13 +198,15 @@ fn a_drive_is_burnt_in_and_added_and_tells_of_it() {
     );
     let id = drive["id"].to_string();
     let told = instance.kist(&["pool", "drive", "show", &id]).exits(0).out;
-    assert!(told.contains("burn-in") && told.contains("passed, 20") && told.contains("67.1 MB"), "{told}");
+    for words in ["burn-in", "passed, 20", "67.1 MB", "not judged by place: too few bytes"] {
+        assert!(told.contains(words), "'{words}' is not in:\n{told}");
+    }
     let other = instance.kist(&["pool", "drive", "show", "0"]).exits(0).out;
     assert!(other.contains("none is recorded"), "{other}");
     instance.kist(&["pool", "drive", "show", "77"]).exits(3);
     // It is a drive now.
     burn_in(&path, &SIZE).exits(4).says(&["before its first use"]);
-    instance.kist(&add).exits(4).says(&["is the place of drive"]);
+    instance.kist(&add).exits(4).says(&["it is the place of drive", "before its first use"]);
     // The record is still there after a restart.
     instance.stop();
     instance.start();

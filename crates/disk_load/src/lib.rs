@@ -30,5 +30,7 @@ pub use profile::{
 pub use stamp::{PAGE, Stamp, Wrong, is_stamped};
 pub use standing::{LOOKED_AT, Standing, standing};
 pub use stream::{RATE_MAX, RATE_MIN, RUN, RUNS_HELD, StreamMeasured, TapeStream};
-pub use target::{FILE_MAX, RESERVE, Target, TargetError, TargetKind, free, leaves_room};
+pub use target::{
+    FILE_MAX, RESERVE, Target, TargetError, TargetKind, check_mounted, clear_leftovers, free, leaves_room,
+};
 pub use workload::{ALIGNMENT, Access, BLOCK_MAX, MIX_MAX, Mix, Operation, Shape, ShapeError, Workload};

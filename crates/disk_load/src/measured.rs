@@ -32,6 +32,8 @@ pub enum Fault {
     Data(Wrong),
     /// What was written did not all reach the disk: the system refused a sync, with this number.
     Sync(i32),
+    /// Less was done than was to be, and nothing said why.
+    NotDone,
 }
 
 impl Fault {
@@ -63,6 +65,7 @@ impl fmt::Display for Fault {
             Fault::ShortRead => f.write_str("read ended early"),
             Fault::ShortWrite => f.write_str("write ended early"),
             Fault::Data(wrong) => write!(f, "read gave {wrong}"),
+            Fault::NotDone => f.write_str("less was written or read than was to be"),
             Fault::Sync(number) => write!(f, "sync: {}", io::Error::from_raw_os_error(*number)),
         }
     }

@@ -1,6 +1,8 @@
 //! What is read and written: a file that lasts as long as the load, one that is there, or a device.
 
+use std::collections::hash_map::RandomState;
 use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -98,6 +100,18 @@ pub enum TargetError {
         "{}: it is in use, mounted or part of another device: take it out of use, then again", .0.display()
     )]
     InUse(PathBuf),
+    /// A directory that is to be filled has no file system of its own: its disk may not be mounted.
+    #[error(
+        "{}: it is on the file system of the directory above it: mount its disk there; or say how much may be \
+         written with --size, or --shared if all that is free there is meant", .0.display()
+    )]
+    NotMounted(PathBuf),
+    /// A directory that is to be filled holds something.
+    #[error(
+        "{}: it holds something: empty it; or say how much may be written with --size, or --shared if all that \
+         is free beside it is meant", .0.display()
+    )]
+    Holds(PathBuf),
     /// Nothing is in it.
     #[error("{}: it holds {found}, and a load needs {least} or more: name a larger one", path.display())]
     Small {
@@ -234,10 +248,11 @@ impl Target {
         self.length
     }
 
-    /// Whether the kernel's cache is passed by.
+    /// Whether the disk is asked for what is read: the kernel's cache is passed by, and the file system has
+    /// none of its own.
     #[must_use]
     pub fn is_direct(&self) -> bool {
-        self.is_direct
+        self.is_direct && (self.kind == TargetKind::Device || !keeps_in_memory(&self.file_system))
     }
 
     /// The file system that it is in: `ext4`; of a device, `-`.
@@ -262,16 +277,14 @@ impl Target {
         Ok((rustix::fs::major(number), rustix::fs::minor(number)))
     }
 
-    /// Waits until all that was written is on the disk. What the kernel has cached of it, where it cannot be
-    /// passed by, is given up, so that the disk is asked for it.
+    /// Waits until all that was written is on the disk. What the kernel has cached of it is given up, so that
+    /// the disk is asked for it.
     ///
     /// # Errors
     /// [`TargetError::Io`].
     pub fn sync_and_forget(&self) -> Result<(), TargetError> {
         self.sync()?;
-        if self.is_direct {
-            return Ok(());
-        }
+        // With direct I/O, too: some file systems take it and cache all the same.
         let forgotten = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
         forgotten.map_err(|error| at(&self.path, "giving the cache up")(error.into()))
     }
@@ -314,6 +327,40 @@ fn at(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> TargetError
     move |source| TargetError::Io { path, doing, source }
 }
 
+/// Demands a directory that has a file system of its own, such as the mount point of a disk.
+///
+/// # Errors
+/// [`TargetError::NotMounted`], [`TargetError::Io`].
+pub fn check_mounted(directory: &Path) -> Result<(), TargetError> {
+    let of = |path: &Path| fs::metadata(path).map_err(at(path, "looking at it"));
+    match of(directory)?.dev() == of(&directory.join(".."))?.dev() {
+        true => Err(TargetError::NotMounted(directory.to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// What a file without a name is called for a moment where the file system has none of these.
+const SHORT_LIVED: &str = ".kist-bench-";
+
+/// Removes what a call has left that was killed between making such a file and taking its name: it is empty.
+///
+/// # Errors
+/// [`TargetError::Io`] if the directory cannot be listed.
+pub fn clear_leftovers(directory: &Path) -> Result<(), TargetError> {
+    let uid = rustix::process::geteuid().as_raw();
+    let entries = fs::read_dir(directory).map_err(at(directory, "listing"))?;
+    for entry in entries {
+        let entry = entry.map_err(at(directory, "listing"))?;
+        let is_named = entry.file_name().as_encoded_bytes().starts_with(SHORT_LIVED.as_bytes());
+        let is_left = |about: fs::Metadata| about.is_file() && about.len() == 0 && about.uid() == uid;
+        if is_named && entry.metadata().is_ok_and(is_left) {
+            // Another call may be quicker.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+    Ok(())
+}
+
 /// A new file without a name. Where the file system has none of these, it loses its name at once.
 fn nameless(directory: &Path) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
@@ -323,10 +370,20 @@ fn nameless(directory: &Path) -> io::Result<File> {
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR) => {}
         Err(error) => return Err(error.into()),
     }
-    let path = directory.join(format!(".kist-bench-{}", std::process::id()));
-    let file = openat(CWD, &path, flags | OFlags::CREATE | OFlags::EXCL, mode)?;
-    fs::remove_file(&path)?;
-    Ok(file.into())
+    soon_nameless(directory)
+}
+
+/// Process numbers come again, also in another container: a random name does not.
+fn soon_nameless(directory: &Path) -> io::Result<File> {
+    let random = RandomState::new().build_hasher().finish();
+    let path = directory.join(format!("{SHORT_LIVED}{random:016x}"));
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+    match fs::remove_file(&path) {
+        // Another call took it for what was left.
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(file),
+    }
 }
 
 /// Switches direct I/O on and tries it with a page; off again where it is not taken.
@@ -364,6 +421,12 @@ fn ends(file: &File, length: ByteCount) -> io::Result<(Vec<u8>, Vec<u8>)> {
     file.read_exact_at(&mut tail, tail_at)?;
     fcntl_setfl(file, before)?;
     Ok((head, tail))
+}
+
+/// File systems that take direct I/O and may answer from memory all the same: of their own, or another
+/// machine's.
+fn keeps_in_memory(file_system: &str) -> bool {
+    ["btrfs", "fuse", "nfs", "ramfs", "tmpfs", "zfs"].contains(&file_system)
 }
 
 /// The name of the file system of an open file, by its number (linux: include/uapi/linux/magic.h).
@@ -407,6 +470,52 @@ mod tests {
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         assert_eq!(fs::metadata(target.path_for_others()).unwrap().len(), 1 << 20);
         assert_eq!((target.kind(), target.length()), (TargetKind::Temporary, ByteCount(1 << 20)));
+    }
+
+    /// Story: the name had the number of the process, and what a killed one had left stood in the way of the
+    /// next of that number.
+    #[test]
+    fn files_that_lose_their_names_at_once_do_so_beside_what_was_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let names = || {
+            let entries = fs::read_dir(directory.path()).unwrap();
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+        };
+        let own = format!(".kist-bench-{}", std::process::id());
+        fs::write(directory.path().join(&own), "").unwrap();
+        soon_nameless(directory.path()).unwrap().write_all_at(b"x", 0).unwrap();
+        assert_eq!(names(), [own]);
+        fs::write(directory.path().join("somebody's"), "").unwrap();
+        fs::write(directory.path().join(".kist-bench-full"), "x").unwrap();
+        clear_leftovers(directory.path()).unwrap();
+        let mut left = names();
+        left.sort_unstable();
+        assert_eq!(left, [".kist-bench-full", "somebody's"], "only what is empty can have been left");
+    }
+
+    #[test]
+    fn a_directory_below_another_has_no_file_system_of_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let below = directory.path().join("d8");
+        fs::create_dir(&below).unwrap();
+        assert!(matches!(check_mounted(&below), Err(TargetError::NotMounted(path)) if path == below));
+        assert!(check_mounted(Path::new("/proc")).is_ok(), "it is mounted");
+        let gone = directory.path().join("gone");
+        assert!(matches!(check_mounted(&gone), Err(TargetError::Io { .. })));
+    }
+
+    #[test]
+    fn file_systems_that_answer_from_memory_are_not_direct() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut target = Target::temporary(directory.path(), ByteCount(1 << 20)).unwrap();
+        target.is_direct = true;
+        for (name, is_direct) in [("ext4", true), ("xfs", true), ("zfs", false), ("btrfs", false)] {
+            target.file_system = name.to_owned();
+            assert_eq!(target.is_direct(), is_direct, "{name}");
+        }
+        target.file_system = "nfs".to_owned();
+        target.kind = TargetKind::Device;
+        assert!(target.is_direct(), "a device is in none");
     }
 
     #[test]

@@ -384,6 +384,7 @@ fn burn_in_reply(burn_in: &archive::BurnInRecord) -> wire::BurnInReply {
         slow_places: burn_in.slow_places,
         is_direct: burn_in.is_direct,
         is_judged_by_place: burn_in.is_judged_by_place,
+        doubts: burn_in.doubts().iter().map(ToString::to_string).collect(),
     }
 }
 

@@ -187,6 +187,7 @@ pub(crate) async fn drive_add(
             AddedWhat::New => "new",
             AddedWhat::Returned => "returned",
             AddedWhat::InUse => "in-use",
+            AddedWhat::Possible => "possible",
         };
         Ok(Json(wire::AddDriveReply { id: added.id, what: what.to_owned() }))
     };
@@ -195,7 +196,7 @@ pub(crate) async fn drive_add(
 
 /// The directory of the server's process means nothing to who asks.
 fn new_drive(body: wire::AddDriveBody) -> Result<NewDrive, Refusal> {
-    let wire::AddDriveBody { path, host, enclosure, new, burn_in } = body;
+    let wire::AddDriveBody { path, host, enclosure, new, burn_in, accept_burn_in, check } = body;
     let at = DriveLocation::parse(FilePath::new(&path), FilePath::new(""));
     let at = at.map_err(|error| Refusal::bad(error.to_string()))?;
     let DriveLocation::Directory(directory) = &at;
@@ -206,7 +207,8 @@ fn new_drive(body: wire::AddDriveBody) -> Result<NewDrive, Refusal> {
         BurnInId::parse(&id)
             .ok_or_else(|| Refusal::bad(format!("'{id}' names no burn-in: that has 16 digits")))
     });
-    Ok(NewDrive { at, host, enclosure, make: new, burn_in: burn_in.transpose()? })
+    let burn_in = burn_in.transpose()?;
+    Ok(NewDrive { at, host, enclosure, make: new, burn_in, accept_burn_in, check })
 }
 
 pub(crate) async fn drive_replace(

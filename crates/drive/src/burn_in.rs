@@ -7,7 +7,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use base::{ByteCount, Crc32c, Timestamp};
 
@@ -119,6 +119,68 @@ pub enum BurnInRecordError {
     },
 }
 
+/// Of which directory a record is. One that was copied with all that lay beside it says nothing of the disk
+/// that it came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Place {
+    /// When the directory was made, nanoseconds since 1970; 0: nobody knows. No number of a device or file
+    /// system, which some of these change from one mount to the next (xfs).
+    made: i64,
+    /// Bytes of its file system; 0: nobody knows.
+    capacity: u64,
+}
+
+impl Place {
+    fn of(directory: &Path) -> io::Result<Place> {
+        let space = rustix::fs::statvfs(directory)?;
+        // Not all file systems know it.
+        let made = fs::metadata(directory)?.created().ok();
+        let made = made.and_then(|made| made.duration_since(UNIX_EPOCH).ok());
+        Ok(Place {
+            made: made.and_then(|made| i64::try_from(made.as_nanos()).ok()).unwrap_or(0),
+            capacity: space.f_blocks.saturating_mul(space.f_frsize),
+        })
+    }
+
+    /// The size counts where nothing better is known, since file systems grow. What is not known is taken for
+    /// the same.
+    fn may_be(self, other: Place) -> bool {
+        let agree = |known: bool, is_same: bool| known.then_some(is_same);
+        agree(self.made != 0 && other.made != 0, self.made == other.made)
+            .or(agree(self.capacity != 0 && other.capacity != 0, self.capacity == other.capacity))
+            .unwrap_or(true)
+    }
+}
+
+/// Why a burn-in that has passed does not prove its disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BurnInDoubt {
+    /// What was read may never have been on the disk.
+    NotDirect,
+    /// There were too few zones to compare places.
+    NotByPlace,
+}
+
+impl BurnInDoubt {
+    /// All that there are of a burn-in.
+    #[must_use]
+    pub fn of(is_direct: bool, is_judged_by_place: bool) -> Vec<BurnInDoubt> {
+        let doubts = [(is_direct, BurnInDoubt::NotDirect), (is_judged_by_place, BurnInDoubt::NotByPlace)];
+        doubts.into_iter().filter(|(is_good, _)| !is_good).map(|(_, doubt)| doubt).collect()
+    }
+}
+
+impl fmt::Display for BurnInDoubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BurnInDoubt::NotDirect => {
+                "not read from the disk alone: its file system keeps what it reads in memory"
+            }
+            BurnInDoubt::NotByPlace => "not judged by place: too few bytes to tell slow places",
+        })
+    }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 enum Refusal {
     Damaged,
@@ -136,9 +198,9 @@ fn nanos(span: Duration) -> u64 {
 
 /// Offsets: 0 magic, 8 version u32, 12 verdict u8, 13 flags u8 (1 direct, 2 judged by place), 16 id u64, 24
 /// ended i64 ns, 32 bytes u64, 40 capacity u64, 48 write rate u64, 56 read rate u64, 64 highest median u64
-/// ns, 72 longest p99 u64 ns, 80 faults u64, 88 slow places u32, zeros, 4092 CRC-32C of all before;
-/// little-endian.
-fn encode(record: &BurnInRecord) -> Vec<u8> {
+/// ns, 72 longest p99 u64 ns, 80 faults u64, 88 slow places u32, 96 when the directory was made i64 ns, 104
+/// bytes of its file system u64, zeros, 4092 CRC-32C of all before; little-endian.
+fn encode(record: &BurnInRecord, place: Place) -> Vec<u8> {
     let mut page = vec![0u8; PAGE];
     page[0..8].copy_from_slice(&MAGIC);
     page[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -159,6 +221,8 @@ fn encode(record: &BurnInRecord) -> Vec<u8> {
         nanos(record.p99_max),
         record.faults,
         u64::from(record.slow_places),
+        place.made.cast_unsigned(),
+        place.capacity,
     ];
     for (word, at) in words.iter().zip((16..).step_by(8)) {
         page[at..at + 8].copy_from_slice(&word.to_le_bytes());
@@ -168,7 +232,7 @@ fn encode(record: &BurnInRecord) -> Vec<u8> {
     page
 }
 
-fn decode(bytes: &[u8]) -> Result<BurnInRecord, Refusal> {
+fn decode(bytes: &[u8]) -> Result<(BurnInRecord, Place), Refusal> {
     let page: &[u8; PAGE] = bytes.try_into().map_err(|_| Refusal::Damaged)?;
     let number = |at: usize| u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
     let long = |at: usize| u64::from(number(at)) | u64::from(number(at + 4)) << 32;
@@ -184,7 +248,8 @@ fn decode(bytes: &[u8]) -> Result<BurnInRecord, Refusal> {
         2 => BurnInVerdict::Faulty,
         _ => return Err(Refusal::Damaged),
     };
-    Ok(BurnInRecord {
+    let place = Place { made: long(96).cast_signed(), capacity: long(104) };
+    let record = BurnInRecord {
         id: BurnInId(long(16)),
         verdict,
         is_direct: page[13] & 1 != 0,
@@ -198,11 +263,18 @@ fn decode(bytes: &[u8]) -> Result<BurnInRecord, Refusal> {
         p99_max: Duration::from_nanos(long(72)),
         faults: long(80),
         slow_places: number(88),
-    })
+    };
+    Ok((record, place))
 }
 
 impl BurnInRecord {
-    /// The record in a directory; `None` if there is none.
+    /// Why it does not prove its disk, whatever it says of it.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<BurnInDoubt> {
+        BurnInDoubt::of(self.is_direct, self.is_judged_by_place)
+    }
+
+    /// The record in a directory; `None` if there is none, or one of another directory or file system.
     ///
     /// # Errors
     /// [`BurnInRecordError`].
@@ -214,13 +286,22 @@ impl BurnInRecord {
             Err(source) => return Err(BurnInRecordError::Io { path, operation: "reading", source }),
         };
         match decode(&bytes) {
-            Ok(record) => Ok(Some(record)),
+            Ok((record, place)) => {
+                let here = Place::of(directory);
+                let here = here.map_err(|source| BurnInRecordError::Io {
+                    path,
+                    operation: "looking beside",
+                    source,
+                })?;
+                Ok(place.may_be(here).then_some(record))
+            }
             Err(Refusal::Damaged) => Err(BurnInRecordError::Damaged(path)),
             Err(Refusal::Version(version)) => Err(BurnInRecordError::Version { path, version }),
         }
     }
 
-    /// Puts the record into a directory, in place of one that is there; durable on return.
+    /// Puts the record into a directory, in place of one that is there, and binds it to that one; durable on
+    /// return.
     ///
     /// # Errors
     /// [`BurnInRecordError::Io`].
@@ -228,7 +309,7 @@ impl BurnInRecord {
         let (temporary, path) = (directory.join(TEMPORARY), directory.join(FILE_NAME));
         let write = || -> io::Result<()> {
             let mut file = File::create(&temporary)?;
-            file.write_all(&encode(self))?;
+            file.write_all(&encode(self, Place::of(directory)?))?;
             file.sync_all()?;
             fs::rename(&temporary, &path)?;
             File::open(directory)?.sync_all()
@@ -259,6 +340,8 @@ impl BurnInRecord {
 mod tests {
     use super::*;
 
+    const PLACE: Place = Place { made: 1_700_000_000_987_654_321, capacity: 20_000_000_004_096 };
+
     fn sample() -> BurnInRecord {
         BurnInRecord {
             id: BurnInId(0x0123_4567_89ab_cdef),
@@ -281,8 +364,12 @@ mod tests {
     fn golden_page() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/burn-in-v1.bin");
         let golden = fs::read(path).unwrap();
-        assert_eq!(decode(&golden), Ok(sample()));
-        assert!(golden == encode(&sample()));
+        assert_eq!(decode(&golden), Ok((sample(), Place::default())));
+        assert!(golden == encode(&sample(), Place::default()));
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/burn-in-v1-bound.bin");
+        let golden = fs::read(path).unwrap();
+        assert_eq!(decode(&golden), Ok((sample(), PLACE)));
+        assert!(golden == encode(&sample(), PLACE));
     }
 
     #[test]
@@ -290,12 +377,12 @@ mod tests {
         for verdict in [BurnInVerdict::Passed, BurnInVerdict::Slow, BurnInVerdict::Faulty] {
             for (is_direct, is_judged_by_place) in [(false, true), (true, false)] {
                 let record = BurnInRecord { verdict, is_direct, is_judged_by_place, ..sample() };
-                assert_eq!(decode(&encode(&record)), Ok(record));
+                assert_eq!(decode(&encode(&record, PLACE)), Ok((record, PLACE)));
             }
         }
-        let page = encode(&sample());
+        let page = encode(&sample(), PLACE);
         assert_eq!(decode(&page[1..]), Err(Refusal::Damaged));
-        for bit in (0..100 * 8).chain((CRC_AT - 8) * 8..PAGE * 8) {
+        for bit in (0..120 * 8).chain((CRC_AT - 8) * 8..PAGE * 8) {
             let mut bad = page.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(decode(&bad), Err(Refusal::Damaged), "bit {bit}");
@@ -322,6 +409,32 @@ mod tests {
         BurnInRecord::remove(directory.path()).unwrap();
         assert_eq!(read().unwrap(), None);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    /// Story: a drive was copied file by file onto a new disk, and that one had "passed" then.
+    #[test]
+    fn a_record_that_was_copied_says_nothing_of_where_it_came_to() {
+        let made = |directory: &tempfile::TempDir| Place::of(directory.path()).unwrap().made;
+        let one = tempfile::tempdir().unwrap();
+        // Those of one tick of the kernel's clock cannot be told apart, nor any where nobody knows.
+        let is_another = |other: &tempfile::TempDir| made(&one) == 0 || made(other) != made(&one);
+        let other =
+            std::iter::repeat_with(|| tempfile::tempdir().unwrap()).find(|other| is_another(other)).unwrap();
+        sample().write(one.path()).unwrap();
+        fs::copy(one.path().join(FILE_NAME), other.path().join(FILE_NAME)).unwrap();
+        assert_eq!(BurnInRecord::read(one.path()).unwrap(), Some(sample()));
+        if made(&one) != 0 {
+            assert_eq!(BurnInRecord::read(other.path()).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn places_are_told_apart_by_what_is_known_of_both() {
+        assert!(PLACE.may_be(PLACE) && PLACE.may_be(Place::default()) && Place::default().may_be(PLACE));
+        assert!(!PLACE.may_be(Place { made: 1, ..PLACE }));
+        assert!(!PLACE.may_be(Place { capacity: 1, made: 0 }));
+        assert!(PLACE.may_be(Place { made: 0, ..PLACE }));
+        assert!(PLACE.may_be(Place { capacity: 1, ..PLACE }), "it was grown");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A drive that keeps each extent as a file below a directory.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -13,10 +13,11 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate, fstatvfs};
 use crate::buffer::AlignedBuffer;
 use crate::burn_in;
 use crate::error::{is_full, is_shortage};
+use crate::lock::identity;
 use crate::object::{DriveStatus, ExtentWriter, ObjectDrive, PAGE, SharedPage, Stamp};
 use crate::superblock::{self, Pages, Refusal};
 use crate::writer::FileExtentWriter;
-use crate::{BurnInRecord, DriveError, DriveOpenError, DriveQueue, ExtentId, holes};
+use crate::{BurnInRecord, DirectoryLock, DriveError, DriveOpenError, DriveQueue, ExtentId, holes};
 
 const EXTENTS: &str = "extents";
 const PROBE: &str = "probe.kist";
@@ -85,7 +86,7 @@ impl DirectoryDrive {
     ///
     /// # Errors
     /// [`DriveOpenError::NotEmpty`] if anything is in the directory but what a call that was killed has left,
-    /// [`DriveOpenError::Io`].
+    /// [`DriveOpenError::Locked`], [`DriveOpenError::Io`].
     pub fn format(path: &Path, instance: Uuid, id: DriveId) -> Result<(), DriveOpenError> {
         Self::make(path, instance, id, false)
     }
@@ -120,6 +121,8 @@ impl DirectoryDrive {
 
     fn make(path: &Path, instance: Uuid, id: DriveId, unfilled: bool) -> Result<(), DriveOpenError> {
         fs::create_dir_all(path).map_err(at(path, "creation"))?;
+        // Whoever burns its disk in has it, or another server that makes a drive of it.
+        let _lock = DirectoryLock::take(path)?;
         let mut entries = fs::read_dir(path).map_err(at(path, "listing"))?;
         let may_stay =
             |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|entry| is_none_of_others(&entry, unfilled));
@@ -153,12 +156,7 @@ impl DirectoryDrive {
     /// If it is no drive, is damaged, locked, of an unknown version, another instance or another id, or
     /// lacks the direct I/O that was demanded.
     pub fn open(path: &Path, instance: Uuid, id: DriveId, direct: DirectIo) -> Result<Self, DriveOpenError> {
-        let directory = File::open(path).map_err(at(path, "opening"))?;
-        match directory.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(DriveOpenError::Locked(path.to_owned())),
-            Err(TryLockError::Error(source)) => return Err(at(path, "locking")(source)),
-        }
+        let directory = DirectoryLock::take(path)?.into_directory();
         let stamp = match Pages::read(path).newest_of(instance, id) {
             Some(stamp) => stamp,
             None => Self::read_stamp(path)?,
@@ -633,11 +631,6 @@ impl ObjectDrive for DirectoryDrive {
             source,
         })
     }
-}
-
-/// Device and inode, by which a directory is known again; `None` if it cannot be looked at.
-fn identity(found: io::Result<fs::Metadata>) -> Option<(u64, u64)> {
-    found.map(|m| (m.dev(), m.ino())).ok()
 }
 
 fn at(path: &Path, operation: &'static str) -> impl FnOnce(io::Error) -> DriveOpenError {

@@ -242,8 +242,10 @@ pub enum DriveOpenError {
         /// What was configured.
         expected: DriveId,
     },
-    /// Another process has the drive open.
-    #[error("{0} is in use by another process")]
+    /// Another process has the drive open, makes one of the directory, or burns its disk in.
+    #[error(
+        "{0} is in use by another process: a server, or a burn-in of its disk; wait until that has ended"
+    )]
     Locked(PathBuf),
     /// Direct I/O was demanded, but the file system has none.
     #[error("the file system at {0} refuses direct I/O; set it to automatic or off")]

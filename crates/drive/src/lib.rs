@@ -9,6 +9,7 @@ mod extent;
 pub mod fuzz;
 mod holes;
 mod location;
+mod lock;
 mod object;
 mod queue;
 mod shared;
@@ -16,11 +17,12 @@ mod superblock;
 mod writer;
 
 pub use buffer::AlignedBuffer;
-pub use burn_in::{BurnInId, BurnInRecord, BurnInRecordError, BurnInVerdict};
+pub use burn_in::{BurnInDoubt, BurnInId, BurnInRecord, BurnInRecordError, BurnInVerdict};
 pub use directory::{DirectIo, DirectoryDrive};
 pub use error::{DriveError, DriveOpenError};
 pub use extent::ExtentId;
 pub use location::{DriveLocation, LocationError, ResolvedLocation};
+pub use lock::DirectoryLock;
 pub use object::{
     DriveStatus, ExtentWriter, ObjectDrive, PAGE, SECTOR, SharedPage, Stamp, punch_page_by_page,
 };

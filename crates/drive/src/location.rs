@@ -112,6 +112,16 @@ impl DriveLocation {
         }
     }
 
+    /// Whether the place, which is there, can become a drive: nobody else has anything in it.
+    ///
+    /// # Errors
+    /// If it cannot be looked at.
+    pub fn can_be_made(&self) -> io::Result<bool> {
+        match self {
+            DriveLocation::Directory(path) => DirectoryDrive::can_be_made(path),
+        }
+    }
+
     /// Opens the drive, which must be this one of this instance.
     ///
     /// # Errors

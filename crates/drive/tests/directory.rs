@@ -5,8 +5,8 @@ use std::path::Path;
 
 use base::{BlobId, ByteCount, DriveId, Epoch, Uuid};
 use drive::{
-    AlignedBuffer, DirectIo, DirectoryDrive, DriveError, DriveOpenError, ExtentId, ObjectDrive, PAGE, SECTOR,
-    SharedPage,
+    AlignedBuffer, DirectIo, DirectoryDrive, DirectoryLock, DriveError, DriveOpenError, ExtentId,
+    ObjectDrive, PAGE, SECTOR, SharedPage,
 };
 
 const INSTANCE: Uuid = Uuid([1; 16]);
@@ -209,6 +209,18 @@ fn what_a_kill_has_left_of_a_new_drive_is_made_one() {
     format().unwrap();
     assert!(!DirectoryDrive::is_unfilled(path));
     drop(open(path).unwrap());
+}
+
+/// Story: a directory became a drive while its disk was burnt in.
+#[test]
+fn no_drive_is_made_of_a_directory_that_somebody_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let format = || DirectoryDrive::format(directory.path(), INSTANCE, ID);
+    let lock = DirectoryLock::take(directory.path()).unwrap();
+    assert!(matches!(format(), Err(DriveOpenError::Locked(_))));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is there of it");
+    drop(lock);
+    format().unwrap();
 }
 
 #[test]

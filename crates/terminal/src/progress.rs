@@ -14,6 +14,8 @@ use crate::{output, text};
 const BAR_EVERY: Duration = Duration::from_millis(125);
 /// How often a line is written where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
+/// After so long without a sign of life it is said, and again after each further time.
+const SILENCE_STEP: Duration = Duration::from_secs(30);
 
 /// The count of files and bytes of a running command; shared by its threads.
 pub struct Progress {
@@ -30,6 +32,8 @@ struct Shared {
     bytes: AtomicU64,
     note: Mutex<String>,
     is_stuck: AtomicBool,
+    /// `None`: nothing is to be heard.
+    heard: Mutex<Option<Instant>>,
     stopped: Mutex<bool>,
     wake: Condvar,
     started: Instant,
@@ -58,6 +62,7 @@ impl Progress {
             bytes: AtomicU64::new(0),
             note: Mutex::new(String::new()),
             is_stuck: AtomicBool::new(false),
+            heard: Mutex::new(None),
             stopped: Mutex::new(false),
             wake: Condvar::new(),
             started: Instant::now(),
@@ -106,6 +111,11 @@ impl Progress {
     /// While what is left is stuck, no rate and no time left are shown: it does not end by itself.
     pub fn set_stuck(&self, is_stuck: bool) {
         self.shared.is_stuck.store(is_stuck, Ordering::Relaxed);
+    }
+
+    /// There was a sign of life: from now on it is shown how long there is none.
+    pub fn heard(&self) {
+        *self.shared.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     /// What is shown of it now.
@@ -172,10 +182,14 @@ impl Shared {
             let left = elapsed.mul_f64((total - done) as f64 / done as f64);
             text.push_str(&format!(", {} left", text::span(left)));
         }
-        let note = self.note.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut note = self.note.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(silence) = heard.and_then(|heard| silence(heard.elapsed())) {
+            note = if note.is_empty() { silence } else { format!("{note}, {silence}") };
+        }
         if files == 0 && files_total == 0 && bytes == 0 && bytes_total == 0 && !note.is_empty() {
             // Nothing is counted here: the note has the figures.
-            return note.clone();
+            return note;
         }
         if !note.is_empty() {
             text.push_str(&format!(" ({note})"));
@@ -200,6 +214,12 @@ impl Shared {
         };
         if total == 0 { 0 } else { (done as f64 / total as f64 * 1000.0).min(1000.0) as u64 }
     }
+}
+
+/// In whole steps: where lines are written, each other one is a new line.
+fn silence(since: Duration) -> Option<String> {
+    let steps = since.as_secs() / SILENCE_STEP.as_secs();
+    (steps > 0).then(|| format!("nothing for {} s", steps * SILENCE_STEP.as_secs()))
 }
 
 fn draw(shared: &Shared) {
@@ -236,6 +256,23 @@ mod tests {
         assert!(figures.starts_with("3 of 10 files, 500 B of 1.00 kB"), "{figures}");
         assert!(figures.ends_with(" (waiting)"), "{figures}");
         assert_eq!(progress.shared.share(), 500);
+    }
+
+    /// Story: a disk that hung looked as one that works.
+    #[test]
+    fn a_long_silence_is_told() {
+        let told = |seconds| silence(Duration::from_secs(seconds));
+        assert_eq!((told(0), told(29)), (None, None));
+        assert_eq!((told(30), told(59)), (Some("nothing for 30 s".into()), Some("nothing for 30 s".into())));
+        assert_eq!(told(3601), Some("nothing for 3600 s".into()));
+        let progress = Progress::start("burn-in", 0, 1000, true);
+        progress.note("writes");
+        let ago = Instant::now().checked_sub(Duration::from_secs(65));
+        *progress.shared.heard.lock().unwrap() = ago;
+        // Where the machine has just started there is no time before.
+        assert!(ago.is_none() || progress.figures().ends_with(" (writes, nothing for 60 s)"));
+        progress.heard();
+        assert!(progress.figures().ends_with(" (writes)"), "{}", progress.figures());
     }
 
     /// Story: a wait for what does not end before somebody does something said "12 s left".

@@ -24,7 +24,6 @@ pub mod nvme;
 mod read;
 mod reader;
 mod record;
-pub mod takeover;
 mod tree;
 
 pub use machine::{

@@ -32,8 +32,13 @@ pub struct NewDrive {
     pub enclosure: Option<String>,
     /// Make the directory if it is not there.
     pub make: bool,
-    /// The burn-in that its place must have a record of, and that must have passed; `None`: any or none.
+    /// The burn-in that its place must have a record of, and that must have passed; `None`: any that has
+    /// passed, or none.
     pub burn_in: Option<BurnInId>,
+    /// Accept a burn-in that does not prove its disk, and where none is named, also one that has not passed.
+    pub accept_burn_in: bool,
+    /// Only look whether it could become a new drive.
+    pub check: bool,
 }
 
 /// What came of it.
@@ -54,6 +59,17 @@ pub enum AddedWhat {
     Returned,
     /// It was in use already: nothing was done.
     InUse,
+    /// It can become a new drive, which only was asked: nothing was done.
+    Possible,
+}
+
+/// What is to become of a place.
+struct Plan {
+    settings: PoolDriveSettings,
+    /// The operator's file names it already.
+    is_named: bool,
+    /// There is a drive of this instance.
+    is_stamped: bool,
 }
 
 impl NewDrive {
@@ -90,7 +106,9 @@ impl Upkeep {
     /// [`ArchiveError::NoNewDrive`]; [`ArchiveError::NoDriveDirectory`]; as [`Upkeep::pool_drive_replace`] of
     /// one that the pool knows.
     pub fn pool_drive_add(&self, wanted: &NewDrive) -> Result<AddedDrive, ArchiveError> {
-        check_burnt_in(wanted)?;
+        if !wanted.check {
+            check_burnt_in(wanted)?;
+        }
         self.look_and_add(wanted, false)
     }
 
@@ -147,11 +165,20 @@ impl Upkeep {
         let file = self.drive_file.get().ok_or_else(unknown)?;
         let named = file.drives().map_err(|error| refused(DriveId(id), &error.to_string()))?;
         let entry = named.into_iter().find(|drive| drive.id == id).ok_or_else(unknown)?;
-        let wanted = NewDrive { at: entry.at, host: None, enclosure: None, make, burn_in: None };
+        let wanted = NewDrive {
+            at: entry.at,
+            host: None,
+            enclosure: None,
+            make,
+            burn_in: None,
+            accept_burn_in: false,
+            check: false,
+        };
+        check_burnt_in(&wanted)?;
         let added = self.look_and_add(&wanted, accept_loss)?;
         Ok(match added.what {
             AddedWhat::New => ReplacedDrive::New,
-            AddedWhat::Returned | AddedWhat::InUse => ReplacedDrive::Returned,
+            AddedWhat::Returned | AddedWhat::InUse | AddedWhat::Possible => ReplacedDrive::Returned,
         })
     }
 
@@ -164,11 +191,35 @@ impl Upkeep {
         seen: &SeenPlaces,
     ) -> Result<Option<AddedDrive>, ArchiveError> {
         let at = &wanted.at;
-        let no = |reason: String| ArchiveError::NoNewDrive { at: at.clone(), reason };
         let named = self.named_drives(at)?;
         if !named.iter().chain(&self.pool_drives.all()).all(|drive| seen.has(&drive.at)) {
             return Ok(None);
         }
+        let plan = self.plan(wanted, &named, seen)?;
+        let id = DriveId(plan.settings.id);
+        let health = self.health_of_drive(id).ok();
+        if wanted.check {
+            self.check_new(wanted, &plan, health.is_some(), seen)?;
+            return Ok(Some(AddedDrive { id: id.0, what: AddedWhat::Possible }));
+        }
+        match health {
+            Some(health) => {
+                let how = (wanted.make, accept_loss);
+                self.add_known(plan.settings, plan.is_named, &health, how).map(Some)
+            }
+            None => self.add_unknown(wanted, plan, seen).map(Some),
+        }
+    }
+
+    /// Which drive a place is or is to become, where the pool and the operator's file agree.
+    fn plan(
+        &self,
+        wanted: &NewDrive,
+        named: &[PoolDriveSettings],
+        seen: &SeenPlaces,
+    ) -> Result<Plan, ArchiveError> {
+        let at = &wanted.at;
+        let no = |reason: String| ArchiveError::NoNewDrive { at: at.clone(), reason };
         let entry = named.iter().find(|drive| seen.is_same(&drive.at, at));
         let stamped = self.drive_at(at)?;
         let id = match (entry.map(|entry| DriveId(entry.id)), stamped) {
@@ -179,36 +230,80 @@ impl Upkeep {
                 )));
             }
             (Some(id), _) | (None, Some(id)) => id,
-            (None, None) => self.next_drive(&named)?.ok_or_else(|| no("no number is left".to_owned()))?,
+            (None, None) => self.next_drive(named)?.ok_or_else(|| no("no number is left".to_owned()))?,
         };
         let settings = wanted.settings(id, entry).map_err(no)?;
-        self.check_apart(&settings, &named, seen).map_err(no)?;
-        let is_named = entry.is_some();
-        if let Ok(health) = self.health_of_drive(id) {
-            let place = self.pool_drives.get(id).map(|known| known.at);
-            if let Some(place) = place.filter(|place| !seen.is_same(place, at)) {
-                return Err(no(format!(
-                    "drive {id} of the pool is at {place}: to open it elsewhere change its path in kist.toml \
-                     and restart the server"
-                )));
-            }
-            let how = (wanted.make, accept_loss);
-            return self.add_known(settings, is_named, &health, how).map(Some);
+        self.check_apart(&settings, named, seen).map_err(no)?;
+        let known = self.health_of_drive(id).ok().and_then(|_| self.pool_drives.get(id));
+        if let Some(place) = known.map(|known| known.at).filter(|place| !seen.is_same(place, at)) {
+            return Err(no(format!(
+                "drive {id} of the pool is at {place}: to open it elsewhere change its path in kist.toml \
+                 and restart the server"
+            )));
         }
-        if stamped.is_none() && at.is_absent() && !wanted.make {
-            return Err(no(
-                "the directory is not there: mount its disk, or have it made with --new".to_owned()
-            ));
+        Ok(Plan { settings, is_named: entry.is_some(), is_stamped: stamped.is_some() })
+    }
+
+    /// Demands a place that can become a drive, as far as that can be told without doing it.
+    fn check_new(
+        &self,
+        wanted: &NewDrive,
+        plan: &Plan,
+        is_known: bool,
+        seen: &SeenPlaces,
+    ) -> Result<(), ArchiveError> {
+        let no = |reason: String| ArchiveError::NoNewDrive { at: wanted.at.clone(), reason };
+        if plan.is_stamped || is_known {
+            let id = plan.settings.id;
+            return Err(no(format!(
+                "it is the place of drive {id} of the pool already, and a disk is burnt in before its first use"
+            )));
         }
-        if stamped.is_none() && !wanted.make {
-            self.check_own_file_system(at, seen).map_err(no)?;
+        self.check_place(wanted, seen).map_err(no)?;
+        if !plan.is_named {
+            // Only what hinders it is asked.
+            drop(self.prepare_name(&plan.settings)?);
+        }
+        if wanted.at.is_absent() {
+            return Ok(());
+        }
+        match wanted.at.can_be_made() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(no(DriveOpenError::NotEmpty(wanted.at.directory().to_owned()).to_string())),
+            Err(error) => Err(no(format!("it cannot be listed: {error}"))),
+        }
+    }
+
+    /// Refuses a place that is no drive yet and where a disk may be missing.
+    fn check_place(&self, wanted: &NewDrive, seen: &SeenPlaces) -> Result<(), String> {
+        if wanted.make {
+            return Ok(());
+        }
+        if wanted.at.is_absent() {
+            return Err("the directory is not there: mount its disk, or have it made with --new".to_owned());
+        }
+        self.check_own_file_system(&wanted.at, seen)
+    }
+
+    /// A drive that the pool does not know.
+    fn add_unknown(
+        &self,
+        wanted: &NewDrive,
+        plan: Plan,
+        seen: &SeenPlaces,
+    ) -> Result<AddedDrive, ArchiveError> {
+        let Plan { settings, is_named, is_stamped } = plan;
+        let (at, id) = (&wanted.at, DriveId(settings.id));
+        let no = |reason: String| ArchiveError::NoNewDrive { at: at.clone(), reason };
+        if !is_stamped {
+            self.check_place(wanted, seen).map_err(no)?;
         }
         // Made ready before the directory becomes a drive: what hinders it is known then.
         let name = match is_named {
             true => None,
             false => Some(self.prepare_name(&settings)?),
         };
-        if stamped.is_none() {
+        if !is_stamped {
             at.format(self.instance, id).map_err(|error| no(error.to_string()))?;
         }
         let opened = open_when_left(at, self.instance, id)?;
@@ -222,12 +317,12 @@ impl Upkeep {
         self.pool.add(settings.entry(), opened)?;
         self.pool_drives.add(settings);
         tracing::info!(drive = %id, %at, "one more drive of the pool");
-        let what = if stamped.is_none() { AddedWhat::New } else { AddedWhat::Returned };
+        let what = if is_stamped { AddedWhat::Returned } else { AddedWhat::New };
         if what == AddedWhat::Returned {
             self.is_put_in(id, at);
         }
         self.ring();
-        Ok(Some(AddedDrive { id: id.0, what }))
+        Ok(AddedDrive { id: id.0, what })
     }
 
     /// Makes ready to name a drive in the operator's file.
@@ -365,22 +460,54 @@ impl Upkeep {
     }
 }
 
-/// Demands the record of the burn-in that is named. It was made by a command that may run on another machine,
-/// where the same path is another disk: the record tells.
+/// Demands the record of the burn-in that is named, or that no record speaks against the disk.
 fn check_burnt_in(wanted: &NewDrive) -> Result<(), ArchiveError> {
-    let Some(id) = wanted.burn_in else { return Ok(()) };
-    let no = |reason: String| Err(ArchiveError::NoNewDrive { at: wanted.at.clone(), reason });
-    match wanted.at.burn_in() {
-        Ok(Some(record)) if record.id != id => no(format!(
+    let checked = match wanted.burn_in {
+        Some(id) => check_this_burn_in(wanted, id),
+        None if wanted.accept_burn_in => Ok(()),
+        None => check_any_burn_in(&wanted.at),
+    };
+    checked.map_err(|reason| ArchiveError::NoNewDrive { at: wanted.at.clone(), reason })
+}
+
+/// It was made by a command that may run on another machine, where the same path is another disk: the record
+/// tells.
+fn check_this_burn_in(wanted: &NewDrive, id: BurnInId) -> Result<(), String> {
+    let record = wanted.at.burn_in().map_err(|error| error.to_string())?;
+    let record = record.ok_or_else(|| {
+        format!("no record of its burn-in {id} is there: burn it in on the server's machine")
+    })?;
+    if record.id != id {
+        return Err(format!(
             "it has the record of another burn-in, {}, not of {id}: burn it in on the server's machine",
             record.id
+        ));
+    }
+    if record.verdict != BurnInVerdict::Passed {
+        return Err(format!("its burn-in {id} has not passed, and called it {}", record.verdict.word()));
+    }
+    match record.doubts().first() {
+        Some(doubt) if !wanted.accept_burn_in => Err(format!(
+            "its burn-in {id} does not prove the disk: {doubt}; kist pool drive add PATH --accept-burn-in adds it all the same"
         )),
-        Ok(Some(record)) if record.verdict != BurnInVerdict::Passed => {
-            no(format!("its burn-in {id} has not passed, and called it {}", record.verdict.word()))
-        }
-        Ok(Some(_)) => Ok(()),
-        Ok(None) => no(format!("no record of its burn-in {id} is there: burn it in on the server's machine")),
-        Err(error) => no(error.to_string()),
+        _ => Ok(()),
+    }
+}
+
+/// A drive that is in use has long been accepted.
+fn check_any_burn_in(at: &DriveLocation) -> Result<(), String> {
+    if !matches!(at.read_stamp(), Err(DriveOpenError::NotADrive(_))) {
+        return Ok(());
+    }
+    match at.burn_in() {
+        Ok(Some(record)) if record.verdict != BurnInVerdict::Passed => Err(format!(
+            "its burn-in {} called its disk {}: use another one, or burn it in again; kist pool drive add PATH --accept-burn-in adds it \
+             all the same",
+            record.id,
+            record.verdict.word()
+        )),
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{error}; kist pool drive add PATH --accept-burn-in adds it all the same")),
     }
 }
 

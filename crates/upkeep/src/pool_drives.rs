@@ -277,7 +277,7 @@ impl Upkeep {
             upkeep.pool.declare_lost(drive)?;
         }
         if what == ReplacedDrive::New {
-            at.format_unfilled(upkeep.instance, drive).map_err(|error| opening(drive, &error))?;
+            when_left(drive, || at.format_unfilled(upkeep.instance, drive))?;
         }
         let opened = open_when_left(&at, upkeep.instance, drive)?;
         let last = upkeep.check_not_later(opened.as_ref())?;
@@ -420,17 +420,22 @@ pub(crate) fn filled(upkeep: &Upkeep, replaced: &BTreeSet<DriveId>) {
     }
 }
 
-/// Opens a drive. Calls of ours that began before it was given up may still be in it: they are waited for a
-/// while.
+/// Opens a drive, once it was left.
 pub(crate) fn open_when_left(
     at: &DriveLocation,
     instance: Uuid,
     drive: DriveId,
 ) -> Result<Arc<dyn ObjectDrive>, ArchiveError> {
+    when_left(drive, || at.open(instance, drive))
+}
+
+/// Does what needs the lock of a drive's directory. Calls of ours that began before the drive was given up
+/// may still be in it: they are waited for a while.
+fn when_left<T>(drive: DriveId, attempt: impl Fn() -> Result<T, DriveOpenError>) -> Result<T, ArchiveError> {
     for _ in 0..LEFT_LOOKS {
-        match at.open(instance, drive) {
+        match attempt() {
             Err(DriveOpenError::Locked(_)) => threads::Doorbell::default().wait(LEFT_LOOK_EVERY),
-            opened => return opened.map_err(|error| opening(drive, &error)),
+            done => return done.map_err(|error| opening(drive, &error)),
         }
     }
     let reason = "calls to it from before have not ended, or another process has it open: try again later";

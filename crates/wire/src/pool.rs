@@ -162,6 +162,9 @@ pub struct BurnInReply {
     pub is_direct: bool,
     /// Whether there were zones enough to compare places.
     pub is_judged_by_place: bool,
+    /// Why it does not prove its disk, in words; empty: it does.
+    #[serde(default)]
+    pub doubts: Vec<String>,
 }
 
 /// How far a drive is emptied. What was counted and moved is since the start of the server.
@@ -373,6 +376,12 @@ pub struct AddDriveBody {
     /// The burn-in that its directory must have a record of, and that must have passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burn_in: Option<String>,
+    /// Accept a burn-in that does not prove its disk, and where none is named, also one that has not passed.
+    #[serde(default)]
+    pub accept_burn_in: bool,
+    /// Only look whether it could become a new drive, before its disk is burnt in.
+    #[serde(default)]
+    pub check: bool,
 }
 
 /// The answer to `POST /api/v1/pool/drives`.
@@ -380,7 +389,7 @@ pub struct AddDriveBody {
 pub struct AddDriveReply {
     /// The number of the drive.
     pub id: u16,
-    /// `new`, `returned` or `in-use`.
+    /// `new`, `returned` or `in-use`; of a check, `possible`.
     pub what: String,
 }
 

@@ -85,7 +85,15 @@ fn at(instance: &Instance, drive: u16) -> DriveLocation {
 }
 
 fn wanted(instance: &Instance, drive: u16) -> NewDrive {
-    NewDrive { at: at(instance, drive), host: None, enclosure: None, make: true, burn_in: None }
+    NewDrive {
+        at: at(instance, drive),
+        host: None,
+        enclosure: None,
+        make: true,
+        burn_in: None,
+        accept_burn_in: false,
+        check: false,
+    }
 }
 
 fn added(id: u16, what: AddedWhat) -> AddedDrive {
@@ -135,13 +143,9 @@ fn refused(archive: &Archive, drive: &NewDrive) -> String {
     error.to_string()
 }
 
-/// Story: the command that burns a disk in may run on another machine, where the same path is another disk.
-#[test]
-fn a_drive_that_is_to_be_burnt_in_has_the_record_of_just_that() {
-    let (instance, _file, archive) = begin();
-    let path = directory(&instance, 9);
-    let id = BurnInId(77);
-    let record = BurnInRecord {
+/// Of a good disk.
+fn record(id: BurnInId) -> BurnInRecord {
+    BurnInRecord {
         id,
         verdict: BurnInVerdict::Passed,
         is_direct: true,
@@ -155,7 +159,16 @@ fn a_drive_that_is_to_be_burnt_in_has_the_record_of_just_that() {
         p99_max: Duration::from_millis(20),
         faults: 0,
         slow_places: 0,
-    };
+    }
+}
+
+/// Story: the command that burns a disk in may run on another machine, where the same path is another disk.
+#[test]
+fn a_drive_that_is_to_be_burnt_in_has_the_record_of_just_that() {
+    let (instance, _file, archive) = begin();
+    let path = directory(&instance, 9);
+    let id = BurnInId(77);
+    let record = record(id);
     let drive = NewDrive { burn_in: Some(id), ..wanted(&instance, 9) };
     fs::create_dir_all(&path).unwrap();
     assert!(refused(&archive, &drive).contains("no record of its burn-in 000000000000004d"));
@@ -165,6 +178,14 @@ fn a_drive_that_is_to_be_burnt_in_has_the_record_of_just_that() {
         BurnInRecord { verdict, ..record }.write(&path).unwrap();
         let said = refused(&archive, &drive);
         assert!(said.contains(&format!("has not passed, and called it {}", verdict.word())), "{said}");
+    }
+    for (doubtful, why) in [
+        (BurnInRecord { is_direct: false, ..record }, "not read from the disk alone"),
+        (BurnInRecord { is_judged_by_place: false, ..record }, "not judged by place"),
+    ] {
+        doubtful.write(&path).unwrap();
+        let said = refused(&archive, &drive);
+        assert!(said.contains(why) && said.contains("--accept-burn-in"), "{said}");
     }
     assert!(!path.join("drive.kist").exists(), "no drive was made of it");
     record.write(&path).unwrap();
@@ -176,6 +197,47 @@ fn a_drive_that_is_to_be_burnt_in_has_the_record_of_just_that() {
     };
     assert_eq!(told(), Some(record));
     assert_eq!(archive.pool_info().unwrap().drives[0].burn_in, None);
+}
+
+/// Story: a disk that its burn-in had called faulty was added without a word.
+#[test]
+fn a_disk_that_has_not_passed_is_added_only_if_that_is_accepted() {
+    let (instance, _file, archive) = begin();
+    let path = directory(&instance, 9);
+    fs::create_dir_all(&path).unwrap();
+    for verdict in [BurnInVerdict::Slow, BurnInVerdict::Faulty] {
+        BurnInRecord { verdict, ..record(BurnInId(77)) }.write(&path).unwrap();
+        let said = refused(&archive, &wanted(&instance, 9));
+        assert!(said.contains(&format!("called its disk {}", verdict.word())), "{said}");
+    }
+    fs::write(path.join("burn-in.kist"), "KISTBURN").unwrap();
+    assert!(refused(&archive, &wanted(&instance, 9)).contains("no whole record of a burn-in"));
+    BurnInRecord { verdict: BurnInVerdict::Faulty, ..record(BurnInId(77)) }.write(&path).unwrap();
+    let accepted = NewDrive { accept_burn_in: true, ..wanted(&instance, 9) };
+    assert_eq!(archive.pool_drive_add(&accepted).unwrap().what, AddedWhat::New);
+    // It has been accepted then.
+    assert_eq!(archive.pool_drive_add(&wanted(&instance, 9)).unwrap().what, AddedWhat::InUse);
+}
+
+/// Story: what hinders a drive was found after its burn-in of two days.
+#[test]
+fn what_can_be_added_is_known_before_and_asking_changes_nothing() {
+    let (instance, file, archive) = begin();
+    let ask = |drive: &NewDrive| archive.pool_drive_add(&NewDrive { check: true, ..drive.clone() });
+    let (names, states) = (file.list().len(), states(&archive));
+    let drive = wanted(&instance, 9);
+    assert_eq!(ask(&drive).unwrap().what, AddedWhat::Possible);
+    let mounted = NewDrive { make: false, ..drive.clone() };
+    assert!(ask(&mounted).unwrap_err().to_string().contains("the directory is not there"));
+    let path = directory(&instance, 9);
+    fs::create_dir_all(&path).unwrap();
+    fs::write(path.join("mine"), "x").unwrap();
+    assert!(ask(&drive).unwrap_err().to_string().contains("is not empty"));
+    fs::remove_file(path.join("mine")).unwrap();
+    assert_eq!(ask(&drive).unwrap().what, AddedWhat::Possible);
+    assert!(ask(&wanted(&instance, 0)).unwrap_err().to_string().contains("the place of drive 0"));
+    assert_eq!((file.list().len(), self::states(&archive)), (names, states));
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
 }
 
 /// Puts, reads, removals and sessions go on meanwhile; the next start finds it as it was.

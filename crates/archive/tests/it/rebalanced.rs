@@ -150,9 +150,16 @@ fn drives_that_are_added_get_their_part_of_what_is_stored() {
     put_files(&archive, 0..FILES);
     for drive in 6..9 {
         let at = DriveLocation::Directory(directory(&instance, drive));
-        archive
-            .pool_drive_add(&NewDrive { at, host: None, enclosure: None, make: true, burn_in: None })
-            .unwrap();
+        let wanted = NewDrive {
+            at,
+            host: None,
+            enclosure: None,
+            make: true,
+            burn_in: None,
+            accept_burn_in: false,
+            check: false,
+        };
+        archive.pool_drive_add(&wanted).unwrap();
     }
     // All are parts of one file system, which is much larger: they are to be as equal as shards let them be.
     archive.pool_rebalance(PercentPoints(0)).unwrap();

@@ -72,7 +72,8 @@ pub fn warning(target: &Target) -> Option<String> {
     }
     (!target.is_direct()).then(|| {
         format!(
-            "{path}: {file_system} does not take direct I/O: what is measured is the kernel's cache as well"
+            "{path}: {file_system} does not take direct I/O, or keeps what it reads in memory: what is measured \
+             is that as well"
         )
     })
 }

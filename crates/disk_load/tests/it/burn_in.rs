@@ -53,20 +53,17 @@ impl<T: Fn(u64, u64, u64) -> Result<Duration, Fault>> RunsLoads for MadeDisk<T> 
 
 /// 64 zones of the least size, of which nothing is written: the disk is made.
 fn burn_made(takes: impl Fn(u64, u64, u64) -> Result<Duration, Fault>) -> BurntIn {
+    burn_with(&MadeDisk { takes, operations: Cell::new(0) })
+}
+
+fn burn_with(engine: &dyn RunsLoads) -> BurntIn {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("sparse");
     let length = ByteCount(ZONES * ZONE_BYTES_LEAST.0);
     File::create(&path).unwrap().set_len(length.0).unwrap();
     let parts = [Target::open(&path, BLOCK).unwrap()];
-    let disk = MadeDisk { takes, operations: Cell::new(0) };
-    let burn = BurnIn {
-        parts: &parts,
-        part_length: length,
-        engine: &disk,
-        stamp: RUN,
-        stop: never(),
-        tell: &|_| {},
-    };
+    let burn =
+        BurnIn { parts: &parts, part_length: length, engine, stamp: RUN, stop: never(), tell: &|_| {} };
     burn.run().unwrap().unwrap()
 }
 
@@ -171,6 +168,31 @@ fn refused_operations_are_faults_with_their_places_and_end_a_hopeless_run() {
     });
     assert_eq!(all.profile.verdict(), Verdict::Faulty);
     assert!(asked.get() < 2_000, "{} operations", asked.get());
+}
+
+/// Story: "passed" said nothing of what was never done.
+#[test]
+fn less_than_was_to_be_is_a_fault() {
+    struct Skips<'a, T: Fn(u64, u64, u64) -> Result<Duration, Fault>>(&'a MadeDisk<T>, u64, bool);
+    impl<T: Fn(u64, u64, u64) -> Result<Duration, Fault>> RunsLoads for Skips<'_, T> {
+        fn run(&self, load: Load<'_>) -> Result<Measured, EngineError> {
+            let Skips(disk, zone, writes) = self;
+            let shape = load.workload.shape();
+            let is_it = zone_of(shape.begin.0) == *zone && shape.mix.has_reads() != *writes;
+            match (load.until, is_it && shape.block == BLOCK) {
+                (Until::Operations(count), true) => {
+                    disk.run(Load { until: Until::Operations(count - 1), ..load })
+                }
+                _ => disk.run(load),
+            }
+        }
+    }
+    for writes in [true, false] {
+        let disk = MadeDisk { takes: |offset, bytes, _| Ok(hdd(offset, bytes)), operations: Cell::new(0) };
+        let profile = burn_with(&Skips(&disk, 41, writes)).profile;
+        assert_eq!(profile.verdict(), Verdict::Faulty);
+        assert_eq!(profile.faults.0[&Fault::NotDone].first.0, 41 * ZONE_BYTES_LEAST.0);
+    }
 }
 
 /// What stands between a burn-in and an engine.

@@ -10,7 +10,9 @@ use disk_load::{
     BLOCK, BurnIn, BurntIn, Far, SlowPlace, Slowness, Stage, Stamp, Target, TargetError, Verdict,
     ZONE_BYTES_LEAST, ZONES_LEAST, Zone,
 };
-use drive::{BurnInId, BurnInRecord, BurnInVerdict, DirectoryDrive, DriveOpenError};
+use drive::{
+    BurnInDoubt, BurnInId, BurnInRecord, BurnInVerdict, DirectoryDrive, DirectoryLock, DriveOpenError,
+};
 use serde::Serialize;
 use terminal::{Exit, Failure, Outcome, Progress, Style, Table, output, text};
 
@@ -25,8 +27,10 @@ byte, and then read at random zone by zone. The verdict is 'passed', 'slow' (in 
 places, and why) or 'faulty'. It takes twice as long as writing the disk: two days for
 20 TB. In a directory its files have no names and are gone when the command ends,
 however it ends; what is left there is the record of the result, burn-in.kist, which
-kist pool show tells of when the directory is a drive. A file or block device is written
-over only if --destroy names it once more and nothing stands on it.
+kist pool drive show tells of when the directory is a drive. Without --size the directory
+must have a file system of its own and be empty, since its disk may not be mounted:
+--shared fills what is free there all the same. A file or block device is written over
+only if --destroy names it once more and nothing stands on it.
 
 Examples:
   kist pool drive burn-in /mnt/d8
@@ -38,6 +42,9 @@ pub struct Args {
     /// Write so much [default: all that is free but for 1 GiB; of a device or file, all]
     #[arg(long, value_parser = Size::parse, value_name = "SIZE")]
     size: Option<Size>,
+    /// Fill the directory's file system although it is that of the directory above, or holds something
+    #[arg(long, conflicts_with_all = ["size", "destroy"])]
+    shared: bool,
     /// The device or file once more, by its path or the disk's serial number: it is written over
     #[arg(long, value_name = "NAME")]
     destroy: Option<String>,
@@ -81,17 +88,51 @@ pub struct Report {
     engine: String,
     is_direct: bool,
     is_judged_by_place: bool,
+    /// Why it does not prove its disk; empty: it does.
+    doubts: Vec<String>,
     write_bytes_per_second: f64,
     read_bytes_per_second: f64,
     slow: Vec<SlowShown>,
     faults: Vec<FaultShown>,
     zones: Vec<ZoneShown>,
     notes: Vec<String>,
+    /// Why there is no record of it, although there should be.
+    #[serde(skip)]
+    unrecorded: Option<(Exit, String)>,
+}
+
+/// What is to be burnt in, and how.
+pub struct Wanted<'a> {
+    /// The directory, device or file.
+    pub path: &'a Path,
+    /// Bytes to be written.
+    pub size: Option<Size>,
+    /// The device or file once more.
+    pub destroy: Option<&'a str>,
+    /// A directory may share its file system.
+    pub is_shared: bool,
+    /// What cannot prove the disk is not begun.
+    pub must_prove: bool,
+    /// Which burn-in it is.
+    pub id: BurnInId,
+}
+
+/// A number that no burn-in had.
+pub fn new_id() -> Outcome<BurnInId> {
+    Ok(BurnInId(u64::from_le_bytes(text::random()?)))
 }
 
 /// Runs the command.
 pub fn run(args: &Args, style: Style) -> Outcome {
-    let report = burn_in(&args.path, args.size, args.destroy.as_deref(), style)?;
+    let wanted = Wanted {
+        path: &args.path,
+        size: args.size,
+        destroy: args.destroy.as_deref(),
+        is_shared: args.shared,
+        must_prove: false,
+        id: new_id()?,
+    };
+    let report = burn_in(&wanted, style)?;
     match style.json {
         true => output::json(&report)?,
         false => output::write(&report.text())?,
@@ -100,8 +141,9 @@ pub fn run(args: &Args, style: Style) -> Outcome {
 }
 
 /// Burns in what a path names.
-pub fn burn_in(path: &Path, size: Option<Size>, destroy: Option<&str>, style: Style) -> Outcome<Report> {
-    let size = size.map(|size| size.0);
+pub fn burn_in(wanted: &Wanted<'_>, style: Style) -> Outcome<Report> {
+    let (path, id) = (wanted.path, wanted.id);
+    let size = wanted.size.map(|size| size.0);
     if let Some(size) = size.filter(|size| *size < BLOCK || *size > SIZE_MAX) {
         return Err(Failure::usage(format!(
             "--size {}: a burn-in writes from {} to {}",
@@ -110,13 +152,26 @@ pub fn burn_in(path: &Path, size: Option<Size>, destroy: Option<&str>, style: St
             Size(SIZE_MAX)
         )));
     }
-    let mut bed = Bed::open(path, size, destroy)?;
+    let mut bed = Bed::open(wanted)?;
+    if let Some(doubt) = bed.doubts().first().filter(|_| wanted.must_prove) {
+        return Err(Failure::new(
+            Exit::Refused,
+            format!(
+                "{}: its burn-in would not prove the disk: {doubt}; --accept-burn-in adds it all the same",
+                path.display()
+            ),
+        ));
+    }
+    if bed.is_recorded {
+        // What it says does not hold any more.
+        let removed = BurnInRecord::remove(path);
+        removed.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+    }
     let (engine, reason) = disks::engine(None)?;
     bed.notes.extend(reason);
     if !style.quiet {
         bed.notes.iter().for_each(|note| output::note(&format!("burn-in: {note}")));
     }
-    let id = BurnInId(u64::from_le_bytes(text::random()?));
     let progress = Progress::start_of("burn-in", "file", 0, 0, style.quiet);
     // Never set: who interrupts the command ends its process, with which the files go.
     let stop = AtomicBool::new(false);
@@ -131,15 +186,17 @@ pub fn burn_in(path: &Path, size: Option<Size>, destroy: Option<&str>, style: St
     let done = burn.run().map_err(|error| Failure::internal(format!("burn-in: {error}")))?;
     drop(progress);
     let done = done.ok_or_else(|| Failure::internal("burn-in: it was stopped"))?;
-    let report = Report::of(path, id, &bed, engine.to_string(), &done);
+    let mut report = Report::of(path, id, &bed, engine.to_string(), &done);
     if bed.is_recorded {
-        let written = record(id, &report, &done).write(path);
-        written.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+        // The work of days is told all the same.
+        let written = bed.write(path, &record(id, &report, &done));
+        report.unrecorded = written.err().map(|failure| (failure.exit, failure.message));
     }
     Ok(report)
 }
 
 fn show(progress: &Progress, far: Far) {
+    progress.heard();
     progress.note(match far.stage {
         Stage::Writes => "writes",
         Stage::Reads => "reads and compares",
@@ -155,13 +212,17 @@ struct Bed {
     parts: Vec<Target>,
     part_length: ByteCount,
     capacity: ByteCount,
+    /// Of a directory: nobody makes a drive of it meanwhile.
+    lock: Option<DirectoryLock>,
     /// Its directory is to become a drive.
     is_recorded: bool,
     notes: Vec<String>,
 }
 
 impl Bed {
-    fn open(path: &Path, size: Option<ByteCount>, destroy: Option<&str>) -> Outcome<Bed> {
+    fn open(wanted: &Wanted<'_>) -> Outcome<Bed> {
+        let Wanted { path, destroy, .. } = *wanted;
+        let size = wanted.size.map(|size| size.0);
         let is_directory = path.is_dir();
         if let Some(name) = destroy.filter(|name| is_directory || !disks::names(name, path)) {
             let what = if is_directory { "a directory is not written over" } else { "that is another one" };
@@ -169,11 +230,11 @@ impl Bed {
             return Err(Failure::usage(format!("--destroy {name}: {what}: {path} is to be burnt in")));
         }
         let mut bed = match is_directory {
-            true => Bed::of_directory(path, size)?,
+            true => Bed::of_directory(path, size, wanted.is_shared)?,
             false => Bed::of_device(path, size, destroy.is_some())?,
         };
         bed.notes.extend(bed.parts.first().and_then(disks::warning));
-        if bed.part_length.0 * (bed.parts.len() as u64) < ZONE_BYTES_LEAST.0 * ZONES_LEAST as u64 {
+        if !bed.is_judged_by_place() {
             bed.notes.push(format!(
                 "{}: {} are too few to tell slow places: that takes {}",
                 path.display(),
@@ -184,41 +245,61 @@ impl Bed {
         Ok(bed)
     }
 
-    fn of_directory(path: &Path, size: Option<ByteCount>) -> Outcome<Bed> {
-        match DirectoryDrive::read_stamp(path) {
-            Err(DriveOpenError::NotADrive(_)) => {}
-            Ok(stamp) => {
-                let what = format!(
-                    "{}: drive {} of instance {} is there: a disk is burnt in before its first use; kist \
-                     bench disk measures one that is in use",
-                    path.display(),
-                    stamp.drive,
-                    stamp.instance
-                );
-                return Err(Failure::new(Exit::Refused, what));
-            }
-            Err(error) => return Err(Failure::new(Exit::Refused, error.to_string())),
+    fn is_judged_by_place(&self) -> bool {
+        self.part_length.0 * (self.parts.len() as u64) >= ZONE_BYTES_LEAST.0 * ZONES_LEAST as u64
+    }
+
+    fn is_direct(&self) -> bool {
+        self.parts.iter().all(Target::is_direct)
+    }
+
+    /// Why it will not prove its disk.
+    fn doubts(&self) -> Vec<BurnInDoubt> {
+        BurnInDoubt::of(self.is_direct(), self.is_judged_by_place())
+    }
+
+    /// Puts the record into the directory, if that is still the one that was burnt in, and no drive.
+    fn write(&self, path: &Path, record: &BurnInRecord) -> Outcome {
+        if !self.lock.as_ref().is_some_and(|lock| lock.is_of(path)) {
+            let what = format!(
+                "{}: it is not the directory any more that was burnt in, and the result is not recorded: was \
+                 its disk unmounted? Mount it, and burn it in again",
+                path.display()
+            );
+            return Err(Failure::new(Exit::Refused, what));
         }
+        check_no_drive(path)?;
+        record.write(path).map_err(|error| Failure::new(Exit::Internal, error.to_string()))
+    }
+
+    fn of_directory(path: &Path, size: Option<ByteCount>, is_shared: bool) -> Outcome<Bed> {
+        // One that is in use is locked, and told by its stamp; one may be made before the lock is ours.
+        check_no_drive(path)?;
+        let lock = DirectoryLock::take(path);
+        let lock = lock.map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
+        check_no_drive(path)?;
+        disk_load::clear_leftovers(path).map_err(disks::failed)?;
         let listed = DirectoryDrive::can_be_made(path);
         let is_recorded = listed.map_err(|error| Failure::io("listing", path, &error))?;
-        let mut notes = Vec::new();
-        match is_recorded {
-            // What it says does not hold any more.
-            true => {
-                let removed = BurnInRecord::remove(path);
-                removed.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+        if size.is_none() && !is_shared {
+            disk_load::check_mounted(path).map_err(disks::failed)?;
+            if !is_recorded {
+                return Err(disks::failed(TargetError::Holds(path.to_owned())));
             }
-            false => notes.push(format!(
+        }
+        let mut notes = Vec::new();
+        if !is_recorded {
+            notes.push(format!(
                 "{} holds something and cannot become a drive: the result is not recorded there",
                 path.display()
-            )),
+            ));
         }
         let parts = disk_load::files(path, size).map_err(disks::failed)?;
         let part_length = parts.first().map_or(ByteCount(0), Target::length);
         let space = rustix::fs::statvfs(path)
             .map_err(|error| Failure::io("asking for the size of", path, &error.into()))?;
         let capacity = ByteCount(space.f_blocks.saturating_mul(space.f_frsize));
-        Ok(Bed { parts, part_length, capacity, is_recorded, notes })
+        Ok(Bed { parts, part_length, capacity, lock: Some(lock), is_recorded, notes })
     }
 
     fn of_device(path: &Path, size: Option<ByteCount>, is_to_be_destroyed: bool) -> Outcome<Bed> {
@@ -231,7 +312,25 @@ impl Bed {
         let length = size.unwrap_or(target.length()).min(target.length());
         let part_length = ByteCount(length.0 - length.0 % BLOCK.0);
         let capacity = target.length();
-        Ok(Bed { parts: vec![target], part_length, capacity, is_recorded: false, notes: Vec::new() })
+        let (parts, notes) = (vec![target], Vec::new());
+        Ok(Bed { parts, part_length, capacity, lock: None, is_recorded: false, notes })
+    }
+}
+
+fn check_no_drive(path: &Path) -> Outcome {
+    match DirectoryDrive::read_stamp(path) {
+        Err(DriveOpenError::NotADrive(_)) => Ok(()),
+        Ok(stamp) => {
+            let what = format!(
+                "{}: drive {} of instance {} is there: a disk is burnt in before its first use; kist bench \
+                 disk measures one that is in use",
+                path.display(),
+                stamp.drive,
+                stamp.instance
+            );
+            Err(Failure::new(Exit::Refused, what))
+        }
+        Err(error) => Err(Failure::new(Exit::Refused, error.to_string())),
     }
 }
 
@@ -303,20 +402,20 @@ impl Report {
             bytes: done.read.read.bytes,
             capacity: bed.capacity.0,
             engine,
-            is_direct: bed.parts.iter().all(Target::is_direct),
+            is_direct: bed.is_direct(),
             is_judged_by_place: profile.is_judged_by_place(),
+            doubts: BurnInDoubt::of(bed.is_direct(), profile.is_judged_by_place())
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             write_bytes_per_second: done.written.rate(),
             read_bytes_per_second: done.read.rate(),
             slow,
             faults: disks::faults(path, &profile.faults),
             zones: profile.zones.iter().map(ZoneShown::of).collect(),
             notes: bed.notes.clone(),
+            unrecorded: None,
         }
-    }
-
-    /// Which burn-in it was.
-    pub fn id(&self) -> &str {
-        &self.id
     }
 
     /// For people: the curve, then what is to be known of it.
@@ -344,10 +443,14 @@ impl Report {
         out
     }
 
-    /// What came of it, in a line.
+    /// What came of it, in a line, and in another one what it does not prove.
     pub fn summary(&self) -> String {
+        let doubts = match self.doubts.is_empty() {
+            true => String::new(),
+            false => format!("\nthis does not prove the disk: {}", self.doubts.join("; ")),
+        };
         format!(
-            "{}: {}: {} of {} written at {}, read at {} and compared; {}, {}",
+            "{}: {}: {} of {} written at {}, read at {} and compared; {}, {}{doubts}",
             self.path.display(),
             self.verdict,
             text::size(self.bytes),
@@ -377,7 +480,10 @@ impl Report {
                 ),
             ));
         }
-        let Some(first) = self.slow.first() else { return Ok(()) };
+        let Some(first) = self.slow.first() else {
+            let unrecorded = self.unrecorded.clone();
+            return unrecorded.map_or(Ok(()), |(exit, what)| Err(Failure::new(exit, what)));
+        };
         let more = match self.slow.len() - 1 {
             0 => String::new(),
             more => format!(" (and {more} more)"),

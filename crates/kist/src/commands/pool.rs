@@ -13,7 +13,7 @@ use wire::{
 };
 use wire::{QuarantineEndReply, QuarantineReply};
 
-use super::burn_in;
+use super::burn_in::{self, Wanted};
 use crate::cli::Common;
 
 /// Arguments.
@@ -139,7 +139,10 @@ system of another drive, where each has one of its own, unless --new says that i
 meant. Said again, it goes on where it was broken off.
 
 --burn-in first burns the disk in, as kist pool drive burn-in: on the server's machine,
-since it is this command that reads and writes. A disk that has not passed is not added.
+since it is this command that reads and writes. A disk that has not passed is not added,
+and a burn-in that would not prove its disk (too few bytes, or a file system that reads
+from memory) is not begun, unless --accept-burn-in says so. Without --burn-in a disk whose
+burn-in called it slow or faulty is refused, too, unless --accept-burn-in says so.
 
 Examples:
   kist pool drive add /mnt/d8
@@ -167,6 +170,12 @@ Examples:
         /// Bytes that the burn-in writes [default: all that is free but for 1 GiB]
         #[arg(long, requires = "burn_in", value_parser = Size::parse, value_name = "SIZE")]
         size: Option<Size>,
+        /// As for kist pool drive burn-in
+        #[arg(long, requires = "burn_in", conflicts_with = "size")]
+        shared: bool,
+        /// Add it although its burn-in does not prove the disk or, without --burn-in, has not passed
+        #[arg(long)]
+        accept_burn_in: bool,
     },
     /// Put a new or the same drive in the place of a missing or lost one
     #[command(after_help = "\
@@ -226,11 +235,23 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         }
         Action::Drive { action: DriveAction::Show { id } } => show_drive(&client()?, *id, common.json),
         Action::Drive {
-            action: DriveAction::Add { place, host, enclosure, new, accept_loss, burn_in, size },
+            action:
+                DriveAction::Add {
+                    place,
+                    host,
+                    enclosure,
+                    new,
+                    accept_loss,
+                    burn_in,
+                    size,
+                    shared,
+                    accept_burn_in,
+                },
         } => match place.to_str().and_then(|text| text.parse().ok()) {
-            Some(id) if *burn_in => {
+            Some(id) if *burn_in || *accept_burn_in => {
                 let id: u16 = id;
-                Err(Failure::usage(format!("drive {id}: name its directory instead, to burn its disk in")))
+                let what = "name its directory instead, with --burn-in and --accept-burn-in";
+                Err(Failure::usage(format!("drive {id}: {what}")))
             }
             Some(id) if host.is_none() && enclosure.is_none() => {
                 replace(&client()?, id, ReplaceBody { new: *new, accept_loss: *accept_loss }, common.json)
@@ -242,9 +263,21 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             None => {
                 let path = absolute(place)?;
                 let (host, enclosure) = (host.clone(), enclosure.clone());
-                let mut body = AddDriveBody { path, host, enclosure, new: *new, burn_in: None };
+                let (new, accept_burn_in) = (*new, *accept_burn_in);
+                let body =
+                    AddDriveBody { path, host, enclosure, new, burn_in: None, accept_burn_in, check: false };
                 match burn_in {
-                    true => add_burnt_in(&client()?, &mut body, place, *size, common),
+                    true => {
+                        let wanted = Wanted {
+                            path: place,
+                            size: *size,
+                            destroy: None,
+                            is_shared: *shared,
+                            must_prove: !accept_burn_in,
+                            id: burn_in::new_id()?,
+                        };
+                        add_burnt_in(&client()?, body, &wanted, common)
+                    }
                     false => add(&client()?, &body, common.json),
                 }
             }
@@ -300,21 +333,18 @@ fn add(client: &Client, body: &AddDriveBody, json: bool) -> Outcome {
 }
 
 /// Burns a disk in and adds it if it has passed.
-fn add_burnt_in(
-    client: &Client,
-    body: &mut AddDriveBody,
-    place: &Path,
-    size: Option<Size>,
-    common: &Common,
-) -> Outcome {
-    // What is refused without it is refused before days of work, not after.
-    let pool: PoolReply = client.get("/api/v1/pool")?;
-    if let Some(drive) = pool.drives.iter().find(|drive| drive.path == body.path) {
-        let what = format!("{} is the place of drive {} of the pool already", body.path, drive.id);
-        return Err(Failure::new(Exit::Refused, what));
+fn add_burnt_in(client: &Client, mut body: AddDriveBody, wanted: &Wanted<'_>, common: &Common) -> Outcome {
+    // What is refused is refused before days of work, not after. A server that knows no check finds no record
+    // of this burn-in, and adds nothing either.
+    body.burn_in = Some(wanted.id.to_string());
+    body.check = true;
+    let _: AddDriveReply = client.post_for("/api/v1/pool/drives", &body)?;
+    body.check = false;
+    if body.new {
+        let made = std::fs::create_dir_all(wanted.path);
+        made.map_err(|error| Failure::io("making", wanted.path, &error))?;
     }
-    let report = burn_in::burn_in(place, size, None, common.into())?;
-    body.burn_in = Some(report.id().to_owned());
+    let report = burn_in::burn_in(wanted, common.into())?;
     let judged = report
         .judge()
         .map_err(|failure| Failure { message: format!("not added: {}", failure.message), ..failure });
@@ -325,7 +355,7 @@ fn add_burnt_in(
         }
         return judged;
     }
-    let reply: AddDriveReply = client.post_for("/api/v1/pool/drives", body)?;
+    let reply: AddDriveReply = client.post_for("/api/v1/pool/drives", &body)?;
     if common.json {
         return output::json(&serde_json::json!({ "burn_in": report, "drive": reply }));
     }
@@ -373,18 +403,18 @@ fn show_drive(client: &Client, id: u16, json: bool) -> Outcome {
 
 /// When a drive was burnt in, and what came of it.
 fn burnt_in(burn_in: &BurnInReply) -> String {
-    let parts = match (burn_in.is_judged_by_place, burn_in.slow_places) {
-        (false, _) => ", too few bytes to tell slow places".to_owned(),
-        (true, 0) => String::new(),
-        (true, slow) => format!(", {}", text::plural(u64::from(slow), "slow place")),
+    let slow = match burn_in.slow_places {
+        0 => String::new(),
+        slow => format!(", {}", text::plural(u64::from(slow), "slow place")),
     };
+    let doubts: String = burn_in.doubts.iter().map(|doubt| format!("; {doubt}")).collect();
     let faults = match burn_in.faults {
         0 => String::new(),
         faults => format!(", {}", text::plural(faults, "fault")),
     };
     format!(
         "{}, {}: {} of {} written at {}, read at {}; latency by zone at most {} in the middle, {} for 99 of \
-         100{parts}{faults}",
+         100{slow}{faults}{doubts}",
         burn_in.verdict,
         text::whole_seconds(&burn_in.ended),
         text::size(burn_in.bytes),

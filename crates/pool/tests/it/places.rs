@@ -98,6 +98,15 @@ fn open_when_left(path: &Path, id: DriveId) -> DirectoryDrive {
     }
 }
 
+fn format_when_left(path: &Path, id: DriveId) {
+    loop {
+        match DirectoryDrive::format(path, INSTANCE, id) {
+            Err(DriveOpenError::Locked(_)) => std::thread::yield_now(),
+            made => return made.unwrap(),
+        }
+    }
+}
+
 /// Story: a drive that did not answer was emptied. Nobody looked at it but its probes, which failed: it
 /// counted as away, and nothing was rebuilt before its time was over.
 #[test]
@@ -175,7 +184,7 @@ fn a_drive_that_is_emptied_is_lost_until_it_is_put_in_again() {
     assert!(!repaired.moved.is_empty() && repaired.failed.is_empty(), "{repaired:?}");
     // An operator puts in a new one.
     pool.declare_lost(victim).unwrap();
-    DirectoryDrive::format(&bench.path(victim.0), INSTANCE, victim).unwrap();
+    format_when_left(&bench.path(victim.0), victim);
     let new = open_when_left(&bench.path(victim.0), victim);
     pool.attach(Arc::new(new), 8).unwrap();
     assert_eq!((health(&pool, victim), gaps(&pool)), (DriveHealth::Up, vec![victim.0]));
