@@ -502,8 +502,8 @@ fn check_any_burn_in(at: &DriveLocation) -> Result<(), String> {
     }
     match at.burn_in() {
         Ok(Some(record)) if record.verdict != BurnInVerdict::Passed => Err(format!(
-            "its burn-in {} called its disk {}: use another one, or burn it in again; kist pool drive add PATH \
-             --accept-burn-in adds it all the same",
+            "its burn-in {} called its disk {}: use another one, or burn it in again; kist pool drive add \
+             PATH --accept-burn-in adds it all the same",
             record.id,
             record.verdict.word()
         )),
