@@ -102,14 +102,14 @@ pub enum TargetError {
     InUse(PathBuf),
     /// A directory that is to be filled has no file system of its own: its disk may not be mounted.
     #[error(
-        "{}: it is on the file system of the directory above it: mount its disk there; or say how much may be \
-         written with --size, or --shared if all that is free there is meant", .0.display()
+        "{}: it is on the file system of the directory above it: mount its disk there; or say how much may \
+         be written with --size, or --shared if all that is free there is meant", .0.display()
     )]
     NotMounted(PathBuf),
     /// A directory that is to be filled holds something.
     #[error(
-        "{}: it holds something: empty it; or say how much may be written with --size, or --shared if all that \
-         is free beside it is meant", .0.display()
+        "{}: it holds something: empty it; or say how much may be written with --size, or --shared if all \
+         that is free beside it is meant", .0.display()
     )]
     Holds(PathBuf),
     /// Nothing is in it.

@@ -256,7 +256,8 @@ impl Upkeep {
         if plan.is_stamped || is_known {
             let id = plan.settings.id;
             return Err(no(format!(
-                "it is the place of drive {id} of the pool already, and a disk is burnt in before its first use"
+                "it is the place of drive {id} of the pool already, and a disk is burnt in before its first \
+                 use"
             )));
         }
         self.check_place(wanted, seen).map_err(no)?;
@@ -488,7 +489,7 @@ fn check_this_burn_in(wanted: &NewDrive, id: BurnInId) -> Result<(), String> {
     }
     match record.doubts().first() {
         Some(doubt) if !wanted.accept_burn_in => Err(format!(
-            "its burn-in {id} does not prove the disk: {doubt}; kist pool drive add PATH --accept-burn-in adds it all the same"
+            "its burn-in {id} does not prove the disk: {doubt}; --accept-burn-in adds it all the same"
         )),
         _ => Ok(()),
     }
@@ -501,8 +502,8 @@ fn check_any_burn_in(at: &DriveLocation) -> Result<(), String> {
     }
     match at.burn_in() {
         Ok(Some(record)) if record.verdict != BurnInVerdict::Passed => Err(format!(
-            "its burn-in {} called its disk {}: use another one, or burn it in again; kist pool drive add PATH --accept-burn-in adds it \
-             all the same",
+            "its burn-in {} called its disk {}: use another one, or burn it in again; kist pool drive add \
+             PATH --accept-burn-in adds it all the same",
             record.id,
             record.verdict.word()
         )),

@@ -72,8 +72,8 @@ pub fn warning(target: &Target) -> Option<String> {
     }
     (!target.is_direct()).then(|| {
         format!(
-            "{path}: {file_system} does not take direct I/O, or keeps what it reads in memory: what is measured \
-             is that as well"
+            "{path}: {file_system} does not take direct I/O, or keeps what it reads in memory: what is \
+             measured is that as well"
         )
     })
 }
