@@ -272,6 +272,6 @@ mod tests {
     fn what_a_device_said_is_told_in_digits_and_words() {
         let sense = library::Sense { key: 0x5, code: 0x24, qualifier: 0x00 };
         let told = value(&Figure::of_sense("refused with", sense));
-        assert_eq!(told, "sense 5/24/00, illegal request: invalid field in CDB");
+        assert_eq!(told, "sense 5/24/00, illegal request: invalid field in the command");
     }
 }
