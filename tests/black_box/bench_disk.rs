@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::harness::{Ran, command, kist};
+use crate::harness::{Ran, command, kist, write_ext4_image};
 
 /// As little as there is: a second a row, a file of 4 MiB.
 const LITTLE: [&str; 6] = ["--seconds", "1", "--bytes", "4MiB", "--depth", "4"];
@@ -138,10 +138,7 @@ fn a_call_that_is_killed_leaves_no_file() {
 fn what_is_there_is_only_read_and_what_stands_there_is_not_destroyed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("disk.image");
-    let mut bytes = vec![0; 4 << 20];
-    // The magic of an ext4 superblock.
-    bytes[1024 + 56..1024 + 58].copy_from_slice(&[0x53, 0xef]);
-    fs::write(&path, &bytes).unwrap();
+    let mut bytes = write_ext4_image(&path);
     let name = path.to_str().unwrap();
     let row = ["--size", "4KiB", "--access", "random"];
     let report = bench(&path, &[&row[..], &["--json"]].concat()).exits(0).json();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use crate::harness::{Instance, Ran, command, kist, ran};
+use crate::harness::{Instance, Ran, command, kist, ran, write_ext4_image};
 
 const SIZE: [&str; 2] = ["--size", "64MiB"];
 
@@ -104,10 +104,7 @@ fn a_call_that_is_interrupted_leaves_nothing() {
 fn what_stands_somewhere_is_not_written_over_and_room_is_kept() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("disk.image");
-    let mut bytes = vec![0; 4 << 20];
-    // The magic of an ext4 superblock.
-    bytes[1024 + 56..1024 + 58].copy_from_slice(&[0x53, 0xef]);
-    fs::write(&path, &bytes).unwrap();
+    let bytes = write_ext4_image(&path);
     let name = path.to_str().unwrap();
     burn_in(&path, &[]).exits(4).says(&["only read", "--destroy"]);
     burn_in(&path, &["--destroy", name]).exits(4).says(&["ext4"]);

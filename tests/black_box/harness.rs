@@ -297,6 +297,15 @@ pub fn write(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
 }
 
+/// Makes a file on which a file system seems to stand; gives its bytes.
+pub fn write_ext4_image(path: &Path) -> Vec<u8> {
+    let mut bytes = vec![0; 4 << 20];
+    // The magic of an ext4 superblock.
+    bytes[1024 + 56..1024 + 58].copy_from_slice(&[0x53, 0xef]);
+    fs::write(path, &bytes).unwrap();
+    bytes
+}
+
 /// A tree with all that a tree may hold.
 pub fn make_tree(root: &Path) {
     write(&root.join("empty"), b"");

@@ -208,7 +208,7 @@ fn class_settings(class: &Class) -> ClassSettings {
                 Residency::Unused(span) => Some(span.0),
                 Residency::Pool | Residency::Tape => None,
             }),
-            size_min: evict_min.as_ref().map_or(base::ByteCount(0), |size| size.get_ref().0),
+            size_min: evict_min.map_or(base::ByteCount(0), |size| size.0),
             pool_min: pool_min.as_ref().map_or(base::ByteCount(0), |size| size.get_ref().0),
         },
         share: ShareSettings { weight: *weight.get_ref(), drives: limits(drives_min, drives_max.as_ref()) },

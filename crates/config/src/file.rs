@@ -484,7 +484,7 @@ pub struct Class {
     pub pool_min: Option<Spanned<Size>>,
     /// Smaller files do not leave it by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub evict_min: Option<Spanned<Size>>,
+    pub evict_min: Option<Size>,
     /// Its part of the drive time.
     #[serde(default = "one")]
     pub weight: Spanned<u32>,

@@ -10,7 +10,7 @@ use base::ByteCount;
 
 use crate::engine::{Contents, Engine, EngineError, Load, Until};
 use crate::measured::{FAULTS_MAX, Fault, Faults, Measured, SlowRead};
-use crate::profile::{Profile, Spot, Zone, is_spot};
+use crate::profile::{Profile, Spot, ZONES_LEAST, Zone, is_spot};
 use crate::stamp::Stamp;
 use crate::target::{FILE_MAX, RESERVE, Target, TargetError};
 use crate::workload::{ALIGNMENT, Access, Mix, Shape, Workload};
@@ -141,6 +141,12 @@ fn places(parts: u64, part_length: ByteCount) -> Vec<Place> {
     let zone =
         |part: u64, n: u64| Place { part: part as usize, begin: edge(n), length: edge(n + 1) - edge(n) };
     (0..parts).flat_map(|part| (0..zones).map(move |n| zone(part, n))).collect()
+}
+
+/// Whether the zones of a burn-in of such parts are enough to compare places.
+#[must_use]
+pub fn compares_places(parts: usize, part_length: ByteCount) -> bool {
+    places(parts as u64, part_length).len() >= ZONES_LEAST
 }
 
 /// All numbers below `count`, none beside the one before it: steps of the golden section, or of the next

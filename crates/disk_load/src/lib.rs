@@ -19,7 +19,9 @@ mod target;
 mod uring;
 mod workload;
 
-pub use burn_in::{BLOCK, BurnIn, BurntIn, Far, LOOKS, RunsLoads, Stage, ZONE_BYTES_LEAST, ZONES, files};
+pub use burn_in::{
+    BLOCK, BurnIn, BurntIn, Far, LOOKS, RunsLoads, Stage, ZONE_BYTES_LEAST, ZONES, compares_places, files,
+};
 pub use engine::{Contents, DEPTH_MAX, Engine, EngineError, Load, Until, is_usable, run};
 pub use histogram::Histogram;
 pub use measured::{Direction, FAULTS_MAX, Fault, Faults, Measured, SLOWEST_KEPT, Seen, SlowRead, Slowest};

@@ -160,18 +160,6 @@ pub enum Verdict {
     Faulty,
 }
 
-impl Verdict {
-    /// In a word.
-    #[must_use]
-    pub fn word(&self) -> &'static str {
-        match self {
-            Verdict::Passed => "passed",
-            Verdict::Slow(_) => "slow",
-            Verdict::Faulty => "faulty",
-        }
-    }
-}
-
 impl Profile {
     /// What follows.
     #[must_use]

@@ -123,10 +123,7 @@ impl DirectoryDrive {
         fs::create_dir_all(path).map_err(at(path, "creation"))?;
         // Whoever burns its disk in has it, or another server that makes a drive of it.
         let _lock = DirectoryLock::take(path)?;
-        let mut entries = fs::read_dir(path).map_err(at(path, "listing"))?;
-        let may_stay =
-            |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|entry| is_none_of_others(&entry, unfilled));
-        if !entries.all(may_stay) {
+        if !is_free_of_others(path, unfilled).map_err(at(path, "listing"))? {
             return Err(DriveOpenError::NotEmpty(path.to_owned()));
         }
         let extents = path.join(EXTENTS);
@@ -223,12 +220,7 @@ impl DirectoryDrive {
     /// # Errors
     /// If it cannot be listed.
     pub fn can_be_made(path: &Path) -> io::Result<bool> {
-        for entry in fs::read_dir(path)? {
-            if !is_none_of_others(&entry?, false) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        is_free_of_others(path, false)
     }
 
     /// Whether file data bypasses the page cache.
@@ -685,6 +677,12 @@ pub(crate) fn holds_nothing(path: &Path) -> io::Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Whether all that is in the directory of a new drive is nobody's.
+fn is_free_of_others(path: &Path, unfilled: bool) -> io::Result<bool> {
+    let is_none = |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|it| is_none_of_others(&it, unfilled));
+    Ok(fs::read_dir(path)?.all(is_none))
 }
 
 /// Whether what is in the directory of a new drive is nobody's: `lost+found`, which a fresh ext4 file system

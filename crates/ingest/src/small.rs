@@ -188,11 +188,7 @@ fn serve(ingest: &Shared, group: Vec<SmallPut>) {
     for (put, place) in group.into_iter().zip(places) {
         match place {
             Ok(place) => stored.push((put, place)),
-            Err(error) => {
-                let error = error.into();
-                ingest.tell_of_lack(&error, put.upload.announced());
-                (put.done)(Err(error));
-            }
+            Err(error) => (put.done)(Err(error.into())),
         }
     }
     let results = commit(ingest, &stored);

@@ -1,5 +1,7 @@
 //! A put: bytes to the pool, synced, then one catalogue command; only then is it acknowledged.
 
+use std::sync::Arc;
+
 use base::{
     ArchivePath, Blake3, BlobDescription, BlobPiece, ByteCount, Checksums, DirId, FileId, Name,
     StreamChecksums, Timestamp,
@@ -135,11 +137,6 @@ impl Upload {
         })
     }
 
-    /// The length that was announced.
-    pub(crate) fn announced(&self) -> Option<ByteCount> {
-        self.options.length
-    }
-
     /// Takes the next bytes of the body.
     ///
     /// # Errors
@@ -206,19 +203,19 @@ impl Upload {
     /// As [`Upload::finish`], but `done` gets what it returns. A small file may be finished by another
     /// thread, together with others, after this has returned; then nobody but `done` waits for its syncs.
     pub fn finish_then(mut self, done: PutCallback) {
+        let (ingest, length) = (Arc::clone(&self.ingest.0), self.options.length);
+        let teller = Arc::clone(&ingest);
+        // Whoever finishes it, and wherever it fails.
+        let done: PutCallback =
+            Box::new(move |put| done(put.inspect_err(|error| teller.tell_of_lack(error, length))));
         let (put, class) = match self.prepare() {
             Ok(prepared) => prepared,
-            Err(error) => {
-                self.ingest.0.tell_of_lack(&error, self.options.length);
-                return done(Err(error));
-            }
+            Err(error) => return done(Err(error)),
         };
         let Some(writer) = self.large.take() else {
-            let ingest = std::sync::Arc::clone(&self.ingest.0);
             return ingest.small.submit(SmallPut { upload: self, put, class, done });
         };
         let outcome = writer.finish().map_err(ArchiveError::from);
-        let outcome = outcome.inspect_err(|error| self.ingest.0.tell_of_lack(error, self.options.length));
         let outcome = outcome.and_then(|blob| self.commit_large(put.clone(), blob));
         done(outcome.and_then(|outcome| self.complete(&put, class, &outcome)));
     }

@@ -68,8 +68,6 @@ struct Rounds {
     futile: Duration,
     /// Where a round stopped in the order of a class before it was through.
     reached: BTreeMap<ClassId, (UseHour, FileId)>,
-    /// What the put needs that needs least of those that were refused since the last look.
-    put_refused: Option<ByteCount>,
     /// The same of a look at ages.
     ages_reached: BTreeMap<ClassId, (UseHour, FileId)>,
 }
@@ -86,15 +84,13 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         last: None,
         futile: FUTILE_MIN,
         reached: BTreeMap::new(),
-        put_refused: None,
         ages_reached: BTreeMap::new(),
     };
     let mut has_failed = false;
     while !room.stopping() {
         me.does("looking for files that are to leave the pool");
         let causes = hear(room);
-        rounds.heard(causes);
-        let turn = rounds.turn(room);
+        let turn = rounds.turn(room, causes);
         room.evictor.info().looks += 1;
         if let Err(error) = &turn {
             // Once, not every few seconds.
@@ -157,18 +153,12 @@ struct Evicted {
 }
 
 impl Rounds {
-    /// What could not leave before is looked for at once; what only waits for room comes after the rest that
-    /// a round which found nothing takes.
-    fn heard(&mut self, causes: LeavingCauses) {
-        let LeavingCauses { put_refused, recall_waits: _, may_leave } = causes;
-        // Who was refused asks again: what it needed counts for one look.
-        self.put_refused = put_refused;
-        if may_leave {
+    fn turn(&mut self, room: &Tape, causes: LeavingCauses) -> Result<(), ArchiveError> {
+        // What could not leave before is looked for at once; what only waits for room comes after the rest
+        // that a round which found nothing takes.
+        if causes.may_leave {
             (self.next_at, self.rest) = (Duration::ZERO, REST_MIN);
         }
-    }
-
-    fn turn(&mut self, room: &Tape) -> Result<(), ArchiveError> {
         let is_whole = order_older_files(room).unwrap_or_else(|error| {
             // The catalogue has no room for it: what stands in the order may leave all the same.
             tracing::warn!(%error, "files that are older than the order of use do not stand in it yet");
@@ -184,7 +174,7 @@ impl Rounds {
         if room.settled.holds_pool() || room.read(|view| view.is_restored())? {
             return Ok(());
         }
-        self.make_room(room)?;
+        self.make_room(room, causes.put_refused)?;
         if room.steady() >= self.ages_at {
             self.evict_unused(room)?;
             // It goes on soon where it was not through.
@@ -218,8 +208,8 @@ impl Rounds {
         Ok(())
     }
 
-    /// Evicts what the marks ask for, and what waits for room.
-    fn make_room(&mut self, room: &Tape) -> Result<(), ArchiveError> {
+    /// Evicts what the marks ask for, and what waits for room; `refused`: what a put needs that was refused.
+    fn make_room(&mut self, room: &Tape, refused: Option<ByteCount>) -> Result<(), ArchiveError> {
         let now = room.steady();
         let Some(water) = room.settings.pool.water else { return Ok(()) };
         if now < self.next_at {
@@ -229,14 +219,19 @@ impl Rounds {
             self.unswept = 0;
         }
         let free = room.free_for_recalls()?.pool;
-        let (wanted, demands) = demands(room, water, (free, self.unswept), self.put_refused.take())?;
+        let Asked { wanted, demands, evictable } = asked(room, water, (free, self.unswept), refused)?;
         // Puts and recalls take of what is free and are files then: what both are together tells whether room
         // came.
         let most = ByteCount(room.evictor.info().online.0.saturating_add(free.0));
         let wanted = if takes_files(room) && !self.is_futile(most, now) { wanted } else { 0 };
         let is_asked = wanted > 0 || demands.iter().any(|demand| demand.own > 0);
         // No more may leave than is counted as such.
-        if !is_asked || room.read(|view| evictable(room, view))?.0 == 0 {
+        let could_leave = match evictable {
+            _ if !is_asked => ByteCount(0),
+            Some(known) => known,
+            None => room.read(|view| most_evictable(room, view))?,
+        };
+        if could_leave.0 == 0 {
             self.rest = REST_MIN;
             self.next_at = if is_asked { now.saturating_add(REST_MIN) } else { now };
             room.evictor.info().ended(is_asked, self.unswept > 0);
@@ -439,16 +434,27 @@ fn leaves_at_all(class: &Class) -> bool {
     !class.settings.cold && !class.copies.is_empty()
 }
 
-/// Bytes that are to leave the pool, whoever's they are, and what each class is to give up and may.
+/// What is to leave.
+struct Asked {
+    /// Bytes, whoever's they are.
+    wanted: u64,
+    /// What each class is to give up, and may.
+    demands: Vec<Demand>,
+    /// The most that could leave, if that had to be known.
+    evictable: Option<ByteCount>,
+}
+
 /// What has left and is not removed yet (`unswept`) counts as free, though readers may hold it for hours;
 /// `refused`: what a put needs that was refused.
-fn demands(
+fn asked(
     room: &Tape,
     water: Water,
     (free, unswept): (ByteCount, u64),
     refused: Option<ByteCount>,
-) -> Result<(u64, Vec<Demand>), ArchiveError> {
+) -> Result<Asked, ArchiveError> {
     let classes = room.classes.all();
+    // Drives are asked for it, which no transaction waits for. What has left is room for puts as well.
+    let refused = refused.map(|size| (ByteCount(room.room_for_files().0.saturating_add(unswept)), size));
     let free = ByteCount(free.0.saturating_add(unswept));
     let (claimed, short): (ByteCount, BTreeMap<ClassId, ByteCount>) = {
         let space = room.own.space.lock();
@@ -473,23 +479,21 @@ fn demands(
         // What files have and what is free: other things on the same disks are no business of the marks.
         let most = ByteCount(online.saturating_add(free.0));
         // Nothing leaves for what would not fit then either.
-        let to_come = if short.is_empty() { ByteCount(0) } else { evictable(room, view)? };
-        let could_be_free = free.0.saturating_add(to_come.0);
+        let evictable = if short.is_empty() { None } else { Some(most_evictable(room, view)?) };
+        let could_be_free = free.0.saturating_add(evictable.unwrap_or_default().0);
         let recalls = short.values().map(|bytes| claimed.0.saturating_add(bytes.0));
         let waiting = ByteCount(recalls.filter(|waiting| *waiting <= could_be_free).max().unwrap_or(0));
         let (limits, online) = (Limits::new(most, water), ByteCount(online));
-        // What has left and is not removed yet is room for puts as well.
-        let for_puts = ByteCount(room.room_for_files().0.saturating_add(unswept));
-        let for_put = refused.map_or(ByteCount(0), |size| limits.to_leave_for_put(online, for_puts, size));
-        let wanted = limits.to_leave(online, waiting).max(for_put);
+        let for_put = refused.map(|(for_puts, size)| limits.to_leave_for_put(online, for_puts, size));
+        let wanted = limits.to_leave(online, waiting).max(for_put.unwrap_or_default()).0;
         let mut info = room.evictor.info();
         (info.online, info.room) = (online, most);
-        Ok((wanted.0, demands))
+        Ok(Asked { wanted, demands, evictable })
     })
 }
 
 /// The most that could leave the pool now.
-fn evictable(room: &Tape, view: &View<'_>) -> Result<ByteCount, ReadError> {
+fn most_evictable(room: &Tape, view: &View<'_>) -> Result<ByteCount, ReadError> {
     Ok(crate::evictable::holders(room, view)?.evictable.bytes)
 }
 

@@ -91,7 +91,7 @@ impl Tape {
             Waiting::RoomForReads => self.no_room_for_reads(),
             Waiting::Drive(drive) => self.scheduler().why_drive(drive, now),
         };
-        let reason = reason.map(|reason| self.while_drives_look(self.while_drives_are_away(reason)));
+        let reason = reason.map(|reason| self.while_drives_look(self.why_nothing_fits(reason)));
         let reason = reason.map(|reason| self.while_keys_are_missing(waiting, reason));
         reason.map(|reason| self.with_empty_tapes(reason)).transpose()
     }
@@ -151,23 +151,16 @@ impl Tape {
         Ok(if wanted.files > 0 { Reason::NotHeardYet { vid } } else { reason })
     }
 
-    /// The scheduler knows that nothing fits into the pool, not why: no evict helps where drives lack.
-    fn while_drives_are_away(&self, reason: Reason) -> Reason {
-        if !matches!(reason, Reason::WaitingForSpace { .. }) {
-            return reason;
-        }
+    /// The scheduler knows that nothing fits into the pool, not why: no evict helps where drives lack, and
+    /// what leaves is no help to who waits for his class's own room, or for more than will be free.
+    fn why_nothing_fits(&self, reason: Reason) -> Reason {
+        let Reason::WaitingForSpace { free, of, .. } = &reason else { return reason };
         match self.no_place_in_pool() {
             Some(lack @ Reason::TooFewPoolDrives { .. }) => lack,
-            _ => match reason {
-                // What leaves is no help to who waits for his class's own room, or for more than will be
-                // free.
-                Reason::WaitingForSpace { free, of: ShortRoom::Pool, .. }
-                    if self.evictor_info().makes_room =>
-                {
-                    Reason::RoomIsBeingMade { free }
-                }
-                reason => reason,
-            },
+            _ if *of == ShortRoom::Pool && self.evictor_info().makes_room => {
+                Reason::RoomIsBeingMade { free: *free }
+            }
+            _ => reason,
         }
     }
 

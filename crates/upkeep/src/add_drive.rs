@@ -73,6 +73,13 @@ struct Plan {
 }
 
 impl NewDrive {
+    /// What is at a place that is there, of which nothing is demanded but that it can become a drive.
+    #[must_use]
+    pub fn at(at: DriveLocation) -> NewDrive {
+        let (make, accept_burn_in, check) = (false, false, false);
+        NewDrive { at, host: None, enclosure: None, make, burn_in: None, accept_burn_in, check }
+    }
+
     /// What the operator's file has of it, or is to have.
     fn settings(&self, id: DriveId, named: Option<&PoolDriveSettings>) -> Result<PoolDriveSettings, String> {
         let Some(named) = named else {
@@ -165,15 +172,7 @@ impl Upkeep {
         let file = self.drive_file.get().ok_or_else(unknown)?;
         let named = file.drives().map_err(|error| refused(DriveId(id), &error.to_string()))?;
         let entry = named.into_iter().find(|drive| drive.id == id).ok_or_else(unknown)?;
-        let wanted = NewDrive {
-            at: entry.at,
-            host: None,
-            enclosure: None,
-            make,
-            burn_in: None,
-            accept_burn_in: false,
-            check: false,
-        };
+        let wanted = NewDrive { make, ..NewDrive::at(entry.at) };
         check_burnt_in(&wanted)?;
         let added = self.look_and_add(&wanted, accept_loss)?;
         Ok(match added.what {

@@ -85,15 +85,7 @@ fn at(instance: &Instance, drive: u16) -> DriveLocation {
 }
 
 fn wanted(instance: &Instance, drive: u16) -> NewDrive {
-    NewDrive {
-        at: at(instance, drive),
-        host: None,
-        enclosure: None,
-        make: true,
-        burn_in: None,
-        accept_burn_in: false,
-        check: false,
-    }
+    NewDrive { make: true, ..NewDrive::at(at(instance, drive)) }
 }
 
 fn added(id: u16, what: AddedWhat) -> AddedDrive {

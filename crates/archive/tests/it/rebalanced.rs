@@ -150,15 +150,7 @@ fn drives_that_are_added_get_their_part_of_what_is_stored() {
     put_files(&archive, 0..FILES);
     for drive in 6..9 {
         let at = DriveLocation::Directory(directory(&instance, drive));
-        let wanted = NewDrive {
-            at,
-            host: None,
-            enclosure: None,
-            make: true,
-            burn_in: None,
-            accept_burn_in: false,
-            check: false,
-        };
+        let wanted = NewDrive { make: true, ..NewDrive::at(at) };
         archive.pool_drive_add(&wanted).unwrap();
     }
     // All are parts of one file system, which is much larger: they are to be as equal as shards let them be.

@@ -13,7 +13,7 @@ use disk_load::{
 use drive::{
     BurnInDoubt, BurnInId, BurnInRecord, BurnInVerdict, DirectoryDrive, DirectoryLock, DriveOpenError,
 };
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use terminal::{Exit, Failure, Outcome, Progress, Style, Table, output, text};
 
 /// The most that is burnt in: 128 TiB.
@@ -81,7 +81,8 @@ pub struct Report {
     kind: &'static str,
     /// Which burn-in it was.
     id: String,
-    verdict: &'static str,
+    #[serde(serialize_with = "as_word")]
+    verdict: BurnInVerdict,
     bytes: u64,
     /// Bytes of the whole file system, file or device.
     capacity: u64,
@@ -246,7 +247,7 @@ impl Bed {
     }
 
     fn is_judged_by_place(&self) -> bool {
-        self.part_length.0 * (self.parts.len() as u64) >= ZONE_BYTES_LEAST.0 * ZONES_LEAST as u64
+        disk_load::compares_places(self.parts.len(), self.part_length)
     }
 
     fn is_direct(&self) -> bool {
@@ -317,6 +318,10 @@ impl Bed {
     }
 }
 
+fn as_word<S: Serializer>(verdict: &BurnInVerdict, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(verdict.word())
+}
+
 fn check_no_drive(path: &Path) -> Outcome {
     match DirectoryDrive::read_stamp(path) {
         Err(DriveOpenError::NotADrive(_)) => Ok(()),
@@ -339,11 +344,7 @@ fn record(id: BurnInId, report: &Report, done: &BurntIn) -> BurnInRecord {
     let longest = |of: fn(&Zone) -> std::time::Duration| zones.iter().map(of).max().unwrap_or_default();
     BurnInRecord {
         id,
-        verdict: match done.profile.verdict() {
-            Verdict::Passed => BurnInVerdict::Passed,
-            Verdict::Slow(_) => BurnInVerdict::Slow,
-            Verdict::Faulty => BurnInVerdict::Faulty,
-        },
+        verdict: report.verdict,
         is_direct: report.is_direct,
         is_judged_by_place: report.is_judged_by_place,
         ended: text::now(),
@@ -389,25 +390,22 @@ impl SlowShown {
 impl Report {
     fn of(path: &Path, id: BurnInId, bed: &Bed, engine: String, done: &BurntIn) -> Report {
         let profile = &done.profile;
-        let verdict = profile.verdict();
-        let slow = match &verdict {
-            Verdict::Slow(places) => places.iter().map(SlowShown::of).collect(),
-            Verdict::Passed | Verdict::Faulty => Vec::new(),
+        let (verdict, slow) = match profile.verdict() {
+            Verdict::Passed => (BurnInVerdict::Passed, Vec::new()),
+            Verdict::Slow(places) => (BurnInVerdict::Slow, places.iter().map(SlowShown::of).collect()),
+            Verdict::Faulty => (BurnInVerdict::Faulty, Vec::new()),
         };
         Report {
             path: path.to_owned(),
             kind: bed.parts.first().map_or("", |part| part.kind().name()),
             id: id.to_string(),
-            verdict: verdict.word(),
+            verdict,
             bytes: done.read.read.bytes,
             capacity: bed.capacity.0,
             engine,
             is_direct: bed.is_direct(),
-            is_judged_by_place: profile.is_judged_by_place(),
-            doubts: BurnInDoubt::of(bed.is_direct(), profile.is_judged_by_place())
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            is_judged_by_place: bed.is_judged_by_place(),
+            doubts: bed.doubts().iter().map(ToString::to_string).collect(),
             write_bytes_per_second: done.written.rate(),
             read_bytes_per_second: done.read.rate(),
             slow,
@@ -452,7 +450,7 @@ impl Report {
         format!(
             "{}: {}: {} of {} written at {}, read at {} and compared; {}, {}{doubts}",
             self.path.display(),
-            self.verdict,
+            self.verdict.word(),
             text::size(self.bytes),
             text::size(self.capacity),
             mb(self.write_bytes_per_second),

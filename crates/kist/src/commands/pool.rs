@@ -149,34 +149,7 @@ Examples:
   kist pool drive add /mnt/d9 --enclosure jbod-2
   kist pool drive add /mnt/d8 --burn-in
   kist pool drive add 9        where kist.toml has it")]
-    Add {
-        /// Its directory, or its number if kist.toml names it
-        place: PathBuf,
-        /// The machine that it stands in, if it is not the server's [default: as kist.toml has it]
-        #[arg(long)]
-        host: Option<String>,
-        /// What it shares with drives that fail together [default: as kist.toml has it]
-        #[arg(long)]
-        enclosure: Option<String>,
-        /// It is no disk to be mounted: make the directory if it is not there
-        #[arg(long)]
-        new: bool,
-        /// Of a number: go on although files are LOST by it
-        #[arg(long)]
-        accept_loss: bool,
-        /// Burn it in before: only a disk that has passed is added
-        #[arg(long)]
-        burn_in: bool,
-        /// Bytes that the burn-in writes [default: all that is free but for 1 GiB]
-        #[arg(long, requires = "burn_in", value_parser = Size::parse, value_name = "SIZE")]
-        size: Option<Size>,
-        /// As for kist pool drive burn-in
-        #[arg(long, requires = "burn_in", conflicts_with = "size")]
-        shared: bool,
-        /// Add it although its burn-in does not prove the disk or, without --burn-in, has not passed
-        #[arg(long)]
-        accept_burn_in: bool,
-    },
+    Add(AddArgs),
     /// Put a new or the same drive in the place of a missing or lost one
     #[command(after_help = "\
 The drive's directory is the one in kist.toml. If it is empty it becomes a new
@@ -195,6 +168,37 @@ nothing without --accept-loss.")]
         #[arg(long)]
         accept_loss: bool,
     },
+}
+
+/// A drive that is to be added.
+#[derive(clap::Args, Debug)]
+struct AddArgs {
+    /// Its directory, or its number if kist.toml names it
+    place: PathBuf,
+    /// The machine that it stands in, if it is not the server's [default: as kist.toml has it]
+    #[arg(long)]
+    host: Option<String>,
+    /// What it shares with drives that fail together [default: as kist.toml has it]
+    #[arg(long)]
+    enclosure: Option<String>,
+    /// It is no disk to be mounted: make the directory if it is not there
+    #[arg(long)]
+    new: bool,
+    /// Of a number: go on although files are LOST by it
+    #[arg(long)]
+    accept_loss: bool,
+    /// Burn it in before: only a disk that has passed is added
+    #[arg(long)]
+    burn_in: bool,
+    /// Bytes that the burn-in writes [default: all that is free but for 1 GiB]
+    #[arg(long, requires = "burn_in", value_parser = Size::parse, value_name = "SIZE")]
+    size: Option<Size>,
+    /// As for kist pool drive burn-in
+    #[arg(long, requires = "burn_in", conflicts_with = "size")]
+    shared: bool,
+    /// Add it although its burn-in does not prove the disk or, without --burn-in, has not passed
+    #[arg(long)]
+    accept_burn_in: bool,
 }
 
 /// Runs the command.
@@ -234,58 +238,43 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             said(common.json, "taken out: delete its [[pool.drives]] from kist.toml")
         }
         Action::Drive { action: DriveAction::Show { id } } => show_drive(&client()?, *id, common.json),
-        Action::Drive {
-            action:
-                DriveAction::Add {
-                    place,
-                    host,
-                    enclosure,
-                    new,
-                    accept_loss,
-                    burn_in,
-                    size,
-                    shared,
-                    accept_burn_in,
-                },
-        } => match place.to_str().and_then(|text| text.parse().ok()) {
-            Some(id) if *burn_in || *accept_burn_in => {
-                let id: u16 = id;
-                let what = "name its directory instead, with --burn-in and --accept-burn-in";
-                Err(Failure::usage(format!("drive {id}: {what}")))
-            }
-            Some(id) if host.is_none() && enclosure.is_none() => {
-                replace(&client()?, id, ReplaceBody { new: *new, accept_loss: *accept_loss }, common.json)
-            }
-            Some(id) => {
-                let what = "kist.toml says of a drive with a number where it stands";
-                Err(Failure::usage(format!("drive {id}: {what}: leave --host and --enclosure out")))
-            }
-            None => {
-                let path = absolute(place)?;
-                let (host, enclosure) = (host.clone(), enclosure.clone());
-                let (new, accept_burn_in) = (*new, *accept_burn_in);
-                let body =
-                    AddDriveBody { path, host, enclosure, new, burn_in: None, accept_burn_in, check: false };
-                match burn_in {
-                    true => {
-                        let wanted = Wanted {
-                            path: place,
-                            size: *size,
-                            destroy: None,
-                            is_shared: *shared,
-                            must_prove: !accept_burn_in,
-                            id: burn_in::new_id()?,
-                        };
-                        add_burnt_in(&client()?, body, &wanted, common)
-                    }
-                    false => add(&client()?, &body, common.json),
-                }
-            }
-        },
+        Action::Drive { action: DriveAction::Add(args) } => add_named(args, common),
         Action::Drive { action: DriveAction::Replace { id, new, accept_loss } } => {
             replace(&client()?, *id, ReplaceBody { new: *new, accept_loss: *accept_loss }, common.json)
         }
     }
+}
+
+/// Adds what a path or a number names.
+fn add_named(args: &AddArgs, common: &Common) -> Outcome {
+    let client = || common.connection.client();
+    let AddArgs { place, host, enclosure, new, accept_loss, burn_in, size, shared, accept_burn_in } = args;
+    let (new, accept_burn_in) = (*new, *accept_burn_in);
+    let Some(id) = place.to_str().and_then(|text| text.parse().ok()) else {
+        let (path, host, enclosure) = (absolute(place)?, host.clone(), enclosure.clone());
+        let body = AddDriveBody { path, host, enclosure, new, burn_in: None, accept_burn_in, check: false };
+        if !burn_in {
+            return add(&client()?, &body, common.json);
+        }
+        let (path, size, id) = (place.as_path(), *size, burn_in::new_id()?);
+        let (destroy, is_shared, must_prove) = (None, *shared, !accept_burn_in);
+        return add_burnt_in(
+            &client()?,
+            body,
+            &Wanted { path, size, destroy, is_shared, must_prove, id },
+            common,
+        );
+    };
+    let refused = |what: &str| Err(Failure::usage(format!("drive {id}: {what}")));
+    if *burn_in || accept_burn_in {
+        return refused("name its directory instead, with --burn-in and --accept-burn-in");
+    }
+    if host.is_some() || enclosure.is_some() {
+        return refused(
+            "kist.toml says of a drive with a number where it stands: leave --host and --enclosure out",
+        );
+    }
+    replace(&client()?, id, ReplaceBody { new, accept_loss: *accept_loss }, common.json)
 }
 
 /// Percentage points, as `--to` takes them.

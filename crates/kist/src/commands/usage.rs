@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::Timestamp;
 use client::Watched;
 use terminal::{Failure, Outcome, Table, output, text};
-use wire::{ClassUsageReply, DailyReply, ResidencyReply, SizesReply, UsageReply};
+use wire::{ClassUsageReply, DailyReply, HitRateReply, ResidencyReply, SizesReply, UsageReply};
 
 use crate::cli::Common;
 
@@ -262,35 +262,45 @@ fn cache(reply: &UsageReply) -> String {
 
 /// What residencies serve and take, if anything was read again.
 fn kept(reply: &UsageReply) -> Option<String> {
-    let spans = &rows(reply).find(|row| !row.residencies.is_empty())?.residencies;
-    let headings: Vec<String> = spans.iter().map(|kept| format!(">{}", days(kept.seconds / DAY))).collect();
-    let headings: Vec<&str> = ["kept"].into_iter().chain(headings.iter().map(String::as_str)).collect();
-    let mut table = Table::new(&headings);
-    for row in rows(reply).filter(|row| !row.residencies.is_empty()) {
-        let cells = |of: fn(&ResidencyReply) -> String| row.residencies.iter().map(of);
-        let served = cells(|kept| percent(kept.hit_rate));
-        table.row([format!("{}, reads served", row.name)].into_iter().chain(served).collect());
-        let space = cells(|kept| text::size(kept.space));
-        table.row([format!("{}, space", row.name)].into_iter().chain(space).collect());
-    }
-    Some(table.render())
+    residencies(
+        reply,
+        ("kept", |row| row.residencies.iter().map(|kept| days(kept.seconds / DAY)).collect()),
+        |row| row.residencies.iter().copied().map(Some).collect(),
+        [("reads served", |kept| percent(kept.hit_rate)), ("space", |kept| text::size(kept.space))],
+    )
 }
 
 /// What hit rates take, if anything was read again.
 fn taken(reply: &UsageReply) -> Option<String> {
+    let heading = |rate: &HitRateReply| format!("{:.0} %", rate.wanted * 100.0);
+    residencies(
+        reply,
+        ("to serve", |row| row.for_hit_rates.iter().map(heading).collect()),
+        |row| row.for_hit_rates.iter().map(|rate| rate.takes).collect(),
+        [("keep for", |takes| days(takes.seconds / DAY)), ("space", |takes| text::size(takes.space))],
+    )
+}
+
+/// What a residency gives, in words.
+type Figure = fn(&ResidencyReply) -> String;
+
+/// Two lines of residencies for each class of which anything was read again.
+fn residencies(
+    reply: &UsageReply,
+    (corner, columns): (&str, impl Fn(&ClassUsageReply) -> Vec<String>),
+    of: impl Fn(&ClassUsageReply) -> Vec<Option<ResidencyReply>>,
+    lines: [(&str, Figure); 2],
+) -> Option<String> {
     let read_again = |row: &&ClassUsageReply| !row.residencies.is_empty();
-    let wanted = &rows(reply).find(read_again)?.for_hit_rates;
-    let headings: Vec<String> = wanted.iter().map(|rate| format!(">{:.0} %", rate.wanted * 100.0)).collect();
-    let headings: Vec<&str> = ["to serve"].into_iter().chain(headings.iter().map(String::as_str)).collect();
+    let columns: Vec<String> =
+        columns(rows(reply).find(read_again)?).iter().map(|column| format!(">{column}")).collect();
+    let headings: Vec<&str> = [corner].into_iter().chain(columns.iter().map(String::as_str)).collect();
     let mut table = Table::new(&headings);
     for row in rows(reply).filter(read_again) {
-        let cells = |of: fn(&ResidencyReply) -> String| {
-            row.for_hit_rates.iter().map(move |rate| or_dash(rate.takes.as_ref().map(of)))
-        };
-        let keep = cells(|takes| days(takes.seconds / DAY));
-        table.row([format!("{}, keep for", row.name)].into_iter().chain(keep).collect());
-        let space = cells(|takes| text::size(takes.space));
-        table.row([format!("{}, space", row.name)].into_iter().chain(space).collect());
+        for (what, cell) in lines {
+            let cells = of(row).into_iter().map(|residency| or_dash(residency.as_ref().map(cell)));
+            table.row([format!("{}, {what}", row.name)].into_iter().chain(cells).collect());
+        }
     }
     Some(table.render())
 }

@@ -88,23 +88,19 @@ fn settled(pool: &Pool) {
     pool.scrub_superblocks();
 }
 
-/// Opens a drive once the pool has let go of it: a read that nobody waited for may be in it for a moment.
-fn open_when_left(path: &Path, id: DriveId) -> DirectoryDrive {
+/// Does what needs the lock of a drive once the pool has let go of it: a read that nobody waited for may be
+/// in it for a moment.
+fn when_left<T>(attempt: impl Fn() -> Result<T, DriveOpenError>) -> T {
     loop {
-        match DirectoryDrive::open(path, INSTANCE, id, DirectIo::Auto) {
+        match attempt() {
             Err(DriveOpenError::Locked(_)) => std::thread::yield_now(),
-            opened => return opened.unwrap(),
+            done => return done.unwrap(),
         }
     }
 }
 
-fn format_when_left(path: &Path, id: DriveId) {
-    loop {
-        match DirectoryDrive::format(path, INSTANCE, id) {
-            Err(DriveOpenError::Locked(_)) => std::thread::yield_now(),
-            made => return made.unwrap(),
-        }
-    }
+fn open_when_left(path: &Path, id: DriveId) -> DirectoryDrive {
+    when_left(|| DirectoryDrive::open(path, INSTANCE, id, DirectIo::Auto))
 }
 
 /// Story: a drive that did not answer was emptied. Nobody looked at it but its probes, which failed: it
@@ -184,7 +180,7 @@ fn a_drive_that_is_emptied_is_lost_until_it_is_put_in_again() {
     assert!(!repaired.moved.is_empty() && repaired.failed.is_empty(), "{repaired:?}");
     // An operator puts in a new one.
     pool.declare_lost(victim).unwrap();
-    format_when_left(&bench.path(victim.0), victim);
+    when_left(|| DirectoryDrive::format(&bench.path(victim.0), INSTANCE, victim));
     let new = open_when_left(&bench.path(victim.0), victim);
     pool.attach(Arc::new(new), 8).unwrap();
     assert_eq!((health(&pool, victim), gaps(&pool)), (DriveHealth::Up, vec![victim.0]));
