@@ -56,7 +56,7 @@ pub use settings::{
 };
 pub use settled::Settled;
 pub use settling_info::{SettlingInfo, SettlingStage, time_left};
-pub use space::SMALL_BYTES_MAX;
+pub use space::{BlobRoom, SMALL_BYTES_MAX};
 pub use tapes::{
     WARNING_LEAST, WARNING_PART, capacity_of_empty, is_readable, is_unidentified, largest_container, reserve,
     room_left, summary, useful_room,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use base::{ByteCount, ClassId, FileId};
+use base::{ByteCount, ClassId, FileId, StripeCode};
 use blob::BlobFault;
 use catalogue::Counter;
 use pool::DriveSpace;
@@ -86,23 +86,38 @@ impl Ground {
                 let Some(size) = length.filter(|length| length.0 > SMALL_BYTES_MAX as u64) else {
                     return Ok(());
                 };
-                let room = self.room_for_files();
-                if size > room { Err(ArchiveError::TooLittleRoom { size, room }) } else { Ok(()) }
+                let room = self.blob_room_for_files();
+                if room.takes(size) {
+                    return Ok(());
+                }
+                Err(ArchiveError::TooLittleRoom { size, room: room.largest })
             }
         }
     }
 
     /// Bytes of new files that the pool takes before it is full, as known by at most a second ago.
     pub fn room_for_files(&self) -> ByteCount {
-        let code = self.pool.config().code;
-        let room = |drive: &DriveSpace| drive.room_for_files().0;
-        ByteCount(logical(&self.pool.spaces(), code.width(), code.data.into(), room))
+        self.blob_room_for_files().all
+    }
+
+    /// Room for new files, as known by at most a second ago.
+    pub fn blob_room_for_files(&self) -> BlobRoom {
+        self.blob_room(|drive| drive.room_for_files().0)
+    }
+
+    /// Room for what is recalled, as known by at most a second ago; what is claimed not taken off.
+    pub fn blob_room_for_recalls(&self) -> BlobRoom {
+        self.blob_room(left_for_recalls)
+    }
+
+    fn blob_room(&self, of: impl Fn(&DriveSpace) -> u64) -> BlobRoom {
+        let config = self.pool.config();
+        BlobRoom::of(&self.pool.spaces(), config.code, config.extent_size, of)
     }
 
     /// What is free for recalls now, as known by at most a second ago.
     pub fn free_for_recalls(&self) -> Result<FreeSpace, ArchiveError> {
-        let code = self.pool.config().code;
-        let pool = logical(&self.pool.spaces(), code.width(), code.data.into(), left_for_recalls);
+        let room = self.blob_room_for_recalls();
         let ceilings =
             self.classes.all().iter().filter_map(|class| Some((class.id, class.settings.pool_max?)));
         let classes = self.read(|view| {
@@ -113,14 +128,16 @@ impl Ground {
             }
             Ok(classes)
         })?;
-        Ok(FreeSpace { pool: ByteCount(pool), classes })
+        Ok(FreeSpace { pool: room.all, blob: room.largest, classes })
     }
 
     /// Bytes of files that the pool takes when nothing is in it; what its missing drives hold not counted.
     pub fn pool_bytes(&self) -> ByteCount {
-        let code = self.pool.config().code;
-        let whole = |drive: &DriveSpace| drive.capacity.0.saturating_sub(left_for_puts(drive));
-        ByteCount(logical(&self.pool.spaces(), code.width(), code.data.into(), whole))
+        self.blob_room_in_all().all
+    }
+
+    fn blob_room_in_all(&self) -> BlobRoom {
+        self.blob_room(|drive| drive.capacity.0.saturating_sub(left_for_puts(drive)))
     }
 
     /// Refuses a file that no evict can make room for.
@@ -128,7 +145,7 @@ impl Ground {
     /// # Errors
     /// [`ArchiveError::NeverFits`].
     pub fn check_can_fit(&self, file: FileId, class: ClassId, size: ByteCount) -> Result<(), ArchiveError> {
-        let pool = self.pool_bytes().0;
+        let pool = self.blob_room_in_all().largest.0;
         let ceiling = self.classes.get(class).and_then(|class| class.settings.pool_max);
         let limit = ceiling.map_or(pool, |ceiling| pool.min(ceiling.0));
         // A pool whose drives are away says nothing about what fits when they are back.
@@ -151,7 +168,9 @@ impl Ground {
         match fault {
             BlobFault::Full => true,
             BlobFault::NoPlace => {
-                self.pool.spaces().iter().any(|drive| drive.health.is_up() && left_for_recalls(drive) == 0)
+                let lacks =
+                    |drive: &DriveSpace| drive.refuses_from.is_some() || left_for_recalls(drive) == 0;
+                self.pool.spaces().iter().any(|drive| drive.health.is_up() && lacks(drive))
             }
             BlobFault::Unreadable(_) | BlobFault::Shortage | BlobFault::Other => false,
         }
@@ -162,15 +181,62 @@ fn left_for_puts(drive: &DriveSpace) -> u64 {
     session::left_for_puts(drive.capacity, 1).0
 }
 
+/// A full drive takes what is smaller than all that it refused.
 fn left_for_recalls(drive: &DriveSpace) -> u64 {
-    if drive.health.is_writable() { drive.free.0.saturating_sub(left_for_puts(drive)) } else { 0 }
+    if !drive.health.is_up() || drive.drains {
+        return 0;
+    }
+    let refused = drive.refuses_from.map_or(u64::MAX, |bytes| bytes.0.saturating_sub(1));
+    drive.free.0.saturating_sub(left_for_puts(drive)).min(refused)
 }
 
-/// Bytes of files that fit if each drive takes so many: the most rows of which each has its cells on `width`
-/// distinct drives.
-fn logical(drives: &[DriveSpace], width: usize, data: usize, of: impl Fn(&DriveSpace) -> u64) -> u64 {
-    let mut room: Vec<u64> = drives.iter().map(of).collect();
-    room.sort_unstable_by(|a, b| b.cmp(a));
+/// Room on the drives for blobs, each of which lies on as many as the code is wide.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlobRoom {
+    /// Bytes of blobs that fit in all, if each is small.
+    pub all: ByteCount,
+    /// The largest blob that fits.
+    pub largest: ByteCount,
+    /// Drives over which what leaves was spread, and the width of the code.
+    drives: u64,
+    width: u64,
+}
+
+impl BlobRoom {
+    /// If each drive takes so many bytes, in extents of at most `extent`.
+    fn of(drives: &[DriveSpace], code: StripeCode, extent: ByteCount, of: impl Fn(&DriveSpace) -> u64) -> Self {
+        let width = code.width();
+        let mut room: Vec<u64> = drives.iter().map(of).collect();
+        room.sort_unstable_by(|a, b| b.cmp(a));
+        let all = logical(&room, width, code.data.into());
+        // Further stripes may lie on other drives; the first one needs a whole extent on each.
+        let largest = match width.checked_sub(1).and_then(|last| room.get(last)) {
+            Some(least) if *least < extent.0 => all.min(least.saturating_mul(code.data.into())),
+            _ => all,
+        };
+        let drives = drives.iter().filter(|drive| drive.capacity.0 > 0).count().max(width) as u64;
+        BlobRoom { all: ByteCount(all), largest: ByteCount(largest), drives, width: width.max(1) as u64 }
+    }
+
+    /// Whether a blob of so many bytes fits.
+    pub fn takes(self, bytes: ByteCount) -> bool {
+        bytes <= self.largest
+    }
+
+    /// Bytes that have to be free in all for a blob of this size, if what leaves comes off all drives alike.
+    pub fn needed_for(self, bytes: ByteCount) -> ByteCount {
+        if self.takes(bytes) {
+            return bytes;
+        }
+        let lacks = u128::from(bytes.0 - self.largest.0) * u128::from(self.drives);
+        let lacks = u64::try_from(lacks.div_ceil(u128::from(self.width))).unwrap_or(u64::MAX);
+        ByteCount(self.all.0.saturating_add(lacks).max(bytes.0))
+    }
+}
+
+/// Bytes of files that fit if each drive takes so many, the largest first: the most rows of which each has its
+/// cells on `width` distinct drives.
+fn logical(room: &[u64], width: usize, data: usize) -> u64 {
     if room.len() < width || width == 0 {
         return 0;
     }
@@ -191,6 +257,7 @@ mod tests {
     fn drives(free: &[u64]) -> Vec<DriveSpace> {
         let drive = |(id, free): (usize, &u64)| DriveSpace {
             drains: false,
+            refuses_from: None,
             id: base::DriveId(id as u16),
             health: pool::DriveHealth::Up,
             capacity: ByteCount(1_000),
@@ -224,8 +291,9 @@ mod tests {
             &[1, 2],
         ] {
             for width in 1..=6 {
-                let found = logical(&drives(free), width, 1, |drive| drive.free.0);
-                assert_eq!(found, by_rows(free, width), "{free:?}, width {width}");
+                let mut room = free.to_vec();
+                room.sort_unstable_by(|a, b| b.cmp(a));
+                assert_eq!(logical(&room, width, 1), by_rows(free, width), "{free:?}, width {width}");
             }
         }
     }
@@ -235,5 +303,41 @@ mod tests {
         let spaces = drives(&[50, 51, 1_000]);
         let left: Vec<u64> = spaces.iter().map(left_for_recalls).collect();
         assert_eq!(left, [0, 1, 950]);
+    }
+
+    /// Story: one write that was too large for a drive made it count as without any room, and so the pool.
+    #[test]
+    fn a_full_drive_has_room_for_what_is_smaller_than_all_that_it_refused() {
+        let mut spaces = drives(&[250, 250, 250, 250]);
+        spaces.iter_mut().for_each(|drive| drive.health = pool::DriveHealth::Full);
+        spaces[0].refuses_from = Some(ByteCount(150));
+        spaces[1].refuses_from = Some(ByteCount(1_000));
+        spaces[2].drains = true;
+        spaces[3].health = pool::DriveHealth::Missing;
+        let left: Vec<u64> = spaces.iter().map(left_for_recalls).collect();
+        assert_eq!(left, [149, 200, 0, 0]);
+    }
+
+    /// Story: a recall of 200 MB was begun with 260 MB free on eight drives, and six of them had not so much.
+    #[test]
+    fn the_largest_blob_is_what_the_drives_of_one_set_take() {
+        let code = StripeCode::reed_solomon(4, 2);
+        let width = code.width();
+        let room = |free: &[u64], extent| {
+            BlobRoom::of(&drives(free), code, ByteCount(extent), |drive| drive.free.0)
+        };
+        let spread = vec![30; width + 2];
+        let small = room(&spread, 64);
+        assert_eq!(small.largest, ByteCount(4 * 30));
+        assert!(small.all > small.largest && small.takes(ByteCount(120)) && !small.takes(ByteCount(121)));
+        // Where each of them takes a whole extent, the next one lies on others.
+        assert_eq!(room(&spread, 30).largest, small.all);
+        assert_eq!(room(&spread[..width - 1], 64).largest, ByteCount(0));
+        // What leaves comes off all drives: of `width` bytes each of the set gets one.
+        let drives = width as u64 + 2;
+        let lacks = (8 * drives).div_ceil(width as u64);
+        assert_eq!(small.needed_for(ByteCount(128)), ByteCount(small.all.0 + lacks));
+        assert_eq!(small.needed_for(ByteCount(7)), ByteCount(7));
+        assert_eq!(small.needed_for(ByteCount(u64::MAX)), ByteCount(u64::MAX));
     }
 }

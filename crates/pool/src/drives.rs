@@ -225,6 +225,12 @@ impl Device {
         state.now == DriveHealth::Full && bytes < state.refused
     }
 
+    /// Of a full drive, what finds no room there for all that is known.
+    pub(crate) fn refuses_from(&self) -> Option<ByteCount> {
+        let state = lock(&self.health);
+        (state.now == DriveHealth::Full).then(|| state.refused.min(state.lacked))
+    }
+
     /// What was last known of its space counts no more: it is asked anew.
     pub(crate) fn forget_space(&self) {
         self.space.forget();

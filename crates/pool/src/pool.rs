@@ -9,7 +9,7 @@ use threads::Mutex;
 use base::{BlobDescription, BlobId, ByteCount, DriveId, Epoch, Layout, StripeCode, StripeSet};
 use blob::Use;
 use cluster::{DriveMap, PlacementError, StripeSets};
-use drive::{DriveError, ExtentId, ObjectDrive, PAGE, Stamp};
+use drive::{DriveError, DriveStatus, ExtentId, ObjectDrive, PAGE, Stamp};
 
 use crate::arena::Arena;
 use crate::cell::HEADER_BYTES;
@@ -388,11 +388,7 @@ impl Pool {
             let shares = self.shares();
             for (id, device) in candidates {
                 let Some(space) = device.space().map(|space| shares.of(space)) else { continue };
-                let room = match whose {
-                    Use::Client => above_floor(space.capacity, space.free),
-                    Use::Engine | Use::Stream => space.free,
-                };
-                if bytes <= room {
+                if bytes <= room_of(space, whose) {
                     drives.remove(&id);
                 }
             }
@@ -474,6 +470,16 @@ impl Pool {
         self.drives().filter_map(space).collect()
     }
 
+    /// The drives that have no room for an extent of so many bytes, as it was last told: no drive is asked.
+    fn tight_for(&self, bytes: ByteCount, whose: Use) -> BTreeSet<DriveId> {
+        let shares = self.shares();
+        let is_tight = |drive: &&PoolDrive| {
+            let Some(space) = drive.device().and_then(|device| device.space()) else { return false };
+            room_of(shares.of(space), whose) < bytes
+        };
+        self.drives().filter(is_tight).map(|drive| drive.id).collect()
+    }
+
     /// A set of drives for extents of at least so many bytes each.
     pub(crate) fn choose_set(
         &self,
@@ -484,7 +490,13 @@ impl Pool {
         let turn = self.placements.fetch_add(1, Ordering::Relaxed);
         let down = self.unwritable_for(bytes, whose);
         let rooms = self.rooms();
-        let chosen = lock(&self.sets).choose_by_room(width, turn, &down, &rooms);
+        let chosen = {
+            let mut sets = lock(&self.sets);
+            // What was told of their room may be old: without enough others they are tried.
+            let tight: BTreeSet<DriveId> = &down | &self.tight_for(bytes, whose);
+            let roomy = sets.choose_by_room(width, turn, &tight, &rooms);
+            roomy.or_else(|_| sets.choose_by_room(width, turn, &down, &rooms))
+        };
         let set = chosen.map_err(|error| self.no_place(error, &down))?;
         assert_eq!(set.drives.len(), width, "each shard has a drive");
         let takes_it = |drive: &DriveId| !down.contains(drive);
@@ -611,3 +623,11 @@ fn report(drive: &PoolDrive, shares: &FileSystemShares) -> DriveReport {
         silence: device.as_ref().map_or(Duration::ZERO, |device| device.silence_now()),
     }
 }
+/// What a drive with this space takes: clients leave the floor to what empties the pool.
+fn room_of(space: DriveStatus, whose: Use) -> ByteCount {
+    match whose {
+        Use::Client => above_floor(space.capacity, space.free),
+        Use::Engine | Use::Stream => space.free,
+    }
+}
+

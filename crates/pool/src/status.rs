@@ -162,6 +162,8 @@ pub struct DriveSpace {
     pub capacity: ByteCount,
     /// Free.
     pub free: ByteCount,
+    /// Of a full drive: what is as large as this finds no room there.
+    pub refuses_from: Option<ByteCount>,
 }
 
 impl DriveSpace {

@@ -183,6 +183,7 @@ impl Pool {
                 drains: drive.drains(),
                 capacity: space.map_or(ByteCount(0), |space| space.capacity),
                 free: space.map_or(ByteCount(0), |space| space.free),
+                refuses_from: device.as_ref().and_then(|device| device.refuses_from()),
             }
         };
         self.drives().map(space).collect()

@@ -75,6 +75,8 @@ pub enum ReadingEvent<'a, P> {
     Next {
         /// See above.
         arrivals: u64,
+        /// A batch is no larger, unless it is one file: each is one blob of the pool.
+        batch_most: ByteCount,
         /// The session is to end.
         stop: bool,
     },
@@ -204,6 +206,8 @@ pub struct ReadingSession<P> {
     /// is on its way to the pool, and what was refused, stands in the tape's set until it is committed or not
     /// wanted any more; the set is gone through for each plan, and what is not met there is forgotten.
     given: HashMap<FileId, Cell<u64>>,
+    /// What the pool takes at once.
+    batch_most: ByteCount,
     /// How many plans were begun.
     plans: u64,
     /// Arrivals when the plan was made.
@@ -232,6 +236,7 @@ impl<P: Copy> ReadingSession<P> {
             rules,
             queue: VecDeque::new(),
             given: HashMap::new(),
+            batch_most: rules.batch_bytes,
             plans: 0,
             seen: 0,
             plan_began: None,
@@ -255,8 +260,9 @@ impl<P: Copy> ReadingSession<P> {
         }
         match event {
             ReadingEvent::Next { stop: true, .. } => ReadingAction::End(SessionEnd::Stopped),
-            ReadingEvent::Next { arrivals, stop: false } => {
+            ReadingEvent::Next { arrivals, batch_most, stop: false } => {
                 self.too_large.clear();
+                self.batch_most = batch_most;
                 self.next(now, arrivals)
             }
             ReadingEvent::Gathered { wanted, head, track } => self.plan(wanted, head, track),
@@ -313,8 +319,8 @@ impl<P: Copy> ReadingSession<P> {
             return ReadingAction::End(end);
         }
         let piece = self.queue.len().saturating_sub(self.behind_piece);
-        let mut batch =
-            take_batch(&mut self.queue, self.rules.batch_bytes, |planned| planned.wanted.length.0);
+        let batch_most = self.rules.batch_bytes.min(self.batch_most);
+        let mut batch = take_batch(&mut self.queue, batch_most, |planned| planned.wanted.length.0);
         // What is behind the piece gets its order when the head has come to its end.
         while batch.len() > piece.max(1) {
             batch.pop().into_iter().for_each(|planned| self.queue.push_front(planned));

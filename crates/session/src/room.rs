@@ -33,12 +33,22 @@ pub fn back_off(retry_delay: Duration, failures: u32, most: Duration) -> Duratio
 }
 
 /// What is free for recalls, what is claimed not taken off.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FreeSpace {
     /// Bytes of files that the pool takes from tapes.
     pub pool: ByteCount,
+    /// The largest blob that it takes: one lies on as many drives as its code is wide, and so finds no room
+    /// where each has a little.
+    pub blob: ByteCount,
     /// The same for each class with a ceiling.
     pub classes: BTreeMap<ClassId, ByteCount>,
+}
+
+/// Nothing is free, and no blob is too large.
+impl Default for FreeSpace {
+    fn default() -> Self {
+        FreeSpace { pool: ByteCount(0), blob: ByteCount(u64::MAX), classes: BTreeMap::new() }
+    }
 }
 
 impl FreeSpace {
@@ -91,7 +101,8 @@ impl Room {
     /// Whether so many bytes of a class fit beside what is claimed.
     #[must_use]
     pub fn fits(&self, free: &FreeSpace, class: ClassId, bytes: ByteCount) -> bool {
-        self.claimed_all.saturating_add(bytes.0) <= free.pool.0
+        bytes <= free.blob
+            && self.claimed_all.saturating_add(bytes.0) <= free.pool.0
             && self.claimed_of(class).0.saturating_add(bytes.0) <= free.of_class(class)
     }
 

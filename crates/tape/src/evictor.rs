@@ -9,11 +9,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use base::{ByteCount, ClassId, FileId, Timestamp};
-use catalogue::{BULK_FILES, Command, Counter, Hold, ReadError, Tally, UseHour, View, Work};
+use base::{BlobDescription, BlobId, ByteCount, ClassId, FileId, Layout, Timestamp};
+use catalogue::{
+    BULK_FILES, BlobRecord, Command, Counter, FileRecord, Garbage, Hold, ReadError, Tally, UseHour, View, Work,
+};
 use ground::access::Notice;
-use ground::{ArchiveError, Class, EvictorInfo, LeavingCauses, Selected, Worker};
-use session::{Limits, Water};
+use ground::{ArchiveError, BlobRoom, Class, EvictorInfo, LeavingCauses, Selected, Worker};
+use session::{Limits, RECALL_BATCH_BYTES, Water};
 use threads::{Mutex, MutexGuard};
 
 use crate::room::Tape;
@@ -29,12 +31,16 @@ const NOTE_EVERY: Duration = Duration::from_secs(600);
 const AHEAD: usize = 400;
 /// Files that a round looks at: the next one goes on behind them, and other work comes between.
 const ROUND_MAX: usize = 20_000;
-/// A round of which half as much room has come again as was evicted is followed by the next one at once;
-/// else, as with small files, which share segments that are given back bit by bit, after this, each time
-/// after twice as long, ...
-const FUTILE_MIN: Duration = Duration::from_secs(600);
+/// A round of which half as much room has come on the drives as was to come is followed by the next one at
+/// once; else after this, each time after twice as long, ...
+const FUTILE_MIN: Duration = Duration::from_secs(10);
 /// ... up to this.
 const FUTILE_MAX: Duration = Duration::from_secs(6 * 3_600);
+/// A round evicts no more than twice what is wanted and this: files that were recalled together share a blob,
+/// of which nothing comes free before the last of them has left.
+const SHARED_MAX: u64 = 2 * RECALL_BATCH_BYTES.0;
+/// Garbage that is counted; of more, what is known to have been evicted counts.
+const GARBAGE_MAX: usize = 20_000;
 /// After a round that found nothing the next one comes after this, each time after twice as long, ...
 const REST_MIN: Duration = Duration::from_secs(10);
 /// ... up to this.
@@ -62,8 +68,8 @@ struct Rounds {
     rest: Duration,
     /// What was evicted and is not removed from the drives yet, as far as is known.
     unswept: u64,
-    /// The last round for the marks of the pool: files and what was free before it, how much was evicted, and
-    /// when.
+    /// The last round for the marks of the pool: what files and free room are to be behind it, how much room
+    /// was to come of it, and when it was.
     last: Option<(ByteCount, u64, Duration)>,
     futile: Duration,
     /// Where a round stopped in the order of a class before it was through.
@@ -115,7 +121,8 @@ fn hear(room: &Tape) -> LeavingCauses {
     if room.leaving.pending().are_any() {
         let mut info = room.evictor.info();
         info.looks_at_once += 1;
-        if info.held_up {
+        // What only waits for room finds as little that may leave as the last round did.
+        if info.held_up && room.leaving.pending().may_leave {
             (info.held_up, info.makes_room) = (false, true);
         }
     }
@@ -150,6 +157,8 @@ struct Line {
 struct Evicted {
     files: u64,
     bytes: u64,
+    /// Bytes of blobs that no file needs any more: room that comes.
+    freed: u64,
 }
 
 impl Rounds {
@@ -197,7 +206,7 @@ impl Rounds {
             if line.looked_at >= ROUND_MAX {
                 self.ages_reached.extend(line.passed.map(|passed| (class.id, passed)));
             }
-            self.unswept = self.unswept.saturating_add(evicted.bytes);
+            self.unswept = self.unswept.saturating_add(evicted.freed);
             told(
                 room,
                 evicted,
@@ -215,25 +224,24 @@ impl Rounds {
         if now < self.next_at {
             return Ok(());
         }
-        if room.read(|view| view.garbage(1))?.is_empty() {
-            self.unswept = 0;
-        }
-        let free = room.free_for_recalls()?.pool;
-        let Asked { wanted, demands, evictable } = asked(room, water, (free, self.unswept), refused)?;
+        self.unswept = self.unswept.min(garbage_bytes(room)?);
+        let Asked { wanted, demands, evictable } = asked(room, water, self.unswept, refused)?;
         // Puts and recalls take of what is free and are files then: what both are together tells whether room
         // came.
-        let most = ByteCount(room.evictor.info().online.0.saturating_add(free.0));
-        let wanted = if takes_files(room) && !self.is_futile(most, now) { wanted } else { 0 };
-        let is_asked = wanted > 0 || demands.iter().any(|demand| demand.own > 0);
+        let most = room.evictor.info().room;
+        let has_to_wait = self.is_futile(most, now) || !takes_files(room);
+        let is_wanted = wanted > 0;
+        let wanted = if has_to_wait { 0 } else { wanted };
+        let is_asked = is_wanted || demands.iter().any(|demand| demand.own > 0);
         // No more may leave than is counted as such.
         let could_leave = match evictable {
             _ if !is_asked => ByteCount(0),
             Some(known) => known,
             None => room.read(|view| most_evictable(room, view))?,
         };
-        if could_leave.0 == 0 {
+        if could_leave.0 == 0 || (wanted == 0 && demands.iter().all(|demand| demand.own == 0)) {
             self.rest = REST_MIN;
-            self.next_at = if is_asked { now.saturating_add(REST_MIN) } else { now };
+            self.next_at = if could_leave.0 == 0 && is_asked { now.saturating_add(REST_MIN) } else { now };
             room.evictor.info().ended(is_asked, self.unswept > 0);
             return Ok(());
         }
@@ -244,15 +252,18 @@ impl Rounds {
         let is_through = self.evict_least_used(room, wanted, demands, &mut evicted);
         // What has left is accounted for, whatever became of the rest.
         told(room, evicted, "the pool or a class is above its high water, or something waits for room");
-        self.unswept = self.unswept.saturating_add(evicted.bytes);
-        if wanted > 0 && evicted.bytes > 0 {
-            self.last = Some((most, evicted.bytes, now));
+        self.unswept = self.unswept.saturating_add(evicted.freed);
+        if wanted > 0 && evicted.freed > 0 {
+            let lost = evicted.bytes.saturating_sub(evicted.freed);
+            self.last = Some((ByteCount(most.0.saturating_sub(lost)), evicted.freed, now));
         }
         room.sweep.ring();
         let is_through = is_through.inspect_err(|_| room.evictor.info().ended(true, evicted.bytes > 0))?;
-        room.evictor.info().ended(is_through && evicted.bytes < wanted.max(own), true);
-        if is_through && evicted.files == 0 {
-            // All that could go is pinned or not on its tapes yet: that takes its time.
+        let is_short = evicted.freed < wanted;
+        room.evictor.info().ended(is_through && (is_short || evicted.bytes < own), evicted.freed > 0);
+        if (is_through && evicted.files == 0) || (is_short && evicted.bytes >= most_for(wanted)) {
+            // All that could go is pinned or not on its tapes yet, or shares blobs with what stays: that takes
+            // its time.
             self.next_at = now.saturating_add(self.rest);
             self.rest = self.rest.saturating_mul(2).min(REST_MAX);
         } else {
@@ -263,8 +274,9 @@ impl Rounds {
 
     /// Whether the last round for the pool has brought too little room, and the next one has to wait.
     fn is_futile(&mut self, most: ByteCount, now: Duration) -> bool {
-        let Some((before, evicted, at)) = self.last else { return false };
-        if most.0 >= before.0.saturating_sub(evicted / 2) {
+        // What is not removed yet counts as free, and says nothing.
+        let Some((expected, freed, at)) = self.last.filter(|_| self.unswept == 0) else { return false };
+        if most.0 >= expected.0.saturating_sub(freed / 2) {
             (self.last, self.futile) = (None, FUTILE_MIN);
             return false;
         }
@@ -275,8 +287,9 @@ impl Rounds {
         false
     }
 
-    /// Evicts until `wanted` bytes are gone and no class has more than its own mark, or all were looked at
-    /// once, or [`ROUND_MAX`]; `evicted` counts them. Gives whether it need not go on where it stopped.
+    /// Evicts until room for `wanted` bytes is to come and no class has more than its own mark, or all were
+    /// looked at once, or [`ROUND_MAX`]; `evicted` counts them. Gives whether it need not go on where it
+    /// stopped.
     fn evict_least_used(
         &mut self,
         room: &Tape,
@@ -291,7 +304,8 @@ impl Rounds {
         let mut lines: Vec<Line> = demands.into_iter().map(line).collect();
         let looked_at = |lines: &[Line]| lines.iter().map(|line| line.looked_at).sum::<usize>();
         while !room.stopping() && looked_at(&lines) < ROUND_MAX {
-            let left = wanted.saturating_sub(evicted.bytes);
+            let is_over = evicted.bytes >= most_for(wanted);
+            let left = if is_over { 0 } else { wanted.saturating_sub(evicted.freed) };
             let mut first: Option<(UseHour, usize)> = None;
             for (at, line) in lines.iter_mut().enumerate() {
                 if line.demand.allowance == 0 || (left == 0 && line.demand.own == 0) {
@@ -368,8 +382,8 @@ impl Line {
         before: Option<UseHour>,
     ) -> Result<Evicted, ArchiveError> {
         let most = most.min(self.demand.allowance);
-        let files = room.read(|view| {
-            let (mut files, mut bytes) = (Vec::new(), 0u64);
+        let (files, blobs) = room.read(|view| {
+            let (mut files, mut bytes, mut blobs) = (Vec::new(), 0u64, BTreeMap::new());
             for _ in 0..BULK_FILES {
                 let Some((hour, file)) =
                     self.ahead.pop_front_if(|(hour, _)| before.is_none_or(|it| *hour < it))
@@ -378,33 +392,41 @@ impl Line {
                 };
                 self.passed = Some((hour, file));
                 self.looked_at += 1;
-                let size = may_leave(view, file, self.demand.size_min, room.now())?;
-                if let Some(size) = size.filter(|size| size.0 <= self.demand.allowance.saturating_sub(bytes))
-                {
-                    files.push((file, size));
-                    bytes = bytes.saturating_add(size.0);
+                let allowed = self.demand.allowance.saturating_sub(bytes);
+                let record = may_leave(view, file, self.demand.size_min, room.now())?;
+                if let Some(record) = record.filter(|record| record.size.0 <= allowed) {
+                    for piece in &record.pieces {
+                        if let Some(blob) = view.blob_record(piece.blob)? {
+                            blobs.insert(piece.blob, blob);
+                        }
+                    }
+                    bytes = bytes.saturating_add(record.size.0);
+                    files.push((file, record));
                 }
                 if bytes >= most {
                     break;
                 }
             }
-            Ok(files)
+            Ok((files, blobs))
         })?;
         if files.is_empty() {
             return Ok(Evicted::default());
         }
         let ids: Vec<FileId> = files.iter().map(|(file, _)| *file).collect();
         let (mut evicted, mut left) = (Evicted::default(), Vec::new());
-        for ((file, size), result) in files.iter().zip(room.evict_in_reach(&ids)?) {
+        for ((file, record), result) in files.iter().zip(room.evict_in_reach(&ids)?) {
             match result {
                 Ok(()) => {
-                    evicted.add(Evicted { files: 1, bytes: size.0 });
-                    left.push(Selected { file: *file, size: *size, class: self.demand.class, online: true });
+                    let size = record.size;
+                    let freed = in_segments(record, &blobs);
+                    evicted.add(Evicted { files: 1, bytes: size.0, freed });
+                    left.push(Selected { file: *file, size, class: self.demand.class, online: true });
                 }
                 // It was pinned, deleted or evicted a moment ago, or its tapes cannot be read now.
                 Err(refusal) => tracing::debug!(%file, ?refusal, "the file stays in the pool"),
             }
         }
+        evicted.freed = evicted.freed.saturating_add(room.read(|view| striped_and_gone(view, &blobs))?);
         room.access.push(|| Notice::Evicted { at: room.now(), files: left });
         self.demand.allowance = self.demand.allowance.saturating_sub(evicted.bytes);
         self.demand.own = self.demand.own.saturating_sub(evicted.bytes);
@@ -425,7 +447,47 @@ impl Evicted {
     fn add(&mut self, more: Evicted) {
         self.files += more.files;
         self.bytes = self.bytes.saturating_add(more.bytes);
+        self.freed = self.freed.saturating_add(more.freed);
     }
+}
+
+/// Bytes that a round evicts at most for so many that are wanted.
+fn most_for(wanted: u64) -> u64 {
+    wanted.saturating_mul(2).saturating_add(SHARED_MAX)
+}
+
+/// Bytes of a file in segments: their pages are given back whatever else stands in them.
+fn in_segments(file: &FileRecord, blobs: &BTreeMap<BlobId, BlobRecord>) -> u64 {
+    let is_segment = |id| blobs.get(id).is_some_and(|blob| matches!(blob.layout, Layout::Segment { .. }));
+    let pieces = file.pieces.iter().filter(|piece| is_segment(&piece.blob));
+    pieces.map(|piece| piece.length.0).sum()
+}
+
+/// Bytes of those of these striped blobs that no file needs any more.
+fn striped_and_gone(view: &View<'_>, blobs: &BTreeMap<BlobId, BlobRecord>) -> Result<u64, ReadError> {
+    let mut gone = 0u64;
+    for (id, blob) in blobs {
+        let is_striped = matches!(blob.layout, Layout::Striped { .. });
+        if is_striped && view.blob_record(*id)?.is_none() {
+            gone = gone.saturating_add(blob.length.0);
+        }
+    }
+    Ok(gone)
+}
+
+/// Bytes that wait to be removed from the drives, as far as they are counted.
+fn garbage_bytes(room: &Tape) -> Result<u64, ArchiveError> {
+    let garbage = room.read(|view| view.garbage(GARBAGE_MAX))?;
+    if garbage.len() == GARBAGE_MAX {
+        return Ok(u64::MAX);
+    }
+    let bytes = garbage.iter().map(|garbage| match garbage {
+        Garbage::Blob(BlobDescription { layout: Layout::Striped { .. }, length, .. }) => length.0,
+        // How much of it was in use is not known any more.
+        Garbage::Blob(_) => u64::MAX,
+        Garbage::Value(_, piece) => piece.length.0,
+    });
+    Ok(bytes.fold(0, u64::saturating_add))
 }
 
 /// Whether files of a class leave the pool for want of room or by their age: those of cold classes go as soon
@@ -449,13 +511,15 @@ struct Asked {
 fn asked(
     room: &Tape,
     water: Water,
-    (free, unswept): (ByteCount, u64),
+    unswept: u64,
     refused: Option<ByteCount>,
 ) -> Result<Asked, ArchiveError> {
     let classes = room.classes.all();
     // Drives are asked for it, which no transaction waits for. What has left is room for puts as well.
-    let refused = refused.map(|size| (ByteCount(room.room_for_files().0.saturating_add(unswept)), size));
-    let free = ByteCount(free.0.saturating_add(unswept));
+    let (for_puts, for_recalls) = (room.blob_room_for_files(), room.blob_room_for_recalls());
+    let coming = |room: BlobRoom| ByteCount(room.all.0.saturating_add(unswept));
+    let refused = refused.map(|size| (coming(for_puts), for_puts.needed_for(size)));
+    let free = coming(for_recalls);
     let (claimed, short): (ByteCount, BTreeMap<ClassId, ByteCount>) = {
         let space = room.own.space.lock();
         (space.claimed(), space.short().collect())
@@ -481,7 +545,8 @@ fn asked(
         // Nothing leaves for what would not fit then either.
         let evictable = if short.is_empty() { None } else { Some(most_evictable(room, view)?) };
         let could_be_free = free.0.saturating_add(evictable.unwrap_or_default().0);
-        let recalls = short.values().map(|bytes| claimed.0.saturating_add(bytes.0));
+        let beside = |bytes: &ByteCount| claimed.0.saturating_add(bytes.0);
+        let recalls = short.values().map(|bytes| beside(bytes).max(for_recalls.needed_for(*bytes).0));
         let waiting = ByteCount(recalls.filter(|waiting| *waiting <= could_be_free).max().unwrap_or(0));
         let (limits, online) = (Limits::new(most, water), ByteCount(online));
         let for_put = refused.map(|(for_puts, size)| limits.to_leave_for_put(online, for_puts, size));
@@ -497,20 +562,21 @@ fn most_evictable(room: &Tape, view: &View<'_>) -> Result<ByteCount, ReadError> 
     Ok(crate::evictable::holders(room, view)?.evictable.bytes)
 }
 
-/// The size of a file that may leave the pool by itself, as far as that can be told without a change: it is
-/// on all its tapes, and nobody pins it or has it held.
+/// A file that may leave the pool by itself, as far as that can be told without a change: it is on all its
+/// tapes, and nobody pins it or has it held.
 fn may_leave(
     view: &View<'_>,
     id: FileId,
     size_min: ByteCount,
     now: Timestamp,
-) -> Result<Option<ByteCount>, ReadError> {
+) -> Result<Option<FileRecord>, ReadError> {
     let file = view.file(id)?.filter(|file| file.is_online() && file.has_data() && file.size >= size_min);
     let Some(file) = file else { return Ok(None) };
     if view.pins(id)?.iter().any(|(_, until)| *until > now) || view.hold(id)? != Hold::default() {
         return Ok(None);
     }
-    Ok(view.safe_on_tape(id)?.filter(|covered| *covered == file.size))
+    let is_safe = view.safe_on_tape(id)? == Some(file.size);
+    Ok(is_safe.then_some(file))
 }
 
 /// Has the files that were read since the last time stand where they belong in the order of use.
@@ -547,7 +613,7 @@ fn told(room: &Tape, evicted: Evicted, why: &str) {
     if evicted.files == 0 {
         return;
     }
-    let Evicted { files, bytes } = evicted;
+    let Evicted { files, bytes, .. } = evicted;
     tracing::info!(files, bytes = %ByteCount(bytes), why, "files left the pool by themselves");
     let mut info = room.evictor.info();
     info.files = info.files.saturating_add(files);
@@ -566,8 +632,10 @@ impl Tape {
         let mut info = self.evictor.info().clone();
         info.water = self.settings.pool.water;
         // Until it has looked nobody knows whether what it was told of may leave.
-        let is_asked = info.held_up || info.makes_room || self.leaving.pending().recall_waits;
-        if info.water.is_some() && is_asked && self.leaving.pending().are_any() {
+        let told = self.leaving.pending();
+        let is_asked = info.held_up || info.makes_room || told.recall_waits;
+        let is_new = told.may_leave || (told.recall_waits && !info.held_up);
+        if info.water.is_some() && is_asked && is_new {
             (info.held_up, info.makes_room) = (false, true);
         }
         info

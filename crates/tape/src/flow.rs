@@ -53,7 +53,7 @@ impl Tape {
     /// If the catalogue cannot be read.
     pub fn flow(&self) -> Result<FlowInfo, ArchiveError> {
         let room = self;
-        let FreeSpace { pool, classes } = room.free_for_recalls()?;
+        let FreeSpace { pool, classes, .. } = room.free_for_recalls()?;
         let ceiling = |id| room.classes.get(id).and_then(|class| class.settings.pool_max);
         let class = |(id, bytes)| RecallRoom {
             class: room.classes.name(id),

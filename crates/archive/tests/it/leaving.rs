@@ -107,16 +107,19 @@ fn pinned_files_stay_and_files_that_are_read_go_last() {
     stop(archive);
 }
 
-/// A pool without room gives up files down to low water, once: it waits for the room that comes of it.
+/// A pool without room gives up files down to low water, once: it waits for the room that comes of it, here
+/// for ever.
 #[test]
 fn a_full_pool_gives_up_files_and_waits_for_the_room_that_comes_of_it() {
     let instance = instance(|_| {});
-    let (archive, tightness) = open_tight_on(&instance, Arc::new(SystemClock));
+    let clock = Arc::<StillClock>::default();
+    let (archive, tightness) = open_tight_on(&instance, Arc::clone(&clock) as _);
     put_all(&archive);
     tightness.free.store(1_000_000, Ordering::SeqCst);
     migrate_all(&archive);
     let evictor = || archive.pool_info().unwrap().evictor;
     wait_until("two files have left", || evictor().files == 2);
+    clock.0.set(SystemClock.steady()).unwrap();
     // Another look finds that no room has come of it yet.
     let looks = evictor().looks;
     wait_until("it was looked again", || {
@@ -126,6 +129,29 @@ fn a_full_pool_gives_up_files_and_waits_for_the_room_that_comes_of_it() {
     assert_eq!(gone(&archive), [0, 1]);
     tightness.free.store(0, Ordering::SeqCst);
     check_all(&archive);
+    stop(archive);
+}
+
+/// Story: of files that were recalled together two left, which gave no byte back since all share one blob;
+/// the evictor waited for that room for ten minutes, and who waited for room with it.
+#[test]
+fn files_that_share_a_blob_leave_until_it_is_free() {
+    let instance = instance(|_| {});
+    let (archive, tightness) = open_tight_on(&instance, Arc::new(SystemClock));
+    put_all(&archive);
+    migrate_all(&archive);
+    let evicted = archive.evict(&crate::common::all(&["/l"])).unwrap();
+    assert_eq!(evicted.evicted, FILES, "{:?}", evicted.refused);
+    let request = stage(&archive, &["/l"]);
+    wait_for(&archive, request);
+    archive.release(request, None).unwrap();
+    let before = archive.pool_info().unwrap().evictor.files;
+    tightness.free.store(1_000_000, Ordering::SeqCst);
+    // A round is told of as a whole.
+    let left = || archive.pool_info().unwrap().evictor.files - before;
+    wait_until("files have left", || left() > 0);
+    assert_eq!((left(), gone(&archive).len() as u64), (FILES, FILES));
+    tightness.free.store(0, Ordering::SeqCst);
     stop(archive);
 }
 

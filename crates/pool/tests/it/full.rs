@@ -191,6 +191,28 @@ fn a_drive_that_is_too_full_for_much_takes_less() {
     assert!(all_are(&pool, &DriveHealth::Full), "{:?}", pool.drive_health());
 }
 
+/// Story: a stripe was put on a drive with too little room for it, whose turn it was, where others had enough: it
+/// was full from then on.
+#[test]
+fn a_stripe_goes_where_it_has_room() {
+    let mut bench = Bench::new(8);
+    let (pool, clock) = watched(&mut bench);
+    for (n, faults) in bench.faults.iter().enumerate() {
+        let room = if n < 2 { 30_000 } else { 1_000_000 };
+        faults.room.store(room, Ordering::SeqCst);
+        faults.free.store(room, Ordering::SeqCst);
+    }
+    clock.advance(Duration::from_secs(2));
+    pool.check_placement().unwrap();
+    assert_eq!(pool.spaces().len(), 8, "each is asked");
+    for n in 0..32 {
+        let mut writer = pool.create_sized(ByteCount(160_000)).unwrap();
+        writer.write(&bytes(160_000, n)).unwrap();
+        writer.finish().unwrap();
+    }
+    assert!(all_are(&pool, &DriveHealth::Up), "{:?}", pool.drive_health());
+}
+
 /// Drives that are away are no full pool, whatever else is full.
 #[test]
 fn too_few_drives_are_not_called_a_full_pool() {

@@ -91,7 +91,9 @@ impl<'a> RecallOrder<'a> {
     fn try_next_batch(&mut self, drive: &mut dyn TapeDrive) -> Result<Vec<WantedFile>, ArchiveError> {
         let room = self.room;
         let arrivals = room.recall_arrivals.load(Ordering::Relaxed);
-        let mut action = self.step(ReadingEvent::Next { arrivals, stop: room.stopping() });
+        // The batch before may still be on its way to the drives.
+        let batch_most = ByteCount(room.free_for_recalls()?.blob.0 / 2);
+        let mut action = self.step(ReadingEvent::Next { arrivals, batch_most, stop: room.stopping() });
         let mut found = BTreeMap::new();
         loop {
             action = match action {

@@ -185,7 +185,9 @@ impl World<'_> {
         }
         let mut at = self.now;
         let arrivals = self.tapes[tape.0 as usize].arrived;
-        let mut action = self.read_step(drive, at, ReadingEvent::Next { arrivals, stop: false });
+        // The model's pool is one space.
+        let batch_most = ByteCount(u64::MAX);
+        let mut action = self.read_step(drive, at, ReadingEvent::Next { arrivals, batch_most, stop: false });
         loop {
             action = match action {
                 ReadingAction::Gather => self.plan(drive, tape, &mut at),
