@@ -507,7 +507,8 @@ fn may_leave(
 ) -> Result<Option<ByteCount>, ReadError> {
     let file = view.file(id)?.filter(|file| file.is_online() && file.has_data() && file.size >= size_min);
     let Some(file) = file else { return Ok(None) };
-    if view.pins(id)?.iter().any(|(_, until)| *until > now) || view.hold(id)? != Hold::default() {
+    if view.pins(id)?.iter().any(|(_, until)| *until > now) || view.hold(id)?.in_force(now) != Hold::default()
+    {
         return Ok(None);
     }
     Ok(view.safe_on_tape(id)?.filter(|covered| *covered == file.size))
