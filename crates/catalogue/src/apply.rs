@@ -45,6 +45,7 @@ mod version;
 
 pub(crate) use restore::level_of;
 pub use restore::{RESTORE_JUMP, changes_behind};
+pub use setup::{CLASS_COPIES_MAX, LABEL_BYTES_MAX};
 
 /// Applies a command and appends it to the change log. Deterministic: the same commands in the same order
 /// give the same tables, byte for byte, however they are spread over transactions. A command that changes

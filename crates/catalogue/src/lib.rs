@@ -26,7 +26,7 @@ mod table;
 pub mod typed;
 mod view;
 
-pub use apply::{Batch, RESTORE_JUMP, apply, changes_behind};
+pub use apply::{Batch, CLASS_COPIES_MAX, LABEL_BYTES_MAX, RESTORE_JUMP, apply, changes_behind};
 pub use check::Inconsistency;
 pub use command::{
     ABORT_PARTS_MAX, AdoptContainer, BATCH_FILES_MAX, BUCKET_UPLOADS_MAX, BULK_FILES, CONTAINER_MEMBERS_MAX,

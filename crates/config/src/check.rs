@@ -5,8 +5,10 @@ use std::fmt;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use base::{ByteCount, StripeCode};
+use catalogue::{CLASS_COPIES_MAX, LABEL_BYTES_MAX};
 use drive::DriveLocation;
 
 use super::file::{Class, Config, Library, Pool, Tape, TapePool};
@@ -19,6 +21,9 @@ const CONFIG_BYTES_MAX: u64 = 4 << 20;
 const WIDTH_MAX: usize = 64;
 /// The block sizes that volumes may have.
 const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 20;
+/// The shortest time after which unused files leave the pool: the catalogue knows the hour of a file's last
+/// use, no more.
+const UNUSED_LEAST: Duration = Duration::from_secs(3600);
 
 /// What is wrong with a configuration, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -221,7 +226,7 @@ fn check_tape(tape: &Tape) -> Result<(), Finding> {
 fn check_tape_pools(tape_pools: &[TapePool], libraries: &[&Library]) -> Result<(), Finding> {
     let mut names = BTreeSet::new();
     for pool in tape_pools {
-        check_name(&pool.name.span(), pool.name.get_ref())?;
+        check_label(&pool.name.span(), pool.name.get_ref())?;
         if !names.insert(pool.name.get_ref()) {
             return Err((pool.name.span(), format!("tape pool '{}' is there twice", pool.name.get_ref())));
         }
@@ -241,11 +246,16 @@ fn check_tape_pools(tape_pools: &[TapePool], libraries: &[&Library]) -> Result<(
 
 fn check_classes(classes: &[Class], tape_pools: &[TapePool]) -> Result<(), Finding> {
     let mut names = BTreeSet::new();
-    let mut largest = Some(ByteCount(0));
+    let mut largest = UpTo::Size(ByteCount(0));
     for class in classes {
-        check_name(&class.name.span(), class.name.get_ref())?;
+        check_label(&class.name.span(), class.name.get_ref())?;
         if !names.insert(class.name.get_ref()) {
             return Err((class.name.span(), format!("class '{}' is there twice", class.name.get_ref())));
+        }
+        let count = class.copies.get_ref().len();
+        if count > CLASS_COPIES_MAX {
+            let message = format!("a class has at most {CLASS_COPIES_MAX} copies, not {count}");
+            return Err((class.copies.span(), message));
         }
         let mut copies = BTreeSet::new();
         for copy in class.copies.get_ref() {
@@ -275,22 +285,39 @@ fn check_classes(classes: &[Class], tape_pools: &[TapePool]) -> Result<(), Findi
             return Err((residency.span(), message));
         }
         check_leaving(class)?;
-        let up_to = class.up_to.as_ref().map(|up_to| up_to.get_ref().0);
-        match (largest, up_to, &class.up_to) {
-            (Some(before), Some(now), Some(up_to)) if now <= before => {
+        match (largest, &class.up_to) {
+            (UpTo::Size(before), Some(up_to)) if up_to.get_ref().0 <= before => {
                 return Err((up_to.span(), "up_to rises from class to class".to_owned()));
             }
-            (Some(_), now, _) => largest = now,
-            (None, ..) => {}
+            (UpTo::Any(all), Some(up_to)) => {
+                let message = format!(
+                    "up_to has no effect: class '{}' above it has none, and so gets the files of all sizes \
+                     that are left; put that class behind this one, or leave up_to out",
+                    all.name.get_ref()
+                );
+                return Err((up_to.span(), message));
+            }
+            (UpTo::Size(_), Some(up_to)) => largest = UpTo::Size(up_to.get_ref().0),
+            (UpTo::Size(_), None) => largest = UpTo::Any(class),
+            // Its files are those that name it.
+            (UpTo::Any(_), None) => {}
         }
     }
     match (classes.last(), largest) {
         (None, _) => Err((0..0, "there is no storage class: add [[classes]]".to_owned())),
-        (Some(last), Some(_)) => {
+        (Some(last), UpTo::Size(_)) => {
             Err((last.name.span(), "one class has no up_to, so that every file has a class".to_owned()))
         }
-        (Some(_), None) => Ok(()),
+        (Some(_), UpTo::Any(_)) => Ok(()),
     }
+}
+
+/// Up to which size files have a class by default, as far as the classes were looked at.
+#[derive(Clone, Copy)]
+enum UpTo<'a> {
+    Size(ByteCount),
+    /// All have: this class has no limit.
+    Any(&'a Class),
 }
 
 /// What says when files of a class leave the pool: what would have no effect, or would keep all files of the
@@ -301,6 +328,14 @@ fn check_leaving(class: &Class) -> Result<(), Finding> {
         let message = format!(
             "residency = \"{}\" is no time to stay: write \"tape\" to have files leave as soon as tapes have \
              them, or a span such as \"30d\"",
+            span.get_ref()
+        );
+        return Err((span.span(), message));
+    }
+    if let Some(span) = residency.as_ref().filter(|it| is_below_an_hour(*it.get_ref())) {
+        let message = format!(
+            "residency = \"{}\": when a file was used last is known to the hour only: write \"1h\" or \
+             longer, or \"tape\" to have files leave as soon as tapes have them",
             span.get_ref()
         );
         return Err((span.span(), message));
@@ -334,6 +369,19 @@ fn check_leaving(class: &Class) -> Result<(), Finding> {
 
 fn is_no_time(residency: Residency) -> bool {
     matches!(residency, Residency::Unused(span) if span.0.is_zero())
+}
+
+fn is_below_an_hour(residency: Residency) -> bool {
+    matches!(residency, Residency::Unused(span) if span.0 < UNUSED_LEAST)
+}
+
+/// A name that the catalogue takes: a start with a longer one would fail.
+pub(super) fn check_label(span: &Range<usize>, name: &str) -> Result<(), Finding> {
+    check_name(span, name)?;
+    if name.len() > LABEL_BYTES_MAX {
+        return Err((span.clone(), format!("'{name}' is too long: at most {LABEL_BYTES_MAX} characters")));
+    }
+    Ok(())
 }
 
 pub(super) fn check_name(span: &Range<usize>, name: &str) -> Result<(), Finding> {
@@ -413,6 +461,8 @@ mod tests {
         let of_class = |text: &str| refused(first, &format!("{first}{text}\n"));
         for (text, key, told) in [
             ("residency = \"0s\"", "residency", "write \"tape\" to have files leave"),
+            ("residency = \"20s\"", "residency", "known to the hour only: write \"1h\" or longer"),
+            ("residency = \"59min\"", "residency", "known to the hour only"),
             ("pool_max = \"0B\"", "pool_max", "lets no file of the class come back"),
             (
                 "pool_min = \"2GB\"\npool_max = \"1GB\"",
@@ -423,6 +473,34 @@ mod tests {
         ] {
             let error = of_class(text);
             assert!(error.key.ends_with(key) && error.to_string().contains(told), "{error}");
+        }
+    }
+
+    /// One class takes what is left, and those behind it only what names them; an hour is long enough.
+    #[test]
+    fn classes_that_are_only_named_are_taken() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = write(&Template::default());
+        let text = text.replace("up_to = \"1MiB\"\n", "residency = \"1h\"\n");
+        fs::write(file.path(), text.replace("up_to = \"1GiB\"\n", "")).unwrap();
+        load(file.path()).unwrap();
+    }
+
+    /// Story: the example of a class in the documentation was refused: it had no `large`.
+    #[test]
+    fn classes_in_the_documentation_are_taken() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
+        let page = fs::read_to_string(page).unwrap();
+        let blocks = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let examples: Vec<&str> = blocks.filter(|block| block.contains("[[classes]]")).collect();
+        assert!(!examples.is_empty());
+        for example in examples {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let text = write(&Template { tape_drives: 8, ..Template::default() });
+            fs::write(file.path(), format!("{text}\n{example}")).unwrap();
+            if let Err(error) = load(file.path()) {
+                panic!("{error}: {example}");
+            }
         }
     }
 
@@ -451,6 +529,11 @@ mod tests {
         assert!(error.to_string().contains("newer kist"), "{error}");
         let error = refused("arena = \"", "arena = \"x");
         assert!(error.to_string().contains("pool.arena") && error.to_string().contains("64MiB"), "{error}");
+        let long = "a".repeat(LABEL_BYTES_MAX + 1);
+        for name in ["small", "vault-a"] {
+            let error = refused(&format!("name = \"{name}\""), &format!("name = \"{long}\""));
+            assert!(error.key.ends_with(".name") && error.message.contains("at most 32"), "{error}");
+        }
         let error = refused("vault-b\"]", "vault-c\"]");
         assert!(error.to_string().contains("there are: vault-a, vault-b"), "{error}");
         let error = refused("path = \"pool/d1\"", "path = \"kinetic://host/wwn\"");
@@ -460,6 +543,9 @@ mod tests {
         let error = refused("up_to = \"1GiB\"", "up_to = \"1KiB\"");
         assert!(error.to_string().contains("rises"), "{error}");
         let timing = |text: &str| refused("\n[tape]", &format!("\n[library.timing]\n{text}\n[tape]"));
+        let first = "up_to = \"1MiB\"\n";
+        let error = refused(first, "");
+        assert!(error.key == "classes.up_to" && error.message.contains("class 'small' above it"), "{error}");
         let error = timing("drive = \"LTO-8000\"");
         assert!(error.key == "library.timing.drive" && error.message.contains("LTO-8, "), "{error}");
         for text in ["scale = 0.0", "scale = -1.0", "scale = nan", "scale = inf", "robots = 0"] {

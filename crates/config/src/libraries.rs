@@ -8,7 +8,7 @@ use library::scsi::changer::DriveSeat;
 use library::scsi::{DeviceChoice, IscsiName, portal};
 use toml::Spanned;
 
-use super::check::{Finding, check_library, check_name};
+use super::check::{Finding, check_label, check_library};
 use super::file::{Apart, Class, Drives, Library, LibraryKind, TapePool};
 
 /// Names and directories that differ, and drives.
@@ -21,10 +21,7 @@ pub fn check(libraries: &[&Library]) -> Result<(), Finding> {
             return Err((cost.span(), "mount_cost_percent is 1 to 10000".to_owned()));
         }
         let name = library.name.get_ref();
-        check_name(&library.name.span(), name)?;
-        if name.len() > 32 {
-            return Err((library.name.span(), format!("'{name}' is too long: at most 32 characters")));
-        }
+        check_label(&library.name.span(), name)?;
         // A name that was not given has no place in the text.
         let place = if library.name.span().is_empty() { library.drives.span() } else { library.name.span() };
         if !names.insert(name) {

@@ -9,7 +9,7 @@ use catalogue::{
 use crate::Namespace;
 use crate::keys::{MARKER_XATTR, restore_state};
 use crate::names::{file_stat, in_words};
-use ground::{ArchiveError, ObjectRemoved, ObjectStat, Which};
+use ground::{ArchiveError, LeavingCause, ObjectRemoved, ObjectStat, Which};
 
 /// A file that was looked for, or why there is none.
 pub type FoundFile = Result<Result<(FileId, FileRecord), ArchiveError>, ReadError>;
@@ -242,7 +242,11 @@ impl Namespace {
             return Err(in_words(ArchiveError::Rejected(held), path));
         }
         let command = Command::SetHold { file, hold, bypass };
-        self.ground.execute(command).map_err(|error| in_words(error, path))
+        ground.execute(command).map_err(|error| in_words(error, path))?;
+        if hold.in_force(ground.now()) == Hold::default() && old != Hold::default() {
+            ground.leaving.tell(LeavingCause::MayLeave);
+        }
+        Ok(())
     }
 
     /// Removes a directory that was made for its objects only, and those above it, as far as they are empty

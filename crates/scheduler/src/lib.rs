@@ -44,7 +44,7 @@ pub use policy::{
     ClassPolicy, LibraryPolicy, PRIORITY_MAX, Policy, STARVATION, SharePolicy, SidePolicy, TapePoolPolicy,
 };
 pub use reason::{REACH_IT, Reason, ShortRoom};
-pub use recall::{COPIES_MAX, JOIN_MAX, WantedFile, WantedGroup};
+pub use recall::{COPIES_MAX, JOIN_MAX, WantedFile, WantedGroup, WantedOfShare};
 pub use scheduler::Scheduler;
 
 /// A tape drive's name.

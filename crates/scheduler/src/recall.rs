@@ -18,7 +18,7 @@ mod groups;
 
 pub(crate) use groups::Gathered;
 use groups::Groups;
-pub use groups::WantedGroup;
+pub use groups::{WantedGroup, WantedOfShare};
 
 /// Most copies of a file that are looked at; further ones are ignored.
 pub const COPIES_MAX: usize = 8;

@@ -572,7 +572,8 @@ fn may_leave(
 ) -> Result<Option<FileRecord>, ReadError> {
     let file = view.file(id)?.filter(|file| file.is_online() && file.has_data() && file.size >= size_min);
     let Some(file) = file else { return Ok(None) };
-    if view.pins(id)?.iter().any(|(_, until)| *until > now) || view.hold(id)? != Hold::default() {
+    if view.pins(id)?.iter().any(|(_, until)| *until > now) || view.hold(id)?.in_force(now) != Hold::default()
+    {
         return Ok(None);
     }
     let is_safe = view.safe_on_tape(id)? == Some(file.size);

@@ -8,6 +8,7 @@ use base::{Duration, FileId, RequestId};
 use catalogue::{RequestRecord, RequestState};
 use scheduler::{Expected, Forecast, Forecaster, Pace, Reason, Subject, WantedGroup};
 
+use crate::reasons::Waiting as WaitingFor;
 use crate::room::Tape;
 use crate::space::RequestReasons;
 use ground::{ArchiveError, RequestOutlook, TailFile};
@@ -204,13 +205,14 @@ impl Tape {
         }
         let forecast = room.forecast_of(waiting.groups.keys());
         let told = forecast.of_request(&waiting.groups);
-        let is_short = is_any_short_of_room(room, &waiting)?;
+        let mut reasons = FileReasons::new(|file| Ok(room.reason(WaitingFor::Recall(file))?));
+        let is_short = is_any_short_of_room(room, &mut reasons, &waiting)?;
         if let Some(nominal) = told.nominal.filter(|_| !is_short) {
             let made = forecast.made();
             room.foresight.forecaster().foretell(Subject::Request(request), made, nominal);
         }
         let now = room.now();
-        let lasting = lasting_of_request(room, in_request, &waiting)?;
+        let lasting = lasting_of_request(&mut reasons, in_request, &waiting)?;
         outlook.expected = match lasting {
             Some(lasting) => Some(Expected::Never(lasting)),
             None if is_short => None,
@@ -222,18 +224,46 @@ impl Tape {
                     return Ok(outlook);
                 }
                 let expected = expected.clone().map(|expected| expected.seen_at(now));
-                outlook.tail.extend(tail_file(room, in_request, *file, &group, expected)?);
+                let Some(reason) = reasons.of(*file)? else { continue };
+                let reason = in_request.of(reason)?;
+                outlook.tail.extend(tail_file(room, *file, reason, &group, expected)?);
             }
         }
         Ok(outlook)
     }
 }
 
+/// Why files wait, each asked once for an outlook: a reason costs reads of the catalogue and the scheduler's
+/// lock, and two parts of one answer are not to name two causes of one file.
+struct FileReasons<F> {
+    look_up: F,
+    known: BTreeMap<FileId, Option<Reason>>,
+}
+
+impl<F: Fn(FileId) -> Result<Option<Reason>, ArchiveError>> FileReasons<F> {
+    fn new(look_up: F) -> Self {
+        FileReasons { look_up, known: BTreeMap::new() }
+    }
+
+    fn of(&mut self, file: FileId) -> Result<Option<Reason>, ArchiveError> {
+        if let Some(known) = self.known.get(&file) {
+            return Ok(known.clone());
+        }
+        let reason = (self.look_up)(file)?;
+        self.known.insert(file, reason.clone());
+        Ok(reason)
+    }
+}
+
 /// Whether any of the files that stand for all is known to find no room, or waits for what is being made.
-fn is_any_short_of_room(room: &Tape, waiting: &Waiting) -> Result<bool, ArchiveError> {
+fn is_any_short_of_room(
+    room: &Tape,
+    reasons: &mut FileReasons<impl Fn(FileId) -> Result<Option<Reason>, ArchiveError>>,
+    waiting: &Waiting,
+) -> Result<bool, ArchiveError> {
     for file in waiting.files.values().flatten() {
-        let awaits = || room.reason(crate::reasons::Waiting::Recall(*file));
-        if room.is_short_of_room(*file)? || matches!(awaits()?, Some(Reason::RoomIsBeingMade { .. })) {
+        if room.is_short_of_room(*file)? || matches!(reasons.of(*file)?, Some(Reason::RoomIsBeingMade { .. }))
+        {
             return Ok(true);
         }
     }
@@ -243,13 +273,12 @@ fn is_any_short_of_room(room: &Tape, waiting: &Waiting) -> Result<bool, ArchiveE
 /// What keeps a part of a request until somebody does something: then no time is foretold for the whole, as
 /// [`Tape::expected`] has it for a file.
 fn lasting_of_request(
-    room: &Tape,
+    reasons: &mut FileReasons<impl Fn(FileId) -> Result<Option<Reason>, ArchiveError>>,
     in_request: &mut RequestReasons<'_>,
     waiting: &Waiting,
 ) -> Result<Option<Reason>, ArchiveError> {
     for file in waiting.files.values().filter_map(|files| files.first()) {
-        let reason = room.reason(crate::reasons::Waiting::Recall(*file))?;
-        if let Some(lasting) = reason.filter(Reason::needs_an_operator) {
+        if let Some(lasting) = reasons.of(*file)?.filter(Reason::needs_an_operator) {
             return in_request.of(lasting).map(Some);
         }
     }
@@ -258,15 +287,13 @@ fn lasting_of_request(
 
 fn tail_file(
     room: &Tape,
-    in_request: &mut RequestReasons<'_>,
     file: FileId,
+    reason: Reason,
     group: &WantedGroup,
     expected: Option<Expected>,
 ) -> Result<Option<TailFile>, ArchiveError> {
     let (path, record) = room.read(|view| Ok((view.path_of_file(file)?, view.file(file)?)))?;
     let Some(record) = record else { return Ok(None) };
-    let Some(reason) = room.reason(crate::reasons::Waiting::Recall(file))? else { return Ok(None) };
-    let reason = in_request.of(reason)?;
     let expected = match &reason {
         lasting if lasting.needs_an_operator() => Some(Expected::Never(lasting.clone())),
         Reason::RoomIsBeingMade { .. } => None,
@@ -306,4 +333,25 @@ fn waiting_groups(room: &Tape, request: RequestId, files: u32) -> Result<Waiting
         }
     }
     Ok(waiting)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_reason_is_looked_up_once_for_an_outlook() {
+        let asked = Cell::new(0);
+        let mut reasons = FileReasons::new(|file: FileId| {
+            asked.set(asked.get() + 1);
+            Ok((file.0 == 1).then_some(Reason::Lost))
+        });
+        for _ in 0..3 {
+            assert_eq!(reasons.of(FileId(1)).unwrap(), Some(Reason::Lost));
+            assert_eq!(reasons.of(FileId(2)).unwrap(), None);
+        }
+        assert_eq!(asked.get(), 2, "also that there is none is known");
+    }
 }

@@ -5,7 +5,7 @@ use catalogue::Command;
 
 use crate::Tape;
 use ground::Selected;
-use ground::{ArchiveError, StageOptions, Which};
+use ground::{ArchiveError, LeavingCause, StageOptions, Which};
 use namespace::in_words;
 
 impl Tape {
@@ -59,6 +59,8 @@ impl Tape {
         room.notifier.wants_changed(file);
         room.notifier.backlog_changed();
         room.sweep.ring();
+        // Its new class may be one whose files leave sooner.
+        room.leaving.tell(LeavingCause::MayLeave);
         Ok(())
     }
 }

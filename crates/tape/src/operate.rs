@@ -15,11 +15,11 @@ use crate::reasons::Waiting;
 use crate::room::Tape;
 use crate::tapes::{is_unidentified, need_identified, told};
 use crate::why_repack::is_repacked;
-use ground::truncated;
 use ground::{
     ArchiveError, ClassInfo, PoolDriveInfo, PoolInfo, QueueLine, TapeContent, TapeDriveInfo, TapeInfo,
     TapeUse, Totals,
 };
+use ground::{EvictorInfo, truncated};
 use scheduler::Reason;
 
 /// Containers in one page of a tape's content.
@@ -177,7 +177,7 @@ impl Tape {
             reconstructed: status.reconstructions,
             garbage,
             small: room.upkeep.segment_use(),
-            evictor: room.evictor_info(),
+            evictor: EvictorInfo { online: online.bytes, ..room.evictor_info() },
             rebalance: room.upkeep.rebalance_info(),
         })
     }

@@ -66,14 +66,44 @@ impl Tape {
 
     fn causes_of_class(&self, name: &str) -> Result<Vec<Cause>, ArchiveError> {
         let class = self.classes.by_name(name)?;
-        let causes = self.causes_in_queue(Some(class.id), &class.copies)?;
+        let mut causes = self.recalls_of_class(class.id)?;
+        causes.extend(self.causes_in_queue(Some(class.id), &class.copies)?);
         Ok(if causes.is_empty() {
             vec![said(
-                "no file of this class waits to be gathered, nor anything for its tape pools".to_owned(),
+                "no file of this class waits to be gathered or recalled, nor anything for its tape pools"
+                    .to_owned(),
             )]
         } else {
             causes
         })
+    }
+
+    /// What recalls of files of a class wait for: like ones together, the most first.
+    fn recalls_of_class(&self, class: ClassId) -> Result<Vec<Cause>, ArchiveError> {
+        let share = self.classes.share(class);
+        let mut wanted = self.scheduler().wanted_of_share(share, WAITING_LOOKED_AT_MAX);
+        wanted.sort_by_key(|waiting| std::cmp::Reverse(waiting.files));
+        let further: u64 = wanted.iter().skip(WAITING_TOLD_MAX).map(|waiting| waiting.files).sum();
+        let mut causes = Vec::new();
+        for waiting in wanted.into_iter().take(WAITING_TOLD_MAX) {
+            let reason = match waiting.example {
+                Some(file) => self.reason(Waiting::Recall(file))?,
+                // None of them is among those that were looked at: its tape says why.
+                None => match waiting.group.taken_by().or(waiting.group.copies().first().copied()) {
+                    Some(vid) => self.reason(Waiting::Tape(vid))?,
+                    None => None,
+                },
+            };
+            // Gone since they were counted.
+            let Some(reason) = reason else { continue };
+            let expected = waiting.example.and_then(|file| self.expected_of_file(file, Some(&reason)));
+            let text = format!("recall: {} ({}): {reason}", files_text(waiting.files), waiting.bytes);
+            causes.push(Cause { text, reason: Some(reason), expected });
+        }
+        if further > 0 {
+            causes.push(said(format!("recall: {} more, see kist queue", files_text(further))));
+        }
+        Ok(causes)
     }
 
     /// What the queue says of a class and of tape pools.
@@ -205,10 +235,7 @@ impl Tape {
                 RequestState::Forgetting => "being deleted",
             },
             Count(u64::from(record.done)),
-            match record.files {
-                1 => "1 file".to_owned(),
-                files => format!("{} files", Count(u64::from(files))),
-            },
+            files_text(u64::from(record.files)),
             Count(u64::from(record.failed)),
             Count(u64::from(record.cancelled))
         ))];
@@ -270,6 +297,13 @@ impl Tape {
             Cause { text: format!("{what}: {}", cause.text), ..cause }
         };
         Ok(told.into_iter().map(in_words).collect())
+    }
+}
+
+fn files_text(files: u64) -> String {
+    match files {
+        1 => "1 file".to_owned(),
+        files => format!("{} files", Count(files)),
     }
 }
 

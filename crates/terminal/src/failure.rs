@@ -48,6 +48,8 @@ impl Exit {
         match kind {
             "digest-mismatch" | "length-mismatch" | "corrupt" | "lost" => Exit::Differs,
             "pool-full" | "server-full" | "drives-away" | "quota-exceeded" => Exit::Refused,
+            // As for any other thing that is named; its status is 400, since no path of the API names it.
+            "no-such-class" => Exit::NotFound,
             _ => match status {
                 400 | 405 => Exit::Usage,
                 401 | 403 => Exit::NotAuthorised,
@@ -154,6 +156,7 @@ mod tests {
         assert_eq!(Exit::of_problem("drives-away", 503), Exit::Refused);
         assert_eq!(Exit::of_problem("unavailable", 503), Exit::Unreachable);
         assert_eq!(Exit::of_problem("bad-path", 400), Exit::Usage);
+        assert_eq!(Exit::of_problem("no-such-class", 400), Exit::NotFound);
         assert_eq!(Exit::of_problem("nearline", 409), Exit::Refused);
         assert_eq!(Exit::of_problem("unauthorized", 401), Exit::NotAuthorised);
         assert_eq!(Exit::of_problem("internal", 500), Exit::Internal);

@@ -32,6 +32,8 @@ struct Shared {
     bytes: AtomicU64,
     note: Mutex<String>,
     is_stuck: AtomicBool,
+    /// Whether the time left is told by a note.
+    is_foretold: AtomicBool,
     /// `None`: nothing is to be heard.
     heard: Mutex<Option<Instant>>,
     stopped: Mutex<bool>,
@@ -62,6 +64,7 @@ impl Progress {
             bytes: AtomicU64::new(0),
             note: Mutex::new(String::new()),
             is_stuck: AtomicBool::new(false),
+            is_foretold: AtomicBool::new(false),
             heard: Mutex::new(None),
             stopped: Mutex::new(false),
             wake: Condvar::new(),
@@ -111,6 +114,11 @@ impl Progress {
     /// While what is left is stuck, no rate and no time left are shown: it does not end by itself.
     pub fn set_stuck(&self, is_stuck: bool) {
         self.shared.is_stuck.store(is_stuck, Ordering::Relaxed);
+    }
+
+    /// No time left is computed from what was done: who counts has a forecast, and tells it as a note.
+    pub fn tell_no_time_left(&self) {
+        self.shared.is_foretold.store(true, Ordering::Relaxed);
     }
 
     /// There was a sign of life: from now on it is shown how long there is none.
@@ -178,7 +186,8 @@ impl Shared {
             }
         }
         let (done, total) = if bytes_total > 0 { (bytes, bytes_total) } else { (files, files_total) };
-        if done > 0 && done < total && elapsed >= Duration::from_secs(1) && !is_stuck {
+        let may_tell = !is_stuck && !self.is_foretold.load(Ordering::Relaxed);
+        if done > 0 && done < total && elapsed >= Duration::from_secs(1) && may_tell {
             let left = elapsed.mul_f64((total - done) as f64 / done as f64);
             text.push_str(&format!(", {} left", text::span(left)));
         }
@@ -287,6 +296,9 @@ mod tests {
         assert_eq!(progress.figures(), "3 of 10 files, 500 B of 1.00 kB");
         progress.set_stuck(false);
         assert!(progress.figures().ends_with(" left"));
+        progress.tell_no_time_left();
+        let figures = progress.figures();
+        assert!(figures.contains("B/s") && !figures.contains("left"), "{figures}");
     }
 
     /// Story: what waited for a drive wrote the same line every five seconds, for hours.

@@ -3,7 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use archive::{Archive, ArchiveError, LeavingSettings, Locality, Settings, Stat, Water};
+use archive::{
+    Archive, ArchiveError, Hold, LeavingSettings, Locality, Retention, RetentionMode, Settings, Stat, Water,
+    Which,
+};
 use base::{ByteCount, Clock, Duration, Timestamp};
 
 use crate::common::tight::open_tight_on;
@@ -242,6 +245,59 @@ fn the_end_of_a_pin_is_heard_at_once() {
     wait_until("two files have left", || evictor().files == 2);
     assert!(evictor().looks_at_once > before.looks_at_once);
     wait_until("all room has come", || !evictor().makes_room && !evictor().held_up);
+    stop(archive);
+}
+
+/// Story: a legal hold was taken off, or a retention, and the files stayed for up to ten minutes more, the
+/// rest of a look that had found nothing. Here no rest ends by itself.
+#[test]
+fn the_end_of_a_hold_is_heard_at_once() {
+    let mut instance = instance(|_| {});
+    let archive = instance.open();
+    put_all(&archive);
+    migrate_all(&archive);
+    let hold = |archive: &Archive, legal| {
+        let hold = Hold { retention: None, legal };
+        (0..FILES).for_each(|n| archive.set_hold(&path(&name(n)), Which::Current, hold, false).unwrap());
+    };
+    hold(&archive, true);
+    stop(archive);
+    pool_max(&mut instance.settings, 10 * FILE);
+    let clock = Arc::<StillClock>::default();
+    let archive = settled(Archive::open(instance.settings.clone(), Arc::clone(&clock) as _).unwrap());
+    let evictor = || archive.pool_info().unwrap().evictor;
+    wait_until("nothing may leave", || evictor().held_up);
+    clock.0.set(SystemClock.steady()).unwrap();
+    hold(&archive, false);
+    // The first that may leave brings the class below its mark.
+    wait_until("a file has left", || evictor().files > 0);
+    stop(archive);
+}
+
+/// A retention whose time is over keeps nothing, though its record is still there.
+#[test]
+fn files_leave_whose_retention_has_ended() {
+    let clock = DayClock::new();
+    let mut instance = instance(|_| {});
+    let archive = settled(Archive::open(instance.settings.clone(), Arc::clone(&clock) as _).unwrap());
+    put_all(&archive);
+    migrate_all(&archive);
+    for n in 0..FILES {
+        let until = clock.now().plus(Duration::from_secs(3600));
+        let retention = Some(Retention { mode: RetentionMode::Governance, until });
+        let hold = Hold { retention, legal: false };
+        archive.set_hold(&path(&name(n)), Which::Current, hold, false).unwrap();
+    }
+    stop(archive);
+    pool_max(&mut instance.settings, 10 * FILE);
+    let archive = settled(Archive::open(instance.settings.clone(), Arc::clone(&clock) as _).unwrap());
+    let evictor = || archive.pool_info().unwrap().evictor;
+    wait_until("nothing may leave", || evictor().held_up);
+    stop(archive);
+    clock.pass_days(1);
+    let archive = settled(Archive::open(instance.settings.clone(), Arc::clone(&clock) as _).unwrap());
+    let evictor = || archive.pool_info().unwrap().evictor;
+    wait_until("two files have left", || evictor().files == 2);
     stop(archive);
 }
 

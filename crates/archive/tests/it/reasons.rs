@@ -82,6 +82,11 @@ fn of_recall(archive: &Archive, file: &str, request: RequestId) -> Vec<Shown> {
     let vid = vids[0];
     let cause = archive.explain(&About::Tape(vid)).unwrap().remove(0);
     shown.push(in_words("why VID", &cause.text, cause.reason.as_ref()));
+    let classes = archive.classes().unwrap().into_iter().map(|class| About::Class(class.name));
+    let causes: Vec<_> = classes.flat_map(|class| archive.explain(&class).unwrap()).collect();
+    let cause = causes.iter().find(|cause| cause.text.starts_with("recall: "));
+    let cause = cause.unwrap_or_else(|| panic!("why CLASS: {causes:?}"));
+    shown.push(in_words("why CLASS", &cause.text, cause.reason.as_ref()));
     shown.extend(in_lists(archive, &format!("recall {vid}")));
     shown
 }

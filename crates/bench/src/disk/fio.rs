@@ -160,7 +160,8 @@ mod tests {
     fn line(case: Case, engine: Engine) -> Vec<String> {
         let directory = tempfile::tempdir().unwrap();
         let target = Target::temporary(directory.path(), ByteCount(64 << 20)).unwrap();
-        let place = Place { length: target.length(), target, is_stamped: true, is_laid_out: true };
+        let holes = base::ByteCount(0);
+        let place = Place { length: target.length(), target, holes, is_stamped: true, is_laid_out: true };
         let (ramp, span) = (Duration::from_millis(500), Duration::from_millis(1_500));
         arguments(&[place], &Asked { case, engine, depth: 8, ramp, span })
     }

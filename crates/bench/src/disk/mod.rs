@@ -38,7 +38,7 @@ pub fn run(args: &Args, style: Style) -> Outcome {
     let (engine, reason) = bed::engine(plan.engine)?;
     let places = place::open(&args.paths, &args.destroy, &plan)?;
     let notes: Vec<String> =
-        reason.into_iter().chain(places.iter().filter_map(place::Place::warning)).collect();
+        reason.into_iter().chain(places.iter().flat_map(place::Place::warnings)).collect();
     if !style.quiet {
         notes.iter().for_each(|note| output::note(&format!("bench disk: {note}")));
     }

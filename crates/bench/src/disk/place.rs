@@ -16,6 +16,8 @@ pub struct Place {
     pub target: Target,
     /// Bytes of it that are read and written.
     pub length: ByteCount,
+    /// Bytes of it that have no blocks on the disk, if it is only read.
+    pub holes: ByteCount,
     /// Every block of it was written by this run, so that what is read can be checked.
     pub is_stamped: bool,
     /// All of it was written at some time: the first write of a place costs the file system more than others.
@@ -59,8 +61,20 @@ impl Place {
     }
 
     /// What must be said of it before its figures are read.
-    pub fn warning(&self) -> Option<String> {
-        warning(&self.target)
+    pub fn warnings(&self) -> Vec<String> {
+        warning(&self.target).into_iter().chain(self.warning_of_holes()).collect()
+    }
+
+    /// What is written over is filled before it is read; what is only read is read as it is.
+    fn warning_of_holes(&self) -> Option<String> {
+        let (path, holes) = (self.target.path().display(), self.holes);
+        (holes.0 > 0).then(|| {
+            format!(
+                "{path}: {holes} of its {} have no blocks on the disk: it has holes, or is compressed; \
+                 reading them reaches no disk, and what is measured is too fast: write it full first",
+                self.target.length()
+            )
+        })
     }
 }
 
@@ -110,7 +124,7 @@ fn one(path: &Path, is_to_be_destroyed: bool, plan: &Plan) -> Outcome<Place> {
         }
         let target = Target::temporary(path, plan.bytes).map_err(failed)?;
         let length = target.length();
-        return Ok(Place { target, length, is_stamped: false, is_laid_out: false });
+        return Ok(Place { target, length, holes: ByteCount(0), is_stamped: false, is_laid_out: false });
     }
     let least = plan.least();
     let target = match (plan.has_writes(), is_to_be_destroyed) {
@@ -122,7 +136,8 @@ fn one(path: &Path, is_to_be_destroyed: bool, plan: &Plan) -> Outcome<Place> {
     };
     let target = target.map_err(failed)?;
     let length = plan.part.unwrap_or(target.length()).min(target.length());
-    Ok(Place { target, length, is_stamped: false, is_laid_out: true })
+    let holes = if is_to_be_destroyed { ByteCount(0) } else { target.holes().map_err(failed)? };
+    Ok(Place { target, length, holes, is_stamped: false, is_laid_out: true })
 }
 
 /// Whether a name is that of this path: the same file, or the serial number of the disk.

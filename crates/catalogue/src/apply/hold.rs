@@ -1,7 +1,7 @@
 //! What keeps files from being deleted, whoever asks and through whichever door: looked at whenever a file
 //! would be condemned.
 
-use base::{FileId, Name, Timestamp};
+use base::{FileId, Name};
 
 use super::tree;
 use crate::command::Outcome;
@@ -13,16 +13,11 @@ use crate::table::Table;
 
 /// Refuses if something keeps the file now.
 pub(super) fn check(draft: &Draft<'_>, id: FileId, file: &FileRecord) -> Result<(), Rejection> {
-    let held = held_at(draft.view().hold(id)?, draft.at);
+    let held = draft.view().hold(id)?.in_force(draft.at);
     if held == Hold::default() {
         return Ok(());
     }
     Err(Rejection::Held { file: id, name: file.name.clone(), hold: held })
-}
-
-/// What of a hold is in force at a time.
-fn held_at(hold: Hold, at: Timestamp) -> Hold {
-    Hold { retention: hold.retention.filter(|retention| retention.until > at), legal: hold.legal }
 }
 
 /// Ends a retention of mode governance if the command may; what else keeps the file is met when it is
@@ -84,7 +79,7 @@ pub(super) fn set(draft: &mut Draft<'_>, id: FileId, new: Hold, bypass: bool) ->
     if old == new {
         return Ok(Outcome::Done);
     }
-    if let Some(retention) = held_at(old, draft.at).retention
+    if let Some(retention) = old.in_force(draft.at).retention
         && !may_change(retention, new.retention, bypass)
     {
         let hold = Hold { retention: Some(retention), legal: false };
@@ -95,7 +90,7 @@ pub(super) fn set(draft: &mut Draft<'_>, id: FileId, new: Hold, bypass: bool) ->
         let what = "a retention ends in the future: name a later time";
         return Err(Rejection::Malformed { object: Object::File(id), what });
     }
-    let locked = held_at(old, draft.at).retention.filter(|held| held.mode == RetentionMode::Compliance);
+    let locked = old.in_force(draft.at).retention.filter(|held| held.mode == RetentionMode::Compliance);
     let is_kept =
         |held: Retention| new.retention.is_some_and(|new| new.mode == held.mode && new.until >= held.until);
     assert!(locked.is_none_or(is_kept), "nothing shortens a retention of mode compliance");

@@ -12,9 +12,9 @@ use crate::record::{Attributes, ClassRecord, DirectoryRecord, Rule};
 use crate::table::Table;
 
 /// Most tape copies of a class.
-const CLASS_COPIES_MAX: usize = 16;
+pub const CLASS_COPIES_MAX: usize = 16;
 /// Most bytes in the name of a class or tape pool.
-const LABEL_BYTES_MAX: usize = 32;
+pub const LABEL_BYTES_MAX: usize = 32;
 /// Most classes, and most tape pools.
 const IDS_MAX: u16 = u16::MAX - 1;
 

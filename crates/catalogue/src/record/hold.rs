@@ -40,3 +40,11 @@ pub struct Hold {
     /// Until it is taken off.
     pub legal: bool,
 }
+
+impl Hold {
+    /// What of it is in force at a time: the record of a retention outlives it.
+    #[must_use]
+    pub fn in_force(self, at: Timestamp) -> Hold {
+        Hold { retention: self.retention.filter(|retention| retention.until > at), legal: self.legal }
+    }
+}

@@ -290,6 +290,18 @@ fn check(args: &Args) -> Outcome {
     if args.cartridge_size.0 < base::ByteCount::mib(64) {
         return Err(Failure::usage("--cartridge-size is at least 64MiB"));
     }
+    let (width, drives) = (args.code().width(), usize::from(args.drives));
+    if drives < width {
+        let (code, parity) = (args.code(), width - usize::from(args.data));
+        let fewer = match drives.checked_sub(parity).filter(|data| *data >= 1) {
+            Some(data) if args.local_parity == 0 => format!(", or --data {data}"),
+            _ => ", or fewer of --data, --local-parity and --parity".to_owned(),
+        };
+        return Err(Failure::usage(format!(
+            "--drives {drives}: each of the {code} shards of a stripe needs a drive of its own: give \
+             --drives {width} or more{fewer}; nothing was made"
+        )));
+    }
     Ok(())
 }
 
@@ -308,4 +320,27 @@ fn make_library(args: &Args, directory: &Path) -> Outcome {
         drop_cache: false,
     };
     VirtualLibrary::create(directory, &config).map(drop).map_err(|error| wrong(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Story: the refusal named a line of a kist.toml that was not there any more, and to add drives to it.
+    #[test]
+    fn too_few_drives_are_refused_with_the_options_to_give() {
+        let above = tempfile::tempdir().unwrap();
+        let dir = above.path().join("instance");
+        let made = |drives, local_parity| {
+            let refused = make(&Args { drives, local_parity, ..Args::defaults(&dir) }).unwrap_err();
+            assert!(!dir.exists(), "nothing was made");
+            refused.message
+        };
+        let told = made(4, 0);
+        assert!(told.contains("--drives 4:"), "{told}");
+        assert!(told.contains("give --drives 6 or more, or --data 2"), "{told}");
+        let told = made(2, 0);
+        assert!(told.contains("--drives 6 or more, or fewer of --data"), "{told}");
+        assert!(made(6, 2).contains("--drives 8 or more, or fewer of"));
+    }
 }

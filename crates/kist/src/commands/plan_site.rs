@@ -46,7 +46,8 @@ pub struct Args {
     /// bottleneck
     #[arg(long, value_name = "SECTION", value_parser = section)]
     only: Vec<Section>,
-    /// Take the workload from the access log in this directory, `log` of an instance
+    /// Take the workload from the access log in this directory: INSTANCE/log, which has access.log and the
+    /// files before it, as the server writes them (docs/format/access-log.md); no server is asked
     #[arg(long, value_name = "DIR")]
     from_log: Option<PathBuf>,
     /// Take the workload from what the running server has written down of its users

@@ -329,10 +329,7 @@ fn add_burnt_in(client: &Client, mut body: AddDriveBody, wanted: &Wanted<'_>, co
     body.check = true;
     let _: AddDriveReply = client.post_for("/api/v1/pool/drives", &body)?;
     body.check = false;
-    if body.new {
-        let made = std::fs::create_dir_all(wanted.path);
-        made.map_err(|error| Failure::io("making", wanted.path, &error))?;
-    }
+    let made = if body.new { Some(MadeDirectories::make(wanted.path)?) } else { None };
     let report = burn_in::burn_in(wanted, common.into())?;
     let judged = report
         .judge()
@@ -345,11 +342,42 @@ fn add_burnt_in(client: &Client, mut body: AddDriveBody, wanted: &Wanted<'_>, co
         return judged;
     }
     let reply: AddDriveReply = client.post_for("/api/v1/pool/drives", &body)?;
+    if let Some(made) = made {
+        made.keep();
+    }
     if common.json {
         return output::json(&serde_json::json!({ "burn_in": report, "drive": reply }));
     }
     output::line(&report.summary())?;
     output::line(&added(&reply))
+}
+
+/// Directories that were not there before; gone again, as far as they are empty, if no drive comes of them.
+/// One that holds the record of a burn-in stays.
+struct MadeDirectories(Vec<PathBuf>);
+
+impl MadeDirectories {
+    fn make(path: &Path) -> Outcome<Self> {
+        let missing = path.ancestors().take_while(|at| !at.as_os_str().is_empty() && !at.exists());
+        let made = MadeDirectories(missing.map(Path::to_owned).collect());
+        std::fs::create_dir_all(path).map_err(|error| Failure::io("making", path, &error))?;
+        Ok(made)
+    }
+
+    fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for MadeDirectories {
+    fn drop(&mut self) {
+        // The deepest comes first; what is not empty is somebody's.
+        for path in &self.0 {
+            if std::fs::remove_dir(path).is_err() {
+                return;
+            }
+        }
+    }
 }
 
 fn added(reply: &AddDriveReply) -> String {
@@ -706,6 +734,26 @@ fn quarantine_text(kept: &QuarantineReply) -> String {
 mod tests {
     use super::*;
     use wire::QuarantineLeftReply;
+
+    /// Story: a burn-in that was refused left the directory that it had made for the drive.
+    #[test]
+    fn directories_made_for_a_drive_that_does_not_come_are_gone() {
+        let above = tempfile::tempdir().unwrap();
+        let path = above.path().join("mnt/d8");
+        drop(MadeDirectories::make(&path).unwrap());
+        assert!(!above.path().join("mnt").exists() && above.path().exists());
+        // What the burn-in has left there stays, and so do directories of before.
+        let made = MadeDirectories::make(&path).unwrap();
+        std::fs::write(path.join("burn-in.kist"), "x").unwrap();
+        drop(made);
+        assert!(path.join("burn-in.kist").exists());
+        std::fs::remove_file(path.join("burn-in.kist")).unwrap();
+        drop(MadeDirectories::make(&path).unwrap());
+        assert!(path.exists(), "it was there before");
+        std::fs::remove_dir(&path).unwrap();
+        MadeDirectories::make(&path).unwrap().keep();
+        assert!(path.exists());
+    }
 
     /// Story: the column of states had sentences of 230 characters.
     #[test]

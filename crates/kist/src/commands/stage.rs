@@ -18,6 +18,8 @@ use crate::cli::Common;
 const POLL_EVERY: Duration = Duration::from_millis(300);
 /// After how long without movement the reason is asked for.
 const REASON_AFTER: Duration = Duration::from_secs(3);
+/// The shortest pin.
+const PIN_LEAST: Duration = Duration::from_secs(1);
 /// Failed files that are shown.
 const FAILURES_SHOWN_MAX: usize = 20;
 /// The longest list of paths that is read.
@@ -58,6 +60,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     if let Some(file) = &args.from_file {
         paths.extend(read_paths(file)?);
     }
+    check_pin(args)?;
     if paths.is_empty() {
         return Err(Failure::usage("nothing to stage: name paths, or a list with --from-file"));
     }
@@ -95,6 +98,18 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         output::note(&format!("staged {staged}, {}{already}", text::speed(bytes, elapsed)));
     }
     outcome(&client, &request)
+}
+
+/// Refuses a pin that the server, which counts whole seconds, would take for none.
+fn check_pin(args: &Args) -> Outcome {
+    if args.pin.0 >= PIN_LEAST {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "--pin {}: files that are not pinned may leave the pool before anybody reads them: write how long \
+         they stay, at least 1s, such as 1h",
+        args.pin
+    )))
 }
 
 /// How a request stands right after it was made: what was online is pinned by it like what comes from tape.
@@ -136,6 +151,8 @@ pub fn submit(
 /// Waits until a request has ended; says why when nothing moves.
 pub fn wait_for(client: &Client, id: u64, progress: &Progress) -> Outcome<RequestReply> {
     let mut moved = (Instant::now(), 0, 0);
+    // What was done a while ago says nothing of what waits for a tape or for room: the server foretells it.
+    progress.tell_no_time_left();
     loop {
         let request: RequestReply = client.get(&format!("/api/v1/requests/{id}"))?;
         let ended = request.done + request.failed + request.cancelled;
@@ -146,11 +163,13 @@ pub fn wait_for(client: &Client, id: u64, progress: &Progress) -> Outcome<Reques
         }
         if (moved.1, moved.2) != (ended, request.done_bytes) {
             moved = (Instant::now(), ended, request.done_bytes);
+            progress.set_stuck(false);
             progress.note(&time_left(&request, text::now()));
         } else if moved.0.elapsed() >= REASON_AFTER {
             let why: WhyReply = client.get(&format!("/api/v1/why?request={id}"))?;
             // The first sentence is the progress, which is shown already.
             let reason = why.reasons.get(1).map_or("", String::as_str);
+            progress.set_stuck(true);
             progress.note(&still_waits(&request, reason, text::now()));
         }
         std::thread::sleep(POLL_EVERY);
@@ -224,4 +243,29 @@ pub fn read_paths(file: &Path) -> Outcome<Vec<String>> {
         opened.take(LIST_BYTES_MAX).read_to_string(&mut list).map_err(failed)?;
     }
     list.lines().filter(|line| !line.is_empty()).map(archive_path).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// Story: `--pin 0s` was taken, and the files were pinned for no time.
+    #[test]
+    fn a_pin_of_no_time_is_refused() {
+        let parsed = |pin| Line::try_parse_from(["stage", "/x", "--pin", pin]).unwrap().args;
+        for pin in ["0s", "999ms"] {
+            let refused = check_pin(&parsed(pin)).unwrap_err();
+            assert_eq!(refused.exit, Exit::Usage);
+            assert!(refused.message.contains("at least 1s"), "{}", refused.message);
+        }
+        check_pin(&parsed("1s")).unwrap();
+    }
 }

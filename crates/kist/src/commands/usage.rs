@@ -47,7 +47,8 @@ pub struct Args {
     /// Only this class
     #[arg(long, value_name = "CLASS")]
     class: Option<String>,
-    /// Read the log in this directory, without a server
+    /// Read the access log in this directory, without a server: INSTANCE/log, which has access.log and the
+    /// files before it
     #[arg(long, value_name = "DIR")]
     log: Option<PathBuf>,
 }
@@ -111,7 +112,27 @@ fn show(reply: &UsageReply) -> Outcome {
         output::write(&table)?;
     }
     output::line("")?;
-    output::line(&sentence(reply))
+    output::line(&sentence(reply))?;
+    missing(reply).iter().try_for_each(|line| output::line(line))
+}
+
+/// What the log is too short for, so that nobody takes a dash, or a table that is not there, for a figure.
+fn missing(reply: &UsageReply) -> Vec<String> {
+    let mut lines = Vec::new();
+    if reply.days < 1.0 {
+        lines.push(format!(
+            "There are lines of {} only: what is told a day is what was done in all of that time.",
+            days(reply.days)
+        ));
+    }
+    if rows(reply).all(|row| row.residencies.is_empty()) {
+        lines.push(
+            "No file was read again after its put or a read within that time: how long files should stay in \
+             the pool, and what a hit rate takes, is not told. --since looks further back, if the log does."
+                .to_owned(),
+        );
+    }
+    lines
 }
 
 /// The classes, and the total if there are several.

@@ -280,4 +280,11 @@ impl Scheduler {
     pub fn group_of(&self, file: FileId) -> Option<crate::WantedGroup> {
         self.recall.group_of(file)
     }
+
+    /// What is wanted on behalf of a share, by what it waits for; a file of each group is named if one is
+    /// among the first `looked_at` wanted files.
+    #[must_use]
+    pub fn wanted_of_share(&self, share: base::ShareId, looked_at: usize) -> Vec<crate::WantedOfShare> {
+        self.recall.of_share(share, looked_at)
+    }
 }

@@ -60,6 +60,19 @@ pub(crate) struct Gathered {
     pub(crate) oldest: Timestamp,
 }
 
+/// Wanted files of a share that wait for the same tapes.
+#[derive(Clone, Debug)]
+pub struct WantedOfShare {
+    /// What they have in common.
+    pub group: WantedGroup,
+    /// How many.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: ByteCount,
+    /// One of them; none: it was not found among those looked at.
+    pub example: Option<FileId>,
+}
+
 /// All groups; kept up to date with each file that comes or goes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Groups(BTreeMap<WantedGroup, Gathered>);
@@ -131,6 +144,32 @@ impl RecallQueue {
     /// The group of a wanted file.
     pub(crate) fn group_of(&self, file: FileId) -> Option<WantedGroup> {
         self.wanted.get(&file).map(WantedGroup::of)
+    }
+
+    /// The groups of a share: how many files, their bytes, and one of the files if any is among the first
+    /// `looked_at` wanted ones.
+    pub(crate) fn of_share(&self, share: ShareId, looked_at: usize) -> Vec<WantedOfShare> {
+        let of_share = self.groups.0.iter().filter(|(group, _)| group.share == share);
+        let mut all: Vec<WantedOfShare> = of_share
+            .map(|(group, gathered)| {
+                let Gathered { files, bytes, .. } = *gathered;
+                WantedOfShare { group: group.clone(), files, bytes, example: None }
+            })
+            .collect();
+        let mut missing = all.len();
+        let wanted = self.wanted.iter().take(looked_at).filter(|(_, wanted)| wanted.share == share);
+        for (file, wanted) in wanted {
+            if missing == 0 {
+                break;
+            }
+            let group = WantedGroup::of(wanted);
+            // They stand in the order of their groups.
+            let Ok(at) = all.binary_search_by(|known| known.group.cmp(&group)) else { continue };
+            let Some(known) = all.get_mut(at).filter(|known| known.example.is_none()) else { continue };
+            known.example = Some(*file);
+            missing -= 1;
+        }
+        all
     }
 
     /// The first `limit` wanted files behind `after`, from the beginning again at the end.
