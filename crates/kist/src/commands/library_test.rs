@@ -289,6 +289,10 @@ fn check_place(library: &ScsiLibrary, vid: Vid) -> Outcome {
         // What an earlier process left there is brought home when it is wanted.
         Some(Place::Drive(_)) => return Ok(()),
         Some(Place::Unknown) => format!("nobody knows where cartridge {vid} is"),
+        None if library.cleaners().iter().any(|cleaner| cleaner.vid == vid) => {
+            let what = format!("{vid} is a cleaning cartridge, which cannot be tested with: name a tape");
+            return Err(Failure::usage(what));
+        }
         None => format!("the library has no cartridge {vid}"),
     };
     Err(Failure::new(Exit::NotFound, what))
