@@ -86,8 +86,8 @@ pub const WARNING_PART: u64 = 2 * RESERVE_PART;
 pub const WARNING_LEAST: ByteCount = ByteCount(32_000_000);
 
 /// An empty tape of which the drive says that it holds less than this is not used: beside labels, indexes and
-/// what is kept for them hardly a file fits. No cartridge that is sold is so short, so either the cartridge or
-/// the drive's word is wrong.
+/// what is kept for them hardly a file fits. No cartridge that is sold is so short, so either the cartridge
+/// or the drive's word is wrong.
 pub const SMALLEST_TAPE: ByteCount = ByteCount::mib(8);
 
 /// Room kept on a tape for indexes and change-log segments: a thirty-second part of it.
@@ -102,8 +102,8 @@ pub fn room_left(record: &TapeRecord) -> ByteCount {
 }
 
 /// What an empty tape holds of which the medium promises `promised`, and the drive says that `told` are left.
-/// A little less or more is the medium's own way of counting, and is in what is kept; a tape that is shorter or
-/// longer than that is as long as the drive says. A promise of 0 is none.
+/// A little less or more is the medium's own way of counting, and is in what is kept; a tape that is shorter
+/// or longer than that is as long as the drive says. A promise of 0 is none.
 pub fn capacity_of_empty(promised: ByteCount, told: ByteCount) -> ByteCount {
     let is_as_promised = promised.0 > 0 && told.0.abs_diff(promised.0) <= reserve(promised).0;
     if is_as_promised { promised } else { told }

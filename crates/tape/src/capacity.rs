@@ -9,10 +9,10 @@ use crate::room::Tape;
 
 impl Tape {
     /// Takes note of what a drive says of a tape that it has just labelled. When a second tape turns out to
-    /// be shorter or longer than its medium promises, so are those that are scratch and promise the same, until they
-    /// are labelled themselves: else one after the other would be labelled for a container that none of them
-    /// takes. Gives whether the tape is of use. Of one that is not, no other is believed to be like it: it may
-    /// be the drive that does not know.
+    /// be shorter or longer than its medium promises, so are those that are scratch and promise the same,
+    /// until they are labelled themselves: else one after the other would be labelled for a container that
+    /// none of them takes. Gives whether the tape is of use. Of one that is not, no other is believed to be
+    /// like it: it may be the drive that does not know.
     ///
     /// # Errors
     /// If the catalogue cannot be written.
@@ -29,8 +29,8 @@ impl Tape {
         Ok(true)
     }
 
-    /// Takes note of what a drive says is left on a tape that was labelled before: one that holds more than the
-    /// catalogue has was labelled when a setting or a label was believed that promised too little.
+    /// Takes note of what a drive says is left on a tape that was labelled before: one that holds more than
+    /// the catalogue has was labelled when a setting or a label was believed that promised too little.
     ///
     /// # Errors
     /// If the catalogue cannot be written.
@@ -42,7 +42,7 @@ impl Tape {
         }
         let used = record.written.0.saturating_add(record.torn.0);
         let capacity = ByteCount(used.saturating_add(left.0));
-        tracing::warn!(%vid, known = %record.capacity, holds = %capacity, "the tape holds more than was known");
+        tracing::warn!(%vid, known = %record.capacity, holds = %capacity, "it holds more than was known");
         self.execute(Command::SetTapeCapacity { vid, capacity })?;
         self.post_tape(vid);
         Ok(())

@@ -118,8 +118,8 @@ impl Tape {
         let failures = self.inventory.export_failures();
         let why = &failures.get(&vid)?.why;
         Some(format!(
-            "it is being exported: its library cannot bring it out now ({why}); it is tried again; to call it \
-             off: kist tape set {vid} active"
+            "it is being exported: its library cannot bring it out now ({why}); it is tried again; to call \
+             it off: kist tape set {vid} active"
         ))
     }
 
@@ -146,7 +146,7 @@ impl Tape {
         }
         // The answer is about the export, however the library answers to the next question.
         if let Err(error) = self.look_at_inventory() {
-            tracing::warn!(%vid, %error, "the library does not say what it holds after an export was asked for");
+            tracing::warn!(%vid, %error, "after an export the library does not say what it holds");
         }
         self.post_tape(vid);
         match done {
@@ -262,8 +262,8 @@ impl Tape {
         Ok(())
     }
 
-    /// Exports the tapes whose drives have given them back meanwhile. What its library cannot move now is tried
-    /// again later.
+    /// Exports the tapes whose drives have given them back meanwhile. What its library cannot move now is
+    /// tried again later.
     pub(crate) fn export_what_leaves(&self) {
         let leaving: Vec<Vid> = self.inventory.leaving().iter().copied().collect();
         for vid in leaving.into_iter().filter(|vid| !self.export_rests(*vid) && !self.is_in_a_drive(*vid)) {

@@ -202,8 +202,9 @@ fn an_export_that_waits_lasts_over_a_restart() {
     stop(archive);
 }
 
-/// Story: who was told that a tape goes out found it in its slot: one free element too few, and the export was
-/// given up with a line in the log. It stays, with its reason, until the library can do it or it is called off.
+/// Story: who was told that a tape goes out found it in its slot: one free element too few, and the export
+/// was given up with a line in the log. It stays, with its reason, until the library can do it or it is
+/// called off.
 #[test]
 fn an_export_that_waits_outlasts_a_library_that_cannot_do_it() {
     let instance = instance();

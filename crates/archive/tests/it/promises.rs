@@ -78,8 +78,8 @@ fn a_tape_that_is_shorter_than_promised_is_used_for_what_it_holds() {
     stop(archive);
 }
 
-/// Story: 200 MB cartridges whose labels said L8, of 12 TB, were all full with nothing on them: of what is less
-/// than a part of the promise the drive was not believed, and what is of use was reckoned by the label.
+/// Story: 200 MB cartridges whose labels said L8, of 12 TB, were all full with nothing on them: of what is
+/// less than a part of the promise the drive was not believed, and what is of use was reckoned by the label.
 #[test]
 fn however_much_is_promised_the_drive_that_labels_a_tape_is_believed() {
     let instance = Instance::with(HOLDS, at_rest);

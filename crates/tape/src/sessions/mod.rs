@@ -54,8 +54,9 @@ enum SessionError {
     NothingToWrite { vid: Vid, tape_pool: String },
     /// An empty tape has no room.
     #[error(
-        "drive {drive} says that only {told} fit on {vid}, which is empty; Kist uses no tape of less than {}: \
-         put in a larger cartridge in its place; or, if another drive says otherwise, kist tape reclaim {vid}",
+        "drive {drive} says that only {told} fit on {vid}, which is empty; Kist uses no tape of less \
+         than {}: put in a larger cartridge in its place; or, if another drive says otherwise, \
+         kist tape reclaim {vid}",
         ground::SMALLEST_TAPE
     )]
     HoldsNothing { vid: Vid, drive: DriveName, told: ByteCount },

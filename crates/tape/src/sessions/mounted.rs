@@ -427,8 +427,8 @@ impl MountedTape<'_> {
     }
 }
 
-/// Whether the drive has no cartridge any more that was mounted and opened: it was reset, or the library began
-/// anew. That says nothing about the medium, which was read a moment ago.
+/// Whether the drive has no cartridge any more that was mounted and opened: it was reset, or the library
+/// began anew. That says nothing about the medium, which was read a moment ago.
 fn is_cartridge_gone(error: &SessionError) -> bool {
     matches!(error, SessionError::Volume(VolumeError::Tape(TapeError::NotLoaded { .. })))
 }
