@@ -213,7 +213,35 @@ fn if_there<T>(answer: Result<T, ArchiveError>) -> Result<Option<T>, ArchiveErro
     }
 }
 
-/// At most `limit` bytes of `text`, cut between characters.
+/// At most `limit` bytes of `text`. What is cut off is cut between words, if there are any, and shown by "…".
 pub fn truncated(text: &str, limit: usize) -> String {
-    text.get(..text.floor_char_boundary(limit.min(text.len()))).unwrap_or_default().to_owned()
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    const MORE: &str = "…";
+    let Some(room) = limit.checked_sub(MORE.len()) else { return String::new() };
+    let kept = text.get(..text.floor_char_boundary(room)).unwrap_or_default();
+    let ends_a_word = text.get(kept.len()..).is_some_and(|rest| rest.starts_with(char::is_whitespace));
+    let word = kept.rfind(char::is_whitespace).filter(|at| !ends_a_word && *at >= room / 2);
+    let kept = word.and_then(|at| kept.get(..at)).unwrap_or(kept);
+    format!("{}{MORE}", kept.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::truncated;
+
+    /// Story: a warning in `kist status` ended in the middle of a word, as if that were all.
+    #[test]
+    fn what_is_cut_off_is_cut_between_words_and_shown() {
+        assert_eq!(truncated("a library", 9), "a library");
+        assert_eq!(truncated("the library is away", 17), "the library is…");
+        assert_eq!(truncated("the library is away", 14), "the library…");
+        assert_eq!(truncated("the library is", 13), "the…", "three bytes are the mark's");
+        assert_eq!(truncated("äöüäöüäöü", 10), "äöü…");
+        assert_eq!(truncated("long", 2), "");
+        for limit in 0..60 {
+            assert!(truncated("eine Bücherei, die nicht antwortet, und noch mehr", limit).len() <= limit);
+        }
+    }
 }

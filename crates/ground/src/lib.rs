@@ -58,8 +58,8 @@ pub use settled::Settled;
 pub use settling_info::{SettlingInfo, SettlingStage, time_left};
 pub use space::{BlobRoom, SMALL_BYTES_MAX};
 pub use tapes::{
-    WARNING_LEAST, WARNING_PART, capacity_of_empty, is_readable, is_unidentified, largest_container, reserve,
-    room_left, summary, useful_room,
+    SMALLEST_TAPE, WARNING_LEAST, WARNING_PART, capacity_of_empty, is_readable, is_unidentified,
+    largest_container, reserve, room_left, summary, useful_room,
 };
 pub use uploads::{each_upload, path_of_upload};
 pub use upward::Upward;

@@ -85,6 +85,11 @@ pub const WARNING_PART: u64 = 2 * RESERVE_PART;
 /// Of a tape of which that part is less than this no drive is told to warn.
 pub const WARNING_LEAST: ByteCount = ByteCount(32_000_000);
 
+/// An empty tape of which the drive says that it holds less than this is not used: beside labels, indexes and
+/// what is kept for them hardly a file fits. No cartridge that is sold is so short, so either the cartridge
+/// or the drive's word is wrong.
+pub const SMALLEST_TAPE: ByteCount = ByteCount::mib(8);
+
 /// Room kept on a tape for indexes and change-log segments: a thirty-second part of it.
 pub fn reserve(capacity: ByteCount) -> ByteCount {
     ByteCount(capacity.0 / RESERVE_PART)
@@ -97,11 +102,11 @@ pub fn room_left(record: &TapeRecord) -> ByteCount {
 }
 
 /// What an empty tape holds of which the medium promises `promised`, and the drive says that `told` are left.
-/// A little less is the medium's own way of counting, and is in what is kept; a tape that is shorter than
-/// that is as long as the drive says. A promise of 0 is none.
+/// A little less or more is the medium's own way of counting, and is in what is kept; a tape that is shorter
+/// or longer than that is as long as the drive says. A promise of 0 is none.
 pub fn capacity_of_empty(promised: ByteCount, told: ByteCount) -> ByteCount {
-    let is_as_promised = promised.0 > 0 && told.0 >= promised.0.saturating_sub(reserve(promised).0);
-    if is_as_promised || told.0 == 0 { promised } else { told }
+    let is_as_promised = promised.0 > 0 && told.0.abs_diff(promised.0) <= reserve(promised).0;
+    if is_as_promised { promised } else { told }
 }
 
 /// The largest container that an empty tape of this capacity takes: once the reserve for indexes, and once as

@@ -2,30 +2,49 @@
 
 use base::{ByteCount, Vid};
 use catalogue::{Command, TapeRecord, TapeState};
-use ground::{ArchiveError, capacity_of_empty, reserve};
+use ground::{ArchiveError, SMALLEST_TAPE, capacity_of_empty, reserve, room_left};
 use store::BATCH_MAX;
 
 use crate::room::Tape;
 
-/// An empty tape of which a drive says that it holds less than this part of what was promised is not believed
-/// to be a tape at all: a drive was asked that does not know.
-const BELIEVED_PART: u64 = 1_024;
-
 impl Tape {
     /// Takes note of what a drive says of a tape that it has just labelled. When a second tape turns out to
-    /// be shorter than its medium promises, so are those that are scratch and promise the same, until they
-    /// are labelled themselves: else one after the other would be labelled for a container that none of them
-    /// takes.
+    /// be shorter or longer than its medium promises, so are those that are scratch and promise the same,
+    /// until they are labelled themselves: else one after the other would be labelled for a container that
+    /// none of them takes. Gives whether the tape is of use. Of one that is not, no other is believed to be
+    /// like it: it may be the drive that does not know.
     ///
     /// # Errors
     /// If the catalogue cannot be written.
-    pub(crate) fn empty_tape_holds(&self, vid: Vid, told: ByteCount) -> Result<(), ArchiveError> {
+    pub(crate) fn empty_tape_holds(&self, vid: Vid, told: ByteCount) -> Result<bool, ArchiveError> {
+        if told < SMALLEST_TAPE {
+            return Ok(false);
+        }
         let like_it = {
             // Two tapes that are labelled at the same time see each other.
             let _one = self.tape_states();
             self.note_capacity(vid, told)?
         };
         like_it.into_iter().for_each(|vid| self.post_tape(vid));
+        Ok(true)
+    }
+
+    /// Takes note of what a drive says is left on a tape that was labelled before: one that holds more than
+    /// the catalogue has was labelled when a setting or a label was believed that promised too little.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be written.
+    pub(crate) fn tape_has_left(&self, vid: Vid, left: ByteCount) -> Result<(), ArchiveError> {
+        let record = self.tape(vid)?;
+        let known = room_left(&record);
+        if record.state != TapeState::Active || left.0 <= known.0.saturating_add(reserve(record.capacity).0) {
+            return Ok(());
+        }
+        let used = record.written.0.saturating_add(record.torn.0);
+        let capacity = ByteCount(used.saturating_add(left.0));
+        tracing::warn!(%vid, known = %record.capacity, holds = %capacity, "it holds more than was known");
+        self.execute(Command::SetTapeCapacity { vid, capacity })?;
+        self.post_tape(vid);
         Ok(())
     }
 
@@ -33,20 +52,15 @@ impl Tape {
     fn note_capacity(&self, vid: Vid, told: ByteCount) -> Result<Vec<Vid>, ArchiveError> {
         let known = self.tape(vid)?.capacity;
         let promised = self.libraries.capacity_of(vid).filter(|promised| promised.0 > 0).unwrap_or(known);
-        if told.0 < promised.0 / BELIEVED_PART {
-            tracing::warn!(%vid, %told, %promised,
-                "the drive says of an empty tape that next to nothing fits on it: it is not believed");
-            return Ok(Vec::new());
-        }
         let capacity = capacity_of_empty(promised, told);
         let tapes = self.catalogue.read(|view| view.tapes())?;
         let promise_alike =
             |other: &Vid| *other != vid && self.libraries.capacity_of(*other) == Some(promised);
         let differs = |tape: &TapeRecord| tape.capacity.0.abs_diff(capacity.0) > reserve(capacity).0;
-        let is_short = |tape: &TapeRecord| capacity_of_empty(promised, tape.capacity) != promised;
+        let is_other = |tape: &TapeRecord| capacity_of_empty(promised, tape.capacity) != promised;
         let is_second = tapes
             .iter()
-            .any(|(other, tape)| promise_alike(other) && tape.state != TapeState::Scratch && is_short(tape));
+            .any(|(other, tape)| promise_alike(other) && tape.state != TapeState::Scratch && is_other(tape));
         let mut like_it: Vec<Vid> = Vec::new();
         if capacity == promised || is_second {
             let is_like_it = |(other, tape): &&(Vid, TapeRecord)| {
@@ -56,7 +70,7 @@ impl Tape {
         }
         if capacity != promised && capacity != known {
             tracing::warn!(%vid, %promised, holds = %capacity, scratch_tapes_like_it = like_it.len(),
-                "the tape holds less than its medium promises");
+                "the tape holds other than its medium promises");
         }
         if capacity != known {
             like_it.push(vid);

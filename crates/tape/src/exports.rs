@@ -1,10 +1,10 @@
 //! Tapes that go out of the library and come back: by its import/export elements, or by hand; and those that
 //! are never used again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
-use base::{Count, RequestId, Vid};
+use base::{Count, RequestId, Timestamp, Vid};
 use catalogue::{AwayKind, Command, Object, ReadError, Rejection, TapeRecord, TapeState, View};
 use library::{CleanerInfo, LibraryError, Place, Slot};
 
@@ -20,8 +20,18 @@ const ASKED_FOR_ROWS_MAX: usize = 1_000;
 /// Tapes away that are told one by one.
 const ASKED_FOR_TOLD_MAX: usize = 5;
 
+/// Most bytes that are kept of why a library could not bring a tape out.
+const EXPORT_ERROR_MAX: usize = 250;
+
+/// Why a tape that is to be exported is not out yet.
+pub(crate) struct ExportFailure {
+    why: String,
+    /// It is tried again then.
+    until: Timestamp,
+}
+
 /// What is told of a tape on which nothing new is begun since it is to be exported.
-pub(crate) const LEAVES: &str = "it is being exported: it goes out when its drive has given it back";
+const LEAVES: &str = "it is being exported: it goes out when its drive has given it back";
 
 /// What is told of a tape that no library holds.
 pub(crate) fn absent_text(record: &TapeRecord) -> String {
@@ -59,7 +69,8 @@ impl Tape {
     /// # Errors
     /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if it is in no library;
     /// [`ArchiveError::Library`] if there is no free element, or the robot fails: the
-    /// tape is used as before then.
+    /// tape is used as before then, and nothing goes out later. Of one that waits already that is told as
+    /// what it waits for.
     pub fn export_tape(&self, vid: Vid) -> Result<TapeExport, ArchiveError> {
         if let Err(error @ ArchiveError::NoSuchTape(_)) = self.tape(vid) {
             return match self.library.cleaners().into_iter().find(|cleaner| cleaner.vid == vid) {
@@ -69,7 +80,8 @@ impl Tape {
         }
         // Who asks for the same one meanwhile finds it where it is then.
         let _one = self.inventory.exporting();
-        self.export_alone(vid)
+        let waited = self.is_leaving(vid);
+        self.export_alone(vid, waited)
     }
 
     /// Calls an export off that waits; whether one did. One that is being carried out is waited for.
@@ -86,27 +98,63 @@ impl Tape {
         Ok(true)
     }
 
-    /// Exports a tape as soon as it can be, unless that was called off meanwhile.
+    /// Exports a tape as soon as it can be, unless that was called off meanwhile. If its library cannot do it
+    /// now it goes on waiting: whoever asked was told that it goes out.
     fn export_that_waits(&self, vid: Vid) -> Result<(), ArchiveError> {
         let _one = self.inventory.exporting();
-        match self.is_leaving(vid) {
-            true => self.export_alone(vid).map(drop),
-            false => Ok(()),
+        if !self.is_leaving(vid) {
+            return Ok(());
         }
+        self.export_alone(vid, true).map(drop)
     }
 
-    /// While no other export is under way.
-    fn export_alone(&self, vid: Vid) -> Result<TapeExport, ArchiveError> {
+    /// What is told of a tape that is to be exported.
+    pub(crate) fn leaving_text(&self, vid: Vid) -> String {
+        self.why_not_out(vid).unwrap_or_else(|| LEAVES.to_owned())
+    }
+
+    /// Why a tape that is to be exported is not out, if its library could not do it.
+    pub(crate) fn why_not_out(&self, vid: Vid) -> Option<String> {
+        let failures = self.inventory.export_failures();
+        let why = &failures.get(&vid)?.why;
+        Some(format!(
+            "it is being exported: its library cannot bring it out now ({why}); it is tried again; to call \
+             it off: kist tape set {vid} active"
+        ))
+    }
+
+    /// Whether a library that failed to bring a tape out is left alone with it for a while.
+    fn export_rests(&self, vid: Vid) -> bool {
+        let now = self.now();
+        self.inventory.export_failures().get(&vid).is_some_and(|failure| failure.until > now)
+    }
+
+    fn export_failed(&self, vid: Vid, error: &LibraryError) {
+        let why = truncated(&error.to_string(), EXPORT_ERROR_MAX);
+        let until = self.now().plus(self.settings.tape.retry_delay);
+        tracing::error!(%vid, %error, "the tape is not exported yet; it is tried again");
+        self.inventory.export_failures().insert(vid, ExportFailure { why, until });
+    }
+
+    /// While no other export is under way. `waited`: somebody was told before that it goes out.
+    fn export_alone(&self, vid: Vid, waited: bool) -> Result<TapeExport, ArchiveError> {
         let done = self.try_export(vid);
         match &done {
             Ok(TapeExport::Waiting { .. }) => {}
+            Err(ArchiveError::Library(error)) if waited => self.export_failed(vid, error),
             Ok(TapeExport::Done { .. }) | Err(_) => self.set_leaving(vid, false)?,
         }
-        let looked = self.look_at_inventory();
+        // The answer is about the export, however the library answers to the next question.
+        if let Err(error) = self.look_at_inventory() {
+            tracing::warn!(%vid, %error, "after an export the library does not say what it holds");
+        }
         self.post_tape(vid);
-        let done = done?;
-        looked?;
-        Ok(done)
+        match done {
+            Err(ArchiveError::Library(_)) if waited => {
+                Ok(TapeExport::Waiting { reason: self.leaving_text(vid), begins: false })
+            }
+            done => done,
+        }
     }
 
     /// A cleaning cartridge, which is in no catalogue as long as it has cleaned nothing, goes out at once or
@@ -214,10 +262,11 @@ impl Tape {
         Ok(())
     }
 
-    /// Exports the tapes whose drives have given them back meanwhile. What cannot be moved is used as before.
+    /// Exports the tapes whose drives have given them back meanwhile. What its library cannot move now is
+    /// tried again later.
     pub(crate) fn export_what_leaves(&self) {
         let leaving: Vec<Vid> = self.inventory.leaving().iter().copied().collect();
-        for vid in leaving.into_iter().filter(|vid| !self.is_in_a_drive(*vid)) {
+        for vid in leaving.into_iter().filter(|vid| !self.export_rests(*vid) && !self.is_in_a_drive(*vid)) {
             let is_out =
                 !self.libraries.holds(vid) && self.tape(vid).is_ok_and(|record| record.away.is_some());
             // One that an operator took out of the element, or says is elsewhere, has gone out.
@@ -243,7 +292,10 @@ impl Tape {
         self.execute(Command::SetTapeLeaving { vid, leaving })?;
         match leaving {
             true => self.inventory.leaving().insert(vid),
-            false => self.inventory.leaving().remove(&vid),
+            false => {
+                self.inventory.export_failures().remove(&vid);
+                self.inventory.leaving().remove(&vid)
+            }
         };
         Ok(())
     }
@@ -433,6 +485,11 @@ fn waiting_for(room: &Tape, view: &View<'_>, vid: Vid) -> Result<WaitingFor, Rea
 }
 
 impl crate::inventory::Inventory {
+    /// Tapes that a library failed to bring out.
+    fn export_failures(&self) -> threads::MutexGuard<'_, BTreeMap<Vid, ExportFailure>> {
+        self.export_failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Tapes that are to be exported as soon as no drive has them.
     pub(crate) fn leaving(&self) -> threads::MutexGuard<'_, BTreeSet<Vid>> {
         self.leaving.lock().unwrap_or_else(PoisonError::into_inner)

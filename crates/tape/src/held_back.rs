@@ -100,7 +100,7 @@ impl Tape {
             (_, Err(_)) => PUT_IT_IN.to_owned(),
             (HeldBack::Absent, Ok(record)) => crate::exports::absent_text(&record),
             (HeldBack::KeyMissing, Ok(record)) => self.held_for_key(vid, &record).unwrap_or_default(),
-            (HeldBack::Leaving, Ok(_)) => crate::exports::LEAVES.to_owned(),
+            (HeldBack::Leaving, Ok(_)) => self.leaving_text(vid),
             (HeldBack::SetAside, Ok(record)) => {
                 format!("{}: kist tape set {vid} active, if it is well", state_told(vid, &record))
             }

@@ -1,6 +1,6 @@
 //! Cartridges that come and go while the server runs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use base::{LibraryId, Vid};
 use library::ChangerAlert;
 use threads::{Doorbell, Mutex, MutexGuard};
 
+use crate::exports::ExportFailure;
 use crate::room::Tape;
 use ground::ArchiveError;
 use ground::Worker;
@@ -23,6 +24,8 @@ pub(crate) struct Inventory {
     seen: Mutex<u64>,
     /// Tapes that are to be exported as soon as no drive has them.
     pub(crate) leaving: Mutex<BTreeSet<Vid>>,
+    /// Of these, those that their library could not bring out.
+    pub(crate) export_failures: Mutex<BTreeMap<Vid, ExportFailure>>,
     /// Held while a tape is exported, until the inventory knows where it is.
     exporting: Mutex<()>,
     /// Cleaning cartridges that may be used, as the scheduler was told.
@@ -37,6 +40,7 @@ impl Inventory {
             doorbell: Doorbell::default(),
             seen: Mutex::new(changes),
             leaving: Mutex::default(),
+            export_failures: Mutex::default(),
             exporting: Mutex::new(()),
             cleaners: Mutex::default(),
             alerts: Mutex::default(),

@@ -577,7 +577,8 @@ fn tape_info(room: &Tape, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeIn
     // That its key cannot be looked up is told by who reads the catalogue next; it is not called missing.
     let lacks_key = room.read(|view| view.lacks_key(&record)).unwrap_or(false);
     let old_key = || room.told_of_old_key(vid, &record).filter(|_| record.state == TapeState::Active);
-    let reason = match (room.held_for_key(vid, &record), told(vid, &record)) {
+    let held = || room.held_for_key(vid, &record);
+    let reason = match (room.why_not_out(vid).or_else(held), told(vid, &record)) {
         (Some(held), _) => held,
         (None, told) if told.is_empty() => old_key().unwrap_or_default(),
         (None, told) => told,

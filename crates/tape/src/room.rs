@@ -206,7 +206,7 @@ impl Tape {
             TapeSummary { library, suspect, reason, readable, writable, leaves, ..summary(record) }
         };
         if self.is_leaving(vid) {
-            return held_back(crate::exports::LEAVES.to_owned());
+            return held_back(self.leaving_text(vid));
         }
         if let Some(reason) = self.held_for_key(vid, record) {
             return held_back(reason);

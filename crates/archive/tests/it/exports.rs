@@ -202,6 +202,42 @@ fn an_export_that_waits_lasts_over_a_restart() {
     stop(archive);
 }
 
+/// Story: who was told that a tape goes out found it in its slot: one free element too few, and the export
+/// was given up with a line in the log. It stays, with its reason, until the library can do it or it is
+/// called off.
+#[test]
+fn an_export_that_waits_outlasts_a_library_that_cannot_do_it() {
+    let instance = instance();
+    let gate = Gate::default();
+    let archive = open_behind(&instance, &gate);
+    let vids = write(&archive);
+    archive.evict(&all(&["/t"])).unwrap();
+    gate.take_out(vids[1]);
+    archive.take_inventory().unwrap();
+    gate.hold(vids[0]);
+    let request = stage(&archive, &[&name(0)]);
+    wait_until("a mount does not come back", || gate.hanging() > 0);
+    assert!(matches!(archive.export_tape(vids[0]).unwrap(), TapeExport::Waiting { begins: true, .. }));
+    gate.fail_exports(true);
+    gate.hold_none();
+    let told = || archive.tape(vids[0]).unwrap().reason;
+    wait_until("the reason is told", || told().contains("cannot bring it out now"));
+    assert!(archive.tape(vids[0]).unwrap().leaving, "{}", told());
+    let again = archive.export_tape(vids[0]).unwrap();
+    let TapeExport::Waiting { reason, begins: false } = &again else { panic!("{again:?}") };
+    assert!(reason.contains("cannot bring it out now"), "{reason}");
+    gate.fail_exports(false);
+    wait_until("the tape is exported", || away(&archive.tape(vids[0]).unwrap()).is_some());
+    archive.cancel_request(request).unwrap();
+    // One that nobody was told of before is refused, and stays.
+    archive.import_tapes(None).unwrap();
+    gate.fail_exports(true);
+    rest(&archive);
+    assert!(archive.export_tape(vids[0]).is_err());
+    assert!(!archive.tape(vids[0]).unwrap().leaving);
+    stop(archive);
+}
+
 /// What a crash leaves of an export is decided by where the cartridge stands.
 #[test]
 fn an_export_that_was_cut_short_is_none() {

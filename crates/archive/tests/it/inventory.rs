@@ -86,6 +86,7 @@ fn what_a_drive_says_of_itself_is_no_fault_of_the_tape() {
         Condition::Dirty,
         Condition::Unreached,
         Condition::HostFails,
+        Condition::Emptied,
     ];
     for condition in conditions {
         // The library cleans its drives itself: with nothing to clean them a dirty one would rest for an

@@ -8,7 +8,9 @@ use base::{ByteCount, Vid};
 use catalogue::TapeState;
 use library::{CartridgeInfo, Library, LibraryError};
 
-use crate::common::{Instance, SystemClock, bytes, get, migrate_all, put, settled, stage, stop, wait_for};
+use crate::common::{
+    Instance, SystemClock, bytes, copy, get, migrate_all, put, settled, stage, stop, wait_for, wait_until,
+};
 use crate::history::evict_all;
 use crate::restoring::at_rest;
 use crate::within::as_the_library_within;
@@ -76,6 +78,69 @@ fn a_tape_that_is_shorter_than_promised_is_used_for_what_it_holds() {
     stop(archive);
 }
 
+/// Story: 200 MB cartridges whose labels said L8, of 12 TB, were all full with nothing on them: of what is
+/// less than a part of the promise the drive was not believed, and what is of use was reckoned by the label.
+#[test]
+fn however_much_is_promised_the_drive_that_labels_a_tape_is_believed() {
+    let instance = Instance::with(HOLDS, at_rest);
+    let archive = open(&instance, ByteCount(12_000_000_000_000));
+    let content = bytes(1, 1_000_000);
+    put(&archive, "/t/first", &content);
+    migrate_all(&archive);
+    let pools: BTreeSet<_> = labelled(&archive).iter().map(|tape| tape.tape_pool.clone()).collect();
+    assert_eq!(labelled(&archive).len(), pools.len(), "{:?}", labelled(&archive));
+    for tape in labelled(&archive) {
+        assert!(is_as_told(tape.capacity) && tape.containers > 0, "{tape:?}");
+        assert_eq!(tape.state, TapeState::Active, "{tape:?}");
+    }
+    evict_all(&archive);
+    let request = stage(&archive, &["/t/first"]);
+    wait_for(&archive, request);
+    assert!(get(&archive, "/t/first").unwrap() == content);
+    stop(archive);
+}
+
+/// Story: with a `cartridge_capacity` below what the cartridges hold, a tape was never written again once so
+/// much was on it, and nothing said why.
+#[test]
+fn a_tape_that_holds_more_than_promised_is_used_for_what_it_holds() {
+    let instance = Instance::with(HOLDS, at_rest);
+    let archive = open(&instance, ByteCount::mib(16));
+    put(&archive, "/t/first", &bytes(1, 10_000_000));
+    migrate_all(&archive);
+    let first: Vec<Vid> = labelled(&archive).iter().map(|tape| tape.vid).collect();
+    for n in 2..5 {
+        put(&archive, &format!("/t/file{n}"), &bytes(n, 10_000_000));
+        migrate_all(&archive);
+    }
+    let used: Vec<Vid> = labelled(&archive).iter().map(|tape| tape.vid).collect();
+    assert_eq!(used, first, "{:?}", labelled(&archive));
+    assert!(labelled(&archive).iter().all(|tape| is_as_told(tape.capacity)), "{:?}", labelled(&archive));
+    stop(archive);
+}
+
+/// A cartridge on which hardly anything fits is never called full: it is taken out of use, and told why.
+#[test]
+fn a_tape_that_holds_next_to_nothing_is_not_called_full() {
+    let tiny = ByteCount::mib(4);
+    let instance =
+        Instance::with_many_tapes(3, tiny, library::VirtualCartridgeOptions::default(), |settings| {
+            at_rest(settings);
+            settings.tape.retry_delay = base::Duration::from_secs(3_600);
+        });
+    let archive = open(&instance, ByteCount(12_000_000_000_000));
+    put(&archive, "/t/first", &bytes(1, 100_000));
+    archive.migrate_now(None).unwrap();
+    wait_until("a tape is refused", || {
+        labelled(&archive).iter().any(|tape| tape.state == TapeState::Disabled)
+    });
+    for tape in labelled(&archive).iter().filter(|tape| tape.state == TapeState::Disabled) {
+        assert!(tape.reason.contains(&format!("fit on {}, which is empty", tape.vid)), "{tape:?}");
+    }
+    assert!(archive.tapes().unwrap().iter().all(|tape| tape.state != TapeState::Full));
+    stop(archive);
+}
+
 /// A file that would fit on a tape as it was promised is cut as soon as two tapes have shown what they hold,
 /// and not one is labelled after the other for the whole of it.
 #[test]
@@ -104,9 +169,25 @@ fn what_is_promised_counts_again_with_the_first_tape_that_holds_it() {
     put(&archive, "/t/first", &bytes(1, 1_000_000));
     migrate_all(&archive);
     assert!(archive.tapes().unwrap().iter().all(|tape| is_as_told(tape.capacity)));
+    let scratch: Vec<TapeInfo> =
+        archive.tapes().unwrap().into_iter().filter(|tape| tape.uuid.is_none()).collect();
     stop(archive);
-    // The label is put right: the next tape holds what it says.
-    let promised = ByteCount::mib(60);
+    // The scratch tapes are others now, and hold what their labels say.
+    let promised = ByteCount::mib(128);
+    let scratch: Vec<Vid> = scratch.iter().map(|tape| tape.vid).collect();
+    let made = tempfile::tempdir().unwrap();
+    let config = library::VirtualLibraryConfig {
+        drives: Vec::new(),
+        robots: 1,
+        cartridges: scratch.iter().map(|vid| (*vid, promised)).collect(),
+        options: library::VirtualCartridgeOptions::default(),
+        drop_cache: false,
+    };
+    drop(library::VirtualLibrary::create(made.path(), &config).unwrap());
+    for vid in &scratch {
+        std::fs::remove_dir_all(instance.cartridge(*vid)).unwrap();
+        copy(&made.path().join("cartridges").join(vid.as_str()), &instance.cartridge(*vid));
+    }
     let archive = open(&instance, promised);
     let used: Vec<Vid> = labelled(&archive).iter().map(|tape| tape.vid).collect();
     for vid in &used {

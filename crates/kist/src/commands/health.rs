@@ -21,9 +21,11 @@ is the median of all tapes in drives of the same model.
                   or one that says itself that it is (TapeAlert 30, 31, 38, 39
                   of a drive, 7 and 15 of a tape, in the last 5 mounts)
   doubtful        something is conspicuous with a quarter of its partners or
-                  more, and it cannot be said whose fault it is
+                  more, and it cannot be said whose fault it is. Errors that
+                  could not be corrected and flags count from the first mount on,
+                  corrected errors from 1 GB on
   well            nothing speaks against it
-  too-few-mounts  less than 1 GB was moved with each of 3 tapes (a drive) or in
+  too-few-mounts  nothing is conspicuous, and less than 1 GB was moved with each of 3 tapes (a drive) or in
                   one drive (a tape), or the drives tell no error counters
 
 Examples:

@@ -288,7 +288,9 @@ fn check(args: &Args) -> Outcome {
         return Err(Failure::usage(format!("--cartridges is 1 to {CARTRIDGES_MAX}")));
     }
     if args.cartridge_size.0 < base::ByteCount::mib(64) {
-        return Err(Failure::usage("--cartridge-size is at least 64MiB"));
+        return Err(Failure::usage(
+            "--cartridge-size is at least 64MiB: on less, hardly anything fits beside labels and indexes",
+        ));
     }
     let (width, drives) = (args.code().width(), usize::from(args.drives));
     if drives < width {

@@ -1,6 +1,7 @@
 //! `kist library`: finding libraries, and a virtual one for other programs.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -229,12 +230,21 @@ fn check(args: &ServeArgs) -> Outcome {
         return Err(Failure::usage(format!("--new-cleaning-cartridges is at most {CLEANERS_MAX}")));
     }
     if args.cartridge_size.0 < ByteCount::mib(64) {
-        return Err(Failure::usage("--cartridge-size is at least 64MiB"));
+        return Err(Failure::usage(
+            "--cartridge-size is at least 64MiB: on less, hardly anything fits beside labels and indexes",
+        ));
     }
     if args.cleaning_after.is_some_and(|size| size.0.0 == 0) {
         return Err(Failure::usage(
             "--cleaning-after is more than 0B: leave it out for drives that never ask",
         ));
+    }
+    let parent = args.dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
+        // A slip in its name would make another library elsewhere.
+        let what =
+            format!("{}: there is no directory {}: make it first", args.dir.display(), parent.display());
+        return Err(Failure::new(Exit::NotFound, what));
     }
     let cartridges = args.dir.join("cartridges");
     if args.new_cartridges == 0 && !cartridges.is_dir() {
@@ -300,7 +310,12 @@ fn make(args: &ServeArgs) -> Outcome {
     if args.new_cartridges == 0 && args.new_cleaning_cartridges == 0 {
         return Ok(());
     }
-    fs::create_dir_all(&args.dir).map_err(|error| Failure::io("making the directory", &args.dir, &error))?;
+    match fs::create_dir(&args.dir) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            return Err(Failure::io("making the directory", &args.dir, &error));
+        }
+        Ok(()) | Err(_) => {}
+    }
     let _lock = library_lock::take(&args.dir, Duration::ZERO)?;
     let config = VirtualLibraryConfig {
         drives: vec![DriveName::new("vdrive0").map_err(|error| Failure::internal(error.to_string()))?],

@@ -39,7 +39,8 @@ knows as anything but scratch is refused. So is one with a label or a program's 
 memory, unless it is named a third time, with --overwrite or when the terminal asks.
 
 The library is that of the instance (kist.toml), whose server must not run, or the one at a
-portal. Exit code 1 if a step failed.
+portal. At a portal no catalogue is asked: of a library that a server uses, what is on the tape
+alone keeps it from being destroyed, so stop that server first. Exit code 1 if a step failed.
 
 Examples:
   kist library test --portal tape1.example.org:3260 --tape KV0007 --destroy KV0007
@@ -289,6 +290,10 @@ fn check_place(library: &ScsiLibrary, vid: Vid) -> Outcome {
         // What an earlier process left there is brought home when it is wanted.
         Some(Place::Drive(_)) => return Ok(()),
         Some(Place::Unknown) => format!("nobody knows where cartridge {vid} is"),
+        None if library.cleaners().iter().any(|cleaner| cleaner.vid == vid) => {
+            let what = format!("{vid} is a cleaning cartridge, which cannot be tested with: name a tape");
+            return Err(Failure::usage(what));
+        }
         None => format!("the library has no cartridge {vid}"),
     };
     Err(Failure::new(Exit::NotFound, what))

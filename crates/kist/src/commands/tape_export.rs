@@ -86,11 +86,12 @@ pub fn import(elements: Elements, common: &Common) -> Outcome {
         }
         output::write(&table.render())?;
     }
-    if imports.is_empty() && element.is_some() {
-        return Err(Failure::new(
-            Exit::SomeFailed,
-            "no cartridge with a VID stands in this import/export element",
-        ));
+    if let Some(element) = element.filter(|_| imports.is_empty()) {
+        let what = format!(
+            "no cartridge with a VID stands in import/export element {element}, or there is no such element: \
+             kist tape import-slot all takes what stands in any"
+        );
+        return Err(Failure::new(Exit::SomeFailed, what));
     }
     match imports.iter().filter(|import| import.error.is_some()).count() {
         0 => Ok(()),

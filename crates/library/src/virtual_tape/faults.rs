@@ -59,6 +59,8 @@ pub enum Condition {
     Unreached,
     /// This host cannot carry out commands.
     HostFails,
+    /// It has no cartridge: it began anew.
+    Emptied,
 }
 
 impl Condition {
@@ -74,6 +76,7 @@ impl Condition {
                 let source = DeviceError::TimeOut(std::time::Duration::from_secs(60));
                 TapeError::Path { drive, operation, source }
             }
+            Condition::Emptied => TapeError::NotLoaded { drive },
             Condition::HostFails => {
                 let source = DeviceError::System(io::ErrorKind::OutOfMemory.into());
                 TapeError::Host { operation, source }

@@ -52,6 +52,14 @@ enum SessionError {
          kist why PATH tells what each file waits for"
     )]
     NothingToWrite { vid: Vid, tape_pool: String },
+    /// An empty tape has no room.
+    #[error(
+        "drive {drive} says that only {told} fit on {vid}, which is empty; Kist uses no tape of less \
+         than {}: put in a larger cartridge in its place; or, if another drive says otherwise, \
+         kist tape reclaim {vid}",
+        ground::SMALLEST_TAPE
+    )]
+    HoldsNothing { vid: Vid, drive: DriveName, told: ByteCount },
 }
 
 impl From<library::TapeError> for SessionError {
@@ -288,6 +296,8 @@ impl SessionError {
             SessionError::Volume(error) => error.cause(),
             SessionError::Tape(ArchiveError::Library(error)) => error.cause(),
             SessionError::NothingToWrite { .. } => None,
+            // The cartridge, or a drive that does not know: the next ones show which.
+            SessionError::HoldsNothing { .. } => Some(FailureCause::Unknown),
             SessionError::Tape(ArchiveError::Store(error)) if !matches!(error, ExecuteError::Rejected(_)) => {
                 Some(FailureCause::Host)
             }
@@ -336,6 +346,8 @@ fn is_the_tapes_fault(error: &SessionError) -> bool {
         SessionError::Volume(error) if error.is_of_the_key() => false,
         SessionError::Volume(mover::VolumeError::Tape(error)) if error.spares_the_medium() => false,
         SessionError::Volume(_) => scheduler::suspects_tape(error.cause()),
-        SessionError::Tape(_) | SessionError::NothingToWrite { .. } => false,
+        SessionError::Tape(_) | SessionError::NothingToWrite { .. } | SessionError::HoldsNothing { .. } => {
+            false
+        }
     }
 }

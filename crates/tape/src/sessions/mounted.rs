@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use base::planted::{Bug, is_planted};
-use base::{BlockAddress, ByteCount, ContainerId, Generation, Partition, RunId, TapeKey, TapePoolId, Vid};
+use base::{
+    BlockAddress, ByteCount, ContainerId, FailureCause, Generation, Partition, RunId, TapeKey, TapePoolId,
+    Vid,
+};
 use catalogue::{Command, RunEnd, SEGMENTS_MAX, TapeRecord, TapeState, typed};
 use library::{DriveName, TapeDrive, TapeError};
 use ltfs::changes::{ChangeNumber, ChangeSegment};
@@ -83,7 +86,10 @@ impl MountedTape<'_> {
     pub(super) fn fail(&mut self, error: &SessionError) -> SessionEnd {
         note_drive(self.broken, error);
         let vid = self.tape.vid;
-        let failure = failure_of(self.room, vid, error);
+        let failure = match is_cartridge_gone(error) {
+            true => Failure { cause: Some(FailureCause::Path), ..error.failure() },
+            false => failure_of(self.room, vid, error),
+        };
         self.tape.failed = true;
         tracing::error!(%vid, drive = %self.name, %error, "session failed");
         let reason = truncated(&error.to_string(), 512);
@@ -93,7 +99,7 @@ impl MountedTape<'_> {
         }
         if is_worm(error) {
             self.room.set_tape_aside(vid, TapeState::ReadOnly, &reason);
-        } else if is_the_tapes_fault(error) {
+        } else if is_the_tapes_fault(error) && !is_cartridge_gone(error) {
             self.room.suspect_tape(vid, error.cause(), &reason, is_of_a_write(error));
         }
         self.room.post_tape(vid);
@@ -419,6 +425,12 @@ impl MountedTape<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the drive has no cartridge any more that was mounted and opened: it was reset, or the library
+/// began anew. That says nothing about the medium, which was read a moment ago.
+fn is_cartridge_gone(error: &SessionError) -> bool {
+    matches!(error, SessionError::Volume(VolumeError::Tape(TapeError::NotLoaded { .. })))
 }
 
 /// What was written of the change log.

@@ -116,6 +116,9 @@ impl DriveThread {
             let state = if labelled { TapeState::ReadOnly } else { TapeState::Disabled };
             self.room.set_tape_aside(vid, state, &error.to_string());
             self.give_up(vid, &error.to_string());
+        } else if matches!(error, SessionError::HoldsNothing { .. }) {
+            // Each further mount would find the same; and full is no word for it.
+            self.room.set_tape_aside(vid, TapeState::Disabled, &error.to_string());
         } else if is_the_tapes_fault(&error) {
             self.room.suspect_tape(vid, error.cause(), &error.to_string(), is_of_a_write(&error));
             match is_another_cartridge(&error) {
@@ -331,6 +334,12 @@ impl DriveThread {
         let mut key = None;
         let (mut volume, index_fault, unverified) =
             open_labelled(&room, self.drive.as_mut(), (vid, uuid), &record, &mut key)?;
+        // No drive must tell, and a tape is read without.
+        if record.state == TapeState::Active
+            && let Ok(left) = self.drive.remaining()
+        {
+            room.tape_has_left(vid, left)?;
+        }
         if let Some(fault) = volume.label_fault()
             && record.state == TapeState::Active
         {
@@ -381,7 +390,9 @@ impl DriveThread {
         })?;
         tracing::info!(%vid, %uuid, drive = %self.name, "labelled");
         let told = self.drive.remaining()?;
-        self.room.empty_tape_holds(vid, told)?;
+        if !self.room.empty_tape_holds(vid, told)? {
+            return Err(SessionError::HoldsNothing { vid, drive: self.name.clone(), told });
+        }
         Ok((volume, key))
     }
 

@@ -43,6 +43,8 @@ struct State {
     hanging: usize,
     /// Tapes that are not in the library.
     gone: BTreeSet<Vid>,
+    /// No tape can be exported.
+    no_exports: bool,
     /// How often a tape was taken out or put back.
     changes: u64,
 }
@@ -81,6 +83,11 @@ impl Gate {
     pub fn hold_none(&self) {
         self.0.0.lock().unwrap().held.clear();
         self.0.1.notify_all();
+    }
+
+    /// Whether exports fail from now on.
+    pub fn fail_exports(&self, fail: bool) {
+        self.0.0.lock().unwrap().no_exports = fail;
     }
 
     /// A tape leaves the library: further mounts of it are refused.
@@ -164,7 +171,7 @@ pub struct Held {
 
 impl Library for Held {
     as_the_library_within!(
-        drives without_vid out_of_reach library_of take_drive unmount look_again export import
+        drives without_vid out_of_reach library_of take_drive unmount look_again import
     );
 
     fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError> {
@@ -175,6 +182,13 @@ impl Library for Held {
 
     fn changes(&self) -> Result<u64, LibraryError> {
         Ok(self.library.changes()? + self.gate.0.0.lock().unwrap().changes)
+    }
+
+    fn export(&self, vid: Vid) -> Result<library::Slot, LibraryError> {
+        if self.gate.0.0.lock().unwrap().no_exports {
+            return Err(LibraryError::NotReached { why: "nobody answers".to_owned() });
+        }
+        self.library.export(vid)
     }
 
     fn mount(&self, vid: Vid, drive: &DriveName) -> Result<(), LibraryError> {
