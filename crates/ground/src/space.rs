@@ -168,8 +168,7 @@ impl Ground {
         match fault {
             BlobFault::Full => true,
             BlobFault::NoPlace => {
-                let lacks =
-                    |drive: &DriveSpace| drive.refuses_from.is_some() || left_for_recalls(drive) == 0;
+                let lacks = |drive: &DriveSpace| drive.refuses_from.is_some() || left_for_recalls(drive) == 0;
                 self.pool.spaces().iter().any(|drive| drive.health.is_up() && lacks(drive))
             }
             BlobFault::Unreadable(_) | BlobFault::Shortage | BlobFault::Other => false,
@@ -204,7 +203,12 @@ pub struct BlobRoom {
 
 impl BlobRoom {
     /// If each drive takes so many bytes, in extents of at most `extent`.
-    fn of(drives: &[DriveSpace], code: StripeCode, extent: ByteCount, of: impl Fn(&DriveSpace) -> u64) -> Self {
+    fn of(
+        drives: &[DriveSpace],
+        code: StripeCode,
+        extent: ByteCount,
+        of: impl Fn(&DriveSpace) -> u64,
+    ) -> Self {
         let width = code.width();
         let mut room: Vec<u64> = drives.iter().map(of).collect();
         room.sort_unstable_by(|a, b| b.cmp(a));
@@ -323,9 +327,8 @@ mod tests {
     fn the_largest_blob_is_what_the_drives_of_one_set_take() {
         let code = StripeCode::reed_solomon(4, 2);
         let width = code.width();
-        let room = |free: &[u64], extent| {
-            BlobRoom::of(&drives(free), code, ByteCount(extent), |drive| drive.free.0)
-        };
+        let room =
+            |free: &[u64], extent| BlobRoom::of(&drives(free), code, ByteCount(extent), |drive| drive.free.0);
         let spread = vec![30; width + 2];
         let small = room(&spread, 64);
         assert_eq!(small.largest, ByteCount(4 * 30));

@@ -630,4 +630,3 @@ fn room_of(space: DriveStatus, whose: Use) -> ByteCount {
         Use::Engine | Use::Stream => space.free,
     }
 }
-

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use base::{BlobDescription, BlobId, ByteCount, ClassId, FileId, Layout, Timestamp};
 use catalogue::{
-    BULK_FILES, BlobRecord, Command, Counter, FileRecord, Garbage, Hold, ReadError, Tally, UseHour, View, Work,
+    BULK_FILES, BlobRecord, Command, Counter, FileRecord, Garbage, Hold, ReadError, Tally, UseHour, View,
+    Work,
 };
 use ground::access::Notice;
 use ground::{ArchiveError, BlobRoom, Class, EvictorInfo, LeavingCauses, Selected, Worker};
@@ -508,12 +509,7 @@ struct Asked {
 
 /// What has left and is not removed yet (`unswept`) counts as free, though readers may hold it for hours;
 /// `refused`: what a put needs that was refused.
-fn asked(
-    room: &Tape,
-    water: Water,
-    unswept: u64,
-    refused: Option<ByteCount>,
-) -> Result<Asked, ArchiveError> {
+fn asked(room: &Tape, water: Water, unswept: u64, refused: Option<ByteCount>) -> Result<Asked, ArchiveError> {
     let classes = room.classes.all();
     // Drives are asked for it, which no transaction waits for. What has left is room for puts as well.
     let (for_puts, for_recalls) = (room.blob_room_for_files(), room.blob_room_for_recalls());

@@ -195,7 +195,9 @@ impl Reader {
     ) -> Option<FileId> {
         let free = FreeSpace { pool: ByteCount(u64::MAX), ..FreeSpace::default() };
         let mut room = Room::default();
-        let mut action = self.session.step(now, ReadingEvent::Next { arrivals, batch_most: ByteCount(u64::MAX), stop: false });
+        let mut action = self
+            .session
+            .step(now, ReadingEvent::Next { arrivals, batch_most: ByteCount(u64::MAX), stop: false });
         loop {
             action = match action {
                 ReadingAction::Gather => {

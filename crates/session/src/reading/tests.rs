@@ -223,7 +223,9 @@ fn a_batch_is_no_larger_than_one_blob_that_the_pool_takes() {
 #[test]
 fn who_is_to_stop_stops() {
     let mut world = world(vec![wanted(1, 100, 20)]);
-    let action = world.session.step(world.now, ReadingEvent::Next { arrivals: 0, batch_most: ByteCount(0), stop: true });
+    let action = world
+        .session
+        .step(world.now, ReadingEvent::Next { arrivals: 0, batch_most: ByteCount(0), stop: true });
     assert!(matches!(action, ReadingAction::End(SessionEnd::Stopped)));
 }
 

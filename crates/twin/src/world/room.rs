@@ -102,7 +102,11 @@ impl World<'_> {
         let classes = (0..self.room.told_class.len()).filter_map(|class| {
             Some((ClassId(class as u16 + 1), ByteCount(self.cache.free_of(ClassIndex(class as u16))?)))
         });
-        FreeSpace { pool: ByteCount(self.room_for_recalls()), classes: classes.collect(), ..FreeSpace::default() }
+        FreeSpace {
+            pool: ByteCount(self.room_for_recalls()),
+            classes: classes.collect(),
+            ..FreeSpace::default()
+        }
     }
 
     /// Whether a file that is to be recalled fits beside what is claimed.
