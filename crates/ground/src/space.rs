@@ -238,8 +238,8 @@ impl BlobRoom {
     }
 }
 
-/// Bytes of files that fit if each drive takes so many, the largest first: the most rows of which each has its
-/// cells on `width` distinct drives.
+/// Bytes of files that fit if each drive takes so many, the largest first: the most rows of which each has
+/// its cells on `width` distinct drives.
 fn logical(room: &[u64], width: usize, data: usize) -> u64 {
     if room.len() < width || width == 0 {
         return 0;

@@ -263,8 +263,8 @@ impl Rounds {
         let is_short = evicted.freed < wanted;
         room.evictor.info().ended(is_through && (is_short || evicted.bytes < own), evicted.freed > 0);
         if (is_through && evicted.files == 0) || (is_short && evicted.bytes >= most_for(wanted)) {
-            // All that could go is pinned or not on its tapes yet, or shares blobs with what stays: that takes
-            // its time.
+            // All that could go is pinned or not on its tapes yet, or shares blobs with what stays: that
+            // takes its time.
             self.next_at = now.saturating_add(self.rest);
             self.rest = self.rest.saturating_mul(2).min(REST_MAX);
         } else {

@@ -191,8 +191,8 @@ fn a_drive_that_is_too_full_for_much_takes_less() {
     assert!(all_are(&pool, &DriveHealth::Full), "{:?}", pool.drive_health());
 }
 
-/// Story: a stripe was put on a drive with too little room for it, whose turn it was, where others had enough: it
-/// was full from then on.
+/// Story: a stripe was put on a drive with too little room for it, whose turn it was, where others had
+/// enough: it was full from then on.
 #[test]
 fn a_stripe_goes_where_it_has_room() {
     let mut bench = Bench::new(8);
