@@ -177,6 +177,10 @@ fn an_instance_proves_to_its_library_who_it_is() {
     instance.kist(&["wait", "--timeout", "120s"]).exits(0);
     let shown = instance.kist(&["drive", "show", "--json", "drive0"]).exits(0).json();
     assert_eq!(shown["element"], 256, "{shown:#}");
+    // Also while its first mount lasts.
+    let product = &shown["product"];
+    let is_told = |what: &str| product[what].as_str().is_some_and(|told| !told.is_empty());
+    assert!(is_told("vendor") && is_told("product") && is_told("serial"), "{shown:#}");
     let can = shown["abilities"].as_array().unwrap();
     assert!(can.contains(&"locate".into()) && can.contains(&"cartridge memory".into()), "{shown:#}");
     let shown = instance.kist(&["drive", "show", "drive0"]).exits(0).out;

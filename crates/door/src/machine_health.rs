@@ -43,6 +43,11 @@ pub(crate) async fn report(
     shared.call_long(read).await
 }
 
+fn product_reply(told: [&String; 4]) -> wire::DriveProductReply {
+    let [vendor, product, firmware, serial] = told.map(Clone::clone);
+    wire::DriveProductReply { vendor, product, firmware, serial }
+}
+
 pub(crate) async fn drive(
     shared: Asked,
     name: Result<Path<String>, PathRejection>,
@@ -56,15 +61,15 @@ pub(crate) async fn drive(
         let cleaning = cleaning.map(|(_, cleaning)| cleaning).unwrap_or_default();
         let drives = engine.tape_drives();
         let drive = drives.iter().find(|drive| drive.name == name).ok_or_else(no_such_part)?;
-        let product = mounts.iter().find_map(|mount| mount.product.as_ref());
+        // What it says now; before it was reached what it said at its last mount.
+        let at_mount = mounts.iter().find_map(|mount| mount.product.as_ref());
+        let at_mount = at_mount.map(|it| [&it.vendor, &it.product, &it.firmware, &it.serial]);
+        let now = drive.place.product.as_ref();
+        let now = now.map(|it| [&it.vendor, &it.product, &it.firmware, &it.serial]);
+        let product = now.or(at_mount).map(product_reply);
         Ok(Json(wire::DriveContentReply {
             drive: drive_reply(drive),
-            product: product.map(|it| wire::DriveProductReply {
-                vendor: it.vendor.clone(),
-                product: it.product.clone(),
-                firmware: it.firmware.clone(),
-                serial: it.serial.clone(),
-            }),
+            product,
             element: drive.place.element,
             abilities: drive.place.abilities.iter().map(|can| (*can).to_owned()).collect(),
             health: health.drives.get(&name).map(|judgement| of_drive(&name, judgement, &health)),

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use base::{ByteCount, FailureCause, Vid};
 
-use crate::{CartridgeError, ChangerAlert, DeviceError, DriveName, Sense, TapeAlert, TapeDrive, TapeError};
+use crate::{
+    CartridgeError, ChangerAlert, DeviceError, DriveName, DriveProduct, Sense, TapeAlert, TapeDrive,
+    TapeError,
+};
 
 /// A storage slot of a library: counted from 0, or the address of an element of a changer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -77,6 +80,8 @@ pub struct DrivePlace {
     pub element: Option<u32>,
     /// What it can do, in words: of a drive that tells and was reached since the start.
     pub abilities: Vec<&'static str>,
+    /// What it says that it is, of such a drive.
+    pub product: Option<DriveProduct>,
 }
 
 /// Why a library did not do what it was asked for.

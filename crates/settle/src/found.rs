@@ -18,6 +18,7 @@ use ltfs::naming::{
 };
 use ltfs::pack::{Manifest, PACK_HEADER_BYTES_MAX, PackLayout, PackPlan, read_pack_header};
 
+use crate::progress::EarlyParts;
 use crate::room::Settler;
 use ground::ArchiveError;
 use ground::truncated;
@@ -346,7 +347,7 @@ pub(crate) fn take_over(settler: &Settler<'_>, volumes: Vec<VolumeFound>) -> Res
     let mut early = settler.settling.adopting();
     let vids: Vec<Vid> = volumes.iter().map(|volume| volume.vid).collect();
     let mut containers: BTreeMap<ContainerId, AdoptContainer> = BTreeMap::new();
-    let mut taken: BTreeMap<ContainerId, Vec<TapePoolId>> = BTreeMap::new();
+    let mut taken = pools_of(settler, &early)?;
     for volume in volumes {
         // The mount that closes its session looks at what stands behind, and finds its end.
         if settler.read(|view| view.tape(volume.vid))?.is_some_and(|tape| tape.run.is_some()) {
@@ -414,6 +415,24 @@ pub(crate) fn take_over(settler: &Settler<'_>, volumes: Vec<VolumeFound>) -> Res
         settler.notifier.backlog_changed();
     }
     Ok(adopted)
+}
+
+/// The pools of the tapes on which parts were found that wait for the one in front of them: the catalogue does
+/// not know their containers yet, and another tape with the same one is of another pool.
+fn pools_of(
+    settler: &Settler<'_>,
+    early: &EarlyParts,
+) -> Result<BTreeMap<ContainerId, Vec<TapePoolId>>, ArchiveError> {
+    settler.read(|view| {
+        let mut pools: BTreeMap<ContainerId, Vec<TapePoolId>> = BTreeMap::new();
+        for (container, what) in early {
+            for place in &what.places {
+                let pool = view.tape(place.vid)?.and_then(|tape| tape.tape_pool);
+                pools.entry(*container).or_default().extend(pool);
+            }
+        }
+        Ok(pools)
+    })
 }
 
 /// Whether a container that the catalogue does not know is a part of a file that does not follow what the

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use base::Partition;
+use library::DriveProduct;
 use library::ReadBlock;
 use library::TapeError;
 use library::scsi::ScsiDrive;
@@ -24,13 +25,13 @@ const OWNERS: [(u16, &str); 4] = [
 
 /// What the drive is, and what is in it.
 pub fn facts(scsi: &ScsiDrive) -> DriveFacts {
-    let (vendor, product, revision) = scsi.product();
+    let DriveProduct { vendor, product, firmware, serial } = scsi.product();
     let medium = scsi.medium().unwrap_or_default();
     DriveFacts {
         vendor,
         product,
-        revision,
-        serial: scsi.identity().serial,
+        revision: firmware,
+        serial,
         generation: medium.drive.map(|generation| generation.to_string()),
         cartridge: medium.cartridge.map(|cartridge| cartridge.to_string()),
         cartridge_serial: medium.serial,

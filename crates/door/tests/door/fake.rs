@@ -734,7 +734,7 @@ impl authority::Operation for Fake {
             cause: None,
             expected: None,
             motion: None,
-            place: library::DrivePlace { element: Some(256), abilities: vec!["locate"] },
+            place: library::DrivePlace { element: Some(256), abilities: vec!["locate"], product: None },
         }]
     }
 

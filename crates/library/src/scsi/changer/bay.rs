@@ -6,15 +6,24 @@ use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 use mechanics::{MotionReport, Track};
 
 use super::reach::LoadableDrive;
-use crate::{DriveCounters, DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
+use crate::{
+    DriveCounters, DriveName, DriveProduct, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult,
+};
 
 /// A place for one drive. Its lock is held while the drive carries out a command, so that an unmount waits
 /// for it.
 pub(super) struct Bay {
     pub(super) name: DriveName,
     state: Mutex<BayState>,
-    /// What the drive said that it can do when it was last reached. Read while the drive works.
-    abilities: Mutex<Vec<&'static str>>,
+    /// What the drive said of itself when it was last reached. Read while the drive works.
+    told: Mutex<DriveWords>,
+}
+
+/// What a drive says of itself.
+#[derive(Clone, Default)]
+pub(super) struct DriveWords {
+    pub(super) abilities: Vec<&'static str>,
+    pub(super) product: Option<DriveProduct>,
 }
 
 #[derive(Default)]
@@ -29,12 +38,12 @@ pub(super) struct BayState {
 
 impl Bay {
     pub(super) fn new(name: DriveName) -> Arc<Bay> {
-        Arc::new(Bay { name, state: Mutex::default(), abilities: Mutex::default() })
+        Arc::new(Bay { name, state: Mutex::default(), told: Mutex::default() })
     }
 
-    /// What the drive can do.
-    pub(super) fn abilities(&self) -> MutexGuard<'_, Vec<&'static str>> {
-        self.abilities.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What the drive says of itself.
+    pub(super) fn told(&self) -> MutexGuard<'_, DriveWords> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, BayState> {

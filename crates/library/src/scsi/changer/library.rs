@@ -9,7 +9,7 @@ use scsi::sense::AdditionalSense;
 use scsi::{ElementAddress, ElementType};
 
 use super::barcode::Barcode;
-use super::bay::{Bay, BayHandle, BayState};
+use super::bay::{Bay, BayHandle, BayState, DriveWords};
 use super::elements::{Elements, Holdings, OwnElements, SeenElement, holdings};
 use super::known::{Known, Mounted};
 use super::moving::{Moved, Movement, bring};
@@ -559,7 +559,8 @@ impl ScsiLibrary {
                 why: error.0,
             };
             let drive = self.devices.drive(seat).map_err(missing)?;
-            *self.bay(&seat.name)?.abilities() = drive.abilities();
+            let told = DriveWords { abilities: drive.abilities(), product: drive.product() };
+            *self.bay(&seat.name)?.told() = told;
             state.drive = Some(drive);
         }
         Ok(())
@@ -786,8 +787,9 @@ impl Library for ScsiLibrary {
     fn drive_place(&self, drive: &DriveName) -> DrivePlace {
         let element =
             self.known().seats.get(drive).and_then(|seat| Some(seat.as_ref().ok()?.element.0.into()));
-        let abilities = self.bay(drive).map(|bay| bay.abilities().clone()).unwrap_or_default();
-        DrivePlace { element, abilities }
+        let DriveWords { abilities, product } =
+            self.bay(drive).map(|bay| bay.told().clone()).unwrap_or_default();
+        DrivePlace { element, abilities, product }
     }
 
     fn take_drive(&self, name: &DriveName) -> Result<Box<dyn TapeDrive>, LibraryError> {

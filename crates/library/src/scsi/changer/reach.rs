@@ -8,7 +8,7 @@ use scsi::vpd::Designator;
 use scsi::{ElementAddress, Transport};
 
 use crate::scsi::{DeviceChoice, ScsiDrive};
-use crate::{DriveName, TapeAlert, TapeDrive, TapeError};
+use crate::{DriveName, DriveProduct, TapeAlert, TapeDrive, TapeError};
 
 /// A tape drive that a robot puts cartridges into.
 pub trait LoadableDrive: Send {
@@ -21,6 +21,11 @@ pub trait LoadableDrive: Send {
     /// What the drive can do, in words; nothing if it does not tell.
     fn abilities(&self) -> Vec<&'static str> {
         Vec::new()
+    }
+
+    /// What the drive says that it is; nothing if it does not tell.
+    fn product(&self) -> Option<DriveProduct> {
+        None
     }
 
     /// The robot has put a cartridge into the drive: loads it if the drive has not done so, and waits until
@@ -71,6 +76,10 @@ impl LoadableDrive for SeatedDrive {
 
     fn abilities(&self) -> Vec<&'static str> {
         self.drive.abilities()
+    }
+
+    fn product(&self) -> Option<DriveProduct> {
+        Some(self.drive.product())
     }
 
     fn load(&mut self, vid: Vid) -> Result<(), TapeError> {

@@ -12,7 +12,9 @@ use super::reservation::Hold;
 use super::{
     AttentionsSeen, Drive, DriveIdentity, Medium, PartitionSpace, Planted, ScsiDriveOptions, TimedLocate,
 };
-use crate::{DriveCounters, DriveName, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult};
+use crate::{
+    DriveCounters, DriveName, DriveProduct, ReadBlock, TapeAlert, TapeDrive, TapeError, WriteResult,
+};
 
 /// What was unloaded.
 #[derive(Debug)]
@@ -66,12 +68,10 @@ impl ScsiDrive {
         self.0.lock().drive.identity.clone()
     }
 
-    /// Vendor, product and revision.
+    /// What it says that it is.
     #[must_use]
-    pub fn product(&self) -> (String, String, String) {
-        let state = self.0.lock();
-        let inquiry = &state.drive.inquiry;
-        (inquiry.vendor.trimmed(), inquiry.product.trimmed(), inquiry.revision.trimmed())
+    pub fn product(&self) -> DriveProduct {
+        self.0.lock().drive.product()
     }
 
     /// The handle for the mover's thread; `None` while another exists. Dropping it gives the drive back.

@@ -76,13 +76,17 @@ impl Drive {
         if told.is_empty() {
             asked?;
         }
-        let product = DriveProduct {
+        Ok(DriveCounters { product: Some(self.product()), ..told.counters() })
+    }
+
+    /// What it says that it is.
+    pub fn product(&self) -> DriveProduct {
+        DriveProduct {
             vendor: self.inquiry.vendor.trimmed(),
             product: self.inquiry.product.trimmed(),
             firmware: self.inquiry.revision.trimmed(),
             serial: self.identity.serial.clone(),
-        };
-        Ok(DriveCounters { product: Some(product), ..told.counters() })
+        }
     }
 }
 
