@@ -12,6 +12,8 @@ use crate::rank;
 /// Sets of one width per writable drive. Bounds how many combinations of drives can lose data, and is wide
 /// enough that all drives help in a rebuild.
 pub const SETS_PER_DRIVE: usize = 4;
+/// Sets of a width for each drive up to which a choice that only avoids drives may form new ones.
+const AVOIDING_SETS_PER_DRIVE: usize = 2 * SETS_PER_DRIVE;
 
 /// Of the sets of a width at least one in this many must be whole; else substitutes are formed.
 const WHOLE_SHARE_MIN: usize = 4;
@@ -126,6 +128,18 @@ impl StripeSets {
         owed.stripe(width, &parts);
         owed.paid(&set.drives);
         Ok(set)
+    }
+
+    /// Whether a choice without these drives makes no new set, or sets are few enough for one: who avoids
+    /// drives that have little room for a moment must not leave ever more sets behind.
+    #[must_use]
+    pub fn may_avoid(&self, width: usize, down: &BTreeSet<DriveId>) -> bool {
+        let sets = self.by_width.get(&width).map(Vec::as_slice).unwrap_or_default();
+        if sets.len() < AVOIDING_SETS_PER_DRIVE * self.map.drives().len() {
+            return true;
+        }
+        let whole = sets.iter().filter(|set| is_whole(&self.map, set, down)).count();
+        whole > 0 && whole * WHOLE_SHARE_MIN >= sets.len()
     }
 
     /// The set whose turn it is, unless a drive is behind with its part.

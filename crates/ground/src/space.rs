@@ -196,6 +196,8 @@ pub struct BlobRoom {
     pub all: ByteCount,
     /// The largest blob that fits.
     pub largest: ByteCount,
+    /// What one stripe holds: behind the first the others may lie on other drives.
+    stripe: ByteCount,
     /// Drives over which what leaves was spread, and the width of the code.
     drives: u64,
     width: u64,
@@ -219,7 +221,9 @@ impl BlobRoom {
             _ => all,
         };
         let drives = drives.iter().filter(|drive| drive.capacity.0 > 0).count().max(width) as u64;
-        BlobRoom { all: ByteCount(all), largest: ByteCount(largest), drives, width: width.max(1) as u64 }
+        let stripe = ByteCount(extent.0.saturating_mul(code.data.into()));
+        let (all, largest) = (ByteCount(all), ByteCount(largest));
+        BlobRoom { all, largest, stripe, drives, width: width.max(1) as u64 }
     }
 
     /// Whether a blob of so many bytes fits.
@@ -232,7 +236,8 @@ impl BlobRoom {
         if self.takes(bytes) {
             return bytes;
         }
-        let lacks = u128::from(bytes.0 - self.largest.0) * u128::from(self.drives);
+        let lacks = bytes.min(self.stripe).0.saturating_sub(self.largest.0);
+        let lacks = u128::from(lacks) * u128::from(self.drives);
         let lacks = u64::try_from(lacks.div_ceil(u128::from(self.width))).unwrap_or(u64::MAX);
         ByteCount(self.all.0.saturating_add(lacks).max(bytes.0))
     }
@@ -338,8 +343,12 @@ mod tests {
         assert_eq!(room(&spread[..width - 1], 64).largest, ByteCount(0));
         // What leaves comes off all drives: of `width` bytes each of the set gets one.
         let drives = width as u64 + 2;
-        let lacks = (8 * drives).div_ceil(width as u64);
-        assert_eq!(small.needed_for(ByteCount(128)), ByteCount(small.all.0 + lacks));
+        let lacks = |bytes: u64| (bytes * drives).div_ceil(width as u64);
+        assert_eq!(small.needed_for(ByteCount(128)), ByteCount(small.all.0 + lacks(8)));
+        // Of a large one the first stripe alone: the others lie where there is room.
+        let whole = small.all.0 + lacks(4 * 64 - 120);
+        assert_eq!(small.needed_for(ByteCount(4 * 64 + 1)), ByteCount(whole.max(4 * 64 + 1)));
+        assert_eq!(small.needed_for(ByteCount(100_000)), ByteCount(100_000));
         assert_eq!(small.needed_for(ByteCount(7)), ByteCount(7));
         assert_eq!(small.needed_for(ByteCount(u64::MAX)), ByteCount(u64::MAX));
     }

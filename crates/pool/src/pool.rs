@@ -490,12 +490,15 @@ impl Pool {
         let turn = self.placements.fetch_add(1, Ordering::Relaxed);
         let down = self.unwritable_for(bytes, whose);
         let rooms = self.rooms();
+        let avoided: BTreeSet<DriveId> = &down | &self.tight_for(bytes, whose);
         let chosen = {
             let mut sets = lock(&self.sets);
             // What was told of their room may be old: without enough others they are tried.
-            let tight: BTreeSet<DriveId> = &down | &self.tight_for(bytes, whose);
-            let roomy = sets.choose_by_room(width, turn, &tight, &rooms);
-            roomy.or_else(|_| sets.choose_by_room(width, turn, &down, &rooms))
+            let roomy = match sets.may_avoid(width, &avoided) {
+                true => sets.choose_by_room(width, turn, &avoided, &rooms).ok(),
+                false => None,
+            };
+            roomy.map_or_else(|| sets.choose_by_room(width, turn, &down, &rooms), Ok)
         };
         let set = chosen.map_err(|error| self.no_place(error, &down))?;
         assert_eq!(set.drives.len(), width, "each shard has a drive");

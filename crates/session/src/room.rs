@@ -101,7 +101,9 @@ impl Room {
     /// Whether so many bytes of a class fit beside what is claimed.
     #[must_use]
     pub fn fits(&self, free: &FreeSpace, class: ClassId, bytes: ByteCount) -> bool {
-        bytes <= free.blob
+        // What is claimed may go to any drives: where these have little each, it counts against one blob.
+        let of_blob = if free.blob < free.pool { self.claimed_all } else { 0 };
+        of_blob.saturating_add(bytes.0) <= free.blob.0
             && self.claimed_all.saturating_add(bytes.0) <= free.pool.0
             && self.claimed_of(class).0.saturating_add(bytes.0) <= free.of_class(class)
     }

@@ -35,7 +35,7 @@ const ROUND_MAX: usize = 20_000;
 /// A round of which half as much room has come on the drives as was to come is followed by the next one at
 /// once; else after this, each time after twice as long, ...
 const FUTILE_MIN: Duration = Duration::from_secs(10);
-/// ... up to this.
+/// ... up to this, or [`REST_MAX`] while something waits for room.
 const FUTILE_MAX: Duration = Duration::from_secs(6 * 3_600);
 /// A round evicts no more than twice what is wanted and this: files that were recalled together share a blob,
 /// of which nothing comes free before the last of them has left.
@@ -69,14 +69,25 @@ struct Rounds {
     rest: Duration,
     /// What was evicted and is not removed from the drives yet, as far as is known.
     unswept: u64,
-    /// The last round for the marks of the pool: what files and free room are to be behind it, how much room
-    /// was to come of it, and when it was.
-    last: Option<(ByteCount, u64, Duration)>,
+    /// The last round for want of room, until it is known what came of it.
+    last: Option<LastRound>,
+    /// Since when no other is begun since too little came of one.
+    rests_since: Option<Duration>,
     futile: Duration,
     /// Where a round stopped in the order of a class before it was through.
     reached: BTreeMap<ClassId, (UseHour, FileId)>,
     /// The same of a look at ages.
     ages_reached: BTreeMap<ClassId, (UseHour, FileId)>,
+}
+
+/// What is to come of a round.
+struct LastRound {
+    /// What files and free room are together behind it.
+    most: ByteCount,
+    /// How much of it is free then and was not.
+    freed: u64,
+    /// The largest blob that fitted before it, if something waits for that alone.
+    largest: Option<ByteCount>,
 }
 
 /// The thread.
@@ -89,6 +100,7 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         rest: REST_MIN,
         unswept: 0,
         last: None,
+        rests_since: None,
         futile: FUTILE_MIN,
         reached: BTreeMap::new(),
         ages_reached: BTreeMap::new(),
@@ -225,24 +237,25 @@ impl Rounds {
         if now < self.next_at {
             return Ok(());
         }
-        self.unswept = self.unswept.min(garbage_bytes(room)?);
-        let Asked { wanted, demands, evictable } = asked(room, water, self.unswept, refused)?;
+        if self.unswept > 0 {
+            self.unswept = self.unswept.min(garbage_bytes(room)?);
+        }
+        let Asked { wanted, demands, evictable, largest, waits } = asked(room, water, self.unswept, refused)?;
         // Puts and recalls take of what is free and are files then: what both are together tells whether room
         // came.
         let most = room.evictor.info().room;
-        let has_to_wait = self.is_futile(most, now) || !takes_files(room);
-        let is_wanted = wanted > 0;
+        let has_to_wait = self.is_futile(most, largest, waits, now) || !takes_files(room);
         let wanted = if has_to_wait { 0 } else { wanted };
-        let is_asked = is_wanted || demands.iter().any(|demand| demand.own > 0);
+        let is_asked = wanted > 0 || demands.iter().any(|demand| demand.own > 0);
         // No more may leave than is counted as such.
         let could_leave = match evictable {
             _ if !is_asked => ByteCount(0),
             Some(known) => known,
             None => room.read(|view| most_evictable(room, view))?,
         };
-        if could_leave.0 == 0 || (wanted == 0 && demands.iter().all(|demand| demand.own == 0)) {
+        if could_leave.0 == 0 {
             self.rest = REST_MIN;
-            self.next_at = if could_leave.0 == 0 && is_asked { now.saturating_add(REST_MIN) } else { now };
+            self.next_at = if is_asked { now.saturating_add(REST_MIN) } else { now };
             room.evictor.info().ended(is_asked, self.unswept > 0);
             return Ok(());
         }
@@ -256,15 +269,21 @@ impl Rounds {
         self.unswept = self.unswept.saturating_add(evicted.freed);
         if wanted > 0 && evicted.freed > 0 {
             let lost = evicted.bytes.saturating_sub(evicted.freed);
-            self.last = Some((ByteCount(most.0.saturating_sub(lost)), evicted.freed, now));
+            let most = ByteCount(most.0.saturating_sub(lost));
+            self.last = Some(LastRound { most, freed: evicted.freed, largest });
         }
         room.sweep.ring();
         let is_through = is_through.inspect_err(|_| room.evictor.info().ended(true, evicted.bytes > 0))?;
         let is_short = evicted.freed < wanted;
-        room.evictor.info().ended(is_through && (is_short || evicted.bytes < own), evicted.freed > 0);
-        if (is_through && evicted.files == 0) || (is_short && evicted.bytes >= most_for(wanted)) {
-            // All that could go is pinned or not on its tapes yet, or shares blobs with what stays: that
-            // takes its time.
+        let is_over = is_short && evicted.bytes >= most_for(wanted);
+        let lacks = is_through && !is_over && (is_short || evicted.bytes < own);
+        room.evictor.info().ended(lacks, evicted.freed > 0);
+        if is_over {
+            // What has left shares blobs with what stays: that others may leave now changes little.
+            self.is_to_rest(now);
+        }
+        if is_through && evicted.files == 0 {
+            // All that could go is pinned or not on its tapes yet: that takes its time.
             self.next_at = now.saturating_add(self.rest);
             self.rest = self.rest.saturating_mul(2).min(REST_MAX);
         } else {
@@ -274,18 +293,28 @@ impl Rounds {
     }
 
     /// Whether the last round for the pool has brought too little room, and the next one has to wait.
-    fn is_futile(&mut self, most: ByteCount, now: Duration) -> bool {
+    fn is_futile(&mut self, most: ByteCount, largest: Option<ByteCount>, waits: bool, now: Duration) -> bool {
         // What is not removed yet counts as free, and says nothing.
-        let Some((expected, freed, at)) = self.last.filter(|_| self.unswept == 0) else { return false };
-        if most.0 >= expected.0.saturating_sub(freed / 2) {
-            (self.last, self.futile) = (None, FUTILE_MIN);
-            return false;
+        if let Some(last) = self.last.take_if(|_| self.unswept == 0) {
+            let has_come = most.0 >= last.most.0.saturating_sub(last.freed / 2);
+            // Room on drives that lack none is no help to who needs a place on those that do.
+            let is_no_help = last.largest.zip(largest).is_some_and(|(before, now)| now <= before);
+            if has_come && !is_no_help {
+                (self.rests_since, self.futile) = (None, FUTILE_MIN);
+            } else {
+                self.is_to_rest(now);
+            }
         }
-        if now < at.saturating_add(self.futile) {
-            return true;
-        }
-        (self.last, self.futile) = (None, self.futile.saturating_mul(2).min(FUTILE_MAX));
-        false
+        // Twice what the last rest was is set already.
+        let rest = self.futile / 2;
+        let rest = if waits { rest.min(REST_MAX) } else { rest };
+        self.rests_since.is_some_and(|since| now < since.saturating_add(rest))
+    }
+
+    /// Nothing more leaves for want of room for a while, each time for twice as long.
+    fn is_to_rest(&mut self, now: Duration) {
+        self.rests_since = Some(now);
+        self.futile = self.futile.saturating_mul(2).min(2 * FUTILE_MAX);
     }
 
     /// Evicts until room for `wanted` bytes is to come and no class has more than its own mark, or all were
@@ -505,6 +534,10 @@ struct Asked {
     demands: Vec<Demand>,
     /// The most that could leave, if that had to be known.
     evictable: Option<ByteCount>,
+    /// The largest blob that fits, if something waits for which there is room but for that.
+    largest: Option<ByteCount>,
+    /// Whether a recall or a put waits for room.
+    waits: bool,
 }
 
 /// What has left and is not removed yet (`unswept`) counts as free, though readers may hold it for hours;
@@ -516,6 +549,7 @@ fn asked(room: &Tape, water: Water, unswept: u64, refused: Option<ByteCount>) ->
     let coming = |room: BlobRoom| ByteCount(room.all.0.saturating_add(unswept));
     let refused = refused.map(|size| (coming(for_puts), for_puts.needed_for(size)));
     let free = coming(for_recalls);
+    let waits = refused.is_some();
     let (claimed, short): (ByteCount, BTreeMap<ClassId, ByteCount>) = {
         let space = room.own.space.lock();
         (space.claimed(), space.short().collect())
@@ -544,12 +578,15 @@ fn asked(room: &Tape, water: Water, unswept: u64, refused: Option<ByteCount>) ->
         let beside = |bytes: &ByteCount| claimed.0.saturating_add(bytes.0);
         let recalls = short.values().map(|bytes| beside(bytes).max(for_recalls.needed_for(*bytes).0));
         let waiting = ByteCount(recalls.filter(|waiting| *waiting <= could_be_free).max().unwrap_or(0));
+        let waits = waits || !short.is_empty();
+        let lies_badly = |bytes: &&ByteCount| beside(bytes) <= free.0 && !for_recalls.takes(**bytes);
+        let largest = short.values().find(lies_badly).map(|_| for_recalls.largest);
         let (limits, online) = (Limits::new(most, water), ByteCount(online));
         let for_put = refused.map(|(for_puts, size)| limits.to_leave_for_put(online, for_puts, size));
         let wanted = limits.to_leave(online, waiting).max(for_put.unwrap_or_default()).0;
         let mut info = room.evictor.info();
         (info.online, info.room) = (online, most);
-        Ok(Asked { wanted, demands, evictable })
+        Ok(Asked { wanted, demands, evictable, largest, waits })
     })
 }
 

@@ -33,6 +33,12 @@ const LOOKING: &str = "looking";
 /// Garbage counted exactly up to here.
 const GARBAGE_COUNT_MAX: usize = 100_000;
 
+/// With what is in the pool now: what came since the last look has taken of what was free.
+fn as_of_now(evictor: EvictorInfo, online: ByteCount) -> EvictorInfo {
+    let room = if evictor.room.0 == 0 { evictor.room } else { evictor.room.max(online) };
+    EvictorInfo { online, room, ..evictor }
+}
+
 impl Tape {
     /// All tapes, by VID.
     ///
@@ -177,7 +183,7 @@ impl Tape {
             reconstructed: status.reconstructions,
             garbage,
             small: room.upkeep.segment_use(),
-            evictor: EvictorInfo { online: online.bytes, ..room.evictor_info() },
+            evictor: as_of_now(room.evictor_info(), online.bytes),
             rebalance: room.upkeep.rebalance_info(),
         })
     }
