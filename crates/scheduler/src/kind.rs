@@ -21,7 +21,9 @@ impl Reason {
             Reason::Cleaning { .. } => "cleaning",
             Reason::ToBeCleaned { .. } => "to-be-cleaned",
             Reason::TapeInUse { .. } => "tape-in-use",
-            Reason::NoScratchTape | Reason::OnlyEmptyTapes { .. } => "no-scratch-tape",
+            Reason::NoScratchTape | Reason::OnlyEmptyTapes { .. } | Reason::NoTapeAtHand { .. } => {
+                "no-scratch-tape"
+            }
             Reason::LargerThanTapes { .. } => "larger-than-tapes",
             Reason::PoolFull => "pool-full",
             Reason::TooFewPoolDrives { .. } => "too-few-pool-drives",
@@ -69,6 +71,7 @@ impl Reason {
             Reason::NoPolicy
             | Reason::NoScratchTape
             | Reason::OnlyEmptyTapes { .. }
+            | Reason::NoTapeAtHand { .. }
             | Reason::LargerThanTapes { .. }
             | Reason::PoolFull
             | Reason::TooFewPoolDrives { .. }
@@ -119,6 +122,9 @@ impl Reason {
             | Reason::TapeNotReadable { vid, .. } => vec![*vid],
             Reason::NoReadableCopy { tapes } => tapes.iter().map(|(vid, _)| *vid).collect(),
             Reason::ReadElsewhere { tapes, .. } | Reason::OnlyEmptyTapes { tapes } => tapes.clone(),
+            Reason::NoTapeAtHand { away, unidentified, .. } => {
+                away.iter().chain(unidentified).copied().collect()
+            }
             Reason::DriveLooks { vid, .. } => vid.iter().copied().collect(),
             Reason::KeyMissing { vid, others, .. } => {
                 vid.iter().copied().chain(others.iter().map(|(other, _)| *other)).collect()

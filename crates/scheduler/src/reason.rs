@@ -41,6 +41,9 @@ pub enum Reason {
     NoScratchTape,
     /// The same, and these tapes hold nothing: they are scratch once they are reclaimed.
     OnlyEmptyTapes { tapes: Vec<Vid> },
+    /// The same, and some tapes are not at hand: what stands in these libraries is not known, tapes of the pool
+    /// with room are away, or it is not known what some can hold.
+    NoTapeAtHand { unreached: Vec<String>, away: Vec<Vid>, unidentified: Vec<Vid> },
     /// The library whose tapes the pool has has no drive that is up.
     PoolsLibraryDown { library: String },
     /// There is no tape drive.
@@ -137,6 +140,10 @@ pub enum ShortRoom {
     LargeFile(String),
 }
 
+fn listed(tapes: &[Vid]) -> String {
+    tapes.iter().map(Vid::to_string).collect::<Vec<_>>().join(", ")
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -172,6 +179,27 @@ impl fmt::Display for Reason {
                     f,
                     "no tape of the pool can be written and there is no scratch tape; add scratch tapes"
                 )
+            }
+            Reason::NoTapeAtHand { unreached, .. } if !unreached.is_empty() => write!(
+                f,
+                "no library that is reached has a tape that can be written, and what stands in {} is not \
+                 known: {REACH_IT}",
+                unreached.join(", ")
+            ),
+            Reason::NoTapeAtHand { away, unidentified, .. } => {
+                write!(f, "no tape of the pool can be written and there is no scratch tape")?;
+                if !away.is_empty() {
+                    let tapes = listed(away);
+                    write!(
+                        f,
+                        "; {tapes} with room for more are away: kist tape import-slot brings one back"
+                    )?;
+                }
+                if !unidentified.is_empty() {
+                    let tapes = listed(unidentified);
+                    write!(f, "; what {tapes} can hold is not known: kist tape show VID tells why")?;
+                }
+                write!(f, "; or add scratch tapes")
             }
             Reason::OnlyEmptyTapes { tapes } => {
                 let named: Vec<String> = tapes.iter().map(Vid::to_string).collect();

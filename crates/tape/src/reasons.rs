@@ -93,7 +93,7 @@ impl Tape {
         };
         let reason = reason.map(|reason| self.while_drives_look(self.why_nothing_fits(reason)));
         let reason = reason.map(|reason| self.while_keys_are_missing(waiting, reason));
-        reason.map(|reason| self.with_empty_tapes(reason)).transpose()
+        reason.map(|reason| self.with_other_tapes(waiting, reason)).transpose()
     }
 
     /// For the scheduler a place that could not be read rests, or is none, whatever becomes of the container
@@ -238,20 +238,45 @@ impl Tape {
         reasons.find(Reason::needs_an_operator)
     }
 
-    /// The scheduler knows of no tapes that may not be written; some of these may only have to be reclaimed.
-    fn with_empty_tapes(&self, reason: Reason) -> Result<Reason, ReadError> {
+    /// The scheduler knows of no tapes that may not be written; some of these may only have to be reclaimed,
+    /// or are not at hand.
+    fn with_other_tapes(&self, waiting: Waiting<'_>, reason: Reason) -> Result<Reason, ReadError> {
         if reason != Reason::NoScratchTape {
             return Ok(reason);
         }
-        let (tapes, kept) =
+        let unreached = self.unreached();
+        if !unreached.is_empty() {
+            return Ok(Reason::NoTapeAtHand { unreached, away: Vec::new(), unidentified: Vec::new() });
+        }
+        let (known, kept) =
             self.catalogue.read(|view| Ok::<_, ReadError>((view.tapes()?, view.quarantine()?)))?;
         // None is reclaimed before a quarantine ends.
         if kept.is_some() {
             return Ok(reason);
         }
-        let empty = tapes.iter().filter(|(_, tape)| is_to_reclaim(tape)).map(|(vid, _)| *vid);
+        let empty = known.iter().filter(|(_, tape)| is_to_reclaim(tape)).map(|(vid, _)| *vid);
         let tapes: Vec<Vid> = empty.take(EMPTY_NAMED_MAX).collect();
-        Ok(if tapes.is_empty() { reason } else { Reason::OnlyEmptyTapes { tapes } })
+        if !tapes.is_empty() {
+            return Ok(Reason::OnlyEmptyTapes { tapes });
+        }
+        let of_pool = match waiting {
+            Waiting::Migration(pool) | Waiting::Copy(_, _, pool) => Some(pool),
+            _ => None,
+        };
+        let is_away = |(vid, tape): &&(Vid, TapeRecord)| {
+            let is_open = tape.state == TapeState::Active && tape.tape_pool == of_pool;
+            of_pool.is_some() && is_open && !self.libraries.holds(*vid)
+        };
+        let is_unknown =
+            |(vid, tape): &&(Vid, TapeRecord)| is_unidentified(tape) && self.libraries.holds(*vid);
+        let named = |is: &dyn Fn(&&(Vid, TapeRecord)) -> bool| -> Vec<Vid> {
+            known.iter().filter(|row| is(row)).map(|(vid, _)| *vid).take(EMPTY_NAMED_MAX).collect()
+        };
+        let (away, unidentified) = (named(&is_away), named(&is_unknown));
+        Ok(match away.is_empty() && unidentified.is_empty() {
+            true => reason,
+            false => Reason::NoTapeAtHand { unreached, away, unidentified },
+        })
     }
 
     /// Whether this host fails to write to tapes.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use archive::{Archive, TapeExport, TapeInfo, TapeUse};
+use archive::{Archive, Reason, TapeExport, TapeInfo, TapeUse};
 use base::{ByteCount, RequestId, Vid};
 use catalogue::{AwayKind, EvictRefusal, RequestState, TapeState};
 use library::DriveCommand;
@@ -305,4 +305,26 @@ fn a_retired_tape_is_no_scratch_tape() {
     assert_eq!((is(stranger), archive.tape(stranger).unwrap().away), (TapeState::Scratch, false));
     assert_eq!(archive.verify_catalogue().unwrap(), []);
     stop(archive);
+}
+
+/// Story: the only tape of a pool with room was exported, and all that was told was that scratch tapes lack.
+#[test]
+fn a_tape_with_room_that_is_away_is_named_where_scratch_tapes_lack() {
+    let instance =
+        Instance::with_many_tapes(1, ByteCount::mib(256), Default::default(), crate::emptied::single_pool);
+    let archive = instance.open();
+    put(&archive, &name(0), &content(0));
+    migrate_all(&archive);
+    rest(&archive);
+    let vid = archive.tapes().unwrap()[0].vid;
+    export(&archive, vid);
+    put(&archive, &name(1), &content(1));
+    archive.migrate_now(None).unwrap();
+    wait_until("the queue names the tape", || {
+        archive.queue().unwrap().iter().any(|line| {
+            let names_it = |cause: &Reason| cause.vids() == [vid] && cause.kind() == "no-scratch-tape";
+            line.cause.as_ref().is_some_and(names_it) && line.reason.contains("kist tape import-slot")
+        })
+    });
+    archive.close();
 }
