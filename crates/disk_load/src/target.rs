@@ -43,6 +43,11 @@ impl TargetKind {
     }
 }
 
+/// A smaller file helps only where more is free than is to stay so.
+fn or_smaller(free: ByteCount) -> &'static str {
+    if free > RESERVE { ", or a smaller file" } else { "" }
+}
+
 /// Why something cannot be read or written by a load.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -60,7 +65,7 @@ pub enum TargetError {
     /// The file system would be nearly full.
     #[error(
         "{}: {free} are free, and a file of {wanted} is to leave {RESERVE} free: name a directory with more \
-         room, or a smaller file", path.display()
+         room{}", path.display(), or_smaller(*free)
     )]
     NoRoom {
         /// The directory.

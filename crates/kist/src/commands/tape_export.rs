@@ -91,7 +91,7 @@ pub fn import(elements: Elements, common: &Common) -> Outcome {
             "no cartridge with a VID stands in import/export element {element}, or there is no such element: \
              kist tape import-slot all takes what stands in any"
         );
-        return Err(Failure::new(Exit::SomeFailed, what));
+        return Err(Failure::new(Exit::NotFound, what));
     }
     match imports.iter().filter(|import| import.error.is_some()).count() {
         0 => Ok(()),
