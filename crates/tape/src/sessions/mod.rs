@@ -194,7 +194,7 @@ impl DriveThread {
             | Event::MaintenanceEnded(_, SessionEnd::Failed(_))
             | Event::RecallEnded(_, SessionEnd::Failed(_) | SessionEnd::NoRoom) => {}
             Event::MigrationEnded(..) | Event::RecallEnded(..) | Event::MaintenanceEnded(..) => {
-                self.rests_no_more();
+                self.went_well();
                 // A suspect tape that gave what was asked of it is still to be tried, or set aside.
                 let is_suspect = |vid| self.room.tape(vid).is_ok_and(|it| it.state == TapeState::Suspect);
                 if let Some(mounted) = self.mounted.as_ref().filter(|mounted| !is_suspect(mounted.vid)) {
@@ -206,8 +206,12 @@ impl DriveThread {
         event
     }
 
-    /// A session in this drive went well.
-    fn rests_no_more(&mut self) {
+    /// A session in this drive went well. One that read and wrote nothing says nothing: it may only have closed
+    /// what was cut short.
+    fn went_well(&mut self) {
+        if self.session.items.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         self.in_doubt.works();
         if let Some(mounted) = &self.mounted {
             self.room.tape_retries.stayed(mounted.vid);
