@@ -23,7 +23,7 @@ const WIDTH_MAX: usize = 64;
 const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 20;
 /// The shortest time after which unused files leave the pool: the catalogue knows the hour of a file's last
 /// use, no more.
-const UNUSED_LEAST: Duration = Duration::from_secs(3600);
+pub(super) const UNUSED_LEAST: Duration = Duration::from_secs(3600);
 
 /// What is wrong with a configuration, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,6 +59,23 @@ pub fn load(file: &Path) -> Result<Config, ConfigError> {
     load_text(file, &read_text(file)?)
 }
 
+/// Reads and checks a configuration, and refuses also what a server starts with although it does not do what it
+/// says: earlier versions took it.
+pub fn load_strictly(file: &Path) -> Result<Config, ConfigError> {
+    let text = read_text(file)?;
+    let config = load_text(file, &text)?;
+    for class in &config.classes {
+        check_no_hour(class).map_err(|finding| located(file, &text, finding))?;
+    }
+    check_up_to(&config.classes).map_err(|finding| located(file, &text, finding))?;
+    Ok(config)
+}
+
+fn located(file: &Path, text: &str, (span, message): Finding) -> ConfigError {
+    let (line, key) = (line_of(text, span.start), key_of(text, span.start));
+    ConfigError { file: file.to_owned(), line, key, message }
+}
+
 /// Reads the text of a configuration.
 pub(super) fn read_text(file: &Path) -> Result<String, ConfigError> {
     let unreadable =
@@ -72,18 +89,12 @@ pub(super) fn read_text(file: &Path) -> Result<String, ConfigError> {
 
 /// Checks the text of a configuration.
 pub(super) fn load_text(file: &Path, text: &str) -> Result<Config, ConfigError> {
-    let located = |(span, message): Finding| ConfigError {
-        file: file.to_owned(),
-        line: line_of(text, span.start),
-        key: key_of(text, span.start),
-        message,
-    };
     let parsed = toml::from_str::<Config>(text);
     let config = parsed.map_err(|error| {
         let message = error.message().lines().collect::<Vec<_>>().join("; ");
-        located((error.span().unwrap_or(0..0), message))
+        located(file, text, (error.span().unwrap_or(0..0), message))
     })?;
-    check(&config).map_err(located)?;
+    check(&config).map_err(|finding| located(file, text, finding))?;
     Ok(config)
 }
 
@@ -289,18 +300,10 @@ fn check_classes(classes: &[Class], tape_pools: &[TapePool]) -> Result<(), Findi
             (UpTo::Size(before), Some(up_to)) if up_to.get_ref().0 <= before => {
                 return Err((up_to.span(), "up_to rises from class to class".to_owned()));
             }
-            (UpTo::Any(all), Some(up_to)) => {
-                let message = format!(
-                    "up_to has no effect: class '{}' above it has none, and so gets the files of all sizes \
-                     that are left; put that class behind this one, or leave up_to out",
-                    all.name.get_ref()
-                );
-                return Err((up_to.span(), message));
-            }
             (UpTo::Size(_), Some(up_to)) => largest = UpTo::Size(up_to.get_ref().0),
-            (UpTo::Size(_), None) => largest = UpTo::Any(class),
+            (UpTo::Size(_), None) => largest = UpTo::Any,
             // Its files are those that name it.
-            (UpTo::Any(_), None) => {}
+            (UpTo::Any, _) => {}
         }
     }
     match (classes.last(), largest) {
@@ -308,16 +311,46 @@ fn check_classes(classes: &[Class], tape_pools: &[TapePool]) -> Result<(), Findi
         (Some(last), UpTo::Size(_)) => {
             Err((last.name.span(), "one class has no up_to, so that every file has a class".to_owned()))
         }
-        (Some(_), UpTo::Any(_)) => Ok(()),
+        (Some(_), UpTo::Any) => Ok(()),
     }
 }
 
 /// Up to which size files have a class by default, as far as the classes were looked at.
 #[derive(Clone, Copy)]
-enum UpTo<'a> {
+enum UpTo {
     Size(ByteCount),
-    /// All have: this class has no limit.
-    Any(&'a Class),
+    /// All have: one has no limit.
+    Any,
+}
+
+/// Behind a class that takes files of all sizes `up_to` has no effect.
+fn check_up_to(classes: &[Class]) -> Result<(), Finding> {
+    let mut behind = classes.iter().skip_while(|class| class.up_to.is_some());
+    let Some(all) = behind.next() else { return Ok(()) };
+    match behind.find_map(|class| class.up_to.as_ref()) {
+        None => Ok(()),
+        Some(up_to) => {
+            let message = format!(
+                "up_to has no effect: class '{}' above it has none, and so gets the files of all sizes that are \
+                 left; put that class behind this one, or leave up_to out",
+                all.name.get_ref()
+            );
+            Err((up_to.span(), message))
+        }
+    }
+}
+
+/// A residency of less than an hour acts as an hour.
+fn check_no_hour(class: &Class) -> Result<(), Finding> {
+    let Some(span) = class.residency.as_ref().filter(|it| is_below_an_hour(*it.get_ref())) else {
+        return Ok(());
+    };
+    let message = format!(
+        "residency = \"{}\" acts as an hour: when a file was used last is known to the hour only: write \"1h\" \
+         or longer, or \"tape\" to have files leave as soon as tapes have them",
+        span.get_ref()
+    );
+    Err((span.span(), message))
 }
 
 /// What says when files of a class leave the pool: what would have no effect, or would keep all files of the
@@ -328,14 +361,6 @@ fn check_leaving(class: &Class) -> Result<(), Finding> {
         let message = format!(
             "residency = \"{}\" is no time to stay: write \"tape\" to have files leave as soon as tapes have \
              them, or a span such as \"30d\"",
-            span.get_ref()
-        );
-        return Err((span.span(), message));
-    }
-    if let Some(span) = residency.as_ref().filter(|it| is_below_an_hour(*it.get_ref())) {
-        let message = format!(
-            "residency = \"{}\": when a file was used last is known to the hour only: write \"1h\" or \
-             longer, or \"tape\" to have files leave as soon as tapes have them",
             span.get_ref()
         );
         return Err((span.span(), message));
@@ -422,7 +447,21 @@ mod tests {
         assert!(text.contains(from), "{from}");
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), text.replacen(from, to, 1)).unwrap();
-        load(file.path()).unwrap_err()
+        load_strictly(file.path()).unwrap_err()
+    }
+
+    /// Story: an instance that ran with one of them did not start any more after an upgrade.
+    #[test]
+    fn what_earlier_versions_took_is_warned_of_and_a_start_goes_on() {
+        let first = "up_to = \"1MiB\"\n";
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for text in ["", "up_to = \"1MiB\"\nresidency = \"20s\"\n"] {
+            fs::write(file.path(), write(&Template::default()).replacen(first, text, 1)).unwrap();
+            let settings = load(file.path()).unwrap().settings(Path::new("/srv"));
+            let unused_for = settings.classes[0].leaving.unused_for;
+            assert_eq!(unused_for, (!text.is_empty()).then_some(UNUSED_LEAST));
+            load_strictly(file.path()).unwrap_err();
+        }
     }
 
     #[test]

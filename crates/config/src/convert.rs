@@ -16,6 +16,7 @@ use library::scsi::IscsiName;
 use library::scsi::changer::DriveSeat;
 use toml::Spanned;
 
+use super::check::UNUSED_LEAST;
 use super::file::{
     Backup, Catalogue, Class, Config, Drives, Library, LibraryKind, Pool, PoolDrive, Recall, RecallOrder,
     RecallOrderFrom, Tape, TapePool, Timing,
@@ -205,7 +206,8 @@ fn class_settings(class: &Class) -> ClassSettings {
         pool_max: pool_max.as_ref().map(|pool_max| pool_max.get_ref().0),
         leaving: LeavingSettings {
             unused_for: residency.as_ref().and_then(|residency| match residency.get_ref() {
-                Residency::Unused(span) => Some(span.0),
+                // Earlier versions took less, and the use of a file is known to the hour.
+                Residency::Unused(span) => Some(span.0.max(UNUSED_LEAST)),
                 Residency::Pool | Residency::Tape => None,
             }),
             size_min: evict_min.map_or(base::ByteCount(0), |size| size.0),

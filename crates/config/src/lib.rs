@@ -16,7 +16,7 @@ mod server;
 mod template;
 mod value;
 
-pub use check::{ConfigError, load};
+pub use check::{ConfigError, load, load_strictly};
 pub use drive_file::DriveFile;
 pub use file::Config;
 pub use identity::{FETCHED_DIRECTORY, Identity, KeyAddress, TokenIssuer};

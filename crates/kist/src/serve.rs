@@ -99,6 +99,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let mut listeners = config.server.listeners(&instance.directory);
     listeners.iter_mut().for_each(|listener| listener.another_port = args.another_port);
     if args.check_config {
+        config::load_strictly(&file).map_err(|error| Failure::usage(error.to_string()))?;
         config.identity.load(&instance.directory).map_err(Failure::usage)?;
         for tls in listeners.iter().filter_map(|listener| listener.tls.as_ref()) {
             let wrong = |error| Failure::usage(format!("{}: server.tls: {error}", file.display()));
@@ -110,6 +111,9 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     }
     base::keep_freed_memory(std::thread::available_parallelism().map_or(1, usize::from));
     start_log(args.log, args.log_format);
+    if let Err(error) = config::load_strictly(&file) {
+        tracing::warn!("{error}");
+    }
     raise_descriptor_limit();
     if !config.settings(&instance.directory).tape_keys().is_empty() {
         keep_memory_to_itself();

@@ -34,7 +34,7 @@ pub use drive::{DriveState, Purpose};
 pub use event::{Action, Backlog, Event, Failure, SessionEnd, TapeSummary};
 pub use failures::{
     ASIDE_REST_MAX, ASIDE_RESTS, DRIVE_FAILURES_MAX, DRIVE_REST_MAX, DRIVE_SUSPECTS_MAX, HOST_REST_MAX,
-    SUSPECT_FAILURES_MAX, TAPE_FAILURES_MAX, suspects_tape, tape_retry,
+    SUSPECT_FAILURES_MAX, TAPE_FAILURES_MAX, spares_what_dropped_out, suspects_tape, tape_retry,
 };
 pub use forecast::{
     Expected, FORECAST_HORIZON, FORECAST_STEPS_MAX, Forecast, Forecaster, Nominal, Outlook, Pace,

@@ -7,11 +7,32 @@ use store::BATCH_MAX;
 
 use crate::room::Tape;
 
+/// Part of the reason of a tape that is not used since it holds too little.
+pub(crate) const NO_TAPE_BELOW: &str = "Kist uses no tape of less than";
+
+/// Whether a tape is out of use since a drive says that it holds next to nothing. Reclaimed, it would be labelled
+/// again, and found to be the same.
+pub(crate) fn holds_nothing(tape: &TapeRecord) -> bool {
+    tape.state == TapeState::Disabled && tape.reason.contains(NO_TAPE_BELOW)
+}
+
+fn used_and(record: &TapeRecord, left: ByteCount) -> ByteCount {
+    ByteCount(record.written.0.saturating_add(record.torn.0).saturating_add(left.0))
+}
+
+/// The capacity of a tape that holds data, if more is left on it than was known. What is promised for it now is
+/// the most: what was written is counted before the drive compresses it, and what is left after.
+fn more_than_known(record: &TapeRecord, left: ByteCount, promised: ByteCount) -> Option<ByteCount> {
+    let is_more = left.0 > room_left(record).0.saturating_add(reserve(record.capacity).0);
+    let capacity = used_and(record, left).min(promised);
+    (is_more && capacity > record.capacity).then_some(capacity)
+}
+
 impl Tape {
     /// Takes note of what a drive says of a tape that it has just labelled. When a second tape turns out to
-    /// be shorter or longer than its medium promises, so are those that are scratch and promise the same,
-    /// until they are labelled themselves: else one after the other would be labelled for a container that
-    /// none of them takes. Gives whether the tape is of use. Of one that is not, no other is believed to be
+    /// be as much shorter or longer than its medium promises, so are those that are scratch and promise the
+    /// same, until they are labelled themselves: else one after the other would be labelled for a container
+    /// that none of them takes. Two that differ from each other may be one odd drive. Gives whether the tape is of use. Of one that is not, no other is believed to be
     /// like it: it may be the drive that does not know.
     ///
     /// # Errors
@@ -29,23 +50,41 @@ impl Tape {
         Ok(true)
     }
 
-    /// Takes note of what a drive says is left on a tape that was labelled before: one that holds more than
-    /// the catalogue has was labelled when a setting or a label was believed that promised too little.
+    /// Takes note of what a drive says is left on a tape that was labelled before: when it was, a setting or
+    /// a label may have been believed that promises otherwise, or nobody came to ask the drive. Of a tape
+    /// that holds data no more is believed than what is promised for it now: a drive that compresses has
+    /// taken more than what it then says is gone. Gives whether the tape is of use.
     ///
     /// # Errors
-    /// If the catalogue cannot be written.
-    pub(crate) fn tape_has_left(&self, vid: Vid, left: ByteCount) -> Result<(), ArchiveError> {
+    /// If the catalogue cannot be read or written.
+    pub(crate) fn tape_has_left(&self, vid: Vid, left: ByteCount) -> Result<bool, ArchiveError> {
         let record = self.tape(vid)?;
-        let known = room_left(&record);
-        if record.state != TapeState::Active || left.0 <= known.0.saturating_add(reserve(record.capacity).0) {
-            return Ok(());
+        if record.state != TapeState::Active {
+            return Ok(true);
         }
-        let used = record.written.0.saturating_add(record.torn.0);
-        let capacity = ByteCount(used.saturating_add(left.0));
-        tracing::warn!(%vid, known = %record.capacity, holds = %capacity, "it holds more than was known");
-        self.execute(Command::SetTapeCapacity { vid, capacity })?;
-        self.post_tape(vid);
-        Ok(())
+        if self.is_as_labelled(&record)? {
+            let holds = used_and(&record, left);
+            let is_known = holds.0.abs_diff(record.capacity.0) <= reserve(record.capacity).0;
+            return if is_known && holds >= SMALLEST_TAPE {
+                Ok(true)
+            } else {
+                self.empty_tape_holds(vid, holds)
+            };
+        }
+        let promised = self.libraries.capacity_of(vid).unwrap_or(ByteCount(0));
+        if let Some(capacity) = more_than_known(&record, left, promised) {
+            tracing::warn!(%vid, known = %record.capacity, %capacity, "it holds more than was known");
+            self.execute(Command::SetTapeCapacity { vid, capacity })?;
+            self.post_tape(vid);
+        }
+        Ok(true)
+    }
+
+    /// Whether nothing but what Kist keeps for itself was ever written to a labelled tape. Of one that may
+    /// hold what a restored catalogue does not know, that is not said.
+    fn is_as_labelled(&self, record: &TapeRecord) -> Result<bool, ArchiveError> {
+        let has_data = record.containers > 0 || record.committed.0 > 0 || record.run.is_some();
+        Ok(!has_data && self.read(|view| view.quarantine())?.is_none())
     }
 
     /// The tapes of which the catalogue has another capacity now.
@@ -57,10 +96,12 @@ impl Tape {
         let promise_alike =
             |other: &Vid| *other != vid && self.libraries.capacity_of(*other) == Some(promised);
         let differs = |tape: &TapeRecord| tape.capacity.0.abs_diff(capacity.0) > reserve(capacity).0;
-        let is_other = |tape: &TapeRecord| capacity_of_empty(promised, tape.capacity) != promised;
-        let is_second = tapes
-            .iter()
-            .any(|(other, tape)| promise_alike(other) && tape.state != TapeState::Scratch && is_other(tape));
+        let is_second = tapes.iter().any(|(other, tape)| {
+            promise_alike(other)
+                && tape.generation.0 > 0
+                && tape.state != TapeState::Scratch
+                && !differs(tape)
+        });
         let mut like_it: Vec<Vid> = Vec::new();
         if capacity == promised || is_second {
             let is_like_it = |(other, tape): &&(Vid, TapeRecord)| {
@@ -81,5 +122,26 @@ impl Tape {
             drop(self.catalogue.execute_all(commands).map_err(ArchiveError::Store)?);
         }
         Ok(like_it)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Story: with the compression of a drive a tape was believed to hold more at nearly every mount, without
+    /// end.
+    #[test]
+    fn a_tape_with_data_is_never_believed_to_hold_more_than_is_promised() {
+        let mut tape = TapeRecord::scratch(ByteCount(1_000));
+        // Of 900 the drive made 300.
+        tape.written = ByteCount(900);
+        assert_eq!(more_than_known(&tape, ByteCount(700), ByteCount(1_000)), None);
+        // The setting was less when it was labelled.
+        tape.capacity = ByteCount(950);
+        assert_eq!(more_than_known(&tape, ByteCount(700), ByteCount(1_000)), Some(ByteCount(1_000)));
+        assert_eq!(more_than_known(&tape, ByteCount(90), ByteCount(2_000)), Some(ByteCount(990)));
+        assert_eq!(more_than_known(&tape, ByteCount(60), ByteCount(2_000)), None);
+        assert_eq!(more_than_known(&tape, ByteCount(700), ByteCount(0)), None);
     }
 }

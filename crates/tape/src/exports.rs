@@ -33,6 +33,12 @@ pub(crate) struct ExportFailure {
 /// What is told of a tape on which nothing new is begun since it is to be exported.
 const LEAVES: &str = "it is being exported: it goes out when its drive has given it back";
 
+/// Whether an export that a library could not do may be done later: not without a place to take cartridges out,
+/// or of one that is not there.
+fn may_pass(error: &LibraryError) -> bool {
+    !matches!(error, LibraryError::NoImportExport | LibraryError::UnknownCartridge { .. })
+}
+
 /// What is told of a tape that no library holds.
 pub(crate) fn absent_text(record: &TapeRecord) -> String {
     match &record.away {
@@ -140,8 +146,8 @@ impl Tape {
     fn export_alone(&self, vid: Vid, waited: bool) -> Result<TapeExport, ArchiveError> {
         let done = self.try_export(vid);
         match &done {
-            Ok(TapeExport::Waiting { .. }) => {}
-            Err(ArchiveError::Library(error)) if waited => self.export_failed(vid, error),
+            Ok(TapeExport::Waiting { .. }) => drop(self.inventory.export_failures().remove(&vid)),
+            Err(ArchiveError::Library(error)) if waited && may_pass(error) => self.export_failed(vid, error),
             Ok(TapeExport::Done { .. }) | Err(_) => self.set_leaving(vid, false)?,
         }
         // The answer is about the export, however the library answers to the next question.
@@ -150,7 +156,7 @@ impl Tape {
         }
         self.post_tape(vid);
         match done {
-            Err(ArchiveError::Library(_)) if waited => {
+            Err(ArchiveError::Library(error)) if waited && may_pass(&error) => {
                 Ok(TapeExport::Waiting { reason: self.leaving_text(vid), begins: false })
             }
             done => done,

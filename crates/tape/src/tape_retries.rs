@@ -6,13 +6,30 @@ use std::sync::PoisonError;
 use base::{Timestamp, Vid};
 use threads::{Mutex, MutexGuard};
 
-/// When each suspect tape that is tried again by itself is due, as its record has it.
+/// When each suspect tape that is tried again by itself is due, as its record has it; and which tapes dropped
+/// out of their drives.
 #[derive(Default)]
-pub(crate) struct TapeRetries(Mutex<BTreeMap<Vid, Timestamp>>);
+pub(crate) struct TapeRetries {
+    due: Mutex<BTreeMap<Vid, Timestamp>>,
+    dropped_out: Mutex<BTreeMap<Vid, u32>>,
+}
 
 impl TapeRetries {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Vid, Timestamp>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A tape is gone from the drive in which it was opened: so many times in a row now.
+    pub(crate) fn dropped_out(&self, vid: Vid) -> u32 {
+        let mut dropped_out = self.dropped_out.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = dropped_out.entry(vid).or_default();
+        *times = times.saturating_add(1);
+        *times
+    }
+
+    /// A session on the tape went well.
+    pub(crate) fn stayed(&self, vid: Vid) {
+        self.dropped_out.lock().unwrap_or_else(PoisonError::into_inner).remove(&vid);
     }
 
     /// `None`: it is not tried again by itself. Gives whether it was to be.

@@ -238,6 +238,27 @@ fn an_export_that_waits_outlasts_a_library_that_cannot_do_it() {
     stop(archive);
 }
 
+/// What no later try can do is given up: it would be tried again for ever.
+#[test]
+fn an_export_that_a_library_can_never_do_is_given_up() {
+    let instance = instance();
+    let gate = Gate::default();
+    let archive = open_behind(&instance, &gate);
+    let vids = write(&archive);
+    archive.evict(&all(&["/t"])).unwrap();
+    gate.take_out(vids[1]);
+    archive.take_inventory().unwrap();
+    gate.hold(vids[0]);
+    let request = stage(&archive, &[&name(0)]);
+    wait_until("a mount does not come back", || gate.hanging() > 0);
+    assert!(matches!(archive.export_tape(vids[0]).unwrap(), TapeExport::Waiting { begins: true, .. }));
+    gate.close_exports();
+    gate.hold_none();
+    wait_until("the export is given up", || !archive.tape(vids[0]).unwrap().leaving);
+    wait_for(&archive, request);
+    stop(archive);
+}
+
 /// What a crash leaves of an export is decided by where the cartridge stands.
 #[test]
 fn an_export_that_was_cut_short_is_none() {

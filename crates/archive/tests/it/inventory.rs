@@ -117,6 +117,31 @@ fn what_a_drive_says_of_itself_is_no_fault_of_the_tape() {
     }
 }
 
+/// Story: a cartridge that was gone from its drive while a session that was cut short was closed made its tape
+/// suspect, and one that was gone each time was mounted for ever.
+#[test]
+fn a_tape_that_drops_out_of_its_drive_is_spared_at_first() {
+    let trouble = Trouble::with(1, Duration::from_millis(50), |settings| {
+        settings.classes.iter_mut().for_each(|class| class.copies.truncate(1));
+    });
+    let (archive, faults) = trouble.open();
+    put(&archive, "/t/first", &[1; 300_000]);
+    migrate_all(&archive);
+    let vid = place(&archive, "/t/first")[0].0;
+    faults.plan_condition(&drive(0), DriveCommand::Write, Condition::Emptied, 2);
+    put(&archive, "/t/second", &[2; 300_000]);
+    migrate_all(&archive);
+    assert_eq!(faults.fired(), 2);
+    let spared = tape(&archive, vid).unwrap();
+    assert_eq!((spared.state, spared.reason.as_str()), (TapeState::Active, ""));
+    faults.plan_condition(&drive(0), DriveCommand::Write, Condition::Emptied, 3);
+    put(&archive, "/t/third", &[3; 300_000]);
+    migrate_all(&archive);
+    let suspected = tape(&archive, vid).unwrap();
+    assert!(suspected.reason.contains("cartridge"), "{suspected:?}");
+    stop(archive);
+}
+
 /// The same in the midst of a session: the flush of what was whole before failed too, since the drive takes
 /// no write after one that failed, and that error set the tape aside.
 #[test]

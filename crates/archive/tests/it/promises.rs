@@ -141,6 +141,58 @@ fn a_tape_that_holds_next_to_nothing_is_not_called_full() {
     stop(archive);
 }
 
+/// Story: a tape whose labelling was cut short before the drive was asked, and one that an earlier version had
+/// labelled, was full with nothing on it. What is put into use again is looked at again; and nobody is told to
+/// reclaim it, only for it to be labelled and found to be the same.
+#[test]
+fn an_empty_tape_that_is_mounted_again_is_asked_again_what_it_holds() {
+    let tiny = ByteCount::mib(4);
+    let options = library::VirtualCartridgeOptions::default;
+    let instance = Instance::with_many_tapes(1, tiny, options(), |settings| {
+        at_rest(settings);
+        settings.tape.retry_delay = base::Duration::from_millis(50);
+    });
+    let archive = open(&instance, ByteCount(12_000_000_000_000));
+    put(&archive, "/t/first", &bytes(1, 100_000));
+    archive.migrate_now(None).unwrap();
+    let refused = || archive.tapes().unwrap().iter().all(|tape| tape.state == TapeState::Disabled);
+    wait_until("the tape is refused", refused);
+    let vid = labelled(&archive)[0].vid;
+    archive.set_tape(vid, archive::TapeUse::Active, "for the test").unwrap();
+    wait_until("the tape is refused again", refused);
+    assert!(labelled(&archive)[0].reason.contains("which is empty"), "{:?}", labelled(&archive));
+    let why = format!("{:?}", archive.explain(&archive::About::Tape(vid)).unwrap());
+    assert!(!why.contains("makes it scratch"), "{why}");
+    stop(archive);
+}
+
+/// One drive that says something else of each tape makes nobody believe so of the others.
+#[test]
+fn tapes_that_differ_from_each_other_say_nothing_of_the_others() {
+    let instance = Instance::with_many_tapes(1, HOLDS, library::VirtualCartridgeOptions::default(), at_rest);
+    let config = library::VirtualLibraryConfig {
+        drives: Vec::new(),
+        robots: 1,
+        cartridges: Vec::new(),
+        options: library::VirtualCartridgeOptions::default(),
+        drop_cache: false,
+    };
+    let directory = &instance.settings.library.files().unwrap().directory;
+    let library = library::VirtualLibrary::open(directory, &config).unwrap();
+    for n in 2..7 {
+        let holds = ByteCount::mib(64 + 16 * (n - 1));
+        library.add_cartridge(Vid::new(&format!("KT{n:04}")).unwrap(), holds, &config.options).unwrap();
+    }
+    drop(library);
+    let archive = open(&instance, PROMISED);
+    put(&archive, "/t/first", &bytes(1, 1_000_000));
+    migrate_all(&archive);
+    assert_eq!(labelled(&archive).len(), 2);
+    let scratch = archive.tapes().unwrap().into_iter().filter(|tape| tape.uuid.is_none());
+    assert!(scratch.clone().count() == 4 && scratch.clone().all(|tape| tape.capacity == PROMISED));
+    stop(archive);
+}
+
 /// A file that would fit on a tape as it was promised is cut as soon as two tapes have shown what they hold,
 /// and not one is labelled after the other for the whole of it.
 #[test]

@@ -220,7 +220,7 @@ fn fill(args: &Args, key: &str) -> Outcome {
     let file = dir.join(CONFIG_FILE);
     instance::write_durable(&file, config::write(&template).as_bytes(), 0o644)?;
     // What was written is read back, so that no instance is made with settings that no server takes.
-    let config = config::load(&file).map_err(|error| {
+    let config = config::load_strictly(&file).map_err(|error| {
         let _ = fs::remove_file(&file);
         Failure::usage(error.to_string())
     })?;

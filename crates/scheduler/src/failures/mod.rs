@@ -12,6 +12,7 @@
 //!   maintenance rest as a whole; then one session tries, on a tape that is in use already if there is one,
 //!   and if it writes something all goes on. Reading goes on: only a tape that cannot be read for this host
 //!   rests.
+//! - A tape that was opened is gone from its drive ([`spares_what_dropped_out`]): the way to it, at first.
 //! - A session failed by its tape ([`suspects_tape`]): the tape is suspect. Its copies are read last, it is
 //!   not written, and it is tried again; after so many failures an operator decides.
 //! - Tape after tape failed in one drive: the drive is taken out of use, the tapes are cleared
@@ -46,6 +47,8 @@ pub const DRIVE_SUSPECTS_MAX: usize = 2;
 pub const ASIDE_RESTS: u32 = 4;
 /// So many failures in a row, and a suspect tape is not tried again until an operator decides.
 pub const SUSPECT_FAILURES_MAX: u32 = 5;
+/// A tape may drop out of drives so many times in a row before it is suspect.
+pub const DROPPED_OUT_MAX: u32 = 2;
 /// The longest rest of what is set aside; an operator may end it.
 pub const ASIDE_REST_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -63,6 +66,14 @@ pub fn suspects_tape(cause: Option<FailureCause>) -> bool {
         cause,
         Some(FailureCause::Drive | FailureCause::Robot | FailureCause::Path | FailureCause::Host)
     )
+}
+
+/// Whether a tape is spared that was in a drive, opened, and then was not, so many times in a row with no
+/// session on it that went well between: a drive that was reset and a library that began anew look like that.
+/// What drops out more often than they do is suspected.
+#[must_use]
+pub fn spares_what_dropped_out(times: u32) -> bool {
+    times <= DROPPED_OUT_MAX
 }
 
 /// When a tape that has failed so many times in a row is tried again: after a rest that doubles. `None`: not

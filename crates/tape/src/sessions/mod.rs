@@ -9,10 +9,10 @@ mod migrate;
 mod motion;
 mod mounted;
 mod mounting;
-mod plain;
 mod plan;
 mod recall;
 mod recall_order;
+mod rests;
 mod tape_verify;
 
 use std::sync::atomic::Ordering;
@@ -34,7 +34,7 @@ use ground::ArchiveError;
 use ground::Worker;
 
 use mounted::{Mounted, MountedTape};
-use plain::Plain;
+use rests::Rests;
 
 pub(crate) use adopt::{give_up_run, has_skeleton, write_again};
 pub(crate) use migrate::REST_USELESS;
@@ -54,12 +54,18 @@ enum SessionError {
     NothingToWrite { vid: Vid, tape_pool: String },
     /// An empty tape has no room.
     #[error(
-        "drive {drive} says that only {told} fit on {vid}, which is empty; Kist uses no tape of less \
-         than {}: put in a larger cartridge in its place; or, if another drive says otherwise, \
-         kist tape reclaim {vid}",
+        "drive {drive} says that only {told} fit on {vid}, which is empty; {} {}: put in a larger cartridge in \
+         its place; or, if another drive says otherwise, kist tape reclaim {vid}",
+        crate::capacity::NO_TAPE_BELOW,
         ground::SMALLEST_TAPE
     )]
     HoldsNothing { vid: Vid, drive: DriveName, told: ByteCount },
+    /// The drive has just said of another one that it holds nothing.
+    #[error(
+        "{vid} is not labelled in drive {drive} now: it said of an empty tape that hardly anything fits on it, \
+         and may say so of the next"
+    )]
+    DriveInDoubt { vid: Vid, drive: DriveName },
 }
 
 impl From<library::TapeError> for SessionError {
@@ -79,7 +85,9 @@ pub(crate) struct DriveThread {
     /// What is wrong with the drive itself.
     broken: Option<Broken>,
     /// Whether it does not encrypt when it is to.
-    plain: Plain,
+    plain: Rests,
+    /// Whether it says of empty tapes that they hold nothing.
+    in_doubt: Rests,
 }
 
 /// A drive does not work.
@@ -93,8 +101,8 @@ impl DriveThread {
     pub(crate) fn new(room: Arc<Tape>, name: DriveName, drive: Box<dyn TapeDrive>) -> Self {
         let session = room.session(name.as_str());
         let (drive, mounts) = MountTracker::follow(&room.mounts, &room.clock, drive);
-        let plain = Plain::default();
-        DriveThread { room, name, drive, mounted: None, session, mounts, broken: None, plain }
+        let (plain, in_doubt) = (Rests::default(), Rests::default());
+        DriveThread { room, name, drive, mounted: None, session, mounts, broken: None, plain, in_doubt }
     }
 
     /// The thread: until no more tasks can come; then the tape is brought home in good order. `looks`:
@@ -186,6 +194,7 @@ impl DriveThread {
             | Event::MaintenanceEnded(_, SessionEnd::Failed(_))
             | Event::RecallEnded(_, SessionEnd::Failed(_) | SessionEnd::NoRoom) => {}
             Event::MigrationEnded(..) | Event::RecallEnded(..) | Event::MaintenanceEnded(..) => {
+                self.went_well();
                 // A suspect tape that gave what was asked of it is still to be tried, or set aside.
                 let is_suspect = |vid| self.room.tape(vid).is_ok_and(|it| it.state == TapeState::Suspect);
                 if let Some(mounted) = self.mounted.as_ref().filter(|mounted| !is_suspect(mounted.vid)) {
@@ -195,6 +204,18 @@ impl DriveThread {
             _ => {}
         }
         event
+    }
+
+    /// A session in this drive went well. One that read and wrote nothing says nothing: it may only have closed
+    /// what was cut short.
+    fn went_well(&mut self) {
+        if self.session.items.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        self.in_doubt.works();
+        if let Some(mounted) = &self.mounted {
+            self.room.tape_retries.stayed(mounted.vid);
+        }
     }
 
     /// The drive itself does not work. Its tape, if it cannot be taken out, stays in it until the drive is
@@ -275,6 +296,25 @@ fn failure_of(room: &Tape, vid: Vid, error: &SessionError) -> Failure {
     Failure { suspect: may_be_the_drive && was_well(), ..error.failure() }
 }
 
+/// What follows from the failure of a session.
+struct Verdict {
+    failure: Failure,
+    suspects_tape: bool,
+}
+
+/// Whose failure it was. A drive that has no cartridge any more that was opened in it was reset, or the
+/// library began anew: that says nothing about the medium, which was read a moment ago, unless the same tape
+/// drops out again and again.
+fn verdict(room: &Tape, vid: Vid, error: &SessionError, was_opened: bool) -> Verdict {
+    let is_gone = was_opened
+        && matches!(error, SessionError::Volume(mover::VolumeError::Tape(TapeError::NotLoaded { .. })));
+    if is_gone && scheduler::spares_what_dropped_out(room.tape_retries.dropped_out(vid)) {
+        let failure = Failure { cause: Some(FailureCause::Path), ..error.failure() };
+        return Verdict { failure, suspects_tape: false };
+    }
+    Verdict { failure: failure_of(room, vid, error), suspects_tape: is_the_tapes_fault(error) }
+}
+
 /// Remembers that the drive itself does not work.
 fn note_drive(broken: &mut Option<Broken>, error: &SessionError) {
     let what = match error {
@@ -295,7 +335,7 @@ impl SessionError {
             error if error.is_for_want_of_encryption() => None,
             SessionError::Volume(error) => error.cause(),
             SessionError::Tape(ArchiveError::Library(error)) => error.cause(),
-            SessionError::NothingToWrite { .. } => None,
+            SessionError::NothingToWrite { .. } | SessionError::DriveInDoubt { .. } => None,
             // The cartridge, or a drive that does not know: the next ones show which.
             SessionError::HoldsNothing { .. } => Some(FailureCause::Unknown),
             SessionError::Tape(ArchiveError::Store(error)) if !matches!(error, ExecuteError::Rejected(_)) => {
@@ -346,8 +386,9 @@ fn is_the_tapes_fault(error: &SessionError) -> bool {
         SessionError::Volume(error) if error.is_of_the_key() => false,
         SessionError::Volume(mover::VolumeError::Tape(error)) if error.spares_the_medium() => false,
         SessionError::Volume(_) => scheduler::suspects_tape(error.cause()),
-        SessionError::Tape(_) | SessionError::NothingToWrite { .. } | SessionError::HoldsNothing { .. } => {
-            false
-        }
+        SessionError::Tape(_)
+        | SessionError::NothingToWrite { .. }
+        | SessionError::HoldsNothing { .. }
+        | SessionError::DriveInDoubt { .. } => false,
     }
 }

@@ -4,11 +4,8 @@
 use std::sync::Arc;
 
 use base::planted::{Bug, is_planted};
-use base::{
-    BlockAddress, ByteCount, ContainerId, FailureCause, Generation, Partition, RunId, TapeKey, TapePoolId,
-    Vid,
-};
-use catalogue::{Command, RunEnd, SEGMENTS_MAX, TapeRecord, TapeState, typed};
+use base::{BlockAddress, ByteCount, ContainerId, Generation, Partition, RunId, TapeKey, TapePoolId, Vid};
+use catalogue::{Command, RunEnd, RunRecord, SEGMENTS_MAX, TapeRecord, TapeState, typed};
 use library::{DriveName, TapeDrive, TapeError};
 use ltfs::changes::{ChangeNumber, ChangeSegment};
 use mover::{Stretch, Volume, VolumeError};
@@ -16,7 +13,7 @@ use scheduler::{Failure, SessionEnd};
 use session::WritingSession;
 
 use super::adopt::{self, Adopted};
-use super::{Broken, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, is_worm, note_drive};
+use super::{Broken, SessionError, Verdict, is_of_a_write, is_worm, note_drive, verdict};
 use crate::reclaim::room_for_index;
 use crate::room::{Session, Tape, room_left};
 use crate::tapes::covered;
@@ -86,10 +83,7 @@ impl MountedTape<'_> {
     pub(super) fn fail(&mut self, error: &SessionError) -> SessionEnd {
         note_drive(self.broken, error);
         let vid = self.tape.vid;
-        let failure = match is_cartridge_gone(error) {
-            true => Failure { cause: Some(FailureCause::Path), ..error.failure() },
-            false => failure_of(self.room, vid, error),
-        };
+        let Verdict { failure, suspects_tape } = verdict(self.room, vid, error, true);
         self.tape.failed = true;
         tracing::error!(%vid, drive = %self.name, %error, "session failed");
         let reason = truncated(&error.to_string(), 512);
@@ -99,7 +93,7 @@ impl MountedTape<'_> {
         }
         if is_worm(error) {
             self.room.set_tape_aside(vid, TapeState::ReadOnly, &reason);
-        } else if is_the_tapes_fault(error) && !is_cartridge_gone(error) {
+        } else if suspects_tape {
             self.room.suspect_tape(vid, error.cause(), &reason, is_of_a_write(error));
         }
         self.room.post_tape(vid);
@@ -168,8 +162,14 @@ impl MountedTape<'_> {
         Ok(OpenRun { id, tape_pool, planned: 0, committed: 0, end_of_data: start })
     }
 
+    /// Takes over a session that was cut short, and closes it.
+    pub(super) fn take_over(&mut self, id: RunId, run: &RunRecord) -> Result<(), SessionError> {
+        let adopted = adopt::adopt(self.room, self.drive.as_mut(), &mut self.tape.volume, id, run)?;
+        self.close_torn(adopted)
+    }
+
     /// Writes the index that takes in what was adopted, behind everything, and ends the run.
-    pub(super) fn close_torn(&mut self, adopted: Adopted) -> Result<(), SessionError> {
+    fn close_torn(&mut self, adopted: Adopted) -> Result<(), SessionError> {
         let Adopted { run, torn, tape_state, reason, unverified } = adopted;
         self.tape.run = Some(run);
         self.tape.unverified.extend(unverified);
@@ -425,12 +425,6 @@ impl MountedTape<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether the drive has no cartridge any more that was mounted and opened: it was reset, or the library
-/// began anew. That says nothing about the medium, which was read a moment ago.
-fn is_cartridge_gone(error: &SessionError) -> bool {
-    matches!(error, SessionError::Volume(VolumeError::Tape(TapeError::NotLoaded { .. })))
 }
 
 /// What was written of the change log.

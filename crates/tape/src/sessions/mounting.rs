@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
-use base::{BlockAddress, ContainerId, FailureCause, Partition, TapeKey, TapePoolId, Timestamp, Uuid, Vid};
-use catalogue::{Command, TapeRecord, TapeState};
+use base::{
+    BlockAddress, ContainerId, FailureCause, Partition, RunId, TapeKey, TapePoolId, Timestamp, Uuid, Vid,
+};
+use catalogue::{Command, RunRecord, TapeRecord, TapeState};
 use library::{KeyError, LibraryError, TapeAlert, TapeDrive, TapeError};
 use mover::{LabelKeys, Shown, Volume, VolumeError};
 use scheduler::Failure;
 use session::WritingSession;
 
-use super::adopt::{self, Adopted};
+use super::adopt;
 use super::mounted::Mounted;
 use super::plan;
 use super::{
-    Broken, DriveThread, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, is_worm, note_drive,
+    Broken, DriveThread, SessionError, Verdict, is_of_a_write, is_the_tapes_fault, is_worm, note_drive,
+    verdict,
 };
 use crate::room::Tape;
 use ground::ArchiveError;
@@ -70,15 +73,17 @@ impl DriveThread {
             return self.try_unlabelled(vid);
         }
         let opened = self.open_volume(vid, assign);
+        let mut was_opened = false;
         let error = match opened {
-            Ok((mounted, adopted)) => {
+            Ok((mounted, open)) => {
+                was_opened = true;
                 if mounted.key.is_some() {
-                    self.plain.encrypts();
+                    self.plain.works();
                 }
                 let fault = mounted.volume.label_fault().map(str::to_owned);
                 let mut tape = self.take(mounted);
                 tape.room.post_tape(vid);
-                let closed = match adopted {
+                let closed = match open {
                     None if is_tried_again => match tape.check_end(vid) {
                         Ok(()) => {
                             self.room.found_well(vid, fault.as_deref());
@@ -87,7 +92,7 @@ impl DriveThread {
                         Err(error) => Err(error),
                     },
                     None => return Ok(()),
-                    Some(adopted) => tape.close_torn(adopted),
+                    Some((id, run)) => tape.take_over(id, &run),
                 };
                 match closed {
                     Ok(()) => {
@@ -105,7 +110,7 @@ impl DriveThread {
             }
             Err(error) => error,
         };
-        let failure = failure_of(&self.room, vid, &error);
+        let Verdict { failure, suspects_tape } = verdict(&self.room, vid, &error, was_opened);
         note_drive(&mut self.broken, &error);
         if error.is_for_want_of_encryption() {
             self.plain.found(self.room.steady(), self.room.settings.tape.retry_delay);
@@ -117,9 +122,10 @@ impl DriveThread {
             self.room.set_tape_aside(vid, state, &error.to_string());
             self.give_up(vid, &error.to_string());
         } else if matches!(error, SessionError::HoldsNothing { .. }) {
-            // Each further mount would find the same; and full is no word for it.
+            // Each further mount would find the same; and full is no word for it. The drive may be wrong.
+            self.in_doubt.found(self.room.steady(), self.room.settings.tape.retry_delay);
             self.room.set_tape_aside(vid, TapeState::Disabled, &error.to_string());
-        } else if is_the_tapes_fault(&error) {
+        } else if suspects_tape {
             self.room.suspect_tape(vid, error.cause(), &error.to_string(), is_of_a_write(&error));
             match is_another_cartridge(&error) {
                 true => self.was_not_seen(vid, &error.to_string()),
@@ -194,6 +200,9 @@ impl DriveThread {
             _ => None,
         };
         let Some(tape_pool) = tape_pool else { return Ok(()) };
+        if self.in_doubt.rests(self.room.steady()) {
+            return Err(SessionError::DriveInDoubt { vid, drive: self.name.clone() });
+        }
         if self.room.has_no_room_for_work() {
             self.room.catalogue.check_room().map_err(ArchiveError::Store)?;
         }
@@ -288,11 +297,12 @@ impl DriveThread {
         self.room.set_tasks(vid, |tasks| tasks.recover = false);
     }
 
+    /// The volume on the mounted tape, and the session that is still open on it.
     fn open_volume(
         &mut self,
         vid: Vid,
         assign: Option<TapePoolId>,
-    ) -> Result<(Mounted, Option<Adopted>), SessionError> {
+    ) -> Result<(Mounted, Option<(RunId, RunRecord)>), SessionError> {
         let room = Arc::clone(&self.room);
         let mut record = mounted_record(&room, vid)?;
         let replaces = record.replaces;
@@ -332,13 +342,20 @@ impl DriveThread {
             (_, None) => return Err(ArchiveError::NoSuchTape(vid).into()),
         };
         let mut key = None;
-        let (mut volume, index_fault, unverified) =
+        let (volume, index_fault, unverified) =
             open_labelled(&room, self.drive.as_mut(), (vid, uuid), &record, &mut key)?;
         // No drive must tell, and a tape is read without.
         if record.state == TapeState::Active
             && let Ok(left) = self.drive.remaining()
         {
-            room.tape_has_left(vid, left)?;
+            match room.tape_has_left(vid, left) {
+                Ok(true) => {}
+                Ok(false) => {
+                    return Err(SessionError::HoldsNothing { vid, drive: self.name.clone(), told: left });
+                }
+                // It is read, and written, by what was known before.
+                Err(error) => tracing::warn!(%vid, %error, "what a tape holds cannot be noted"),
+            }
         }
         if let Some(fault) = volume.label_fault()
             && record.state == TapeState::Active
@@ -346,13 +363,11 @@ impl DriveThread {
             room.set_tape_aside(vid, TapeState::ReadOnly, fault);
         }
         let open = record.run.map(|run| room.read(|view| view.run(run)).map(|found| (run, found)));
-        let adopted = match open.transpose()? {
-            Some((id, Some(run))) if run.ended.is_none() => {
-                Some(adopt::adopt(&room, self.drive.as_mut(), &mut volume, id, &run)?)
-            }
+        let open = match open.transpose()? {
+            Some((id, Some(run))) if run.ended.is_none() => Some((id, run)),
             _ => None,
         };
-        Ok((mounted(volume, index_fault, unverified, key), adopted))
+        Ok((mounted(volume, index_fault, unverified, key), open))
     }
 
     /// Labels a tape, with its pool's current key if that has one. Which key it is stands in the catalogue
@@ -393,6 +408,7 @@ impl DriveThread {
         if !self.room.empty_tape_holds(vid, told)? {
             return Err(SessionError::HoldsNothing { vid, drive: self.name.clone(), told });
         }
+        self.in_doubt.works();
         Ok((volume, key))
     }
 

@@ -45,6 +45,8 @@ struct State {
     gone: BTreeSet<Vid>,
     /// No tape can be exported.
     no_exports: bool,
+    /// And never will be.
+    has_no_import_export: bool,
     /// How often a tape was taken out or put back.
     changes: u64,
 }
@@ -88,6 +90,11 @@ impl Gate {
     /// Whether exports fail from now on.
     pub fn fail_exports(&self, fail: bool) {
         self.0.0.lock().unwrap().no_exports = fail;
+    }
+
+    /// From now on the library has no import/export element.
+    pub fn close_exports(&self) {
+        self.0.0.lock().unwrap().has_no_import_export = true;
     }
 
     /// A tape leaves the library: further mounts of it are refused.
@@ -185,6 +192,9 @@ impl Library for Held {
     }
 
     fn export(&self, vid: Vid) -> Result<library::Slot, LibraryError> {
+        if self.gate.0.0.lock().unwrap().has_no_import_export {
+            return Err(LibraryError::NoImportExport);
+        }
         if self.gate.0.0.lock().unwrap().no_exports {
             return Err(LibraryError::NotReached { why: "nobody answers".to_owned() });
         }
