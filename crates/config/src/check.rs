@@ -59,8 +59,8 @@ pub fn load(file: &Path) -> Result<Config, ConfigError> {
     load_text(file, &read_text(file)?)
 }
 
-/// Reads and checks a configuration, and refuses also what a server starts with although it does not do what it
-/// says: earlier versions took it.
+/// Reads and checks a configuration, and refuses also what a server starts with although it does not do what
+/// it says: earlier versions took it.
 pub fn load_strictly(file: &Path) -> Result<Config, ConfigError> {
     let text = read_text(file)?;
     let config = load_text(file, &text)?;
@@ -331,8 +331,8 @@ fn check_up_to(classes: &[Class]) -> Result<(), Finding> {
         None => Ok(()),
         Some(up_to) => {
             let message = format!(
-                "up_to has no effect: class '{}' above it has none, and so gets the files of all sizes that are \
-                 left; put that class behind this one, or leave up_to out",
+                "up_to has no effect: class '{}' above it has none, and so gets the files of all sizes \
+                 that are left; put that class behind this one, or leave up_to out",
                 all.name.get_ref()
             );
             Err((up_to.span(), message))
@@ -346,8 +346,8 @@ fn check_no_hour(class: &Class) -> Result<(), Finding> {
         return Ok(());
     };
     let message = format!(
-        "residency = \"{}\" acts as an hour: when a file was used last is known to the hour only: write \"1h\" \
-         or longer, or \"tape\" to have files leave as soon as tapes have them",
+        "residency = \"{}\" acts as an hour: when a file was used last is known to the hour only: write \
+         \"1h\" or longer, or \"tape\" to have files leave as soon as tapes have them",
         span.get_ref()
     );
     Err((span.span(), message))

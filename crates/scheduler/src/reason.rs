@@ -41,8 +41,8 @@ pub enum Reason {
     NoScratchTape,
     /// The same, and these tapes hold nothing: they are scratch once they are reclaimed.
     OnlyEmptyTapes { tapes: Vec<Vid> },
-    /// The same, and some tapes are not at hand: what stands in these libraries is not known, tapes of the pool
-    /// with room are away, or it is not known what some can hold.
+    /// The same, and some tapes are not at hand: what stands in these libraries is not known, tapes of the
+    /// pool with room are away, or it is not known what some can hold.
     NoTapeAtHand { unreached: Vec<String>, away: Vec<Vid>, unidentified: Vec<Vid> },
     /// The library whose tapes the pool has has no drive that is up.
     PoolsLibraryDown { library: String },

@@ -417,8 +417,8 @@ pub(crate) fn take_over(settler: &Settler<'_>, volumes: Vec<VolumeFound>) -> Res
     Ok(adopted)
 }
 
-/// The pools of the tapes on which parts were found that wait for the one in front of them: the catalogue does
-/// not know their containers yet, and another tape with the same one is of another pool.
+/// The pools of the tapes on which parts were found that wait for the one in front of them: the catalogue
+/// does not know their containers yet, and another tape with the same one is of another pool.
 fn pools_of(
     settler: &Settler<'_>,
     early: &EarlyParts,

@@ -7,21 +7,18 @@ use store::BATCH_MAX;
 
 use crate::room::Tape;
 
-/// Part of the reason of a tape that is not used since it holds too little.
-pub(crate) const NO_TAPE_BELOW: &str = "Kist uses no tape of less than";
-
-/// Whether a tape is out of use since a drive says that it holds next to nothing. Reclaimed, it would be labelled
-/// again, and found to be the same.
-pub(crate) fn holds_nothing(tape: &TapeRecord) -> bool {
-    tape.state == TapeState::Disabled && tape.reason.contains(NO_TAPE_BELOW)
+/// Whether a tape went out of use before anything was written to it, as one of which a drive says that it
+/// holds next to nothing. Reclaimed, it would be labelled again, and found to be the same.
+pub(crate) fn is_of_no_use(tape: &TapeRecord) -> bool {
+    tape.state == TapeState::Disabled && tape.containers == 0 && tape.committed.0 == 0
 }
 
 fn used_and(record: &TapeRecord, left: ByteCount) -> ByteCount {
     ByteCount(record.written.0.saturating_add(record.torn.0).saturating_add(left.0))
 }
 
-/// The capacity of a tape that holds data, if more is left on it than was known. What is promised for it now is
-/// the most: what was written is counted before the drive compresses it, and what is left after.
+/// The capacity of a tape that holds data, if more is left on it than was known. What is promised for it now
+/// is the most: what was written is counted before the drive compresses it, and what is left after.
 fn more_than_known(record: &TapeRecord, left: ByteCount, promised: ByteCount) -> Option<ByteCount> {
     let is_more = left.0 > room_left(record).0.saturating_add(reserve(record.capacity).0);
     let capacity = used_and(record, left).min(promised);
@@ -32,8 +29,9 @@ impl Tape {
     /// Takes note of what a drive says of a tape that it has just labelled. When a second tape turns out to
     /// be as much shorter or longer than its medium promises, so are those that are scratch and promise the
     /// same, until they are labelled themselves: else one after the other would be labelled for a container
-    /// that none of them takes. Two that differ from each other may be one odd drive. Gives whether the tape is of use. Of one that is not, no other is believed to be
-    /// like it: it may be the drive that does not know.
+    /// that none of them takes. Two that differ from each other may be one odd drive. Gives whether the tape
+    /// is of use. Of one that is not, no other is believed to be like it: it may be the drive that does not
+    /// know.
     ///
     /// # Errors
     /// If the catalogue cannot be written.

@@ -33,8 +33,8 @@ pub(crate) struct ExportFailure {
 /// What is told of a tape on which nothing new is begun since it is to be exported.
 const LEAVES: &str = "it is being exported: it goes out when its drive has given it back";
 
-/// Whether an export that a library could not do may be done later: not without a place to take cartridges out,
-/// or of one that is not there.
+/// Whether an export that a library could not do may be done later: not without a place to take cartridges
+/// out, or of one that is not there.
 fn may_pass(error: &LibraryError) -> bool {
     !matches!(error, LibraryError::NoImportExport | LibraryError::UnknownCartridge { .. })
 }

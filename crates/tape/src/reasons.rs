@@ -7,7 +7,7 @@ use cluster::PlacementError;
 use pool::{DriveHealth, PoolError};
 use scheduler::DriveName;
 
-use crate::capacity::holds_nothing;
+use crate::capacity::is_of_no_use;
 use crate::resting::Rest;
 use crate::room::Tape;
 use crate::room_for_reads::Short;
@@ -348,7 +348,7 @@ pub(crate) fn is_to_reclaim(tape: &TapeRecord) -> bool {
         TapeState::Full | TapeState::ReadOnly | TapeState::Disabled | TapeState::Repacking
     );
     let is_empty = tape.containers == 0 && tape.run.is_none();
-    is_out_of_use && is_empty && tape.uuid.is_some() && !is_unidentified(tape) && !holds_nothing(tape)
+    is_out_of_use && is_empty && tape.uuid.is_some() && !is_unidentified(tape) && !is_of_no_use(tape)
 }
 
 #[cfg(test)]

@@ -141,9 +141,9 @@ fn a_tape_that_holds_next_to_nothing_is_not_called_full() {
     stop(archive);
 }
 
-/// Story: a tape whose labelling was cut short before the drive was asked, and one that an earlier version had
-/// labelled, was full with nothing on it. What is put into use again is looked at again; and nobody is told to
-/// reclaim it, only for it to be labelled and found to be the same.
+/// Story: a tape whose labelling was cut short before the drive was asked, and one that an earlier version
+/// had labelled, was full with nothing on it. What is put into use again is looked at again; and nobody is
+/// told to reclaim it, only for it to be labelled and found to be the same.
 #[test]
 fn an_empty_tape_that_is_mounted_again_is_asked_again_what_it_holds() {
     let tiny = ByteCount::mib(4);

@@ -54,16 +54,16 @@ enum SessionError {
     NothingToWrite { vid: Vid, tape_pool: String },
     /// An empty tape has no room.
     #[error(
-        "drive {drive} says that only {told} fit on {vid}, which is empty; {} {}: put in a larger cartridge in \
-         its place; or, if another drive says otherwise, kist tape reclaim {vid}",
-        crate::capacity::NO_TAPE_BELOW,
+        "drive {drive} says that only {told} fit on {vid}, which is empty; Kist uses no tape of less than \
+         {}: put in a larger cartridge in its place; or, if another drive says otherwise, \
+         kist tape reclaim {vid}",
         ground::SMALLEST_TAPE
     )]
     HoldsNothing { vid: Vid, drive: DriveName, told: ByteCount },
     /// The drive has just said of another one that it holds nothing.
     #[error(
-        "{vid} is not labelled in drive {drive} now: it said of an empty tape that hardly anything fits on it, \
-         and may say so of the next"
+        "{vid} is not labelled in drive {drive} now: it said of an empty tape that hardly anything fits on \
+         it, and may say so of the next"
     )]
     DriveInDoubt { vid: Vid, drive: DriveName },
 }
@@ -206,8 +206,8 @@ impl DriveThread {
         event
     }
 
-    /// A session in this drive went well. One that read and wrote nothing says nothing: it may only have closed
-    /// what was cut short.
+    /// A session in this drive went well. One that read and wrote nothing says nothing: it may only have
+    /// closed what was cut short.
     fn went_well(&mut self) {
         if self.session.items.load(Ordering::Relaxed) == 0 {
             return;

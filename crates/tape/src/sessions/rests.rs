@@ -3,7 +3,8 @@
 use base::Duration;
 use session::back_off;
 
-/// The longest time for which no such tape is moved to the drive: an hour, since whoever mends it tells nobody.
+/// The longest time for which no such tape is moved to the drive: an hour, since whoever mends it tells
+/// nobody.
 const REST_MAX: Duration = Duration::from_secs(3_600);
 
 /// How long, by the steady clock. Each try costs a mount: it comes twice as late each time.
