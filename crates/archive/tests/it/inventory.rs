@@ -117,8 +117,8 @@ fn what_a_drive_says_of_itself_is_no_fault_of_the_tape() {
     }
 }
 
-/// Story: a cartridge that was gone from its drive while a session that was cut short was closed made its tape
-/// suspect, and one that was gone each time was mounted for ever.
+/// Story: a cartridge that was gone from its drive while a session that was cut short was closed made its
+/// tape suspect, and one that was gone each time was mounted for ever.
 #[test]
 fn a_tape_that_drops_out_of_its_drive_is_spared_at_first() {
     // One tape: no other takes its place, and its share of what fails.
