@@ -139,7 +139,7 @@ fn a_tape_that_drops_out_of_its_drive_is_spared_at_first() {
     assert_eq!(faults.fired(), 2);
     let spared = tape(&archive, vid).unwrap();
     assert_eq!((spared.state, spared.reason.as_str()), (TapeState::Active, ""));
-    faults.plan_condition(&drive(0), DriveCommand::Write, Condition::Emptied, 3);
+    faults.plan_condition(&drive(0), DriveCommand::Write, Condition::Emptied, 5);
     put(&archive, "/t/third", &[3; 300_000]);
     archive.migrate_now(None).unwrap();
     let reason = || tape(&archive, vid).unwrap().reason;

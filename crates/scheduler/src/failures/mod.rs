@@ -48,7 +48,7 @@ pub const ASIDE_RESTS: u32 = 4;
 /// So many failures in a row, and a suspect tape is not tried again until an operator decides.
 pub const SUSPECT_FAILURES_MAX: u32 = 5;
 /// A tape may drop out of drives so many times in a row before it is suspect.
-pub const DROPPED_OUT_MAX: u32 = 2;
+pub const DROPPED_OUT_MAX: u32 = 4;
 /// The longest rest of what is set aside; an operator may end it.
 pub const ASIDE_REST_MAX: Duration = Duration::from_secs(24 * 3600);
 
