@@ -163,7 +163,8 @@ fn an_export_waits_for_the_drive() {
     gate.hold_none();
     // The inventory's thread brings it out.
     wait_until("the tape is exported", || away(&archive.tape(vids[0]).unwrap()).is_some());
-    assert!(element(&instance, vids[0]).is_dir());
+    // The record comes first, the robot behind it.
+    wait_until("it stands there", || element(&instance, vids[0]).is_dir());
     assert!(matches!(archive.export_tape(vids[0]).unwrap(), TapeExport::Done { element: 0, .. }));
     archive.import_tapes(None).unwrap();
     wait_for(&archive, request);
