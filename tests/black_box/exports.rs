@@ -62,7 +62,7 @@ fn tapes_go_out_and_come_back() {
     instance.kist(&["wait", "--timeout", "60s"]).exits(0);
     let stat = instance.kist(&["stat", "--json", "/t/file"]).exits(0).json();
     assert_eq!((&stat["locality"], &stat["tapes_away"]), (&"ONLINE_AND_NEARLINE".into(), &false.into()));
-    instance.kist(&["tape", "import-slot", "7"]).exits(1).says(&["no cartridge"]);
+    instance.kist(&["tape", "import-slot", "7"]).exits(3).says(&["no cartridge"]);
     instance.kist(&["tape", "import-slot", "door"]).exits(2);
 
     // A scratch tape that is never used, until somebody says so.

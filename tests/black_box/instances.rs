@@ -16,7 +16,7 @@ fn init_refuses_what_is_there() {
     kist(&["init", other.to_str().unwrap()]).exits(4).says(&["is not empty"]);
     let new = instance.beside("new");
     let text = new.to_str().unwrap();
-    kist(&["init", text, "--drives", "5"]).exits(2).says(&["need 6 drives"]);
+    kist(&["init", text, "--drives", "5"]).exits(2).says(&["--drives 6 or more", "nothing was made"]);
     kist(&["init", text, "--cartridges", "0"]).exits(2);
     // A key file that is there may hold the key of another instance: nothing is made then.
     let key = instance.key();

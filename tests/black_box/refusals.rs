@@ -64,7 +64,7 @@ fn bad_paths_and_names_are_refused() {
     write(&other, b"other");
     let other = other.to_str().unwrap();
     instance.kist(&["put", "--keep-existing", other, "/d/f"]).exits(4).says(&["exists already"]);
-    instance.kist(&["put", "--class", "gold", local, "/d/g"]).exits(2).says(&["small", "medium", "large"]);
+    instance.kist(&["put", "--class", "gold", local, "/d/g"]).exits(3).says(&["small", "medium", "large"]);
     instance.kist(&["put", instance.beside("absent").to_str().unwrap(), "/d/g"]).exits(3);
     instance.kist(&["evict", "/d/f"]).exits(4).says(&["/d/f"]);
     instance.kist(&["stage"]).exits(2);

@@ -2,7 +2,7 @@
 
 use base::{ByteCount, Vid};
 use catalogue::{Command, TapeRecord, TapeState};
-use ground::{ArchiveError, SMALLEST_TAPE, capacity_of_empty, reserve, room_left};
+use ground::{ArchiveError, SMALLEST_TAPE, capacity_of_empty, reserve};
 use store::BATCH_MAX;
 
 use crate::room::Tape;
@@ -15,14 +15,6 @@ pub(crate) fn is_of_no_use(tape: &TapeRecord) -> bool {
 
 fn used_and(record: &TapeRecord, left: ByteCount) -> ByteCount {
     ByteCount(record.written.0.saturating_add(record.torn.0).saturating_add(left.0))
-}
-
-/// The capacity of a tape that holds data, if more is left on it than was known. What is promised for it now
-/// is the most: what was written is counted before the drive compresses it, and what is left after.
-fn more_than_known(record: &TapeRecord, left: ByteCount, promised: ByteCount) -> Option<ByteCount> {
-    let is_more = left.0 > room_left(record).0.saturating_add(reserve(record.capacity).0);
-    let capacity = used_and(record, left).min(promised);
-    (is_more && capacity > record.capacity).then_some(capacity)
 }
 
 impl Tape {
@@ -48,34 +40,23 @@ impl Tape {
         Ok(true)
     }
 
-    /// Takes note of what a drive says is left on a tape that was labelled before: when it was, a setting or
-    /// a label may have been believed that promises otherwise, or nobody came to ask the drive. Of a tape
-    /// that holds data no more is believed than what is promised for it now: a drive that compresses has
-    /// taken more than what it then says is gone. Gives whether the tape is of use.
+    /// Takes note of what a drive says is left on a tape that was labelled before: one with no data on it that
+    /// holds less than half of what is known was labelled by a version that believed a label, or nobody came
+    /// to ask the drive. Gives whether the tape is of use. No tape is lengthened here: what is sealed for the
+    /// longest tape of a pool goes to none of the others.
     ///
     /// # Errors
     /// If the catalogue cannot be read or written.
     pub(crate) fn tape_has_left(&self, vid: Vid, left: ByteCount) -> Result<bool, ArchiveError> {
         let record = self.tape(vid)?;
-        if record.state != TapeState::Active {
+        let holds = used_and(&record, left);
+        if record.state != TapeState::Active
+            || holds.0 >= record.capacity.0 / 2
+            || !self.is_as_labelled(&record)?
+        {
             return Ok(true);
         }
-        if self.is_as_labelled(&record)? {
-            let holds = used_and(&record, left);
-            let is_known = holds.0.abs_diff(record.capacity.0) <= reserve(record.capacity).0;
-            return if is_known && holds >= SMALLEST_TAPE {
-                Ok(true)
-            } else {
-                self.empty_tape_holds(vid, holds)
-            };
-        }
-        let promised = self.libraries.capacity_of(vid).unwrap_or(ByteCount(0));
-        if let Some(capacity) = more_than_known(&record, left, promised) {
-            tracing::warn!(%vid, known = %record.capacity, %capacity, "it holds more than was known");
-            self.execute(Command::SetTapeCapacity { vid, capacity })?;
-            self.post_tape(vid);
-        }
-        Ok(true)
+        self.empty_tape_holds(vid, holds)
     }
 
     /// Whether nothing but what Kist keeps for itself was ever written to a labelled tape. Of one that may
@@ -120,26 +101,5 @@ impl Tape {
             drop(self.catalogue.execute_all(commands).map_err(ArchiveError::Store)?);
         }
         Ok(like_it)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Story: with the compression of a drive a tape was believed to hold more at nearly every mount, without
-    /// end.
-    #[test]
-    fn a_tape_with_data_is_never_believed_to_hold_more_than_is_promised() {
-        let mut tape = TapeRecord::scratch(ByteCount(1_000));
-        // Of 900 the drive made 300.
-        tape.written = ByteCount(900);
-        assert_eq!(more_than_known(&tape, ByteCount(700), ByteCount(1_000)), None);
-        // The setting was less when it was labelled.
-        tape.capacity = ByteCount(950);
-        assert_eq!(more_than_known(&tape, ByteCount(700), ByteCount(1_000)), Some(ByteCount(1_000)));
-        assert_eq!(more_than_known(&tape, ByteCount(90), ByteCount(2_000)), Some(ByteCount(990)));
-        assert_eq!(more_than_known(&tape, ByteCount(60), ByteCount(2_000)), None);
-        assert_eq!(more_than_known(&tape, ByteCount(700), ByteCount(0)), None);
     }
 }
