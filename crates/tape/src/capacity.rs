@@ -40,10 +40,10 @@ impl Tape {
         Ok(true)
     }
 
-    /// Takes note of what a drive says is left on a tape that was labelled before: one with no data on it that
-    /// holds less than half of what is known was labelled by a version that believed a label, or nobody came
-    /// to ask the drive. Gives whether the tape is of use. No tape is lengthened here: what is sealed for the
-    /// longest tape of a pool goes to none of the others.
+    /// Takes note of what a drive says is left on a tape that was labelled before: one with no data on it
+    /// that holds less than half of what is known was labelled by a version that believed a label, or nobody
+    /// came to ask the drive. Gives whether the tape is of use. No tape is lengthened here: what is sealed
+    /// for the longest tape of a pool goes to none of the others.
     ///
     /// # Errors
     /// If the catalogue cannot be read or written.
