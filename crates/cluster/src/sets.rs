@@ -138,8 +138,7 @@ impl StripeSets {
         if sets.len() < AVOIDING_SETS_PER_DRIVE * self.map.drives().len() {
             return true;
         }
-        let whole = sets.iter().filter(|set| is_whole(&self.map, set, down)).count();
-        whole > 0 && whole * WHOLE_SHARE_MIN >= sets.len()
+        are_enough(sets.iter().filter(|set| is_whole(&self.map, set, down)).count(), sets.len())
     }
 
     /// The set whose turn it is, unless a drive is behind with its part.
@@ -160,7 +159,7 @@ impl StripeSets {
         let sets = self.by_width.entry(width).or_default();
         let whole: Vec<&StripeSet> = sets.iter().filter(|set| is_whole(&self.map, set, down)).collect();
         let turn = |count: usize| usize::try_from(sequence % count as u64).unwrap_or(0);
-        if whole.len() * WHOLE_SHARE_MIN >= sets.len() && !whole.is_empty() {
+        if are_enough(whole.len(), sets.len()) {
             let first = turn(whole.len());
             let owed = self.owed.entry(width).or_default();
             if !owed.is_behind(parts) {
@@ -302,6 +301,11 @@ impl StripeSets {
         sets.push(set.clone());
         Ok(set)
     }
+}
+
+/// Whether so many whole sets do for all, so that no substitute is formed.
+fn are_enough(whole: usize, sets: usize) -> bool {
+    whole > 0 && whole * WHOLE_SHARE_MIN >= sets
 }
 
 fn is_whole(map: &DriveMap, set: &StripeSet, down: &BTreeSet<DriveId>) -> bool {

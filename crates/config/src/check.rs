@@ -257,7 +257,8 @@ fn check_tape_pools(tape_pools: &[TapePool], libraries: &[&Library]) -> Result<(
 
 fn check_classes(classes: &[Class], tape_pools: &[TapePool]) -> Result<(), Finding> {
     let mut names = BTreeSet::new();
-    let mut largest = UpTo::Size(ByteCount(0));
+    // Up to which size files have a class by default; `None` once all have one.
+    let mut largest = Some(ByteCount(0));
     for class in classes {
         check_label(&class.name.span(), class.name.get_ref())?;
         if !names.insert(class.name.get_ref()) {
@@ -297,30 +298,21 @@ fn check_classes(classes: &[Class], tape_pools: &[TapePool]) -> Result<(), Findi
         }
         check_leaving(class)?;
         match (largest, &class.up_to) {
-            (UpTo::Size(before), Some(up_to)) if up_to.get_ref().0 <= before => {
+            (Some(before), Some(up_to)) if up_to.get_ref().0 <= before => {
                 return Err((up_to.span(), "up_to rises from class to class".to_owned()));
             }
-            (UpTo::Size(_), Some(up_to)) => largest = UpTo::Size(up_to.get_ref().0),
-            (UpTo::Size(_), None) => largest = UpTo::Any,
+            (Some(_), up_to) => largest = up_to.as_ref().map(|up_to| up_to.get_ref().0),
             // Its files are those that name it.
-            (UpTo::Any, _) => {}
+            (None, _) => {}
         }
     }
     match (classes.last(), largest) {
         (None, _) => Err((0..0, "there is no storage class: add [[classes]]".to_owned())),
-        (Some(last), UpTo::Size(_)) => {
+        (Some(last), Some(_)) => {
             Err((last.name.span(), "one class has no up_to, so that every file has a class".to_owned()))
         }
-        (Some(_), UpTo::Any) => Ok(()),
+        (Some(_), None) => Ok(()),
     }
-}
-
-/// Up to which size files have a class by default, as far as the classes were looked at.
-#[derive(Clone, Copy)]
-enum UpTo {
-    Size(ByteCount),
-    /// All have: one has no limit.
-    Any,
 }
 
 /// Behind a class that takes files of all sizes `up_to` has no effect.

@@ -202,13 +202,12 @@ impl fmt::Display for Reason {
                 write!(f, "; or add scratch tapes")
             }
             Reason::OnlyEmptyTapes { tapes } => {
-                let named: Vec<String> = tapes.iter().map(Vid::to_string).collect();
+                let first = tapes.first().map_or_else(|| "VID".to_owned(), Vid::to_string);
                 write!(
                     f,
                     "no tape of the pool can be written and there is no scratch tape, but empty ones ({}): \
-                     kist tape reclaim {} makes the first scratch",
-                    named.join(", "),
-                    named.first().map_or("VID", String::as_str)
+                     kist tape reclaim {first} makes the first scratch",
+                    listed(tapes)
                 )
             }
             Reason::LargerThanTapes { length, largest } => {

@@ -38,6 +38,17 @@ fn write(archive: &Archive) -> Vec<Vid> {
     vids
 }
 
+/// A recall whose only tape at hand is on its way into a drive, where it does not come before the gate opens.
+fn hanging(archive: &Archive, gate: &Gate, vids: &[Vid]) -> RequestId {
+    archive.evict(&all(&["/t"])).unwrap();
+    gate.take_out(vids[1]);
+    archive.take_inventory().unwrap();
+    gate.hold(vids[0]);
+    let request = stage(archive, &[&name(0)]);
+    wait_until("a mount does not come back", || gate.hanging() > 0);
+    request
+}
+
 fn rest(archive: &Archive) {
     wait_until("the drives are empty", || archive.tape_drives().iter().all(|drive| drive.vid.is_none()));
 }
@@ -146,12 +157,7 @@ fn an_export_waits_for_the_drive() {
     let gate = Gate::default();
     let archive = open_behind(&instance, &gate);
     let vids = write(&archive);
-    archive.evict(&all(&["/t"])).unwrap();
-    gate.take_out(vids[1]);
-    archive.take_inventory().unwrap();
-    gate.hold(vids[0]);
-    let request = stage(&archive, &[&name(0)]);
-    wait_until("a mount does not come back", || gate.hanging() > 0);
+    let request = hanging(&archive, &gate, &vids);
     let waits = archive.export_tape(vids[0]).unwrap();
     let TapeExport::Waiting { reason, begins: true } = &waits else { panic!("{waits:?}") };
     assert!(reason.contains("drive vdrive"), "{reason}");
@@ -212,12 +218,7 @@ fn an_export_that_waits_outlasts_a_library_that_cannot_do_it() {
     let gate = Gate::default();
     let archive = open_behind(&instance, &gate);
     let vids = write(&archive);
-    archive.evict(&all(&["/t"])).unwrap();
-    gate.take_out(vids[1]);
-    archive.take_inventory().unwrap();
-    gate.hold(vids[0]);
-    let request = stage(&archive, &[&name(0)]);
-    wait_until("a mount does not come back", || gate.hanging() > 0);
+    let request = hanging(&archive, &gate, &vids);
     assert!(matches!(archive.export_tape(vids[0]).unwrap(), TapeExport::Waiting { begins: true, .. }));
     gate.fail_exports(true);
     gate.hold_none();
@@ -246,12 +247,7 @@ fn an_export_that_a_library_can_never_do_is_given_up() {
     let gate = Gate::default();
     let archive = open_behind(&instance, &gate);
     let vids = write(&archive);
-    archive.evict(&all(&["/t"])).unwrap();
-    gate.take_out(vids[1]);
-    archive.take_inventory().unwrap();
-    gate.hold(vids[0]);
-    let request = stage(&archive, &[&name(0)]);
-    wait_until("a mount does not come back", || gate.hanging() > 0);
+    let request = hanging(&archive, &gate, &vids);
     assert!(matches!(archive.export_tape(vids[0]).unwrap(), TapeExport::Waiting { begins: true, .. }));
     gate.close_exports();
     gate.hold_none();
