@@ -24,7 +24,7 @@ pub use ground::{
     LibrarySettings, LifecycleRule, Listed, ListedKind, Locality, LossForeseen, LostFilesInfo, MachineTimes,
     MountSettings, MultipartInfo, NameDrive, ObjectLine, ObjectRemoved, ObjectStat, OpenError, PartInfo,
     PoolDrive, PoolDriveFile, PoolDriveInfo, PoolDriveSettings, PoolEncryption, PoolHolders, PoolInfo,
-    PoolSettings, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RebalanceInfo, RebalanceState,
+    PoolSettings, PoolWork, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RebalanceInfo, RecodingInfo,
     RenameOf, RequestFile, RequestInfo, RequestOutlook, RestoreState, Retention, RetentionMode,
     SMALL_BYTES_MAX, ScrubInfo, ScsiLibrarySettings, SegmentUse, Selection, Settings, SettlingInfo,
     SettlingStage, ShareSettings, StageOptions, Stat, TailFile, TapeContent, TapeDriveInfo, TapeExport,

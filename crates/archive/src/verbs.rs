@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::{
-    ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, PercentPoints, RequestId, Timestamp,
-    UploadId, Vid,
+    ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, PercentPoints, RequestId, StripeCode,
+    Timestamp, UploadId, Vid,
 };
 use catalogue::{AccessChain, AclEntry, Attributes, QuotaLimits};
 use ingest::Ingest;
@@ -95,6 +95,8 @@ verbs! { upkeep: Upkeep {
     fn pool_drive_remove(&self, id: u16) -> Result<(), ArchiveError>;
     fn pool_rebalance(&self, to: PercentPoints) -> Result<(), ArchiveError>;
     fn pool_rebalance_end(&self) -> Result<bool, ArchiveError>;
+    fn pool_recode(&self) -> Result<StripeCode, ArchiveError>;
+    fn pool_recode_end(&self) -> Result<bool, ArchiveError>;
     fn pool_rebuild(&self, id: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError>;
     fn pool_drive_add(&self, wanted: &NewDrive) -> Result<AddedDrive, ArchiveError>;
     fn pool_drive_replace(

@@ -17,8 +17,8 @@ use archive::{
     Which,
 };
 use base::{
-    ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, PercentPoints, RequestId, Timestamp,
-    UploadId, Uuid, Vid,
+    ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, PercentPoints, RequestId, StripeCode,
+    Timestamp, UploadId, Uuid, Vid,
 };
 use catalogue::Attributes;
 
@@ -305,6 +305,10 @@ role! {
         fn pool_rebalance(&self, to: PercentPoints) -> Result<(), ArchiveError>;
         /// Whether one was under way.
         fn pool_rebalance_end(&self) -> Result<bool, ArchiveError>;
+        /// Has what is stored in another code than the pool's written anew in that.
+        fn pool_recode(&self) -> Result<StripeCode, ArchiveError>;
+        /// Ends a change of code; whether one was under way.
+        fn pool_recode_end(&self) -> Result<bool, ArchiveError>;
         fn pool_drive_lost(&self, drive: u16, accept_loss: bool) -> Result<(), ArchiveError>;
         fn pool_drive_drain(&self, drive: u16) -> Result<(), ArchiveError>;
         /// Ends a drain.

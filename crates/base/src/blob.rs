@@ -112,12 +112,23 @@ pub struct StripeSet {
 pub struct BlobDescription {
     /// The blob.
     pub id: BlobId,
+    /// The id that its extents have on drives, if it was written anew in another code: those of before are
+    /// others. `None`: its own.
+    pub stands_as: Option<BlobId>,
     /// How its bytes lie on drives.
     pub layout: Layout,
     /// Its length. 0 for a segment, which may still grow.
     pub length: ByteCount,
     /// The stripe set of each of its stripes in order; a segment has exactly one.
     pub stripes: Vec<StripeSet>,
+}
+
+impl BlobDescription {
+    /// The id by which drives have its extents, and by which their cells name it.
+    #[must_use]
+    pub fn extents(&self) -> BlobId {
+        self.stands_as.unwrap_or(self.id)
+    }
 }
 
 /// A range of a blob that holds (a part of) a file's bytes.

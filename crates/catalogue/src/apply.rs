@@ -227,6 +227,8 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::SetDriveDown { drive, down } => drive::set_down(draft, drive, down.as_deref()),
         Command::SetPoolDrive { drive, state } => drive::set_pool_drive(draft, *drive, *state),
         Command::SetRebalance { to } => drive::set_rebalance(draft, *to),
+        Command::SetRecoding { to } => drive::set_recoding(draft, *to),
+        Command::BlobRecoded { from, to } => stripe::recoded(draft, *from, to),
         Command::SetDriveCleaning { drive, urgent } => drive::set_cleaning(draft, drive, *urgent),
         Command::CountCleaning { vid, anew } => drive::count_cleaning(draft, *vid, *anew),
         Command::UncountCleaning { vid } => drive::uncount_cleaning(draft, *vid),

@@ -268,6 +268,11 @@ impl Check<'_> {
             let counted = references.remove(&id).unwrap_or_default();
             let is_right = counted == (blob.references, blob.live.0) && counted.0 > 0;
             check.expect(is_right, Table::Blob, key, "the references are miscounted");
+            let is_found = match blob.stands_as {
+                Some(extents) => check.view.blob_named(extents)? == id && extents != id,
+                None => true,
+            };
+            check.expect(is_found, Table::Blob, key, "its extents are not known to be its");
             for set in &blob.stripes {
                 let drives: Option<Vec<DriveId>> =
                     check.view.get(Table::StripeSet, &key::stripe_set(*set))?;
@@ -303,6 +308,13 @@ impl Check<'_> {
                 }
             };
             check.expect(is_right, Table::Garbage, key, "the garbage is in use, or another blob's");
+            Ok(())
+        })?;
+        self.walk(Table::StandsAs, |check, mut parts, key, _: BlobId| {
+            let extents = BlobId(parts.u64()?);
+            let blob = check.view.blob_of_extents(extents)?;
+            let is_right = blob.is_some_and(|blob| blob.stands_as == Some(extents));
+            check.expect(is_right, Table::StandsAs, key, "no blob stands as this one");
             Ok(())
         })?;
         self.walk(Table::Unneeded, |check, mut parts, key, sectors: Sectors| {

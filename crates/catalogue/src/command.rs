@@ -2,9 +2,9 @@
 //! envelope, ids are drawn from the catalogue's own counters, nothing else is read.
 
 use base::{
-    BlobId, BlobPiece, BlockAddress, ByteCount, ClassId, ContainerId, DirId, DriveId, Duration, Epoch,
-    FailureCause, FileId, Generation, Name, PercentPoints, RequestId, RunId, StripeSet, StripeSetId, TapeKey,
-    TapePoolId, Timestamp, UploadId, Uuid, Vid,
+    BlobDescription, BlobId, BlobPiece, BlockAddress, ByteCount, ClassId, ContainerId, DirId, DriveId,
+    Duration, Epoch, FailureCause, FileId, Generation, Name, PercentPoints, RequestId, RunId, StripeCode,
+    StripeSet, StripeSetId, TapeKey, TapePoolId, Timestamp, UploadId, Uuid, Vid,
 };
 
 mod file;
@@ -419,6 +419,14 @@ pub enum Command {
         /// The set it stands on; recorded if new.
         to: StripeSet,
     },
+    /// A striped blob was written anew, synced: its extents have another id now, which none had before, and
+    /// perhaps another code. Refused if it stands as something else than `from`, or is not in use.
+    BlobRecoded {
+        /// What its extents were known by, if not by its own id.
+        from: Option<BlobId>,
+        /// How it stands now.
+        to: BlobDescription,
+    },
     /// As [`Command::PoolCopiesLost`], whatever the files have in the pool by then and whatever state their
     /// tapes have: only in change logs of a Kist of before.
     PoolCopyLost {
@@ -673,6 +681,12 @@ pub enum Command {
     SetRebalance {
         /// How far apart the fullest and the emptiest may be; `None`: nothing is moved.
         to: Option<PercentPoints>,
+    },
+    /// An operator has what is stored in other codes written anew, or that has ended, by itself or by an
+    /// operator's word. No effect if that is recorded.
+    SetRecoding {
+        /// The code; `None`: what is stored stays as it is.
+        to: Option<StripeCode>,
     },
     /// A tape drive asks to be cleaned (`urgent`: before it is used), or does not any more; the last word
     /// counts, and one that asks goes on asking since when it first did, or first had to be cleaned.

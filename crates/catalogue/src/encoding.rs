@@ -2,8 +2,8 @@
 //! contract.
 
 use base::{
-    BlobDescription, BlobPiece, Checksums, ClassId, Epoch, FailureCause, Layout, StreamChecksums, StripeCode,
-    StripeSet, TapePoolId, Uuid,
+    BlobDescription, BlobId, BlobPiece, Checksums, ClassId, Epoch, FailureCause, Layout, StreamChecksums,
+    StripeCode, StripeSet, TapePoolId, Uuid,
 };
 
 use crate::codec::{Codec, Reader, choice, grown_record, record};
@@ -17,9 +17,9 @@ use crate::record::{
     Counter, DirectoryRecord, DriveCleaning, Entry, FileKind, FileState, Garbage, Hold, IdempotencyRecord,
     ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule, MemberRecord, PoolDriveRecord, PoolDriveState,
     QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RebalanceRecord, RecallItem,
-    RequestItem, RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord,
-    SealingRecord, Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove, TodoFile,
-    TreeRecord, UnknownExtent, UnneededSectors, Version, Versioning,
+    RecodingRecord, RequestItem, RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd,
+    RunItem, RunRecord, SealingRecord, Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState,
+    TimeMove, TodoFile, TreeRecord, UnknownExtent, UnneededSectors, Version, Versioning,
 };
 use base::{ByteCount, ContainerId};
 
@@ -142,38 +142,100 @@ impl Codec for Nothing {
 /// The form of a layout in records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum StoredLayout {
-    ReedSolomon { data: u8, parity: u8 },
-    Segment { copies: u8 },
-    Local { data: u8, local: u8, global: u8 },
+    ReedSolomon {
+        data: u8,
+        parity: u8,
+    },
+    Segment {
+        copies: u8,
+    },
+    Local {
+        data: u8,
+        local: u8,
+        global: u8,
+    },
+    /// Striped, written anew: its extents have this id on drives.
+    Anew {
+        code: StripeCode,
+        extents: BlobId,
+    },
 }
 
-impl Codec for Layout {
-    fn put(&self, out: &mut Vec<u8>) {
-        match *self {
-            Layout::Striped { code: StripeCode { data, local: 0, global } } => {
+impl StoredLayout {
+    fn of(layout: Layout, stands_as: Option<BlobId>) -> StoredLayout {
+        match (layout, stands_as) {
+            (Layout::Striped { code: StripeCode { data, local: 0, global } }, None) => {
                 StoredLayout::ReedSolomon { data, parity: global }
             }
-            Layout::Striped { code: StripeCode { data, local, global } } => {
+            (Layout::Striped { code: StripeCode { data, local, global } }, None) => {
                 StoredLayout::Local { data, local, global }
             }
-            Layout::Segment { copies } => StoredLayout::Segment { copies },
+            (Layout::Striped { code }, Some(extents)) => StoredLayout::Anew { code, extents },
+            // What is in a segment is never written anew: values of it are removed one by one.
+            (Layout::Segment { copies }, _) => StoredLayout::Segment { copies },
         }
-        .put(out);
     }
 
-    fn take(input: &mut Reader<'_>) -> Option<Self> {
-        match StoredLayout::take(input)? {
+    /// `None` if there is no such layout; one layout has one form.
+    fn layout(self) -> Option<(Layout, Option<BlobId>)> {
+        match self {
             StoredLayout::ReedSolomon { data, parity } => {
-                Some(Layout::Striped { code: StripeCode::reed_solomon(data, parity) })
+                Some((Layout::Striped { code: StripeCode::reed_solomon(data, parity) }, None))
             }
-            // One layout has one form.
             StoredLayout::Local { local: 0, .. } => None,
             StoredLayout::Local { data, local, global } => {
                 let code = StripeCode { data, local, global };
-                code.exists().then_some(Layout::Striped { code })
+                code.exists().then_some((Layout::Striped { code }, None))
             }
-            StoredLayout::Segment { copies } => Some(Layout::Segment { copies }),
+            StoredLayout::Anew { code, extents } => Some((Layout::Striped { code }, Some(extents))),
+            StoredLayout::Segment { copies } => Some((Layout::Segment { copies }, None)),
         }
+    }
+}
+
+impl Codec for StripeCode {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend([self.data, self.local, self.global]);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Option<Self> {
+        let code = StripeCode { data: input.byte()?, local: input.byte()?, global: input.byte()? };
+        code.exists().then_some(code)
+    }
+}
+
+impl Codec for BlobDescription {
+    fn put(&self, out: &mut Vec<u8>) {
+        let BlobDescription { id, stands_as, layout, length, stripes } = self;
+        id.put(out);
+        StoredLayout::of(*layout, *stands_as).put(out);
+        length.put(out);
+        stripes.put(out);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Option<Self> {
+        let id = Codec::take(input)?;
+        let (layout, stands_as) = StoredLayout::take(input)?.layout()?;
+        let (length, stripes) = (Codec::take(input)?, Codec::take(input)?);
+        Some(BlobDescription { id, stands_as, layout, length, stripes })
+    }
+}
+
+impl Codec for BlobRecord {
+    fn put(&self, out: &mut Vec<u8>) {
+        let BlobRecord { stands_as, layout, length, stripes, references, live } = self;
+        StoredLayout::of(*layout, *stands_as).put(out);
+        length.put(out);
+        stripes.put(out);
+        references.put(out);
+        live.put(out);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Option<Self> {
+        let (layout, stands_as) = StoredLayout::take(input)?.layout()?;
+        let (length, stripes) = (Codec::take(input)?, Codec::take(input)?);
+        let (references, live) = (Codec::take(input)?, Codec::take(input)?);
+        Some(BlobRecord { stands_as, layout, length, stripes, references, live })
     }
 }
 
@@ -197,9 +259,9 @@ choice!(StoredLayout {
     0 = ReedSolomon { data, parity },
     1 = Segment { copies },
     2 = Local { data, local, global },
+    3 = Anew { code, extents },
 });
 record!(StripeSet { id, drives });
-record!(BlobDescription { id, layout, length, stripes });
 record!(BlobPiece { blob, offset, length });
 record!(StreamChecksums { adler32, crc32c });
 record!(Checksums { stream, blake3 });
@@ -210,7 +272,6 @@ record!(DirectoryRecord { parent, name, created, attributes, class });
 choice!(FileKind { 0 = Regular, 1 = Symlink(target) });
 choice!(FileState { 0 = Live, 1 = Condemned(at), 2 = Lost(at) });
 record!(ClassRecord { name, copies });
-record!(BlobRecord { layout, length, stripes, references, live });
 choice!(ContainerKind { 0 = Pack, 1 = File(file), 2 = Segment { file, file_offset } });
 choice!(CopyState {
     0 = Queued,
@@ -265,6 +326,7 @@ record!(DriveCleaning { asks, cleaned });
 choice!(PoolDriveState { 0 = Draining, 1 = Removed, 2 = Leaving });
 record!(PoolDriveRecord { state, since });
 record!(RebalanceRecord { to, since });
+record!(RecodingRecord { to, since });
 record!(TapeHistory { before, wrote, failures, retry, cause });
 choice!(FailureCause { 0 = Unknown, 1 = Cartridge, 2 = Drive, 3 = Robot, 4 = Path, 5 = Host });
 choice!(RunEnd { 0 = Finished, 1 = TapeFull, 2 = Failed, 3 = Torn });
@@ -484,8 +546,10 @@ choice!(Command {
     156 = SetKeyAtHand { key, at_hand },
     157 = SetTapeLeaving { vid, leaving },
     158 = SetRebalance { to },
+    159 = SetRecoding { to },
     160 = UncountCleaning { vid },
     161 = NoteUse { files },
+    162 = BlobRecoded { from, to },
     164 = SetTapeCapacity { vid, capacity },
 });
 
@@ -521,22 +585,26 @@ mod tests {
 
     #[test]
     fn layouts_keep_their_form_and_have_one() {
-        let bytes = |layout: Layout| {
+        let bytes = |(layout, stands_as)| {
             let mut out = Vec::new();
-            layout.put(&mut out);
+            StoredLayout::of(layout, stands_as).put(&mut out);
             out
         };
+        let read = |form: &[u8]| StoredLayout::take(&mut Reader::new(form)).and_then(StoredLayout::layout);
         let striped = |data, local, global| Layout::Striped { code: StripeCode { data, local, global } };
+        let mut anew = vec![3, 16, 0, 4];
+        BlobId(7).put(&mut anew);
         for (layout, form) in [
-            (striped(4, 0, 2), &[0, 4, 2][..]),
-            (Layout::Segment { copies: 3 }, &[1, 3]),
-            (striped(12, 2, 2), &[2, 12, 2, 2]),
+            ((striped(4, 0, 2), None), &[0, 4, 2][..]),
+            ((Layout::Segment { copies: 3 }, None), &[1, 3]),
+            ((striped(12, 2, 2), None), &[2, 12, 2, 2]),
+            ((striped(16, 0, 4), Some(BlobId(7))), &anew),
         ] {
             assert_eq!(bytes(layout), form);
-            assert_eq!(Layout::take(&mut Reader::new(form)), Some(layout));
+            assert_eq!(read(form), Some(layout));
         }
-        assert_eq!(Layout::take(&mut Reader::new(&[2, 12, 0, 2])), None);
-        assert_eq!(Layout::take(&mut Reader::new(&[2, 4, 5, 1])), None, "more local parity than data");
-        assert_eq!(Layout::take(&mut Reader::new(&[3, 12, 2, 2])), None);
+        assert_eq!(read(&[2, 12, 0, 2]), None);
+        assert_eq!(read(&[2, 4, 5, 1]), None, "more local parity than data");
+        assert_eq!(read(&[4, 12, 2, 2]), None);
     }
 }

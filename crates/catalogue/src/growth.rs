@@ -118,6 +118,8 @@ impl Command {
             | Command::SetDriveDown { .. }
             | Command::SetPoolDrive { .. }
             | Command::SetRebalance { .. }
+            | Command::SetRecoding { .. }
+            | Command::BlobRecoded { .. }
             | Command::SetDriveCleaning { .. }
             | Command::CountCleaning { .. }
             | Command::UncountCleaning { .. }

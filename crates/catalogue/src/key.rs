@@ -232,7 +232,7 @@ pub(crate) fn tape_key(key: &TapeKey) -> Key {
     [&key.check.0[..], key.id.as_str().as_bytes()].concat()
 }
 
-/// Of [`Table::Rebalance`].
+/// Of [`Table::Rebalance`] and [`Table::Recoding`].
 pub(crate) const REBALANCE: &[u8] = &[0];
 
 pub(crate) fn pool_drive(id: DriveId) -> Key {
@@ -350,6 +350,7 @@ pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
         | Table::Trimmed
         | Table::Rule
         | Table::Rebalance
+        | Table::Recoding
         | Table::ByUseBehind => length == 1,
         Table::Class | Table::TapePool | Table::Residency | Table::PoolDrive => length == 2,
         Table::StripeSet => length == 4,
@@ -371,6 +372,7 @@ pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
         | Table::Acl
         | Table::Sealing
         | Table::Tree
+        | Table::StandsAs
         | Table::LastUse => length == 8,
         Table::Queue | Table::UploadPart => length == 10,
         Table::RunItem | Table::RequestItem | Table::Unneeded => length == 12,

@@ -49,11 +49,11 @@ pub use record::{
     ContainerRecord, CopyState, Counter, DirectoryOwner, DirectoryRecord, DriveCleaning, Entry, FileKind,
     FileRecord, FileState, Garbage, Hold, IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor,
     LifecycleRule, MemberRecord, PoolDriveRecord, PoolDriveState, QueuedContainer, QuotaCounting,
-    QuotaLimits, QuotaRecord, QuotaSubject, RebalanceRecord, RecallItem, RecallKey, RequestItem,
-    RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord, SealingRecord,
-    Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord,
-    UnknownExtent, UnneededSectors, UploadPart, UploadPlan, UploadRecord, UploadUse, UseHour, Version,
-    Versioning, Want,
+    QuotaLimits, QuotaRecord, QuotaSubject, RebalanceRecord, RecallItem, RecallKey, RecodingRecord,
+    RequestItem, RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord,
+    SealingRecord, Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove, TodoFile,
+    TreeRecord, UnknownExtent, UnneededSectors, UploadPart, UploadPlan, UploadRecord, UploadUse, UseHour,
+    Version, Versioning, Want,
 };
 pub use table::Table;
 pub use typed::TypedCommand;

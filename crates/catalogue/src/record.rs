@@ -28,7 +28,7 @@ pub use bucket::{BucketRecord, BucketSettings, LifecycleRule, Version};
 pub use cleaning::{CleanerRecord, CleaningAsk, DriveCleaning};
 pub use clock::{ClockRecord, LeapsBelieved, TimeMove};
 pub use hold::{Hold, Retention, RetentionMode, Versioning};
-pub use pool_drive::{PoolDriveRecord, PoolDriveState, RebalanceRecord};
+pub use pool_drive::{PoolDriveRecord, PoolDriveState, RebalanceRecord, RecodingRecord};
 pub use rule::Rule;
 pub use sealing::SealingRecord;
 pub use segment::UnneededSectors;
@@ -44,8 +44,9 @@ pub use cold::LifecycleCursor;
 pub use container::{ContainerCopy, ContainerKind, ContainerRecord, CopyState, MemberRecord, TapePlace};
 
 use base::{
-    BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId, DirId, Duration, FileId,
-    Generation, Layout, Name, RequestId, RunId, StripeSetId, TapeKey, TapePoolId, Timestamp, Uuid, Vid,
+    BlobId, BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId, DirId, Duration,
+    FileId, Generation, Layout, Name, RequestId, RunId, StripeSetId, TapeKey, TapePoolId, Timestamp, Uuid,
+    Vid,
 };
 
 /// What a name stands for.
@@ -181,6 +182,8 @@ pub struct ClassRecord {
 /// A blob of the pool and how much of it is in use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlobRecord {
+    /// The id that its extents have on drives, if that is another one.
+    pub stands_as: Option<BlobId>,
     /// How its bytes lie on drives.
     pub layout: Layout,
     /// Its length; 0 for a segment.
@@ -191,6 +194,13 @@ pub struct BlobRecord {
     pub references: u64,
     /// The sum of their lengths.
     pub live: ByteCount,
+}
+
+impl BlobRecord {
+    /// Whether it is a blob of this length that was written anew.
+    pub(crate) fn was_striped(&self, length: ByteCount) -> bool {
+        self.stands_as.is_some() && self.length == length
+    }
 }
 
 /// What may be done with a tape.

@@ -146,11 +146,15 @@ pub enum Table {
     /// One record: the last file that was looked at to stand by its use, of those that came into the pool
     /// before there was that order. No row: all do.
     ByUseBehind = 75,
+    /// One record: what is stored in another code is written anew in this one; no row: it stays as it is.
+    Recoding = 76,
+    /// Id that extents of a blob have on drives, if it was written anew → the blob. It may be garbage.
+    StandsAs = 77,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 65;
+    pub const COUNT: usize = 67;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -219,6 +223,8 @@ impl Table {
         Table::ByUse,
         Table::LastUse,
         Table::ByUseBehind,
+        Table::Recoding,
+        Table::StandsAs,
     ];
 
     /// The table's name in the engine.
@@ -290,6 +296,8 @@ impl Table {
             Table::LastUse => "last_use",
             Table::ByUseBehind => "by_use_behind",
             Table::Rebalance => "rebalance",
+            Table::Recoding => "recoding",
+            Table::StandsAs => "stands_as",
         }
     }
 

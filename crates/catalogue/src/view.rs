@@ -373,7 +373,8 @@ impl<'a> View<'a> {
         }
         assert_eq!(stripes.len(), blob.stripes.len(), "each stripe of a blob is described");
         assert!(sets.len() <= stripes.len(), "a blob has no set that none of its stripes stands on");
-        Ok(BlobDescription { id, layout: blob.layout, length: blob.length, stripes })
+        let BlobRecord { stands_as, layout, length, .. } = *blob;
+        Ok(BlobDescription { id, stands_as, layout, length, stripes })
     }
 
     /// A blob and how much of it is in use.
@@ -384,14 +385,21 @@ impl<'a> View<'a> {
         self.get(Table::Blob, &key::blob(id))
     }
 
-    /// Whether the pool must keep this blob for now: in use, garbage that is handed out by
-    /// [`View::garbage`], or in quarantine. What else is of an older epoch is garbage of a crashed writer.
+    /// Whether the pool must keep extents of this id for now: of a blob that is in use, of garbage that is
+    /// handed out by [`View::garbage`], or in quarantine. What else is of an older epoch is garbage of a
+    /// crashed writer, or was left when a blob was written anew.
     ///
     /// # Errors
     /// If the catalogue cannot be read.
-    pub fn is_known_blob(&self, id: BlobId) -> Result<bool, ReadError> {
-        let is_kept = self.quarantine()?.is_some_and(|epoch| id.epoch() <= epoch);
-        Ok(is_kept || self.blob_record(id)?.is_some() || self.is_garbage(id)?)
+    pub fn is_known_blob(&self, extents: BlobId) -> Result<bool, ReadError> {
+        let is_kept = self.quarantine()?.is_some_and(|epoch| extents.epoch() <= epoch);
+        Ok(is_kept || self.blob_of_extents(extents)?.is_some())
+    }
+
+    /// Whether a blob has this id, or extents of one have it: no other gets it.
+    pub(crate) fn is_taken(&self, id: BlobId) -> Result<bool, ReadError> {
+        let stands_as = self.has(Table::StandsAs, &key::blob(id))?;
+        Ok(stands_as || self.blob_record(id)?.is_some() || self.is_garbage(id)?)
     }
 
     /// Whether a blob or a value of it waits for removal.

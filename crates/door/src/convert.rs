@@ -353,9 +353,24 @@ fn drain_reply(drain: &archive::DrainInfo) -> wire::DrainReply {
     }
 }
 
+fn recoding_reply(recoding: &archive::RecodingInfo) -> wire::RecodingReply {
+    wire::RecodingReply {
+        state: recoding.state.word("writing").to_owned(),
+        reason: recoding.state.reason().map(str::to_owned),
+        to: recoding.to.to_string(),
+        since: recoding.since.to_string(),
+        blobs: recoding.blobs,
+        blobs_total: recoding.blobs_total,
+        bytes: recoding.bytes.0,
+        bytes_total: recoding.bytes_total.0,
+        rate: recoding.rate.0,
+        remaining_seconds: recoding.remaining.map(|left| left.as_secs_f64()),
+    }
+}
+
 fn rebalance_reply(rebalance: &archive::RebalanceInfo) -> wire::RebalanceReply {
     wire::RebalanceReply {
-        state: rebalance.state.word().to_owned(),
+        state: rebalance.state.word("moving").to_owned(),
         reason: rebalance.state.reason().map(str::to_owned),
         to: rebalance.to.0,
         since: rebalance.since.to_string(),
@@ -441,6 +456,7 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
             makes_room: pool.evictor.makes_room,
         },
         rebalance: pool.rebalance.as_ref().map(rebalance_reply),
+        recoding: pool.recoding.as_ref().map(recoding_reply),
         drives: pool.drives.iter().map(drive).collect(),
     }
 }

@@ -83,6 +83,8 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/pool/rebuild", post(upkeep::rebuild))
         .route("/pool/rebalance", post(upkeep::rebalance))
         .route("/pool/rebalance/end", post(upkeep::rebalance_end))
+        .route("/pool/recode", post(upkeep::recode))
+        .route("/pool/recode/end", post(upkeep::recode_end))
         .route("/pool/drives", post(upkeep::drive_add))
         .route("/pool/drives/{id}/lost", post(upkeep::drive_lost))
         .route("/pool/drives/{id}/drain", post(upkeep::drive_drain))

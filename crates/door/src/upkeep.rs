@@ -118,6 +118,26 @@ pub(crate) async fn rebalance_end(
     Ok(Json(wire::RebalanceEndReply { was_on }))
 }
 
+pub(crate) async fn recode(
+    shared: Door,
+    Extension(call): Caller,
+    body: Body,
+) -> Result<(StatusCode, Json<wire::RecodeBegunReply>), Refusal> {
+    JsonBody::read(&shared, &call, body).await?;
+    let to = shared.call(|engine| Ok(engine.pool_recode()?)).await?;
+    Ok((StatusCode::ACCEPTED, Json(wire::RecodeBegunReply { to: to.to_string() })))
+}
+
+pub(crate) async fn recode_end(
+    shared: Door,
+    Extension(call): Caller,
+    body: Body,
+) -> Result<Json<wire::RecodeEndReply>, Refusal> {
+    JsonBody::read(&shared, &call, body).await?;
+    let was_on = shared.call(|engine| Ok(engine.pool_recode_end()?)).await?;
+    Ok(Json(wire::RecodeEndReply { was_on }))
+}
+
 pub(crate) async fn drive_lost(
     shared: Door,
     Extension(call): Caller,

@@ -590,6 +590,8 @@ pub struct PoolInfo {
     pub evictor: crate::EvictorInfo,
     /// How far a rebalance is, or the last one since the start came; `None`: there was none.
     pub rebalance: Option<crate::RebalanceInfo>,
+    /// How far a change of code is, or the last one since the start came; `None`: there was none.
+    pub recoding: Option<crate::RecodingInfo>,
 }
 
 /// A storage class.

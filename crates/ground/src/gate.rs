@@ -23,7 +23,7 @@ struct State {
 
 /// Blobs that are read for long; let go when dropped.
 #[derive(Debug)]
-pub struct Holding {
+pub struct HeldBlobs {
     gate: Arc<ReadGate>,
     blobs: BTreeSet<BlobId>,
 }
@@ -47,12 +47,12 @@ impl ReadGate {
     /// For who reads for long, and knows inside the gate what: once it holds this, it need not stay inside,
     /// and nothing else waits for it.
     #[must_use]
-    pub fn hold(self: &Arc<Self>, blobs: BTreeSet<BlobId>) -> Holding {
+    pub fn hold(self: &Arc<Self>, blobs: BTreeSet<BlobId>) -> HeldBlobs {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         for blob in &blobs {
             *state.held.entry(*blob).or_default() += 1;
         }
-        Holding { gate: Arc::clone(self), blobs }
+        HeldBlobs { gate: Arc::clone(self), blobs }
     }
 
     /// Whether somebody holds a blob. Ask when those have left that were inside when it became garbage.
@@ -77,7 +77,7 @@ impl ReadGate {
     }
 }
 
-impl Drop for Holding {
+impl Drop for HeldBlobs {
     fn drop(&mut self) {
         let mut state = self.gate.state.lock().unwrap_or_else(PoisonError::into_inner);
         for blob in &self.blobs {

@@ -35,7 +35,7 @@ pub use api::*;
 pub use classes::{Class, Classes};
 pub use error::{ArchiveError, ErrorKind, OpenError, UploadError, WhyNotAtOnce};
 pub use figures::{EvictorInfo, LostFilesInfo, PoolHolders, SegmentUse};
-pub use gate::{ReadGate, Reading};
+pub use gate::{HeldBlobs, ReadGate, Reading};
 pub use ground::{Ground, PoolDrive, truncated};
 pub use health::HealthProblem;
 pub use leaving::{LeavingCause, LeavingCauses, LeavingSignal};
@@ -47,7 +47,7 @@ pub use offline::MachineTimes;
 pub use policy::ROBOT_MODEL;
 pub use pool_drives::{DriveFileError, NameDrive, PoolDriveFile, PoolDriveList};
 pub use quota::{QuotaInfo, QuotaOf, named};
-pub use scrub_info::{DrainInfo, RebalanceInfo, RebalanceState, ScrubInfo, UpkeepSettings};
+pub use scrub_info::{DrainInfo, PoolWork, RebalanceInfo, RecodingInfo, ScrubInfo, UpkeepSettings};
 pub use settings::{
     ChangeLogSettings, ChapSettings, ClassSettings, CleaningSettings, DriveLimits, FlowSettings,
     LeavingSettings, LibraryKind, LibrarySettings, MountSettings, PoolDriveSettings, PoolEncryption,

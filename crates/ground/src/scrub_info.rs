@@ -1,6 +1,6 @@
 //! What the scrubber is told, and what it tells.
 
-use base::{ByteCount, Duration, PercentPoints, Timestamp};
+use base::{ByteCount, Duration, PercentPoints, StripeCode, Timestamp};
 use cluster::Share;
 
 /// How the pool and the catalogue are kept.
@@ -66,29 +66,29 @@ impl DrainInfo {
     }
 }
 
-/// What a rebalance does now.
+/// What a rebalance, or a change of code, does now.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum RebalanceState {
-    /// It counts what stands on the drives.
+pub enum PoolWork {
+    /// It counts what there is to be done.
     #[default]
     Counting,
-    /// Shards move.
-    Moving,
-    /// Something comes first, or shards that should move could not; for people.
+    /// It is at work.
+    Working,
+    /// Something comes first, or some of it could not be done; for people.
     Waiting(String),
     /// It has ended: why, for people.
     Ended(String),
 }
 
-impl RebalanceState {
-    /// One word for people and programs.
+impl PoolWork {
+    /// One word for people and programs; `working` is the one for what it does.
     #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub fn word(&self, working: &'static str) -> &'static str {
         match self {
-            RebalanceState::Counting => "counting",
-            RebalanceState::Moving => "moving",
-            RebalanceState::Waiting(_) => "waiting",
-            RebalanceState::Ended(_) => "ended",
+            PoolWork::Counting => "counting",
+            PoolWork::Working => working,
+            PoolWork::Waiting(_) => "waiting",
+            PoolWork::Ended(_) => "ended",
         }
     }
 
@@ -96,8 +96,8 @@ impl RebalanceState {
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
-            RebalanceState::Counting | RebalanceState::Moving => None,
-            RebalanceState::Waiting(why) | RebalanceState::Ended(why) => Some(why),
+            PoolWork::Counting | PoolWork::Working => None,
+            PoolWork::Waiting(why) | PoolWork::Ended(why) => Some(why),
         }
     }
 }
@@ -107,7 +107,7 @@ impl RebalanceState {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RebalanceInfo {
     /// What it does.
-    pub state: RebalanceState,
+    pub state: PoolWork,
     /// It ends when the fullest drive and the emptiest are no further apart.
     pub to: PercentPoints,
     /// Since when it is asked for.
@@ -133,9 +133,63 @@ impl RebalanceInfo {
     pub fn estimate(&mut self, now: Timestamp) {
         let seconds = self.began.map_or(0.0, |began| now.since(began).as_secs_f64());
         let rate = if seconds > 0.0 { self.moved_bytes.0 as f64 / seconds } else { 0.0 };
-        let goes_on = rate > 0.0 && self.state == RebalanceState::Moving;
+        let goes_on = rate > 0.0 && self.state == PoolWork::Working;
         let left = goes_on.then(|| Duration::try_from_secs_f64(self.left_bytes.0 as f64 / rate).ok());
         self.remaining = left.flatten();
+        self.rate = ByteCount(rate as u64);
+    }
+}
+
+/// How far what is stored in another code is written anew. What was written is since the start of the server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecodingInfo {
+    /// What it does.
+    pub state: PoolWork,
+    /// The code that all gets.
+    pub to: StripeCode,
+    /// Since when it is asked for.
+    pub since: Timestamp,
+    /// When the first blob was begun, since the start of the server.
+    pub began: Option<Timestamp>,
+    /// Blobs that were written anew: a large file is one, or many files that were recalled together.
+    pub blobs: u64,
+    /// About how many there will be.
+    pub blobs_total: u64,
+    /// Their bytes, parity not counted.
+    pub bytes: ByteCount,
+    /// About how many there will be.
+    pub bytes_total: ByteCount,
+    /// Bytes a second.
+    pub rate: ByteCount,
+    /// Until all is written, if it goes on so.
+    pub remaining: Option<Duration>,
+}
+
+impl RecodingInfo {
+    /// One that has not begun.
+    #[must_use]
+    pub fn of(to: StripeCode, since: Timestamp) -> Self {
+        RecodingInfo {
+            state: PoolWork::Counting,
+            to,
+            since,
+            began: None,
+            blobs: 0,
+            blobs_total: 0,
+            bytes: ByteCount(0),
+            bytes_total: ByteCount(0),
+            rate: ByteCount(0),
+            remaining: None,
+        }
+    }
+
+    /// Works out rate and time left.
+    pub fn estimate(&mut self, now: Timestamp) {
+        let seconds = self.began.map_or(0.0, |began| now.since(began).as_secs_f64());
+        let rate = if seconds > 0.0 { self.bytes.0 as f64 / seconds } else { 0.0 };
+        let left = self.bytes_total.0.saturating_sub(self.bytes.0) as f64;
+        let goes_on = rate > 0.0 && self.state == PoolWork::Working;
+        self.remaining = goes_on.then(|| Duration::try_from_secs_f64(left / rate).ok()).flatten();
         self.rate = ByteCount(rate as u64);
     }
 }

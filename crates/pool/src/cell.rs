@@ -26,15 +26,20 @@ const VOID_MAGIC: [u8; 8] = *b"KISTVOID";
 const VERSION: u16 = 1;
 const IDENTITY: Range<usize> = 0..64;
 const CRCS_AT: usize = 64;
+/// The blob that was written anew here; zero if it is the blob itself.
+const OF_AT: usize = CRCS_AT + 4 * BLOCKS_MAX;
 const OWN_CRC_AT: usize = HEADER_BYTES - 4;
 const _: () =
-    assert!(CRCS_AT + 4 * BLOCKS_MAX <= OWN_CRC_AT, "a header has room for the checksum of each block");
+    assert!(OF_AT + 8 <= OWN_CRC_AT, "a header has room for the checksum of each block, and a blob");
 
 /// What a cell must say of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CellIdentity {
     pub(crate) instance: Uuid,
+    /// As drives name it.
     pub(crate) blob: BlobId,
+    /// Whose it is, if that blob was written anew under another id. No part of what a cell is known by.
+    pub(crate) of: Option<BlobId>,
     pub(crate) stripe: u32,
     /// The row within the stripe.
     pub(crate) row: u32,
@@ -79,6 +84,39 @@ impl CellIdentity {
         bytes
     }
 
+    /// The blob as the catalogue names it.
+    pub(crate) fn owner(&self) -> BlobId {
+        self.of.unwrap_or(self.blob)
+    }
+
+    fn say_whose(&self, header: &mut [u8]) {
+        if let Some(of) = self.of {
+            header[OF_AT..OF_AT + 8].copy_from_slice(&of.0.to_le_bytes());
+        }
+    }
+
+    /// What the header of a cell says that it is, if it is a whole one of this instance.
+    pub(crate) fn announced(header: &[u8; HEADER_BYTES], instance: Uuid) -> Option<CellIdentity> {
+        let word = |at: usize| read_u32(header, at);
+        let long = |at: usize| u64::from(word(at)) | (u64::from(word(at + 4)) << 32);
+        let of = long(OF_AT);
+        let [shard, data, parity] = [header[48], header[49], header[50]];
+        let identity = CellIdentity {
+            instance,
+            blob: BlobId(long(32)),
+            of: (of != 0).then_some(BlobId(of)),
+            stripe: word(40),
+            row: word(44),
+            shard,
+            data,
+            parity,
+            local: header[10],
+            payload: word(52),
+            valid: word(56),
+        };
+        identity.verify_header(header).is_ok().then_some(identity)
+    }
+
     /// Writes the header in front of a payload that is complete. `cell` is header and payload, `checksums`
     /// those of the payload's blocks.
     pub(crate) fn seal(&self, cell: &mut [u8], checksums: &[Crc32c]) {
@@ -94,6 +132,7 @@ impl CellIdentity {
         for (checksum, slot) in checksums.iter().zip(header[CRCS_AT..].chunks_exact_mut(4)) {
             slot.copy_from_slice(&checksum.0.to_le_bytes());
         }
+        self.say_whose(header);
         let own = Crc32c::of(&header[..OWN_CRC_AT]);
         header[OWN_CRC_AT..].copy_from_slice(&own.0.to_le_bytes());
         assert_eq!(self.verify_header(cell), Ok(()), "a header is read again as it is written");
@@ -105,6 +144,7 @@ impl CellIdentity {
         let header = &mut cell[..HEADER_BYTES];
         header[IDENTITY].copy_from_slice(&self.encode());
         header[..8].copy_from_slice(&VOID_MAGIC);
+        self.say_whose(header);
         let own = Crc32c::of(&header[..OWN_CRC_AT]);
         header[OWN_CRC_AT..].copy_from_slice(&own.0.to_le_bytes());
         let is_void = self.verify_header(cell) == Err(CellDamage::Void) || is_planted(Bug::UncheckedCell);
@@ -192,6 +232,7 @@ mod tests {
         CellIdentity {
             instance: Uuid([0xab; 16]),
             blob: BlobId(0x0000_0300_0000_0007),
+            of: None,
             stripe: 2,
             row: 5,
             shard: 1,

@@ -150,6 +150,12 @@ pub enum PoolError {
     /// An extent of the current epoch is no orphan.
     #[error("blob {0} is of the current epoch and may be in use; it is no orphan")]
     NotAnOrphan(BlobId),
+    /// A blob that was written anew has other bytes than were read.
+    #[error(
+        "blob {0} was not written anew: what was written is not what was read. Nothing was changed; test this \
+         machine's memory"
+    )]
+    RewrittenOtherwise(BlobId),
     /// The pool was closed.
     #[error("the pool is closed")]
     Closed,

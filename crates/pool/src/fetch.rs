@@ -107,7 +107,7 @@ impl AskedCell {
         let AskedCell { at, identity, blocks } = self;
         assert_eq!(cell.len(), HEADER_BYTES + identity.payload as usize, "header and payload");
         if let Err(error) = read {
-            let blob = at.0.blob;
+            let blob = identity.owner();
             device.read_failed(blob, &error);
             let fault = CellFault::of(&error);
             if listed && !matches!(fault, CellFault::Shortage(_)) {
@@ -121,17 +121,17 @@ impl AskedCell {
             Check::Header => identity.verify_header(cell).map(|()| None),
         };
         checked.map_err(|damage| {
-            is_damaged(device, *at, damage, listed);
+            is_damaged(device, *at, damage, listed.then(|| identity.owner()));
             CellFault::Damaged(damage)
         })
     }
 }
 
-/// Takes note of a cell that is wrong.
-fn is_damaged(device: &Device, (id, offset): (ExtentId, u64), damage: CellDamage, listed: bool) {
+/// Takes note of a cell that is wrong. `listed`: the blob, if it is put on the list of repairs.
+fn is_damaged(device: &Device, (id, offset): (ExtentId, u64), damage: CellDamage, listed: Option<BlobId>) {
     count(&device.counters.damaged, 1);
-    if listed {
-        device.watch.needs_repair(id.blob, None);
+    if let Some(blob) = listed {
+        device.watch.needs_repair(blob, None);
     }
     tracing::warn!(drive = %device.drive.id(), extent = %id, offset, ?damage, "damaged cell");
 }
@@ -187,8 +187,8 @@ impl RowPlace {
     ) {
         assert!(shard < geometry.width(), "the shard is one of the code");
         let place = (self.stripe, self.row_in_stripe);
-        let identity = stripe::identity(pool, geometry, blob.id, place, self.part.bytes, shard);
-        let id = ExtentId { blob: blob.id, stripe: identity.stripe, shard: identity.shard };
+        let identity = stripe::identity(pool, geometry, blob, place, self.part.bytes, shard);
+        let id = ExtentId { blob: blob.extents(), stripe: identity.stripe, shard: identity.shard };
         let offset = geometry.extent_offset(self.row_in_stripe);
         let (blocks, listed) = (self.blocks.clone(), self.listed);
         let drive = self.set.drives.get(shard).and_then(|drive| pool.drive(*drive));
@@ -220,13 +220,19 @@ impl RowPlace {
     }
 
     /// Takes note that the blocks of a cell are wrong, which was found after it had been read.
-    pub(crate) fn blocks_are_damaged(&self, pool: &Pool, geometry: &Geometry, blob: BlobId, shard: usize) {
+    pub(crate) fn blocks_are_damaged(
+        &self,
+        pool: &Pool,
+        geometry: &Geometry,
+        blob: &BlobDescription,
+        shard: usize,
+    ) {
         let small = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);
         let stripe = u32::try_from(self.stripe).unwrap_or(u32::MAX);
-        let id = ExtentId { blob, stripe, shard: small(shard) };
+        let id = ExtentId { blob: blob.extents(), stripe, shard: small(shard) };
         if let Some(device) = self.set.drives.get(shard).and_then(|drive| pool.device(*drive)) {
             let place = (id, geometry.extent_offset(self.row_in_stripe));
-            is_damaged(&device, place, CellDamage::Block, self.listed);
+            is_damaged(&device, place, CellDamage::Block, self.listed.then_some(blob.id));
         }
     }
 

@@ -287,8 +287,8 @@ impl Pool {
         let offset = geometry.extent_offset(last);
         self.on_readers(set, shards, |shard| {
             let at = (u64::from(stripe), last);
-            let identity = stripe::identity(self, geometry, blob.id, at, bytes, shard);
-            let id = ExtentId { blob: blob.id, stripe, shard: identity.shard };
+            let identity = stripe::identity(self, geometry, blob, at, bytes, shard);
+            let id = ExtentId { blob: blob.extents(), stripe, shard: identity.shard };
             move |device: &Device| look_at_extent(device, id, length, (offset, &identity))
         })
     }

@@ -1,8 +1,9 @@
 //! What a crashed writer may have left: extents of blobs of older epochs.
 
-use base::{ByteCount, DriveId};
-use drive::{DriveError, ExtentId};
+use base::{BlobId, ByteCount, DriveId, StripeCode};
+use drive::{AlignedBuffer, DriveError, ExtentId};
 
+use crate::cell::{CellIdentity, HEADER_BYTES};
 use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
 use crate::pool::Pool;
@@ -88,6 +89,24 @@ impl Pool {
         let id = orphan.extent;
         let trim = move |device: &Device| device.drive.trim(id).map(|()| device.space_freed());
         self.on_writers(std::iter::once((orphan.drive, trim)))
+    }
+
+    /// Of which blob an extent that the catalogue does not know is a shard, and in which code, if that blob
+    /// was written anew there. `None` if it is of none, or nothing can be told.
+    #[must_use]
+    pub fn orphan_of(&self, orphan: &OrphanCandidate) -> Option<(BlobId, StripeCode)> {
+        let (extent, instance) = (orphan.extent, self.config().instance);
+        let present = self.drive(orphan.drive).and_then(PoolDrive::present)?;
+        let cell = present.ask_reader(move |device| {
+            let mut header = AlignedBuffer::new(HEADER_BYTES);
+            device.drive.read_at(extent, ByteCount(0), header.as_mut_slice()).ok()?;
+            CellIdentity::announced(header.as_slice().try_into().ok()?, instance)
+        });
+        let cell = cell.flatten()?;
+        let is_its_own = (cell.blob, cell.stripe, cell.shard) == (extent.blob, extent.stripe, extent.shard);
+        let global = cell.parity.checked_sub(cell.local)?;
+        let code = StripeCode { data: cell.data, local: cell.local, global };
+        (is_its_own && code.exists()).then_some(cell.of?).map(|of| (of, code))
     }
 
     /// Removes an extent that the catalogue does not know.

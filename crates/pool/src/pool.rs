@@ -25,6 +25,7 @@ use crate::read::BlobReader;
 use crate::segment::Segment;
 use crate::small::SmallWriter;
 use crate::status::{DriveHealth, DriveReport, DriveSpace, FileSystemShares, PoolStatus, above_floor};
+use crate::stripe::BlobNames;
 use crate::traffic::Traffic;
 use crate::watch::Watch;
 use crate::write::BlobWriter;
@@ -145,7 +146,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::IdsExhausted`], [`PoolError::Code`].
     pub fn create(self: &Arc<Self>) -> Result<BlobWriter, PoolError> {
-        BlobWriter::new(Arc::clone(self), self.next_id()?, None)
+        BlobWriter::new(Arc::clone(self), BlobNames::of_new(self.next_id()?), None)
     }
 
     /// Begins a striped blob whose length is known: exactly that much space is reserved on each drive.
@@ -153,7 +154,17 @@ impl Pool {
     /// # Errors
     /// As [`Pool::create`].
     pub fn create_sized(self: &Arc<Self>, length: ByteCount) -> Result<BlobWriter, PoolError> {
-        BlobWriter::new(Arc::clone(self), self.next_id()?, Some(length))
+        BlobWriter::new(Arc::clone(self), BlobNames::of_new(self.next_id()?), Some(length))
+    }
+
+    /// Begins to write a striped blob anew, in the code of today and under another id on drives; to the
+    /// catalogue it stays the same blob. [`BlobWriter::finish`] gives how it stands then.
+    ///
+    /// # Errors
+    /// As [`Pool::create`].
+    pub(crate) fn create_anew(self: &Arc<Self>, blob: &BlobDescription) -> Result<BlobWriter, PoolError> {
+        let names = BlobNames { id: blob.id, stands_as: Some(self.next_id()?) };
+        BlobWriter::new(Arc::clone(self), names, Some(blob.length))
     }
 
     /// Reads a range of a striped blob.
@@ -194,7 +205,7 @@ impl Pool {
         if self.small.is_open(blob.id) {
             return Err(PoolError::SegmentOpen(blob.id));
         }
-        self.delete_extents(blob.id, &blob.stripes)
+        self.delete_extents(blob.extents(), &blob.stripes)
     }
 
     /// The stripe sets formed since the pool was opened, in order of their ids.

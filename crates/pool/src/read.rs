@@ -383,7 +383,7 @@ impl BlobReader {
     /// A cell is taken from the good ones to the bad ones. What was rebuilt is rebuilt again, so that
     /// whatever is computed from has a header to be checked by.
     fn is_wrong(&self, place: &RowPlace, shard: usize, hand: &mut Hand) {
-        place.blocks_are_damaged(&self.pool, &self.geometry, self.blob.id, shard);
+        place.blocks_are_damaged(&self.pool, &self.geometry, &self.blob, shard);
         hand.bad.insert(shard);
         hand.rebuilt.insert(shard);
         for gone in std::mem::take(&mut hand.rebuilt) {

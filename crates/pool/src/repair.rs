@@ -346,7 +346,7 @@ impl Pool {
         pace: &mut dyn FnMut(ByteCount) -> bool,
     ) -> Result<(), PoolError> {
         let preallocate = ByteCount(geometry.extent_bytes(blob.length.0, number.into()));
-        let targets = targets(blob.id, to, bad, preallocate);
+        let targets = targets(blob.extents(), to, bad, preallocate);
         let moves = to.id != set.id;
         let first = u64::from(number) * geometry.rows_per_stripe;
         let rows = geometry.rows(blob.length.0).min(first + geometry.rows_per_stripe);
@@ -532,7 +532,7 @@ impl Pool {
             let at = (place.stripe, place.row_in_stripe);
             let bytes = &mut cell.as_mut_slice()[..range.end];
             let checksums = checksums_of(&bytes[range.clone()]);
-            stripe::identity(self, geometry, blob.id, at, place.part.bytes, shard).seal(bytes, &checksums);
+            stripe::identity(self, geometry, blob, at, place.part.bytes, shard).seal(bytes, &checksums);
             cells.good.insert(shard, cell);
         }
         for (shard, cell) in unknown.into_iter().zip(raw) {
@@ -567,8 +567,8 @@ impl Pool {
         mut cell: CellBuffer,
     ) -> Option<CellBuffer> {
         let at = (place.stripe, place.row_in_stripe);
-        let identity = stripe::identity(self, geometry, blob.id, at, place.part.bytes, shard);
-        let id = ExtentId { blob: blob.id, stripe: identity.stripe, shard: identity.shard };
+        let identity = stripe::identity(self, geometry, blob, at, place.part.bytes, shard);
+        let id = ExtentId { blob: blob.extents(), stripe: identity.stripe, shard: identity.shard };
         let offset = geometry.extent_offset(place.row_in_stripe);
         let present = self.drive(*place.set.drives.get(shard)?).and_then(PoolDrive::present)?;
         let gather = Gather::new();
@@ -578,7 +578,7 @@ impl Pool {
             let pages = match pages_of(device, id, offset, into) {
                 Ok(pages) => pages,
                 Err(error) => {
-                    device.read_failed(id.blob, &error);
+                    device.read_failed(identity.owner(), &error);
                     return ticket.done(None);
                 }
             };
@@ -660,13 +660,14 @@ impl Pool {
         }
     }
 
-    /// Removes the extents that a move has left behind, from drives that are there. What is not there is
-    /// found when its drive comes back.
+    /// Removes the extents that a move has left behind, from drives that are there, by the id that they have
+    /// there. What is not there is found when its drive comes back.
     ///
     /// # Errors
     /// [`PoolError::Drive`] with the first failure after all were tried.
-    pub fn remove_moved(&self, blob: BlobId, old: &[BadShard]) -> Result<(), PoolError> {
-        let extent = |bad: &BadShard| (bad.drive, ExtentId { blob, stripe: bad.stripe, shard: bad.shard });
+    pub fn remove_moved(&self, extents: BlobId, old: &[BadShard]) -> Result<(), PoolError> {
+        let extent =
+            |bad: &BadShard| (bad.drive, ExtentId { blob: extents, stripe: bad.stripe, shard: bad.shard });
         self.delete_all(old.iter().map(extent))
     }
 }

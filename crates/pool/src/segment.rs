@@ -48,6 +48,7 @@ impl Segment {
     pub(crate) fn description(&self) -> BlobDescription {
         let copies = u8::try_from(self.set.drives.len()).unwrap_or(u8::MAX);
         BlobDescription {
+            stands_as: None,
             id: self.id,
             layout: Layout::Segment { copies },
             length: ByteCount(0),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::{BlobId, ByteCount, Crc32c, StripeSet};
+use base::{BlobDescription, BlobId, ByteCount, Crc32c, StripeSet};
 use blob::Use;
 use drive::ExtentId;
 
@@ -15,8 +15,34 @@ use crate::geometry::Geometry;
 use crate::pool::Pool;
 use crate::shard::{Outgoing, ShardStream, Step};
 
+/// By which ids a blob is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BlobNames {
+    /// To the catalogue.
+    pub(crate) id: BlobId,
+    /// To drives, if that is another one: it was written anew.
+    pub(crate) stands_as: Option<BlobId>,
+}
+
+impl BlobNames {
+    /// Of a blob that has one id.
+    pub(crate) fn of_new(id: BlobId) -> Self {
+        BlobNames { id, stands_as: None }
+    }
+
+    pub(crate) fn extents(self) -> BlobId {
+        self.stands_as.unwrap_or(self.id)
+    }
+}
+
+impl From<&BlobDescription> for BlobNames {
+    fn from(blob: &BlobDescription) -> Self {
+        BlobNames { id: blob.id, stands_as: blob.stands_as }
+    }
+}
+
 pub(crate) struct Stripe {
-    pub(crate) blob: BlobId,
+    pub(crate) blob: BlobNames,
     pub(crate) number: u32,
     pub(crate) set: StripeSet,
     pub(crate) shards: Vec<Arc<ShardStream>>,
@@ -35,10 +61,16 @@ struct InFlight {
 }
 
 impl Stripe {
-    pub(crate) fn new(blob: BlobId, number: u32, set: StripeSet, preallocate: ByteCount, whose: Use) -> Self {
+    pub(crate) fn new(
+        blob: BlobNames,
+        number: u32,
+        set: StripeSet,
+        preallocate: ByteCount,
+        whose: Use,
+    ) -> Self {
         let shards = set.drives.iter().enumerate().map(|(shard, drive)| {
             let shard = u8::try_from(shard).unwrap_or(u8::MAX);
-            let id = ExtentId { blob, stripe: number, shard };
+            let id = ExtentId { blob: blob.extents(), stripe: number, shard };
             Arc::new(ShardStream::new(id, *drive, preallocate))
         });
         let shards = shards.collect();
@@ -152,7 +184,7 @@ impl Stripe {
 pub(crate) fn identity(
     pool: &Pool,
     geometry: &Geometry,
-    blob: BlobId,
+    blob: impl Into<BlobNames>,
     (stripe, row): (u64, u64),
     bytes: u64,
     shard: usize,
@@ -160,9 +192,11 @@ pub(crate) fn identity(
     assert!(shard < geometry.width() && row < geometry.rows_per_stripe, "the cell is one of the stripe");
     let small = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);
     let word = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    let blob: BlobNames = blob.into();
     CellIdentity {
         instance: pool.config().instance,
-        blob,
+        blob: blob.extents(),
+        of: blob.stands_as.map(|_| blob.id),
         stripe: word(stripe),
         row: word(row),
         shard: small(shard),

@@ -15,12 +15,12 @@ use crate::error::PoolError;
 use crate::gathering::Portion;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
-use crate::stripe::Stripe;
+use crate::stripe::{BlobNames, Stripe};
 
 /// Takes the bytes of one blob in order. Dropping it before [`BlobWriter::finish`] removes what was written.
 pub struct BlobWriter {
     pool: Arc<Pool>,
-    id: BlobId,
+    names: BlobNames,
     geometry: Geometry,
     code: Arc<Code>,
     expected: Option<ByteCount>,
@@ -60,12 +60,16 @@ enum Memory {
 }
 
 impl BlobWriter {
-    pub(crate) fn new(pool: Arc<Pool>, id: BlobId, expected: Option<ByteCount>) -> Result<Self, PoolError> {
+    pub(crate) fn new(
+        pool: Arc<Pool>,
+        names: BlobNames,
+        expected: Option<ByteCount>,
+    ) -> Result<Self, PoolError> {
         let geometry = pool.geometry(pool.config().code);
         let code = pool.code(pool.config().code)?;
         Ok(BlobWriter {
             pool,
-            id,
+            names,
             geometry,
             code,
             expected,
@@ -110,13 +114,18 @@ impl BlobWriter {
     /// The id that the blob will have.
     #[must_use]
     pub fn id(&self) -> BlobId {
-        self.id
+        self.names.id
     }
 
     /// Bytes taken so far.
     #[must_use]
     pub fn length(&self) -> ByteCount {
         ByteCount(self.length)
+    }
+
+    /// Bytes of a row: whoever has written a multiple of it holds no memory.
+    pub(crate) fn row_bytes(&self) -> u64 {
+        self.geometry.row_bytes()
     }
 
     /// Takes bytes. Waits for memory and drives; nothing is durable yet.
@@ -126,7 +135,7 @@ impl BlobWriter {
     /// then.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), PoolError> {
         if self.failed || self.ended {
-            return Err(PoolError::WriterFailed(self.id));
+            return Err(PoolError::WriterFailed(self.names.id));
         }
         let result = self.take(bytes);
         self.failed = result.is_err();
@@ -148,7 +157,7 @@ impl BlobWriter {
     /// As [`BlobWriter::write`].
     pub fn end(&mut self) -> Result<Option<StreamChecksums>, PoolError> {
         if self.failed {
-            return Err(PoolError::WriterFailed(self.id));
+            return Err(PoolError::WriterFailed(self.names.id));
         }
         if self.row.is_some() {
             let result = self.submit();
@@ -171,7 +180,8 @@ impl BlobWriter {
         self.finished = true;
         let stripes = std::mem::take(&mut self.done);
         let layout = Layout::Striped { code: self.geometry.code };
-        let blob = BlobDescription { id: self.id, layout, length: ByteCount(self.length), stripes };
+        let BlobNames { id, stands_as } = self.names;
+        let blob = BlobDescription { id, stands_as, layout, length: ByteCount(self.length), stripes };
         assert!(self.geometry.fits(&blob), "every stripe of the blob is described");
         Ok(blob)
     }
@@ -314,7 +324,7 @@ impl BlobWriter {
             None => 0,
         };
         let number = u32::try_from(number).unwrap_or(u32::MAX);
-        self.current = Some(Stripe::new(self.id, number, set, ByteCount(preallocate), self.whose));
+        self.current = Some(Stripe::new(self.names, number, set, ByteCount(preallocate), self.whose));
         Ok(())
     }
 
@@ -393,7 +403,7 @@ impl Drop for BlobWriter {
             sets.push(stripe.set.clone());
         }
         // What cannot be deleted now is an orphan of this epoch and goes with the next opening.
-        let _ = self.pool.delete_extents(self.id, &sets);
+        let _ = self.pool.delete_extents(self.names.extents(), &sets);
     }
 }
 

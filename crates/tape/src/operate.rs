@@ -185,6 +185,7 @@ impl Tape {
             small: room.upkeep.segment_use(),
             evictor: as_of_now(room.evictor_info(), online.bytes),
             rebalance: room.upkeep.rebalance_info(),
+            recoding: room.upkeep.recoding_info(),
         })
     }
 

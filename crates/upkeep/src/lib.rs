@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock, PoisonError};
 
-use ground::{ArchiveError, Duty, Ground, OpenError, PoolDriveFile, RebalanceInfo, SegmentUse};
+use ground::{ArchiveError, Duty, Ground, OpenError, PoolDriveFile, RebalanceInfo, RecodingInfo, SegmentUse};
 use threads::{Mutex, MutexGuard};
 
 mod add_drive;
@@ -22,6 +22,7 @@ mod pool_drives;
 mod pool_gaps;
 mod pool_rebuild;
 mod rebalance;
+mod recode;
 mod scrub;
 mod seen_places;
 mod segment_use;
@@ -70,6 +71,10 @@ pub struct Upkeep {
     rebalancing: Mutex<Option<RebalanceInfo>>,
     /// Held while a word about a rebalance is given.
     saying_rebalance: Mutex<()>,
+    /// How far a change of code is, or the last one came.
+    recoding: Mutex<Option<RecodingInfo>>,
+    /// Held while a word about a change of code is given.
+    saying_recoding: Mutex<()>,
     /// Where the operator names the drives of the pool.
     drive_file: OnceLock<Arc<dyn PoolDriveFile>>,
     /// Held while the catalogue is verified.
@@ -103,6 +108,8 @@ impl Upkeep {
             changing_drives: Mutex::new(()),
             rebalancing: Mutex::new(None),
             saying_rebalance: Mutex::new(()),
+            recoding: Mutex::new(None),
+            saying_recoding: Mutex::new(()),
             drive_file: OnceLock::new(),
             verifying: Mutex::new(()),
         }

@@ -210,7 +210,7 @@ impl Scrubber {
         })?;
         let Repaired { moved, bytes, failed, .. } = written;
         let shards = moved.iter().flat_map(|step| &step.old).copied().collect();
-        let old = record_moves(&upkeep, id, moved)?;
+        let old = record_moves(&upkeep, blob, moved)?;
         drop(reading);
         self.leave(old);
         Ok(Moved { shards, bytes, failed })

@@ -9,14 +9,12 @@ use pool::{BadShard, MovedStripe, PieceState, PoolError, Repaired};
 
 use crate::Upkeep;
 use crate::findings::Found;
+use crate::left_behind::OldShards;
 use crate::scrub::{Scrubber, pace};
 use ground::ArchiveError;
 
 /// Blobs looked up together.
 const PAGE: usize = 256;
-
-/// What is to be removed, by blob.
-pub(crate) type Old = Vec<(BlobId, Vec<BadShard>)>;
 
 /// The shards of a blob that should be on these drives.
 pub(crate) fn shards_on(blob: &BlobDescription, drives: &BTreeSet<DriveId>) -> Vec<BadShard> {
@@ -41,7 +39,7 @@ pub(crate) fn repair(
     blob: &BlobDescription,
     bad: &BTreeSet<BadShard>,
     lost_values: usize,
-) -> Result<Old, ArchiveError> {
+) -> Result<Vec<OldShards>, ArchiveError> {
     let upkeep = &Arc::clone(&scrubber.upkeep);
     let silent = upkeep.pool.silent_drives();
     let waits = |drive: &DriveId| silent.contains(drive) && !scrubber.given_up().contains(drive);
@@ -66,7 +64,7 @@ pub(crate) fn repair(
         scrubber.has_left_out |= !is_lost;
     }
     tell(scrubber, blob.id, &repaired);
-    record_moves(upkeep, blob.id, repaired.moved)
+    record_moves(upkeep, blob, repaired.moved)
 }
 
 /// Writes shards anew; of a segment that is still written to, once it is sealed.
@@ -87,19 +85,20 @@ pub(crate) fn sealed_first(
 /// left. Called within a reading of the gate.
 pub(crate) fn record_moves(
     upkeep: &Upkeep,
-    blob: BlobId,
+    blob: &BlobDescription,
     moved: Vec<MovedStripe>,
-) -> Result<Old, ArchiveError> {
+) -> Result<Vec<OldShards>, ArchiveError> {
     let mut old = Vec::new();
     for step in moved {
         let MovedStripe { stripe, from, to, old: left } = step;
         let placed: Vec<BadShard> = left.iter().map(|bad| at(&to.drives, *bad)).collect();
-        match upkeep.execute(Command::MoveStripe { blob, stripe, from, to }) {
-            Ok(()) => old.push((blob, left)),
+        let (id, extents) = (blob.id, blob.extents());
+        match upkeep.execute(Command::MoveStripe { blob: id, stripe, from, to }) {
+            Ok(()) => old.push(OldShards { blob: id, extents, shards: left }),
             Err(error) => {
                 // Moved or removed by another: nobody refers to what was written here.
                 if error.is_certain_refusal() {
-                    upkeep.pool.remove_moved(blob, &placed)?;
+                    upkeep.pool.remove_moved(extents, &placed)?;
                 }
                 return Err(error);
             }
@@ -195,7 +194,10 @@ fn tell(scrubber: &mut Scrubber, blob: BlobId, repaired: &Repaired) {
 
 /// Rebuilds what is on drives that are given up onto others, and on replaced drives in place: first the
 /// stripes that bear no further loss, then those that bear one, and so on.
-pub(crate) fn all(scrubber: &mut Scrubber, replaced: &BTreeSet<DriveId>) -> Result<Old, ArchiveError> {
+pub(crate) fn all(
+    scrubber: &mut Scrubber,
+    replaced: &BTreeSet<DriveId>,
+) -> Result<Vec<OldShards>, ArchiveError> {
     let upkeep = Arc::clone(&scrubber.upkeep);
     let wanting: BTreeSet<DriveId> = scrubber.given_up().union(replaced).copied().collect();
     upkeep.forget_lost_stripes();

@@ -16,7 +16,7 @@ use threads::MutexGuard;
 use crate::Upkeep;
 use crate::moving::{Moving, Round, Weighed, standing};
 use crate::scrub::Scrubber;
-use ground::{ArchiveError, RebalanceInfo, RebalanceState};
+use ground::{ArchiveError, PoolWork, RebalanceInfo};
 
 /// Before it is counted anew whether the drives are near enough to each other, they are to be so by this part
 /// (of ten) of the difference asked for: what clients have put and deleted since the last count is not known.
@@ -79,7 +79,7 @@ impl Scrubber {
         let upkeep = Arc::clone(&self.upkeep);
         let Some(record) = upkeep.read(|view| view.rebalance())? else {
             self.rebalance = None;
-            upkeep.rebalance_told(|info| info.state = RebalanceState::Ended(BY_OPERATOR.to_owned()));
+            upkeep.rebalance_told(|info| info.state = PoolWork::Ended(BY_OPERATOR.to_owned()));
             return Ok(false);
         };
         let known = self.rebalance.take_if(|rebalance| rebalance.record == record);
@@ -92,7 +92,7 @@ impl Scrubber {
             None => self.rebalance_waits_for()?,
         };
         if let Some(why) = waits {
-            upkeep.rebalance_told(|info| info.state = RebalanceState::Waiting(why));
+            upkeep.rebalance_told(|info| info.state = PoolWork::Waiting(why));
             self.rebalance = Some(rebalance);
             return Ok(false);
         }
@@ -101,7 +101,7 @@ impl Scrubber {
             return Ok(false);
         }
         if rebalance.used.is_some() {
-            upkeep.rebalance_told(|info| info.state = RebalanceState::Moving);
+            upkeep.rebalance_told(|info| info.state = PoolWork::Working);
         }
         self.me.does("rebalancing");
         self.phase("rebalancing");
@@ -113,7 +113,7 @@ impl Scrubber {
         if let Err(error) = &done {
             // It must not keep the scrubber from all else.
             tracing::warn!(%error, "the rebalance of the pool waits");
-            upkeep.rebalance_told(|info| info.state = RebalanceState::Waiting(error.to_string()));
+            upkeep.rebalance_told(|info| info.state = PoolWork::Waiting(error.to_string()));
             rebalance.round.rest_after_failure(upkeep.steady());
         }
         self.rebalance = Some(rebalance);
@@ -138,7 +138,7 @@ impl Scrubber {
     /// Counts what stands on the drives, and ends if they are near enough to each other.
     fn count_fills(&self, rebalance: &mut Rebalance) -> Result<(), ArchiveError> {
         let upkeep = &self.upkeep;
-        upkeep.rebalance_told(|info| info.state = RebalanceState::Counting);
+        upkeep.rebalance_told(|info| info.state = PoolWork::Counting);
         let used = standing(upkeep)?.into_iter().map(|(drive, on)| (drive, on.bytes)).collect();
         let spread = upkeep.tell_fills(rebalance, &upkeep.pool.fills(&used));
         rebalance.used = Some(used);
@@ -147,7 +147,7 @@ impl Scrubber {
         }
         let now = upkeep.now();
         upkeep.rebalance_told(|info| {
-            info.state = RebalanceState::Moving;
+            info.state = PoolWork::Working;
             info.began = info.began.or(Some(now));
         });
         Ok(())
@@ -187,7 +187,7 @@ impl Scrubber {
         }
         if left > 0 {
             let why = format!("{left} shards that should move could not, and are tried again: {why}");
-            upkeep.rebalance_told(|info| info.state = RebalanceState::Waiting(why));
+            upkeep.rebalance_told(|info| info.state = PoolWork::Waiting(why));
             rebalance.used = None;
             return Ok(());
         }
@@ -206,7 +206,7 @@ impl Scrubber {
             return upkeep.end_rebalance(rebalance.record, why);
         };
         let why = format!("drive {drive} is {}, and takes its part when it works again", health.word());
-        upkeep.rebalance_told(|info| info.state = RebalanceState::Waiting(why));
+        upkeep.rebalance_told(|info| info.state = PoolWork::Waiting(why));
         rebalance.used = None;
         rebalance.round.rest_after_failure(upkeep.steady());
         Ok(())
@@ -324,7 +324,7 @@ impl Upkeep {
     /// Takes note of how far it is; what is told of one that has ended comes too late.
     pub(crate) fn rebalance_told(&self, change: impl FnOnce(&mut RebalanceInfo)) {
         let mut known = self.rebalancing.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(info) = known.as_mut().filter(|info| !matches!(info.state, RebalanceState::Ended(_))) {
+        if let Some(info) = known.as_mut().filter(|info| !matches!(info.state, PoolWork::Ended(_))) {
             change(info);
         }
     }
@@ -350,7 +350,7 @@ impl Upkeep {
         let known = self.rebalance_known().filter(|info| is_of(info, record));
         let info =
             known.unwrap_or_else(|| RebalanceInfo { to: record.to, since: record.since, ..<_>::default() });
-        let state = RebalanceState::Ended(why.to_owned());
+        let state = PoolWork::Ended(why.to_owned());
         self.rebalance_becomes(RebalanceInfo { state, left_bytes: ByteCount(0), ..info });
     }
 

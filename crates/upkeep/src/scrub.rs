@@ -13,16 +13,17 @@ use base::{
     Vid,
 };
 use catalogue::FileRecord;
-use pool::{BadShard, DriveHealth, ScrubReport};
+use pool::{DriveHealth, ScrubReport};
 
 use crate::Upkeep;
 use crate::drain::Drain;
 use crate::findings::{Findings, Found};
-use crate::left_behind::LeftBehind;
+use crate::left_behind::{LeftBehind, OldShards};
 use crate::lost::{self, Declared};
 use crate::rebalance::{REBUILD_FIRST, Rebalance};
+use crate::recode::Recode;
 use crate::{pool_drives, pool_gaps, pool_rebuild, unknown};
-use ground::{ArchiveError, DrainInfo, LeavingCause, RebalanceState, ScrubInfo, UpkeepSettings, Worker};
+use ground::{ArchiveError, DrainInfo, LeavingCause, PoolWork, ScrubInfo, UpkeepSettings, Worker};
 
 /// Without being asked the first pass begins this long after the start.
 const FIRST_PASS_AFTER: Duration = Duration::from_secs(600);
@@ -273,6 +274,7 @@ pub(crate) fn run(upkeep: &Arc<Upkeep>, me: &Arc<Worker>) {
         tried: BTreeMap::new(),
         drain: None,
         rebalance: None,
+        recode: None,
         tally: pool_rebuild::Tally::default(),
     };
     while !upkeep.stopping() {
@@ -352,6 +354,8 @@ pub(crate) struct Scrubber {
     pub(crate) drain: Option<Drain>,
     /// A rebalance under way.
     pub(crate) rebalance: Option<Rebalance>,
+    /// A change of code under way.
+    pub(crate) recode: Option<Recode>,
     /// What the log is told at the end of what is done now.
     pub(crate) tally: pool_rebuild::Tally,
 }
@@ -417,7 +421,8 @@ impl Scrubber {
             pool_drives::resume_unfilled(&self.upkeep);
         }
         if orders.rebuild || is_again || !orders.replaced.is_empty() {
-            self.upkeep.rebalance_told(|info| info.state = RebalanceState::Waiting(REBUILD_FIRST.to_owned()));
+            self.upkeep.rebalance_told(|info| info.state = PoolWork::Waiting(REBUILD_FIRST.to_owned()));
+            self.upkeep.recoding_told(|info| info.state = PoolWork::Waiting(REBUILD_FIRST.to_owned()));
             self.phase("rebuilding");
             self.me.does("rebuilding");
             self.has_left_out = false;
@@ -468,12 +473,16 @@ impl Scrubber {
         self.advance()
     }
 
-    /// Moves the next shards off drives that are to be emptied, or of a rebalance; whether the pass that
-    /// nobody asked for waits: for the former, and for the latter as long as it rests anyway.
+    /// Moves the next shards off drives that are to be emptied, writes what is in another code anew, or moves
+    /// shards of a rebalance; whether the pass that nobody asked for waits: for the first, and for the others
+    /// as long as it rests anyway.
     fn move_some(&mut self) -> Result<bool, ArchiveError> {
         let drains = self.drain()?;
         let began = self.upkeep.steady();
-        let moves = self.rebalance(drains.then_some("drives are being emptied first"))?;
+        let drains_first = drains.then_some("drives are being emptied first");
+        let recodes = self.recode(drains_first)?;
+        let recodes_first = recodes.then_some("what is in another code is written anew first");
+        let moves = self.rebalance(drains_first.or(recodes_first))? || recodes;
         if self.asked || self.upkeep.info().hurried {
             return Ok(false);
         }
@@ -533,7 +542,7 @@ impl Scrubber {
 
     /// Goes through the drives for what nothing names, and knows when to do so again.
     fn look_for_unknown(&mut self) {
-        self.unknown_due = match unknown::look(&self.upkeep, self.unknown_over) {
+        self.unknown_due = match unknown::look(&self.upkeep, &self.left_behind, self.unknown_over) {
             Ok(due) => {
                 self.unknown_over = false;
                 due
@@ -655,18 +664,18 @@ impl Scrubber {
 
     /// Removes what moved stripes have left behind, as far as nobody reads it.
     pub(crate) fn remove_left_behind(&mut self) {
-        for (blob, old) in self.left_behind.take_unread(&self.upkeep.gate) {
+        for OldShards { extents, shards: old, .. } in self.left_behind.take_unread(&self.upkeep.gate) {
             // A shard may have come back meanwhile to where it was.
             let unnamed = self.upkeep.read(|view| {
                 let mut unnamed = Vec::new();
                 for bad in old {
-                    if !view.is_known_extent(blob, (bad.stripe, bad.shard), bad.drive)? {
+                    if !view.is_known_extent(extents, (bad.stripe, bad.shard), bad.drive)? {
                         unnamed.push(bad);
                     }
                 }
                 Ok(unnamed)
             });
-            let removed = unnamed.and_then(|old| Ok(self.upkeep.pool.remove_moved(blob, &old)?));
+            let removed = unnamed.and_then(|old| Ok(self.upkeep.pool.remove_moved(extents, &old)?));
             if let Err(error) = removed {
                 tracing::warn!(%error, "what a moved stripe left behind stays until the next start");
             }
@@ -679,12 +688,12 @@ impl Scrubber {
     }
 
     /// Takes over what is to be removed once its readers have left. Called without a reading of one's own.
-    pub(crate) fn leave(&mut self, moved: Vec<(BlobId, Vec<BadShard>)>) {
+    pub(crate) fn leave(&mut self, moved: Vec<OldShards>) {
         // What is on drives that are not there is found when they are put in.
         let silent = self.upkeep.pool.silent_drives();
-        let there = moved.into_iter().filter_map(|(blob, mut old)| {
-            old.retain(|bad| !silent.contains(&bad.drive));
-            (!old.is_empty()).then_some((blob, old))
+        let there = moved.into_iter().filter_map(|mut old| {
+            old.shards.retain(|bad| !silent.contains(&bad.drive));
+            (!old.shards.is_empty()).then_some(old)
         });
         self.left_behind.leave(&self.upkeep.gate, there.collect());
         self.tell_left_behind();

@@ -5,12 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
-use base::{BlobId, ByteCount, Duration, Epoch, Layout, Timestamp};
+use base::{BlobDescription, BlobId, ByteCount, Duration, Epoch, Layout, Timestamp};
 use catalogue::{Command, ReadError, UNKNOWN_BATCH_MAX, UnknownExtent, View};
 use drive::ExtentId;
-use pool::OrphanCandidate;
+use pool::{BadShard, OrphanCandidate};
 
 use crate::Upkeep;
+use crate::left_behind::LeftBehind;
 use crate::scrub::pace;
 use ground::ArchiveError;
 
@@ -130,7 +131,11 @@ struct Looked {
 
 /// Goes through the drives: what nothing names is noted, and removed when it was kept long enough. Gives when
 /// the next one is due. `is_over`: an operator has ended the time of all that was noted before.
-pub(crate) fn look(upkeep: &Upkeep, is_over: bool) -> Result<Option<Timestamp>, ArchiveError> {
+pub(crate) fn look(
+    upkeep: &Upkeep,
+    left_behind: &LeftBehind,
+    is_over: bool,
+) -> Result<Option<Timestamp>, ArchiveError> {
     let keep = upkeep.settings.pool.unknown_kept;
     let now = upkeep.now();
     let mut noted = all_noted(upkeep)?;
@@ -141,13 +146,19 @@ pub(crate) fn look(upkeep: &Upkeep, is_over: bool) -> Result<Option<Timestamp>, 
     let mut checked = None;
     let listed = for_each_candidate(upkeep, is_unnamed, |candidate, ()| {
         let extent = named(candidate);
+        // They go when nobody reads them any more.
+        let UnknownExtent { drive, blob, stripe, shard } = extent;
+        if left_behind.has(blob, &BadShard { stripe, shard, drive }) {
+            return;
+        }
         let since = noted.remove(&extent);
         if since.map_or(keep.is_zero(), |since| is_over || now.since(since) >= keep) {
             if checked.get_or_insert_with(|| upkeep.catalogue.check_pages()).is_err() {
                 return;
             }
+            let Ok(blob) = upkeep.read(|view| view.blob_named(extent.blob)) else { return };
             // A tape session may know a stripe as it was before it moved.
-            let is_held = upkeep.gate.is_held(extent.blob);
+            let is_held = upkeep.gate.is_held(blob);
             if !is_held && is_not_needed(upkeep, candidate) {
                 if remove(upkeep, candidate) {
                     looked.removed += 1;
@@ -156,7 +167,7 @@ pub(crate) fn look(upkeep: &Upkeep, is_over: bool) -> Result<Option<Timestamp>, 
                 return;
             }
             if !is_held {
-                upkeep.note_kept_beside(extent.blob);
+                upkeep.note_kept_beside(blob);
             }
             looked.needed += 1;
         }
@@ -196,19 +207,36 @@ fn is_not_needed(upkeep: &Upkeep, candidate: &OrphanCandidate) -> bool {
     let extent = candidate.extent;
     let read = || -> Result<bool, ArchiveError> {
         let _reading = upkeep.gate.enter();
-        let Some(blob) = upkeep.read(|view| view.blob(extent.blob))? else { return Ok(true) };
+        let Some(blob) = upkeep.read(|view| view.blob(view.blob_named(extent.blob)?))? else {
+            return Ok(true);
+        };
         if matches!(blob.layout, Layout::Segment { .. }) {
             let named = blob.stripes.iter().flat_map(|set| set.drives.iter().copied()).collect();
             let lacking = upkeep.pool.lacking(&blob, &named)?;
             return Ok(lacking.bad.is_empty() && lacking.unknown == 0);
         }
-        let report = upkeep.pool.scrub_stripe(&blob, extent.stripe, &mut |bytes| pace(upkeep, bytes))?;
-        Ok(report.complete && report.is_clean())
+        // Of one that was written anew since, the stripes were others.
+        let of_it = if blob.extents() == extent.blob {
+            extent.stripe..extent.stripe + 1
+        } else {
+            0..stripes_of(&blob)
+        };
+        for stripe in of_it {
+            let report = upkeep.pool.scrub_stripe(&blob, stripe, &mut |bytes| pace(upkeep, bytes))?;
+            if !report.complete || !report.is_clean() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     };
     read().unwrap_or_else(|error| {
         tracing::warn!(blob = %extent.blob, %error, "an extent is kept: the one in its place is not read");
         false
     })
+}
+
+fn stripes_of(blob: &BlobDescription) -> u32 {
+    u32::try_from(blob.stripes.len()).unwrap_or(u32::MAX)
 }
 
 /// When the first extent is to be removed that is noted.
@@ -262,7 +290,7 @@ enum Unused {
 
 /// As [`is_unnamed`], and garbage; there is no quarantine any more.
 fn unused(view: &View<'_>, candidate: &OrphanCandidate) -> Result<Option<Unused>, ReadError> {
-    let blob = candidate.extent.blob;
+    let blob = view.blob_named(candidate.extent.blob)?;
     if view.blob_record(blob)?.is_some() {
         return Ok(is_unnamed(view, candidate)?.map(|()| Unused::Beside));
     }
@@ -283,8 +311,8 @@ pub(crate) fn count_unused(upkeep: &Upkeep, until: Epoch) -> Result<KeptExtents,
 }
 
 fn is_unused(view: &View<'_>, candidate: &OrphanCandidate, until: Epoch) -> Result<bool, ReadError> {
-    let blob = candidate.extent.blob;
-    Ok(blob.epoch() <= until && view.blob_record(blob)?.is_none())
+    let extents = candidate.extent.blob;
+    Ok(extents.epoch() <= until && view.blob_record(view.blob_named(extents)?)?.is_none())
 }
 
 /// Visits the extents of earlier epochs that are something by the catalogue, with what they are. When the

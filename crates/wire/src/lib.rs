@@ -33,8 +33,9 @@ pub use health::{
 pub use keys::{KeyBody, KeyReply, NewKeyReply};
 pub use pool::{
     AddDriveBody, AddDriveReply, BurnInReply, DrainReply, DriveLostBody, EvictorReply, PoolDriveReply,
-    PoolHealthReply, PoolReply, RebalanceBody, RebalanceEndReply, RebalanceReply, RebuildBody, ReplaceBody,
-    ReplaceReply, ScrubReply, SmallFilesReply, VerifyCatalogueReply, VerifyReply,
+    PoolHealthReply, PoolReply, RebalanceBody, RebalanceEndReply, RebalanceReply, RebuildBody,
+    RecodeBegunReply, RecodeEndReply, RecodingReply, ReplaceBody, ReplaceReply, ScrubReply, SmallFilesReply,
+    VerifyCatalogueReply, VerifyReply,
 };
 pub use problem::Problem;
 pub use protection::{

@@ -39,6 +39,9 @@ pub struct PoolReply {
     /// How far a rebalance is, or the last one since the start came; none: there was none.
     #[serde(default)]
     pub rebalance: Option<RebalanceReply>,
+    /// How far a change of code is, or the last one since the start came; none: there was none.
+    #[serde(default)]
+    pub recoding: Option<RecodingReply>,
     /// The drives.
     pub drives: Vec<PoolDriveReply>,
 }
@@ -218,6 +221,31 @@ pub struct RebalanceReply {
     pub remaining_seconds: Option<f64>,
 }
 
+/// How far what is stored in another code is written anew. What was written is since the start of the server.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct RecodingReply {
+    /// `counting`, `writing`, `waiting` or `ended`.
+    pub state: String,
+    /// Why it waits, or has ended.
+    pub reason: Option<String>,
+    /// The code that all gets, such as `16+4`.
+    pub to: String,
+    /// Since when it is asked for.
+    pub since: String,
+    /// Blobs that were written anew: a large file is one, or many files that were recalled together.
+    pub blobs: u64,
+    /// About how many there will be.
+    pub blobs_total: u64,
+    /// Their bytes, parity not counted.
+    pub bytes: u64,
+    /// About how many there will be.
+    pub bytes_total: u64,
+    /// Bytes a second.
+    pub rate: u64,
+    /// Seconds until all is written, if it goes on so.
+    pub remaining_seconds: Option<f64>,
+}
+
 /// How redundant the content of the pool is: `GET /api/v1/pool/health`.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PoolHealthReply {
@@ -347,6 +375,20 @@ pub struct RebalanceBody {
 /// The answer to `POST /api/v1/pool/rebalance/end`.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RebalanceEndReply {
+    /// Whether one was under way.
+    pub was_on: bool,
+}
+
+/// The answer to `POST /api/v1/pool/recode`.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct RecodeBegunReply {
+    /// The code that all gets.
+    pub to: String,
+}
+
+/// The answer to `POST /api/v1/pool/recode/end`.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct RecodeEndReply {
     /// Whether one was under way.
     pub was_on: bool,
 }

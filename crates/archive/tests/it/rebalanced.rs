@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use archive::{Archive, Machines, NewDrive, RebalanceInfo, RebalanceState, Settings};
+use archive::{Archive, Machines, NewDrive, PoolWork, RebalanceInfo, Settings};
 use base::{ByteCount, Clock, DriveId, ManualClock, PercentPoints};
 use drive::{DriveLocation, ExtentId};
 
@@ -78,7 +78,7 @@ fn info(archive: &Archive) -> Option<RebalanceInfo> {
 
 fn ended(archive: &Archive) -> Option<String> {
     match info(archive)?.state {
-        RebalanceState::Ended(why) => Some(why),
+        PoolWork::Ended(why) => Some(why),
         _ => None,
     }
 }
@@ -91,7 +91,7 @@ fn wait_ended(archive: &Archive) -> (String, RebalanceInfo) {
 
 fn waits(archive: &Archive) -> Option<String> {
     match info(archive)?.state {
-        RebalanceState::Waiting(why) => Some(why),
+        PoolWork::Waiting(why) => Some(why),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use archive::{
 };
 use std::collections::BTreeSet;
 
-use base::{BlockAddress, Duration, PercentPoints, Timestamp, Uuid, Vid};
+use base::{BlockAddress, Duration, PercentPoints, StripeCode, Timestamp, Uuid, Vid};
 
 use super::Guarded;
 use crate::roles::Operation;
@@ -309,6 +309,16 @@ impl<E: Operation + ?Sized> Operation for Guarded<E> {
     fn pool_rebalance_end(&self) -> Result<bool, ArchiveError> {
         self.rule.admin("rebalance-end", "")?;
         self.rule.done("rebalance-end", "", || self.engine.pool_rebalance_end())
+    }
+
+    fn pool_recode(&self) -> Result<StripeCode, ArchiveError> {
+        self.rule.admin("recode", "")?;
+        self.rule.done("recode", "", || self.engine.pool_recode())
+    }
+
+    fn pool_recode_end(&self) -> Result<bool, ArchiveError> {
+        self.rule.admin("recode-end", "")?;
+        self.rule.done("recode-end", "", || self.engine.pool_recode_end())
     }
 
     fn pool_drive_lost(&self, drive: u16, accept_loss: bool) -> Result<(), ArchiveError> {

@@ -1,6 +1,6 @@
 //! Drives that an operator has taken out of use, of tape and of the pool, and the cleaning of tape drives.
 
-use base::{DriveId, PercentPoints, Vid};
+use base::{DriveId, PercentPoints, StripeCode, Vid};
 
 use super::{limit, reason};
 use crate::command::Outcome;
@@ -8,7 +8,8 @@ use crate::draft::Draft;
 use crate::error::{Object, Rejection};
 use crate::key;
 use crate::record::{
-    CleanerRecord, CleaningAsk, DriveCleaning, PoolDriveRecord, PoolDriveState, RebalanceRecord, Rule,
+    CleanerRecord, CleaningAsk, DriveCleaning, PoolDriveRecord, PoolDriveState, RebalanceRecord,
+    RecodingRecord, Rule,
 };
 use crate::table::Table;
 
@@ -68,6 +69,21 @@ pub(super) fn set_rebalance(draft: &mut Draft<'_>, to: Option<PercentPoints>) ->
             draft.put(Table::Rebalance, key::REBALANCE.to_vec(), &record);
         }
         None => draft.remove(Table::Rebalance, key::REBALANCE.to_vec()),
+    }
+    Ok(Outcome::Done)
+}
+
+pub(super) fn set_recoding(draft: &mut Draft<'_>, to: Option<StripeCode>) -> Result<Outcome, Rejection> {
+    let known = draft.view().recoding()?;
+    if known.map(|known| known.to) == to {
+        return Ok(Outcome::Done);
+    }
+    match to {
+        Some(to) => {
+            let record = RecodingRecord { to, since: draft.at };
+            draft.put(Table::Recoding, key::REBALANCE.to_vec(), &record);
+        }
+        None => draft.remove(Table::Recoding, key::REBALANCE.to_vec()),
     }
     Ok(Outcome::Done)
 }

@@ -1,6 +1,6 @@
-//! Shards that stand on other drives than before.
+//! Shards that stand on other drives than before, and blobs that were written anew.
 
-use base::{BlobId, StripeSet, StripeSetId};
+use base::{BlobDescription, BlobId, Layout, StripeSet, StripeSetId};
 
 use super::pool;
 use crate::command::Outcome;
@@ -8,7 +8,7 @@ use crate::draft::Draft;
 use crate::error::{Object, Rejection};
 use crate::frame;
 use crate::key;
-use crate::record::Garbage;
+use crate::record::{BlobRecord, Garbage};
 use crate::table::Table;
 
 pub(super) fn moved(
@@ -49,5 +49,38 @@ pub(super) fn moved(
             draft.put(Table::Garbage, key, &Garbage::Value(description.clone(), piece));
         }
     }
+    Ok(Outcome::Done)
+}
+
+/// Whoever refers to the blob refers to the same bytes at the same places as before. The old extents are
+/// nobody's from here on.
+pub(super) fn recoded(
+    draft: &mut Draft<'_>,
+    from: Option<BlobId>,
+    to: &BlobDescription,
+) -> Result<Outcome, Rejection> {
+    let malformed = |what| Rejection::Malformed { object: Object::Blob(to.id), what };
+    let blob = draft.view().blob_record(to.id)?.ok_or(Rejection::NotFound(Object::Blob(to.id)))?;
+    if blob.stands_as != from {
+        let needed = "as it was when it was read: read it again";
+        return Err(Rejection::WrongState { object: Object::Blob(to.id), state: "written anew", needed });
+    }
+    let is_striped = |layout| matches!(layout, Layout::Striped { .. });
+    if !is_striped(blob.layout) || !is_striped(to.layout) || blob.length != to.length {
+        return Err(malformed("only a striped blob is written anew, as one of the same length"));
+    }
+    let Some(extents) = to.stands_as else { return Err(malformed("extents written anew have another id")) };
+    if draft.view().is_taken(extents)? {
+        return Err(malformed("extents written anew have an id that none had before"));
+    }
+    pool::check_description(to)?;
+    pool::record_sets(draft, to)?;
+    let stripes = to.stripes.iter().map(|set| set.id).collect();
+    let record = BlobRecord { stands_as: to.stands_as, layout: to.layout, stripes, ..blob };
+    draft.put(Table::Blob, key::blob(to.id), &record);
+    if let Some(old) = from {
+        draft.remove(Table::StandsAs, key::blob(old));
+    }
+    draft.put(Table::StandsAs, key::blob(extents), &to.id);
     Ok(Outcome::Done)
 }

@@ -1,6 +1,6 @@
 //! What runs out: pins, answers, garbage, the change log.
 
-use base::{BlobId, BlobPiece, FileId, RequestId, Timestamp};
+use base::{BlobDescription, BlobId, BlobPiece, FileId, RequestId, Timestamp};
 
 use super::{cold, limit};
 use crate::command::{IDEMPOTENCY_KEPT, Outcome};
@@ -63,7 +63,10 @@ pub(super) fn garbage_removed(
     let whole = blobs.iter().map(|blob| key::garbage(*blob, key::WHOLE_BLOB));
     let single = values.iter().map(|value| key::garbage(value.blob, value.offset));
     for key in whole.chain(single) {
-        if draft.view().get::<Garbage>(Table::Garbage, &key)?.is_some() {
+        if let Some(garbage) = draft.view().get::<Garbage>(Table::Garbage, &key)? {
+            if let Garbage::Blob(BlobDescription { stands_as: Some(extents), .. }) = garbage {
+                draft.remove(Table::StandsAs, key::blob(extents));
+            }
             draft.remove(Table::Garbage, key);
         }
     }

@@ -9,8 +9,8 @@ use crate::error::ReadError;
 use crate::key;
 use crate::record::{
     BaseRecord, CleanerRecord, ClockRecord, ContainerKind, ContainerRecord, CopyState, Counter,
-    DriveCleaning, LeapsBelieved, PoolDriveRecord, QueuedContainer, RebalanceRecord, RunItem, RunRecord,
-    SealingRecord, TapeAway, TapeRecord, TapeState,
+    DriveCleaning, LeapsBelieved, PoolDriveRecord, QueuedContainer, RebalanceRecord, RecodingRecord, RunItem,
+    RunRecord, SealingRecord, TapeAway, TapeRecord, TapeState,
 };
 use crate::table::Table;
 
@@ -183,6 +183,10 @@ impl Check<'_> {
         })?;
         self.walk(Table::PoolDrive, |_, mut parts, _, _: PoolDriveRecord| {
             parts.u16()?;
+            Ok(())
+        })?;
+        self.walk(Table::Recoding, |check, _, key, _: RecodingRecord| {
+            check.expect(key == key::REBALANCE, Table::Recoding, key, "there is one such record");
             Ok(())
         })?;
         self.walk(Table::Rebalance, |check, _, key, _: RebalanceRecord| {

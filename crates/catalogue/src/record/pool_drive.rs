@@ -1,6 +1,6 @@
 //! What an operator wants of the drives of the pool.
 
-use base::{PercentPoints, Timestamp};
+use base::{PercentPoints, StripeCode, Timestamp};
 
 /// What an operator wants of a pool drive that is not simply in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +28,15 @@ pub struct PoolDriveRecord {
 pub struct RebalanceRecord {
     /// It ends when the fullest drive and the emptiest are no further apart.
     pub to: PercentPoints,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// What is stored in another code is written anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecodingRecord {
+    /// In this one.
+    pub to: StripeCode,
     /// Since when.
     pub since: Timestamp,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use base::{BlobId, BlobPiece, ContainerId, DriveId, FileId, Timestamp};
+use base::{BlobDescription, BlobId, BlobPiece, ContainerId, DriveId, FileId, Timestamp};
 
 use super::View;
 use crate::error::ReadError;
@@ -10,7 +10,7 @@ use crate::frame;
 use crate::key;
 use crate::record::{
     BlobRecord, ContainerRecord, FileRecord, Garbage, PoolDriveRecord, PoolDriveState, RebalanceRecord,
-    Sectors, UnknownExtent,
+    RecodingRecord, Sectors, UnknownExtent,
 };
 use crate::table::Table;
 
@@ -40,6 +40,39 @@ impl View<'_> {
     /// If the catalogue cannot be read.
     pub fn rebalance(&self) -> Result<Option<RebalanceRecord>, ReadError> {
         self.get(Table::Rebalance, key::REBALANCE)
+    }
+
+    /// In which code what is stored is written anew; `None`: it stays as it is.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn recoding(&self) -> Result<Option<RecodingRecord>, ReadError> {
+        self.get(Table::Recoding, key::REBALANCE)
+    }
+
+    /// The blob whose extents bear this id on drives: one in use, or garbage as a whole. One that was written
+    /// anew is not found by its own id, although extents of that id may still be there.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn blob_of_extents(&self, extents: BlobId) -> Result<Option<BlobDescription>, ReadError> {
+        let id = self.blob_named(extents)?;
+        let blob = match self.blob(id)? {
+            Some(blob) => Some(blob),
+            None => match self.get(Table::Garbage, &key::garbage(id, key::WHOLE_BLOB))? {
+                Some(Garbage::Blob(blob)) => Some(blob),
+                Some(Garbage::Value(..)) | None => None,
+            },
+        };
+        Ok(blob.filter(|blob| blob.extents() == extents))
+    }
+
+    /// The blob that extents of this id are of, or were before it was written anew; perhaps there is none.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn blob_named(&self, extents: BlobId) -> Result<BlobId, ReadError> {
+        Ok(self.get(Table::StandsAs, &key::blob(extents))?.unwrap_or(extents))
     }
 
     /// Blobs in use in the order of their ids, those behind `after`, at most `limit`.
@@ -172,22 +205,16 @@ impl View<'_> {
     /// If the catalogue cannot be read.
     pub fn is_known_extent(
         &self,
-        blob: BlobId,
+        extents: BlobId,
         (stripe, shard): (u32, u8),
         drive: DriveId,
     ) -> Result<bool, ReadError> {
         // After a restore the catalogue may be older than the place of a shard.
-        if self.quarantine()?.is_some_and(|epoch| blob.epoch() <= epoch) {
+        if self.quarantine()?.is_some_and(|epoch| extents.epoch() <= epoch) {
             return Ok(true);
         }
-        let description = match self.blob(blob)? {
-            Some(description) => description,
-            // Of garbage only what stands in its places is removed with it.
-            None => match self.get(Table::Garbage, &key::garbage(blob, key::WHOLE_BLOB))? {
-                Some(Garbage::Blob(description)) => description,
-                Some(Garbage::Value(..)) | None => return Ok(false),
-            },
-        };
+        // Of garbage only what stands in its places is removed with it.
+        let Some(description) = self.blob_of_extents(extents)? else { return Ok(false) };
         let set = usize::try_from(stripe).ok().and_then(|stripe| description.stripes.get(stripe));
         Ok(set.and_then(|set| set.drives.get(usize::from(shard))) == Some(&drive))
     }

@@ -156,6 +156,10 @@ fn pool() -> Vec<Endpoint> {
             .with(Shape::of::<wire::RebalanceBody>()),
         Endpoint::post("/pool/rebalance/end", "Ends a rebalance: what has moved stays there", 200)
             .replies(Shape::of::<wire::RebalanceEndReply>()),
+        Endpoint::post("/pool/recode", "Writes what is stored in another code anew in the pool's", 202)
+            .replies(Shape::of::<wire::RecodeBegunReply>()),
+        Endpoint::post("/pool/recode/end", "Ends a change of code: what was written anew stays so", 200)
+            .replies(Shape::of::<wire::RecodeEndReply>()),
         Endpoint::post("/pool/drives", "Adds a drive to the pool, and names it in kist.toml", 200)
             .with(Shape::of::<wire::AddDriveBody>())
             .replies(Shape::of::<wire::AddDriveReply>()),

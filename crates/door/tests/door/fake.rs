@@ -759,7 +759,7 @@ impl authority::Operation for Fake {
             }),
             evictor: archive::EvictorInfo::default(),
             rebalance: Some(archive::RebalanceInfo {
-                state: archive::RebalanceState::Waiting("drives are being emptied first".into()),
+                state: archive::PoolWork::Waiting("drives are being emptied first".into()),
                 to: PercentPoints(5),
                 moved: 3,
                 ..archive::RebalanceInfo::default()

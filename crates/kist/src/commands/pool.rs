@@ -14,6 +14,7 @@ use wire::{
 use wire::{QuarantineEndReply, QuarantineReply};
 
 use super::burn_in::{self, Wanted};
+use super::pool_recode;
 use crate::cli::Common;
 
 /// Arguments.
@@ -34,6 +35,7 @@ Examples:
   kist pool drive burn-in /mnt/d8
   kist pool drive show 3
   kist pool rebalance          what is stored moves from fuller drives to emptier ones
+  kist pool recode             what is stored gets the code that kist.toml has by now
   kist pool rebuild")]
 pub struct Args {
     #[command(subcommand)]
@@ -69,6 +71,24 @@ Examples:
         to: Option<u8>,
         /// End it: what has moved stays where it is
         #[arg(long, conflicts_with = "to")]
+        end: bool,
+    },
+    /// Write what is stored in another code anew in the one that kist.toml has
+    #[command(after_help = "\
+Change code in [pool] of kist.toml and start the server again: what is put from
+then on has the new code, and what was there keeps its own until this writes it
+anew. Files stay readable and as redundant as they are all the time, and clients,
+tapes, rebuilds and drives that are emptied come first. Each file (or batch of
+recalled ones) needs room beside itself while it is written. Small files, of at
+most 256 KiB, keep their copies until they leave the pool. It ends by itself, and
+goes on after a restart. kist pool show tells how far it is, and why it waits.
+
+Examples:
+  kist pool recode
+  kist pool recode --end")]
+    Recode {
+        /// End it: what was written anew stays so
+        #[arg(long)]
         end: bool,
     },
     /// Show what is kept although the catalogue does not name it, or remove it
@@ -214,6 +234,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             said(common.json, "rebuilding: kist scrub shows how far it is")
         }
         Action::Rebalance { to, end } => rebalance(&client()?, *to, *end, common.json),
+        Action::Recode { end } => pool_recode::run(&client()?, *end, common.json),
         Action::Quarantine { end } => quarantine(&client()?, *end, common.json),
         Action::Drive { action: DriveAction::Lost { id, accept_loss } } => {
             let body = DriveLostBody { accept_loss: *accept_loss };
@@ -663,6 +684,9 @@ fn show(client: &Client, json: bool) -> Outcome {
     pool.drives.iter().flat_map(remarks).try_for_each(|remark| output::line(&remark))?;
     if let Some(rebalance) = &pool.rebalance {
         output::line(&rebalanced(rebalance))?;
+    }
+    if let Some(recoding) = &pool.recoding {
+        output::line(&pool_recode::progress(recoding))?;
     }
     let kept: QuarantineReply = client.get("/api/v1/pool/quarantine")?;
     if kept.on || kept.unknown > 0 {

@@ -1,0 +1,381 @@
+//! A change of code: what is stored in another code than the pool's is written anew in that, blob by blob, on
+//! whatever drives placement chooses. To everybody who refers to it a blob stays the same.
+//!
+//! What lasts is the word in the catalogue; how far it has come is what the catalogue says of each blob. The
+//! new extents are synced before the commit that names them, and the old ones are removed when nobody reads
+//! them any more. It gives way to rebuilds and to drives that are emptied. Small values stay as they are until
+//! they leave the pool.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+
+use base::{BlobId, ByteCount, Duration, Layout, StripeCode};
+use catalogue::{Command, RecodingRecord};
+use pool::BlobRewrite;
+use threads::MutexGuard;
+
+use crate::Upkeep;
+use crate::left_behind::OldShards;
+use crate::pool_rebuild::shards_on;
+use crate::rebalance::REBUILD_FIRST;
+use crate::scrub::{Scrubber, pace};
+use ground::{ArchiveError, HeldBlobs, PoolWork, RecodingInfo};
+
+/// Blobs looked up together.
+const PAGE: usize = 256;
+/// What could not be written anew is tried again after so long, each time after twice as long,
+const REST_MIN: Duration = Duration::from_secs(5);
+/// up to this.
+const REST_MAX: Duration = Duration::from_secs(600);
+/// Why it has ended.
+const BY_OPERATOR: &str = "an operator has ended it: what was written anew stays so";
+
+/// A change of code under way.
+pub(crate) struct Recode {
+    record: RecodingRecord,
+    is_counted: bool,
+    after: Option<BlobId>,
+    /// Blobs in another code that come next.
+    found: VecDeque<BlobId>,
+    /// The one that is being written, and what keeps what it reads.
+    current: Option<(BlobRewrite, HeldBlobs)>,
+    /// Blobs that could not be written anew in this round, and why the first of them.
+    left: (u64, String),
+    /// The next round begins then, by the steady clock, after this rest.
+    due: Duration,
+    rest: Duration,
+}
+
+impl Recode {
+    fn of(record: RecodingRecord) -> Self {
+        Recode {
+            record,
+            is_counted: false,
+            after: None,
+            found: VecDeque::new(),
+            current: None,
+            left: (0, String::new()),
+            due: Duration::ZERO,
+            rest: REST_MIN,
+        }
+    }
+
+    fn note_left(&mut self, why: &str) {
+        if self.left.0 == 0 {
+            why.clone_into(&mut self.left.1);
+        }
+        self.left.0 += 1;
+    }
+
+    fn rest_until(&mut self, now: Duration) {
+        self.due = now.saturating_add(self.rest);
+        self.rest = (self.rest * 2).min(REST_MAX);
+    }
+}
+
+fn is_in_another(layout: Layout, code: StripeCode) -> bool {
+    matches!(layout, Layout::Striped { code: own } if own != code)
+}
+
+impl Scrubber {
+    /// Writes the next part of what is stored in another code; `false` if there is nothing to be done now.
+    /// `first`: what comes before it.
+    pub(crate) fn recode(&mut self, first: Option<&str>) -> Result<bool, ArchiveError> {
+        let upkeep = Arc::clone(&self.upkeep);
+        let Some(record) = upkeep.read(|view| view.recoding())? else {
+            self.recode = None;
+            upkeep.recoding_told(|info| info.state = PoolWork::Ended(BY_OPERATOR.to_owned()));
+            return Ok(false);
+        };
+        let known = self.recode.take_if(|recode| recode.record == record);
+        let mut recode = known.unwrap_or_else(|| {
+            upkeep.recoding_becomes(RecodingInfo::of(record.to, record.since));
+            Recode::of(record)
+        });
+        let waits = match first {
+            Some(first) => Some(first.to_owned()),
+            None => self.recode_waits_for(&recode)?,
+        };
+        if let Some(why) = waits {
+            upkeep.recoding_told(|info| info.state = PoolWork::Waiting(why));
+            self.recode = Some(recode);
+            return Ok(false);
+        }
+        if recode.due > upkeep.steady() {
+            self.recode = Some(recode);
+            return Ok(false);
+        }
+        self.me.does("writing anew in another code");
+        self.phase("recoding");
+        let done = self.recode_some(&mut recode);
+        self.phase("idle");
+        let is_at_work = match done {
+            Ok(is_at_work) => is_at_work,
+            Err(ArchiveError::Stopping) => false,
+            Err(error) => {
+                // It must not keep the scrubber from all else.
+                tracing::warn!(%error, "the change of the pool's code waits");
+                upkeep.recoding_told(|info| info.state = PoolWork::Waiting(error.to_string()));
+                recode.rest_until(upkeep.steady());
+                false
+            }
+        };
+        self.recode = Some(recode);
+        Ok(is_at_work)
+    }
+
+    /// What it gives way to, besides what is done before it comes to its turn.
+    fn recode_waits_for(&self, recode: &Recode) -> Result<Option<String>, ArchiveError> {
+        let (wanted, code) = (recode.record.to, self.upkeep.pool.config().code);
+        if wanted != code {
+            return Ok(Some(format!(
+                "kist.toml has the code {code} by now, and {wanted} was asked for: kist pool recode --end, then \
+                 kist pool recode"
+            )));
+        }
+        if self.rebuild_is_due() {
+            return Ok(Some(REBUILD_FIRST.to_owned()));
+        }
+        if self.upkeep.read(|view| view.quarantine())?.is_some() {
+            return Ok(Some(
+                "since a restore there may be extents that the catalogue does not name: kist pool quarantine --end \
+                 first, when the restore is settled"
+                    .into(),
+            ));
+        }
+        Ok(None)
+    }
+
+    /// Does the next small thing; `false` if it rests or has ended.
+    fn recode_some(&mut self, recode: &mut Recode) -> Result<bool, ArchiveError> {
+        let upkeep = Arc::clone(&self.upkeep);
+        if !recode.is_counted {
+            upkeep.recoding_told(|info| info.state = PoolWork::Counting);
+            count(&upkeep, recode.record.to)?;
+            recode.is_counted = true;
+        }
+        if recode.current.is_some() {
+            let id = recode.current.as_ref().map(|(rewrite, _)| rewrite.blob().id);
+            if let Err(error) = self.write_on(recode) {
+                recode.current = None;
+                if upkeep.stopping() {
+                    return Err(ArchiveError::Stopping);
+                }
+                let blob = id.map(|id| id.to_string()).unwrap_or_default();
+                tracing::warn!(%blob, %error, "a blob stays in the code that it has for now");
+                recode.note_left(&error.to_string());
+            }
+            return Ok(true);
+        }
+        match recode.found.front().copied() {
+            Some(id) => self.recode_begin(recode, id),
+            None => self.recode_look(recode),
+        }
+    }
+
+    /// Begins with a blob if there is room for it.
+    fn recode_begin(&mut self, recode: &mut Recode, id: BlobId) -> Result<bool, ArchiveError> {
+        let upkeep = Arc::clone(&self.upkeep);
+        self.remove_left_behind();
+        let reading = upkeep.gate.enter();
+        let blob = upkeep.read(|view| view.blob(id))?;
+        let Some(blob) = blob.filter(|blob| is_in_another(blob.layout, recode.record.to)) else {
+            recode.found.pop_front();
+            return Ok(true);
+        };
+        if !upkeep.blob_room_for_files().takes(blob.length) {
+            let why = format!(
+                "blob {id} has {} B, for which there is no room: evict files, or add drives (kist pool drive add)",
+                blob.length.0
+            );
+            upkeep.recoding_told(|info| info.state = PoolWork::Waiting(why));
+            recode.rest_until(upkeep.steady());
+            return Ok(false);
+        }
+        recode.found.pop_front();
+        let held = upkeep.gate.hold([id].into());
+        drop(reading);
+        match upkeep.pool.rewrite(&blob) {
+            Ok(rewrite) => recode.current = Some((rewrite, held)),
+            Err(error) => recode.note_left(&error.to_string()),
+        }
+        upkeep.recoding_told(|info| {
+            info.state = PoolWork::Working;
+            info.began = info.began.or(Some(upkeep.now()));
+        });
+        Ok(true)
+    }
+
+    /// Writes some of the blob, and tells the catalogue when all of it is written. Then more urgent things
+    /// have their turn.
+    fn write_on(&mut self, recode: &mut Recode) -> Result<(), ArchiveError> {
+        let upkeep = Arc::clone(&self.upkeep);
+        let Some((rewrite, _)) = &mut recode.current else { return Ok(()) };
+        let Some(bytes) = rewrite.step()? else { return self.recode_end(recode) };
+        upkeep.recoding_told(|info| info.bytes.0 += bytes.0);
+        if pace(&upkeep, bytes) { Ok(()) } else { Err(ArchiveError::Stopping) }
+    }
+
+    fn recode_end(&mut self, recode: &mut Recode) -> Result<(), ArchiveError> {
+        let upkeep = Arc::clone(&self.upkeep);
+        let Some((rewrite, held)) = recode.current.take() else { return Ok(()) };
+        let (id, from) = (rewrite.blob().id, rewrite.blob().stands_as);
+        let anew = rewrite.finish()?;
+        // Its shards may have moved while it was written: what is left is where it stands now.
+        let before = upkeep.read(|view| view.blob(id))?;
+        if let Err(error) = upkeep.execute(Command::BlobRecoded { from, to: anew.clone() }) {
+            if error.is_certain_refusal() {
+                upkeep.pool.remove(&anew)?;
+            }
+            // Who was removed meanwhile needs no other code.
+            let is_gone = before.is_none() || upkeep.read(|view| view.blob(id))?.is_none();
+            return if is_gone { Ok(()) } else { Err(error) };
+        }
+        drop(held);
+        if let Some(before) = before {
+            let drives = before.stripes.iter().flat_map(|set| set.drives.iter().copied()).collect();
+            let (extents, shards) = (before.extents(), shards_on(&before, &drives));
+            self.leave(vec![OldShards { blob: id, extents, shards }]);
+        }
+        recode.rest = REST_MIN;
+        upkeep.recoding_told(|info| info.blobs += 1);
+        Ok(())
+    }
+
+    /// Looks at the next blobs; at the end of all, what the round has come to.
+    fn recode_look(&mut self, recode: &mut Recode) -> Result<bool, ArchiveError> {
+        let upkeep = &self.upkeep;
+        let page = upkeep.read(|view| view.blobs(recode.after, PAGE))?;
+        if let Some((last, _)) = page.last() {
+            recode.after = Some(*last);
+            let others = page.iter().filter(|(_, record)| is_in_another(record.layout, recode.record.to));
+            recode.found.extend(others.map(|(id, _)| *id));
+            return Ok(true);
+        }
+        recode.after = None;
+        let (left, why) = std::mem::take(&mut recode.left);
+        if left == 0 {
+            upkeep
+                .end_recoding(recode.record, &format!("what is striped has the code {}", recode.record.to))?;
+            return Ok(false);
+        }
+        let why = format!("{left} blobs could not be written anew, and are tried again: {why}");
+        upkeep.recoding_told(|info| info.state = PoolWork::Waiting(why));
+        recode.is_counted = false;
+        recode.rest_until(upkeep.steady());
+        Ok(false)
+    }
+}
+
+/// Counts what is stored in another code, for who wants to know how long it takes.
+fn count(upkeep: &Upkeep, code: StripeCode) -> Result<(), ArchiveError> {
+    let (mut after, mut blobs, mut bytes) = (None, 0, 0u64);
+    loop {
+        if upkeep.stopping() {
+            return Err(ArchiveError::Stopping);
+        }
+        let page = upkeep.read(|view| view.blobs(after, PAGE))?;
+        let Some((last, _)) = page.last() else { break };
+        after = Some(*last);
+        for (_, record) in page.iter().filter(|(_, record)| is_in_another(record.layout, code)) {
+            blobs += 1;
+            bytes = bytes.saturating_add(record.length.0);
+        }
+    }
+    upkeep.recoding_told(|info| {
+        info.blobs_total = info.blobs + blobs;
+        info.bytes_total = ByteCount(info.bytes.0.saturating_add(bytes));
+    });
+    Ok(())
+}
+
+impl Upkeep {
+    /// Has what is stored in another code than the pool's written anew in that; which it is. Durable on
+    /// return: it goes on after a restart. No effect if that is so.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be written.
+    pub fn pool_recode(&self) -> Result<StripeCode, ArchiveError> {
+        let _one = self.says_recoding();
+        let to = self.pool.config().code;
+        self.execute(Command::SetRecoding { to: Some(to) })?;
+        self.ring();
+        Ok(to)
+    }
+
+    /// Ends a change of code; what was written anew stays so. Whether one was under way.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read or written.
+    pub fn pool_recode_end(&self) -> Result<bool, ArchiveError> {
+        let _one = self.says_recoding();
+        let Some(record) = self.read(|view| view.recoding())? else { return Ok(false) };
+        self.execute(Command::SetRecoding { to: None })?;
+        self.recoding_has_ended(record, BY_OPERATOR);
+        self.ring();
+        Ok(true)
+    }
+
+    /// How far a change of code is, or the last one since the start came; `None`: there was none.
+    #[must_use]
+    pub fn recoding_info(&self) -> Option<RecodingInfo> {
+        let said = self.read(|view| view.recoding()).unwrap_or_else(|error| {
+            tracing::warn!(%error, "whether a change of code is under way is not known now");
+            None
+        });
+        let mut info = self.recoding_known();
+        if let Some(record) = said
+            && !info.as_ref().is_some_and(|info| is_of(info, record))
+        {
+            // The scrubber has not heard of it yet.
+            info = Some(RecodingInfo::of(record.to, record.since));
+        }
+        if let Some(info) = &mut info {
+            info.estimate(self.now());
+        }
+        info
+    }
+
+    fn recoding_known(&self) -> Option<RecodingInfo> {
+        self.recoding.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn recoding_becomes(&self, info: RecodingInfo) {
+        *self.recoding.lock().unwrap_or_else(PoisonError::into_inner) = Some(info);
+    }
+
+    /// Takes note of how far it is; what is told of one that has ended comes too late.
+    pub(crate) fn recoding_told(&self, change: impl FnOnce(&mut RecodingInfo)) {
+        let mut known = self.recoding.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(info) = known.as_mut().filter(|info| !matches!(info.state, PoolWork::Ended(_))) {
+            change(info);
+        }
+    }
+
+    /// Ends the one that was asked for by this word, unless another word was given since.
+    fn end_recoding(&self, record: RecodingRecord, why: &str) -> Result<(), ArchiveError> {
+        let _one = self.says_recoding();
+        if self.read(|view| view.recoding())? != Some(record) {
+            return Ok(());
+        }
+        self.execute(Command::SetRecoding { to: None })?;
+        tracing::info!("the change of the pool's code has ended: {why}");
+        self.recoding_has_ended(record, why);
+        Ok(())
+    }
+
+    fn recoding_has_ended(&self, record: RecodingRecord, why: &str) {
+        let known = self.recoding_known().filter(|info| is_of(info, record));
+        let info = known.unwrap_or_else(|| RecodingInfo::of(record.to, record.since));
+        self.recoding_becomes(RecodingInfo { state: PoolWork::Ended(why.to_owned()), ..info });
+    }
+
+    /// Held while a word about a change of code is given: what is ended is the one that was meant.
+    fn says_recoding(&self) -> MutexGuard<'_, ()> {
+        self.saying_recoding.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_of(info: &RecodingInfo, record: RecodingRecord) -> bool {
+    (info.to, info.since) == (record.to, record.since)
+}
