@@ -2,6 +2,7 @@
 //! while the server answers. [`Settling`] knows how far that is, and is asked by whoever must wait for it;
 //! [`Settler`] does it, on its own thread and on those of the tape drives.
 
+mod anew;
 mod found;
 mod pool;
 mod progress;

@@ -8,6 +8,7 @@ use base::{BlobDescription, BlobId, BlobPiece, ByteCount, DriveId, Layout};
 use catalogue::Command;
 use drive::{DriveError, ExtentId};
 
+use crate::anew;
 use crate::room::Settler;
 use ground::ArchiveError;
 
@@ -41,6 +42,8 @@ pub(crate) struct Shards<'e> {
     beside: BTreeMap<BlobId, Missing>,
     /// Blobs of which all shards were there when they were looked at.
     whole: BTreeSet<BlobId>,
+    /// Striped blobs that lack more than they bear, wherever it was looked.
+    gone: BTreeSet<BlobId>,
 }
 
 impl<'e> Shards<'e> {
@@ -48,8 +51,8 @@ impl<'e> Shards<'e> {
     /// is. Only then is what no drive has gone.
     pub(crate) fn find_moved(settler: &'e Settler<'e>) -> Result<Self, ArchiveError> {
         let (unlisted, doubtful) = (BTreeSet::new(), BTreeSet::new());
-        let (beside, whole) = (BTreeMap::new(), BTreeSet::new());
-        let mut this = Shards { settler, unlisted, doubtful, beside, whole };
+        let (beside, whole, gone) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        let mut this = Shards { settler, unlisted, doubtful, beside, whole, gone };
         if is_planted(Bug::SettledByOldSets) {
             return Ok(this);
         }
@@ -72,6 +75,10 @@ impl<'e> Shards<'e> {
             }
             let Some(last) = last.filter(|_| !settler.stopping()) else { break };
             after = Some(last);
+        }
+        if !this.gone.is_empty() {
+            let found = anew::find(settler, &this.gone)?;
+            this.doubtful.retain(|blob| !found.contains(blob));
         }
         if moved > 0 {
             tracing::warn!(stripes = moved, "stripes stand on other drives than the restored catalogue knew");
@@ -127,7 +134,7 @@ impl<'e> Shards<'e> {
                     continue;
                 }
                 let mut found = Vec::new();
-                for drive in self.beside(blob, ExtentId { blob: blob.id, stripe, shard }, *own) {
+                for drive in self.beside(blob, ExtentId { blob: blob.extents(), stripe, shard }, *own) {
                     if stands_on(drive)? {
                         found.push(drive);
                     }
@@ -170,7 +177,16 @@ impl<'e> Shards<'e> {
         let Some(unlisted) = list_missing(self.settler, &mut missing) else { return Ok(0) };
         let mut stripes: BTreeMap<(BlobId, u32), ShardsOfStripe> = BTreeMap::new();
         for (extent, found) in missing {
-            stripes.entry((extent.blob, extent.stripe)).or_default().push((extent.shard, found));
+            // By the id that the catalogue has for the blob.
+            let blob = self.settler.read(|view| view.blob_named(extent.blob))?;
+            stripes.entry((blob, extent.stripe)).or_default().push((extent.shard, found));
+        }
+        for ((blob, _), shards) in &stripes {
+            let not_found = shards.iter().filter(|(_, found)| found.is_empty()).count();
+            let layout = self.settler.read(|view| view.blob_record(*blob))?.map(|record| record.layout);
+            if layout.is_some_and(|it| matches!(it, Layout::Striped { .. }) && not_found > it.bears()) {
+                self.gone.insert(*blob);
+            }
         }
         for ((blob, stripe), shards) in &stripes {
             if is_doubtful(self.settler, *blob, *stripe, shards, &unlisted)? {
@@ -195,7 +211,7 @@ fn enter_missing(settler: &Settler<'_>, blobs: &[BlobDescription], missing: &mut
     for blob in blobs {
         for (set, stripe) in blob.stripes.iter().zip(0u32..) {
             for (drive, shard) in set.drives.iter().zip(0u8..) {
-                by_drive.entry(*drive).or_default().push(ExtentId { blob: blob.id, stripe, shard });
+                by_drive.entry(*drive).or_default().push(ExtentId { blob: blob.extents(), stripe, shard });
             }
         }
     }
@@ -216,7 +232,7 @@ fn enter_missing(settler: &Settler<'_>, blobs: &[BlobDescription], missing: &mut
 }
 
 /// The drives that the settings name.
-fn named(settler: &Settler<'_>) -> BTreeSet<DriveId> {
+pub(crate) fn named(settler: &Settler<'_>) -> BTreeSet<DriveId> {
     settler.pool_drives.all().iter().map(|drive| DriveId(drive.id)).collect()
 }
 

@@ -29,6 +29,7 @@ fn put(parent: DirId, number: u64) -> Command {
     // A thousand small files share a segment.
     let blob = BlobDescription {
         id: BlobId((1 << 40) + number / 1000),
+        stands_as: None,
         layout: Layout::Segment { copies: 3 },
         length: ByteCount(0),
         stripes: vec![set],

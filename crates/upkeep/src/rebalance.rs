@@ -51,6 +51,12 @@ impl Rebalance {
         Share(self.to().0 / 2)
     }
 
+    /// What stood on the drives stands on others now: it is counted anew.
+    pub(crate) fn forget_what_stands(&mut self) {
+        self.used = None;
+        self.round.restart();
+    }
+
     fn note_left(&mut self, why: &str) {
         if self.left.0 == 0 {
             why.clone_into(&mut self.left.1);

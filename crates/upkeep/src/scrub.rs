@@ -481,6 +481,9 @@ impl Scrubber {
         let began = self.upkeep.steady();
         let drains_first = drains.then_some("drives are being emptied first");
         let recodes = self.recode(drains_first)?;
+        if recodes && let Some(rebalance) = &mut self.rebalance {
+            rebalance.forget_what_stands();
+        }
         let recodes_first = recodes.then_some("what is in another code is written anew first");
         let moves = self.rebalance(drains_first.or(recodes_first))? || recodes;
         if self.asked || self.upkeep.info().hurried {
@@ -901,6 +904,10 @@ impl Scrubber {
         let Some(blob) = upkeep.read(|view| view.blob(id))? else {
             return Ok(ScrubReport { complete: true, ..ScrubReport::default() });
         };
+        // It was written anew since, in fewer stripes.
+        if usize::try_from(stripe).is_ok_and(|stripe| stripe >= blob.stripes.len()) {
+            return Ok(ScrubReport { complete: true, ..ScrubReport::default() });
+        }
         let mut pace = |bytes: ByteCount| pace(&upkeep, bytes);
         let mut report = match blob.layout {
             Layout::Striped { .. } => upkeep.pool.scrub_stripe(&blob, stripe, &mut pace)?,

@@ -68,6 +68,7 @@ mod rebalanced;
 mod rebuild;
 mod recall_order;
 mod reclaims;
+mod recoded;
 mod repairs;
 mod replaced;
 mod requests_kept;

@@ -30,7 +30,7 @@ fn at_rest(settings: &mut Settings) {
 }
 
 /// An instance with so many drives, which stand where `host` says; six of them are there at first.
-fn growing(drives: u16, host: fn(u16) -> Option<&'static str>) -> Instance {
+pub fn growing(drives: u16, host: fn(u16) -> Option<&'static str>) -> Instance {
     Instance::with(ByteCount::mib(256), |settings| {
         at_rest(settings);
         let first = settings.pool.drives[0].clone();
@@ -105,7 +105,7 @@ fn on_drives(instance: &Instance, drives: u16) -> Vec<u64> {
 
 /// Each shard that the catalogue names stands on its drive, no two of a stripe on one; no host has more than
 /// so many of them. Gives how many stripes there are.
-fn assert_placed(instance: &Instance, together_max: usize) -> usize {
+pub fn assert_placed(instance: &Instance, together_max: usize) -> usize {
     let machines = Machines::open(&instance.settings, Arc::new(SystemClock)).unwrap();
     let drives: BTreeMap<DriveId, _> =
         machines.drives.iter().map(|(id, drive)| (*id, drive.clone().unwrap())).collect();
@@ -123,7 +123,7 @@ fn assert_placed(instance: &Instance, together_max: usize) -> usize {
             let mut together: BTreeMap<String, usize> = BTreeMap::new();
             for (shard, drive) in (0u8..).zip(&set.drives) {
                 *together.entry(host(*drive)).or_default() += 1;
-                drives[drive].length(ExtentId { blob: id, stripe, shard }).unwrap();
+                drives[drive].length(ExtentId { blob: blob.extents(), stripe, shard }).unwrap();
             }
             assert!(together.values().all(|count| *count <= together_max), "{together:?}");
         }
@@ -131,7 +131,7 @@ fn assert_placed(instance: &Instance, together_max: usize) -> usize {
     stripes
 }
 
-fn assert_whole(archive: &Archive, files: u64) {
+pub fn assert_whole(archive: &Archive, files: u64) {
     check_files(archive, 0..files);
     scrub(archive);
     let info = archive.scrub_info();
@@ -208,7 +208,7 @@ fn it_ends_when_drives_are_as_near_as_was_asked() {
     // Once more it has nothing to do.
     archive.pool_rebalance(PercentPoints(5)).unwrap();
     wait_for_pool(&archive, "it has ended again", || {
-        info(&archive).is_some_and(|now| now.since != told.since && now.state.word() == "ended")
+        info(&archive).is_some_and(|now| now.since != told.since && now.state.word("moving") == "ended")
     });
     assert_eq!(info(&archive).unwrap().moved, 0);
     // The fullest of them give way to no more than what was asked.

@@ -133,9 +133,39 @@ fn full() -> Bench {
     drive_commands().into_iter().for_each(|command| drop(bench.ok(command)));
     bench.ok(Command::SetKeyAtHand { key: tape_key("vault-2026"), at_hand: true });
     bench.ok(Command::SetTapeLeaving { vid: bench.tapes[0], leaving: true });
+    written_anew(&mut bench);
     used_later(&mut bench, &waiting);
     rebalance_commands().into_iter().for_each(|command| drop(bench.ok(command)));
+    bench.ok(Command::SetRecoding { to: Some(StripeCode::reed_solomon(2, 1)) });
     bench
+}
+
+/// A blob whose extents have another id than itself.
+fn written_anew(bench: &mut Bench) {
+    bench.put("anew", "written anew");
+    let view = bench.view();
+    let mut blobs = view.blobs(None, 999).unwrap().into_iter().map(|(id, _)| view.blob(id).unwrap().unwrap());
+    let blob = blobs.rfind(|blob| matches!(blob.layout, Layout::Striped { .. })).unwrap();
+    let to = anew(blob, bench.new_blob());
+    bench.ok(Command::BlobRecoded { from: None, to });
+}
+
+fn anew(blob: BlobDescription, extents: u64) -> BlobDescription {
+    let layout = Layout::Striped { code: StripeCode::reed_solomon(2, 1) };
+    let stripes = vec![set(310, 3)];
+    BlobDescription { stands_as: Some(BlobId(extents)), layout, stripes, ..blob }
+}
+
+/// The commands of a change of code.
+fn recode_commands() -> Vec<Command> {
+    let local = StripeCode { data: 12, local: 2, global: 2 };
+    let to = anew(striped(1 << 40 | 9, 80_000), 2 << 40 | 1);
+    vec![
+        Command::SetRecoding { to: None },
+        Command::SetRecoding { to: Some(local) },
+        Command::BlobRecoded { from: None, to: to.clone() },
+        Command::BlobRecoded { from: Some(BlobId(1 << 40 | 7)), to },
+    ]
 }
 
 /// Files that stand in the order of their use, which is younger than they are and not whole yet.
@@ -721,6 +751,7 @@ fn envelopes() -> Vec<Envelope> {
         .chain([Command::DoSome { work: Work::OrderByUse, most: 400 }])
         .chain([Command::AdoptRule { rule: Rule::OrderedByUse }])
         .chain(rebalance_commands())
+        .chain(recode_commands())
         .map(|command| Envelope { at: Timestamp(1_795_292_940_000_000_000), command })
         .collect()
 }
@@ -730,7 +761,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 117, "one of each command");
+    assert_eq!(tags.len(), 119, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();
@@ -842,6 +873,7 @@ fn a_missing_row_is_found_by_the_check() {
                     | Table::PoolDrive
                     | Table::TapeLeaving
                     | Table::Rebalance
+                    | Table::Recoding
             );
             assert!(is_found || is_first_change || has_no_partner, "{} {}", table.name(), hex(key));
         }

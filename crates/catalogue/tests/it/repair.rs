@@ -492,6 +492,63 @@ fn the_last_word_about_a_rebalance_counts() {
     assert!(bench.replayed() == bench.store);
 }
 
+/// Files of a blob that was written anew stay as they are; nobody takes its old extents for known, and the new
+/// ones are as long as it is garbage.
+#[test]
+fn a_blob_that_is_written_anew_stays_the_same_to_all() {
+    let mut bench = Bench::new();
+    let file = bench.put("large", "the content");
+    let pieces = bench.view().file(file).unwrap().unwrap().pieces;
+    let id = pieces[0].blob;
+    let before = bench.view().blob(id).unwrap().unwrap();
+    let code = StripeCode::reed_solomon(2, 1);
+    let stripes = vec![StripeSet { id: StripeSetId(77), drives: vec![DriveId(9), DriveId(1), DriveId(8)] }];
+    let mut anew = BlobDescription { layout: Layout::Striped { code }, stripes, ..before.clone() };
+    let mut recoded = |bench: &mut Bench, from, extents: Option<BlobId>| {
+        anew.stands_as = extents;
+        (Command::BlobRecoded { from, to: anew.clone() }, bench.view().blob(id).unwrap().unwrap())
+    };
+    let (own, first, second) = (BlobId(bench.new_blob()), BlobId(bench.new_blob()), BlobId(bench.new_blob()));
+    for (from, extents, word) in [(None, None, "another id"), (None, Some(id), "none had before")] {
+        let (command, _) = recoded(&mut bench, from, extents);
+        assert!(bench.rejected(command).contains(word), "{word}");
+    }
+    let is_known = |bench: &Bench, extents, drive| {
+        bench.view().is_known_extent(extents, (0, 1), DriveId(drive)).unwrap()
+    };
+    let old_drive = before.stripes[0].drives[1].0;
+    assert!(is_known(&bench, id, old_drive));
+    let (command, _) = recoded(&mut bench, None, Some(first));
+    bench.ok(command.clone());
+    assert!(bench.rejected(command).contains("written anew"));
+    assert_eq!(bench.view().file(file).unwrap().unwrap().pieces, pieces);
+    assert!(!is_known(&bench, id, old_drive) && is_known(&bench, first, 1) && !is_known(&bench, first, 9));
+    assert_eq!(bench.view().blob_of_extents(id).unwrap(), None, "its own id names extents of before");
+    assert_eq!(bench.view().blob_named(first).unwrap(), id);
+    // Who described it as it was means the same bytes; and no other blob gets the id of its extents.
+    let mut again = bench.new_put(DirId::ROOT, "again", "the content");
+    again.data = Some(PoolData { blobs: vec![before.clone()], pieces: pieces.clone() });
+    bench.ok(Command::PutFile(Box::new(again)));
+    let mut other = bench.new_put(DirId::ROOT, "other", "another");
+    other.data = Some(PoolData { blobs: vec![striped(first.0, 7)], pieces: vec![piece(first.0, 0, 7)] });
+    assert!(bench.rejected(Command::PutFile(Box::new(other))).contains("none had before"));
+    let (command, now) = recoded(&mut bench, Some(first), Some(second));
+    assert_eq!((now.stands_as, now.layout), (Some(first), Layout::Striped { code }));
+    bench.ok(command);
+    assert!(!is_known(&bench, first, 1) && is_known(&bench, second, 1));
+    assert_eq!(bench.view().blob_named(first).unwrap(), first, "nothing is left of it");
+    for name in ["large", "again"] {
+        bench.ok(Command::RemoveFile { parent: DirId::ROOT, name: self::name(name) });
+    }
+    assert_eq!(bench.view().blob(id).unwrap(), None);
+    assert!(is_known(&bench, second, 1), "garbage is removed where it stands");
+    assert!(bench.view().is_known_blob(second).unwrap() && !bench.view().is_known_blob(own).unwrap());
+    bench.ok(Command::GarbageRemoved { blobs: vec![id], values: Vec::new() });
+    assert!(!is_known(&bench, second, 1));
+    assert!(bench.view().check().unwrap().is_empty());
+    assert!(bench.replayed() == bench.store);
+}
+
 #[test]
 fn a_restored_catalogue_gives_no_id_twice() {
     let mut bench = Bench::new();

@@ -94,7 +94,7 @@ impl BlobSink for Sink {
         let length = ByteCount(self.bytes.len() as u64);
         self.blobs.lock().unwrap().insert(self.id, Arc::new(self.bytes));
         let layout = Layout::Striped { code: StripeCode::reed_solomon(1, 0) };
-        Ok(BlobDescription { id: self.id, layout, length, stripes: Vec::new() })
+        Ok(BlobDescription { id: self.id, stands_as: None, layout, length, stripes: Vec::new() })
     }
 }
 

@@ -44,7 +44,7 @@ fn put(parent: DirId, number: u64) -> Command {
     let layout = Layout::Striped { code: StripeCode::reed_solomon(4, 2) };
     // As ids of blobs are drawn: their order says nothing of age.
     let id = BlobId((number + 1).wrapping_mul(0xD1B5_4A32_D192_ED03) | 1);
-    let blob = BlobDescription { id, layout, length: size, stripes: vec![set] };
+    let blob = BlobDescription { id, stands_as: None, layout, length: size, stripes: vec![set] };
     let mut hash = [0u8; 32];
     hash[..8].copy_from_slice(&number.to_le_bytes());
     Command::PutFile(Box::new(PutFile {

@@ -35,12 +35,24 @@ pub fn set(id: u32, width: u16) -> StripeSet {
 
 pub fn striped(id: u64, length: u64) -> BlobDescription {
     let layout = Layout::Striped { code: StripeCode::reed_solomon(4, 2) };
-    BlobDescription { id: BlobId(id), layout, length: ByteCount(length), stripes: vec![set(1, 6)] }
+    BlobDescription {
+        id: BlobId(id),
+        stands_as: None,
+        layout,
+        length: ByteCount(length),
+        stripes: vec![set(1, 6)],
+    }
 }
 
 pub fn segment(id: u64) -> BlobDescription {
     let layout = Layout::Segment { copies: 3 };
-    BlobDescription { id: BlobId(id), layout, length: ByteCount(0), stripes: vec![set(2, 3)] }
+    BlobDescription {
+        id: BlobId(id),
+        stands_as: None,
+        layout,
+        length: ByteCount(0),
+        stripes: vec![set(2, 3)],
+    }
 }
 
 pub fn piece(blob: u64, offset: u64, length: u64) -> BlobPiece {

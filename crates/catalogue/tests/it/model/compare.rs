@@ -31,6 +31,7 @@ pub fn compare(store: &MemoryStore, model: &Model) {
     let pool_drives: Vec<_> = model.pool_drives.clone().into_iter().collect();
     assert_eq!(view.pool_drives().unwrap(), pool_drives);
     assert_eq!(view.rebalance().unwrap(), model.rebalance);
+    assert_eq!(view.recoding().unwrap(), model.recoding);
     let cleaning: Vec<_> = model.drives_cleaning.clone().into_iter().collect();
     assert_eq!(view.drives_cleaning().unwrap(), cleaning);
     let is_ordered = model.rules.contains(&Rule::OrderedByUse) && !model.by_use_behind;
@@ -215,6 +216,11 @@ fn pool(view: &View<'_>, model: &Model) {
         assert_eq!(view.blob(*id).unwrap().as_ref(), Some(blob));
         let record = view.blob_record(*id).unwrap().unwrap();
         assert_eq!((record.references, record.live.0), model.references(*id));
+    }
+    assert_eq!(rows(view, Table::StandsAs), model.stands_as.len());
+    for (extents, id) in &model.stands_as {
+        assert_eq!(view.blob_named(*extents).unwrap(), *id);
+        assert_eq!(view.blob_of_extents(*extents).unwrap().map(|blob| blob.id), Some(*id));
     }
     let place = |garbage: &Garbage| match garbage {
         Garbage::Blob(blob) => (blob.id, u64::MAX),

@@ -108,6 +108,9 @@ pub struct Model {
     pub drives_cleaning: BTreeMap<String, DriveCleaning>,
     pub pool_drives: BTreeMap<DriveId, PoolDriveRecord>,
     pub rebalance: Option<RebalanceRecord>,
+    pub recoding: Option<RecodingRecord>,
+    /// Ids that extents have → the blob that was written anew there.
+    pub stands_as: BTreeMap<BlobId, BlobId>,
     pub rules: BTreeSet<Rule>,
     pub keys_at_hand: BTreeSet<TapeKey>,
     pub tapes_leaving: BTreeSet<Vid>,
@@ -517,6 +520,8 @@ impl Model {
                 return Ok(Outcome::Dropped((before - self.answers.len()) as u32));
             }
             Command::GarbageRemoved { blobs, values } => {
+                let garbage = self.garbage.clone();
+                self.stands_as.retain(|_, id| !blobs.contains(id) || !garbage.contains(&(*id, u64::MAX)));
                 self.garbage.retain(|(blob, offset)| *offset != u64::MAX || !blobs.contains(blob));
                 self.garbage
                     .retain(|(blob, at)| !values.iter().any(|v| (v.blob, v.offset.0) == (*blob, *at)));
@@ -637,8 +642,17 @@ impl Model {
             if self.garbage.contains(&(blob.id, u64::MAX)) {
                 return Err("BlobIsGarbage");
             }
-            if self.blobs.get(&blob.id).is_some_and(|known| known != blob) {
-                return Err("BlobDiffers");
+            if let Some(known) = self.blobs.get(&blob.id) {
+                // As it was before it was written anew.
+                if known != blob
+                    && (known.stands_as.is_none() || blob.stands_as.is_some() || known.length != blob.length)
+                {
+                    return Err("BlobDiffers");
+                }
+                continue;
+            }
+            if blob.stands_as.is_some() || self.stands_as.contains_key(&blob.id) {
+                return Err("Malformed");
             }
             self.blobs.insert(blob.id, blob.clone());
         }

@@ -116,6 +116,24 @@ impl Model {
                 }
                 *set = to.clone();
             }
+            Command::BlobRecoded { from, to } => {
+                let blob = self.blobs.get(&to.id).ok_or("NotFound")?;
+                if blob.stands_as != *from {
+                    return Err("WrongState");
+                }
+                let is_striped = |blob: &BlobDescription| matches!(blob.layout, Layout::Striped { .. });
+                let extents = to.stands_as.ok_or("Malformed")?;
+                let is_taken = self.blobs.contains_key(&extents)
+                    || self.stands_as.contains_key(&extents)
+                    || self.garbage.contains(&(extents, u64::MAX));
+                let fits = to.stripes.iter().all(|set| set.drives.len() == to.layout.width());
+                if !is_striped(blob) || !is_striped(to) || blob.length != to.length || is_taken || !fits {
+                    return Err("Malformed");
+                }
+                from.map(|old| self.stands_as.remove(&old));
+                self.stands_as.insert(extents, to.id);
+                self.blobs.insert(to.id, to.clone());
+            }
             Command::PoolCopyLost { files } => {
                 let losses = files.iter().map(|id| self.lose(*id, false)).collect();
                 return Ok(Outcome::PoolCopyLost(losses));
@@ -398,6 +416,11 @@ impl Model {
                     self.rebalance = to.map(|to| RebalanceRecord { to, since: self.at });
                 }
             }
+            Command::SetRecoding { to } => {
+                if self.recoding.map(|record| record.to) != *to {
+                    self.recoding = to.map(|to| RecodingRecord { to, since: self.at });
+                }
+            }
             Command::CountCleaning { vid, anew } => match *anew {
                 true => drop(self.cleaners.remove(vid)),
                 false => self.cleaners.entry(*vid).or_default().uses += 1,
@@ -542,6 +565,22 @@ fn move_stripe(model: &Model, picks: &[u16; 6]) -> Command {
     let drives = (start..start + width).map(DriveId).collect();
     let to = StripeSet { id: StripeSetId(id), drives };
     Command::MoveStripe { blob, stripe: u32::from(picks[2] % 8 == 7), from, to }
+}
+
+fn recode(model: &Model, picks: &[u16; 6]) -> Command {
+    let blobs: Vec<_> = model.blobs.values().collect();
+    let Some(blob) = among(&blobs, picks[0]) else {
+        return Command::BlobRecoded { from: None, to: striped(1, 1) };
+    };
+    let from = if picks[1] % 10 == 9 { Some(BlobId(9)) } else { blob.stands_as };
+    // Far from those of new blobs, but for some that are taken.
+    let extents = if picks[1] % 10 == 8 { blob.extents() } else { BlobId((1 << 39) + u64::from(picks[2])) };
+    let stands_as = (picks[1] % 10 != 7).then_some(extents);
+    // As wide as all others, so that its stripes move as theirs.
+    let layout = Layout::Striped { code: StripeCode::reed_solomon(5, 1) };
+    let stripes = striped(1, 1).stripes;
+    let length = if picks[1] % 10 == 6 { ByteCount(blob.length.0 + 1) } else { blob.length };
+    Command::BlobRecoded { from, to: BlobDescription { id: blob.id, stands_as, layout, length, stripes } }
 }
 
 fn store_image(model: &Model, picks: &[u16; 6]) -> Command {
@@ -698,6 +737,14 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
             state: [None, Some(PoolDriveState::Draining), Some(PoolDriveState::Removed)]
                 [usize::from(picks[1]) % 3],
         },
+        22 if picks[3] % 16 == 5 => Command::SetRecoding {
+            to: [
+                None,
+                Some(StripeCode::reed_solomon(8, 2)),
+                Some(StripeCode { data: 12, local: 2, global: 2 }),
+            ][usize::from(picks[1]) % 3],
+        },
+        22 if picks[3] % 8 == 7 => recode(model, picks),
         22 if picks[3] % 8 == 3 => Command::SetRebalance {
             to: [None, Some(PercentPoints(5)), Some(PercentPoints(0))][usize::from(picks[1]) % 3],
         },

@@ -51,12 +51,18 @@ pub fn striped(id: u64, length: u64) -> BlobDescription {
     let drives = (0..6).map(DriveId).collect();
     let stripes = vec![StripeSet { id: StripeSetId(1), drives }];
     let layout = Layout::Striped { code: StripeCode::reed_solomon(4, 2) };
-    BlobDescription { id: BlobId(id), layout, length: ByteCount(length), stripes }
+    BlobDescription { id: BlobId(id), stands_as: None, layout, length: ByteCount(length), stripes }
 }
 
 pub fn segment(id: u64) -> BlobDescription {
     let stripes = vec![StripeSet { id: StripeSetId(2), drives: vec![DriveId(1), DriveId(2)] }];
-    BlobDescription { id: BlobId(id), layout: Layout::Segment { copies: 2 }, length: ByteCount(0), stripes }
+    BlobDescription {
+        id: BlobId(id),
+        stands_as: None,
+        layout: Layout::Segment { copies: 2 },
+        length: ByteCount(0),
+        stripes,
+    }
 }
 
 pub fn piece(blob: u64, offset: u64, length: u64) -> BlobPiece {
