@@ -53,11 +53,13 @@ pub enum Bug {
     TrimWithoutBase,
     /// A base of the catalogue counts although its tape does not give it back.
     UnreadBase,
+    /// What a blob was before it was written anew is removed before the commit that names what it is now.
+    EarlyRemoved,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Bug; 23] = [
+    pub const ALL: [Bug; 24] = [
         Bug::EarlyAcknowledgement,
         Bug::MissingPoolSync,
         Bug::MissingSegmentSync,
@@ -81,6 +83,7 @@ impl Bug {
         Bug::PunchNeighbours,
         Bug::TrimWithoutBase,
         Bug::UnreadBase,
+        Bug::EarlyRemoved,
     ];
 
     /// The bug of this name, as it is written in this enum.

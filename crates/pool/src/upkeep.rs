@@ -189,6 +189,11 @@ impl Pool {
         self.drives().map(space).collect()
     }
 
+    /// Puts a blob on the list of those to be repaired: it is read whole then, and what is wrong is mended.
+    pub fn needs_repair(&self, blob: BlobId) {
+        self.watch().needs_repair(blob, None);
+    }
+
     /// Blobs, and small values of segments, that reads have found damaged since they were last taken, at most
     /// `limit`.
     #[must_use]

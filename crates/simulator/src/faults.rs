@@ -12,6 +12,7 @@ use catalogue::TapeState;
 use threads::simulated;
 
 use crate::machines::{Fault, MountState, Target};
+use crate::pool_operator;
 use crate::world::{Called, World, below, one_of};
 
 /// The tape pool whose tapes may rot.
@@ -51,11 +52,13 @@ pub enum Profile {
     Paths,
     /// Files larger than a tape, in parts, under crashes and tape faults.
     Parts,
+    /// Drives are emptied, what is stored moves and gets another code, under crashes and disk faults.
+    Pool,
 }
 
 impl Profile {
     /// All that a campaign goes through.
-    pub const ALL: [Profile; 14] = [
+    pub const ALL: [Profile; 15] = [
         Profile::Crashes,
         Profile::Disks,
         Profile::Rot,
@@ -70,6 +73,7 @@ impl Profile {
         Profile::Repack,
         Profile::Paths,
         Profile::Parts,
+        Profile::Pool,
     ];
 }
 
@@ -174,11 +178,13 @@ enum Event {
     NoScratch,
     /// The library is not reached any more, or is again.
     LibraryAway,
+    /// Drives are emptied, what is stored moves or gets another code.
+    PoolChange,
 }
 
 use Event::{
     AllSyncs, AtRest, ClockJump, CutPower, CutTape, DiskGone, Kill, KillTape, LibraryAway, Machine,
-    NoScratch, TapeDriveDies, TapeRot, Victim,
+    NoScratch, PoolChange, TapeDriveDies, TapeRot, Victim,
 };
 
 /// What may happen, with its weight.
@@ -298,6 +304,21 @@ const PARTS: Events = &[
     (1, TapeDriveDies),
 ];
 
+const POOL: Events = &[
+    (3, Kill),
+    (3, CutPower),
+    (1, Machine(Fault::CatalogueCommit)),
+    (1, Machine(Fault::CatalogueInDoubt)),
+    (1, Machine(Fault::CatalogueSlow)),
+    (2, Machine(Fault::DiskSync)),
+    (2, Machine(Fault::DiskWrite)),
+    (1, Machine(Fault::DiskFull)),
+    (2, Machine(Fault::DiskRead)),
+    (2, Machine(Fault::DiskSlow)),
+    (2, Victim(Fault::DiskBitFlip)),
+    (12, PoolChange),
+];
+
 const CLEAN: Events = &[(4, Kill), (4, CutPower), (2, ClockJump), (2, Machine(Fault::CatalogueSlow))];
 
 /// Who brings disaster.
@@ -335,6 +356,7 @@ impl Chaos {
             Profile::Parts => PARTS,
             Profile::Drills => DRILLS,
             Profile::Clean => CLEAN,
+            Profile::Pool => POOL,
         }
     }
 
@@ -402,6 +424,7 @@ impl Chaos {
             }
             Event::NoScratch => self.take_scratch(),
             Event::LibraryAway => machines.library().set_away(below(2) == 0),
+            Event::PoolChange => pool_operator::act(&self.world),
         }
     }
 

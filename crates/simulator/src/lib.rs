@@ -8,6 +8,7 @@ pub mod invariants;
 pub mod machines;
 pub mod operator;
 pub mod oracle;
+pub mod pool_operator;
 pub mod report;
 pub mod run;
 pub mod world;

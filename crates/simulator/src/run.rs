@@ -17,8 +17,8 @@ use crate::content::Content;
 use crate::faults::{Chaos, Profile, ROTTEN_POOL};
 use crate::invariants::{Quiet, check_quiet};
 use crate::machines::SimMachines;
-use crate::operator;
 use crate::world::{CELL_SIZE, Called, World, below};
+use crate::{operator, pool_operator};
 
 /// Which of seven worlds trims its log.
 const SHORT_LOG: u64 = 5;
@@ -84,7 +84,11 @@ pub fn simulate(plan: Plan) -> Report {
     let seen: Rc<RefCell<Option<World>>> = Rc::default();
     let outcome = simulated::run(plan.seed, || {
         let (tapes, capacity) = profile.tapes();
-        let world = World::with_tapes(code(plan.seed), change_log(plan.seed), tapes, capacity);
+        let (code, spare_disks) = match profile {
+            Profile::Pool => (pool_operator::CODES[0], pool_operator::DISKS - 4),
+            _ => (code(plan.seed), 2),
+        };
+        let world = World::with_machines(code, spare_disks, change_log(plan.seed), tapes, capacity);
         *seen.borrow_mut() = Some(world.clone());
         live(&world, plan, profile);
         world.kill();
@@ -217,6 +221,9 @@ impl Aftermath {
         self.world.calm();
         // Whoever repairs a machine room starts its servers anew.
         self.world.kill();
+        if self.profile == Profile::Pool {
+            pool_operator::finish(self, &self.world);
+        }
         self.settle();
         self.read_all();
         self.settle();
@@ -259,6 +266,24 @@ impl Aftermath {
             }
         }
         panic!("I7: {name} gets no answer\n{}", simulated::report());
+    }
+
+    /// I7: waits until nothing is named any more that waits.
+    ///
+    /// # Panics
+    /// If something waits still when it should not.
+    pub fn wait_until(
+        &self,
+        what: &'static str,
+        waiting: impl Fn(&archive::Archive) -> Result<Option<String>, ArchiveError> + Send + Clone + 'static,
+    ) {
+        let deadline = simulated::now() + CALM_MAX.as_nanos() as u64;
+        loop {
+            let waits = self.ask(what, waiting.clone()).unwrap_or_else(|error| panic!("I7: {error}"));
+            let Some(waits) = waits else { return };
+            assert!(simulated::now() < deadline, "I7: {what}: {waits}\n{}", simulated::report());
+            simulated::pause(LOOK_EVERY);
+        }
     }
 
     /// I7: with nothing wrong any more, everything that waits is done in bounded time.

@@ -81,6 +81,8 @@ struct Inner {
     machines: SimMachines,
     clock: SimClock,
     settings: Settings,
+    /// The code that kist.toml has by now.
+    code: Mutex<StripeCode>,
     engine: Mutex<Engine>,
     oracle: Mutex<Oracle>,
     counters: Mutex<BTreeMap<&'static str, u64>>,
@@ -106,22 +108,24 @@ impl World {
     /// If the code has more shards than machines have disks.
     #[must_use]
     pub fn with_code(code: StripeCode) -> Self {
-        Self::with_tapes(code, ChangeLogSettings::default(), 16, ByteCount::mib(24))
+        Self::with_machines(code, 2, ChangeLogSettings::default(), 16, ByteCount::mib(24))
     }
 
-    /// As [`World::with_code`], with another log of changes and other tapes: so many, of such a capacity.
+    /// As [`World::with_code`], with so many more disks than a stripe needs, another log of changes and other
+    /// tapes: so many, of such a capacity.
     ///
     /// # Panics
     /// As [`World::with_code`].
     #[must_use]
-    pub fn with_tapes(
+    pub fn with_machines(
         code: StripeCode,
+        spare_disks: u16,
         change_log: ChangeLogSettings,
         tapes: u16,
         tape_capacity: ByteCount,
     ) -> Self {
         let config = MachineConfig {
-            disks: u16::try_from(code.width() + 2).unwrap(),
+            disks: u16::try_from(code.width()).unwrap() + spare_disks,
             disk_capacity: ByteCount::mib(256),
             tape_drives: 2,
             robots: 1,
@@ -134,6 +138,7 @@ impl World {
             settings: Settings { change_log, ..settings(&config, code) },
             machines,
             clock: SimClock::new(START, simulated::now),
+            code: Mutex::new(code),
             engine: Mutex::default(),
             oracle: Mutex::default(),
             counters: Mutex::default(),
@@ -159,6 +164,17 @@ impl World {
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    /// The code that the pool has from the next start on.
+    pub fn set_code(&self, code: StripeCode) {
+        *lock(&self.0.code) = code;
+    }
+
+    /// That code.
+    #[must_use]
+    pub fn code(&self) -> StripeCode {
+        *lock(&self.0.code)
     }
 
     /// What must be there.
@@ -305,7 +321,8 @@ impl World {
         // As a server has it: what jumps is the clock behind it.
         let clock = TrustedClock::new(Arc::new(self.0.clock.clone()));
         let clock: Arc<dyn Clock> = Arc::new(clock);
-        let settings = self.0.settings.clone();
+        let mut settings = self.0.settings.clone();
+        settings.pool.code = self.code();
         let task = process.spawn("open", move || {
             let opened = machines.open(Arc::clone(&clock))?;
             Archive::open_shaped(opened, settings, clock, shape())

@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
+use base::planted::{Bug, is_planted};
 use base::{BlobId, ByteCount, Duration, Layout, StripeCode};
 use catalogue::{Command, RecodingRecord};
 use pool::BlobRewrite;
@@ -223,6 +224,11 @@ impl Scrubber {
         let anew = rewrite.finish()?;
         // Its shards may have moved while it was written: what is left is where it stands now.
         let before = upkeep.read(|view| view.blob(id))?;
+        if is_planted(Bug::EarlyRemoved)
+            && let Some(before) = &before
+        {
+            upkeep.pool.remove(before)?;
+        }
         if let Err(error) = upkeep.execute(Command::BlobRecoded { from, to: anew.clone() }) {
             if error.is_certain_refusal() {
                 upkeep.pool.remove(&anew)?;

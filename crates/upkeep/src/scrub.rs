@@ -163,8 +163,8 @@ impl Upkeep {
         }
     }
 
-    /// Blobs were removed: what is kept of them beside its place is to go too.
-    pub(crate) fn blobs_removed(&self, blobs: &[BlobId]) {
+    /// Blobs were removed, or are whole again: what is kept of them beside its place is to go too.
+    pub(crate) fn need_nothing_beside(&self, blobs: &[BlobId]) {
         let found = {
             let mut state = self.state();
             blobs.iter().filter(|blob| state.kept_beside.remove(blob)).count()
@@ -757,6 +757,9 @@ impl Scrubber {
             let waits = self.upkeep.pool.silent_drives();
             let is_left = report.bad.iter().any(|bad| waits.contains(&bad.drive));
             helped &= report.lost.is_empty() && !is_left && failed(self) == before;
+        }
+        if helped {
+            self.upkeep.need_nothing_beside(&[id]);
         }
         Ok(helped)
     }

@@ -214,10 +214,10 @@ fn remove(upkeep: &Upkeep, garbage: Vec<Garbage>) -> Result<usize, ArchiveError>
                 of_all.collect::<Result<Vec<_>, ReadError>>()
             })?;
             blobs = gone.into_iter().filter(|(_, is_garbage)| !is_garbage).map(|(blob, _)| blob).collect();
-            upkeep.blobs_removed(&blobs);
+            upkeep.need_nothing_beside(&blobs);
         }
         told?;
-        upkeep.blobs_removed(&blobs);
+        upkeep.need_nothing_beside(&blobs);
     }
     let (mut gone, mut pages) = (Vec::new(), Vec::new());
     for (blob, pieces) in values.into_values() {

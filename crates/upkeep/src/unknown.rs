@@ -224,6 +224,7 @@ fn is_not_needed(upkeep: &Upkeep, candidate: &OrphanCandidate) -> bool {
         for stripe in of_it {
             let report = upkeep.pool.scrub_stripe(&blob, stripe, &mut |bytes| pace(upkeep, bytes))?;
             if !report.complete || !report.is_clean() {
+                upkeep.pool.needs_repair(blob.id);
                 return Ok(false);
             }
         }

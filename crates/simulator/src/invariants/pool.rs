@@ -68,7 +68,7 @@ fn shards(
     disks: &BTreeMap<DriveId, &SimDisk>,
 ) -> Vec<Option<Arc<Vec<u8>>>> {
     let read = |(shard, drive): (usize, &DriveId)| {
-        let id = ExtentId { blob: blob.id, stripe: stripe as u32, shard: shard as u8 };
+        let id = ExtentId { blob: blob.extents(), stripe: stripe as u32, shard: shard as u8 };
         disks.get(drive).filter(|disk| !disk.is_gone()).and_then(|disk| disk.bytes(id))
     };
     set.drives.iter().enumerate().map(read).collect()

@@ -401,8 +401,9 @@ impl<const QUEUED: bool> AnyBench<QUEUED> {
 
     /// The file of a shard.
     pub fn extent(&self, blob: &BlobDescription, stripe: usize, shard: usize) -> PathBuf {
-        let id = ExtentId { blob: blob.id, stripe: stripe as u32, shard: shard as u8 };
-        let bucket = format!("extents/{:02x}", blob.id.0 & 0xff);
+        let extents = blob.extents();
+        let id = ExtentId { blob: extents, stripe: stripe as u32, shard: shard as u8 };
+        let bucket = format!("extents/{:02x}", extents.0 & 0xff);
         self.path(blob.stripes[stripe].drives[shard].0).join(bucket).join(id.to_string())
     }
 }
