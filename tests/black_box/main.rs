@@ -20,6 +20,7 @@ mod newcomer;
 mod operating;
 mod plan;
 mod pool_drives;
+mod pool_grown;
 mod quota;
 mod rebuild;
 mod refusals;

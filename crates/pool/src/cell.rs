@@ -257,6 +257,25 @@ mod tests {
         assert!(std::fs::read(golden).unwrap() == cell(), "the format of cells changed");
     }
 
+    /// What a cell says of itself, and whose it is, which is no part of what it is known by.
+    #[test]
+    fn a_cell_that_was_written_anew_says_whose_it_is() {
+        let identity = CellIdentity { of: Some(BlobId(0x0000_0200_0000_0005)), ..sample() };
+        let mut bytes = cell();
+        let checksums = checksums_of(&bytes[HEADER_BYTES..]);
+        identity.seal(&mut bytes, &checksums);
+        assert_eq!(bytes[128..136], [5, 0, 0, 0, 0, 2, 0, 0]);
+        assert_eq!(bytes[136..OWN_CRC_AT], [0; OWN_CRC_AT - 136]);
+        assert_eq!(sample().verify(&bytes, &(0..69_632)), Ok(()));
+        let header = |bytes: &[u8]| <[u8; HEADER_BYTES]>::try_from(&bytes[..HEADER_BYTES]).unwrap();
+        let announced = |bytes: &[u8]| CellIdentity::announced(&header(bytes), sample().instance);
+        assert_eq!(announced(&bytes), Some(identity));
+        assert_eq!(announced(&cell()), Some(sample()));
+        assert_eq!(CellIdentity::announced(&header(&bytes), Uuid([1; 16])), None);
+        bytes[130] ^= 1;
+        assert_eq!(announced(&bytes), None);
+    }
+
     /// The header of what could not be computed; zeros behind it. It is never taken for a cell.
     #[test]
     fn golden_void() {

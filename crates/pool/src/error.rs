@@ -152,8 +152,8 @@ pub enum PoolError {
     NotAnOrphan(BlobId),
     /// A blob that was written anew has other bytes than were read.
     #[error(
-        "blob {0} was not written anew: what was written is not what was read. Nothing was changed; test this \
-         machine's memory"
+        "blob {0} was not written anew: what was written is not what was read. Nothing was changed; test \
+         this machine's memory"
     )]
     RewrittenOtherwise(BlobId),
     /// The pool was closed.

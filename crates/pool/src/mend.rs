@@ -74,7 +74,8 @@ impl Pool {
             assert_eq!(set.drives.len(), stripe.shards.len(), "each shard has a drive");
             let is_new = |shard: &usize| !given_up.contains(&set.drives[*shard]);
             assert!(failed.iter().all(is_new), "no shard moves to a drive that was given up");
-            tracing::warn!(blob = %stripe.blob.id, stripe = stripe.number, ?lost, "shards move to spare drives");
+            let (blob, number) = (stripe.blob.id, stripe.number);
+            tracing::warn!(%blob, stripe = number, ?lost, "shards move to spare drives");
             for shard in &failed {
                 let old = &stripe.shards[*shard];
                 // The drive has just failed; what stays there is found as an orphan of this epoch.

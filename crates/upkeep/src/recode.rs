@@ -3,8 +3,8 @@
 //!
 //! What lasts is the word in the catalogue; how far it has come is what the catalogue says of each blob. The
 //! new extents are synced before the commit that names them, and the old ones are removed when nobody reads
-//! them any more. It gives way to rebuilds and to drives that are emptied. Small values stay as they are until
-//! they leave the pool.
+//! them any more. It gives way to rebuilds and to drives that are emptied. Small values stay as they are
+//! until they leave the pool.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
@@ -130,8 +130,8 @@ impl Scrubber {
         let (wanted, code) = (recode.record.to, self.upkeep.pool.config().code);
         if wanted != code {
             return Ok(Some(format!(
-                "kist.toml has the code {code} by now, and {wanted} was asked for: kist pool recode --end, then \
-                 kist pool recode"
+                "kist.toml has the code {code} by now, and {wanted} was asked for: kist pool recode --end, \
+                 then kist pool recode"
             )));
         }
         if self.rebuild_is_due() {
@@ -139,8 +139,8 @@ impl Scrubber {
         }
         if self.upkeep.read(|view| view.quarantine())?.is_some() {
             return Ok(Some(
-                "since a restore there may be extents that the catalogue does not name: kist pool quarantine --end \
-                 first, when the restore is settled"
+                "since a restore there may be extents that the catalogue does not name: kist pool quarantine \
+                 --end first, when the restore is settled"
                     .into(),
             ));
         }
@@ -186,7 +186,8 @@ impl Scrubber {
         };
         if !upkeep.blob_room_for_files().takes(blob.length) {
             let why = format!(
-                "blob {id} has {} B, for which there is no room: evict files, or add drives (kist pool drive add)",
+                "blob {id} has {} B, for which there is no room: evict files, or add drives (kist pool drive \
+                 add)",
                 blob.length.0
             );
             upkeep.recoding_told(|info| info.state = PoolWork::Waiting(why));

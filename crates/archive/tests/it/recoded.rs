@@ -83,7 +83,8 @@ fn with_code(instance: &mut Instance, code: StripeCode) {
 
 const LOCAL: StripeCode = StripeCode { data: 8, local: 2, global: 2 };
 
-/// From 4+2 to 8+2, from there to 8+2+2 and back, under puts, reads, sessions and removals, and over restarts.
+/// From 4+2 to 8+2, from there to 8+2+2 and back, under puts, reads, sessions and removals, and over
+/// restarts.
 #[test]
 fn what_is_stored_gets_the_code_of_today_under_load() {
     let mut instance = growing(14, |_| None);

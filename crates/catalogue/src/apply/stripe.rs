@@ -75,12 +75,16 @@ pub(super) fn recoded(
     }
     pool::check_description(to)?;
     pool::record_sets(draft, to)?;
-    let stripes = to.stripes.iter().map(|set| set.id).collect();
+    let stripes: Vec<StripeSetId> = to.stripes.iter().map(|set| set.id).collect();
+    assert!(!stripes.is_empty(), "a blob that is written anew stands somewhere");
     let record = BlobRecord { stands_as: to.stands_as, layout: to.layout, stripes, ..blob };
     draft.put(Table::Blob, key::blob(to.id), &record);
     if let Some(old) = from {
         draft.remove(Table::StandsAs, key::blob(old));
     }
     draft.put(Table::StandsAs, key::blob(extents), &to.id);
+    assert_ne!(from, to.stands_as, "what it was stays beside it until nobody reads it");
+    let found = draft.view().blob_of_extents(extents)?;
+    assert_eq!(found.as_ref(), Some(to), "its extents are known to be its");
     Ok(Outcome::Done)
 }

@@ -492,8 +492,8 @@ fn the_last_word_about_a_rebalance_counts() {
     assert!(bench.replayed() == bench.store);
 }
 
-/// Files of a blob that was written anew stay as they are; nobody takes its old extents for known, and the new
-/// ones are as long as it is garbage.
+/// Files of a blob that was written anew stay as they are; nobody takes its old extents for known, and the
+/// new ones are as long as it is garbage.
 #[test]
 fn a_blob_that_is_written_anew_stays_the_same_to_all() {
     let mut bench = Bench::new();

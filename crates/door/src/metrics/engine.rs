@@ -149,12 +149,49 @@ fn pool(page: &mut Page, pool: &PoolInfo) {
     let held_up = if evictor.held_up { 1.0 } else { 0.0 };
     page.gauge("pool_evictor_held_up", "Whether more is to leave than may", held_up);
     page.gauge("pool_garbage", "Blobs and values that wait for removal", pool.garbage as f64);
+    if let Some(rebalance) = &pool.rebalance {
+        page.gauge(
+            "pool_rebalance_active",
+            "Whether what is stored moves, or waits to",
+            active(&rebalance.state),
+        );
+        page.gauge(
+            "pool_rebalance_moved_bytes",
+            "Written by it since the start",
+            rebalance.moved_bytes.0 as f64,
+        );
+        page.gauge("pool_rebalance_left_bytes", "About what is to move still", rebalance.left_bytes.0 as f64);
+        if let Some(spread) = rebalance.spread {
+            page.gauge(
+                "pool_rebalance_spread",
+                "How far drives are apart, of their sizes",
+                spread.points() / 100.0,
+            );
+        }
+    }
+    if let Some(recoding) = &pool.recoding {
+        page.gauge(
+            "pool_recoding_active",
+            "Whether blobs get another code, or wait to",
+            active(&recoding.state),
+        );
+        page.gauge("pool_recoding_bytes", "Of blobs that got it since the start", recoding.bytes.0 as f64);
+        page.gauge(
+            "pool_recoding_bytes_total",
+            "About how many there will be",
+            recoding.bytes_total.0 as f64,
+        );
+    }
     if let Some(small) = &pool.small {
         page.gauge("pool_small_values", "Values in segments", small.values as f64);
         let copied = small.copied.0 as f64;
         page.gauge("pool_small_copied_bytes", "Bytes of values in segments, in all copies", copied);
         page.gauge("pool_small_taken_bytes", "What segments take on all drives", small.taken.0 as f64);
     }
+}
+
+fn active(state: &archive::PoolWork) -> f64 {
+    if matches!(state, archive::PoolWork::Ended(_)) { 0.0 } else { 1.0 }
 }
 
 fn health(page: &mut Page, engine: &dyn Operation) -> Result<(), ArchiveError> {

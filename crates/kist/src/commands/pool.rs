@@ -75,8 +75,8 @@ Examples:
     },
     /// Write what is stored in another code anew in the one that kist.toml has
     #[command(after_help = "\
-Change code in [pool] of kist.toml and start the server again: what is put from
-then on has the new code, and what was there keeps its own until this writes it
+Change data, parity or local_parity in [pool] of kist.toml and start the server
+again: what is put from then on has the new code, and what was there keeps its own until this writes it
 anew. Files stay readable and as redundant as they are all the time, and clients,
 tapes, rebuilds and drives that are emptied come first. Each file (or batch of
 recalled ones) needs room beside itself while it is written. Small files, of at
@@ -617,12 +617,17 @@ fn show(client: &Client, json: bool) -> Outcome {
         return output::json(&value);
     }
     output::line(&format!(
-        "{} shards, small files {} times; {}, {} online; {} rebuilt on read, {} to remove",
+        "{} shards, small files {} times; {}, {} online; {} rebuilt on read{}, {} to remove",
         StripeCode { data: pool.data, local: pool.local_parity, global: pool.parity },
         pool.segment_copies,
         text::files(pool.online_files),
         text::size(pool.online_bytes),
         text::plural(pool.reconstructed, "cell"),
+        // As when drives are slow: nothing is wrong with what they hold.
+        match health.late_cells {
+            0 => String::new(),
+            late => format!(" ({} came late from their drives)", text::count(late)),
+        },
         text::plural(pool.garbage, "blob")
     ))?;
     if let Some(refuses) = &pool.refuses_text {

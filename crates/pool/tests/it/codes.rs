@@ -476,7 +476,7 @@ fn on_drives(bench: &Bench) -> usize {
 /// in between leaves nothing.
 #[test]
 fn a_blob_is_written_anew_in_another_code() {
-    let mut bench = Bench::new(12);
+    let mut bench = Bench::new(13);
     let pool = bench.open(config(StripeCode::reed_solomon(4, 2)), &[]);
     let value = bytes(9 * 49_152 + 77, 5);
     let blob = put(&pool, &value).unwrap();
