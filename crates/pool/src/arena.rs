@@ -168,6 +168,10 @@ pub(crate) struct CellBuffer {
 }
 
 impl CellBuffer {
+    pub(crate) fn whose(&self) -> Use {
+        self.whose
+    }
+
     pub(crate) fn as_slice(&self) -> &[u8] {
         self.buffer.as_ref().map_or(&[], AlignedBuffer::as_slice)
     }

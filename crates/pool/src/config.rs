@@ -16,6 +16,8 @@ pub(crate) const GATHERING_ARENAS: usize = 2;
 pub(crate) const ROW_QUICK: Duration = Duration::from_millis(250);
 /// Rows that a reader fetches ahead of the one it hands out.
 pub(crate) const READ_ROWS_AHEAD: usize = 2;
+/// As many as a reader of a tape stream fetches ahead if there is memory: the cells of an extent.
+pub(crate) const STREAM_ROWS_AHEAD_MAX: usize = 63;
 /// Jobs that may wait for one drive, each for reading and for writing.
 pub(crate) const DRIVE_QUEUE_MAX: usize = 64;
 /// Bytes of small values that one commit writes.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use threads::{JoinHandle, Mutex};
 
 use base::{BlobId, ByteCount, DriveId, Timestamp};
+use blob::Use;
 use drive::{BlockingQueue, DriveError, DriveQueue, DriveStatus, ObjectDrive};
 
 use crate::config::{
@@ -15,6 +16,7 @@ use crate::config::{
 };
 use crate::gather::{Gather, Ticket, lock};
 use crate::lane::{Flight, Lane};
+use crate::order::Wanted;
 use crate::queue::JobQueue;
 use crate::reading::{Memory, ReadPlace, Reading};
 use crate::space::KnownSpace;
@@ -29,6 +31,8 @@ pub(crate) type Submission = Box<dyn FnOnce(&Arc<Device>, Flight) + Send>;
 /// What waits for a drive.
 pub(crate) enum Job {
     Submit(Submission),
+    /// Likewise, of a read.
+    Read(Wanted, Submission),
     Call(Call),
 }
 
@@ -547,7 +551,9 @@ impl Present {
                 let lane = Arc::clone(lane(&device));
                 while let Some(job) = queue.0.next() {
                     match job {
-                        Job::Submit(submit) => submit(&device, lane.enter(&device.watch)),
+                        Job::Submit(submit) | Job::Read(_, submit) => {
+                            submit(&device, lane.enter(&device.watch))
+                        }
                         Job::Call(call) => {
                             if in_order {
                                 lane.wait_idle();
@@ -591,11 +597,17 @@ impl Present {
         memory: M,
         then: impl FnOnce(&Device, M, Result<(), DriveError>) + Send + 'static,
     ) {
+        let wanted = place.wanted(memory.whose() == Use::Stream);
         let submission: Submission = Box::new(move |device, flight| {
             let device_of = Arc::clone(device);
             device.queue.read(Box::new(Reading { device: device_of, flight, place, memory, then }));
         });
-        self.queue(&self.reads, Job::Submit(submission));
+        let job = Job::Read(wanted, submission);
+        match wanted.is_stream {
+            // As many as its memory is for: it waits behind no queue that is full of others' reads.
+            true if !self.device.is_away() => self.reads.push_now(job),
+            _ => self.queue(&self.reads, job),
+        }
     }
 
     fn queue(&self, queue: &JobQueue, job: Job) {

@@ -21,6 +21,7 @@ mod lane;
 mod level;
 mod look;
 mod mend;
+mod order;
 mod orphan;
 mod pacer;
 mod piece;

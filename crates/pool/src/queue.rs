@@ -7,8 +7,9 @@ use threads::{Condvar, Mutex};
 use crate::config::DRIVE_QUEUE_MAX;
 use crate::drives::Job;
 use crate::gather::lock;
+use crate::order::ReadOrder;
 
-/// Jobs in order, at most [`DRIVE_QUEUE_MAX`]; who brings more waits, but not for a queue that is emptied.
+/// Jobs in order, reads in that of [`ReadOrder`], at most [`DRIVE_QUEUE_MAX`]; who brings more waits, but not for a queue that is emptied.
 #[derive(Default)]
 pub(crate) struct JobQueue {
     state: Mutex<State>,
@@ -18,11 +19,28 @@ pub(crate) struct JobQueue {
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
+    order: ReadOrder,
     /// Counts emptyings, so that whoever waited meanwhile gives up.
     cleared: u64,
     closed: bool,
     /// Its thread is gone.
     ended: bool,
+}
+
+impl State {
+    /// The job that comes next: the first, but for reads.
+    fn take(&mut self) -> Option<Job> {
+        if !self.jobs.iter().any(|job| matches!(job, Job::Read(..))) {
+            return self.jobs.pop_front();
+        }
+        let wanted = |job: &Job| match job {
+            Job::Read(wanted, _) => Some(*wanted),
+            Job::Submit(_) | Job::Call(_) => None,
+        };
+        let waiting: Vec<_> = self.jobs.iter().map(wanted).collect();
+        let next = self.order.choose(&waiting);
+        self.jobs.remove(next)
+    }
 }
 
 impl JobQueue {
@@ -66,7 +84,7 @@ impl JobQueue {
     pub(crate) fn next(&self) -> Option<Job> {
         let mut state = lock(&self.state);
         loop {
-            if let Some(job) = state.jobs.pop_front() {
+            if let Some(job) = state.take() {
                 self.changed.notify_all();
                 return Some(job);
             }

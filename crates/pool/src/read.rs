@@ -11,7 +11,7 @@ use erasure::{CodecError, find_bad_cell};
 use crate::arena::{CellBuffer, PoolBuffer};
 use crate::cell::{BLOCK_BYTES, HEADER_BYTES, stored_checksums};
 use crate::code::Code;
-use crate::config::{LATE_LOOK_EVERY, READ_ROWS_AHEAD};
+use crate::config::{LATE_LOOK_EVERY, READ_ROWS_AHEAD, STREAM_ROWS_AHEAD_MAX};
 use crate::error::PoolError;
 use crate::fetch::{CellFault, Check, Fetched, RowPlace};
 use crate::gather::Gather;
@@ -134,10 +134,22 @@ impl BlobReader {
                 self.start_row(true)?;
             }
             let Some(fetch) = self.ahead.pop_front() else { return Ok(None) };
-            while self.ahead.len() < READ_ROWS_AHEAD && self.next < self.end && self.start_row(false)? {}
+            let rows = self.rows_ahead();
+            while self.ahead.len() < rows && self.next < self.end && self.start_row(false)? {}
             self.complete(fetch)?;
         }
         Ok(self.ready.pop_front())
+    }
+
+    /// How many rows are asked for ahead. Of a tape stream many, so that each drive is read in long runs: its
+    /// part of half of the memory, of which all have at least what others have.
+    fn rows_ahead(&self) -> usize {
+        if self.whose != Use::Stream {
+            return READ_ROWS_AHEAD;
+        }
+        let streams = self.pool.traffic().streams().max(1);
+        let rows = self.pool.read_arena().capacity() / 2 / self.geometry.data / streams;
+        rows.clamp(READ_ROWS_AHEAD, STREAM_ROWS_AHEAD_MAX)
     }
 
     /// Asks the drives for the next row. `false` if memory is short and `wait` is not set.

@@ -4,26 +4,39 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use base::ByteCount;
+use blob::Use;
 use drive::{AlignedBuffer, DriveError, ExtentId, ReadOperation};
 
 use crate::arena::CellBuffer;
 use crate::drives::Device;
 use crate::lane::Flight;
+use crate::order::Wanted;
 
 /// Memory that a drive fills.
 pub(crate) trait Memory: Send + 'static {
     fn bytes(&mut self) -> &mut [u8];
+
+    /// For whom it is filled.
+    fn whose(&self) -> Use;
 }
 
 impl Memory for CellBuffer {
     fn bytes(&mut self) -> &mut [u8] {
         self.as_mut_slice()
     }
+
+    fn whose(&self) -> Use {
+        CellBuffer::whose(self)
+    }
 }
 
 impl Memory for AlignedBuffer {
     fn bytes(&mut self) -> &mut [u8] {
         self.as_mut_slice()
+    }
+
+    fn whose(&self) -> Use {
+        Use::Client
     }
 }
 
@@ -37,6 +50,15 @@ impl ReadPlace {
     /// All of the memory, which has this length.
     pub(crate) fn whole(extent: ExtentId, offset: u64, length: usize) -> Self {
         ReadPlace { extent, parts: vec![(offset, 0..length)] }
+    }
+}
+
+impl ReadPlace {
+    /// What of the drive it is, from the first byte to the last.
+    pub(crate) fn wanted(&self, is_stream: bool) -> Wanted {
+        let from = self.parts.iter().map(|(at, _)| *at).min().unwrap_or(0);
+        let to = self.parts.iter().map(|(at, range)| at + range.len() as u64).max().unwrap_or(from);
+        Wanted { extent: self.extent, from, to, is_stream }
     }
 }
 

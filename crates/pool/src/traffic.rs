@@ -129,6 +129,11 @@ impl Pool {
 }
 
 impl Traffic {
+    /// Tape streams that run.
+    pub(crate) fn streams(&self) -> usize {
+        self.running.load(Ordering::Relaxed)
+    }
+
     fn begin(&self, counters: Arc<Counters>, rate: u64, now: Duration) -> usize {
         let mut state = lock(&self.state);
         if state.streams.is_empty() {

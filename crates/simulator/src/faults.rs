@@ -316,6 +316,8 @@ const POOL: Events = &[
     (2, Machine(Fault::DiskRead)),
     (2, Machine(Fault::DiskSlow)),
     (2, Victim(Fault::DiskBitFlip)),
+    (1, Victim(Fault::DiskHung)),
+    (1, DiskGone),
     (12, PoolChange),
 ];
 

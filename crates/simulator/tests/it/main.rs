@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 mod crash_images;
 mod gridka;
 mod memory;
+mod streams;
 mod whole_system;
 mod workers;
 

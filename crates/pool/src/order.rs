@@ -1,0 +1,120 @@
+//! Which of the reads that wait for a drive comes next: the decision alone.
+//!
+//! An arm that goes to and fro between what tape streams read in order and what clients read anywhere moves
+//! less than half of what the disk can. So a stream's reads go one behind the other for a while, before others
+//! have their turn; those of others are taken as they came. For a drive without an arm it is an order as good
+//! as any.
+
+use drive::ExtentId;
+
+/// After so many bytes for tape streams one read of others comes, if one waits.
+const STREAM_RUN: u64 = 32 << 20;
+/// What begins no further behind the last read is reached without a seek.
+const GAP: u64 = 1 << 20;
+
+/// A read that waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) extent: ExtentId,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// For a tape stream.
+    pub(crate) is_stream: bool,
+}
+
+/// Where a drive is in its order.
+#[derive(Default)]
+pub(crate) struct ReadOrder {
+    /// Where the last read ended.
+    arm: Option<(ExtentId, u64)>,
+    /// Bytes that tape streams had since another was served.
+    run: u64,
+}
+
+impl ReadOrder {
+    /// The place among those that wait, in the order in which they came, of the one that comes next; `None`
+    /// stands for what has no place on the drive.
+    pub(crate) fn choose(&mut self, waiting: &[Option<Wanted>]) -> usize {
+        let is_stream = |wanted: &Option<Wanted>| wanted.is_some_and(|wanted| wanted.is_stream);
+        let other = waiting.iter().position(|wanted| !is_stream(wanted));
+        let next = waiting.iter().position(|wanted| is_stream(wanted) && self.goes_on(wanted.as_ref()));
+        let stream = next.or_else(|| waiting.iter().position(is_stream));
+        let at = match (stream, other) {
+            (Some(stream), Some(_)) if self.run < STREAM_RUN => stream,
+            (_, Some(other)) => other,
+            (Some(stream), None) => stream,
+            (None, None) => 0,
+        };
+        let Some(Some(wanted)) = waiting.get(at) else {
+            self.run = 0;
+            return at;
+        };
+        self.run = if wanted.is_stream { self.run.saturating_add(wanted.to - wanted.from) } else { 0 };
+        self.arm = Some((wanted.extent, wanted.to));
+        at
+    }
+
+    /// Whether a read begins where the arm is, or a little behind.
+    fn goes_on(&self, wanted: Option<&Wanted>) -> bool {
+        let Some((wanted, (extent, at))) = wanted.zip(self.arm) else { return false };
+        wanted.extent == extent && (at..=at.saturating_add(GAP)).contains(&wanted.from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::BlobId;
+
+    const MIB: u64 = 1 << 20;
+
+    fn wanted(blob: u64, at: u64, is_stream: bool) -> Option<Wanted> {
+        let extent = ExtentId { blob: BlobId(blob), stripe: 0, shard: 0 };
+        Some(Wanted { extent, from: at * MIB, to: (at + 1) * MIB, is_stream })
+    }
+
+    /// What is served, of all that waits, in order.
+    fn served(order: &mut ReadOrder, mut waiting: Vec<Option<Wanted>>) -> Vec<Option<Wanted>> {
+        let mut served = Vec::new();
+        while !waiting.is_empty() {
+            served.push(waiting.remove(order.choose(&waiting)));
+        }
+        served
+    }
+
+    #[test]
+    fn a_stream_is_read_in_one_run_and_clients_as_they_came() {
+        let mut order = ReadOrder::default();
+        let mixed = vec![
+            wanted(1, 0, true),
+            wanted(9, 5, false),
+            wanted(2, 0, true),
+            wanted(1, 1, true),
+            None,
+            wanted(2, 1, true),
+            wanted(8, 3, false),
+        ];
+        let runs = vec![
+            wanted(1, 0, true),
+            wanted(1, 1, true),
+            wanted(2, 0, true),
+            wanted(2, 1, true),
+            wanted(9, 5, false),
+            None,
+            wanted(8, 3, false),
+        ];
+        assert_eq!(served(&mut order, mixed), runs);
+    }
+
+    #[test]
+    fn who_waits_beside_a_stream_has_a_turn_after_each_run() {
+        let mut order = ReadOrder::default();
+        let mut waiting: Vec<_> = (0..100).map(|at| wanted(1, at, true)).collect();
+        waiting.extend([wanted(9, 5, false), wanted(8, 3, false)]);
+        let served = served(&mut order, waiting);
+        let turns: Vec<usize> =
+            (0..served.len()).filter(|at| served[*at].is_some_and(|read| !read.is_stream)).collect();
+        assert_eq!(turns, [32, 65]);
+        assert_eq!(order.choose(&[None]), 0);
+    }
+}
