@@ -29,12 +29,14 @@ const DISK_RATE: u64 = 200_000_000;
 const RATES: [u64; 6] = [300_000_000, 400_000_000, 300_000_000, 400_000_000, 300_000_000, 400_000_000];
 /// What a stream reads over and over.
 const STREAM_BYTES: u64 = 192 << 20;
+/// Pieces of 1 MiB that a session has read and not written yet.
+const BUFFER_PIECES: usize = 128;
 const CLIENTS: usize = 256;
 /// What a client asks for at once, of a file of so many bytes.
 const CLIENT_READ: u64 = 1 << 20;
 const CLIENT_FILE: u64 = 8 << 20;
 const CLIENT_FILES: u64 = 210;
-const WARM_UP: Duration = Duration::from_secs(4);
+const WARM_UP: Duration = Duration::from_secs(12);
 const MEASURED: Duration = Duration::from_secs(5);
 
 /// A disk whose arm is at one place at a time. The transfer itself takes the time of the disk below.
@@ -203,26 +205,29 @@ fn run(has_streams: bool, has_clients: bool, reserves: bool) -> Got {
             let blob = fill(&pool, STREAM_BYTES);
             let moved = Arc::new(AtomicU64::new(0));
             streamed.push((rate, Arc::clone(&moved)));
+            let (sender, pieces) = threads::mpsc::sync_channel::<u64>(BUFFER_PIECES);
+            let stream = pool.tape_stream(ByteCount(if reserves { rate } else { 0 }));
+            // As the mover does it: one thread reads ahead into its memory, the drive's takes from that.
+            tasks.push(threads::spawn(move || {
+                loop {
+                    stream.set_waiting(true);
+                    let piece = pieces.recv();
+                    stream.set_waiting(false);
+                    let Ok(bytes) = piece else { return };
+                    RuntimePace.pause(bytes * 1_000_000_000 / rate);
+                    stream.moved(bytes);
+                    moved.fetch_add(bytes, Ordering::Relaxed);
+                }
+            }));
             let (pool, is_over) = (Arc::clone(&pool), Arc::clone(&is_over));
             tasks.push(threads::spawn(move || {
-                let stream = pool.tape_stream(ByteCount(if reserves { rate } else { 0 }));
-                let mut due = simulated::now();
                 while !is_over.load(Ordering::Relaxed) {
                     let mut reader =
                         pool.read(&blob, ByteCount(0), blob.length).unwrap().used_by(Use::Stream);
-                    loop {
-                        stream.set_waiting(true);
-                        let piece = reader.next().unwrap();
-                        stream.set_waiting(false);
-                        let Some(piece) = piece.filter(|_| !is_over.load(Ordering::Relaxed)) else { break };
-                        // The drive takes a piece when it has written the one before.
-                        let now = simulated::now();
-                        if due > now {
-                            RuntimePace.pause(due - now);
+                    while let Some(piece) = reader.next().unwrap() {
+                        if is_over.load(Ordering::Relaxed) || sender.send(piece.len() as u64).is_err() {
+                            break;
                         }
-                        due = due.max(now) + piece.len() as u64 * 1_000_000_000 / rate;
-                        stream.moved(piece.len() as u64);
-                        moved.fetch_add(piece.len() as u64, Ordering::Relaxed);
                     }
                 }
             }));
