@@ -10,7 +10,7 @@ import time
 
 import faults
 from checking import chosen, expect, run, run_all
-from machine import DISKS, KIST, Disk, Load, Machine, dm, read, until, write
+from machine import DISKS, KIST, OTHER_LAYOUT, Disk, Load, Machine, until, write
 
 
 def health(serial):
@@ -59,7 +59,7 @@ def a_path_is_lost_under_load_and_comes_back(machine):
 
 
 def blocks_cannot_be_read(machine):
-    disk = machine.disks[2]
+    disk = machine.disks[OTHER_LAYOUT]
     with Load("medium") as load:
         load.wait(25, 5)
     extent, first = faults.extent_alone(machine, disk)

@@ -77,5 +77,5 @@ def time_of_a_read(disk):
 
 
 def sectors_written(disk):
-    name = os.path.basename(os.path.realpath(disk.device))
-    return int(read(f"/sys/block/{name}/stat").split()[6])
+    minor = run("dmsetup", "info", "-c", "--noheadings", "-o", "minor", disk.layer).strip()
+    return int(read(f"/sys/block/dm-{minor}/stat").split()[6])

@@ -18,6 +18,8 @@ KIST = os.path.join(HERE, "kist")
 INSTANCE = os.path.join(SCRATCH, "instance")
 DISKS = 12
 DATA, PARITY = 6, 3
+# The disk of which some blocks cannot be read.
+OTHER_LAYOUT = 2
 # A target of scsi_debug for each disk: its name in the world and its serial number come of it. 7 is the host's own.
 FIRST_TARGET = 8
 
@@ -142,8 +144,10 @@ class Machine:
         self.table(disk, "0 SIZE linear BELOW 0")
 
     def format(self, disk):
-        # As small as that only for its own tests.
-        run("mkfs.xfs", "-q", "-f", disk.device, env={**os.environ, "TEST_DIR": "1", "TEST_DEV": "1", "QA_CHECK_FS": "1"})
+        # Groups of other sizes: what stands on one disk stands at other sectors than what is on the others. As small
+        # as that only for XFS's own tests.
+        groups = "agcount=3" if disk.number == OTHER_LAYOUT else "agcount=4"
+        run("mkfs.xfs", "-q", "-f", "-d", groups, disk.device, env={**os.environ, "TEST_DIR": "1", "TEST_DEV": "1", "QA_CHECK_FS": "1"})
 
     def place(self, number):
         return os.path.join(INSTANCE, "pool", f"d{number}")
@@ -216,8 +220,9 @@ class Machine:
         return next(drive for drive in self.pool()["drives"] if drive["id"] == number)
 
     def unmount(self, number):
-        # Whoever still has something open there keeps it, and sees errors or what is left.
-        run("umount", "-l", self.place(number))
+        """As an operator does it, who is not to have to stop the server for that."""
+        until(f"d{number} can be unmounted", 30,
+              lambda: subprocess.run(["umount", self.place(number)], capture_output=True).returncode == 0)
 
     def pull(self, disk):
         """The disk is taken out of its slot: no path leads to it any more."""

@@ -35,6 +35,7 @@ mod scrub;
 mod segment;
 mod segment_repair;
 mod shard;
+mod slow;
 mod small;
 mod small_read;
 mod small_runs;
