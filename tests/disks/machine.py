@@ -14,6 +14,7 @@ import time
 from checking import HERE, SCRATCH, expect, run
 
 DEBUG = "/sys/bus/pseudo/drivers/scsi_debug/"
+KEPT = os.path.join(SCRATCH, "keep.log")
 KIST = os.path.join(HERE, "kist")
 INSTANCE = os.path.join(SCRATCH, "instance")
 DISKS = 12
@@ -70,6 +71,10 @@ class Disk:
             found += glob.glob(f"/sys/class/scsi_disk/{host}:0:{self.target}:0/device/block/*")
         return ["/dev/" + os.path.basename(one) for one in found]
 
+    def path_of(self, host):
+        return next(path for path in self.paths()
+                    if os.path.exists(f"/sys/class/scsi_disk/{host}:0:{self.target}:0/device/block/{os.path.basename(path)}"))
+
     def plug(self, is_new):
         """Two new hosts lead to it: to a new store, or to that of the disk that was plugged in last."""
         for store in ["1" if is_new else "0", "0"]:
@@ -109,25 +114,40 @@ class Machine:
             disk = Disk(number)
             disk.plug(is_new=number > 0)
             self.disks.append(disk)
-            self.map(disk)
+        self.keep()
+        for disk in self.disks:
             self.lay(disk)
             self.format(disk)
             self.mount(disk, disk.number)
 
+    def keep(self):
+        """Kist's own choice of paths, which makes the maps."""
+        said = open(KEPT, "a")
+        self.keeper = subprocess.Popen([KIST, "disk", "paths", "keep", "--every", "1"], stdout=said, stderr=said)
+
+    @staticmethod
+    def kept():
+        """What it has said."""
+        return read(KEPT)
+
     def map(self, disk):
-        """The map over the paths of a disk."""
-        paths = disk.paths()
-        size = run("blockdev", "--getsz", paths[0]).strip()
-        numbers = " ".join(read(f"/sys/block/{os.path.basename(path)}/dev") + " 1" for path in paths)
-        name = f"paths{disk.target}"
-        dm("create", name, "--uuid", f"kist-{name}", "--table",
-           f"0 {size} multipath 0 0 1 1 service-time 0 {len(paths)} 1 {numbers}")
+        """The map over the paths of a disk, once it is there."""
+        name = "kist-" + read(f"/sys/block/{os.path.basename(disk.paths()[0])}/device/wwid")
+        until(f"{name} is made", 30, lambda: os.path.exists(f"/dev/mapper/{name}"), 0.1)
         self.maps[disk.number] = name
+        return name
+
+    @staticmethod
+    def paths_told(disk):
+        """The paths of a disk as `kist disk paths` has them, by block device."""
+        done = subprocess.run([KIST, "disk", "paths", "--json"], capture_output=True, text=True)
+        expect(done.returncode == 0, done.stderr)
+        return {row["path"]: row for row in json.loads(done.stdout)["paths"] if row["serial"] == disk.serial}
 
     def lay(self, disk):
         """A layer that passes everything on, until a check makes it bad."""
         name = f"layer{disk.target}"
-        below = f"/dev/mapper/{self.maps[disk.number]}"
+        below = f"/dev/mapper/{self.map(disk)}"
         size = run("blockdev", "--getsz", below).strip()
         dm("create", name, "--table", f"0 {size} linear {below} 0")
         disk.layer = name
@@ -146,8 +166,11 @@ class Machine:
     def format(self, disk):
         # Groups of other sizes: what stands on one disk stands at other sectors than what is on the others. As small
         # as that only for XFS's own tests.
-        groups = "agcount=3" if disk.number == OTHER_LAYOUT else "agcount=4"
-        run("mkfs.xfs", "-q", "-f", "-d", groups, disk.device, env={**os.environ, "TEST_DIR": "1", "TEST_DEV": "1", "QA_CHECK_FS": "1"})
+        self.format_at(disk.device, "agcount=3" if disk.number == OTHER_LAYOUT else "agcount=4")
+
+    @staticmethod
+    def format_at(device, groups="agcount=4"):
+        run("mkfs.xfs", "-q", "-f", "-d", groups, device, env={**os.environ, "TEST_DIR": "1", "TEST_DEV": "1", "QA_CHECK_FS": "1"})
 
     def place(self, number):
         return os.path.join(INSTANCE, "pool", f"d{number}")
@@ -164,7 +187,6 @@ class Machine:
     def put_in(self, disk, is_new=True):
         """The disk is put into a slot, and everything but its file system stands on it."""
         disk.plug(is_new)
-        self.map(disk)
         self.lay(disk)
 
     def paths_are_well(self, disk):
@@ -230,10 +252,11 @@ class Machine:
             disk.lose(host)
 
     def forget(self, disk):
-        """What stood on a disk that was pulled is taken down."""
-        for name in [disk.layer, self.maps.pop(disk.number)]:
-            until(f"{name} is in nobody's use", 20, lambda: subprocess.run(["dmsetup", "remove", "--force", name],
-                                                                           capture_output=True).returncode == 0)
+        """What stood on a disk that was pulled is taken down: the layer here, the map by who made it."""
+        until(f"{disk.layer} is in nobody's use", 20,
+              lambda: subprocess.run(["dmsetup", "remove", disk.layer], capture_output=True).returncode == 0)
+        name = self.maps.pop(disk.number)
+        until(f"{name} is taken away", 60, lambda: not os.path.exists(f"/dev/mapper/{name}"))
 
     def state(self, number):
         return self.drive(number)["state"]
@@ -262,7 +285,7 @@ class Load:
     """Clients: one puts, one gets and compares, until the end. What was acknowledged is compared once more in `compare`."""
 
     SIZES = [1, 70_000, 300_000, 1_500_000, 4_000_000]
-    KEPT_MAX = 60
+    KEPT_MAX = 24
 
     def __init__(self, name):
         self.name = name

@@ -188,7 +188,9 @@ impl Keeper {
                     ))
                 })
                 .collect();
-            for change in map.paths.look(now, &of_map) {
+            let changes = map.paths.look(now, &of_map);
+            let changed: BTreeSet<String> = changes.iter().map(|change| change.path.clone()).collect();
+            for change in changes {
                 let told = map
                     .numbers
                     .get(&change.path)
@@ -200,7 +202,7 @@ impl Keeper {
             // The kernel has left what is the last path, and what it answers is good: it is worth a try.
             let those_used = map.paths.paths().iter().filter(|(_, watch)| watch.state.is_used());
             for block in those_used.map(|(block, _)| block) {
-                let is_ready = matches!(answers.get(block), Some(Answer::Ready(_)));
+                let is_ready = !changed.contains(block) && matches!(answers.get(block), Some(Answer::Ready(_)));
                 let number = map.numbers.get(block).filter(|number| used.get(*number) == Some(&false));
                 if let Some(number) = number.filter(|_| is_ready)
                     && multipath::use_path(name, number, true).is_ok()
