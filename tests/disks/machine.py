@@ -213,8 +213,11 @@ class Machine:
         self.server.kill()
         self.server.wait()
 
-    def wait_until_up(self):
+    def clear(self):
         """No check begins with what another one left."""
+        if Load.begun:
+            self.quiet("rm", "-r", "--quiet", *Load.begun)
+            Load.begun.clear()
         until("every drive is up", 60, lambda: all(drive["state"] == "up" for drive in self.pool()["drives"]), 1)
 
     def answers(self):
@@ -286,6 +289,7 @@ class Load:
 
     SIZES = [1, 70_000, 300_000, 1_500_000, 4_000_000]
     KEPT_MAX = 24
+    begun = []
 
     def __init__(self, name):
         self.name = name
@@ -299,6 +303,7 @@ class Load:
 
     def __enter__(self):
         self.ends = False
+        self.begun.append("/" + self.name)
         self.threads = [threading.Thread(target=each) for each in (self.put_all, self.get_all)]
         for thread in self.threads:
             thread.start()

@@ -42,9 +42,9 @@ pub enum DirectIo {
 /// A drive made of one directory: `drive.kist`, its copy `drive.copy`, and
 /// `extents/<low byte of the blob>/<blob>.<stripe>.<shard>`.
 ///
-/// The directory is locked as long as this value or one of its writers lives, and stands where it was opened
-/// or can be read there. Of one that does not, nothing is held: its file system can be unmounted, and the same
-/// disk mounted again, which XFS refuses as long as anything of the former mount is open.
+/// The directory is locked as long as this value or one of its writers lives, and its file system stands
+/// where it was opened and works. Else nothing of it is held: it can be unmounted, and the same disk mounted
+/// again, which XFS refuses as long as anything of the former mount is open.
 pub struct DirectoryDrive {
     shared: Arc<Shared>,
     path: PathBuf,
@@ -78,11 +78,6 @@ impl Shared {
     /// By which the directory that is held is known again.
     fn held(&self) -> Option<(u64, u64)> {
         identity(self.directory().as_ref()?.metadata())
-    }
-
-    /// Holds the directory no more; whether it stands here is seen anew by the next probe.
-    fn let_go(&self) {
-        *self.directory() = None;
     }
 
     pub(crate) fn is_suspect(&self) -> bool {
@@ -307,11 +302,8 @@ impl DirectoryDrive {
     fn identify(&self) -> io::Result<()> {
         let stamp = self.stamp();
         let Some(found) = Pages::read(&self.path).newest_of(stamp.instance, stamp.drive) else {
-            // A file system that was shut down opens nothing. Whoever unmounts it is not held up. A directory
-            // that opens keeps its lock: the superblock alone may be damaged, or gone.
-            if File::open(&self.path).is_err_and(|error| !is_shortage(&error)) {
-                self.shared.let_go();
-            }
+            // Whoever unmounts what was shut down, or mounts its disk anew, is not held up.
+            self.is_there();
             return Err(io::Error::other("its superblock cannot be read or is another drive's"));
         };
         let is_emptied = self.lacks_buckets()?;
@@ -384,18 +376,23 @@ impl DirectoryDrive {
         }
     }
 
-    /// Whether the directory that was opened stands here still; of one that does not nothing is held.
+    /// Whether the directory that was opened stands here still. If another file system stands here, or the
+    /// one that it is on was shut down, nothing of it is held any more. One that was only moved or removed
+    /// is: it may be put back, and what is at its place then is compared with it.
     fn is_there(&self) -> bool {
-        let held = self.shared.held();
+        let mut held = self.shared.directory();
+        let Some(own) = held.as_ref().map(File::metadata) else { return false };
         let found = fs::metadata(&self.path);
-        if held.is_some() && found.as_ref().is_err_and(is_shortage) {
-            return true;
+        let is_gone = match (&own, &found) {
+            (Err(_), _) => true,
+            (Ok(own), Ok(found)) => own.dev() != found.dev(),
+            (Ok(_), Err(_)) => false,
+        };
+        if is_gone {
+            *held = None;
         }
-        let is_there = held.is_some() && identity(found) == held;
-        if !is_there {
-            self.shared.let_go();
-        }
-        is_there
+        let own = identity(own);
+        !is_gone && own.is_some() && identity(found) == own
     }
 
     fn extents(&self) -> MutexGuard<'_, Option<(u64, u64)>> {

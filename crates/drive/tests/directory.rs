@@ -340,9 +340,6 @@ fn a_stamp_goes_nowhere_else() {
     assert_eq!(DirectoryDrive::read_stamp(path).unwrap().commit, 0);
     fs::remove_dir_all(path).unwrap();
     fs::rename(&kept, path).unwrap();
-    // Whether it is the drive that came back is for a probe to say: nothing of it was held.
-    assert!(is_away(drive.set_stamp(Epoch(3), 1)));
-    drive.probe().unwrap();
     drive.set_stamp(Epoch(3), 1).unwrap();
     assert_eq!(drive.stamp().gaps_after, None);
     // A directory that was removed is like one whose disk is not mounted.
@@ -352,29 +349,41 @@ fn a_stamp_goes_nowhere_else() {
     assert!(is_away(drive.set_stamp(Epoch(3), 2)));
 }
 
-/// Story: a disk was pulled, and put into another slot. XFS did not mount it again as long as the server held the
-/// directory of the former mount open: "Filesystem has duplicate UUID".
+/// Story: a disk was pulled, and put into another slot. XFS did not mount it again as long as the server held
+/// the directory of the former mount open: "Filesystem has duplicate UUID".
 #[test]
-fn what_is_not_there_any_more_is_let_go_and_locked_again_when_it_is_back() {
-    let (directory, drive) = fresh();
-    let outer = tempfile::tempdir().unwrap();
-    let (path, moved) = (directory.path(), outer.path().join("moved"));
-    let is_locked = |path: &Path| matches!(DirectoryLock::take(path), Err(DriveOpenError::Locked(_)));
-    assert!(is_locked(path));
-    for look in [|drive: &DirectoryDrive| drive.check_place().is_err(), |drive| drive.status().is_err()] {
-        fs::rename(path, &moved).unwrap();
-        assert!(is_locked(&moved), "nobody has looked yet");
+fn what_is_on_another_file_system_now_is_let_go_and_locked_again_when_it_is_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let (disk, place) = (directory.path().join("disk"), directory.path().join("place"));
+    DirectoryDrive::format(&disk, INSTANCE, ID).unwrap();
+    // A link is moved for want of a mount.
+    let mount = |target: &Path| {
+        let _ = fs::remove_file(&place);
+        std::os::unix::fs::symlink(target, &place).unwrap();
+    };
+    mount(&disk);
+    let drive = open(&place).unwrap();
+    let is_locked = || matches!(DirectoryLock::take(&disk), Err(DriveOpenError::Locked(_)));
+    let looks: [fn(&DirectoryDrive) -> bool; 2] =
+        [|drive| drive.check_place().is_err(), |drive| drive.status().is_err()];
+    for look in looks {
+        mount(Path::new("/proc"));
+        assert!(is_locked(), "nobody has looked yet");
         assert!(look(&drive));
-        assert!(!is_locked(&moved), "nothing of it is held");
-        fs::rename(&moved, path).unwrap();
-        assert!(!is_locked(path) && look(&drive), "only a probe takes it back");
+        assert!(!is_locked(), "nothing of it is held");
+        mount(&disk);
+        assert!(!is_locked() && look(&drive), "only a probe takes it back");
         drive.probe().unwrap();
-        assert!(is_locked(path) && !look(&drive));
+        assert!(is_locked() && !look(&drive));
     }
-    // Of one whose directory opens, the superblock alone may be damaged.
+    // Of one whose directory opens, the superblock alone may be damaged; one that was moved may be put back.
     let pages = ["drive.kist", "drive.copy"];
-    pages.iter().for_each(|page| fs::write(path.join(page), b"damaged").unwrap());
-    assert!(drive.probe().is_err() && is_locked(path));
+    pages.iter().for_each(|page| fs::write(disk.join(page), b"damaged").unwrap());
+    assert!(drive.probe().is_err() && is_locked());
+    fs::rename(&disk, directory.path().join("moved")).unwrap();
+    assert!(drive.check_place().is_err());
+    fs::rename(directory.path().join("moved"), &disk).unwrap();
+    assert!(is_locked());
 }
 
 /// Story: a drive was put back from an hour-old copy while in use. The next stamp made it as new as the

@@ -1,9 +1,9 @@
 //! Whether a drive is slow beside the others. Pure.
 //!
 //! What a drive does takes so many times as long as the like of it usually takes on all drives of the pool.
-//! The median of that is estimated, in steps of an eighth: about 18 operations that are slow show a drive that
-//! was well to be slow, and half as many that are not show that it is well again. A few slow ones among many,
-//! as a disk has them that moves a sector, change nothing.
+//! The median of that is estimated, in steps of an eighth: about 18 operations that are slow show a drive
+//! that was well to be slow, and half as many that are not show that it is well again. A few slow ones among
+//! many, as a disk has them that moves a sector, change nothing.
 
 use std::time::Duration;
 
@@ -77,8 +77,8 @@ mod tests {
 
     const USUAL_SPAN: Duration = Duration::from_millis(10);
 
-    /// Operations in a row, one a second, each so many times as long as usual; gives after how many of them it
-    /// was slow, or was so no more.
+    /// Operations in a row, one a second, each so many times as long as usual; gives after how many of them
+    /// it was slow, or was so no more.
     fn run(one: &mut Slowness, from: i64, spans: &[f64]) -> Option<usize> {
         (0..spans.len()).find(|at| {
             let now = Timestamp((from + *at as i64) * 1_000_000_000);
@@ -126,9 +126,9 @@ mod tests {
     #[test]
     fn one_that_nothing_is_asked_of_is_tried_again() {
         let mut one = Slowness::default();
-        assert!(run(&mut one, 0, &[20.0; 40]).is_some());
-        assert!(one.factor(Timestamp(98 * 1_000_000_000)).is_some());
-        assert_eq!(one.factor(Timestamp(100 * 1_000_000_000)), None);
+        let last = i64::try_from(run(&mut one, 0, &[20.0; 40]).unwrap()).unwrap();
+        assert!(one.factor(Timestamp((last + 59) * 1_000_000_000)).is_some());
+        assert_eq!(one.factor(Timestamp((last + 60) * 1_000_000_000)), None);
         // It has not become any faster by that.
         assert_eq!(run(&mut one, 100, &[20.0]), None);
         assert!(one.factor(Timestamp(101 * 1_000_000_000)).is_some());

@@ -36,7 +36,7 @@ fn work(pool: &Pool, slow: DriveId, span: Duration) {
     for _ in 0..40 {
         for drive in pool.drives() {
             let span = if drive.id == slow { span } else { Duration::from_millis(10) };
-            drive.device().unwrap().took_span(Kind::Append, span);
+            drive.attached().unwrap().device.took_span(Kind::Append, span);
         }
     }
 }
@@ -60,7 +60,7 @@ fn a_slow_drive_gets_new_data_only_without_enough_others() {
     // Without it no set is left: it keeps what it gets, and is written to.
     pool.drive(DriveId(0)).unwrap().device().unwrap().set_aside("a test".into());
     assert!(chosen(&pool).contains(&slow));
-    pool.drive(DriveId(0)).unwrap().device().unwrap().probed(Ok(()));
+    pool.drive(DriveId(0)).unwrap().attached().unwrap().device.probed(Ok(()));
     work(&pool, slow, Duration::from_millis(10));
     assert!(chosen(&pool).contains(&slow), "it is well again");
 }

@@ -1,7 +1,8 @@
 //! Looks at this machine's disks for [`topology`]: reads its files, asks disks and enclosures how they are,
 //! and switches the lights of slots. Recorded machines are opened here, too.
 //!
-//! Nothing but [`locate`] changes anything on a device, and nothing but [`multipath`] what the kernel makes of several.
+//! Nothing but [`locate`] changes anything on a device, and nothing but [`multipath`] what the kernel makes
+//! of several.
 
 mod ask;
 mod files;

@@ -22,8 +22,8 @@ use crate::Files;
 
 /// The longest that a path may take to say that it is ready.
 const READY_MAX: Duration = Duration::from_secs(5);
-/// Bytes at the beginning of a disk that must be the same by all its paths: there file systems and superblocks
-/// stand.
+/// Bytes at the beginning of a disk that must be the same by all its paths: there file systems and
+/// superblocks stand.
 const COMPARED: usize = 64 * 1024;
 
 /// Why something could not be done with a map.
@@ -113,8 +113,8 @@ pub fn status() -> Result<BTreeMap<String, String>, MapError> {
     Ok(said.lines().filter_map(named).collect())
 }
 
-/// Whether all these paths are in nobody's use and begin with the same bytes. Names in the world are unique by
-/// standard only, and to take two disks for one would destroy both.
+/// Whether all these paths are in nobody's use and begin with the same bytes. Names in the world are unique
+/// by standard only, and to take two disks for one would destroy both.
 fn are_one_disk(blocks: &[String]) -> Result<(), MapError> {
     let mut first: Option<(&String, Vec<u8>)> = None;
     // All at once: whoever wants one meanwhile is refused.

@@ -1,7 +1,7 @@
 //! Multipath maps: which stand over the disks of a machine, and which Kist is to make, change or take away.
 //!
-//! Kist makes a map only where no other does, over a disk of which nothing is in use, and knows its own by their
-//! `uuid`. It touches no other.
+//! Kist makes a map only where no other does, over a disk of which nothing is in use, and knows its own by
+//! their `uuid`. It touches no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -178,8 +178,8 @@ impl Maps {
         self.blocks.get(block).map(|block| block.number.as_str())
     }
 
-    /// What is to be done so that each disk with several paths has a map. `multipathd`: it runs, and makes those
-    /// that are missing.
+    /// What is to be done so that each disk with several paths has a map. `multipathd`: it runs, and makes
+    /// those that are missing.
     #[must_use]
     pub fn plan(&self, machine: &Machine, multipathd: bool) -> Vec<Step> {
         let mut steps: Vec<Step> =
@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(plan(&disk, &maps), [made]);
         let machine = Machine { disks: vec![disk], ..Machine::default() };
         assert!(
-            matches!(&maps.plan(&machine, true)[..], [Step::Leave { why, .. }] if why.contains("multipathd runs"))
+            matches!(&maps.plan(&machine, true)[..], [Step::Leave { why, .. }] if why.contains("multipathd"))
         );
         let (single, maps) = bench("naa.5000c500a1b2c3d7", &["sda"]);
         assert_eq!(plan(&single, &maps), []);
@@ -413,7 +413,8 @@ mod tests {
         let states = kernel_states(status);
         assert_eq!(states, [("8:32".to_owned(), false), ("8:48".to_owned(), true)].into());
         assert!(kernel_states("").is_empty() && kernel_states("8: A 8:x F :8 A").is_empty());
-        let mounts = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n36 22 254:1 / /srv rw - xfs /dev/dm-1 rw\n";
+        let mounts = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
+                      36 22 254:1 / /srv rw - xfs /dev/dm-1 rw\n";
         assert_eq!(mounted(mounts)["254:1"], "/srv");
     }
 }

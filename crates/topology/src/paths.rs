@@ -1,8 +1,8 @@
 //! Which paths of a disk are used: decided from what each of them shows, look by look.
 //!
-//! A path that does not answer, or takes much longer than another one of the same disk, is left as long as another
-//! one is well. It is taken back when it was well for a while, and later each time that it fails again soon. The
-//! last path is never left: what it does not give, nobody gives.
+//! A path that does not answer, or takes much longer than another one of the same disk, is left as long as
+//! another one is well. It is taken back when it was well for a while, and later each time that it fails
+//! again soon. The last path is never left: what it does not give, nobody gives.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -231,8 +231,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Looks every two seconds, from this second on; each gives the answers of `a` and `b`. What changed, with the
-    /// second.
+    /// Looks every two seconds, from this second on; each gives the answers of `a` and `b`. What changed,
+    /// with the second.
     struct Bench(DiskPaths, u64);
 
     impl Bench {

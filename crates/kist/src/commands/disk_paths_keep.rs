@@ -16,8 +16,8 @@ use topology::paths::{Answer, Change, DiskPaths, PathState};
 use super::disk_paths::{Kept, KeptPath, STATE_FILE};
 use crate::cli::Common;
 
-/// The machine is looked at anew after so many looks, even if no disk has come or gone: a disk may have become
-/// free.
+/// The machine is looked at anew after so many looks, even if no disk has come or gone: a disk may have
+/// become free.
 const LOOKS_MAX: u32 = 30;
 
 /// Arguments.
@@ -38,7 +38,8 @@ Examples:
   sudo kist disk paths keep --every 5 --json")]
 pub struct Args {
     /// Seconds between two looks at the paths
-    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 2,
+        value_parser = clap::value_parser!(u64).range(1..=60))]
     every: u64,
 }
 
@@ -202,7 +203,8 @@ impl Keeper {
             // The kernel has left what is the last path, and what it answers is good: it is worth a try.
             let those_used = map.paths.paths().iter().filter(|(_, watch)| watch.state.is_used());
             for block in those_used.map(|(block, _)| block) {
-                let is_ready = !changed.contains(block) && matches!(answers.get(block), Some(Answer::Ready(_)));
+                let is_ready =
+                    !changed.contains(block) && matches!(answers.get(block), Some(Answer::Ready(_)));
                 let number = map.numbers.get(block).filter(|number| used.get(*number) == Some(&false));
                 if let Some(number) = number.filter(|_| is_ready)
                     && multipath::use_path(name, number, true).is_ok()
@@ -217,7 +219,8 @@ impl Keeper {
         said.into_iter().try_for_each(|(name, line)| self.say(&name, "path", &line))
     }
 
-    /// Writes what is known, for `kist disk paths`. It is of no use to this process, and a failure harms nobody.
+    /// Writes what is known, for `kist disk paths`. It is of no use to this process, and a failure harms
+    /// nobody.
     fn write(&self) {
         let kept: Kept = self.maps.iter().map(|(name, map)| (name.clone(), self.kept(name, map))).collect();
         let Ok(bytes) = serde_json::to_vec(&kept) else { return };

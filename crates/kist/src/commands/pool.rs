@@ -485,8 +485,8 @@ fn remarks(drive: &PoolDriveReply) -> Vec<String> {
     };
     let slow = drive.slow.map(|times| {
         format!(
-            "drive {id}: slow: it takes {times} times as long as the others, which get the new data: see kist \
-             disk health; if it stays so, kist pool drive drain {id}"
+            "drive {id}: slow: it takes {times} times as long as the others, which get the new data: see \
+             kist disk health; if it stays so, kist pool drive drain {id}"
         )
     });
     let removed = (drive.state == "removed")
