@@ -1,4 +1,4 @@
-# Targets: run, test, test-scsi, lint, hunt, hunt-PART, sanitize, bench, bench-erasure, bench-s3, clean-demo. `make run FROM=/some/tree` archives that tree.
+# Targets: run, test, test-scsi, test-disks, lint, hunt, hunt-PART, sanitize, bench, bench-erasure, bench-s3, clean-demo. `make run FROM=/some/tree` archives that tree.
 
 DIR ?= kist-data
 CARGO ?= cargo
@@ -6,7 +6,7 @@ CARGO ?= cargo
 RELEASED := $(abspath $(or $(CARGO_TARGET_DIR),target))/release/kist
 
 # A demonstration's instance grows by about 4 GB with each run; `make clean-demo` removes it.
-.PHONY: run build needs needs-test needs-test-scsi needs-hunt needs-isal test test-scsi hunt sanitize lint bench bench-erasure bench-s3 clean-demo
+.PHONY: run build needs needs-test needs-test-scsi needs-test-disks needs-uml needs-hunt needs-isal test test-scsi test-disks hunt sanitize lint bench bench-erasure bench-s3 clean-demo
 
 # Installs what is missing, builds, and shows everything: init, serve, put, migrate, evict, stage, compare.
 run: build
@@ -74,16 +74,28 @@ unpack-btape = { \
 	mkdir -p $(BTAPE) && cd $(BTAPE) && apt-get download bacula-sd bacula-common libwrap0 libnsl2 libtirpc3 \
 		&& for each in *.deb; do dpkg -x $$each .; done; }
 
-needs-test-scsi: needs
-	@command -v linux.uml >/dev/null || $(call install,user-mode-linux)
+needs-test-scsi: needs needs-uml
 	@command -v mtx >/dev/null || test -x /usr/sbin/mtx || $(call install,mtx)
 	@command -v sg_inq >/dev/null || $(call install,sg3-utils)
 	@command -v lsscsi >/dev/null || $(call install,lsscsi)
 	@command -v mt >/dev/null && mt --version 2>/dev/null | grep -q mt-st || $(call install,mt-st)
 	@command -v iscsiadm >/dev/null || test -x /usr/sbin/iscsiadm || $(call install,open-iscsi)
 	@test -x $(BTAPE)/usr/sbin/btape || $(unpack-btape)
+
+# What is common to the tests in a User-Mode Linux.
+needs-uml:
+	@command -v linux.uml >/dev/null || $(call install,user-mode-linux)
 	@command -v modprobe >/dev/null || test -x /usr/sbin/modprobe || $(call install,kmod)
 	@command -v python3 >/dev/null || $(call install,python3)
+
+# Paths, blocks and disks that fail, become slow or lie while files are put and read: the kernel's own disks of scsi_debug,
+# two paths each. In five minutes. Its output: target/disks.log.
+test-disks: needs-test-disks build
+	KIST=$(RELEASED) tests/disks/run
+
+needs-test-disks: needs needs-uml
+	@command -v dmsetup >/dev/null || test -x /usr/sbin/dmsetup || $(call install,dmsetup)
+	@command -v mkfs.xfs >/dev/null || test -x /usr/sbin/mkfs.xfs || $(call install,xfsprogs)
 
 # Lints alone, without generating code; licences, sources and known faults of crates from elsewhere (deny.toml) too, if
 # cargo-deny is there. A test of tidy holds licences and sources in any case.

@@ -9,12 +9,10 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
-import traceback
 
-HERE = sys.argv[1]
-SCRATCH = "/run/tmp"
+from checking import HERE, SCRATCH, chosen, expect, run, run_all
+
 PORTAL = "127.0.0.1:3260"
 TARGET = "iqn.2026-11.org.kist:library"
 CARTRIDGES = 6
@@ -22,20 +20,6 @@ CARTRIDGES = 6
 CARTRIDGE = "4GB"
 # A block as LTFS writes them.
 BLOCK = 512 * 1024
-
-
-def run(*command, ok=(0,), **more):
-    """Runs a program; gives what it printed."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, **more)
-    print("  $", " ".join(command), "->", done.returncode, flush=True)
-    if done.returncode not in ok:
-        raise AssertionError(f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}")
-    return done.stdout
-
-
-def expect(is_so, what):
-    if not is_so:
-        raise AssertionError(what)
 
 
 class Machine:
@@ -398,30 +382,12 @@ CHECKS = [
 
 
 def main():
-    with open(os.path.join(HERE, "checks")) as file:
-        asked = file.read().split()
-    unknown = set(asked) - {check.__name__ for check in CHECKS}
-    if unknown:
-        sys.exit(f"no such check: {unknown}; there are {[check.__name__ for check in CHECKS]}")
+    checks = chosen(CHECKS)
     start_iscsid()
     machine = Machine()
     machine.serve()
     machine.log_in()
-    failed = 0
-    for check in CHECKS:
-        if asked and check.__name__ not in asked:
-            continue
-        begin = time.monotonic()
-        try:
-            machine.clear()
-            check(machine)
-            print(f"ok     {check.__name__} {time.monotonic() - begin:.1f} s", flush=True)
-        except Exception:
-            failed += 1
-            print(f"FAILED {check.__name__}", flush=True)
-            traceback.print_exc()
-            sys.stderr.flush()
-    sys.exit(1 if failed else 0)
+    run_all(checks, machine, machine.clear)
 
 
 main()

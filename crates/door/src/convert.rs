@@ -415,6 +415,7 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
         full: drive.full,
         gaps_after: drive.gaps_after,
         filling: drive.filling,
+        slow: drive.slow,
         burn_in: drive.burn_in.as_ref().map(burn_in_reply),
         drain: drive.drain.as_ref().map(drain_reply),
         capacity: drive.capacity.0,

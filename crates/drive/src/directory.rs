@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{ByteCount, DriveId, Epoch, Uuid};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fstatvfs};
+use rustix::io::Errno;
 
 use crate::buffer::AlignedBuffer;
 use crate::burn_in;
@@ -41,7 +42,9 @@ pub enum DirectIo {
 /// A drive made of one directory: `drive.kist`, its copy `drive.copy`, and
 /// `extents/<low byte of the blob>/<blob>.<stripe>.<shard>`.
 ///
-/// The directory is locked as long as this value or one of its writers lives.
+/// The directory is locked as long as this value or one of its writers lives, and its file system stands
+/// where it was opened and works. Else nothing of it is held: it can be unmounted, and the same disk mounted
+/// again, which XFS refuses as long as anything of the former mount is open.
 pub struct DirectoryDrive {
     shared: Arc<Shared>,
     path: PathBuf,
@@ -59,17 +62,22 @@ pub struct DirectoryDrive {
 pub(crate) struct Shared {
     pub(crate) id: DriveId,
     suspect: AtomicBool,
-    // Held for its lock, which ends with the last descriptor.
-    directory: Mutex<File>,
+    // Held for its lock, which ends with the last descriptor; `None`: it is not there, or cannot be read.
+    directory: Mutex<Option<File>>,
 }
 
 impl Shared {
     pub(crate) fn new(id: DriveId, directory: File) -> Arc<Self> {
-        Arc::new(Shared { id, suspect: AtomicBool::new(false), directory: Mutex::new(directory) })
+        Arc::new(Shared { id, suspect: AtomicBool::new(false), directory: Mutex::new(Some(directory)) })
     }
 
-    fn directory(&self) -> MutexGuard<'_, File> {
+    fn directory(&self) -> MutexGuard<'_, Option<File>> {
         self.directory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// By which the directory that is held is known again.
+    fn held(&self) -> Option<(u64, u64)> {
+        identity(self.directory().as_ref()?.metadata())
     }
 
     pub(crate) fn is_suspect(&self) -> bool {
@@ -294,15 +302,19 @@ impl DirectoryDrive {
     fn identify(&self) -> io::Result<()> {
         let stamp = self.stamp();
         let Some(found) = Pages::read(&self.path).newest_of(stamp.instance, stamp.drive) else {
+            // Whoever unmounts what was shut down, or mounts its disk anew, is not held up.
+            self.is_there();
             return Err(io::Error::other("its superblock cannot be read or is another drive's"));
         };
         let is_emptied = self.lacks_buckets()?;
         let present = File::open(&self.path)?;
         {
             let mut held = self.shared.directory();
-            if identity(held.metadata()) != identity(present.metadata()) {
+            let known = held.as_ref().and_then(|held| identity(held.metadata()));
+            // A mount that has gone may have left its numbers to the next one.
+            if known.is_none() || known != identity(present.metadata()) {
                 present.try_lock().map_err(io::Error::from)?;
-                *held = present;
+                *held = Some(present);
                 *self.extents() = identity(fs::metadata(self.path.join(EXTENTS)));
             }
         }
@@ -338,8 +350,7 @@ impl DirectoryDrive {
     /// The superblock as it stands on the drive now.
     fn look(&self, held: &Stamp) -> Result<Stamp, DriveError> {
         let (drive, path) = (self.shared.id, self.path.clone());
-        let opened = identity(self.shared.directory().metadata());
-        if opened.is_none() || identity(fs::metadata(&self.path)) != opened {
+        if !self.is_there() {
             return Err(DriveError::NotThere { drive, path });
         }
         let extents = identity(fs::metadata(self.path.join(EXTENTS)));
@@ -365,6 +376,25 @@ impl DirectoryDrive {
         }
     }
 
+    /// Whether the directory that was opened stands here still. If another file system stands here, or the
+    /// one that it is on was shut down, nothing of it is held any more. One that was only moved or removed
+    /// is: it may be put back, and what is at its place then is compared with it.
+    fn is_there(&self) -> bool {
+        let mut held = self.shared.directory();
+        let Some(own) = held.as_ref().map(File::metadata) else { return false };
+        let found = fs::metadata(&self.path);
+        let is_gone = match (&own, &found) {
+            (Err(_), _) => true,
+            (Ok(own), Ok(found)) => own.dev() != found.dev(),
+            (Ok(_), Err(_)) => false,
+        };
+        if is_gone {
+            *held = None;
+        }
+        let own = identity(own);
+        !is_gone && own.is_some() && identity(found) == own
+    }
+
     fn extents(&self) -> MutexGuard<'_, Option<(u64, u64)>> {
         self.extents.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -378,7 +408,8 @@ impl DirectoryDrive {
         if found.age() < stamp.age() {
             next.gaps_after = Some(next.gaps_after.map_or(found.commit, |known| known.min(found.commit)));
         }
-        let directory = self.shared.directory().try_clone();
+        let directory = self.shared.directory().as_ref().map(File::try_clone);
+        let directory = directory.unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()));
         directory.and_then(|directory| superblock::write(&directory, &next)).map_err(|source| {
             if !is_full(&source) && !is_shortage(&source) {
                 self.shared.mark_suspect();
@@ -550,19 +581,18 @@ impl ObjectDrive for DirectoryDrive {
     }
 
     fn status(&self) -> Result<DriveStatus, DriveError> {
-        let space = fstatvfs(&*self.shared.directory()).map_err(|error| DriveError::Status {
+        // What is open still has its room when it stands here no more: that is none of the drive's.
+        if !self.is_there() {
+            return Err(DriveError::NotThere { drive: self.shared.id, path: self.path.clone() });
+        }
+        let space = self.shared.directory().as_ref().map_or(Err(Errno::NOENT), |held| fstatvfs(held));
+        let space = space.map_err(|error| DriveError::Status {
             drive: self.shared.id,
             path: self.path.clone(),
             source: error.into(),
         })?;
         let bytes = |blocks: u64| ByteCount(blocks.saturating_mul(space.f_frsize));
-        // What is open still has its room when it stands here no more: that is none of the drive's.
-        let (opened, found) =
-            (identity(self.shared.directory().metadata()), identity(fs::metadata(&self.path)));
-        if opened.is_none() || found != opened {
-            return Err(DriveError::NotThere { drive: self.shared.id, path: self.path.clone() });
-        }
-        let file_system = found.map(|(device, _)| device);
+        let file_system = self.shared.held().map(|(device, _)| device);
         let used = bytes(space.f_blocks.saturating_sub(space.f_bfree));
         let free = bytes(space.f_bavail);
         Ok(DriveStatus {

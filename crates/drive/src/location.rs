@@ -189,6 +189,14 @@ impl DriveLocation {
         }
     }
 
+    /// Whether it has a storage of its own, as the mount point of a disk that is mounted.
+    #[must_use]
+    pub fn is_mounted(&self) -> bool {
+        let DriveLocation::Directory(path) = self;
+        let device = |path: &Path| path.metadata().map(|found| std::os::unix::fs::MetadataExt::dev(&found));
+        matches!((device(path), device(&path.join(".."))), (Ok(own), Ok(above)) if own != above)
+    }
+
     /// Whether nothing at all is there, not even an empty place for a drive.
     #[must_use]
     pub fn is_absent(&self) -> bool {

@@ -349,6 +349,43 @@ fn a_stamp_goes_nowhere_else() {
     assert!(is_away(drive.set_stamp(Epoch(3), 2)));
 }
 
+/// Story: a disk was pulled, and put into another slot. XFS did not mount it again as long as the server held
+/// the directory of the former mount open: "Filesystem has duplicate UUID".
+#[test]
+fn what_is_on_another_file_system_now_is_let_go_and_locked_again_when_it_is_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let (disk, place) = (directory.path().join("disk"), directory.path().join("place"));
+    DirectoryDrive::format(&disk, INSTANCE, ID).unwrap();
+    // A link is moved for want of a mount.
+    let mount = |target: &Path| {
+        let _ = fs::remove_file(&place);
+        std::os::unix::fs::symlink(target, &place).unwrap();
+    };
+    mount(&disk);
+    let drive = open(&place).unwrap();
+    let is_locked = || matches!(DirectoryLock::take(&disk), Err(DriveOpenError::Locked(_)));
+    let looks: [fn(&DirectoryDrive) -> bool; 2] =
+        [|drive| drive.check_place().is_err(), |drive| drive.status().is_err()];
+    for look in looks {
+        mount(Path::new("/proc"));
+        assert!(is_locked(), "nobody has looked yet");
+        assert!(look(&drive));
+        assert!(!is_locked(), "nothing of it is held");
+        mount(&disk);
+        assert!(!is_locked() && look(&drive), "only a probe takes it back");
+        drive.probe().unwrap();
+        assert!(is_locked() && !look(&drive));
+    }
+    // Of one whose directory opens, the superblock alone may be damaged; one that was moved may be put back.
+    let pages = ["drive.kist", "drive.copy"];
+    pages.iter().for_each(|page| fs::write(disk.join(page), b"damaged").unwrap());
+    assert!(drive.probe().is_err() && is_locked());
+    fs::rename(&disk, directory.path().join("moved")).unwrap();
+    assert!(drive.check_place().is_err());
+    fs::rename(directory.path().join("moved"), &disk).unwrap();
+    assert!(is_locked());
+}
+
 /// Story: a drive was put back from an hour-old copy while in use. The next stamp made it as new as the
 /// others.
 #[test]

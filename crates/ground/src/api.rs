@@ -547,6 +547,8 @@ pub struct PoolDriveInfo {
     pub gaps_after: Option<u64>,
     /// It is new, and the shards that should be on it are being written there.
     pub filling: bool,
+    /// How many times as long as the others it takes, if it is much slower: new data goes to those.
+    pub slow: Option<u64>,
     /// The burn-in of which its place has a record.
     pub burn_in: Option<drive::BurnInRecord>,
     /// How far it is emptied, if it is to be.

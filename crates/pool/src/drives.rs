@@ -19,6 +19,7 @@ use crate::lane::{Flight, Lane};
 use crate::order::Wanted;
 use crate::queue::JobQueue;
 use crate::reading::{Memory, ReadPlace, Reading};
+use crate::slow::{Kind, Slowness};
 use crate::space::KnownSpace;
 use crate::status::{DriveHealth, FileSystemShares};
 use crate::watch::Watch;
@@ -43,6 +44,7 @@ pub(crate) struct Device {
     pub(crate) counters: Counters,
     pub(crate) watch: Arc<Watch>,
     health: Mutex<Health>,
+    slowness: Mutex<Slowness>,
     space: KnownSpace,
     /// Reads that failed since the last that did not.
     read_failures: AtomicU32,
@@ -102,6 +104,7 @@ impl Device {
             counters: Counters::default(),
             watch,
             health: Mutex::new(health),
+            slowness: Mutex::default(),
             space: KnownSpace::default(),
             read_failures: AtomicU32::new(0),
             filling: AtomicBool::new(false),
@@ -260,6 +263,33 @@ impl Device {
         self.drive.read_at(id, ByteCount(offset), into)?;
         self.has_read(into.len());
         Ok(())
+    }
+
+    /// Takes note of an operation that ended and did not fail, by how long it was under way.
+    pub(crate) fn took(&self, kind: Kind, flight: &Flight) {
+        if let Some(since) = flight.since() {
+            self.took_span(kind, self.watch.now().since(since));
+        }
+    }
+
+    pub(crate) fn took_span(&self, kind: Kind, span: Duration) {
+        let now = self.watch.now();
+        let usual = self.watch.took_for(kind, span);
+        let changed = lock(&self.slowness).took(now, span, usual);
+        let drive = self.drive.id();
+        match changed {
+            Some(true) => tracing::warn!(
+                %drive, ?kind, ?span, ?usual,
+                "a drive is much slower than the others: new data goes to those"
+            ),
+            Some(false) => tracing::info!(%drive, "a drive is as fast as the others again"),
+            None => {}
+        }
+    }
+
+    /// How many times as long as the others it takes, if it is slow.
+    pub(crate) fn slow(&self) -> Option<u64> {
+        lock(&self.slowness).factor(self.watch.now())
     }
 
     /// Takes note of a read that did not fail.

@@ -92,6 +92,14 @@ impl Lane {
     }
 }
 
+impl Flight {
+    /// Since when it runs; `None` if that is not known.
+    pub(crate) fn since(&self) -> Option<Timestamp> {
+        let since = self.lane.since[self.place].load(Ordering::Relaxed);
+        (since != WITHOUT_CLOCK).then_some(Timestamp(since))
+    }
+}
+
 impl Drop for Flight {
     fn drop(&mut self) {
         self.lane.since[self.place].store(0, Ordering::Relaxed);

@@ -37,6 +37,7 @@ mod scrub;
 mod segment;
 mod segment_repair;
 mod shard;
+mod slow;
 mod small;
 mod small_read;
 mod small_runs;

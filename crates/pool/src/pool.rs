@@ -426,6 +426,12 @@ impl Pool {
         drives.map(|drive| drive.id).collect()
     }
 
+    /// The drives that are much slower than the others: they get new data only without enough others.
+    pub(crate) fn slow_drives(&self) -> BTreeSet<DriveId> {
+        let is_slow = |drive: &&PoolDrive| drive.device().is_some_and(|device| device.slow().is_some());
+        self.drives.iter().filter(is_slow).map(|drive| drive.id).collect()
+    }
+
     /// Whether there are as many drives that take data as a new striped blob needs, if it is a small one.
     ///
     /// # Errors
@@ -501,15 +507,18 @@ impl Pool {
         let turn = self.placements.fetch_add(1, Ordering::Relaxed);
         let down = self.unwritable_for(bytes, whose);
         let rooms = self.rooms();
-        let avoided: BTreeSet<DriveId> = &down | &self.tight_for(bytes, whose);
+        let tight: BTreeSet<DriveId> = &down | &self.tight_for(bytes, whose);
+        let slow = self.slow_drives();
+        // What was told of their room may be old, and a slow drive keeps what it gets: without enough others
+        // they are tried.
+        let avoided = if slow.is_empty() { vec![tight] } else { vec![&tight | &slow, tight, &down | &slow] };
         let chosen = {
             let mut sets = lock(&self.sets);
-            // What was told of their room may be old: without enough others they are tried.
-            let roomy = match sets.may_avoid(width, &avoided) {
-                true => sets.choose_by_room(width, turn, &avoided, &rooms).ok(),
+            let found = avoided.iter().find_map(|avoided| match sets.may_avoid(width, avoided) {
+                true => sets.choose_by_room(width, turn, avoided, &rooms).ok(),
                 false => None,
-            };
-            roomy.map_or_else(|| sets.choose_by_room(width, turn, &down, &rooms), Ok)
+            });
+            found.map_or_else(|| sets.choose_by_room(width, turn, &down, &rooms), Ok)
         };
         let set = chosen.map_err(|error| self.no_place(error, &down))?;
         assert_eq!(set.drives.len(), width, "each shard has a drive");
@@ -536,7 +545,7 @@ impl Pool {
         let set = self.choose_set(self.config.segment_copies.into(), least, Use::Engine)?;
         let room = if is_roomy { self.room_ahead(&set) } else { least };
         let size = room.min(self.config.segment_size).max(least);
-        Ok(Segment::new(self.next_id()?, set, size))
+        Ok(Segment::new(self.next_id()?, set, size, self.slow_drives()))
     }
 
     /// Deletes all extents of a blob; goes on after failures and gives the first.
@@ -634,6 +643,7 @@ fn report(drive: &PoolDrive, shares: &FileSystemShares) -> DriveReport {
         reconstructions: drive.reconstructions.load(Ordering::Relaxed),
         late: number(|device| &device.counters.late),
         recoveries: number(|device| &device.counters.recoveries),
+        slow: device.as_ref().filter(|_| drive.health().is_up()).and_then(|device| device.slow()),
         silence: device.as_ref().map_or(Duration::ZERO, |device| device.silence_now()),
     }
 }
@@ -644,3 +654,7 @@ fn room_of(space: DriveStatus, whose: Use) -> ByteCount {
         Use::Engine | Use::Stream => space.free,
     }
 }
+
+#[cfg(test)]
+#[path = "slow_tests.rs"]
+mod slow_tests;

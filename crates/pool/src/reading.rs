@@ -11,6 +11,7 @@ use crate::arena::CellBuffer;
 use crate::drives::Device;
 use crate::lane::Flight;
 use crate::order::Wanted;
+use crate::slow::Kind;
 
 /// Memory that a drive fills.
 pub(crate) trait Memory: Send + 'static {
@@ -87,6 +88,7 @@ where
     fn done(self: Box<Self>, result: Result<(), DriveError>) {
         let Reading { device, flight, place, memory, then } = *self;
         if result.is_ok() {
+            device.took(Kind::Read, &flight);
             device.has_read(place.parts.iter().map(|(_, range)| range.len()).sum());
         }
         then(&device, memory, result);

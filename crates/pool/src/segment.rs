@@ -1,9 +1,10 @@
 //! The open segment: the extents that small values are appended to, the same bytes on each drive.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::planted::{Bug, is_planted};
-use base::{BlobDescription, BlobId, ByteCount, Layout, StripeSet, Uuid};
+use base::{BlobDescription, BlobId, ByteCount, DriveId, Layout, StripeSet, Uuid};
 use drive::{AlignedBuffer, ExtentId, PAGE};
 
 use crate::drives::PoolDrive;
@@ -27,6 +28,8 @@ pub(crate) fn taken(bytes: usize, records: usize) -> ByteCount {
 pub(crate) struct Segment {
     pub(crate) id: BlobId,
     set: StripeSet,
+    /// Drives that were slow when it was begun: it could not do without them.
+    slow: BTreeSet<DriveId>,
     copies: Vec<Arc<ShardStream>>,
     /// Bytes appended, whole pages.
     tail: u64,
@@ -37,12 +40,12 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    pub(crate) fn new(id: BlobId, set: StripeSet, size: ByteCount) -> Self {
+    pub(crate) fn new(id: BlobId, set: StripeSet, size: ByteCount, slow: BTreeSet<DriveId>) -> Self {
         let copies = set.drives.iter().enumerate().map(|(copy, drive)| {
             let shard = u8::try_from(copy).unwrap_or(u8::MAX);
             Arc::new(ShardStream::new(ExtentId { blob: id, stripe: 0, shard }, *drive, size))
         });
-        Segment { id, copies: copies.collect(), set, tail: 0, size, records: Vec::new() }
+        Segment { id, copies: copies.collect(), set, slow, tail: 0, size, records: Vec::new() }
     }
 
     pub(crate) fn description(&self) -> BlobDescription {
@@ -54,6 +57,11 @@ impl Segment {
             length: ByteCount(0),
             stripes: vec![self.set.clone()],
         }
+    }
+
+    /// Whether one of its drives has become slow since it was begun: every value would wait for it.
+    pub(crate) fn is_slowed_by(&self, slow: &BTreeSet<DriveId>) -> bool {
+        self.set.drives.iter().any(|drive| slow.contains(drive) && !self.slow.contains(drive))
     }
 
     /// Whether a batch and the footer still fit.

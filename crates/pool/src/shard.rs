@@ -12,6 +12,7 @@ use crate::arena::CellBuffer;
 use crate::drives::{Device, Present, count};
 use crate::gather::lock;
 use crate::lane::Flight;
+use crate::slow::Kind;
 
 /// An extent on its way to a drive. Its steps are done on the drive in the order in which they are queued.
 pub(crate) struct ShardStream {
@@ -247,6 +248,10 @@ impl<T: FnOnce() + Send> WriteOperation for Writing<T> {
         let stream = &pending.stream;
         let bytes = if let Step::Append(bytes) = &step { bytes.bytes().len() } else { 0 };
         stream.appended.fetch_add(bytes as u64, Ordering::Relaxed);
+        if result.is_ok() {
+            let kind = if matches!(step, Step::Append(_)) { Kind::Append } else { Kind::Sync };
+            device.took(kind, &flight);
+        }
         match (result, &step) {
             (Err(error), _) => stream.failed_on(&device, &error),
             (Ok(()), Step::Append(_)) => count(&device.counters.bytes_written, bytes),

@@ -132,7 +132,7 @@ impl SmallWriter {
     }
 
     /// Writes a batch to the open segment, or to a new one if there is none, it is full, or a drive of it
-    /// failed.
+    /// failed or became slow.
     fn commit(
         &self,
         pool: &Pool,
@@ -142,7 +142,9 @@ impl SmallWriter {
         let mut segment = lock(&self.segment);
         let mut last = PoolError::Closed;
         for attempt in 0..SEGMENT_ATTEMPTS_MAX {
-            if segment.as_ref().is_some_and(|open| !open.has_room(length, records.len())) {
+            let slow = pool.slow_drives();
+            let is_over = |open: &Segment| !open.has_room(length, records.len()) || open.is_slowed_by(&slow);
+            if segment.as_ref().is_some_and(is_over) {
                 self.seal_open(pool, &mut segment);
             }
             if segment.is_none() {

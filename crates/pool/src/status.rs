@@ -145,6 +145,8 @@ pub struct DriveReport {
     pub late: u64,
     /// How often it was taken up again after it had failed.
     pub recoveries: u64,
+    /// How many times as long as the others it takes, if it is much slower: new data goes to those.
+    pub slow: Option<u64>,
     /// For how long it has been at the oldest of its jobs; a drive that hangs is set aside by it.
     pub silence: Duration,
 }

@@ -11,6 +11,7 @@ use base::{BlobId, BlobPiece, ByteCount, Clock, Timestamp, stood_still};
 
 use crate::config::{HEDGE_DEFAULT, HEDGE_FACTOR, HEDGE_MAX, HEDGE_MIN, REPAIRS_MAX};
 use crate::gather::lock;
+use crate::slow::Kind;
 
 /// A blob, or of a segment the offset and length of a value.
 type Repair = (BlobId, Option<(u64, u64)>);
@@ -24,12 +25,28 @@ pub(crate) struct Watch {
     stood_still: AtomicU64,
     /// The median time of a read of a cell in nanoseconds, queueing included; 0: unknown.
     usual: AtomicU64,
+    /// The median time in nanoseconds that a drive takes for an operation of each kind, without queueing; 0:
+    /// unknown.
+    usual_of: [AtomicU64; 3],
     /// Blob, and of a small value its offset and length.
     repairs: Mutex<BTreeSet<Repair>>,
 }
 
 /// When a job began that began before there was a clock.
 pub(crate) const WITHOUT_CLOCK: i64 = 1;
+
+fn move_median(median: &AtomicU64, span: Duration) {
+    let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).max(1);
+    let before = median.load(Ordering::Relaxed);
+    let step = (before / 16).max(1);
+    let after = match before {
+        0 => span,
+        _ if span > before => before.saturating_add(step),
+        _ => before - step,
+    };
+    // Two at once cost one sample.
+    median.store(after, Ordering::Relaxed);
+}
 
 impl Watch {
     /// Gives the clock; the first one stays.
@@ -83,16 +100,18 @@ impl Watch {
         if self.clock.get().is_none() {
             return;
         }
-        let span = u64::try_from(self.now().since(begun).as_nanos()).unwrap_or(u64::MAX).max(1);
-        let before = self.usual.load(Ordering::Relaxed);
-        let step = (before / 16).max(1);
-        let after = match before {
-            0 => span,
-            _ if span > before => before.saturating_add(step),
-            _ => before - step,
+        move_median(&self.usual, self.now().since(begun));
+    }
+
+    /// Takes note of how long a drive took for an operation, and gives how long that usually takes.
+    pub(crate) fn took_for(&self, kind: Kind, span: Duration) -> Duration {
+        let usual = match kind {
+            Kind::Read => &self.usual_of[0],
+            Kind::Append => &self.usual_of[1],
+            Kind::Sync => &self.usual_of[2],
         };
-        // Two at once cost one sample.
-        self.usual.store(after, Ordering::Relaxed);
+        move_median(usual, span);
+        Duration::from_nanos(usual.load(Ordering::Relaxed))
     }
 
     /// How long to wait for a cell before others stand in for it.

@@ -162,6 +162,7 @@ impl Tape {
                 full: drive.is_full(),
                 gaps_after: drive.gaps_after.filter(|_| !drive.health.is_silent()),
                 filling: drive.filling,
+                slow: drive.slow,
                 burn_in: drive.burn_in,
                 drain: drains.remove(&drive.id),
                 capacity: drive.capacity,

@@ -261,6 +261,7 @@ fn of_absent(absent: &[Vid]) -> String {
 fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, advice: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     let (mut silent, mut hurt, mut gaps, mut new) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut slow = Vec::new();
     // One that was taken out is none of them.
     let drives: Vec<&DriveReport> =
         pool.drives.iter().filter(|drive| drive.health != DriveHealth::Removed).collect();
@@ -269,6 +270,9 @@ fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, advice: &str) -> Vec<
             new.push(drive.id.to_string());
         } else if drive.gaps_after.is_some() && !drive.health.is_silent() {
             gaps.push(drive.id.to_string());
+        }
+        if let Some(times) = drive.slow {
+            slow.push(format!("{} ({times} times as long)", drive.id));
         }
         let named = format!("{} ({})", drive.id, if drive.is_full() { "full" } else { drive.health.word() });
         if drive.health.is_silent() {
@@ -295,6 +299,14 @@ fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, advice: &str) -> Vec<
         let verb = if count == 1 { "takes" } else { "take" };
         warnings.push(format!(
             "{count} of {of} drives of the pool {verb} no new data: {named}: see kist pool show"
+        ));
+    }
+    if !slow.is_empty() {
+        let (count, named) = (slow.len(), named(&slow));
+        let verb = if count == 1 { "is" } else { "are" };
+        warnings.push(format!(
+            "{count} of {of} drives of the pool {verb} much slower than the others, which get the new data: \
+             {named}: see kist pool show and kist disk health"
         ));
     }
     if !gaps.is_empty() {
@@ -478,6 +490,7 @@ mod tests {
             reconstructions: 0,
             late: 0,
             recoveries: 0,
+            slow: None,
             silence: Duration::ZERO,
         };
         let count = healths.len() as u64;

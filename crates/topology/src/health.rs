@@ -227,7 +227,7 @@ impl fmt::Display for Reason {
             Reason::TooHot(celsius, limit) => write!(f, "{celsius} °C, more than the {limit} °C it may have"),
             Reason::Worn(percent) => write!(f, "{percent} % of its life are used"),
             Reason::FewPaths(own, others) => {
-                write!(f, "{own} of {others} paths that other disks of the enclosure have")
+                write!(f, "{own} of {others} paths that other disks beside it have")
             }
             Reason::Slow(own, others) => {
                 write!(f, "its link runs at {} Gbit/s, others of its model at {}", gbit(*own), gbit(*others))
@@ -484,25 +484,42 @@ fn of_heat(disk: &Disk, reasons: &mut Vec<Reason>) {
     }
 }
 
+/// Vendor and model.
+type Model = (Option<String>, Option<String>);
+
+/// Disks that are connected in the same way, unless something is wrong.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Neighbours {
+    /// Those of an enclosure.
+    Enclosure(usize),
+    /// Those of a model, of disks that no enclosure tells of.
+    Model(Model),
+}
+
+impl Neighbours {
+    fn of(disk: &Disk) -> Neighbours {
+        let model = || Neighbours::Model((disk.vendor.clone(), disk.model.clone()));
+        disk.place.map_or_else(model, |place| Neighbours::Enclosure(place.enclosure))
+    }
+}
+
 /// What other disks have.
 struct Peers {
     /// The fastest link of each model.
-    rates: BTreeMap<(Option<String>, Option<String>), u32>,
-    /// The most paths that more than half of an enclosure's disks have.
-    paths: BTreeMap<usize, usize>,
+    rates: BTreeMap<Model, u32>,
+    /// The most paths that more than half of the neighbours have.
+    paths: BTreeMap<Neighbours, usize>,
 }
 
 impl Peers {
     fn of(machine: &Machine) -> Peers {
         let mut rates: BTreeMap<_, u32> = BTreeMap::new();
-        let mut counts: BTreeMap<usize, BTreeMap<usize, usize>> = BTreeMap::new();
+        let mut counts: BTreeMap<Neighbours, BTreeMap<usize, usize>> = BTreeMap::new();
         for disk in &machine.disks {
             let fastest = rates.entry((disk.vendor.clone(), disk.model.clone())).or_default();
             let own = disk.paths.iter().filter_map(|path| path.megabits).max();
             *fastest = own.unwrap_or(0).max(*fastest);
-            if let Some(place) = disk.place {
-                *counts.entry(place.enclosure).or_default().entry(disk.paths.len()).or_default() += 1;
-            }
+            *counts.entry(Neighbours::of(disk)).or_default().entry(disk.paths.len()).or_default() += 1;
         }
         let most = |counts: BTreeMap<usize, usize>| {
             let all: usize = counts.values().sum();
@@ -513,7 +530,7 @@ impl Peers {
     }
 
     fn judge(&self, disk: &Disk, reasons: &mut Vec<Reason>) {
-        let most = disk.place.and_then(|place| self.paths.get(&place.enclosure)).copied().unwrap_or(0);
+        let most = self.paths.get(&Neighbours::of(disk)).copied().unwrap_or(0);
         if disk.paths.len() < most {
             reasons.push(Reason::FewPaths(disk.paths.len(), most));
         }

@@ -244,7 +244,7 @@ impl Upkeep {
                 DriveHealth::Up => return Ok(ReplacedDrive::Returned),
                 // Its directory is gone: to ask for a new one in its place is to give it up.
                 _ if at.is_absent() || new && is_vacant => {}
-                _ if is_vacant => return Err(refused(drive, &vacant(id))),
+                _ if is_vacant => return Err(refused(drive, &vacant(id, &at))),
                 _ => {
                     let why = format!(
                         "it does not work: mend it; or give it up (kist pool drive lost {id}), put in \
@@ -255,7 +255,7 @@ impl Upkeep {
             },
             // It is gone, and nothing has been asked of it since.
             _ if at.is_absent() || new && is_vacant => {}
-            _ if is_vacant => return Err(refused(drive, &vacant(id))),
+            _ if is_vacant => return Err(refused(drive, &vacant(id, &at))),
             _ => {
                 let why = format!("it is in use: kist pool drive lost {id} gives it up first");
                 return Err(refused(drive, &why));
@@ -346,7 +346,13 @@ pub(crate) fn not_removed(drive: DriveId, health: &DriveHealth) -> Result<(), Ar
 }
 
 /// What to do about the empty directory of a drive that was not given up.
-fn vacant(id: u16) -> String {
+fn vacant(id: u16, at: &DriveLocation) -> String {
+    if at.is_mounted() {
+        return format!(
+            "another, empty disk is mounted there: to take it for a new drive, kist pool drive replace {id} \
+             --new; else mount the drive's own"
+        );
+    }
     format!(
         "its directory is empty, as that of a disk that is not mounted: mount it, or take the empty one for \
          a new drive (kist pool drive replace {id} --new)"

@@ -118,6 +118,10 @@ pub struct PoolDriveReply {
     /// It is new, and the shards that should be on it are being written; `gaps_after` says no more then.
     #[serde(default)]
     pub filling: bool,
+    /// How many times as long as the others it takes, if it is much slower: new data goes to those as long as
+    /// there are enough of them.
+    #[serde(default)]
+    pub slow: Option<u64>,
     /// The burn-in of which its place has a record; none: it has none, or the drive does not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burn_in: Option<BurnInReply>,

@@ -130,6 +130,8 @@ fn pool(page: &mut Page, pool: &PoolInfo) {
     page.gauges("pool_drive_full", "Whether only a lack of room keeps new files from it", full);
     let gaps = rows(|drive| if drive.gaps_after.is_some() { 1.0 } else { 0.0 });
     page.gauges("pool_drive_gaps", "Whether a drive may lack what was written while it was away", gaps);
+    let slow = rows(|drive| drive.slow.map_or(0.0, |times| times as f64));
+    page.gauges("pool_drive_slow", "How many times as long as others a slow drive takes; 0: it is not", slow);
     page.gauges("pool_drive_capacity_bytes", "What it can hold", rows(|drive| drive.capacity.0 as f64));
     page.gauges("pool_drive_used_bytes", "What it holds", rows(|drive| drive.used.0 as f64));
     let counters = |value: fn(&archive::PoolDriveInfo) -> u64| {

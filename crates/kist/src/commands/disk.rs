@@ -8,7 +8,7 @@ use terminal::{Exit, Failure, Outcome, output, text};
 use topology::{Machine, Place, Problem, Services, Slot};
 
 use crate::cli::Common;
-use crate::commands::{disk_bottleneck, disk_health, disk_json, disk_tree};
+use crate::commands::{disk_bottleneck, disk_health, disk_json, disk_paths, disk_tree};
 
 /// Problems that are told one by one.
 const PROBLEMS_TOLD: usize = 5;
@@ -18,7 +18,7 @@ const PROBLEMS_TOLD: usize = 5;
 #[command(after_help = "\
 Reads /sys and asks disks and enclosures themselves how they are; needs no server
 and no instance. As root it can ask; without, it shows what /sys has. Nothing is
-changed but by 'locate'.
+changed but by 'locate', and by 'paths keep'.
 
 Examples:
   kist disk ls
@@ -72,6 +72,8 @@ Examples:
     },
     /// Judge each disk, with the reasons, and what else is to be looked at
     Health(disk_health::Args),
+    /// Show the paths of each disk that has several, and the map over them; keep them
+    Paths(disk_paths::Args),
     /// Compute which link limits what, with each number and its source
     Bottleneck(disk_bottleneck::Args),
     /// Write all that is needed to look at this machine elsewhere into one text file
@@ -135,6 +137,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         Action::Slots { enclosure, source } => slots(enclosure.as_deref(), source, common),
         Action::Locate { slot, light } => locate(slot, light == "on", common),
         Action::Health(args) => disk_health::run(args, common),
+        Action::Paths(args) => disk_paths::run(args, common),
         Action::Bottleneck(args) => disk_bottleneck::run(args, common),
         Action::Record { file, no_ask } => record(file, !no_ask, common),
     }

@@ -13,6 +13,8 @@ pub mod disk;
 pub mod disk_bottleneck;
 pub mod disk_health;
 mod disk_json;
+mod disk_paths;
+mod disk_paths_keep;
 mod disk_tree;
 pub mod drive;
 pub mod evict;

@@ -504,10 +504,17 @@ fn remarks(drive: &PoolDriveReply) -> Vec<String> {
         }
         None => None,
     };
+    let slow = drive.slow.map(|times| {
+        format!(
+            "drive {id}: slow: it takes {times} times as long as the others, which get the new data: see \
+             kist disk health; if it stays so, kist pool drive drain {id}"
+        )
+    });
     let removed = (drive.state == "removed")
         .then(|| format!("drive {id}: taken out: delete its [[pool.drives]] from kist.toml"));
     what.into_iter()
         .chain(lacks)
+        .chain(slow)
         .chain(drive.drain.as_ref().map(|drain| drained(id, drain)))
         .chain(removed)
         .collect()

@@ -7,6 +7,7 @@ use scsi::vpd::{Association, DesignatorType, Vpd, VpdPage};
 use super::chain::{Chain, is_scsi_address};
 use super::{answers, devices, functions, grouped};
 use crate::machine::{Answered, Counter, Counters, Disk, DiskKey, DiskKind, Machine, Path};
+use crate::maps;
 use crate::reader::{Reader, number};
 use crate::tree::Unread;
 
@@ -179,7 +180,7 @@ fn sized(mut disk: Disk, size: Option<(u64, Option<u64>)>) -> Disk {
     disk
 }
 
-fn blank(key: DiskKey, path: Path) -> Disk {
+pub(crate) fn blank(key: DiskKey, path: Path) -> Disk {
     Disk {
         key,
         kind: DiskKind::Virtual,
@@ -321,7 +322,7 @@ fn other(machine: &mut Machine, reader: &Reader<'_>, name: &str) -> Option<Seen>
 fn multipaths(machine: &mut Machine, reader: &Reader<'_>) {
     for name in devices(reader, "/sys/block").into_iter().filter(|name| name.starts_with("dm-")) {
         let uuid = reader.text(&format!("/sys/block/{name}/dm/uuid")).unwrap_or_default();
-        if !uuid.starts_with("mpath-") {
+        if ![maps::OF_MULTIPATHD, maps::OWN].iter().any(|maker| uuid.starts_with(maker)) {
             continue;
         }
         let Some(map) = reader.text(&format!("/sys/block/{name}/dm/name")) else { continue };

@@ -2,7 +2,7 @@
 
 mod answers;
 mod chain;
-mod disks;
+pub(crate) mod disks;
 mod enclosures;
 mod sas;
 

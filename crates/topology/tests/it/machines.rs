@@ -140,7 +140,7 @@ fn one_cable_limits_eighty_disks() {
 
 #[test]
 fn a_disk_on_two_paths_is_one_disk() {
-    let machine = machine("me484-two-path");
+    let mut machine = machine("me484-two-path");
     assert_eq!(machine.disks.iter().map(|disk| disk.paths.len()).sum::<usize>(), 159);
     let first = machine.disks.iter().find(|disk| disk.serial.as_deref() == Some("ZL200000")).unwrap();
     let hosts: Vec<_> = first.paths.iter().map(|path| path.host.as_deref().unwrap()).collect();
@@ -161,6 +161,10 @@ fn a_disk_on_two_paths_is_one_disk() {
     // What host7 moves is on node 0, the network on node 1.
     let (beyond, link) = found.between_nodes.unwrap();
     assert_eq!((beyond.round(), link), (4400.0, 19_200.0));
+    // Where no enclosure tells of its disks, those of a model are compared.
+    machine.disks.iter_mut().for_each(|disk| disk.place = None);
+    let told = bad(&machine, None);
+    assert!(told.iter().any(|(name, _, why)| name == "mpathr" && why.contains(&"few-paths")), "{told:?}");
 }
 
 #[test]

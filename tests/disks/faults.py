@@ -1,0 +1,97 @@
+"""How disks of tests/disks are made bad, and how it is counted that they were."""
+
+import glob
+import mmap
+import os
+import re
+import subprocess
+import time
+
+from checking import run
+from machine import DATA, DEBUG, PARITY, read, write
+
+# scsi_debug has one place for medium errors, at the same blocks of all its disks.
+PARAMETERS = "/sys/module/scsi_debug/parameters/"
+MEDIUM_ERRORS = "2"
+SECTOR = 512
+# Of a page.
+BAD_SECTORS = 8
+
+
+def sectors_of(file):
+    """The sectors of the disk on which a file stands, as ranges put together; empty if it is not there."""
+    if not os.path.exists(file):
+        return set()
+    sectors = set()
+    said = subprocess.run(["xfs_bmap", file], capture_output=True, text=True).stdout
+    for first, last in re.findall(r"^\s*\d+: \[\d+\.\.\d+\]: (\d+)\.\.(\d+)", said, re.M):
+        sectors.update(range(int(first), int(last) + 1))
+    return sectors
+
+
+def extents(machine, number):
+    return glob.glob(machine.place(number) + "/extents/*/*")
+
+
+def extent_alone(machine, disk, since):
+    """An extent of a disk, made since then, that every whole read of its file reads, and a sector within it on which no other disk has
+    an extent."""
+    others = set()
+    for number in range(len(machine.disks)):
+        if number != disk.number:
+            for file in extents(machine, number):
+                others |= sectors_of(file)
+    is_data = re.compile(r"\.0\.(\d+)$")
+    for file in extents(machine, disk.number):
+        mine = sectors_of(file)
+        # A shard of data, and no copy of a segment: of those the first alone is read.
+        shard = int(is_data.search(file).group(1))
+        if os.path.getmtime(file) < since or not PARITY < shard < DATA:
+            continue
+        # In its middle, so that nothing else is near.
+        for first in sorted(mine)[len(mine) // 2:: BAD_SECTORS]:
+            page = set(range(first, first + BAD_SECTORS))
+            if page <= mine and not page & others:
+                return file, first
+    raise AssertionError("every extent shares its sectors with one of another disk")
+
+
+class MediumErrors:
+    """The sectors from `first` on cannot be read, until the end."""
+
+    def __init__(self, first):
+        self.first = first
+
+    def __enter__(self):
+        write(PARAMETERS + "medium_error_start", str(self.first))
+        write(PARAMETERS + "medium_error_count", str(BAD_SECTORS))
+        write(DEBUG + "opts", MEDIUM_ERRORS)
+        return self
+
+    def __exit__(self, *_):
+        write(DEBUG + "opts", "0")
+        return False
+
+    def fired(self, disk):
+        """How often the kernel said so of this disk."""
+        names = [os.path.basename(path) for path in disk.paths()]
+        said = re.findall(r"critical medium error, dev (\w+), sector", run("dmesg"))
+        return sum(said.count(name) for name in names)
+
+
+def time_of_a_read(disk):
+    """Of 256 KiB past all caches; the middle of five."""
+    times = []
+    memory = mmap.mmap(-1, 256 * 1024)
+    file = os.open(disk.device, os.O_RDONLY | os.O_DIRECT)
+    for _ in range(5):
+        begin = time.monotonic()
+        os.preadv(file, [memory], 0)
+        times.append(time.monotonic() - begin)
+    os.close(file)
+    return sorted(times)[2]
+
+
+def sectors_written(disk):
+    minor = run("dmsetup", "info", "-c", "--noheadings", "-o", "minor", disk.layer).strip()
+    return int(read(f"/sys/block/dm-{minor}/stat").split()[6])
