@@ -197,6 +197,7 @@ impl Rounds {
             return Ok(());
         }
         self.make_room(room, causes.put_refused)?;
+        room.ask_for_indexes()?;
         if room.steady() >= self.ages_at {
             self.evict_unused(room)?;
             // It goes on soon where it was not through.
@@ -235,6 +236,9 @@ impl Rounds {
         let now = room.steady();
         let Some(water) = room.settings.pool.water else { return Ok(()) };
         if now < self.next_at {
+            if refused.is_some() {
+                room.note_room_waits(true);
+            }
             return Ok(());
         }
         if self.unswept > 0 {
@@ -257,6 +261,7 @@ impl Rounds {
             self.rest = REST_MIN;
             self.next_at = if is_asked { now.saturating_add(REST_MIN) } else { now };
             room.evictor.info().ended(is_asked, self.unswept > 0);
+            room.note_room_waits(waits);
             return Ok(());
         }
         // Who was read a moment ago goes last.
@@ -278,6 +283,7 @@ impl Rounds {
         let is_over = is_short && evicted.bytes >= most_for(wanted);
         let lacks = is_through && !is_over && (is_short || evicted.bytes < own);
         room.evictor.info().ended(lacks, evicted.freed > 0);
+        room.note_room_waits(waits && (lacks || evicted.files == 0));
         if is_over {
             // What has left shares blobs with what stays: that others may leave now changes little.
             self.is_to_rest(now);

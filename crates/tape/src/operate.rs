@@ -9,6 +9,7 @@ use catalogue::{Command, Counter, ReadError, Tally, TapeRecord, TapeState, View}
 use mounts::{RowsLeft, oldest_wanted};
 use pool::{DriveHealth, DriveReport};
 use scheduler::{DriveState, Event, Forecast};
+use session::INDEX_FOR_ROOM_EVERY;
 
 use crate::maintenance::Repack;
 use crate::reasons::Waiting;
@@ -231,7 +232,7 @@ impl Tape {
                 Queued::Class(id) => forecast.of_class(id),
                 Queued::TapePool(id) => forecast.of_tape_pool(id),
                 Queued::Tape(vid) => forecast.of_tape(vid),
-                Queued::TooLarge(_) | Queued::Repack | Queued::Repairs => None,
+                Queued::TooLarge(_) | Queued::Index | Queued::Repack | Queued::Repairs => None,
             };
             (queued, QueueLine { expected: room.expected(line.cause.as_ref(), of), ..line })
         });
@@ -264,6 +265,10 @@ impl Tape {
                 let what = format!("recall {}", tape.vid);
                 lines.push((Queued::Tape(tape.vid), queue_line(room, what, tape.wanted, oldest, cause)));
             }
+        }
+        for (vid, tally) in self.room_waits_for()? {
+            let cause = Reason::WaitingForIndex { vid, every: INDEX_FOR_ROOM_EVERY };
+            lines.push((Queued::Index, queue_line(room, format!("index {vid}"), tally, None, Some(cause))));
         }
         self.waiting_to_be_moved(&mut lines)?;
         Ok(lines)
@@ -531,6 +536,8 @@ pub(crate) enum Queued {
     /// What no tape of the pool takes.
     TooLarge(TapePoolId),
     Tape(Vid),
+    /// What stands on tapes under no index yet, while something waits for room.
+    Index,
     /// What repacks take off a tape.
     Repack,
     /// Damaged copies that are written anew.

@@ -99,6 +99,8 @@ pub(crate) struct OfTerm {
     pub(crate) resting: Resting,
     /// Files that are larger than a tape and could not be sealed: trying means to read them.
     pub(crate) files_resting: crate::seal::RestingFiles,
+    /// Indexes that are written since something waits for room in the pool.
+    pub(crate) room_indexes: crate::room_indexes::RoomIndexes,
     /// Tapes on which nothing fits that waits for their pool.
     pub(crate) too_small: Mutex<crate::too_small::TooSmall>,
 }
@@ -116,6 +118,7 @@ impl OfTerm {
             haste: Mutex::default(),
             resting: Resting::default(),
             files_resting: crate::seal::RestingFiles::default(),
+            room_indexes: crate::room_indexes::RoomIndexes::default(),
             too_small: Mutex::default(),
         }
     }

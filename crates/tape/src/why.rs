@@ -405,7 +405,10 @@ fn why_file(room: &Tape, path: &ArchivePath, file: FileId) -> Result<Vec<Cause>,
                     Some(reason) => cause(format!("copy in {pool}, begun on {vid}: {reason}"), reason),
                 }),
                 CopyState::Flushed { vid, .. } => {
-                    let text = format!("copy in {pool}: safe on {vid}, waits for the next index there");
+                    let text = format!(
+                        "copy in {pool}: safe on {vid}, waits for the next index there, which comes by bytes, \
+                         when the tape leaves its drive, or at once when something waits for room in the pool"
+                    );
                     Some(said(text))
                 }
                 CopyState::Indexed { .. } => None,

@@ -335,3 +335,43 @@ fn a_put_that_is_refused_has_files_leave_for_it() {
     assert_eq!(gone(&archive), [0, 1, 2, 3]);
     stop(archive);
 }
+
+/// Story: all that a full pool had was on tape, and nothing of it under an index: puts and recalls waited for
+/// the unmount, an hour here, and `kist queue` said that nothing waits.
+#[test]
+fn who_waits_for_room_has_tapes_in_drives_write_their_index() {
+    let instance = instance(|settings| {
+        settings.pool.water = Some(Water { high_percent: 99, low_percent: 40 });
+        settings.tape.dismount_delay = Duration::from_secs(3_600);
+        settings.tape.index_bytes = ByteCount(u64::MAX);
+        settings.tape_pools.iter_mut().for_each(|pool| pool.mount_bytes = ByteCount(1));
+    });
+    let (archive, tightness) = open_tight_on(&instance, Arc::new(SystemClock));
+    put_all(&archive);
+    let totals = || archive.totals().unwrap();
+    let is_flushed = || {
+        let totals = totals();
+        (totals.todo.files, totals.queued.files) == (0, 0) && totals.unindexed == 2 * FILES
+    };
+    wait_until("both copies of all are flushed", is_flushed);
+    let is_idle = || archive.tape_drives().iter().all(|drive| drive.state == "idle");
+    wait_until("the tapes stay in their drives", is_idle);
+    assert_eq!((totals().indexes, gone(&archive)), (0, vec![]), "no index is due by itself");
+    assert_eq!(archive.queue().unwrap(), [], "nothing waits for room");
+    let why = archive.why_path(&path(&name(0))).unwrap();
+    assert!(why.iter().all(|why| why.contains("at once when something waits for room")), "{why:?}");
+    tightness.capacity.store(100_000_000, Ordering::SeqCst);
+    tightness.free.store(4_000_000, Ordering::SeqCst);
+    let refused = |size: u64| {
+        let options = archive::PutOptions { length: Some(ByteCount(size)), ..Default::default() };
+        matches!(archive.begin_put(&path("/large"), options), Err(ArchiveError::TooLittleRoom { .. }))
+    };
+    wait_until("a put finds no room", || refused(25_000_000));
+    wait_until("both tapes have an index, and files have left", || {
+        refused(25_000_000);
+        totals().indexes == 2 && archive.pool_info().unwrap().evictor.files > 0
+    });
+    assert_eq!(totals().mounts, 2, "the tapes stay in their drives");
+    assert!(is_idle());
+    stop(archive);
+}
