@@ -437,6 +437,16 @@ pub enum ArchiveError {
         /// What the pool takes.
         room: ByteCount,
     },
+    /// The pool has no room for the file now, and room comes by itself: files leave the pool, or are on their
+    /// way to tapes and leave then.
+    #[error(
+        "the pool has no room for the file now; room is being made, as files that are on tape leave the pool: \
+         try again in a few seconds"
+    )]
+    RoomIsBeingMade {
+        /// Its size, or what is known of it.
+        size: ByteCount,
+    },
     /// Drives would be given up that hold the only copy of files that can be read.
     #[error(
         "that makes these files LOST, of which the pool has the only copy that can be read: {0}; nothing was \

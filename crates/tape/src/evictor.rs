@@ -16,6 +16,7 @@ use catalogue::{
 };
 use ground::access::Notice;
 use ground::{ArchiveError, BlobRoom, Class, EvictorInfo, LeavingCauses, Selected, Worker};
+use scheduler::{DriveState, Purpose};
 use session::{Limits, RECALL_BATCH_BYTES, Water};
 use threads::{Mutex, MutexGuard};
 
@@ -194,10 +195,12 @@ impl Rounds {
             note_uses(room);
         }
         if room.settled.holds_pool() || room.read(|view| view.is_restored())? {
+            room.leaving.set_room_comes(false);
             return Ok(());
         }
         self.make_room(room, causes.put_refused)?;
-        room.ask_for_indexes()?;
+        let lacks_index = room.ask_for_indexes()?;
+        room.leaving.set_room_comes(may_come(room, lacks_index));
         if room.steady() >= self.ages_at {
             self.evict_unused(room)?;
             // It goes on soon where it was not through.
@@ -635,6 +638,18 @@ fn note_uses(room: &Tape) {
 fn takes_files(room: &Tape) -> bool {
     let working = room.pool.spaces().iter().filter(|drive| drive.health.is_up()).count();
     working >= room.pool.config().code.width()
+}
+
+/// Whether room comes by itself, or may: until it was looked in vain, files may leave; and what is written
+/// now leaves under its index.
+fn may_come(room: &Tape, lacks_index: bool) -> bool {
+    let is_to_write = |state: &DriveState| match state {
+        DriveState::Mounting { purpose, .. } => matches!(purpose, Purpose::Migration(_)),
+        state => matches!(state, DriveState::Migrating { .. }),
+    };
+    let is_written = || room.scheduler().drives().any(|(_, state)| is_to_write(state));
+    let may_leave = room.settings.pool.water.is_some() && takes_files(room);
+    may_leave && (!room.evictor.info().held_up || lacks_index || is_written())
 }
 
 /// Goes on ordering files that are older than the order. Whether all stand in it.

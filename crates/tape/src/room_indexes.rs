@@ -40,19 +40,20 @@ impl Tape {
     }
 
     /// Has tapes in drives that lack an index write one, if something waits for room; each as often as the
-    /// rule allows.
-    pub(crate) fn ask_for_indexes(&self) -> Result<(), ArchiveError> {
+    /// rule allows. Whether any lacks one.
+    pub(crate) fn ask_for_indexes(&self) -> Result<bool, ArchiveError> {
         if !self.own.room_indexes.lock().room_waits {
-            return Ok(());
+            return Ok(false);
         }
-        for (vid, _) in self.read(without_index)? {
+        let without_index = self.read(without_index)?;
+        for (vid, _) in &without_index {
             // What a session that was cut short left is closed by the next mount.
-            let is_cut = self.maintenance().tapes.get(&vid).is_some_and(|tasks| tasks.recover || tasks.index);
+            let is_cut = self.maintenance().tapes.get(vid).is_some_and(|tasks| tasks.recover || tasks.index);
             if !is_cut {
-                self.ask_for_index(vid);
+                self.ask_for_index(*vid);
             }
         }
-        Ok(())
+        Ok(!without_index.is_empty())
     }
 
     /// Whether a session that has flushed something is to write an index for it now, since something waits

@@ -162,6 +162,7 @@ pub fn of_the_engine() -> Vec<ArchiveError> {
         E::TreeChanges,
         E::PoolFull,
         E::TooLittleRoom { size: ByteCount::gib(2), room: ByteCount::gib(1) },
+        E::RoomIsBeingMade { size: ByteCount::gib(2) },
         E::WouldLose(archive::LossForeseen::default()),
         E::AuditFull("log".into()),
         E::NeverFits { path: "/a".into(), size: ByteCount(2), what: "it".into(), limit: ByteCount(1) },

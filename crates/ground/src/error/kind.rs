@@ -75,6 +75,8 @@ pub enum ErrorKind {
     // Try again later.
     /// The pool has no room.
     PoolFull,
+    /// The pool has no room, and some comes by itself.
+    RoomIsBeingMade,
     /// Where the server writes down what it keeps there is no room.
     ServerFull,
     /// Drives that hold the file do not answer.
@@ -148,6 +150,7 @@ impl ArchiveError {
             ArchiveError::Denied { .. } => ErrorKind::Denied,
             ArchiveError::QuotaExceeded { .. } => ErrorKind::QuotaExceeded,
             ArchiveError::PoolFull | ArchiveError::TooLittleRoom { .. } => ErrorKind::PoolFull,
+            ArchiveError::RoomIsBeingMade { .. } => ErrorKind::RoomIsBeingMade,
             ArchiveError::AuditFull(_) => ErrorKind::ServerFull,
             ArchiveError::DrivesAway { .. } => ErrorKind::DrivesAway,
             ArchiveError::NotSettled { .. } => ErrorKind::NotSettled,
