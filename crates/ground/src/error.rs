@@ -202,6 +202,18 @@ pub enum ArchiveError {
     /// No such tape.
     #[error("there is no tape {0} in the library")]
     NoSuchTape(Vid),
+    /// No tape of this VID is known, and not all libraries were reached since the start.
+    #[error(
+        "tape {vid} is not known, but what stands in {} is not known either, which was not reached since the \
+         start: kist status tells why; ask again when it is reached",
+        unreached.join(", ")
+    )]
+    TapeNotSeen {
+        /// The tape.
+        vid: Vid,
+        /// Those libraries, as they are named to people.
+        unreached: Vec<String>,
+    },
     /// Nothing was ever written to the tape.
     #[error("tape {0} is not labelled: there is nothing on it to be checked")]
     TapeNotLabelled(Vid),

@@ -64,7 +64,7 @@ impl Tape {
     pub fn tape_info(&self, vid: Vid) -> Result<TapeInfo, ArchiveError> {
         let room = self;
         let found = room.read(|view| Ok((view.tape(vid)?, view.tally(Counter::Wanted(vid))?)))?;
-        let (Some(record), wanted) = found else { return Err(ArchiveError::NoSuchTape(vid)) };
+        let (Some(record), wanted) = found else { return Err(room.no_such_tape(vid)) };
         Ok(tape_info(room, vid, record, wanted))
     }
 

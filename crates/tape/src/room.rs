@@ -172,6 +172,26 @@ impl Tape {
         self.own.planning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A tape of the catalogue.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::TapeNotSeen`] while a library that was not reached yet
+    /// may hold it.
+    pub(crate) fn tape(&self, vid: Vid) -> Result<TapeRecord, ArchiveError> {
+        self.ground.tape(vid).map_err(|error| match error {
+            ArchiveError::NoSuchTape(vid) => self.no_such_tape(vid),
+            error => error,
+        })
+    }
+
+    /// What is told of a tape that the catalogue does not know.
+    pub(crate) fn no_such_tape(&self, vid: Vid) -> ArchiveError {
+        match self.unreached() {
+            unreached if unreached.is_empty() => ArchiveError::NoSuchTape(vid),
+            unreached => ArchiveError::TapeNotSeen { vid, unreached },
+        }
+    }
+
     /// Tells the scheduler how a tape stands now.
     pub(crate) fn post_tape(&self, vid: Vid) {
         match self.tape(vid) {

@@ -131,6 +131,7 @@ pub fn of_the_engine() -> Vec<ArchiveError> {
         E::NoSuchRemoval(DirId(7)),
         E::NoSuchRequest(RequestId(1)),
         E::NoSuchTape(vid()),
+        E::TapeNotSeen { vid: vid(), unreached: vec!["library b".to_owned()] },
         E::TapeNotLabelled(vid()),
         E::TapeInUse(vid()),
         E::Backup(Box::new(backup::BackupError::NotABackup("/b".into()))),

@@ -145,6 +145,7 @@ impl ArchiveError {
             | ArchiveError::NoDriveDirectory { .. }
             | ArchiveError::NoNewDrive { .. }
             | ArchiveError::NoCleaner { .. }
+            | ArchiveError::TapeNotSeen { .. }
             | ArchiveError::DriveOutOfUse { .. } => ErrorKind::Refused,
             ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => ErrorKind::Nearline,
             ArchiveError::Denied { .. } => ErrorKind::Denied,
