@@ -344,18 +344,22 @@ fn who_waits_for_room_has_tapes_in_drives_write_their_index() {
         settings.pool.water = Some(Water { high_percent: 99, low_percent: 40 });
         settings.tape.dismount_delay = Duration::from_secs(3_600);
         settings.tape.index_bytes = ByteCount(u64::MAX);
-        settings.tape_pools.iter_mut().for_each(|pool| pool.mount_bytes = ByteCount(1));
+        settings.tape_pools.iter_mut().for_each(|pool| {
+            // One drive: none is given up for another pool, with an index before the unmount.
+            (pool.mount_bytes, pool.drives_max) = (ByteCount(1), 1);
+        });
+        settings.classes.iter_mut().for_each(|class| class.copies.truncate(1));
     });
     let (archive, tightness) = open_tight_on(&instance, Arc::new(SystemClock));
     put_all(&archive);
     let totals = || archive.totals().unwrap();
     let is_flushed = || {
         let totals = totals();
-        (totals.todo.files, totals.queued.files) == (0, 0) && totals.unindexed == 2 * FILES
+        (totals.todo.files, totals.queued.files) == (0, 0) && totals.unindexed == FILES
     };
-    wait_until("both copies of all are flushed", is_flushed);
-    let is_idle = || archive.tape_drives().iter().all(|drive| drive.state == "idle");
-    wait_until("the tapes stay in their drives", is_idle);
+    wait_until("all is flushed", is_flushed);
+    let is_idle = || archive.tape_drives().iter().any(|drive| drive.state == "idle");
+    wait_until("the tape stays in its drive", is_idle);
     assert_eq!((totals().indexes, gone(&archive)), (0, vec![]), "no index is due by itself");
     assert_eq!(archive.queue().unwrap(), [], "nothing waits for room");
     let why = archive.why_path(&path(&name(0))).unwrap();
@@ -368,11 +372,11 @@ fn who_waits_for_room_has_tapes_in_drives_write_their_index() {
         matches!(begun, Err(ArchiveError::TooLittleRoom { .. } | ArchiveError::RoomIsBeingMade { .. }))
     };
     wait_until("a put finds no room", || refused(25_000_000));
-    wait_until("both tapes have an index, and files have left", || {
+    wait_until("the tape has an index, and files have left", || {
         refused(25_000_000);
-        totals().indexes == 2 && archive.pool_info().unwrap().evictor.files > 0
+        totals().indexes == 1 && archive.pool_info().unwrap().evictor.files > 0
     });
-    assert_eq!(totals().mounts, 2, "the tapes stay in their drives");
+    assert_eq!(totals().mounts, 1, "the tape stays in its drive");
     assert!(is_idle());
     stop(archive);
 }
