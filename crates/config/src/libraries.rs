@@ -267,7 +267,8 @@ mod tests {
             assert!(crate::load(file.path()).is_ok(), "a server that ran with {size} starts again");
             let told = crate::load_strictly(file.path()).map(drop).map_err(|error| error.to_string());
             assert_eq!(told.is_ok(), is_good, "{size}");
-            let names_it = |told: &String| told.contains("cartridge_capacity = \"5") && told.contains("its unit");
+            let names_it =
+                |told: &String| told.contains("cartridge_capacity = \"5") && told.contains("its unit");
             assert!(size != "5" || told.as_ref().is_err_and(names_it), "{told:?}");
         }
     }

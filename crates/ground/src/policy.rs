@@ -10,7 +10,8 @@ use scheduler::{ClassPolicy, PRIORITY_MAX, Pace, Policy, SharePolicy, SidePolicy
 use crate::classes::{Class, Classes};
 use crate::libraries;
 use crate::{
-    DriveLimits, LibraryKind, LibrarySettings, MachineTimes, OpenError, Settings, ShareSettings, TapePoolSettings, TimingSettings,
+    DriveLimits, LibraryKind, LibrarySettings, MachineTimes, OpenError, Settings, ShareSettings,
+    TapePoolSettings, TimingSettings,
 };
 
 /// The robots of a virtual library that takes time.

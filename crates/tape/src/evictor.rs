@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use base::{BlobDescription, BlobId, ByteCount, ClassId, FileId, Layout, Timestamp};
 use catalogue::{
-    BULK_FILES, BlobRecord, Command, Counter, FileRecord, Garbage, Hold, ReadError, Tally, UseHour, View,
-    Work,
+    BULK_FILES, BlobRecord, Command, Counter, FileRecord, Garbage, ReadError, Tally, UseHour, View, Work,
 };
 use ground::access::Notice;
 use ground::{ArchiveError, BlobRoom, Class, EvictorInfo, LeavingCauses, Selected, Worker};
@@ -79,6 +78,8 @@ struct Rounds {
     reached: BTreeMap<ClassId, (UseHour, FileId)>,
     /// The same of a look at ages.
     ages_reached: BTreeMap<ClassId, (UseHour, FileId)>,
+    /// When the first retention ends that kept a file from leaving in the last round.
+    hold_ends: Option<Timestamp>,
 }
 
 /// What is to come of a round.
@@ -105,6 +106,7 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         futile: FUTILE_MIN,
         reached: BTreeMap::new(),
         ages_reached: BTreeMap::new(),
+        hold_ends: None,
     };
     let mut has_failed = false;
     while !room.stopping() {
@@ -164,6 +166,8 @@ struct Line {
     /// Where it began, and whether it has come to the end since: then it goes on from the front up to there.
     began: Option<(UseHour, FileId)>,
     has_turned: bool,
+    /// When the first retention ends that alone keeps one of those that were looked at.
+    hold_ends: Option<Timestamp>,
 }
 
 /// What a round came to.
@@ -292,8 +296,10 @@ impl Rounds {
             self.is_to_rest(now);
         }
         if is_through && evicted.files == 0 {
-            // All that could go is pinned or not on its tapes yet: that takes its time.
-            self.next_at = now.saturating_add(self.rest);
+            // All that could go is pinned or not on its tapes yet: that takes its time. Nobody tells of the end
+            // of a retention.
+            let free_in = self.hold_ends.map_or(self.rest, |end| end.since(room.now()).max(REST_MIN));
+            self.next_at = now.saturating_add(self.rest.min(free_in));
             self.rest = self.rest.saturating_mul(2).min(REST_MAX);
         } else {
             self.rest = REST_MIN;
@@ -360,6 +366,7 @@ impl Rounds {
             let most = left.max(line.demand.own);
             evicted.add(line.evict_some(room, most, None)?);
         }
+        self.hold_ends = lines.iter().filter_map(|line| line.hold_ends).min();
         // The next round begins at the front: what was pinned or not on tape may go by then.
         let is_through = looked_at(&lines) < ROUND_MAX;
         self.reached.clear();
@@ -375,7 +382,16 @@ impl Line {
     /// What stands behind this one, to the end.
     fn behind(demand: Demand, passed: Option<(UseHour, FileId)>) -> Self {
         let ahead = VecDeque::new();
-        Line { demand, ahead, after: passed, passed, looked_at: 0, began: None, has_turned: true }
+        Line {
+            demand,
+            ahead,
+            after: passed,
+            passed,
+            looked_at: 0,
+            began: None,
+            has_turned: true,
+            hold_ends: None,
+        }
     }
 
     /// The file that was not used for longest of those that were not looked at yet.
@@ -432,7 +448,14 @@ impl Line {
                 self.passed = Some((hour, file));
                 self.looked_at += 1;
                 let allowed = self.demand.allowance.saturating_sub(bytes);
-                let record = may_leave(view, file, self.demand.size_min, room.now())?;
+                let record = match may_leave(view, file, self.demand.size_min, room.now())? {
+                    Leaves::Now(record) => Some(record),
+                    Leaves::From(end) => {
+                        self.hold_ends = Some(self.hold_ends.map_or(end, |known| known.min(end)));
+                        None
+                    }
+                    Leaves::Unknown => None,
+                };
                 if let Some(record) = record.filter(|record| record.size.0 <= allowed) {
                     for piece in &record.pieces {
                         if let Some(blob) = view.blob_record(piece.blob)? {
@@ -604,22 +627,26 @@ fn most_evictable(room: &Tape, view: &View<'_>) -> Result<ByteCount, ReadError> 
     Ok(crate::evictable::holders(room, view)?.evictable.bytes)
 }
 
-/// A file that may leave the pool by itself, as far as that can be told without a change: it is on all its
+/// When a file may leave the pool by itself.
+enum Leaves {
+    Now(FileRecord),
+    /// Only its retention keeps it, up to then.
+    From(Timestamp),
+    /// Somebody tells when that changes.
+    Unknown,
+}
+
+/// Whether a file may leave the pool by itself, as far as that can be told without a change: it is on all its
 /// tapes, and nobody pins it or has it held.
-fn may_leave(
-    view: &View<'_>,
-    id: FileId,
-    size_min: ByteCount,
-    now: Timestamp,
-) -> Result<Option<FileRecord>, ReadError> {
+fn may_leave(view: &View<'_>, id: FileId, size_min: ByteCount, now: Timestamp) -> Result<Leaves, ReadError> {
     let file = view.file(id)?.filter(|file| file.is_online() && file.has_data() && file.size >= size_min);
-    let Some(file) = file else { return Ok(None) };
-    if view.pins(id)?.iter().any(|(_, until)| *until > now) || view.hold(id)?.in_force(now) != Hold::default()
-    {
-        return Ok(None);
+    let Some(file) = file else { return Ok(Leaves::Unknown) };
+    let hold = view.hold(id)?.in_force(now);
+    let is_pinned = view.pins(id)?.iter().any(|(_, until)| *until > now);
+    if is_pinned || hold.legal || view.safe_on_tape(id)? != Some(file.size) {
+        return Ok(Leaves::Unknown);
     }
-    let is_safe = view.safe_on_tape(id)? == Some(file.size);
-    Ok(is_safe.then_some(file))
+    Ok(hold.retention.map_or(Leaves::Now(file), |retention| Leaves::From(retention.until)))
 }
 
 /// Has the files that were read since the last time stand where they belong in the order of use.

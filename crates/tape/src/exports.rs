@@ -78,7 +78,8 @@ impl Tape {
     /// tape is used as before then, and nothing goes out later. Of one that waits already that is told as
     /// what it waits for.
     pub fn export_tape(&self, vid: Vid) -> Result<TapeExport, ArchiveError> {
-        if let Err(error @ (ArchiveError::NoSuchTape(_) | ArchiveError::TapeNotSeen { .. })) = self.tape(vid) {
+        if let Err(error @ (ArchiveError::NoSuchTape(_) | ArchiveError::TapeNotSeen { .. })) = self.tape(vid)
+        {
             return match self.library.cleaners().into_iter().find(|cleaner| cleaner.vid == vid) {
                 Some(cleaner) => self.export_cleaner(&cleaner),
                 None => Err(error),

@@ -326,13 +326,64 @@ fn a_put_that_is_refused_has_files_leave_for_it() {
     assert_eq!(gone(&archive), [0u64; 0], "nothing leaves for what would not fit then either");
     // Down to low water, and no further.
     let room = room_of_refusal(1 << 50);
-    room_of_refusal(room + 1);
+    // Told as what is worth a wait, unlike what never fits.
+    let options = archive::PutOptions { length: Some(ByteCount(room + 1)), ..Default::default() };
+    let refused = archive.begin_put(&path("/large"), options).err();
+    assert!(matches!(refused, Some(ArchiveError::RoomIsBeingMade { .. })), "{refused:?}");
     // 30 MB are used, and low water is at 18.4.
     wait_until("four files have left", || evictor().files == 4);
     let looks = evictor().looks_at_once;
     room_of_refusal(1 << 50);
     wait_until("it was looked again", || evictor().looks_at_once > looks);
     assert_eq!(gone(&archive), [0, 1, 2, 3]);
+    stop(archive);
+}
+
+/// Story: the end of a retention wakes nobody: files that it alone kept stayed until the rest of the last look
+/// was over, up to ten minutes, though something waited for their room.
+#[test]
+fn the_end_of_a_retention_ends_the_rest_of_a_look_that_found_nothing() {
+    let mut instance = instance(|_| {});
+    let archive = instance.open();
+    put_all(&archive);
+    migrate_all(&archive);
+    stop(archive);
+    pool_max(&mut instance.settings, 10 * FILE);
+    let clock = instance.clock();
+    let held_for = Duration::from_secs(700);
+    let archive = {
+        let settings = Settings {
+            pool: archive::PoolSettings { water: None, ..instance.settings.pool.clone() },
+            ..instance.settings.clone()
+        };
+        let clock = base::TrustedClock::new(Arc::<base::ManualClock>::clone(&clock));
+        settled(Archive::open(settings, Arc::new(clock)).unwrap())
+    };
+    let until = clock.now().plus(held_for);
+    for n in 0..FILES {
+        let retention = Some(Retention { mode: RetentionMode::Governance, until });
+        archive.set_hold(&path(&name(n)), Which::Current, Hold { retention, legal: false }, false).unwrap();
+    }
+    stop(archive);
+    let archive = instance.start(&clock);
+    let evictor = || archive.pool_info().unwrap().evictor;
+    let look = || {
+        let looks = evictor().looks;
+        wait_until("it was looked", || {
+            archive.make_room_now();
+            evictor().looks > looks + 1
+        });
+    };
+    look();
+    // Each round finds nothing, and the next one comes after twice as long: now after ten minutes.
+    for rest in [10, 20, 40, 80, 160, 320] {
+        clock.advance(Duration::from_secs(rest));
+        look();
+        assert!(evictor().held_up && gone(&archive).is_empty());
+    }
+    clock.advance(Duration::from_secs(75));
+    look();
+    wait_until("two files have left", || evictor().files == 2);
     stop(archive);
 }
 

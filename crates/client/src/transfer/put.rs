@@ -208,7 +208,8 @@ impl<'a> Putter<'a> {
 
     /// Sends a put, again as long as the pool makes room for it.
     fn put_in_room<T>(&self, mut send: impl FnMut() -> Result<T, Attempt>) -> Outcome<T> {
-        let put = retry_for_room(|refusal| self.room.waits(self.settings, self.progress, refusal), |_| send());
+        let put =
+            retry_for_room(|refusal| self.room.waits(self.settings, self.progress, refusal), |_| send());
         if put.is_ok() {
             self.room.found(self.progress);
         }

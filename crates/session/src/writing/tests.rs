@@ -8,7 +8,13 @@ fn at(seconds: u64) -> Timestamp {
 }
 
 fn calm() -> Situation {
-    Situation { stop: false, may_write: true, owes_index: true, room_waits: false, haste: HasteCall::default() }
+    Situation {
+        stop: false,
+        may_write: true,
+        owes_index: true,
+        room_waits: false,
+        haste: HasteCall::default(),
+    }
 }
 
 /// Steps through events and gives the last action.
@@ -150,10 +156,7 @@ fn who_waits_for_room_gets_an_index_behind_each_flush_and_at_the_end() {
     assert_eq!(end, WritingAction::End(SessionEnd::Drained), "no index names less than the one before");
     after(&mut session, &[WritingEvent::Begin]);
     assert_eq!(session.step(at(10), &room, WritingEvent::NothingQueued), index);
-    assert_eq!(
-        session.step(at(10), &room, WritingEvent::Indexed),
-        WritingAction::End(SessionEnd::Drained)
-    );
+    assert_eq!(session.step(at(10), &room, WritingEvent::Indexed), WritingAction::End(SessionEnd::Drained));
 }
 
 #[test]
