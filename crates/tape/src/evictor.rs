@@ -449,7 +449,7 @@ impl Line {
                 self.looked_at += 1;
                 let allowed = self.demand.allowance.saturating_sub(bytes);
                 let record = match may_leave(view, file, self.demand.size_min, room.now())? {
-                    Leaves::Now(record) => Some(record),
+                    Leaves::Now(record) => Some(*record),
                     Leaves::From(end) => {
                         self.hold_ends = Some(self.hold_ends.map_or(end, |known| known.min(end)));
                         None
@@ -629,7 +629,7 @@ fn most_evictable(room: &Tape, view: &View<'_>) -> Result<ByteCount, ReadError> 
 
 /// When a file may leave the pool by itself.
 enum Leaves {
-    Now(FileRecord),
+    Now(Box<FileRecord>),
     /// Only its retention keeps it, up to then.
     From(Timestamp),
     /// Somebody tells when that changes.
@@ -646,7 +646,7 @@ fn may_leave(view: &View<'_>, id: FileId, size_min: ByteCount, now: Timestamp) -
     if is_pinned || hold.legal || view.safe_on_tape(id)? != Some(file.size) {
         return Ok(Leaves::Unknown);
     }
-    Ok(hold.retention.map_or(Leaves::Now(file), |retention| Leaves::From(retention.until)))
+    Ok(hold.retention.map_or_else(|| Leaves::Now(Box::new(file)), |retention| Leaves::From(retention.until)))
 }
 
 /// Has the files that were read since the last time stand where they belong in the order of use.
