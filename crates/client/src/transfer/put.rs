@@ -165,7 +165,7 @@ impl<'a> Putter<'a> {
             LocalKind::Link(link) => {
                 headers.push(("kist-link-target", text::encode(link)));
                 let put = || self.client.send_put(&target, &headers, Some(0), &mut std::io::empty());
-                self.count_replaced(&read_reply(self.put_in_room(|| put())?)?);
+                self.count_replaced(&read_reply(self.put_in_room(put)?)?);
                 Ok(true)
             }
             LocalKind::File if item.local.size <= IN_MEMORY_BYTES_MAX => self.small(item, &target, headers),
