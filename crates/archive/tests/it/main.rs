@@ -90,6 +90,7 @@ mod storm;
 mod trees;
 mod trouble;
 mod unknown;
+mod unreached;
 mod unreadable;
 mod uploads;
 #[path = "common/within.rs"]
