@@ -449,11 +449,11 @@ pub enum ArchiveError {
         /// What the pool takes.
         room: ByteCount,
     },
-    /// The pool has no room for the file now, and room comes by itself: files leave the pool, or are on their
-    /// way to tapes and leave then.
+    /// The pool has no room for the file now, and room comes by itself: files leave the pool, or are on
+    /// their way to tapes and leave then.
     #[error(
-        "the pool has no room for the file now; room is being made, as files that are on tape leave the pool: \
-         try again in a few seconds"
+        "the pool has no room for the file now; room is being made, as files that are on tape leave the \
+         pool: try again in a few seconds"
     )]
     RoomIsBeingMade {
         /// Its size, or what is known of it.

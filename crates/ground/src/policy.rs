@@ -112,8 +112,8 @@ fn side_policy(drives: &DriveLimits) -> SidePolicy {
     SidePolicy { drives_min: drives.min, drives_max: drives.most() }
 }
 
-/// The pace of libraries of which nothing is known yet: directories take milliseconds, drives behind SCSI what
-/// usual ones take.
+/// The pace of libraries of which nothing is known yet: directories take milliseconds, drives behind SCSI
+/// what usual ones take.
 fn unmeasured<'a>(mut libraries: impl Iterator<Item = &'a LibrarySettings>) -> Pace {
     let has_drives = libraries.any(|library| matches!(library.kind, LibraryKind::Scsi(_)));
     if has_drives { Pace::default() } else { Pace::untimed() }

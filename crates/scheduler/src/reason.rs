@@ -378,9 +378,9 @@ impl Reason {
             ),
             Reason::WaitingForIndex { vid, every } => write!(
                 f,
-                "it is on tape {vid} and leaves the pool when the tape's next index names it: something waits \
-                 for that room, so the index is written as soon as the drive is free for it, at most every {} \
-                 s",
+                "it is on tape {vid} and leaves the pool when the tape's next index names it: something \
+                 waits for that room, so the index is written as soon as the drive is free for it, at most \
+                 every {} s",
                 every.as_secs()
             ),
             Reason::NoRoomForReads { need, free, until, goes_on } => {

@@ -326,8 +326,8 @@ impl Scheduler {
         })
     }
 
-    /// The same of a tape from which these shares want something. That it lies idle in a drive is no cause: what
-    /// keeps it from being read is.
+    /// The same of a tape from which these shares want something. That it lies idle in a drive is no cause:
+    /// what keeps it from being read is.
     fn kept_in_drive(&self, vid: Vid, shares: &[ShareId]) -> Option<Reason> {
         let in_drive = self.in_drive(vid, 0)?;
         let drive = self.tapes.get(&vid)?.drive.as_ref()?;

@@ -227,8 +227,8 @@ impl WritingSession {
         WritingAction::EndRun(ending)
     }
 
-    /// Who asked for haste, or waits for room, waits for the index, not for the unmount; while packs of what was there then are
-    /// still being made, for that of the next session too.
+    /// Who asked for haste, or waits for room, waits for the index, not for the unmount; while packs of what
+    /// was there then are still being made, for that of the next session too.
     fn nothing_queued(&mut self, situation: &Situation) -> WritingAction {
         let haste = situation.haste;
         let is_asked = haste.asked > self.haste_answered;

@@ -296,8 +296,8 @@ impl Rounds {
             self.is_to_rest(now);
         }
         if is_through && evicted.files == 0 {
-            // All that could go is pinned or not on its tapes yet: that takes its time. Nobody tells of the end
-            // of a retention.
+            // All that could go is pinned or not on its tapes yet: that takes its time. Nobody tells of the
+            // end of a retention.
             let free_in = self.hold_ends.map_or(self.rest, |end| end.since(room.now()).max(REST_MIN));
             self.next_at = now.saturating_add(self.rest.min(free_in));
             self.rest = self.rest.saturating_mul(2).min(REST_MAX);

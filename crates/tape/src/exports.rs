@@ -299,8 +299,8 @@ impl Tape {
         match self.unreached()[..] {
             [] => "its library does not say now where it is".to_owned(),
             ref unreached => format!(
-                "no library that is reached holds it, and what stands in {} is not known, which was not reached \
-                 since the start (kist status tells why)",
+                "no library that is reached holds it, and what stands in {} is not known, which was not \
+                 reached since the start (kist status tells why)",
                 unreached.join(", ")
             ),
         }

@@ -468,8 +468,8 @@ impl Tape {
                     Waiting::Tape(vid) | Waiting::Planned(vid) | Waiting::Maintenance(vid) => Some(vid),
                     _ => None,
                 };
-                // Which of the keys somebody can give is not known: of a file all are named. Each tape has a row
-                // of its own, which names its own key.
+                // Which of the keys somebody can give is not known: of a file all are named. Each tape has a
+                // row of its own, which names its own key.
                 let vids = match asked.filter(|vid| of_tape(*vid).is_some()) {
                     Some(vid) => vec![vid],
                     None => tapes.iter().map(|(vid, _)| *vid).collect(),

@@ -402,8 +402,8 @@ fn why_file(room: &Tape, path: &ArchivePath, file: FileId) -> Result<Vec<Cause>,
                     Some(Reason::Writing { .. }) => said(format!("copy in {pool}: being written to {vid}")),
                     None => match room.why_not_closed(vid)? {
                         Reason::NothingWaits => said(format!(
-                            "copy in {pool}: begun on {vid}, whose session was cut short: the tape is mounted \
-                             next to see what of it is whole there"
+                            "copy in {pool}: begun on {vid}, whose session was cut short: the tape is \
+                             mounted next to see what of it is whole there"
                         )),
                         reason => cause(format!("copy in {pool}, begun on {vid}: {reason}"), reason),
                     },
@@ -411,8 +411,8 @@ fn why_file(room: &Tape, path: &ArchivePath, file: FileId) -> Result<Vec<Cause>,
                 }),
                 CopyState::Flushed { vid, .. } => {
                     let text = format!(
-                        "copy in {pool}: safe on {vid}, waits for the next index there, which comes by bytes, \
-                         when the tape leaves its drive, or at once when something waits for room in the pool"
+                        "copy in {pool}: safe on {vid}, waits for the next index there, which comes by \
+                         bytes, when the tape leaves its drive, or at once when something waits for room in the pool"
                     );
                     Some(said(text))
                 }

@@ -339,8 +339,8 @@ fn a_put_that_is_refused_has_files_leave_for_it() {
     stop(archive);
 }
 
-/// Story: the end of a retention wakes nobody: files that it alone kept stayed until the rest of the last look
-/// was over, up to ten minutes, though something waited for their room.
+/// Story: the end of a retention wakes nobody: files that it alone kept stayed until the rest of the last
+/// look was over, up to ten minutes, though something waited for their room.
 #[test]
 fn the_end_of_a_retention_ends_the_rest_of_a_look_that_found_nothing() {
     let mut instance = instance(|_| {});

@@ -64,9 +64,9 @@ fn open(instance: &Instance) -> (Archive, Arc<AtomicBool>) {
     (settled(archive), is_back)
 }
 
-/// Stories: a file was "being written" to a tape that no drive had, since a session on it was cut short before
-/// the start; a tape that no library had shown yet was not there, and one that was known was in no library
-/// and could not be exported.
+/// Stories: a file was "being written" to a tape that no drive had, since a session on it was cut short
+/// before the start; a tape that no library had shown yet was not there, and one that was known was in no
+/// library and could not be exported.
 #[test]
 fn what_a_library_may_hold_that_was_not_reached_is_not_called_absent() {
     let instance = Instance::with(ByteCount::mib(256), at_rest);

@@ -426,7 +426,7 @@ mod tests {
         site.take_measured(&measured);
         let plan = planner::plan(&site).unwrap();
         assert!(plan.value(&measured[0].name, "written to tape").is_some());
-        // Story: with the example of a site its classes were planned beside the measured ones, and nobody said so.
+        // Story: the classes of an example were planned beside the measured ones, and nobody said so.
         let example = Site::parse(TIER1).unwrap();
         let note = from_file(&example, &measured, Path::new("tier1.toml")).unwrap();
         assert!(note.starts_with(&format!("measured: {}", measured[0].name)), "{note}");

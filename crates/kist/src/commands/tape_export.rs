@@ -68,8 +68,8 @@ fn waits_text(vid: &str, reason: &str) -> String {
     let ends =
         if reason.contains(&call_off) { String::new() } else { format!("; to call it off: {call_off}") };
     format!(
-        "kist: tape {vid} is not out yet: {reason}; it goes out by itself, and Ctrl-C ends only this wait, not \
-         the export{ends}"
+        "kist: tape {vid} is not out yet: {reason}; it goes out by itself, and Ctrl-C ends only this wait, \
+         not the export{ends}"
     )
 }
 
@@ -129,8 +129,8 @@ pub fn retire(vid: &str, reason: &str, common: &Common) -> Outcome {
     let client = common.connection.client()?;
     client.post(&target(vid, "retire"), &ReasonBody { reason: reason.to_owned() })?;
     let text = format!(
-        "tape {vid} is retired: it is not written, not read and not taken for a scratch tape any more. Kist moves \
-         and erases nothing: to take it out of its library, kist tape export {vid}; what was written to it \
+        "tape {vid} is retired: it is not written, not read and not taken for a scratch tape any more. Kist \
+         moves and erases nothing: to take it out of its library, kist tape export {vid}; what was written to it \
          stands on the medium until it is destroyed. kist tape add {vid} would make it scratch again"
     );
     output::done(common, &serde_json::json!({ "vid": vid, "state": "retired" }), &text)
