@@ -86,7 +86,8 @@ impl LeavingSignal {
         std::mem::take(&mut *self.told())
     }
 
-    /// The thread has looked: whether room for new files comes by itself, or may, if the pool has none.
+    /// Whether room for new files comes by itself, or may, if the pool has none: each look says it, and what
+    /// changes that between two looks.
     pub fn set_room_comes(&self, room_comes: bool) {
         self.room_comes.store(room_comes, Ordering::Relaxed);
     }

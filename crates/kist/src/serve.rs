@@ -173,8 +173,8 @@ fn check_floors(config: &Config, instance: &Instance) -> Outcome {
     match settings.classes.iter().find(|class| class.leaving.pool_min > most) {
         None => Ok(()),
         Some(class) => Err(Failure::usage(format!(
-            "{}: classes.pool_min: that of class '{}', {}, is more than the pool's drives hold ({most}): none \
-             of its files would leave the pool, whatever waits for room; write less, or add drives",
+            "{}: classes.pool_min: that of class '{}', {}, is more than the pool's drives hold ({most}): \
+             none of its files would leave the pool, whatever waits for room; write less, or add drives",
             instance.path(CONFIG_FILE).display(),
             class.name,
             class.leaving.pool_min

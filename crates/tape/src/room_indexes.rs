@@ -40,12 +40,12 @@ impl Tape {
     }
 
     /// Has tapes in drives that lack an index write one, if something waits for room; each as often as the
-    /// rule allows. Whether any lacks one.
+    /// rule allows. Whether any lacks one, whoever waits.
     pub(crate) fn ask_for_indexes(&self) -> Result<bool, ArchiveError> {
+        let without_index = self.read(|view| without_index(view, 1))?;
         if !self.own.room_indexes.lock().room_waits {
-            return Ok(false);
+            return Ok(!without_index.is_empty());
         }
-        let without_index = self.read(without_index)?;
         for (vid, _) in &without_index {
             // What a session that was cut short left is closed by the next mount.
             let is_cut = self.maintenance().tapes.get(vid).is_some_and(|tasks| tasks.recover || tasks.index);
@@ -89,19 +89,22 @@ impl Tape {
 
     /// What stands on tapes in drives under no index, by tape, if something waits for room.
     pub(crate) fn room_waits_for(&self) -> Result<Vec<(Vid, Tally)>, ArchiveError> {
-        if !self.own.room_indexes.lock().room_waits {
+        // Who has just found none is heard with the next look.
+        let told = self.leaving.pending();
+        let is_told = told.put_refused.is_some() || told.recall_waits;
+        if !is_told && !self.own.room_indexes.lock().room_waits {
             return Ok(Vec::new());
         }
-        self.read(without_index)
+        self.read(|view| without_index(view, CONTAINERS_MAX))
     }
 }
 
-/// Tapes with an open run, and what stands on each behind its newest index.
-fn without_index(view: &View<'_>) -> Result<Vec<(Vid, Tally)>, ReadError> {
+/// Tapes with an open run, and what stands on each behind its newest index, of at most so many containers.
+fn without_index(view: &View<'_>, most: usize) -> Result<Vec<(Vid, Tally)>, ReadError> {
     let mut found = Vec::new();
     for (vid, tape) in view.tapes()?.into_iter().filter(|(_, tape)| tape.run.is_some()) {
         let mut tally = Tally::default();
-        for (_, id) in view.content(vid, BlockAddress(tape.index_block.0 + 1), CONTAINERS_MAX)? {
+        for (_, id) in view.content(vid, BlockAddress(tape.index_block.0 + 1), most)? {
             let length = view.container(id)?.map_or(ByteCount(0), |container| container.length);
             tally.files += 1;
             tally.bytes.0 = tally.bytes.0.saturating_add(length.0);

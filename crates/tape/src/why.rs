@@ -412,7 +412,8 @@ fn why_file(room: &Tape, path: &ArchivePath, file: FileId) -> Result<Vec<Cause>,
                 CopyState::Flushed { vid, .. } => {
                     let text = format!(
                         "copy in {pool}: safe on {vid}, waits for the next index there, which comes by \
-                         bytes, when the tape leaves its drive, or at once when something waits for room in the pool"
+                         bytes, when the tape leaves its drive, or at once when something waits for room in \
+                         the pool"
                     );
                     Some(said(text))
                 }

@@ -422,7 +422,15 @@ fn who_waits_for_room_has_tapes_in_drives_write_their_index() {
         let begun = archive.begin_put(&path("/large"), options);
         matches!(begun, Err(ArchiveError::TooLittleRoom { .. } | ArchiveError::RoomIsBeingMade { .. }))
     };
-    wait_until("a put finds no room", || refused(25_000_000));
+    let is_told_to_wait = || {
+        let options = archive::PutOptions { length: Some(ByteCount(25_000_000)), ..Default::default() };
+        match archive.begin_put(&path("/large"), options) {
+            Ok(_) => false,
+            Err(ArchiveError::RoomIsBeingMade { .. }) => true,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    wait_until("a put finds no room, and is told at once that some is being made", is_told_to_wait);
     wait_until("the tape has an index, and files have left", || {
         refused(25_000_000);
         totals().indexes == 1 && archive.pool_info().unwrap().evictor.files > 0

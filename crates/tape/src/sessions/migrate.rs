@@ -282,6 +282,10 @@ impl MountedTape<'_> {
             end_of_data,
             written: ByteCount(bytes),
         })?;
+        if self.room.settings.pool.water.is_some() {
+            // What is flushed lacks an index only, which is written for whoever finds no room.
+            self.room.leaving.set_room_comes(true);
+        }
         run.committed = committed;
         run.end_of_data = end_of_data;
         plan::recovered(self.room, whole);
