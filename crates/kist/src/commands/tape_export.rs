@@ -130,8 +130,8 @@ pub fn retire(vid: &str, reason: &str, common: &Common) -> Outcome {
     client.post(&target(vid, "retire"), &ReasonBody { reason: reason.to_owned() })?;
     let text = format!(
         "tape {vid} is retired: it is not written, not read and not taken for a scratch tape any more. Kist \
-         moves and erases nothing: to take it out of its library, kist tape export {vid}; what was written to \
-         it stands on the medium until that is destroyed. kist tape add {vid} would make it scratch again"
+         moves and erases nothing: to take it out of its library, kist tape export {vid}; what was written \
+         to it stands on the medium until that is destroyed. kist tape add {vid} would make it scratch again"
     );
     output::done(common, &serde_json::json!({ "vid": vid, "state": "retired" }), &text)
 }
