@@ -26,11 +26,11 @@ pub use ground::{
     PoolDrive, PoolDriveFile, PoolDriveInfo, PoolDriveSettings, PoolEncryption, PoolHolders, PoolInfo,
     PoolSettings, PoolWork, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RebalanceInfo, RecodingInfo,
     RenameOf, RequestFile, RequestInfo, RequestOutlook, RestoreState, Retention, RetentionMode,
-    SMALL_BYTES_MAX, ScrubInfo, ScsiLibrarySettings, SegmentUse, Selection, Settings, SettlingInfo,
-    SettlingStage, ShareSettings, StageOptions, Stat, TailFile, TapeContent, TapeDriveInfo, TapeExport,
-    TapeImport, TapeInfo, TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse, TimingSettings, Totals,
-    UpkeepSettings, UploadError, VersionPage, VersionQuery, Versioning, VirtualLibrarySettings, Which,
-    WhyNotAtOnce, WorkerInfo, has_ended, time_left,
+    SMALL_BYTES_MAX, SMALLEST_TAPE, ScrubInfo, ScsiLibrarySettings, SegmentUse, Selection, Settings,
+    SettlingInfo, SettlingStage, ShareSettings, StageOptions, Stat, TailFile, TapeContent, TapeDriveInfo,
+    TapeExport, TapeImport, TapeInfo, TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse,
+    TimingSettings, Totals, UpkeepSettings, UploadError, VersionPage, VersionQuery, Versioning,
+    VirtualLibrarySettings, Which, WhyNotAtOnce, WorkerInfo, has_ended, time_left,
 };
 pub use ingest::{
     Download, MULTIPART_PAGE_MAX, PartUpload, PutCallback, UPLOAD_XATTRS, Upload, VERIFY_BYTES_MAX,

@@ -39,6 +39,8 @@ pub const LIST_PAGE: usize = 1000;
 pub const ATTEMPTS: u32 = 4;
 /// Other keys that one request is sent with, if each was refused.
 const NEW_KEYS_MAX: usize = 4;
+/// The server's word for a pool that has no room and makes some.
+const ROOM_IS_BEING_MADE: &str = "room-is-being-made";
 /// The longest wait between two attempts, whatever the server suggests.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -55,6 +57,8 @@ pub struct Attempt {
     pub failure: Failure,
     /// `Some` if a repetition may help, after at least this time.
     pub again: Option<Duration>,
+    /// The pool has no room and makes some: it is waited for as long as the caller bears.
+    is_for_room: bool,
     /// It was refused for its key, so that nothing of it was done, and there is another key by now.
     has_new_key: bool,
 }
@@ -62,7 +66,12 @@ pub struct Attempt {
 impl Attempt {
     /// A failure that will stay.
     pub fn last(failure: Failure) -> Self {
-        Attempt { failure, again: None, has_new_key: false }
+        Attempt { failure, again: None, is_for_room: false, has_new_key: false }
+    }
+
+    /// Whether the pool has no room and makes some.
+    pub fn is_for_room(&self) -> bool {
+        self.is_for_room
     }
 
     /// A failure that a repetition after this time may mend.
@@ -365,6 +374,7 @@ impl Client {
         let bytes = response.body_mut().with_config().limit(1 << 20).read_to_vec().unwrap_or_default();
         let problem = serde_json::from_slice::<Problem>(&bytes);
         let waits = problem.as_ref().is_ok_and(|problem| waits_for_somebody(&problem.kind));
+        let is_for_room = problem.as_ref().is_ok_and(|problem| problem.kind == ROOM_IS_BEING_MADE);
         let failure = match problem {
             Ok(_) if status == StatusCode::UNAUTHORIZED => self.wrong_key(),
             Ok(problem) => of_problem(problem),
@@ -382,7 +392,7 @@ impl Client {
             }
             _ => None,
         };
-        Err(Attempt { failure, again, has_new_key })
+        Err(Attempt { failure, again, is_for_room, has_new_key })
     }
 
     fn wrong_key(&self) -> Failure {
@@ -448,13 +458,29 @@ fn lost_sight(work: &WorkReply, failure: Failure) -> Failure {
 }
 
 /// Tries `send` up to [`ATTEMPTS`] times; it is told the number of the attempt, from 0.
-pub fn retry<T>(mut send: impl FnMut(u32) -> Result<T, Attempt>) -> Outcome<T> {
+pub fn retry<T>(send: impl FnMut(u32) -> Result<T, Attempt>) -> Outcome<T> {
+    retry_for_room(|_| false, send)
+}
+
+/// The same; tries that find a pool which makes room do not count as long as `waits` says so, which is told
+/// of the refusal.
+pub fn retry_for_room<T>(
+    waits: impl Fn(&Failure) -> bool,
+    mut send: impl FnMut(u32) -> Result<T, Attempt>,
+) -> Outcome<T> {
     let mut number = 0;
     loop {
         let attempt = match send(number) {
             Ok(value) => return Ok(value),
             Err(attempt) => attempt,
         };
+        if attempt.is_for_room {
+            if !waits(&attempt.failure) {
+                return Err(attempt.failure);
+            }
+            std::thread::sleep(attempt.again.unwrap_or(RETRY_WAIT_MAX));
+            continue;
+        }
         number += 1;
         match attempt.again {
             Some(wait) if number < ATTEMPTS => std::thread::sleep(wait * number),
@@ -617,6 +643,33 @@ mod tests {
         });
         assert!(outcome.is_err());
         assert_eq!(tries, ATTEMPTS);
+    }
+
+    /// Story: a put gave up after ten seconds where room came in fifteen.
+    #[test]
+    fn a_pool_that_makes_room_is_waited_for_as_long_as_the_caller_says() {
+        let refused = || Attempt {
+            is_for_room: true,
+            ..Attempt::after(Duration::ZERO, Failure::new(Exit::Refused, "room is being made"))
+        };
+        let (mut tries, most) = (0, 5 * ATTEMPTS);
+        let outcome = retry_for_room(
+            |_| true,
+            |number| {
+                tries += 1;
+                assert_eq!(number, 0, "none of them counts");
+                if tries < most { Err(refused()) } else { Ok(tries) }
+            },
+        );
+        assert_eq!(outcome.ok(), Some(most));
+        let waited = std::cell::Cell::new(0);
+        let waits = |failure: &Failure| {
+            assert_eq!(failure.message, "room is being made");
+            waited.set(waited.get() + 1);
+            waited.get() < 3
+        };
+        let outcome: Outcome = retry_for_room(waits, |_| Err(refused()));
+        assert_eq!((outcome.err().map(|failure| failure.exit), waited.get()), (Some(Exit::Refused), 3));
     }
 
     #[test]

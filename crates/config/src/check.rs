@@ -68,6 +68,9 @@ pub fn load_strictly(file: &Path) -> Result<Config, ConfigError> {
         check_no_hour(class).map_err(|finding| located(file, &text, finding))?;
     }
     check_up_to(&config.classes).map_err(|finding| located(file, &text, finding))?;
+    for library in std::iter::once(&config.library).chain(&config.more_libraries) {
+        check_capacity(library).map_err(|finding| located(file, &text, finding))?;
+    }
     Ok(config)
 }
 
@@ -343,6 +346,21 @@ fn check_no_hour(class: &Class) -> Result<(), Finding> {
         span.get_ref()
     );
     Err((span.span(), message))
+}
+
+/// Kist uses no tape that is so small: what was left out is a unit.
+fn check_capacity(library: &Library) -> Result<(), Finding> {
+    let Some(size) = library.cartridge_capacity.as_ref().filter(|it| it.get_ref().0 < archive::SMALLEST_TAPE)
+    else {
+        return Ok(());
+    };
+    let message = format!(
+        "cartridge_capacity = \"{}\" is no size of a cartridge, and Kist uses no tape of less than {}: write \
+         what one holds with its unit, such as \"12TB\", or leave it out where labels say what medium it is",
+        size.get_ref(),
+        archive::SMALLEST_TAPE
+    );
+    Err((size.span(), message))
 }
 
 /// What says when files of a class leave the pool: what would have no effect, or would keep all files of the

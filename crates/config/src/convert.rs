@@ -145,7 +145,7 @@ fn library_settings(library: &Library, directory: &Path) -> LibrarySettings {
                 Drives::Serials(all) => all.iter().filter_map(|one| one.parse().ok()).collect(),
             },
             slots: slots.as_ref().map(|all| all.iter().filter_map(|one| range(one.get_ref())).collect()),
-            capacity: cartridge_capacity.map_or(ByteCount(0), |capacity| capacity.0),
+            capacity: cartridge_capacity.as_ref().map_or(ByteCount(0), |capacity| capacity.get_ref().0),
             portals: portals.iter().filter_map(|one| library::scsi::portal(one.get_ref()).ok()).collect(),
             initiator: initiator.as_ref().and_then(|name| IscsiName::new(&text(name)).ok()),
             chap: chap.as_ref().map(|chap| ChapSettings {

@@ -183,7 +183,7 @@ pub struct Library {
     pub slots: Option<Vec<Spanned<String>>>,
     /// What a cartridge of a scsi one holds whose label does not say what medium it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cartridge_capacity: Option<Size>,
+    pub cartridge_capacity: Option<Spanned<Size>>,
     /// Portals at which changer and drives of a scsi one are looked for, beside the changer's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub portals: Vec<Spanned<String>>,

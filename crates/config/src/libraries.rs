@@ -253,6 +253,26 @@ mod tests {
         assert_eq!((&library.slots, settings.library.drives(), library.capacity.0), (&None, 2, 0));
     }
 
+    /// Story: a capacity of five bytes was found good.
+    #[test]
+    fn a_capacity_without_its_unit_is_refused_when_the_file_is_checked() {
+        let library = "kind = \"virtual\"\ndirectory = \"library\"\n# Tape drives.\ndrives = 2\n";
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (size, is_good) in [("5", false), ("8000000B", false), ("8MiB", true), ("12TB", true)] {
+            let scsi = "kind = \"scsi\"\nchanger = \"serial:CH0001\"\ndrives = 2\n";
+            let scsi = format!("{scsi}cartridge_capacity = \"{size}\"\n");
+            let text = crate::template::write(&Template::default());
+            assert!(text.contains(library));
+            std::fs::write(file.path(), text.replacen(library, &scsi, 1)).unwrap();
+            assert!(crate::load(file.path()).is_ok(), "a server that ran with {size} starts again");
+            let told = crate::load_strictly(file.path()).map(drop).map_err(|error| error.to_string());
+            assert_eq!(told.is_ok(), is_good, "{size}");
+            let names_it =
+                |told: &String| told.contains("cartridge_capacity = \"5") && told.contains("its unit");
+            assert!(size != "5" || told.as_ref().is_err_and(names_it), "{told:?}");
+        }
+    }
+
     #[test]
     fn keys_of_the_other_kind_and_what_is_none_are_refused() {
         let changer = "changer = \"serial:CH0001\"\n";

@@ -89,6 +89,12 @@ pub(crate) async fn rename(shared: Door, Extension(call): Caller, body: Body) ->
 /// For how long files are pinned. A pin that would end after the last time there is is not shortened.
 fn pin(seconds: Option<u64>) -> Result<Duration, Refusal> {
     let pin = seconds.map_or(PIN_DEFAULT, Duration::from_secs);
+    if pin == Duration::ZERO {
+        return Err(Refusal::bad(
+            "pin_seconds 0: files that are not pinned may leave the pool before anybody reads them: say how \
+             many seconds they stay, at least 1, or leave it out for a day",
+        ));
+    }
     if pin > PIN_MAX {
         let days = PIN_MAX.as_secs() / 86_400;
         return Err(Refusal::bad(format!("files are pinned for {days} days at most; {}", Timestamp::RANGE)));

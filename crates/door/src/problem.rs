@@ -10,6 +10,8 @@ use wire::Problem;
 
 /// After how many seconds a client should try again.
 const RETRY_AFTER_SECONDS: u64 = 5;
+/// The same while room is being made, which takes a look of the evictor and a few syncs.
+const ROOM_RETRY_AFTER_SECONDS: u64 = 2;
 /// The status word as a header, for `HEAD`, whose replies have no body.
 const PROBLEM: HeaderName = HeaderName::from_static("kist-problem");
 
@@ -83,6 +85,8 @@ kinds! {
     Range "range" RANGE_NOT_SATISFIABLE;
     /// No space for now.
     PoolFull "pool-full" SERVICE_UNAVAILABLE;
+    /// No space for now; some comes by itself.
+    RoomIsBeingMade "room-is-being-made" SERVICE_UNAVAILABLE;
     /// No space where the server writes down what it keeps and who did what.
     ServerFull "server-full" SERVICE_UNAVAILABLE;
     /// More than a quota allows.
@@ -110,7 +114,12 @@ impl Kind {
     fn is_the_servers(self) -> bool {
         let is_refusal = matches!(
             self,
-            Kind::QuotaExceeded | Kind::PoolFull | Kind::ServerFull | Kind::DrivesAway | Kind::NotSettled
+            Kind::QuotaExceeded
+                | Kind::PoolFull
+                | Kind::RoomIsBeingMade
+                | Kind::ServerFull
+                | Kind::DrivesAway
+                | Kind::NotSettled
         );
         self.word_and_status().1.is_server_error() && !is_refusal
     }
@@ -132,6 +141,9 @@ impl Refusal {
             | Kind::NotSettled
             | Kind::TooMany => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
+            }
+            Kind::RoomIsBeingMade => {
+                headers.insert(RETRY_AFTER, HeaderValue::from(ROOM_RETRY_AFTER_SECONDS));
             }
             Kind::Unauthorized => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"kist\""));
@@ -262,6 +274,7 @@ fn word_of(kind: ErrorKind) -> Kind {
         ErrorKind::Denied => Kind::Forbidden,
         ErrorKind::QuotaExceeded => Kind::QuotaExceeded,
         ErrorKind::PoolFull => Kind::PoolFull,
+        ErrorKind::RoomIsBeingMade => Kind::RoomIsBeingMade,
         ErrorKind::ServerFull => Kind::ServerFull,
         ErrorKind::DrivesAway => Kind::DrivesAway,
         ErrorKind::NotSettled => Kind::NotSettled,
@@ -361,6 +374,7 @@ mod tests {
         check(ArchiveError::Corrupt { path: at() }, "corrupt", 500);
         check(ArchiveError::Stopping, "unavailable", 503);
         check(ArchiveError::PoolFull, "pool-full", 503);
+        check(ArchiveError::RoomIsBeingMade { size: ByteCount(1) }, "room-is-being-made", 503);
         let (size, room) = (ByteCount::gib(2), ByteCount::gib(1));
         check(ArchiveError::TooLittleRoom { size, room }, "pool-full", 503);
         check(ArchiveError::TreeChanges, "unavailable", 503);
@@ -398,6 +412,7 @@ mod tests {
         for (kind, is_told) in [
             (Kind::ServerFull, false),
             (Kind::PoolFull, false),
+            (Kind::RoomIsBeingMade, false),
             (Kind::DrivesAway, false),
             (Kind::NotSettled, false),
             (Kind::QuotaExceeded, false),

@@ -202,6 +202,18 @@ pub enum ArchiveError {
     /// No such tape.
     #[error("there is no tape {0} in the library")]
     NoSuchTape(Vid),
+    /// No tape of this VID is known, and not all libraries were reached since the start.
+    #[error(
+        "tape {vid} is not known, but what stands in {} is not known either, which was not reached since the \
+         start: kist status tells why; ask again when it is reached",
+        unreached.join(", ")
+    )]
+    TapeNotSeen {
+        /// The tape.
+        vid: Vid,
+        /// Those libraries, as they are named to people.
+        unreached: Vec<String>,
+    },
     /// Nothing was ever written to the tape.
     #[error("tape {0} is not labelled: there is nothing on it to be checked")]
     TapeNotLabelled(Vid),
@@ -436,6 +448,16 @@ pub enum ArchiveError {
         size: ByteCount,
         /// What the pool takes.
         room: ByteCount,
+    },
+    /// The pool has no room for the file now, and room comes by itself: files leave the pool, or are on
+    /// their way to tapes and leave then.
+    #[error(
+        "the pool has no room for the file now; room is being made, as files that are on tape leave the \
+         pool: try again in a few seconds"
+    )]
+    RoomIsBeingMade {
+        /// Its size, or what is known of it.
+        size: ByteCount,
     },
     /// Drives would be given up that hold the only copy of files that can be read.
     #[error(

@@ -1,6 +1,7 @@
 //! What wakes the thread that has files leave the pool by themselves.
 
 use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base::ByteCount;
@@ -43,6 +44,8 @@ pub struct LeavingSignal {
     doorbell: Doorbell,
     /// Rung for what may not wait for the end of a rest.
     called: Doorbell,
+    /// Whether room for new files comes by itself, as far as the last look has found.
+    room_comes: AtomicBool,
 }
 
 impl LeavingSignal {
@@ -81,6 +84,17 @@ impl LeavingSignal {
     /// What was told. For the thread, before it looks: what is told from then on wakes it again.
     pub fn hear(&self) -> LeavingCauses {
         std::mem::take(&mut *self.told())
+    }
+
+    /// Whether room for new files comes by itself, or may, if the pool has none: each look says it, and what
+    /// changes that between two looks.
+    pub fn set_room_comes(&self, room_comes: bool) {
+        self.room_comes.store(room_comes, Ordering::Relaxed);
+    }
+
+    /// Whether it is worth a wait for who finds no room. Never, if nothing leaves for want of room.
+    pub fn room_comes(&self) -> bool {
+        self.room_comes.load(Ordering::Relaxed)
     }
 
     /// Waits until something is told, at most for `patience`.

@@ -85,7 +85,7 @@ impl Settings {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::path::PathBuf;
 
     use base::Timestamp;
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::ScsiLibrarySettings;
 
-    fn library(timing: Option<TimingSettings>) -> LibrarySettings {
+    pub(crate) fn library(timing: Option<TimingSettings>) -> LibrarySettings {
         let scsi = ScsiLibrarySettings {
             changer: DeviceChoice::Serial("1234".to_owned()),
             drives: Vec::new(),

@@ -10,7 +10,8 @@ use scheduler::{ClassPolicy, PRIORITY_MAX, Pace, Policy, SharePolicy, SidePolicy
 use crate::classes::{Class, Classes};
 use crate::libraries;
 use crate::{
-    DriveLimits, MachineTimes, OpenError, Settings, ShareSettings, TapePoolSettings, TimingSettings,
+    DriveLimits, LibraryKind, LibrarySettings, MachineTimes, OpenError, Settings, ShareSettings,
+    TapePoolSettings, TimingSettings,
 };
 
 /// The robots of a virtual library that takes time.
@@ -21,7 +22,8 @@ const LONGEST: f64 = 3.2e9;
 
 impl Classes {
     /// How long things take, as far as is known before anything was done: by the first library whose drives
-    /// told what their locates take, or that names a model; else by a usual one.
+    /// told what their locates take, or that names a model; else by a usual one, if any library has real
+    /// drives, or drives that pass for such. What they take corrects it from the first mount on.
     pub fn pace(&self, settings: &Settings, fits: &[DriveFitRecord]) -> Result<Pace, OpenError> {
         let pools = |class: &Class| (class.id, class.copies.clone());
         let tape_pools = self.all().iter().map(pools).collect();
@@ -29,7 +31,8 @@ impl Classes {
             Some(MachineTimes { drive, robot, .. }) => Some(Ok(Pace::of_drive(&drive, &robot))),
             None => library.timing().map(timed),
         };
-        let pace = libraries::all(settings).find_map(of).transpose()?.unwrap_or_else(Pace::untimed);
+        let known = libraries::all(settings).find_map(of).transpose()?;
+        let pace = known.unwrap_or_else(|| unmeasured(libraries::all(settings)));
         Ok(Pace { tape_pools, ..pace })
     }
 
@@ -109,6 +112,13 @@ fn side_policy(drives: &DriveLimits) -> SidePolicy {
     SidePolicy { drives_min: drives.min, drives_max: drives.most() }
 }
 
+/// The pace of libraries of which nothing is known yet: directories take milliseconds, drives behind SCSI
+/// what usual ones take.
+fn unmeasured<'a>(mut libraries: impl Iterator<Item = &'a LibrarySettings>) -> Pace {
+    let has_drives = libraries.any(|library| matches!(library.kind, LibraryKind::Scsi(_)));
+    if has_drives { Pace::default() } else { Pace::untimed() }
+}
+
 /// The pace of these drives, so many times as fast as real ones. What the disks do stays as it is.
 fn timed(timing: &TimingSettings) -> Result<Pace, OpenError> {
     let drive = mechanics::timing(&timing.drive)?;
@@ -169,6 +179,15 @@ mod tests {
         let share = share_policy(&classes.all()[2]);
         let usual = SharePolicy { name: share.name.clone(), ..SharePolicy::default() };
         assert_eq!(share, usual);
+    }
+
+    /// Story: of a library behind SCSI whose drives had told nothing yet a mount was foretold to take 20 ms.
+    #[test]
+    fn drives_behind_scsi_are_foretold_as_usual_ones_and_directories_as_disks() {
+        let files = LibrarySettings::only(std::path::PathBuf::new(), 2);
+        let real = crate::offline::tests::library(None);
+        assert_eq!(unmeasured([&files].into_iter()), Pace::untimed());
+        assert_eq!(unmeasured([&files, &real].into_iter()), Pace::default());
     }
 
     #[test]

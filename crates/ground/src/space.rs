@@ -40,7 +40,8 @@ impl Ground {
     /// times [`ROOM_LOOK_EVERY`] at most.
     ///
     /// # Errors
-    /// [`ArchiveError::PoolFull`], [`ArchiveError::TooLittleRoom`]; [`ArchiveError::Pool`] if too few drives
+    /// [`ArchiveError::PoolFull`], [`ArchiveError::TooLittleRoom`], [`ArchiveError::RoomIsBeingMade`];
+    /// [`ArchiveError::Pool`] if too few drives
     /// are up for a file that is known to share no segments: of others the first write tells.
     pub fn check_takes_file(&self, length: Option<ByteCount>) -> Result<(), ArchiveError> {
         let is_full = |error: &ArchiveError| {
@@ -61,18 +62,20 @@ impl Ground {
         }
         // The last garbage may have gone between the look at the drives and that at the catalogue.
         let took = if took.as_ref().is_err_and(is_full) { self.takes_file(length) } else { took };
-        took.inspect_err(|error| self.tell_of_lack(error, length))
+        took.map_err(|error| self.tell_of_lack(error, length))
     }
 
     /// A put failed with this, of so many bytes, if that is known: if it was for want of room, files may
-    /// leave.
-    pub fn tell_of_lack(&self, error: &ArchiveError, length: Option<ByteCount>) {
-        let needs = match error {
+    /// leave. What is told of it: that room is being made, if it is, and the file can fit at all.
+    pub fn tell_of_lack(&self, error: ArchiveError, length: Option<ByteCount>) -> ArchiveError {
+        let size = match &error {
             ArchiveError::TooLittleRoom { size, .. } => *size,
             ArchiveError::PoolFull => length.unwrap_or_default(),
-            _ => return,
+            _ => return error,
         };
-        self.leaving.tell(LeavingCause::PutRefused(needs));
+        let comes = self.leaving.room_comes() && self.blob_room_in_all().takes(size);
+        self.leaving.tell(LeavingCause::PutRefused(size));
+        if comes { ArchiveError::RoomIsBeingMade { size } } else { error }
     }
 
     fn takes_file(&self, length: Option<ByteCount>) -> Result<(), ArchiveError> {

@@ -112,7 +112,7 @@ impl PartUpload {
     /// If the pool cannot take them, or there are more than were announced. The part must be dropped then.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
         let taken = self.take_in(bytes);
-        taken.inspect_err(|error| self.ingest.0.tell_of_lack(error, self.length))
+        taken.map_err(|error| self.ingest.0.tell_of_lack(error, self.length))
     }
 
     fn take_in(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
@@ -178,7 +178,7 @@ impl PartUpload {
     ) -> Result<PartInfo, ArchiveError> {
         let Some(checksums) = writer.end()? else { unreachable!("the writer was made with checksums") };
         let blob = writer.finish().map_err(ArchiveError::from);
-        let blob = blob.inspect_err(|error| self.ingest.0.tell_of_lack(error, self.length))?;
+        let blob = blob.map_err(|error| self.ingest.0.tell_of_lack(error, self.length))?;
         let piece = BlobPiece { blob: blob.id, offset: ByteCount(0), length: ByteCount(self.received) };
         let part = self.part(checksums, hash, attributes, Some((&blob, piece)));
         let result = self.commit(part);

@@ -143,7 +143,7 @@ impl Upload {
     /// If the pool cannot take them, or there are more than were announced. The upload must be dropped then.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
         let taken = self.take_in(bytes);
-        taken.inspect_err(|error| self.ingest.0.tell_of_lack(error, self.options.length))
+        taken.map_err(|error| self.ingest.0.tell_of_lack(error, self.options.length))
     }
 
     fn take_in(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
@@ -207,7 +207,7 @@ impl Upload {
         let teller = Arc::clone(&ingest);
         // Whoever finishes it, and wherever it fails.
         let done: PutCallback =
-            Box::new(move |put| done(put.inspect_err(|error| teller.tell_of_lack(error, length))));
+            Box::new(move |put| done(put.map_err(|error| teller.tell_of_lack(error, length))));
         let (put, class) = match self.prepare() {
             Ok(prepared) => prepared,
             Err(error) => return done(Err(error)),

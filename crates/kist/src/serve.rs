@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use authority::Guard;
-use base::{Clock, Duration, Timestamp, TrustedClock};
+use base::{ByteCount, Clock, Duration, Timestamp, TrustedClock};
 use client::{SERVER_FILE, ServerFile};
 use config::{CONFIG_FILE, Config, DriveFile};
 use door::{DoorSettings, Limits, Listener, Services};
@@ -107,6 +107,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         }
         check_backup_directory(&config, &instance)?;
         check_tape_keys(&config, &instance)?;
+        check_floors(&config, &instance)?;
         return output::line(&format!("{}: good", file.display()));
     }
     base::keep_freed_memory(std::thread::available_parallelism().map_or(1, usize::from));
@@ -155,6 +156,30 @@ fn check_tape_keys(config: &Config, instance: &Instance) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// A class whose floor is more than the pool's drives hold keeps all its files there, whatever waits for
+/// room. Drives that are away say nothing.
+fn check_floors(config: &Config, instance: &Instance) -> Outcome {
+    let settings = config.settings(&instance.directory);
+    let size = |drive: &archive::PoolDriveSettings| {
+        let space = rustix::fs::statvfs(drive.at.directory()).ok()?;
+        Some(u128::from(space.f_blocks) * u128::from(space.f_frsize))
+    };
+    let Some(raw) = settings.pool.drives.iter().map(size).sum::<Option<u128>>() else { return Ok(()) };
+    let code = settings.pool.code;
+    let most = raw * u128::from(code.data) / (code.width().max(1) as u128);
+    let most = ByteCount(u64::try_from(most).unwrap_or(u64::MAX));
+    match settings.classes.iter().find(|class| class.leaving.pool_min > most) {
+        None => Ok(()),
+        Some(class) => Err(Failure::usage(format!(
+            "{}: classes.pool_min: that of class '{}', {}, is more than the pool's drives hold ({most}): \
+             none of its files would leave the pool, whatever waits for room; write less, or add drives",
+            instance.path(CONFIG_FILE).display(),
+            class.name,
+            class.leaving.pool_min
+        ))),
+    }
 }
 
 fn serve(

@@ -16,6 +16,7 @@ pub mod fuzz;
 mod gather;
 mod gathering;
 mod geometry;
+mod hedge;
 mod holes;
 mod lane;
 mod level;

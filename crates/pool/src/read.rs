@@ -308,9 +308,16 @@ impl BlobReader {
     /// Waits for cells that were asked for. If some do not come within a multiple of the usual time and
     /// others can stand in for them, they count as bad for this row and are put on the list of the late.
     fn take(&mut self, place: &RowPlace, gather: Arc<Gather<Fetched>>, asked: Vec<usize>, hand: &mut Hand) {
-        let (mut fetched, all) = gather.wait_for(self.pool.hedge());
+        self.pool.watch().hedges.asked(asked.len());
+        let (mut fetched, mut all) = gather.wait_for(self.pool.hedge());
         let mut missing: BTreeSet<usize> = asked.into_iter().collect();
         missing.retain(|shard| !fetched.iter().any(|fetched| fetched.shard == *shard));
+        while !all && self.geometry.parity > 0 && !missing.is_empty() && !self.may_hedge(place, &missing) {
+            let more;
+            (more, all) = gather.wait_for(LATE_LOOK_EVERY);
+            missing.retain(|shard| !more.iter().any(|fetched| fetched.shard == *shard));
+            fetched.extend(more);
+        }
         if all {
             // What a drive that was set aside has dropped.
             self.lost.extend(missing.iter().map(|shard| (place.stripe, *shard)));
@@ -329,6 +336,19 @@ impl BlobReader {
             hand.late.push((gather, missing));
         }
         self.sort(place, fetched, hand);
+    }
+
+    /// Whether others may be read in the place of cells that are late: where their drives are slower than the
+    /// others, or seem to hang, or if that is little beside what is read.
+    fn may_hedge(&self, place: &RowPlace, late: &BTreeSet<usize>) -> bool {
+        let is_odd = |shard: &usize| {
+            let device = place.set.drives.get(*shard).and_then(|drive| self.pool.device(*drive));
+            device.is_none_or(|device| device.slow().is_some() || device.is_stuck())
+        };
+        // Of a whole row as many more are read as are late, of one cell all that it is computed from.
+        let is_whole_row = place.part.cells(&self.geometry).len() == self.geometry.data;
+        let more = if is_whole_row { late.len() } else { self.geometry.data };
+        late.iter().all(is_odd) || self.pool.watch().hedges.take(more)
     }
 
     /// Waits until some of the late cells are in, or will not come any more: without them the row cannot be

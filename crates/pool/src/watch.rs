@@ -11,6 +11,7 @@ use base::{BlobId, BlobPiece, ByteCount, Clock, Timestamp, stood_still};
 
 use crate::config::{HEDGE_DEFAULT, HEDGE_FACTOR, HEDGE_MAX, HEDGE_MIN, REPAIRS_MAX};
 use crate::gather::lock;
+use crate::hedge::HedgeBudget;
 use crate::slow::Kind;
 
 /// A blob, or of a segment the offset and length of a value.
@@ -30,6 +31,8 @@ pub(crate) struct Watch {
     usual_of: [AtomicU64; 3],
     /// Blob, and of a small value its offset and length.
     repairs: Mutex<BTreeSet<Repair>>,
+    /// What may be read in the place of what is late.
+    pub(crate) hedges: HedgeBudget,
 }
 
 /// When a job began that began before there was a clock.

@@ -72,7 +72,9 @@ fn of_kind(error: &ArchiveError) -> S3Error {
         ErrorKind::Nearline => {
             s3_error!(InvalidObjectState, "the object is on tape only: restore it first")
         }
-        ErrorKind::PoolFull => custom("SlowDown", StatusCode::SERVICE_UNAVAILABLE, text),
+        ErrorKind::PoolFull | ErrorKind::RoomIsBeingMade => {
+            custom("SlowDown", StatusCode::SERVICE_UNAVAILABLE, text)
+        }
         ErrorKind::ServerFull | ErrorKind::NotSettled | ErrorKind::Busy => {
             s3_error!(ServiceUnavailable, "{text}")
         }

@@ -47,6 +47,7 @@ impl Reason {
             Reason::DriveRetiring { .. } => "drive-retiring",
             Reason::WaitingForSpace { .. } => "waiting-for-space",
             Reason::RoomIsBeingMade { .. } => "room-is-being-made",
+            Reason::WaitingForIndex { .. } => "waiting-for-index",
             Reason::OwnPinsHoldPool { .. } => "own-pins-hold-pool",
             Reason::NoRoomForReads { .. } => "no-room-for-reads",
             Reason::BeingMended { .. } => "being-mended",
@@ -118,6 +119,7 @@ impl Reason {
             | Reason::NoDriveInLibrary { vid }
             | Reason::NotHeardYet { vid }
             | Reason::TapeAway { vid, .. }
+            | Reason::WaitingForIndex { vid, .. }
             | Reason::TapeSetAside { vid, .. }
             | Reason::TapeNotReadable { vid, .. } => vec![*vid],
             Reason::NoReadableCopy { tapes } => tapes.iter().map(|(vid, _)| *vid).collect(),

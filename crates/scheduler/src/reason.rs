@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use base::{ByteCount, ContainerId, Count, RequestId, ShareId, Timestamp, Vid};
+use base::{ByteCount, ContainerId, Count, Duration, RequestId, ShareId, Timestamp, Vid};
 
 use crate::{CleaningBar, DriveName};
 
@@ -66,6 +66,8 @@ pub enum Reason {
     WaitingForSpace { free: ByteCount, coming: ByteCount, of: ShortRoom },
     /// The same, while files that are on tape leave the pool.
     RoomIsBeingMade { free: ByteCount },
+    /// It stands on the tape under no index yet, and something waits for the room that it holds in the pool.
+    WaitingForIndex { vid: Vid, every: Duration },
     /// What a request has brought back is pinned by it and holds the room that the rest of it needs: `left`
     /// bytes are still to come, and no evict of others makes room for them.
     OwnPinsHoldPool { request: RequestId, pinned: ByteCount, left: ByteCount, free: ByteCount },
@@ -373,6 +375,13 @@ impl Reason {
                 f,
                 "waits for room in the pool, which is being made: files that are on tape leave it; {free} \
                  are free for recalls"
+            ),
+            Reason::WaitingForIndex { vid, every } => write!(
+                f,
+                "it is on tape {vid} and leaves the pool when the tape's next index names it: something \
+                 waits for that room, so the index is written as soon as the drive is free for it, at most \
+                 every {} s",
+                every.as_secs()
             ),
             Reason::NoRoomForReads { need, free, until, goes_on } => {
                 let helps = match goes_on {

@@ -125,13 +125,13 @@ impl Scheduler {
         if let Some(reason) = self.not_wanted_in_drive(vid).filter(|_| !waits) {
             return reason;
         }
-        if let Some(reason) = self.in_drive(vid, 0) {
+        let shares: Vec<ShareId> = self.recall.parts(vid).into_keys().collect();
+        if let Some(reason) = self.kept_in_drive(vid, &shares) {
             return reason;
         }
         if !waits {
             return self.why_not_written(vid).unwrap_or(Reason::InSlot);
         }
-        let shares: Vec<ShareId> = self.recall.parts(vid).into_keys().collect();
         self.why_not_mounted(vid, &shares, self.recall.tapes.now)
     }
 
@@ -235,7 +235,7 @@ impl Scheduler {
                 _ => self.no_readable_copy(copies),
             };
         };
-        if let Some(reason) = readable.iter().find_map(|vid| self.in_drive(*vid, 0)) {
+        if let Some(reason) = readable.iter().find_map(|vid| self.kept_in_drive(*vid, &[share])) {
             return reason;
         }
         let due = readable.iter().copied().find(|vid| self.recall.tapes.is_due(*vid, now));
@@ -324,6 +324,16 @@ impl Scheduler {
             DriveState::Unmounting { .. } => Reason::Unmounting { drive, vid },
             state => Reason::TapeInUse { vid, doing: state.to_string(), drive: drive.clone() },
         })
+    }
+
+    /// The same of a tape from which these shares want something. That it lies idle in a drive is no cause:
+    /// what keeps it from being read is.
+    fn kept_in_drive(&self, vid: Vid, shares: &[ShareId]) -> Option<Reason> {
+        let in_drive = self.in_drive(vid, 0)?;
+        let drive = self.tapes.get(&vid)?.drive.as_ref()?;
+        let is_idle = matches!(self.state(drive)?, DriveState::Idle { .. });
+        let kept_from = || self.no_space(vid, shares).or_else(|| self.why_limited(Side::Recall, shares));
+        is_idle.then(kept_from).flatten().or(Some(in_drive))
     }
 
     /// What a drive does with a tape in it that is neither read nor written for anybody.

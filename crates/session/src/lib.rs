@@ -10,6 +10,7 @@ mod batch;
 mod choose;
 mod gather;
 mod haste;
+mod index_for_room;
 mod plan;
 mod reading;
 mod room;
@@ -25,6 +26,7 @@ pub use batch::{FlushRules, WRITE_BATCH_CONTAINERS, WRITE_BATCH_MEMBERS, WriteBa
 pub use choose::{Accepted, CHOOSE_WINDOW, Choice, MigrationQueue, Queued, Target, Window, choose};
 pub use gather::{PackLimit, PackSize, Waiting};
 pub use haste::{Haste, HasteCall};
+pub use index_for_room::{INDEX_FOR_ROOM_EVERY, INDEXES_FOR_ROOM_MAX, IndexesForRoom};
 pub use plan::{
     PLAN_FILES_MAX, RECALL_BATCH_BYTES, RECALL_BATCH_FILES, REPLAN_EVERY, plan_stands, take_batch,
 };

@@ -23,6 +23,9 @@ pub struct Situation {
     pub may_write: bool,
     /// Something stands on the tape that no index names.
     pub owes_index: bool,
+    /// Something waits for room in the pool, and an index is to be written for it as soon as there is what it
+    /// would cover: see [`IndexesForRoom`](crate::IndexesForRoom).
+    pub room_waits: bool,
     /// Who is in a hurry.
     pub haste: HasteCall,
 }
@@ -88,8 +91,7 @@ pub enum WritingAction {
     Flush,
     /// Write an index of the data partition.
     Index {
-        /// Nothing is queued any more, and somebody waits for this index: nothing else is done on the way to
-        /// it.
+        /// Somebody waits for this index: nothing else is done on the way to it.
         somebody_waits: bool,
     },
     /// End the open run: what is chosen and not written goes back to its queue.
@@ -225,11 +227,12 @@ impl WritingSession {
         WritingAction::EndRun(ending)
     }
 
-    /// Who asked for haste waits for the index, not for the unmount; while packs of what was there then are
-    /// still being made, for that of the next session too.
+    /// Who asked for haste, or waits for room, waits for the index, not for the unmount; while packs of what
+    /// was there then are still being made, for that of the next session too.
     fn nothing_queued(&mut self, situation: &Situation) -> WritingAction {
         let haste = situation.haste;
-        if haste.asked <= self.haste_answered || !situation.owes_index {
+        let is_asked = haste.asked > self.haste_answered;
+        if !(is_asked || situation.room_waits) || !situation.owes_index {
             return WritingAction::End(SessionEnd::Drained);
         }
         if haste.is_sealed {
@@ -254,11 +257,13 @@ impl WritingSession {
     fn after(&mut self, situation: &Situation, ended: WriteEnded) -> WritingAction {
         match ended {
             WriteEnded::All | WriteEnded::FlushDue => {
-                if self.since_index < self.rules.index_bytes.max(ByteCount(1)) {
+                let is_due = self.since_index >= self.rules.index_bytes.max(ByteCount(1));
+                let room_waits = situation.room_waits && self.since_index.0 > 0;
+                if !is_due && !room_waits {
                     return self.go_on(situation);
                 }
                 self.step = Step::Indexing { then_end: false };
-                WritingAction::Index { somebody_waits: false }
+                WritingAction::Index { somebody_waits: !is_due }
             }
             WriteEnded::Stopped => self.end_run(RunEnding::Finished, Some(SessionEnd::Stopped)),
             WriteEnded::TapeEnd => self.end_run(RunEnding::TapeFull, Some(SessionEnd::TapeFull)),

@@ -523,6 +523,7 @@ impl Client {
                 ArchiveError::Pool(_)
                     | ArchiveError::Blob(_)
                     | ArchiveError::PoolFull
+                    | ArchiveError::RoomIsBeingMade { .. }
                     | ArchiveError::TooLittleRoom { .. }
                     | ArchiveError::DrivesAway { .. }
                     | ArchiveError::Corrupt { .. }

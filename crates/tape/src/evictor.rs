@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use base::{BlobDescription, BlobId, ByteCount, ClassId, FileId, Layout, Timestamp};
 use catalogue::{
-    BULK_FILES, BlobRecord, Command, Counter, FileRecord, Garbage, Hold, ReadError, Tally, UseHour, View,
-    Work,
+    BULK_FILES, BlobRecord, Command, Counter, FileRecord, Garbage, ReadError, Tally, UseHour, View, Work,
 };
 use ground::access::Notice;
 use ground::{ArchiveError, BlobRoom, Class, EvictorInfo, LeavingCauses, Selected, Worker};
+use scheduler::{DriveState, Purpose};
 use session::{Limits, RECALL_BATCH_BYTES, Water};
 use threads::{Mutex, MutexGuard};
 
@@ -78,6 +78,8 @@ struct Rounds {
     reached: BTreeMap<ClassId, (UseHour, FileId)>,
     /// The same of a look at ages.
     ages_reached: BTreeMap<ClassId, (UseHour, FileId)>,
+    /// When the first retention ends that kept a file from leaving in the last round.
+    hold_ends: Option<Timestamp>,
 }
 
 /// What is to come of a round.
@@ -104,6 +106,7 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         futile: FUTILE_MIN,
         reached: BTreeMap::new(),
         ages_reached: BTreeMap::new(),
+        hold_ends: None,
     };
     let mut has_failed = false;
     while !room.stopping() {
@@ -163,6 +166,8 @@ struct Line {
     /// Where it began, and whether it has come to the end since: then it goes on from the front up to there.
     began: Option<(UseHour, FileId)>,
     has_turned: bool,
+    /// When the first retention ends that alone keeps one of those that were looked at.
+    hold_ends: Option<Timestamp>,
 }
 
 /// What a round came to.
@@ -194,9 +199,12 @@ impl Rounds {
             note_uses(room);
         }
         if room.settled.holds_pool() || room.read(|view| view.is_restored())? {
+            room.leaving.set_room_comes(false);
             return Ok(());
         }
         self.make_room(room, causes.put_refused)?;
+        let lacks_index = room.ask_for_indexes()?;
+        room.leaving.set_room_comes(may_come(room, lacks_index));
         if room.steady() >= self.ages_at {
             self.evict_unused(room)?;
             // It goes on soon where it was not through.
@@ -235,6 +243,9 @@ impl Rounds {
         let now = room.steady();
         let Some(water) = room.settings.pool.water else { return Ok(()) };
         if now < self.next_at {
+            if refused.is_some() {
+                room.note_room_waits(true);
+            }
             return Ok(());
         }
         if self.unswept > 0 {
@@ -257,6 +268,7 @@ impl Rounds {
             self.rest = REST_MIN;
             self.next_at = if is_asked { now.saturating_add(REST_MIN) } else { now };
             room.evictor.info().ended(is_asked, self.unswept > 0);
+            room.note_room_waits(waits);
             return Ok(());
         }
         // Who was read a moment ago goes last.
@@ -278,13 +290,16 @@ impl Rounds {
         let is_over = is_short && evicted.bytes >= most_for(wanted);
         let lacks = is_through && !is_over && (is_short || evicted.bytes < own);
         room.evictor.info().ended(lacks, evicted.freed > 0);
+        room.note_room_waits(waits && (lacks || evicted.files == 0));
         if is_over {
             // What has left shares blobs with what stays: that others may leave now changes little.
             self.is_to_rest(now);
         }
         if is_through && evicted.files == 0 {
-            // All that could go is pinned or not on its tapes yet: that takes its time.
-            self.next_at = now.saturating_add(self.rest);
+            // All that could go is pinned or not on its tapes yet: that takes its time. Nobody tells of the
+            // end of a retention.
+            let free_in = self.hold_ends.map_or(self.rest, |end| end.since(room.now()).max(REST_MIN));
+            self.next_at = now.saturating_add(self.rest.min(free_in));
             self.rest = self.rest.saturating_mul(2).min(REST_MAX);
         } else {
             self.rest = REST_MIN;
@@ -351,6 +366,7 @@ impl Rounds {
             let most = left.max(line.demand.own);
             evicted.add(line.evict_some(room, most, None)?);
         }
+        self.hold_ends = lines.iter().filter_map(|line| line.hold_ends).min();
         // The next round begins at the front: what was pinned or not on tape may go by then.
         let is_through = looked_at(&lines) < ROUND_MAX;
         self.reached.clear();
@@ -366,7 +382,16 @@ impl Line {
     /// What stands behind this one, to the end.
     fn behind(demand: Demand, passed: Option<(UseHour, FileId)>) -> Self {
         let ahead = VecDeque::new();
-        Line { demand, ahead, after: passed, passed, looked_at: 0, began: None, has_turned: true }
+        Line {
+            demand,
+            ahead,
+            after: passed,
+            passed,
+            looked_at: 0,
+            began: None,
+            has_turned: true,
+            hold_ends: None,
+        }
     }
 
     /// The file that was not used for longest of those that were not looked at yet.
@@ -423,7 +448,14 @@ impl Line {
                 self.passed = Some((hour, file));
                 self.looked_at += 1;
                 let allowed = self.demand.allowance.saturating_sub(bytes);
-                let record = may_leave(view, file, self.demand.size_min, room.now())?;
+                let record = match may_leave(view, file, self.demand.size_min, room.now())? {
+                    Leaves::Now(record) => Some(*record),
+                    Leaves::From(end) => {
+                        self.hold_ends = Some(self.hold_ends.map_or(end, |known| known.min(end)));
+                        None
+                    }
+                    Leaves::Unknown => None,
+                };
                 if let Some(record) = record.filter(|record| record.size.0 <= allowed) {
                     for piece in &record.pieces {
                         if let Some(blob) = view.blob_record(piece.blob)? {
@@ -595,22 +627,26 @@ fn most_evictable(room: &Tape, view: &View<'_>) -> Result<ByteCount, ReadError> 
     Ok(crate::evictable::holders(room, view)?.evictable.bytes)
 }
 
-/// A file that may leave the pool by itself, as far as that can be told without a change: it is on all its
+/// When a file may leave the pool by itself.
+enum Leaves {
+    Now(Box<FileRecord>),
+    /// Only its retention keeps it, up to then.
+    From(Timestamp),
+    /// Somebody tells when that changes.
+    Unknown,
+}
+
+/// Whether a file may leave the pool by itself, as far as that can be told without a change: it is on all its
 /// tapes, and nobody pins it or has it held.
-fn may_leave(
-    view: &View<'_>,
-    id: FileId,
-    size_min: ByteCount,
-    now: Timestamp,
-) -> Result<Option<FileRecord>, ReadError> {
+fn may_leave(view: &View<'_>, id: FileId, size_min: ByteCount, now: Timestamp) -> Result<Leaves, ReadError> {
     let file = view.file(id)?.filter(|file| file.is_online() && file.has_data() && file.size >= size_min);
-    let Some(file) = file else { return Ok(None) };
-    if view.pins(id)?.iter().any(|(_, until)| *until > now) || view.hold(id)?.in_force(now) != Hold::default()
-    {
-        return Ok(None);
+    let Some(file) = file else { return Ok(Leaves::Unknown) };
+    let hold = view.hold(id)?.in_force(now);
+    let is_pinned = view.pins(id)?.iter().any(|(_, until)| *until > now);
+    if is_pinned || hold.legal || view.safe_on_tape(id)? != Some(file.size) {
+        return Ok(Leaves::Unknown);
     }
-    let is_safe = view.safe_on_tape(id)? == Some(file.size);
-    Ok(is_safe.then_some(file))
+    Ok(hold.retention.map_or_else(|| Leaves::Now(Box::new(file)), |retention| Leaves::From(retention.until)))
 }
 
 /// Has the files that were read since the last time stand where they belong in the order of use.
@@ -629,6 +665,18 @@ fn note_uses(room: &Tape) {
 fn takes_files(room: &Tape) -> bool {
     let working = room.pool.spaces().iter().filter(|drive| drive.health.is_up()).count();
     working >= room.pool.config().code.width()
+}
+
+/// Whether room comes by itself, or may: until it was looked in vain, files may leave; and what is written
+/// now leaves under its index.
+fn may_come(room: &Tape, lacks_index: bool) -> bool {
+    let is_to_write = |state: &DriveState| match state {
+        DriveState::Mounting { purpose, .. } => matches!(purpose, Purpose::Migration(_)),
+        state => matches!(state, DriveState::Migrating { .. }),
+    };
+    let is_written = || room.scheduler().drives().any(|(_, state)| is_to_write(state));
+    let may_leave = room.settings.pool.water.is_some() && takes_files(room);
+    may_leave && (!room.evictor.info().held_up || lacks_index || is_written())
 }
 
 /// Goes on ordering files that are older than the order. Whether all stand in it.

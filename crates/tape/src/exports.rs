@@ -78,7 +78,8 @@ impl Tape {
     /// tape is used as before then, and nothing goes out later. Of one that waits already that is told as
     /// what it waits for.
     pub fn export_tape(&self, vid: Vid) -> Result<TapeExport, ArchiveError> {
-        if let Err(error @ ArchiveError::NoSuchTape(_)) = self.tape(vid) {
+        if let Err(error @ (ArchiveError::NoSuchTape(_) | ArchiveError::TapeNotSeen { .. })) = self.tape(vid)
+        {
             return match self.library.cleaners().into_iter().find(|cleaner| cleaner.vid == vid) {
                 Some(cleaner) => self.export_cleaner(&cleaner),
                 None => Err(error),
@@ -180,9 +181,12 @@ impl Tape {
     fn try_export(&self, vid: Vid) -> Result<TapeExport, ArchiveError> {
         let record = self.tape(vid)?;
         let begins = !self.is_leaving(vid);
-        if !begins && self.is_in_doubt(vid) {
-            let reason = "its library does not say now where it is".to_owned();
-            return Ok(TapeExport::Waiting { reason, begins });
+        if self.is_in_doubt(vid) {
+            if begins {
+                self.set_leaving(vid, true)?;
+                self.post_tape(vid);
+            }
+            return Ok(TapeExport::Waiting { reason: self.doubt_text(), begins });
         }
         match self.libraries.place_of(vid) {
             None | Some(Place::Unknown) => {
@@ -288,6 +292,17 @@ impl Tape {
         match self.libraries.place_of(vid) {
             None => !self.library.unreached().is_empty(),
             place => place == Some(Place::Unknown),
+        }
+    }
+
+    fn doubt_text(&self) -> String {
+        match self.unreached()[..] {
+            [] => "its library does not say now where it is".to_owned(),
+            ref unreached => format!(
+                "no library that is reached holds it, and what stands in {} is not known, which was not \
+                 reached since the start (kist status tells why)",
+                unreached.join(", ")
+            ),
         }
     }
 

@@ -468,9 +468,12 @@ impl Tape {
                     Waiting::Tape(vid) | Waiting::Planned(vid) | Waiting::Maintenance(vid) => Some(vid),
                     _ => None,
                 };
-                // Which of the keys somebody can give is not known: all are named, the tape's own first.
-                let mut vids: Vec<Vid> = tapes.iter().map(|(vid, _)| *vid).collect();
-                vids.sort_by_key(|vid| Some(*vid) != asked);
+                // Which of the keys somebody can give is not known: of a file all are named. Each tape has a
+                // row of its own, which names its own key.
+                let vids = match asked.filter(|vid| of_tape(*vid).is_some()) {
+                    Some(vid) => vec![vid],
+                    None => tapes.iter().map(|(vid, _)| *vid).collect(),
+                };
                 let missing = |vid: Vid| Some((vid, self.key_missing(&self.tape(vid).ok()?)?));
                 let mut missing = vids.into_iter().filter_map(missing);
                 missing.next().map(|(vid, (key, why))| Reason::KeyMissing {

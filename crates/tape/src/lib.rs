@@ -34,6 +34,7 @@ mod resting;
 mod resume;
 mod room;
 mod room_for_reads;
+mod room_indexes;
 mod running;
 mod seal;
 mod sessions;

@@ -125,6 +125,8 @@ pub(crate) struct TapeTasks {
     pub(crate) reads: BTreeSet<ContainerId>,
     /// Copies that were written here in place of others, to be read back.
     pub(crate) read_back: BTreeSet<ContainerId>,
+    /// Something waits for room in the pool, and what stands here under no index may leave it under one.
+    pub(crate) index: bool,
     /// Change-log segments are owed to it.
     pub(crate) ship: bool,
     /// The same, though it is not written any more: another one is to be reclaimed that has them alone.
@@ -143,8 +145,8 @@ impl TapeTasks {
     }
 
     fn has_other_than_reads(&self) -> bool {
-        let TapeTasks { recover, check, reads: _, read_back, ship: _, keep_history: _, look } = self;
-        *recover || check.is_some() || !read_back.is_empty() || self.is_to_ship() || *look
+        let TapeTasks { recover, check, reads: _, read_back, index, ship: _, keep_history: _, look } = self;
+        *recover || check.is_some() || !read_back.is_empty() || *index || self.is_to_ship() || *look
     }
 }
 

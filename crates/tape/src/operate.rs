@@ -9,6 +9,7 @@ use catalogue::{Command, Counter, ReadError, Tally, TapeRecord, TapeState, View}
 use mounts::{RowsLeft, oldest_wanted};
 use pool::{DriveHealth, DriveReport};
 use scheduler::{DriveState, Event, Forecast};
+use session::INDEX_FOR_ROOM_EVERY;
 
 use crate::maintenance::Repack;
 use crate::reasons::Waiting;
@@ -63,7 +64,7 @@ impl Tape {
     pub fn tape_info(&self, vid: Vid) -> Result<TapeInfo, ArchiveError> {
         let room = self;
         let found = room.read(|view| Ok((view.tape(vid)?, view.tally(Counter::Wanted(vid))?)))?;
-        let (Some(record), wanted) = found else { return Err(ArchiveError::NoSuchTape(vid)) };
+        let (Some(record), wanted) = found else { return Err(room.no_such_tape(vid)) };
         Ok(tape_info(room, vid, record, wanted))
     }
 
@@ -233,7 +234,7 @@ impl Tape {
                 Queued::Class(id) => forecast.of_class(id),
                 Queued::TapePool(id) => forecast.of_tape_pool(id),
                 Queued::Tape(vid) => forecast.of_tape(vid),
-                Queued::TooLarge(_) | Queued::Repack | Queued::Repairs => None,
+                Queued::TooLarge(_) | Queued::Index | Queued::Repack | Queued::Repairs => None,
             };
             (queued, QueueLine { expected: room.expected(line.cause.as_ref(), of), ..line })
         });
@@ -266,6 +267,10 @@ impl Tape {
                 let what = format!("recall {}", tape.vid);
                 lines.push((Queued::Tape(tape.vid), queue_line(room, what, tape.wanted, oldest, cause)));
             }
+        }
+        for (vid, tally) in self.room_waits_for()? {
+            let cause = Reason::WaitingForIndex { vid, every: INDEX_FOR_ROOM_EVERY };
+            lines.push((Queued::Index, queue_line(room, format!("index {vid}"), tally, None, Some(cause))));
         }
         self.waiting_to_be_moved(&mut lines)?;
         Ok(lines)
@@ -533,6 +538,8 @@ pub(crate) enum Queued {
     /// What no tape of the pool takes.
     TooLarge(TapePoolId),
     Tape(Vid),
+    /// What stands on tapes under no index yet, while something waits for room.
+    Index,
     /// What repacks take off a tape.
     Repack,
     /// Damaged copies that are written anew.

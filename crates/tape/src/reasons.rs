@@ -188,6 +188,14 @@ impl Tape {
         self.no_room_for_reads_of(vid).or_else(rests).unwrap_or(Reason::NothingWaits)
     }
 
+    /// Why a tape on which a session was cut short is not mounted to close it.
+    pub(crate) fn why_not_closed(&self, vid: Vid) -> Result<Reason, ReadError> {
+        if !self.libraries.holds(vid) {
+            return self.why_tape(vid);
+        }
+        Ok(self.while_drives_look(self.why_maintenance_waits(vid)))
+    }
+
     /// The scheduler knows that nothing could be gathered, not why; and not at all that a seal of full packs
     /// failed. What lasts is told as long as it lasts, also while the seal is tried once more.
     fn why_not_sealed(&self, class: ClassId, now: Timestamp) -> Reason {

@@ -99,6 +99,8 @@ pub(crate) struct OfTerm {
     pub(crate) resting: Resting,
     /// Files that are larger than a tape and could not be sealed: trying means to read them.
     pub(crate) files_resting: crate::seal::RestingFiles,
+    /// Indexes that are written since something waits for room in the pool.
+    pub(crate) room_indexes: crate::room_indexes::RoomIndexes,
     /// Tapes on which nothing fits that waits for their pool.
     pub(crate) too_small: Mutex<crate::too_small::TooSmall>,
 }
@@ -116,6 +118,7 @@ impl OfTerm {
             haste: Mutex::default(),
             resting: Resting::default(),
             files_resting: crate::seal::RestingFiles::default(),
+            room_indexes: crate::room_indexes::RoomIndexes::default(),
             too_small: Mutex::default(),
         }
     }
@@ -167,6 +170,26 @@ impl Tape {
     pub(crate) fn planning(&self) -> MutexGuard<'_, Affinity> {
         assert_eq!(self.own.term, self.catalogue.term(), "who plans is the one that writes");
         self.own.planning.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A tape of the catalogue.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::TapeNotSeen`] while a library that was not reached yet
+    /// may hold it.
+    pub(crate) fn tape(&self, vid: Vid) -> Result<TapeRecord, ArchiveError> {
+        self.ground.tape(vid).map_err(|error| match error {
+            ArchiveError::NoSuchTape(vid) => self.no_such_tape(vid),
+            error => error,
+        })
+    }
+
+    /// What is told of a tape that the catalogue does not know.
+    pub(crate) fn no_such_tape(&self, vid: Vid) -> ArchiveError {
+        match self.unreached() {
+            unreached if unreached.is_empty() => ArchiveError::NoSuchTape(vid),
+            unreached => ArchiveError::TapeNotSeen { vid, unreached },
+        }
     }
 
     /// Tells the scheduler how a tape stands now.

@@ -23,8 +23,8 @@ const NAMED_MAX: usize = 5;
 const FILL_WARNED: u64 = 90;
 /// A drive that has not answered for so long is told of while all others wait for it.
 const SILENT_TOLD: Duration = Duration::from_secs(300);
-/// Most bytes of a reason within a warning.
-const REASON_MAX: usize = 160;
+/// Most bytes of a reason within a warning: as many as are kept of one, since what to do comes last in it.
+const REASON_MAX: usize = 512;
 
 /// What keeps the server from taking changes.
 pub(crate) fn health(room: &Tape) -> Vec<HealthProblem> {

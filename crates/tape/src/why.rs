@@ -399,13 +399,22 @@ fn why_file(room: &Tape, path: &ArchivePath, file: FileId) -> Result<Vec<Cause>,
                     (!is_lost || matches!(why.reason, Some(Reason::Resting { .. }))).then_some(why)
                 }
                 CopyState::Planned { vid, .. } => Some(match room.reason(Waiting::Planned(vid))? {
-                    None | Some(Reason::Writing { .. }) => {
-                        said(format!("copy in {pool}: being written to {vid}"))
-                    }
+                    Some(Reason::Writing { .. }) => said(format!("copy in {pool}: being written to {vid}")),
+                    None => match room.why_not_closed(vid)? {
+                        Reason::NothingWaits => said(format!(
+                            "copy in {pool}: begun on {vid}, whose session was cut short: the tape is \
+                             mounted next to see what of it is whole there"
+                        )),
+                        reason => cause(format!("copy in {pool}, begun on {vid}: {reason}"), reason),
+                    },
                     Some(reason) => cause(format!("copy in {pool}, begun on {vid}: {reason}"), reason),
                 }),
                 CopyState::Flushed { vid, .. } => {
-                    let text = format!("copy in {pool}: safe on {vid}, waits for the next index there");
+                    let text = format!(
+                        "copy in {pool}: safe on {vid}, waits for the next index there, which comes by \
+                         bytes, when the tape leaves its drive, or at once when something waits for room in \
+                         the pool"
+                    );
                     Some(said(text))
                 }
                 CopyState::Indexed { .. } => None,

@@ -47,7 +47,9 @@ impl Exit {
     pub fn of_problem(kind: &str, status: u16) -> Exit {
         match kind {
             "digest-mismatch" | "length-mismatch" | "corrupt" | "lost" => Exit::Differs,
-            "pool-full" | "server-full" | "drives-away" | "quota-exceeded" => Exit::Refused,
+            "pool-full" | "room-is-being-made" | "server-full" | "drives-away" | "quota-exceeded" => {
+                Exit::Refused
+            }
             // As for any other thing that is named; its status is 400, since no path of the API names it.
             "no-such-class" => Exit::NotFound,
             _ => match status {
@@ -130,7 +132,7 @@ impl Failure {
 }
 
 /// The server's words for what holds for the archive as a whole, and may end while a command runs.
-const OF_THE_ARCHIVE: [&str; 3] = ["pool-full", "server-full", "drives-away"];
+const OF_THE_ARCHIVE: [&str; 4] = ["pool-full", "room-is-being-made", "server-full", "drives-away"];
 
 impl Failure {
     /// The server's word, if it speaks of the archive as a whole and not of an item: to say it once will do.

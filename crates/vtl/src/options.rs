@@ -1,5 +1,6 @@
 //! What a target looks like.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use base::ByteCount;
@@ -56,6 +57,9 @@ pub struct Options {
     pub cleaning_after: Option<ByteCount>,
     /// How long a drive says that it cleans itself, after the library has cleaned it.
     pub cleaning_time: Duration,
+    /// The file in which it is written down which cartridge stands in which element. `None`: that is
+    /// forgotten when the target ends.
+    pub places: Option<PathBuf>,
 }
 
 impl Options {
@@ -91,6 +95,7 @@ impl Options {
             density: lto8(),
             cleaning_after: None,
             cleaning_time: Duration::from_secs(2),
+            places: None,
         }
     }
 

@@ -12,6 +12,7 @@ use scsi::sense::SenseFormat;
 use scsi::{Cdb, Command, CommandSet, Completion, ElementAddress, Lun};
 
 use crate::answer::{Outcome, Refusal, completion};
+use crate::changer::places::PlacesFile;
 use crate::changer::{Changer, Elements, Refreshed, cleaners};
 #[cfg(feature = "faults")]
 use crate::faults::{Faults, Meets};
@@ -37,6 +38,7 @@ pub struct Shared {
     /// Units in the order of their numbers.
     pub luns: Vec<Lun>,
     elements: Mutex<Elements>,
+    places: PlacesFile,
     /// The library's own counter of changes when it was last looked at.
     changes: AtomicU64,
     /// An operator has the door of the import and export elements open.
@@ -46,6 +48,12 @@ pub struct Shared {
 impl Shared {
     pub fn elements(&self) -> MutexGuard<'_, Elements> {
         self.elements.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes down which cartridge stands where, for the next start.
+    pub fn keep_places(&self) {
+        let places = self.elements().places();
+        self.places.keep(places);
     }
 
     /// Takes over what came and went in the library, and tells what did.
@@ -137,7 +145,8 @@ impl Target {
         let wanted = inventory.len().saturating_add(usize::from(Options::SLOTS_SPARE));
         let slots = options.slots.unwrap_or_else(|| u16::try_from(wanted).unwrap_or(u16::MAX));
         let slots = slots.min(Options::SLOTS_MAX);
-        let mut elements = Elements::new(slots, options.import_export, count);
+        let places = PlacesFile::open(options.places.as_deref());
+        let mut elements = Elements::new(slots, options.import_export, count, places.places());
         elements.set_cleaners(cleaning);
         elements.refresh(&inventory, |name| element_of(&drives, name));
         if elements.left_out() > 0 {
@@ -149,9 +158,11 @@ impl Target {
             options,
             luns,
             elements: Mutex::new(elements),
+            places,
             changes: AtomicU64::new(changes),
             door_open: AtomicBool::new(false),
         };
+        shared.keep_places();
         for drive in &drives {
             let loaded = shared.elements().held(drive.address).map(|held| held.vid);
             if let Some(vid) = loaded {

@@ -326,12 +326,116 @@ fn a_put_that_is_refused_has_files_leave_for_it() {
     assert_eq!(gone(&archive), [0u64; 0], "nothing leaves for what would not fit then either");
     // Down to low water, and no further.
     let room = room_of_refusal(1 << 50);
-    room_of_refusal(room + 1);
+    // Told as what is worth a wait, unlike what never fits.
+    let options = archive::PutOptions { length: Some(ByteCount(room + 1)), ..Default::default() };
+    let refused = archive.begin_put(&path("/large"), options).err();
+    assert!(matches!(refused, Some(ArchiveError::RoomIsBeingMade { .. })), "{refused:?}");
     // 30 MB are used, and low water is at 18.4.
     wait_until("four files have left", || evictor().files == 4);
     let looks = evictor().looks_at_once;
     room_of_refusal(1 << 50);
     wait_until("it was looked again", || evictor().looks_at_once > looks);
     assert_eq!(gone(&archive), [0, 1, 2, 3]);
+    stop(archive);
+}
+
+/// Story: the end of a retention wakes nobody: files that it alone kept stayed until the rest of the last
+/// look was over, up to ten minutes, though something waited for their room.
+#[test]
+fn the_end_of_a_retention_ends_the_rest_of_a_look_that_found_nothing() {
+    let mut instance = instance(|_| {});
+    let archive = instance.open();
+    put_all(&archive);
+    migrate_all(&archive);
+    stop(archive);
+    pool_max(&mut instance.settings, 10 * FILE);
+    let clock = instance.clock();
+    let held_for = Duration::from_secs(700);
+    let archive = {
+        let settings = Settings {
+            pool: archive::PoolSettings { water: None, ..instance.settings.pool.clone() },
+            ..instance.settings.clone()
+        };
+        let clock = base::TrustedClock::new(Arc::<base::ManualClock>::clone(&clock));
+        settled(Archive::open(settings, Arc::new(clock)).unwrap())
+    };
+    let until = clock.now().plus(held_for);
+    for n in 0..FILES {
+        let retention = Some(Retention { mode: RetentionMode::Governance, until });
+        archive.set_hold(&path(&name(n)), Which::Current, Hold { retention, legal: false }, false).unwrap();
+    }
+    stop(archive);
+    let archive = instance.start(&clock);
+    let evictor = || archive.pool_info().unwrap().evictor;
+    let look = || {
+        let looks = evictor().looks;
+        wait_until("it was looked", || {
+            archive.make_room_now();
+            evictor().looks > looks + 1
+        });
+    };
+    look();
+    // Each round finds nothing, and the next one comes after twice as long: now after ten minutes.
+    for rest in [10, 20, 40, 80, 160, 320] {
+        clock.advance(Duration::from_secs(rest));
+        look();
+        assert!(evictor().held_up && gone(&archive).is_empty());
+    }
+    clock.advance(Duration::from_secs(75));
+    look();
+    wait_until("two files have left", || evictor().files == 2);
+    stop(archive);
+}
+
+/// Story: all that a full pool had was on tape, and nothing of it under an index: puts and recalls waited for
+/// the unmount, an hour here, and `kist queue` said that nothing waits.
+#[test]
+fn who_waits_for_room_has_tapes_in_drives_write_their_index() {
+    let instance = instance(|settings| {
+        settings.pool.water = Some(Water { high_percent: 99, low_percent: 40 });
+        settings.tape.dismount_delay = Duration::from_secs(3_600);
+        settings.tape.index_bytes = ByteCount(u64::MAX);
+        settings.tape_pools.iter_mut().for_each(|pool| {
+            // One drive: none is given up for another pool, with an index before the unmount.
+            (pool.mount_bytes, pool.drives_max) = (ByteCount(1), 1);
+        });
+        settings.classes.iter_mut().for_each(|class| class.copies.truncate(1));
+    });
+    let (archive, tightness) = open_tight_on(&instance, Arc::new(SystemClock));
+    put_all(&archive);
+    let totals = || archive.totals().unwrap();
+    let is_flushed = || {
+        let totals = totals();
+        (totals.todo.files, totals.queued.files) == (0, 0) && totals.unindexed == FILES
+    };
+    wait_until("all is flushed", is_flushed);
+    let is_idle = || archive.tape_drives().iter().any(|drive| drive.state == "idle");
+    wait_until("the tape stays in its drive", is_idle);
+    assert_eq!((totals().indexes, gone(&archive)), (0, vec![]), "no index is due by itself");
+    assert_eq!(archive.queue().unwrap(), [], "nothing waits for room");
+    let why = archive.why_path(&path(&name(0))).unwrap();
+    assert!(why.iter().all(|why| why.contains("at once when something waits for room")), "{why:?}");
+    tightness.capacity.store(100_000_000, Ordering::SeqCst);
+    tightness.free.store(4_000_000, Ordering::SeqCst);
+    let refused = |size: u64| {
+        let options = archive::PutOptions { length: Some(ByteCount(size)), ..Default::default() };
+        let begun = archive.begin_put(&path("/large"), options);
+        matches!(begun, Err(ArchiveError::TooLittleRoom { .. } | ArchiveError::RoomIsBeingMade { .. }))
+    };
+    let is_told_to_wait = || {
+        let options = archive::PutOptions { length: Some(ByteCount(25_000_000)), ..Default::default() };
+        match archive.begin_put(&path("/large"), options) {
+            Ok(_) => false,
+            Err(ArchiveError::RoomIsBeingMade { .. }) => true,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    wait_until("a put finds no room, and is told at once that some is being made", is_told_to_wait);
+    wait_until("the tape has an index, and files have left", || {
+        refused(25_000_000);
+        totals().indexes == 1 && archive.pool_info().unwrap().evictor.files > 0
+    });
+    assert_eq!(totals().mounts, 1, "the tape stays in its drive");
+    assert!(is_idle());
     stop(archive);
 }

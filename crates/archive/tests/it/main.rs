@@ -91,6 +91,7 @@ mod storm;
 mod trees;
 mod trouble;
 mod unknown;
+mod unreached;
 mod unreadable;
 mod uploads;
 #[path = "common/within.rs"]

@@ -3,16 +3,20 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use base::Timestamp;
-use terminal::{Exit, Failure, Outcome, Progress, parallel, text};
+use terminal::{Exit, Failure, Outcome, Progress, output, parallel, text};
 use wire::{ListEntry, MakeDirectoryBody, PutReply};
 
 use super::hashing::{Hasher, HashingReader};
 use super::local::{LocalItem, LocalKind};
 use super::{CHUNK_BYTES, IN_MEMORY_BYTES_MAX, Tally};
-use crate::request::{Attempt, Client, retry};
+use crate::request::{Attempt, Client, retry_for_room};
+
+/// How long a put waits for room that is being made, from the first refusal since a file found room.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// The server's word for a class that there is not.
 const NO_SUCH_CLASS: &str = "no-such-class";
@@ -30,6 +34,8 @@ pub struct PutSettings {
     pub keep_existing: bool,
     /// Send everything, whatever is there.
     pub again: bool,
+    /// Give up at once when the pool has no room, also if some is being made.
+    pub no_wait: bool,
 }
 
 /// A local file, link or directory and where it goes.
@@ -51,7 +57,8 @@ pub struct Putter<'a> {
     progress: &'a Progress,
     tally: &'a Tally,
     /// What directories held before; one that is not here was made new and is empty.
-    existing: std::sync::Mutex<HashMap<String, Names>>,
+    existing: Mutex<HashMap<String, Names>>,
+    room: RoomWait,
 }
 
 impl<'a> Putter<'a> {
@@ -62,7 +69,7 @@ impl<'a> Putter<'a> {
         progress: &'a Progress,
         tally: &'a Tally,
     ) -> Self {
-        Putter { client, settings, progress, tally, existing: std::sync::Mutex::new(HashMap::new()) }
+        Putter { client, settings, progress, tally, existing: Mutex::default(), room: RoomWait::default() }
     }
 
     /// Makes directories, parents first, and reads what those that were there hold.
@@ -158,7 +165,7 @@ impl<'a> Putter<'a> {
             LocalKind::Link(link) => {
                 headers.push(("kist-link-target", text::encode(link)));
                 let put = || self.client.send_put(&target, &headers, Some(0), &mut std::io::empty());
-                self.count_replaced(&read_reply(retry(|_| put())?)?);
+                self.count_replaced(&read_reply(self.put_in_room(put)?)?);
                 Ok(true)
             }
             LocalKind::File if item.local.size <= IN_MEMORY_BYTES_MAX => self.small(item, &target, headers),
@@ -192,10 +199,21 @@ impl<'a> Putter<'a> {
         headers.push(("kist-blake3", hasher.blake3().to_string()));
         headers.push(("digest", format!("adler32={}", hasher.adler32())));
         let length = Some(bytes.len() as u64);
-        let response = retry(|_| self.client.send_put(target, &headers, length, &mut bytes.as_slice()))?;
+        let response =
+            self.put_in_room(|| self.client.send_put(target, &headers, length, &mut bytes.as_slice()))?;
         self.progress.add_bytes(bytes.len() as u64);
         self.count_replaced(&check_reply(item, response, &hasher)?);
         Ok(true)
+    }
+
+    /// Sends a put, again as long as the pool makes room for it.
+    fn put_in_room<T>(&self, mut send: impl FnMut() -> Result<T, Attempt>) -> Outcome<T> {
+        let put =
+            retry_for_room(|refusal| self.room.waits(self.settings, self.progress, refusal), |_| send());
+        if put.is_ok() {
+            self.room.found(self.progress);
+        }
+        put
     }
 
     fn count_replaced(&self, reply: &PutReply) {
@@ -207,7 +225,7 @@ impl<'a> Putter<'a> {
     fn large(&self, item: &PutItem, target: &str, headers: &Headers) -> Outcome<bool> {
         let size = item.local.size;
         let path = &item.local.path;
-        let (hasher, response) = retry(|_| {
+        let (hasher, response) = self.put_in_room(|| {
             let file = File::open(path).map_err(|e| Attempt::last(Failure::io("opening", path, &e)))?;
             let mut hasher = Hasher::new();
             let mut body = HashingReader::new(file.take(size), &mut hasher, self.progress);
@@ -245,6 +263,35 @@ impl<'a> Putter<'a> {
                 Ok(*theirs == ours)
             }
             LocalKind::File | LocalKind::Directory => Ok(false),
+        }
+    }
+}
+
+/// Since when the puts of one command find no room, though some is being made.
+#[derive(Default)]
+struct RoomWait(Mutex<Option<Instant>>);
+
+impl RoomWait {
+    /// A put was refused for want of room that is being made: whether it waits. Who looks on is told once.
+    fn waits(&self, settings: &PutSettings, progress: &Progress, refusal: &Failure) -> bool {
+        if settings.no_wait {
+            return false;
+        }
+        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if since.is_none() && !progress.is_quiet() {
+            let most = text::span(ROOM_WAIT_MAX);
+            output::note(&format!(
+                "kist: waits for room in the pool, at most {most} (--no-wait gives up at once): {refusal}"
+            ));
+        }
+        progress.note("waits for room in the pool");
+        since.get_or_insert_with(Instant::now).elapsed() < ROOM_WAIT_MAX
+    }
+
+    /// A put found room.
+    fn found(&self, progress: &Progress) {
+        if self.0.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
+            progress.note("");
         }
     }
 }
@@ -295,10 +342,22 @@ pub fn put_stream(
     headers.push(("idempotency-key", text::random_uuid()?.to_string()));
     let mtime = text::now();
     headers.push(("kist-mtime", text::rfc3339(mtime)));
-    let mut hasher = Hasher::new();
-    let mut body = HashingReader::new(input, &mut hasher, progress);
     let expect = [headers.as_slice(), &[("expect", "100-continue".to_owned())]].concat();
-    let sent = client.send_put(&target, &expect, None, &mut body).map_err(|attempt| attempt.failure);
+    let room = RoomWait::default();
+    let (hasher, sent) = loop {
+        let mut hasher = Hasher::new();
+        let mut body = HashingReader::new(&mut *input, &mut hasher, progress);
+        match client.send_put(&target, &expect, None, &mut body) {
+            // What was read cannot be sent again.
+            Err(attempt) if attempt.is_for_room() && hasher.bytes() == 0 => {
+                if !room.waits(settings, progress, &attempt.failure) {
+                    break (hasher, Err(attempt.failure));
+                }
+                std::thread::sleep(attempt.again.unwrap_or_default());
+            }
+            sent => break (hasher, sent.map_err(|attempt| attempt.failure)),
+        }
+    };
     let reply = match sent.and_then(read_reply) {
         Err(failure) if failure.exit == Exit::Unreachable => {
             // The file may be there, and only the answer lost: it would be taken for another one's.

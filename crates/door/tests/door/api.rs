@@ -95,6 +95,10 @@ fn every_change_answers() {
     assert_eq!((options.owner.as_str(), options.pin.as_secs()), ("anna", 60));
     assert_eq!(options.priority, 9);
     refused(&post("requests", r#"{"paths":["/b"],"priority":10}"#), 400, "bad-request");
+    // Story: kist stage refused --pin 0s, and the API took it.
+    let none = post("requests", r#"{"paths":["/b"],"pin_seconds":0}"#);
+    refused(&none, 400, "bad-request");
+    assert!(String::from_utf8_lossy(&none.body).contains("at least 1"), "{none:?}");
     // A pin of three hundred years ended in 2262, and a time of 2300 was said to be malformed.
     let far = post("requests", r#"{"paths":["/b"],"pin_seconds":9467280000}"#);
     refused(&far, 400, "bad-request");

@@ -9,7 +9,7 @@ use archive::*;
 use authority::{Download, Upload, UsageSteps};
 use base::{
     ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, DirId, Duration, FileId, Name,
-    PercentPoints, RequestId, Timestamp, Uuid, Vid,
+    PercentPoints, RequestId, StripeCode, Timestamp, Uuid, Vid,
 };
 use bytes::Bytes;
 use catalogue::{Attributes, ContainerKind, Entry, FileKind, RequestRecord, RequestState, TapeState};
@@ -758,6 +758,7 @@ impl authority::Operation for Fake {
                 at: Timestamp(0),
             }),
             evictor: archive::EvictorInfo::default(),
+            recoding: Some(archive::RecodingInfo::of(StripeCode::reed_solomon(16, 4), Timestamp(0))),
             rebalance: Some(archive::RebalanceInfo {
                 state: archive::PoolWork::Waiting("drives are being emptied first".into()),
                 to: PercentPoints(5),
@@ -1002,6 +1003,14 @@ impl authority::Operation for Fake {
     }
 
     fn pool_rebalance_end(&self) -> Result<bool, ArchiveError> {
+        Ok(true)
+    }
+
+    fn pool_recode(&self) -> Result<StripeCode, ArchiveError> {
+        Ok(StripeCode::reed_solomon(16, 4))
+    }
+
+    fn pool_recode_end(&self) -> Result<bool, ArchiveError> {
         Ok(true)
     }
 

@@ -75,6 +75,8 @@ pub enum ErrorKind {
     // Try again later.
     /// The pool has no room.
     PoolFull,
+    /// The pool has no room, and some comes by itself.
+    RoomIsBeingMade,
     /// Where the server writes down what it keeps there is no room.
     ServerFull,
     /// Drives that hold the file do not answer.
@@ -143,11 +145,13 @@ impl ArchiveError {
             | ArchiveError::NoDriveDirectory { .. }
             | ArchiveError::NoNewDrive { .. }
             | ArchiveError::NoCleaner { .. }
+            | ArchiveError::TapeNotSeen { .. }
             | ArchiveError::DriveOutOfUse { .. } => ErrorKind::Refused,
             ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => ErrorKind::Nearline,
             ArchiveError::Denied { .. } => ErrorKind::Denied,
             ArchiveError::QuotaExceeded { .. } => ErrorKind::QuotaExceeded,
             ArchiveError::PoolFull | ArchiveError::TooLittleRoom { .. } => ErrorKind::PoolFull,
+            ArchiveError::RoomIsBeingMade { .. } => ErrorKind::RoomIsBeingMade,
             ArchiveError::AuditFull(_) => ErrorKind::ServerFull,
             ArchiveError::DrivesAway { .. } => ErrorKind::DrivesAway,
             ArchiveError::NotSettled { .. } => ErrorKind::NotSettled,

@@ -362,6 +362,9 @@ fn open(args: &ServeArgs) -> Outcome<Arc<dyn library::Library>> {
     archive::open_library(&settings).map_err(|error| refused(&error))
 }
 
+/// Which cartridge stands in which element, beside the library's own files.
+const PLACES_FILE: &str = "elements";
+
 fn options(args: &ServeArgs) -> Options {
     Options {
         serial: args.serial.clone(),
@@ -375,6 +378,7 @@ fn options(args: &ServeArgs) -> Options {
         geometry: args.timing.is_some(),
         unload_on_move: args.unload_on_move,
         cleaning_after: args.cleaning_after.map(|size| size.0),
+        places: Some(args.dir.join(PLACES_FILE)),
         ..Options::new(args.name.clone())
     }
 }

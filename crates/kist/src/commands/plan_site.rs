@@ -71,6 +71,9 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     };
     if !workloads.is_empty() {
         let measured: Vec<ClassWorkload> = workloads.iter().map(ClassWorkload::measured).collect();
+        if let Some(note) = from_file(&site, &measured, &args.site) {
+            output::note(&note);
+        }
         site.take_measured(&measured);
     }
     let plan = planner::plan(&site).map_err(|error| refused(&args.site, &error))?;
@@ -83,6 +86,23 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         return output::json(&as_json(&plan, &args.only));
     }
     output::write(&in_words(&plan, args))
+}
+
+/// What is said of classes that the file has and of which nothing was measured: they stay in the plan.
+fn from_file(site: &Site, measured: &[ClassWorkload], file: &Path) -> Option<String> {
+    let is_measured = |name: &str| measured.iter().any(|class| class.name == name);
+    let kept: Vec<&str> =
+        site.classes.iter().map(|class| class.name.as_str()).filter(|name| !is_measured(name)).collect();
+    let measured: Vec<&str> = measured.iter().map(|class| class.name.as_str()).collect();
+    (!kept.is_empty()).then(|| {
+        format!(
+            "measured: {}; nothing was measured of {}, which the plan has as {} says: take them out of it if \
+             the site does not have them",
+            measured.join(", "),
+            kept.join(", "),
+            file.display()
+        )
+    })
 }
 
 /// What the server's own analysis of its access log says.
@@ -406,6 +426,12 @@ mod tests {
         site.take_measured(&measured);
         let plan = planner::plan(&site).unwrap();
         assert!(plan.value(&measured[0].name, "written to tape").is_some());
+        // Story: the classes of an example were planned beside the measured ones, and nobody said so.
+        let example = Site::parse(TIER1).unwrap();
+        let note = from_file(&example, &measured, Path::new("tier1.toml")).unwrap();
+        assert!(note.starts_with(&format!("measured: {}", measured[0].name)), "{note}");
+        assert!(example.classes.iter().all(|class| note.contains(&class.name)), "{note}");
+        assert_eq!(from_file(&site, &measured, Path::new("x")), None, "all of it is measured");
         let said = in_words(&plan, &args(&["--only", "cache"]));
         assert!(said.contains("cache to serve 90 % of the reads: 3 TB"), "{said}");
         assert!(said.contains("each file stays 12 d after its last use"), "{said}");

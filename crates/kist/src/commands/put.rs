@@ -45,6 +45,9 @@ pub struct Args {
     /// Send what is there already too
     #[arg(long)]
     again: bool,
+    /// Give up at once when the pool has no room, also if some is being made
+    #[arg(long)]
+    no_wait: bool,
 }
 
 /// What is put, and where.
@@ -191,6 +194,7 @@ fn settings(args: &Args) -> PutSettings {
         dataset: args.dataset.clone(),
         keep_existing: args.keep_existing,
         again: args.again || args.keep_existing,
+        no_wait: args.no_wait,
     }
 }
 

@@ -131,8 +131,12 @@ Examples:
     },
     /// Take a tape without containers out of use for ever: it is never taken for a scratch tape
     #[command(after_help = "\
-The tape must be one that kist tape reclaim would make scratch, or scratch: what it
-has of the catalogue's history must stand on other tapes. Repack it first.
+The tape must be scratch, or one that kist tape reclaim would make scratch: without
+containers (kist tape repack moves them), and what it has of the catalogue's history
+must stand on other tapes. It is then neither read nor written, whatever library
+shows it. Nothing is moved and nothing erased: kist tape export brings it out, and
+what was written stands on the medium until that is destroyed. kist tape add takes
+it back as a scratch tape.
 
 Examples:
   kist tape retire KS0001 --reason \"dropped\"")]

@@ -51,12 +51,26 @@ pub fn export(vid: &str, no_wait: bool, common: &Common) -> Outcome {
         if no_wait {
             return output::done(common, &reply, &format!("tape {vid} goes out by itself: {reason}"));
         }
-        if told.as_ref() != Some(&reason) {
+        if told.is_none() {
+            output::note(&waits_text(vid, &reason));
+        } else if told.as_ref() != Some(&reason) {
             output::note(&format!("kist: tape {vid} is not out yet: {reason}"));
-            told = Some(reason);
         }
+        told = Some(reason);
         std::thread::sleep(ASK_EVERY);
     }
+}
+
+/// What is said once of an export that waits.
+fn waits_text(vid: &str, reason: &str) -> String {
+    // The reason may say already how to call it off.
+    let call_off = format!("kist tape set {vid} active");
+    let ends =
+        if reason.contains(&call_off) { String::new() } else { format!("; to call it off: {call_off}") };
+    format!(
+        "kist: tape {vid} is not out yet: {reason}; it goes out by itself, and Ctrl-C ends only this wait, \
+         not the export{ends}"
+    )
 }
 
 /// Brings cartridges in.
@@ -114,7 +128,11 @@ pub fn add(vid: &str, common: &Common) -> Outcome {
 pub fn retire(vid: &str, reason: &str, common: &Common) -> Outcome {
     let client = common.connection.client()?;
     client.post(&target(vid, "retire"), &ReasonBody { reason: reason.to_owned() })?;
-    let text = format!("tape {vid} is retired: kist tape add {vid} would make it scratch again");
+    let text = format!(
+        "tape {vid} is retired: it is not written, not read and not taken for a scratch tape any more. Kist \
+         moves and erases nothing: to take it out of its library, kist tape export {vid}; what was written \
+         to it stands on the medium until that is destroyed. kist tape add {vid} would make it scratch again"
+    );
     output::done(common, &serde_json::json!({ "vid": vid, "state": "retired" }), &text)
 }
 
@@ -162,6 +180,17 @@ fn cleaner_text(cleaner: &CleaningCartridgeReply) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Story: nobody knew whether Ctrl-C leaves the export ordered.
+    #[test]
+    fn an_export_that_waits_says_how_it_ends() {
+        let off = "kist tape set KS0001 active";
+        for reason in ["drive d1 has it (migrating)".to_owned(), format!("no door; to call it off: {off}")] {
+            let text = waits_text("KS0001", &reason);
+            assert!(text.contains(&reason) && text.contains("Ctrl-C ends only this wait"), "{text}");
+            assert_eq!(text.matches(off).count(), 1, "{text}");
+        }
+    }
 
     #[test]
     fn elements_are_numbers_or_all() {

@@ -94,7 +94,8 @@ struct Writer {
 /// writing has that of indexes in it.
 const WRITING: WritingRules = WritingRules { flush_age: Duration::MAX, index_bytes: ByteCount(u64::MAX) };
 /// Nothing is in a hurry, and nobody intervenes.
-const CALM: Situation = Situation { stop: false, may_write: true, owes_index: false, haste: HasteCall::NONE };
+const CALM: Situation =
+    Situation { stop: false, may_write: true, owes_index: false, room_waits: false, haste: HasteCall::NONE };
 
 /// What it takes to clean a drive, with the moves of its cartridge: drives say two to five minutes.
 const CLEANING: Duration = Duration::from_secs(240);

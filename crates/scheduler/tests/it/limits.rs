@@ -386,6 +386,22 @@ fn nothing_waits_for_a_tape_that_is_kept_mounted() {
     assert_eq!(Some(why), hand.scheduler.why_drive(&name(0), at(hand.now)), "tape and drive tell the same");
 }
 
+/// Story: with the `pool_max` of a class reached, its tape was said to wait for itself: "tape KS0001 is in
+/// drive d0, which is idle with KS0001".
+#[test]
+fn a_tape_that_lies_idle_in_its_drive_waits_for_room_and_not_for_itself() {
+    let policy = Policy { recall_age: secs(0), dismount_delay: secs(60), ..policy() };
+    let mut hand = Hand::new(policy, 1, 1);
+    assert_eq!(hand.want(1, 1, 0, &[0]).len(), 1);
+    hand.tell(Event::Mounted(name(0), vid(0)));
+    hand.tell(Event::NotWanted(FileId(1)));
+    hand.tell(Event::PoolSpace { share: Some(ShareId(0)), free: ByteCount(0) });
+    hand.tell(Event::RecallEnded(name(0), SessionEnd::Drained));
+    assert_eq!(hand.want(2, 1, 0, &[0]), []);
+    let space = Reason::WaitingForSpace { free: ByteCount(0), coming: ByteCount(0), of: ShortRoom::Pool };
+    assert_eq!((hand.scheduler.why_tape(vid(0)), hand.why(2)), (space.clone(), space));
+}
+
 #[test]
 fn recall_does_not_outrun_the_pool() {
     let mut hand = Hand::new(Policy { recall_age: secs(0), ..policy() }, 2, 3);

@@ -78,7 +78,7 @@ impl Writer {
     /// written.
     pub fn go_on(&mut self, now: Timestamp, may_write: bool, queue: &mut Queue, free: &mut u64) -> WriteStep {
         let haste = HasteCall::NONE;
-        let situation = Situation { stop: false, may_write, owes_index: false, haste };
+        let situation = Situation { stop: false, may_write, owes_index: false, room_waits: false, haste };
         loop {
             let action = self.session.step(now, &situation, self.event);
             self.event = match action {

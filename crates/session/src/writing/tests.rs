@@ -8,7 +8,13 @@ fn at(seconds: u64) -> Timestamp {
 }
 
 fn calm() -> Situation {
-    Situation { stop: false, may_write: true, owes_index: true, haste: HasteCall::default() }
+    Situation {
+        stop: false,
+        may_write: true,
+        owes_index: true,
+        room_waits: false,
+        haste: HasteCall::default(),
+    }
 }
 
 /// Steps through events and gives the last action.
@@ -134,6 +140,23 @@ fn who_is_in_a_hurry_gets_an_index_once_all_is_sealed_and_one_each_time_before()
     assert!(!drained(hurry(5, true)), "it was answered");
     assert!(!drained(Situation { owes_index: false, ..hurry(6, true) }), "all is under an index");
     assert!(drained(hurry(6, true)));
+}
+
+/// Story: all that a full pool had was on tape under no index, and puts and recalls waited for the unmount.
+#[test]
+fn who_waits_for_room_gets_an_index_behind_each_flush_and_at_the_end() {
+    let room = Situation { room_waits: true, ..calm() };
+    let index = WritingAction::Index { somebody_waits: true };
+    let mut session = session();
+    after(&mut session, &[WritingEvent::Begin, WritingEvent::Chosen, written(1, 5, WriteEnded::All)]);
+    assert_eq!(session.step(at(10), &room, WritingEvent::Flushed), index);
+    assert_eq!(session.step(at(10), &room, WritingEvent::Indexed), WritingAction::Choose);
+    let nothing_new = Situation { owes_index: false, ..room };
+    let end = session.step(at(10), &nothing_new, WritingEvent::NothingQueued);
+    assert_eq!(end, WritingAction::End(SessionEnd::Drained), "no index names less than the one before");
+    after(&mut session, &[WritingEvent::Begin]);
+    assert_eq!(session.step(at(10), &room, WritingEvent::NothingQueued), index);
+    assert_eq!(session.step(at(10), &room, WritingEvent::Indexed), WritingAction::End(SessionEnd::Drained));
 }
 
 #[test]

@@ -72,6 +72,11 @@ impl MountedTape<'_> {
                     self.look_at_mounted(vid)?;
                     continue;
                 }
+                if tape.index && held.is_none() {
+                    drop(maintenance);
+                    self.write_index_for_room()?;
+                    continue;
+                }
                 let read = maintenance.next_read(vid);
                 match held {
                     None => (tape.read_back.first().copied(), read, tape.is_to_ship(), tape.check),

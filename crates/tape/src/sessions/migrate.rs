@@ -84,13 +84,16 @@ impl MountedTape<'_> {
         let room = self.room;
         let mounted = &mut *self.tape;
         let haste = room.haste().call();
+        let is_changed = mounted.volume.is_changed();
+        let may_index = matches!(event, WritingEvent::Flushed | WritingEvent::NothingQueued) && is_changed;
         let record = room.tape(mounted.vid)?;
         let situation = Situation {
             stop: room.stop.load(Ordering::Relaxed) || room.scheduler().is_retiring(&self.name.to_string()),
             may_write: record.state == TapeState::Active
                 && !room.is_leaving(mounted.vid)
                 && room.has_current_key(&record),
-            owes_index: mounted.volume.is_changed(),
+            owes_index: is_changed,
+            room_waits: may_index && room.room_waits_for_index(mounted.vid),
             haste,
         };
         Ok(mounted.writing.step(room.now(), &situation, event))
@@ -279,6 +282,10 @@ impl MountedTape<'_> {
             end_of_data,
             written: ByteCount(bytes),
         })?;
+        if self.room.settings.pool.water.is_some() {
+            // What is flushed lacks an index only, which is written for whoever finds no room.
+            self.room.leaving.set_room_comes(true);
+        }
         run.committed = committed;
         run.end_of_data = end_of_data;
         plan::recovered(self.room, whole);

@@ -324,6 +324,7 @@ impl MountedTape<'_> {
         }
         run.end_of_data = end_of_data;
         mounted.writing.indexed();
+        room.index_is_written(mounted.vid);
         let unverified = std::mem::take(&mut mounted.unverified);
         if !unverified.is_empty() {
             room.set_tasks(mounted.vid, |tasks| tasks.read_back.extend(unverified));
@@ -335,6 +336,18 @@ impl MountedTape<'_> {
         if let Err(error) = upkeep::index_written(&room.upkeep, mounted.vid, covers_from) {
             tracing::error!(vid = %mounted.vid, %error, "files that an index covers now stay LOST");
         }
+        Ok(())
+    }
+
+    /// Writes the index that something waits for which needs room in the pool, unless the unmount is near.
+    pub(super) fn write_index_for_room(&mut self) -> Result<(), SessionError> {
+        let (room, vid) = (self.room, self.tape.vid);
+        let record = room.tape(vid)?;
+        let may_write = record.state == TapeState::Active && !room.is_leaving(vid);
+        if may_write && self.tape.volume.is_changed() && !self.covers_without_changes()? {
+            self.write_index()?;
+        }
+        room.index_is_written(vid);
         Ok(())
     }
 

@@ -443,6 +443,7 @@ impl DriveThread {
         }
         self.mounts.unmounted(&self.room, failed);
         if let Some(mounted) = self.mounted.take() {
+            self.room.forget_room_indexes(mounted.vid);
             self.room.post_tape(mounted.vid);
         }
     }

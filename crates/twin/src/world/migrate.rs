@@ -264,6 +264,8 @@ impl World<'_> {
                 stop: self.scheduler.is_retiring(&self.drives[drive].name),
                 may_write: !state.is_read_only && !state.is_suspect && !state.is_unreadable,
                 owes_index: state.is_changed,
+                // No put is refused here, and a recall that finds no room waits for the pool's own rules.
+                room_waits: false,
                 haste: self.haste.call(),
             };
             let action = self.drives[drive].writing.session.step(self.now.timestamp(), &situation, event);

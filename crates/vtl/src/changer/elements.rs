@@ -1,5 +1,5 @@
 //! Which cartridge is in which element. The library knows drives and slots of its own; which storage, import
-//! or export element a cartridge stands in is known here, and forgotten when the target ends.
+//! or export element a cartridge stands in is known here, and kept for the next start in `places.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,6 +9,7 @@ use scsi::ElementAddress;
 use scsi::command::ElementType;
 use scsi::mode::ElementAddressAssignment;
 
+use super::places::Places;
 use crate::answer::Refusal;
 use crate::options::Options;
 
@@ -58,10 +59,13 @@ pub struct Elements {
     left_out: usize,
     /// Those that clean drives.
     cleaners: BTreeSet<Vid>,
+    /// Where cartridges stood before this start.
+    before: Places,
 }
 
 impl Elements {
-    pub fn new(slots: u16, import_export: u16, drives: u16) -> Elements {
+    /// `before`: where cartridges stood at the last start, and stand now if they are still of that kind.
+    pub fn new(slots: u16, import_export: u16, drives: u16, before: Places) -> Elements {
         let ranges = ElementAddressAssignment {
             transport: (TRANSPORT, 1),
             storage: (ElementAddress(STORAGE), slots),
@@ -74,6 +78,7 @@ impl Elements {
             reserved: BTreeSet::new(),
             left_out: 0,
             cleaners: BTreeSet::new(),
+            before,
         }
     }
 
@@ -130,6 +135,16 @@ impl Elements {
         is_drive.then(|| usize::from(address.0 - DATA_TRANSFER))
     }
 
+    /// Where each cartridge stands; of one in a drive, where it came from.
+    pub fn places(&self) -> Places {
+        let place = |(address, held): (&u16, &Held)| {
+            let address = ElementAddress(*address);
+            let is_in_drive = self.kind(address) == Ok(ElementType::DataTransfer);
+            Some((held.vid, if is_in_drive { held.source? } else { address }))
+        };
+        self.held.iter().filter_map(place).collect()
+    }
+
     pub fn held(&self, address: ElementAddress) -> Option<&Held> {
         self.held.get(&address.0)
     }
@@ -161,17 +176,27 @@ impl Elements {
         let (first, count) = self.ranges.import_export;
         let mut doors = (first.0..first.0.saturating_add(count)).peekable();
         self.left_out = 0;
-        for info in inventory.iter().filter(|info| !known.contains(&info.vid)) {
+        let before = std::mem::take(&mut self.before);
+        let mut homes: BTreeSet<u16> = BTreeSet::new();
+        let new = || inventory.iter().filter(|info| !known.contains(&info.vid));
+        // First those that have a place: no other gets it.
+        let (back, others): (Vec<_>, Vec<_>) = new().partition(|info| before.contains_key(&info.vid));
+        for info in back.into_iter().chain(others) {
             let in_drive = match &info.place {
                 Place::Drive(name) => drive_of(name),
                 _ => None,
             };
             let is_taken = |address: &u16| self.held.contains_key(address) || self.reserved.contains(address);
             let by_operator = matches!(info.place, Place::ImportExport(_));
+            let kind = if by_operator { ElementType::ImportExport } else { ElementType::Storage };
+            let is_its =
+                |address: &u16| self.kind(ElementAddress(*address)) == Ok(kind) && !is_taken(address);
+            let its = before.get(&info.vid).map(|address| address.0).filter(is_its);
             let places = if by_operator { &mut doors } else { &mut free };
-            while places.next_if(is_taken).is_some() {}
+            let is_given = |address: &u16| is_taken(address) || homes.contains(address);
+            while its.is_none() && places.next_if(is_given).is_some() {}
             // One in a drive has a slot to go back to, which no other of this time gets.
-            let home = places.next();
+            let home = its.or_else(|| places.next());
             let Some(address) = in_drive.map(|drive| drive.0).or(home) else {
                 self.left_out += 1;
                 continue;
@@ -183,6 +208,7 @@ impl Elements {
                 damaged: info.damaged,
                 by_operator,
             };
+            homes.extend(in_drive.and(home));
             self.held.insert(address, held);
             changed = true;
             accessed |= by_operator;
@@ -281,7 +307,7 @@ mod tests {
 
     #[test]
     fn cartridges_keep_their_elements_when_others_come_and_go() {
-        let mut elements = Elements::new(3, 1, 1);
+        let mut elements = Elements::new(3, 1, 1, Places::new());
         let slot = |number| Place::Slot(Slot(number));
         let drive = DriveName::new("d").unwrap();
         let drive_of = |name: &DriveName| (name.as_str() == "d").then_some(Elements::drive(0));
@@ -306,9 +332,42 @@ mod tests {
         assert_eq!((elements.left_out(), vid_at(&elements, 1026)), (0, None));
     }
 
+    /// Story: after a restart of the target the cartridges at the door had swapped places.
+    #[test]
+    fn cartridges_stand_where_they_stood_when_the_target_starts_again() {
+        let drive = DriveName::new("d").unwrap();
+        let drive_of = |name: &DriveName| (name.as_str() == "d").then_some(Elements::drive(0));
+        let slot = Place::Slot(Slot(0));
+        let door = Place::ImportExport(Slot(0));
+        let mut all = vec![
+            info("KT0001", door.clone()),
+            info("KT0002", slot.clone()),
+            info("KT0003", Place::Drive(drive)),
+            info("KT0004", door.clone()),
+        ];
+        let mut elements = Elements::new(4, 3, 1, Places::new());
+        elements.refresh(&all, drive_of);
+        elements.moved(ElementAddress(IMPORT_EXPORT), ElementAddress(IMPORT_EXPORT + 2));
+        elements.moved(ElementAddress(IMPORT_EXPORT + 1), ElementAddress(IMPORT_EXPORT));
+        elements.moved(ElementAddress(STORAGE), ElementAddress(STORAGE + 3));
+        let places = elements.places();
+        let mut again = Elements::new(4, 3, 1, places.clone());
+        again.refresh(&all, drive_of);
+        assert_eq!(again.places(), places);
+        // One that went in meanwhile, and one that is new, get free elements.
+        all[0] = info("KT0001", slot);
+        all.push(info("KT0005", door));
+        let mut again = Elements::new(4, 3, 1, places.clone());
+        again.refresh(&all, drive_of);
+        let at = |vid: &str| again.places().get(&Vid::new(vid).unwrap()).map(|address| address.0);
+        assert_eq!((at("KT0004"), at("KT0005")), (Some(IMPORT_EXPORT), Some(IMPORT_EXPORT + 1)));
+        assert_eq!((at("KT0002"), at("KT0003")), (Some(STORAGE + 3), Some(STORAGE + 1)));
+        assert_eq!((at("KT0001"), again.left_out()), (Some(STORAGE), 0));
+    }
+
     #[test]
     fn what_an_operator_puts_in_stands_in_an_import_and_export_element() {
-        let mut elements = Elements::new(3, 1, 0);
+        let mut elements = Elements::new(3, 1, 0, Places::new());
         let none = |_: &DriveName| None;
         let door = |vid| info(vid, Place::ImportExport(Slot(7)));
         let accessed = Refreshed { changed: true, accessed: true };
@@ -326,7 +385,7 @@ mod tests {
 
     #[test]
     fn addresses_have_one_type() {
-        let elements = Elements::new(2, 1, 3);
+        let elements = Elements::new(2, 1, 3, Places::new());
         let kind = |address| elements.kind(ElementAddress(address)).ok();
         assert_eq!(
             (kind(0), kind(1), kind(16), kind(17)),

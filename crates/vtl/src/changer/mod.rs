@@ -4,6 +4,7 @@ pub mod cleaners;
 mod elements;
 mod log;
 mod moves;
+pub mod places;
 mod status;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -62,6 +63,9 @@ impl Changer {
     /// Looks whether cartridges came or went; if so, all initiators are told.
     pub fn look(&self, shared: &Shared, drives: &[Drive]) {
         let refreshed = shared.refresh(drives);
+        if refreshed.changed {
+            shared.keep_places();
+        }
         if refreshed.accessed {
             self.gate.tell_others(None, IMPORT_EXPORT_ACCESSED);
         }

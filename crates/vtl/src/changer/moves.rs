@@ -130,6 +130,7 @@ impl Run<'_> {
         let _robot = self.robot();
         let result = run();
         self.shared.elements().reserve(&[]);
+        self.shared.keep_places();
         result
     }
 
