@@ -37,7 +37,7 @@ const CLIENT_READ: u64 = 1 << 20;
 const CLIENT_FILE: u64 = 8 << 20;
 const CLIENT_FILES: u64 = 210;
 const WARM_UP: Duration = Duration::from_secs(12);
-const MEASURED: Duration = Duration::from_secs(5);
+const MEASURED: Duration = Duration::from_secs(4);
 
 /// A disk whose arm is at one place at a time. The transfer itself takes the time of the disk below.
 struct HardDisk {
@@ -205,6 +205,7 @@ fn run(has_streams: bool, has_clients: bool, reserves: bool) -> Got {
             let blob = fill(&pool, STREAM_BYTES);
             let moved = Arc::new(AtomicU64::new(0));
             streamed.push((rate, Arc::clone(&moved)));
+            let whose = if reserves { Use::Stream } else { Use::Engine };
             let (sender, pieces) = threads::mpsc::sync_channel::<u64>(BUFFER_PIECES);
             let stream = pool.tape_stream(ByteCount(if reserves { rate } else { 0 }));
             // As the mover does it: one thread reads ahead into its memory, the drive's takes from that.
@@ -222,8 +223,7 @@ fn run(has_streams: bool, has_clients: bool, reserves: bool) -> Got {
             let (pool, is_over) = (Arc::clone(&pool), Arc::clone(&is_over));
             tasks.push(threads::spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
-                    let mut reader =
-                        pool.read(&blob, ByteCount(0), blob.length).unwrap().used_by(Use::Stream);
+                    let mut reader = pool.read(&blob, ByteCount(0), blob.length).unwrap().used_by(whose);
                     while let Some(piece) = reader.next().unwrap() {
                         if is_over.load(Ordering::Relaxed) || sender.send(piece.len() as u64).is_err() {
                             break;
@@ -281,14 +281,13 @@ fn run(has_streams: bool, has_clients: bool, reserves: bool) -> Got {
 #[test]
 fn streams_keep_their_rate_beside_clients_at_saturation() {
     let _one = crate::alone();
-    let alone = run(true, false, true);
     let clients = run(false, true, true);
     let both = run(true, true, true);
     let collapse = run(true, true, false);
-    println!(
-        "streams alone {alone:?}\nclients alone {clients:?}\nboth {both:?}\nwithout reservation {collapse:?}"
-    );
-    assert!(alone.worst > 0.99, "{alone:?}");
+    println!("clients alone {clients:?}\nboth {both:?}\nwithout reservation {collapse:?}");
+    let all = RATES.iter().sum::<u64>() as f64;
     assert!(both.worst >= 0.95 && both.clients >= 0.6 * clients.clients, "{both:?} of {clients:?}");
-    assert!(collapse.worst < 0.7, "{collapse:?}");
+    assert!(both.streams >= 0.95 * all && both.late > 0, "{both:?}");
+    // Streams that are read as all others are, side by side with them, as at KIT.
+    assert!(collapse.worst < 0.7 && collapse.streams < 0.8 * all, "{collapse:?}");
 }
