@@ -35,7 +35,7 @@ boot() {
     local begin=$SECONDS
     timeout --kill-after=5 "$limit_seconds" linux.uml mem="$memory" root=/dev/root rootfstype=hostfs rootflags=/ rw quiet \
         con=null con0=fd:0,fd:1 umid="kist-$name-$$" "KIST_UML=$work" "init=$root/tests/uml/guest" \
-        </dev/null 2>&1 | tee "$target/$name.log" | grep -a -E '^(ok|FAILED|  )' || true
+        </dev/null 2>&1 | tee "$target/$name.log" | grep -a --line-buffered -E '^(ok|FAILED|  )' || true
     if ! grep -q '^passed$' "$work/result" 2>/dev/null; then
         echo "tests/$name: failed, or did not come to its end; see $target/$name.log" >&2
         tail -30 "$target/$name.log" >&2

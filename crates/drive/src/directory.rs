@@ -585,7 +585,7 @@ impl ObjectDrive for DirectoryDrive {
         if !self.is_there() {
             return Err(DriveError::NotThere { drive: self.shared.id, path: self.path.clone() });
         }
-        let space = self.shared.directory().as_ref().map_or(Err(Errno::NOENT), |held| fstatvfs(held));
+        let space = self.shared.directory().as_ref().map_or(Err(Errno::NOENT), fstatvfs);
         let space = space.map_err(|error| DriveError::Status {
             drive: self.shared.id,
             path: self.path.clone(),

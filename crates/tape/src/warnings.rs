@@ -535,6 +535,11 @@ mod tests {
         status.drives.iter_mut().for_each(|drive| drive.filling = true);
         let told = of_pool(&status, none);
         assert!(told[1].contains("new and not filled yet: 0: the shards") && told.len() == 2, "{told:?}");
+        let mut status = pool(&[DriveHealth::Up, DriveHealth::Up], 1);
+        status.drives[1].slow = Some(14);
+        let told = of_pool(&status, none);
+        assert!(told[0].starts_with("1 of 2 drives of the pool is much slower"), "{told:?}");
+        assert!(told[0].contains(": 1 (14 times as long): see") && told.len() == 1, "{told:?}");
     }
 
     #[test]

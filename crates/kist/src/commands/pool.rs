@@ -805,6 +805,7 @@ mod tests {
             full: false,
             gaps_after: None,
             filling: false,
+            slow: None,
             burn_in: None,
             drain: None,
             capacity: 0,
@@ -819,6 +820,8 @@ mod tests {
         // Story: one that was just added "may lack what was written", as if it had been away.
         let new = PoolDriveReply { gaps_after: Some(0), filling: true, ..back };
         assert!(remarks(&new)[0].starts_with("drive 3: new: the shards"), "{:?}", remarks(&new));
+        let slow = PoolDriveReply { gaps_after: None, filling: false, slow: Some(14), ..new };
+        assert!(remarks(&slow)[0].starts_with("drive 3: slow: it takes 14 times as long as the others"));
         assert_eq!(
             (silent(1), silent(0)),
             ("1 drive does not answer".into(), "0 drives do not answer".into())
