@@ -582,7 +582,7 @@ impl Present {
                 while let Some(job) = queue.0.next() {
                     match job {
                         Job::Submit(submit) | Job::Read(_, submit) => {
-                            submit(&device, lane.enter(&device.watch))
+                            submit(&device, lane.enter(&device.watch));
                         }
                         Job::Call(call) => {
                             if in_order {

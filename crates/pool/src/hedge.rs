@@ -1,8 +1,9 @@
 //! How much may be read because others are late: the decision alone.
 //!
-//! Where one drive is slow it is right to read around it. Where all are, since more is asked of them than they
-//! can give, it makes them slower still: each cell that is late has others read in its place, and then those
-//! are late. So what is read around a drive that is no slower than the others is a small part of what is read.
+//! Where one drive is slow it is right to read around it. Where all are, since more is asked of them than
+//! they can give, it makes them slower still: each cell that is late has others read in its place, and then
+//! those are late. So what is read around a drive that is no slower than the others is a small part of what
+//! is read.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -31,6 +32,7 @@ impl HedgeBudget {
     /// Whether so many more cells may be read; they are, then.
     pub(crate) fn take(&self, cells: usize) -> bool {
         let cost = i64::try_from(cells).unwrap_or(i64::MAX).saturating_mul(ONE_OF);
+        assert!(cost >= 0, "what is read beside others costs something");
         let less = |has: i64| (has >= cost).then_some(has.saturating_sub(cost));
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }

@@ -1,9 +1,9 @@
 //! Which of the reads that wait for a drive comes next: the decision alone.
 //!
 //! An arm that goes to and fro between what tape streams read in order and what clients read anywhere moves
-//! less than half of what the disk can. So a stream's reads go one behind the other for a while, before others
-//! have their turn; those of others are taken as they came. For a drive without an arm it is an order as good
-//! as any.
+//! less than half of what the disk can. So a stream's reads go one behind the other for a while, before
+//! others have their turn; those of others are taken as they came. For a drive without an arm it is an order
+//! as good as any.
 
 use drive::ExtentId;
 
@@ -45,6 +45,7 @@ impl ReadOrder {
             (Some(stream), None) => stream,
             (None, None) => 0,
         };
+        assert!(at < waiting.len().max(1), "what comes next is one of those that wait");
         let Some(Some(wanted)) = waiting.get(at) else {
             self.run = 0;
             return at;

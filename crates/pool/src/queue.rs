@@ -9,7 +9,8 @@ use crate::drives::Job;
 use crate::gather::lock;
 use crate::order::ReadOrder;
 
-/// Jobs in order, reads in that of [`ReadOrder`], at most [`DRIVE_QUEUE_MAX`]; who brings more waits, but not for a queue that is emptied.
+/// Jobs in order, reads in that of [`ReadOrder`], at most [`DRIVE_QUEUE_MAX`]; who brings more waits, but not
+/// for a queue that is emptied.
 #[derive(Default)]
 pub(crate) struct JobQueue {
     state: Mutex<State>,

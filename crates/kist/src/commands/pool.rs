@@ -795,7 +795,6 @@ mod tests {
     #[test]
     fn what_happened_to_a_drive_stands_below_the_table() {
         let drive = PoolDriveReply {
-            slow: None,
             id: 3,
             path: "/d3".to_owned(),
             host: "localhost".to_owned(),

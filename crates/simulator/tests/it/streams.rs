@@ -1,6 +1,6 @@
-//! KIT's case: six tape streams of 300 and 400 MB/s and as many random clients as like on 70 hard disks. At KIT
-//! the streams got 2 GB/s of the 12 that the disks can give, since random reads broke them. Here the pool as it
-//! is runs in virtual time on disks that take the time of hard disks.
+//! KIT's case: six tape streams of 300 and 400 MB/s and as many random clients as like on 70 hard disks. At
+//! KIT the streams got 2 GB/s of the 12 that the disks can give, since random reads broke them. Here the pool
+//! as it is runs in virtual time on disks that take the time of hard disks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,7 +22,8 @@ const DISKS: u16 = 70;
 /// data sheets.
 const SEEK: Duration = Duration::from_micros(8_500);
 const HALF_TURN: Duration = Duration::from_micros(4_170);
-/// What lies no further ahead on the same track, or the next, is reached by waiting for it, at the disk's rate.
+/// What lies no further ahead on the same track, or the next, is reached by waiting for it, at the disk's
+/// rate.
 const TRACK: u64 = 2 << 20;
 const DISK_RATE: u64 = 200_000_000;
 /// Of LTO-8 and LTO-9 drives.
