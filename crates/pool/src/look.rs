@@ -306,13 +306,14 @@ impl Pool {
             return;
         }
         let lengths = self.lengths_of_copies(blob.id, set);
-        let others = lengths.iter().filter(|(copy, _)| !concerned.contains(copy));
-        let has_other = others.clone().any(|(_, length)| length.is_ok());
+        let mut others = lengths.iter().filter(|(copy, _)| !concerned.contains(copy)).peekable();
+        // If all are to be looked at they are compared with each other.
+        let is_incomparable = others.peek().is_some() && !others.any(|(_, length)| length.is_ok());
         let longest = lengths.iter().filter_map(|(_, length)| length.as_ref().ok()).max().copied();
         for (copy, length) in lengths.into_iter().filter(|(copy, _)| concerned.contains(copy)) {
             let looked = match length {
                 Ok(length) if Some(length) < longest => Err(CellFault::Short),
-                Ok(_) if !has_other && set.drives.len() > 1 => {
+                Ok(_) if is_incomparable => {
                     lacking.unknown += 1;
                     continue;
                 }

@@ -334,7 +334,11 @@ impl Pool {
         }
         let others =
             self.drives().filter_map(PoolDrive::attached).map(|other| other.device.drive.stamp().age());
-        let newest = others.max().max(Some((given, 0)));
+        let told = others.max();
+        let newest = told.max(Some((given, 0)));
+        // No more than the others were told of: if all ends now they are not behind a drive that came in.
+        let of_others = told.filter(|(epoch, _)| *epoch == given).map(|(_, commit)| commit);
+        let commit = of_others.map_or(commit, |told| commit.min(told));
         let is_known = self.drive(id).is_some() || self.is_in_a_set(id);
         Ok(take_up(drive, newest.filter(|_| is_known), given, commit)?)
     }

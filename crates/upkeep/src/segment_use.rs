@@ -124,6 +124,7 @@ mod tests {
     /// the server stops. Ends with the round, or the first turn that measures nothing.
     fn turns(millis: u64, stop_at: usize) -> Vec<usize> {
         let record = BlobRecord {
+            stands_as: None,
             layout: Layout::Segment { copies: 2 },
             length: ByteCount(0),
             stripes: Vec::new(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::common::{Bench, INSTANCE, bytes, flip, get, put, small_cells};
 use base::{BlobDescription, BlobPiece, ByteCount, DriveId};
-use drive::{DirectIo, DirectoryDrive, DriveOpenError};
+use drive::{DirectIo, DirectoryDrive, DriveOpenError, ObjectDrive};
 use pool::{BadShard, Depth, DriveHealth, PieceState, Pool};
 
 fn health(pool: &Pool, drive: DriveId) -> DriveHealth {
@@ -261,6 +261,39 @@ fn a_drive_from_an_old_copy_is_known_at_the_start_and_what_it_lacks_is_found() {
     pool.close();
     drop(pool);
     assert!(gaps(&bench.open(small_cells(), &[])).is_empty());
+}
+
+/// Story: a drive that was added knew of a later commit than the others; the server was killed before they
+/// were told. At the next start all others seemed to have been away, and a segment that stood on them alone
+/// could be compared with no other copy: the pool was degraded for good.
+#[test]
+fn a_crash_after_a_drive_was_added_leaves_no_others_behind() {
+    let mut bench = Bench::new(6);
+    let pool = bench.open(small_cells(), &[]);
+    pool.stamp(7).unwrap();
+    DirectoryDrive::format(&bench.path(100), INSTANCE, DriveId(100)).unwrap();
+    let added = DirectoryDrive::open(&bench.path(100), INSTANCE, DriveId(100), DirectIo::Auto).unwrap();
+    pool.stamp_new(&added, 9).unwrap();
+    assert_eq!(added.stamp().age(), pool.stamps()[0].age());
+    let (segment, _) = pool.put_small(&bytes(9000, 4)).unwrap();
+    pool.close();
+    drop(pool);
+    // However that came about: all copies are to be looked at, and compared with each other.
+    let pool = bench.open(small_cells(), &[]);
+    let all: BTreeSet<DriveId> = (0..6).map(DriveId).collect();
+    let lacking = pool.lacking(&segment, &all).unwrap();
+    assert_eq!((lacking.bad.len(), lacking.unknown, lacking.looked_at), (0, 0, 3));
+    let short = segment.stripes[0].drives[1];
+    let at = bench.extent(&segment, 0, 1);
+    let length = std::fs::metadata(&at).unwrap().len();
+    std::fs::File::options().write(true).open(&at).unwrap().set_len(length - 4096).unwrap();
+    let lacking = pool.lacking(&segment, &all).unwrap();
+    assert_eq!(lacking.bad.iter().map(|bad| bad.drive).collect::<Vec<_>>(), [short]);
+    // Where another copy is not there nothing can be said of those that are.
+    pool.declare_lost(short).unwrap();
+    let others: BTreeSet<DriveId> =
+        segment.stripes[0].drives.iter().copied().filter(|it| *it != short).collect();
+    assert_eq!(pool.lacking(&segment, &others).unwrap().unknown, 2);
 }
 
 fn bad_on(blob: &BlobDescription, drives: &BTreeSet<DriveId>) -> BTreeSet<BadShard> {
