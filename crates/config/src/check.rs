@@ -210,9 +210,16 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
         }
         let at = DriveLocation::parse(drive.path.get_ref(), Path::new(""))
             .map_err(|error| (drive.path.span(), error.to_string()))?;
-        if !paths.insert(at) {
+        if paths.contains(&at) {
             return Err((drive.path.span(), "two drives cannot share a directory".to_owned()));
         }
+        let lies_in =
+            |one: &DriveLocation, other: &DriveLocation| one.directory().starts_with(other.directory());
+        if let Some(other) = paths.iter().find(|other| lies_in(&at, other) || lies_in(other, &at)) {
+            let what = format!("a drive cannot lie in another one, or around it: {at} and {other}");
+            return Err((drive.path.span(), what));
+        }
+        paths.insert(at);
     }
     Ok(())
 }

@@ -84,10 +84,13 @@ impl Arena {
         taken
     }
 
-    /// Takes `count` buffers if they are free and nobody waits.
+    /// Takes `count` buffers if they are free and nobody waits, as for reading ahead.
     pub(crate) fn try_acquire(self: &Arc<Self>, count: usize, whose: Use) -> Option<Vec<CellBuffer>> {
         let mut state = lock(&self.state);
-        let available = state.queue(whose).is_empty() && self.is_free(&state, count, whose);
+        // What a stream reads ahead leaves half of the memory to others.
+        let most = (self.capacity / 2).max(state.kept);
+        let is_too_much = whose == Use::Stream && state.streams_use + count > most;
+        let available = !is_too_much && state.queue(whose).is_empty() && self.is_free(&state, count, whose);
         available.then(|| self.take(&mut state, count, whose))
     }
 

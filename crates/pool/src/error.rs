@@ -156,6 +156,14 @@ pub enum PoolError {
          this machine's memory"
     )]
     RewrittenOtherwise(BlobId),
+    /// What was written anew is not whole where it was written.
+    #[error("blob {blob} was not written anew, and is as it was: {what}")]
+    WrittenAnewLacks {
+        /// The blob.
+        blob: BlobId,
+        /// Why.
+        what: &'static str,
+    },
     /// The pool was closed.
     #[error("the pool is closed")]
     Closed,

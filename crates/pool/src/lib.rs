@@ -60,7 +60,7 @@ pub use error::PoolError;
 pub use gathering::GatheringReport;
 pub use holes::{GivenBack, Unneeded, sectors_of};
 pub use look::{Depth, Lacking, PieceState};
-pub use orphan::{OrphanCandidate, OrphanCursor, OrphanPage};
+pub use orphan::{OrphanCandidate, OrphanCursor, OrphanPage, is_written_anew};
 pub use pacer::{CLIENT_FLOOR, CLIENT_FLOOR_PART, Observation, PACE_STEP, Pacer, StreamSample, UNDERFED};
 pub use piece::PieceReader;
 pub use pool::Pool;

@@ -7,8 +7,11 @@
 
 use drive::ExtentId;
 
-/// After so many bytes for tape streams one read of others comes, if one waits.
+/// After so many bytes for tape streams others have their turn, if some wait ...
 const STREAM_RUN: u64 = 32 << 20;
+/// ... which is so many reads, or bytes: of small ones many, of those of a rebuild a few.
+const OTHERS_READS: u32 = 8;
+const OTHERS_BYTES: u64 = 4 << 20;
 /// What begins no further behind the last read is reached without a seek.
 const GAP: u64 = 1 << 20;
 
@@ -27,14 +30,19 @@ pub(crate) struct Wanted {
 pub(crate) struct ReadOrder {
     /// Where the last read ended.
     arm: Option<(ExtentId, u64)>,
-    /// Bytes that tape streams had since another was served.
+    /// Bytes that tape streams had since others had their turn.
     run: u64,
+    /// Reads and bytes of others in their turn.
+    turn: (u32, u64),
 }
 
 impl ReadOrder {
-    /// The place among those that wait, in the order in which they came, of the one that comes next; `None`
-    /// stands for what has no place on the drive.
+    /// The place among those that wait, in the order in which they came, of the one that comes next. `None`
+    /// stands for what only looks: it takes no time, and waits for nothing.
     pub(crate) fn choose(&mut self, waiting: &[Option<Wanted>]) -> usize {
+        if let Some(look) = waiting.iter().position(Option::is_none) {
+            return look;
+        }
         let is_stream = |wanted: &Option<Wanted>| wanted.is_some_and(|wanted| wanted.is_stream);
         let other = waiting.iter().position(|wanted| !is_stream(wanted));
         let next = waiting.iter().position(|wanted| is_stream(wanted) && self.goes_on(wanted.as_ref()));
@@ -46,11 +54,17 @@ impl ReadOrder {
             (None, None) => 0,
         };
         assert!(at < waiting.len().max(1), "what comes next is one of those that wait");
-        let Some(Some(wanted)) = waiting.get(at) else {
-            self.run = 0;
-            return at;
-        };
-        self.run = if wanted.is_stream { self.run.saturating_add(wanted.to - wanted.from) } else { 0 };
+        let Some(Some(wanted)) = waiting.get(at) else { return at };
+        let bytes = wanted.to - wanted.from;
+        if wanted.is_stream {
+            self.run = self.run.saturating_add(bytes);
+        } else {
+            self.turn = (self.turn.0 + 1, self.turn.1.saturating_add(bytes));
+            let is_over = self.turn.0 >= OTHERS_READS || self.turn.1 >= OTHERS_BYTES;
+            if is_over || stream.is_none() {
+                (self.run, self.turn) = (0, (0, 0));
+            }
+        }
         self.arm = Some((wanted.extent, wanted.to));
         at
     }
@@ -101,21 +115,30 @@ mod tests {
             wanted(2, 0, true),
             wanted(2, 1, true),
             wanted(9, 5, false),
-            None,
             wanted(8, 3, false),
         ];
-        assert_eq!(served(&mut order, mixed), runs);
+        let looks_first = [vec![None], runs].concat();
+        assert_eq!(served(&mut order, mixed), looks_first);
     }
 
     #[test]
     fn who_waits_beside_a_stream_has_a_turn_after_each_run() {
         let mut order = ReadOrder::default();
         let mut waiting: Vec<_> = (0..100).map(|at| wanted(1, at, true)).collect();
-        waiting.extend([wanted(9, 5, false), wanted(8, 3, false)]);
+        waiting.extend((0..6).map(|at| wanted(9, 5 * at, false)));
         let served = served(&mut order, waiting);
         let turns: Vec<usize> =
             (0..served.len()).filter(|at| served[*at].is_some_and(|read| !read.is_stream)).collect();
-        assert_eq!(turns, [32, 65]);
+        assert_eq!(turns, [32, 33, 34, 35, 68, 69], "four MiB");
+        let small = |at: u64| wanted(9, at, false).map(|read| Wanted { to: read.from + 4096, ..read });
+        let mut waiting: Vec<_> = (0..70).map(|at| wanted(1, at, true)).collect();
+        waiting.extend((0..20).map(small));
+        let mut order = ReadOrder::default();
+        let first: Vec<bool> = self::served(&mut order, waiting)[32..41]
+            .iter()
+            .map(|read| read.is_some_and(|it| it.is_stream))
+            .collect();
+        assert_eq!(first, [[false; 8].as_slice(), &[true]].concat(), "eight reads");
         assert_eq!(order.choose(&[None]), 0);
     }
 }

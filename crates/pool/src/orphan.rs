@@ -18,6 +18,16 @@ pub struct OrphanCandidate {
     pub extent: ExtentId,
 }
 
+/// Ids by which drives know blobs that were written anew have a sequence from here on: of all others nobody
+/// need read whose they are.
+pub(crate) const ANEW_FROM: u64 = 1 << 39;
+
+/// Whether extents of this id are of a blob that was written anew under it.
+#[must_use]
+pub fn is_written_anew(extents: BlobId) -> bool {
+    extents.0 & BlobId::SEQUENCE_MAX >= ANEW_FROM
+}
+
 /// Where a listing continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OrphanCursor {

@@ -20,6 +20,7 @@ use crate::error::PoolError;
 use crate::gather::{Gather, lock};
 use crate::gathering::{Gathering, GatheringReport};
 use crate::geometry::Geometry;
+use crate::orphan::{ANEW_FROM, is_written_anew};
 use crate::places::Places;
 use crate::read::BlobReader;
 use crate::segment::Segment;
@@ -36,6 +37,8 @@ pub struct Pool {
     config: PoolConfig,
     epoch: Epoch,
     sequence: AtomicU64,
+    /// The same of blobs that are written anew.
+    anew: AtomicU64,
     placements: AtomicU64,
     drives: Places,
     sets: Mutex<StripeSets>,
@@ -110,6 +113,7 @@ impl Pool {
         let pool = Pool {
             epoch,
             sequence: AtomicU64::new(0),
+            anew: AtomicU64::new(0),
             placements: AtomicU64::new(0),
             drives: Places::new(list.into_iter().map(|(id, drive)| PoolDrive::new(id, drive, &watch))),
             sets: Mutex::new(sets),
@@ -163,7 +167,7 @@ impl Pool {
     /// # Errors
     /// As [`Pool::create`].
     pub(crate) fn create_anew(self: &Arc<Self>, blob: &BlobDescription) -> Result<BlobWriter, PoolError> {
-        let names = BlobNames { id: blob.id, stands_as: Some(self.next_id()?) };
+        let names = BlobNames { id: blob.id, stands_as: Some(self.next_id_anew()?) };
         BlobWriter::new(Arc::clone(self), names, Some(blob.length))
     }
 
@@ -278,6 +282,13 @@ impl Pool {
 
     pub(crate) fn next_id(&self) -> Result<BlobId, PoolError> {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
+        let id = BlobId::new(self.epoch, sequence).filter(|id| !is_written_anew(*id));
+        id.ok_or(PoolError::IdsExhausted(self.epoch))
+    }
+
+    /// The next id for the extents of a blob that is written anew.
+    fn next_id_anew(&self) -> Result<BlobId, PoolError> {
+        let sequence = ANEW_FROM.saturating_add(self.anew.fetch_add(1, Ordering::Relaxed));
         BlobId::new(self.epoch, sequence).ok_or(PoolError::IdsExhausted(self.epoch))
     }
 

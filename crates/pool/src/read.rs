@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::{BlobDescription, ByteCount, Crc32c};
 use blob::Use;
@@ -11,7 +12,7 @@ use erasure::{CodecError, find_bad_cell};
 use crate::arena::{CellBuffer, PoolBuffer};
 use crate::cell::{BLOCK_BYTES, HEADER_BYTES, stored_checksums};
 use crate::code::Code;
-use crate::config::{LATE_LOOK_EVERY, READ_ROWS_AHEAD, STREAM_ROWS_AHEAD_MAX};
+use crate::config::{HEDGE_MAX, LATE_LOOK_EVERY, READ_ROWS_AHEAD, STREAM_ROWS_AHEAD_MAX};
 use crate::error::PoolError;
 use crate::fetch::{CellFault, Check, Fetched, RowPlace};
 use crate::gather::Gather;
@@ -312,7 +313,14 @@ impl BlobReader {
         let (mut fetched, mut all) = gather.wait_for(self.pool.hedge());
         let mut missing: BTreeSet<usize> = asked.into_iter().collect();
         missing.retain(|shard| !fetched.iter().any(|fetched| fetched.shard == *shard));
-        while !all && self.geometry.parity > 0 && !missing.is_empty() && !self.may_hedge(place, &missing) {
+        let mut waited = Duration::ZERO;
+        while !all
+            && self.geometry.parity > 0
+            && !missing.is_empty()
+            && waited < HEDGE_MAX
+            && !self.may_hedge(place, &missing)
+        {
+            waited += LATE_LOOK_EVERY;
             let more;
             (more, all) = gather.wait_for(LATE_LOOK_EVERY);
             missing.retain(|shard| !more.iter().any(|fetched| fetched.shard == *shard));
@@ -339,7 +347,8 @@ impl BlobReader {
     }
 
     /// Whether others may be read in the place of cells that are late: where their drives are slower than the
-    /// others, or seem to hang, or if that is little beside what is read.
+    /// others, or seem to hang, or if that is little beside what is read. Not for longer than [`HEDGE_MAX`]:
+    /// then it is done whatever it costs.
     fn may_hedge(&self, place: &RowPlace, late: &BTreeSet<usize>) -> bool {
         let is_odd = |shard: &usize| {
             let device = place.set.drives.get(*shard).and_then(|drive| self.pool.device(*drive));

@@ -77,8 +77,12 @@ impl<'e> Shards<'e> {
             after = Some(last);
         }
         if !this.gone.is_empty() {
-            let found = anew::find(settler, &this.gone)?;
-            this.doubtful.retain(|blob| !found.contains(blob));
+            let anew = anew::find(settler, &this.gone)?;
+            this.doubtful.retain(|blob| !anew.found.contains(blob));
+            if !anew.doubtful.is_empty() {
+                this.doubtful.extend(anew.doubtful);
+                this.unlisted.extend(anew.unlisted);
+            }
         }
         if moved > 0 {
             tracing::warn!(stripes = moved, "stripes stand on other drives than the restored catalogue knew");
@@ -316,7 +320,7 @@ fn record(
 
 /// The drives of a stripe with its missing shards where they were found. One that was found nowhere leaves
 /// its drive to another that was, and gets one that is free: no drive stands in a set twice.
-fn places(old: &[DriveId], missing: &[(u8, Vec<DriveId>)]) -> Vec<DriveId> {
+pub(crate) fn places(old: &[DriveId], missing: &[(u8, Vec<DriveId>)]) -> Vec<DriveId> {
     let mut places: Vec<Option<DriveId>> = old.iter().copied().map(Some).collect();
     for (shard, _) in missing {
         places[usize::from(*shard)] = None;

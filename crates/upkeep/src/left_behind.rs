@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use base::{BlobId, DriveId};
+use base::{BlobId, ByteCount, DriveId};
 use ground::ReadGate;
 use pool::BadShard;
 
@@ -14,6 +14,8 @@ pub(crate) struct OldShards {
     /// The id that the extents have.
     pub(crate) extents: BlobId,
     pub(crate) shards: Vec<BadShard>,
+    /// Bytes of the blob, if all of it is left.
+    pub(crate) bytes: ByteCount,
 }
 
 /// The old shards of stripes that have moved, and of blobs that were written anew, in the order in which they
@@ -41,6 +43,11 @@ impl LeftBehind {
         self.0.iter().any(|left| left.old.extents == extents && left.old.shards.contains(shard))
     }
 
+    /// Bytes of blobs of which all that they were is left.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.iter().fold(0, |sum, left| sum.saturating_add(left.old.bytes.0))
+    }
+
     /// The drives on which something is left.
     pub(crate) fn drives(&self) -> BTreeSet<DriveId> {
         self.0.iter().flat_map(|left| left.old.shards.iter().map(|bad| bad.drive)).collect()
@@ -65,7 +72,7 @@ mod tests {
 
     fn left(blob: u64) -> OldShards {
         let shards = vec![BadShard { stripe: 0, shard: 1, drive: DriveId(2) }];
-        OldShards { blob: BlobId(blob), extents: BlobId(blob), shards }
+        OldShards { blob: BlobId(blob), extents: BlobId(blob), shards, bytes: ByteCount(0) }
     }
 
     /// Story: a tape session is not inside the gate while it writes, and holds what it reads. What a stripe

@@ -94,7 +94,7 @@ pub(crate) fn record_moves(
         let placed: Vec<BadShard> = left.iter().map(|bad| at(&to.drives, *bad)).collect();
         let (id, extents) = (blob.id, blob.extents());
         match upkeep.execute(Command::MoveStripe { blob: id, stripe, from, to }) {
-            Ok(()) => old.push(OldShards { blob: id, extents, shards: left }),
+            Ok(()) => old.push(OldShards { blob: id, extents, shards: left, bytes: ByteCount(0) }),
             Err(error) => {
                 // Moved or removed by another: nobody refers to what was written here.
                 if error.is_certain_refusal() {

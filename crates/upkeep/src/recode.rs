@@ -6,13 +6,13 @@
 //! them any more. It gives way to rebuilds and to drives that are emptied. Small values stay as they are
 //! until they leave the pool.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, PoisonError};
 
 use base::planted::{Bug, is_planted};
-use base::{BlobId, ByteCount, Duration, Layout, StripeCode};
+use base::{BlobDescription, BlobId, ByteCount, DriveId, Duration, Layout, StripeCode};
 use catalogue::{Command, RecodingRecord};
-use pool::BlobRewrite;
+use pool::{BlobRewrite, PoolError};
 use threads::MutexGuard;
 
 use crate::Upkeep;
@@ -28,6 +28,13 @@ const PAGE: usize = 256;
 const REST_MIN: Duration = Duration::from_secs(5);
 /// up to this.
 const REST_MAX: Duration = Duration::from_secs(600);
+/// A blob that could not is left alone for so long, twice as long each time,
+const FAILED_REST_MIN: Duration = Duration::from_secs(60);
+/// up to this; and so many are remembered.
+const FAILED_REST_MAX: Duration = Duration::from_secs(7 * 86_400);
+const FAILED_MAX: usize = 10_000;
+/// What was written anew, and is still read as it was before, may take so much of the room for files.
+const STILL_READ_PART: u64 = 20;
 /// Why it has ended.
 const BY_OPERATOR: &str = "an operator has ended it: what was written anew stays so";
 
@@ -42,6 +49,11 @@ pub(crate) struct Recode {
     current: Option<(BlobRewrite, HeldBlobs)>,
     /// Blobs that could not be written anew in this round, and why the first of them.
     left: (u64, String),
+    /// Those that could not, when each is tried again, and after which rest: what is lost in one is not found
+    /// before all in front of it was written.
+    failed: BTreeMap<BlobId, (Duration, Duration)>,
+    /// What the largest one needs that found no room in this round.
+    lacks_room: Option<ByteCount>,
     /// The next round begins then, by the steady clock, after this rest.
     due: Duration,
     rest: Duration,
@@ -56,6 +68,8 @@ impl Recode {
             found: VecDeque::new(),
             current: None,
             left: (0, String::new()),
+            failed: BTreeMap::new(),
+            lacks_room: None,
             due: Duration::ZERO,
             rest: REST_MIN,
         }
@@ -68,10 +82,27 @@ impl Recode {
         self.left.0 += 1;
     }
 
+    /// A blob is left alone for a while, twice as long each time.
+    fn note_failed(&mut self, id: BlobId, now: Duration) {
+        if self.failed.len() < FAILED_MAX || self.failed.contains_key(&id) {
+            let rest =
+                self.failed.get(&id).map_or(FAILED_REST_MIN, |(_, rest)| (*rest * 2).min(FAILED_REST_MAX));
+            self.failed.insert(id, (now.saturating_add(rest), rest));
+        }
+    }
+
+    fn is_tried(&self, id: BlobId, now: Duration) -> bool {
+        self.failed.get(&id).is_none_or(|(due, _)| *due <= now)
+    }
+
     fn rest_until(&mut self, now: Duration) {
         self.due = now.saturating_add(self.rest);
         self.rest = (self.rest * 2).min(REST_MAX);
     }
+}
+
+fn drives_of(blob: &BlobDescription) -> BTreeSet<DriveId> {
+    blob.stripes.iter().flat_map(|set| set.drives.iter().copied()).collect()
 }
 
 fn is_in_another(layout: Layout, code: StripeCode) -> bool {
@@ -98,6 +129,9 @@ impl Scrubber {
             None => self.recode_waits_for(&recode)?,
         };
         if let Some(why) = waits {
+            // Meanwhile drives may be replaced or taken out, which nobody looks through for what no record
+            // names yet.
+            recode.current = None;
             upkeep.recoding_told(|info| info.state = PoolWork::Waiting(why));
             self.recode = Some(recode);
             return Ok(false);
@@ -165,6 +199,9 @@ impl Scrubber {
                 let blob = id.map(|id| id.to_string()).unwrap_or_default();
                 tracing::warn!(%blob, %error, "a blob stays in the code that it has for now");
                 recode.note_left(&error.to_string());
+                if let Some(id) = id {
+                    recode.note_failed(id, upkeep.steady());
+                }
             }
             return Ok(true);
         }
@@ -184,22 +221,33 @@ impl Scrubber {
             recode.found.pop_front();
             return Ok(true);
         };
-        if !upkeep.blob_room_for_files().takes(blob.length) {
-            let why = format!(
-                "blob {id} has {} B, for which there is no room: evict files, or add drives (kist pool drive \
-                 add)",
-                blob.length.0
-            );
-            upkeep.recoding_told(|info| info.state = PoolWork::Waiting(why));
-            recode.rest_until(upkeep.steady());
+        if !recode.is_tried(id, upkeep.steady()) {
+            recode.found.pop_front();
+            recode.note_left("it is tried again later");
+            return Ok(true);
+        }
+        let room = upkeep.blob_room_for_files();
+        // What is still read as it was takes room that comes back with the last byte of a download.
+        if self.left_behind_bytes() > room.all.0 / STILL_READ_PART {
+            let why = "what was written anew is still read as it was before, and takes its room until then";
+            upkeep.recoding_told(|info| info.state = PoolWork::Waiting(why.to_owned()));
+            recode.due = upkeep.steady().saturating_add(REST_MIN);
             return Ok(false);
         }
         recode.found.pop_front();
+        if !room.takes(blob.length) {
+            recode.lacks_room = recode.lacks_room.max(Some(blob.length));
+            recode.note_left("no room");
+            return Ok(true);
+        }
         let held = upkeep.gate.hold([id].into());
         drop(reading);
         match upkeep.pool.rewrite(&blob) {
             Ok(rewrite) => recode.current = Some((rewrite, held)),
-            Err(error) => recode.note_left(&error.to_string()),
+            Err(error) => {
+                recode.note_left(&error.to_string());
+                recode.note_failed(id, upkeep.steady());
+            }
         }
         upkeep.recoding_told(|info| {
             info.state = PoolWork::Working;
@@ -214,7 +262,6 @@ impl Scrubber {
         let upkeep = Arc::clone(&self.upkeep);
         let Some((rewrite, _)) = &mut recode.current else { return Ok(()) };
         let Some(bytes) = rewrite.step()? else { return self.recode_end(recode) };
-        upkeep.recoding_told(|info| info.bytes.0 += bytes.0);
         if pace(&upkeep, bytes) { Ok(()) } else { Err(ArchiveError::Stopping) }
     }
 
@@ -223,6 +270,16 @@ impl Scrubber {
         let Some((rewrite, held)) = recode.current.take() else { return Ok(()) };
         let (id, from) = (rewrite.blob().id, rewrite.blob().stands_as);
         let anew = rewrite.finish()?;
+        // Between its first stripe and now a drive may have failed, or lost what it had synced.
+        let lacks = match upkeep.pool.lacking(&anew, &drives_of(&anew)) {
+            Ok(lacking) => !lacking.bad.is_empty() || lacking.unknown > 0,
+            Err(_) => true,
+        };
+        if lacks {
+            upkeep.pool.remove(&anew)?;
+            let what = "a drive has not kept what was written to it, or does not answer";
+            return Err(ArchiveError::Pool(PoolError::WrittenAnewLacks { blob: id, what }));
+        }
         // Its shards may have moved while it was written: what is left is where it stands now.
         let before = upkeep.read(|view| view.blob(id))?;
         if is_planted(Bug::EarlyRemoved)
@@ -240,12 +297,16 @@ impl Scrubber {
         }
         drop(held);
         if let Some(before) = before {
-            let drives = before.stripes.iter().flat_map(|set| set.drives.iter().copied()).collect();
-            let (extents, shards) = (before.extents(), shards_on(&before, &drives));
-            self.leave(vec![OldShards { blob: id, extents, shards }]);
+            let (extents, shards) = (before.extents(), shards_on(&before, &drives_of(&before)));
+            let bytes = before.length;
+            self.leave(vec![OldShards { blob: id, extents, shards, bytes }]);
         }
+        recode.failed.remove(&id);
         recode.rest = REST_MIN;
-        upkeep.recoding_told(|info| info.blobs += 1);
+        upkeep.recoding_told(|info| {
+            info.blobs += 1;
+            info.bytes.0 += anew.length.0;
+        });
         Ok(())
     }
 
@@ -266,7 +327,13 @@ impl Scrubber {
                 .end_recoding(recode.record, &format!("what is striped has the code {}", recode.record.to))?;
             return Ok(false);
         }
-        let why = format!("{left} blobs could not be written anew, and are tried again: {why}");
+        let why = match recode.lacks_room.take() {
+            Some(largest) => format!(
+                "{left} blobs could not be written anew, and are tried again; of those without room the largest \
+                 has {largest}: evict files, or add drives (kist pool drive add)"
+            ),
+            None => format!("{left} blobs could not be written anew, and are tried again: {why}"),
+        };
         upkeep.recoding_told(|info| info.state = PoolWork::Waiting(why));
         recode.is_counted = false;
         recode.rest_until(upkeep.steady());
@@ -374,7 +441,10 @@ impl Upkeep {
     fn recoding_has_ended(&self, record: RecodingRecord, why: &str) {
         let known = self.recoding_known().filter(|info| is_of(info, record));
         let info = known.unwrap_or_else(|| RecodingInfo::of(record.to, record.since));
-        self.recoding_becomes(RecodingInfo { state: PoolWork::Ended(why.to_owned()), ..info });
+        // What was removed meanwhile needed no other code.
+        let (blobs_total, bytes_total) = (info.blobs, info.bytes);
+        let state = PoolWork::Ended(why.to_owned());
+        self.recoding_becomes(RecodingInfo { state, blobs_total, bytes_total, ..info });
     }
 
     /// Held while a word about a change of code is given: what is ended is the one that was meant.

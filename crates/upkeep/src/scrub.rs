@@ -692,6 +692,11 @@ impl Scrubber {
         self.upkeep.state().left_on = self.left_behind.drives();
     }
 
+    /// Bytes of blobs that were written anew and are still read as they were.
+    pub(crate) fn left_behind_bytes(&self) -> u64 {
+        self.left_behind.bytes()
+    }
+
     /// Takes over what is to be removed once its readers have left. Called without a reading of one's own.
     pub(crate) fn leave(&mut self, moved: Vec<OldShards>) {
         // What is on drives that are not there is found when they are put in.

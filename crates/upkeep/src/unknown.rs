@@ -141,6 +141,8 @@ pub(crate) fn look(
     let mut noted = all_noted(upkeep)?;
     let room = NOTED_MAX.saturating_sub(noted.len());
     let mut looked = Looked::default();
+    // Blobs that were read whole in this look, and whether they are.
+    let mut read = BTreeMap::new();
     let mut first: Option<Timestamp> = None;
     // Pages of the catalogue that were lost since the start would make known extents unknown.
     let mut checked = None;
@@ -159,7 +161,7 @@ pub(crate) fn look(
             let Ok(blob) = upkeep.read(|view| view.blob_named(extent.blob)) else { return };
             // A tape session may know a stripe as it was before it moved.
             let is_held = upkeep.gate.is_held(blob);
-            if !is_held && is_not_needed(upkeep, candidate) {
+            if !is_held && is_not_needed(upkeep, candidate, &mut read) {
                 if remove(upkeep, candidate) {
                     looked.removed += 1;
                     looked.gone.extend(since.map(|_| extent));
@@ -203,37 +205,54 @@ pub(crate) fn look(
 /// Whether the bytes of an extent stand elsewhere too, or no record names its blob. What stands beside its
 /// place may be the only whole shard: all of its stripe is read before it goes; of a segment the lengths of
 /// all copies are compared, since its values are known with their files only.
-fn is_not_needed(upkeep: &Upkeep, candidate: &OrphanCandidate) -> bool {
+fn is_not_needed(upkeep: &Upkeep, candidate: &OrphanCandidate, whole: &mut BTreeMap<BlobId, bool>) -> bool {
     let extent = candidate.extent;
-    let read = || -> Result<bool, ArchiveError> {
+    let mut read = || -> Result<bool, ArchiveError> {
         let _reading = upkeep.gate.enter();
-        let Some(blob) = upkeep.read(|view| view.blob(view.blob_named(extent.blob)?))? else {
-            return Ok(true);
+        let named = upkeep.read(|view| view.blob(view.blob_named(extent.blob)?))?;
+        // What was between two times of being written anew leads nowhere by its id.
+        let owner = || match upkeep.pool.orphan_of(candidate) {
+            Some((blob, _)) => upkeep.read(|view| view.blob(blob)),
+            None => Ok(None),
         };
+        let Some(blob) = named.map_or_else(owner, |blob| Ok(Some(blob)))? else { return Ok(true) };
         if matches!(blob.layout, Layout::Segment { .. }) {
             let named = blob.stripes.iter().flat_map(|set| set.drives.iter().copied()).collect();
             let lacking = upkeep.pool.lacking(&blob, &named)?;
             return Ok(lacking.bad.is_empty() && lacking.unknown == 0);
         }
-        // Of one that was written anew since, the stripes were others.
-        let of_it = if blob.extents() == extent.blob {
-            extent.stripe..extent.stripe + 1
-        } else {
-            0..stripes_of(&blob)
-        };
-        for stripe in of_it {
-            let report = upkeep.pool.scrub_stripe(&blob, stripe, &mut |bytes| pace(upkeep, bytes))?;
-            if !report.complete || !report.is_clean() {
-                upkeep.pool.needs_repair(blob.id);
-                return Ok(false);
-            }
+        if blob.extents() == extent.blob {
+            return is_whole(upkeep, &blob, extent.stripe..extent.stripe + 1);
         }
-        Ok(true)
+        // The stripes were others before it was written anew: all of it is read, once in a look.
+        if let Some(is_whole) = whole.get(&blob.id) {
+            return Ok(*is_whole);
+        }
+        let is_whole = is_whole(upkeep, &blob, 0..stripes_of(&blob))?;
+        if whole.len() < NOTED_MAX {
+            whole.insert(blob.id, is_whole);
+        }
+        Ok(is_whole)
     };
     read().unwrap_or_else(|error| {
         tracing::warn!(blob = %extent.blob, %error, "an extent is kept: the one in its place is not read");
         false
     })
+}
+
+fn is_whole(
+    upkeep: &Upkeep,
+    blob: &BlobDescription,
+    stripes: std::ops::Range<u32>,
+) -> Result<bool, ArchiveError> {
+    for stripe in stripes {
+        let report = upkeep.pool.scrub_stripe(blob, stripe, &mut |bytes| pace(upkeep, bytes))?;
+        if !report.complete || !report.is_clean() {
+            upkeep.pool.needs_repair(blob.id);
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn stripes_of(blob: &BlobDescription) -> u32 {
@@ -295,7 +314,9 @@ fn unused(view: &View<'_>, candidate: &OrphanCandidate) -> Result<Option<Unused>
     if view.blob_record(blob)?.is_some() {
         return Ok(is_unnamed(view, candidate)?.map(|()| Unused::Beside));
     }
-    Ok(Some(if view.is_garbage(blob)? { Unused::Garbage } else { Unused::Unknown }))
+    // What a blob was before it was written anew does not go with its garbage.
+    let is_garbage = view.blob_of_extents(candidate.extent.blob)?.is_some();
+    Ok(Some(if is_garbage { Unused::Garbage } else { Unused::Unknown }))
 }
 
 /// Counts the extents of epochs up to `until` whose blob is not in use: not known, or garbage.

@@ -104,7 +104,9 @@ fn total(queue: &[QueueReply], wanted: Option<(u64, u64)>) -> String {
         let text = format!("{kind} {}, {}{copies}", text::plural(files, noun), text::size(of_files));
         (items > 0).then_some(text)
     });
-    format!("in all: {}\n", sums.into_iter().flatten().collect::<Vec<_>>().join("; "))
+    let sums: Vec<String> = sums.into_iter().flatten().collect();
+    // Rows of other kinds have nothing to add up.
+    if sums.is_empty() { String::new() } else { format!("in all: {}\n", sums.join("; ")) }
 }
 
 #[cfg(test)]
@@ -132,6 +134,7 @@ mod tests {
              copies on 2 tapes)\n"
         );
         assert_eq!(total(&queue[2..3], Some((9, 900))), "in all: recall 7 files, 700 B\n", "one tape's");
+        assert_eq!(total(&[], None), "");
         assert_eq!(total(&queue[2..], Some((12, 1200))), "in all: recall 12 files, 1.20 kB\n");
     }
 }
