@@ -146,7 +146,9 @@ fn a_pool_grows_is_drained_by_half_and_gets_another_code_under_load() {
         });
     }
     let on = shards(&instance);
-    assert!((0..ALL / 2).all(|drive| on[&drive] == 0), "nothing is left there: {on:?}");
+    // But what a kill has left of moves under way: that is kept for some days.
+    let left: usize = (0..ALL / 2).map(|drive| on[&drive]).sum();
+    assert!(left < 20 && (ALL / 2..ALL).all(|drive| on[&drive] > 0), "{on:?}");
     check_all(&instance, files);
 
     // Twelve are left. The server reads the code at its start.

@@ -286,6 +286,8 @@ pub fn pool_errors() -> Vec<PoolError> {
         P::GroupCommit(Arc::new(full())),
         P::GroupCommit(Arc::new(P::Closed)),
         P::NotAnOrphan(blob),
+        P::RewrittenOtherwise(blob),
+        P::WrittenAnewLacks { blob, what: "a drive does not answer" },
         P::Closed,
     ]
 }

@@ -243,7 +243,7 @@ impl Worker<'_> {
 
     fn stage(&mut self, _: &Load) {
         let path = self.path();
-        self.tell("requests", &json!({"paths": [path], "recursive": true, "pin_seconds": 0}));
+        self.tell("requests", &json!({"paths": [path], "recursive": true, "pin_seconds": 1}));
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 

@@ -367,7 +367,7 @@ impl<'s> Campaign<'s> {
             return Ok(());
         }
         http.tell("evict", &json!({"paths": there}));
-        let request = http.tell("requests", &json!({"paths": there, "pin_seconds": 0}));
+        let request = http.tell("requests", &json!({"paths": there, "pin_seconds": 1}));
         let id = request.done().and_then(|reply| reply["id"].as_u64()).unwrap_or(0);
         while self.ask(&http, &format!("requests/{id}"))?["state"] != "completed" {
             if since.elapsed() > PATIENCE {
