@@ -249,6 +249,7 @@ fn is_whole(
         let report = upkeep.pool.scrub_stripe(blob, stripe, &mut |bytes| pace(upkeep, bytes))?;
         if !report.complete || !report.is_clean() {
             upkeep.pool.needs_repair(blob.id);
+            upkeep.note_kept_beside(blob.id);
             return Ok(false);
         }
     }

@@ -119,5 +119,5 @@ planted_bugs_are_found! {
     torn_blocks_written_over: OverwriteTorn in Drills at 35,
     double_commit_after_a_lost_answer: DoubleCommit in Paths at 1,
     double_commit_of_a_part: DoubleCommit in Parts at 1,
-    removed_before_it_is_written_anew: EarlyRemoved in Pool at 1,
+    removed_before_it_is_written_anew: EarlyRemoved in Pool at 7,
 }
