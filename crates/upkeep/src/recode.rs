@@ -329,8 +329,8 @@ impl Scrubber {
         }
         let why = match recode.lacks_room.take() {
             Some(largest) => format!(
-                "{left} blobs could not be written anew, and are tried again; of those without room the largest \
-                 has {largest}: evict files, or add drives (kist pool drive add)"
+                "{left} blobs could not be written anew, and are tried again; of those without room the \
+                 largest has {largest}: evict files, or add drives (kist pool drive add)"
             ),
             None => format!("{left} blobs could not be written anew, and are tried again: {why}"),
         };
