@@ -9,6 +9,7 @@ mod files;
 mod locate;
 mod look;
 pub mod multipath;
+mod same_disk;
 
 pub use ask::{ASK_MAX, COMMAND_MAX, enclosure_pages, log_pages, smart_data};
 pub use files::Files;

@@ -1,30 +1,26 @@
 //! Multipath maps of this machine: seen, made and told through `dmsetup`; paths tried one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::OFlags;
 use scsi::command::Primary;
 use scsi::{Command, Data, Sense, SenseKey, Status, Transport};
 use sgio::SgDevice;
-use topology::maps::{Maps, Step};
+use topology::maps::{Maps, Member, Step, table};
 use topology::paths::Answer;
 use topology::{Machine, Reader};
 
 use crate::Files;
+use crate::same_disk::{are_one_disk, is_of_map};
 
 /// The longest that a path may take to say that it is ready.
 const READY_MAX: Duration = Duration::from_secs(5);
-/// Bytes at the beginning of a disk that must be the same by all its paths: there file systems and
-/// superblocks stand.
-const COMPARED: usize = 64 * 1024;
 
 /// Why something could not be done with a map.
 #[derive(Debug, thiserror::Error)]
@@ -39,8 +35,11 @@ pub enum MapError {
     /// A path is in somebody's use, or cannot be read.
     #[error("/dev/{0} cannot be had alone: {1}")]
     InUse(String, io::Error),
+    /// What is to be compared cannot be read.
+    #[error("/dev/{0} cannot be read: {1}")]
+    Unread(String, io::Error),
     /// What two paths lead to is not the same.
-    #[error("/dev/{0} and /dev/{1} begin with other bytes: they are not one disk, whatever their names say")]
+    #[error("/dev/{0} and /dev/{1} have other bytes: they are not one disk, whatever their names say")]
     Differ(String, String),
 }
 
@@ -70,25 +69,107 @@ fn dmsetup(arguments: &[&str]) -> Result<String, MapError> {
     Err(MapError::Refused(arguments.join(" "), said.split_whitespace().collect::<Vec<_>>().join(" ")))
 }
 
+/// What came of a step.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// What was done, if anything was.
+    pub done: Option<Step>,
+    /// Paths that were found not to belong into a map.
+    pub left_out: Vec<Step>,
+}
+
 /// Does what was planned.
 ///
 /// # Errors
-/// [`MapError`]; then nothing, or of a reload the table alone, has changed.
-pub fn carry_out(step: &Step) -> Result<(), MapError> {
+/// [`MapError`]; then nothing has changed.
+pub fn carry_out(step: &Step) -> Result<Done, MapError> {
     match step {
         Step::Make { name, table, over } => {
             are_one_disk(over)?;
-            dmsetup(&["create", name, "--uuid", name, "--table", table]).map(drop)
+            dmsetup(&["create", name, "--uuid", name, "--table", table])?;
         }
-        Step::Reload { name, table, .. } => {
-            dmsetup(&["load", name, "--table", table])?;
-            // What is under way goes to the new table: it must not have to end on a path that is gone.
-            dmsetup(&["suspend", "--noflush", "--nolockfs", name])?;
-            dmsetup(&["resume", name]).map(drop)
+        Step::Reload { name, device, sectors, kept, new, loses } => {
+            return reload(
+                name,
+                kept,
+                new,
+                *loses,
+                *sectors,
+                &Machinery {
+                    device,
+                    compare: &|path| is_of_map(path, device, *sectors),
+                    dmsetup: &|arguments| dmsetup(arguments).map(drop),
+                },
+            );
         }
-        Step::Remove { name } => dmsetup(&["remove", name]).map(drop),
-        Step::Leave { .. } => Ok(()),
+        Step::Resume { name } => resume(name, &|arguments| dmsetup(arguments).map(drop))?,
+        Step::Remove { name } => dmsetup(&["remove", name]).map(drop)?,
+        Step::Leave { .. } | Step::LeaveOut { .. } => return Ok(Done::default()),
     }
+    Ok(Done { done: Some(step.clone()), left_out: Vec::new() })
+}
+
+type Dmsetup<'a> = dyn Fn(&[&str]) -> Result<(), MapError> + 'a;
+
+/// What a map is changed with.
+struct Machinery<'a> {
+    /// Its block device.
+    device: &'a str,
+    /// Whether a path leads to what the map has.
+    compare: &'a dyn Fn(&str) -> Result<(), MapError>,
+    dmsetup: &'a Dmsetup<'a>,
+}
+
+/// Gives a map that stands the paths that it keeps, and those of the new ones that lead to the same disk.
+fn reload(
+    name: &str,
+    kept: &[Member],
+    new: &[Member],
+    loses: bool,
+    sectors: u64,
+    with: &Machinery<'_>,
+) -> Result<Done, MapError> {
+    let mut done = Done::default();
+    let mut taken = Vec::new();
+    for member in new {
+        match (with.compare)(&member.block) {
+            Ok(()) => taken.push(member.clone()),
+            Err(error) => done.left_out.push(Step::LeaveOut {
+                map: name.to_owned(),
+                path: member.block.clone(),
+                why: error.to_string(),
+            }),
+        }
+    }
+    if taken.is_empty() && !loses {
+        return Ok(done);
+    }
+    let table = table(sectors, kept.iter().chain(&taken).map(|member| member.number.as_str()));
+    // What is under way goes to the new table: it must not have to end on a path that is gone.
+    let changed = (with.dmsetup)(&["load", name, "--table", &table])
+        .and_then(|()| (with.dmsetup)(&["suspend", "--noflush", "--nolockfs", name]))
+        .and_then(|()| (with.dmsetup)(&["resume", name]));
+    if let Err(error) = changed {
+        // It goes on with the table that it had. If even that fails, the next look tries again.
+        let _ = resume(name, with.dmsetup);
+        return Err(error);
+    }
+    done.done = Some(Step::Reload {
+        name: name.to_owned(),
+        device: with.device.to_owned(),
+        sectors,
+        kept: kept.to_vec(),
+        new: taken,
+        loses,
+    });
+    Ok(done)
+}
+
+/// Has a map go on with the table that it has, and forget another one that was loaded.
+fn resume(name: &str, dmsetup: &Dmsetup<'_>) -> Result<(), MapError> {
+    let cleared = dmsetup(&["clear", name]);
+    // A map that waits is worse than one with another table.
+    dmsetup(&["resume", name]).and(cleared)
 }
 
 /// Tells the kernel to leave a path of a map, by its number, or to use it again.
@@ -111,31 +192,6 @@ pub fn status() -> Result<BTreeMap<String, String>, MapError> {
         Some((name.to_owned(), rest.to_owned()))
     };
     Ok(said.lines().filter_map(named).collect())
-}
-
-/// Whether all these paths are in nobody's use and begin with the same bytes. Names in the world are unique
-/// by standard only, and to take two disks for one would destroy both.
-fn are_one_disk(blocks: &[String]) -> Result<(), MapError> {
-    let mut first: Option<(&String, Vec<u8>)> = None;
-    // All at once: whoever wants one meanwhile is refused.
-    let mut held: Vec<File> = Vec::new();
-    for block in blocks {
-        let failed = |source| MapError::InUse(block.clone(), source);
-        let flags = i32::try_from((OFlags::EXCL | OFlags::CLOEXEC).bits()).unwrap_or(0);
-        let path = Path::new("/dev").join(block);
-        let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
-        let mut bytes = Vec::with_capacity(COMPARED);
-        (&mut file).take(COMPARED as u64).read_to_end(&mut bytes).map_err(failed)?;
-        held.push(file);
-        match &first {
-            Some((other, known)) if *known != bytes => {
-                return Err(MapError::Differ((*other).clone(), block.clone()));
-            }
-            Some(_) => {}
-            None => first = Some((block, bytes)),
-        }
-    }
-    Ok(())
 }
 
 /// A path that is tried by a thread of its own: one that hangs holds up no other.
@@ -245,4 +301,63 @@ fn ready(device: &Path, open: &mut Option<SgDevice>) -> Answer {
         }
     }
     failed("nothing but unit attentions".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    fn member(block: &str, number: &str) -> Member {
+        Member { block: block.to_owned(), number: number.to_owned() }
+    }
+
+    /// What comes of a reload that is to take in sdb and sdc, of which sdc leads to another disk, and which
+    /// words dmsetup hears; the one of that name fails.
+    fn reloaded(new: &[Member], loses: bool, fails: &str) -> (Result<Done, MapError>, Vec<String>) {
+        let heard = RefCell::new(Vec::new());
+        let dmsetup = |arguments: &[&str]| {
+            heard.borrow_mut().push(arguments.join(" "));
+            match arguments.first() {
+                // The second time it does what it is told.
+                Some(word) if *word == fails && heard.borrow().len() <= 3 => {
+                    Err(MapError::Refused(fails.to_owned(), "no".to_owned()))
+                }
+                _ => Ok(()),
+            }
+        };
+        let compare = |path: &str| match path {
+            "sdc" => Err(MapError::Differ("dm-0".to_owned(), path.to_owned())),
+            _ => Ok(()),
+        };
+        let with = Machinery { device: "dm-0", compare: &compare, dmsetup: &dmsetup };
+        let done = reload("kist-1", &[member("sda", "8:0")], new, loses, 2_048, &with);
+        (done, heard.into_inner())
+    }
+
+    #[test]
+    fn a_path_to_another_disk_does_not_come_into_a_map_that_stands() {
+        let (done, heard) = reloaded(&[member("sdb", "8:16"), member("sdc", "8:32")], false, "");
+        let done = done.unwrap();
+        let table = "0 2048 multipath 0 0 1 1 service-time 0 2 1 8:0 1 8:16 1";
+        let words = ["suspend --noflush --nolockfs kist-1", "resume kist-1"];
+        assert_eq!(heard, [&format!("load kist-1 --table {table}"), words[0], words[1]]);
+        assert_eq!(done.done.unwrap().to_string(), "kist-1: stands over sda, sdb now");
+        assert!(matches!(&done.left_out[..], [Step::LeaveOut { path, .. }] if path == "sdc"));
+        // Nothing is left to be changed.
+        let (done, heard) = reloaded(&[member("sdc", "8:32")], false, "");
+        assert!(done.unwrap().done.is_none() && heard.is_empty());
+        let (done, _) = reloaded(&[member("sdc", "8:32")], true, "");
+        assert_eq!(done.unwrap().done.unwrap().to_string(), "kist-1: stands over sda now");
+    }
+
+    #[test]
+    fn a_map_goes_on_whatever_fails_of_its_change() {
+        for fails in ["load", "suspend", "resume"] {
+            let (done, heard) = reloaded(&[], true, fails);
+            assert!(done.is_err(), "{fails}");
+            assert_eq!(heard[heard.len() - 2..], ["clear kist-1", "resume kist-1"], "{fails}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::machine::{Disk, DiskKey, Machine, Path};
+use crate::read::disks::serial_of;
 use crate::reader::Reader;
 
 /// What the `uuid` of a map of Kist begins with.
@@ -27,6 +28,8 @@ pub struct Map {
     pub below: BTreeSet<String>,
     /// Whether something stands on it, or it is mounted.
     pub is_used: bool,
+    /// Whether what is asked of it waits: somebody suspended it.
+    pub is_suspended: bool,
 }
 
 impl Map {
@@ -58,6 +61,19 @@ struct Block {
     holders: BTreeSet<String>,
     /// Who uses it otherwise, in words.
     uses: Vec<String>,
+    /// Whether the kernel sees partitions on it.
+    has_partitions: bool,
+    /// The serial number that the disk tells by this path.
+    serial: Option<String>,
+}
+
+/// A path to the disk of a map.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// Its block device, such as `sdb`.
+    pub block: String,
+    /// Major and minor number, such as `8:16`.
+    pub number: String,
 }
 
 /// What is to be done.
@@ -76,12 +92,32 @@ pub enum Step {
     Reload {
         /// Its name.
         name: String,
-        /// Its table.
-        table: String,
-        /// The block devices that it stands on.
-        over: Vec<String>,
+        /// Its block device, such as `dm-3`.
+        device: String,
+        /// The size of its disk, in sectors of 512 bytes.
+        sectors: u64,
+        /// The paths that it has and keeps.
+        kept: Vec<Member>,
+        /// Those that it is to get, each of which has to be compared with what the map has.
+        new: Vec<Member>,
+        /// Whether it loses any.
+        loses: bool,
     },
-    /// Take a map of Kist away: its disk is gone, and nobody uses it.
+    /// Have a map of Kist go on that was suspended.
+    Resume {
+        /// Its name.
+        name: String,
+    },
+    /// Do not take this path into a map of Kist that stands.
+    LeaveOut {
+        /// The map.
+        map: String,
+        /// The block device.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// Take a map of Kist away: none of its paths is left, and nobody uses it.
     Remove {
         /// Its name.
         name: String,
@@ -99,9 +135,14 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Step::Make { name, over, .. } => write!(f, "{name}: made over {}", over.join(", ")),
-            Step::Reload { name, over, .. } => write!(f, "{name}: stands over {} now", over.join(", ")),
+            Step::Reload { name, kept, new, .. } => {
+                let over: Vec<&str> = kept.iter().chain(new).map(|member| member.block.as_str()).collect();
+                write!(f, "{name}: stands over {} now", over.join(", "))
+            }
+            Step::Resume { name } => write!(f, "{name}: was suspended, and goes on"),
+            Step::LeaveOut { map, path, why } => write!(f, "{map}: {path} is not taken in: {why}"),
             Step::Remove { name } => {
-                write!(f, "{name}: taken away: no path leads to its disk, and nobody uses it")
+                write!(f, "{name}: taken away: none of its paths leads to its disk, and nobody uses it")
             }
             Step::Leave { disk, why } => write!(f, "{disk}: no map is made: {why}"),
         }
@@ -134,6 +175,7 @@ impl Maps {
                 uuid: text("dm/uuid").unwrap_or_default(),
                 below: reader.names(&format!("/sys/block/{device}/slaves")).into_iter().collect(),
                 is_used: has_holders || text("dev").is_none_or(|number| mounted.contains_key(&number)),
+                is_suspended: text("dm/suspended").is_some_and(|word| word == "1"),
                 device,
             })
         });
@@ -146,15 +188,14 @@ impl Maps {
             let place = |number: &str| mounted.get(number).map(|place| format!("it is mounted at {place}"));
             uses.extend(place(&number));
             let parts = reader.names(&format!("/sys/block/{name}"));
-            if parts.iter().any(|part| part.starts_with(&name)) {
-                uses.push("it has partitions".to_owned());
-            }
+            let has_partitions = parts.iter().any(|part| part.starts_with(&name));
             if swaps.lines().any(|line| line.split_whitespace().next() == Some(&format!("/dev/{name}"))) {
                 uses.push("it is swapped to".to_owned());
             }
             let holders = reader.names(&format!("/sys/block/{name}/holders")).into_iter().collect();
             let sectors = text("size").and_then(|size| size.parse().ok()).unwrap_or(0);
-            Some((name, Block { number, sectors, holders, uses }))
+            let serial = serial_of(reader, &format!("/sys/block/{name}/device/vpd_pg80"));
+            Some((name, Block { number, sectors, holders, uses, has_partitions, serial }))
         });
         let blocks = blocks.collect();
         Maps { maps, blocks, is_blind: mounts.is_none() }
@@ -178,32 +219,45 @@ impl Maps {
         self.blocks.get(block).map(|block| block.number.as_str())
     }
 
+    /// Maps of Kist that are suspended: whoever changed one was killed, or could not have it go on. What is
+    /// asked of them waits, and nothing else is planned for them.
+    #[must_use]
+    pub fn suspended(&self) -> Vec<Step> {
+        let suspended = self.maps.iter().filter(|map| map.is_own() && map.is_suspended);
+        suspended.map(|map| Step::Resume { name: map.name.clone() }).collect()
+    }
+
     /// What is to be done so that each disk with several paths has a map. `multipathd`: it runs, and makes
     /// those that are missing.
     #[must_use]
     pub fn plan(&self, machine: &Machine, multipathd: bool) -> Vec<Step> {
         let mut steps: Vec<Step> =
-            machine.disks.iter().filter_map(|disk| self.plan_disk(disk, multipathd)).collect();
+            machine.disks.iter().flat_map(|disk| self.plan_disk(disk, multipathd)).collect();
         let there: BTreeSet<String> = machine.disks.iter().filter_map(name_of).collect();
-        let gone = self.maps.iter().filter(|map| map.is_own() && !there.contains(&map.uuid) && !map.is_used);
+        let gone = self
+            .maps
+            .iter()
+            .filter(|map| map.is_own() && !there.contains(&map.uuid) && !map.is_used && !map.is_suspended);
         steps.extend(gone.map(|map| Step::Remove { name: map.name.clone() }));
         steps
     }
 
-    fn plan_disk(&self, disk: &Disk, multipathd: bool) -> Option<Step> {
-        let leave = |why: String| Some(Step::Leave { disk: disk.name().to_owned(), why });
+    fn plan_disk(&self, disk: &Disk, multipathd: bool) -> Vec<Step> {
+        let leave = |why: String| vec![Step::Leave { disk: disk.name().to_owned(), why }];
         let own = name_of(disk).and_then(|name| self.maps.iter().find(|map| map.uuid == name));
-        let paths: Vec<(&Path, &str, &Block)> = disk
+        let paths: Vec<(&str, &Block)> = disk
             .paths
             .iter()
-            .filter_map(|path| Some((path, path.block.as_deref()?, self.blocks.get(path.block.as_ref()?)?)))
-            // One that is switched off cannot be taken into a map; one that is in it stays.
-            .filter(|(path, block, _)| {
-                path.state.as_deref() == Some("running") || own.is_some_and(|map| map.below.contains(*block))
+            .filter_map(|path| {
+                let name = path.block.as_deref()?;
+                let is_member = own.is_some_and(|map| map.below.contains(name));
+                // One that is switched off cannot be taken into a map; one that is in it stays.
+                let is_there = path.state.as_deref() == Some("running") || is_member;
+                Some((name, self.blocks.get(name)?)).filter(|_| is_there)
             })
             .collect();
-        if own.is_none() && paths.len() < 2 {
-            return None;
+        if own.is_some_and(|map| map.is_suspended) || (own.is_none() && paths.len() < 2) {
+            return Vec::new();
         }
         if self.is_blind {
             return leave("what is mounted cannot be read".to_owned());
@@ -215,37 +269,97 @@ impl Maps {
         // One by multipathd, or anything else that stands there, is none of ours.
         let foreign: BTreeSet<&str> = paths
             .iter()
-            .flat_map(|(_, _, block)| &block.holders)
+            .flat_map(|(_, block)| &block.holders)
             .map(String::as_str)
             .filter(|holder| own.is_none_or(|map| map.device != *holder))
             .collect();
         if let Some(holder) = foreign.first() {
             let map = self.maps.iter().find(|map| map.device == *holder);
             return match map {
-                Some(map) if map.uuid.starts_with(OF_MULTIPATHD) => None,
+                Some(map) if map.uuid.starts_with(OF_MULTIPATHD) => Vec::new(),
                 Some(map) => leave(format!("{} stands on it", map.name)),
                 None => leave(format!("{holder} stands on it")),
             };
         }
-        if let Some((_, block, uses)) =
-            paths.iter().find_map(|(_, name, block)| Some((0, *name, block.uses.first()?)))
-        {
-            return leave(format!("{block}: {uses}"));
+        if let Some(map) = own {
+            return plan_members(map, &paths);
         }
-        let sectors = paths.first().map_or(0, |(_, _, block)| block.sectors);
-        if sectors == 0 || paths.iter().any(|(_, _, block)| block.sectors != sectors) {
+        let used = |(name, block): &(&str, &Block)| {
+            let partitions = || block.has_partitions.then_some("it has partitions");
+            let why = block.uses.first().map(String::as_str).or_else(partitions)?;
+            Some(format!("{name}: {why}"))
+        };
+        if let Some(why) = paths.iter().find_map(used) {
+            return leave(why);
+        }
+        let sectors = paths.first().map_or(0, |(_, block)| block.sectors);
+        if sectors == 0 || paths.iter().any(|(_, block)| block.sectors != sectors) {
             return leave("its paths tell different sizes, or none".to_owned());
         }
-        let over: Vec<String> = paths.iter().map(|(_, block, _)| (*block).to_owned()).collect();
-        let numbers: Vec<&str> = paths.iter().map(|(_, _, block)| block.number.as_str()).collect();
-        let table = table(sectors, &numbers);
-        match own {
-            None if multipathd => leave("multipathd runs: it is to make it, or to be stopped".to_owned()),
-            None => Some(Step::Make { name, table, over }),
-            Some(map) if map.below.iter().eq(over.iter().collect::<BTreeSet<_>>()) => None,
-            Some(map) => Some(Step::Reload { name: map.name.clone(), table, over }),
+        if multipathd {
+            return leave("multipathd runs: it is to make it, or to be stopped".to_owned());
+        }
+        let over = paths.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let table = table(sectors, paths.iter().map(|(_, block)| block.number.as_str()));
+        vec![Step::Make { name, table, over }]
+    }
+}
+
+/// What is to be done with a map of Kist of whose disk these are the paths.
+fn plan_members(map: &Map, paths: &[(&str, &Block)]) -> Vec<Step> {
+    let (kept, new): (Vec<_>, Vec<_>) = paths.iter().partition(|(name, _)| map.below.contains(*name));
+    let left_out = |name: &str, why: &str| Step::LeaveOut {
+        map: map.name.clone(),
+        path: name.to_owned(),
+        why: why.to_owned(),
+    };
+    let Some((_, first)) = kept.first() else {
+        // Nothing is left that a path could be compared with.
+        if !map.is_used {
+            return vec![Step::Remove { name: map.name.clone() }];
+        }
+        let why = "none of the paths that the map had is left to compare it with: end what uses the map";
+        return new.iter().map(|(name, _)| left_out(name, why)).collect();
+    };
+    let mut steps = Vec::new();
+    let mut taken = Vec::new();
+    for (name, block) in &new {
+        match objection(block, first, kept.iter().map(|(_, block)| *block)) {
+            Some(why) => steps.push(left_out(name, &why)),
+            None => taken.push(member(name, block)),
         }
     }
+    let loses = kept.len() < map.below.len();
+    if loses || !taken.is_empty() {
+        steps.push(Step::Reload {
+            name: map.name.clone(),
+            device: map.device.clone(),
+            sectors: first.sectors,
+            kept: kept.iter().map(|(name, block)| member(name, block)).collect(),
+            new: taken,
+            loses,
+        });
+    }
+    steps
+}
+
+fn member(name: &str, block: &Block) -> Member {
+    Member { block: name.to_owned(), number: block.number.clone() }
+}
+
+/// What stands against a path to a disk of which a map stands, as far as it is known without reading from it.
+/// Partitions are those of the disk below the map: whether somebody has one, the exclusive opening tells.
+fn objection<'a>(block: &Block, first: &Block, mut kept: impl Iterator<Item = &'a Block>) -> Option<String> {
+    if let Some(used) = block.uses.first() {
+        return Some(used.clone());
+    }
+    if block.sectors == 0 || block.sectors != first.sectors {
+        return Some("it tells another size than the map, or none".to_owned());
+    }
+    if block.serial.is_none() || kept.any(|other| other.serial != block.serial) {
+        return Some("it and the paths of the map do not all tell the same serial number".to_owned());
+    }
+    None
 }
 
 /// The name and `uuid` of the map that Kist makes over a disk; `None` if it has no name in the world.
@@ -258,9 +372,10 @@ fn name_of(disk: &Disk) -> Option<String> {
 /// All paths are used in turn, by what each takes. Without any an operation fails at once: the pool has other
 /// drives, and a queue would hold up its clients (Linux: Documentation/admin-guide/device-mapper/dm-init.rst;
 /// drivers/md/dm-mpath.c, `multipath_ctr`).
-fn table(sectors: u64, numbers: &[&str]) -> String {
-    let paths: Vec<String> = numbers.iter().map(|number| format!("{number} 1")).collect();
-    format!("0 {sectors} multipath 0 0 1 1 service-time 0 {} 1 {}", numbers.len(), paths.join(" "))
+#[must_use]
+pub fn table<'a>(sectors: u64, numbers: impl Iterator<Item = &'a str>) -> String {
+    let paths: Vec<String> = numbers.map(|number| format!("{number} 1")).collect();
+    format!("0 {sectors} multipath 0 0 1 1 service-time 0 {} 1 {}", paths.len(), paths.join(" "))
 }
 
 /// Where devices are mounted, by number (proc_pid_mountinfo(5): the third and the fifth field).
@@ -304,7 +419,9 @@ mod tests {
         let mut disk = crate::read::disks::blank(key, Path::default());
         disk.paths = paths.iter().map(path).collect();
         let block = |(at, name): (usize, &&str)| {
-            let block = Block { number: format!("8:{}", 16 * at), sectors: 2_048, ..Block::default() };
+            let number = format!("8:{}", 16 * at);
+            let serial = Some("ZL0A1B2C".to_owned());
+            let block = Block { number, sectors: 2_048, serial, ..Block::default() };
             ((*name).to_owned(), block)
         };
         let blocks = paths.iter().enumerate().map(block).collect();
@@ -313,7 +430,14 @@ mod tests {
 
     fn map(uuid: &str, below: &[&str]) -> Map {
         let below = below.iter().map(|name| (*name).to_owned()).collect();
-        Map { name: uuid.to_owned(), uuid: uuid.to_owned(), device: "dm-0".to_owned(), below, is_used: true }
+        Map {
+            name: uuid.to_owned(),
+            uuid: uuid.to_owned(),
+            device: "dm-0".to_owned(),
+            below,
+            is_used: true,
+            is_suspended: false,
+        }
     }
 
     fn plan(disk: &Disk, maps: &Maps) -> Vec<Step> {
@@ -348,7 +472,10 @@ mod tests {
         let (disk, mut maps) = bench("naa.5000c500a1b2c3d7", &["sda", "sdb"]);
         maps.is_blind = true;
         assert_eq!(why(&disk, &maps), "what is mounted cannot be read");
-        for used in ["it is mounted at /srv", "it has partitions", "it is swapped to"] {
+        let (disk, mut maps) = bench("naa.5000c500a1b2c3d7", &["sda", "sdb"]);
+        maps.blocks.get_mut("sdb").unwrap().has_partitions = true;
+        assert_eq!(why(&disk, &maps), "sdb: it has partitions");
+        for used in ["it is mounted at /srv", "it is swapped to"] {
             let (disk, mut maps) = bench("naa.5000c500a1b2c3d7", &["sda", "sdb"]);
             maps.blocks.get_mut("sdb").unwrap().uses.push(used.to_owned());
             assert_eq!(why(&disk, &maps), format!("sdb: {used}"));
@@ -382,10 +509,16 @@ mod tests {
         let (mut disk, mut maps) = bench("naa.5000c500a1b2c3d7", &["sda", "sdc"]);
         maps.maps.push(map("kist-naa.5000c500a1b2c3d7", &["sda", "sdb"]));
         maps.blocks.get_mut("sda").unwrap().holders.insert("dm-0".to_owned());
-        assert!(matches!(&plan(&disk, &maps)[..], [Step::Reload { over, .. }] if *over == ["sda", "sdc"]));
+        let stands = |steps: &[Step], over: &str| match steps {
+            [step @ Step::Reload { loses: true, .. }] => {
+                assert_eq!(step.to_string(), format!("kist-naa.5000c500a1b2c3d7: stands over {over} now"));
+            }
+            other => panic!("{other:?}"),
+        };
+        stands(&plan(&disk, &maps), "sda, sdc");
         // What is off cannot be opened, and what somebody else has is not ours.
         disk.paths[1].state = Some("offline".to_owned());
-        assert!(matches!(&plan(&disk, &maps)[..], [Step::Reload { over, .. }] if *over == ["sda"]));
+        stands(&plan(&disk, &maps), "sda");
         disk.paths[1].state = Some("running".to_owned());
         maps.blocks.get_mut("sdc").unwrap().holders.insert("md0".to_owned());
         assert!(matches!(&plan(&disk, &maps)[..], [Step::Leave { why, .. }] if why == "md0 stands on it"));
@@ -393,6 +526,65 @@ mod tests {
         let (mut disk, mut maps) = bench("naa.5000c500a1b2c3d7", &["sda", "sdb"]);
         maps.maps.push(map("kist-naa.5000c500a1b2c3d7", &["sda", "sdb"]));
         disk.paths[1].state = Some("offline".to_owned());
+        assert_eq!(plan(&disk, &maps), []);
+    }
+
+    /// A map over sda, and a disk that has sdc too.
+    fn with_new_path() -> (Disk, Maps) {
+        let (disk, mut maps) = bench("naa.5000c500a1b2c3d7", &["sda", "sdc"]);
+        maps.maps.push(map("kist-naa.5000c500a1b2c3d7", &["sda"]));
+        (disk, maps)
+    }
+
+    #[test]
+    fn partitions_keep_no_path_out_of_a_map_that_stands() {
+        let (disk, mut maps) = with_new_path();
+        maps.blocks.values_mut().for_each(|block| block.has_partitions = true);
+        let new = [Member { block: "sdc".to_owned(), number: "8:16".to_owned() }];
+        match &plan(&disk, &maps)[..] {
+            [Step::Reload { kept, new: taken, loses: false, device, sectors: 2_048, .. }] => {
+                assert_eq!((kept.len(), &taken[..], device.as_str()), (1, &new[..], "dm-0"));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_not_known_for_the_same_disk_stays_out_of_a_map_that_stands() {
+        let serial = |name: &str, serial: Option<&str>| {
+            let (disk, mut maps) = with_new_path();
+            maps.blocks.get_mut(name).unwrap().serial = serial.map(str::to_owned);
+            (disk, maps)
+        };
+        let (disk, mut size) = with_new_path();
+        size.blocks.get_mut("sdc").unwrap().sectors = 4_096;
+        let (_, mut mounted) = with_new_path();
+        mounted.blocks.get_mut("sdc").unwrap().uses.push("it is mounted at /srv".to_owned());
+        let cases =
+            [serial("sdc", None).1, serial("sda", None).1, serial("sdc", Some("ZL0A1B2D")).1, size, mounted];
+        for maps in cases {
+            let steps = plan(&disk, &maps);
+            assert!(matches!(&steps[..], [Step::LeaveOut { path, .. }] if path == "sdc"), "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn a_map_that_lost_all_its_paths_is_made_anew_and_takes_none_in() {
+        let (disk, mut maps) = bench("naa.5000c500a1b2c3d7", &["sdc", "sdd"]);
+        maps.maps.push(map("kist-naa.5000c500a1b2c3d7", &["sda", "sdb"]));
+        let steps = plan(&disk, &maps);
+        assert!(matches!(&steps[..], [Step::LeaveOut { .. }, Step::LeaveOut { .. }]), "{steps:?}");
+        maps.maps[0].is_used = false;
+        assert!(matches!(&plan(&disk, &maps)[..], [Step::Remove { .. }]));
+    }
+
+    #[test]
+    fn a_map_of_kist_that_is_suspended_goes_on_before_anything_else() {
+        let (disk, mut maps) = with_new_path();
+        maps.maps.push(Map { is_suspended: true, ..map("mpath-1", &[]) });
+        assert_eq!(maps.suspended(), []);
+        maps.maps[0].is_suspended = true;
+        assert_eq!(maps.suspended(), [Step::Resume { name: "kist-naa.5000c500a1b2c3d7".to_owned() }]);
         assert_eq!(plan(&disk, &maps), []);
     }
 

@@ -1,12 +1,17 @@
 //! `kist disk paths keep`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe::multipath::{self, Tester};
+use probe::multipath::{self, Done, Tester};
 use serde_json::json;
 use terminal::{Exit, Failure, Outcome, output, text};
 use topology::Machine;
@@ -31,7 +36,8 @@ Each path is asked TEST UNIT READY. One that fails, does not answer, or takes 8 
 as long as another one and 20 ms is left as long as another path is well; it is taken
 back after 10 s in which it was well, later if it fails again and again. Each change
 is a line. Maps that it did not make are never touched, nor disks that are mounted or
-claimed otherwise.
+claimed otherwise. A path that comes to a map that stands is taken in if it tells the
+same serial number, nobody uses it, and it has the bytes that the map has.
 
 Examples:
   sudo kist disk paths keep
@@ -80,6 +86,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     };
     let every = Duration::from_secs(args.every);
     let (mut known, mut looks) = (None, 0);
+    let mut ready = std::env::var_os("NOTIFY_SOCKET");
     loop {
         let begin = Instant::now();
         let names = names();
@@ -90,8 +97,21 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         looks += 1;
         keeper.look(every / 2)?;
         keeper.write();
+        if let Some(socket) = ready.take() {
+            tell_ready(&socket).map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
+        }
         thread::sleep(every.saturating_sub(begin.elapsed()));
     }
+}
+
+/// Tells who started this that the maps are there (sd_notify(3): one datagram; a name that begins with `@` is
+/// an abstract one).
+fn tell_ready(socket: &OsStr) -> io::Result<()> {
+    let address = match socket.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(socket)?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(b"READY=1", &address).map(drop)
 }
 
 /// The paths to disks that the kernel has.
@@ -114,33 +134,51 @@ impl Keeper {
     /// Looks at the machine, and makes, changes and takes away maps.
     fn see(&mut self) -> Outcome {
         let (mut machine, mut maps) = look();
-        let steps = maps.plan(&machine, multipath::multipathd_runs());
-        let mut has_changed = false;
-        for step in &steps {
-            if let Step::Leave { disk, .. } = step {
-                if self.told.insert(step.to_string()) {
-                    self.say(disk, "left", &step.to_string())?;
-                }
-                continue;
-            }
-            match multipath::carry_out(step) {
-                Ok(()) => {
-                    has_changed = true;
-                    self.say(name_of(step), "map", &step.to_string())?;
-                }
-                Err(error) => {
-                    let line = format!("{}: not done: {error}", name_of(step));
-                    if self.told.insert(line.clone()) {
-                        self.say(name_of(step), "refused", &line)?;
-                    }
-                }
-            }
+        if self.carry_out(&maps.suspended())? {
+            (machine, maps) = look();
         }
-        if has_changed {
+        if self.carry_out(&maps.plan(&machine, multipath::multipathd_runs()))? {
             (machine, maps) = look();
         }
         self.follow(&machine, &maps);
         Ok(())
+    }
+
+    /// Does what was planned, and says so. Whether anything has changed.
+    fn carry_out(&mut self, steps: &[Step]) -> Outcome<bool> {
+        let mut has_changed = false;
+        for step in steps {
+            if matches!(step, Step::Leave { .. } | Step::LeaveOut { .. }) {
+                self.say_once(step, "left", step.to_string())?;
+                continue;
+            }
+            match multipath::carry_out(step) {
+                Ok(Done { done, left_out }) => {
+                    for left in left_out {
+                        self.say_once(&left, "left", left.to_string())?;
+                    }
+                    if let Some(done) = done {
+                        has_changed = true;
+                        self.say(name_of(&done), "map", &done.to_string())?;
+                    }
+                }
+                Err(error) => {
+                    self.say_once(step, "refused", format!("{}: not done: {error}", name_of(step)))?;
+                }
+            }
+        }
+        Ok(has_changed)
+    }
+
+    fn say_once(&mut self, step: &Step, what: &str, line: String) -> Outcome {
+        match self.told.contains(&line) {
+            true => Ok(()),
+            false => {
+                self.say(name_of(step), what, &line)?;
+                self.told.insert(line);
+                Ok(())
+            }
+        }
     }
 
     /// Takes note of the maps of Kist and their paths.
@@ -250,8 +288,12 @@ fn look() -> (Machine, Maps) {
 
 fn name_of(step: &Step) -> &str {
     match step {
-        Step::Make { name, .. } | Step::Reload { name, .. } | Step::Remove { name } => name,
+        Step::Make { name, .. }
+        | Step::Reload { name, .. }
+        | Step::Resume { name }
+        | Step::Remove { name } => name,
         Step::Leave { disk, .. } => disk,
+        Step::LeaveOut { map, .. } => map,
     }
 }
 
@@ -280,6 +322,24 @@ fn line(map: &str, change: &Change, not_told: Option<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_started_it_is_told_that_the_maps_are_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notify");
+        let name = format!("kist-disk-paths-{}", std::process::id());
+        let by_name = SocketAddr::from_abstract_name(&name).unwrap();
+        let sockets = [
+            (UnixDatagram::bind(&path).unwrap(), path.into_os_string()),
+            (UnixDatagram::bind_addr(&by_name).unwrap(), format!("@{name}").into()),
+        ];
+        for (socket, address) in sockets {
+            tell_ready(&address).unwrap();
+            let mut bytes = [0; 16];
+            let length = socket.recv(&mut bytes).unwrap();
+            assert_eq!(&bytes[..length], b"READY=1");
+        }
+    }
 
     #[test]
     fn a_path_that_the_kernel_left_has_failed_until_it_is_known_as_such() {

@@ -100,7 +100,7 @@ fn identification(bytes: &[u8]) -> Option<(Option<String>, Option<u64>)> {
     Some((unit.and_then(|name| world_name(&name)), port))
 }
 
-fn serial_of(reader: &Reader<'_>, path: &str) -> Option<String> {
+pub(crate) fn serial_of(reader: &Reader<'_>, path: &str) -> Option<String> {
     let bytes = reader.bytes(path)?;
     match Vpd::decode(&bytes) {
         Ok(vpd) => Some(vpd.page.serial()).filter(|serial| !serial.is_empty()),
