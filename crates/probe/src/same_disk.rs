@@ -74,8 +74,8 @@ fn compare(block: &str, map: &str, size: u64) -> Result<(), MapError> {
     .ok_or_else(|| MapError::Differ(map.to_owned(), block.to_owned()))
 }
 
-/// Whether the first, the last and the middle bytes are the same by both ways. A place differs only if it does
-/// while nobody writes there; one that is written all the time is not known to be the same.
+/// Whether the first, the last and the middle bytes are the same by both ways. A place differs only if it
+/// does while nobody writes there; one that is written all the time is not known to be the same.
 fn has_the_same<E>(
     size: u64,
     mut through_map: impl FnMut(u64, u64) -> Result<Vec<u8>, E>,
