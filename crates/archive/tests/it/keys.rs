@@ -456,7 +456,8 @@ fn what_waited_for_the_keys_is_decided_when_they_are_there() {
     let shards: Vec<_> = extents_in(&instance).difference(&before).cloned().collect();
     let go = use_slow_program(&mut instance);
     let archive = instance.open();
-    shards.iter().for_each(|path| fs::remove_file(path).unwrap());
+    // Some of them may have been garbage, which a start removes.
+    shards.iter().for_each(|path| drop(fs::remove_file(path)));
     let at = format!("/{NAME}/a");
     assert!(get(&archive, &at).is_err(), "the pool has lost it");
     let locality = || {

@@ -18,7 +18,7 @@ use base::{
     ArchivePath, ByteCount, Clock, DriveId, ManualClock, RequestId, StripeCode, Timestamp, TrustedClock,
     Uuid, Vid,
 };
-use drive::DriveLocation;
+use drive::{DriveLocation, DriveOpenError};
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 /// How many extents the pool keeps since a restore; none without one.
@@ -88,12 +88,15 @@ impl Instance {
         Instance { directory, settings }
     }
 
-    /// Tests beside this one begin programs, which for a moment have the locks of all catalogues that are
-    /// open.
+    /// Tests beside this one begin programs, which for a moment have the locks of all catalogues and drives
+    /// that are open.
     pub fn open(&self) -> Archive {
         for _ in 0..OPENS_MAX {
             match Archive::open(self.settings.clone(), Arc::new(SystemClock)) {
                 Err(OpenError::Catalogue(store::OpenError::InUse(_))) => {}
+                Err(OpenError::Drive { source: DriveOpenError::Locked(_), .. }) => {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
                 opened => return settled(opened.unwrap()),
             }
         }
