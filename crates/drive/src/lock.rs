@@ -4,8 +4,13 @@ use std::fs::{self, File, Metadata, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::DriveOpenError;
+
+/// Who has the lock may be a program that the last owner has begun, which has all that was open for a moment.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+const LOOKS: u32 = 50;
 
 /// A directory that no other process opens as a drive, makes one of, or burns in, as long as this value
 /// lives.
@@ -13,7 +18,7 @@ use crate::DriveOpenError;
 pub struct DirectoryLock(File);
 
 impl DirectoryLock {
-    /// Takes the lock of a directory that is there.
+    /// Takes the lock of a directory that is there. Waits for it half a second.
     ///
     /// # Errors
     /// [`DriveOpenError::Locked`] if somebody has it, [`DriveOpenError::Io`].
@@ -23,11 +28,15 @@ impl DirectoryLock {
             move |source| DriveOpenError::Io { path, operation, source }
         };
         let directory = File::open(path).map_err(failed("opening"))?;
-        match directory.try_lock() {
-            Ok(()) => Ok(DirectoryLock(directory)),
-            Err(TryLockError::WouldBlock) => Err(DriveOpenError::Locked(path.to_owned())),
-            Err(TryLockError::Error(source)) => Err(failed("locking")(source)),
+        for look in 0.. {
+            match directory.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if look < LOOKS => std::thread::sleep(LOOK_EVERY),
+                Err(TryLockError::WouldBlock) => return Err(DriveOpenError::Locked(path.to_owned())),
+                Err(TryLockError::Error(source)) => return Err(failed("locking")(source)),
+            }
         }
+        Ok(DirectoryLock(directory))
     }
 
     /// Whether a path leads to the directory that is locked: its disk may have been unmounted meanwhile, or

@@ -196,7 +196,8 @@ fn an_export_that_waits_lasts_over_a_restart() {
     wait_until("its session is closed, and it is out", || {
         vids.iter().all(|vid| away(&archive.tape(*vid).unwrap()) == Some((AwayKind::Exported, "")))
     });
-    assert!(vids.iter().all(|vid| element(&instance, *vid).is_dir()));
+    // The record comes first, the robot behind it.
+    wait_until("they stand there", || vids.iter().all(|vid| element(&instance, *vid).is_dir()));
     archive.import_tapes(None).unwrap();
     wait_until("they are in slots", || vids.iter().all(|vid| instance.cartridge(*vid).is_dir()));
     stop(archive);
