@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use std::collections::BTreeSet;
+
 use crate::{BlobId, ByteCount, DriveId, StripeSetId};
 
 /// The code of a stripe: Reed-Solomon, or locally repairable if it has local parity.
@@ -128,6 +130,12 @@ impl BlobDescription {
     #[must_use]
     pub fn extents(&self) -> BlobId {
         self.stands_as.unwrap_or(self.id)
+    }
+
+    /// All drives that have something of it.
+    #[must_use]
+    pub fn drives(&self) -> BTreeSet<DriveId> {
+        self.stripes.iter().flat_map(|set| set.drives.iter().copied()).collect()
     }
 }
 

@@ -198,7 +198,7 @@ pub struct BlobRecord {
 
 impl BlobRecord {
     /// Whether it is a blob of this length that was written anew.
-    pub(crate) fn was_striped(&self, length: ByteCount) -> bool {
+    pub(crate) fn was_written_anew(&self, length: ByteCount) -> bool {
         self.stands_as.is_some() && self.length == length
     }
 }

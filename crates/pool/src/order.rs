@@ -39,22 +39,28 @@ pub(crate) struct ReadOrder {
 impl ReadOrder {
     /// The place among those that wait, in the order in which they came, of the one that comes next. `None`
     /// stands for what only looks: it takes no time, and waits for nothing.
-    pub(crate) fn choose(&mut self, waiting: &[Option<Wanted>]) -> usize {
-        if let Some(look) = waiting.iter().position(Option::is_none) {
-            return look;
+    pub(crate) fn choose(&mut self, waiting: impl Iterator<Item = Option<Wanted>>) -> usize {
+        // The first of each kind, and the stream's read that goes on.
+        let (mut other, mut stream, mut next) = (None, None, None);
+        for (at, wanted) in waiting.enumerate() {
+            let Some(wanted) = wanted else { return at };
+            let here = Some((at, wanted));
+            if !wanted.is_stream {
+                other = other.or(here);
+                continue;
+            }
+            stream = stream.or(here);
+            if self.goes_on(&wanted) {
+                next = next.or(here);
+            }
         }
-        let is_stream = |wanted: &Option<Wanted>| wanted.is_some_and(|wanted| wanted.is_stream);
-        let other = waiting.iter().position(|wanted| !is_stream(wanted));
-        let next = waiting.iter().position(|wanted| is_stream(wanted) && self.goes_on(wanted.as_ref()));
-        let stream = next.or_else(|| waiting.iter().position(is_stream));
-        let at = match (stream, other) {
-            (Some(stream), Some(_)) if self.run < STREAM_RUN => stream,
-            (_, Some(other)) => other,
-            (Some(stream), None) => stream,
-            (None, None) => 0,
+        let stream = next.or(stream);
+        let chosen = match (stream, other) {
+            (Some(_), Some(_)) if self.run < STREAM_RUN => stream,
+            (_, other) => other.or(stream),
         };
-        assert!(at < waiting.len().max(1), "what comes next is one of those that wait");
-        let Some(Some(wanted)) = waiting.get(at) else { return at };
+        let Some((at, wanted)) = chosen else { return 0 };
+        assert!(wanted.from <= wanted.to, "a read ends behind its beginning");
         let bytes = wanted.to - wanted.from;
         if wanted.is_stream {
             self.run = self.run.saturating_add(bytes);
@@ -70,9 +76,10 @@ impl ReadOrder {
     }
 
     /// Whether a read begins where the arm is, or a little behind.
-    fn goes_on(&self, wanted: Option<&Wanted>) -> bool {
-        let Some((wanted, (extent, at))) = wanted.zip(self.arm) else { return false };
-        wanted.extent == extent && (at..=at.saturating_add(GAP)).contains(&wanted.from)
+    fn goes_on(&self, wanted: &Wanted) -> bool {
+        self.arm.is_some_and(|(extent, at)| {
+            wanted.extent == extent && (at..=at.saturating_add(GAP)).contains(&wanted.from)
+        })
     }
 }
 
@@ -92,7 +99,7 @@ mod tests {
     fn served(order: &mut ReadOrder, mut waiting: Vec<Option<Wanted>>) -> Vec<Option<Wanted>> {
         let mut served = Vec::new();
         while !waiting.is_empty() {
-            served.push(waiting.remove(order.choose(&waiting)));
+            served.push(waiting.remove(order.choose(waiting.iter().copied())));
         }
         served
     }
@@ -139,6 +146,6 @@ mod tests {
             .map(|read| read.is_some_and(|it| it.is_stream))
             .collect();
         assert_eq!(first, [[false; 8].as_slice(), &[true]].concat(), "eight reads");
-        assert_eq!(order.choose(&[None]), 0);
+        assert_eq!(order.choose([None].into_iter()), 0);
     }
 }

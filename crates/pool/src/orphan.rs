@@ -25,7 +25,7 @@ pub(crate) const ANEW_FROM: u64 = 1 << 39;
 /// Whether extents of this id are of a blob that was written anew under it.
 #[must_use]
 pub fn is_written_anew(extents: BlobId) -> bool {
-    extents.0 & BlobId::SEQUENCE_MAX >= ANEW_FROM
+    extents.sequence() >= ANEW_FROM
 }
 
 /// Where a listing continues.

@@ -31,15 +31,11 @@ struct State {
 impl State {
     /// The job that comes next: the first, but for reads.
     fn take(&mut self) -> Option<Job> {
-        if !self.jobs.iter().any(|job| matches!(job, Job::Read(..))) {
-            return self.jobs.pop_front();
-        }
         let wanted = |job: &Job| match job {
             Job::Read(wanted, _) => Some(*wanted),
             Job::Submit(_) | Job::Call(_) => None,
         };
-        let waiting: Vec<_> = self.jobs.iter().map(wanted).collect();
-        let next = self.order.choose(&waiting);
+        let next = self.order.choose(self.jobs.iter().map(wanted));
         self.jobs.remove(next)
     }
 }

@@ -182,8 +182,7 @@ fn is_readable(
     lacks: &BTreeSet<(u32, u8)>,
     may_be_there: usize,
 ) -> bool {
-    let drives = blob.stripes.iter().flat_map(|set| set.drives.iter().copied()).collect();
-    let Ok(lacking) = settler.pool.lacking(blob, &drives) else { return false };
+    let Ok(lacking) = settler.pool.lacking(blob, &blob.drives()) else { return false };
     let mut gone: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
     let bad = lacking.bad.iter().map(|bad| (bad.stripe, bad.shard));
     for (stripe, shard) in bad.chain(lacks.iter().copied()) {

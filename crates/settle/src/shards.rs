@@ -106,8 +106,7 @@ impl<'e> Shards<'e> {
         if self.whole.contains(&blob.id) {
             return Ok(true);
         }
-        let named = blob.stripes.iter().flat_map(|set| set.drives.iter().copied()).collect();
-        if !self.settler.pool.lacking(blob, &named)?.bad.is_empty() {
+        if !self.settler.pool.lacking(blob, &blob.drives())?.bad.is_empty() {
             return Ok(false);
         }
         if self.whole.len() >= WHOLE_BLOBS_MAX {

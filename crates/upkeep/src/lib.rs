@@ -21,6 +21,7 @@ mod moving;
 mod pool_drives;
 mod pool_gaps;
 mod pool_rebuild;
+mod pool_work;
 mod rebalance;
 mod recode;
 mod scrub;
@@ -30,6 +31,8 @@ mod sweep;
 mod undecided;
 mod unknown;
 mod verify;
+
+use pool_work::Told;
 
 pub use add_drive::{AddedDrive, AddedWhat, NewDrive};
 pub use away::{give_up, is_out_of_reach, nearline, no_tape_gives, refusal, refused, refuses_evict};
@@ -68,13 +71,9 @@ pub struct Upkeep {
     /// Held while an operator changes what a drive of the pool is: what one was told stands until it is done.
     changing_drives: Mutex<()>,
     /// How far a rebalance is, or the last one came.
-    rebalancing: Mutex<Option<RebalanceInfo>>,
-    /// Held while a word about a rebalance is given.
-    saying_rebalance: Mutex<()>,
+    rebalancing: Told<RebalanceInfo>,
     /// How far a change of code is, or the last one came.
-    recoding: Mutex<Option<RecodingInfo>>,
-    /// Held while a word about a change of code is given.
-    saying_recoding: Mutex<()>,
+    recoding: Told<RecodingInfo>,
     /// Where the operator names the drives of the pool.
     drive_file: OnceLock<Arc<dyn PoolDriveFile>>,
     /// Held while the catalogue is verified.
@@ -106,10 +105,8 @@ impl Upkeep {
             quarantine_use: Mutex::default(),
             keeping_time: Mutex::new(()),
             changing_drives: Mutex::new(()),
-            rebalancing: Mutex::new(None),
-            saying_rebalance: Mutex::new(()),
-            recoding: Mutex::new(None),
-            saying_recoding: Mutex::new(()),
+            rebalancing: Told::default(),
+            recoding: Told::default(),
             drive_file: OnceLock::new(),
             verifying: Mutex::new(()),
         }

@@ -5,16 +5,16 @@
 //! counted anew what stands where. It gives way to rebuilds and to drives that are emptied.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use base::{BlobId, ByteCount, DriveId, PercentPoints};
+use base::{BlobId, ByteCount, DriveId, PercentPoints, Timestamp};
 use catalogue::{Command, RebalanceRecord};
 use cluster::{Fills, LevellingMove, Share};
 use pool::{BadShard, DriveHealth};
-use threads::MutexGuard;
 
 use crate::Upkeep;
 use crate::moving::{Moving, Round, Weighed, standing};
+use crate::pool_work::Progress;
 use crate::scrub::Scrubber;
 use ground::{ArchiveError, PoolWork, RebalanceInfo};
 
@@ -85,12 +85,12 @@ impl Scrubber {
         let upkeep = Arc::clone(&self.upkeep);
         let Some(record) = upkeep.read(|view| view.rebalance())? else {
             self.rebalance = None;
-            upkeep.rebalance_told(|info| info.state = PoolWork::Ended(BY_OPERATOR.to_owned()));
+            upkeep.rebalancing.state(PoolWork::Ended(BY_OPERATOR.to_owned()));
             return Ok(false);
         };
         let known = self.rebalance.take_if(|rebalance| rebalance.record == record);
         let mut rebalance = known.unwrap_or_else(|| {
-            upkeep.begin_rebalance_info(record);
+            upkeep.rebalancing.begin(record);
             Rebalance::of(record)
         });
         let waits = match first {
@@ -98,7 +98,7 @@ impl Scrubber {
             None => self.rebalance_waits_for()?,
         };
         if let Some(why) = waits {
-            upkeep.rebalance_told(|info| info.state = PoolWork::Waiting(why));
+            upkeep.rebalancing.state(PoolWork::Waiting(why));
             self.rebalance = Some(rebalance);
             return Ok(false);
         }
@@ -107,7 +107,7 @@ impl Scrubber {
             return Ok(false);
         }
         if rebalance.used.is_some() {
-            upkeep.rebalance_told(|info| info.state = PoolWork::Working);
+            upkeep.rebalancing.state(PoolWork::Working);
         }
         self.me.does("rebalancing");
         self.phase("rebalancing");
@@ -119,7 +119,7 @@ impl Scrubber {
         if let Err(error) = &done {
             // It must not keep the scrubber from all else.
             tracing::warn!(%error, "the rebalance of the pool waits");
-            upkeep.rebalance_told(|info| info.state = PoolWork::Waiting(error.to_string()));
+            upkeep.rebalancing.state(PoolWork::Waiting(error.to_string()));
             rebalance.round.rest_after_failure(upkeep.steady());
         }
         self.rebalance = Some(rebalance);
@@ -144,7 +144,7 @@ impl Scrubber {
     /// Counts what stands on the drives, and ends if they are near enough to each other.
     fn count_fills(&self, rebalance: &mut Rebalance) -> Result<(), ArchiveError> {
         let upkeep = &self.upkeep;
-        upkeep.rebalance_told(|info| info.state = PoolWork::Counting);
+        upkeep.rebalancing.state(PoolWork::Counting);
         let used = standing(upkeep)?.into_iter().map(|(drive, on)| (drive, on.bytes)).collect();
         let spread = upkeep.tell_fills(rebalance, &upkeep.pool.fills(&used));
         rebalance.used = Some(used);
@@ -152,7 +152,7 @@ impl Scrubber {
             return self.end_rebalance(rebalance, &format!("balanced: {}", apart(spread)));
         }
         let now = upkeep.now();
-        upkeep.rebalance_told(|info| {
+        upkeep.rebalancing.note(|info| {
             info.state = PoolWork::Working;
             info.began = info.began.or(Some(now));
         });
@@ -193,7 +193,7 @@ impl Scrubber {
         }
         if left > 0 {
             let why = format!("{left} shards that should move could not, and are tried again: {why}");
-            upkeep.rebalance_told(|info| info.state = PoolWork::Waiting(why));
+            upkeep.rebalancing.state(PoolWork::Waiting(why));
             rebalance.used = None;
             return Ok(());
         }
@@ -212,7 +212,7 @@ impl Scrubber {
             return upkeep.end_rebalance(rebalance.record, why);
         };
         let why = format!("drive {drive} is {}, and takes its part when it works again", health.word());
-        upkeep.rebalance_told(|info| info.state = PoolWork::Waiting(why));
+        upkeep.rebalancing.state(PoolWork::Waiting(why));
         rebalance.used = None;
         rebalance.round.rest_after_failure(upkeep.steady());
         Ok(())
@@ -261,7 +261,7 @@ impl Scrubber {
         rebalance.round.again(id, stripe);
         let fills = upkeep.pool.fills(rebalance.used.get_or_insert_default());
         let spread = upkeep.tell_fills(rebalance, &fills);
-        upkeep.rebalance_told(|info| {
+        upkeep.rebalancing.note(|info| {
             info.moved += 1;
             info.moved_bytes.0 += moved.bytes.0;
         });
@@ -280,7 +280,7 @@ impl Upkeep {
     /// # Errors
     /// If the catalogue cannot be written.
     pub fn pool_rebalance(&self, to: PercentPoints) -> Result<(), ArchiveError> {
-        let _one = self.says_rebalance();
+        let _one = self.rebalancing.says();
         self.execute(Command::SetRebalance { to: Some(to) })?;
         self.ring();
         Ok(())
@@ -291,7 +291,7 @@ impl Upkeep {
     /// # Errors
     /// If the catalogue cannot be read or written.
     pub fn pool_rebalance_end(&self) -> Result<bool, ArchiveError> {
-        let _one = self.says_rebalance();
+        let _one = self.rebalancing.says();
         let Some(record) = self.read(|view| view.rebalance())? else { return Ok(false) };
         self.execute(Command::SetRebalance { to: None })?;
         self.rebalance_has_ended(record, BY_OPERATOR);
@@ -306,43 +306,12 @@ impl Upkeep {
             tracing::warn!(%error, "whether a rebalance is under way is not known now");
             None
         });
-        let mut info = self.rebalance_known();
-        if let Some(record) = said
-            && !info.as_ref().is_some_and(|info| is_of(info, record))
-        {
-            // The scrubber has not heard of it yet.
-            info = Some(RebalanceInfo { to: record.to, since: record.since, ..RebalanceInfo::default() });
-        }
-        if let Some(info) = &mut info {
-            info.estimate(self.now());
-        }
-        info
-    }
-
-    fn rebalance_known(&self) -> Option<RebalanceInfo> {
-        self.rebalancing.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn rebalance_becomes(&self, info: RebalanceInfo) {
-        *self.rebalancing.lock().unwrap_or_else(PoisonError::into_inner) = Some(info);
-    }
-
-    /// Takes note of how far it is; what is told of one that has ended comes too late.
-    pub(crate) fn rebalance_told(&self, change: impl FnOnce(&mut RebalanceInfo)) {
-        let mut known = self.rebalancing.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(info) = known.as_mut().filter(|info| !matches!(info.state, PoolWork::Ended(_))) {
-            change(info);
-        }
-    }
-
-    fn begin_rebalance_info(&self, record: RebalanceRecord) {
-        let info = RebalanceInfo { to: record.to, since: record.since, ..RebalanceInfo::default() };
-        self.rebalance_becomes(info);
+        self.rebalancing.seen(said, self.now())
     }
 
     /// Ends the one that was asked for by this word, unless another word was given since.
     fn end_rebalance(&self, record: RebalanceRecord, why: &str) -> Result<(), ArchiveError> {
-        let _one = self.says_rebalance();
+        let _one = self.rebalancing.says();
         if self.read(|view| view.rebalance())? != Some(record) {
             return Ok(());
         }
@@ -353,29 +322,36 @@ impl Upkeep {
     }
 
     fn rebalance_has_ended(&self, record: RebalanceRecord, why: &str) {
-        let known = self.rebalance_known().filter(|info| is_of(info, record));
-        let info =
-            known.unwrap_or_else(|| RebalanceInfo { to: record.to, since: record.since, ..<_>::default() });
-        let state = PoolWork::Ended(why.to_owned());
-        self.rebalance_becomes(RebalanceInfo { state, left_bytes: ByteCount(0), ..info });
+        self.rebalancing.end(record, why, |info| info.left_bytes = ByteCount(0));
     }
 
     /// Tells how far apart the drives are.
     fn tell_fills(&self, rebalance: &Rebalance, fills: &Fills) -> Share {
         let spread = fills.spread();
-        self.rebalance_told(|info| {
+        self.rebalancing.note(|info| {
             info.spread = Some(spread);
             info.left_bytes = fills.above_level(rebalance.to());
         });
         spread
     }
-
-    /// Held while a word about a rebalance is given: what is ended is the one that was meant.
-    fn says_rebalance(&self) -> MutexGuard<'_, ()> {
-        self.saying_rebalance.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-fn is_of(info: &RebalanceInfo, record: RebalanceRecord) -> bool {
-    (info.to, info.since) == (record.to, record.since)
+impl Progress for RebalanceInfo {
+    type Word = RebalanceRecord;
+
+    fn of(word: RebalanceRecord) -> Self {
+        RebalanceInfo { to: word.to, since: word.since, ..RebalanceInfo::default() }
+    }
+
+    fn is_of(&self, word: RebalanceRecord) -> bool {
+        (self.to, self.since) == (word.to, word.since)
+    }
+
+    fn state(&mut self) -> &mut PoolWork {
+        &mut self.state
+    }
+
+    fn estimate(&mut self, now: Timestamp) {
+        self.estimate(now);
+    }
 }

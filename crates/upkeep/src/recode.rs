@@ -6,18 +6,18 @@
 //! them any more. It gives way to rebuilds and to drives that are emptied. Small values stay as they are
 //! until they leave the pool.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use base::planted::{Bug, is_planted};
-use base::{BlobDescription, BlobId, ByteCount, DriveId, Duration, Layout, StripeCode};
+use base::{BlobId, ByteCount, Duration, Layout, StripeCode, Timestamp};
 use catalogue::{Command, RecodingRecord};
 use pool::{BlobRewrite, PoolError};
-use threads::MutexGuard;
 
 use crate::Upkeep;
 use crate::left_behind::OldShards;
 use crate::pool_rebuild::shards_on;
+use crate::pool_work::Progress;
 use crate::rebalance::REBUILD_FIRST;
 use crate::scrub::{Scrubber, pace};
 use ground::{ArchiveError, HeldBlobs, PoolWork, RecodingInfo};
@@ -101,10 +101,6 @@ impl Recode {
     }
 }
 
-fn drives_of(blob: &BlobDescription) -> BTreeSet<DriveId> {
-    blob.stripes.iter().flat_map(|set| set.drives.iter().copied()).collect()
-}
-
 fn is_in_another(layout: Layout, code: StripeCode) -> bool {
     matches!(layout, Layout::Striped { code: own } if own != code)
 }
@@ -116,12 +112,12 @@ impl Scrubber {
         let upkeep = Arc::clone(&self.upkeep);
         let Some(record) = upkeep.read(|view| view.recoding())? else {
             self.recode = None;
-            upkeep.recoding_told(|info| info.state = PoolWork::Ended(BY_OPERATOR.to_owned()));
+            upkeep.recoding.state(PoolWork::Ended(BY_OPERATOR.to_owned()));
             return Ok(false);
         };
         let known = self.recode.take_if(|recode| recode.record == record);
         let mut recode = known.unwrap_or_else(|| {
-            upkeep.recoding_becomes(RecodingInfo::of(record.to, record.since));
+            upkeep.recoding.begin(record);
             Recode::of(record)
         });
         let waits = match first {
@@ -132,7 +128,7 @@ impl Scrubber {
             // Meanwhile drives may be replaced or taken out, which nobody looks through for what no record
             // names yet.
             recode.current = None;
-            upkeep.recoding_told(|info| info.state = PoolWork::Waiting(why));
+            upkeep.recoding.state(PoolWork::Waiting(why));
             self.recode = Some(recode);
             return Ok(false);
         }
@@ -150,7 +146,7 @@ impl Scrubber {
             Err(error) => {
                 // It must not keep the scrubber from all else.
                 tracing::warn!(%error, "the change of the pool's code waits");
-                upkeep.recoding_told(|info| info.state = PoolWork::Waiting(error.to_string()));
+                upkeep.recoding.state(PoolWork::Waiting(error.to_string()));
                 recode.rest_until(upkeep.steady());
                 false
             }
@@ -185,7 +181,7 @@ impl Scrubber {
     fn recode_some(&mut self, recode: &mut Recode) -> Result<bool, ArchiveError> {
         let upkeep = Arc::clone(&self.upkeep);
         if !recode.is_counted {
-            upkeep.recoding_told(|info| info.state = PoolWork::Counting);
+            upkeep.recoding.state(PoolWork::Counting);
             count(&upkeep, recode.record.to)?;
             recode.is_counted = true;
         }
@@ -230,7 +226,7 @@ impl Scrubber {
         // What is still read as it was takes room that comes back with the last byte of a download.
         if self.left_behind_bytes() > room.all.0 / STILL_READ_PART {
             let why = "what was written anew is still read as it was before, and takes its room until then";
-            upkeep.recoding_told(|info| info.state = PoolWork::Waiting(why.to_owned()));
+            upkeep.recoding.state(PoolWork::Waiting(why.to_owned()));
             recode.due = upkeep.steady().saturating_add(REST_MIN);
             return Ok(false);
         }
@@ -249,7 +245,7 @@ impl Scrubber {
                 recode.note_failed(id, upkeep.steady());
             }
         }
-        upkeep.recoding_told(|info| {
+        upkeep.recoding.note(|info| {
             info.state = PoolWork::Working;
             info.began = info.began.or(Some(upkeep.now()));
         });
@@ -271,7 +267,7 @@ impl Scrubber {
         let (id, from) = (rewrite.blob().id, rewrite.blob().stands_as);
         let anew = rewrite.finish()?;
         // Between its first stripe and now a drive may have failed, or lost what it had synced.
-        let lacks = match upkeep.pool.lacking(&anew, &drives_of(&anew)) {
+        let lacks = match upkeep.pool.lacking(&anew, &anew.drives()) {
             Ok(lacking) => !lacking.bad.is_empty() || lacking.unknown > 0,
             Err(_) => true,
         };
@@ -297,13 +293,13 @@ impl Scrubber {
         }
         drop(held);
         if let Some(before) = before {
-            let (extents, shards) = (before.extents(), shards_on(&before, &drives_of(&before)));
+            let (extents, shards) = (before.extents(), shards_on(&before, &before.drives()));
             let bytes = before.length;
             self.leave(vec![OldShards { blob: id, extents, shards, bytes }]);
         }
         recode.failed.remove(&id);
         recode.rest = REST_MIN;
-        upkeep.recoding_told(|info| {
+        upkeep.recoding.note(|info| {
             info.blobs += 1;
             info.bytes.0 += anew.length.0;
         });
@@ -334,7 +330,7 @@ impl Scrubber {
             ),
             None => format!("{left} blobs could not be written anew, and are tried again: {why}"),
         };
-        upkeep.recoding_told(|info| info.state = PoolWork::Waiting(why));
+        upkeep.recoding.state(PoolWork::Waiting(why));
         recode.is_counted = false;
         recode.rest_until(upkeep.steady());
         Ok(false)
@@ -356,7 +352,7 @@ fn count(upkeep: &Upkeep, code: StripeCode) -> Result<(), ArchiveError> {
             bytes = bytes.saturating_add(record.length.0);
         }
     }
-    upkeep.recoding_told(|info| {
+    upkeep.recoding.note(|info| {
         info.blobs_total = info.blobs + blobs;
         info.bytes_total = ByteCount(info.bytes.0.saturating_add(bytes));
     });
@@ -370,7 +366,7 @@ impl Upkeep {
     /// # Errors
     /// If the catalogue cannot be written.
     pub fn pool_recode(&self) -> Result<StripeCode, ArchiveError> {
-        let _one = self.says_recoding();
+        let _one = self.recoding.says();
         let to = self.pool.config().code;
         self.execute(Command::SetRecoding { to: Some(to) })?;
         self.ring();
@@ -382,7 +378,7 @@ impl Upkeep {
     /// # Errors
     /// If the catalogue cannot be read or written.
     pub fn pool_recode_end(&self) -> Result<bool, ArchiveError> {
-        let _one = self.says_recoding();
+        let _one = self.recoding.says();
         let Some(record) = self.read(|view| view.recoding())? else { return Ok(false) };
         self.execute(Command::SetRecoding { to: None })?;
         self.recoding_has_ended(record, BY_OPERATOR);
@@ -397,38 +393,12 @@ impl Upkeep {
             tracing::warn!(%error, "whether a change of code is under way is not known now");
             None
         });
-        let mut info = self.recoding_known();
-        if let Some(record) = said
-            && !info.as_ref().is_some_and(|info| is_of(info, record))
-        {
-            // The scrubber has not heard of it yet.
-            info = Some(RecodingInfo::of(record.to, record.since));
-        }
-        if let Some(info) = &mut info {
-            info.estimate(self.now());
-        }
-        info
-    }
-
-    fn recoding_known(&self) -> Option<RecodingInfo> {
-        self.recoding.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn recoding_becomes(&self, info: RecodingInfo) {
-        *self.recoding.lock().unwrap_or_else(PoisonError::into_inner) = Some(info);
-    }
-
-    /// Takes note of how far it is; what is told of one that has ended comes too late.
-    pub(crate) fn recoding_told(&self, change: impl FnOnce(&mut RecodingInfo)) {
-        let mut known = self.recoding.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(info) = known.as_mut().filter(|info| !matches!(info.state, PoolWork::Ended(_))) {
-            change(info);
-        }
+        self.recoding.seen(said, self.now())
     }
 
     /// Ends the one that was asked for by this word, unless another word was given since.
     fn end_recoding(&self, record: RecodingRecord, why: &str) -> Result<(), ArchiveError> {
-        let _one = self.says_recoding();
+        let _one = self.recoding.says();
         if self.read(|view| view.recoding())? != Some(record) {
             return Ok(());
         }
@@ -439,20 +409,29 @@ impl Upkeep {
     }
 
     fn recoding_has_ended(&self, record: RecodingRecord, why: &str) {
-        let known = self.recoding_known().filter(|info| is_of(info, record));
-        let info = known.unwrap_or_else(|| RecodingInfo::of(record.to, record.since));
         // What was removed meanwhile needed no other code.
-        let (blobs_total, bytes_total) = (info.blobs, info.bytes);
-        let state = PoolWork::Ended(why.to_owned());
-        self.recoding_becomes(RecodingInfo { state, blobs_total, bytes_total, ..info });
-    }
-
-    /// Held while a word about a change of code is given: what is ended is the one that was meant.
-    fn says_recoding(&self) -> MutexGuard<'_, ()> {
-        self.saying_recoding.lock().unwrap_or_else(PoisonError::into_inner)
+        self.recoding.end(record, why, |info| {
+            (info.blobs_total, info.bytes_total) = (info.blobs, info.bytes);
+        });
     }
 }
 
-fn is_of(info: &RecodingInfo, record: RecodingRecord) -> bool {
-    (info.to, info.since) == (record.to, record.since)
+impl Progress for RecodingInfo {
+    type Word = RecodingRecord;
+
+    fn of(word: RecodingRecord) -> Self {
+        RecodingInfo::of(word.to, word.since)
+    }
+
+    fn is_of(&self, word: RecodingRecord) -> bool {
+        (self.to, self.since) == (word.to, word.since)
+    }
+
+    fn state(&mut self) -> &mut PoolWork {
+        &mut self.state
+    }
+
+    fn estimate(&mut self, now: Timestamp) {
+        self.estimate(now);
+    }
 }

@@ -423,8 +423,8 @@ impl Scrubber {
             pool_drives::resume_unfilled(&self.upkeep);
         }
         if orders.rebuild || is_again || !orders.replaced.is_empty() {
-            self.upkeep.rebalance_told(|info| info.state = PoolWork::Waiting(REBUILD_FIRST.to_owned()));
-            self.upkeep.recoding_told(|info| info.state = PoolWork::Waiting(REBUILD_FIRST.to_owned()));
+            self.upkeep.rebalancing.state(PoolWork::Waiting(REBUILD_FIRST.to_owned()));
+            self.upkeep.recoding.state(PoolWork::Waiting(REBUILD_FIRST.to_owned()));
             self.phase("rebuilding");
             self.me.does("rebuilding");
             self.has_left_out = false;

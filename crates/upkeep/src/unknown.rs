@@ -217,8 +217,7 @@ fn is_not_needed(upkeep: &Upkeep, candidate: &OrphanCandidate, whole: &mut BTree
         };
         let Some(blob) = named.map_or_else(owner, |blob| Ok(Some(blob)))? else { return Ok(true) };
         if matches!(blob.layout, Layout::Segment { .. }) {
-            let named = blob.stripes.iter().flat_map(|set| set.drives.iter().copied()).collect();
-            let lacking = upkeep.pool.lacking(&blob, &named)?;
+            let lacking = upkeep.pool.lacking(&blob, &blob.drives())?;
             return Ok(lacking.bad.is_empty() && lacking.unknown == 0);
         }
         if blob.extents() == extent.blob {

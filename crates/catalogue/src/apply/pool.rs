@@ -35,7 +35,7 @@ pub(super) fn record_blobs(draft: &mut Draft<'_>, blobs: &[BlobDescription]) -> 
         let stripes = blob.stripes.iter().map(|set| set.id).collect();
         let BlobDescription { stands_as, layout, length, .. } = *blob;
         let known = draft.view().blob_record(blob.id)?;
-        if stands_as.is_none() && known.as_ref().is_some_and(|known| known.was_striped(length)) {
+        if stands_as.is_none() && known.as_ref().is_some_and(|known| known.was_written_anew(length)) {
             // Whoever describes it as it was before it was written anew means the same bytes.
             continue;
         }
@@ -64,7 +64,7 @@ pub(super) fn record_blobs(draft: &mut Draft<'_>, blobs: &[BlobDescription]) -> 
     Ok(())
 }
 
-fn malformed(blob: BlobId, what: &'static str) -> Rejection {
+pub(super) fn malformed(blob: BlobId, what: &'static str) -> Rejection {
     Rejection::Malformed { object: Object::Blob(blob), what }
 }
 

@@ -59,7 +59,7 @@ pub(super) fn recoded(
     from: Option<BlobId>,
     to: &BlobDescription,
 ) -> Result<Outcome, Rejection> {
-    let malformed = |what| Rejection::Malformed { object: Object::Blob(to.id), what };
+    let malformed = |what| pool::malformed(to.id, what);
     let blob = draft.view().blob_record(to.id)?.ok_or(Rejection::NotFound(Object::Blob(to.id)))?;
     if blob.stands_as != from {
         let needed = "as it was when it was read: read it again";
