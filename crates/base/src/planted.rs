@@ -55,11 +55,13 @@ pub enum Bug {
     UnreadBase,
     /// What a blob was before it was written anew is removed before the commit that names what it is now.
     EarlyRemoved,
+    /// The queue of a drive tells of a sync, or a seal, that it has not done.
+    EarlyQueuedSync,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Bug; 24] = [
+    pub const ALL: [Bug; 25] = [
         Bug::EarlyAcknowledgement,
         Bug::MissingPoolSync,
         Bug::MissingSegmentSync,
@@ -84,6 +86,7 @@ impl Bug {
         Bug::TrimWithoutBase,
         Bug::UnreadBase,
         Bug::EarlyRemoved,
+        Bug::EarlyQueuedSync,
     ];
 
     /// The bug of this name, as it is written in this enum.

@@ -3,29 +3,27 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{ByteCount, DriveId, Epoch, Uuid};
-use rustix::fs::{FallocateFlags, OFlags, fallocate, fstatvfs};
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::Errno;
 
 use crate::buffer::AlignedBuffer;
 use crate::burn_in;
+use crate::device::DriveIo;
 use crate::error::{is_full, is_shortage};
+use crate::files::{EXTENTS, Files, REPLACEMENTS, Shared, direct_flag};
 use crate::lock::identity;
 use crate::object::{DriveStatus, ExtentWriter, ObjectDrive, PAGE, SharedPage, Stamp};
 use crate::superblock::{self, Pages, Refusal};
-use crate::writer::FileExtentWriter;
+use crate::uring::UringQueue;
 use crate::{BurnInRecord, DirectoryLock, DriveError, DriveOpenError, DriveQueue, ExtentId, holes};
 
-const EXTENTS: &str = "extents";
 const PROBE: &str = "probe.kist";
 /// Says that the drive took the place of another one and lacks what that one held.
 const UNFILLED: &str = "unfilled.kist";
-/// Where extents are written that replace others; what a crash left there is removed at opening.
-const REPLACEMENTS: &str = "replacements";
 
 /// Whether file data bypasses the page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -46,9 +44,9 @@ pub enum DirectIo {
 /// where it was opened and works. Else nothing of it is held: it can be unmounted, and the same disk mounted
 /// again, which XFS refuses as long as anything of the former mount is open.
 pub struct DirectoryDrive {
-    shared: Arc<Shared>,
-    path: PathBuf,
-    direct: bool,
+    files: Arc<Files>,
+    /// `None`: it is driven by the threads of who uses it.
+    queue: Option<Arc<dyn DriveQueue>>,
     stamp: Mutex<Stamp>,
     /// Held while the superblock is compared or written. Apart from the stamp, which can be asked for while
     /// the disk hangs.
@@ -57,36 +55,6 @@ pub struct DirectoryDrive {
     extents: Mutex<Option<(u64, u64)>>,
     /// What was found when it was opened: none comes later.
     burn_in: Option<BurnInRecord>,
-}
-
-pub(crate) struct Shared {
-    pub(crate) id: DriveId,
-    suspect: AtomicBool,
-    // Held for its lock, which ends with the last descriptor; `None`: it is not there, or cannot be read.
-    directory: Mutex<Option<File>>,
-}
-
-impl Shared {
-    pub(crate) fn new(id: DriveId, directory: File) -> Arc<Self> {
-        Arc::new(Shared { id, suspect: AtomicBool::new(false), directory: Mutex::new(Some(directory)) })
-    }
-
-    fn directory(&self) -> MutexGuard<'_, Option<File>> {
-        self.directory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// By which the directory that is held is known again.
-    fn held(&self) -> Option<(u64, u64)> {
-        identity(self.directory().as_ref()?.metadata())
-    }
-
-    pub(crate) fn is_suspect(&self) -> bool {
-        self.suspect.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn mark_suspect(&self) {
-        self.suspect.store(true, Ordering::Relaxed);
-    }
 }
 
 impl DirectoryDrive {
@@ -198,7 +166,27 @@ impl DirectoryDrive {
         let extents = Mutex::new(identity(fs::metadata(path.join(EXTENTS))));
         // A record that cannot be read costs nothing but what it says.
         let burn_in = BurnInRecord::read(path).unwrap_or_default();
-        Ok(DirectoryDrive { shared, path: path.to_owned(), direct, stamp, superblock, extents, burn_in })
+        let files = Arc::new(Files { shared, path: path.to_owned(), direct });
+        Ok(DirectoryDrive { files, queue: None, stamp, superblock, extents, burn_in })
+    }
+
+    /// Has its extents read and written in this way from now on; at first, threads do it.
+    ///
+    /// # Errors
+    /// [`DriveOpenError::NoUring`] if the kernel refuses the way that is asked for.
+    pub fn driven_by(mut self, io: DriveIo) -> Result<Self, DriveOpenError> {
+        self.queue = None;
+        if let Some(depth) = io.depth(&self.files.path) {
+            match UringQueue::open(Arc::clone(&self.files), depth) {
+                Ok(queue) => self.queue = Some(Arc::new(queue)),
+                // Whoever leaves the choice to us gets threads.
+                Err(_) if io == DriveIo::Auto => {}
+                Err(source) => {
+                    return Err(DriveOpenError::NoUring { path: self.files.path.clone(), source });
+                }
+            }
+        }
+        Ok(self)
     }
 
     /// Reads the superblock of a directory without opening the drive.
@@ -234,88 +222,28 @@ impl DirectoryDrive {
     /// Whether file data bypasses the page cache.
     #[must_use]
     pub fn uses_direct_io(&self) -> bool {
-        self.direct
-    }
-
-    fn bucket(&self, bucket: u8) -> PathBuf {
-        self.path.join(EXTENTS).join(format!("{bucket:02x}"))
-    }
-
-    fn file(&self, id: ExtentId) -> PathBuf {
-        self.bucket(id.bucket()).join(id.to_string())
-    }
-
-    fn failed(&self, extent: ExtentId, operation: &'static str, source: io::Error) -> DriveError {
-        let drive = self.shared.id;
-        match source.kind() {
-            io::ErrorKind::NotFound => DriveError::NotFound { drive, extent },
-            io::ErrorKind::AlreadyExists => DriveError::Exists { drive, extent },
-            _ if is_full(&source) => DriveError::Full { drive, extent },
-            _ => DriveError::Io { drive, extent, operation, source },
-        }
-    }
-
-    /// Reserves space behind the end of the file, so that the length stays what was written.
-    fn reserve(&self, file: &File, name: &Path, id: ExtentId, bytes: ByteCount) -> Result<u64, DriveError> {
-        if bytes.0 == 0 {
-            return Ok(0);
-        }
-        match fallocate(file, FallocateFlags::KEEP_SIZE, 0, bytes.0).map_err(io::Error::from) {
-            Ok(()) => Ok(bytes.0),
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(0),
-            Err(error) => {
-                // The name is of no use without the space; if this fails too, it is garbage of this epoch.
-                let _ = fs::remove_file(name);
-                Err(self.failed(id, "reserving space", error))
-            }
-        }
-    }
-
-    /// Makes the file of an extent under a name that is not taken.
-    fn writer(
-        &self,
-        id: ExtentId,
-        preallocate: ByteCount,
-        name: &Path,
-        rename: Option<(PathBuf, PathBuf)>,
-    ) -> Result<Box<dyn ExtentWriter>, DriveError> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600).custom_flags(direct_flag(self.direct));
-        let file = options.open(name).map_err(|source| self.failed(id, "creation", source))?;
-        let reserved = self.reserve(&file, name, id, preallocate)?;
-        Ok(Box::new(FileExtentWriter {
-            shared: Arc::clone(&self.shared),
-            id,
-            file,
-            parent: self.bucket(id.bucket()),
-            direct: self.direct,
-            reserved,
-            length: 0,
-            name_is_durable: false,
-            poisoned: false,
-            rename,
-        }))
+        self.files.direct
     }
 
     /// Whether the directory is still this drive; after it was away it may be another mount of it, which is
     /// locked anew, and may be older than what was last written to it, or lack directories of extents.
     fn identify(&self) -> io::Result<()> {
         let stamp = self.stamp();
-        let Some(found) = Pages::read(&self.path).newest_of(stamp.instance, stamp.drive) else {
+        let Some(found) = Pages::read(&self.files.path).newest_of(stamp.instance, stamp.drive) else {
             // Whoever unmounts what was shut down, or mounts its disk anew, is not held up.
             self.is_there();
             return Err(io::Error::other("its superblock cannot be read or is another drive's"));
         };
         let is_emptied = self.lacks_buckets()?;
-        let present = File::open(&self.path)?;
+        let present = File::open(&self.files.path)?;
         {
-            let mut held = self.shared.directory();
+            let mut held = self.files.shared.directory();
             let known = held.as_ref().and_then(|held| identity(held.metadata()));
             // A mount that has gone may have left its numbers to the next one.
             if known.is_none() || known != identity(present.metadata()) {
                 present.try_lock().map_err(io::Error::from)?;
                 *held = Some(present);
-                *self.extents() = identity(fs::metadata(self.path.join(EXTENTS)));
+                *self.extents() = identity(fs::metadata(self.files.path.join(EXTENTS)));
             }
         }
         // Whether it was for want of room must not be lost.
@@ -327,7 +255,7 @@ impl DirectoryDrive {
             // As at a start: what stood there is gone, and all that the drive should hold is looked at. Noted
             // before a directory is made, which would hide it.
             self.renew(|stamp| Stamp { gaps_after: Some(0), ..stamp }).map_err(failed)?;
-            make_missing_buckets(&self.path).map_err(io::Error::other)?;
+            make_missing_buckets(&self.files.path).map_err(io::Error::other)?;
         } else if found.age() < stamp.age() {
             self.renew(|stamp| stamp).map_err(failed)?;
         }
@@ -336,9 +264,9 @@ impl DirectoryDrive {
 
     /// Whether directories are missing in that of the extents, which is there.
     fn lacks_buckets(&self) -> io::Result<bool> {
-        fs::metadata(self.path.join(EXTENTS))?;
+        fs::metadata(self.files.path.join(EXTENTS))?;
         for bucket in 0..=u8::MAX {
-            match fs::metadata(self.bucket(bucket)) {
+            match fs::metadata(self.files.bucket(bucket)) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
                 Err(error) => return Err(error),
@@ -349,12 +277,12 @@ impl DirectoryDrive {
 
     /// The superblock as it stands on the drive now.
     fn look(&self, held: &Stamp) -> Result<Stamp, DriveError> {
-        let (drive, path) = (self.shared.id, self.path.clone());
+        let (drive, path) = (self.files.shared.id, self.files.path.clone());
         if !self.is_there() {
             return Err(DriveError::NotThere { drive, path });
         }
-        let extents = identity(fs::metadata(self.path.join(EXTENTS)));
-        let pages = Pages::read(&self.path);
+        let extents = identity(fs::metadata(self.files.path.join(EXTENTS)));
+        let pages = Pages::read(&self.files.path);
         match pages.newest_of(held.instance, held.drive) {
             Some(_) if extents.is_none() => {
                 Err(DriveError::Wiped { drive, path, found: "its extents are gone" })
@@ -380,9 +308,9 @@ impl DirectoryDrive {
     /// one that it is on was shut down, nothing of it is held any more. One that was only moved or removed
     /// is: it may be put back, and what is at its place then is compared with it.
     fn is_there(&self) -> bool {
-        let mut held = self.shared.directory();
+        let mut held = self.files.shared.directory();
         let Some(own) = held.as_ref().map(File::metadata) else { return false };
-        let found = fs::metadata(&self.path);
+        let found = fs::metadata(&self.files.path);
         let is_gone = match (&own, &found) {
             (Err(_), _) => true,
             (Ok(own), Ok(found)) => own.dev() != found.dev(),
@@ -408,13 +336,13 @@ impl DirectoryDrive {
         if found.age() < stamp.age() {
             next.gaps_after = Some(next.gaps_after.map_or(found.commit, |known| known.min(found.commit)));
         }
-        let directory = self.shared.directory().as_ref().map(File::try_clone);
+        let directory = self.files.shared.directory().as_ref().map(File::try_clone);
         let directory = directory.unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()));
         directory.and_then(|directory| superblock::write(&directory, &next)).map_err(|source| {
             if !is_full(&source) && !is_shortage(&source) {
-                self.shared.mark_suspect();
+                self.files.shared.mark_suspect();
             }
-            DriveError::Stamp { drive: self.shared.id, path: self.path.clone(), source }
+            DriveError::Stamp { drive: self.files.shared.id, path: self.files.path.clone(), source }
         })?;
         *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = next;
         Ok(())
@@ -426,15 +354,15 @@ impl DirectoryDrive {
 
     /// Writes a page, syncs it with its name, and reads it back.
     fn try_page(&self) -> io::Result<()> {
-        let name = self.path.join(PROBE);
+        let name = self.files.path.join(PROBE);
         let mut page = AlignedBuffer::new(PAGE);
         page.as_mut_slice().fill(0xa5);
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(true).custom_flags(direct_flag(self.direct));
+        options.read(true).write(true).create(true).truncate(true).custom_flags(direct_flag(self.files.direct));
         let file = options.open(&name)?;
         file.write_all_at(page.as_slice(), 0)?;
         file.sync_all()?;
-        File::open(&self.path)?.sync_all()?;
+        File::open(&self.files.path)?.sync_all()?;
         page.as_mut_slice().fill(0);
         file.read_exact_at(page.as_mut_slice(), 0)?;
         let _ = fs::remove_file(&name);
@@ -449,7 +377,7 @@ impl DirectoryDrive {
         if bytes.0 == 0 {
             return Ok(());
         }
-        let name = self.path.join(PROBE);
+        let name = self.files.path.join(PROBE);
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(&name)?;
         let reserved = fallocate(&file, FallocateFlags::KEEP_SIZE, 0, bytes.0).map_err(io::Error::from);
         let _ = fs::remove_file(&name);
@@ -463,11 +391,11 @@ impl DirectoryDrive {
 
 impl ObjectDrive for DirectoryDrive {
     fn id(&self) -> DriveId {
-        self.shared.id
+        self.files.shared.id
     }
 
     fn name(&self) -> String {
-        self.path.display().to_string()
+        self.files.path.display().to_string()
     }
 
     fn burn_in(&self) -> Option<BurnInRecord> {
@@ -475,81 +403,61 @@ impl ObjectDrive for DirectoryDrive {
     }
 
     fn queue(&self) -> Option<Arc<dyn DriveQueue>> {
-        None
+        self.queue.clone()
     }
 
     fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
-        let name = self.file(id);
-        self.writer(id, preallocate, &name, None)
+        Ok(Box::new(self.files.create(id, preallocate)?))
     }
 
     fn replace(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
-        let temporary = self.path.join(REPLACEMENTS).join(id.to_string());
-        // An attempt that failed may have left its file: it was never sealed.
-        match fs::remove_file(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(self.failed(id, "removing an old replacement", error));
-            }
-            _ => {}
-        }
-        self.writer(id, preallocate, &temporary, Some((temporary.clone(), self.file(id))))
+        Ok(Box::new(self.files.replace(id, preallocate)?))
     }
 
     fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {
-        let page = PAGE as u64;
-        let aligned = into.as_ptr().align_offset(PAGE) == 0
-            && into.len().is_multiple_of(PAGE)
-            && offset.0.is_multiple_of(page);
         let mut options = OpenOptions::new();
-        options.read(true).custom_flags(direct_flag(self.direct && aligned));
-        let file = options.open(self.file(id)).map_err(|source| self.failed(id, "opening", source))?;
-        file.read_exact_at(into, offset.0).map_err(|source| match source.kind() {
-            io::ErrorKind::UnexpectedEof => DriveError::Truncated {
-                drive: self.shared.id,
-                extent: id,
-                end: ByteCount(offset.0.saturating_add(into.len() as u64)),
-            },
-            _ => self.failed(id, "reading", source),
-        })
+        options.read(true).custom_flags(direct_flag(self.files.can_be_direct(offset, into)));
+        let file = options.open(self.files.file(id)).map_err(|source| self.files.not_opened(id, source))?;
+        file.read_exact_at(into, offset.0).map_err(|source| self.files.not_read(id, offset, into.len(), source))
     }
 
     fn punch(&self, id: ExtentId, offset: ByteCount, length: ByteCount) -> Result<(), DriveError> {
         if length.0 == 0 {
             return Ok(());
         }
-        let file = OpenOptions::new().write(true).open(self.file(id));
-        let file = file.map_err(|source| self.failed(id, "opening", source))?;
-        holes::punch(&file, offset, length).map_err(|source| self.failed(id, "punching a hole", source))
+        let file = OpenOptions::new().write(true).open(self.files.file(id));
+        let file = file.map_err(|source| self.files.failed(id, "opening", source))?;
+        holes::punch(&file, offset, length).map_err(|source| self.files.failed(id, "punching a hole", source))
     }
 
     /// Reads and gives back through one open file: what takes its place meanwhile is left alone.
     fn punch_unneeded(&self, id: ExtentId, pages: &[SharedPage]) -> Result<Vec<u32>, DriveError> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).custom_flags(direct_flag(self.direct));
-        let file = options.open(self.file(id)).map_err(|source| self.failed(id, "opening", source))?;
-        holes::punch_unneeded(&file, pages).map_err(|source| self.failed(id, "punching a hole", source))
+        options.read(true).write(true).custom_flags(direct_flag(self.files.direct));
+        let file = options.open(self.files.file(id)).map_err(|source| self.files.failed(id, "opening", source))?;
+        holes::punch_unneeded(&file, pages).map_err(|source| self.files.failed(id, "punching a hole", source))
     }
 
     fn trim(&self, id: ExtentId) -> Result<(), DriveError> {
-        let file = OpenOptions::new().write(true).open(self.file(id));
-        let file = file.map_err(|source| self.failed(id, "opening", source))?;
+        let file = OpenOptions::new().write(true).open(self.files.file(id));
+        let file = file.map_err(|source| self.files.failed(id, "opening", source))?;
         let trimmed = file.metadata().and_then(|found| file.set_len(found.len()));
-        trimmed.map_err(|source| self.failed(id, "truncation", source))
+        trimmed.map_err(|source| self.files.failed(id, "truncation", source))
     }
 
     fn allocated(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
-        let found = fs::metadata(self.file(id)).map_err(|source| self.failed(id, "looking", source))?;
+        let found = fs::metadata(self.files.file(id)).map_err(|source| self.files.failed(id, "looking", source))?;
         Ok(ByteCount(found.blocks().saturating_mul(512)))
     }
 
     fn length(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
-        let found = fs::metadata(self.file(id)).map_err(|source| self.failed(id, "looking", source))?;
+        let found = fs::metadata(self.files.file(id)).map_err(|source| self.files.failed(id, "looking", source))?;
         Ok(ByteCount(found.len()))
     }
 
     fn delete(&self, id: ExtentId) -> Result<(), DriveError> {
-        match fs::remove_file(self.file(id)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed(id, "deletion", error)),
+        match fs::remove_file(self.files.file(id)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.files.failed(id, "deletion", error)),
             _ => Ok(()),
         }
     }
@@ -560,7 +468,7 @@ impl ObjectDrive for DirectoryDrive {
             if found.len() >= limit {
                 break;
             }
-            let path = self.bucket(bucket);
+            let path = self.files.bucket(bucket);
             let list = || -> io::Result<Vec<ExtentId>> {
                 let mut ids = Vec::new();
                 for entry in fs::read_dir(&path)? {
@@ -571,7 +479,7 @@ impl ObjectDrive for DirectoryDrive {
                 }
                 Ok(ids)
             };
-            let failed = |source| DriveError::List { drive: self.shared.id, path: path.clone(), source };
+            let failed = |source| DriveError::List { drive: self.files.shared.id, path: path.clone(), source };
             let mut ids = list().map_err(failed)?;
             ids.sort_unstable();
             found.extend(ids);
@@ -583,16 +491,16 @@ impl ObjectDrive for DirectoryDrive {
     fn status(&self) -> Result<DriveStatus, DriveError> {
         // What is open still has its room when it stands here no more: that is none of the drive's.
         if !self.is_there() {
-            return Err(DriveError::NotThere { drive: self.shared.id, path: self.path.clone() });
+            return Err(DriveError::NotThere { drive: self.files.shared.id, path: self.files.path.clone() });
         }
-        let space = self.shared.directory().as_ref().map_or(Err(Errno::NOENT), fstatvfs);
+        let space = self.files.shared.directory().as_ref().map_or(Err(Errno::NOENT), fstatvfs);
         let space = space.map_err(|error| DriveError::Status {
-            drive: self.shared.id,
-            path: self.path.clone(),
+            drive: self.files.shared.id,
+            path: self.files.path.clone(),
             source: error.into(),
         })?;
         let bytes = |blocks: u64| ByteCount(blocks.saturating_mul(space.f_frsize));
-        let file_system = self.shared.held().map(|(device, _)| device);
+        let file_system = self.files.shared.held().map(|(device, _)| device);
         let used = bytes(space.f_blocks.saturating_sub(space.f_bfree));
         let free = bytes(space.f_bavail);
         Ok(DriveStatus {
@@ -601,7 +509,7 @@ impl ObjectDrive for DirectoryDrive {
             capacity: ByteCount(used.0.saturating_add(free.0)),
             used,
             free,
-            suspect: self.shared.is_suspect(),
+            suspect: self.files.shared.is_suspect(),
             file_system,
         })
     }
@@ -621,10 +529,10 @@ impl ObjectDrive for DirectoryDrive {
     fn check_stamp(&self) -> Result<(), DriveError> {
         // Held meanwhile, so that no stamp is between its two pages.
         let _alone = self.superblock();
-        if Pages::read(&self.path).both_say(&self.stamp()) {
+        if Pages::read(&self.files.path).both_say(&self.stamp()) {
             return Ok(());
         }
-        Err(DriveError::StampDamaged { drive: self.shared.id, path: self.path.clone() })
+        Err(DriveError::StampDamaged { drive: self.files.shared.id, path: self.files.path.clone() })
     }
 
     fn check_place(&self) -> Result<(), DriveError> {
@@ -638,18 +546,18 @@ impl ObjectDrive for DirectoryDrive {
 
     fn probe(&self) -> Result<(), DriveError> {
         self.identify().and_then(|()| self.try_page()).map_err(|source| DriveError::Probe {
-            drive: self.shared.id,
-            path: self.path.clone(),
+            drive: self.files.shared.id,
+            path: self.files.path.clone(),
             source,
         })?;
-        self.shared.suspect.store(false, Ordering::Relaxed);
+        self.files.shared.clear_suspect();
         Ok(())
     }
 
     fn probe_room(&self, bytes: ByteCount) -> Result<(), DriveError> {
         self.try_room(bytes).map_err(|source| DriveError::Probe {
-            drive: self.shared.id,
-            path: self.path.clone(),
+            drive: self.files.shared.id,
+            path: self.files.path.clone(),
             source,
         })
     }
@@ -745,10 +653,6 @@ fn make_directory(path: &Path) -> Result<(), DriveOpenError> {
 
 fn sync_directory(path: &Path) -> Result<(), DriveOpenError> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(at(path, "syncing"))
-}
-
-fn direct_flag(direct: bool) -> i32 {
-    if direct { OFlags::DIRECT.bits() as i32 } else { 0 }
 }
 
 /// Tries one direct write and read; file systems refuse at either the opening or the first transfer.

@@ -189,10 +189,10 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// EMFILE, ENFILE, ENOMEM.
+/// EMFILE, ENFILE, ENOMEM, and EAGAIN, which a ring says that has no place or memory for an operation.
 pub(crate) fn is_shortage(error: &io::Error) -> bool {
     use rustix::io::Errno;
-    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];
     error.raw_os_error().is_some_and(|code| shortages.iter().any(|errno| errno.raw_os_error() == code))
 }
 
@@ -250,6 +250,17 @@ pub enum DriveOpenError {
     /// Direct I/O was demanded, but the file system has none.
     #[error("the file system at {0} refuses direct I/O; set it to automatic or off")]
     NoDirectIo(PathBuf),
+    /// `io_uring` was demanded, but the kernel does not let this process have it.
+    #[error(
+        "the kernel refuses io_uring for the drive at {path} ({source}): set io = \"auto\" or \"threads\" in \
+         [pool], or allow it (kernel.io_uring_disabled, the filter of system calls of a container)"
+    )]
+    NoUring {
+        /// The directory.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
     /// The operating system refused.
     #[error("{operation} of {path} failed: {source}")]
     Io {

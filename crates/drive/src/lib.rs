@@ -2,9 +2,11 @@
 
 mod buffer;
 mod burn_in;
+mod device;
 mod directory;
 mod error;
 mod extent;
+mod files;
 #[doc(hidden)]
 pub mod fuzz;
 mod holes;
@@ -14,10 +16,12 @@ mod object;
 mod queue;
 mod shared;
 mod superblock;
+mod uring;
 mod writer;
 
 pub use buffer::AlignedBuffer;
 pub use burn_in::{BurnInDoubt, BurnInId, BurnInRecord, BurnInRecordError, BurnInVerdict};
+pub use device::{DriveIo, DriveIoError};
 pub use directory::{DirectIo, DirectoryDrive};
 pub use error::{DriveError, DriveOpenError};
 pub use extent::ExtentId;
@@ -26,5 +30,8 @@ pub use lock::DirectoryLock;
 pub use object::{
     DriveStatus, ExtentWriter, ObjectDrive, PAGE, SECTOR, SharedPage, Stamp, punch_page_by_page,
 };
-pub use queue::{BlockingQueue, DriveQueue, QueuedExtent, ReadOperation, WriteOperation, WriteStep};
+pub use queue::{
+    BlockingQueue, DriveQueue, QueueEngine, QueuedExtent, ReadOperation, WriteOperation, WriteStep,
+};
 pub use shared::SharedMemory;
+pub use uring::io_uring;

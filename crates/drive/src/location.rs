@@ -8,7 +8,9 @@ use std::sync::Arc;
 use base::{DriveId, Uuid};
 
 use crate::directory::holds_nothing;
-use crate::{BurnInRecord, BurnInRecordError, DirectIo, DirectoryDrive, DriveOpenError, ObjectDrive, Stamp};
+use crate::{
+    BurnInRecord, BurnInRecordError, DirectIo, DirectoryDrive, DriveIo, DriveOpenError, ObjectDrive, Stamp,
+};
 
 /// The host of what stands in the machine that the server runs on.
 const THIS_HOST: &str = "localhost";
@@ -122,14 +124,21 @@ impl DriveLocation {
         }
     }
 
-    /// Opens the drive, which must be this one of this instance.
+    /// Opens the drive, which must be this one of this instance. A directory is read and written as `io`
+    /// says.
     ///
     /// # Errors
     /// As the variants of the error say.
-    pub fn open(&self, instance: Uuid, id: DriveId) -> Result<Arc<dyn ObjectDrive>, DriveOpenError> {
+    pub fn open(
+        &self,
+        instance: Uuid,
+        id: DriveId,
+        io: DriveIo,
+    ) -> Result<Arc<dyn ObjectDrive>, DriveOpenError> {
         match self {
             DriveLocation::Directory(path) => {
-                Ok(Arc::new(DirectoryDrive::open(path, instance, id, DirectIo::Auto)?))
+                let drive = DirectoryDrive::open(path, instance, id, DirectIo::Auto)?;
+                Ok(Arc::new(drive.driven_by(io)?))
             }
         }
     }

@@ -17,12 +17,38 @@ pub trait DriveQueue: Send + Sync {
     /// The most reads, and the most operations of writing, that it is handed at one time; 1 or more.
     fn depth(&self) -> usize;
 
+    /// What has the operations done.
+    fn engine(&self) -> QueueEngine;
+
     /// Takes a read. Reads are done in any order.
     fn read(&self, read: Box<dyn ReadOperation>);
 
     /// Begins an extent as [`ObjectDrive::create`] does, or as [`ObjectDrive::replace`] if it `replaces`.
     /// Asks nothing of the drive yet: its first operation tells what came of it.
     fn extent(&self, id: ExtentId, preallocate: ByteCount, replaces: bool) -> Box<dyn QueuedExtent>;
+}
+
+/// How a drive's operations are done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QueueEngine {
+    /// By calls that block, each on the thread that hands it over.
+    Threads,
+    /// By the kernel, through `io_uring`.
+    IoUring,
+    /// By a queue that the drive has of its own.
+    Own,
+}
+
+impl QueueEngine {
+    /// Its name, as the setting has it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            QueueEngine::Threads => "threads",
+            QueueEngine::IoUring => "uring",
+            QueueEngine::Own => "own",
+        }
+    }
 }
 
 /// An extent that is written by operations. Dropped before its seal was handed over it stays unsealed, as an
@@ -83,6 +109,10 @@ impl BlockingQueue {
 impl DriveQueue for BlockingQueue {
     fn depth(&self) -> usize {
         1
+    }
+
+    fn engine(&self) -> QueueEngine {
+        QueueEngine::Threads
     }
 
     fn read(&self, mut read: Box<dyn ReadOperation>) {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use base::planted::{Bug, is_planted};
 
 use crate::buffer::AlignedBuffer;
-use crate::directory::Shared;
 use crate::error::{is_full, is_shortage};
+use crate::files::Shared;
 use crate::object::{ExtentWriter, PAGE};
 use crate::{DriveError, ExtentId};
 
@@ -57,18 +57,9 @@ impl FileExtentWriter {
         DriveError::Io { drive: self.shared.id, extent: self.id, operation, source }
     }
 
-    fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        if self.direct && bytes.as_ptr().align_offset(PAGE) != 0 {
-            let mut copy = AlignedBuffer::new(bytes.len());
-            copy.as_mut_slice().copy_from_slice(bytes);
-            return self.file.write_all_at(copy.as_slice(), self.length);
-        }
-        self.file.write_all_at(bytes, self.length)
-    }
-}
-
-impl ExtentWriter for FileExtentWriter {
-    fn append(&mut self, bytes: &[u8]) -> Result<(), DriveError> {
+    /// Whether these bytes can be appended; gives the copy that is written in their place if the file takes
+    /// no memory that lies as they do.
+    pub(crate) fn begin_append(&self, bytes: &[u8]) -> Result<Option<AlignedBuffer>, DriveError> {
         self.check_poison()?;
         if !bytes.len().is_multiple_of(PAGE) {
             return Err(DriveError::Unaligned {
@@ -77,11 +68,30 @@ impl ExtentWriter for FileExtentWriter {
                 length: bytes.len(),
             });
         }
-        if let Err(source) = self.write(bytes) {
+        if self.direct && bytes.as_ptr().align_offset(PAGE) != 0 {
+            let mut copy = AlignedBuffer::new(bytes.len());
+            copy.as_mut_slice().copy_from_slice(bytes);
+            return Ok(Some(copy));
+        }
+        Ok(None)
+    }
+
+    /// Takes note of what came of writing so many bytes at the end.
+    pub(crate) fn end_append(&mut self, length: usize, written: io::Result<()>) -> Result<(), DriveError> {
+        if let Err(source) = written {
             return Err(self.poison("write", source));
         }
-        self.length += bytes.len() as u64;
+        self.length += length as u64;
         Ok(())
+    }
+}
+
+impl ExtentWriter for FileExtentWriter {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), DriveError> {
+        let copy = self.begin_append(bytes)?;
+        let outgoing = copy.as_ref().map_or(bytes, AlignedBuffer::as_slice);
+        let written = self.file.write_all_at(outgoing, self.length);
+        self.end_append(bytes.len(), written)
     }
 
     fn sync(&mut self) -> Result<(), DriveError> {

@@ -1,0 +1,200 @@
+//! An extent that is written through the ring: one step at a time, in order.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::ByteCount;
+use base::planted::{Bug, is_planted};
+
+use crate::files::Files;
+use crate::object::ExtentWriter;
+use crate::queue::{QueuedExtent, WriteOperation, WriteStep};
+use crate::uring::ring::Work;
+use crate::uring::write::Writing;
+use crate::uring::{Parts, Told};
+use crate::writer::FileExtentWriter;
+use crate::{DriveError, ExtentId};
+
+pub(crate) struct UringExtent(Arc<Extent>);
+
+pub(crate) struct Extent {
+    files: Arc<Files>,
+    parts: Arc<Parts>,
+    id: ExtentId,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// What was handed over behind the step that is under way.
+    waiting: VecDeque<Box<dyn WriteOperation>>,
+    progress: Progress,
+}
+
+enum Progress {
+    New {
+        preallocate: ByteCount,
+        replaces: bool,
+    },
+    Open(Box<FileExtentWriter>),
+    /// A step is under way, with the writer.
+    Busy,
+    /// Sealed, or failed: the writer is gone, and with it what it held.
+    Ended,
+}
+
+impl UringExtent {
+    pub(crate) fn new(
+        files: Arc<Files>,
+        parts: Arc<Parts>,
+        id: ExtentId,
+        preallocate: ByteCount,
+        replaces: bool,
+    ) -> Self {
+        let progress = Progress::New { preallocate, replaces };
+        let state = Mutex::new(State { waiting: VecDeque::new(), progress });
+        UringExtent(Arc::new(Extent { files, parts, id, state }))
+    }
+}
+
+impl QueuedExtent for UringExtent {
+    fn submit(&mut self, operation: Box<dyn WriteOperation>) {
+        self.0.state().waiting.push_back(operation);
+        self.0.go_on();
+    }
+}
+
+impl Extent {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins the next step, if none is under way.
+    fn go_on(self: &Arc<Self>) {
+        let mut state = self.state();
+        if matches!(state.progress, Progress::Busy) {
+            return;
+        }
+        let Some(operation) = state.waiting.pop_front() else { return };
+        let before = std::mem::replace(&mut state.progress, Progress::Busy);
+        drop(state);
+        match before {
+            Progress::New { preallocate, replaces } => {
+                let extent = Arc::clone(self);
+                self.parts.workers.run(move || extent.create(preallocate, replaces, operation));
+            }
+            Progress::Open(writer) => self.step(writer, operation),
+            Progress::Busy | Progress::Ended => {
+                let (drive, extent) = (self.files.shared.id, self.id);
+                self.over(None, operation, Err(DriveError::Poisoned { drive, extent }));
+            }
+        }
+    }
+
+    /// Makes the extent, then begins its first step; blocks.
+    fn create(self: Arc<Self>, preallocate: ByteCount, replaces: bool, operation: Box<dyn WriteOperation>) {
+        let made = match replaces {
+            true => self.files.replace(self.id, preallocate),
+            false => self.files.create(self.id, preallocate),
+        };
+        match made {
+            Ok(writer) => self.step(Box::new(writer), operation),
+            Err(error) => self.over(None, operation, Err(error)),
+        }
+    }
+
+    fn step(self: &Arc<Self>, writer: Box<FileExtentWriter>, operation: Box<dyn WriteOperation>) {
+        let begun = match operation.step() {
+            WriteStep::Append(bytes) => writer.begin_append(bytes),
+            WriteStep::Sync | WriteStep::Seal => {
+                let extent = Arc::clone(self);
+                if is_planted(Bug::EarlyQueuedSync) {
+                    return self.over(Some(writer), operation, Ok(()));
+                }
+                return self.parts.workers.run(move || extent.make_durable(writer, operation));
+            }
+        };
+        match begun {
+            Ok(copy) => {
+                let writing = Writing::new(Arc::clone(self), writer, operation, copy);
+                self.parts.inbox.push(Work::Write(writing));
+            }
+            Err(error) => self.failed(writer, operation, error),
+        }
+    }
+
+    /// Syncs or seals; blocks.
+    fn make_durable(
+        self: Arc<Self>,
+        mut writer: Box<FileExtentWriter>,
+        operation: Box<dyn WriteOperation>,
+    ) {
+        let is_seal = matches!(operation.step(), WriteStep::Seal);
+        let (writer, result) = match is_seal {
+            true => (None, writer.seal()),
+            false => match writer.sync() {
+                Ok(()) => (Some(writer), Ok(())),
+                Err(error) => {
+                    drop(writer);
+                    (None, Err(error))
+                }
+            },
+        };
+        self.over(writer, operation, result);
+    }
+
+    /// A step failed, and with it the extent. What the writer leaves is removed by a thread that may block.
+    pub(crate) fn failed(
+        self: &Arc<Self>,
+        writer: Box<FileExtentWriter>,
+        operation: Box<dyn WriteOperation>,
+        error: DriveError,
+    ) {
+        let extent = Arc::clone(self);
+        self.parts.workers.run(move || {
+            drop(writer);
+            extent.over(None, operation, Err(error));
+        });
+    }
+
+    /// Tells what came of a step, then begins the next. Without a writer the extent has ended.
+    pub(crate) fn over(
+        self: &Arc<Self>,
+        writer: Option<Box<FileExtentWriter>>,
+        operation: Box<dyn WriteOperation>,
+        result: Told,
+    ) {
+        // While the step still counts as under way, so that none is told before it.
+        let after = After { extent: self, progress: Some(writer.map_or(Progress::Ended, Progress::Open)) };
+        operation.done(result);
+        after.is_told();
+        self.go_on();
+    }
+}
+
+/// What the extent is when its step was told of. If whoever was told panics it has ended, and what waits is
+/// dropped.
+struct After<'a> {
+    extent: &'a Extent,
+    progress: Option<Progress>,
+}
+
+impl After<'_> {
+    fn is_told(mut self) {
+        if let Some(progress) = self.progress.take() {
+            self.extent.state().progress = progress;
+        }
+    }
+}
+
+impl Drop for After<'_> {
+    fn drop(&mut self) {
+        if self.progress.is_some() {
+            let waiting = {
+                let mut state = self.extent.state();
+                state.progress = Progress::Ended;
+                std::mem::take(&mut state.waiting)
+            };
+            drop(waiting);
+        }
+    }
+}

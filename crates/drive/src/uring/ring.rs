@@ -1,0 +1,316 @@
+//! One ring of the kernel, and the thread that has it: it hands over what comes to its inbox and goes on with
+//! what has ended.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use io_uring::{IoUring, Probe, opcode, squeue, types};
+use rustix::event::EventfdFlags;
+
+use crate::uring::read::Reading;
+use crate::uring::write::Writing;
+
+/// The number of the wake-up among what is under way.
+const WAKE: u64 = u64::MAX;
+/// The kernel has no memory for more at present: so long until it is asked again.
+const REST: Duration = Duration::from_millis(1);
+
+/// Reading, or one append, on its way.
+pub(crate) enum Work {
+    Read(Reading),
+    Write(Writing),
+}
+
+/// What is to be done with a piece of work.
+pub(crate) enum Next {
+    /// The kernel is to do this; its answer is told to [`Work::ended`].
+    Kernel(squeue::Entry),
+    /// Nothing more.
+    Done,
+}
+
+impl Work {
+    /// The memory and the files of an entry are those of the work, and stay until it has ended.
+    fn next(&mut self) -> Next {
+        match self {
+            Work::Read(read) => read.next(),
+            Work::Write(write) => write.next(),
+        }
+    }
+
+    fn ended(&mut self, result: i32) {
+        match self {
+            Work::Read(read) => read.ended(result),
+            Work::Write(write) => write.ended(result),
+        }
+    }
+
+    fn tell(self) {
+        match self {
+            Work::Read(read) => read.tell(),
+            Work::Write(write) => write.tell(),
+        }
+    }
+}
+
+/// Whether the kernel lets this process have a ring that can do what is asked here.
+pub(crate) fn probe() -> io::Result<()> {
+    let ring = IoUring::new(1)?;
+    let mut known = Probe::new();
+    ring.submitter().register_probe(&mut known)?;
+    let needed = [opcode::Read::CODE, opcode::Write::CODE, opcode::OpenAt::CODE];
+    if needed.into_iter().all(|code| known.is_supported(code)) {
+        return Ok(());
+    }
+    Err(io::Error::other("the kernel is older than 5.6"))
+}
+
+/// A ring for the calling thread alone, in which ends are worked off when they are waited for; kernels before
+/// 6.1 have plain ones.
+fn make(entries: u32) -> io::Result<IoUring> {
+    let mut builder = IoUring::builder();
+    builder.setup_single_issuer().setup_coop_taskrun().setup_defer_taskrun();
+    match builder.build(entries) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => IoUring::new(entries),
+        built => built,
+    }
+}
+
+/// What comes to a ring. Whoever hands over wakes the thread only if it sleeps.
+pub(crate) struct Inbox {
+    state: Mutex<State>,
+    wake: OwnedFd,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Work>,
+    /// The thread sleeps in the kernel, or is about to.
+    asleep: bool,
+    /// Nothing more comes; what came is done.
+    closed: bool,
+    /// The thread is gone: what comes is dropped.
+    ended: bool,
+}
+
+impl Inbox {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn push(&self, work: Work) {
+        let wakes = {
+            let mut state = self.state();
+            if state.ended {
+                drop(state);
+                return drop(work);
+            }
+            state.waiting.push_back(work);
+            std::mem::take(&mut state.asleep)
+        };
+        if wakes {
+            self.wake();
+        }
+    }
+
+    /// The thread ends when what came is done.
+    pub(crate) fn close(&self) {
+        self.state().closed = true;
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // The counter of an eventfd is full after 2^64 of these.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    fn end(&self) {
+        let waiting = {
+            let mut state = self.state();
+            (state.closed, state.ended) = (true, true);
+            std::mem::take(&mut state.waiting)
+        };
+        drop(waiting);
+    }
+}
+
+/// Starts a ring with so many places, and its thread.
+pub(crate) fn start(name: &str, places: usize) -> io::Result<Arc<Inbox>> {
+    let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
+    let inbox = Arc::new(Inbox { state: Mutex::default(), wake });
+    let (sender, made) = mpsc::sync_channel(1);
+    let of_thread = Arc::clone(&inbox);
+    thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let ring = match Ring::new(Arc::clone(&of_thread), places) {
+            Ok(ring) => ring,
+            Err(error) => {
+                of_thread.end();
+                let _ = sender.send(Err(error));
+                return;
+            }
+        };
+        let _ = sender.send(Ok(()));
+        drop(sender);
+        ring.run();
+    })?;
+    made.recv().map_err(io::Error::other)??;
+    Ok(inbox)
+}
+
+/// The ring with all that the kernel reads and writes. It is dropped only when the kernel is done with all of
+/// it.
+struct Ring {
+    ring: IoUring,
+    inbox: Arc<Inbox>,
+    /// What is under way, by its place.
+    places: Vec<Option<Work>>,
+    free: Vec<usize>,
+    /// What a wake-up is read into.
+    count: Box<[u8; 8]>,
+    /// Entries whose end was not seen yet, that of the wake-up among them.
+    under_way: usize,
+}
+
+impl Ring {
+    fn new(inbox: Arc<Inbox>, places: usize) -> io::Result<Ring> {
+        // One more for the wake-up.
+        let entries = u32::try_from((places + 1).next_power_of_two()).map_err(io::Error::other)?;
+        let ring = make(entries)?;
+        let free = (0..places).rev().collect();
+        let places = (0..places).map(|_| None).collect();
+        Ok(Ring { ring, inbox, places, free, count: Box::default(), under_way: 0 })
+    }
+
+    /// Until the inbox is closed and all that came is done, or the ring breaks.
+    fn run(mut self) {
+        if self.await_wake().is_err() {
+            return;
+        }
+        let mut ends = Vec::new();
+        loop {
+            if !self.take_in() || self.wait().is_err() {
+                return;
+            }
+            ends.extend(self.ring.completion().map(|end| (end.user_data(), end.result())));
+            self.under_way -= ends.len();
+            for (place, result) in ends.drain(..) {
+                if place == WAKE {
+                    if self.await_wake().is_err() {
+                        return;
+                    }
+                    continue;
+                }
+                let place = usize::try_from(place).unwrap_or(usize::MAX);
+                let work = self.places.get_mut(place).and_then(Option::take);
+                let Some(mut work) = work else { panic!("an end is that of something under way") };
+                work.ended(result);
+                self.go_on(place, work);
+            }
+        }
+    }
+
+    /// Hands over what came, as far as there are places. `false`: nothing more comes, and nothing is under
+    /// way.
+    fn take_in(&mut self) -> bool {
+        loop {
+            let work = {
+                let mut state = self.inbox.state();
+                let next = if self.free.is_empty() { None } else { state.waiting.pop_front() };
+                if next.is_none() {
+                    let is_idle = self.free.len() == self.places.len();
+                    if state.closed && is_idle {
+                        return false;
+                    }
+                    // With no place free, an end is what it waits for.
+                    state.asleep = state.waiting.is_empty();
+                }
+                next
+            };
+            let (Some(work), Some(place)) = (work, self.free.pop()) else { return true };
+            self.go_on(place, work);
+        }
+    }
+
+    /// Has the kernel do what comes next, or tells that all is done.
+    fn go_on(&mut self, place: usize, mut work: Work) {
+        match work.next() {
+            Next::Kernel(entry) => {
+                // First in its place, so that it stays whatever happens.
+                self.places[place] = Some(work);
+                if self.push(&entry.user_data(place as u64)).is_err() {
+                    panic!("the ring has a place for all that is under way");
+                }
+            }
+            Next::Done => {
+                self.free.push(place);
+                // It may drop the queue, or hand over more.
+                work.tell();
+            }
+        }
+    }
+
+    fn await_wake(&mut self) -> io::Result<()> {
+        let file = types::Fd(self.inbox.wake.as_raw_fd());
+        let entry = opcode::Read::new(file, self.count.as_mut_ptr(), 8).build();
+        self.push(&entry.user_data(WAKE))
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
+        // SAFETY: the kernel uses what the entry points to until its end is seen. That is memory and files of
+        // the work in `places`, which is taken out of there, and touched, only when the end was seen (the
+        // memory of an operation is the same until it is told of its end, as `ReadOperation` and
+        // `WriteOperation` promise; boxes and buffers do not move with their owner), or `count` and the
+        // eventfd, which are this value's own. `drop` waits for all ends before it frees any of it, or leaks
+        // it.
+        unsafe { self.ring.submission().push(entry) }.map_err(io::Error::other)?;
+        self.under_way += 1;
+        Ok(())
+    }
+
+    /// Tells the kernel of what was pushed, and waits until there is at least one end.
+    fn wait(&mut self) -> io::Result<()> {
+        loop {
+            match self.ring.submit_and_wait(1) {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // It lacks memory for more, or has no room for further ends.
+                Err(error) if is_passing(&error) => {
+                    if !self.ring.completion().is_empty() {
+                        return Ok(());
+                    }
+                    thread::sleep(REST);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let passing = [Errno::AGAIN, Errno::BUSY, Errno::NOMEM];
+    error.raw_os_error().is_some_and(|code| passing.iter().any(|errno| errno.raw_os_error() == code))
+}
+
+impl Drop for Ring {
+    /// It has ended, or somebody panicked who was told of an end, or the ring broke.
+    fn drop(&mut self) {
+        // What still waits is dropped untold: whoever waits for it learns that.
+        self.inbox.end();
+        self.inbox.wake();
+        while self.under_way > 0 {
+            let ended = self.ring.completion().count();
+            self.under_way -= ended;
+            if ended == 0 && self.wait().is_err() {
+                // The kernel may still read or write there.
+                std::mem::forget(std::mem::take(&mut self.places));
+                std::mem::forget(std::mem::take(&mut self.count));
+                return;
+            }
+        }
+    }
+}
