@@ -217,21 +217,21 @@ impl Ring {
     /// way.
     fn take_in(&mut self) -> bool {
         loop {
+            // With no place free, an end is what it waits for.
+            let Some(place) = self.free.pop() else { return true };
             let work = {
                 let mut state = self.inbox.state();
-                let next = if self.free.is_empty() { None } else { state.waiting.pop_front() };
-                if next.is_none() {
-                    let is_idle = self.free.len() == self.places.len();
-                    if state.closed && is_idle {
-                        return false;
-                    }
-                    // With no place free, an end is what it waits for.
-                    state.asleep = state.waiting.is_empty();
-                }
-                next
+                let work = state.waiting.pop_front();
+                state.asleep = work.is_none();
+                work.ok_or(state.closed)
             };
-            let (Some(work), Some(place)) = (work, self.free.pop()) else { return true };
-            self.go_on(place, work);
+            match work {
+                Ok(work) => self.go_on(place, work),
+                Err(is_closed) => {
+                    self.free.push(place);
+                    return !(is_closed && self.free.len() == self.places.len());
+                }
+            }
         }
     }
 
