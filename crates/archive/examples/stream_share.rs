@@ -61,6 +61,7 @@ fn settings(directory: &Path, rate: u64) -> Settings {
         pool: PoolSettings {
             code: StripeCode::reed_solomon(4, 2),
             arena: ByteCount::mib(192),
+            io: drive::DriveIo::Auto,
             unknown_kept: Duration::ZERO,
             water: None,
             drives: (0..6).map(drive).collect(),

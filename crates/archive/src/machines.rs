@@ -337,7 +337,7 @@ fn open_drives(
             drives.push((id, None));
             continue;
         }
-        let opened = match drive.at.open(instance, id) {
+        let opened = match drive.at.open(instance, id, settings.pool.io) {
             Ok(opened) => Some(opened),
             Err(
                 error @ (drive::DriveOpenError::NotADrive(_)

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use base::{ArchivePath, ByteCount, DriveId, Epoch, Partition, StripeCode, Vid};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
-use drive::DriveLocation;
+use drive::{DriveIo, DriveLocation};
 use library::{DriveName, Library, ReadBlock, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 use pool::{Pool, PoolConfig};
 use store::{CatalogueStore, StoreOptions};
@@ -57,7 +57,7 @@ fn open_pool(directory: &Path) -> Outcome<Arc<Pool>> {
         let (id, name) = (DriveId(number), format!("d{number}"));
         let at = DriveLocation::parse(Path::new(&name), directory).map_err(failed)?;
         at.format(instance, id).map_err(failed)?;
-        drives.push((id, Some(at.open(instance, id).map_err(failed)?)));
+        drives.push((id, Some(at.open(instance, id, DriveIo::Auto).map_err(failed)?)));
         let domain = FailureDomain { host: at.host().to_owned(), enclosure: String::new(), disk: name };
         entries.push(DriveEntry { id, domain, state: DriveState::Up, weight: 1 });
     }

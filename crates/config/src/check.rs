@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::{ByteCount, StripeCode};
 use catalogue::{CLASS_COPIES_MAX, LABEL_BYTES_MAX};
-use drive::DriveLocation;
+use drive::{DriveIo, DriveLocation};
 
 use super::file::{Class, Config, Library, Pool, Tape, TapePool};
 use super::value::Residency;
@@ -187,6 +187,9 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
     }
     if pool.arena.get_ref().0 < ByteCount::mib(16) {
         return Err((pool.arena.span(), "the pool needs at least 16MiB of buffers".to_owned()));
+    }
+    if let Err(error) = pool.io.get_ref().parse::<DriveIo>() {
+        return Err((pool.io.span(), format!("'{}' is no way to read drives: {error}", pool.io.get_ref())));
     }
     if !(1..=366).contains(pool.scrub_days.get_ref()) {
         return Err((pool.scrub_days.span(), "scrub_days is 1 to 366".to_owned()));

@@ -55,7 +55,7 @@ impl Config {
             keep_age: catalogue.keep_age.0,
         };
         // How the pool is kept is told the engine apart: see `upkeep`.
-        let Pool { data, parity, local_parity, arena, unknown_kept, drives, high_water, low_water, .. } =
+        let Pool { data, parity, local_parity, arena, io, unknown_kept, drives, high_water, low_water, .. } =
             pool;
         let high = high_water.as_ref().map(|high| high.get_ref().0);
         let low = low_water.as_ref().map(|low| low.get_ref().0);
@@ -78,6 +78,8 @@ impl Config {
                     global: *parity.get_ref(),
                 },
                 arena: arena.get_ref().0,
+                // What is none was refused when the file was checked.
+                io: io.get_ref().parse().unwrap_or_default(),
                 unknown_kept: unknown_kept.0,
                 water: high.map(|high_percent| Water {
                     high_percent,

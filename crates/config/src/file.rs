@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use archive::ChangeLogSettings;
+use drive::DriveIo;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
@@ -102,6 +103,10 @@ fn snapshot_every() -> Span {
     Span(std::time::Duration::from_secs(86_400))
 }
 
+fn drive_io() -> Spanned<String> {
+    Spanned::new(0..0, DriveIo::Auto.to_string())
+}
+
 fn no_local_parity() -> Spanned<u8> {
     Spanned::new(0..0, 0)
 }
@@ -123,6 +128,9 @@ pub struct Pool {
     pub local_parity: Spanned<u8>,
     /// Memory for buffers.
     pub arena: Spanned<Size>,
+    /// How the drives are read and written; `auto`, `threads` or `uring`.
+    #[serde(default = "drive_io")]
+    pub io: Spanned<String>,
     /// In so many days all of the pool is read and checked once.
     #[serde(default = "scrub_days")]
     pub scrub_days: Spanned<u32>,

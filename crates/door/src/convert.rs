@@ -417,6 +417,8 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
         filling: drive.filling,
         slow: drive.slow,
         burn_in: drive.burn_in.as_ref().map(burn_in_reply),
+        io: drive.queue.map_or("", |(engine, _)| engine.word()).to_owned(),
+        depth: drive.queue.map_or(0, |(_, depth)| depth as u64),
         drain: drive.drain.as_ref().map(drain_reply),
         capacity: drive.capacity.0,
         used: drive.used.0,

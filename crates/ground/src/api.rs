@@ -551,6 +551,9 @@ pub struct PoolDriveInfo {
     pub slow: Option<u64>,
     /// The burn-in of which its place has a record.
     pub burn_in: Option<drive::BurnInRecord>,
+    /// How it is read and written, and how many reads, and how many writes, at one time; `None` if it is not
+    /// there.
+    pub queue: Option<(drive::QueueEngine, usize)>,
     /// How far it is emptied, if it is to be.
     pub drain: Option<crate::DrainInfo>,
     /// Bytes it can hold.

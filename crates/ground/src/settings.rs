@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use base::{ByteCount, DriveId, Duration, KeyId, StripeCode};
 use cluster::{DriveEntry, DriveState, FailureDomain};
-use drive::DriveLocation;
+use drive::{DriveIo, DriveLocation};
 use library::scsi::changer::DriveSeat;
 use library::scsi::{DeviceChoice, IscsiName};
 use library::{KeySource, TapeKeys};
@@ -73,6 +73,8 @@ pub struct PoolSettings {
     pub code: StripeCode,
     /// Memory for buffers of the pool.
     pub arena: ByteCount,
+    /// How drives that are directories are read and written.
+    pub io: DriveIo,
     /// Extents that nothing in the catalogue names are kept for so long.
     pub unknown_kept: Duration,
     /// How full it becomes before files that tapes have leave it by themselves; `None`: none do for want of

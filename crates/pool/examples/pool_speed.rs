@@ -1,7 +1,7 @@
 //! Writes and reads a striped blob, and stores small values, over drives given as arguments; prints GB/s.
 //!
-//! `speed [--data k] [--parity m] [--gib n] DRIVE...`: each is a path or a URL of an empty or absent drive,
-//! which is made.
+//! `speed [--data k] [--parity m] [--mib n] [--io auto|threads|uring] DRIVE...`: each is a path or a URL of an
+//! empty or absent drive, which is made.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use std::time::Instant;
 
 use base::{ByteCount, DriveId, Epoch, StripeCode, Uuid};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
-use drive::DriveLocation;
+use drive::{DriveIo, DriveLocation};
 use pool::{Pool, PoolConfig};
 
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
-    let (mut data, mut parity, mut gib) = (4u8, 2u8, 2u64);
+    let (mut data, mut parity, mut mib, mut io) = (4u8, 2u8, 2048u64, DriveIo::Auto);
     let mut paths = Vec::new();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -23,13 +23,14 @@ fn main() -> Result<(), Failure> {
         match argument.as_str() {
             "--data" => data = number()?.parse()?,
             "--parity" => parity = number()?.parse()?,
-            "--gib" => gib = number()?.parse()?,
+            "--mib" => mib = number()?.parse()?,
+            "--io" => io = number()?.parse()?,
             _ => paths.push(PathBuf::from(argument)),
         }
     }
-    let pool = open(&paths, data, parity)?;
+    let pool = open(&paths, data, parity, io)?;
     for round in 0..3 {
-        large(&pool, ByteCount::gib(gib), round)?;
+        large(&pool, ByteCount::mib(mib), round)?;
     }
     for callers in [1, 8, 64] {
         small(&pool, callers)?;
@@ -38,14 +39,14 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-fn open(paths: &[PathBuf], data: u8, parity: u8) -> Result<Arc<Pool>, Failure> {
+fn open(paths: &[PathBuf], data: u8, parity: u8, io: DriveIo) -> Result<Arc<Pool>, Failure> {
     let instance = Uuid([1; 16]);
     let (mut drives, mut entries) = (Vec::new(), Vec::new());
     for (number, path) in paths.iter().enumerate() {
         let id = DriveId(u16::try_from(number)?);
         let at = DriveLocation::parse(path, Path::new(""))?;
         at.format(instance, id)?;
-        drives.push((id, Some(at.open(instance, id)?)));
+        drives.push((id, Some(at.open(instance, id, io)?)));
         let domain = FailureDomain { disk: number.to_string(), ..FailureDomain::default() };
         entries.push(DriveEntry { id, domain, state: DriveState::Up, weight: 1 });
     }

@@ -641,6 +641,7 @@ fn report(drive: &PoolDrive, shares: &FileSystemShares) -> DriveReport {
         health: drive.health(),
         gaps_after: device.as_ref().and_then(|device| device.gaps_after()),
         burn_in: device.as_ref().and_then(|device| device.drive.burn_in()),
+        queue: device.as_ref().map(|device| (device.queue.engine(), device.queue.depth())),
         drains: drive.drains(),
         filling: device.as_ref().is_some_and(|device| device.filling.load(Ordering::Relaxed)),
         capacity: space.map_or(ByteCount(0), |space| space.capacity),

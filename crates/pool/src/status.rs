@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base::{ByteCount, DriveId};
-use drive::{BurnInRecord, DriveStatus};
+use drive::{BurnInRecord, DriveStatus, QueueEngine};
 
 /// New files do not go to a drive that has less than this part of it free ...
 const FLOOR_PART: u64 = 50;
@@ -119,6 +119,9 @@ pub struct DriveReport {
     pub gaps_after: Option<u64>,
     /// The burn-in of which its place has a record.
     pub burn_in: Option<BurnInRecord>,
+    /// How it is read and written, and how many reads, and how many writes, it is handed at one time; `None`
+    /// if missing.
+    pub queue: Option<(QueueEngine, usize)>,
     /// It is to be emptied: it gets nothing new, and what it holds moves to the others.
     pub drains: bool,
     /// It is new and is given the shards that should be on it: it lacks them all, and was not away.

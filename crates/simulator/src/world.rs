@@ -423,6 +423,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         pool: PoolSettings {
             code,
             arena: ByteCount::mib(8),
+            io: drive::DriveIo::Auto,
             unknown_kept: Duration::ZERO,
             water: None,
             drives: drives.collect(),

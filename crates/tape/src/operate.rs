@@ -165,6 +165,7 @@ impl Tape {
                 filling: drive.filling,
                 slow: drive.slow,
                 burn_in: drive.burn_in,
+                queue: drive.queue,
                 drain: drains.remove(&drive.id),
                 capacity: drive.capacity,
                 used: drive.used,

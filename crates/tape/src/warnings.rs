@@ -478,6 +478,7 @@ mod tests {
             health: health.clone(),
             gaps_after: None,
             burn_in: None,
+            queue: None,
             filling: false,
             capacity: ByteCount(100),
             used: ByteCount(used),

@@ -306,7 +306,7 @@ impl Upkeep {
         if !is_stamped {
             at.format(self.instance, id).map_err(|error| no(error.to_string()))?;
         }
-        let opened = open_when_left(at, self.instance, id)?;
+        let opened = open_when_left(at, self.instance, id, self.ground.settings.pool.io)?;
         let last = self.check_not_later(opened.as_ref())?;
         self.pool.stamp_new(opened.as_ref(), last)?;
         name.map_or(Ok(()), |name| name()).map_err(|error| no(error.to_string()))?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::{BlobDescription, DriveId, Layout, Uuid};
 use catalogue::{Command, PoolDriveState};
-use drive::{DriveLocation, DriveOpenError, ObjectDrive};
+use drive::{DriveIo, DriveLocation, DriveOpenError, ObjectDrive};
 use pool::{DriveHealth, PoolError};
 
 use crate::Upkeep;
@@ -279,7 +279,7 @@ impl Upkeep {
         if what == ReplacedDrive::New {
             when_left(drive, || at.format_unfilled(upkeep.instance, drive))?;
         }
-        let opened = open_when_left(&at, upkeep.instance, drive)?;
+        let opened = open_when_left(&at, upkeep.instance, drive, upkeep.ground.settings.pool.io)?;
         let last = upkeep.check_not_later(opened.as_ref())?;
         // Before a stripe can come to stand on it. A new one has nothing of which the old one was to be
         // emptied.
@@ -431,8 +431,9 @@ pub(crate) fn open_when_left(
     at: &DriveLocation,
     instance: Uuid,
     drive: DriveId,
+    io: DriveIo,
 ) -> Result<Arc<dyn ObjectDrive>, ArchiveError> {
-    when_left(drive, || at.open(instance, drive))
+    when_left(drive, || at.open(instance, drive, io))
 }
 
 /// Does what needs the lock of a drive's directory. Calls of ours that began before the drive was given up

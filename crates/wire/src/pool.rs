@@ -125,6 +125,13 @@ pub struct PoolDriveReply {
     /// The burn-in of which its place has a record; none: it has none, or the drive does not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burn_in: Option<BurnInReply>,
+    /// How it is read and written: `threads`, `uring`, or `own` of a drive with a queue of its own; empty if
+    /// it is not there.
+    #[serde(default)]
+    pub io: String,
+    /// So many reads, and as many writes, are under way there at one time; 0 if it is not there.
+    #[serde(default)]
+    pub depth: u64,
     /// How far it is emptied, if it is to be.
     #[serde(default)]
     pub drain: Option<DrainReply>,

@@ -434,6 +434,7 @@ fn show_drive(client: &Client, id: u16, json: bool) -> Outcome {
     row("file system", format!("{} of {} used", text::size(drive.used), text::size(drive.capacity)));
     row("since the start", format!("{} read, {} written", text::size(drive.read), text::size(drive.written)));
     row("errors", text::count(drive.errors));
+    row("read and written by", format!("{}, {} at a time", drive.io, drive.depth));
     row("burn-in", drive.burn_in.as_ref().map_or_else(|| "none is recorded".to_owned(), burnt_in));
     output::write(&table.render())?;
     remarks(&drive).iter().try_for_each(|remark| output::line(remark))
@@ -676,6 +677,8 @@ fn show(client: &Client, json: bool) -> Outcome {
         ">read",
         ">written",
         ">errors",
+        "io",
+        ">depth",
         "host",
         "directory",
     ]);
@@ -688,6 +691,8 @@ fn show(client: &Client, json: bool) -> Outcome {
             text::size(drive.read),
             text::size(drive.written),
             text::count(drive.errors),
+            drive.io.clone(),
+            drive.depth.to_string(),
             drive.host.clone(),
             drive.path.clone(),
         ]);
@@ -806,6 +811,8 @@ mod tests {
             filling: false,
             slow: None,
             burn_in: None,
+            io: "threads".to_owned(),
+            depth: 1,
             drain: None,
             capacity: 0,
             used: 0,

@@ -1,6 +1,6 @@
 //! The tests of this crate from outside, in one program: each is linked once.
 
-#![allow(clippy::duplicate_mod, reason = "the same tests run over drives with a queue, too")]
+#![allow(clippy::duplicate_mod, reason = "the same tests run over drives with queues, too")]
 
 mod added;
 mod blobs;
@@ -18,3 +18,4 @@ mod scrub;
 mod small;
 mod striped;
 mod uploads;
+mod uring;

@@ -145,6 +145,7 @@ fn settings(directory: &Path) -> Settings {
         pool: PoolSettings {
             code: StripeCode::reed_solomon(2, 1),
             arena: ByteCount::mib(24),
+            io: drive::DriveIo::Auto,
             unknown_kept: Duration::ZERO,
             water: None,
             drives: (0..DRIVES).map(drive).collect(),

@@ -150,6 +150,7 @@ fn settings(directory: &Path) -> Settings {
         pool: PoolSettings {
             code: StripeCode::reed_solomon(4, 2),
             arena: ByteCount::mib(128),
+            io: drive::DriveIo::Auto,
             unknown_kept: Duration::ZERO,
             water: None,
             drives: (0..8)

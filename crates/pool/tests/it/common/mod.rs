@@ -11,13 +11,15 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use base::{BlobDescription, ByteCount, DriveId, Epoch, StreamChecksums, StripeCode, StripeSet, Uuid};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{
-    DirectIo, DirectoryDrive, DriveError, DriveQueue, DriveStatus, ExtentId, ExtentWriter, ObjectDrive,
+    DirectIo, DirectoryDrive, DriveError, DriveIo, DriveQueue, DriveStatus, ExtentId, ExtentWriter, ObjectDrive,
     SharedPage, Stamp,
 };
 use pool::{Pool, PoolConfig, PoolError};
 
+mod faulty_queue;
 mod queue;
 
+use faulty_queue::FaultyQueue;
 pub use queue::{QueuedDrive, Seen};
 
 pub const INSTANCE: Uuid = Uuid([9; 16]);
@@ -116,6 +118,19 @@ impl Faults {
         lacks
     }
 
+    /// Whether a read from there fails.
+    fn check_read(&self, drive: DriveId, id: ExtentId, offset: ByteCount) -> Result<(), DriveError> {
+        let from = self.passing_from.load(Ordering::SeqCst);
+        let fails = self.dead.load(Ordering::SeqCst)
+            || offset.0 as i64 >= from && self.passing.fetch_sub(1, Ordering::SeqCst) > 0
+            || self.bad_sector.load(Ordering::SeqCst) - 1 == offset.0 as i64;
+        if !fails {
+            return Ok(());
+        }
+        self.fired.fetch_add(1, Ordering::SeqCst);
+        Err(broken(drive, id, "read"))
+    }
+
     fn fires(&self, counter: &AtomicI64) -> bool {
         let fires = self.dead.load(Ordering::SeqCst) || counter.fetch_sub(1, Ordering::SeqCst) == 1;
         if fires {
@@ -204,7 +219,8 @@ impl ObjectDrive for FaultyDrive {
     }
 
     fn queue(&self) -> Option<Arc<dyn DriveQueue>> {
-        None
+        let (inner, drive, faults) = (self.inner.queue()?, self.inner.id(), Arc::clone(&self.faults));
+        Some(Arc::new(FaultyQueue { inner, drive, faults }))
     }
 
     fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
@@ -219,19 +235,7 @@ impl ObjectDrive for FaultyDrive {
 
     fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {
         self.faults.hang();
-        if self.faults.dead.load(Ordering::SeqCst) {
-            self.faults.fired.fetch_add(1, Ordering::SeqCst);
-            return Err(broken(self.inner.id(), id, "read"));
-        }
-        let from = self.faults.passing_from.load(Ordering::SeqCst);
-        if offset.0 as i64 >= from && self.faults.passing.fetch_sub(1, Ordering::SeqCst) > 0 {
-            self.faults.fired.fetch_add(1, Ordering::SeqCst);
-            return Err(broken(self.inner.id(), id, "read"));
-        }
-        if self.faults.bad_sector.load(Ordering::SeqCst) - 1 == offset.0 as i64 {
-            self.faults.fired.fetch_add(1, Ordering::SeqCst);
-            return Err(broken(self.inner.id(), id, "read"));
-        }
+        self.faults.check_read(self.inner.id(), id, offset)?;
         self.inner.read_at(id, offset, into)
     }
 
@@ -335,8 +339,15 @@ impl ObjectDrive for FaultyDrive {
     }
 }
 
-/// Formatted drives in a temporary directory, which have a queue of operations or not.
-pub struct AnyBench<const QUEUED: bool> {
+/// How the drives of a bench are driven: by threads, ...
+pub const PLAIN: u8 = 0;
+/// ... by a queue in memory in front of that ...
+pub const QUEUED: u8 = 1;
+/// ... or by the queues of the kernel.
+pub const URING: u8 = 2;
+
+/// Formatted drives in a temporary directory.
+pub struct AnyBench<const DRIVEN: u8> {
     directory: tempfile::TempDir,
     count: u16,
     epoch: u32,
@@ -345,9 +356,9 @@ pub struct AnyBench<const QUEUED: bool> {
     pub seen: Vec<Arc<Seen>>,
 }
 
-pub type Bench = AnyBench<false>;
+pub type Bench = AnyBench<PLAIN>;
 
-impl<const QUEUED: bool> AnyBench<QUEUED> {
+impl<const DRIVEN: u8> AnyBench<DRIVEN> {
     pub fn new(count: u16) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for n in 0..count {
@@ -378,10 +389,14 @@ impl<const QUEUED: bool> AnyBench<QUEUED> {
             let drive = (!missing.contains(&n)).then(|| {
                 let inner =
                     DirectoryDrive::open(&self.path(n), INSTANCE, DriveId(n), DirectIo::Auto).unwrap();
+                // A machine without them runs the same tests on threads.
+                let has_uring = DRIVEN == URING && drive::io_uring().is_ok();
+                let io = if has_uring { DriveIo::Uring } else { DriveIo::Threads };
+                let inner = inner.driven_by(io).unwrap();
                 let faults = Arc::clone(&self.faults[usize::from(n)]);
                 let drive: Arc<dyn ObjectDrive> = Arc::new(FaultyDrive { inner, faults });
                 let seen = Arc::clone(&self.seen[usize::from(n)]);
-                if QUEUED { Arc::new(QueuedDrive::new(drive, seen)) } else { drive }
+                if DRIVEN == QUEUED { Arc::new(QueuedDrive::new(drive, seen)) } else { drive }
             });
             (DriveId(n), drive)
         });
@@ -408,7 +423,7 @@ impl<const QUEUED: bool> AnyBench<QUEUED> {
     }
 }
 
-impl<const QUEUED: bool> Drop for AnyBench<QUEUED> {
+impl<const DRIVEN: u8> Drop for AnyBench<DRIVEN> {
     fn drop(&mut self) {
         let misused: usize = self.seen.iter().map(|seen| seen.misused.load(Ordering::SeqCst)).sum();
         assert!(misused == 0 || std::thread::panicking(), "queues of drives were misused {misused} times");

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use base::{ByteCount, DriveId, Epoch};
 use drive::{
-    BlockingQueue, DriveError, DriveQueue, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, QueuedExtent,
-    ReadOperation, SharedPage, Stamp, WriteOperation, WriteStep,
+    BlockingQueue, DriveError, DriveQueue, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, QueueEngine,
+    QueuedExtent,     ReadOperation, SharedPage, Stamp, WriteOperation, WriteStep,
 };
 
 /// Reads, and operations of writing, that a queue holds at one time.
@@ -250,6 +250,10 @@ impl WriteOperation for Writing {
 impl DriveQueue for Queue {
     fn depth(&self) -> usize {
         DEPTH
+    }
+
+    fn engine(&self) -> QueueEngine {
+        QueueEngine::Own
     }
 
     fn read(&self, read: Box<dyn ReadOperation>) {

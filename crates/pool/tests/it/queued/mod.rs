@@ -5,7 +5,7 @@
 mod common {
     pub use crate::common::*;
 
-    pub type Bench = AnyBench<true>;
+    pub type Bench = AnyBench<QUEUED>;
 }
 
 #[path = "../blobs.rs"]
