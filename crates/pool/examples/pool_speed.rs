@@ -1,4 +1,5 @@
-//! Writes and reads a striped blob, and stores small values, over drives given as arguments; prints GB/s.
+//! Writes and reads a striped blob, stores small values, and has many callers write blobs of 4 MiB and read
+//! 64 KiB anywhere in them, over drives given as arguments; prints what comes of it in a second.
 //!
 //! `speed [--data k] [--parity m] [--mib n] [--io auto|threads|uring] DRIVE...`: each is a path or a URL of an
 //! empty or absent drive, which is made.
@@ -34,6 +35,9 @@ fn main() -> Result<(), Failure> {
     }
     for callers in [1, 8, 64] {
         small(&pool, callers)?;
+    }
+    for callers in [1, 8, 32] {
+        many(&pool, callers)?;
     }
     pool.close();
     Ok(())
@@ -101,5 +105,49 @@ fn small(pool: &Arc<Pool>, callers: usize) -> Result<(), Failure> {
     let syncs = pool.status().syncs - before;
     let puts = callers * EACH;
     println!("{callers} callers, 20 kB: {:.0} puts/s, {syncs} syncs for {puts} puts", puts as f64 / seconds);
+    Ok(())
+}
+
+/// Blobs of 4 MiB, each durable before the next, then reads of 64 KiB at random places.
+fn many(pool: &Arc<Pool>, callers: usize) -> Result<(), Failure> {
+    const BLOBS: usize = 64;
+    const READS: usize = 4_000;
+    let length = ByteCount::mib(4);
+    let on_all = |work: &(dyn Fn(usize) -> Result<(), pool::PoolError> + Sync)| {
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..callers).map(|caller| scope.spawn(move || work(caller))).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
+        })?;
+        Ok::<f64, pool::PoolError>(start.elapsed().as_secs_f64())
+    };
+    let made = std::sync::Mutex::new(Vec::new());
+    let put = on_all(&|caller| {
+        for number in (caller..BLOBS).step_by(callers) {
+            let mut writer = pool.create_sized(length)?;
+            (0..4).try_for_each(|_| writer.write(&vec![number as u8; 1 << 20]))?;
+            let blob = writer.finish()?;
+            made.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(blob);
+        }
+        Ok(())
+    })?;
+    let blobs = made.into_inner().unwrap_or_default();
+    let get = on_all(&|caller| {
+        let mut random = caller as u64 + 1;
+        for _ in (caller..READS).step_by(callers) {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let blob = &blobs[(random >> 33) as usize % blobs.len()];
+            let at = ((random >> 40) % (length.0 >> 16)) << 16;
+            let mut reader = pool.read(blob, ByteCount(at), ByteCount(1 << 16))?;
+            while reader.next()?.is_some() {}
+        }
+        Ok(())
+    })?;
+    println!(
+        "{callers} callers: {:.0} blobs of 4 MiB/s, {:.0} reads of 64 KiB/s",
+        BLOBS as f64 / put,
+        READS as f64 / get
+    );
+    blobs.iter().try_for_each(|blob| pool.remove(blob))?;
     Ok(())
 }

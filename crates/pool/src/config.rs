@@ -9,6 +9,8 @@ use crate::cell::{BLOCK_BYTES, BLOCKS_MAX};
 
 /// Rows of a striped blob that may be on their way to drives while the next is filled.
 pub(crate) const WRITE_ROWS_IN_FLIGHT: usize = 2;
+/// As many as a tape stream's if there is memory: the cells of an extent.
+pub(crate) const STREAM_ROWS_BEHIND_MAX: usize = 63;
 /// Memory for rows that clients have not filled yet, as a multiple of the pool's arena.
 pub(crate) const GATHERING_ARENAS: usize = 2;
 /// A client that fills a row within this time is quick: its next row is filled in the arena. Others fill

@@ -31,9 +31,8 @@ pub(crate) type Submission = Box<dyn FnOnce(&Arc<Device>, Flight) + Send>;
 
 /// What waits for a drive.
 pub(crate) enum Job {
-    Submit(Submission),
-    /// Likewise, of a read.
-    Read(Wanted, Submission),
+    /// A read, or a step of an extent that is written.
+    Submit(Wanted, Submission),
     Call(Call),
 }
 
@@ -573,7 +572,7 @@ impl Drop for Served {
 impl Present {
     fn new(drive: Arc<dyn ObjectDrive>, watch: &Arc<Watch>) -> Arc<Self> {
         let device = Device::new(drive, Arc::clone(watch));
-        let (writes, reads) = (Arc::new(JobQueue::default()), Arc::new(JobQueue::default()));
+        let (writes, reads) = (Arc::new(JobQueue::of_writes()), Arc::new(JobQueue::of_reads()));
         let spawn = |queue: &Arc<JobQueue>, lane: fn(&Device) -> &Arc<Lane>, in_order: bool| {
             let (device, queue) = (Arc::clone(&device), Arc::clone(queue));
             threads::spawn(move || {
@@ -581,7 +580,7 @@ impl Present {
                 let lane = Arc::clone(lane(&device));
                 while let Some(job) = queue.0.next() {
                     match job {
-                        Job::Submit(submit) | Job::Read(_, submit) => {
+                        Job::Submit(_, submit) => {
                             submit(&device, lane.enter(&device.watch));
                         }
                         Job::Call(call) => {
@@ -603,21 +602,21 @@ impl Present {
         Arc::new(Present { device, writes, reads, threads: Mutex::new(threads) })
     }
 
-    /// Queues an operation of writing behind all earlier writes of this drive; waits while the queue is full.
-    /// A drive that is set aside drops it, and with it the ticket that tells the waiter.
-    pub(crate) fn write(&self, submission: Submission) {
-        self.queue(&self.writes, Job::Submit(submission));
+    /// Queues a step of an extent behind its earlier ones; waits while the queue is full. A drive that is set
+    /// aside drops it, and with it the ticket that tells the waiter.
+    pub(crate) fn write(&self, wanted: Wanted, submission: Submission) {
+        self.queue(&self.writes, wanted.is_stream, Job::Submit(wanted, submission));
     }
 
     /// Queues a call, likewise. It is made when all earlier writes are over, and those behind it wait for it:
     /// what it deletes or punches is no extent of which something is still under way.
     pub(crate) fn call_writer(&self, call: Call) {
-        self.queue(&self.writes, Job::Call(call));
+        self.queue(&self.writes, false, Job::Call(call));
     }
 
     /// Queues a call of what only looks, or needs no order, behind all reads that wait.
     pub(crate) fn call_reader(&self, call: Call) {
-        self.queue(&self.reads, Job::Call(call));
+        self.queue(&self.reads, false, Job::Call(call));
     }
 
     /// Queues a read; `then` is told what came of it, and dropped if the drive is set aside meanwhile.
@@ -632,17 +631,15 @@ impl Present {
             let device_of = Arc::clone(device);
             device.queue.read(Box::new(Reading { device: device_of, flight, place, memory, then }));
         });
-        let job = Job::Read(wanted, submission);
-        match wanted.is_stream {
-            // As many as its memory is for: it waits behind no queue that is full of others' reads.
-            true if !self.device.is_away() => self.reads.push_now(job),
-            _ => self.queue(&self.reads, job),
-        }
+        self.queue(&self.reads, wanted.is_stream, Job::Submit(wanted, submission));
     }
 
-    fn queue(&self, queue: &JobQueue, job: Job) {
-        if !self.device.is_away() {
-            queue.push(job);
+    fn queue(&self, queue: &JobQueue, is_stream: bool, job: Job) {
+        match is_stream {
+            _ if self.device.is_away() => {}
+            // As many as its memory is for: it waits behind no queue that is full of what others want.
+            true => queue.push_now(job),
+            false => queue.push(job),
         }
     }
 

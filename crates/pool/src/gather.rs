@@ -40,6 +40,11 @@ impl<T> Gather<T> {
         Ticket { gather: Arc::clone(self) }
     }
 
+    /// Whether all tickets are in.
+    pub(crate) fn is_complete(&self) -> bool {
+        lock(&self.state).pending == 0
+    }
+
     /// Waits for all tickets, at most for about `patience`; whether all are in.
     pub(crate) fn wait_for(&self, patience: Duration) -> (Vec<T>, bool) {
         let mut state = lock(&self.state);

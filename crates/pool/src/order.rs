@@ -1,9 +1,10 @@
-//! Which of the reads that wait for a drive comes next: the decision alone.
+//! Which of the reads, or of the writes, that wait for a drive comes next: the decision alone.
 //!
-//! An arm that goes to and fro between what tape streams read in order and what clients read anywhere moves
-//! less than half of what the disk can. So a stream's reads go one behind the other for a while, before
-//! others have their turn; those of others are taken as they came. For a drive without an arm it is an order
-//! as good as any.
+//! An arm that goes to and fro between what tape streams read or write in order and what clients want
+//! anywhere moves less than half of what the disk can. So what a stream reads, or appends to an extent, goes
+//! one behind the other for a while, before others have their turn; what these want is taken as it came. For
+//! a drive without an arm it is an order as good as any. The steps of one extent are never put into another
+//! order: all are of a stream, or none is.
 
 use drive::ExtentId;
 
@@ -15,7 +16,7 @@ const OTHERS_BYTES: u64 = 4 << 20;
 /// What begins no further behind the last read is reached without a seek.
 const GAP: u64 = 1 << 20;
 
-/// A read that waits.
+/// A read that waits, or a step of an extent that is written: of a sync or seal, where it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wanted {
     pub(crate) extent: ExtentId,
@@ -27,7 +28,7 @@ pub(crate) struct Wanted {
 
 /// Where a drive is in its order.
 #[derive(Default)]
-pub(crate) struct ReadOrder {
+pub(crate) struct RunOrder {
     /// Where the last read ended.
     arm: Option<(ExtentId, u64)>,
     /// Bytes that tape streams had since others had their turn.
@@ -36,7 +37,7 @@ pub(crate) struct ReadOrder {
     turn: (u32, u64),
 }
 
-impl ReadOrder {
+impl RunOrder {
     /// The place among those that wait, in the order in which they came, of the one that comes next. `None`
     /// stands for what only looks: it takes no time, and waits for nothing.
     pub(crate) fn choose(&mut self, waiting: impl Iterator<Item = Option<Wanted>>) -> usize {
@@ -106,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_stream_is_read_in_one_run_and_clients_as_they_came() {
-        let mut order = ReadOrder::default();
+        let mut order = RunOrder::default();
         let mixed = vec![
             wanted(1, 0, true),
             wanted(9, 5, false),
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn who_waits_beside_a_stream_has_a_turn_after_each_run() {
-        let mut order = ReadOrder::default();
+        let mut order = RunOrder::default();
         let mut waiting: Vec<_> = (0..100).map(|at| wanted(1, at, true)).collect();
         waiting.extend((0..6).map(|at| wanted(9, 5 * at, false)));
         let served = served(&mut order, waiting);
@@ -140,7 +141,7 @@ mod tests {
         let small = |at: u64| wanted(9, at, false).map(|read| Wanted { to: read.from + 4096, ..read });
         let mut waiting: Vec<_> = (0..70).map(|at| wanted(1, at, true)).collect();
         waiting.extend((0..20).map(small));
-        let mut order = ReadOrder::default();
+        let mut order = RunOrder::default();
         let first: Vec<bool> = self::served(&mut order, waiting)[32..41]
             .iter()
             .map(|read| read.is_some_and(|it| it.is_stream))

@@ -7,11 +7,10 @@ use threads::{Condvar, Mutex};
 use crate::config::DRIVE_QUEUE_MAX;
 use crate::drives::Job;
 use crate::gather::lock;
-use crate::order::ReadOrder;
+use crate::order::RunOrder;
 
-/// Jobs in order, reads in that of [`ReadOrder`], at most [`DRIVE_QUEUE_MAX`]; who brings more waits, but not
-/// for a queue that is emptied.
-#[derive(Default)]
+/// Jobs in the order of [`RunOrder`], at most [`DRIVE_QUEUE_MAX`]; who brings more waits, but not for a queue
+/// that is emptied.
 pub(crate) struct JobQueue {
     state: Mutex<State>,
     changed: Condvar,
@@ -20,7 +19,9 @@ pub(crate) struct JobQueue {
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
-    order: ReadOrder,
+    order: RunOrder,
+    /// Calls are made when all that came before them was handed over, and nothing that came behind.
+    calls_in_turn: bool,
     /// Counts emptyings, so that whoever waited meanwhile gives up.
     cleared: u64,
     closed: bool,
@@ -29,23 +30,47 @@ struct State {
 }
 
 impl State {
-    /// The job that comes next: the first, but for reads.
+    /// What tape streams have there is bounded by their memory, and takes no place from others.
+    fn is_full(&self) -> bool {
+        let is_stream = |job: &Job| matches!(job, Job::Submit(wanted, _) if wanted.is_stream);
+        self.jobs.len() >= DRIVE_QUEUE_MAX
+            && self.jobs.iter().filter(|job| !is_stream(job)).count() >= DRIVE_QUEUE_MAX
+    }
+
+    /// The job that comes next.
     fn take(&mut self) -> Option<Job> {
         let wanted = |job: &Job| match job {
-            Job::Read(wanted, _) => Some(*wanted),
-            Job::Submit(_) | Job::Call(_) => None,
+            Job::Submit(wanted, _) => Some(*wanted),
+            Job::Call(_) => None,
         };
-        let next = self.order.choose(self.jobs.iter().map(wanted));
+        let first_call = self.jobs.iter().position(|job| matches!(job, Job::Call(_)));
+        let next = match first_call {
+            Some(before) if self.calls_in_turn && before > 0 => {
+                self.order.choose(self.jobs.iter().take(before).map(wanted))
+            }
+            _ => self.order.choose(self.jobs.iter().map(wanted)),
+        };
         self.jobs.remove(next)
     }
 }
 
 impl JobQueue {
+    /// For reads, and for calls that only look: these wait for nothing.
+    pub(crate) fn of_reads() -> Self {
+        JobQueue { state: Mutex::default(), changed: Condvar::default() }
+    }
+
+    /// For writes, and for calls that change something.
+    pub(crate) fn of_writes() -> Self {
+        let state = State { calls_in_turn: true, ..State::default() };
+        JobQueue { state: Mutex::new(state), changed: Condvar::default() }
+    }
+
     /// Queues a job; drops it if the queue is emptied or closed meanwhile.
     pub(crate) fn push(&self, job: Job) {
         let mut state = lock(&self.state);
         let cleared = state.cleared;
-        while state.jobs.len() >= DRIVE_QUEUE_MAX && !state.closed && state.cleared == cleared {
+        while state.is_full() && !state.closed && state.cleared == cleared {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if !state.closed && state.cleared == cleared {

@@ -12,6 +12,7 @@ use crate::arena::CellBuffer;
 use crate::drives::{Device, Present, count};
 use crate::gather::lock;
 use crate::lane::Flight;
+use crate::order::Wanted;
 use crate::slow::Kind;
 
 /// An extent on its way to a drive. Its steps are done on the drive in the order in which they are queued.
@@ -21,8 +22,11 @@ pub(crate) struct ShardStream {
     preallocate: ByteCount,
     /// Whether it takes the place of an extent that may be there, once it is sealed.
     replaces: bool,
-    /// Steps queued so far.
+    /// Whether its bytes come from a tape.
+    is_stream: bool,
+    /// Steps queued so far, and bytes of appends.
     queued: AtomicU64,
+    queued_bytes: AtomicU64,
     /// The lock is held as long as a step takes that blocks: nothing that is asked while a drive hangs may
     /// need it.
     progress: Mutex<Progress>,
@@ -100,7 +104,9 @@ impl ShardStream {
             drive,
             preallocate,
             replaces: false,
+            is_stream: false,
             queued: AtomicU64::new(0),
+            queued_bytes: AtomicU64::new(0),
             progress: Mutex::default(),
             appended: AtomicU64::new(0),
             ended: AtomicBool::new(false),
@@ -115,6 +121,12 @@ impl ShardStream {
         ShardStream { replaces: true, ..ShardStream::new(id, drive, preallocate) }
     }
 
+    /// Says whether its bytes come from a tape, before the first.
+    #[must_use]
+    pub(crate) fn of_stream(self, is_stream: bool) -> Self {
+        ShardStream { is_stream, ..self }
+    }
+
     /// Queues a step behind the earlier ones; `then` is called when it is over, whatever came of it. Nothing
     /// is done after a failure. If the drive is set aside meanwhile, the extent fails and `then` is dropped.
     ///
@@ -127,9 +139,12 @@ impl ShardStream {
         then: impl FnOnce() + Send + 'static,
     ) {
         let number = self.queued.fetch_add(1, Ordering::Relaxed);
+        let bytes = if let Step::Append(bytes) = &step { bytes.bytes().len() as u64 } else { 0 };
+        let from = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let wanted = Wanted { extent: self.id, from, to: from + bytes, is_stream: self.is_stream };
         let pending = Pending { stream: Arc::clone(self), is_over: false };
         let queued = QueuedStep { pending, number, step, then };
-        present.write(Box::new(move |device, flight| queued.begin(device, flight)));
+        present.write(wanted, Box::new(move |device, flight| queued.begin(device, flight)));
     }
 
     /// Takes note that the shard cannot be relied on, for a reason found elsewhere.

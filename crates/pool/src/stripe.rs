@@ -9,6 +9,7 @@ use drive::ExtentId;
 
 use crate::arena::CellBuffer;
 use crate::cell::{CellIdentity, HEADER_BYTES};
+use crate::config::{STREAM_ROWS_BEHIND_MAX, WRITE_ROWS_IN_FLIGHT};
 use crate::drives::{PoolDrive, Present};
 use crate::gather::Gather;
 use crate::geometry::Geometry;
@@ -71,7 +72,7 @@ impl Stripe {
         let shards = set.drives.iter().enumerate().map(|(shard, drive)| {
             let shard = u8::try_from(shard).unwrap_or(u8::MAX);
             let id = ExtentId { blob: blob.extents(), stripe: number, shard };
-            Arc::new(ShardStream::new(id, *drive, preallocate))
+            Arc::new(ShardStream::new(id, *drive, preallocate).of_stream(whose == Use::Stream))
         });
         let shards = shards.collect();
         Stripe {
@@ -129,6 +130,22 @@ impl Stripe {
             drives.push(self.on_drive(pool, shard, append, move || ticket.done(shard)));
         }
         self.in_flight.push_back(InFlight { gather, drives });
+    }
+
+    /// Of a tape stream: gives memory for one more row if there is some; else waits for a row to end, if there
+    /// are as many on their way as others may have.
+    pub(crate) fn wait_behind<M>(&mut self, memory: impl FnOnce() -> Option<M>) -> Option<M> {
+        while self.in_flight.front().is_some_and(|row| row.gather.is_complete()) {
+            self.wait_rows(self.in_flight.len());
+        }
+        match self.in_flight.len() {
+            rows if rows < WRITE_ROWS_IN_FLIGHT => None,
+            rows if rows < STREAM_ROWS_BEHIND_MAX && let Some(memory) = memory() => Some(memory),
+            rows => {
+                self.wait_rows(rows);
+                None
+            }
+        }
     }
 
     /// Waits until fewer than `limit` rows are on their way.

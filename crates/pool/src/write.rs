@@ -215,13 +215,20 @@ impl BlobWriter {
     /// Waits for a row on its way to end, then for memory for the next, whole.
     fn begin_row(&mut self) -> Result<(), PoolError> {
         assert!(self.row.is_none(), "one row is filled at a time");
+        let (width, arena) = (self.geometry.width(), self.pool.write_arena());
+        let mut ahead = None;
         if let Some(stripe) = &mut self.current {
-            stripe.wait_rows(WRITE_ROWS_IN_FLIGHT);
+            if self.whose == Use::Stream {
+                // What a tape gives goes to disks in runs, which are as long as what waits there.
+                ahead = stripe.wait_behind(|| arena.try_acquire(width, Use::Stream));
+            } else {
+                stripe.wait_rows(WRITE_ROWS_IN_FLIGHT);
+            }
             if !stripe.failed().is_empty() {
+                drop(ahead.take());
                 self.pool.mend(stripe, &self.geometry, &self.code)?;
             }
         }
-        let (width, arena) = (self.geometry.width(), self.pool.write_arena());
         let (memory, portion) = if self.whose == Use::Client {
             // No row is in hand: what is on its way to drives comes back by itself.
             let row = self.geometry.data * self.geometry.cell_bytes;
@@ -237,7 +244,8 @@ impl BlobWriter {
             };
             (cells.map_or_else(|| Memory::aside(&portion), Memory::Cells), Some(portion))
         } else {
-            (Memory::Cells(arena.acquire(width, self.whose)), None)
+            let cells = ahead.unwrap_or_else(|| arena.acquire(width, self.whose));
+            (Memory::Cells(cells), None)
         };
         let begun = self.pool.watch().steady().unwrap_or_default();
         self.row = Some(Row { memory, filled: 0, begun, portion });

@@ -43,13 +43,47 @@ const MEASURED: Duration = Duration::from_secs(4);
 /// A disk whose arm is at one place at a time. The transfer itself takes the time of the disk below.
 struct HardDisk {
     disk: Arc<dyn ObjectDrive>,
-    arm: Mutex<Option<(ExtentId, u64)>>,
+    arm: Arc<Arm>,
+}
+
+#[derive(Default)]
+struct Arm(Mutex<Option<(ExtentId, u64)>>);
+
+/// An extent that is written by such a disk.
+struct HardWriter {
+    writer: Box<dyn ExtentWriter>,
+    id: ExtentId,
+    length: u64,
+    arm: Arc<Arm>,
+}
+
+impl ExtentWriter for HardWriter {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), DriveError> {
+        let (at, length) = (self.length, bytes.len() as u64);
+        self.length += length;
+        self.arm.at(self.id, at, length, || self.writer.append(bytes))
+    }
+
+    /// What is written has left the disk's memory when it is told of.
+    fn sync(&mut self) -> Result<(), DriveError> {
+        self.writer.sync()
+    }
+
+    fn seal(self: Box<Self>) -> Result<(), DriveError> {
+        self.writer.seal()
+    }
 }
 
 impl HardDisk {
+    fn written(&self, id: ExtentId, writer: Box<dyn ExtentWriter>) -> Box<dyn ExtentWriter> {
+        Box::new(HardWriter { writer, id, length: 0, arm: Arc::clone(&self.arm) })
+    }
+}
+
+impl Arm {
     /// Does something at a place of an extent that takes the arm there.
     fn at<T>(&self, id: ExtentId, offset: u64, length: u64, run: impl FnOnce() -> T) -> T {
-        let mut arm = self.arm.lock().unwrap();
+        let mut arm = self.0.lock().unwrap();
         let skipped = match *arm {
             Some((at, end)) if at == id && offset >= end => Some(offset - end).filter(|gap| *gap <= TRACK),
             _ => None,
@@ -68,7 +102,7 @@ impl HardDisk {
 impl ObjectDrive for HardDisk {
     fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {
         let length = into.len() as u64;
-        self.at(id, offset.0, length, || self.disk.read_at(id, offset, into))
+        self.arm.at(id, offset.0, length, || self.disk.read_at(id, offset, into))
     }
 
     fn id(&self) -> DriveId {
@@ -84,10 +118,10 @@ impl ObjectDrive for HardDisk {
         None
     }
     fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
-        self.disk.create(id, preallocate)
+        Ok(self.written(id, self.disk.create(id, preallocate)?))
     }
     fn replace(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
-        self.disk.replace(id, preallocate)
+        Ok(self.written(id, self.disk.replace(id, preallocate)?))
     }
     fn punch(&self, id: ExtentId, offset: ByteCount, length: ByteCount) -> Result<(), DriveError> {
         self.disk.punch(id, offset, length)
@@ -136,7 +170,7 @@ impl ObjectDrive for HardDisk {
     }
 }
 
-fn open(machines: &SimMachines) -> Arc<Pool> {
+fn open(machines: &SimMachines, code: StripeCode) -> Arc<Pool> {
     let entry = |id: DriveId| DriveEntry {
         id,
         domain: FailureDomain { host: "h".into(), enclosure: "e".into(), disk: id.to_string() },
@@ -147,12 +181,12 @@ fn open(machines: &SimMachines) -> Arc<Pool> {
     let map = DriveMap::new(Epoch(1), disks.iter().map(|disk| entry(disk.id())).collect()).unwrap();
     let drive = |disk: &simulator::machines::SimDisk| {
         let hard: Arc<dyn ObjectDrive> =
-            Arc::new(HardDisk { disk: disk.open().unwrap(), arm: Mutex::new(None) });
+            Arc::new(HardDisk { disk: disk.open().unwrap(), arm: Arc::default() });
         (disk.id(), Some(hard))
     };
     let config = PoolConfig {
         instance: Uuid([3; 16]),
-        code: StripeCode::reed_solomon(8, 2),
+        code,
         segment_copies: 3,
         small_limit: ByteCount::kib(256),
         arena: ByteCount::gib(2),
@@ -196,7 +230,7 @@ fn run(has_streams: bool, has_clients: bool, reserves: bool) -> Got {
             ..MachineConfig::default()
         };
         let machines = SimMachines::new(&config, Arc::new(RuntimePace));
-        let pool = open(&machines);
+        let pool = open(&machines, StripeCode::reed_solomon(8, 2));
         let is_over = Arc::new(AtomicBool::new(false));
         let read = Arc::new(AtomicU64::new(0));
         let mut tasks = Vec::new();
@@ -291,4 +325,85 @@ fn streams_keep_their_rate_beside_clients_at_saturation() {
     assert!(both.streams >= 0.95 * all && both.late > 0, "{both:?}");
     // Streams that are read as all others are, side by side with them, as at KIT.
     assert!(collapse.worst < 0.7 && collapse.streams < 0.8 * all, "{collapse:?}");
+}
+
+/// What recalls get that write as many streams to the pool at one time, in bytes a second, and clients that
+/// put files of 8 MiB beside them.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    streams: f64,
+    clients: f64,
+    /// The longest that a client waited for a file of its own, from its first byte on.
+    slowest: Duration,
+}
+
+const WRITTEN_DISKS: u16 = 6;
+const STREAM_FILE: u64 = 256 << 20;
+const PUT_FILE: u64 = 8 << 20;
+
+fn run_writers(streams: usize, clients: usize) -> Written {
+    let outcome = simulated::run(11, move || {
+        let config = MachineConfig {
+            disks: WRITTEN_DISKS,
+            disk_capacity: ByteCount::gib(4),
+            tape_drives: 1,
+            robots: 1,
+            tapes: 1,
+            tape_capacity: ByteCount::mib(8),
+            ..MachineConfig::default()
+        };
+        let machines = SimMachines::new(&config, Arc::new(RuntimePace));
+        let pool = open(&machines, StripeCode::reed_solomon(2, 1));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (streamed, put) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let slowest = Arc::new(AtomicU64::new(0));
+        let mut tasks = Vec::new();
+        for number in 0..streams + clients {
+            let is_stream = number < streams;
+            let (pool, is_over) = (Arc::clone(&pool), Arc::clone(&is_over));
+            let moved = Arc::clone(if is_stream { &streamed } else { &put });
+            let slowest = Arc::clone(&slowest);
+            tasks.push(threads::spawn(move || {
+                let length = if is_stream { STREAM_FILE } else { PUT_FILE };
+                let piece = vec![7u8; 1 << 20];
+                while !is_over.load(Ordering::Relaxed) {
+                    let begun = simulated::now();
+                    let writer = pool.create_sized(ByteCount(length)).unwrap();
+                    let mut writer = match is_stream {
+                        true => writer.used_by(Use::Stream),
+                        false => writer.used_by_client_of("c"),
+                    };
+                    for _ in 0..length >> 20 {
+                        writer.write(&piece).unwrap();
+                        moved.fetch_add(1 << 20, Ordering::Relaxed);
+                    }
+                    let blob = writer.finish().unwrap();
+                    if !is_stream {
+                        slowest.fetch_max(simulated::now() - begun, Ordering::Relaxed);
+                    }
+                    pool.remove(&blob).unwrap();
+                }
+            }));
+        }
+        simulated::pause(Duration::from_secs(1));
+        let before = (streamed.load(Ordering::Relaxed), put.load(Ordering::Relaxed));
+        let span = Duration::from_secs(3);
+        simulated::pause(span);
+        let rate = |now: &AtomicU64, before: u64| (now.load(Ordering::Relaxed) - before) as f64 / span.as_secs_f64();
+        let (streams, clients) = (rate(&streamed, before.0), rate(&put, before.1));
+        is_over.store(true, Ordering::Relaxed);
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+        pool.close();
+        let slowest = Duration::from_nanos(slowest.load(Ordering::Relaxed));
+        Written { streams, clients, slowest }
+    });
+    outcome.result.unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+#[test]
+fn recalls_write_in_runs_beside_clients() {
+    let _one = crate::alone();
+    for (streams, clients) in [(4, 0), (4, 12), (0, 12), (1, 0)] {
+        println!("{streams} streams, {clients} clients: {:?}", run_writers(streams, clients));
+    }
 }

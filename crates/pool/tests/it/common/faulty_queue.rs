@@ -51,6 +51,14 @@ impl DriveQueue for FaultyQueue {
     }
 
     fn read(&self, mut read: Box<dyn ReadOperation>) {
+        if self.faults.hung.load(Ordering::SeqCst) {
+            let (inner, faults) = (Arc::clone(&self.inner), Arc::clone(&self.faults));
+            std::thread::spawn(move || {
+                faults.hang();
+                inner.read(read);
+            });
+            return;
+        }
         let mut number = 0;
         while let Some((offset, _)) = read.part(number) {
             if let Err(error) = self.faults.check_read(self.drive, read.extent(), offset) {
