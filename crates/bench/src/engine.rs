@@ -26,8 +26,8 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 }
 
 /// Writes and reads one blob of the pool: put and get without HTTP, hashes and catalogue.
-pub fn pool(directory: &Path, bytes: u64) -> Outcome<(Row, Row)> {
-    let pool = open_pool(&directory.join("raw-pool"))?;
+pub fn pool(directory: &Path, bytes: u64, io: DriveIo) -> Outcome<(Row, Row)> {
+    let pool = open_pool(&directory.join("raw-pool"), io)?;
     let buffer = vec![9u8; 1 << 20];
     let started = Instant::now();
     let mut writer = pool.create_sized(ByteCount(bytes)).map_err(failed)?;
@@ -50,14 +50,14 @@ pub fn pool(directory: &Path, bytes: u64) -> Outcome<(Row, Row)> {
     Ok((write, row))
 }
 
-fn open_pool(directory: &Path) -> Outcome<Arc<Pool>> {
+fn open_pool(directory: &Path, io: DriveIo) -> Outcome<Arc<Pool>> {
     let instance = text::random_uuid()?;
     let (mut entries, mut drives) = (Vec::new(), Vec::new());
     for number in 0..DRIVES {
         let (id, name) = (DriveId(number), format!("d{number}"));
         let at = DriveLocation::parse(Path::new(&name), directory).map_err(failed)?;
         at.format(instance, id).map_err(failed)?;
-        drives.push((id, Some(at.open(instance, id, DriveIo::Auto).map_err(failed)?)));
+        drives.push((id, Some(at.open(instance, id, io).map_err(failed)?)));
         let domain = FailureDomain { host: at.host().to_owned(), enclosure: String::new(), disk: name };
         entries.push(DriveEntry { id, domain, state: DriveState::Up, weight: 1 });
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use client::Server;
+use drive::DriveIo;
 use config::{CONFIG_FILE, Size};
 use store::StoreOptions;
 use tempfile::TempDir;
@@ -61,6 +62,10 @@ pub struct Args {
     /// Requests at once [default: 64 for create, 8 for stat, else 1]
     #[arg(long)]
     clients: Option<usize>,
+    /// How the drives of the instance are read and written: auto, threads or uring, as `[pool] io` in
+    /// kist.toml has it
+    #[arg(long, default_value_t = DriveIo::Auto)]
+    io: DriveIo,
     /// Where the instance is made; for `all` a directory in memory [default: the system's temporary
     /// directory]
     #[arg(long)]
@@ -219,7 +224,7 @@ pub fn run(args: &Args, call: Call<'_>) -> Outcome {
         return budgets::run(args, call);
     }
     args.check_room()?;
-    let bench = Bench::new(args.dir.as_deref(), args.load(), call)?;
+    let bench = Bench::new(args.dir.as_deref(), args.load(), call)?.driven_by(args.io);
     let rows = match what {
         What::Put => bench.put()?,
         What::Get => bench.get()?,
@@ -238,6 +243,7 @@ pub struct Bench<'a> {
     temporary: TempDir,
     quiet: bool,
     subject: &'a dyn Subject,
+    io: DriveIo,
 }
 
 impl<'a> Bench<'a> {
@@ -246,7 +252,12 @@ impl<'a> Bench<'a> {
         let place = place.map_or_else(std::env::temp_dir, Path::to_path_buf);
         let temporary = tempfile::Builder::new().prefix("kist-bench-").tempdir_in(&place);
         let temporary = temporary.map_err(|error| Failure::io("making the instance", &place, &error))?;
-        Ok(Bench { load, temporary, quiet: call.style.quiet, subject: call.subject })
+        Ok(Bench { load, temporary, quiet: call.style.quiet, subject: call.subject, io: DriveIo::Auto })
+    }
+
+    /// Says how the drives are read and written.
+    fn driven_by(self, io: DriveIo) -> Self {
+        Bench { io, ..self }
     }
 
     pub fn directory(&self) -> PathBuf {
@@ -256,6 +267,11 @@ impl<'a> Bench<'a> {
     pub fn start(&self) -> Outcome<Server> {
         let directory = self.directory();
         self.subject.make(&directory, None)?;
+        let file = directory.join(CONFIG_FILE);
+        let failed = |error| Failure::io("setting the way of its drives in", &file, &error);
+        let text = std::fs::read_to_string(&file).map_err(failed)?;
+        let set = text.replacen("[pool]\n", &format!("[pool]\nio = \"{}\"\n", self.io), 1);
+        std::fs::write(&file, set).map_err(failed)?;
         Server::start(&directory)
     }
 
@@ -280,7 +296,7 @@ impl<'a> Bench<'a> {
         let (memory, loopback) = (limits::memory_copy(), limits::loopback()?);
         let disk = limits::disk_write(self.raw(), bytes)?;
         let warm = self.warm(bytes)?;
-        let (pool, _) = engine::pool(self.raw(), bytes)?;
+        let (pool, _) = engine::pool(self.raw(), bytes, self.io)?;
         drop(warm);
         self.note("put over HTTP");
         let server = self.start()?;
@@ -296,7 +312,7 @@ impl<'a> Bench<'a> {
         self.note("the limits of this machine");
         let bytes = self.load.bytes();
         let memory = limits::memory_copy();
-        let (_, pool) = engine::pool(self.raw(), bytes)?;
+        let (_, pool) = engine::pool(self.raw(), bytes, self.io)?;
         self.note("put, then get over HTTP");
         let server = self.start()?;
         let warm = self.warm(bytes)?;
@@ -405,6 +421,7 @@ mod tests {
             size: None,
             files: None,
             clients: None,
+            io: DriveIo::Auto,
             dir: None,
             disk: None,
             write: None,

@@ -98,16 +98,16 @@ impl Device {
     /// How many reads, and how many writes, it is handed at one time.
     fn depth(self) -> usize {
         let best = match self.kind {
-            // The pool puts what waits into runs (`pool/src/order.rs`), which it cannot do with what the disk
-            // has already.
-            Kind::Rotational => 2,
             Kind::SolidState => 16,
-            Kind::Unknown => 4,
+            // The pool puts what waits into runs (`pool/src/order.rs`), which it cannot do with what a disk
+            // has already.
+            Kind::Rotational | Kind::Unknown => 4,
         };
         best.min(self.requests_max).max(1)
     }
 
-    /// Whether more than one operation at a time is worth its costs there.
+    /// Whether more than one operation at a time is worth its costs there: measured on solid-state disks; in
+    /// memory it is not, and of disks with an arm it is not known (docs/decisions/drive-queue.md).
     fn gains(self) -> bool {
         self.kind == Kind::SolidState && self.depth() > 1
     }
@@ -139,7 +139,7 @@ mod tests {
         let partition = device(&[("queue/rotational", "0\n"), ("queue/nr_requests", "8\n"), ("p1/start", "1")]);
         assert_eq!((partition.depth(), partition.gains()), (8, true));
         let disk = [("queue/rotational", "1\n"), ("queue/nr_requests", "64\n"), ("device/queue_depth", "32\n")];
-        assert_eq!((device(&disk).depth(), device(&disk).gains()), (2, false));
+        assert_eq!((device(&disk).depth(), device(&disk).gains()), (4, false));
         let alone = [("queue/rotational", "1\n"), ("queue/nr_requests", "64\n"), ("device/queue_depth", "1\n")];
         assert_eq!(device(&alone).depth(), 1);
         assert_eq!((Device::UNKNOWN.depth(), Device::UNKNOWN.gains()), (4, false));

@@ -11,8 +11,10 @@ use drive::ExtentId;
 /// After so many bytes for tape streams others have their turn, if some wait ...
 const STREAM_RUN: u64 = 32 << 20;
 /// ... which is so many reads, or bytes: of small ones many, of those of a rebuild a few.
-const OTHERS_READS: u32 = 8;
-const OTHERS_BYTES: u64 = 4 << 20;
+const READS: Turn = Turn { operations: 8, bytes: 4 << 20 };
+/// ... or so many writes: a stream's wait in memory, where half a minute of them has room, and others wait for
+/// theirs. It is about the time that a disk needs for the stream's.
+const WRITES: Turn = Turn { operations: 32, bytes: 16 << 20 };
 /// What begins no further behind the last read is reached without a seek.
 const GAP: u64 = 1 << 20;
 
@@ -26,18 +28,37 @@ pub(crate) struct Wanted {
     pub(crate) is_stream: bool,
 }
 
+/// What others have at one time.
+#[derive(Clone, Copy)]
+struct Turn {
+    operations: u32,
+    bytes: u64,
+}
+
 /// Where a drive is in its order.
-#[derive(Default)]
 pub(crate) struct RunOrder {
+    others: Turn,
     /// Where the last read ended.
     arm: Option<(ExtentId, u64)>,
     /// Bytes that tape streams had since others had their turn.
     run: u64,
-    /// Reads and bytes of others in their turn.
-    turn: (u32, u64),
+    /// What others had in their turn.
+    turn: Turn,
 }
 
 impl RunOrder {
+    pub(crate) fn of_reads() -> Self {
+        RunOrder::with(READS)
+    }
+
+    pub(crate) fn of_writes() -> Self {
+        RunOrder::with(WRITES)
+    }
+
+    fn with(others: Turn) -> Self {
+        RunOrder { others, arm: None, run: 0, turn: Turn { operations: 0, bytes: 0 } }
+    }
+
     /// The place among those that wait, in the order in which they came, of the one that comes next. `None`
     /// stands for what only looks: it takes no time, and waits for nothing.
     pub(crate) fn choose(&mut self, waiting: impl Iterator<Item = Option<Wanted>>) -> usize {
@@ -66,10 +87,12 @@ impl RunOrder {
         if wanted.is_stream {
             self.run = self.run.saturating_add(bytes);
         } else {
-            self.turn = (self.turn.0 + 1, self.turn.1.saturating_add(bytes));
-            let is_over = self.turn.0 >= OTHERS_READS || self.turn.1 >= OTHERS_BYTES;
+            self.turn.operations += 1;
+            self.turn.bytes = self.turn.bytes.saturating_add(bytes);
+            let Turn { operations, bytes } = self.others;
+            let is_over = self.turn.operations >= operations || self.turn.bytes >= bytes;
             if is_over || stream.is_none() {
-                (self.run, self.turn) = (0, (0, 0));
+                (self.run, self.turn) = (0, Turn { operations: 0, bytes: 0 });
             }
         }
         self.arm = Some((wanted.extent, wanted.to));
@@ -107,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_stream_is_read_in_one_run_and_clients_as_they_came() {
-        let mut order = RunOrder::default();
+        let mut order = RunOrder::of_reads();
         let mixed = vec![
             wanted(1, 0, true),
             wanted(9, 5, false),
@@ -131,7 +154,7 @@ mod tests {
 
     #[test]
     fn who_waits_beside_a_stream_has_a_turn_after_each_run() {
-        let mut order = RunOrder::default();
+        let mut order = RunOrder::of_reads();
         let mut waiting: Vec<_> = (0..100).map(|at| wanted(1, at, true)).collect();
         waiting.extend((0..6).map(|at| wanted(9, 5 * at, false)));
         let served = served(&mut order, waiting);
@@ -141,12 +164,37 @@ mod tests {
         let small = |at: u64| wanted(9, at, false).map(|read| Wanted { to: read.from + 4096, ..read });
         let mut waiting: Vec<_> = (0..70).map(|at| wanted(1, at, true)).collect();
         waiting.extend((0..20).map(small));
-        let mut order = RunOrder::default();
+        let mut order = RunOrder::of_reads();
         let first: Vec<bool> = self::served(&mut order, waiting)[32..41]
             .iter()
             .map(|read| read.is_some_and(|it| it.is_stream))
             .collect();
         assert_eq!(first, [[false; 8].as_slice(), &[true]].concat(), "eight reads");
         assert_eq!(order.choose([None].into_iter()), 0);
+    }
+
+    #[test]
+    fn what_is_written_keeps_the_order_of_each_extent_and_nobody_waits_for_ever() {
+        let mut order = RunOrder::of_writes();
+        // Two streams and a client that append a cell in turn, and seal.
+        let steps = |blob: u64, cells: u64, is_stream| {
+            let end = wanted(blob, cells, is_stream).map(|end| Wanted { to: end.from, ..end });
+            (0..cells).map(move |at| wanted(blob, at, is_stream)).chain([end])
+        };
+        let mut waiting = Vec::new();
+        let mut writers = [steps(1, 60, true), steps(2, 60, true), steps(9, 40, false)];
+        while waiting.len() < 163 {
+            waiting.extend(writers.iter_mut().filter_map(Iterator::next));
+        }
+        let served: Vec<Wanted> = served(&mut order, waiting).into_iter().flatten().collect();
+        for blob in [1, 2, 9] {
+            let ends: Vec<(u64, u64)> =
+                served.iter().filter(|it| it.extent.blob.0 == blob).map(|it| (it.from, it.to)).collect();
+            assert!(ends.is_sorted() && ends.windows(2).all(|two| two[0].1 == two[1].0), "{blob}: {ends:?}");
+        }
+        let runs: Vec<(u64, usize)> =
+            served.chunk_by(|a, b| a.extent == b.extent).map(|run| (run[0].extent.blob.0, run.len())).collect();
+        assert_eq!(runs[..4], [(1, 32), (9, 16), (1, 29), (2, 3)], "{runs:?}");
+        assert!(runs.len() <= 8, "{runs:?}");
     }
 }

@@ -16,7 +16,6 @@ pub(crate) struct JobQueue {
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
     order: RunOrder,
@@ -57,13 +56,18 @@ impl State {
 impl JobQueue {
     /// For reads, and for calls that only look: these wait for nothing.
     pub(crate) fn of_reads() -> Self {
-        JobQueue { state: Mutex::default(), changed: Condvar::default() }
+        JobQueue::with(RunOrder::of_reads(), false)
     }
 
     /// For writes, and for calls that change something.
     pub(crate) fn of_writes() -> Self {
-        let state = State { calls_in_turn: true, ..State::default() };
-        JobQueue { state: Mutex::new(state), changed: Condvar::default() }
+        JobQueue::with(RunOrder::of_writes(), true)
+    }
+
+    fn with(order: RunOrder, calls_in_turn: bool) -> Self {
+        let jobs = VecDeque::new();
+        let state = State { jobs, order, calls_in_turn, cleared: 0, closed: false, ended: false };
+        JobQueue { state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Queues a job; drops it if the queue is emptied or closed meanwhile.

@@ -338,6 +338,8 @@ struct Written {
 }
 
 const WRITTEN_DISKS: u16 = 6;
+/// Of each of the tape drives, which together give half of what the disks can take.
+const RECALL_RATE: u64 = 100_000_000;
 const STREAM_FILE: u64 = 256 << 20;
 const PUT_FILE: u64 = 8 << 20;
 
@@ -374,6 +376,10 @@ fn run_writers(streams: usize, clients: usize) -> Written {
                         false => writer.used_by_client_of("c"),
                     };
                     for _ in 0..length >> 20 {
+                        if is_stream {
+                            // What the tape drive needs for it.
+                            RuntimePace.pause((1 << 20) * 1_000_000_000 / RECALL_RATE);
+                        }
                         writer.write(&piece).unwrap();
                         moved.fetch_add(1 << 20, Ordering::Relaxed);
                     }
@@ -400,10 +406,16 @@ fn run_writers(streams: usize, clients: usize) -> Written {
     outcome.result.unwrap_or_else(|failure| panic!("{failure}"))
 }
 
+/// Story: of what waited for a disk each write moved the arm, since a stream had two cells waiting, and those
+/// of others stood between: four recalls got 235 MB/s of the 400 that their tape drives gave, and 93 beside
+/// clients.
 #[test]
 fn recalls_write_in_runs_beside_clients() {
     let _one = crate::alone();
-    for (streams, clients) in [(4, 0), (4, 12), (0, 12), (1, 0)] {
-        println!("{streams} streams, {clients} clients: {:?}", run_writers(streams, clients));
-    }
+    let (alone, both) = (run_writers(4, 0), run_writers(4, 12));
+    println!("alone {alone:?}\nboth {both:?}");
+    let all = 4.0 * RECALL_RATE as f64;
+    assert!(alone.streams >= 0.95 * all, "{alone:?}");
+    assert!(both.streams >= 0.75 * all && both.clients >= 100e6, "{both:?}");
+    assert!(both.slowest < Duration::from_secs(2), "who waits for a sync is not starved: {both:?}");
 }
