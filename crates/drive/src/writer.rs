@@ -142,12 +142,12 @@ impl ExtentWriter for FileExtentWriter {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use base::{BlobId, DriveId};
 
     /// A writer to a special file that refuses what an extent's file would take.
-    fn writer(file: File) -> FileExtentWriter {
+    pub(crate) fn writer(file: File) -> FileExtentWriter {
         let directory = File::open("/").unwrap();
         FileExtentWriter {
             shared: Shared::new(DriveId(1), directory),

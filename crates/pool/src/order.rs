@@ -120,7 +120,7 @@ mod tests {
     }
 
     /// What is served, of all that waits, in order.
-    fn served(order: &mut ReadOrder, mut waiting: Vec<Option<Wanted>>) -> Vec<Option<Wanted>> {
+    fn served(order: &mut RunOrder, mut waiting: Vec<Option<Wanted>>) -> Vec<Option<Wanted>> {
         let mut served = Vec::new();
         while !waiting.is_empty() {
             served.push(waiting.remove(order.choose(waiting.iter().copied())));

@@ -198,3 +198,64 @@ impl Drop for After<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::sync::mpsc::{self, Sender};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::object::PAGE;
+    use crate::queue::DriveQueue;
+    use crate::uring::UringQueue;
+    use crate::writer::tests::writer;
+
+    struct Write(WriteStep<'static>, Sender<Told>);
+
+    impl WriteOperation for Write {
+        fn step(&self) -> WriteStep<'_> {
+            self.0
+        }
+
+        fn done(self: Box<Self>, result: Told) {
+            let _ = self.1.send(result);
+        }
+    }
+
+    /// What comes of an append, a sync and an append to a special file, and whether the drive is suspect.
+    fn written_to(file: File) -> Option<([Told; 3], bool)> {
+        let writer = writer(file);
+        let shared = Arc::clone(&writer.shared);
+        let files = Files { shared: Arc::clone(&shared), path: "/".into(), direct: false };
+        let files = Arc::new(files);
+        let queue = UringQueue::open(Arc::clone(&files), 4).ok()?;
+        assert_eq!(queue.depth(), 4);
+        let state = State { waiting: VecDeque::new(), progress: Progress::Open(Box::new(writer)) };
+        let (id, parts) = (ExtentId { blob: base::BlobId(1), stripe: 0, shard: 0 }, Arc::clone(&queue.parts));
+        let mut extent = UringExtent(Arc::new(Extent { files, parts, id, state: Mutex::new(state) }));
+        let (sender, told) = mpsc::channel();
+        for step in [WriteStep::Append(&[0; PAGE]), WriteStep::Sync, WriteStep::Append(&[0; PAGE])] {
+            extent.submit(Box::new(Write(step, sender.clone())));
+        }
+        let results = std::array::from_fn(|_| told.recv_timeout(Duration::from_secs(60)).unwrap());
+        Some((results, shared.is_suspect()))
+    }
+
+    #[test]
+    fn a_drive_that_is_full_is_not_suspect_and_one_that_fails_is() {
+        let Some((full, is_suspect)) = written_to(File::options().write(true).open("/dev/full").unwrap()) else {
+            // The kernel has no such queues.
+            return;
+        };
+        assert!(matches!(&full[0], Err(DriveError::Full { .. })), "{full:?}");
+        assert!(full[1..].iter().all(|it| matches!(it, Err(DriveError::Poisoned { .. }))) && !is_suspect);
+        let (failed, is_suspect) = written_to(File::open("/dev/null").unwrap()).unwrap();
+        assert!(matches!(&failed[0], Err(DriveError::Io { operation: "write", .. })), "{failed:?}");
+        assert!(failed[1..].iter().all(|it| matches!(it, Err(DriveError::Poisoned { .. }))) && is_suspect);
+        let unsynced = written_to(File::options().write(true).open("/dev/null").unwrap()).unwrap();
+        let (unsynced, is_suspect) = unsynced;
+        assert!(unsynced[0].is_ok() && matches!(&unsynced[1], Err(DriveError::Io { operation: "sync", .. })));
+        assert!(matches!(&unsynced[2], Err(DriveError::Poisoned { .. })) && is_suspect);
+    }
+}
