@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use client::Server;
-use drive::DriveIo;
 use config::{CONFIG_FILE, Size};
+use drive::DriveIo;
 use store::StoreOptions;
 use tempfile::TempDir;
 use terminal::{Exit, Failure, Outcome, Progress, output, parallel, text};

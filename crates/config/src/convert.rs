@@ -55,8 +55,9 @@ impl Config {
             keep_age: catalogue.keep_age.0,
         };
         // How the pool is kept is told the engine apart: see `upkeep`.
-        let Pool { data, parity, local_parity, arena, io, unknown_kept, drives, high_water, low_water, .. } =
-            pool;
+        let Pool {
+            data, parity, local_parity, arena, io, unknown_kept, drives, high_water, low_water, ..
+        } = pool;
         let high = high_water.as_ref().map(|high| high.get_ref().0);
         let low = low_water.as_ref().map(|low| low.get_ref().0);
         let library_settings = |library: &Library| library_settings(library, directory);

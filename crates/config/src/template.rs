@@ -171,8 +171,8 @@ parity = {parity}
 local_parity = {local_parity}
 # Memory for the buffers of all reads and writes.
 arena = "128MiB"
-# How drives are read and written: "uring" has several reads and writes under way at each at one time (io_uring),
-# "threads" one of each, "auto" is the first on solid-state disks if the kernel lets us, else the second.
+# How drives are read and written: "uring" has several reads and writes under way at each at one time
+# (io_uring), "threads" one of each, "auto" is the first on solid-state disks if the kernel lets it.
 # io = "auto"
 # All of the pool is read and checked once in so many days, and repaired.
 scrub_days = 14

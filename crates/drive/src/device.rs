@@ -84,9 +84,8 @@ impl Device {
     fn read(directory: &Path) -> Device {
         let Ok(own) = directory.canonicalize() else { return Device::UNKNOWN };
         let disk = if own.join("queue").exists() { own } else { own.join("..") };
-        let number = |name: &str| -> Option<usize> {
-            fs::read_to_string(disk.join(name)).ok()?.trim().parse().ok()
-        };
+        let number =
+            |name: &str| -> Option<usize> { fs::read_to_string(disk.join(name)).ok()?.trim().parse().ok() };
         let Some(rotational) = number("queue/rotational") else { return Device::UNKNOWN };
         // A disk whose own queue is switched off says so here.
         let limits = [number("queue/nr_requests"), number("device/queue_depth")];
@@ -136,11 +135,14 @@ mod tests {
     fn a_queue_is_as_deep_as_is_best_for_the_device_and_no_deeper_than_its_own() {
         let nvme = device(&[("queue/rotational", "0\n"), ("queue/nr_requests", "1023\n")]);
         assert_eq!((nvme.depth(), nvme.gains()), (16, true));
-        let partition = device(&[("queue/rotational", "0\n"), ("queue/nr_requests", "8\n"), ("p1/start", "1")]);
+        let partition =
+            device(&[("queue/rotational", "0\n"), ("queue/nr_requests", "8\n"), ("p1/start", "1")]);
         assert_eq!((partition.depth(), partition.gains()), (8, true));
-        let disk = [("queue/rotational", "1\n"), ("queue/nr_requests", "64\n"), ("device/queue_depth", "32\n")];
+        let disk =
+            [("queue/rotational", "1\n"), ("queue/nr_requests", "64\n"), ("device/queue_depth", "32\n")];
         assert_eq!((device(&disk).depth(), device(&disk).gains()), (4, false));
-        let alone = [("queue/rotational", "1\n"), ("queue/nr_requests", "64\n"), ("device/queue_depth", "1\n")];
+        let alone =
+            [("queue/rotational", "1\n"), ("queue/nr_requests", "64\n"), ("device/queue_depth", "1\n")];
         assert_eq!(device(&alone).depth(), 1);
         assert_eq!((Device::UNKNOWN.depth(), Device::UNKNOWN.gains()), (4, false));
         assert_eq!(Device::read(Path::new("/nowhere")), Device::UNKNOWN);

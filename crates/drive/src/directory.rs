@@ -358,7 +358,12 @@ impl DirectoryDrive {
         let mut page = AlignedBuffer::new(PAGE);
         page.as_mut_slice().fill(0xa5);
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(true).custom_flags(direct_flag(self.files.direct));
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .custom_flags(direct_flag(self.files.direct));
         let file = options.open(&name)?;
         file.write_all_at(page.as_slice(), 0)?;
         file.sync_all()?;
@@ -418,7 +423,8 @@ impl ObjectDrive for DirectoryDrive {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(direct_flag(self.files.can_be_direct(offset, into)));
         let file = options.open(self.files.file(id)).map_err(|source| self.files.not_opened(id, source))?;
-        file.read_exact_at(into, offset.0).map_err(|source| self.files.not_read(id, offset, into.len(), source))
+        file.read_exact_at(into, offset.0)
+            .map_err(|source| self.files.not_read(id, offset, into.len(), source))
     }
 
     fn punch(&self, id: ExtentId, offset: ByteCount, length: ByteCount) -> Result<(), DriveError> {
@@ -434,7 +440,8 @@ impl ObjectDrive for DirectoryDrive {
     fn punch_unneeded(&self, id: ExtentId, pages: &[SharedPage]) -> Result<Vec<u32>, DriveError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(direct_flag(self.files.direct));
-        let file = options.open(self.files.file(id)).map_err(|source| self.files.failed(id, "opening", source))?;
+        let file =
+            options.open(self.files.file(id)).map_err(|source| self.files.failed(id, "opening", source))?;
         holes::punch_unneeded(&file, pages).map_err(|source| self.files.failed(id, "punching a hole", source))
     }
 
@@ -446,18 +453,22 @@ impl ObjectDrive for DirectoryDrive {
     }
 
     fn allocated(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
-        let found = fs::metadata(self.files.file(id)).map_err(|source| self.files.failed(id, "looking", source))?;
+        let found =
+            fs::metadata(self.files.file(id)).map_err(|source| self.files.failed(id, "looking", source))?;
         Ok(ByteCount(found.blocks().saturating_mul(512)))
     }
 
     fn length(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
-        let found = fs::metadata(self.files.file(id)).map_err(|source| self.files.failed(id, "looking", source))?;
+        let found =
+            fs::metadata(self.files.file(id)).map_err(|source| self.files.failed(id, "looking", source))?;
         Ok(ByteCount(found.len()))
     }
 
     fn delete(&self, id: ExtentId) -> Result<(), DriveError> {
         match fs::remove_file(self.files.file(id)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.files.failed(id, "deletion", error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(self.files.failed(id, "deletion", error))
+            }
             _ => Ok(()),
         }
     }
@@ -479,7 +490,8 @@ impl ObjectDrive for DirectoryDrive {
                 }
                 Ok(ids)
             };
-            let failed = |source| DriveError::List { drive: self.files.shared.id, path: path.clone(), source };
+            let failed =
+                |source| DriveError::List { drive: self.files.shared.id, path: path.clone(), source };
             let mut ids = list().map_err(failed)?;
             ids.sort_unstable();
             found.extend(ids);

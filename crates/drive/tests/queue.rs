@@ -354,7 +354,8 @@ fn what_was_handed_over_is_done_although_all_is_dropped_and_then_the_drive_is_fr
     for Bench { directory, drive, queue, sender, told } in Bench::all() {
         for round in 0..20u64 {
             let mut written = queue.extent(extent(round), ByteCount(0), false);
-            for step in [Step::Append(filled(16, 4), 0), Step::Sync, Step::Append(filled(16, 4), 0), Step::Seal]
+            for step in
+                [Step::Append(filled(16, 4), 0), Step::Sync, Step::Append(filled(16, 4), 0), Step::Seal]
             {
                 written.submit(Box::new(Write { number: 0, step, told: sender.clone() }));
             }

@@ -1,8 +1,8 @@
 //! Writes and reads a striped blob, stores small values, and has many callers write blobs of 4 MiB and read
 //! 64 KiB anywhere in them, over drives given as arguments; prints what comes of it in a second.
 //!
-//! `speed [--data k] [--parity m] [--mib n] [--io auto|threads|uring] DRIVE...`: each is a path or a URL of an
-//! empty or absent drive, which is made.
+//! `speed [--data k] [--parity m] [--mib n] [--io auto|threads|uring] DRIVE...`: each is a path or a URL of
+//! an empty or absent drive, which is made.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

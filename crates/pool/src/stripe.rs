@@ -132,16 +132,21 @@ impl Stripe {
         self.in_flight.push_back(InFlight { gather, drives });
     }
 
-    /// Of a tape stream: gives memory for one more row if there is some; else waits for a row to end, if there
-    /// are as many on their way as others may have.
+    /// Of a tape stream: gives memory for one more row if there is some; else waits for a row to end, if
+    /// there are as many on their way as others may have.
     pub(crate) fn wait_behind<M>(&mut self, memory: impl FnOnce() -> Option<M>) -> Option<M> {
         while self.in_flight.front().is_some_and(|row| row.gather.is_complete()) {
             self.wait_rows(self.in_flight.len());
         }
         match self.in_flight.len() {
             rows if rows < WRITE_ROWS_IN_FLIGHT => None,
-            rows if rows < STREAM_ROWS_BEHIND_MAX && let Some(memory) = memory() => Some(memory),
+            rows if rows < STREAM_ROWS_BEHIND_MAX
+                && let Some(memory) = memory() =>
+            {
+                Some(memory)
+            }
             rows => {
+                assert!(rows <= STREAM_ROWS_BEHIND_MAX, "no stream is further behind");
                 self.wait_rows(rows);
                 None
             }

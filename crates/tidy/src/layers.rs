@@ -90,7 +90,7 @@ const OUTSIDE: [(&str, &[&str]); 15] = [
     ("http-body-util", &["door", "s3", "transfer"]),
     ("hyper", &["door", "s3", "transfer"]),
     ("hyper-util", &["door"]),
-    ("io-uring", &["disk_load"]),
+    ("io-uring", &["drive", "disk_load"]),
     ("quick-xml", &["ltfs", "door"]),
     ("rustls", &["door", "client"]),
     ("s3s", &["s3"]),

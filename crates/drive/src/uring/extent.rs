@@ -123,11 +123,7 @@ impl Extent {
     }
 
     /// Syncs or seals; blocks.
-    fn make_durable(
-        self: Arc<Self>,
-        mut writer: Box<FileExtentWriter>,
-        operation: Box<dyn WriteOperation>,
-    ) {
+    fn make_durable(self: Arc<Self>, mut writer: Box<FileExtentWriter>, operation: Box<dyn WriteOperation>) {
         let is_seal = matches!(operation.step(), WriteStep::Seal);
         let (writer, result) = match is_seal {
             true => (None, writer.seal()),
@@ -166,7 +162,7 @@ impl Extent {
         // While the step still counts as under way, so that none is told before it.
         let after = After { extent: self, progress: Some(writer.map_or(Progress::Ended, Progress::Open)) };
         operation.done(result);
-        after.is_told();
+        after.told();
         self.go_on();
     }
 }
@@ -179,7 +175,7 @@ struct After<'a> {
 }
 
 impl After<'_> {
-    fn is_told(mut self) {
+    fn told(mut self) {
         if let Some(progress) = self.progress.take() {
             self.extent.state().progress = progress;
         }
@@ -244,7 +240,8 @@ mod tests {
 
     #[test]
     fn a_drive_that_is_full_is_not_suspect_and_one_that_fails_is() {
-        let Some((full, is_suspect)) = written_to(File::options().write(true).open("/dev/full").unwrap()) else {
+        let Some((full, is_suspect)) = written_to(File::options().write(true).open("/dev/full").unwrap())
+        else {
             // The kernel has no such queues.
             return;
         };

@@ -241,9 +241,8 @@ impl Ring {
             Next::Kernel(entry) => {
                 // First in its place, so that it stays whatever happens.
                 self.places[place] = Some(work);
-                if self.push(&entry.user_data(place as u64)).is_err() {
-                    panic!("the ring has a place for all that is under way");
-                }
+                let is_pushed = self.push(&entry.user_data(place as u64)).is_ok();
+                assert!(is_pushed, "the ring has a place for all that is under way");
             }
             Next::Done => {
                 self.free.push(place);

@@ -395,7 +395,8 @@ fn run_writers(streams: usize, clients: usize) -> Written {
         let before = (streamed.load(Ordering::Relaxed), put.load(Ordering::Relaxed));
         let span = Duration::from_secs(3);
         simulated::pause(span);
-        let rate = |now: &AtomicU64, before: u64| (now.load(Ordering::Relaxed) - before) as f64 / span.as_secs_f64();
+        let rate =
+            |now: &AtomicU64, before: u64| (now.load(Ordering::Relaxed) - before) as f64 / span.as_secs_f64();
         let (streams, clients) = (rate(&streamed, before.0), rate(&put, before.1));
         is_over.store(true, Ordering::Relaxed);
         tasks.into_iter().for_each(|task| task.join().unwrap());

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use base::{BlobDescription, ByteCount, DriveId, Epoch, StreamChecksums, StripeCode, StripeSet, Uuid};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{
-    DirectIo, DirectoryDrive, DriveError, DriveIo, DriveQueue, DriveStatus, ExtentId, ExtentWriter, ObjectDrive,
-    SharedPage, Stamp,
+    DirectIo, DirectoryDrive, DriveError, DriveIo, DriveQueue, DriveStatus, ExtentId, ExtentWriter,
+    ObjectDrive, SharedPage, Stamp,
 };
 use pool::{Pool, PoolConfig, PoolError};
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::{ByteCount, DriveId, Epoch};
 use drive::{
     BlockingQueue, DriveError, DriveQueue, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, QueueEngine,
-    QueuedExtent,     ReadOperation, SharedPage, Stamp, WriteOperation, WriteStep,
+    QueuedExtent, ReadOperation, SharedPage, Stamp, WriteOperation, WriteStep,
 };
 
 /// Reads, and operations of writing, that a queue holds at one time.
