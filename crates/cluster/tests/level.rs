@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{ByteCount, DriveId, Epoch, PercentPoints, StripeSet};
+use base::{ByteCount, DriveGroup, DriveId, Epoch, PercentPoints, StripeSet};
 use cluster::{DriveEntry, DriveFill, DriveMap, DriveState, FailureDomain, Fills, Share, StripeSets};
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn entry(id: u16, host: u16, enclosure: u16) -> DriveEntry {
         enclosure: format!("jbod{enclosure}"),
         disk: id.to_string(),
     };
-    DriveEntry { id: DriveId(id), domain, state: DriveState::Up, weight: 1 }
+    DriveEntry { id: DriveId(id), domain, group: DriveGroup::MAIN, state: DriveState::Up, weight: 1 }
 }
 
 fn sets(entries: &[DriveEntry], known: Vec<StripeSet>) -> StripeSets {
@@ -55,7 +55,7 @@ impl Pool {
         Fills::new(drives.filter(|(entry, _)| entry.state == DriveState::Up).map(|(entry, total)| {
             let on = used[&entry.id];
             let room = ByteCount(total.saturating_sub(on).saturating_sub(self.floor));
-            (entry.id, DriveFill { used: ByteCount(on), total: ByteCount(*total), room })
+            (entry.id, DriveFill { group: entry.group, used: ByteCount(on), total: ByteCount(*total), room })
         }))
     }
 
@@ -165,8 +165,12 @@ fn nothing_moves_without_gain_nor_where_there_is_no_room() {
     let sets = sets(&one_host(7), vec![]);
     let set = StripeSet { id: base::StripeSetId(1), drives: (0..6).map(DriveId).collect() };
     let fills = |used: u64, of_new: u64, room: u64| {
-        let fill =
-            |used, room| DriveFill { used: ByteCount(used), total: ByteCount(1_000), room: ByteCount(room) };
+        let fill = |used, room| DriveFill {
+            group: DriveGroup::MAIN,
+            used: ByteCount(used),
+            total: ByteCount(1_000),
+            room: ByteCount(room),
+        };
         let old = (0..6).map(|id| (DriveId(id), fill(used, 0)));
         Fills::new(old.chain([(DriveId(6), fill(of_new, room))]))
     };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{ByteCount, DriveId, Epoch, StripeSet, StripeSetId};
+use base::{ByteCount, DriveGroup, DriveId, Epoch, StripeSet, StripeSetId};
 use cluster::{
     DriveEntry, DriveMap, DriveState, FailureDomain, MapError, PlacementError, SETS_PER_DRIVE, StripeSets,
 };
@@ -16,6 +16,7 @@ fn map(hosts: u16, drives_each: u16) -> DriveMap {
             enclosure: String::new(),
             disk: n.to_string(),
         },
+        group: DriveGroup::MAIN,
         state: DriveState::Up,
         weight: 1,
     };
