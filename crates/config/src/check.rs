@@ -582,6 +582,51 @@ mod tests {
         assert_eq!(hosts, ["localhost", "store-2", "localhost"]);
     }
 
+    #[test]
+    fn groups_of_drives_have_enough_of_them_and_are_named() {
+        let table = "\n[pool.groups.fast]\ndata = 1\nparity = 1\n";
+        let text = |group: &str, members: usize, class: &str| {
+            let mut text = write(&Template { drives: 8, ..Template::default() });
+            let first = "up_to = \"1MiB\"\n";
+            text = text.replacen(first, &format!("{first}{class}"), 1);
+            for id in 0..members {
+                let path = format!("path = \"pool/d{}\"\n", 7 - id);
+                text = text.replacen(&path, &format!("{path}group = \"fast\"\n"), 1);
+            }
+            text.replacen("\n[[pool.drives]]", &format!("{group}\n[[pool.drives]]"), 1)
+        };
+        let load = |text: &str| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            fs::write(file.path(), text).unwrap();
+            load_strictly(file.path())
+        };
+        let class = "pool_group = \"fast\"\npool_group_for = \"1h\"\n";
+        let config = load(&text(table, 2, class)).unwrap();
+        let settings = config.settings(Path::new("/srv"));
+        let (pool, placing) = (&settings.pool, &settings.classes[0].placing);
+        assert_eq!((pool.group("fast"), pool.groups[0].code.width()), (Some(base::DriveGroup(1)), 2));
+        assert_eq!((pool.groups[0].water.high_percent, pool.groups[0].water.low_percent), (90, 80));
+        assert_eq!(placing.unused_for, Some(Duration::from_secs(3600)));
+        for (text, told) in [
+            (text(table, 1, class), "1+1 shards need 2 drives on their own, group 'fast' has 1"),
+            (text("", 2, ""), "there is no group 'fast'"),
+            (text("", 0, class), "there is no group 'fast'"),
+            (
+                text(table, 3, class),
+                "4+2 shards need 6 drives on their own, there are 5 that are in no group",
+            ),
+            (text(table, 2, "pool_group_for = \"1h\"\n"), "nothing without pool_group"),
+            (text(table, 2, "pool_group = \"fast\"\npool_group_for = \"59min\"\n"), "at least 1h"),
+            (text(&format!("{table}low_water = \"90%\"\n"), 2, ""), "is to be below high_water"),
+            (text(&table.replace("data = 1", "data = 0"), 2, ""), "is no code"),
+        ] {
+            let error = load(&text).unwrap_err();
+            assert!(error.to_string().contains(told), "{told}: {error}");
+        }
+        let many: String = (0..9).map(|n| format!("\n[pool.groups.g{n}]\ndata = 1\nparity = 0\n")).collect();
+        assert!(load(&text(&many, 0, "")).unwrap_err().to_string().contains("at most 8 groups"));
+    }
+
     /// Story: all these were taken, and did nothing or kept a class from its own pool.
     #[test]
     fn settings_of_leaving_that_make_no_sense_are_refused_with_what_to_do() {

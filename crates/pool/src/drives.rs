@@ -354,6 +354,7 @@ impl Device {
         for lane in [&self.reading, &self.writing] {
             lane.forget_future(&self.watch, now);
         }
+        self.space.forget_future(now);
         let mut health = lock(&self.health);
         health.next_probe = health.next_probe.min(now.plus(health.rest()));
     }
