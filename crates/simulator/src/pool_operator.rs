@@ -84,10 +84,12 @@ pub fn finish(after: &Aftermath, world: &World) {
         let recoding = info.recoding.as_ref().map(|info| (info.to, info.state.clone()));
         let rebalance = info.rebalance.as_ref().map(|info| info.state.clone());
         if info.groups.iter().any(|group| group.left.0 > 0) {
-            seen.count("looks that found what has moved from the group");
+            seen.count("moves out of a group, as the last server saw them");
         }
         let is_over = matches!(&recoding, Some((to, archive::PoolWork::Ended(_))) if *to == code)
-            && matches!(rebalance, Some(archive::PoolWork::Ended(_)));
-        Ok((!is_over).then(|| format!("{recoding:?}, {rebalance:?}")))
+            && matches!(rebalance, Some(archive::PoolWork::Ended(_)))
+            && info.groups.iter().all(|group| matches!(group.state, archive::PoolWork::Ended(_)));
+        let groups: Vec<_> = info.groups.iter().map(|group| &group.state).collect();
+        Ok((!is_over).then(|| format!("{recoding:?}, {rebalance:?}, {groups:?}")))
     });
 }

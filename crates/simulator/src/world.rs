@@ -388,12 +388,12 @@ fn shape() -> PoolShape {
     PoolShape { cell_size: Some(CELL_SIZE), segment_size: Some(ByteCount::mib(2)) }
 }
 
-/// The last disks are in a group that gets large files, which is above its high water soon.
+/// The last disks are in a group that gets large files, which is above its high water as soon as something stands there: it moves to the others.
 fn give_group(settings: &mut Settings, disks: u16) {
     let name = || "fast".to_owned();
     let first = settings.pool.drives.len().saturating_sub(usize::from(disks));
     settings.pool.drives.iter_mut().skip(first).for_each(|drive| drive.group = name());
-    let (code, water) = (StripeCode::reed_solomon(2, 2), Water { high_percent: 2, low_percent: 1 });
+    let (code, water) = (StripeCode::reed_solomon(2, 2), Water { high_percent: 0, low_percent: 0 });
     settings.pool.groups = vec![GroupSettings { name: name(), code, water }];
     let placing = PlacingSettings { group: name(), unused_for: None };
     settings.classes.last_mut().into_iter().for_each(|class| class.placing = placing.clone());
