@@ -153,6 +153,18 @@ impl PoolConfig {
         at.and_then(|at| self.groups.get(at)).copied().unwrap_or(self.code)
     }
 
+    /// How many drives may fail whatever they hold of new striped blobs.
+    #[must_use]
+    pub fn bears(&self) -> usize {
+        self.groups.iter().chain([&self.code]).map(|code| code.bears()).min().unwrap_or(0)
+    }
+
+    /// The fewest shards that one of the codes needs.
+    #[must_use]
+    pub fn data_min(&self) -> usize {
+        self.groups.iter().chain([&self.code]).map(|code| usize::from(code.data)).min().unwrap_or(0)
+    }
+
     /// Cells of a row in the widest of the codes.
     pub(crate) fn widest_row(&self) -> usize {
         self.groups.iter().chain([&self.code]).map(|code| code.width()).max().unwrap_or(0)

@@ -133,16 +133,22 @@ impl World {
             tape_capacity,
             ..MachineConfig::default()
         };
-        let machines = SimMachines::new(&config, Arc::new(Simulation));
         let mut settings = Settings { change_log, ..settings(&config, code) };
         if group_disks > 0 {
             give_group(&mut settings, group_disks);
         }
+        Self::on(&config, settings)
+    }
+
+    /// A new world with nothing running, of such machines and an engine that is set so.
+    #[must_use]
+    pub fn on(config: &MachineConfig, settings: Settings) -> Self {
+        let machines = SimMachines::new(config, Arc::new(Simulation));
         World(Arc::new(Inner {
+            code: Mutex::new(settings.pool.code),
             settings,
             machines,
             clock: SimClock::new(START, simulated::now),
-            code: Mutex::new(code),
             engine: Mutex::default(),
             oracle: Mutex::default(),
             counters: Mutex::default(),

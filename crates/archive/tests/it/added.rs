@@ -381,7 +381,7 @@ fn a_drive_that_the_file_names_by_hand_is_put_in_by_its_place_or_number() {
     file.drives.lock().unwrap().extend([entry(30, 8, &instance), entry(31, 9, &instance)]);
     at(&instance, 8).format(Uuid::from_random([7; 16]), DriveId(30)).unwrap();
     let other = NewDrive { enclosure: Some("e3".into()), ..wanted(&instance, 8) };
-    assert!(refused(&archive, &other).contains("another host or enclosure"));
+    assert!(refused(&archive, &other).contains("another host, enclosure or group"));
     assert_eq!(archive.pool_drive_add(&wanted(&instance, 8)).unwrap(), added(30, AddedWhat::Returned));
     assert_eq!(archive.pool_drive_add(&wanted(&instance, 8)).unwrap(), added(30, AddedWhat::InUse));
     assert!(matches!(archive.pool_drive_replace(32, true, false), Err(ArchiveError::NoSuchPoolDrive(32))));

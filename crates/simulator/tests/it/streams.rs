@@ -154,6 +154,7 @@ fn open(machines: &SimMachines) -> Arc<Pool> {
     let config = PoolConfig {
         instance: Uuid([3; 16]),
         code: StripeCode::reed_solomon(8, 2),
+        groups: Vec::new(),
         segment_copies: 3,
         small_limit: ByteCount::kib(256),
         arena: ByteCount::gib(2),
