@@ -43,6 +43,7 @@ fn class(name: &str, copies: &[&str]) -> ClassSettings {
         recall_packs: false,
         cold: false,
         pool_max: None,
+        placing: archive::PlacingSettings::default(),
         leaving: archive::LeavingSettings::default(),
         share: ShareSettings::default(),
     }
@@ -54,6 +55,7 @@ fn settings(directory: &Path, rate: u64) -> Settings {
         at: DriveLocation::Directory(directory.join(format!("d{id}"))),
         host: None,
         enclosure: String::new(),
+        group: String::new(),
     };
     Settings {
         catalogue_directory: directory.join("catalogue"),
@@ -62,6 +64,7 @@ fn settings(directory: &Path, rate: u64) -> Settings {
             code: StripeCode::reed_solomon(4, 2),
             arena: ByteCount::mib(192),
             io: drive::DriveIo::Auto,
+            groups: Vec::new(),
             unknown_kept: Duration::ZERO,
             water: None,
             drives: (0..6).map(drive).collect(),

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use threads::Doorbell;
 
 use backup::{BackupSettings, BackupStatus, OlderLines, Worker, WorkerParts};
-use base::{Clock, DriveId, Epoch, Uuid};
+use base::{Clock, DriveGroup, DriveId, Epoch, Uuid};
 use catalogue::{Command, Object, PoolDriveState, Rejection, Rule, typed};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use pool::{Pool, PoolConfig};
@@ -16,7 +16,7 @@ use store::CatalogueStore;
 use crate::{ArchiveError, Machines, OpenError, PoolShape, Settings};
 use ground::{
     AccessQueue, Classes, Duty, Ground, LeavingSignal, Libraries, Notifier, PoolDrive, PoolDriveFile,
-    PoolDriveList, PoolDriveSettings, Settled, Uses, Workers,
+    PoolDriveList, Settled, Uses, Workers,
 };
 use ingest::Ingest;
 use namespace::Namespace;
@@ -339,7 +339,8 @@ fn open_pool(
     }
     let (draining, removed) = (said(PoolDriveState::Draining)?, said(PoolDriveState::Removed)?);
     let known_sets = catalogue.read(|view| view.stripe_sets())?;
-    let mut entries: Vec<DriveEntry> = settings.pool.drives.iter().map(PoolDriveSettings::entry).collect();
+    let mut entries: Vec<DriveEntry> =
+        settings.pool.drives.iter().map(|drive| drive.entry(&settings.pool)).collect();
     // Stripes may stand on a drive that the settings do not name any more: it is missing until it is given
     // up.
     let named: BTreeSet<DriveId> = entries.iter().map(|entry| entry.id).collect();
@@ -351,14 +352,16 @@ fn open_pool(
              kist pool drive remove takes it out if nothing does"
         );
         let domain = FailureDomain { disk: format!("drive {id}"), ..FailureDomain::default() };
-        entries.push(DriveEntry { id, domain, state: DriveState::Down, weight: 1 });
+        entries.push(DriveEntry { id, domain, group: DriveGroup::MAIN, state: DriveState::Down, weight: 1 });
     }
     let map = DriveMap::new(epoch, entries)?;
     // One that was taken out is not opened, whatever stands in its directory.
     let drives =
         drives.into_iter().map(|(id, drive)| (id, drive.filter(|_| !removed.contains(&id)))).collect();
     let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
-    let config = PoolConfig { arena: settings.pool.arena, ..PoolConfig::new(instance, settings.pool.code) };
+    let groups = settings.pool.groups.iter().map(|group| group.code).collect();
+    let arena = settings.pool.arena;
+    let config = PoolConfig { arena, groups, ..PoolConfig::new(instance, settings.pool.code) };
     let config = PoolConfig {
         cell_size: shape.cell_size.unwrap_or(config.cell_size),
         segment_size: shape.segment_size.unwrap_or(config.segment_size),

@@ -20,17 +20,18 @@ pub use ground::{
     ChangeLogSettings, ChapSettings, ClassInfo, ClassSettings, CleaningCartridgeInfo, CleaningInfo,
     CleaningSettings, ClockInfo, CloneOptions, CompleteOptions, CopyInfo, CopyProgress, DirectoryStat,
     DrainInfo, DriveFileError, DriveLimits, ErrorKind, EvictDone, EvictorInfo, FileStat, FlowSettings,
-    HealthProblem, Hold, Holding, ItemFailure, KeyLine, KeyPage, KeyQuery, LeavingSettings, LibraryKind,
-    LibrarySettings, LifecycleRule, Listed, ListedKind, Locality, LossForeseen, LostFilesInfo, MachineTimes,
-    MountSettings, MultipartInfo, NameDrive, ObjectLine, ObjectRemoved, ObjectStat, OpenError, PartInfo,
-    PoolDrive, PoolDriveFile, PoolDriveInfo, PoolDriveSettings, PoolEncryption, PoolHolders, PoolInfo,
-    PoolSettings, PoolWork, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RebalanceInfo, RecodingInfo,
-    RenameOf, RequestFile, RequestInfo, RequestOutlook, RestoreState, Retention, RetentionMode,
-    SMALL_BYTES_MAX, SMALLEST_TAPE, ScrubInfo, ScsiLibrarySettings, SegmentUse, Selection, Settings,
-    SettlingInfo, SettlingStage, ShareSettings, StageOptions, Stat, TailFile, TapeContent, TapeDriveInfo,
-    TapeExport, TapeImport, TapeInfo, TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse,
-    TimingSettings, Totals, UpkeepSettings, UploadError, VersionPage, VersionQuery, Versioning,
-    VirtualLibrarySettings, Which, WhyNotAtOnce, WorkerInfo, has_ended, time_left,
+    GroupInfo, GroupSettings, HealthProblem, Hold, Holding, ItemFailure, KeyLine, KeyPage, KeyQuery,
+    LeavingSettings, LibraryKind, LibrarySettings, LifecycleRule, Listed, ListedKind, Locality, LossForeseen,
+    LostFilesInfo, MachineTimes, MountSettings, MultipartInfo, NameDrive, ObjectLine, ObjectRemoved,
+    ObjectStat, OpenError, PartInfo, PlacingSettings, PoolDrive, PoolDriveFile, PoolDriveInfo,
+    PoolDriveSettings, PoolEncryption, PoolHolders, PoolInfo, PoolSettings, PoolWork, PutDone, PutOptions,
+    QueueLine, QuotaInfo, QuotaOf, RebalanceInfo, RecodingInfo, RenameOf, RequestFile, RequestInfo,
+    RequestOutlook, RestoreState, Retention, RetentionMode, SMALL_BYTES_MAX, SMALLEST_TAPE, ScrubInfo,
+    ScsiLibrarySettings, SegmentUse, Selection, Settings, SettlingInfo, SettlingStage, ShareSettings,
+    StageOptions, Stat, TailFile, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo,
+    TapeMotionInfo, TapePoolSettings, TapeSettings, TapeUse, TimingSettings, Totals, UpkeepSettings,
+    UploadError, VersionPage, VersionQuery, Versioning, VirtualLibrarySettings, Which, WhyNotAtOnce,
+    WorkerInfo, has_ended, time_left,
 };
 pub use ingest::{
     Download, MULTIPART_PAGE_MAX, PartUpload, PutCallback, UPLOAD_XATTRS, Upload, VERIFY_BYTES_MAX,
@@ -52,6 +53,7 @@ pub use mounts::{
     VerdictReason, WaitingFor,
 };
 pub use namespace::{LIST_PAGE_MAX, RemovalWait, RemoveTree, SELECTION_PATHS_MAX, TreeRemoval};
+pub use pool::GROUPS_MAX as POOL_GROUPS_MAX;
 pub use scheduler::SUSPECT_FAILURES_MAX;
 pub use scheduler::{Expected, Reason, TimeRange};
 pub use session::PACK_MEMBERS_MAX;

@@ -38,6 +38,9 @@ id!(/// An ordered list of drives that stripes are laid over.
     StripeSetId(u32));
 id!(/// A drive of the pool, not of the tape library.
     DriveId(u16));
+id!(/// A group of drives of the pool that hold what classes give them. 0: the drives that are in no group, which
+    /// hold all else.
+    DriveGroup(u8));
 id!(/// A storage class.
     ClassId(u16));
 id!(/// A tape pool: the set of tapes that one copy of a class goes to.
@@ -48,6 +51,11 @@ id!(/// A tape library, or a site: drives take tapes of their own only. 0: the o
     LibraryId(u16));
 id!(/// How often the writer of this instance was started. Part of each [`BlobId`].
     Epoch(u32));
+
+impl DriveGroup {
+    /// The drives that are in no group.
+    pub const MAIN: DriveGroup = DriveGroup(0);
+}
 
 impl DirId {
     /// The root directory.

@@ -24,8 +24,8 @@ pub use blob::{BlobDescription, BlobPiece, Layout, StripeCode, StripeSet, pieces
 pub use checksum::{Adler32, Blake3, Checksums, Crc32c, Crc64, StreamChecksums};
 pub use failure::FailureCause;
 pub use id::{
-    BlobId, ClassId, ContainerId, DirId, DriveId, Epoch, FileId, LibraryId, RequestId, RunId, ShareId,
-    StripeSetId, TapePoolId, UploadId, Uuid, Vid, VidError,
+    BlobId, ClassId, ContainerId, DirId, DriveGroup, DriveId, Epoch, FileId, LibraryId, RequestId, RunId,
+    ShareId, StripeSetId, TapePoolId, UploadId, Uuid, Vid, VidError,
 };
 pub use kernel_clock::kernel_clock_is_synchronised;
 pub use md5_lanes::{MD5_LANES, Md5Stream};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use base::{ArchivePath, ByteCount, DriveId, Epoch, Partition, StripeCode, Vid};
+use base::{ArchivePath, ByteCount, DriveGroup, DriveId, Epoch, Partition, StripeCode, Vid};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{DriveIo, DriveLocation};
 use library::{DriveName, Library, ReadBlock, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
@@ -59,7 +59,7 @@ fn open_pool(directory: &Path, io: DriveIo) -> Outcome<Arc<Pool>> {
         at.format(instance, id).map_err(failed)?;
         drives.push((id, Some(at.open(instance, id, io).map_err(failed)?)));
         let domain = FailureDomain { host: at.host().to_owned(), enclosure: String::new(), disk: name };
-        entries.push(DriveEntry { id, domain, state: DriveState::Up, weight: 1 });
+        entries.push(DriveEntry { id, domain, group: DriveGroup::MAIN, state: DriveState::Up, weight: 1 });
     }
     let map = DriveMap::new(Epoch(1), entries).map_err(failed)?;
     Pool::open(

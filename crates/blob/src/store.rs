@@ -1,6 +1,6 @@
 //! The store.
 
-use base::{BlobDescription, BlobPiece, ByteCount};
+use base::{BlobDescription, BlobPiece, ByteCount, DriveGroup};
 
 use crate::BlobError;
 
@@ -23,6 +23,8 @@ pub struct NewBlob {
     pub length: Option<ByteCount>,
     /// For whom.
     pub whose: Use,
+    /// The drives to which it goes, if they have room for it.
+    pub group: DriveGroup,
 }
 
 /// A store of immutable blobs. Calls block, and may be made from many threads.

@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{ByteCount, DriveId, PercentPoints, StripeSet};
+use base::{ByteCount, DriveGroup, DriveId, PercentPoints, StripeSet};
 
 use crate::map::{DriveEntry, FailureDomain};
 use crate::rank::Beside;
@@ -44,6 +44,8 @@ impl Share {
 /// How full a drive is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DriveFill {
+    /// Its group: shards move between drives of one.
+    pub group: DriveGroup,
     /// What stands on it.
     pub used: ByteCount,
     /// Its size, above 0.
@@ -74,26 +76,39 @@ impl Fills {
         self.0.iter().map(|(id, fill)| (*id, fill))
     }
 
-    /// How far the fullest and the emptiest are apart.
-    #[must_use]
-    pub fn spread(&self) -> Share {
-        let shares = || self.0.values().map(DriveFill::share);
-        Share(shares().max().unwrap_or_default().0 - shares().min().unwrap_or_default().0)
+    /// The drives, group by group.
+    fn by_group(&self) -> impl Iterator<Item = Vec<&DriveFill>> {
+        let mut groups: BTreeMap<DriveGroup, Vec<&DriveFill>> = BTreeMap::new();
+        self.0.values().for_each(|fill| groups.entry(fill.group).or_default().push(fill));
+        groups.into_values()
     }
 
-    /// What stands above the common level, and half of `to` more, on all drives together: about what is to
-    /// be moved still.
+    /// How far the fullest and the emptiest of a group are apart, where that is most.
+    #[must_use]
+    pub fn spread(&self) -> Share {
+        let spread = |drives: Vec<&DriveFill>| {
+            let shares = || drives.iter().map(|fill| fill.share());
+            Share(shares().max().unwrap_or_default().0 - shares().min().unwrap_or_default().0)
+        };
+        self.by_group().map(spread).max().unwrap_or_default()
+    }
+
+    /// What stands above the common level of its group, and half of `to` more, on all drives together: about
+    /// what is to be moved still.
     #[must_use]
     pub fn above_level(&self, to: Share) -> ByteCount {
-        let sum =
-            |of: fn(&DriveFill) -> ByteCount| self.0.values().map(|f| u128::from(of(f).0)).sum::<u128>();
-        let (used, total) = (sum(|fill| fill.used), sum(|fill| fill.total));
-        let above = |fill: &DriveFill| {
-            let size = u128::from(fill.total.0);
-            let spared = size * u128::from(to.0 / 2) / u128::from(Share::WHOLE);
-            u128::from(fill.used.0).saturating_sub(used * size / total.max(1) + spared)
+        let of_group = |drives: Vec<&DriveFill>| {
+            let sum =
+                |of: fn(&DriveFill) -> ByteCount| drives.iter().map(|f| u128::from(of(f).0)).sum::<u128>();
+            let (used, total) = (sum(|fill| fill.used), sum(|fill| fill.total));
+            let above = |fill: &&DriveFill| {
+                let size = u128::from(fill.total.0);
+                let spared = size * u128::from(to.0 / 2) / u128::from(Share::WHOLE);
+                u128::from(fill.used.0).saturating_sub(used * size / total.max(1) + spared)
+            };
+            drives.iter().map(above).sum::<u128>()
         };
-        ByteCount(u64::try_from(self.0.values().map(above).sum::<u128>()).unwrap_or(u64::MAX))
+        ByteCount(u64::try_from(self.by_group().map(of_group).sum::<u128>()).unwrap_or(u64::MAX))
     }
 
     /// How far apart two drives are, if a shard of so many bytes may move between them.
@@ -103,7 +118,7 @@ impl Fills {
         // Exact: the proof that the moves end stands on it.
         let stays_above =
             u128::from(left) * u128::from(b.total.0) >= u128::from(taken) * u128::from(a.total.0);
-        let may_move = bytes.0 > 0 && stays_above && b.room >= bytes;
+        let may_move = bytes.0 > 0 && stays_above && b.room >= bytes && a.group == b.group;
         may_move.then(|| Share(a.share().0.saturating_sub(b.share().0)))
     }
 }

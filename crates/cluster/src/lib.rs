@@ -9,4 +9,4 @@ mod sets;
 
 pub use level::{DriveFill, Fills, LevellingMove, Share};
 pub use map::{DriveEntry, DriveMap, DriveState, FailureDomain, MapError};
-pub use sets::{PlacementError, SETS_PER_DRIVE, StripeSets};
+pub use sets::{PlacementError, SETS_PER_DRIVE, SetKind, StripeSets};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use base::{DriveId, Epoch};
+use base::{DriveGroup, DriveId, Epoch};
 
 /// Where a drive stands; what shares a name fails together. The disk is the drive itself.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -33,6 +33,8 @@ pub struct DriveEntry {
     pub id: DriveId,
     /// Where it stands.
     pub domain: FailureDomain,
+    /// The drives with which it holds stripes.
+    pub group: DriveGroup,
     /// What may be done with it.
     pub state: DriveState,
     /// Its share of new data relative to the others, usually its capacity in TB. 0 takes none.
@@ -95,8 +97,23 @@ impl DriveMap {
         self.drives.binary_search_by_key(&id, |drive| drive.id).ok().and_then(|at| self.drives.get(at))
     }
 
+    /// The group of a drive; of one that the map does not know the main one.
+    #[must_use]
+    pub fn group_of(&self, id: DriveId) -> DriveGroup {
+        self.get(id).map_or(DriveGroup::MAIN, |drive| drive.group)
+    }
+
     /// The drives that take new data and are not in `down`.
     pub fn writable<'a>(&'a self, down: &'a BTreeSet<DriveId>) -> impl Iterator<Item = &'a DriveEntry> {
         self.drives.iter().filter(|drive| drive.is_writable() && !down.contains(&drive.id))
+    }
+
+    /// Those of them in a group.
+    pub fn writable_in<'a>(
+        &'a self,
+        group: DriveGroup,
+        down: &'a BTreeSet<DriveId>,
+    ) -> impl Iterator<Item = &'a DriveEntry> {
+        self.writable(down).filter(move |drive| drive.group == group)
     }
 }

@@ -1,9 +1,9 @@
-//! Stripe sets: a bounded list of ordered drive lists per width, so that few sets of drives share the loss
-//! of a few.
+//! Stripe sets: a bounded list of ordered drive lists per group of drives and width, so that few sets of
+//! drives share the loss of a few.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{ByteCount, DriveId, StripeSet, StripeSetId};
+use base::{ByteCount, DriveGroup, DriveId, StripeSet, StripeSetId};
 
 use crate::map::{DriveEntry, DriveMap};
 use crate::owed::{self, Owed};
@@ -18,15 +18,30 @@ const AVOIDING_SETS_PER_DRIVE: usize = 2 * SETS_PER_DRIVE;
 /// Of the sets of a width at least one in this many must be whole; else substitutes are formed.
 const WHOLE_SHARE_MIN: usize = 4;
 
+/// What sets are chosen of: the drives of a group, so many at a time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SetKind {
+    /// The group.
+    pub group: DriveGroup,
+    /// Drives in a set.
+    pub width: usize,
+}
+
+impl From<usize> for SetKind {
+    /// Sets of the drives that are in no group.
+    fn from(width: usize) -> Self {
+        SetKind { group: DriveGroup::MAIN, width }
+    }
+}
+
 /// All stripe sets of a pool. Known sets keep their id and drives for good; new ones get ids above them.
 #[derive(Clone, Debug)]
 pub struct StripeSets {
     map: DriveMap,
     seed: u64,
     by_width: BTreeMap<usize, Vec<StripeSet>>,
-    generated: BTreeSet<usize>,
-    /// By width.
-    owed: BTreeMap<usize, Owed>,
+    generated: BTreeSet<SetKind>,
+    owed: BTreeMap<SetKind, Owed>,
     next_id: u32,
     first_new: u32,
 }
@@ -97,17 +112,17 @@ impl StripeSets {
         self.generated.clear();
     }
 
-    /// A set of `width` drives that all take data and are not in `down`; `sequence` spreads over the sets.
+    /// A set of a kind whose drives all take data and are not in `down`; `sequence` spreads over the sets.
     ///
     /// # Errors
     /// [`PlacementError::TooFewDrives`], [`PlacementError::IdsExhausted`].
     pub fn choose(
         &mut self,
-        width: usize,
+        kind: impl Into<SetKind>,
         sequence: u64,
         down: &BTreeSet<DriveId>,
     ) -> Result<StripeSet, PlacementError> {
-        self.choose_by_room(width, sequence, down, &BTreeMap::new())
+        self.choose_by_room(kind, sequence, down, &BTreeMap::new())
     }
 
     /// As [`StripeSets::choose`], and those with more room get more, up to twice as much as usual. All
@@ -117,15 +132,16 @@ impl StripeSets {
     /// As [`StripeSets::choose`].
     pub fn choose_by_room(
         &mut self,
-        width: usize,
+        kind: impl Into<SetKind>,
         sequence: u64,
         down: &BTreeSet<DriveId>,
         rooms: &BTreeMap<DriveId, ByteCount>,
     ) -> Result<StripeSet, PlacementError> {
-        let parts = owed::parts(self.map.writable(down), rooms);
-        let set = self.choose_in_turn(width, sequence, down, &parts)?;
-        let owed = self.owed.entry(width).or_default();
-        owed.stripe(width, &parts);
+        let kind = kind.into();
+        let parts = owed::parts(self.map.writable_in(kind.group, down), rooms);
+        let set = self.choose_in_turn(kind, sequence, down, &parts)?;
+        let owed = self.owed.entry(kind).or_default();
+        owed.stripe(kind.width, &parts);
         owed.paid(&set.drives);
         Ok(set)
     }
@@ -133,35 +149,46 @@ impl StripeSets {
     /// Whether a choice without these drives makes no new set, or sets are few enough for one: who avoids
     /// drives that have little room for a moment must not leave ever more sets behind.
     #[must_use]
-    pub fn may_avoid(&self, width: usize, down: &BTreeSet<DriveId>) -> bool {
-        let sets = self.by_width.get(&width).map(Vec::as_slice).unwrap_or_default();
-        if sets.len() < AVOIDING_SETS_PER_DRIVE * self.map.drives().len() {
+    pub fn may_avoid(&self, kind: impl Into<SetKind>, down: &BTreeSet<DriveId>) -> bool {
+        let kind = kind.into();
+        let sets = self.of_kind(kind);
+        let in_group = self.map.drives().iter().filter(|drive| drive.group == kind.group);
+        if sets.len() < AVOIDING_SETS_PER_DRIVE * in_group.count() {
             return true;
         }
         are_enough(sets.iter().filter(|set| is_whole(&self.map, set, down)).count(), sets.len())
     }
 
+    /// The sets of a kind, known or formed since. Those over drives of several groups are of none: a drive
+    /// had to stand in, or was given to another group.
+    fn of_kind(&self, kind: SetKind) -> Vec<&StripeSet> {
+        let is_in = |id: &DriveId| self.map.group_of(*id) == kind.group;
+        self.of_width(kind.width).filter(|set| set.drives.iter().all(is_in)).collect()
+    }
+
     /// The set whose turn it is, unless a drive is behind with its part.
     fn choose_in_turn(
         &mut self,
-        width: usize,
+        kind: SetKind,
         sequence: u64,
         down: &BTreeSet<DriveId>,
         parts: &[(DriveId, u64)],
     ) -> Result<StripeSet, PlacementError> {
-        let writable = self.map.writable(down).count();
+        let (writable, width) = (self.map.writable_in(kind.group, down).count(), kind.width);
         if width == 0 || writable < width {
             return Err(PlacementError::TooFewDrives { width, writable });
         }
-        if self.generated.insert(width) {
-            self.generate(width)?;
+        if self.generated.insert(kind) {
+            self.generate(kind)?;
         }
-        let sets = self.by_width.entry(width).or_default();
-        let whole: Vec<&StripeSet> = sets.iter().filter(|set| is_whole(&self.map, set, down)).collect();
+        let none = Owed::default();
+        let owed = self.owed.get(&kind).unwrap_or(&none);
+        let sets = self.of_kind(kind);
+        let whole: Vec<&StripeSet> =
+            sets.iter().copied().filter(|set| is_whole(&self.map, set, down)).collect();
         let turn = |count: usize| usize::try_from(sequence % count as u64).unwrap_or(0);
         if are_enough(whole.len(), sets.len()) {
             let first = turn(whole.len());
-            let owed = self.owed.entry(width).or_default();
             if !owed.is_behind(parts) {
                 return Ok(whole[first].clone());
             }
@@ -173,7 +200,7 @@ impl StripeSets {
         }
         if sets.is_empty() {
             // Generation ran when no drive took data; this map has since recovered by the argument `down`.
-            return self.form(width, sequence, down);
+            return self.form(kind, sequence, down);
         }
         let model = sets[turn(sets.len())].clone();
         let takes =
@@ -183,7 +210,8 @@ impl StripeSets {
     }
 
     /// The set with every drive of `lost` replaced by a spare, the others in their places. A spare takes
-    /// data and is neither `lost` nor in `down`. The same substitution always gives the same set.
+    /// data and is neither `lost` nor in `down`; it is of the group of the drive that it stands in for, or, where
+    /// that has none left, of no group. The same substitution always gives the same set.
     ///
     /// # Errors
     /// [`PlacementError::TooFewDrives`], [`PlacementError::IdsExhausted`].
@@ -199,10 +227,17 @@ impl StripeSets {
         let mut drives = model.drives.clone();
         for place in drives.iter_mut().filter(|id| lost.contains(id)) {
             let salt = u64::from(model.id.0) << 16 | u64::from(place.0);
-            let spares = self.map.writable(down).filter(|drive| !lost.contains(&drive.id));
-            let spare = rank::best(spares, &chosen, &used, |drive| rank::score(self.seed, salt, drive));
-            let Some(spare) = spare else {
-                let writable = self.map.writable(down).filter(|drive| !lost.contains(&drive.id)).count();
+            let spares = |group| {
+                self.map.writable_in(group, down).filter(|drive: &&DriveEntry| !lost.contains(&drive.id))
+            };
+            let best = |group| {
+                rank::best(spares(group), &chosen, &used, |drive| rank::score(self.seed, salt, drive))
+            };
+            let group = self.map.group_of(*place);
+            let Some(spare) = best(group).or_else(|| best(DriveGroup::MAIN)) else {
+                let main = spares(DriveGroup::MAIN).count();
+                let own = if group == DriveGroup::MAIN { 0 } else { spares(group).count() };
+                let writable = main + own;
                 return Err(PlacementError::TooFewDrives { width: model.drives.len(), writable });
             };
             chosen.push(spare);
@@ -232,19 +267,19 @@ impl StripeSets {
     }
 
     /// Fills the list of a width up to its bound with sets of drives that take data by the map.
-    fn generate(&mut self, width: usize) -> Result<(), PlacementError> {
+    fn generate(&mut self, kind: SetKind) -> Result<(), PlacementError> {
         let none = BTreeSet::new();
-        let target = SETS_PER_DRIVE * self.map.writable(&none).count();
+        let writable = self.map.writable_in(kind.group, &none).count();
+        let target = SETS_PER_DRIVE * writable;
         let whole = |sets: &StripeSets| {
-            let of_width = sets.by_width.get(&width).into_iter().flatten();
-            of_width.filter(|set| is_whole(&sets.map, set, &none)).count()
+            sets.of_kind(kind).iter().filter(|set| is_whole(&sets.map, set, &none)).count()
         };
         // Few drives have few distinct orders that the rank would choose; then the list stays shorter.
         for round in 0..2 * target as u64 {
-            if self.map.writable(&none).count() < width || whole(self) >= target {
+            if writable < kind.width || whole(self) >= target {
                 break;
             }
-            self.form(width, round, &none)?;
+            self.form(kind, round, &none)?;
         }
         Ok(())
     }
@@ -252,22 +287,23 @@ impl StripeSets {
     /// Forms one set of the drives least used so far.
     fn form(
         &mut self,
-        width: usize,
+        kind: SetKind,
         round: u64,
         down: &BTreeSet<DriveId>,
     ) -> Result<StripeSet, PlacementError> {
+        let SetKind { group, width } = kind;
         let mut used: BTreeMap<DriveId, u64> = BTreeMap::new();
-        for set in self.by_width.get(&width).into_iter().flatten() {
+        for set in self.of_width(width) {
             set.drives.iter().for_each(|drive| *used.entry(*drive).or_default() += 1);
         }
         let salt = (width as u64) << 32 | round;
         let mut chosen: Vec<&DriveEntry> = Vec::with_capacity(width);
         while chosen.len() < width {
-            let next = rank::best(self.map.writable(down), &chosen, &used, |drive| {
+            let next = rank::best(self.map.writable_in(group, down), &chosen, &used, |drive| {
                 rank::score(self.seed, salt, drive)
             });
             let Some(next) = next else {
-                let writable = self.map.writable(down).count();
+                let writable = self.map.writable_in(group, down).count();
                 return Err(PlacementError::TooFewDrives { width, writable });
             };
             chosen.push(next);

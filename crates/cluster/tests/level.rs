@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{ByteCount, DriveId, Epoch, PercentPoints, StripeSet};
+use base::{ByteCount, DriveGroup, DriveId, Epoch, PercentPoints, StripeSet};
 use cluster::{DriveEntry, DriveFill, DriveMap, DriveState, FailureDomain, Fills, Share, StripeSets};
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn entry(id: u16, host: u16, enclosure: u16) -> DriveEntry {
         enclosure: format!("jbod{enclosure}"),
         disk: id.to_string(),
     };
-    DriveEntry { id: DriveId(id), domain, state: DriveState::Up, weight: 1 }
+    DriveEntry { id: DriveId(id), domain, group: DriveGroup::MAIN, state: DriveState::Up, weight: 1 }
 }
 
 fn sets(entries: &[DriveEntry], known: Vec<StripeSet>) -> StripeSets {
@@ -55,7 +55,7 @@ impl Pool {
         Fills::new(drives.filter(|(entry, _)| entry.state == DriveState::Up).map(|(entry, total)| {
             let on = used[&entry.id];
             let room = ByteCount(total.saturating_sub(on).saturating_sub(self.floor));
-            (entry.id, DriveFill { used: ByteCount(on), total: ByteCount(*total), room })
+            (entry.id, DriveFill { group: entry.group, used: ByteCount(on), total: ByteCount(*total), room })
         }))
     }
 
@@ -160,13 +160,38 @@ fn no_host_gets_more_shards_of_a_stripe_than_it_had() {
     assert_eq!(pool.level(PercentPoints(5)).0, 0, "nothing can move with gain");
 }
 
+/// Drives of a group are levelled among themselves, and how full others are is nothing to them.
+#[test]
+fn shards_stay_within_their_group() {
+    let entries: Vec<DriveEntry> =
+        (0..8).map(|id| DriveEntry { group: DriveGroup(u8::from(id >= 4)), ..entry(id, 0, 0) }).collect();
+    let sets = sets(&entries, vec![]);
+    let set = StripeSet { id: base::StripeSetId(1), drives: (0..2).map(DriveId).collect() };
+    let fill = |group, used| {
+        let room = ByteCount(1_000);
+        DriveFill { group, used: ByteCount(used), total: ByteCount(1_000), room }
+    };
+    let (main, fast) = (DriveGroup::MAIN, DriveGroup(1));
+    let of = |third: u64| {
+        let fills = [(0, main, 500), (1, main, 500), (2, main, third), (5, fast, 0), (6, fast, 300)];
+        Fills::new(fills.map(|(id, group, used)| (DriveId(id), fill(group, used))))
+    };
+    assert_eq!(of(500).spread(), Share::of_points(PercentPoints(30)));
+    assert_eq!(sets.level(&set, ByteCount(100), &of(500), Share(0)), None);
+    assert_eq!(sets.level(&set, ByteCount(100), &of(0), Share(0)).unwrap().to, DriveId(2));
+}
+
 #[test]
 fn nothing_moves_without_gain_nor_where_there_is_no_room() {
     let sets = sets(&one_host(7), vec![]);
     let set = StripeSet { id: base::StripeSetId(1), drives: (0..6).map(DriveId).collect() };
     let fills = |used: u64, of_new: u64, room: u64| {
-        let fill =
-            |used, room| DriveFill { used: ByteCount(used), total: ByteCount(1_000), room: ByteCount(room) };
+        let fill = |used, room| DriveFill {
+            group: DriveGroup::MAIN,
+            used: ByteCount(used),
+            total: ByteCount(1_000),
+            room: ByteCount(room),
+        };
         let old = (0..6).map(|id| (DriveId(id), fill(used, 0)));
         Fills::new(old.chain([(DriveId(6), fill(of_new, room))]))
     };

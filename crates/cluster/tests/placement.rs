@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{ByteCount, DriveId, Epoch, StripeSet, StripeSetId};
+use base::{ByteCount, DriveGroup, DriveId, Epoch, StripeSet, StripeSetId};
 use cluster::{
-    DriveEntry, DriveMap, DriveState, FailureDomain, MapError, PlacementError, SETS_PER_DRIVE, StripeSets,
+    DriveEntry, DriveMap, DriveState, FailureDomain, MapError, PlacementError, SETS_PER_DRIVE, SetKind,
+    StripeSets,
 };
 use proptest::prelude::*;
 
@@ -16,6 +17,7 @@ fn map(hosts: u16, drives_each: u16) -> DriveMap {
             enclosure: String::new(),
             disk: n.to_string(),
         },
+        group: DriveGroup::MAIN,
         state: DriveState::Up,
         weight: 1,
     };
@@ -207,4 +209,52 @@ proptest! {
             }
         }
     }
+}
+
+const FAST: DriveGroup = DriveGroup(1);
+
+/// Drives of which the last ones are in a group.
+fn grouped(main: u16, fast: u16) -> DriveMap {
+    let of = |drive: &DriveEntry| {
+        let group = if drive.id.0 < main { DriveGroup::MAIN } else { FAST };
+        DriveEntry { group, ..drive.clone() }
+    };
+    DriveMap::new(Epoch(1), map(1, main + fast).drives().iter().map(of).collect()).unwrap()
+}
+
+#[test]
+fn sets_of_a_group_have_its_drives_and_those_of_no_group_have_others() {
+    let mut sets = sets(grouped(8, 5), vec![]);
+    let fast = SetKind { group: FAST, width: 4 };
+    for sequence in 0..64 {
+        assert!(sets.choose(4, sequence, &down(&[])).unwrap().drives.iter().all(|drive| drive.0 < 8));
+        assert!(sets.choose(fast, sequence, &down(&[])).unwrap().drives.iter().all(|drive| drive.0 >= 8));
+    }
+    let of_group = sets.new_sets().iter().filter(|set| set.drives[0].0 >= 8).count();
+    assert!((2..=5 * SETS_PER_DRIVE).contains(&of_group), "{of_group}");
+    let wide = SetKind { group: FAST, width: 6 };
+    let error = sets.choose(wide, 0, &down(&[])).unwrap_err();
+    assert_eq!(error, PlacementError::TooFewDrives { width: 6, writable: 5 });
+}
+
+#[test]
+fn a_drive_in_no_group_stands_in_where_the_group_has_none_left() {
+    let mut sets = sets(grouped(8, 5), vec![]);
+    let fast = SetKind { group: FAST, width: 4 };
+    let set = sets.choose(fast, 0, &down(&[])).unwrap();
+    let other = (8..13).map(DriveId).find(|drive| !set.drives.contains(drive)).unwrap();
+    let lost = BTreeSet::from([set.drives[1]]);
+    assert_eq!(sets.substitute(&set, &lost, &down(&[])).unwrap().drives[1], other);
+    let spared = sets.substitute(&set, &lost, &down(&[other.0])).unwrap();
+    assert!(spared.drives[1].0 < 8, "{spared:?}");
+    // It is not chosen for what the group gets.
+    for sequence in 0..64 {
+        assert!(sets.choose(fast, sequence, &down(&[])).unwrap().drives.iter().all(|drive| drive.0 >= 8));
+    }
+    // One that is in no group is never replaced by one that is.
+    let main = sets.choose(6, 0, &down(&[])).unwrap();
+    let lost = BTreeSet::from([main.drives[0]]);
+    let others: Vec<u16> = (0..8).filter(|id| !main.drives.contains(&DriveId(*id))).collect();
+    let error = sets.substitute(&main, &lost, &down(&others)).unwrap_err();
+    assert!(matches!(error, PlacementError::TooFewDrives { width: 6, .. }), "{error}");
 }

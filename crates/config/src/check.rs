@@ -10,8 +10,9 @@ use std::time::Duration;
 use base::{ByteCount, StripeCode};
 use catalogue::{CLASS_COPIES_MAX, LABEL_BYTES_MAX};
 use drive::{DriveIo, DriveLocation};
+use toml::Spanned;
 
-use super::file::{Class, Config, Library, Pool, Tape, TapePool};
+use super::file::{Class, Config, Library, Pool, PoolDrive, Tape, TapePool};
 use super::value::Residency;
 use super::{FORMAT, identity, keys, libraries, mounts, s3, server};
 
@@ -135,6 +136,7 @@ fn check(config: &Config) -> Result<(), Finding> {
     let libraries: Vec<&Library> = std::iter::once(library).chain(more_libraries).collect();
     libraries::check(&libraries)?;
     check_tape_pools(tape_pools, &libraries)?;
+    classes.iter().try_for_each(|class| check_placing(class, pool))?;
     check_classes(classes, tape_pools)?;
     s3::check(s3, classes)?;
     mounts::check(tape, tape_pools, classes, &libraries)?;
@@ -177,11 +179,12 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
         let message = format!("data and parity are together at most {WIDTH_MAX}");
         return Err((pool.data.span(), message));
     }
-    if pool.drives.len() < code.width() {
+    let main = pool.drives.iter().filter(|drive| drive.group.is_none()).count();
+    if main < code.width() {
+        let of_group = if main < pool.drives.len() { " that are in no group" } else { "" };
         let message = format!(
-            "{code} shards need {} drives on their own, there are {}: add [[pool.drives]]",
-            code.width(),
-            pool.drives.len()
+            "{code} shards need {} drives on their own, there are {main}{of_group}: add [[pool.drives]]",
+            code.width()
         );
         return Err((pool.data.span(), message));
     }
@@ -206,6 +209,7 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
         }
         _ => {}
     }
+    check_groups(pool)?;
     let (mut ids, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for drive in &pool.drives {
         if !ids.insert(*drive.id.get_ref()) {
@@ -223,6 +227,74 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
             return Err((drive.path.span(), what));
         }
         paths.insert(at);
+    }
+    Ok(())
+}
+
+/// The groups of drives, each with enough of them, and none that is only named.
+fn check_groups(pool: &Pool) -> Result<(), Finding> {
+    if let Some((name, _)) = pool.groups.iter().nth(archive::POOL_GROUPS_MAX) {
+        let message = format!("a pool has at most {} groups of drives", archive::POOL_GROUPS_MAX);
+        return Err((name.span(), message));
+    }
+    for (name, group) in &pool.groups {
+        check_label(&name.span(), name.get_ref())?;
+        let code = StripeCode {
+            data: *group.data.get_ref(),
+            local: *group.local_parity.get_ref(),
+            global: *group.parity.get_ref(),
+        };
+        if !code.exists() || code.width() > WIDTH_MAX {
+            let message = format!(
+                "{code} is no code: at least one data shard, no more local parity than data, at most {WIDTH_MAX} in \
+                 all"
+            );
+            return Err((group.data.span(), message));
+        }
+        let is_in =
+            |drive: &&PoolDrive| drive.group.as_ref().is_some_and(|it| it.get_ref() == name.get_ref());
+        let drives = pool.drives.iter().filter(is_in).count();
+        if drives < code.width() {
+            let message = format!(
+                "{code} shards need {} drives on their own, group '{}' has {drives}: give more [[pool.drives]] \
+                 this group",
+                code.width(),
+                name.get_ref()
+            );
+            return Err((name.span(), message));
+        }
+        let (high, low) = (&group.high_water, &group.low_water);
+        if low.get_ref() >= high.get_ref() {
+            let message =
+                format!("low_water, {}, is to be below high_water, {}", low.get_ref(), high.get_ref());
+            return Err((low.span(), message));
+        }
+    }
+    let unknown = |group: &&Spanned<String>| !pool.groups.contains_key(group.get_ref().as_str());
+    match pool.drives.iter().filter_map(|drive| drive.group.as_ref()).find(unknown) {
+        Some(group) => Err(no_group(group)),
+        None => Ok(()),
+    }
+}
+
+fn no_group(group: &Spanned<String>) -> Finding {
+    let name = group.get_ref();
+    (group.span(), format!("there is no group '{name}': write [pool.groups.{name}] with its data and parity"))
+}
+
+/// Which drives hold the files of a class.
+fn check_placing(class: &Class, pool: &Pool) -> Result<(), Finding> {
+    let (group, span) = (&class.pool_group, &class.pool_group_for);
+    if let Some(group) = group.as_ref().filter(|it| !pool.groups.contains_key(it.get_ref().as_str())) {
+        return Err(no_group(group));
+    }
+    if let (None, Some(span)) = (group, span) {
+        let message = "pool_group_for is nothing without pool_group: say which group it is".to_owned();
+        return Err((span.span(), message));
+    }
+    if let Some(span) = span.as_ref().filter(|span| span.get_ref().0 < UNUSED_LEAST) {
+        let message = "pool_group_for is at least 1h: the use of a file is known to the hour".to_owned();
+        return Err((span.span(), message));
     }
     Ok(())
 }
@@ -511,6 +583,51 @@ mod tests {
         let drives = load(file.path()).unwrap().settings(Path::new("/srv")).pool.drives;
         let hosts: Vec<&str> = drives.iter().take(3).map(|drive| drive.host()).collect();
         assert_eq!(hosts, ["localhost", "store-2", "localhost"]);
+    }
+
+    #[test]
+    fn groups_of_drives_have_enough_of_them_and_are_named() {
+        let table = "\n[pool.groups.fast]\ndata = 1\nparity = 1\n";
+        let text = |group: &str, members: usize, class: &str| {
+            let mut text = write(&Template { drives: 8, ..Template::default() });
+            let first = "up_to = \"1MiB\"\n";
+            text = text.replacen(first, &format!("{first}{class}"), 1);
+            for id in 0..members {
+                let path = format!("path = \"pool/d{}\"\n", 7 - id);
+                text = text.replacen(&path, &format!("{path}group = \"fast\"\n"), 1);
+            }
+            text.replacen("\n[[pool.drives]]", &format!("{group}\n[[pool.drives]]"), 1)
+        };
+        let load = |text: &str| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            fs::write(file.path(), text).unwrap();
+            load_strictly(file.path())
+        };
+        let class = "pool_group = \"fast\"\npool_group_for = \"1h\"\n";
+        let config = load(&text(table, 2, class)).unwrap();
+        let settings = config.settings(Path::new("/srv"));
+        let (pool, placing) = (&settings.pool, &settings.classes[0].placing);
+        assert_eq!((pool.group("fast"), pool.groups[0].code.width()), (Some(base::DriveGroup(1)), 2));
+        assert_eq!((pool.groups[0].water.high_percent, pool.groups[0].water.low_percent), (90, 80));
+        assert_eq!(placing.unused_for, Some(Duration::from_secs(3600)));
+        for (text, told) in [
+            (text(table, 1, class), "1+1 shards need 2 drives on their own, group 'fast' has 1"),
+            (text("", 2, ""), "there is no group 'fast'"),
+            (text("", 0, class), "there is no group 'fast'"),
+            (
+                text(table, 3, class),
+                "4+2 shards need 6 drives on their own, there are 5 that are in no group",
+            ),
+            (text(table, 2, "pool_group_for = \"1h\"\n"), "nothing without pool_group"),
+            (text(table, 2, "pool_group = \"fast\"\npool_group_for = \"59min\"\n"), "at least 1h"),
+            (text(&format!("{table}low_water = \"90%\"\n"), 2, ""), "is to be below high_water"),
+            (text(&table.replace("data = 1", "data = 0"), 2, ""), "is no code"),
+        ] {
+            let error = load(&text).unwrap_err();
+            assert!(error.to_string().contains(told), "{told}: {error}");
+        }
+        let many: String = (0..9).map(|n| format!("\n[pool.groups.g{n}]\ndata = 1\nparity = 0\n")).collect();
+        assert!(load(&text(&many, 0, "")).unwrap_err().to_string().contains("at most 8 groups"));
     }
 
     /// Story: all these were taken, and did nothing or kept a class from its own pool.

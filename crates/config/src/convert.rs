@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{
-    Aim, ChangeLogSettings, ChapSettings, ClassSettings, DriveLimits, FlowSettings, LeavingSettings,
-    LibrarySettings, MountSettings, OrderFrom, PoolDriveSettings, PoolSettings, ScsiLibrarySettings,
-    Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings,
-    VirtualLibrarySettings, Water,
+    Aim, ChangeLogSettings, ChapSettings, ClassSettings, DriveLimits, FlowSettings, GroupSettings,
+    LeavingSettings, LibrarySettings, MountSettings, OrderFrom, PlacingSettings, PoolDriveSettings,
+    PoolSettings, ScsiLibrarySettings, Settings, ShareSettings, TapePoolSettings, TapeSettings,
+    TimingSettings, UpkeepSettings, VirtualLibrarySettings, Water,
 };
 use backup::BackupSettings;
 use drive::DriveLocation;
@@ -18,8 +18,8 @@ use toml::Spanned;
 
 use super::check::UNUSED_LEAST;
 use super::file::{
-    Backup, Catalogue, Class, Config, Drives, Library, LibraryKind, Pool, PoolDrive, Recall, RecallOrder,
-    RecallOrderFrom, Tape, TapePool, Timing,
+    Backup, Catalogue, Class, Config, Drives, Group, Library, LibraryKind, Pool, PoolDrive, Recall,
+    RecallOrder, RecallOrderFrom, Tape, TapePool, Timing,
 };
 use super::keys;
 use super::libraries::range;
@@ -56,17 +56,29 @@ impl Config {
         };
         // How the pool is kept is told the engine apart: see `upkeep`.
         let Pool {
-            data, parity, local_parity, arena, io, unknown_kept, drives, high_water, low_water, ..
+            data,
+            parity,
+            local_parity,
+            arena,
+            io,
+            unknown_kept,
+            drives,
+            groups,
+            high_water,
+            low_water,
+            ..
         } = pool;
         let high = high_water.as_ref().map(|high| high.get_ref().0);
         let low = low_water.as_ref().map(|low| low.get_ref().0);
         let library_settings = |library: &Library| library_settings(library, directory);
         let drive = |drive: &PoolDrive| {
-            let PoolDrive { id, path, host, enclosure } = drive;
+            let PoolDrive { id, path, host, enclosure, group } = drive;
             // What is no location was refused when the file was checked.
             let at = DriveLocation::parse(path.get_ref(), directory)
                 .unwrap_or_else(|_| DriveLocation::Directory(directory.join(path.get_ref())));
-            PoolDriveSettings { id: *id.get_ref(), at, host: host.clone(), enclosure: enclosure.clone() }
+            let group = group.as_ref().map(|group| group.get_ref().clone()).unwrap_or_default();
+            let (host, enclosure) = (host.clone(), enclosure.clone());
+            PoolDriveSettings { id: *id.get_ref(), at, host, enclosure, group }
         };
         Settings {
             catalogue_directory: directory.join(catalogue_directory),
@@ -78,6 +90,7 @@ impl Config {
                     local: *local_parity.get_ref(),
                     global: *parity.get_ref(),
                 },
+                groups: groups.iter().map(|(name, group)| group_settings(name.get_ref(), group)).collect(),
                 arena: arena.get_ref().0,
                 // What is none was refused when the file was checked.
                 io: io.get_ref().parse().unwrap_or_default(),
@@ -117,6 +130,15 @@ impl Config {
             requests_kept: self.catalogue.requests_kept.0,
             requests_kept_max: self.catalogue.requests_kept_max,
         }
+    }
+}
+
+fn group_settings(name: &str, group: &Group) -> GroupSettings {
+    let Group { data, parity, local_parity, high_water, low_water } = group;
+    GroupSettings {
+        name: name.to_owned(),
+        code: StripeCode { data: *data.get_ref(), local: *local_parity.get_ref(), global: *parity.get_ref() },
+        water: Water { high_percent: high_water.get_ref().0, low_percent: low_water.get_ref().0 },
     }
 }
 
@@ -188,6 +210,8 @@ fn class_settings(class: &Class) -> ClassSettings {
         pack_age,
         data_set_depth,
         recall,
+        pool_group,
+        pool_group_for,
         residency,
         pool_max,
         pool_min,
@@ -207,6 +231,10 @@ fn class_settings(class: &Class) -> ClassSettings {
         recall_packs: *recall == Recall::Pack,
         cold: residency.as_ref().is_some_and(|residency| *residency.get_ref() == Residency::Tape),
         pool_max: pool_max.as_ref().map(|pool_max| pool_max.get_ref().0),
+        placing: PlacingSettings {
+            group: pool_group.as_ref().map(|group| group.get_ref().clone()).unwrap_or_default(),
+            unused_for: pool_group_for.as_ref().map(|span| span.get_ref().0),
+        },
         leaving: LeavingSettings {
             unused_for: residency.as_ref().and_then(|residency| match residency.get_ref() {
                 // Earlier versions took less, and the use of a file is known to the hour.

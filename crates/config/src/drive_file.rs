@@ -45,11 +45,16 @@ impl DriveFile {
             let _ = writeln!(entry, "host = {}", quoted(host));
         }
         let _ = writeln!(entry, "enclosure = {}", quoted(&drive.enclosure));
+        let group = !drive.group.is_empty();
+        if group {
+            let _ = writeln!(entry, "group = {}", quoted(&drive.group));
+        }
         let parsed = PoolDrive {
             id: Spanned::new(0..0, drive.id),
             path: Spanned::new(0..0, path.into()),
             host: drive.host.clone(),
             enclosure: drive.enclosure.clone(),
+            group: group.then(|| Spanned::new(0..0, drive.group.clone())),
         };
         Some((entry, parsed))
     }
@@ -186,7 +191,7 @@ mod tests {
 
         fn drive(&self, id: u16, path: &str) -> PoolDriveSettings {
             let at = DriveLocation::Directory(self.0.path().join(path));
-            PoolDriveSettings { id, at, host: None, enclosure: String::new() }
+            PoolDriveSettings { id, at, host: None, enclosure: String::new(), group: String::new() }
         }
 
         fn files(&self) -> usize {

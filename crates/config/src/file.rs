@@ -1,5 +1,6 @@
 //! The tables and keys of `kist.toml`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use archive::ChangeLogSettings;
@@ -146,8 +147,38 @@ pub struct Pool {
     /// They leave down to this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low_water: Option<Spanned<Percent>>,
+    /// Groups of drives that hold what classes give them, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<Spanned<String>, Group>,
     /// The drives.
     pub drives: Vec<PoolDrive>,
+}
+
+/// `[pool.groups.NAME]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// Data shards of what it gets.
+    pub data: Spanned<u8>,
+    /// Parity shards of all data.
+    pub parity: Spanned<u8>,
+    /// Local parity shards.
+    #[serde(default = "no_local_parity")]
+    pub local_parity: Spanned<u8>,
+    /// What was not used for longest moves to the drives in no group when it is fuller than this.
+    #[serde(default = "group_high")]
+    pub high_water: Spanned<Percent>,
+    /// It moves down to this.
+    #[serde(default = "group_low")]
+    pub low_water: Spanned<Percent>,
+}
+
+fn group_high() -> Spanned<Percent> {
+    Spanned::new(0..0, Percent(90))
+}
+
+fn group_low() -> Spanned<Percent> {
+    Spanned::new(0..0, Percent(80))
 }
 
 /// `[[pool.drives]]`.
@@ -164,6 +195,9 @@ pub struct PoolDrive {
     /// Its failure domain.
     #[serde(default)]
     pub enclosure: String,
+    /// The group that it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Spanned<String>>,
 }
 
 /// `[library]` and `[[more_libraries]]`.
@@ -481,6 +515,12 @@ pub struct Class {
     /// What of a pack is recalled when a file of it is wanted.
     #[serde(default)]
     pub recall: Recall,
+    /// The group of drives that gets its files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool_group: Option<Spanned<String>>,
+    /// What nobody has used for so long moves from there to the drives in no group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool_group_for: Option<Spanned<Span>>,
     /// Where its files live once tapes have them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residency: Option<Spanned<Residency>>,

@@ -353,6 +353,23 @@ fn drain_reply(drain: &archive::DrainInfo) -> wire::DrainReply {
     }
 }
 
+fn group_reply(group: &archive::GroupInfo) -> wire::PoolGroupReply {
+    wire::PoolGroupReply {
+        name: group.name.clone(),
+        code: group.code.to_string(),
+        drives: group.room.drives as u64,
+        drives_taking: group.room.takers as u64,
+        capacity: group.room.capacity.0,
+        used: group.room.used.0,
+        high_water_percent: group.water.high_percent,
+        low_water_percent: group.water.low_percent,
+        left_bytes: group.left.0,
+        came_bytes: group.came.0,
+        state: group.state.word("moving").to_owned(),
+        reason: group.state.reason().map(str::to_owned),
+    }
+}
+
 fn recoding_reply(recoding: &archive::RecodingInfo) -> wire::RecodingReply {
     wire::RecodingReply {
         state: recoding.state.word("writing").to_owned(),
@@ -409,6 +426,7 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
         id: drive.id,
         path: drive.path.clone(),
         host: drive.host.clone(),
+        group: drive.group.clone(),
         state: drive.state.to_owned(),
         reason: drive.reason.clone(),
         up: drive.up,
@@ -460,6 +478,7 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
         },
         rebalance: pool.rebalance.as_ref().map(rebalance_reply),
         recoding: pool.recoding.as_ref().map(recoding_reply),
+        groups: pool.groups.iter().map(group_reply).collect(),
         drives: pool.drives.iter().map(drive).collect(),
     }
 }
@@ -478,6 +497,8 @@ pub(crate) fn class_reply(class: &ClassInfo) -> wire::ClassReply {
         online_bytes: class.online.bytes.0,
         todo_files: class.todo.files,
         todo_bytes: class.todo.bytes.0,
+        pool_group: class.placing.group.clone(),
+        pool_group_seconds: class.placing.unused_for.map(|span| span.as_secs()),
         pool_max: class.pool_max.map(|bytes| bytes.0),
         pool_min: Some(class.leaving.pool_min.0).filter(|bytes| *bytes > 0),
         evict_min: Some(class.leaving.size_min.0).filter(|bytes| *bytes > 0),

@@ -216,7 +216,7 @@ pub(crate) async fn drive_add(
 
 /// The directory of the server's process means nothing to who asks.
 fn new_drive(body: wire::AddDriveBody) -> Result<NewDrive, Refusal> {
-    let wire::AddDriveBody { path, host, enclosure, new, burn_in, accept_burn_in, check } = body;
+    let wire::AddDriveBody { path, host, enclosure, group, new, burn_in, accept_burn_in, check } = body;
     let at = DriveLocation::parse(FilePath::new(&path), FilePath::new(""));
     let at = at.map_err(|error| Refusal::bad(error.to_string()))?;
     let DriveLocation::Directory(directory) = &at;
@@ -228,7 +228,7 @@ fn new_drive(body: wire::AddDriveBody) -> Result<NewDrive, Refusal> {
             .ok_or_else(|| Refusal::bad(format!("'{id}' names no burn-in: that has 16 digits")))
     });
     let burn_in = burn_in.transpose()?;
-    Ok(NewDrive { at, host, enclosure, make: new, burn_in, accept_burn_in, check })
+    Ok(NewDrive { at, host, enclosure, group, make: new, burn_in, accept_burn_in, check })
 }
 
 pub(crate) async fn drive_replace(

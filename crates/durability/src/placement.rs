@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{DriveId, Epoch};
+use base::{DriveGroup, DriveId, Epoch};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain, SETS_PER_DRIVE, StripeSets};
 
 use crate::code::{Code, choose};
@@ -41,6 +41,7 @@ impl Placement {
                 enclosure: enclosure(drive).to_string(),
                 disk: drive.to_string(),
             },
+            group: DriveGroup::MAIN,
             state: DriveState::Up,
             weight: 1,
         };

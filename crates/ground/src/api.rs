@@ -533,6 +533,8 @@ pub struct PoolDriveInfo {
     pub path: String,
     /// The machine that it stands in.
     pub host: String,
+    /// The group that it is in; empty: none.
+    pub group: String,
     /// `up`, `full`, `draining`, `suspect`, `away`, `wiped`, `missing`, `lost` or `removed`.
     pub state: &'static str,
     /// What happened to one that is `suspect`, `away` or `wiped`, or that the settings do not name any more;
@@ -597,6 +599,8 @@ pub struct PoolInfo {
     pub rebalance: Option<crate::RebalanceInfo>,
     /// How far a change of code is, or the last one since the start came; `None`: there was none.
     pub recoding: Option<crate::RecodingInfo>,
+    /// The groups of drives.
+    pub groups: Vec<crate::GroupInfo>,
 }
 
 /// A storage class.
@@ -620,6 +624,8 @@ pub struct ClassInfo {
     pub todo: catalogue::Tally,
     /// Its files leave the pool as soon as all their copies are on tape.
     pub cold: bool,
+    /// Which drives hold its files.
+    pub placing: crate::PlacingSettings,
     /// Recalls bring no more of it into the pool than leaves it at this.
     pub pool_max: Option<ByteCount>,
     /// Which of its files leave the pool by themselves.

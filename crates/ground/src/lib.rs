@@ -47,12 +47,14 @@ pub use offline::MachineTimes;
 pub use policy::ROBOT_MODEL;
 pub use pool_drives::{DriveFileError, NameDrive, PoolDriveFile, PoolDriveList};
 pub use quota::{QuotaInfo, QuotaOf, named};
-pub use scrub_info::{DrainInfo, PoolWork, RebalanceInfo, RecodingInfo, ScrubInfo, UpkeepSettings};
+pub use scrub_info::{
+    DrainInfo, GroupInfo, PoolWork, RebalanceInfo, RecodingInfo, ScrubInfo, UpkeepSettings,
+};
 pub use settings::{
     ChangeLogSettings, ChapSettings, ClassSettings, CleaningSettings, DriveLimits, FlowSettings,
-    LeavingSettings, LibraryKind, LibrarySettings, MountSettings, PoolDriveSettings, PoolEncryption,
-    PoolSettings, ScsiLibrarySettings, Settings, ShareSettings, TapePoolSettings, TapeSettings,
-    TimingSettings, VirtualLibrarySettings,
+    GroupSettings, LeavingSettings, LibraryKind, LibrarySettings, MountSettings, PlacingSettings,
+    PoolDriveSettings, PoolEncryption, PoolSettings, ScsiLibrarySettings, Settings, ShareSettings,
+    TapePoolSettings, TapeSettings, TimingSettings, VirtualLibrarySettings,
 };
 pub use settled::Settled;
 pub use settling_info::{SettlingInfo, SettlingStage, time_left};

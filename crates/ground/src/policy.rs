@@ -158,6 +158,7 @@ mod tests {
             recall_packs: false,
             cold: false,
             pool_max: None,
+            placing: crate::PlacingSettings::default(),
             leaving: crate::LeavingSettings::default(),
             share,
         };

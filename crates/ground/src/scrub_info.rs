@@ -2,6 +2,8 @@
 
 use base::{ByteCount, Duration, PercentPoints, StripeCode, Timestamp};
 use cluster::Share;
+use pool::GroupRoom;
+use session::Water;
 
 /// How the pool and the catalogue are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -273,4 +275,23 @@ mod tests {
         info.bound_totals();
         assert_eq!((info.blobs_total, info.bytes_total), (blobs_total, bytes_total));
     }
+}
+
+/// A group of drives of the pool: how full it is, and what has moved since the start of the server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupInfo {
+    /// Its name.
+    pub name: String,
+    /// The code of what it gets.
+    pub code: StripeCode,
+    /// Above the first mark what was not used for longest leaves it, down to the second.
+    pub water: Water,
+    /// Room on its drives.
+    pub room: GroupRoom,
+    /// Bytes of files that went to the drives in no group.
+    pub left: ByteCount,
+    /// Bytes of files that came back.
+    pub came: ByteCount,
+    /// What moves now, or why nothing does; of all groups together.
+    pub state: PoolWork,
 }

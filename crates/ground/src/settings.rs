@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use base::{ByteCount, DriveId, Duration, KeyId, StripeCode};
+use base::{ByteCount, DriveGroup, DriveId, Duration, KeyId, StripeCode};
 use cluster::{DriveEntry, DriveState, FailureDomain};
 use drive::{DriveIo, DriveLocation};
 use library::scsi::changer::DriveSeat;
@@ -69,8 +69,10 @@ impl Default for ChangeLogSettings {
 /// The disk pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolSettings {
-    /// The code of new stripes.
+    /// The code of new stripes, but for those that a group of drives gets.
     pub code: StripeCode,
+    /// The groups of drives, in the order of [`DriveGroup`] from 1 on.
+    pub groups: Vec<GroupSettings>,
     /// Memory for buffers of the pool.
     pub arena: ByteCount,
     /// How drives that are directories are read and written.
@@ -84,6 +86,41 @@ pub struct PoolSettings {
     pub drives: Vec<PoolDriveSettings>,
 }
 
+impl PoolSettings {
+    /// The group of this name; empty: the drives that are in none.
+    #[must_use]
+    pub fn group(&self, name: &str) -> Option<DriveGroup> {
+        if name.is_empty() {
+            return Some(DriveGroup::MAIN);
+        }
+        let at = self.groups.iter().position(|group| group.name == name)?;
+        u8::try_from(at + 1).ok().map(DriveGroup)
+    }
+
+    /// The name of a group; of the drives that are in none it is empty.
+    #[must_use]
+    pub fn group_name(&self, group: DriveGroup) -> &str {
+        self.settings_of(group).map_or("", |group| &group.name)
+    }
+
+    /// What is said of a group; of the drives that are in none nothing.
+    #[must_use]
+    pub fn settings_of(&self, group: DriveGroup) -> Option<&GroupSettings> {
+        self.groups.get(usize::from(group.0).checked_sub(1)?)
+    }
+}
+
+/// A group of drives of the pool: faster ones, for what is used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupSettings {
+    /// Its name.
+    pub name: String,
+    /// The code of what it gets.
+    pub code: StripeCode,
+    /// How full it becomes before what was not used for longest moves to the drives in no group.
+    pub water: Water,
+}
+
 /// A drive of the pool; a directory is best of a file system of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolDriveSettings {
@@ -95,6 +132,8 @@ pub struct PoolDriveSettings {
     pub host: Option<String>,
     /// The failure domain above the drive, such as `enclosure-1`; may be empty.
     pub enclosure: String,
+    /// The group that it is in; empty: none.
+    pub group: String,
 }
 
 impl PoolDriveSettings {
@@ -104,15 +143,16 @@ impl PoolDriveSettings {
         self.host.as_deref().unwrap_or_else(|| self.at.host())
     }
 
-    /// What the map of the pool says of it while it is in use.
+    /// What the map of the pool says of it while it is in use. A group that nobody knows is none.
     #[must_use]
-    pub fn entry(&self) -> DriveEntry {
+    pub fn entry(&self, pool: &PoolSettings) -> DriveEntry {
         let domain = FailureDomain {
             host: self.host().to_owned(),
             enclosure: self.enclosure.clone(),
             disk: self.at.to_string(),
         };
-        DriveEntry { id: DriveId(self.id), domain, state: DriveState::Up, weight: 1 }
+        let group = pool.group(&self.group).unwrap_or(DriveGroup::MAIN);
+        DriveEntry { id: DriveId(self.id), domain, group, state: DriveState::Up, weight: 1 }
     }
 }
 
@@ -280,10 +320,22 @@ pub struct ClassSettings {
     /// Recalls bring no more of the class into the pool than leaves it at this much; `None`: no ceiling. With
     /// [`PoolSettings::water`] files of a class leave it as from a pool of this size.
     pub pool_max: Option<ByteCount>,
+    /// Which drives hold its files.
+    pub placing: PlacingSettings,
     /// Which of its files leave the pool by themselves.
     pub leaving: LeavingSettings,
     /// What it may have of the tape drives.
     pub share: ShareSettings,
+}
+
+/// Which drives of the pool hold the files of a class.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PlacingSettings {
+    /// The group whose drives get what is put or comes back from tape, as long as it has room; empty: none.
+    pub group: String,
+    /// What nobody has used for so long moves from there to the drives in no group; what is used again in
+    /// another hour within that time comes back. `None`: only what the group has no room for moves.
+    pub unused_for: Option<Duration>,
 }
 
 /// Which files of a class leave the pool by themselves, once tapes have all their copies and nobody pins

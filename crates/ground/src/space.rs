@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use base::{ByteCount, ClassId, FileId, StripeCode};
+use base::{ByteCount, ClassId, DriveGroup, FileId, StripeCode};
 use blob::BlobFault;
 use catalogue::Counter;
 use pool::DriveSpace;
@@ -26,7 +26,7 @@ impl Ground {
             Ok(()) => None,
             Err(error) if error.is_full() => Some(HealthProblem::PoolFull),
             Err(_) => {
-                let (config, drives) = (self.pool.config(), self.pool.spaces());
+                let (config, drives) = (self.pool.config(), self.spaces());
                 let writable = drives.iter().filter(|drive| drive.takes_files()).count();
                 let takes_small = writable >= usize::from(config.segment_copies);
                 Some(HealthProblem::DrivesAway { writable, needed: config.code.width(), takes_small })
@@ -113,9 +113,24 @@ impl Ground {
         self.blob_room(left_for_recalls)
     }
 
+    /// Room on the drives in no group: it is what the pool's room is measured by. The groups are beside it, full
+    /// of what is used or not.
+    pub fn spaces(&self) -> Vec<DriveSpace> {
+        let mut spaces = self.pool.spaces();
+        spaces.retain(|drive| drive.group == DriveGroup::MAIN);
+        spaces
+    }
+
+    /// The group of drives that gets the files of a class.
+    pub fn group_of_class(&self, class: ClassId) -> DriveGroup {
+        let class = self.classes.get(class);
+        let group = class.and_then(|class| self.settings.pool.group(&class.settings.placing.group));
+        group.unwrap_or(DriveGroup::MAIN)
+    }
+
     fn blob_room(&self, of: impl Fn(&DriveSpace) -> u64) -> BlobRoom {
         let config = self.pool.config();
-        BlobRoom::of(&self.pool.spaces(), config.code, config.extent_size, of)
+        BlobRoom::of(&self.spaces(), config.code, config.extent_size, of)
     }
 
     /// What is free for recalls now, as known by at most a second ago.
@@ -172,7 +187,7 @@ impl Ground {
             BlobFault::Full => true,
             BlobFault::NoPlace => {
                 let lacks = |drive: &DriveSpace| drive.refuses_from.is_some() || left_for_recalls(drive) == 0;
-                self.pool.spaces().iter().any(|drive| drive.health.is_up() && lacks(drive))
+                self.spaces().iter().any(|drive| drive.health.is_up() && lacks(drive))
             }
             BlobFault::Unreadable(_) | BlobFault::Shortage | BlobFault::Other => false,
         }
@@ -268,6 +283,7 @@ mod tests {
 
     fn drives(free: &[u64]) -> Vec<DriveSpace> {
         let drive = |(id, free): (usize, &u64)| DriveSpace {
+            group: DriveGroup::MAIN,
             drains: false,
             refuses_from: None,
             id: base::DriveId(id as u16),

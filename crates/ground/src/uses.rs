@@ -9,6 +9,8 @@ use threads::Mutex;
 
 /// Files that are kept until their use stands in the catalogue; of more the use is not noted.
 const NOTED_MAX: usize = 200_000;
+/// Files that are used again and are to be looked at for that; further ones are left out.
+const AGAIN_MAX: usize = 10_000;
 
 /// Files read since their use was taken from here.
 #[derive(Default)]
@@ -16,6 +18,8 @@ pub struct Uses {
     /// Somebody takes them from here.
     is_wanted: AtomicBool,
     files: Mutex<BTreeSet<FileId>>,
+    /// Those that were read in several hours not long apart.
+    again: Mutex<BTreeSet<FileId>>,
 }
 
 impl Uses {
@@ -33,6 +37,20 @@ impl Uses {
         if files.len() < NOTED_MAX {
             files.insert(file);
         }
+    }
+
+    /// A file is used again: whoever has a place for what is used is told.
+    pub fn note_again(&self, file: FileId) {
+        let mut again = self.again.lock().unwrap_or_else(PoisonError::into_inner);
+        if again.len() < AGAIN_MAX {
+            again.insert(file);
+        }
+    }
+
+    /// Some of those that are used again, each once.
+    pub fn take_again(&self, limit: usize) -> Vec<FileId> {
+        let mut again = self.again.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..limit).map_while(|_| again.pop_first()).collect()
     }
 
     /// The files that were read since the last call.

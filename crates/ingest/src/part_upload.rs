@@ -1,6 +1,8 @@
 //! A part of an upload on its way in: bytes to the pool, synced, then one catalogue command.
 
-use base::{BlobDescription, BlobPiece, ByteCount, PartHash, PartHasher, StreamChecksums, UploadId};
+use base::{
+    BlobDescription, BlobPiece, ByteCount, DriveGroup, PartHash, PartHasher, StreamChecksums, UploadId,
+};
 use catalogue::{Object, PARTS_MAX, PoolData, PutPart, Rejection};
 use pool::BlobWriter;
 
@@ -28,6 +30,8 @@ pub struct PartUpload {
     received: u64,
     /// There is a part of this number already.
     replaces: bool,
+    /// The drives that get it.
+    group: DriveGroup,
     /// Its share of the quotas, until it is stored.
     room: PartRoom,
 }
@@ -55,11 +59,15 @@ impl Ingest {
                 let first = view.upload_parts(upload, 0, 1)?.into_iter().next();
                 let first = first.map(|(number, part)| (number, part.size.0));
                 let replaces = view.upload_part(upload, number)?.is_some();
-                Ok(Some((first, replaces)))
+                Ok(Some((first, replaces, record.bucket, record.plan.class)))
             }
             _ => Ok(None),
         })?;
-        let (first, replaces) = found.ok_or(UploadError::NoSuchUpload(upload))?;
+        let (first, replaces, bucket, class) = found.ok_or(UploadError::NoSuchUpload(upload))?;
+        let group = match class {
+            Some(class) => ingest.group_of_class(class),
+            None => self.group_below(None, bucket, ByteCount(u64::MAX)),
+        };
         let room = self.room_for_part(upload, number, length.unwrap_or(ByteCount(0)))?;
         self.check_room(length)?;
         let offset = likely_offset(number, length.map(|length| length.0), first);
@@ -74,6 +82,7 @@ impl Ingest {
             hasher: PartHasher::new(offset),
             received: 0,
             replaces,
+            group,
             room,
         })
     }
@@ -138,7 +147,7 @@ impl PartUpload {
             Some(length) => pool.create_sized(length)?,
             None => pool.create()?,
         };
-        let mut writer = writer.used_by_client_of(&self.who).with_checksums();
+        let mut writer = writer.on(self.group)?.used_by_client_of(&self.who).with_checksums();
         writer.write(&self.small)?;
         writer.write(bytes)?;
         self.small = Vec::new();

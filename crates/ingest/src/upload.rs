@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::{
-    ArchivePath, Blake3, BlobDescription, BlobPiece, ByteCount, Checksums, DirId, FileId, Name,
+    ArchivePath, Blake3, BlobDescription, BlobPiece, ByteCount, Checksums, DirId, DriveGroup, FileId, Name,
     StreamChecksums, Timestamp,
 };
 use catalogue::{
@@ -114,6 +114,35 @@ impl Ingest {
     }
 }
 
+impl Ingest {
+    /// The drives that get the bytes of a file that comes to stand below a directory, as far as that can be
+    /// told before all of it is there.
+    pub(crate) fn group_below(&self, named: Option<&str>, directory: DirId, size: ByteCount) -> DriveGroup {
+        if self.0.settings.pool.groups.is_empty() {
+            return DriveGroup::MAIN;
+        }
+        let class = self.0.namespace.class_for(named, directory, size);
+        class.map_or(DriveGroup::MAIN, |class| self.0.group_of_class(class.id))
+    }
+
+    /// The same of one at a path.
+    fn group_for(&self, named: Option<&str>, path: &ArchivePath, size: ByteCount) -> DriveGroup {
+        if self.0.settings.pool.groups.is_empty() {
+            return DriveGroup::MAIN;
+        }
+        // Directories that are missing are made at the end, and are of the class of those above them.
+        let mut above = path.split();
+        let directory = loop {
+            let Some((parent, _)) = above else { break DirId::ROOT };
+            match self.0.namespace.directory_id(&parent) {
+                Ok(directory) => break directory,
+                Err(_) => above = parent.split(),
+            }
+        };
+        self.group_below(named, directory, size)
+    }
+}
+
 impl Upload {
     /// A put whose bytes are in the pool already, as parts of so many bytes in all.
     pub(crate) fn of_parts(
@@ -166,6 +195,7 @@ impl Upload {
             Some(length) => pool.create_sized(length)?,
             None => pool.create()?,
         }
+        .on(self.group())?
         .used_by_client_of(self.options.who.as_deref().unwrap_or_default())
         .with_checksums();
         writer.write(&self.small)?;
@@ -173,6 +203,12 @@ impl Upload {
         self.small = Vec::new();
         self.large = Some(writer);
         Ok(())
+    }
+
+    /// The drives that get its bytes: those of the class that it will have, as far as that can be told now.
+    fn group(&self) -> DriveGroup {
+        let size = self.options.length.unwrap_or(ByteCount(u64::MAX));
+        self.ingest.group_for(self.options.class.as_deref(), &self.path, size)
     }
 
     /// The client sends nothing at present: gives back memory of the pool that others need meanwhile.

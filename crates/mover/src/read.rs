@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use threads::mpsc::{Receiver, SyncSender, sync_channel};
 
 use base::{
-    BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, FileId, Partition, StreamChecksums,
-    TapePosition, Vid,
+    BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, DriveGroup, FileId, Partition,
+    StreamChecksums, TapePosition, Vid,
 };
 use blob::{BlobError, BlobSink, BlobStore, NewBlob, TapeFlow, Use};
 use library::{ReadBlock, TapeDrive, TapeError};
@@ -34,6 +34,8 @@ pub struct WantedFile {
     pub length: ByteCount,
     /// Its checksums.
     pub checksums: StreamChecksums,
+    /// The drives of the store that are to hold it, if all of its batch agree.
+    pub group: DriveGroup,
     /// Up to so many blocks between the head and it are read and thrown away, because that is quicker than a
     /// locate; 0: none.
     pub read_through: u64,
@@ -104,8 +106,8 @@ pub struct RecallBatch {
 }
 
 enum Message {
-    /// A batch of so many bytes begins.
-    Open(ByteCount),
+    /// A batch of so many bytes begins, which these drives are to hold.
+    Open(ByteCount, DriveGroup),
     /// The next file of the current batch begins.
     Begin(WantedFile),
     /// A range of a block belongs to the current file.
@@ -182,7 +184,7 @@ fn read_batches(
             return Ok(());
         }
         let bytes = batch.iter().map(|wanted| wanted.length.0).sum();
-        if sender.send(Message::Open(ByteCount(bytes))).is_err() {
+        if sender.send(Message::Open(ByteCount(bytes), group_of(&batch))).is_err() {
             return Ok(());
         }
         for wanted in batch {
@@ -200,6 +202,12 @@ fn read_batches(
         }
     }
     Ok(())
+}
+
+/// The drives that all files of a batch are to be on.
+fn group_of(batch: &[WantedFile]) -> DriveGroup {
+    let first = batch.first().map_or(DriveGroup::MAIN, |wanted| wanted.group);
+    if batch.iter().all(|wanted| wanted.group == first) { first } else { DriveGroup::MAIN }
 }
 
 /// The drive, and the block that was read last.
@@ -324,17 +332,17 @@ fn keep(
     commit: &mut (dyn FnMut(RecallBatch) -> bool + Send),
 ) -> Result<(), BlobError> {
     let mut writer: Option<Box<dyn BlobSink>> = None;
-    let (mut expected, mut stored) = (ByteCount(0), 0u64);
+    let (mut expected, mut stored, mut group) = (ByteCount(0), 0u64, DriveGroup::MAIN);
     let mut batch = RecallBatch::default();
     let mut current: Option<Arriving> = None;
     for message in receiver {
         match message {
-            Message::Open(bytes) => {
+            Message::Open(bytes, of) => {
                 assert!(
                     writer.is_none() && batch.files.is_empty(),
                     "a batch begins when the last is committed"
                 );
-                expected = bytes;
+                (expected, group) = (bytes, of);
             }
             Message::Begin(wanted) => {
                 assert!(current.is_none(), "one file arrives at a time");
@@ -359,7 +367,8 @@ fn keep(
                 let writer = match &mut writer {
                     Some(writer) => writer,
                     None => {
-                        writer.insert(store.create(NewBlob { length: Some(expected), whose: Use::Stream })?)
+                        let new = NewBlob { length: Some(expected), whose: Use::Stream, group };
+                        writer.insert(store.create(new)?)
                     }
                 };
                 writer.write(data)?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use base::{ByteCount, DriveId, Epoch, StripeCode, Uuid};
+use base::{ByteCount, DriveGroup, DriveId, Epoch, StripeCode, Uuid};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{DriveIo, DriveLocation};
 use pool::{Pool, PoolConfig};
@@ -52,7 +52,7 @@ fn open(paths: &[PathBuf], data: u8, parity: u8, io: DriveIo) -> Result<Arc<Pool
         at.format(instance, id)?;
         drives.push((id, Some(at.open(instance, id, io)?)));
         let domain = FailureDomain { disk: number.to_string(), ..FailureDomain::default() };
-        entries.push(DriveEntry { id, domain, state: DriveState::Up, weight: 1 });
+        entries.push(DriveEntry { id, domain, group: DriveGroup::MAIN, state: DriveState::Up, weight: 1 });
     }
     let map = DriveMap::new(Epoch(1), entries)?;
     Ok(Pool::open(

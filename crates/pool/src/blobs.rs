@@ -34,12 +34,12 @@ impl Pool {
 
 impl BlobStore for PoolBlobs {
     fn create(&self, new: NewBlob) -> Result<Box<dyn BlobSink>, BlobError> {
-        let NewBlob { length, whose } = new;
+        let NewBlob { length, whose, group } = new;
         let writer = match length {
             Some(length) => self.0.create_sized(length)?,
             None => self.0.create()?,
         };
-        Ok(Box::new(writer.used_by(whose)))
+        Ok(Box::new(writer.on(group)?.used_by(whose)))
     }
 
     fn read(

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use base::{ByteCount, StripeCode, Uuid};
+use base::{ByteCount, DriveGroup, StripeCode, Uuid};
 use drive::PAGE;
 
 use crate::cell::{BLOCK_BYTES, BLOCKS_MAX};
 
+/// Groups of drives beside those that are in none.
+pub const GROUPS_MAX: usize = 8;
 /// Rows of a striped blob that may be on their way to drives while the next is filled.
 pub(crate) const WRITE_ROWS_IN_FLIGHT: usize = 2;
 /// As many as a tape stream's if there is memory: the cells of an extent.
@@ -80,8 +82,10 @@ pub(crate) const WITNESSES_MIN: usize = 2;
 pub struct PoolConfig {
     /// The instance, bound into every header.
     pub instance: Uuid,
-    /// The code of new striped blobs.
+    /// The code of new striped blobs, but for those that a group of drives gets.
     pub code: StripeCode,
+    /// The codes of the groups of drives, from [`DriveGroup`] 1 on.
+    pub groups: Vec<StripeCode>,
     /// Drives that hold each new segment of small values; usually one more than the losses the code bears.
     pub segment_copies: u8,
     /// The largest small value; at most 256 KiB.
@@ -111,6 +115,9 @@ pub enum ConfigError {
     /// Segments without copies.
     #[error("segment_copies is 0; give at least 1, usually one more than the losses that the code bears")]
     Copies,
+    /// More groups of drives than are told apart.
+    #[error("a pool has at most {GROUPS_MAX} groups of drives")]
+    Groups,
     /// A cell size that the format cannot express.
     #[error("cell_size must be a multiple of 4 KiB between 4 KiB and 1 MiB")]
     CellSize,
@@ -135,10 +142,34 @@ pub enum ConfigError {
 }
 
 impl PoolConfig {
-    /// Drives that the widest of its layouts needs.
+    /// Drives in no group that the widest of the layouts which only they take needs.
     #[must_use]
     pub fn widest(&self) -> usize {
         self.code.width().max(self.segment_copies.into())
+    }
+
+    /// The code of what a group of drives gets.
+    #[must_use]
+    pub fn code_of(&self, group: DriveGroup) -> StripeCode {
+        let at = usize::from(group.0).checked_sub(1);
+        at.and_then(|at| self.groups.get(at)).copied().unwrap_or(self.code)
+    }
+
+    /// How many drives may fail whatever they hold of new striped blobs.
+    #[must_use]
+    pub fn bears(&self) -> usize {
+        self.groups.iter().chain([&self.code]).map(|code| code.bears()).min().unwrap_or(0)
+    }
+
+    /// The fewest shards that one of the codes needs.
+    #[must_use]
+    pub fn data_min(&self) -> usize {
+        self.groups.iter().chain([&self.code]).map(|code| usize::from(code.data)).min().unwrap_or(0)
+    }
+
+    /// Cells of a row in the widest of the codes.
+    pub(crate) fn widest_row(&self) -> usize {
+        self.groups.iter().chain([&self.code]).map(|code| code.width()).max().unwrap_or(0)
     }
 
     /// The usual settings for a layout.
@@ -147,6 +178,7 @@ impl PoolConfig {
         PoolConfig {
             instance,
             code,
+            groups: Vec::new(),
             segment_copies: u8::try_from(code.bears() + 1).unwrap_or(u8::MAX),
             small_limit: ByteCount::kib(256),
             arena: ByteCount::mib(192),
@@ -160,8 +192,11 @@ impl PoolConfig {
     /// Checks all settings.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let page = PAGE as u64;
-        if !self.code.exists() {
-            return Err(ConfigError::Layout(self.code));
+        if let Some(impossible) = self.groups.iter().chain([&self.code]).find(|code| !code.exists()) {
+            return Err(ConfigError::Layout(*impossible));
+        }
+        if self.groups.len() > GROUPS_MAX {
+            return Err(ConfigError::Groups);
         }
         if self.segment_copies == 0 {
             return Err(ConfigError::Copies);
@@ -180,7 +215,7 @@ impl PoolConfig {
         if self.segment_size < minimum || self.segment_size > ByteCount::gib(2) {
             return Err(ConfigError::SegmentSize { minimum });
         }
-        let row = self.code.width() as u64 * (self.cell_size.0 + page);
+        let row = self.widest_row() as u64 * (self.cell_size.0 + page);
         // Two rows for writers, two for readers, one for mending.
         let minimum = ByteCount(row * 5);
         if self.arena < minimum {

@@ -2,11 +2,11 @@
 //! waits, health and counters.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use threads::{JoinHandle, Mutex};
 
-use base::{BlobId, ByteCount, DriveId, Timestamp};
+use base::{BlobId, ByteCount, DriveGroup, DriveId, Timestamp};
 use blob::Use;
 use drive::{BlockingQueue, DriveError, DriveQueue, DriveStatus, ObjectDrive};
 
@@ -42,6 +42,8 @@ pub(crate) struct Device {
     pub(crate) queue: Arc<dyn DriveQueue>,
     pub(crate) counters: Counters,
     pub(crate) watch: Arc<Watch>,
+    /// The drives that it is compared with.
+    group: Arc<AtomicU8>,
     health: Mutex<Health>,
     slowness: Mutex<Slowness>,
     space: KnownSpace,
@@ -86,7 +88,7 @@ pub(crate) fn count(counter: &AtomicU64, by: usize) {
 }
 
 impl Device {
-    fn new(drive: Arc<dyn ObjectDrive>, watch: Arc<Watch>) -> Arc<Self> {
+    fn new(drive: Arc<dyn ObjectDrive>, group: Arc<AtomicU8>, watch: Arc<Watch>) -> Arc<Self> {
         let health = Health {
             now: DriveHealth::Up,
             failures: 0,
@@ -102,6 +104,7 @@ impl Device {
             queue,
             counters: Counters::default(),
             watch,
+            group,
             health: Mutex::new(health),
             slowness: Mutex::default(),
             space: KnownSpace::default(),
@@ -115,6 +118,10 @@ impl Device {
         device.ask_space();
         device.forget_space();
         Arc::new(device)
+    }
+
+    pub(crate) fn group(&self) -> DriveGroup {
+        DriveGroup(self.group.load(Ordering::Relaxed))
     }
 
     pub(crate) fn health(&self) -> DriveHealth {
@@ -273,7 +280,7 @@ impl Device {
 
     pub(crate) fn took_span(&self, kind: Kind, span: Duration) {
         let now = self.watch.now();
-        let usual = self.watch.took_for(kind, span);
+        let usual = self.watch.took_for(self.group(), kind, span);
         let changed = lock(&self.slowness).took(now, span, usual);
         let drive = self.drive.id();
         match changed {
@@ -346,6 +353,7 @@ impl Device {
         for lane in [&self.reading, &self.writing] {
             lane.forget_future(&self.watch, now);
         }
+        self.space.forget_future(now);
         let mut health = lock(&self.health);
         health.next_probe = health.next_probe.min(now.plus(health.rest()));
     }
@@ -442,6 +450,8 @@ pub(crate) struct PoolDrive {
     state: Mutex<Place>,
     /// It is to be emptied.
     drains: AtomicBool,
+    /// Which drives it is with, as the map says.
+    group: Arc<AtomicU8>,
     watch: Arc<Watch>,
 }
 
@@ -470,11 +480,16 @@ pub(crate) struct Present {
 }
 
 impl PoolDrive {
-    pub(crate) fn new(id: DriveId, drive: Option<Arc<dyn ObjectDrive>>, watch: &Arc<Watch>) -> Self {
-        let present = drive.map(|drive| Present::new(drive, watch));
+    pub(crate) fn new(
+        (id, group): (DriveId, DriveGroup),
+        drive: Option<Arc<dyn ObjectDrive>>,
+        watch: &Arc<Watch>,
+    ) -> Self {
+        let group = Arc::new(AtomicU8::new(group.0));
+        let present = drive.map(|drive| Present::new(drive, Arc::clone(&group), watch));
         let state = Mutex::new(Place { present, absent: Absent::Missing });
         let drains = AtomicBool::new(false);
-        PoolDrive { id, reconstructions: Arc::default(), state, drains, watch: Arc::clone(watch) }
+        PoolDrive { id, reconstructions: Arc::default(), state, drains, group, watch: Arc::clone(watch) }
     }
 
     /// The drive if it is there, answering or not.
@@ -501,6 +516,19 @@ impl PoolDrive {
                 Absent::Removed => DriveHealth::Removed,
             },
         }
+    }
+
+    pub(crate) fn group(&self) -> DriveGroup {
+        DriveGroup(self.group.load(Ordering::Relaxed))
+    }
+
+    /// Whether it is in no group.
+    pub(crate) fn is_main(&self) -> bool {
+        self.group() == DriveGroup::MAIN
+    }
+
+    pub(crate) fn set_group(&self, group: DriveGroup) {
+        self.group.store(group.0, Ordering::Relaxed);
     }
 
     /// Whether it is to be emptied: it is read, and gets nothing new.
@@ -550,7 +578,7 @@ impl PoolDrive {
     /// Puts a drive in this place. `false` if there is one.
     pub(crate) fn attach(&self, drive: Arc<dyn ObjectDrive>) -> bool {
         // Before the lock, which all take who use the pool: the drive may hang.
-        let present = Present::new(drive, &self.watch);
+        let present = Present::new(drive, Arc::clone(&self.group), &self.watch);
         let mut place = lock(&self.state);
         if place.present.is_some() {
             return false;
@@ -570,8 +598,8 @@ impl Drop for Served {
 }
 
 impl Present {
-    fn new(drive: Arc<dyn ObjectDrive>, watch: &Arc<Watch>) -> Arc<Self> {
-        let device = Device::new(drive, Arc::clone(watch));
+    fn new(drive: Arc<dyn ObjectDrive>, group: Arc<AtomicU8>, watch: &Arc<Watch>) -> Arc<Self> {
+        let device = Device::new(drive, group, Arc::clone(watch));
         let (writes, reads) = (Arc::new(JobQueue::of_writes()), Arc::new(JobQueue::of_reads()));
         let spawn = |queue: &Arc<JobQueue>, lane: fn(&Device) -> &Arc<Lane>, in_order: bool| {
             let (device, queue) = (Arc::clone(&device), Arc::clone(queue));

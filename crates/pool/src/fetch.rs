@@ -201,7 +201,7 @@ impl RowPlace {
         present.read(cell.place(), buffer, move |device, mut buffer, read| {
             let bytes = &mut buffer.as_mut_slice()[..HEADER_BYTES + identity.payload as usize];
             let read = cell.check(device, read, (check, listed), bytes);
-            device.watch.took(asked);
+            device.watch.took(device.group(), asked);
             let cell = read.map(|sums| {
                 if let Some(sums) = sums {
                     buffer.keep_sums(HEADER_BYTES..HEADER_BYTES + identity.valid as usize, sums);

@@ -36,7 +36,8 @@ impl Pool {
         let takes_part = |drive: &DriveSpace| drive.health.is_up() && !drive.drains;
         let fill = |drive: DriveSpace| {
             let used = used.get(&drive.id).copied().unwrap_or(ByteCount(0));
-            (drive.id, DriveFill { used, total: drive.capacity, room: drive.room_for_files() })
+            let (total, room) = (drive.capacity, drive.room_for_files());
+            (drive.id, DriveFill { group: drive.group, used, total, room })
         };
         Fills::new(self.spaces().into_iter().filter(takes_part).map(fill))
     }

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use threads::Mutex;
 
-use base::{BlobDescription, BlobId, ByteCount, DriveId, Epoch, Layout, StripeCode, StripeSet};
+use base::{BlobDescription, BlobId, ByteCount, DriveGroup, DriveId, Epoch, Layout, StripeCode, StripeSet};
 use blob::Use;
-use cluster::{DriveMap, PlacementError, StripeSets};
+use cluster::{DriveMap, PlacementError, SetKind, StripeSets};
 use drive::{DriveError, DriveStatus, ExtentId, ObjectDrive, PAGE, Stamp};
 
 use crate::arena::Arena;
@@ -106,17 +106,17 @@ impl Pool {
         let sets = StripeSets::open(map, config.placement_seed, known_sets)?;
         let unit = usize::try_from(config.cell_size.0).unwrap_or(usize::MAX) + HEADER_BYTES;
         let total = usize::try_from(config.arena.0).unwrap_or(usize::MAX) / unit;
-        let mend = config.code.width();
+        let mend = config.widest_row();
         assert!(total >= 5 * mend, "the settings were checked: two rows to write, two to read, one to mend");
         let write = (total - mend) / 2;
         let watch = Arc::new(Watch::default());
+        let place = |(id, drive)| PoolDrive::new((id, sets.map().group_of(id)), drive, &watch);
         let pool = Pool {
             epoch,
             sequence: AtomicU64::new(0),
             anew: AtomicU64::new(0),
             placements: AtomicU64::new(0),
-            drives: Places::new(list.into_iter().map(|(id, drive)| PoolDrive::new(id, drive, &watch))),
-            sets: Mutex::new(sets),
+            drives: Places::new(list.into_iter().map(place)),
             codes: Mutex::default(),
             write_arena: Arena::new(unit, write),
             read_arena: Arena::new(unit, total - mend - write),
@@ -126,9 +126,12 @@ impl Pool {
             watch,
             small: SmallWriter::new(),
             traffic: Traffic::default(),
+            sets: Mutex::new(sets),
             config,
         };
-        pool.code(pool.config.code)?;
+        for code in pool.config.groups.iter().chain([&pool.config.code]) {
+            pool.code(*code)?;
+        }
         pool.keep_for_streams(0);
         Ok(Arc::new(pool))
     }
@@ -161,14 +164,18 @@ impl Pool {
         BlobWriter::new(Arc::clone(self), BlobNames::of_new(self.next_id()?), Some(length))
     }
 
-    /// Begins to write a striped blob anew, in the code of today and under another id on drives; to the
-    /// catalogue it stays the same blob. [`BlobWriter::finish`] gives how it stands then.
+    /// Begins to write a striped blob anew, to a group of drives in its code of today, and under another id on
+    /// drives; to the catalogue it stays the same blob. [`BlobWriter::finish`] gives how it stands then.
     ///
     /// # Errors
     /// As [`Pool::create`].
-    pub(crate) fn create_anew(self: &Arc<Self>, blob: &BlobDescription) -> Result<BlobWriter, PoolError> {
+    pub(crate) fn create_anew(
+        self: &Arc<Self>,
+        blob: &BlobDescription,
+        group: DriveGroup,
+    ) -> Result<BlobWriter, PoolError> {
         let names = BlobNames { id: blob.id, stands_as: Some(self.next_id_anew()?) };
-        BlobWriter::new(Arc::clone(self), names, Some(blob.length))
+        BlobWriter::new(Arc::clone(self), names, Some(blob.length))?.on(group)
     }
 
     /// Reads a range of a striped blob.
@@ -333,7 +340,7 @@ impl Pool {
 
     /// Keeps a share of the memory for tape streams, of which so many run.
     pub(crate) fn keep_for_streams(&self, running: usize) {
-        let row = self.config.code.width();
+        let row = self.config.widest_row();
         self.write_arena.keep(row, running > 0);
         self.read_arena.keep(row, running > 0);
     }
@@ -370,9 +377,9 @@ impl Pool {
         &self.sets
     }
 
-    /// How long to wait for a cell before others stand in for it.
-    pub(crate) fn hedge(&self) -> Duration {
-        self.watch.hedge()
+    /// How long to wait for a cell of a group before others stand in for it.
+    pub(crate) fn hedge(&self, group: DriveGroup) -> Duration {
+        self.watch.hedge(group)
     }
 
     pub(crate) fn scrub_arena(&self) -> &Arc<Arena> {
@@ -443,14 +450,16 @@ impl Pool {
         self.drives.iter().filter(is_slow).map(|drive| drive.id).collect()
     }
 
-    /// Whether there are as many drives that take data as a new striped blob needs, if it is a small one.
+    /// Whether there are as many drives in no group that take data as a new striped blob needs, if it is a
+    /// small one.
     ///
     /// # Errors
     /// [`PoolError::Placement`] if not, or [`PoolError::Full`].
     pub fn check_placement(&self) -> Result<(), PoolError> {
         let least = self.geometry(self.config.code).extent_bytes(1, 0);
         let down = self.unwritable_for(ByteCount(least), Use::Engine);
-        let (width, writable) = (self.config.code.width(), self.drives.len() - down.len());
+        let takes = |drive: &&PoolDrive| drive.is_main() && !down.contains(&drive.id);
+        let (width, writable) = (self.config.code.width(), self.drives.iter().filter(takes).count());
         if writable < width {
             return Err(self.no_place(PlacementError::TooFewDrives { width, writable }, &down));
         }
@@ -458,14 +467,16 @@ impl Pool {
     }
 
     /// Whether new files are taken, of any size: as many drives as a striped blob needs have room for them
-    /// and leave some to what empties the pool. The one place that tells, for the doors, the health and the
+    /// and leave some to what empties the pool. Those in a group do not count, which may be full of what is
+    /// used: what finds no room there goes to the others. The one place that tells, for the doors, the health and the
     /// screens; the drives are asked at most once a second.
     ///
     /// # Errors
     /// [`PoolError::Full`] if enough drives are up and too few have room; [`PoolError::Placement`] if too few
     /// are up.
     pub fn takes_files(&self) -> Result<(), PoolError> {
-        let spaces = self.spaces();
+        let mut spaces = self.spaces();
+        spaces.retain(|drive| drive.group == DriveGroup::MAIN);
         let width = self.config.code.width();
         let count = |of: fn(&DriveSpace) -> bool| spaces.iter().filter(|drive| of(drive)).count();
         let (up, writable) =
@@ -483,7 +494,7 @@ impl Pool {
     /// not a repair.
     fn no_place(&self, error: PlacementError, down: &BTreeSet<DriveId>) -> PoolError {
         let PlacementError::TooFewDrives { width, writable } = error else { return error.into() };
-        let is_full = |drive: &&PoolDrive| down.contains(&drive.id) && drive.is_full();
+        let is_full = |drive: &&PoolDrive| drive.is_main() && down.contains(&drive.id) && drive.is_full();
         let full = self.drives.iter().filter(is_full).count();
         if writable + full >= width { PoolError::Full { width, writable } } else { error.into() }
     }
@@ -508,13 +519,15 @@ impl Pool {
         self.drives().filter(is_tight).map(|drive| drive.id).collect()
     }
 
-    /// A set of drives for extents of at least so many bytes each.
+    /// A set of drives for extents of at least so many bytes each: of the group that is asked for if that has
+    /// room, else of none.
     pub(crate) fn choose_set(
         &self,
-        width: usize,
+        kind: impl Into<SetKind>,
         bytes: ByteCount,
         whose: Use,
     ) -> Result<StripeSet, PoolError> {
+        let kind = kind.into();
         let turn = self.placements.fetch_add(1, Ordering::Relaxed);
         let down = self.unwritable_for(bytes, whose);
         let rooms = self.rooms();
@@ -525,14 +538,20 @@ impl Pool {
         let avoided = if slow.is_empty() { vec![tight] } else { vec![&tight | &slow, tight, &down | &slow] };
         let chosen = {
             let mut sets = lock(&self.sets);
-            let found = avoided.iter().find_map(|avoided| match sets.may_avoid(width, avoided) {
-                true => sets.choose_by_room(width, turn, avoided, &rooms).ok(),
-                false => None,
-            });
-            found.map_or_else(|| sets.choose_by_room(width, turn, &down, &rooms), Ok)
+            let find = |sets: &mut StripeSets, kind| {
+                avoided.iter().find_map(|avoided| match sets.may_avoid(kind, avoided) {
+                    true => sets.choose_by_room(kind, turn, avoided, &rooms).ok(),
+                    false => None,
+                })
+            };
+            // What a group has no room for goes to the drives that are in none.
+            let main = SetKind { group: DriveGroup::MAIN, ..kind };
+            let of_group = if kind == main { None } else { find(&mut sets, kind) };
+            let found = of_group.or_else(|| find(&mut sets, main));
+            found.map_or_else(|| sets.choose_by_room(main, turn, &down, &rooms), Ok)
         };
         let set = chosen.map_err(|error| self.no_place(error, &down))?;
-        assert_eq!(set.drives.len(), width, "each shard has a drive");
+        assert_eq!(set.drives.len(), kind.width, "each shard has a drive");
         let takes_it = |drive: &DriveId| !down.contains(drive);
         assert!(set.drives.iter().all(takes_it), "nothing new is put on a drive that takes nothing");
         Ok(set)
@@ -553,7 +572,7 @@ impl Pool {
 
     /// A segment with room for so many bytes at least, and for more if drives have it and `is_roomy`.
     pub(crate) fn new_segment(&self, least: ByteCount, is_roomy: bool) -> Result<Segment, PoolError> {
-        let set = self.choose_set(self.config.segment_copies.into(), least, Use::Engine)?;
+        let set = self.choose_set(usize::from(self.config.segment_copies), least, Use::Engine)?;
         let room = if is_roomy { self.room_ahead(&set) } else { least };
         let size = room.min(self.config.segment_size).max(least);
         Ok(Segment::new(self.next_id()?, set, size, self.slow_drives()))
@@ -637,6 +656,7 @@ fn report(drive: &PoolDrive, shares: &FileSystemShares) -> DriveReport {
     let space = device.as_ref().and_then(|device| device.space()).map(|space| shares.of(space));
     DriveReport {
         id: drive.id,
+        group: drive.group(),
         name: device.as_ref().map(|device| device.drive.name()).unwrap_or_default(),
         health: drive.health(),
         gaps_after: device.as_ref().and_then(|device| device.gaps_after()),

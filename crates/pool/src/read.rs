@@ -310,7 +310,8 @@ impl BlobReader {
     /// others can stand in for them, they count as bad for this row and are put on the list of the late.
     fn take(&mut self, place: &RowPlace, gather: Arc<Gather<Fetched>>, asked: Vec<usize>, hand: &mut Hand) {
         self.pool.watch().hedges.asked(asked.len());
-        let (mut fetched, mut all) = gather.wait_for(self.pool.hedge());
+        let late_after = self.pool.hedge(self.pool.group_of_drives(&place.set.drives));
+        let (mut fetched, mut all) = gather.wait_for(late_after);
         let mut missing: BTreeSet<usize> = asked.into_iter().collect();
         missing.retain(|shard| !fetched.iter().any(|fetched| fetched.shard == *shard));
         let mut waited = Duration::ZERO;

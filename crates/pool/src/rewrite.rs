@@ -1,8 +1,8 @@
-//! Writing a striped blob anew, in the code of today.
+//! Writing a striped blob anew, in the code of today, to the same group of drives or another.
 
 use std::sync::Arc;
 
-use base::{BlobDescription, ByteCount, StreamChecksums};
+use base::{BlobDescription, ByteCount, DriveGroup, StreamChecksums};
 
 use crate::error::PoolError;
 use crate::pool::Pool;
@@ -23,13 +23,17 @@ pub struct BlobRewrite {
 }
 
 impl Pool {
-    /// Begins to write a striped blob anew, in the code of today and under another id on drives; to the
-    /// catalogue it stays the same blob.
+    /// Begins to write a striped blob anew, to a group of drives in its code of today, and under another id on
+    /// drives; to the catalogue it stays the same blob.
     ///
     /// # Errors
     /// As [`Pool::create`].
-    pub fn rewrite(self: &Arc<Self>, blob: &BlobDescription) -> Result<BlobRewrite, PoolError> {
-        let writer = self.create_anew(blob)?.with_checksums();
+    pub fn rewrite(
+        self: &Arc<Self>,
+        blob: &BlobDescription,
+        group: DriveGroup,
+    ) -> Result<BlobRewrite, PoolError> {
+        let writer = self.create_anew(blob, group)?.with_checksums();
         let (pool, blob, read) = (Arc::clone(self), blob.clone(), StreamChecksums::default());
         Ok(BlobRewrite { pool, blob, writer, read })
     }

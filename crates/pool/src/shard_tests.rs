@@ -21,7 +21,7 @@ fn drive() -> (tempfile::TempDir, Arc<dyn ObjectDrive>) {
 }
 
 fn place(drive: &Arc<dyn ObjectDrive>) -> PoolDrive {
-    PoolDrive::new(DRIVE, Some(Arc::clone(drive)), &Arc::new(Watch::default()))
+    PoolDrive::new((DRIVE, base::DriveGroup::MAIN), Some(Arc::clone(drive)), &Arc::new(Watch::default()))
 }
 
 fn stream() -> Arc<ShardStream> {

@@ -1,6 +1,6 @@
 //! Tests of where new data goes when a drive is slow.
 
-use base::{Epoch, StripeCode, Uuid};
+use base::{DriveGroup, Epoch, StripeCode, Uuid};
 use blob::Use;
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{DirectIo, DirectoryDrive, ObjectDrive};
@@ -23,6 +23,7 @@ fn pool(count: u16) -> (Vec<tempfile::TempDir>, Arc<Pool>) {
     let entry = |id: u16| DriveEntry {
         id: DriveId(id),
         domain: FailureDomain { disk: id.to_string(), ..FailureDomain::default() },
+        group: DriveGroup::MAIN,
         state: DriveState::Up,
         weight: 1,
     };

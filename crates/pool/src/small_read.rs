@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::{BlobDescription, BlobPiece};
+use base::{BlobDescription, BlobPiece, DriveGroup};
 use drive::{AlignedBuffer, ExtentId, PAGE};
 
 use crate::arena::PoolBuffer;
@@ -43,7 +43,7 @@ impl Pool {
             let Some(drive) = self.drive(drives[copy]) else { continue };
             if let Some(present) = drive.present() {
                 let gather = self.ask_record(&identity, &present, copy);
-                let (came, all) = gather.wait_for(self.hedge());
+                let (came, all) = gather.wait_for(self.hedge(DriveGroup::MAIN));
                 match came.into_iter().next() {
                     Some(Ok(buffer)) => return Ok(PoolBuffer::own(buffer, skip + RECORD_HEADER_BYTES..end)),
                     Some(Err(fault)) => self.note_record(&identity, &fault, &mut shortage),

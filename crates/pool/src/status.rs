@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use base::{ByteCount, DriveId};
+use base::{ByteCount, DriveGroup, DriveId};
 use drive::{BurnInRecord, DriveStatus, QueueEngine};
 
 /// New files do not go to a drive that has less than this part of it free ...
@@ -110,6 +110,8 @@ impl DriveHealth {
 pub struct DriveReport {
     /// The drive.
     pub id: DriveId,
+    /// The drives with which it holds stripes.
+    pub group: DriveGroup,
     /// Its path or address; empty if missing.
     pub name: String,
     /// Whether it is of use.
@@ -159,6 +161,8 @@ pub struct DriveReport {
 pub struct DriveSpace {
     /// The drive.
     pub id: DriveId,
+    /// The drives with which it holds stripes.
+    pub group: DriveGroup,
     /// Whether it is of use.
     pub health: DriveHealth,
     /// It is to be emptied, and gets nothing new.

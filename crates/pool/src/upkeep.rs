@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::{BlobId, BlobPiece, ByteCount, Clock, DriveId};
+use base::{BlobId, BlobPiece, ByteCount, Clock, DriveGroup, DriveId};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain, StripeSets};
 use drive::{DriveError, ObjectDrive};
 
@@ -92,7 +92,7 @@ impl Pool {
 
     /// After [`crate::drives::Device::begin_probe`].
     fn probe(&self, present: &Present, ticket: Option<Ticket<()>>) {
-        present.probe(self.shares(), self.config().code.width(), ticket);
+        present.probe(self.shares(), self.config().widest_row(), ticket);
     }
 
     /// Has these drives asked for their room, of which what is known is older than a second or ceased to
@@ -179,6 +179,7 @@ impl Pool {
             let space = device.as_ref().and_then(|device| device.space()).map(|space| shares.of(space));
             DriveSpace {
                 id: drive.id,
+                group: drive.group(),
                 health: drive.health(),
                 drains: drive.drains(),
                 capacity: space.map_or(ByteCount(0), |space| space.capacity),
@@ -273,10 +274,11 @@ impl Pool {
         Ok(())
     }
 
-    /// How many drives take new files, but for one.
+    /// How many drives in no group take new files, but for one: what comes off any drive finds room there.
     #[must_use]
     pub fn taking_files_without(&self, id: DriveId) -> usize {
-        self.spaces().iter().filter(|drive| drive.id != id && drive.takes_files()).count()
+        let takes = |drive: &&DriveSpace| drive.group == DriveGroup::MAIN && drive.takes_files();
+        self.spaces().iter().filter(takes).filter(|drive| drive.id != id).count()
     }
 
     /// The drives that are to be emptied.
@@ -356,7 +358,8 @@ impl Pool {
         assert_eq!(id, drive.id(), "the entry is of this drive");
         assert_eq!(drive.stamp().epoch, self.epoch(), "it belongs to this server before it is written");
         // The map comes last: who finds the drive in a set finds its place.
-        self.places().add(PoolDrive::new(id, Some(drive), self.watch())).map_err(|_| {
+        let place = PoolDrive::new((id, entry.group), Some(drive), self.watch());
+        self.places().add(place).map_err(|_| {
             let reason = "the pool has one of this number already: kist pool show lists them".to_owned();
             PoolError::DriveState { drive: id, reason }
         })?;
@@ -387,7 +390,7 @@ impl Pool {
     }
 
     /// Under one lock: what others change of the entry meanwhile stays.
-    fn change_entry(&self, id: DriveId, change: impl FnOnce(DriveEntry) -> DriveEntry) {
+    pub(crate) fn change_entry(&self, id: DriveId, change: impl FnOnce(DriveEntry) -> DriveEntry) {
         let mut sets = lock(self.sets());
         if let Some(entry) = sets.map().get(id).cloned() {
             set_entry(&mut sets, change(entry));

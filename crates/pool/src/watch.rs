@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use threads::Mutex;
 
-use base::{BlobId, BlobPiece, ByteCount, Clock, Timestamp, stood_still};
+use base::{BlobId, BlobPiece, ByteCount, Clock, DriveGroup, Timestamp, stood_still};
 
-use crate::config::{HEDGE_DEFAULT, HEDGE_FACTOR, HEDGE_MAX, HEDGE_MIN, REPAIRS_MAX};
+use crate::config::{GROUPS_MAX, HEDGE_DEFAULT, HEDGE_FACTOR, HEDGE_MAX, HEDGE_MIN, REPAIRS_MAX};
 use crate::gather::lock;
 use crate::hedge::HedgeBudget;
 use crate::slow::Kind;
@@ -24,15 +24,22 @@ pub(crate) struct Watch {
     /// When drives were last looked at, and for how long in all nobody looked because everything stood still.
     looked: Mutex<Option<Duration>>,
     stood_still: AtomicU64,
-    /// The median time of a read of a cell in nanoseconds, queueing included; 0: unknown.
-    usual: AtomicU64,
-    /// The median time in nanoseconds that a drive takes for an operation of each kind, without queueing; 0:
-    /// unknown.
-    usual_of: [AtomicU64; 3],
+    /// Of the drives of each group: what others take says nothing of them.
+    usual: [Usual; 1 + GROUPS_MAX],
     /// Blob, and of a small value its offset and length.
     repairs: Mutex<BTreeSet<Repair>>,
     /// What may be read in the place of what is late.
     pub(crate) hedges: HedgeBudget,
+}
+
+/// What is usual for the drives of a group.
+#[derive(Default)]
+struct Usual {
+    /// The median time of a read of a cell in nanoseconds, queueing included; 0: unknown.
+    cell: AtomicU64,
+    /// The median time in nanoseconds that a drive takes for an operation of each kind, without queueing; 0:
+    /// unknown.
+    of_kind: [AtomicU64; 3],
 }
 
 /// When a job began that began before there was a clock.
@@ -99,27 +106,32 @@ impl Watch {
 
     /// Takes note of how long a cell took: each one moves the estimate of the median by a part of itself, up
     /// or down. A median stays what it is as long as fewer than half of the drives are slow.
-    pub(crate) fn took(&self, begun: Timestamp) {
+    pub(crate) fn took(&self, group: DriveGroup, begun: Timestamp) {
         if self.clock.get().is_none() {
             return;
         }
-        move_median(&self.usual, self.now().since(begun));
+        move_median(&self.usual(group).cell, self.now().since(begun));
+    }
+
+    fn usual(&self, group: DriveGroup) -> &Usual {
+        &self.usual[usize::from(group.0).min(GROUPS_MAX)]
     }
 
     /// Takes note of how long a drive took for an operation, and gives how long that usually takes.
-    pub(crate) fn took_for(&self, kind: Kind, span: Duration) -> Duration {
+    pub(crate) fn took_for(&self, group: DriveGroup, kind: Kind, span: Duration) -> Duration {
+        let [reads, appends, syncs] = &self.usual(group).of_kind;
         let usual = match kind {
-            Kind::Read => &self.usual_of[0],
-            Kind::Append => &self.usual_of[1],
-            Kind::Sync => &self.usual_of[2],
+            Kind::Read => reads,
+            Kind::Append => appends,
+            Kind::Sync => syncs,
         };
         move_median(usual, span);
         Duration::from_nanos(usual.load(Ordering::Relaxed))
     }
 
-    /// How long to wait for a cell before others stand in for it.
-    pub(crate) fn hedge(&self) -> Duration {
-        match self.usual.load(Ordering::Relaxed) {
+    /// How long to wait for a cell of a group before others stand in for it.
+    pub(crate) fn hedge(&self, group: DriveGroup) -> Duration {
+        match self.usual(group).cell.load(Ordering::Relaxed) {
             0 => HEDGE_DEFAULT,
             usual => Duration::from_nanos(usual.saturating_mul(HEDGE_FACTOR)).clamp(HEDGE_MIN, HEDGE_MAX),
         }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{BlobDescription, BlobId, ByteCount, Crc32c, Layout, StreamChecksums, StripeSet};
+use base::{BlobDescription, BlobId, ByteCount, Crc32c, DriveGroup, Layout, StreamChecksums, StripeSet};
 use blob::Use;
+use cluster::SetKind;
 use erasure::StreamSums;
 
 use crate::arena::CellBuffer;
@@ -20,6 +21,7 @@ use crate::stripe::{BlobNames, Stripe};
 /// Takes the bytes of one blob in order. Dropping it before [`BlobWriter::finish`] removes what was written.
 pub struct BlobWriter {
     pool: Arc<Pool>,
+    group: DriveGroup,
     names: BlobNames,
     geometry: Geometry,
     code: Arc<Code>,
@@ -69,6 +71,7 @@ impl BlobWriter {
         let code = pool.code(pool.config().code)?;
         Ok(BlobWriter {
             pool,
+            group: DriveGroup::MAIN,
             names,
             geometry,
             code,
@@ -86,6 +89,22 @@ impl BlobWriter {
             caller: Arc::from(""),
             is_quick: false,
         })
+    }
+
+    /// Has it written to a group of drives, in the code of that: to be asked for before the first byte. A group
+    /// without room for it gets nothing of it; what comes to no room later goes to drives in no group.
+    ///
+    /// # Errors
+    /// [`PoolError::Code`].
+    pub fn on(mut self, group: DriveGroup) -> Result<Self, PoolError> {
+        assert!(self.length == 0, "asked for before the first byte");
+        let code = self.pool.config().code_of(group);
+        if group == DriveGroup::MAIN || !self.pool.has_room_in(group, self.expected.unwrap_or_default()) {
+            return Ok(self);
+        }
+        self.code = self.pool.code(code)?;
+        (self.group, self.geometry) = (group, self.pool.geometry(code));
+        Ok(self)
     }
 
     /// Says for whom it writes, before the first byte.
@@ -321,7 +340,8 @@ impl BlobWriter {
         let number = self.done.len() + usize::from(self.closing.is_some());
         let known = self.expected.map(|length| self.geometry.extent_bytes(length.0, number as u64));
         let least = ByteCount(known.unwrap_or(0).max((HEADER_BYTES + payload) as u64));
-        let set = self.pool.choose_set(self.geometry.width(), least, self.whose)?;
+        let kind = SetKind { group: self.group, width: self.geometry.width() };
+        let set = self.pool.choose_set(kind, least, self.whose)?;
         let preallocate = match known {
             Some(bytes) => bytes,
             // Whoever wrote one stripe is likely to fill the next.

@@ -45,7 +45,7 @@ pub(crate) fn find(settler: &Settler<'_>, gone: &BTreeSet<BlobId>) -> Result<Fou
     let mut anew = FoundAnew::default();
     let Some(all) = list(settler, gone, &mut anew.unlisted)? else { return Ok(anew) };
     // Of what no listed drive has anything others hold enough only if they are as many.
-    if anew.unlisted.len() >= usize::from(settler.pool.config().code.data) {
+    if anew.unlisted.len() >= settler.pool.config().data_min() {
         anew.doubtful.clone_from(gone);
     }
     // The newest first: a blob may have been written anew twice.

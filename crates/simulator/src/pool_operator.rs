@@ -15,10 +15,16 @@ pub const CODES: [StripeCode; 4] = [
 ];
 /// Disks of such a world: one may be emptied and one fail.
 pub const DISKS: u16 = 10;
+/// Those of a group beside them: one may be emptied or fail.
+pub const GROUP_DISKS: u16 = 5;
+
+fn disks(world: &World) -> u16 {
+    u16::try_from(world.machines().disks().len()).unwrap_or(u16::MAX)
+}
 
 /// Does one thing.
 pub fn act(world: &World) {
-    let disk = 1 + below(u64::from(DISKS)) as u16;
+    let disk = 1 + below(u64::from(disks(world))) as u16;
     let (what, called) = match below(12) {
         0 => {
             // kist.toml is changed, and the server started again.
@@ -58,7 +64,7 @@ fn drains(world: &World) -> usize {
 }
 
 fn end_drains(world: &World) {
-    for disk in 1..=DISKS {
+    for disk in 1..=disks(world) {
         let _ = world.ask("end a drain", move |archive| archive.pool_drive_keep(disk));
     }
 }
@@ -70,14 +76,20 @@ fn end_drains(world: &World) {
 pub fn finish(after: &Aftermath, world: &World) {
     end_drains(world);
     let code = world.code();
+    let seen = world.clone();
     let _ = after.ask("recode", |archive| archive.pool_recode());
     let _ = after.ask("rebalance", |archive| archive.pool_rebalance(PercentPoints(0)));
     after.wait_until("the pool is as the operator wants it", move |archive| {
         let info = archive.pool_info()?;
         let recoding = info.recoding.as_ref().map(|info| (info.to, info.state.clone()));
         let rebalance = info.rebalance.as_ref().map(|info| info.state.clone());
+        if info.groups.iter().any(|group| group.left.0 > 0) {
+            seen.count("moves out of a group, as the last server saw them");
+        }
         let is_over = matches!(&recoding, Some((to, archive::PoolWork::Ended(_))) if *to == code)
-            && matches!(rebalance, Some(archive::PoolWork::Ended(_)));
-        Ok((!is_over).then(|| format!("{recoding:?}, {rebalance:?}")))
+            && matches!(rebalance, Some(archive::PoolWork::Ended(_)))
+            && info.groups.iter().all(|group| matches!(group.state, archive::PoolWork::Ended(_)));
+        let groups: Vec<_> = info.groups.iter().map(|group| &group.state).collect();
+        Ok((!is_over).then(|| format!("{recoding:?}, {rebalance:?}, {groups:?}")))
     });
 }

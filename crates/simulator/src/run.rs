@@ -85,8 +85,12 @@ pub fn simulate(plan: Plan) -> Report {
     let outcome = simulated::run(plan.seed, || {
         let (tapes, capacity) = profile.tapes();
         let (code, spare_disks) = match profile {
-            Profile::Pool => (pool_operator::CODES[0], pool_operator::DISKS - 4),
-            _ => (code(plan.seed), 2),
+            // Every other one has a group of disks.
+            Profile::Pool if plan.seed % 2 == 1 => {
+                (pool_operator::CODES[0], (pool_operator::DISKS - 4, pool_operator::GROUP_DISKS))
+            }
+            Profile::Pool => (pool_operator::CODES[0], (pool_operator::DISKS - 4, 0)),
+            _ => (code(plan.seed), (2, 0)),
         };
         let world = World::with_machines(code, spare_disks, change_log(plan.seed), tapes, capacity);
         *seen.borrow_mut() = Some(world.clone());

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archive::{
-    Aim, Archive, ArchiveError, ChangeLogSettings, ClassSettings, FlowSettings, LibrarySettings,
-    MountSettings, OpenError, PoolDriveSettings, PoolSettings, PoolShape, Settings, ShareSettings,
-    TapePoolSettings, TapeSettings,
+    Aim, Archive, ArchiveError, ChangeLogSettings, ClassSettings, FlowSettings, GroupSettings,
+    LibrarySettings, MountSettings, OpenError, PlacingSettings, PoolDriveSettings, PoolSettings, PoolShape,
+    Settings, ShareSettings, TapePoolSettings, TapeSettings, Water,
 };
 use base::{ByteCount, Clock, StripeCode, Timestamp, TrustedClock};
 use threads::simulated::{self, Process};
@@ -108,24 +108,24 @@ impl World {
     /// If the code has more shards than machines have disks.
     #[must_use]
     pub fn with_code(code: StripeCode) -> Self {
-        Self::with_machines(code, 2, ChangeLogSettings::default(), 16, ByteCount::mib(24))
+        Self::with_machines(code, (2, 0), ChangeLogSettings::default(), 16, ByteCount::mib(24))
     }
 
-    /// As [`World::with_code`], with so many more disks than a stripe needs, another log of changes and other
-    /// tapes: so many, of such a capacity.
+    /// As [`World::with_code`], with so many more disks than a stripe needs and so many besides in a group that
+    /// gets large files, another log of changes and other tapes: so many, of such a capacity.
     ///
     /// # Panics
     /// As [`World::with_code`].
     #[must_use]
     pub fn with_machines(
         code: StripeCode,
-        spare_disks: u16,
+        (spare_disks, group_disks): (u16, u16),
         change_log: ChangeLogSettings,
         tapes: u16,
         tape_capacity: ByteCount,
     ) -> Self {
         let config = MachineConfig {
-            disks: u16::try_from(code.width()).unwrap() + spare_disks,
+            disks: u16::try_from(code.width()).unwrap() + spare_disks + group_disks,
             disk_capacity: ByteCount::mib(256),
             tape_drives: 2,
             robots: 1,
@@ -133,12 +133,22 @@ impl World {
             tape_capacity,
             ..MachineConfig::default()
         };
-        let machines = SimMachines::new(&config, Arc::new(Simulation));
+        let mut settings = Settings { change_log, ..settings(&config, code) };
+        if group_disks > 0 {
+            give_group(&mut settings, group_disks);
+        }
+        Self::on(&config, settings)
+    }
+
+    /// A new world with nothing running, of such machines and an engine that is set so.
+    #[must_use]
+    pub fn on(config: &MachineConfig, settings: Settings) -> Self {
+        let machines = SimMachines::new(config, Arc::new(Simulation));
         World(Arc::new(Inner {
-            settings: Settings { change_log, ..settings(&config, code) },
+            code: Mutex::new(settings.pool.code),
+            settings,
             machines,
             clock: SimClock::new(START, simulated::now),
-            code: Mutex::new(code),
             engine: Mutex::default(),
             oracle: Mutex::default(),
             counters: Mutex::default(),
@@ -384,6 +394,17 @@ fn shape() -> PoolShape {
     PoolShape { cell_size: Some(CELL_SIZE), segment_size: Some(ByteCount::mib(2)) }
 }
 
+/// The last disks are in a group that gets large files, which is above its high water as soon as something stands there: it moves to the others.
+fn give_group(settings: &mut Settings, disks: u16) {
+    let name = || "fast".to_owned();
+    let first = settings.pool.drives.len().saturating_sub(usize::from(disks));
+    settings.pool.drives.iter_mut().skip(first).for_each(|drive| drive.group = name());
+    let (code, water) = (StripeCode::reed_solomon(2, 2), Water { high_percent: 0, low_percent: 0 });
+    settings.pool.groups = vec![GroupSettings { name: name(), code, water }];
+    let placing = PlacingSettings { group: name(), unused_for: None };
+    settings.classes.last_mut().into_iter().for_each(|class| class.placing = placing.clone());
+}
+
 /// The settings of an engine on such machines.
 #[must_use]
 pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
@@ -398,6 +419,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         recall_packs: false,
         cold: false,
         pool_max: None,
+        placing: archive::PlacingSettings::default(),
         leaving: archive::LeavingSettings::default(),
         share: ShareSettings::default(),
     };
@@ -416,6 +438,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         at: drive::DriveLocation::Directory(format!("disk{id}").into()),
         host: None,
         enclosure: String::new(),
+        group: String::new(),
     });
     Settings {
         catalogue_directory: "catalogue".into(),
@@ -424,6 +447,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
             code,
             arena: ByteCount::mib(8),
             io: drive::DriveIo::Auto,
+            groups: Vec::new(),
             unknown_kept: Duration::ZERO,
             water: None,
             drives: drives.collect(),

@@ -9,7 +9,10 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, FileId, StreamChecksums, Vid};
+use base::{
+    BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, DriveGroup, FileId, StreamChecksums,
+    Vid,
+};
 use blob::{BlobFault, NewBlob, Use};
 use catalogue::{
     BULK_FILES, Command, ContainerKind, ContainerRecord, MemberRecord, PartsRecalled, ReadError, RecallDone,
@@ -330,7 +333,11 @@ impl Tape {
         batch: &[Given],
     ) -> Result<(), ArchiveError> {
         let length = ByteCount(batch.iter().map(|given| given.member.length.0).sum());
-        let mut writer = self.blobs.create(NewBlob { length: Some(length), whose: Use::Engine })?;
+        let mut writer = self.blobs.create(NewBlob {
+            length: Some(length),
+            whose: Use::Engine,
+            group: DriveGroup::MAIN,
+        })?;
         let mut ends = Vec::with_capacity(batch.len());
         let mut at = 0_u64;
         for given in batch {

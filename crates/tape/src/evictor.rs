@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use base::{BlobDescription, BlobId, ByteCount, ClassId, FileId, Layout, Timestamp};
+use base::{BlobDescription, BlobId, ByteCount, ClassId, DriveGroup, FileId, Layout, Timestamp};
 use catalogue::{
     BULK_FILES, BlobRecord, Command, Counter, FileRecord, Garbage, ReadError, Tally, UseHour, View, Work,
 };
@@ -457,11 +457,12 @@ impl Line {
                     Leaves::Unknown => None,
                 };
                 if let Some(record) = record.filter(|record| record.size.0 <= allowed) {
-                    for piece in &record.pieces {
-                        if let Some(blob) = view.blob_record(piece.blob)? {
-                            blobs.insert(piece.blob, blob);
-                        }
+                    let on_main = blobs_on_main(room, view, &record)?;
+                    // What stands in a group gives no room to who finds none on the drives that are in none.
+                    if on_main.is_empty() && self.demand.own == 0 && before.is_none() {
+                        continue;
                     }
+                    blobs.extend(on_main);
                     bytes = bytes.saturating_add(record.size.0);
                     files.push((file, record));
                 }
@@ -516,6 +517,24 @@ impl Evicted {
 /// Bytes that a round evicts at most for so many that are wanted.
 fn most_for(wanted: u64) -> u64 {
     wanted.saturating_mul(2).saturating_add(SHARED_MAX)
+}
+
+/// The blobs of a file on the drives in no group.
+fn blobs_on_main(
+    room: &Tape,
+    view: &View<'_>,
+    file: &FileRecord,
+) -> Result<Vec<(BlobId, BlobRecord)>, ReadError> {
+    let has_groups = !room.settings.pool.groups.is_empty();
+    let mut found = Vec::with_capacity(file.pieces.len());
+    for piece in &file.pieces {
+        let Some(record) = view.blob_record(piece.blob)? else { continue };
+        let blob = if has_groups { view.blob(piece.blob)? } else { None };
+        if blob.is_none_or(|blob| room.pool.group_of_blob(&blob) == DriveGroup::MAIN) {
+            found.push((piece.blob, record));
+        }
+    }
+    Ok(found)
 }
 
 /// Bytes of a file in segments: their pages are given back whatever else stands in them.
@@ -653,6 +672,7 @@ fn may_leave(view: &View<'_>, id: FileId, size_min: ByteCount, now: Timestamp) -
 fn note_uses(room: &Tape) {
     let files: Vec<FileId> = room.uses.take().into_iter().collect();
     for files in files.chunks(BULK_FILES) {
+        tell_used_again(room, files);
         // Without it the order is less exact, and nothing else.
         if let Err(error) = room.execute(Command::NoteUse { files: files.to_vec() }) {
             tracing::warn!(%error, "which files were read last is not noted");
@@ -661,9 +681,34 @@ fn note_uses(room: &Tape) {
     }
 }
 
+/// Tells of files that were used in an hour before this one too, and not longer ago than their class lets
+/// them stand on the drives of its group.
+fn tell_used_again(room: &Tape, files: &[FileId]) {
+    if room.settings.pool.groups.is_empty() {
+        return;
+    }
+    let now = UseHour::of(room.now());
+    let is_again = |view: &View<'_>, id: FileId| {
+        let Some(file) = view.file(id)? else { return Ok(false) };
+        let class = room.classes.get(file.class);
+        let Some(within) = class.and_then(|class| class.settings.placing.unused_for) else {
+            return Ok(false);
+        };
+        let before = view.last_use(id, &file)?;
+        Ok(before < now && room.now().since(before.begin()) <= within)
+    };
+    for &id in files {
+        match room.read(|view| is_again(view, id)) {
+            Ok(true) => room.uses.note_again(id),
+            Ok(false) => {}
+            Err(error) => return tracing::warn!(%error, "what is used again is not looked for"),
+        }
+    }
+}
+
 /// Whether so many drives work that a new file has its places: what is free of the others says nothing.
 fn takes_files(room: &Tape) -> bool {
-    let working = room.pool.spaces().iter().filter(|drive| drive.health.is_up()).count();
+    let working = room.spaces().iter().filter(|drive| drive.health.is_up()).count();
     working >= room.pool.config().code.width()
 }
 
@@ -725,7 +770,10 @@ impl Tape {
 
     /// Whether any file may leave the pool by itself for want of room or by its age.
     pub(crate) fn needs_evictor(&self) -> bool {
-        let by_age = |class: &Class| class.settings.leaving.unused_for.is_some();
+        let by_age = |class: &Class| {
+            let has_group = !class.settings.placing.group.is_empty();
+            has_group || class.settings.leaving.unused_for.is_some()
+        };
         let pool = &self.settings.pool;
         pool.water.is_some() || self.classes.all().iter().any(by_age)
     }

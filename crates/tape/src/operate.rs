@@ -150,6 +150,7 @@ impl Tape {
                 // One that is missing has no name of its own.
                 path: if drive.name.is_empty() { self.directory_of(drive.id) } else { drive.name.clone() },
                 host: self.host_of(drive.id),
+                group: room.settings.pool.group_name(drive.group).to_owned(),
                 state: match &drive.health {
                     health if health.is_up() && drive.drains => "draining",
                     _ if drive.is_full() => DriveHealth::Full.word(),
@@ -189,6 +190,7 @@ impl Tape {
             evictor: as_of_now(room.evictor_info(), online.bytes),
             rebalance: room.upkeep.rebalance_info(),
             recoding: room.upkeep.recoding_info(),
+            groups: room.upkeep.group_infos(),
         })
     }
 
@@ -211,6 +213,7 @@ impl Tape {
                     online: view.tally(Counter::Online(class.id))?,
                     todo: view.tally(Counter::Todo(class.id))?,
                     cold: class.settings.cold,
+                    placing: class.settings.placing.clone(),
                     pool_max: class.settings.pool_max,
                     leaving: class.settings.leaving,
                 });

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
-use base::{ArchivePath, ByteCount, ClassId, ContainerId, FileId};
+use base::{ArchivePath, ByteCount, ClassId, ContainerId, DriveGroup, FileId};
 use blob::{NewBlob, Use};
 use catalogue::{
     BULK_FILES, Command, ContainerKind, FileKind, FileRecord, FileState, MemberRecord, OpenPack, PoolData,
@@ -306,7 +306,8 @@ fn try_seal_pack(
     let layout = PackLayout::seal(&plan).map_err(|source| ArchiveError::Pack { container, source })?;
     // Always a striped blob of its own, however small, so that it never shares a segment's fate.
     let length = ByteCount(layout.stored_skeleton().len() as u64);
-    let mut writer = room.blobs.create(NewBlob { length: Some(length), whose: Use::Engine })?;
+    let mut writer =
+        room.blobs.create(NewBlob { length: Some(length), whose: Use::Engine, group: DriveGroup::MAIN })?;
     writer.write(layout.stored_skeleton())?;
     let blob = writer.finish()?;
     let piece = base::BlobPiece { blob: blob.id, offset: ByteCount(0), length };

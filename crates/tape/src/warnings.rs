@@ -76,7 +76,7 @@ pub(crate) fn all(
     warnings.extend(of_uploads(&room.pool.gathering_report()));
     let is_full = problems.contains(&HealthProblem::PoolFull);
     let stuck = if holders.unsafe_yet.bytes.0 > 0 { room.why_stuck_for_tape() } else { None };
-    warnings.extend(of_pool(pool, room.pool.config().code.bears(), is_full, &holders.advice(stuck.as_ref())));
+    warnings.extend(of_pool(pool, room.pool.config().bears(), is_full, &holders.advice(stuck.as_ref())));
     if let Ok(Some(reason)) = room.reason(Waiting::RoomForReads) {
         warnings.push(format!("tapes that are repacked, or whose copies are mended: {reason}"));
     }
@@ -472,6 +472,7 @@ mod tests {
 
     fn pool(healths: &[DriveHealth], used: u64) -> PoolStatus {
         let drive = |(id, health): (usize, &DriveHealth)| DriveReport {
+            group: base::DriveGroup::MAIN,
             drains: false,
             id: DriveId(id as u16),
             name: String::new(),

@@ -30,6 +30,8 @@ pub struct NewDrive {
     pub host: Option<String>,
     /// Its failure domain; `None`: as the operator's file has it, else none.
     pub enclosure: Option<String>,
+    /// The group that it is in; `None`: as the operator's file has it, else none.
+    pub group: Option<String>,
     /// Make the directory if it is not there.
     pub make: bool,
     /// The burn-in that its place must have a record of, and that must have passed; `None`: any that has
@@ -77,7 +79,7 @@ impl NewDrive {
     #[must_use]
     pub fn at(at: DriveLocation) -> NewDrive {
         let (make, accept_burn_in, check) = (false, false, false);
-        NewDrive { at, host: None, enclosure: None, make, burn_in: None, accept_burn_in, check }
+        NewDrive { at, host: None, enclosure: None, group: None, make, burn_in: None, accept_burn_in, check }
     }
 
     /// What the operator's file has of it, or is to have.
@@ -85,13 +87,15 @@ impl NewDrive {
         let Some(named) = named else {
             let (at, host) = (self.at.clone(), self.host.clone());
             let enclosure = self.enclosure.clone().unwrap_or_default();
-            return Ok(PoolDriveSettings { id: id.0, at, host, enclosure });
+            let group = self.group.clone().unwrap_or_default();
+            return Ok(PoolDriveSettings { id: id.0, at, host, enclosure, group });
         };
         let differs = self.host.as_ref().is_some_and(|host| Some(host) != named.host.as_ref())
-            || self.enclosure.as_ref().is_some_and(|enclosure| *enclosure != named.enclosure);
+            || self.enclosure.as_ref().is_some_and(|enclosure| *enclosure != named.enclosure)
+            || self.group.as_ref().is_some_and(|group| *group != named.group);
         if differs {
             return Err(format!(
-                "kist.toml names it as drive {id} with another host or enclosure: change it there"
+                "kist.toml names it as drive {id} with another host, enclosure or group: change it there"
             ));
         }
         Ok(named.clone())
@@ -232,6 +236,12 @@ impl Upkeep {
             (None, None) => self.next_drive(named)?.ok_or_else(|| no("no number is left".to_owned()))?,
         };
         let settings = wanted.settings(id, entry).map_err(no)?;
+        if self.settings.pool.group(&settings.group).is_none() {
+            let group = &settings.group;
+            return Err(no(format!(
+                "this server knows no group '{group}': write [pool.groups.{group}] into kist.toml, and restart it"
+            )));
+        }
         self.check_apart(&settings, named, seen).map_err(no)?;
         let known = self.health_of_drive(id).ok().and_then(|_| self.pool_drives.get(id));
         if let Some(place) = known.map(|known| known.at).filter(|place| !seen.is_same(place, at)) {
@@ -314,7 +324,7 @@ impl Upkeep {
         if self.word_of_drive(id)?.is_some() {
             self.execute(Command::SetPoolDrive { drive: id, state: None })?;
         }
-        self.pool.add(settings.entry(), opened)?;
+        self.pool.add(settings.entry(&self.settings.pool), opened)?;
         self.pool_drives.add(settings);
         tracing::info!(drive = %id, %at, "one more drive of the pool");
         let what = if is_stamped { AddedWhat::Returned } else { AddedWhat::New };
@@ -349,7 +359,9 @@ impl Upkeep {
             self.prepare_name(&settings)?().map_err(|error| no(error.to_string()))?;
         }
         if known.is_none() {
-            self.pool.set_domain(id, settings.entry().domain);
+            let entry = settings.entry(&self.settings.pool);
+            self.pool.set_group(id, entry.group);
+            self.pool.set_domain(id, entry.domain);
             self.pool_drives.add(settings);
             if self.word_of_drive(id)? == Some(PoolDriveState::Draining) {
                 self.pool.set_draining(id, true)?;

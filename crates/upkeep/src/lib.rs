@@ -9,6 +9,7 @@ use ground::{ArchiveError, Duty, Ground, OpenError, PoolDriveFile, RebalanceInfo
 use threads::{Mutex, MutexGuard};
 
 mod add_drive;
+mod anew;
 mod away;
 mod drain;
 mod findings;
@@ -18,6 +19,7 @@ mod left_behind;
 mod lost;
 mod lost_files;
 mod moving;
+mod placing;
 mod pool_drives;
 mod pool_gaps;
 mod pool_rebuild;
@@ -74,6 +76,8 @@ pub struct Upkeep {
     rebalancing: Told<RebalanceInfo>,
     /// How far a change of code is, or the last one came.
     recoding: Told<RecodingInfo>,
+    /// What has moved between groups of drives.
+    placed: Mutex<placing::Placed>,
     /// Where the operator names the drives of the pool.
     drive_file: OnceLock<Arc<dyn PoolDriveFile>>,
     /// Held while the catalogue is verified.
@@ -107,6 +111,7 @@ impl Upkeep {
             changing_drives: Mutex::new(()),
             rebalancing: Told::default(),
             recoding: Told::default(),
+            placed: Mutex::default(),
             drive_file: OnceLock::new(),
             verifying: Mutex::new(()),
         }
@@ -142,6 +147,10 @@ impl Upkeep {
     /// What small values take of the pool, as last measured.
     pub fn segment_use(&self) -> Option<SegmentUse> {
         *self.segment_use.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn placed(&self) -> MutexGuard<'_, placing::Placed> {
+        self.placed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn changes_drives(&self) -> MutexGuard<'_, ()> {

@@ -9,18 +9,15 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use base::planted::{Bug, is_planted};
-use base::{BlobId, ByteCount, Duration, Layout, StripeCode, Timestamp};
-use catalogue::{Command, RecodingRecord};
-use pool::{BlobRewrite, PoolError};
+use base::{BlobDescription, BlobId, ByteCount, DriveGroup, Duration, Layout, StripeCode, Timestamp};
+use catalogue::{BlobRecord, Command, RecodingRecord};
 
 use crate::Upkeep;
-use crate::left_behind::OldShards;
-use crate::pool_rebuild::shards_on;
+use crate::anew::WrittenAnew;
 use crate::pool_work::Progress;
 use crate::rebalance::REBUILD_FIRST;
-use crate::scrub::{Scrubber, pace};
-use ground::{ArchiveError, HeldBlobs, PoolWork, RecodingInfo};
+use crate::scrub::Scrubber;
+use ground::{ArchiveError, PoolWork, RecodingInfo};
 
 /// Blobs looked up together.
 const PAGE: usize = 256;
@@ -33,10 +30,35 @@ const FAILED_REST_MIN: Duration = Duration::from_secs(60);
 /// up to this; and so many are remembered.
 const FAILED_REST_MAX: Duration = Duration::from_secs(7 * 86_400);
 const FAILED_MAX: usize = 10_000;
-/// What was written anew, and is still read as it was before, may take so much of the room for files.
-const STILL_READ_PART: u64 = 20;
+/// Why it waits.
+pub(crate) const QUARANTINE_FIRST: &str = "since a restore there may be extents that the catalogue does not name: \
+                                           kist pool quarantine --end first, when the restore is settled";
 /// Why it has ended.
 const BY_OPERATOR: &str = "an operator has ended it: what was written anew stays so";
+
+/// Blobs that could not be written anew, when each is tried again, and after which rest: what is lost in one is
+/// not found before all in front of it was written.
+#[derive(Default)]
+pub(crate) struct Failed(BTreeMap<BlobId, (Duration, Duration)>);
+
+impl Failed {
+    /// A blob is left alone for a while, twice as long each time.
+    pub(crate) fn note(&mut self, id: BlobId, now: Duration) {
+        if self.0.len() < FAILED_MAX || self.0.contains_key(&id) {
+            let rest = self.0.get(&id).map_or(FAILED_REST_MIN, |(_, rest)| (*rest * 2).min(FAILED_REST_MAX));
+            self.0.insert(id, (now.saturating_add(rest), rest));
+        }
+    }
+
+    pub(crate) fn is_tried(&self, id: BlobId, now: Duration) -> bool {
+        self.0.get(&id).is_none_or(|(due, _)| *due <= now)
+    }
+
+    /// It was written.
+    pub(crate) fn is_done(&mut self, id: BlobId) {
+        self.0.remove(&id);
+    }
+}
 
 /// A change of code under way.
 pub(crate) struct Recode {
@@ -45,13 +67,11 @@ pub(crate) struct Recode {
     after: Option<BlobId>,
     /// Blobs in another code that come next.
     found: VecDeque<BlobId>,
-    /// The one that is being written, and what keeps what it reads.
-    current: Option<(BlobRewrite, HeldBlobs)>,
+    /// The one that is being written.
+    current: Option<WrittenAnew>,
     /// Blobs that could not be written anew in this round, and why the first of them.
     left: (u64, String),
-    /// Those that could not, when each is tried again, and after which rest: what is lost in one is not found
-    /// before all in front of it was written.
-    failed: BTreeMap<BlobId, (Duration, Duration)>,
+    failed: Failed,
     /// What the largest one needs that found no room in this round.
     lacks_room: Option<ByteCount>,
     /// The next round begins then, by the steady clock, after this rest.
@@ -68,7 +88,7 @@ impl Recode {
             found: VecDeque::new(),
             current: None,
             left: (0, String::new()),
-            failed: BTreeMap::new(),
+            failed: Failed::default(),
             lacks_room: None,
             due: Duration::ZERO,
             rest: REST_MIN,
@@ -82,27 +102,16 @@ impl Recode {
         self.left.0 += 1;
     }
 
-    /// A blob is left alone for a while, twice as long each time.
-    fn note_failed(&mut self, id: BlobId, now: Duration) {
-        if self.failed.len() < FAILED_MAX || self.failed.contains_key(&id) {
-            let rest =
-                self.failed.get(&id).map_or(FAILED_REST_MIN, |(_, rest)| (*rest * 2).min(FAILED_REST_MAX));
-            self.failed.insert(id, (now.saturating_add(rest), rest));
-        }
-    }
-
-    fn is_tried(&self, id: BlobId, now: Duration) -> bool {
-        self.failed.get(&id).is_none_or(|(due, _)| *due <= now)
-    }
-
     fn rest_until(&mut self, now: Duration) {
         self.due = now.saturating_add(self.rest);
         self.rest = (self.rest * 2).min(REST_MAX);
     }
 }
 
-fn is_in_another(layout: Layout, code: StripeCode) -> bool {
-    matches!(layout, Layout::Striped { code: own } if own != code)
+/// Whether a blob has another code than the group of drives has on which it stands.
+fn is_in_another(upkeep: &Upkeep, blob: &BlobDescription) -> bool {
+    let wanted = || upkeep.pool.config().code_of(upkeep.pool.group_of_blob(blob));
+    matches!(blob.layout, Layout::Striped { code } if code != wanted())
 }
 
 impl Scrubber {
@@ -168,11 +177,7 @@ impl Scrubber {
             return Ok(Some(REBUILD_FIRST.to_owned()));
         }
         if self.upkeep.read(|view| view.quarantine())?.is_some() {
-            return Ok(Some(
-                "since a restore there may be extents that the catalogue does not name: kist pool quarantine \
-                 --end first, when the restore is settled"
-                    .into(),
-            ));
+            return Ok(Some(QUARANTINE_FIRST.to_owned()));
         }
         Ok(None)
     }
@@ -182,21 +187,29 @@ impl Scrubber {
         let upkeep = Arc::clone(&self.upkeep);
         if !recode.is_counted {
             upkeep.recoding.state(PoolWork::Counting);
-            count(&upkeep, recode.record.to)?;
+            count(&upkeep)?;
             recode.is_counted = true;
         }
-        if recode.current.is_some() {
-            let id = recode.current.as_ref().map(|(rewrite, _)| rewrite.blob().id);
-            if let Err(error) = self.write_on(recode) {
-                recode.current = None;
-                if upkeep.stopping() {
-                    return Err(ArchiveError::Stopping);
+        if let Some(current) = &recode.current {
+            let id = current.blob().id;
+            match self.write_anew(&mut recode.current) {
+                Ok(None) => {}
+                Ok(Some(bytes)) => {
+                    recode.failed.is_done(id);
+                    recode.rest = REST_MIN;
+                    upkeep.recoding.note(|info| {
+                        info.blobs += 1;
+                        info.bytes.0 += bytes.0;
+                    });
                 }
-                let blob = id.map(|id| id.to_string()).unwrap_or_default();
-                tracing::warn!(%blob, %error, "a blob stays in the code that it has for now");
-                recode.note_left(&error.to_string());
-                if let Some(id) = id {
-                    recode.note_failed(id, upkeep.steady());
+                Err(error) => {
+                    recode.current = None;
+                    if upkeep.stopping() {
+                        return Err(ArchiveError::Stopping);
+                    }
+                    tracing::warn!(blob = %id, %error, "a blob stays in the code that it has for now");
+                    recode.note_left(&error.to_string());
+                    recode.failed.note(id, upkeep.steady());
                 }
             }
             return Ok(true);
@@ -210,39 +223,42 @@ impl Scrubber {
     /// Begins with a blob if there is room for it.
     fn recode_begin(&mut self, recode: &mut Recode, id: BlobId) -> Result<bool, ArchiveError> {
         let upkeep = Arc::clone(&self.upkeep);
-        self.remove_left_behind();
+        let still_reads_much = self.still_reads_much();
         let reading = upkeep.gate.enter();
         let blob = upkeep.read(|view| view.blob(id))?;
-        let Some(blob) = blob.filter(|blob| is_in_another(blob.layout, recode.record.to)) else {
+        let Some(blob) = blob.filter(|blob| is_in_another(&upkeep, blob)) else {
             recode.found.pop_front();
             return Ok(true);
         };
-        if !recode.is_tried(id, upkeep.steady()) {
+        if !recode.failed.is_tried(id, upkeep.steady()) {
             recode.found.pop_front();
             recode.note_left("it is tried again later");
             return Ok(true);
         }
-        let room = upkeep.blob_room_for_files();
-        // What is still read as it was takes room that comes back with the last byte of a download.
-        if self.left_behind_bytes() > room.all.0 / STILL_READ_PART {
+        if still_reads_much {
             let why = "what was written anew is still read as it was before, and takes its room until then";
             upkeep.recoding.state(PoolWork::Waiting(why.to_owned()));
             recode.due = upkeep.steady().saturating_add(REST_MIN);
             return Ok(false);
         }
         recode.found.pop_front();
-        if !room.takes(blob.length) {
+        let group = upkeep.pool.group_of_blob(&blob);
+        let has_room = match group {
+            DriveGroup::MAIN => upkeep.blob_room_for_files().takes(blob.length),
+            group => upkeep.pool.has_room_in(group, blob.length),
+        };
+        if !has_room {
             recode.lacks_room = recode.lacks_room.max(Some(blob.length));
             recode.note_left("no room");
             return Ok(true);
         }
-        let held = upkeep.gate.hold([id].into());
+        let anew = self.begin_anew(&blob, group);
         drop(reading);
-        match upkeep.pool.rewrite(&blob) {
-            Ok(rewrite) => recode.current = Some((rewrite, held)),
+        match anew {
+            Ok(anew) => recode.current = Some(anew),
             Err(error) => {
                 recode.note_left(&error.to_string());
-                recode.note_failed(id, upkeep.steady());
+                recode.failed.note(id, upkeep.steady());
             }
         }
         upkeep.recoding.note(|info| {
@@ -252,68 +268,13 @@ impl Scrubber {
         Ok(true)
     }
 
-    /// Writes some of the blob, and tells the catalogue when all of it is written. Then more urgent things
-    /// have their turn.
-    fn write_on(&mut self, recode: &mut Recode) -> Result<(), ArchiveError> {
-        let upkeep = Arc::clone(&self.upkeep);
-        let Some((rewrite, _)) = &mut recode.current else { return Ok(()) };
-        let Some(bytes) = rewrite.step()? else { return self.recode_end(recode) };
-        if pace(&upkeep, bytes) { Ok(()) } else { Err(ArchiveError::Stopping) }
-    }
-
-    fn recode_end(&mut self, recode: &mut Recode) -> Result<(), ArchiveError> {
-        let upkeep = Arc::clone(&self.upkeep);
-        let Some((rewrite, held)) = recode.current.take() else { return Ok(()) };
-        let (id, from) = (rewrite.blob().id, rewrite.blob().stands_as);
-        let anew = rewrite.finish()?;
-        // Between its first stripe and now a drive may have failed, or lost what it had synced.
-        let lacks = match upkeep.pool.lacking(&anew, &anew.drives()) {
-            Ok(lacking) => !lacking.bad.is_empty() || lacking.unknown > 0,
-            Err(_) => true,
-        };
-        if lacks {
-            upkeep.pool.remove(&anew)?;
-            let what = "a drive has not kept what was written to it, or does not answer";
-            return Err(ArchiveError::Pool(PoolError::WrittenAnewLacks { blob: id, what }));
-        }
-        // Its shards may have moved while it was written: what is left is where it stands now.
-        let before = upkeep.read(|view| view.blob(id))?;
-        if is_planted(Bug::EarlyRemoved)
-            && let Some(before) = &before
-        {
-            upkeep.pool.remove(before)?;
-        }
-        if let Err(error) = upkeep.execute(Command::BlobRecoded { from, to: anew.clone() }) {
-            if error.is_certain_refusal() {
-                upkeep.pool.remove(&anew)?;
-            }
-            // Who was removed meanwhile needs no other code.
-            let is_gone = before.is_none() || upkeep.read(|view| view.blob(id))?.is_none();
-            return if is_gone { Ok(()) } else { Err(error) };
-        }
-        drop(held);
-        if let Some(before) = before {
-            let (extents, shards) = (before.extents(), shards_on(&before, &before.drives()));
-            let bytes = before.length;
-            self.leave(vec![OldShards { blob: id, extents, shards, bytes }]);
-        }
-        recode.failed.remove(&id);
-        recode.rest = REST_MIN;
-        upkeep.recoding.note(|info| {
-            info.blobs += 1;
-            info.bytes.0 += anew.length.0;
-        });
-        Ok(())
-    }
-
     /// Looks at the next blobs; at the end of all, what the round has come to.
     fn recode_look(&mut self, recode: &mut Recode) -> Result<bool, ArchiveError> {
         let upkeep = &self.upkeep;
         let page = upkeep.read(|view| view.blobs(recode.after, PAGE))?;
         if let Some((last, _)) = page.last() {
             recode.after = Some(*last);
-            let others = page.iter().filter(|(_, record)| is_in_another(record.layout, recode.record.to));
-            recode.found.extend(others.map(|(id, _)| *id));
+            recode.found.extend(in_another(upkeep, &page)?.into_iter().map(|(id, _)| id));
             return Ok(true);
         }
         recode.after = None;
@@ -337,8 +298,28 @@ impl Scrubber {
     }
 }
 
+/// Those of a page that have another code, and their lengths.
+fn in_another(
+    upkeep: &Upkeep,
+    page: &[(BlobId, BlobRecord)],
+) -> Result<Vec<(BlobId, ByteCount)>, ArchiveError> {
+    let config = upkeep.pool.config();
+    let may_be = |record: &BlobRecord| match record.layout {
+        // Which one it is to have depends on where it stands.
+        Layout::Striped { code } => !config.groups.is_empty() || code != config.code,
+        Layout::Segment { .. } => false,
+    };
+    let mut others = Vec::new();
+    for (id, _) in page.iter().filter(|(_, record)| may_be(record)) {
+        let blob = upkeep.read(|view| view.blob(*id))?;
+        let other = blob.filter(|blob| is_in_another(upkeep, blob));
+        others.extend(other.map(|blob| (blob.id, blob.length)));
+    }
+    Ok(others)
+}
+
 /// Counts what is stored in another code, for who wants to know how long it takes.
-fn count(upkeep: &Upkeep, code: StripeCode) -> Result<(), ArchiveError> {
+fn count(upkeep: &Upkeep) -> Result<(), ArchiveError> {
     let (mut after, mut blobs, mut bytes) = (None, 0, 0u64);
     loop {
         if upkeep.stopping() {
@@ -347,9 +328,9 @@ fn count(upkeep: &Upkeep, code: StripeCode) -> Result<(), ArchiveError> {
         let page = upkeep.read(|view| view.blobs(after, PAGE))?;
         let Some((last, _)) = page.last() else { break };
         after = Some(*last);
-        for (_, record) in page.iter().filter(|(_, record)| is_in_another(record.layout, code)) {
+        for (_, length) in in_another(upkeep, &page)? {
             blobs += 1;
-            bytes = bytes.saturating_add(record.length.0);
+            bytes = bytes.saturating_add(length.0);
         }
     }
     upkeep.recoding.note(|info| {

@@ -20,6 +20,7 @@ use crate::drain::Drain;
 use crate::findings::{Findings, Found};
 use crate::left_behind::{LeftBehind, OldShards};
 use crate::lost::{self, Declared};
+use crate::placing::Placing;
 use crate::rebalance::{REBUILD_FIRST, Rebalance};
 use crate::recode::Recode;
 use crate::{pool_drives, pool_gaps, pool_rebuild, unknown};
@@ -277,6 +278,7 @@ pub(crate) fn run(upkeep: &Arc<Upkeep>, me: &Arc<Worker>) {
         drain: None,
         rebalance: None,
         recode: None,
+        placing: Placing::new(),
         tally: pool_rebuild::Tally::default(),
     };
     while !upkeep.stopping() {
@@ -358,6 +360,8 @@ pub(crate) struct Scrubber {
     pub(crate) rebalance: Option<Rebalance>,
     /// A change of code under way.
     pub(crate) recode: Option<Recode>,
+    /// What moves between groups of drives.
+    pub(crate) placing: Placing,
     /// What the log is told at the end of what is done now.
     pub(crate) tally: pool_rebuild::Tally,
 }
@@ -475,8 +479,8 @@ impl Scrubber {
         self.advance()
     }
 
-    /// Moves the next shards off drives that are to be emptied, writes what is in another code anew, or moves
-    /// shards of a rebalance; whether the pass that nobody asked for waits: for the first, and for the others
+    /// Moves the next shards off drives that are to be emptied, writes what is in another code or in the wrong
+    /// group of drives anew, or moves shards of a rebalance; whether the pass that nobody asked for waits: for the first, and for the others
     /// as long as it rests anyway.
     fn move_some(&mut self) -> Result<bool, ArchiveError> {
         let drains = self.drain()?;
@@ -487,7 +491,12 @@ impl Scrubber {
             rebalance.forget_what_stands();
         }
         let recodes_first = recodes.then_some("what is in another code is written anew first");
-        let moves = self.rebalance(drains_first.or(recodes_first))? || recodes;
+        let places = self.place(drains_first.or(recodes_first))?;
+        if places && let Some(rebalance) = &mut self.rebalance {
+            rebalance.forget_what_stands();
+        }
+        let places_first = places.then_some("what is in the wrong group of drives moves first");
+        let moves = self.rebalance(drains_first.or(recodes_first).or(places_first))? || recodes || places;
         if self.asked || self.upkeep.info().hurried {
             return Ok(false);
         }

@@ -33,9 +33,9 @@ pub use health::{
 pub use keys::{KeyBody, KeyReply, NewKeyReply};
 pub use pool::{
     AddDriveBody, AddDriveReply, BurnInReply, DrainReply, DriveLostBody, EvictorReply, PoolDriveReply,
-    PoolHealthReply, PoolReply, RebalanceBody, RebalanceEndReply, RebalanceReply, RebuildBody,
-    RecodeBegunReply, RecodeEndReply, RecodingReply, ReplaceBody, ReplaceReply, ScrubReply, SmallFilesReply,
-    VerifyCatalogueReply, VerifyReply,
+    PoolGroupReply, PoolHealthReply, PoolReply, RebalanceBody, RebalanceEndReply, RebalanceReply,
+    RebuildBody, RecodeBegunReply, RecodeEndReply, RecodingReply, ReplaceBody, ReplaceReply, ScrubReply,
+    SmallFilesReply, VerifyCatalogueReply, VerifyReply,
 };
 pub use problem::Problem;
 pub use protection::{

@@ -42,6 +42,9 @@ pub struct PoolReply {
     /// How far a change of code is, or the last one since the start came; none: there was none.
     #[serde(default)]
     pub recoding: Option<RecodingReply>,
+    /// The groups of drives.
+    #[serde(default)]
+    pub groups: Vec<PoolGroupReply>,
     /// The drives.
     pub drives: Vec<PoolDriveReply>,
 }
@@ -99,6 +102,9 @@ pub struct PoolDriveReply {
     /// The machine that it stands in: drives of one fail together.
     #[serde(default)]
     pub host: String,
+    /// The group that it is in; empty: none.
+    #[serde(default)]
+    pub group: String,
     /// `up`, `full`, `draining`, `suspect`, `away`, `wiped`, `missing`, `lost` or `removed`.
     pub state: String,
     /// What happened to one that is `suspect`, `away` or `wiped`, or that `kist.toml` does not name any more;
@@ -230,6 +236,36 @@ pub struct RebalanceReply {
     pub rate: u64,
     /// Seconds until all is moved, if it goes on so.
     pub remaining_seconds: Option<f64>,
+}
+
+/// A group of drives of the pool. What has moved is since the start of the server.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct PoolGroupReply {
+    /// Its name.
+    pub name: String,
+    /// The code of what it gets, such as `4+2`.
+    pub code: String,
+    /// Drives.
+    pub drives: u64,
+    /// Those that take new files.
+    pub drives_taking: u64,
+    /// Size of those that work.
+    pub capacity: u64,
+    /// Taken of that, by whomever.
+    pub used: u64,
+    /// Above this, in percent, what was not used for longest leaves it.
+    pub high_water_percent: u8,
+    /// It leaves down to this.
+    pub low_water_percent: u8,
+    /// Bytes of files that went to the drives in no group.
+    pub left_bytes: u64,
+    /// Bytes of files that were used again and came back.
+    pub came_bytes: u64,
+    /// `moving`, `waiting`, `counting` (it has not looked yet) or `ended` (nothing is to move), of all groups.
+    pub state: String,
+    /// Why; for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// How far what is stored in another code is written anew. What was written is since the start of the server.
@@ -423,6 +459,9 @@ pub struct AddDriveBody {
     /// Its failure domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enclosure: Option<String>,
+    /// The group that it is in, as `kist.toml` has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// Make the directory if it is not there.
     #[serde(default)]
     pub new: bool,

@@ -348,7 +348,13 @@ fn what_is_no_place_for_a_new_drive_is_refused_and_nothing_is_changed() {
     assert!(refused(&archive, &inside).contains("the catalogue's directory"));
     // One that the file names as another.
     at(&instance, 12).format(Uuid::from_random([7; 16]), DriveId(12)).unwrap();
-    let entry = PoolDriveSettings { id: 20, at: at(&instance, 12), host: None, enclosure: String::new() };
+    let entry = PoolDriveSettings {
+        id: 20,
+        at: at(&instance, 12),
+        host: None,
+        enclosure: String::new(),
+        group: String::new(),
+    };
     file.drives.lock().unwrap().push(entry);
     let said = refused(&archive, &drive(12));
     assert!(said.contains("holds drive 12, and kist.toml names it as drive 20"), "{said}");
@@ -370,11 +376,12 @@ fn a_drive_that_the_file_names_by_hand_is_put_in_by_its_place_or_number() {
         at: at(instance, directory),
         host: None,
         enclosure: "e2".into(),
+        group: String::new(),
     };
     file.drives.lock().unwrap().extend([entry(30, 8, &instance), entry(31, 9, &instance)]);
     at(&instance, 8).format(Uuid::from_random([7; 16]), DriveId(30)).unwrap();
     let other = NewDrive { enclosure: Some("e3".into()), ..wanted(&instance, 8) };
-    assert!(refused(&archive, &other).contains("another host or enclosure"));
+    assert!(refused(&archive, &other).contains("another host, enclosure or group"));
     assert_eq!(archive.pool_drive_add(&wanted(&instance, 8)).unwrap(), added(30, AddedWhat::Returned));
     assert_eq!(archive.pool_drive_add(&wanted(&instance, 8)).unwrap(), added(30, AddedWhat::InUse));
     assert!(matches!(archive.pool_drive_replace(32, true, false), Err(ArchiveError::NoSuchPoolDrive(32))));

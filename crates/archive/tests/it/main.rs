@@ -60,6 +60,7 @@ mod openness;
 mod ordering;
 mod pack_sizes;
 mod packs;
+mod placed;
 mod places;
 mod promises;
 mod quotas;

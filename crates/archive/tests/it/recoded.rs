@@ -59,7 +59,7 @@ fn codes(instance: &Instance) -> BTreeSet<StripeCode> {
 }
 
 /// No extent stands on the drives but those that the catalogue names.
-fn assert_nothing_else(instance: &Instance) {
+pub fn assert_nothing_else(instance: &Instance) {
     let machines = Machines::open(&instance.settings, Arc::new(SystemClock)).unwrap();
     let named: usize = machines
         .catalogue

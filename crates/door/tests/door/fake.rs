@@ -758,6 +758,7 @@ impl authority::Operation for Fake {
                 at: Timestamp(0),
             }),
             evictor: archive::EvictorInfo::default(),
+            groups: vec![],
             recoding: Some(archive::RecodingInfo::of(StripeCode::reed_solomon(16, 4), Timestamp(0))),
             rebalance: Some(archive::RebalanceInfo {
                 state: archive::PoolWork::Waiting("drives are being emptied first".into()),

@@ -71,8 +71,10 @@ fn classes_table(classes: &[ClassReply]) -> String {
 /// A setting of a class in words; `None` if it is not set.
 type Setting = fn(&ClassReply) -> Option<String>;
 
-/// What decides when files of a class leave the pool, and its headings.
-const LEAVING: [(&str, Setting); 4] = [
+/// What decides on which drives files of a class stand and when they leave the pool, and its headings.
+const LEAVING: [(&str, Setting); 6] = [
+    ("group", |class| Some(class.pool_group.clone()).filter(|group| !group.is_empty())),
+    (">group for", |class| class.pool_group_seconds.map(Duration::from_secs).map(text::span)),
     (">residency", residency),
     (">pool max", |class| class.pool_max.map(text::size)),
     (">pool min", |class| class.pool_min.map(text::size)),
@@ -110,6 +112,8 @@ mod tests {
             online_bytes,
             todo_files,
             todo_bytes,
+            pool_group: String::new(),
+            pool_group_seconds: None,
             pool_max,
             pool_min,
             evict_min,

@@ -36,6 +36,7 @@ pub mod plan_durability;
 pub mod plan_mechanics;
 pub mod plan_site;
 pub mod pool;
+mod pool_groups;
 mod pool_recode;
 pub mod put;
 pub mod queue;

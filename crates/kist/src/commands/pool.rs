@@ -14,7 +14,7 @@ use wire::{
 use wire::{QuarantineEndReply, QuarantineReply};
 
 use super::burn_in::{self, Wanted};
-use super::pool_recode;
+use super::{pool_groups, pool_recode};
 use crate::cli::Common;
 
 /// Arguments.
@@ -201,6 +201,9 @@ struct AddArgs {
     /// What it shares with drives that fail together [default: as kist.toml has it]
     #[arg(long)]
     enclosure: Option<String>,
+    /// The group of drives that it is in [default: as kist.toml has it, else none]
+    #[arg(long)]
+    group: Option<String>,
     /// It is no disk to be mounted: make the directory if it is not there
     #[arg(long)]
     new: bool,
@@ -269,11 +272,15 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
 /// Adds what a path or a number names.
 fn add_named(args: &AddArgs, common: &Common) -> Outcome {
     let client = || common.connection.client();
-    let AddArgs { place, host, enclosure, new, accept_loss, burn_in, size, shared, accept_burn_in } = args;
+    let AddArgs { place, host, enclosure, group, .. } = args;
+    let AddArgs { new, accept_loss, burn_in, size, shared, accept_burn_in, .. } = args;
     let (new, accept_burn_in) = (*new, *accept_burn_in);
     let Some(id) = place.to_str().and_then(|text| text.parse().ok()) else {
-        let (path, host, enclosure) = (absolute(place)?, host.clone(), enclosure.clone());
-        let body = AddDriveBody { path, host, enclosure, new, burn_in: None, accept_burn_in, check: false };
+        let (path, host, enclosure, group) =
+            (absolute(place)?, host.clone(), enclosure.clone(), group.clone());
+        let (burn_in_id, check) = (None, false);
+        let body =
+            AddDriveBody { path, host, enclosure, group, new, burn_in: burn_in_id, accept_burn_in, check };
         if !burn_in {
             return add(&client()?, &body, common.json);
         }
@@ -290,9 +297,10 @@ fn add_named(args: &AddArgs, common: &Common) -> Outcome {
     if *burn_in || accept_burn_in {
         return refused("name its directory instead, with --burn-in and --accept-burn-in");
     }
-    if host.is_some() || enclosure.is_some() {
+    if host.is_some() || enclosure.is_some() || group.is_some() {
         return refused(
-            "kist.toml says of a drive with a number where it stands: leave --host and --enclosure out",
+            "kist.toml says of a drive with a number where it stands: leave --host, --enclosure and \
+             --group out",
         );
     }
     replace(&client()?, id, ReplaceBody { new, accept_loss: *accept_loss }, common.json)
@@ -430,6 +438,9 @@ fn show_drive(client: &Client, id: u16, json: bool) -> Outcome {
     row("drive", drive.id.to_string());
     row("directory", drive.path.clone());
     row("host", drive.host.clone());
+    if !drive.group.is_empty() {
+        row("group", drive.group.clone());
+    }
     row("state", drive.state.clone());
     row("file system", format!("{} of {} used", text::size(drive.used), text::size(drive.capacity)));
     row("since the start", format!("{} read, {} written", text::size(drive.read), text::size(drive.written)));
@@ -669,7 +680,8 @@ fn show(client: &Client, json: bool) -> Outcome {
     if health.repairs_waiting > 0 {
         output::line(&repairs(&health))?;
     }
-    let mut table = Table::new(&[
+    let has_groups = !pool.groups.is_empty();
+    let mut heads = vec![
         ">drive",
         "state",
         ">fs size",
@@ -681,9 +693,13 @@ fn show(client: &Client, json: bool) -> Outcome {
         ">depth",
         "host",
         "directory",
-    ]);
+    ];
+    if has_groups {
+        heads.push("group");
+    }
+    let mut table = Table::new(&heads);
     for drive in &pool.drives {
-        table.row(vec![
+        let mut row = vec![
             drive.id.to_string(),
             drive.state.clone(),
             text::size(drive.capacity),
@@ -695,10 +711,15 @@ fn show(client: &Client, json: bool) -> Outcome {
             drive.depth.to_string(),
             drive.host.clone(),
             drive.path.clone(),
-        ]);
+        ];
+        if has_groups {
+            row.push(drive.group.clone());
+        }
+        table.row(row);
     }
     output::write(&table.render())?;
     pool.drives.iter().flat_map(remarks).try_for_each(|remark| output::line(&remark))?;
+    output::write(&pool_groups::table(&pool.groups))?;
     if let Some(rebalance) = &pool.rebalance {
         output::line(&rebalanced(rebalance))?;
     }
@@ -803,6 +824,7 @@ mod tests {
             id: 3,
             path: "/d3".to_owned(),
             host: "localhost".to_owned(),
+            group: String::new(),
             state: "away".to_owned(),
             reason: "its directory is gone".to_owned(),
             up: false,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use base::{BlobDescription, BlobId, BlobPiece, ByteCount, Epoch, Layout, StripeCode};
+use base::{BlobDescription, BlobId, BlobPiece, ByteCount, DriveGroup, Epoch, Layout, StripeCode};
 use blob::{BlobError, BlobFault, BlobSink, BlobSource, BlobStore, NewBlob, Use};
 
 #[derive(Default)]
@@ -37,7 +37,9 @@ const CHUNK: usize = 10_007;
 impl MemoryStore {
     pub fn put(&self, bytes: &[u8]) -> (BlobDescription, BlobPiece) {
         let length = ByteCount(bytes.len() as u64);
-        let mut sink = self.create(NewBlob { length: Some(length), whose: Use::Engine }).unwrap();
+        let mut sink = self
+            .create(NewBlob { length: Some(length), whose: Use::Engine, group: DriveGroup::MAIN })
+            .unwrap();
         sink.write(bytes).unwrap();
         let blob = sink.finish().unwrap();
         let piece = BlobPiece { blob: blob.id, offset: ByteCount(0), length };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use base::{
-    BlobPiece, BlockAddress, ByteCount, ContainerId, FileId, Generation, Partition, StreamChecksums,
-    TapePosition, Timestamp, Uuid, Vid,
+    BlobPiece, BlockAddress, ByteCount, ContainerId, DriveGroup, FileId, Generation, Partition,
+    StreamChecksums, TapePosition, Timestamp, Uuid, Vid,
 };
 use blob::{BlobFault, BlobStore, Unmetered, Use};
 use library::{
@@ -546,6 +546,7 @@ fn no_more_is_read_through_than_was_planned() {
             data_offset: ByteCount(offset as u64),
             length: ByteCount(4096),
             checksums: StreamChecksums::of(&bytes[offset..offset + 4096]),
+            group: DriveGroup::MAIN,
             read_through,
         }
     };
@@ -602,6 +603,7 @@ fn any_store_of_blobs_is_written_and_filled() {
         data_offset: ByteCount(0),
         length: ByteCount(on_tape.len() as u64),
         checksums: sums,
+        group: DriveGroup::MAIN,
         read_through: 0,
     };
     let (come, result) = take_back(&store, drive.as_mut(), bench.vid, vec![wanted()]);

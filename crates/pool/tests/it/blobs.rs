@@ -1,6 +1,6 @@
 //! The pool as a store of blobs, for those that know no more of it.
 
-use base::{BlobDescription, BlobPiece, ByteCount};
+use base::{BlobDescription, BlobPiece, ByteCount, DriveGroup};
 use blob::{BlobError, BlobFault, BlobStore, NewBlob, Use};
 
 use super::common::{Bench, bytes, small_cells};
@@ -14,7 +14,7 @@ fn write(
     value: &[u8],
     length: Option<ByteCount>,
 ) -> Result<BlobDescription, BlobError> {
-    let mut sink = store.create(NewBlob { length, whose: Use::Stream })?;
+    let mut sink = store.create(NewBlob { length, whose: Use::Stream, group: DriveGroup::MAIN })?;
     value.chunks(10_007).try_for_each(|part| sink.write(part))?;
     sink.finish()
 }
@@ -45,7 +45,8 @@ fn a_blob_is_written_read_and_removed_by_those_who_know_no_pool() {
         assert_eq!(read(store, &blob, (0, 1)).unwrap_err().fault, BlobFault::Unreadable(blob.id));
     }
     // A sink that is let go leaves nothing.
-    let mut sink = store.create(NewBlob { length: None, whose: Use::Engine }).unwrap();
+    let mut sink =
+        store.create(NewBlob { length: None, whose: Use::Engine, group: DriveGroup::MAIN }).unwrap();
     sink.write(&value).unwrap();
     drop(sink);
     assert!(bench.extents().is_empty());

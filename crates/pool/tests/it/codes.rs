@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use super::common::{Bench, bytes, flip, get, get_range, put, small_cells};
-use base::{BlobDescription, BlobPiece, ByteCount, Crc32c, Layout, StreamChecksums, StripeCode};
+use base::{BlobDescription, BlobPiece, ByteCount, Crc32c, DriveGroup, Layout, StreamChecksums, StripeCode};
 use pool::{BadShard, PoolConfig, PoolError, survives};
 
 const CODE: StripeCode = StripeCode { data: 6, local: 2, global: 2 };
@@ -484,11 +484,11 @@ fn a_blob_is_written_anew_in_another_code() {
     for code in [CODE, StripeCode::reed_solomon(8, 4), StripeCode::reed_solomon(2, 1)] {
         let pool = bench.open(config(code), &[blob.stripes[0].drives[0].0]);
         let before = on_drives(&bench);
-        let mut left_off = pool.rewrite(&blob).unwrap();
+        let mut left_off = pool.rewrite(&blob, DriveGroup::MAIN).unwrap();
         left_off.step().unwrap();
         drop(left_off);
         assert_eq!(on_drives(&bench), before, "what was not ended is removed");
-        let mut rewrite = pool.rewrite(&blob).unwrap();
+        let mut rewrite = pool.rewrite(&blob, DriveGroup::MAIN).unwrap();
         let mut written = 0;
         while let Some(step) = rewrite.step().unwrap() {
             written += step.0;

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+mod campaign;
 mod crash_images;
 mod gridka;
 mod memory;

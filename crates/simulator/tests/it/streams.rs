@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use base::{BlobDescription, ByteCount, Clock, DriveId, Epoch, StripeCode, Timestamp, Uuid};
+use base::{BlobDescription, ByteCount, Clock, DriveGroup, DriveId, Epoch, StripeCode, Timestamp, Uuid};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{
     BurnInRecord, DriveError, DriveQueue, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, SharedPage, Stamp,
@@ -175,6 +175,7 @@ fn open(machines: &SimMachines, code: StripeCode) -> Arc<Pool> {
         id,
         domain: FailureDomain { host: "h".into(), enclosure: "e".into(), disk: id.to_string() },
         weight: 1,
+        group: DriveGroup::MAIN,
         state: DriveState::Up,
     };
     let disks = machines.disks();
@@ -187,6 +188,7 @@ fn open(machines: &SimMachines, code: StripeCode) -> Arc<Pool> {
     let config = PoolConfig {
         instance: Uuid([3; 16]),
         code,
+        groups: Vec::new(),
         segment_copies: 3,
         small_limit: ByteCount::kib(256),
         arena: ByteCount::gib(2),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::planted::{Bug, is_planted};
-use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, StreamChecksums, Vid};
+use base::{
+    BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, DriveGroup, StreamChecksums, Vid,
+};
 use blob::{BlobSink, NewBlob, Use};
 use catalogue::{Command, ContainerKind, ContainerRecord, CopyState, PoolData, Requeue, typed};
 use mover::{ContainerOnTape, ReadBack, read_back, read_piece_of};
@@ -592,7 +594,7 @@ pub(super) fn on_tape(
 
 /// A blob of the engine's own, of this length.
 fn sized(length: ByteCount) -> NewBlob {
-    NewBlob { length: Some(length), whose: Use::Engine }
+    NewBlob { length: Some(length), whose: Use::Engine, group: DriveGroup::MAIN }
 }
 
 fn write_zeros(writer: &mut dyn BlobSink, mut count: u64) -> Result<(), ArchiveError> {

@@ -224,6 +224,7 @@ impl<'a> RecallOrder<'a> {
                     data_offset: member.data_offset,
                     length: member.length,
                     checksums: file.checksums.stream,
+                    group: self.room.group_of_class(file.class),
                     read_through: match planned.approach {
                         Approach::Locate => 0,
                         _ => planned.gap.0 + GAP_SLACK,

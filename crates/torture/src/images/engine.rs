@@ -120,6 +120,7 @@ fn settings(directory: &Path) -> Settings {
         recall_packs: false,
         cold: false,
         pool_max: None,
+        placing: archive::PlacingSettings::default(),
         leaving: archive::LeavingSettings::default(),
         share: ShareSettings::default(),
     };
@@ -138,6 +139,7 @@ fn settings(directory: &Path) -> Settings {
         at: DriveLocation::Directory(directory.join(format!("pool/d{id}"))),
         host: None,
         enclosure: String::new(),
+        group: String::new(),
     };
     Settings {
         catalogue_directory: directory.join("catalogue"),
@@ -146,6 +148,7 @@ fn settings(directory: &Path) -> Settings {
             code: StripeCode::reed_solomon(2, 1),
             arena: ByteCount::mib(24),
             io: drive::DriveIo::Auto,
+            groups: Vec::new(),
             unknown_kept: Duration::ZERO,
             water: None,
             drives: (0..DRIVES).map(drive).collect(),

@@ -131,6 +131,7 @@ fn settings(directory: &Path) -> Settings {
         recall_packs: false,
         cold: false,
         pool_max: None,
+        placing: archive::PlacingSettings::default(),
         leaving: archive::LeavingSettings::default(),
         share: ShareSettings::default(),
     };
@@ -151,6 +152,7 @@ fn settings(directory: &Path) -> Settings {
             code: StripeCode::reed_solomon(4, 2),
             arena: ByteCount::mib(128),
             io: drive::DriveIo::Auto,
+            groups: Vec::new(),
             unknown_kept: Duration::ZERO,
             water: None,
             drives: (0..8)
@@ -159,6 +161,7 @@ fn settings(directory: &Path) -> Settings {
                     at: DriveLocation::Directory(directory.join(format!("pool/d{id}"))),
                     host: None,
                     enclosure: String::new(),
+                    group: String::new(),
                 })
                 .collect(),
         },

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use base::{BlobDescription, ByteCount, DriveId, Epoch, StreamChecksums, StripeCode, StripeSet, Uuid};
+use base::{
+    BlobDescription, ByteCount, DriveGroup, DriveId, Epoch, StreamChecksums, StripeCode, StripeSet, Uuid,
+};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{
     DirectIo, DirectoryDrive, DriveError, DriveIo, DriveQueue, DriveStatus, ExtentId, ExtentWriter,
@@ -434,6 +436,7 @@ pub fn map(count: u16) -> DriveMap {
     let entry = |n: u16| DriveEntry {
         id: DriveId(n),
         domain: FailureDomain { disk: n.to_string(), ..FailureDomain::default() },
+        group: DriveGroup::MAIN,
         state: DriveState::Up,
         weight: 1,
     };

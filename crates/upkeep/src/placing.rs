@@ -1,0 +1,389 @@
+//! What stands on the drives of a group, and moves to others: what nobody has used for as long as its class
+//! says, and what was not used for longest where the group is fuller than its high water. What is used again
+//! comes back.
+//!
+//! Nothing of it is asked for by a word that lasts: it follows from the order of use and from where blobs
+//! stand. How far it has looked is kept in memory. It gives way to rebuilds, to drives that are emptied and to
+//! changes of code. Small values lie on the drives in no group.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use base::DriveGroup;
+use base::{BlobDescription, BlobId, ByteCount, ClassId, Duration, FileId, Layout, Timestamp};
+use catalogue::{ReadError, UseHour, View};
+use ground::{ArchiveError, Class, GroupInfo, GroupSettings, PoolWork};
+
+use crate::Upkeep;
+use crate::anew::WrittenAnew;
+use crate::rebalance::REBUILD_FIRST;
+use crate::recode::{Failed, QUARANTINE_FIRST};
+use crate::scrub::Scrubber;
+
+/// How often it looks what is to move, if nothing moves.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// So often all that stands in a group is looked at again: a class may have been given to a file since.
+const WHOLE_LOOK_EVERY: Duration = Duration::from_secs(86_400);
+/// Files looked at in one step, and read together.
+const FILES_MAX: usize = 2_000;
+const PAGE: usize = 200;
+/// Blobs that come next.
+const FOUND_MAX: usize = 64;
+/// Files that are used again, looked at in one step.
+const AGAIN_MAX: usize = 200;
+
+/// Where to a blob moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Move {
+    blob: BlobId,
+    /// The group that it leaves, or comes to.
+    group: DriveGroup,
+    to: DriveGroup,
+}
+
+/// What is known of such moves.
+pub(crate) struct Placing {
+    /// Up to where in the order of use of a class all that is old was looked at.
+    passed: BTreeMap<ClassId, (UseHour, FileId)>,
+    /// When all of it is looked at again, and when the next look comes, by the steady clock.
+    whole_at: Duration,
+    due: Duration,
+    found: VecDeque<Move>,
+    current: Option<(Move, WrittenAnew)>,
+    failed: Failed,
+    /// What could not move since the last look at all, and why the first of it.
+    left: Option<String>,
+}
+
+impl Placing {
+    pub(crate) fn new() -> Self {
+        Placing {
+            passed: BTreeMap::new(),
+            whole_at: Duration::ZERO,
+            due: Duration::ZERO,
+            found: VecDeque::new(),
+            current: None,
+            failed: Failed::default(),
+            left: None,
+        }
+    }
+
+    fn has_found(&self, blob: BlobId) -> bool {
+        self.found.iter().any(|found| found.blob == blob)
+    }
+}
+
+/// A class whose files stand in a group, on the way through the order of their use.
+struct Line<'a> {
+    class: &'a Class,
+    page: VecDeque<(UseHour, FileId)>,
+    /// What was used last before this hour is old.
+    old_before: Option<UseHour>,
+}
+
+/// What a group is to get rid of besides what is old.
+struct Excess {
+    /// Bytes of blobs.
+    bytes: u64,
+}
+
+impl Scrubber {
+    /// Moves the next part of what stands in the wrong group; `false` if there is nothing to be done now.
+    /// `first`: what comes before it.
+    pub(crate) fn place(&mut self, first: Option<&str>) -> Result<bool, ArchiveError> {
+        let upkeep = Arc::clone(&self.upkeep);
+        if upkeep.settings.pool.groups.is_empty() {
+            return Ok(false);
+        }
+        let waits = match first {
+            Some(first) => Some(first),
+            None if self.rebuild_is_due() => Some(REBUILD_FIRST),
+            None if upkeep.read(|view| view.quarantine())?.is_some() => Some(QUARANTINE_FIRST),
+            None => None,
+        };
+        if let Some(why) = waits {
+            // Drives may be replaced meanwhile, which nobody looks through for what no record names yet.
+            self.placing.current = None;
+            upkeep.placing_state(PoolWork::Waiting(why.to_owned()));
+            return Ok(false);
+        }
+        if self.placing.current.is_none()
+            && self.placing.found.is_empty()
+            && self.placing.due > upkeep.steady()
+        {
+            return Ok(false);
+        }
+        self.me.does("moving blobs between groups of drives");
+        self.phase("placing");
+        let mut placing = std::mem::replace(&mut self.placing, Placing::new());
+        let done = self.place_some(&mut placing);
+        self.placing = placing;
+        self.phase("idle");
+        match done {
+            Ok(is_at_work) => Ok(is_at_work),
+            Err(ArchiveError::Stopping) => Ok(false),
+            Err(error) => {
+                // It must not keep the scrubber from all else.
+                tracing::warn!(%error, "what is to move between groups of drives waits");
+                upkeep.placing_state(PoolWork::Waiting(error.to_string()));
+                self.placing.due = upkeep.steady().saturating_add(LOOK_EVERY);
+                Ok(false)
+            }
+        }
+    }
+
+    fn place_some(&mut self, placing: &mut Placing) -> Result<bool, ArchiveError> {
+        if let Some((step, anew)) = placing.current.take() {
+            return self.place_on(placing, step, anew);
+        }
+        if let Some(step) = placing.found.pop_front() {
+            return self.place_begin(placing, step);
+        }
+        self.place_look(placing)
+    }
+
+    fn place_on(
+        &mut self,
+        placing: &mut Placing,
+        step: Move,
+        anew: WrittenAnew,
+    ) -> Result<bool, ArchiveError> {
+        let upkeep = Arc::clone(&self.upkeep);
+        let mut current = Some(anew);
+        match self.write_anew(&mut current) {
+            Ok(None) => placing.current = current.map(|anew| (step, anew)),
+            Ok(Some(bytes)) => {
+                placing.failed.is_done(step.blob);
+                upkeep.has_placed(step.group, step.to, bytes);
+            }
+            Err(_) if upkeep.stopping() => return Err(ArchiveError::Stopping),
+            Err(error) => {
+                tracing::warn!(blob = %step.blob, %error, "a blob stays in the group where it is for now");
+                placing.failed.note(step.blob, upkeep.steady());
+                placing.left.get_or_insert_with(|| error.to_string());
+            }
+        }
+        Ok(true)
+    }
+
+    /// Begins with a blob if it still is to move and there is room for it.
+    fn place_begin(&mut self, placing: &mut Placing, step: Move) -> Result<bool, ArchiveError> {
+        let upkeep = Arc::clone(&self.upkeep);
+        if self.still_reads_much() {
+            placing.found.push_front(step);
+            placing.due = upkeep.steady().saturating_add(LOOK_EVERY);
+            let why = "what was written anew is still read as it was before, and takes its room until then";
+            upkeep.placing_state(PoolWork::Waiting(why.to_owned()));
+            return Ok(false);
+        }
+        let reading = upkeep.gate.enter();
+        let blob = upkeep.read(|view| view.blob(step.blob))?;
+        let Some(blob) = blob.filter(|blob| upkeep.is_to_move(blob, step)) else { return Ok(true) };
+        if !placing.failed.is_tried(step.blob, upkeep.steady()) {
+            placing.left.get_or_insert_with(|| "it is tried again later".to_owned());
+            return Ok(true);
+        }
+        let has_room = match step.to {
+            DriveGroup::MAIN => upkeep.blob_room_for_files().takes(blob.length),
+            group => upkeep.pool.has_room_in(group, blob.length),
+        };
+        if !has_room {
+            // What comes back finds room or not; what is to leave is tried again.
+            if step.to == DriveGroup::MAIN {
+                placing.left.get_or_insert_with(|| {
+                    format!("a blob of {} finds no room on the drives in no group", blob.length)
+                });
+            }
+            return Ok(true);
+        }
+        let anew = self.begin_anew(&blob, step.to);
+        drop(reading);
+        upkeep.placing_state(PoolWork::Working);
+        match anew {
+            Ok(anew) => placing.current = Some((step, anew)),
+            Err(error) => {
+                placing.failed.note(step.blob, upkeep.steady());
+                placing.left.get_or_insert_with(|| error.to_string());
+            }
+        }
+        Ok(true)
+    }
+
+    /// Looks at the next files; at the end of all, what it has come to.
+    fn place_look(&mut self, placing: &mut Placing) -> Result<bool, ArchiveError> {
+        let upkeep = Arc::clone(&self.upkeep);
+        let now = upkeep.steady();
+        if placing.whole_at <= now {
+            placing.passed.clear();
+            placing.whole_at = now.saturating_add(WHOLE_LOOK_EVERY);
+        }
+        let mut is_through = true;
+        for at in 0..upkeep.settings.pool.groups.len() {
+            let group = DriveGroup(u8::try_from(at + 1).unwrap_or(u8::MAX));
+            is_through &= upkeep.find_old(placing, group)?;
+        }
+        upkeep.find_used_again(placing)?;
+        if !placing.found.is_empty() || !is_through {
+            return Ok(true);
+        }
+        if let Some(why) = placing.left.take() {
+            // All of it is looked at again.
+            placing.passed.clear();
+            upkeep.placing_state(PoolWork::Waiting(why));
+            placing.due = now.saturating_add(LOOK_EVERY * 6);
+        } else {
+            upkeep.placing_state(PoolWork::Ended("all stands where it is to stand".to_owned()));
+            placing.due = now.saturating_add(LOOK_EVERY);
+        }
+        Ok(false)
+    }
+}
+
+impl Upkeep {
+    /// Finds what is to leave a group; whether all was looked at.
+    fn find_old(&self, placing: &mut Placing, group: DriveGroup) -> Result<bool, ArchiveError> {
+        let Some(settings) = self.settings.pool.settings_of(group) else { return Ok(true) };
+        let mut excess = self.excess(group, settings);
+        let is_of = |class: &&Class| self.group_of_class(class.id) == group;
+        let now = self.now();
+        let line = |class| Line { class, page: VecDeque::new(), old_before: old_before(class, now) };
+        let mut lines: Vec<Line<'_>> = self.classes.all().iter().filter(is_of).map(line).collect();
+        let mut looked_at = 0;
+        while looked_at < FILES_MAX && placing.found.len() < FOUND_MAX && !self.stopping() {
+            let mut first: Option<(UseHour, usize)> = None;
+            for (at, line) in lines.iter_mut().enumerate() {
+                let Some(hour) = self.front(placing, line)? else { continue };
+                let is_old = line.old_before.is_some_and(|limit| hour < limit);
+                if (is_old || excess.bytes > 0) && first.is_none_or(|(known, _)| hour < known) {
+                    first = Some((hour, at));
+                }
+            }
+            let Some(line) = first.and_then(|(_, at)| lines.get_mut(at)) else { return Ok(true) };
+            let Some((hour, file)) = line.page.pop_front() else { return Ok(true) };
+            placing.passed.insert(line.class.id, (hour, file));
+            looked_at += 1;
+            for blob in self.read(|view| striped(view, file))? {
+                let step = Move { blob: blob.id, group, to: DriveGroup::MAIN };
+                if self.is_to_move(&blob, step) && !placing.has_found(blob.id) {
+                    excess.bytes = excess.bytes.saturating_sub(blob.length.0);
+                    placing.found.push_back(step);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// When the next file of a class was used, behind what was looked at.
+    fn front(&self, placing: &Placing, line: &mut Line<'_>) -> Result<Option<UseHour>, ArchiveError> {
+        if line.page.is_empty() {
+            let (class, after) = (line.class.id, placing.passed.get(&line.class.id).copied());
+            line.page = self.read(|view| view.by_use(class, after, PAGE))?.into();
+        }
+        Ok(line.page.front().map(|(hour, _)| *hour))
+    }
+
+    /// What a group has above its low water, if it is above its high water.
+    fn excess(&self, group: DriveGroup, settings: &GroupSettings) -> Excess {
+        let room = self.pool.group_room(group);
+        let percent = |of: u8| u128::from(room.capacity.0) * u128::from(of) / 100;
+        let used = u128::from(room.used.0);
+        if used <= percent(settings.water.high_percent) {
+            return Excess { bytes: 0 };
+        }
+        let (data, width) = (u128::from(settings.code.data), settings.code.width().max(1) as u128);
+        let raw = used.saturating_sub(percent(settings.water.low_percent));
+        Excess { bytes: u64::try_from(raw * data / width).unwrap_or(u64::MAX) }
+    }
+
+    /// Whether a group has room for more without being above its low water.
+    fn has_spare(&self, group: DriveGroup, settings: &GroupSettings, bytes: u64) -> bool {
+        let room = self.pool.group_room(group);
+        let (data, width) = (u128::from(settings.code.data.max(1)), settings.code.width() as u128);
+        let after = u128::from(room.used.0) + u128::from(bytes) * width / data;
+        after <= u128::from(room.capacity.0) * u128::from(settings.water.low_percent) / 100
+    }
+
+    /// Finds what comes to a group since it is used again.
+    fn find_used_again(&self, placing: &mut Placing) -> Result<(), ArchiveError> {
+        for file in self.uses.take_again(AGAIN_MAX) {
+            let class = self.read(|view| Ok(view.file(file)?.map(|file| file.class)))?;
+            let Some(group) = class.map(|class| self.group_of_class(class)) else { continue };
+            let Some(settings) = self.settings.pool.settings_of(group) else { continue };
+            for blob in self.read(|view| striped(view, file))? {
+                let step = Move { blob: blob.id, group, to: group };
+                let comes = self.is_to_move(&blob, step) && self.has_spare(group, settings, blob.length.0);
+                if comes && !placing.has_found(blob.id) && placing.found.len() < 2 * FOUND_MAX {
+                    placing.found.push_back(step);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a blob stands where it is to leave.
+    fn is_to_move(&self, blob: &BlobDescription, step: Move) -> bool {
+        let stands_in = self.pool.group_of_blob(blob);
+        let is_striped = matches!(blob.layout, Layout::Striped { .. });
+        is_striped && if step.to == DriveGroup::MAIN { stands_in == step.group } else { stands_in != step.to }
+    }
+
+    fn placing_state(&self, state: PoolWork) {
+        self.placed().state = state;
+    }
+
+    /// So many bytes have moved.
+    fn has_placed(&self, group: DriveGroup, to: DriveGroup, bytes: ByteCount) {
+        let mut placed = self.placed();
+        let (out, back) = placed.moved.entry(group).or_default();
+        let sum = if to == DriveGroup::MAIN { out } else { back };
+        sum.0 = sum.0.saturating_add(bytes.0);
+    }
+
+    /// The groups of drives: how full each is, and what has moved since the start.
+    #[must_use]
+    pub fn group_infos(&self) -> Vec<GroupInfo> {
+        let info = |(at, settings): (usize, &GroupSettings)| {
+            let group = DriveGroup(u8::try_from(at + 1).unwrap_or(u8::MAX));
+            let (left, came) = self.placed().moved.get(&group).copied().unwrap_or_default();
+            GroupInfo {
+                name: settings.name.clone(),
+                code: settings.code,
+                water: settings.water,
+                room: self.pool.group_room(group),
+                left,
+                came,
+                state: self.placed().state.clone(),
+            }
+        };
+        self.settings.pool.groups.iter().enumerate().map(info).collect()
+    }
+}
+
+/// What was used last before this hour is old for a class.
+fn old_before(class: &Class, now: Timestamp) -> Option<UseHour> {
+    let unused_for = class.settings.placing.unused_for?;
+    let span = i64::try_from(unused_for.as_nanos()).unwrap_or(i64::MAX);
+    Some(UseHour::of(Timestamp(now.0.saturating_sub(span))))
+}
+
+/// The striped blobs of a file.
+fn striped(view: &View<'_>, file: FileId) -> Result<Vec<BlobDescription>, ReadError> {
+    let Some(record) = view.file(file)? else { return Ok(Vec::new()) };
+    let mut blobs = Vec::new();
+    for piece in &record.pieces {
+        if let Some(blob) =
+            view.blob(piece.blob)?.filter(|blob| matches!(blob.layout, Layout::Striped { .. }))
+        {
+            blobs.push(blob);
+        }
+    }
+    Ok(blobs)
+}
+
+/// What has moved between groups since the start, and what is done now.
+#[derive(Default)]
+pub(crate) struct Placed {
+    state: PoolWork,
+    /// By group, what has left it and what came to it.
+    moved: BTreeMap<DriveGroup, (ByteCount, ByteCount)>,
+}
