@@ -38,8 +38,8 @@ id!(/// An ordered list of drives that stripes are laid over.
     StripeSetId(u32));
 id!(/// A drive of the pool, not of the tape library.
     DriveId(u16));
-id!(/// A group of drives of the pool that hold what classes give them. 0: the drives that are in no group, which
-    /// hold all else.
+id!(/// A group of drives of the pool that hold what classes give them. 0: the drives that are in no group,
+    /// which hold all else.
     DriveGroup(u8));
 id!(/// A storage class.
     ClassId(u16));

@@ -209,8 +209,8 @@ impl StripeSets {
         self.substitute(&model, &lost, down)
     }
 
-    /// The set with every drive of `lost` replaced by a spare, the others in their places. A spare takes
-    /// data and is neither `lost` nor in `down`; it is of the group of the drive that it stands in for, or, where
+    /// The set with every drive of `lost` replaced by a spare, the others in their places. A spare takes data
+    /// and is neither `lost` nor in `down`; it is of the group of the drive that it stands in for, or, where
     /// that has none left, of no group. The same substitution always gives the same set.
     ///
     /// # Errors

@@ -246,8 +246,8 @@ fn check_groups(pool: &Pool) -> Result<(), Finding> {
         };
         if !code.exists() || code.width() > WIDTH_MAX {
             let message = format!(
-                "{code} is no code: at least one data shard, no more local parity than data, at most {WIDTH_MAX} in \
-                 all"
+                "{code} is no code: at least one data shard, no more local parity than data, at most \
+                 {WIDTH_MAX} in all"
             );
             return Err((group.data.span(), message));
         }
@@ -256,8 +256,8 @@ fn check_groups(pool: &Pool) -> Result<(), Finding> {
         let drives = pool.drives.iter().filter(is_in).count();
         if drives < code.width() {
             let message = format!(
-                "{code} shards need {} drives on their own, group '{}' has {drives}: give more [[pool.drives]] \
-                 this group",
+                "{code} shards need {} drives on their own, group '{}' has {drives}: give more \
+                 [[pool.drives]] this group",
                 code.width(),
                 name.get_ref()
             );

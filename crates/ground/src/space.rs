@@ -113,8 +113,8 @@ impl Ground {
         self.blob_room(left_for_recalls)
     }
 
-    /// Room on the drives in no group: it is what the pool's room is measured by. The groups are beside it, full
-    /// of what is used or not.
+    /// Room on the drives in no group: it is what the pool's room is measured by. The groups are beside it,
+    /// full of what is used or not.
     pub fn spaces(&self) -> Vec<DriveSpace> {
         let mut spaces = self.pool.spaces();
         spaces.retain(|drive| drive.group == DriveGroup::MAIN);

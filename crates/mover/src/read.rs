@@ -207,6 +207,7 @@ fn read_batches(
 /// The drives that all files of a batch are to be on.
 fn group_of(batch: &[WantedFile]) -> DriveGroup {
     let first = batch.first().map_or(DriveGroup::MAIN, |wanted| wanted.group);
+    assert!(!batch.is_empty(), "a batch has files");
     if batch.iter().all(|wanted| wanted.group == first) { first } else { DriveGroup::MAIN }
 }
 

@@ -51,8 +51,8 @@ impl Pool {
         sum
     }
 
-    /// Whether a group has room for a striped blob of so many bytes: on each of its drives that take files for
-    /// an even part. What others are writing is not known here.
+    /// Whether a group has room for a striped blob of so many bytes: on each of its drives that take files
+    /// for an even part. What others are writing is not known here.
     #[must_use]
     pub fn has_room_in(&self, group: DriveGroup, bytes: ByteCount) -> bool {
         let (code, room) = (self.config().code_of(group), self.group_room(group));

@@ -164,8 +164,8 @@ impl Pool {
         BlobWriter::new(Arc::clone(self), BlobNames::of_new(self.next_id()?), Some(length))
     }
 
-    /// Begins to write a striped blob anew, to a group of drives in its code of today, and under another id on
-    /// drives; to the catalogue it stays the same blob. [`BlobWriter::finish`] gives how it stands then.
+    /// Begins to write a striped blob anew, to a group of drives in its code of today, and under another id
+    /// on drives; to the catalogue it stays the same blob. [`BlobWriter::finish`] gives how it stands then.
     ///
     /// # Errors
     /// As [`Pool::create`].
@@ -468,8 +468,8 @@ impl Pool {
 
     /// Whether new files are taken, of any size: as many drives as a striped blob needs have room for them
     /// and leave some to what empties the pool. Those in a group do not count, which may be full of what is
-    /// used: what finds no room there goes to the others. The one place that tells, for the doors, the health and the
-    /// screens; the drives are asked at most once a second.
+    /// used: what finds no room there goes to the others. The one place that tells, for the doors, the health
+    /// and the screens; the drives are asked at most once a second.
     ///
     /// # Errors
     /// [`PoolError::Full`] if enough drives are up and too few have room; [`PoolError::Placement`] if too few

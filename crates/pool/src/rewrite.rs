@@ -23,8 +23,8 @@ pub struct BlobRewrite {
 }
 
 impl Pool {
-    /// Begins to write a striped blob anew, to a group of drives in its code of today, and under another id on
-    /// drives; to the catalogue it stays the same blob.
+    /// Begins to write a striped blob anew, to a group of drives in its code of today, and under another id
+    /// on drives; to the catalogue it stays the same blob.
     ///
     /// # Errors
     /// As [`Pool::create`].

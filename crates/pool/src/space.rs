@@ -68,8 +68,8 @@ impl KnownSpace {
         is_new
     }
 
-    /// The time that counts has gone back a little: what was told meanwhile was told now. Else no answer would
-    /// be newer for as long.
+    /// The time that counts has gone back a little: what was told meanwhile was told now. Else no answer
+    /// would be newer for as long.
     pub(crate) fn forget_future(&self, now: Timestamp) {
         let mut state = lock(&self.0);
         state.told.1 = state.told.1.min(now);

@@ -91,8 +91,8 @@ impl BlobWriter {
         })
     }
 
-    /// Has it written to a group of drives, in the code of that: to be asked for before the first byte. A group
-    /// without room for it gets nothing of it; what comes to no room later goes to drives in no group.
+    /// Has it written to a group of drives, in the code of that: to be asked for before the first byte. A
+    /// group without room for it gets nothing of it; what comes to no room later goes to drives in no group.
     ///
     /// # Errors
     /// [`PoolError::Code`].

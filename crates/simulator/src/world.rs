@@ -111,8 +111,8 @@ impl World {
         Self::with_machines(code, (2, 0), ChangeLogSettings::default(), 16, ByteCount::mib(24))
     }
 
-    /// As [`World::with_code`], with so many more disks than a stripe needs and so many besides in a group that
-    /// gets large files, another log of changes and other tapes: so many, of such a capacity.
+    /// As [`World::with_code`], with so many more disks than a stripe needs and so many besides in a group
+    /// that gets large files, another log of changes and other tapes: so many, of such a capacity.
     ///
     /// # Panics
     /// As [`World::with_code`].
@@ -394,7 +394,8 @@ fn shape() -> PoolShape {
     PoolShape { cell_size: Some(CELL_SIZE), segment_size: Some(ByteCount::mib(2)) }
 }
 
-/// The last disks are in a group that gets large files, which is above its high water as soon as something stands there: it moves to the others.
+/// The last disks are in a group that gets large files, which is above its high water as soon as something
+/// stands there: it moves to the others.
 fn give_group(settings: &mut Settings, disks: u16) {
     let name = || "fast".to_owned();
     let first = settings.pool.drives.len().saturating_sub(usize::from(disks));

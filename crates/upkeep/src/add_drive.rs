@@ -239,7 +239,8 @@ impl Upkeep {
         if self.settings.pool.group(&settings.group).is_none() {
             let group = &settings.group;
             return Err(no(format!(
-                "this server knows no group '{group}': write [pool.groups.{group}] into kist.toml, and restart it"
+                "this server knows no group '{group}': write [pool.groups.{group}] into kist.toml, and \
+                 restart it"
             )));
         }
         self.check_apart(&settings, named, seen).map_err(no)?;

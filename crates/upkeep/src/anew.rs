@@ -30,8 +30,8 @@ impl WrittenAnew {
 }
 
 impl Scrubber {
-    /// Whether what was written anew, and is still read as it was before, takes so much room that nothing more
-    /// is begun: it comes back with the last byte of a download.
+    /// Whether what was written anew, and is still read as it was before, takes so much room that nothing
+    /// more is begun: it comes back with the last byte of a download.
     pub(crate) fn still_reads_much(&mut self) -> bool {
         self.remove_left_behind();
         self.left_behind_bytes() > self.upkeep.blob_room_for_files().all.0 / STILL_READ_PART
@@ -48,8 +48,8 @@ impl Scrubber {
         Ok(WrittenAnew { rewrite, held })
     }
 
-    /// Writes some of it; when all is written, tells the catalogue. `Some`: it has ended, and what of it stands
-    /// where it was to stand, nothing if the blob was removed meanwhile.
+    /// Writes some of it; when all is written, tells the catalogue. `Some`: it has ended, and what of it
+    /// stands where it was to stand, nothing if the blob was removed meanwhile.
     pub(crate) fn write_anew(
         &mut self,
         anew: &mut Option<WrittenAnew>,

@@ -3,8 +3,8 @@
 //! comes back.
 //!
 //! Nothing of it is asked for by a word that lasts: it follows from the order of use and from where blobs
-//! stand. How far it has looked is kept in memory. It gives way to rebuilds, to drives that are emptied and to
-//! changes of code. Small values lie on the drives in no group.
+//! stand. How far it has looked is kept in memory. It gives way to rebuilds, to drives that are emptied and
+//! to changes of code. Small values lie on the drives in no group.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

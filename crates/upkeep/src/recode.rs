@@ -31,13 +31,14 @@ const FAILED_REST_MIN: Duration = Duration::from_secs(60);
 const FAILED_REST_MAX: Duration = Duration::from_secs(7 * 86_400);
 const FAILED_MAX: usize = 10_000;
 /// Why it waits.
-pub(crate) const QUARANTINE_FIRST: &str = "since a restore there may be extents that the catalogue does not name: \
-                                           kist pool quarantine --end first, when the restore is settled";
+pub(crate) const QUARANTINE_FIRST: &str = "since a restore there may be extents that the catalogue does not \
+                                           name: kist pool quarantine --end first, when the restore is \
+                                           settled";
 /// Why it has ended.
 const BY_OPERATOR: &str = "an operator has ended it: what was written anew stays so";
 
-/// Blobs that could not be written anew, when each is tried again, and after which rest: what is lost in one is
-/// not found before all in front of it was written.
+/// Blobs that could not be written anew, when each is tried again, and after which rest: what is lost in one
+/// is not found before all in front of it was written.
 #[derive(Default)]
 pub(crate) struct Failed(BTreeMap<BlobId, (Duration, Duration)>);
 

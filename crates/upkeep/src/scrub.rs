@@ -479,9 +479,9 @@ impl Scrubber {
         self.advance()
     }
 
-    /// Moves the next shards off drives that are to be emptied, writes what is in another code or in the wrong
-    /// group of drives anew, or moves shards of a rebalance; whether the pass that nobody asked for waits: for the first, and for the others
-    /// as long as it rests anyway.
+    /// Moves the next shards off drives that are to be emptied, writes what is in another code or in the
+    /// wrong group of drives anew, or moves shards of a rebalance; whether the pass that nobody asked for
+    /// waits: for the first, and for the others as long as it rests anyway.
     fn move_some(&mut self) -> Result<bool, ArchiveError> {
         let drains = self.drain()?;
         let began = self.upkeep.steady();

@@ -261,7 +261,8 @@ pub struct PoolGroupReply {
     pub left_bytes: u64,
     /// Bytes of files that were used again and came back.
     pub came_bytes: u64,
-    /// `moving`, `waiting`, `counting` (it has not looked yet) or `ended` (nothing is to move), of all groups.
+    /// Of all groups: `moving`, `waiting`, `counting` (it has not looked yet) or `ended` (nothing is to
+    /// move).
     pub state: String,
     /// Why; for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]

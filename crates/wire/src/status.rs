@@ -32,8 +32,8 @@ pub struct ClassReply {
     /// The group of drives that gets its files; empty: none.
     #[serde(default)]
     pub pool_group: String,
-    /// What nobody has used for so long moves from there to the drives in no group; `null`: only what the group
-    /// has no room for moves.
+    /// What nobody has used for so long moves from there to the drives in no group; `null`: only what the
+    /// group has no room for moves.
     #[serde(default)]
     pub pool_group_seconds: Option<u64>,
     /// Recalls bring no more of it into the pool than leaves it at so many bytes; `null`: no limit.

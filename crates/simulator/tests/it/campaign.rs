@@ -1,5 +1,5 @@
-//! A campaign of ten times the pool passes through it, onto tapes and back, without a stall, and whatever waits
-//! meanwhile says why. Floor and ceiling of classes are kept all along.
+//! A campaign of ten times the pool passes through it, onto tapes and back, without a stall, and whatever
+//! waits meanwhile says why. Floor and ceiling of classes are kept all along.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
