@@ -146,6 +146,22 @@ impl Reason {
         }
     }
 
+    /// Whether it foretells that the disk fails while it can still be read: told by the disk itself, by its
+    /// enclosure, or by defects that come in numbers. Not that data were lost once, nor that its life is used
+    /// up: a whole batch of flash drives is that in one week, and goes on.
+    #[must_use]
+    pub fn predicts(&self) -> bool {
+        matches!(
+            self,
+            Reason::FailureExpected(..)
+                | Reason::Attribute(..)
+                | Reason::SpareLow(..)
+                | Reason::Degraded
+                | Reason::ReadOnly
+                | Reason::EnclosureExpects
+        ) || matches!(self, Reason::DefectsSince(_, by) if *by >= DEFECTS_GROWN_REPLACE)
+    }
+
     /// The next step, where it is not to replace the disk or to wait.
     #[must_use]
     pub fn advice(&self) -> Option<&'static str> {
