@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{
-    Aim, ChangeLogSettings, ChapSettings, ClassSettings, DriveLimits, FlowSettings, LeavingSettings,
-    LibrarySettings, MountSettings, OrderFrom, PoolDriveSettings, PoolSettings, ScsiLibrarySettings,
-    Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings,
-    VirtualLibrarySettings, Water,
+    Aim, ChangeLogSettings, ChapSettings, ClassSettings, DiskPolicy, DriveLimits, FlowSettings,
+    LeavingSettings, LibrarySettings, MountSettings, OrderFrom, PoolDriveSettings, PoolSettings, ReplaceLost,
+    ScsiLibrarySettings, Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings,
+    UpkeepSettings, VirtualLibrarySettings, Water,
 };
 use backup::BackupSettings;
 use drive::DriveLocation;
@@ -18,8 +18,8 @@ use toml::Spanned;
 
 use super::check::UNUSED_LEAST;
 use super::file::{
-    Backup, Catalogue, Class, Config, Drives, Library, LibraryKind, Pool, PoolDrive, Recall, RecallOrder,
-    RecallOrderFrom, Tape, TapePool, Timing,
+    Backup, Catalogue, Class, Config, Drives, Library, LibraryKind, Pool, PoolDrive, PredictedFailure,
+    Recall, RecallOrder, RecallOrderFrom, Replace, Tape, TapePool, Timing,
 };
 use super::keys;
 use super::libraries::range;
@@ -111,9 +111,25 @@ impl Config {
         UpkeepSettings {
             pass: Duration::from_secs(u64::from(*self.pool.scrub_days.get_ref()) * 86_400),
             rebuild_after: self.pool.rebuild_after.0,
+            disks: disk_policy(&self.pool),
             requests_kept: self.catalogue.requests_kept.0,
             requests_kept_max: self.catalogue.requests_kept_max,
         }
+    }
+}
+
+fn disk_policy(pool: &Pool) -> DiskPolicy {
+    DiskPolicy {
+        predicted_failure: match pool.predicted_failure {
+            PredictedFailure::Tell => archive::PredictedFailure::Tell,
+            PredictedFailure::Drain => archive::PredictedFailure::Drain,
+        },
+        replace: match pool.replace {
+            Replace::No => ReplaceLost::No,
+            Replace::Mounted => ReplaceLost::Mounted,
+            Replace::Blank => ReplaceLost::Blank,
+        },
+        lights: pool.lights,
     }
 }
 

@@ -418,6 +418,7 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
         slow: drive.slow,
         burn_in: drive.burn_in.as_ref().map(burn_in_reply),
         drain: drive.drain.as_ref().map(drain_reply),
+        disk: drive.disk.as_ref().map(crate::disks::disk_reply),
         capacity: drive.capacity.0,
         used: drive.used.0,
         read: drive.read.0,
