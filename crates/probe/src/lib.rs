@@ -1,10 +1,11 @@
 //! Looks at this machine's disks for [`topology`]: reads its files, asks disks and enclosures how they are,
 //! and switches the lights of slots. Recorded machines are opened here, too.
 //!
-//! Nothing but [`locate`] changes anything on a device, and nothing but [`multipath`] what the kernel makes
-//! of several.
+//! Nothing but [`locate`] changes anything on a device, but [`blank`], which makes a file system on one that
+//! holds nothing, and nothing but [`multipath`] what the kernel makes of several.
 
 mod ask;
+pub mod blank;
 mod files;
 mod locate;
 mod look;
