@@ -1,5 +1,7 @@
 """How disks of tests/disks are made bad, and how it is counted that they were."""
 
+import ctypes
+import fcntl
 import glob
 import mmap
 import os
@@ -95,3 +97,29 @@ def time_of_a_read(disk):
 def sectors_written(disk):
     minor = run("dmsetup", "info", "-c", "--noheadings", "-o", "minor", disk.layer).strip()
     return int(read(f"/sys/block/dm-{minor}/stat").split()[6])
+
+
+class SgHeader(ctypes.Structure):
+    """Of SG_IO (linux: include/scsi/sg.h, `struct sg_io_hdr`)."""
+    _fields_ = [
+        ("interface_id", ctypes.c_int), ("direction", ctypes.c_int), ("cdb_length", ctypes.c_ubyte),
+        ("sense_length", ctypes.c_ubyte), ("segments", ctypes.c_ushort), ("length", ctypes.c_uint),
+        ("data", ctypes.c_void_p), ("cdb", ctypes.c_void_p), ("sense", ctypes.c_void_p), ("timeout", ctypes.c_uint),
+        ("flags", ctypes.c_uint), ("pack_id", ctypes.c_int), ("user", ctypes.c_void_p), ("status", ctypes.c_ubyte),
+        ("masked", ctypes.c_ubyte), ("message", ctypes.c_ubyte), ("sense_written", ctypes.c_ubyte),
+        ("host_status", ctypes.c_ushort), ("driver_status", ctypes.c_ushort), ("left", ctypes.c_int),
+        ("duration", ctypes.c_uint), ("info", ctypes.c_uint)]
+
+
+def test_predictions(disk, on):
+    """MODE SELECT of the page of informational exceptions: with TEST disks say that they expect to fail, each of scsi_debug's."""
+    page = bytes([0x1C, 0x0A, 0x04 if on else 0x08, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+    data = ctypes.create_string_buffer(bytes(4) + page)
+    cdb = ctypes.create_string_buffer(bytes([0x15, 0x10, 0, 0, 16, 0]), 6)
+    sense = ctypes.create_string_buffer(32)
+    header = SgHeader(interface_id=ord("S"), direction=-2, cdb_length=6, sense_length=32, length=16, timeout=10_000,
+                      data=ctypes.addressof(data), cdb=ctypes.addressof(cdb), sense=ctypes.addressof(sense))
+    with open(disk.paths()[0], "rb") as file:
+        fcntl.ioctl(file, 0x2285, header)
+    if header.status or header.host_status or header.driver_status & 0xf:
+        raise AssertionError(f"MODE SELECT: {header.status:02x} {header.host_status:x} {sense.raw.hex()}")

@@ -14,5 +14,5 @@ mod same_disk;
 
 pub use ask::{ASK_MAX, COMMAND_MAX, enclosure_pages, log_pages, smart_data};
 pub use files::Files;
-pub use locate::{LocateError, Switched, locate};
+pub use locate::{LocateError, Switched, is_lit, locate};
 pub use look::{Recorded, RecordedError, SaveError, live, open, save};

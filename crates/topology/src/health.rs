@@ -27,6 +27,9 @@ pub const HOT_MARGIN: i16 = 5;
 /// data centres allow 60.
 pub const HOT_ASSUMED: i16 = 60;
 
+/// The additional sense code qualifier of a failure that is foretold for a test only.
+const FALSE_PREDICTION: u8 = 0xff;
+
 /// What is to be done about a disk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Verdict {
@@ -151,6 +154,11 @@ impl Reason {
     /// up: a whole batch of flash drives is that in one week, and goes on.
     #[must_use]
     pub fn predicts(&self) -> bool {
+        // A disk that is told to try whether anybody heeds that says so as well (SPC-5, `TEST` of the page of
+        // informational exceptions).
+        if matches!(self, Reason::FailureExpected(_, FALSE_PREDICTION)) {
+            return false;
+        }
         matches!(
             self,
             Reason::FailureExpected(..)

@@ -229,6 +229,13 @@ impl Maps {
         suspended.map(|map| Step::Resume { name: map.name.clone() }).collect()
     }
 
+    /// Whether a map of Kist leads to no disk of the machine any more.
+    #[must_use]
+    pub fn has_forsaken(&self, machine: &Machine) -> bool {
+        let there: BTreeSet<String> = machine.disks.iter().filter_map(name_of).collect();
+        self.maps.iter().any(|map| map.is_own() && !there.contains(&map.uuid))
+    }
+
     /// What is to be done so that each disk with several paths has a map. `multipathd`: it runs, and makes
     /// those that are missing.
     #[must_use]
@@ -586,6 +593,7 @@ mod tests {
         maps.maps.push(map("kist-naa.5000c500a1b2c3d7", &[]));
         maps.maps.push(Map { is_used: false, ..map("mpath-1", &[]) });
         assert_eq!(maps.plan(&Machine::default(), false), []);
+        assert!(maps.has_forsaken(&Machine::default()));
         maps.maps[0].is_used = false;
         let gone = Step::Remove { name: "kist-naa.5000c500a1b2c3d7".to_owned() };
         assert_eq!(maps.plan(&Machine::default(), false), [gone]);

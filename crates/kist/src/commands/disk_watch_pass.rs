@@ -311,11 +311,21 @@ impl Pass<'_> {
             told.say(drive, "no-light", format!("the light of {id} is to be switched, and is not there"));
             return;
         };
-        let is_lit = |slot: &Slot| slot.locate;
-        if on && is_lit(slot) {
-            let whose = if is_own { "its disk is to be pulled" } else { "somebody has switched it on" };
-            told.say(drive, "light", format!("the light of {id} is on: {whose}"));
-            return;
+        // A recorded machine tells how it was: the lights of this one are nobody's concern then.
+        let is_lit = match self.is_here {
+            true => probe::is_lit(enclosure, slot),
+            false => Some(slot.locate),
+        };
+        match (on, is_lit) {
+            (true, Some(true)) => {
+                let whose = if is_own { "its disk is to be pulled" } else { "somebody has switched it on" };
+                return told.say(drive, "light", format!("the light of {id} is on: {whose}"));
+            }
+            (true, None) => {
+                let what = format!("whether the light of {id} is on cannot be told: it is not switched");
+                return told.say(drive, "no-light", what);
+            }
+            _ => {}
         }
         let word = if on { "on" } else { "off" };
         if !self.acts {
@@ -325,10 +335,7 @@ impl Pass<'_> {
         // Recorded before it goes on, and after it is off: what this process did it knows again.
         let done = match on {
             true => self.record_light(drive, Some(id)).and_then(|()| switched(enclosure, slot, on)),
-            false if is_lit(slot) => {
-                switched(enclosure, slot, on).and_then(|()| self.record_light(drive, None))
-            }
-            false => self.record_light(drive, None),
+            false => switched(enclosure, slot, on).and_then(|()| self.record_light(drive, None)),
         };
         match done {
             Ok(()) => told.say(drive, "light", format!("the light of {id} was switched {word}")),
