@@ -11,7 +11,7 @@ import time
 
 import faults
 from checking import SCRATCH, chosen, expect, run, run_all
-from machine import DISKS, INSTANCE, KIST, OTHER_LAYOUT, Disk, Enclosure, Load, Machine, dm, until, write
+from machine import DISKS, INSTANCE, KIST, OTHER_LAYOUT, Disk, Enclosure, Load, Machine, dm, read, until, write
 
 
 def health(serial):
@@ -276,7 +276,7 @@ def a_disk_in_the_slot_of_a_dead_one_is_taken_up_by_policy(machine):
     would = machine.watch("--dry-run")
     expect("a file system would be made" in would[number]["would"], would)
     # What is left of the dead one is mounted still.
-    expect(os.path.ismount(machine.place(number)), "nobody has unmounted it")
+    expect(f" {machine.place(number)} " in read("/proc/mounts"), "nobody has unmounted it")
     said = machine.watch()
     expect("replaced" in said[number] and "/etc/fstab wants: UUID=" in said[number]["made"], said)
     print("  " + said[number]["made"], flush=True)
