@@ -242,7 +242,7 @@ def a_disk_in_the_slot_of_a_dead_one_is_taken_up_by_policy(machine):
                for at in range(DISKS)), found)
     # A test of whether anybody heeds predictions is none: every disk says so now, and no drive is emptied.
     faults.test_predictions(dead, True)
-    for _ in range(3):
+    for _ in range(2):
         said = machine.watch()
     faults.test_predictions(dead, False)
     expect("5Dh/FFh" in said[number]["found"] and "drained" not in said[number], said)

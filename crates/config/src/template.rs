@@ -175,9 +175,9 @@ arena = "128MiB"
 scrub_days = 14
 # What a missing drive held is rebuilt on the others after this time; "kist pool drive lost" begins at once.
 rebuild_after = "12h"
-# What is done about disks by itself, where "kist disk watch" runs beside the server. A disk that foretells its
-# failure: "tell", or "drain" its drive. A lost drive is replaced by the disk in its slot: "no", "mounted" (an
-# empty file system at its directory), "blank" (a blank disk gets one). The slot's light shows which to pull.
+# What is done about disks by itself, where "kist disk watch" runs beside the server. A disk that foretells
+# its failure: "tell", or "drain" its drive. A lost drive is replaced by the disk in its slot: "no", "mounted"
+# (an empty file system at its directory), "blank" (a blank disk gets one). The slot's light shows which to pull.
 predicted_failure = "tell"
 replace = "no"
 lights = false

@@ -115,7 +115,8 @@ pub fn file_system(device: &str, uuid: &str) -> Result<(), NotMade> {
     }
 }
 
-/// Whether a disk holds nothing: nobody has it, and its first and last bytes and samples in between are zeros.
+/// Whether a disk holds nothing: nobody has it, and its first and last bytes and samples in between are
+/// zeros.
 ///
 /// # Errors
 /// [`NotMade`].

@@ -1,6 +1,6 @@
 //! The disks under the drives of the pool, as who watches the machine tells of them, and what is done about
-//! them by itself: a drive whose disk foretells its failure is emptied, another disk takes the place of a lost
-//! one. The server cannot look at devices itself: it does not run as root.
+//! them by itself: a drive whose disk foretells its failure is emptied, another disk takes the place of a
+//! lost one. The server cannot look at devices itself: it does not run as root.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -179,7 +179,8 @@ impl Upkeep {
             for (drive, look) in looks.iter_mut() {
                 let now = waits.clone().filter(|_| waiting.contains(drive));
                 if let Some(waits) = now.as_ref().filter(|_| look.waits_drain != now) {
-                    tracing::warn!(%drive, why = waits.text, "its disk foretells its failure; it is not emptied");
+                    let why = &waits.text;
+                    tracing::warn!(%drive, why, "its disk foretells its failure; it is not emptied");
                 }
                 look.waits_drain = now;
             }
@@ -225,11 +226,12 @@ impl Upkeep {
             return Err(failed(&error));
         }
         let slot = words_of_slot(record.known.slot);
-        tracing::warn!(%drive, disk = record.known.disk, slot, why, "its disk foretells its failure: it is emptied");
+        let disk = &record.known.disk;
+        tracing::warn!(%drive, disk, slot, why, "its disk foretells its failure: it is emptied");
         Ok(Some(drive.0))
     }
 
-    /// An operator has ended a drain, or begun one: it does not begin by itself.
+    /// An operator has ended a drain: none begins by itself while the drive is on this disk.
     pub(crate) fn note_kept(&self, drive: DriveId) -> Result<(), ArchiveError> {
         let records = self.disk_records()?;
         let Some(known) = records.get(&drive).map(|record| &record.known) else { return Ok(()) };
@@ -240,8 +242,8 @@ impl Upkeep {
         self.execute(Command::SetDriveDisk { drive, disk: Some(disk) })
     }
 
-    /// Records that the light of a drive's slot is switched on for it, or off again. Before it is switched on,
-    /// and after it was switched off: a light that somebody else has switched on is not known here.
+    /// Records that the light of a drive's slot is switched on for it, or off again. Before it is switched
+    /// on, and after it was switched off: a light that somebody else has switched on is not known here.
     ///
     /// # Errors
     /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::Pool`] if nothing is known of its disk.
@@ -293,7 +295,8 @@ impl Upkeep {
             DriveDisk { disk: by.disk.clone(), slot: Some(by.slot), light, drained: None, kept: false };
         self.execute(Command::SetDriveDisk { drive, disk: Some(disk) })?;
         let slot = words_of_slot(Some(by.slot));
-        tracing::warn!(%drive, disk = by.disk, slot, "another disk in its slot has taken the place of a lost one");
+        let new = &by.disk;
+        tracing::warn!(%drive, new, slot, "another disk in its slot takes the place of a lost one");
         self.with_looks(|looks| drop(looks.remove(&drive)));
         Ok(replaced)
     }
@@ -334,8 +337,8 @@ impl Upkeep {
     /// which slot.
     fn holds(&self) -> Result<Option<Waits>, ArchiveError> {
         let is_doubtful = self.read(|view| Ok(view.is_restored()? || view.quarantine()?.is_some()))?;
-        let text = "after a restore nothing is done about disks by itself: what the catalogue knows of slots may \
-                    be old (kist pool quarantine --end, when it is settled)";
+        let text = "after a restore nothing is done about disks by itself: what the catalogue knows of slots \
+                    may be old (kist pool quarantine --end, when it is settled)";
         Ok(is_doubtful.then(|| Waits { word: "restored".to_owned(), text: text.to_owned() }))
     }
 
@@ -388,8 +391,8 @@ impl Upkeep {
     }
 }
 
-/// Whether another disk may take the place of a drive's by itself. One that was taken out is none of the pool;
-/// one that was emptied under the server is looked at by a person.
+/// Whether another disk may take the place of a drive's by itself. One that was taken out is none of the
+/// pool; one that was emptied under the server is looked at by a person.
 fn may_be_taken(health: &DriveHealth) -> bool {
     matches!(
         health,

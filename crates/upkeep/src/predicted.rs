@@ -7,8 +7,8 @@ use base::DriveId;
 
 /// Looks in a row that must foretell a failure: one answer may be garbled.
 pub(crate) const LOOKS_NEEDED: u32 = 2;
-/// One in so many drives may foretell its failure at once, and one in any case: more is rather the judgement's
-/// fault, or the enclosure's, and is for a person.
+/// One in so many drives may foretell its failure at once, and one in any case: more is rather the
+/// judgement's fault, or the enclosure's, and is for a person.
 const PREDICTED_MAX_OF: usize = 4;
 
 /// What of a drive decides.
@@ -56,12 +56,12 @@ impl Waits {
                 format!("drive {drive} was emptied for the same reason, and its disk is to be replaced first")
             }
             Waits::TooMany(count) => format!(
-                "{count} disks foretell their failure at once, which is rather a fault of their judgement: look \
-                 at kist disk health, and have drives emptied by hand (kist pool drive drain)"
+                "{count} disks foretell their failure at once, which is rather a fault of their judgement: \
+                 look at kist disk health, and have drives emptied by hand (kist pool drive drain)"
             ),
             Waits::Unwell(drive) => format!(
-                "drive {drive} does not answer, lacks something or is emptied: one drive at a time, while the \
-                 others are well"
+                "drive {drive} does not answer, lacks something or is emptied: one drive at a time, while \
+                 the others are well"
             ),
             Waits::Kept => "an operator has ended that: kist pool drive drain has it emptied".to_owned(),
         }

@@ -1,5 +1,5 @@
-//! `kist disk watch`: tells the server on which disks its drives are, and does what kist.toml wants done about
-//! them that only root can do.
+//! `kist disk watch`: tells the server on which disks its drives are, and does what kist.toml wants done
+//! about them that only root can do.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! One look of `kist disk watch`.
 //!
-//! In this order: what takes the place of lost drives, lights, and what the server is told. Each step is known
-//! again by the next look if this process is killed after it: a file system that was made by its UUID, one that
-//! is mounted by where it is, a light by what the server has recorded.
+//! In this order: what takes the place of lost drives, lights, and what the server is told. Each step is
+//! known again by the next look if this process is killed after it: a file system that was made by its UUID,
+//! one that is mounted by where it is, a light by what the server has recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -249,8 +249,8 @@ impl Pass<'_> {
                 drive.id,
                 "made",
                 format!(
-                    "an XFS was made on {} ({name}), {}, and mounted at {}; for the next start of the machine \
-                     /etc/fstab wants: UUID={uuid} {} xfs defaults,nofail 0 0",
+                    "an XFS was made on {} ({name}), {}, and mounted at {}; for the next start of the \
+                     machine /etc/fstab wants: UUID={uuid} {} xfs defaults,nofail 0 0",
                     found.disk,
                     found.slot,
                     directory.display(),
