@@ -177,7 +177,7 @@ scrub_days = 14
 rebuild_after = "12h"
 # What is done about disks by itself, where "kist disk watch" runs beside the server. A disk that foretells
 # its failure: "tell", or "drain" its drive. A lost drive is replaced by the disk in its slot: "no", "mounted"
-# (an empty file system at its directory), "blank" (a blank disk gets one). The slot's light shows which to pull.
+# (an empty file system at its directory), "blank" (a blank disk gets one). A light shows which disk to pull.
 predicted_failure = "tell"
 replace = "no"
 lights = false

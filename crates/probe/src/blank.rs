@@ -214,6 +214,14 @@ fn is_empty(device: &str) -> Result<(), NotMade> {
     }
 }
 
+/// Unmounts what a call before this one was looking at when it was killed.
+pub fn end_of_look() {
+    if Path::new(LOOK_AT).exists() {
+        // Nothing is mounted there, as a rule.
+        let _ = unmount(Path::new(LOOK_AT));
+    }
+}
+
 /// Mounts the XFS on a device at a directory.
 ///
 /// # Errors

@@ -126,7 +126,7 @@ impl Upkeep {
                 }
             });
         }
-        self.drain_predicted(&health)
+        self.drain_predicted(&health, now)
     }
 
     fn record_disk(
@@ -152,10 +152,14 @@ impl Upkeep {
     }
 
     /// Has a drive emptied whose disk foretells its failure, if that is wanted and the pool can bear it.
-    fn drain_predicted(&self, health: &BTreeMap<DriveId, DriveHealth>) -> Result<Option<u16>, ArchiveError> {
+    fn drain_predicted(
+        &self,
+        health: &BTreeMap<DriveId, DriveHealth>,
+        now: Timestamp,
+    ) -> Result<Option<u16>, ArchiveError> {
         let records = self.disk_records()?;
         let looks = self.looks();
-        let facts = self.facts(health, &records, &looks);
+        let facts = self.facts(health, now, &records, &looks);
         let wants = self.settings().disks.predicted_failure == PredictedFailure::Drain;
         let held = match self.holds()? {
             Some(holds) => Err(holds),
@@ -188,17 +192,25 @@ impl Upkeep {
         Ok(drained.unwrap_or(None))
     }
 
-    fn facts(&self, health: &BTreeMap<DriveId, DriveHealth>, records: &Records, looks: &Looks) -> Vec<Facts> {
+    fn facts(
+        &self,
+        health: &BTreeMap<DriveId, DriveHealth>,
+        now: Timestamp,
+        records: &Records,
+        looks: &Looks,
+    ) -> Vec<Facts> {
         let (draining, gaps) = (self.pool.draining(), self.pool.drives_with_gaps());
         let there = health.iter().filter(|(_, health)| **health != DriveHealth::Removed);
         let one = |(drive, health): (&DriveId, &DriveHealth)| {
             let record = records.get(drive).map(|record| &record.known);
             let look = looks.get(drive);
-            let is_known =
-                |look: &&Look| record.is_some_and(|record| record.disk == look.disk) && look.seen.is_some();
+            // What was said before is not what is so: it is told anew with each look.
+            let is_current = |look: &&Look| {
+                record.is_some_and(|record| record.disk == look.disk) && look.seen == Some(now)
+            };
             Facts {
                 drive: *drive,
-                is_predicted: look.filter(is_known).is_some_and(|look| look.predictions >= LOOKS_NEEDED),
+                is_predicted: look.filter(is_current).is_some_and(|look| look.predictions >= LOOKS_NEEDED),
                 is_drained: record.is_some_and(|record| record.drained.is_some()),
                 is_kept: record.is_some_and(|record| record.kept),
                 is_draining: draining.contains(drive),

@@ -69,7 +69,12 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         let begin = Instant::now();
         let recorded = match &args.from {
             Some(path) => disk::open(path)?,
-            None => probe::live(true),
+            None => {
+                if !args.dry_run {
+                    probe::blank::end_of_look();
+                }
+                probe::live(true)
+            }
         };
         let pass = Pass {
             client: &client,

@@ -292,7 +292,10 @@ impl Pass<'_> {
     fn light(&self, drive: &WatchedDriveReply, told: &mut Told) {
         let Some(disk) = &drive.disk else { return };
         let (lit, wanted) = (slot_of(disk.light.as_ref()), slot_of(disk.slot.as_ref()));
-        let wanted = wanted.filter(|_| disk.wants_light);
+        // One that was taken out of the pool needs no light once its disk is pulled: nothing takes its place.
+        let is_there = self.recorded.machine.disks.iter().any(|one| one.key.to_string() == disk.disk);
+        let is_done = !drive.up && !drive.lost && !is_there;
+        let wanted = wanted.filter(|_| disk.wants_light && !is_done);
         if let Some(lit) = lit.filter(|lit| Some(*lit) != wanted) {
             self.switch(drive.id, lit, false, true, told);
         } else if let Some(wanted) = wanted {
