@@ -68,10 +68,10 @@ def a_disk_that_is_used_gets_no_map(machine):
 def a_path_is_lost_under_load_and_comes_back(machine):
     disk = machine.disks[1]
     with Load("paths") as load:
-        load.wait(8, 8)
+        load.wait(6, 4)
         disk.lose(disk.hosts[0])
         until("the lost path is left", 20, lambda: len(machine.states(disk)) == 1)
-        load.wait(8, 8)
+        load.wait(6, 6)
         disk.find(disk.hosts[0])
         machine.paths_are_well(disk)
         load.wait(4, 4)
@@ -144,7 +144,7 @@ def a_disk_becomes_ten_times_slower(machine):
 def a_disk_lies_and_loses_its_power(machine):
     disk = machine.disks[4]
     with Load("before") as before:
-        before.wait(12, 4)
+        before.wait(10, 4)
     run("sync")
     machine.table(disk, "0 SIZE flakey BELOW 0 0 3600 1 drop_writes")
     written = faults.sectors_written(disk)
@@ -176,12 +176,12 @@ def a_disk_lies_and_loses_its_power(machine):
 def a_disk_is_pulled_and_replaced(machine):
     disk = machine.disks[5]
     with Load("pulled") as load:
-        load.wait(10, 10)
+        load.wait(6, 6)
         begin = time.monotonic()
         machine.pull(disk)
         until("the drive is told to fail", 30, lambda: machine.state(disk.number) in ("suspect", "away"))
         print(f"  after {time.monotonic() - begin:.1f} s: {machine.drive(disk.number)['reason']}", flush=True)
-        load.wait(10, 10)
+        load.wait(6, 6)
         machine.unmount(disk.number)
         machine.forget(disk)
         new = Disk(DISKS)
@@ -206,7 +206,7 @@ def a_disk_comes_back_in_another_slot(machine):
     number = machine.disks.index(disk)
     uuid = run("blkid", "-s", "UUID", "-o", "value", disk.device).strip()
     with Load("slot") as load:
-        load.wait(10, 5)
+        load.wait(8, 4)
         before = disk.paths()
         machine.pull(disk)
         until("the drive is told to fail", 30, lambda: machine.state(number) in ("suspect", "away"))

@@ -59,7 +59,7 @@ impl Look {
 }
 
 fn bounded(text: &str) -> String {
-    truncated(text, DISK_TEXT_BYTES_MAX).to_owned()
+    truncated(text, DISK_TEXT_BYTES_MAX)
 }
 
 impl Upkeep {

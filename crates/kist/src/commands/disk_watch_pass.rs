@@ -140,7 +140,7 @@ impl Pass<'_> {
                     self.found(drive.id, at, judged, told);
                 }
                 Err(why) => {
-                    told.say(drive.id, "no-disk", format!("it is not known on which disk it is: {why}"))
+                    told.say(drive.id, "no-disk", format!("it is not known on which disk it is: {why}"));
                 }
             }
         }
