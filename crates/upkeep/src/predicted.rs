@@ -107,7 +107,9 @@ mod tests {
         (0..count).map(one).collect()
     }
 
-    fn with(count: u16, changes: &[(usize, fn(&mut Facts))]) -> Result<Option<DriveId>, Waits> {
+    type Change = fn(&mut Facts);
+
+    fn with(count: u16, changes: &[(usize, Change)]) -> Result<Option<DriveId>, Waits> {
         let mut drives = pool(count);
         changes.iter().for_each(|(at, change)| change(&mut drives[*at]));
         which(&drives)
@@ -115,11 +117,11 @@ mod tests {
 
     #[test]
     fn one_that_foretells_its_failure_is_emptied_while_all_others_are_well() {
-        let predicted: fn(&mut Facts) = |one| one.is_predicted = true;
+        let predicted: Change = |one| one.is_predicted = true;
         assert_eq!(which(&pool(8)), Ok(None));
         assert_eq!(with(8, &[(3, predicted)]), Ok(Some(DriveId(3))));
         assert_eq!(with(8, &[(3, predicted), (5, predicted)]), Ok(Some(DriveId(3))));
-        let unwell: [fn(&mut Facts); 2] = [|one| one.is_unwell = true, |one| one.is_draining = true];
+        let unwell: [Change; 2] = [|one| one.is_unwell = true, |one| one.is_draining = true];
         for change in unwell {
             assert_eq!(with(8, &[(3, predicted), (6, change)]), Err(Waits::Unwell(DriveId(6))));
         }
@@ -131,8 +133,8 @@ mod tests {
 
     #[test]
     fn no_second_one_before_the_first_is_replaced_and_none_if_many_foretell_it() {
-        let predicted: fn(&mut Facts) = |one| one.is_predicted = true;
-        let drained: fn(&mut Facts) = |one| one.is_drained = true;
+        let predicted: Change = |one| one.is_predicted = true;
+        let drained: Change = |one| one.is_drained = true;
         assert_eq!(with(8, &[(1, drained), (3, predicted)]), Err(Waits::OneAtATime(DriveId(1))));
         // The verdict of the first went away meanwhile: it is emptied all the same.
         assert_eq!(with(8, &[(1, drained)]), Ok(None));
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_an_operator_ended_does_not_begin_again() {
-        let kept: fn(&mut Facts) = |one| (one.is_predicted, one.is_kept) = (true, true);
+        let kept: Change = |one| (one.is_predicted, one.is_kept) = (true, true);
         assert_eq!(with(8, &[(3, kept)]), Err(Waits::Kept));
         assert_eq!(with(8, &[(3, kept), (5, |one| one.is_predicted = true)]), Ok(Some(DriveId(5))));
     }
