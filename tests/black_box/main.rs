@@ -7,6 +7,7 @@ mod burn_in;
 mod damage;
 mod data_sets;
 mod disk;
+mod disk_watch;
 mod exports;
 mod full;
 mod harness;

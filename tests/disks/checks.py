@@ -11,7 +11,7 @@ import time
 
 import faults
 from checking import SCRATCH, chosen, expect, run, run_all
-from machine import DISKS, INSTANCE, KIST, OTHER_LAYOUT, Disk, Load, Machine, dm, until, write
+from machine import DISKS, INSTANCE, KIST, OTHER_LAYOUT, Disk, Enclosure, Load, Machine, dm, read, until, write
 
 
 def health(serial):
@@ -68,10 +68,10 @@ def a_disk_that_is_used_gets_no_map(machine):
 def a_path_is_lost_under_load_and_comes_back(machine):
     disk = machine.disks[1]
     with Load("paths") as load:
-        load.wait(8, 8)
+        load.wait(6, 4)
         disk.lose(disk.hosts[0])
         until("the lost path is left", 20, lambda: len(machine.states(disk)) == 1)
-        load.wait(8, 8)
+        load.wait(6, 6)
         disk.find(disk.hosts[0])
         machine.paths_are_well(disk)
         load.wait(4, 4)
@@ -144,7 +144,7 @@ def a_disk_becomes_ten_times_slower(machine):
 def a_disk_lies_and_loses_its_power(machine):
     disk = machine.disks[4]
     with Load("before") as before:
-        before.wait(12, 4)
+        before.wait(10, 4)
     run("sync")
     machine.table(disk, "0 SIZE flakey BELOW 0 0 3600 1 drop_writes")
     written = faults.sectors_written(disk)
@@ -176,12 +176,12 @@ def a_disk_lies_and_loses_its_power(machine):
 def a_disk_is_pulled_and_replaced(machine):
     disk = machine.disks[5]
     with Load("pulled") as load:
-        load.wait(10, 10)
+        load.wait(6, 6)
         begin = time.monotonic()
         machine.pull(disk)
         until("the drive is told to fail", 30, lambda: machine.state(disk.number) in ("suspect", "away"))
         print(f"  after {time.monotonic() - begin:.1f} s: {machine.drive(disk.number)['reason']}", flush=True)
-        load.wait(10, 10)
+        load.wait(6, 6)
         machine.unmount(disk.number)
         machine.forget(disk)
         new = Disk(DISKS)
@@ -206,7 +206,7 @@ def a_disk_comes_back_in_another_slot(machine):
     number = machine.disks.index(disk)
     uuid = run("blkid", "-s", "UUID", "-o", "value", disk.device).strip()
     with Load("slot") as load:
-        load.wait(10, 5)
+        load.wait(8, 4)
         before = disk.paths()
         machine.pull(disk)
         until("the drive is told to fail", 30, lambda: machine.state(number) in ("suspect", "away"))
@@ -230,6 +230,68 @@ def a_disk_comes_back_in_another_slot(machine):
     expect(not load.refused, load.refused)
 
 
+def a_disk_in_the_slot_of_a_dead_one_is_taken_up_by_policy(machine):
+    """Lost, its light on; a disk that is not blank stays as it is; a blank one becomes the drive, its light off."""
+    number = 7
+    dead = machine.disks[number]
+    enclosure = Enclosure(machine.disks[0].hosts[0])
+    for at, disk in enumerate(machine.disks):
+        enclosure.put(at, disk)
+    found = machine.watch()
+    expect(all("found" in found[at] and f"slot {at} of enclosure {enclosure.IDENTIFIER}" in found[at]["found"]
+               for at in range(DISKS)), found)
+    # A test of whether anybody heeds predictions is none: every disk says so now, and no drive is emptied.
+    faults.test_predictions(dead, True)
+    for _ in range(2):
+        said = machine.watch()
+    faults.test_predictions(dead, False)
+    expect("5Dh/FFh" in said[number]["found"] and "drained" not in said[number], said)
+    with Load("slots") as load:
+        load.wait(8, 4)
+        machine.pull(dead)
+        enclosure.put(number, None)
+        until("the drive is told to fail", 30, lambda: machine.state(number) in ("suspect", "away"))
+        load.wait(4, 4)
+    run(KIST, "pool", "drive", "lost", str(number), "--instance", INSTANCE)
+    said = machine.watch()
+    expect("no disk is seen in its slot" in said[number]["waits"] and enclosure.light(number), said)
+    shown = machine.kist("pool", "show")
+    expect(f"in slot {number} of enclosure {enclosure.IDENTIFIER}; its light is on" in shown, shown)
+    # One with something in its middle: nothing stands at either end.
+    new = Disk(DISKS + 2)
+    new.plug(is_new=True)
+    device = f"/dev/mapper/{machine.map(new)}"
+    with open(device, "r+b") as file:
+        file.seek(48 << 20)
+        file.write(b"somebody's")
+    run("sync")
+    enclosure.put(number, new)
+    said = machine.watch()
+    expect(f"is not blank: something stands at byte {48 << 20}" in said[number]["waits"], said)
+    with open(device, "r+b") as file:
+        expect(file.read(16 << 20) == bytes(16 << 20), "nothing was written to it")
+        file.seek(48 << 20)
+        file.write(bytes(4096))
+    machine.forget_pages()
+    would = machine.watch("--dry-run")
+    expect("a file system would be made" in would[number]["would"], would)
+    # What is left of the dead one is mounted still.
+    expect(f" {machine.place(number)} " in read("/proc/mounts"), "nobody has unmounted it")
+    said = machine.watch()
+    expect("replaced" in said[number] and "/etc/fstab wants: UUID=" in said[number]["made"], said)
+    print("  " + said[number]["made"], flush=True)
+    until("the new disk is in use", 30, lambda: machine.state(number) == "up")
+    found = machine.watch()
+    expect(new.serial and not enclosure.light(number) and "slot 7 of" in found[number]["found"], found)
+    expect(machine.drive(number)["disk"].get("light") is None, machine.drive(number))
+    new.layer = machine.maps[new.number]
+    machine.disks[number] = new
+    machine.forget(dead)
+    machine.wait_until_whole(90)
+    load.compare()
+    expect(not load.refused, load.refused)
+
+
 CHECKS = [
     two_paths_are_one_disk,
     a_disk_that_is_used_gets_no_map,
@@ -239,6 +301,7 @@ CHECKS = [
     a_disk_lies_and_loses_its_power,
     a_disk_is_pulled_and_replaced,
     a_disk_comes_back_in_another_slot,
+    a_disk_in_the_slot_of_a_dead_one_is_taken_up_by_policy,
 ]
 
 

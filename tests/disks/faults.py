@@ -1,10 +1,12 @@
 """How disks of tests/disks are made bad, and how it is counted that they were."""
 
+import ctypes
+import fcntl
 import glob
 import mmap
 import os
 import re
-import subprocess
+import struct
 import time
 
 from checking import run
@@ -22,10 +24,15 @@ def sectors_of(file):
     """The sectors of the disk on which a file stands, as ranges put together; empty if it is not there."""
     if not os.path.exists(file):
         return set()
+    # FS_IOC_FIEMAP (linux: include/uapi/linux/fiemap.h), where a program for each of hundreds of files would take seconds.
+    head, extent, most = struct.Struct("=QQLLLL"), struct.Struct("=QQQQQLLLL"), 64
+    answer = bytearray(head.pack(0, 2**64 - 1, 1, 0, most, 0) + bytes(most * extent.size))
+    with open(file, "rb") as opened:
+        fcntl.ioctl(opened, 0xC020660B, answer)
     sectors = set()
-    said = subprocess.run(["xfs_bmap", file], capture_output=True, text=True).stdout
-    for first, last in re.findall(r"^\s*\d+: \[\d+\.\.\d+\]: (\d+)\.\.(\d+)", said, re.M):
-        sectors.update(range(int(first), int(last) + 1))
+    for at in range(head.unpack_from(answer)[3]):
+        _, physical, length, *_ = extent.unpack_from(answer, head.size + at * extent.size)
+        sectors.update(range(physical // SECTOR, (physical + length) // SECTOR))
     return sectors
 
 
@@ -95,3 +102,29 @@ def time_of_a_read(disk):
 def sectors_written(disk):
     minor = run("dmsetup", "info", "-c", "--noheadings", "-o", "minor", disk.layer).strip()
     return int(read(f"/sys/block/dm-{minor}/stat").split()[6])
+
+
+class SgHeader(ctypes.Structure):
+    """Of SG_IO (linux: include/scsi/sg.h, `struct sg_io_hdr`)."""
+    _fields_ = [
+        ("interface_id", ctypes.c_int), ("direction", ctypes.c_int), ("cdb_length", ctypes.c_ubyte),
+        ("sense_length", ctypes.c_ubyte), ("segments", ctypes.c_ushort), ("length", ctypes.c_uint),
+        ("data", ctypes.c_void_p), ("cdb", ctypes.c_void_p), ("sense", ctypes.c_void_p), ("timeout", ctypes.c_uint),
+        ("flags", ctypes.c_uint), ("pack_id", ctypes.c_int), ("user", ctypes.c_void_p), ("status", ctypes.c_ubyte),
+        ("masked", ctypes.c_ubyte), ("message", ctypes.c_ubyte), ("sense_written", ctypes.c_ubyte),
+        ("host_status", ctypes.c_ushort), ("driver_status", ctypes.c_ushort), ("left", ctypes.c_int),
+        ("duration", ctypes.c_uint), ("info", ctypes.c_uint)]
+
+
+def test_predictions(disk, on):
+    """MODE SELECT of the page of informational exceptions: with TEST disks say that they expect to fail, each of scsi_debug's."""
+    page = bytes([0x1C, 0x0A, 0x04 if on else 0x08, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+    data = ctypes.create_string_buffer(bytes(4) + page)
+    cdb = ctypes.create_string_buffer(bytes([0x15, 0x10, 0, 0, 16, 0]), 6)
+    sense = ctypes.create_string_buffer(32)
+    header = SgHeader(interface_id=ord("S"), direction=-2, cdb_length=6, sense_length=32, length=16, timeout=10_000,
+                      data=ctypes.addressof(data), cdb=ctypes.addressof(cdb), sense=ctypes.addressof(sense))
+    with open(disk.paths()[0], "rb") as file:
+        fcntl.ioctl(file, 0x2285, header)
+    if header.status or header.host_status or header.driver_status & 0xf:
+        raise AssertionError(f"MODE SELECT: {header.status:02x} {header.host_status:x} {sense.raw.hex()}")

@@ -7,7 +7,7 @@ use base::{
     ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, PercentPoints, RequestId, StripeCode,
     Timestamp, UploadId, Vid,
 };
-use catalogue::{AccessChain, AclEntry, Attributes, QuotaLimits};
+use catalogue::{AccessChain, AclEntry, Attributes, DriveSlot, QuotaLimits};
 use ingest::Ingest;
 use namespace::Namespace;
 use tape::Tape;
@@ -15,13 +15,14 @@ use upkeep::Upkeep;
 
 use crate::{
     About, AddedDrive, Archive, ArchiveError, BucketInfo, BucketSettings, CallProgress, CatalogueFinding,
-    Cause, ChangeLogInfo, ClassInfo, CleaningInfo, ClockInfo, CloneOptions, CompleteOptions, Download,
-    DriveFitRecord, EvictDone, FlowInfo, HealthProblem, HealthReport, Hold, KeyPage, KeyQuery, Listed,
-    MountSample, MultipartInfo, NewDrive, ObjectRemoved, ObjectStat, PartInfo, PartUpload, PoolHealth,
-    PoolInfo, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RemoveTree, RenameOf, ReplacedDrive,
-    ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck,
-    TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals,
-    TreeRemoval, UpkeepSettings, Upload, VerifyDone, VersionPage, VersionQuery, Which,
+    Cause, ChangeLogInfo, ClassInfo, CleaningInfo, ClockInfo, CloneOptions, CompleteOptions, DiskReport,
+    DiskWatch, Download, DriveFitRecord, EvictDone, FlowInfo, HealthProblem, HealthReport, Hold, KeyPage,
+    KeyQuery, Listed, MountSample, MultipartInfo, NewDrive, ObjectRemoved, ObjectStat, PartInfo, PartUpload,
+    PoolHealth, PoolInfo, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaOf, RemoveTree, RenameOf,
+    ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions,
+    Stat, TakeOver, TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack,
+    TapeReport, TapeUse, Totals, TreeRemoval, UpkeepSettings, Upload, VerifyDone, VersionPage, VersionQuery,
+    Which,
 };
 
 /// Gives the archive the methods of a room, by the same names.
@@ -99,6 +100,10 @@ verbs! { upkeep: Upkeep {
     fn pool_recode_end(&self) -> Result<bool, ArchiveError>;
     fn pool_rebuild(&self, id: Option<u16>, accept_loss: bool) -> Result<(), ArchiveError>;
     fn pool_drive_add(&self, wanted: &NewDrive) -> Result<AddedDrive, ArchiveError>;
+    fn disk_watch(&self) -> Result<DiskWatch, ArchiveError>;
+    fn disks_found(&self, reports: Vec<DiskReport>) -> Result<Option<u16>, ArchiveError>;
+    fn drive_light(&self, id: u16, slot: Option<DriveSlot>) -> Result<(), ArchiveError>;
+    fn drive_taken_over(&self, id: u16, by: &TakeOver) -> Result<ReplacedDrive, ArchiveError>;
     fn pool_drive_replace(
         &self, id: u16, new: bool, accept_loss: bool
     ) -> Result<ReplacedDrive, ArchiveError>;

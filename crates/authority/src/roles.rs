@@ -8,19 +8,19 @@ use std::sync::Arc;
 use archive::{
     About, AccessChain, AclEntry, AddedDrive, Archive, ArchiveError, BackupStatus, BucketInfo,
     BucketSettings, CallProgress, CatalogueFinding, Cause, ChangeLogInfo, ClassInfo, CleaningInfo, ClockInfo,
-    CloneOptions, CompleteOptions, DriveFitRecord, EvictDone, HealthProblem, HealthReport, Hold, KeptExtents,
-    KeyPage, KeyQuery, Listed, MountSample, MultipartInfo, NewDrive, ObjectRemoved, ObjectStat, PartInfo,
-    PoolHealth, PoolInfo, PutDone, PutOptions, QuarantineEnded, QueueLine, QuotaInfo, QuotaLimits, QuotaOf,
-    RemoveTree, RenameOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo,
-    Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo,
-    TapeRepack, TapeReport, TapeUse, Totals, TreeRemoval, UnknownKept, VerifyDone, VersionPage, VersionQuery,
-    Which,
+    CloneOptions, CompleteOptions, DiskReport, DiskWatch, DriveFitRecord, EvictDone, HealthProblem,
+    HealthReport, Hold, KeptExtents, KeyPage, KeyQuery, Listed, MountSample, MultipartInfo, NewDrive,
+    ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutDone, PutOptions, QuarantineEnded,
+    QueueLine, QuotaInfo, QuotaLimits, QuotaOf, RemoveTree, RenameOf, ReplacedDrive, ReportBy, RequestFile,
+    RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TakeOver, TapeCheck, TapeContent,
+    TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, TreeRemoval,
+    UnknownKept, VerifyDone, VersionPage, VersionQuery, Which,
 };
 use base::{
     ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, PercentPoints, RequestId, StripeCode,
     Timestamp, UploadId, Uuid, Vid,
 };
-use catalogue::Attributes;
+use catalogue::{Attributes, DriveSlot};
 
 use crate::seam::{Download, PartUpload, Upload, UsageSteps};
 
@@ -316,6 +316,16 @@ role! {
         fn pool_drive_remove(&self, drive: u16) -> Result<(), ArchiveError>;
         /// One more, which the operator's file names from then on.
         fn pool_drive_add(&self, wanted: &NewDrive) -> Result<AddedDrive, ArchiveError>;
+        /// What who watches the disks of this machine needs.
+        fn disk_watch(&self) -> Result<DiskWatch, ArchiveError>;
+        /// What a look at them has shown; gives the drive that is emptied from now on for that.
+        fn disks_found(&self, reports: Vec<DiskReport>) -> Result<Option<u16>, ArchiveError>;
+        /// Which light is switched on for a drive.
+        fn drive_light(&self, drive: u16, slot: Option<DriveSlot>) -> Result<(), ArchiveError>;
+        /// Another disk in its slot takes the place of a lost one.
+        fn drive_taken_over(
+            &self, drive: u16, by: &TakeOver
+        ) -> Result<ReplacedDrive, ArchiveError>;
         /// `new`: a directory that is not there is made.
         fn pool_drive_replace(
             &self, drive: u16, new: bool, accept_loss: bool

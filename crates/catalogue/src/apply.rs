@@ -226,6 +226,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         }
         Command::SetDriveDown { drive, down } => drive::set_down(draft, drive, down.as_deref()),
         Command::SetPoolDrive { drive, state } => drive::set_pool_drive(draft, *drive, *state),
+        Command::SetDriveDisk { drive, disk } => drive::set_disk(draft, *drive, disk.as_ref()),
         Command::SetRebalance { to } => drive::set_rebalance(draft, *to),
         Command::SetRecoding { to } => drive::set_recoding(draft, *to),
         Command::BlobRecoded { from, to } => stripe::recoded(draft, *from, to),

@@ -28,7 +28,7 @@ pub use upload::{
 };
 
 use crate::record::{
-    AclEntry, Attributes, AwayKind, BucketSettings, Entry, Hold, LifecycleCursor, MemberRecord,
+    AclEntry, Attributes, AwayKind, BucketSettings, DriveDisk, Entry, Hold, LifecycleCursor, MemberRecord,
     PoolDriveState, QuotaLimits, QuotaSubject, Rule, RunEnd, TapeState, UnknownExtent, UnneededSectors,
 };
 
@@ -675,6 +675,14 @@ pub enum Command {
         drive: DriveId,
         /// What is wanted of it; `None`: it is in use.
         state: Option<PoolDriveState>,
+    },
+    /// It is known on which disk a drive of the pool is, or what became of that; the last word counts. No
+    /// effect if that is recorded.
+    SetDriveDisk {
+        /// The drive.
+        drive: DriveId,
+        /// What is known; `None`: nothing any more.
+        disk: Option<DriveDisk>,
     },
     /// An operator has what is stored moved between the drives of the pool until they are about equally full,
     /// or that has ended, by itself or by an operator's word. No effect if that is recorded.

@@ -14,12 +14,13 @@ use crate::command::{
 use crate::record::{
     AclEntry, Attributes, AwayKind, BaseRecord, BlobRecord, BucketRecord, BucketSettings, ClassRecord,
     CleanerRecord, CleaningAsk, ClockRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState,
-    Counter, DirectoryRecord, DriveCleaning, Entry, FileKind, FileState, Garbage, Hold, IdempotencyRecord,
-    ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule, MemberRecord, PoolDriveRecord, PoolDriveState,
-    QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RebalanceRecord, RecallItem,
-    RecodingRecord, RequestItem, RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd,
-    RunItem, RunRecord, SealingRecord, Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState,
-    TimeMove, TodoFile, TreeRecord, UnknownExtent, UnneededSectors, Version, Versioning,
+    Counter, DirectoryRecord, DriveCleaning, DriveDisk, DriveDiskRecord, DriveSlot, Entry, FileKind,
+    FileState, Garbage, Hold, IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule,
+    MemberRecord, PoolDriveRecord, PoolDriveState, QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord,
+    QuotaSubject, RebalanceRecord, RecallItem, RecodingRecord, RequestItem, RequestRecord, RequestState,
+    Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord, SealingRecord, Tally, TapeAway, TapeHistory,
+    TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord, UnknownExtent, UnneededSectors,
+    Version, Versioning,
 };
 use base::{ByteCount, ContainerId};
 
@@ -325,6 +326,9 @@ record!(CleaningAsk { urgent, since });
 record!(DriveCleaning { asks, cleaned });
 choice!(PoolDriveState { 0 = Draining, 1 = Removed, 2 = Leaving });
 record!(PoolDriveRecord { state, since });
+record!(DriveSlot { enclosure, number });
+record!(DriveDisk { disk, slot, light, drained, kept });
+record!(DriveDiskRecord { known, since });
 record!(RebalanceRecord { to, since });
 record!(RecodingRecord { to, since });
 record!(TapeHistory { before, wrote, failures, retry, cause });
@@ -550,6 +554,7 @@ choice!(Command {
     160 = UncountCleaning { vid },
     161 = NoteUse { files },
     162 = BlobRecoded { from, to },
+    163 = SetDriveDisk { drive, disk },
     164 = SetTapeCapacity { vid, capacity },
 });
 

@@ -117,6 +117,7 @@ impl Command {
             | Command::DissolvePack { .. }
             | Command::SetDriveDown { .. }
             | Command::SetPoolDrive { .. }
+            | Command::SetDriveDisk { .. }
             | Command::SetRebalance { .. }
             | Command::SetRecoding { .. }
             | Command::BlobRecoded { .. }

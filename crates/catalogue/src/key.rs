@@ -352,7 +352,9 @@ pub(crate) fn fits(table: Table, key: &[u8]) -> bool {
         | Table::Rebalance
         | Table::Recoding
         | Table::ByUseBehind => length == 1,
-        Table::Class | Table::TapePool | Table::Residency | Table::PoolDrive => length == 2,
+        Table::Class | Table::TapePool | Table::Residency | Table::PoolDrive | Table::DriveDisk => {
+            length == 2
+        }
         Table::StripeSet => length == 4,
         Table::Tape | Table::Cleaner | Table::TapeLeaving => length == 6,
         Table::Directory

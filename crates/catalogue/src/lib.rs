@@ -46,14 +46,14 @@ pub use overlay::{Overlay, Rows, scan_overlaid, scan_rows};
 pub use record::{
     ACL_ENTRIES_MAX, AccessChain, AclEntry, Attributes, AwayKind, BaseRecord, BlobRecord, BucketRecord,
     BucketSettings, ClassRecord, CleanerRecord, CleaningAsk, ClockRecord, ContainerCopy, ContainerKind,
-    ContainerRecord, CopyState, Counter, DirectoryOwner, DirectoryRecord, DriveCleaning, Entry, FileKind,
-    FileRecord, FileState, Garbage, Hold, IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor,
-    LifecycleRule, MemberRecord, PoolDriveRecord, PoolDriveState, QueuedContainer, QuotaCounting,
-    QuotaLimits, QuotaRecord, QuotaSubject, RebalanceRecord, RecallItem, RecallKey, RecodingRecord,
-    RequestItem, RequestRecord, RequestState, Retention, RetentionMode, Rule, RunEnd, RunItem, RunRecord,
-    SealingRecord, Tally, TapeAway, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove, TodoFile,
-    TreeRecord, UnknownExtent, UnneededSectors, UploadPart, UploadPlan, UploadRecord, UploadUse, UseHour,
-    Version, Versioning, Want,
+    ContainerRecord, CopyState, Counter, DirectoryOwner, DirectoryRecord, DriveCleaning, DriveDisk,
+    DriveDiskRecord, DriveSlot, Entry, FileKind, FileRecord, FileState, Garbage, Hold, IdempotencyRecord,
+    ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule, MemberRecord, PoolDriveRecord, PoolDriveState,
+    QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RebalanceRecord, RecallItem,
+    RecallKey, RecodingRecord, RequestItem, RequestRecord, RequestState, Retention, RetentionMode, Rule,
+    RunEnd, RunItem, RunRecord, SealingRecord, Tally, TapeAway, TapeHistory, TapePlace, TapeRecord,
+    TapeState, TimeMove, TodoFile, TreeRecord, UnknownExtent, UnneededSectors, UploadPart, UploadPlan,
+    UploadRecord, UploadUse, UseHour, Version, Versioning, Want,
 };
 pub use table::Table;
 pub use typed::TypedCommand;

@@ -28,7 +28,9 @@ pub use bucket::{BucketRecord, BucketSettings, LifecycleRule, Version};
 pub use cleaning::{CleanerRecord, CleaningAsk, DriveCleaning};
 pub use clock::{ClockRecord, LeapsBelieved, TimeMove};
 pub use hold::{Hold, Retention, RetentionMode, Versioning};
-pub use pool_drive::{PoolDriveRecord, PoolDriveState, RebalanceRecord, RecodingRecord};
+pub use pool_drive::{
+    DriveDisk, DriveDiskRecord, DriveSlot, PoolDriveRecord, PoolDriveState, RebalanceRecord, RecodingRecord,
+};
 pub use rule::Rule;
 pub use sealing::SealingRecord;
 pub use segment::UnneededSectors;

@@ -150,11 +150,13 @@ pub enum Table {
     Recoding = 76,
     /// Id that extents of a blob have on drives, if it was written anew → the blob. It may be garbage.
     StandsAs = 77,
+    /// Drive of the pool → the disk that it is on, the slot that this is in, and the light that is on for it.
+    DriveDisk = 78,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 67;
+    pub const COUNT: usize = 68;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -225,6 +227,7 @@ impl Table {
         Table::ByUseBehind,
         Table::Recoding,
         Table::StandsAs,
+        Table::DriveDisk,
     ];
 
     /// The table's name in the engine.
@@ -298,6 +301,7 @@ impl Table {
             Table::Rebalance => "rebalance",
             Table::Recoding => "recoding",
             Table::StandsAs => "stands_as",
+            Table::DriveDisk => "drive_disk",
         }
     }
 

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{
-    Aim, ChangeLogSettings, ChapSettings, ClassSettings, DriveLimits, FlowSettings, GroupSettings,
-    LeavingSettings, LibrarySettings, MountSettings, OrderFrom, PlacingSettings, PoolDriveSettings,
-    PoolSettings, ScsiLibrarySettings, Settings, ShareSettings, TapePoolSettings, TapeSettings,
-    TimingSettings, UpkeepSettings, VirtualLibrarySettings, Water,
+    Aim, ChangeLogSettings, ChapSettings, ClassSettings, DiskPolicy, DriveLimits, FlowSettings,
+    GroupSettings, LeavingSettings, LibrarySettings, MountSettings, OrderFrom, PlacingSettings,
+    PoolDriveSettings, PoolSettings, ReplaceLost, ScsiLibrarySettings, Settings, ShareSettings,
+    TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings, VirtualLibrarySettings, Water,
 };
 use backup::BackupSettings;
 use drive::DriveLocation;
@@ -18,8 +18,8 @@ use toml::Spanned;
 
 use super::check::UNUSED_LEAST;
 use super::file::{
-    Backup, Catalogue, Class, Config, Drives, Group, Library, LibraryKind, Pool, PoolDrive, Recall,
-    RecallOrder, RecallOrderFrom, Tape, TapePool, Timing,
+    Backup, Catalogue, Class, Config, Drives, Group, Library, LibraryKind, Pool, PoolDrive, PredictedFailure,
+    Recall, RecallOrder, RecallOrderFrom, Replace, Tape, TapePool, Timing,
 };
 use super::keys;
 use super::libraries::range;
@@ -127,6 +127,7 @@ impl Config {
         UpkeepSettings {
             pass: Duration::from_secs(u64::from(*self.pool.scrub_days.get_ref()) * 86_400),
             rebuild_after: self.pool.rebuild_after.0,
+            disks: disk_policy(&self.pool),
             requests_kept: self.catalogue.requests_kept.0,
             requests_kept_max: self.catalogue.requests_kept_max,
         }
@@ -139,6 +140,21 @@ fn group_settings(name: &str, group: &Group) -> GroupSettings {
         name: name.to_owned(),
         code: StripeCode { data: *data.get_ref(), local: *local_parity.get_ref(), global: *parity.get_ref() },
         water: Water { high_percent: high_water.get_ref().0, low_percent: low_water.get_ref().0 },
+    }
+}
+
+fn disk_policy(pool: &Pool) -> DiskPolicy {
+    DiskPolicy {
+        predicted_failure: match pool.predicted_failure {
+            PredictedFailure::Tell => archive::PredictedFailure::Tell,
+            PredictedFailure::Drain => archive::PredictedFailure::Drain,
+        },
+        replace: match pool.replace {
+            Replace::No => ReplaceLost::No,
+            Replace::Mounted => ReplaceLost::Mounted,
+            Replace::Blank => ReplaceLost::Blank,
+        },
+        lights: pool.lights,
     }
 }
 

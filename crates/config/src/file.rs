@@ -138,6 +138,15 @@ pub struct Pool {
     /// What a missing drive held is rebuilt on the others after this time.
     #[serde(default = "rebuild_after")]
     pub rebuild_after: Span,
+    /// What is done when a disk foretells its failure.
+    #[serde(default)]
+    pub predicted_failure: PredictedFailure,
+    /// What takes the place of a lost drive by itself.
+    #[serde(default)]
+    pub replace: Replace,
+    /// The light of a slot is on while its disk is to be pulled.
+    #[serde(default)]
+    pub lights: bool,
     /// What nothing in the catalogue names stays on the drives for this time after it was found.
     #[serde(default = "unknown_kept")]
     pub unknown_kept: Span,
@@ -179,6 +188,30 @@ fn group_high() -> Spanned<Percent> {
 
 fn group_low() -> Spanned<Percent> {
     Spanned::new(0..0, Percent(80))
+}
+
+/// What is done when a disk foretells its failure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PredictedFailure {
+    /// It is told.
+    #[default]
+    Tell,
+    /// Its drive is emptied onto the others.
+    Drain,
+}
+
+/// What takes the place of a lost drive by itself: a disk in its slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Replace {
+    /// Nothing.
+    #[default]
+    No,
+    /// An empty file system that is mounted at its directory.
+    Mounted,
+    /// A blank disk besides, on which a file system is made.
+    Blank,
 }
 
 /// `[[pool.drives]]`.

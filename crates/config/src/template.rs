@@ -178,6 +178,12 @@ arena = "128MiB"
 scrub_days = 14
 # What a missing drive held is rebuilt on the others after this time; "kist pool drive lost" begins at once.
 rebuild_after = "12h"
+# What is done about disks by itself, where "kist disk watch" runs beside the server. A disk that foretells
+# its failure: "tell", or "drain" its drive. A lost drive is replaced by the disk in its slot: "no", "mounted"
+# (an empty file system at its directory), "blank" (a blank disk gets one). A light shows which disk to pull.
+predicted_failure = "tell"
+replace = "no"
+lights = false
 # What nothing in the catalogue names, such as what a crash has left, stays on the drives for this time after
 # a start or a look has found it ("kist pool quarantine").
 unknown_kept = "3d"

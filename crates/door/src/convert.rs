@@ -438,6 +438,7 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
         io: drive.queue.map_or("", |(engine, _)| engine.word()).to_owned(),
         depth: drive.queue.map_or(0, |(_, depth)| depth as u64),
         drain: drive.drain.as_ref().map(drain_reply),
+        disk: drive.disk.as_ref().map(crate::disks::disk_reply),
         capacity: drive.capacity.0,
         used: drive.used.0,
         read: drive.read.0,

@@ -10,6 +10,7 @@ mod clock;
 mod connection;
 mod convert;
 mod data;
+mod disks;
 mod engine;
 mod foresee;
 #[doc(hidden)]

@@ -13,6 +13,7 @@ use crate::access;
 use crate::admin;
 use crate::clock;
 use crate::data::data;
+use crate::disks;
 use crate::foresee;
 use crate::guard::{HEALTH, guard};
 use crate::keys;
@@ -86,6 +87,9 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/pool/recode", post(upkeep::recode))
         .route("/pool/recode/end", post(upkeep::recode_end))
         .route("/pool/drives", post(upkeep::drive_add))
+        .route("/pool/disks", get(disks::watch).post(disks::found))
+        .route("/pool/drives/{id}/light", post(disks::light))
+        .route("/pool/drives/{id}/take-over", post(disks::take_over))
         .route("/pool/drives/{id}/lost", post(upkeep::drive_lost))
         .route("/pool/drives/{id}/drain", post(upkeep::drive_drain))
         .route("/pool/drives/{id}/keep", post(upkeep::drive_keep))

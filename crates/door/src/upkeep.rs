@@ -250,7 +250,7 @@ pub(crate) async fn drive_replace(
     shared.call(replace).await
 }
 
-fn drive_id(part: PathPart) -> Result<u16, Refusal> {
+pub(crate) fn drive_id(part: PathPart) -> Result<u16, Refusal> {
     let text = part.map(|Path(text)| text).unwrap_or_default();
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let number = digits.then(|| text.parse().ok()).flatten();

@@ -558,6 +558,8 @@ pub struct PoolDriveInfo {
     pub queue: Option<(drive::QueueEngine, usize)>,
     /// How far it is emptied, if it is to be.
     pub drain: Option<crate::DrainInfo>,
+    /// On which disk it is, as far as that was ever told.
+    pub disk: Option<crate::DriveDiskInfo>,
     /// Bytes it can hold.
     pub capacity: ByteCount,
     /// Bytes used by Kist.

@@ -5,6 +5,7 @@
 pub mod access;
 mod api;
 mod classes;
+mod disks;
 mod error;
 mod figures;
 mod gate;
@@ -33,6 +34,10 @@ mod worker;
 pub use access::{ACCESSES_WAITING_MAX, AccessQueue, Selected, Wanted};
 pub use api::*;
 pub use classes::{Class, Classes};
+pub use disks::{
+    DISK_REASONS_MAX, DISK_TEXT_BYTES_MAX, DiskPolicy, DiskReason, DiskReport, DiskWatch, DriveDiskInfo,
+    FoundDisk, PredictedFailure, ReplaceLost, TakeOver, Waits, WatchedDrive,
+};
 pub use error::{ArchiveError, ErrorKind, OpenError, UploadError, WhyNotAtOnce};
 pub use figures::{EvictorInfo, LostFilesInfo, PoolHolders, SegmentUse};
 pub use gate::{HeldBlobs, ReadGate, Reading};

@@ -5,6 +5,8 @@ use cluster::Share;
 use pool::GroupRoom;
 use session::Water;
 
+use crate::DiskPolicy;
+
 /// How the pool and the catalogue are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UpkeepSettings {
@@ -12,6 +14,8 @@ pub struct UpkeepSettings {
     pub pass: Duration,
     /// What a missing drive held is rebuilt on the others after this time.
     pub rebuild_after: Duration,
+    /// What is done by itself about the disks of the pool.
+    pub disks: DiskPolicy,
     /// A request is forgotten so long after it has ended.
     pub requests_kept: Duration,
     /// Ended requests with so many newer ones are forgotten before.
@@ -23,6 +27,7 @@ impl Default for UpkeepSettings {
         UpkeepSettings {
             pass: Duration::from_secs(14 * 86_400),
             rebuild_after: Duration::from_secs(12 * 3600),
+            disks: DiskPolicy::default(),
             requests_kept: Duration::from_secs(30 * 86_400),
             requests_kept_max: 100_000,
         }

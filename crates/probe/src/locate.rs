@@ -80,6 +80,15 @@ pub fn locate(enclosure: &Enclosure, slot: &Slot, on: bool) -> Result<Switched, 
     Err(failed)
 }
 
+/// Whether the light of a slot is on; `None` if nothing here tells.
+#[must_use]
+pub fn is_lit(enclosure: &Enclosure, slot: &Slot) -> Option<bool> {
+    let directory = slot.at.iter().find_map(|at| at.directory.as_ref());
+    let by_kernel = directory.and_then(|at| fs::read_to_string(Path::new(at).join("locate")).ok());
+    let by_page = || enclosure.services.iter().any(|one| one.pages.is_ok()).then_some(slot.locate);
+    by_kernel.map(|text| text.trim() != "0").or_else(by_page)
+}
+
 fn not_done(slot: &Slot, on: bool) -> LocateError {
     LocateError::NotDone { slot: slot.number, wanted: if on { "on" } else { "off" } }
 }

@@ -5,7 +5,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use topology::{Machine, Overlay, RECORD_MAX, Record, RecordError, Recorder, askable};
+use topology::mounts::Mounts;
+use topology::{Machine, Overlay, RECORD_MAX, Reader, Record, RecordError, Recorder, askable};
 
 use crate::ask;
 use crate::files::Files;
@@ -17,6 +18,8 @@ pub struct Recorded {
     pub machine: Machine,
     /// All that was read of it, with what devices answered.
     pub record: Record,
+    /// What is mounted on it.
+    pub mounts: Mounts,
 }
 
 /// Where what is not in the machine's own files stands.
@@ -37,10 +40,11 @@ pub fn live(asking: bool) -> Recorded {
     let tree = Overlay { base: files, above, prefixes: PREFIXES };
     let recorder = Recorder::new(&tree);
     let machine = Machine::read(&recorder);
+    let mounts = Mounts::read(&Reader::new(&recorder));
     let mut record = recorder.into_record();
     // Answers that this version does not look at are kept for one that does.
     record.absorb(&tree.above);
-    Recorded { machine, record }
+    Recorded { machine, record, mounts }
 }
 
 /// Why a recorded machine cannot be opened.
@@ -84,14 +88,16 @@ pub fn open(path: &Path) -> Result<Recorded, RecordedError> {
         let files = Files::of_directory(path);
         let recorder = Recorder::new(&files);
         let machine = Machine::read(&recorder);
-        return Ok(Recorded { machine, record: recorder.into_record() });
+        let mounts = Mounts::read(&Reader::new(&recorder));
+        return Ok(Recorded { machine, record: recorder.into_record(), mounts });
     }
     let mut bytes = Vec::new();
     let file = fs::File::open(path).map_err(failed)?;
     file.take(RECORD_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     let record = Record::parse(&bytes);
     let record = record.map_err(|source| RecordedError::Record { path: path.to_owned(), source })?;
-    Ok(Recorded { machine: Machine::read(&record), record })
+    let mounts = Mounts::read(&Reader::new(&record));
+    Ok(Recorded { machine: Machine::read(&record), record, mounts })
 }
 
 /// Why a record could not be saved.

@@ -109,7 +109,7 @@ fn open(block: &str, more: OFlags) -> io::Result<File> {
 }
 
 /// Reads so many bytes from there into memory that direct reads can go to.
-fn read_at(file: &File, at: u64, length: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_at(file: &File, at: u64, length: u64) -> io::Result<Vec<u8>> {
     let too_long = |_| io::Error::from(io::ErrorKind::InvalidInput);
     let length = usize::try_from(length).map_err(too_long)?;
     let block = usize::try_from(BLOCK).map_err(too_long)?;

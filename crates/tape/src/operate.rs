@@ -142,6 +142,7 @@ impl Tape {
             Ok((online, view.garbage(GARBAGE_COUNT_MAX)?.len() as u64))
         })?;
         let mut drains = room.upkeep.drain_info();
+        let mut disks = room.upkeep.drive_disks()?;
         let drives = status
             .drives
             .iter()
@@ -168,6 +169,7 @@ impl Tape {
                 burn_in: drive.burn_in,
                 queue: drive.queue,
                 drain: drains.remove(&drive.id),
+                disk: disks.remove(&drive.id),
                 capacity: drive.capacity,
                 used: drive.used,
                 read: drive.bytes_read,

@@ -1,7 +1,9 @@
 //! What an operator should know, in words: `kist status` says it.
 
+use std::collections::BTreeMap;
+
 use backup::TapeLook;
-use base::{Count, Duration, Vid};
+use base::{Count, DriveId, Duration, Vid};
 use catalogue::{TapeRecord, TapeState};
 use library::Library;
 use mounts::{HealthReport, Judgement, Verdict};
@@ -15,10 +17,12 @@ use crate::reasons::Waiting;
 use crate::room::Tape;
 use crate::tapes::is_unidentified;
 use ground::truncated;
-use ground::{HealthProblem, PoolHolders, SettlingInfo, SettlingStage};
+use ground::{DriveDiskInfo, HealthProblem, PoolHolders, SettlingInfo, SettlingStage};
 
 /// Objects named in one warning; the others are only counted.
 const NAMED_MAX: usize = 5;
+/// Disks of which a warning each is told.
+const DISKS_TOLD_MAX: usize = 20;
 /// A pool that is so full, in hundredths, is warned of.
 const FILL_WARNED: u64 = 90;
 /// A drive that has not answered for so long is told of while all others wait for it.
@@ -77,6 +81,7 @@ pub(crate) fn all(
     let is_full = problems.contains(&HealthProblem::PoolFull);
     let stuck = if holders.unsafe_yet.bytes.0 > 0 { room.why_stuck_for_tape() } else { None };
     warnings.extend(of_pool(pool, room.pool.config().bears(), is_full, &holders.advice(stuck.as_ref())));
+    warnings.extend(of_disks(&room.upkeep.drive_disks().unwrap_or_default()));
     if let Ok(Some(reason)) = room.reason(Waiting::RoomForReads) {
         warnings.push(format!("tapes that are repacked, or whose copies are mended: {reason}"));
     }
@@ -255,6 +260,29 @@ fn of_absent(absent: &[Vid]) -> String {
          if it is gone for good: kist tape set {first} disabled",
         named(&absent)
     )
+}
+
+/// Disks that are to be replaced: which, where, and what keeps that from being done by itself.
+fn of_disks(disks: &BTreeMap<DriveId, DriveDiskInfo>) -> Vec<String> {
+    let of = |(drive, disk): (&DriveId, &DriveDiskInfo)| {
+        let slot = disk.known.slot;
+        let slot = slot.map(|slot| format!(", slot {} of enclosure {:016x}", slot.number, slot.enclosure));
+        let slot = slot.unwrap_or_default();
+        let waits = disk.waits.as_ref().map(|waits| format!("; {}", waits.text)).unwrap_or_default();
+        let name = &disk.known.disk;
+        if let Some(why) = &disk.known.drained {
+            let pull = if disk.wants_light { ", is empty, and its disk is to be replaced" } else { "" };
+            return Some(format!("drive {drive} of the pool is emptied{pull}: its disk {name}{slot}: {why}"));
+        }
+        let predicts = disk.reasons.iter().find(|reason| reason.predicts)?;
+        let why = &predicts.text;
+        Some(format!("drive {drive} of the pool: its disk {name}{slot} foretells its failure: {why}{waits}"))
+    };
+    let lost = |(drive, disk): (&DriveId, &DriveDiskInfo)| {
+        let waits = disk.waits.as_ref().filter(|_| disk.reasons.iter().all(|reason| !reason.predicts))?;
+        Some(format!("drive {drive} of the pool: nothing takes the place of its disk: {}", waits.text))
+    };
+    disks.iter().filter_map(of).chain(disks.iter().filter_map(lost)).take(DISKS_TOLD_MAX).collect()
 }
 
 /// What is wrong with the drives of the pool, and how full it is; `advice`: what makes room in it.

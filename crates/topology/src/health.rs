@@ -27,6 +27,9 @@ pub const HOT_MARGIN: i16 = 5;
 /// data centres allow 60.
 pub const HOT_ASSUMED: i16 = 60;
 
+/// The additional sense code qualifier of a failure that is foretold for a test only.
+const FALSE_PREDICTION: u8 = 0xff;
+
 /// What is to be done about a disk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Verdict {
@@ -144,6 +147,27 @@ impl Reason {
             | Reason::FewPaths(..)
             | Reason::Slow(..) => Verdict::Watch,
         }
+    }
+
+    /// Whether it foretells that the disk fails while it can still be read: told by the disk itself, by its
+    /// enclosure, or by defects that come in numbers. Not that data were lost once, nor that its life is used
+    /// up: a whole batch of flash drives is that in one week, and goes on.
+    #[must_use]
+    pub fn predicts(&self) -> bool {
+        // A disk that is told to try whether anybody heeds that says so as well (SPC-5, `TEST` of the page of
+        // informational exceptions).
+        if matches!(self, Reason::FailureExpected(_, FALSE_PREDICTION)) {
+            return false;
+        }
+        matches!(
+            self,
+            Reason::FailureExpected(..)
+                | Reason::Attribute(..)
+                | Reason::SpareLow(..)
+                | Reason::Degraded
+                | Reason::ReadOnly
+                | Reason::EnclosureExpects
+        ) || matches!(self, Reason::DefectsSince(_, by) if *by >= DEFECTS_GROWN_REPLACE)
     }
 
     /// The next step, where it is not to replace the disk or to wait.

@@ -21,11 +21,13 @@ pub mod health;
 pub mod layout;
 mod machine;
 pub mod maps;
+pub mod mounts;
 pub mod nvme;
 pub mod paths;
 mod read;
 mod reader;
 mod record;
+pub mod takeover;
 mod tree;
 
 pub use machine::{

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::machine::{Disk, DiskKey, Machine, Path};
+use crate::mounts::{MOUNTINFO, places};
 use crate::read::disks::serial_of;
 use crate::reader::Reader;
 
@@ -163,8 +164,9 @@ impl Maps {
     /// Reads them from the tree that the machine was read from.
     #[must_use]
     pub fn read(reader: &Reader<'_>, machine: &Machine) -> Maps {
-        let mounts = reader.text("/proc/self/mountinfo");
-        let mounted = mounts.as_deref().map(mounted).unwrap_or_default();
+        // Longer than one value: a line for each file system.
+        let mounts = reader.bytes(MOUNTINFO).and_then(|bytes| String::from_utf8(bytes).ok());
+        let mounted = mounts.as_deref().map(places).unwrap_or_default();
         let swaps = reader.text("/proc/swaps").unwrap_or_default();
         let devices = reader.names("/sys/block");
         let maps = devices.into_iter().filter(|name| name.starts_with("dm-")).filter_map(|device| {
@@ -225,6 +227,13 @@ impl Maps {
     pub fn suspended(&self) -> Vec<Step> {
         let suspended = self.maps.iter().filter(|map| map.is_own() && map.is_suspended);
         suspended.map(|map| Step::Resume { name: map.name.clone() }).collect()
+    }
+
+    /// Whether a map of Kist leads to no disk of the machine any more.
+    #[must_use]
+    pub fn has_forsaken(&self, machine: &Machine) -> bool {
+        let there: BTreeSet<String> = machine.disks.iter().filter_map(name_of).collect();
+        self.maps.iter().any(|map| map.is_own() && !there.contains(&map.uuid))
     }
 
     /// What is to be done so that each disk with several paths has a map. `multipathd`: it runs, and makes
@@ -376,16 +385,6 @@ fn name_of(disk: &Disk) -> Option<String> {
 pub fn table<'a>(sectors: u64, numbers: impl Iterator<Item = &'a str>) -> String {
     let paths: Vec<String> = numbers.map(|number| format!("{number} 1")).collect();
     format!("0 {sectors} multipath 0 0 1 1 service-time 0 {} 1 {}", paths.len(), paths.join(" "))
-}
-
-/// Where devices are mounted, by number (proc_pid_mountinfo(5): the third and the fifth field).
-fn mounted(mounts: &str) -> BTreeMap<String, String> {
-    let fields = |line: &str| {
-        let mut fields = line.split(' ');
-        let number = fields.nth(2)?.to_owned();
-        Some((number, fields.nth(1)?.to_owned()))
-    };
-    mounts.lines().filter_map(fields).collect()
 }
 
 /// Which paths of a map the kernel uses, by number: from the line of `dmsetup status` (Linux:
@@ -594,6 +593,7 @@ mod tests {
         maps.maps.push(map("kist-naa.5000c500a1b2c3d7", &[]));
         maps.maps.push(Map { is_used: false, ..map("mpath-1", &[]) });
         assert_eq!(maps.plan(&Machine::default(), false), []);
+        assert!(maps.has_forsaken(&Machine::default()));
         maps.maps[0].is_used = false;
         let gone = Step::Remove { name: "kist-naa.5000c500a1b2c3d7".to_owned() };
         assert_eq!(maps.plan(&Machine::default(), false), [gone]);
@@ -607,6 +607,6 @@ mod tests {
         assert!(kernel_states("").is_empty() && kernel_states("8: A 8:x F :8 A").is_empty());
         let mounts = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
                       36 22 254:1 / /srv rw - xfs /dev/dm-1 rw\n";
-        assert_eq!(mounted(mounts)["254:1"], "/srv");
+        assert_eq!(places(mounts)["254:1"], "/srv");
     }
 }

@@ -171,7 +171,12 @@ impl Upkeep {
     /// would take files.
     pub fn pool_drive_drain(&self, id: u16) -> Result<(), ArchiveError> {
         let _one = self.changes_drives();
-        let drive = DriveId(id);
+        self.drain_drive(DriveId(id))
+    }
+
+    /// As [`Upkeep::pool_drive_drain`], while no drive changes otherwise.
+    pub(crate) fn drain_drive(&self, drive: DriveId) -> Result<(), ArchiveError> {
+        let id = drive.0;
         let health = self.health_of_drive(drive)?;
         if self.pool.draining().contains(&drive) {
             return Ok(());
@@ -212,6 +217,8 @@ impl Upkeep {
         if !self.pool.draining().contains(&drive) {
             return Err(refused(drive, "it is not being emptied: kist pool show tells what it is"));
         }
+        // Before it is in use again: else the policy could begin anew.
+        self.note_kept(drive)?;
         self.execute(Command::SetPoolDrive { drive, state: None })?;
         self.pool.set_draining(drive, false)?;
         self.ring();

@@ -11,6 +11,7 @@ use threads::{Mutex, MutexGuard};
 mod add_drive;
 mod anew;
 mod away;
+mod disks;
 mod drain;
 mod findings;
 mod forget;
@@ -24,6 +25,7 @@ mod pool_drives;
 mod pool_gaps;
 mod pool_rebuild;
 mod pool_work;
+mod predicted;
 mod rebalance;
 mod recode;
 mod scrub;
@@ -82,6 +84,8 @@ pub struct Upkeep {
     drive_file: OnceLock<Arc<dyn PoolDriveFile>>,
     /// Held while the catalogue is verified.
     verifying: Mutex<()>,
+    /// What the last look at the machine has shown of the disks under the drives.
+    disk_looks: Mutex<disks::Looks>,
 }
 
 impl Deref for Upkeep {
@@ -114,6 +118,7 @@ impl Upkeep {
             placed: Mutex::default(),
             drive_file: OnceLock::new(),
             verifying: Mutex::new(()),
+            disk_looks: Mutex::default(),
         }
     }
 
@@ -155,6 +160,10 @@ impl Upkeep {
 
     fn changes_drives(&self) -> MutexGuard<'_, ()> {
         self.changing_drives.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with_looks(&self, change: impl FnOnce(&mut disks::Looks)) {
+        change(&mut self.disk_looks.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Whether what the pool cannot read now it cannot read later either: no drive is away that may come

@@ -4,6 +4,7 @@
 
 mod access;
 mod clock;
+mod disks;
 mod drives;
 mod files;
 mod health;
@@ -22,6 +23,10 @@ mod works;
 
 pub use access::{AclBody, AclLine, AclReply, OwnerBody, QuotaBody, QuotaReply};
 pub use clock::{AcceptClockBody, ClockReply, TimeMoveReply};
+pub use disks::{
+    DiskReasonWire, DiskReportBody, DiskWaitsWire, DiskWatchReply, DisksFoundBody, DisksFoundReply,
+    DriveDiskReply, DriveLightBody, DriveSlotWire, FoundDiskBody, TakeOverBody, WatchedDriveReply,
+};
 pub use drives::{DriveMotionReply, DriveReply};
 pub use files::{
     CopyReply, FileReply, ListEntry, ListReply, MakeDirectoryBody, PinReply, PutReply, RenameBody, StatReply,

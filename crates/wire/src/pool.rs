@@ -141,6 +141,9 @@ pub struct PoolDriveReply {
     /// How far it is emptied, if it is to be.
     #[serde(default)]
     pub drain: Option<DrainReply>,
+    /// The disk that it is on, or was; none: nobody has told of it yet (`kist disk watch`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<crate::DriveDiskReply>,
     /// Bytes it can hold.
     pub capacity: u64,
     /// Bytes used.

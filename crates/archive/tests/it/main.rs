@@ -16,6 +16,7 @@ mod closing;
 mod common;
 mod dangling;
 mod data_sets;
+mod disks;
 mod drained;
 mod drive_orders;
 mod drives;

@@ -1,16 +1,20 @@
 //! The machines: tapes, drives, pool, catalogue, and reports about them.
 
+use std::cell::Cell;
+use std::fmt;
 use std::sync::Arc;
 
 use archive::{
     AddedDrive, ArchiveError, BackupStatus, CatalogueFinding, ChangeLogInfo, ClassInfo, CleaningInfo,
-    ClockInfo, DriveFitRecord, HealthProblem, HealthReport, KeptExtents, MountSample, NewDrive, PoolHealth,
-    PoolInfo, QuarantineEnded, QueueLine, ReplacedDrive, ReportBy, ScrubInfo, TapeCheck, TapeContent,
-    TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept,
+    ClockInfo, DiskReport, DiskWatch, DriveFitRecord, HealthProblem, HealthReport, KeptExtents, MountSample,
+    NewDrive, PoolHealth, PoolInfo, QuarantineEnded, QueueLine, ReplacedDrive, ReportBy, ScrubInfo, TakeOver,
+    TapeCheck, TapeContent, TapeDriveInfo, TapeExport, TapeImport, TapeInfo, TapeRepack, TapeReport, TapeUse,
+    Totals, UnknownKept,
 };
 use std::collections::BTreeSet;
 
 use base::{BlockAddress, Duration, PercentPoints, StripeCode, Timestamp, Uuid, Vid};
+use catalogue::DriveSlot;
 
 use super::Guarded;
 use crate::roles::Operation;
@@ -346,6 +350,33 @@ impl<E: Operation + ?Sized> Operation for Guarded<E> {
         self.rule.done("drive-add", &wanted.at, || self.engine.pool_drive_add(wanted))
     }
 
+    fn disk_watch(&self) -> Result<DiskWatch, ArchiveError> {
+        self.rule.admin("disk-watch", "")?;
+        self.engine.disk_watch()
+    }
+
+    fn disks_found(&self, reports: Vec<DiskReport>) -> Result<Option<u16>, ArchiveError> {
+        self.rule.admin("disks-found", "")?;
+        // That nothing follows from a look is no news: there is one each minute.
+        let drained = DrainedByPolicy::default();
+        let note = |found: &Option<u16>| {
+            drained.0.set(*found);
+            found.is_some()
+        };
+        self.rule.done_with_news("drive-drain", &drained, note, || self.engine.disks_found(reports))
+    }
+
+    fn drive_light(&self, drive: u16, slot: Option<DriveSlot>) -> Result<(), ArchiveError> {
+        self.rule.admin("drive-light", drive)?;
+        self.rule.done("drive-light", drive, || self.engine.drive_light(drive, slot))
+    }
+
+    fn drive_taken_over(&self, drive: u16, by: &TakeOver) -> Result<ReplacedDrive, ArchiveError> {
+        self.rule.admin("drive-take-over", drive)?;
+        let what = format!("{drive}: {}", by.disk);
+        self.rule.done("drive-take-over", what, || self.engine.drive_taken_over(drive, by))
+    }
+
     fn pool_drive_replace(
         &self,
         drive: u16,
@@ -354,6 +385,19 @@ impl<E: Operation + ?Sized> Operation for Guarded<E> {
     ) -> Result<ReplacedDrive, ArchiveError> {
         self.rule.admin("drive-replace", drive)?;
         self.rule.done("drive-replace", drive, || self.engine.pool_drive_replace(drive, new, accept_loss))
+    }
+}
+
+/// The drive that the policy has emptied, for the audit log.
+#[derive(Default)]
+struct DrainedByPolicy(Cell<Option<u16>>);
+
+impl fmt::Display for DrainedByPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.get() {
+            Some(drive) => write!(f, "{drive}: its disk foretells its failure"),
+            None => f.write_str("disks that foretell their failure"),
+        }
     }
 }
 

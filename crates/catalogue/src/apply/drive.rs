@@ -8,8 +8,8 @@ use crate::draft::Draft;
 use crate::error::{Object, Rejection};
 use crate::key;
 use crate::record::{
-    CleanerRecord, CleaningAsk, DriveCleaning, PoolDriveRecord, PoolDriveState, RebalanceRecord,
-    RecodingRecord, Rule,
+    CleanerRecord, CleaningAsk, DriveCleaning, DriveDisk, DriveDiskRecord, PoolDriveRecord, PoolDriveState,
+    RebalanceRecord, RecodingRecord, Rule,
 };
 use crate::table::Table;
 
@@ -55,6 +55,37 @@ pub(super) fn set_pool_drive(
         }
         None => draft.remove(Table::PoolDrive, key::pool_drive(drive)),
     }
+    Ok(Outcome::Done)
+}
+
+/// Most bytes in the name of a disk.
+pub(super) const DISK_BYTES_MAX: usize = 256;
+
+pub(super) fn set_disk(
+    draft: &mut Draft<'_>,
+    drive: DriveId,
+    disk: Option<&DriveDisk>,
+) -> Result<Outcome, Rejection> {
+    let known: Option<DriveDiskRecord> = draft.view().get(Table::DriveDisk, &key::pool_drive(drive))?;
+    let Some(disk) = disk else {
+        if known.is_some() {
+            draft.remove(Table::DriveDisk, key::pool_drive(drive));
+        }
+        return Ok(Outcome::Done);
+    };
+    limit("bytes of a disk's name", disk.disk.len(), DISK_BYTES_MAX)?;
+    if disk.disk.is_empty() {
+        let what = "a disk has a name";
+        return Err(Rejection::Malformed { object: Object::Drive(drive.to_string()), what });
+    }
+    let disk = DriveDisk { drained: disk.drained.as_deref().map(reason), ..disk.clone() };
+    if known.as_ref().is_some_and(|known| known.known == disk) {
+        return Ok(Outcome::Done);
+    }
+    let place = |disk: &DriveDisk| (disk.disk.clone(), disk.slot);
+    let before = known.filter(|known| place(&known.known) == place(&disk));
+    let since = before.map_or(draft.at, |known| known.since);
+    draft.put(Table::DriveDisk, key::pool_drive(drive), &DriveDiskRecord { known: disk, since });
     Ok(Outcome::Done)
 }
 

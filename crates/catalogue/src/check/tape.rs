@@ -9,8 +9,8 @@ use crate::error::ReadError;
 use crate::key;
 use crate::record::{
     BaseRecord, CleanerRecord, ClockRecord, ContainerKind, ContainerRecord, CopyState, Counter,
-    DriveCleaning, LeapsBelieved, PoolDriveRecord, QueuedContainer, RebalanceRecord, RecodingRecord, RunItem,
-    RunRecord, SealingRecord, TapeAway, TapeRecord, TapeState,
+    DriveCleaning, DriveDiskRecord, LeapsBelieved, PoolDriveRecord, QueuedContainer, RebalanceRecord,
+    RecodingRecord, RunItem, RunRecord, SealingRecord, TapeAway, TapeRecord, TapeState,
 };
 use crate::table::Table;
 
@@ -183,6 +183,11 @@ impl Check<'_> {
         })?;
         self.walk(Table::PoolDrive, |_, mut parts, _, _: PoolDriveRecord| {
             parts.u16()?;
+            Ok(())
+        })?;
+        self.walk(Table::DriveDisk, |check, mut parts, key, record: DriveDiskRecord| {
+            parts.u16()?;
+            check.expect(!record.known.disk.is_empty(), Table::DriveDisk, key, "a disk has a name");
             Ok(())
         })?;
         self.walk(Table::Recoding, |check, _, key, _: RecodingRecord| {

@@ -9,8 +9,8 @@ use crate::error::ReadError;
 use crate::frame;
 use crate::key;
 use crate::record::{
-    BlobRecord, ContainerRecord, FileRecord, Garbage, PoolDriveRecord, PoolDriveState, RebalanceRecord,
-    RecodingRecord, Sectors, UnknownExtent,
+    BlobRecord, ContainerRecord, DriveDiskRecord, FileRecord, Garbage, PoolDriveRecord, PoolDriveState,
+    RebalanceRecord, RecodingRecord, Sectors, UnknownExtent,
 };
 use crate::table::Table;
 
@@ -32,6 +32,16 @@ impl View<'_> {
     pub fn pool_drives_in(&self, state: PoolDriveState) -> Result<BTreeSet<DriveId>, ReadError> {
         let drives = self.pool_drives()?.into_iter();
         Ok(drives.filter(|(_, record)| record.state == state).map(|(drive, _)| drive).collect())
+    }
+
+    /// On which disks the drives of the pool are, as far as that was ever told.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn drive_disks(&self) -> Result<Vec<(DriveId, DriveDiskRecord)>, ReadError> {
+        self.rows(Table::DriveDisk, &[], None, usize::MAX, |mut parts, key, value| {
+            Ok((DriveId(parts.u16()?), frame::open(Table::DriveDisk, key, value)?))
+        })
     }
 
     /// Whether what is stored moves between the drives of the pool, and until when; `None`: it stays.

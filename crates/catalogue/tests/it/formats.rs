@@ -137,6 +137,7 @@ fn full() -> Bench {
     used_later(&mut bench, &waiting);
     rebalance_commands().into_iter().for_each(|command| drop(bench.ok(command)));
     bench.ok(Command::SetRecoding { to: Some(StripeCode::reed_solomon(2, 1)) });
+    disk_commands().into_iter().for_each(|command| drop(bench.ok(command)));
     bench
 }
 
@@ -466,6 +467,24 @@ fn drive_commands() -> Vec<Command> {
     ]
 }
 
+/// The commands that tell on which disks drives of the pool are.
+fn disk_commands() -> Vec<Command> {
+    let slot = DriveSlot { enclosure: 0x5000_ccab_0400_1000, number: 7 };
+    let disk = DriveDisk {
+        disk: "naa.5000c500a1b2c3d7".into(),
+        slot: Some(slot),
+        light: Some(slot),
+        drained: Some("failure-expected".into()),
+        kept: false,
+    };
+    let alone = DriveDisk { slot: None, light: None, drained: None, kept: true, ..disk.clone() };
+    vec![
+        Command::SetDriveDisk { drive: DriveId(1), disk: None },
+        Command::SetDriveDisk { drive: DriveId(7), disk: Some(disk) },
+        Command::SetDriveDisk { drive: DriveId(8), disk: Some(alone) },
+    ]
+}
+
 /// The commands that move what is stored between drives of the pool.
 fn rebalance_commands() -> Vec<Command> {
     vec![Command::SetRebalance { to: None }, Command::SetRebalance { to: Some(PercentPoints(5)) }]
@@ -752,6 +771,7 @@ fn envelopes() -> Vec<Envelope> {
         .chain([Command::AdoptRule { rule: Rule::OrderedByUse }])
         .chain(rebalance_commands())
         .chain(recode_commands())
+        .chain(disk_commands())
         .map(|command| Envelope { at: Timestamp(1_795_292_940_000_000_000), command })
         .collect()
 }
@@ -761,7 +781,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 119, "one of each command");
+    assert_eq!(tags.len(), 120, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();
@@ -871,6 +891,7 @@ fn a_missing_row_is_found_by_the_check() {
                     | Table::DriveCleaning
                     | Table::KeyAtHand
                     | Table::PoolDrive
+                    | Table::DriveDisk
                     | Table::TapeLeaving
                     | Table::Rebalance
                     | Table::Recoding

@@ -163,6 +163,23 @@ fn pool() -> Vec<Endpoint> {
         Endpoint::post("/pool/drives", "Adds a drive to the pool, and names it in kist.toml", 200)
             .with(Shape::of::<wire::AddDriveBody>())
             .replies(Shape::of::<wire::AddDriveReply>()),
+        Endpoint::get(
+            "/pool/disks",
+            "The drives for who watches their disks",
+            Shape::of::<wire::DiskWatchReply>(),
+        ),
+        Endpoint::post("/pool/disks", "Tells on which disks the drives are, and how these are", 200)
+            .with(Shape::of::<wire::DisksFoundBody>())
+            .replies(Shape::of::<wire::DisksFoundReply>()),
+        Endpoint::post("/pool/drives/{id}/light", "Says which light is switched on for a drive", 204)
+            .with(Shape::of::<wire::DriveLightBody>()),
+        Endpoint::post(
+            "/pool/drives/{id}/take-over",
+            "Puts the disk in its slot in a lost drive's place",
+            200,
+        )
+        .with(Shape::of::<wire::TakeOverBody>())
+        .replies(Shape::of::<wire::ReplaceReply>()),
         Endpoint::post("/pool/drives/{id}/lost", "Says that a drive will not come back", 204)
             .with(Shape::of::<wire::DriveLostBody>()),
         Endpoint::post("/pool/drives/{id}/drain", "Has a drive emptied onto the others", 204),

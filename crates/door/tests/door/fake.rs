@@ -1035,6 +1035,26 @@ impl authority::Operation for Fake {
         }
     }
 
+    fn disk_watch(&self) -> Result<archive::DiskWatch, ArchiveError> {
+        Err(ArchiveError::NoSuchPoolDrive(9))
+    }
+
+    fn disks_found(&self, reports: Vec<archive::DiskReport>) -> Result<Option<u16>, ArchiveError> {
+        Ok(reports.first().map(|report| report.drive))
+    }
+
+    fn drive_light(&self, drive: u16, _: Option<catalogue::DriveSlot>) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NoSuchPoolDrive(drive))
+    }
+
+    fn drive_taken_over(
+        &self,
+        drive: u16,
+        _: &archive::TakeOver,
+    ) -> Result<archive::ReplacedDrive, ArchiveError> {
+        Err(ArchiveError::NoSuchPoolDrive(drive))
+    }
+
     fn pool_drive_replace(
         &self,
         drive: u16,

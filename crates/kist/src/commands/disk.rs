@@ -8,7 +8,7 @@ use terminal::{Exit, Failure, Outcome, output, text};
 use topology::{Machine, Place, Problem, Services, Slot};
 
 use crate::cli::Common;
-use crate::commands::{disk_bottleneck, disk_health, disk_json, disk_paths, disk_tree};
+use crate::commands::{disk_bottleneck, disk_health, disk_json, disk_paths, disk_tree, disk_watch};
 
 /// Problems that are told one by one.
 const PROBLEMS_TOLD: usize = 5;
@@ -18,7 +18,7 @@ const PROBLEMS_TOLD: usize = 5;
 #[command(after_help = "\
 Reads /sys and asks disks and enclosures themselves how they are; needs no server
 and no instance. As root it can ask; without, it shows what /sys has. Nothing is
-changed but by 'locate', and by 'paths keep'.
+changed but by 'locate', 'paths keep' and 'watch', which needs a server.
 
 Examples:
   kist disk ls
@@ -74,6 +74,8 @@ Examples:
     Health(disk_health::Args),
     /// Show the paths of each disk that has several, and the map over them; keep them
     Paths(disk_paths::Args),
+    /// Tell the server on which disks its drives are, and do what kist.toml wants done about them
+    Watch(disk_watch::Args),
     /// Compute which link limits what, with each number and its source
     Bottleneck(disk_bottleneck::Args),
     /// Write all that is needed to look at this machine elsewhere into one text file
@@ -138,6 +140,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         Action::Locate { slot, light } => locate(slot, light == "on", common),
         Action::Health(args) => disk_health::run(args, common),
         Action::Paths(args) => disk_paths::run(args, common),
+        Action::Watch(args) => disk_watch::run(args, common),
         Action::Bottleneck(args) => disk_bottleneck::run(args, common),
         Action::Record { file, no_ask } => record(file, !no_ask, common),
     }
@@ -238,7 +241,7 @@ fn record(file: &Path, asking: bool, common: &Common) -> Outcome {
             format!("{} is there already: name a new file", file.display()),
         ));
     }
-    let Recorded { machine, record } = probe::live(asking);
+    let Recorded { machine, record, .. } = probe::live(asking);
     tell(&machine);
     let bytes = probe::save(&record, file).map_err(|error| {
         let exit = match &error {

@@ -25,6 +25,10 @@ use crate::cli::Common;
 /// become free.
 const LOOKS_MAX: u32 = 30;
 
+/// The same while a map has lost its disk: it goes as soon as nobody uses it any more, and whoever waits for
+/// that puts another disk in.
+const LOOKS_MAX_FORSAKEN: u32 = 2;
+
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -65,6 +69,8 @@ struct Keeper {
     since: BTreeMap<(String, String), String>,
     /// What was told already of disks without a map.
     told: BTreeSet<String>,
+    /// A map of Kist stands that leads to no disk.
+    has_forsaken: bool,
 }
 
 /// Runs the command.
@@ -83,6 +89,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         maps: BTreeMap::new(),
         since: BTreeMap::new(),
         told: BTreeSet::new(),
+        has_forsaken: false,
     };
     let every = Duration::from_secs(args.every);
     let (mut known, mut looks) = (None, 0);
@@ -90,7 +97,8 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     loop {
         let begin = Instant::now();
         let names = names();
-        if known.as_ref() != Some(&names) || looks >= LOOKS_MAX {
+        let looks_max = if keeper.has_forsaken { LOOKS_MAX_FORSAKEN } else { LOOKS_MAX };
+        if known.as_ref() != Some(&names) || looks >= looks_max {
             keeper.see()?;
             (known, looks) = (Some(names), 0);
         }
@@ -140,6 +148,7 @@ impl Keeper {
         if self.carry_out(&maps.plan(&machine, multipath::multipathd_runs()))? {
             (machine, maps) = look();
         }
+        self.has_forsaken = maps.has_forsaken(&machine);
         self.follow(&machine, &maps);
         Ok(())
     }

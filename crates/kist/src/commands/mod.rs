@@ -16,6 +16,8 @@ mod disk_json;
 mod disk_paths;
 mod disk_paths_keep;
 mod disk_tree;
+mod disk_watch;
+mod disk_watch_pass;
 pub mod drive;
 pub mod evict;
 pub mod get;

@@ -7,9 +7,9 @@ use client::Client;
 use config::Size;
 use terminal::{Exit, Failure, Outcome, Table, output, text};
 use wire::{
-    AddDriveBody, AddDriveReply, BurnInReply, DrainReply, DriveLostBody, EvictorReply, PoolDriveReply,
-    PoolHealthReply, PoolReply, RebalanceBody, RebalanceEndReply, RebalanceReply, RebuildBody, ReplaceBody,
-    ReplaceReply,
+    AddDriveBody, AddDriveReply, BurnInReply, DrainReply, DriveDiskReply, DriveLostBody, DriveSlotWire,
+    EvictorReply, PoolDriveReply, PoolHealthReply, PoolReply, RebalanceBody, RebalanceEndReply,
+    RebalanceReply, RebuildBody, ReplaceBody, ReplaceReply,
 };
 use wire::{QuarantineEndReply, QuarantineReply};
 
@@ -446,9 +446,50 @@ fn show_drive(client: &Client, id: u16, json: bool) -> Outcome {
     row("since the start", format!("{} read, {} written", text::size(drive.read), text::size(drive.written)));
     row("errors", text::count(drive.errors));
     row("read and written by", format!("{}, {} at a time", drive.io, drive.depth));
+    if let Some(disk) = &drive.disk {
+        row("disk", disk.disk.clone());
+        row("slot", disk.slot.as_ref().map_or_else(|| "not known".to_owned(), slot_words));
+        row("disk is", judged(disk));
+        row("light", if disk.light.is_some() { "on" } else { "not switched on" }.to_owned());
+    }
     row("burn-in", drive.burn_in.as_ref().map_or_else(|| "none is recorded".to_owned(), burnt_in));
     output::write(&table.render())?;
     remarks(&drive).iter().try_for_each(|remark| output::line(remark))
+}
+
+fn slot_words(slot: &DriveSlotWire) -> String {
+    format!("{} of enclosure {}", slot.number, slot.enclosure)
+}
+
+/// What was said of a disk when it was last seen.
+fn judged(disk: &DriveDiskReply) -> String {
+    let Some(seen) = &disk.seen else { return "not seen since the start: see kist disk watch".to_owned() };
+    let why: String = disk.reasons.iter().map(|reason| format!("; {}", reason.text)).collect();
+    format!("{}{why} ({})", disk.verdict, text::whole_seconds(seen))
+}
+
+/// What is to be known of the disk of a drive that is not well, or whose disk is not.
+fn about_disk(drive: &PoolDriveReply) -> Vec<String> {
+    let (id, Some(disk)) = (drive.id, &drive.disk) else { return Vec::new() };
+    let mut lines = Vec::new();
+    let slot = disk.slot.as_ref().map(|slot| format!(", in slot {}", slot_words(slot))).unwrap_or_default();
+    let light = if disk.light.is_some() { "; its light is on" } else { "" };
+    if !drive.up || disk.drained.is_some() || disk.light.is_some() {
+        let verb = if drive.up { "is" } else { "was" };
+        lines.push(format!("drive {id}: its disk {verb} {}{slot}{light}", disk.disk));
+    }
+    if let Some(why) = &disk.drained {
+        lines.push(format!("drive {id}: emptied by itself, since its disk foretells its failure: {why}"));
+    } else if let Some(reason) = disk.reasons.iter().find(|reason| reason.predicts && drive.up) {
+        let next =
+            if drive.drain.is_none() { format!(": kist pool drive drain {id}") } else { String::new() };
+        let why = &reason.text;
+        lines.push(format!("drive {id}: its disk {}{slot} foretells its failure: {why}{next}", disk.disk));
+    }
+    lines.extend(
+        disk.waits.iter().map(|waits| format!("drive {id}: nothing is done by itself: {}", waits.text)),
+    );
+    lines
 }
 
 /// When a drive was burnt in, and what came of it.
@@ -525,6 +566,7 @@ fn remarks(drive: &PoolDriveReply) -> Vec<String> {
     let removed = (drive.state == "removed")
         .then(|| format!("drive {id}: taken out: delete its [[pool.drives]] from kist.toml"));
     what.into_iter()
+        .chain(about_disk(drive))
         .chain(lacks)
         .chain(slow)
         .chain(drive.drain.as_ref().map(|drain| drained(id, drain)))
@@ -835,6 +877,7 @@ mod tests {
             burn_in: None,
             io: "threads".to_owned(),
             depth: 1,
+            disk: None,
             drain: None,
             capacity: 0,
             used: 0,

@@ -30,6 +30,8 @@ pub fn compare(store: &MemoryStore, model: &Model) {
     assert_eq!(tapes_leaving, model.tapes_leaving);
     let pool_drives: Vec<_> = model.pool_drives.clone().into_iter().collect();
     assert_eq!(view.pool_drives().unwrap(), pool_drives);
+    let drive_disks: Vec<_> = model.drive_disks.clone().into_iter().collect();
+    assert_eq!(view.drive_disks().unwrap(), drive_disks);
     assert_eq!(view.rebalance().unwrap(), model.rebalance);
     assert_eq!(view.recoding().unwrap(), model.recoding);
     let cleaning: Vec<_> = model.drives_cleaning.clone().into_iter().collect();

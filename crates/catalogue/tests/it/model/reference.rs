@@ -107,6 +107,7 @@ pub struct Model {
     pub cleaners: BTreeMap<Vid, CleanerRecord>,
     pub drives_cleaning: BTreeMap<String, DriveCleaning>,
     pub pool_drives: BTreeMap<DriveId, PoolDriveRecord>,
+    pub drive_disks: BTreeMap<DriveId, DriveDiskRecord>,
     pub rebalance: Option<RebalanceRecord>,
     pub recoding: Option<RecodingRecord>,
     /// Ids that extents have → the blob that was written anew there.

@@ -411,6 +411,16 @@ impl Model {
                     None => drop(self.pool_drives.remove(drive)),
                 }
             }
+            Command::SetDriveDisk { drive, disk: None } => drop(self.drive_disks.remove(drive)),
+            Command::SetDriveDisk { drive, disk: Some(disk) } => {
+                if disk.disk.is_empty() {
+                    return Err("Malformed");
+                }
+                let place = |disk: &DriveDisk| (disk.disk.clone(), disk.slot);
+                let before = self.drive_disks.get(drive).filter(|known| place(&known.known) == place(disk));
+                let since = before.map_or(self.at, |known| known.since);
+                self.drive_disks.insert(*drive, DriveDiskRecord { known: disk.clone(), since });
+            }
             Command::SetRebalance { to } => {
                 if self.rebalance.map(|record| record.to) != *to {
                     self.rebalance = to.map(|to| RebalanceRecord { to, since: self.at });
@@ -736,6 +746,18 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
             drive: DriveId(100 + picks[0] % 3),
             state: [None, Some(PoolDriveState::Draining), Some(PoolDriveState::Removed)]
                 [usize::from(picks[1]) % 3],
+        },
+        22 if picks[3] % 32 == 13 => Command::SetDriveDisk {
+            drive: DriveId(100 + picks[0] % 3),
+            disk: (picks[1] % 4 != 0).then(|| {
+                let slot = |pick: u16| {
+                    (pick % 3 != 0).then(|| DriveSlot { enclosure: 1, number: u32::from(pick % 3) })
+                };
+                let disk = ["", "naa.5", "naa.6"][usize::from(picks[1]) % 3].to_owned();
+                let drained = (picks[4] % 3 == 0).then(|| "failure-expected".to_owned());
+                let kept = picks[5] % 2 == 0;
+                DriveDisk { disk, slot: slot(picks[2]), light: slot(picks[4]), drained, kept }
+            }),
         },
         22 if picks[3] % 16 == 5 => Command::SetRecoding {
             to: [
