@@ -423,8 +423,8 @@ fn recalls_write_in_runs_beside_clients() {
     assert!(both.slowest < Duration::from_secs(2), "who waits for a sync is not starved: {both:?}");
 }
 
-/// What a rebuild of one of 24 drives reads, of what the 23 others could read, without anybody beside it; blob by
-/// blob as the scrubber has it done.
+/// What a rebuild of one of 24 drives reads, of what the 23 others could read, without anybody beside it; blob
+/// by blob as the scrubber has it done.
 #[test]
 fn a_drive_is_rebuilt_from_all_others() {
     let _one = crate::alone();
@@ -466,6 +466,6 @@ fn a_drive_is_rebuilt_from_all_others() {
         rate / 1e6,
         rebuilt / 1e6
     );
-    // The bar is 0.8: see docs/reference/performance.md.
-    assert!(share > 0.1, "{share}");
+    // Missed by far: what was reached is kept.
+    assert!(share > 0.15, "{share}; the budget is 0.8: docs/reference/performance.md");
 }
