@@ -188,6 +188,20 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
         );
         return Err((pool.data.span(), message));
     }
+    let codes = pool.groups.values().map(|group| {
+        let (data, local, global) = (&group.data, &group.local_parity, &group.parity);
+        let shards = |count: &Spanned<u8>| usize::from(*count.get_ref());
+        shards(data) + shards(local) + shards(global)
+    });
+    let widest = codes.chain([code.width()]).max().unwrap_or(0) as u64;
+    // Five rows of cells of 1 MiB, each with a page for its header.
+    let needed = ByteCount(5 * widest * ((1 << 20) + 4096));
+    if pool.arena.get_ref().0 < needed {
+        let message = format!(
+            "a code of {widest} shards needs an arena of at least {needed}: five rows of 1 MiB cells"
+        );
+        return Err((pool.arena.span(), message));
+    }
     if pool.arena.get_ref().0 < ByteCount::mib(16) {
         return Err((pool.arena.span(), "the pool needs at least 16MiB of buffers".to_owned()));
     }
@@ -248,6 +262,16 @@ fn check_groups(pool: &Pool) -> Result<(), Finding> {
             let message = format!(
                 "{code} is no code: at least one data shard, no more local parity than data, at most \
                  {WIDTH_MAX} in all"
+            );
+            return Err((group.data.span(), message));
+        }
+        // What the group has no room for, or no drive left, goes to these.
+        let main = pool.drives.iter().filter(|drive| drive.group.is_none()).count();
+        if main < code.width() {
+            let message = format!(
+                "{code} shards need {} drives in no group too, for what group '{}' has no room for; there are {main}",
+                code.width(),
+                name.get_ref()
             );
             return Err((group.data.span(), message));
         }
@@ -611,6 +635,10 @@ mod tests {
         assert_eq!((pool.groups[0].water.high_percent, pool.groups[0].water.low_percent), (90, 80));
         assert_eq!(placing.unused_for, Some(Duration::from_secs(3600)));
         for (text, told) in [
+            (
+                text(&table.replace("data = 1", "data = 8"), 2, ""),
+                "8+1 shards need 9 drives in no group too, for what group 'fast' has no room for; there are 6",
+            ),
             (text(table, 1, class), "1+1 shards need 2 drives on their own, group 'fast' has 1"),
             (text("", 2, ""), "there is no group 'fast'"),
             (text("", 0, class), "there is no group 'fast'"),

@@ -121,6 +121,16 @@ impl Ground {
         spaces
     }
 
+    /// About the bytes of files that stand in groups of drives, as known by at most a second ago.
+    pub fn bytes_in_groups(&self) -> ByteCount {
+        let of = |(number, group): (u8, &crate::GroupSettings)| {
+            let used = u128::from(self.pool.group_room(DriveGroup(number)).used.0);
+            used * u128::from(group.code.data) / group.code.width().max(1) as u128
+        };
+        let sum = (1u8..).zip(&self.settings.pool.groups).map(of).sum::<u128>();
+        ByteCount(u64::try_from(sum).unwrap_or(u64::MAX))
+    }
+
     /// The group of drives that gets the files of a class.
     pub fn group_of_class(&self, class: ClassId) -> DriveGroup {
         let class = self.classes.get(class);

@@ -77,6 +77,15 @@ const _: () = assert!(HEDGE_DEFAULT.as_nanos() <= HEDGE_MAX.as_nanos());
 /// that does not belong to its row could not be told afterwards from the parity that speaks against it.
 pub(crate) const WITNESSES_MIN: usize = 2;
 
+/// A group of drives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoolGroup {
+    /// The code of what it gets.
+    pub code: StripeCode,
+    /// It gets nothing new while it is fuller than this.
+    pub high_percent: u8,
+}
+
 /// The settings of a pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolConfig {
@@ -84,8 +93,8 @@ pub struct PoolConfig {
     pub instance: Uuid,
     /// The code of new striped blobs, but for those that a group of drives gets.
     pub code: StripeCode,
-    /// The codes of the groups of drives, from [`DriveGroup`] 1 on.
-    pub groups: Vec<StripeCode>,
+    /// The groups of drives, from [`DriveGroup`] 1 on.
+    pub groups: Vec<PoolGroup>,
     /// Drives that hold each new segment of small values; usually one more than the losses the code bears.
     pub segment_copies: u8,
     /// The largest small value; at most 256 KiB.
@@ -152,24 +161,29 @@ impl PoolConfig {
     #[must_use]
     pub fn code_of(&self, group: DriveGroup) -> StripeCode {
         let at = usize::from(group.0).checked_sub(1);
-        at.and_then(|at| self.groups.get(at)).copied().unwrap_or(self.code)
+        at.and_then(|at| self.groups.get(at)).map_or(self.code, |group| group.code)
     }
 
     /// How many drives may fail whatever they hold of new striped blobs.
     #[must_use]
     pub fn bears(&self) -> usize {
-        self.groups.iter().chain([&self.code]).map(|code| code.bears()).min().unwrap_or(0)
+        self.codes().map(StripeCode::bears).min().unwrap_or(0)
     }
 
     /// The fewest shards that one of the codes needs.
     #[must_use]
     pub fn data_min(&self) -> usize {
-        self.groups.iter().chain([&self.code]).map(|code| usize::from(code.data)).min().unwrap_or(0)
+        self.codes().map(|code| usize::from(code.data)).min().unwrap_or(0)
+    }
+
+    /// All codes of new blobs.
+    pub(crate) fn codes(&self) -> impl Iterator<Item = StripeCode> {
+        self.groups.iter().map(|group| group.code).chain([self.code])
     }
 
     /// Cells of a row in the widest of the codes.
     pub(crate) fn widest_row(&self) -> usize {
-        self.groups.iter().chain([&self.code]).map(|code| code.width()).max().unwrap_or(0)
+        self.codes().map(StripeCode::width).max().unwrap_or(0)
     }
 
     /// The usual settings for a layout.
@@ -192,8 +206,8 @@ impl PoolConfig {
     /// Checks all settings.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let page = PAGE as u64;
-        if let Some(impossible) = self.groups.iter().chain([&self.code]).find(|code| !code.exists()) {
-            return Err(ConfigError::Layout(*impossible));
+        if let Some(impossible) = self.codes().find(|code| !code.exists()) {
+            return Err(ConfigError::Layout(impossible));
         }
         if self.groups.len() > GROUPS_MAX {
             return Err(ConfigError::Groups);

@@ -1,8 +1,11 @@
 //! The groups of drives: what each has room for, and in which a blob stands.
 
+use std::cmp::Reverse;
+
 use base::{BlobDescription, ByteCount, DriveGroup, DriveId};
 use cluster::DriveEntry;
 
+use crate::config::{GROUPS_MAX, PoolGroup};
 use crate::drives::PoolDrive;
 use crate::pool::Pool;
 use crate::status::DriveSpace;
@@ -20,8 +23,6 @@ pub struct GroupRoom {
     pub used: ByteCount,
     /// What new files may take of it.
     pub room: ByteCount,
-    /// The least of it on one of the drives that take files.
-    pub least: ByteCount,
 }
 
 impl GroupRoom {
@@ -36,7 +37,6 @@ impl GroupRoom {
         let room = drive.room_for_files();
         if room.0 > 0 {
             add(&mut self.room, room.0);
-            self.least = if self.takers == 0 { room } else { self.least.min(room) };
             self.takers += 1;
         }
     }
@@ -51,34 +51,59 @@ impl Pool {
         sum
     }
 
-    /// Whether a group has room for a striped blob of so many bytes: on each of its drives that take files
-    /// for an even part. What others are writing is not known here.
+    /// Whether a group has room for a striped blob of so many bytes, without being fuller afterwards than its high
+    /// water: on as many drives as a stripe needs for a stripe, and on all of them for all of it. What others are
+    /// writing is not known here.
     #[must_use]
     pub fn has_room_in(&self, group: DriveGroup, bytes: ByteCount) -> bool {
-        let (code, room) = (self.config().code_of(group), self.group_room(group));
-        if room.takers < code.width() {
+        let at = usize::from(group.0).checked_sub(1);
+        let Some(PoolGroup { code, high_percent }) = at.and_then(|at| self.config().groups.get(at)).copied()
+        else {
+            return false;
+        };
+        let mut drives = self.spaces();
+        drives.retain(|drive| drive.group == group && drive.health.is_up());
+        let sum = |of: fn(&DriveSpace) -> u64| drives.iter().map(of).map(u128::from).sum::<u128>();
+        let raw = u128::from(bytes.0) * code.width() as u128 / u128::from(code.data.max(1));
+        let used = sum(|drive| drive.capacity.0.saturating_sub(drive.free.0));
+        // What is above the mark leaves again: nothing new comes to it.
+        if used + raw > sum(|drive| drive.capacity.0) * u128::from(high_percent) / 100 {
             return false;
         }
-        let geometry = self.geometry(code);
-        // Where it is longer than a stripe it is spread over all of them.
-        let stripe = geometry.extent_bytes(bytes.0.max(1), 0);
-        let all = u128::from(bytes.0) * code.width() as u128 / u128::from(code.data.max(1));
-        let each = u64::try_from(all / room.takers as u128).unwrap_or(u64::MAX);
-        stripe.max(each) <= room.least.0
+        let stripe = self.geometry(code).extent_bytes(bytes.0.max(1), 0);
+        drives.retain(|drive| drive.room_for_files().0 >= stripe);
+        let room = drives.iter().map(|drive| u128::from(drive.room_for_files().0)).sum::<u128>();
+        drives.len() >= code.width() && raw <= room
     }
 
-    /// The group on whose drives a blob stands, wholly or in part; of one of which nothing does the main one.
+    /// The group on whose drives most of a blob stands; of one of which nothing does the main one.
     #[must_use]
     pub fn group_of_blob(&self, blob: &BlobDescription) -> DriveGroup {
         if self.config().groups.is_empty() {
             return DriveGroup::MAIN;
         }
-        self.group_of_drives(blob.stripes.iter().flat_map(|stripe| &stripe.drives))
+        let mut counts = [0u64; 1 + GROUPS_MAX];
+        for drive in blob.stripes.iter().flat_map(|stripe| &stripe.drives) {
+            counts[usize::from(self.group_of(*drive).0).min(GROUPS_MAX)] += 1;
+        }
+        let most = (0u8..).zip(counts).max_by_key(|(group, count)| (*count, Reverse(*group)));
+        DriveGroup(most.map_or(0, |(group, _)| group))
     }
 
-    /// The group in which some of these drives are.
+    /// Whether some of a blob stands on drives in no group: when it goes, there is room on those.
+    #[must_use]
+    pub fn stands_on_main(&self, blob: &BlobDescription) -> bool {
+        let mut drives = blob.stripes.iter().flat_map(|stripe| &stripe.drives);
+        self.config().groups.is_empty() || drives.any(|drive| self.group_of(*drive) == DriveGroup::MAIN)
+    }
+
+    fn group_of(&self, drive: DriveId) -> DriveGroup {
+        self.drive(drive).map_or(DriveGroup::MAIN, PoolDrive::group)
+    }
+
+    /// A group in which some of these drives are.
     pub(crate) fn group_of_drives<'a>(&self, drives: impl IntoIterator<Item = &'a DriveId>) -> DriveGroup {
-        let of = |drive: &DriveId| self.drive(*drive).map_or(DriveGroup::MAIN, PoolDrive::group);
+        let of = |drive: &DriveId| self.group_of(*drive);
         drives.into_iter().map(of).find(|group| *group != DriveGroup::MAIN).unwrap_or(DriveGroup::MAIN)
     }
 

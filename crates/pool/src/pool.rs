@@ -129,8 +129,8 @@ impl Pool {
             sets: Mutex::new(sets),
             config,
         };
-        for code in pool.config.groups.iter().chain([&pool.config.code]) {
-            pool.code(*code)?;
+        for code in pool.config.codes() {
+            pool.code(code)?;
         }
         pool.keep_for_streams(0);
         Ok(Arc::new(pool))

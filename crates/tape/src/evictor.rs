@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use base::{BlobDescription, BlobId, ByteCount, ClassId, DriveGroup, FileId, Layout, Timestamp};
+use base::{BlobDescription, BlobId, ByteCount, ClassId, FileId, Layout, Timestamp};
 use catalogue::{
     BULK_FILES, BlobRecord, Command, Counter, FileRecord, Garbage, ReadError, Tally, UseHour, View, Work,
 };
@@ -530,7 +530,7 @@ fn blobs_on_main(
     for piece in &file.pieces {
         let Some(record) = view.blob_record(piece.blob)? else { continue };
         let blob = if has_groups { view.blob(piece.blob)? } else { None };
-        if blob.is_none_or(|blob| room.pool.group_of_blob(&blob) == DriveGroup::MAIN) {
+        if blob.is_none_or(|blob| room.pool.stands_on_main(&blob)) {
             found.push((piece.blob, record));
         }
     }
@@ -601,6 +601,7 @@ fn asked(room: &Tape, water: Water, unswept: u64, refused: Option<ByteCount>) ->
     let refused = refused.map(|size| (coming(for_puts), for_puts.needed_for(size)));
     let free = coming(for_recalls);
     let waits = refused.is_some();
+    let in_groups = room.bytes_in_groups();
     let (claimed, short): (ByteCount, BTreeMap<ClassId, ByteCount>) = {
         let space = room.own.space.lock();
         (space.claimed(), space.short().collect())
@@ -621,7 +622,9 @@ fn asked(room: &Tape, water: Water, unswept: u64, refused: Option<ByteCount>) ->
             });
             demands.push(Demand::of(class, bytes, own));
         }
-        // What files have and what is free: other things on the same disks are no business of the marks.
+        // What files have and what is free on the drives in no group: other things on the same disks are no
+        // business of the marks.
+        let online = online.saturating_sub(in_groups.0);
         let most = ByteCount(online.saturating_add(free.0));
         // Nothing leaves for what would not fit then either.
         let evictable = if short.is_empty() { None } else { Some(most_evictable(room, view)?) };

@@ -31,6 +31,15 @@ const PAGE: usize = 200;
 const FOUND_MAX: usize = 64;
 /// Files that are used again, looked at in one step.
 const AGAIN_MAX: usize = 200;
+/// Between two steps of looking other work has its turn.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// Moves that could not be and are tried again after so long; further ones are found by the next whole look.
+const LEFT_MAX: usize = 1_000;
+const LEFT_REST: Duration = Duration::from_secs(60);
+/// Blobs that came back and are remembered: others may stand with them that nobody uses.
+const CAME_MAX: usize = 10_000;
+/// A blob that came back stays for so long at least, whatever the group has above its high water.
+const CAME_STAYS: Duration = Duration::from_secs(3_600);
 
 /// Where to a blob moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,8 +52,8 @@ struct Move {
 
 /// What is known of such moves.
 pub(crate) struct Placing {
-    /// Up to where in the order of use of a class all that is old was looked at.
-    passed: BTreeMap<ClassId, (UseHour, FileId)>,
+    /// Up to where in the order of use of a class all that is to leave a group was looked at.
+    passed: BTreeMap<(DriveGroup, ClassId), (UseHour, FileId)>,
     /// When all of it is looked at again, and when the next look comes, by the steady clock.
     whole_at: Duration,
     due: Duration,
@@ -52,7 +61,11 @@ pub(crate) struct Placing {
     current: Option<(Move, WrittenAnew)>,
     failed: Failed,
     /// What could not move since the last look at all, and why the first of it.
-    left: Option<String>,
+    left: (VecDeque<Move>, String),
+    /// When what could not move is tried again.
+    left_due: Duration,
+    /// When blobs came back.
+    came: BTreeMap<BlobId, Duration>,
 }
 
 impl Placing {
@@ -64,12 +77,38 @@ impl Placing {
             found: VecDeque::new(),
             current: None,
             failed: Failed::default(),
-            left: None,
+            left: (VecDeque::new(), String::new()),
+            left_due: Duration::ZERO,
+            came: BTreeMap::new(),
         }
     }
 
     fn has_found(&self, blob: BlobId) -> bool {
         self.found.iter().any(|found| found.blob == blob)
+    }
+
+    fn note_left(&mut self, step: Move, why: impl FnOnce() -> String) {
+        let (steps, first) = &mut self.left;
+        if steps.is_empty() {
+            *first = why();
+        }
+        if steps.len() < LEFT_MAX {
+            steps.push_back(step);
+        }
+    }
+
+    fn note_came(&mut self, blob: BlobId, now: Duration) {
+        if self.came.len() >= CAME_MAX {
+            self.came.retain(|_, came| now.saturating_sub(*came) < WHOLE_LOOK_EVERY);
+        }
+        if self.came.len() < CAME_MAX {
+            self.came.insert(blob, now);
+        }
+    }
+
+    /// Whether a blob has come back not long ago: of several files in it one may be used and others not.
+    fn has_come(&self, blob: BlobId, stays: Duration, now: Duration) -> bool {
+        self.came.get(&blob).is_some_and(|came| now.saturating_sub(*came) < stays)
     }
 }
 
@@ -77,14 +116,38 @@ impl Placing {
 struct Line<'a> {
     class: &'a Class,
     page: VecDeque<(UseHour, FileId)>,
-    /// What was used last before this hour is old.
-    old_before: Option<UseHour>,
+    old: Old,
 }
 
-/// What a group is to get rid of besides what is old.
-struct Excess {
-    /// Bytes of blobs.
-    bytes: u64,
+/// What of a class is to leave a group, whether that has room or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Old {
+    /// Nothing.
+    Nothing,
+    /// What was used last before this hour.
+    Before(UseHour),
+    /// All: the group is none of the class.
+    All,
+}
+
+impl Old {
+    /// What of a class is to leave this group.
+    fn of(class: &Class, is_of_group: bool, now: Timestamp) -> Old {
+        if !is_of_group {
+            return Old::All;
+        }
+        let Some(unused_for) = class.settings.placing.unused_for else { return Old::Nothing };
+        let span = i64::try_from(unused_for.as_nanos()).unwrap_or(i64::MAX);
+        Old::Before(UseHour::of(Timestamp(now.0.saturating_sub(span))))
+    }
+
+    fn has(self, hour: UseHour) -> bool {
+        match self {
+            Old::Nothing => false,
+            Old::Before(limit) => hour < limit,
+            Old::All => true,
+        }
+    }
 }
 
 impl Scrubber {
@@ -102,8 +165,11 @@ impl Scrubber {
             None => None,
         };
         if let Some(why) = waits {
-            // Drives may be replaced meanwhile, which nobody looks through for what no record names yet.
-            self.placing.current = None;
+            // Drives may be replaced meanwhile, which nobody looks through for what no record names yet: it is
+            // begun anew.
+            if let Some((step, _)) = self.placing.current.take() {
+                self.placing.found.push_front(step);
+            }
             upkeep.placing_state(PoolWork::Waiting(why.to_owned()));
             return Ok(false);
         }
@@ -137,7 +203,7 @@ impl Scrubber {
             return self.place_on(placing, step, anew);
         }
         if let Some(step) = placing.found.pop_front() {
-            return self.place_begin(placing, step);
+            return self.place_begin(placing, step).inspect_err(|_| placing.found.push_front(step));
         }
         self.place_look(placing)
     }
@@ -155,12 +221,15 @@ impl Scrubber {
             Ok(Some(bytes)) => {
                 placing.failed.is_done(step.blob);
                 upkeep.has_placed(step.group, step.to, bytes);
+                if step.to != DriveGroup::MAIN {
+                    placing.note_came(step.blob, upkeep.steady());
+                }
             }
             Err(_) if upkeep.stopping() => return Err(ArchiveError::Stopping),
             Err(error) => {
                 tracing::warn!(blob = %step.blob, %error, "a blob stays in the group where it is for now");
                 placing.failed.note(step.blob, upkeep.steady());
-                placing.left.get_or_insert_with(|| error.to_string());
+                placing.note_left(step, || error.to_string());
             }
         }
         Ok(true)
@@ -180,19 +249,22 @@ impl Scrubber {
         let blob = upkeep.read(|view| view.blob(step.blob))?;
         let Some(blob) = blob.filter(|blob| upkeep.is_to_move(blob, step)) else { return Ok(true) };
         if !placing.failed.is_tried(step.blob, upkeep.steady()) {
-            placing.left.get_or_insert_with(|| "it is tried again later".to_owned());
+            placing.note_left(step, || "it could not be written anew, and is tried again later".to_owned());
             return Ok(true);
         }
         let has_room = match step.to {
             DriveGroup::MAIN => upkeep.blob_room_for_files().takes(blob.length),
-            group => upkeep.pool.has_room_in(group, blob.length),
+            group => {
+                let settings = upkeep.settings.pool.settings_of(group);
+                settings.is_some_and(|settings| upkeep.has_spare(group, settings, blob.length.0))
+                    && upkeep.pool.has_room_in(group, blob.length)
+            }
         };
         if !has_room {
             // What comes back finds room or not; what is to leave is tried again.
             if step.to == DriveGroup::MAIN {
-                placing.left.get_or_insert_with(|| {
-                    format!("a blob of {} finds no room on the drives in no group", blob.length)
-                });
+                let why = || format!("a blob of {} finds no room on the drives in no group", blob.length);
+                placing.note_left(step, why);
             }
             return Ok(true);
         }
@@ -203,7 +275,7 @@ impl Scrubber {
             Ok(anew) => placing.current = Some((step, anew)),
             Err(error) => {
                 placing.failed.note(step.blob, upkeep.steady());
-                placing.left.get_or_insert_with(|| error.to_string());
+                placing.note_left(step, || error.to_string());
             }
         }
         Ok(true)
@@ -223,49 +295,59 @@ impl Scrubber {
             is_through &= upkeep.find_old(placing, group)?;
         }
         upkeep.find_used_again(placing)?;
-        if !placing.found.is_empty() || !is_through {
+        if placing.left_due <= now {
+            let (steps, _) = std::mem::take(&mut placing.left);
+            placing.found.extend(steps);
+            placing.left_due = now.saturating_add(LEFT_REST);
+        }
+        if !placing.found.is_empty() {
             return Ok(true);
         }
-        if let Some(why) = placing.left.take() {
-            // All of it is looked at again.
-            placing.passed.clear();
-            upkeep.placing_state(PoolWork::Waiting(why));
-            placing.due = now.saturating_add(LOOK_EVERY * 6);
-        } else {
-            upkeep.placing_state(PoolWork::Ended("all stands where it is to stand".to_owned()));
-            placing.due = now.saturating_add(LOOK_EVERY);
-        }
+        // To look alone takes nothing from others that wait.
+        placing.due = now.saturating_add(if is_through { LOOK_EVERY } else { LOOK_PAUSE });
+        let state = match &placing.left {
+            (steps, why) if !steps.is_empty() => PoolWork::Waiting(why.clone()),
+            _ if is_through => PoolWork::Ended("all stands where it is to stand".to_owned()),
+            _ => PoolWork::Counting,
+        };
+        upkeep.placing_state(state);
         Ok(false)
     }
 }
 
 impl Upkeep {
     /// Finds what is to leave a group; whether all was looked at.
-    fn find_old(&self, placing: &mut Placing, group: DriveGroup) -> Result<bool, ArchiveError> {
+    fn find_old<'a>(&'a self, placing: &mut Placing, group: DriveGroup) -> Result<bool, ArchiveError> {
         let Some(settings) = self.settings.pool.settings_of(group) else { return Ok(true) };
         let mut excess = self.excess(group, settings);
-        let is_of = |class: &&Class| self.group_of_class(class.id) == group;
-        let now = self.now();
-        let line = |class| Line { class, page: VecDeque::new(), old_before: old_before(class, now) };
-        let mut lines: Vec<Line<'_>> = self.classes.all().iter().filter(is_of).map(line).collect();
+        let (now, steady) = (self.now(), self.steady());
+        let line = |class: &'a Class| {
+            let old = Old::of(class, self.group_of_class(class.id) == group, now);
+            Line { class, page: VecDeque::new(), old }
+        };
+        let mut lines: Vec<Line<'_>> = self.classes.all().iter().map(line).collect();
         let mut looked_at = 0;
         while looked_at < FILES_MAX && placing.found.len() < FOUND_MAX && !self.stopping() {
             let mut first: Option<(UseHour, usize)> = None;
             for (at, line) in lines.iter_mut().enumerate() {
-                let Some(hour) = self.front(placing, line)? else { continue };
-                let is_old = line.old_before.is_some_and(|limit| hour < limit);
-                if (is_old || excess.bytes > 0) && first.is_none_or(|(known, _)| hour < known) {
+                let Some(hour) = self.front(placing, group, line)? else { continue };
+                if (line.old.has(hour) || excess > 0) && first.is_none_or(|(known, _)| hour < known) {
                     first = Some((hour, at));
                 }
             }
             let Some(line) = first.and_then(|(_, at)| lines.get_mut(at)) else { return Ok(true) };
             let Some((hour, file)) = line.page.pop_front() else { return Ok(true) };
-            placing.passed.insert(line.class.id, (hour, file));
+            placing.passed.insert((group, line.class.id), (hour, file));
             looked_at += 1;
+            let stays = match line.class.settings.placing.unused_for {
+                Some(unused_for) if line.old.has(hour) => unused_for,
+                _ => CAME_STAYS,
+            };
             for blob in self.read(|view| striped(view, file))? {
                 let step = Move { blob: blob.id, group, to: DriveGroup::MAIN };
-                if self.is_to_move(&blob, step) && !placing.has_found(blob.id) {
-                    excess.bytes = excess.bytes.saturating_sub(blob.length.0);
+                let leaves = self.is_to_move(&blob, step) && !placing.has_found(blob.id);
+                if leaves && !placing.has_come(blob.id, stays, steady) {
+                    excess = excess.saturating_sub(blob.length.0);
                     placing.found.push_back(step);
                 }
             }
@@ -274,25 +356,31 @@ impl Upkeep {
     }
 
     /// When the next file of a class was used, behind what was looked at.
-    fn front(&self, placing: &Placing, line: &mut Line<'_>) -> Result<Option<UseHour>, ArchiveError> {
+    fn front(
+        &self,
+        placing: &Placing,
+        group: DriveGroup,
+        line: &mut Line<'_>,
+    ) -> Result<Option<UseHour>, ArchiveError> {
         if line.page.is_empty() {
-            let (class, after) = (line.class.id, placing.passed.get(&line.class.id).copied());
+            let class = line.class.id;
+            let after = placing.passed.get(&(group, class)).copied();
             line.page = self.read(|view| view.by_use(class, after, PAGE))?.into();
         }
         Ok(line.page.front().map(|(hour, _)| *hour))
     }
 
-    /// What a group has above its low water, if it is above its high water.
-    fn excess(&self, group: DriveGroup, settings: &GroupSettings) -> Excess {
+    /// Bytes of blobs that a group has above its low water, if it is above its high water.
+    fn excess(&self, group: DriveGroup, settings: &GroupSettings) -> u64 {
         let room = self.pool.group_room(group);
         let percent = |of: u8| u128::from(room.capacity.0) * u128::from(of) / 100;
         let used = u128::from(room.used.0);
         if used <= percent(settings.water.high_percent) {
-            return Excess { bytes: 0 };
+            return 0;
         }
         let (data, width) = (u128::from(settings.code.data), settings.code.width().max(1) as u128);
         let raw = used.saturating_sub(percent(settings.water.low_percent));
-        Excess { bytes: u64::try_from(raw * data / width).unwrap_or(u64::MAX) }
+        u64::try_from(raw * data / width).unwrap_or(u64::MAX)
     }
 
     /// Whether a group has room for more without being above its low water.
@@ -357,13 +445,6 @@ impl Upkeep {
         };
         self.settings.pool.groups.iter().enumerate().map(info).collect()
     }
-}
-
-/// What was used last before this hour is old for a class.
-fn old_before(class: &Class, now: Timestamp) -> Option<UseHour> {
-    let unused_for = class.settings.placing.unused_for?;
-    let span = i64::try_from(unused_for.as_nanos()).unwrap_or(i64::MAX);
-    Some(UseHour::of(Timestamp(now.0.saturating_sub(span))))
 }
 
 /// The striped blobs of a file.

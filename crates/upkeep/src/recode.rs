@@ -281,8 +281,10 @@ impl Scrubber {
         recode.after = None;
         let (left, why) = std::mem::take(&mut recode.left);
         if left == 0 {
-            upkeep
-                .end_recoding(recode.record, &format!("what is striped has the code {}", recode.record.to))?;
+            let groups =
+                if upkeep.settings.pool.groups.is_empty() { "" } else { ", in groups of drives theirs" };
+            let why = format!("what is striped has the code {}{groups}", recode.record.to);
+            upkeep.end_recoding(recode.record, &why)?;
             return Ok(false);
         }
         let why = match recode.lacks_room.take() {

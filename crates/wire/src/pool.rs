@@ -264,7 +264,7 @@ pub struct PoolGroupReply {
     pub left_bytes: u64,
     /// Bytes of files that were used again and came back.
     pub came_bytes: u64,
-    /// Of all groups: `moving`, `waiting`, `counting` (it has not looked yet) or `ended` (nothing is to
+    /// Of all groups: `moving`, `waiting`, `counting` (it looks) or `ended` (nothing is to
     /// move).
     pub state: String,
     /// Why; for people.

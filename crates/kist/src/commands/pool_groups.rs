@@ -37,7 +37,7 @@ pub(super) fn table(groups: &[PoolGroupReply]) -> String {
         "moving" => "blobs move between groups now".to_owned(),
         "waiting" => format!("what is to move between groups waits: {reason}"),
         "ended" => format!("between groups nothing moves: {reason}"),
-        _ => "what is to move between groups is not looked for yet".to_owned(),
+        _ => "what is to move between groups is being looked for".to_owned(),
     };
     format!("{}{state}\n", table.render())
 }
