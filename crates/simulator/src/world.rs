@@ -20,7 +20,6 @@ use crate::oracle::Oracle;
 /// When simulations begin: 2026-11-21.
 const START: Timestamp = Timestamp(1_795_219_200_000_000_000);
 /// How long a supervisor waits before it starts a dead engine again.
-const HOUR_ENDS_SOON: Duration = Duration::from_secs(57 * 60);
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
 /// How many starts in a row may fail once nothing is wrong any more.
 const CALM_STARTS_MAX: u32 = 4;
@@ -127,7 +126,8 @@ impl World {
     ) -> Self {
         let config = MachineConfig {
             disks: u16::try_from(code.width()).unwrap() + spare_disks + group_disks,
-            disk_capacity: ByteCount::mib(256),
+            // A group is full soon where disks are small.
+            disk_capacity: ByteCount::mib(if group_disks > 0 { 24 } else { 256 }),
             tape_drives: 2,
             robots: 1,
             tapes,
@@ -145,13 +145,11 @@ impl World {
     #[must_use]
     pub fn on(config: &MachineConfig, settings: Settings) -> Self {
         let machines = SimMachines::new(config, Arc::new(Simulation));
-        // What stands in a group is old with the end of an hour: one ends soon.
-        let begin = if settings.pool.groups.is_empty() { START } else { START.plus(HOUR_ENDS_SOON) };
         World(Arc::new(Inner {
             code: Mutex::new(settings.pool.code),
             settings,
             machines,
-            clock: SimClock::new(begin, simulated::now),
+            clock: SimClock::new(START, simulated::now),
             engine: Mutex::default(),
             oracle: Mutex::default(),
             counters: Mutex::default(),
@@ -336,6 +334,10 @@ impl World {
         let clock: Arc<dyn Clock> = Arc::new(clock);
         let mut settings = self.0.settings.clone();
         settings.pool.code = self.code();
+        // Every other server has no class for its group: what stands there is to leave it.
+        if !settings.pool.groups.is_empty() && below(2) == 0 {
+            settings.classes.iter_mut().for_each(|class| class.placing = PlacingSettings::default());
+        }
         let task = process.spawn("open", move || {
             let opened = machines.open(Arc::clone(&clock))?;
             Archive::open_shaped(opened, settings, clock, shape())
@@ -397,14 +399,14 @@ fn shape() -> PoolShape {
     PoolShape { cell_size: Some(CELL_SIZE), segment_size: Some(ByteCount::mib(2)) }
 }
 
-/// The last disks are in a group that gets large files, from which all that is of an hour before moves to the others.
+/// The last disks are in a group that gets large files, which is above its high water with a few of them.
 fn give_group(settings: &mut Settings, disks: u16) {
     let name = || "fast".to_owned();
     let first = settings.pool.drives.len().saturating_sub(usize::from(disks));
     settings.pool.drives.iter_mut().skip(first).for_each(|drive| drive.group = name());
     let (code, water) = (StripeCode::reed_solomon(2, 2), Water { high_percent: 2, low_percent: 1 });
     settings.pool.groups = vec![GroupSettings { name: name(), code, water }];
-    let placing = PlacingSettings { group: name(), unused_for: Some(Duration::from_secs(1)) };
+    let placing = PlacingSettings { group: name(), unused_for: None };
     settings.classes.last_mut().into_iter().for_each(|class| class.placing = placing.clone());
 }
 
