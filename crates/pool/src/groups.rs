@@ -48,12 +48,13 @@ impl Pool {
     pub fn group_room(&self, group: DriveGroup) -> GroupRoom {
         let mut sum = GroupRoom::default();
         self.spaces().iter().filter(|drive| drive.group == group).for_each(|drive| sum.add(drive));
+        assert!(sum.takers <= sum.drives && sum.used <= sum.capacity, "a part is no more than the whole");
         sum
     }
 
-    /// Whether a group has room for a striped blob of so many bytes, without being fuller afterwards than its high
-    /// water: on as many drives as a stripe needs for a stripe, and on all of them for all of it. What others are
-    /// writing is not known here.
+    /// Whether a group has room for a striped blob of so many bytes, without being fuller afterwards than its
+    /// high water: on as many drives as a stripe needs for a stripe, and on all of them for all of it. What
+    /// others are writing is not known here.
     #[must_use]
     pub fn has_room_in(&self, group: DriveGroup, bytes: ByteCount) -> bool {
         let at = usize::from(group.0).checked_sub(1);
@@ -63,6 +64,7 @@ impl Pool {
         };
         let mut drives = self.spaces();
         drives.retain(|drive| drive.group == group && drive.health.is_up());
+        assert!(high_percent <= 100, "a mark is a part of the whole");
         let sum = |of: fn(&DriveSpace) -> u64| drives.iter().map(of).map(u128::from).sum::<u128>();
         let raw = u128::from(bytes.0) * code.width() as u128 / u128::from(code.data.max(1));
         let used = sum(|drive| drive.capacity.0.saturating_sub(drive.free.0));
@@ -86,6 +88,8 @@ impl Pool {
         for drive in blob.stripes.iter().flat_map(|stripe| &stripe.drives) {
             counts[usize::from(self.group_of(*drive).0).min(GROUPS_MAX)] += 1;
         }
+        let shards = blob.stripes.iter().map(|stripe| stripe.drives.len() as u64).sum::<u64>();
+        assert_eq!(counts.iter().sum::<u64>(), shards, "each shard stands in one group");
         let most = (0u8..).zip(counts).max_by_key(|(group, count)| (*count, Reverse(*group)));
         DriveGroup(most.map_or(0, |(group, _)| group))
     }

@@ -165,8 +165,8 @@ impl Scrubber {
             None => None,
         };
         if let Some(why) = waits {
-            // Drives may be replaced meanwhile, which nobody looks through for what no record names yet: it is
-            // begun anew.
+            // Drives may be replaced meanwhile, which nobody looks through for what no record names yet: it
+            // is begun anew.
             if let Some((step, _)) = self.placing.current.take() {
                 self.placing.found.push_front(step);
             }
@@ -289,10 +289,12 @@ impl Scrubber {
             placing.passed.clear();
             placing.whole_at = now.saturating_add(WHOLE_LOOK_EVERY);
         }
-        let mut is_through = true;
+        let (mut is_through, mut lacks_room) = (true, false);
         for at in 0..upkeep.settings.pool.groups.len() {
             let group = DriveGroup(u8::try_from(at + 1).unwrap_or(u8::MAX));
-            is_through &= upkeep.find_old(placing, group)?;
+            let excess = upkeep.excess(group);
+            lacks_room |= excess > 0;
+            is_through &= upkeep.find_old(placing, group, excess)?;
         }
         upkeep.find_used_again(placing)?;
         if placing.left_due <= now {
@@ -301,6 +303,8 @@ impl Scrubber {
             placing.left_due = now.saturating_add(LEFT_REST);
         }
         if !placing.found.is_empty() {
+            // What leaves for want of room is gone from the drives only after a while.
+            placing.due = if lacks_room { now.saturating_add(LOOK_EVERY) } else { now };
             return Ok(true);
         }
         // To look alone takes nothing from others that wait.
@@ -317,9 +321,12 @@ impl Scrubber {
 
 impl Upkeep {
     /// Finds what is to leave a group; whether all was looked at.
-    fn find_old<'a>(&'a self, placing: &mut Placing, group: DriveGroup) -> Result<bool, ArchiveError> {
-        let Some(settings) = self.settings.pool.settings_of(group) else { return Ok(true) };
-        let mut excess = self.excess(group, settings);
+    fn find_old<'a>(
+        &'a self,
+        placing: &mut Placing,
+        group: DriveGroup,
+        mut excess: u64,
+    ) -> Result<bool, ArchiveError> {
         let (now, steady) = (self.now(), self.steady());
         let line = |class: &'a Class| {
             let old = Old::of(class, self.group_of_class(class.id) == group, now);
@@ -371,7 +378,8 @@ impl Upkeep {
     }
 
     /// Bytes of blobs that a group has above its low water, if it is above its high water.
-    fn excess(&self, group: DriveGroup, settings: &GroupSettings) -> u64 {
+    fn excess(&self, group: DriveGroup) -> u64 {
+        let Some(settings) = self.settings.pool.settings_of(group) else { return 0 };
         let room = self.pool.group_room(group);
         let percent = |of: u8| u128::from(room.capacity.0) * u128::from(of) / 100;
         let used = u128::from(room.used.0);

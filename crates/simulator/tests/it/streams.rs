@@ -423,8 +423,8 @@ fn recalls_write_in_runs_beside_clients() {
     assert!(both.slowest < Duration::from_secs(2), "who waits for a sync is not starved: {both:?}");
 }
 
-/// What a rebuild of one of 24 drives reads, of what the 23 others could read, without anybody beside it; blob
-/// by blob as the scrubber has it done.
+/// What a rebuild of one of 24 drives reads, of what the 23 others could read, without anybody beside it;
+/// blob by blob as the scrubber has it done.
 #[test]
 fn a_drive_is_rebuilt_from_all_others() {
     let _one = crate::alone();
