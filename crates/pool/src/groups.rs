@@ -1,6 +1,7 @@
 //! The groups of drives: what each has room for, and in which a blob stands.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use base::{BlobDescription, ByteCount, DriveGroup, DriveId};
 use cluster::DriveEntry;
@@ -42,6 +43,41 @@ impl GroupRoom {
     }
 }
 
+/// What is claimed of each group by who writes there, in bytes of the drives.
+#[derive(Default)]
+pub(crate) struct GroupClaims([u64; 1 + GROUPS_MAX]);
+
+impl GroupClaims {
+    fn of(&self, group: DriveGroup) -> u64 {
+        self.0.get(usize::from(group.0)).copied().unwrap_or(0)
+    }
+
+    fn change(&mut self, group: DriveGroup, change: impl FnOnce(u64) -> u64) {
+        if let Some(claimed) = self.0.get_mut(usize::from(group.0)) {
+            *claimed = change(*claimed);
+        }
+    }
+}
+
+/// Room in a group that is somebody's until this is dropped: what was written there is told by the drives then.
+pub(crate) struct GroupClaim {
+    pool: Arc<Pool>,
+    group: DriveGroup,
+    raw: u64,
+}
+
+impl Drop for GroupClaim {
+    fn drop(&mut self) {
+        let of_group = self.pool.drives().filter(|drive| drive.group() == self.group);
+        of_group.filter_map(PoolDrive::device).for_each(|device| device.forget_space());
+        let raw = self.raw;
+        self.pool.group_claims().change(self.group, |claimed| {
+            assert!(claimed >= raw, "what is given back was claimed");
+            claimed - raw
+        });
+    }
+}
+
 impl Pool {
     /// Room on the drives of a group, as known by at most a second ago.
     #[must_use]
@@ -53,29 +89,42 @@ impl Pool {
     }
 
     /// Whether a group has room for a striped blob of so many bytes, without being fuller afterwards than its
-    /// high water: on as many drives as a stripe needs for a stripe, and on all of them for all of it. What
-    /// others are writing is not known here.
+    /// high water: on as many drives as a stripe needs for a stripe, and on all of them for all of it. What is
+    /// claimed by who writes there counts as taken.
     #[must_use]
     pub fn has_room_in(&self, group: DriveGroup, bytes: ByteCount) -> bool {
-        let at = usize::from(group.0).checked_sub(1);
-        let Some(PoolGroup { code, high_percent }) = at.and_then(|at| self.config().groups.get(at)).copied()
-        else {
-            return false;
-        };
+        self.room_in(group, bytes, self.group_claims().of(group)).is_some()
+    }
+
+    /// Claims room in a group for so many bytes of a striped blob, if it has some: as long as the claim is held
+    /// it is nobody else's.
+    pub(crate) fn claim_in(self: &Arc<Self>, group: DriveGroup, bytes: ByteCount) -> Option<GroupClaim> {
+        let mut claims = self.group_claims();
+        let raw = self.room_in(group, bytes, claims.of(group))?;
+        claims.change(group, |claimed| claimed.saturating_add(raw));
+        Some(GroupClaim { pool: Arc::clone(self), group, raw })
+    }
+
+    /// What so many bytes take of the drives of a group, parity included, if they have room for it.
+    fn room_in(&self, group: DriveGroup, bytes: ByteCount, claimed: u64) -> Option<u64> {
+        let at = usize::from(group.0).checked_sub(1)?;
+        let PoolGroup { code, high_percent } = self.config().groups.get(at).copied()?;
+        assert!(high_percent <= 100, "a mark is a part of the whole");
         let mut drives = self.spaces();
         drives.retain(|drive| drive.group == group && drive.health.is_up());
-        assert!(high_percent <= 100, "a mark is a part of the whole");
         let sum = |of: fn(&DriveSpace) -> u64| drives.iter().map(of).map(u128::from).sum::<u128>();
         let raw = u128::from(bytes.0) * code.width() as u128 / u128::from(code.data.max(1));
-        let used = sum(|drive| drive.capacity.0.saturating_sub(drive.free.0));
+        let taken = sum(|drive| drive.capacity.0.saturating_sub(drive.free.0)) + u128::from(claimed);
         // What is above the mark leaves again: nothing new comes to it.
-        if used + raw > sum(|drive| drive.capacity.0) * u128::from(high_percent) / 100 {
-            return false;
+        if taken + raw > sum(|drive| drive.capacity.0) * u128::from(high_percent) / 100 {
+            return None;
         }
-        let stripe = self.geometry(code).extent_bytes(bytes.0.max(1), 0);
+        let each = claimed / (drives.len() as u64).max(1);
+        let stripe = self.geometry(code).extent_bytes(bytes.0.max(1), 0).saturating_add(each);
         drives.retain(|drive| drive.room_for_files().0 >= stripe);
         let room = drives.iter().map(|drive| u128::from(drive.room_for_files().0)).sum::<u128>();
-        drives.len() >= code.width() && raw <= room
+        let fits = drives.len() >= code.width() && u128::from(claimed) + raw <= room;
+        fits.then(|| u64::try_from(raw).unwrap_or(u64::MAX))
     }
 
     /// The group on whose drives most of a blob stands; of one of which nothing does the main one.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use threads::Mutex;
+use threads::{Mutex, MutexGuard};
 
 use base::{BlobDescription, BlobId, ByteCount, DriveGroup, DriveId, Epoch, Layout, StripeCode, StripeSet};
 use blob::Use;
@@ -20,6 +20,7 @@ use crate::error::PoolError;
 use crate::gather::{Gather, lock};
 use crate::gathering::{Gathering, GatheringReport};
 use crate::geometry::Geometry;
+use crate::groups::GroupClaims;
 use crate::orphan::{ANEW_FROM, is_written_anew};
 use crate::places::Places;
 use crate::read::BlobReader;
@@ -51,6 +52,7 @@ pub struct Pool {
     watch: Arc<Watch>,
     small: SmallWriter,
     traffic: Traffic,
+    group_claims: Mutex<GroupClaims>,
 }
 
 impl Pool {
@@ -126,6 +128,7 @@ impl Pool {
             watch,
             small: SmallWriter::new(),
             traffic: Traffic::default(),
+            group_claims: Mutex::default(),
             sets: Mutex::new(sets),
             config,
         };
@@ -371,6 +374,11 @@ impl Pool {
     /// If a drive is named twice.
     pub fn set_of_drives(&self, drives: Vec<DriveId>) -> Result<StripeSet, PoolError> {
         Ok(lock(&self.sets).of_drives(drives)?)
+    }
+
+    /// What is claimed in groups of drives; held while these are asked for their room, two seconds at most.
+    pub(crate) fn group_claims(&self) -> MutexGuard<'_, GroupClaims> {
+        lock(&self.group_claims)
     }
 
     pub(crate) fn sets(&self) -> &Mutex<StripeSets> {

@@ -15,6 +15,7 @@ use crate::config::{ROW_QUICK, WRITE_ROWS_IN_FLIGHT};
 use crate::error::PoolError;
 use crate::gathering::Portion;
 use crate::geometry::Geometry;
+use crate::groups::GroupClaim;
 use crate::pool::Pool;
 use crate::stripe::{BlobNames, Stripe};
 
@@ -22,6 +23,8 @@ use crate::stripe::{BlobNames, Stripe};
 pub struct BlobWriter {
     pool: Arc<Pool>,
     group: DriveGroup,
+    /// Room there that is kept for it.
+    claims: Vec<GroupClaim>,
     names: BlobNames,
     geometry: Geometry,
     code: Arc<Code>,
@@ -72,6 +75,7 @@ impl BlobWriter {
         Ok(BlobWriter {
             pool,
             group: DriveGroup::MAIN,
+            claims: Vec::new(),
             names,
             geometry,
             code,
@@ -99,8 +103,17 @@ impl BlobWriter {
     pub fn on(mut self, group: DriveGroup) -> Result<Self, PoolError> {
         assert!(self.length == 0, "asked for before the first byte");
         let code = self.pool.config().code_of(group);
-        if group == DriveGroup::MAIN || !self.pool.has_room_in(group, self.expected.unwrap_or_default()) {
+        if group == DriveGroup::MAIN {
             return Ok(self);
+        }
+        // Of one of unknown length each stripe is claimed when it begins.
+        match self.expected {
+            Some(bytes) => match self.pool.claim_in(group, bytes) {
+                Some(claim) => self.claims.push(claim),
+                None => return Ok(self),
+            },
+            None if !self.pool.has_room_in(group, ByteCount(0)) => return Ok(self),
+            None => {}
         }
         self.code = self.pool.code(code)?;
         (self.group, self.geometry) = (group, self.pool.geometry(code));
@@ -340,7 +353,7 @@ impl BlobWriter {
         let number = self.done.len() + usize::from(self.closing.is_some());
         let known = self.expected.map(|length| self.geometry.extent_bytes(length.0, number as u64));
         let least = ByteCount(known.unwrap_or(0).max((HEADER_BYTES + payload) as u64));
-        let kind = SetKind { group: self.group, width: self.geometry.width() };
+        let kind = SetKind { group: self.group_of_stripe(), width: self.geometry.width() };
         let set = self.pool.choose_set(kind, least, self.whose)?;
         let preallocate = match known {
             Some(bytes) => bytes,
@@ -354,6 +367,21 @@ impl BlobWriter {
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         self.current = Some(Stripe::new(self.names, number, set, ByteCount(preallocate), self.whose));
         Ok(())
+    }
+
+    /// The drives for the next stripe: those of its group if there is room that is nobody else's.
+    fn group_of_stripe(&mut self) -> DriveGroup {
+        if self.group == DriveGroup::MAIN || self.expected.is_some() {
+            return self.group;
+        }
+        let stripe = ByteCount(self.geometry.row_bytes().saturating_mul(self.geometry.rows_per_stripe));
+        match self.pool.claim_in(self.group, stripe) {
+            Some(claim) => {
+                self.claims.push(claim);
+                self.group
+            }
+            None => DriveGroup::MAIN,
+        }
     }
 
     /// Lets the current stripe sync while the next is written; waits for the one before.

@@ -16,8 +16,8 @@ use crate::operate::leaving;
 use crate::reasons::Waiting;
 use crate::room::Tape;
 use crate::tapes::is_unidentified;
-use ground::truncated;
 use ground::{DriveDiskInfo, HealthProblem, PoolHolders, SettlingInfo, SettlingStage};
+use ground::{GroupInfo, truncated};
 
 /// Objects named in one warning; the others are only counted.
 const NAMED_MAX: usize = 5;
@@ -81,6 +81,7 @@ pub(crate) fn all(
     let is_full = problems.contains(&HealthProblem::PoolFull);
     let stuck = if holders.unsafe_yet.bytes.0 > 0 { room.why_stuck_for_tape() } else { None };
     warnings.extend(of_pool(pool, room.pool.config().bears(), is_full, &holders.advice(stuck.as_ref())));
+    warnings.extend(room.upkeep.group_infos().iter().filter_map(of_group));
     warnings.extend(of_disks(&room.upkeep.drive_disks().unwrap_or_default()));
     if let Ok(Some(reason)) = room.reason(Waiting::RoomForReads) {
         warnings.push(format!("tapes that are repacked, or whose copies are mended: {reason}"));
@@ -286,6 +287,18 @@ fn of_disks(disks: &BTreeMap<DriveId, DriveDiskInfo>) -> Vec<String> {
 }
 
 /// What is wrong with the drives of the pool, and how full it is; `advice`: what makes room in it.
+/// A group that gets nothing.
+fn of_group(group: &GroupInfo) -> Option<String> {
+    let (name, taking, needed) = (&group.name, group.room.takers, group.code.width());
+    (taking < needed).then(|| {
+        format!(
+            "group {name} gets nothing: {taking} of its drives take files, and {} needs {needed}; what its classes \
+             get goes to the drives in no group: see kist pool show and kist pool drive add --group {name}",
+            group.code
+        )
+    })
+}
+
 fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, advice: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     let (mut silent, mut hurt, mut gaps, mut new) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

@@ -311,7 +311,7 @@ impl Scrubber {
         placing.due = now.saturating_add(if is_through { LOOK_EVERY } else { LOOK_PAUSE });
         let state = match &placing.left {
             (steps, why) if !steps.is_empty() => PoolWork::Waiting(why.clone()),
-            _ if is_through => PoolWork::Ended("all stands where it is to stand".to_owned()),
+            _ if is_through => PoolWork::Ended("nothing is to move".to_owned()),
             _ => PoolWork::Counting,
         };
         upkeep.placing_state(state);

@@ -170,7 +170,6 @@ fn a_full_group_refuses_nothing_and_gives_up_what_was_not_used_for_longest() {
         if left > 0 {
             tightness.free.store(30 << 20, Ordering::SeqCst);
         }
-        clock.advance(Duration::from_secs(5));
         left > 0 && standing(&instance) == (12, 4)
     });
     clock.advance(Duration::from_secs(60));

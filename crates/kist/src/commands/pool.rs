@@ -202,7 +202,7 @@ struct AddArgs {
     #[arg(long)]
     enclosure: Option<String>,
     /// The group of drives that it is in [default: as kist.toml has it, else none]
-    #[arg(long)]
+    #[arg(long, value_parser = clap::builder::NonEmptyStringValueParser::new())]
     group: Option<String>,
     /// It is no disk to be mounted: make the directory if it is not there
     #[arg(long)]

@@ -36,7 +36,7 @@ pub(super) fn table(groups: &[PoolGroupReply]) -> String {
     let state = match first.state.as_str() {
         "moving" => "blobs move between groups now".to_owned(),
         "waiting" => format!("what is to move between groups waits: {reason}"),
-        "ended" => format!("between groups nothing moves: {reason}"),
+        "ended" => "between groups nothing is to move now".to_owned(),
         _ => "what is to move between groups is being looked for".to_owned(),
     };
     format!("{}{state}\n", table.render())
