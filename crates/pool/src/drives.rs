@@ -98,6 +98,9 @@ impl Device {
             refused: NOTHING_REFUSED,
         };
         let queue = drive.queue().unwrap_or_else(|| Arc::new(BlockingQueue::new(Arc::clone(&drive))));
+        if let Some(error) = drive.queue_refused() {
+            tracing::info!(drive = %drive.id(), %error, "no queue of the kernel: threads read and write it");
+        }
         let depth = queue.depth();
         let device = Device {
             drive,

@@ -16,7 +16,7 @@ use crate::files::Files;
 use crate::queue::{DriveQueue, QueueEngine, QueuedExtent, ReadOperation};
 use crate::uring::extent::UringExtent;
 use crate::uring::read::Reading;
-use crate::uring::ring::{Inbox, Work};
+use crate::uring::ring::{Inbox, OPERATIONS, Work};
 use crate::uring::workers::Workers;
 use crate::{DriveError, ExtentId};
 
@@ -56,7 +56,7 @@ impl UringQueue {
     pub(crate) fn open(files: Arc<Files>, depth: usize) -> io::Result<Self> {
         assert!(depth > 0, "a queue has a place");
         let name = format!("io-{}", files.shared.id);
-        let inbox = ring::start(&name, 2 * depth)?;
+        let inbox = ring::start(&name, 2 * depth, OPERATIONS)?;
         let workers = Workers::start(&name, depth).inspect_err(|_| inbox.close())?;
         Ok(UringQueue { files, parts: Arc::new(Parts { inbox, workers }), depth })
     }

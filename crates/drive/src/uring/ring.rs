@@ -11,6 +11,7 @@ use std::time::Duration;
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use rustix::event::EventfdFlags;
 
+use crate::uring::answer;
 use crate::uring::read::Reading;
 use crate::uring::write::Writing;
 
@@ -57,26 +58,40 @@ impl Work {
     }
 }
 
+/// What the kernel is asked to do.
+pub(crate) type Operations = &'static [(u8, &'static str)];
+/// All that is asked for here.
+pub(crate) const OPERATIONS: Operations =
+    &[(opcode::OpenAt::CODE, "open"), (opcode::Read::CODE, "read"), (opcode::Write::CODE, "write")];
+
+/// The kernel has rings, but not with all that is asked of them; of kind [`io::ErrorKind::Unsupported`].
+#[derive(Debug, thiserror::Error)]
+#[error("its io_uring has no operation \"{0}\": the kernel is older than 5.6")]
+struct Lacks(&'static str);
+
 /// Whether the kernel lets this process have a ring that can do what is asked here.
 pub(crate) fn probe() -> io::Result<()> {
-    let ring = IoUring::new(1)?;
-    let mut known = Probe::new();
-    ring.submitter().register_probe(&mut known)?;
-    let needed = [opcode::Read::CODE, opcode::Write::CODE, opcode::OpenAt::CODE];
-    if needed.into_iter().all(|code| known.is_supported(code)) {
-        return Ok(());
-    }
-    Err(io::Error::other("the kernel is older than 5.6"))
+    make(1, OPERATIONS).map(drop)
 }
 
 /// A ring for the calling thread alone, in which ends are worked off when they are waited for; kernels before
-/// 6.1 have plain ones.
-fn make(entries: u32) -> io::Result<IoUring> {
+/// 6.1 have plain ones. Kernels from 5.1 to 5.5 give rings as well, and refuse each operation later.
+fn make(entries: u32, needed: Operations) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     builder.setup_single_issuer().setup_coop_taskrun().setup_defer_taskrun();
-    match builder.build(entries) {
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => IoUring::new(entries),
-        built => built,
+    let ring = match builder.build(entries) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => IoUring::new(entries)?,
+        built => built?,
+    };
+    let mut known = Probe::new();
+    match ring.submitter().register_probe(&mut known) {
+        // Probing came with the operations.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+        probed => probed?,
+    }
+    match needed.iter().find(|(code, _)| !known.is_supported(*code)) {
+        Some((_, name)) => Err(io::Error::new(io::ErrorKind::Unsupported, Lacks(name))),
+        None => Ok(ring),
     }
 }
 
@@ -98,6 +113,11 @@ struct State {
 }
 
 impl Inbox {
+    fn new() -> io::Result<Arc<Inbox>> {
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
+        Ok(Arc::new(Inbox { state: Mutex::default(), wake }))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -138,14 +158,13 @@ impl Inbox {
     }
 }
 
-/// Starts a ring with so many places, and its thread.
-pub(crate) fn start(name: &str, places: usize) -> io::Result<Arc<Inbox>> {
-    let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
-    let inbox = Arc::new(Inbox { state: Mutex::default(), wake });
+/// Starts a ring with so many places, and its thread; an error if the kernel cannot do what is needed.
+pub(crate) fn start(name: &str, places: usize, needed: Operations) -> io::Result<Arc<Inbox>> {
+    let inbox = Inbox::new()?;
     let (sender, made) = mpsc::sync_channel(1);
     let of_thread = Arc::clone(&inbox);
     thread::Builder::new().name(name.to_owned()).spawn(move || {
-        let ring = match Ring::new(Arc::clone(&of_thread), places) {
+        let ring = match Ring::new(Arc::clone(&of_thread), places, needed) {
             Ok(ring) => ring,
             Err(error) => {
                 of_thread.end();
@@ -176,10 +195,10 @@ struct Ring {
 }
 
 impl Ring {
-    fn new(inbox: Arc<Inbox>, places: usize) -> io::Result<Ring> {
+    fn new(inbox: Arc<Inbox>, places: usize, needed: Operations) -> io::Result<Ring> {
         // One more for the wake-up.
         let entries = u32::try_from((places + 1).next_power_of_two()).map_err(io::Error::other)?;
-        let ring = make(entries)?;
+        let ring = make(entries, needed)?;
         let free = (0..places).rev().collect();
         let places = (0..places).map(|_| None).collect();
         Ok(Ring { ring, inbox, places, free, count: Box::default(), under_way: 0 })
@@ -199,7 +218,8 @@ impl Ring {
             self.under_way -= ends.len();
             for (place, result) in ends.drain(..) {
                 if place == WAKE {
-                    if self.await_wake().is_err() {
+                    // Asked for again, it would fail again, and at once.
+                    if !can_be_asked_again(result) || self.await_wake().is_err() {
                         return;
                     }
                     continue;
@@ -289,6 +309,12 @@ impl Ring {
     }
 }
 
+/// Whether a wake-up came, or may come yet: else nobody can wake the ring's thread any more.
+fn can_be_asked_again(wake: i32) -> bool {
+    let passes = |error: io::Error| error.kind() == io::ErrorKind::Interrupted || is_passing(&error);
+    answer(wake).map_or_else(passes, |_| true)
+}
+
 fn is_passing(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let passing = [Errno::AGAIN, Errno::BUSY, Errno::NOMEM];
@@ -310,6 +336,35 @@ impl Drop for Ring {
                 std::mem::forget(std::mem::take(&mut self.count));
                 return;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Story: kernels from 5.1 to 5.5 give a ring, and answer each of our operations with EINVAL: every drive
+    /// was suspect after its first append, and its thread span.
+    #[test]
+    fn a_kernel_that_lacks_an_operation_gives_no_ring() {
+        if probe().is_err() {
+            return;
+        }
+        let lacking: Operations = &[(opcode::Read::CODE, "read"), (250, "to come")];
+        let refused = start("test", 2, lacking).err().expect("no kernel has it");
+        assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
+        assert!(refused.to_string().contains("\"to come\""), "{refused}");
+        start("test", 2, OPERATIONS).expect("it has these").close();
+    }
+
+    #[test]
+    fn a_wake_up_that_fails_is_the_end_of_the_ring() {
+        use rustix::io::Errno;
+        let asked = [(8, true), (0, true)].into_iter();
+        let failed = [(Errno::INTR, true), (Errno::AGAIN, true), (Errno::INVAL, false), (Errno::IO, false)];
+        for (wake, again) in asked.chain(failed.map(|(errno, again)| (-errno.raw_os_error(), again))) {
+            assert_eq!(can_be_asked_again(wake), again, "{wake}");
         }
     }
 }
