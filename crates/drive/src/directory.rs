@@ -563,10 +563,10 @@ impl ObjectDrive for DirectoryDrive {
     }
 
     fn probe(&self) -> Result<(), DriveError> {
-        self.identify().and_then(|()| self.try_page()).map_err(|source| DriveError::Probe {
-            drive: self.files.shared.id,
-            path: self.files.path.clone(),
-            source,
+        // What the probe does goes past the queue.
+        let works = self.queue.as_ref().map_or(Ok(()), |queue| queue.check());
+        works.and_then(|()| self.identify()).and_then(|()| self.try_page()).map_err(|source| {
+            DriveError::Probe { drive: self.files.shared.id, path: self.files.path.clone(), source }
         })?;
         self.files.shared.clear_suspect();
         Ok(())

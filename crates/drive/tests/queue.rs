@@ -430,4 +430,17 @@ fn a_panic_of_who_is_told_ends_the_ring_and_nobody_waits_for_what_it_had() {
         dropped.load(Ordering::SeqCst) == 30
     });
     assert!(are_all, "told or dropped: {}", dropped.load(Ordering::SeqCst));
+    // What comes now fails, and the drive does not work: no probe takes it up again.
+    let does_not_work = (0..10_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        matches!(bench.drive.probe(), Err(DriveError::Probe { .. }))
+    });
+    assert!(does_not_work && bench.drive.status().unwrap().suspect);
+    bench.read(1, extent(1), &[0], PAGE, 0);
+    assert!(matches!(bench.next(), (1, Err(DriveError::Io { operation: "reading", .. }), _)));
+    let mut written = bench.queue.extent(extent(2), ByteCount(0), false);
+    written.submit(bench.write(2, Step::Append(filled(1, 1), 0)));
+    written.submit(bench.write(3, Step::Seal));
+    assert!(matches!(bench.next(), (2, Err(DriveError::Io { operation: "write", .. }), _)));
+    assert!(matches!(bench.next(), (3, Err(DriveError::Poisoned { .. }), _)));
 }

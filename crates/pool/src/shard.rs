@@ -258,7 +258,18 @@ impl<T: FnOnce() + Send> WriteOperation for Writing<T> {
     }
 
     fn done(self: Box<Self>, result: Result<(), DriveError>) {
-        let Writing { queued, device, flight } = *self;
+        self.over(result, drop);
+    }
+
+    fn lost(self: Box<Self>, error: DriveError) {
+        self.over(Err(error), std::mem::forget);
+    }
+}
+
+impl<T: FnOnce() + Send> Writing<T> {
+    /// `free` does away with the memory.
+    fn over(self, result: Result<(), DriveError>, free: fn(Step)) {
+        let Writing { queued, device, flight } = self;
         let QueuedStep { pending, step, then, .. } = queued;
         let stream = &pending.stream;
         let bytes = if let Step::Append(bytes) = &step { bytes.bytes().len() } else { 0 };
@@ -277,7 +288,7 @@ impl<T: FnOnce() + Send> WriteOperation for Writing<T> {
             }
         }
         // The memory is free again before anybody is told.
-        drop(step);
+        free(step);
         pending.over();
         then();
         // Nothing of the drive is held when its place is free: who waits for that may close it.

@@ -152,6 +152,20 @@ impl Extent {
         });
     }
 
+    /// Likewise, and the kernel may still have the bytes of the step.
+    pub(crate) fn lost(
+        self: &Arc<Self>,
+        writer: Box<FileExtentWriter>,
+        operation: Box<dyn WriteOperation>,
+        error: DriveError,
+    ) {
+        let extent = Arc::clone(self);
+        self.parts.workers.run(move || {
+            drop(writer);
+            extent.tell(None, || operation.lost(error));
+        });
+    }
+
     /// Tells what came of a step, then begins the next. Without a writer the extent has ended.
     pub(crate) fn over(
         self: &Arc<Self>,
@@ -159,9 +173,13 @@ impl Extent {
         operation: Box<dyn WriteOperation>,
         result: Told,
     ) {
+        self.tell(writer, || operation.done(result));
+    }
+
+    fn tell(self: &Arc<Self>, writer: Option<Box<FileExtentWriter>>, tell: impl FnOnce()) {
         // While the step still counts as under way, so that none is told before it.
         let after = After { extent: self, progress: Some(writer.map_or(Progress::Ended, Progress::Open)) };
-        operation.done(result);
+        tell();
         after.told();
         self.go_on();
     }

@@ -62,6 +62,21 @@ impl UringQueue {
     }
 }
 
+impl UringQueue {
+    /// An error if it does nothing more: its ring broke, or somebody panicked who was told of an end.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        if self.parts.inbox.has_ended() { Err(has_ended()) } else { Ok(()) }
+    }
+}
+
+/// Why nothing is done any more.
+fn has_ended() -> io::Error {
+    io::Error::other(
+        "its io_uring queue has ended, see the log: restart the server, with io = \"threads\" in [pool] if it \
+         happens again",
+    )
+}
+
 impl DriveQueue for UringQueue {
     fn depth(&self) -> usize {
         self.depth
@@ -72,7 +87,7 @@ impl DriveQueue for UringQueue {
     }
 
     fn read(&self, read: Box<dyn ReadOperation>) {
-        let reading = Reading::new(Arc::clone(&self.files), read);
+        let reading = Reading::new(Arc::clone(&self.files), Arc::clone(&self.parts), read);
         self.parts.inbox.push(Work::Read(reading));
     }
 

@@ -56,6 +56,22 @@ impl Work {
             Work::Write(write) => write.tell(),
         }
     }
+
+    /// Tells that it will not be done; the kernel has nothing of it.
+    fn give_up(self) {
+        match self {
+            Work::Read(read) => read.give_up(),
+            Work::Write(write) => write.give_up(),
+        }
+    }
+
+    /// Likewise, but the kernel may have it for ever: its memory stays as it is.
+    fn lose(self) {
+        match self {
+            Work::Read(read) => read.lose(),
+            Work::Write(write) => write.lose(),
+        }
+    }
 }
 
 /// What the kernel is asked to do.
@@ -108,7 +124,7 @@ struct State {
     asleep: bool,
     /// Nothing more comes; what came is done.
     closed: bool,
-    /// The thread is gone: what comes is dropped.
+    /// The thread is gone: what comes fails.
     ended: bool,
 }
 
@@ -127,7 +143,7 @@ impl Inbox {
             let mut state = self.state();
             if state.ended {
                 drop(state);
-                return drop(work);
+                return work.give_up();
             }
             state.waiting.push_back(work);
             std::mem::take(&mut state.asleep)
@@ -148,13 +164,18 @@ impl Inbox {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
+    /// Whether its thread is gone.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.state().ended
+    }
+
     fn end(&self) {
         let waiting = {
             let mut state = self.state();
             (state.closed, state.ended) = (true, true);
             std::mem::take(&mut state.waiting)
         };
-        drop(waiting);
+        waiting.into_iter().for_each(Work::give_up);
     }
 }
 
@@ -192,6 +213,8 @@ struct Ring {
     count: Box<[u8; 8]>,
     /// Entries whose end was not seen yet, that of the wake-up among them.
     under_way: usize,
+    /// Ends that were seen, with their places, and that nobody was told of yet.
+    ends: VecDeque<(u64, i32)>,
 }
 
 impl Ring {
@@ -201,7 +224,7 @@ impl Ring {
         let ring = make(entries, needed)?;
         let free = (0..places).rev().collect();
         let places = (0..places).map(|_| None).collect();
-        Ok(Ring { ring, inbox, places, free, count: Box::default(), under_way: 0 })
+        Ok(Ring { ring, inbox, places, free, count: Box::default(), under_way: 0, ends: VecDeque::new() })
     }
 
     /// Until the inbox is closed and all that came is done, or the ring breaks.
@@ -209,14 +232,12 @@ impl Ring {
         if self.await_wake().is_err() {
             return;
         }
-        let mut ends = Vec::new();
         loop {
             if !self.take_in() || self.wait().is_err() {
                 return;
             }
-            ends.extend(self.ring.completion().map(|end| (end.user_data(), end.result())));
-            self.under_way -= ends.len();
-            for (place, result) in ends.drain(..) {
+            self.see_ends();
+            while let Some((place, result)) = self.ends.pop_front() {
                 if place == WAKE {
                     // Asked for again, it would fail again, and at once.
                     if !can_be_asked_again(result) || self.await_wake().is_err() {
@@ -224,13 +245,24 @@ impl Ring {
                     }
                     continue;
                 }
-                let place = usize::try_from(place).unwrap_or(usize::MAX);
-                let work = self.places.get_mut(place).and_then(Option::take);
-                let Some(mut work) = work else { panic!("an end is that of something under way") };
+                let Some((place, mut work)) = self.take(place) else {
+                    panic!("an end is that of something under way")
+                };
                 work.ended(result);
                 self.go_on(place, work);
             }
         }
+    }
+
+    fn see_ends(&mut self) {
+        let before = self.ends.len();
+        self.ends.extend(self.ring.completion().map(|end| (end.user_data(), end.result())));
+        self.under_way -= self.ends.len() - before;
+    }
+
+    fn take(&mut self, place: u64) -> Option<(usize, Work)> {
+        let place = usize::try_from(place).ok()?;
+        Some((place, self.places.get_mut(place)?.take()?))
     }
 
     /// Hands over what came, as far as there are places. `false`: nothing more comes, and nothing is under
@@ -324,16 +356,25 @@ fn is_passing(error: &io::Error) -> bool {
 impl Drop for Ring {
     /// It has ended, or somebody panicked who was told of an end, or the ring broke.
     fn drop(&mut self) {
-        // What still waits is dropped untold: whoever waits for it learns that.
         self.inbox.end();
         self.inbox.wake();
-        while self.under_way > 0 {
-            let ended = self.ring.completion().count();
-            self.under_way -= ended;
-            if ended == 0 && self.wait().is_err() {
-                // The kernel may still read or write there.
-                std::mem::forget(std::mem::take(&mut self.places));
-                std::mem::forget(std::mem::take(&mut self.count));
+        loop {
+            self.see_ends();
+            while let Some((place, result)) = self.ends.pop_front() {
+                if let Some((_, mut work)) = self.take(place) {
+                    // It may be a file that was opened, which is closed with the work.
+                    work.ended(result);
+                    work.give_up();
+                }
+            }
+            let is_over = self.under_way == 0;
+            if is_over || self.wait().is_err() {
+                let left = std::mem::take(&mut self.places).into_iter().flatten();
+                left.for_each(if is_over { Work::give_up } else { Work::lose });
+                if !is_over {
+                    // The kernel may still write there.
+                    std::mem::forget(std::mem::take(&mut self.count));
+                }
                 return;
             }
         }
@@ -342,7 +383,136 @@ impl Drop for Ring {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, File};
+    use std::mem::ManuallyDrop;
+    use std::os::fd::FromRawFd;
+    use std::path::PathBuf;
+    use std::sync::mpsc::{Receiver, Sender};
+
+    use base::{BlobId, ByteCount, DriveId};
+
     use super::*;
+    use crate::files::{Files, Shared};
+    use crate::queue::ReadOperation;
+    use crate::uring::Parts;
+    use crate::uring::workers::Workers;
+    use crate::{AlignedBuffer, DriveError, ExtentId, PAGE};
+
+    const EXTENT: ExtentId = ExtentId { blob: BlobId(1), stripe: 0, shard: 0 };
+
+    /// A read that tells what came of it and whether its memory was lost, or panics when it is told.
+    struct Read(Option<AlignedBuffer>, Sender<(Result<(), DriveError>, bool)>);
+
+    impl ReadOperation for Read {
+        fn extent(&self) -> ExtentId {
+            EXTENT
+        }
+
+        fn part(&mut self, number: usize) -> Option<(ByteCount, &mut [u8])> {
+            self.0.as_mut().filter(|_| number == 0).map(|memory| (ByteCount(0), memory.as_mut_slice()))
+        }
+
+        fn done(self: Box<Self>, result: Result<(), DriveError>) {
+            assert!(self.0.is_some(), "on purpose");
+            let _ = self.1.send((result, false));
+        }
+
+        fn lost(self: Box<Self>, error: DriveError) {
+            let Read(memory, told) = *self;
+            std::mem::forget(memory);
+            let _ = told.send((Err(error), true));
+        }
+    }
+
+    struct Bench {
+        _directory: tempfile::TempDir,
+        /// That of the extent.
+        path: PathBuf,
+        files: Arc<Files>,
+        parts: Arc<Parts>,
+        sender: Sender<(Result<(), DriveError>, bool)>,
+        told: Receiver<(Result<(), DriveError>, bool)>,
+    }
+
+    /// An extent on a drive, and a queue whose ring is still to be made; `None`: the kernel has none.
+    fn bench() -> Option<Bench> {
+        probe().ok()?;
+        let directory = tempfile::tempdir().unwrap();
+        let shared = Shared::new(DriveId(1), File::open(directory.path()).unwrap());
+        let files = Arc::new(Files { shared, path: directory.path().canonicalize().unwrap(), direct: false });
+        let path = files.file(EXTENT);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, [7; PAGE]).unwrap();
+        let (inbox, workers) = (Inbox::new().unwrap(), Workers::start("test", 2).unwrap());
+        let (sender, told) = mpsc::channel();
+        let parts = Arc::new(Parts { inbox, workers });
+        Some(Bench { _directory: directory, path, files, parts, sender, told })
+    }
+
+    impl Bench {
+        fn push(&self, panics: bool) {
+            let memory = (!panics).then(|| AlignedBuffer::new(PAGE));
+            let read = Box::new(Read(memory, self.sender.clone()));
+            let reading = Reading::new(Arc::clone(&self.files), Arc::clone(&self.parts), read);
+            self.parts.inbox.push(Work::Read(reading));
+        }
+
+        /// Runs a ring until it ends, in a thread of its own.
+        fn run(&self, before: impl FnOnce(&Ring) + Send + 'static) -> thread::Result<()> {
+            let inbox = Arc::clone(&self.parts.inbox);
+            let run = move || {
+                let ring = Ring::new(inbox, 8, OPERATIONS).unwrap();
+                before(&ring);
+                ring.run();
+            };
+            thread::spawn(run).join()
+        }
+
+        fn next(&self) -> (Result<(), DriveError>, bool) {
+            self.told.recv_timeout(Duration::from_secs(60)).expect("it is told")
+        }
+    }
+
+    /// Story: a ring ended by a panic dropped what it had untold, and left open what the kernel had opened.
+    #[test]
+    fn after_a_panic_all_are_told_of_an_error_and_no_file_stays_open() {
+        let Some(bench) = bench() else { return };
+        for panics in [true, false, false, false] {
+            bench.push(panics);
+        }
+        assert!(bench.run(|_| ()).is_err(), "somebody panicked");
+        assert!(bench.files.shared.is_suspect() && bench.parts.inbox.has_ended());
+        bench.push(false);
+        for _ in 0..4 {
+            let (told, is_lost) = bench.next();
+            assert!(matches!(told, Err(DriveError::Io { operation: "reading", .. })), "{told:?}");
+            assert!(!is_lost, "the kernel has nothing of it");
+        }
+        let open =
+            fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        assert_eq!(open.filter(|path| *path == bench.path).count(), 0);
+    }
+
+    /// Story: what a ring had that broke was leaked with whoever was to be told, and the pool could not close.
+    #[test]
+    fn when_the_ring_breaks_all_are_told_though_their_memory_is_lost() {
+        let Some(bench) = bench() else { return };
+        for _ in 0..3 {
+            bench.push(false);
+        }
+        let broke = bench.run(|ring| {
+            let other = File::open("/dev/null").unwrap();
+            // SAFETY: the descriptor stays the ring's, and open: it is that of something else from now on.
+            let mut own = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(ring.ring.as_raw_fd()) });
+            rustix::io::dup2(&other, &mut own).unwrap();
+        });
+        broke.expect("no panic");
+        for _ in 0..3 {
+            let (told, is_lost) = bench.next();
+            assert!(matches!(told, Err(DriveError::Io { .. })) && is_lost, "{told:?}");
+        }
+        assert!(bench.files.shared.is_suspect() && bench.parts.inbox.has_ended());
+    }
 
     /// Story: kernels from 5.1 to 5.5 give a ring, and answer each of our operations with EINVAL: every drive
     /// was suspect after its first append, and its thread span.
