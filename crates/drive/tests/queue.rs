@@ -444,3 +444,79 @@ fn a_panic_of_who_is_told_ends_the_ring_and_nobody_waits_for_what_it_had() {
     assert!(matches!(bench.next(), (2, Err(DriveError::Io { operation: "write", .. }), _)));
     assert!(matches!(bench.next(), (3, Err(DriveError::Poisoned { .. }), _)));
 }
+
+/// An operation that keeps the thread that tells it until it may go on.
+struct Keeps(Step, Sender<Told>, Receiver<()>);
+
+impl WriteOperation for Keeps {
+    fn step(&self) -> WriteStep<'_> {
+        match &self.0 {
+            Step::Append(bytes, skip) => WriteStep::Append(&bytes.as_slice()[*skip..]),
+            Step::Sync => WriteStep::Sync,
+            Step::Seal => WriteStep::Seal,
+        }
+    }
+
+    fn done(self: Box<Self>, result: Result<(), DriveError>) {
+        let _ = self.1.send((0, result, Vec::new()));
+        let _ = self.2.recv();
+    }
+}
+
+/// Story: a replacement was given up just after an append had been told. The next attempt had the same
+/// temporary name, and the writer of the one before removed it: a good drive became suspect.
+#[test]
+fn a_replacement_that_is_given_up_does_not_touch_the_next_one() {
+    for bench in Bench::all().into_iter().filter(|bench| bench.engine() == QueueEngine::IoUring) {
+        bench.put(extent(7), 2, 9);
+        let (go_on, may_go_on) = mpsc::channel();
+        let mut first = bench.queue.extent(extent(7), ByteCount(0), true);
+        let step = Step::Sync;
+        first.submit(bench.write(1, Step::Append(filled(1, 1), 0)));
+        bench.next().1.unwrap();
+        first.submit(Box::new(Keeps(step, bench.sender.clone(), may_go_on)));
+        bench.next().1.unwrap();
+        let mut next = bench.queue.extent(extent(7), ByteCount(0), true);
+        next.submit(bench.write(2, Step::Append(filled(1, 3), 0)));
+        bench.next().1.unwrap();
+        // Now the thread that told of the first lets its writer go.
+        drop(first);
+        drop(go_on);
+        let replacements = || fs::read_dir(bench.directory.path().join("replacements")).unwrap().count();
+        let is_gone = (0..10_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            replacements() < 2
+        });
+        assert!(is_gone);
+        next.submit(bench.write(3, Step::Seal));
+        bench.next().1.unwrap();
+        assert!(fs::read(bench.file(extent(7))).unwrap() == vec![3; PAGE]);
+        assert!(!bench.drive.status().unwrap().suspect);
+    }
+}
+
+/// Story: the lock of the directory outlived a pool that had been closed by a moment.
+#[test]
+fn who_is_told_of_the_last_step_finds_nothing_of_the_drive_held() {
+    for (round, last) in [(1, Step::Seal), (2, Step::Append(filled(1, 2), 0)), (3, Step::Sync)] {
+        let Some(bench) = Bench::all().into_iter().find(|bench| bench.engine() == QueueEngine::IoUring)
+        else {
+            return;
+        };
+        let Bench { directory, drive, queue, sender, told } = bench;
+        let (go_on, may_go_on) = mpsc::channel();
+        let mut written = queue.extent(extent(round), ByteCount(0), false);
+        // Given up while the first step is told of: nothing comes behind the last.
+        let (begin, may_begin) = mpsc::channel();
+        let first = Keeps(Step::Append(filled(1, 1), 0), sender.clone(), may_begin);
+        written.submit(Box::new(first));
+        told.recv_timeout(PATIENCE).unwrap().1.unwrap();
+        written.submit(Box::new(Keeps(last, sender, may_go_on)));
+        drop((written, drive, queue));
+        drop(begin);
+        told.recv_timeout(PATIENCE).unwrap().1.unwrap();
+        let again = DirectoryDrive::open(directory.path(), INSTANCE, ID, DirectIo::Auto);
+        again.expect("its lock is free");
+        drop(go_on);
+    }
+}
