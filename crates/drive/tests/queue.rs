@@ -520,3 +520,57 @@ fn who_is_told_of_the_last_step_finds_nothing_of_the_drive_held() {
         drop(go_on);
     }
 }
+
+/// An operation that tells on which thread it was told of.
+struct Tells(Option<AlignedBuffer>, ExtentId, Sender<(bool, std::thread::ThreadId)>);
+
+impl ReadOperation for Tells {
+    fn extent(&self) -> ExtentId {
+        self.1
+    }
+    fn part(&mut self, number: usize) -> Option<(ByteCount, &mut [u8])> {
+        self.0.as_mut().filter(|_| number == 0).map(|memory| (ByteCount(0), memory.as_mut_slice()))
+    }
+    fn done(self: Box<Self>, result: Result<(), DriveError>) {
+        let _ = self.2.send((result.is_ok(), std::thread::current().id()));
+    }
+}
+
+impl WriteOperation for Tells {
+    fn step(&self) -> WriteStep<'_> {
+        self.0.as_ref().map_or(WriteStep::Sync, |bytes| WriteStep::Append(bytes.as_slice()))
+    }
+    fn done(self: Box<Self>, result: Result<(), DriveError>) {
+        let _ = self.2.send((result.is_ok(), std::thread::current().id()));
+    }
+}
+
+/// Story: whoever is told of a failed read looks at the drive, which blocks; and a replacement that was given
+/// up was removed. Both held up all that the ring of the drive had.
+#[test]
+fn the_thread_of_the_ring_does_nothing_that_blocks() {
+    let Ok(()) = drive::io_uring() else { return };
+    let bench = Bench::new(DriveIo::Uring);
+    bench.put(extent(1), 1, 5);
+    let (sender, told) = mpsc::channel();
+    let next = || told.recv_timeout(PATIENCE).unwrap();
+    let operation = |id| Box::new(Tells(Some(AlignedBuffer::new(PAGE)), id, sender.clone()));
+    bench.queue.read(operation(extent(1)));
+    let (is_read, ring) = next();
+    assert!(is_read);
+    bench.queue.read(operation(extent(2)));
+    let (is_read, other) = next();
+    assert!(!is_read && other != ring);
+
+    let mut given_up = bench.queue.extent(extent(1), ByteCount(0), true);
+    let (go_on, may_go_on) = mpsc::channel();
+    let first = Keeps(Step::Append(filled(1, 1), 0), bench.sender.clone(), may_go_on);
+    given_up.submit(Box::new(first));
+    bench.next().1.unwrap();
+    given_up.submit(operation(extent(1)));
+    drop(given_up);
+    drop(go_on);
+    let (is_written, other) = next();
+    assert!(is_written && other != ring);
+    assert_eq!(fs::read_dir(bench.directory.path().join("replacements")).unwrap().count(), 0);
+}

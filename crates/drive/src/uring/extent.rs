@@ -9,7 +9,7 @@ use base::{ByteCount, DriveId};
 use crate::files::Files;
 use crate::object::ExtentWriter;
 use crate::queue::{QueuedExtent, WriteOperation, WriteStep};
-use crate::uring::ring::Work;
+use crate::uring::ring::{self, Work};
 use crate::uring::write::Writing;
 use crate::uring::{Parts, Told};
 use crate::writer::FileExtentWriter;
@@ -81,7 +81,7 @@ impl Drop for UringExtent {
             state.is_given_up = true;
             state.let_go_at_the_end()
         };
-        drop(held);
+        self.0.let_go(held);
     }
 }
 
@@ -95,6 +95,15 @@ impl QueuedExtent for UringExtent {
 impl Extent {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drops what was held of the drive. The last of a file is closed, and may be removed, with it: that
+    /// blocks, and nothing else may wait for it.
+    fn let_go(&self, held: Option<Progress>) {
+        match held {
+            Some(held @ Progress::Open(_)) if ring::is_here() => self.parts.workers.run(move || drop(held)),
+            held => drop(held),
+        }
     }
 
     /// Begins the next step, if none is under way.
@@ -200,13 +209,18 @@ impl Extent {
         operation: Box<dyn WriteOperation>,
         result: Told,
     ) {
+        // Who is told of the last step finds nothing of the drive held.
+        if writer.is_some() && self.state().is_last() {
+            let extent = Arc::clone(self);
+            return self.parts.workers.run(move || {
+                drop(writer);
+                extent.tell(None, || operation.done(result));
+            });
+        }
         self.tell(writer, || operation.done(result));
     }
 
     fn tell(self: &Arc<Self>, writer: Option<Box<FileExtentWriter>>, tell: impl FnOnce()) {
-        // Who is told of the last step finds nothing of the drive held.
-        let is_last = self.state().is_last();
-        let writer = writer.filter(|_| !is_last);
         // While the step still counts as under way, so that none is told before it.
         let after = After { extent: self, progress: Some(writer.map_or(Progress::Ended, Progress::Open)) };
         tell();
@@ -231,7 +245,7 @@ impl After<'_> {
                 // It may have been given up by who was told.
                 state.let_go_at_the_end()
             };
-            drop(held);
+            self.extent.let_go(held);
         }
     }
 }
@@ -245,6 +259,7 @@ impl Drop for After<'_> {
                 std::mem::take(&mut state.waiting)
             };
             drop(waiting);
+            self.extent.let_go(self.progress.take());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One ring of the kernel, and the thread that has it: it hands over what comes to its inbox and goes on with
 //! what has ended.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -179,12 +180,22 @@ impl Inbox {
     }
 }
 
+thread_local! {
+    static IS_HERE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this is the thread of a ring, which must not block.
+pub(crate) fn is_here() -> bool {
+    IS_HERE.get()
+}
+
 /// Starts a ring with so many places, and its thread; an error if the kernel cannot do what is needed.
 pub(crate) fn start(name: &str, places: usize, needed: Operations) -> io::Result<Arc<Inbox>> {
     let inbox = Inbox::new()?;
     let (sender, made) = mpsc::sync_channel(1);
     let of_thread = Arc::clone(&inbox);
     thread::Builder::new().name(name.to_owned()).spawn(move || {
+        IS_HERE.set(true);
         let ring = match Ring::new(Arc::clone(&of_thread), places, needed) {
             Ok(ring) => ring,
             Err(error) => {
