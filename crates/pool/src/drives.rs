@@ -88,7 +88,7 @@ pub(crate) fn count(counter: &AtomicU64, by: usize) {
 }
 
 impl Device {
-    fn new(drive: Arc<dyn ObjectDrive>, group: Arc<AtomicU8>, watch: Arc<Watch>) -> Arc<Self> {
+    pub(crate) fn new(drive: Arc<dyn ObjectDrive>, group: Arc<AtomicU8>, watch: Arc<Watch>) -> Arc<Self> {
         let health = Health {
             now: DriveHealth::Up,
             failures: 0,
