@@ -435,6 +435,8 @@ fn a_panic_of_who_is_told_ends_the_ring_and_nobody_waits_for_what_it_had() {
         std::thread::sleep(Duration::from_millis(1));
         matches!(bench.drive.probe(), Err(DriveError::Probe { .. }))
     });
+    let why = bench.drive.probe().err().map(|error| error.to_string());
+    assert!(why.is_some_and(|why| why.contains("somebody panicked") && why.contains("restart the server")));
     assert!(does_not_work && bench.drive.status().unwrap().suspect);
     bench.read(1, extent(1), &[0], PAGE, 0);
     assert!(matches!(bench.next(), (1, Err(DriveError::Io { operation: "reading", .. }), _)));

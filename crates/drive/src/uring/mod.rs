@@ -60,21 +60,19 @@ impl UringQueue {
         let workers = Workers::start(&name, depth).inspect_err(|_| inbox.close())?;
         Ok(UringQueue { files, parts: Arc::new(Parts { inbox, workers }), depth })
     }
-}
 
-impl UringQueue {
     /// An error if it does nothing more: its ring broke, or somebody panicked who was told of an end.
     pub(crate) fn check(&self) -> io::Result<()> {
-        if self.parts.inbox.has_ended() { Err(has_ended()) } else { Ok(()) }
+        self.parts.inbox.has_ended().map_or(Ok(()), |why| {
+            let next = "restart the server, with io = \"threads\" in [pool] if it happens again";
+            Err(io::Error::other(format!("its io_uring queue has ended ({why}): {next}")))
+        })
     }
 }
 
-/// Why nothing is done any more.
+/// What is not done any more.
 fn has_ended() -> io::Error {
-    io::Error::other(
-        "its io_uring queue has ended, see the log: restart the server, with io = \"threads\" in [pool] if it \
-         happens again",
-    )
+    io::Error::other("the io_uring queue of the drive has ended")
 }
 
 impl DriveQueue for UringQueue {

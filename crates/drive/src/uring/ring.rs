@@ -127,6 +127,8 @@ struct State {
     closed: bool,
     /// The thread is gone: what comes fails.
     ended: bool,
+    /// Why the ring broke.
+    broke: Option<io::Error>,
 }
 
 impl Inbox {
@@ -165,9 +167,12 @@ impl Inbox {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    /// Whether its thread is gone.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.state().ended
+    /// Why nothing is done any more, if its thread is gone.
+    pub(crate) fn has_ended(&self) -> Option<String> {
+        let state = self.state();
+        let why =
+            || state.broke.as_ref().map_or_else(|| "somebody panicked".to_owned(), io::Error::to_string);
+        state.ended.then(why)
     }
 
     fn end(&self) {
@@ -240,20 +245,23 @@ impl Ring {
 
     /// Until the inbox is closed and all that came is done, or the ring breaks.
     fn run(mut self) {
-        if self.await_wake().is_err() {
-            return;
+        if let Err(error) = self.serve() {
+            self.inbox.state().broke = Some(error);
         }
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
+        self.await_wake()?;
         loop {
-            if !self.take_in() || self.wait().is_err() {
-                return;
+            if !self.take_in() {
+                return Ok(());
             }
+            self.wait()?;
             self.see_ends();
             while let Some((place, result)) = self.ends.pop_front() {
                 if place == WAKE {
-                    // Asked for again, it would fail again, and at once.
-                    if !can_be_asked_again(result) || self.await_wake().is_err() {
-                        return;
-                    }
+                    is_woken(result)?;
+                    self.await_wake()?;
                     continue;
                 }
                 let Some((place, mut work)) = self.take(place) else {
@@ -352,10 +360,12 @@ impl Ring {
     }
 }
 
-/// Whether a wake-up came, or may come yet: else nobody can wake the ring's thread any more.
-fn can_be_asked_again(wake: i32) -> bool {
-    let passes = |error: io::Error| error.kind() == io::ErrorKind::Interrupted || is_passing(&error);
-    answer(wake).map_or_else(passes, |_| true)
+/// An error if no wake-up can come any more: asked for again, it would fail again, and at once.
+fn is_woken(wake: i32) -> io::Result<()> {
+    match answer(wake) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted && !is_passing(&error) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn is_passing(error: &io::Error) -> bool {
@@ -492,7 +502,7 @@ mod tests {
             bench.push(panics);
         }
         assert!(bench.run(|_| ()).is_err(), "somebody panicked");
-        assert!(bench.files.shared.is_suspect() && bench.parts.inbox.has_ended());
+        assert!(bench.files.shared.is_suspect() && bench.parts.inbox.has_ended().is_some());
         bench.push(false);
         for _ in 0..4 {
             let (told, is_lost) = bench.next();
@@ -522,7 +532,7 @@ mod tests {
             let (told, is_lost) = bench.next();
             assert!(matches!(told, Err(DriveError::Io { .. })) && is_lost, "{told:?}");
         }
-        assert!(bench.files.shared.is_suspect() && bench.parts.inbox.has_ended());
+        assert!(bench.files.shared.is_suspect() && bench.parts.inbox.has_ended().is_some());
     }
 
     /// Story: kernels from 5.1 to 5.5 give a ring, and answer each of our operations with EINVAL: every drive
@@ -545,7 +555,7 @@ mod tests {
         let asked = [(8, true), (0, true)].into_iter();
         let failed = [(Errno::INTR, true), (Errno::AGAIN, true), (Errno::INVAL, false), (Errno::IO, false)];
         for (wake, again) in asked.chain(failed.map(|(errno, again)| (-errno.raw_os_error(), again))) {
-            assert_eq!(can_be_asked_again(wake), again, "{wake}");
+            assert_eq!(is_woken(wake).is_ok(), again, "{wake}");
         }
     }
 }
