@@ -117,10 +117,17 @@ pub(crate) struct InLine {
     flight: Flight,
 }
 
+impl Flight {
+    fn is_at(&self, (lane, place): &(Arc<Lane>, usize)) -> bool {
+        Arc::ptr_eq(lane, &self.lane) && *place == self.place
+    }
+}
+
 impl Line {
     /// Behind all that are in it.
     pub(crate) fn join(self: &Arc<Self>, flight: Flight, watch: &Arc<Watch>) -> InLine {
         let mut line = lock(&self.0);
+        assert!(!line.iter().any(|other| flight.is_at(other)), "a place that is free is in no line");
         if !line.is_empty() {
             flight.lane.since[flight.place].store(IN_LINE, Ordering::Relaxed);
         }
@@ -139,7 +146,7 @@ impl InLine {
 impl Drop for InLine {
     fn drop(&mut self) {
         let mut line = lock(&self.line.0);
-        line.retain(|(lane, place)| !(Arc::ptr_eq(lane, &self.flight.lane) && *place == self.flight.place));
+        line.retain(|other| !self.flight.is_at(other));
         if let Some((lane, place)) = line.front() {
             let (now, set, get) = (self.watch.moment(), Ordering::Relaxed, Ordering::Relaxed);
             // One that was dropped out of turn leaves the first as it is.

@@ -233,3 +233,36 @@ fn a_step_begins_when_those_before_it_were_dropped() {
     drop(third);
     assert!(lane.under_way() == 0 && lane.oldest(&watch).is_none());
 }
+
+/// Story: when a drive's queue broke, the places of what it had were never free again, and the pool could not
+/// close.
+#[test]
+fn what_a_queue_has_lost_fails_and_gives_its_place_back() {
+    let (_directory, drive) = drive();
+    let (watch, lane, kept, stream) = (Arc::new(Watch::default()), Lane::new(4), Keeps::default(), stream());
+    let mut device = Device::new(drive, Arc::default(), Arc::clone(&watch));
+    Arc::get_mut(&mut device).expect("nobody else has it").queue = Arc::new(kept.clone());
+    let (sender, told) = sync_channel(1);
+    let memory = Arc::new(AlignedBuffer::new(PAGE));
+    let step = Step::Append(Outgoing::Shared(Arc::clone(&memory), PAGE));
+    let pending = Pending { stream: Arc::clone(&stream), is_over: false };
+    let then = move || sender.send(()).expect("the test listens");
+    QueuedStep { pending, number: 0, step, then }.begin(&device, lane.enter(&watch));
+    let source = std::io::Error::other("its queue broke");
+    let error = DriveError::Io { drive: DRIVE, extent: EXTENT, operation: "write", source };
+    let kept = lock(&kept.0).remove(0);
+    kept.lost(error);
+    told.recv().expect("it is told");
+    assert!(stream.has_failed() && lane.under_way() == 0);
+    assert_eq!(Arc::strong_count(&memory), 2, "the drive may read it still");
+    assert!(!device.health().is_up());
+
+    let place = crate::reading::ReadPlace::whole(EXTENT, 0, PAGE);
+    let (sender, told) = sync_channel::<()>(1);
+    let then = move |_: &Device, _, _| drop(sender);
+    let (flight, memory) = (lane.enter(&watch), AlignedBuffer::new(PAGE));
+    let read = Box::new(crate::reading::Reading { device, flight, place, memory, then });
+    let source = std::io::Error::other("its queue broke");
+    read.lost(DriveError::Io { drive: DRIVE, extent: EXTENT, operation: "reading", source });
+    assert!(told.recv().is_err() && lane.under_way() == 0, "whoever waits for it knows");
+}

@@ -509,12 +509,12 @@ mod tests {
             assert!(matches!(told, Err(DriveError::Io { operation: "reading", .. })), "{told:?}");
             assert!(!is_lost, "the kernel has nothing of it");
         }
-        let open =
-            fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        let file = |entry: io::Result<fs::DirEntry>| fs::read_link(entry.ok()?.path()).ok();
+        let open = fs::read_dir("/proc/self/fd").unwrap().filter_map(file);
         assert_eq!(open.filter(|path| *path == bench.path).count(), 0);
     }
 
-    /// Story: what a ring had that broke was leaked with whoever was to be told, and the pool could not close.
+    /// Story: what a ring had that broke was leaked with whoever was to be told; the pool could not close.
     #[test]
     fn when_the_ring_breaks_all_are_told_though_their_memory_is_lost() {
         let Some(bench) = bench() else { return };
