@@ -331,11 +331,6 @@ fn open_drives(
     removed: &BTreeSet<DriveId>,
 ) -> Result<Vec<PoolDrive>, OpenError> {
     let mut drives: Vec<PoolDrive> = Vec::new();
-    if settings.pool.io == drive::DriveIo::Auto
-        && let Err(error) = drive::io_uring()
-    {
-        tracing::info!(%error, "the kernel gives no io_uring: threads read and write the pool's drives");
-    }
     for drive in &settings.pool.drives {
         let id = DriveId(drive.id);
         if removed.contains(&id) {

@@ -46,7 +46,9 @@ pub enum DirectIo {
 pub struct DirectoryDrive {
     files: Arc<Files>,
     /// `None`: it is driven by the threads of who uses it.
-    queue: Option<Arc<dyn DriveQueue>>,
+    queue: Option<Arc<UringQueue>>,
+    /// Why it has no queue although it was to have one.
+    refused: Option<io::Error>,
     stamp: Mutex<Stamp>,
     /// Held while the superblock is compared or written. Apart from the stamp, which can be asked for while
     /// the disk hangs.
@@ -167,7 +169,7 @@ impl DirectoryDrive {
         // A record that cannot be read costs nothing but what it says.
         let burn_in = BurnInRecord::read(path).unwrap_or_default();
         let files = Arc::new(Files { shared, path: path.to_owned(), direct });
-        Ok(DirectoryDrive { files, queue: None, stamp, superblock, extents, burn_in })
+        Ok(DirectoryDrive { files, queue: None, refused: None, stamp, superblock, extents, burn_in })
     }
 
     /// Has its extents read and written in this way from now on; at first, threads do it.
@@ -175,12 +177,12 @@ impl DirectoryDrive {
     /// # Errors
     /// [`DriveOpenError::NoUring`] if the kernel refuses the way that is asked for.
     pub fn driven_by(mut self, io: DriveIo) -> Result<Self, DriveOpenError> {
-        self.queue = None;
+        (self.queue, self.refused) = (None, None);
         if let Some(depth) = io.depth(&self.files.path) {
             match UringQueue::open(Arc::clone(&self.files), depth) {
                 Ok(queue) => self.queue = Some(Arc::new(queue)),
                 // Whoever leaves the choice to us gets threads.
-                Err(_) if io == DriveIo::Auto => {}
+                Err(error) if io == DriveIo::Auto => self.refused = Some(error),
                 Err(source) => {
                     return Err(DriveOpenError::NoUring { path: self.files.path.clone(), source });
                 }
@@ -408,7 +410,11 @@ impl ObjectDrive for DirectoryDrive {
     }
 
     fn queue(&self) -> Option<Arc<dyn DriveQueue>> {
-        self.queue.clone()
+        self.queue.clone().map(|queue| queue as Arc<dyn DriveQueue>)
+    }
+
+    fn queue_refused(&self) -> Option<String> {
+        self.refused.as_ref().map(io::Error::to_string)
     }
 
     fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
@@ -557,10 +563,10 @@ impl ObjectDrive for DirectoryDrive {
     }
 
     fn probe(&self) -> Result<(), DriveError> {
-        self.identify().and_then(|()| self.try_page()).map_err(|source| DriveError::Probe {
-            drive: self.files.shared.id,
-            path: self.files.path.clone(),
-            source,
+        // What the probe does goes past the queue.
+        let works = self.queue.as_ref().map_or(Ok(()), |queue| queue.check());
+        works.and_then(|()| self.identify()).and_then(|()| self.try_page()).map_err(|source| {
+            DriveError::Probe { drive: self.files.shared.id, path: self.files.path.clone(), source }
         })?;
         self.files.shared.clear_suspect();
         Ok(())

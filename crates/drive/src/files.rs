@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{ByteCount, DriveId};
@@ -128,14 +128,10 @@ impl Files {
         id: ExtentId,
         preallocate: ByteCount,
     ) -> Result<FileExtentWriter, DriveError> {
-        let temporary = self.path.join(REPLACEMENTS).join(id.to_string());
-        // An attempt that failed may have left its file: it was never sealed.
-        match fs::remove_file(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(self.failed(id, "removing an old replacement", error));
-            }
-            _ => {}
-        }
+        // A name of its own: the writer of an attempt that was given up may still live, and removes its file.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let temporary = self.path.join(REPLACEMENTS).join(format!("{id}.{number}"));
         self.writer(id, preallocate, temporary.clone(), Some((temporary, self.file(id))))
     }
 

@@ -80,6 +80,11 @@ pub trait ObjectDrive: Send + Sync {
     /// it is given one read and one write at a time ([`crate::BlockingQueue`]).
     fn queue(&self) -> Option<Arc<dyn DriveQueue>>;
 
+    /// Why it has no queue although one was to be had if possible.
+    fn queue_refused(&self) -> Option<String> {
+        None
+    }
+
     /// Makes an extent and reserves space for `preallocate` bytes (0: none). Durable only after a sync.
     ///
     /// # Errors

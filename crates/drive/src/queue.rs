@@ -72,6 +72,14 @@ pub trait ReadOperation: Send {
     /// Tells what came of it: errors as [`ObjectDrive::read_at`] has them. It may be told within
     /// [`DriveQueue::read`], and must not be kept waiting by whoever hands operations over.
     fn done(self: Box<Self>, result: Result<(), DriveError>);
+
+    /// Tells, instead of [`ReadOperation::done`], that it failed and that the queue has lost its memory: this
+    /// may be written for ever, and must neither be used nor freed. Unless it is said otherwise all of the
+    /// operation is leaked, and nobody is told.
+    fn lost(self: Box<Self>, error: DriveError) {
+        drop(error);
+        std::mem::forget(self);
+    }
 }
 
 /// What is done with an extent, as [`ExtentWriter`] has it.
@@ -92,6 +100,13 @@ pub trait WriteOperation: Send {
 
     /// Tells what came of it, as [`ReadOperation::done`] does.
     fn done(self: Box<Self>, result: Result<(), DriveError>);
+
+    /// Tells of a failure as [`ReadOperation::lost`] does: the bytes may be read for ever, and must neither
+    /// be changed nor freed.
+    fn lost(self: Box<Self>, error: DriveError) {
+        drop(error);
+        std::mem::forget(self);
+    }
 }
 
 /// The queue of a drive that has none: each operation is done by the thread that hands it over, before it

@@ -430,4 +430,149 @@ fn a_panic_of_who_is_told_ends_the_ring_and_nobody_waits_for_what_it_had() {
         dropped.load(Ordering::SeqCst) == 30
     });
     assert!(are_all, "told or dropped: {}", dropped.load(Ordering::SeqCst));
+    // What comes now fails, and the drive does not work: no probe takes it up again.
+    let does_not_work = (0..10_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        matches!(bench.drive.probe(), Err(DriveError::Probe { .. }))
+    });
+    let why = bench.drive.probe().err().map(|error| error.to_string());
+    assert!(why.is_some_and(|why| why.contains("somebody panicked") && why.contains("restart the server")));
+    assert!(does_not_work && bench.drive.status().unwrap().suspect);
+    bench.read(1, extent(1), &[0], PAGE, 0);
+    assert!(matches!(bench.next(), (1, Err(DriveError::Io { operation: "reading", .. }), _)));
+    let mut written = bench.queue.extent(extent(2), ByteCount(0), false);
+    written.submit(bench.write(2, Step::Append(filled(1, 1), 0)));
+    written.submit(bench.write(3, Step::Seal));
+    assert!(matches!(bench.next(), (2, Err(DriveError::Io { operation: "write", .. }), _)));
+    assert!(matches!(bench.next(), (3, Err(DriveError::Poisoned { .. }), _)));
+}
+
+/// An operation that keeps the thread that tells it until it may go on.
+struct Keeps(Step, Sender<Told>, Receiver<()>);
+
+impl WriteOperation for Keeps {
+    fn step(&self) -> WriteStep<'_> {
+        match &self.0 {
+            Step::Append(bytes, skip) => WriteStep::Append(&bytes.as_slice()[*skip..]),
+            Step::Sync => WriteStep::Sync,
+            Step::Seal => WriteStep::Seal,
+        }
+    }
+
+    fn done(self: Box<Self>, result: Result<(), DriveError>) {
+        let _ = self.1.send((0, result, Vec::new()));
+        let _ = self.2.recv();
+    }
+}
+
+/// Story: a replacement was given up just after an append had been told. The next attempt had the same
+/// temporary name, and the writer of the one before removed it: a good drive became suspect.
+#[test]
+fn a_replacement_that_is_given_up_does_not_touch_the_next_one() {
+    for bench in Bench::all().into_iter().filter(|bench| bench.engine() == QueueEngine::IoUring) {
+        bench.put(extent(7), 2, 9);
+        let (go_on, may_go_on) = mpsc::channel();
+        let mut first = bench.queue.extent(extent(7), ByteCount(0), true);
+        let step = Step::Sync;
+        first.submit(bench.write(1, Step::Append(filled(1, 1), 0)));
+        bench.next().1.unwrap();
+        first.submit(Box::new(Keeps(step, bench.sender.clone(), may_go_on)));
+        bench.next().1.unwrap();
+        let mut next = bench.queue.extent(extent(7), ByteCount(0), true);
+        next.submit(bench.write(2, Step::Append(filled(1, 3), 0)));
+        bench.next().1.unwrap();
+        // Now the thread that told of the first lets its writer go.
+        drop(first);
+        drop(go_on);
+        let replacements = || fs::read_dir(bench.directory.path().join("replacements")).unwrap().count();
+        let is_gone = (0..10_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            replacements() < 2
+        });
+        assert!(is_gone);
+        next.submit(bench.write(3, Step::Seal));
+        bench.next().1.unwrap();
+        assert!(fs::read(bench.file(extent(7))).unwrap() == vec![3; PAGE]);
+        assert!(!bench.drive.status().unwrap().suspect);
+    }
+}
+
+/// Story: the lock of the directory outlived a pool that had been closed by a moment.
+#[test]
+fn who_is_told_of_the_last_step_finds_nothing_of_the_drive_held() {
+    for (round, last) in [(1, Step::Seal), (2, Step::Append(filled(1, 2), 0)), (3, Step::Sync)] {
+        let Some(bench) = Bench::all().into_iter().find(|bench| bench.engine() == QueueEngine::IoUring)
+        else {
+            return;
+        };
+        let Bench { directory, drive, queue, sender, told } = bench;
+        let (go_on, may_go_on) = mpsc::channel();
+        let mut written = queue.extent(extent(round), ByteCount(0), false);
+        // Given up while the first step is told of: nothing comes behind the last.
+        let (begin, may_begin) = mpsc::channel();
+        let first = Keeps(Step::Append(filled(1, 1), 0), sender.clone(), may_begin);
+        written.submit(Box::new(first));
+        told.recv_timeout(PATIENCE).unwrap().1.unwrap();
+        written.submit(Box::new(Keeps(last, sender, may_go_on)));
+        drop((written, drive, queue));
+        drop(begin);
+        told.recv_timeout(PATIENCE).unwrap().1.unwrap();
+        let again = DirectoryDrive::open(directory.path(), INSTANCE, ID, DirectIo::Auto);
+        again.expect("its lock is free");
+        drop(go_on);
+    }
+}
+
+/// An operation that tells on which thread it was told of.
+struct Tells(Option<AlignedBuffer>, ExtentId, Sender<(bool, std::thread::ThreadId)>);
+
+impl ReadOperation for Tells {
+    fn extent(&self) -> ExtentId {
+        self.1
+    }
+    fn part(&mut self, number: usize) -> Option<(ByteCount, &mut [u8])> {
+        self.0.as_mut().filter(|_| number == 0).map(|memory| (ByteCount(0), memory.as_mut_slice()))
+    }
+    fn done(self: Box<Self>, result: Result<(), DriveError>) {
+        let _ = self.2.send((result.is_ok(), std::thread::current().id()));
+    }
+}
+
+impl WriteOperation for Tells {
+    fn step(&self) -> WriteStep<'_> {
+        self.0.as_ref().map_or(WriteStep::Sync, |bytes| WriteStep::Append(bytes.as_slice()))
+    }
+    fn done(self: Box<Self>, result: Result<(), DriveError>) {
+        let _ = self.2.send((result.is_ok(), std::thread::current().id()));
+    }
+}
+
+/// Story: whoever is told of a failed read looks at the drive, which blocks; and a replacement that was given
+/// up was removed. Both held up all that the ring of the drive had.
+#[test]
+fn the_thread_of_the_ring_does_nothing_that_blocks() {
+    let Ok(()) = drive::io_uring() else { return };
+    let bench = Bench::new(DriveIo::Uring);
+    bench.put(extent(1), 1, 5);
+    let (sender, told) = mpsc::channel();
+    let next = || told.recv_timeout(PATIENCE).unwrap();
+    let operation = |id| Box::new(Tells(Some(AlignedBuffer::new(PAGE)), id, sender.clone()));
+    bench.queue.read(operation(extent(1)));
+    let (is_read, ring) = next();
+    assert!(is_read);
+    bench.queue.read(operation(extent(2)));
+    let (is_read, other) = next();
+    assert!(!is_read && other != ring);
+
+    let mut given_up = bench.queue.extent(extent(1), ByteCount(0), true);
+    let (go_on, may_go_on) = mpsc::channel();
+    let first = Keeps(Step::Append(filled(1, 1), 0), bench.sender.clone(), may_go_on);
+    given_up.submit(Box::new(first));
+    bench.next().1.unwrap();
+    given_up.submit(operation(extent(1)));
+    drop(given_up);
+    drop(go_on);
+    let (is_written, other) = next();
+    assert!(is_written && other != ring);
+    assert_eq!(fs::read_dir(bench.directory.path().join("replacements")).unwrap().count(), 0);
 }

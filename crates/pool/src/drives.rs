@@ -88,7 +88,7 @@ pub(crate) fn count(counter: &AtomicU64, by: usize) {
 }
 
 impl Device {
-    fn new(drive: Arc<dyn ObjectDrive>, group: Arc<AtomicU8>, watch: Arc<Watch>) -> Arc<Self> {
+    pub(crate) fn new(drive: Arc<dyn ObjectDrive>, group: Arc<AtomicU8>, watch: Arc<Watch>) -> Arc<Self> {
         let health = Health {
             now: DriveHealth::Up,
             failures: 0,
@@ -98,6 +98,9 @@ impl Device {
             refused: NOTHING_REFUSED,
         };
         let queue = drive.queue().unwrap_or_else(|| Arc::new(BlockingQueue::new(Arc::clone(&drive))));
+        if let Some(error) = drive.queue_refused() {
+            tracing::info!(drive = %drive.id(), %error, "no queue of the kernel: threads read and write it");
+        }
         let depth = queue.depth();
         let device = Device {
             drive,

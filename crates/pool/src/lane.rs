@@ -1,5 +1,6 @@
 //! What is under way at a drive in one direction: no more at one time than its queue takes.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError};
 use threads::{Condvar, Mutex};
@@ -9,9 +10,12 @@ use base::Timestamp;
 use crate::gather::lock;
 use crate::watch::{WITHOUT_CLOCK, Watch};
 
+/// The drive has it, and does not begin it before something else has ended.
+const IN_LINE: i64 = -1;
+
 /// The places of what is under way.
 pub(crate) struct Lane {
-    /// Since when what has each place runs, in nanoseconds; 0: it is free.
+    /// Since when what has each place runs, in nanoseconds; 0: it is free; [`IN_LINE`].
     since: Vec<AtomicI64>,
     free: Mutex<Vec<usize>>,
     freed: Condvar,
@@ -96,7 +100,58 @@ impl Flight {
     /// Since when it runs; `None` if that is not known.
     pub(crate) fn since(&self) -> Option<Timestamp> {
         let since = self.lane.since[self.place].load(Ordering::Relaxed);
-        (since != WITHOUT_CLOCK).then_some(Timestamp(since))
+        (since > WITHOUT_CLOCK).then_some(Timestamp(since))
+    }
+}
+
+/// What a drive has of one extent. It does one step after the other, and only the first of them counts as
+/// begun: else one behind others, all of which end in time, would seem to hang.
+#[derive(Default)]
+pub(crate) struct Line(Mutex<VecDeque<(Arc<Lane>, usize)>>);
+
+/// A step in a line, until it is dropped: then the next one begins.
+pub(crate) struct InLine {
+    line: Arc<Line>,
+    watch: Arc<Watch>,
+    // Its place is free when the next has begun.
+    flight: Flight,
+}
+
+impl Flight {
+    fn is_at(&self, (lane, place): &(Arc<Lane>, usize)) -> bool {
+        Arc::ptr_eq(lane, &self.lane) && *place == self.place
+    }
+}
+
+impl Line {
+    /// Behind all that are in it.
+    pub(crate) fn join(self: &Arc<Self>, flight: Flight, watch: &Arc<Watch>) -> InLine {
+        let mut line = lock(&self.0);
+        assert!(!line.iter().any(|other| flight.is_at(other)), "a place that is free is in no line");
+        if !line.is_empty() {
+            flight.lane.since[flight.place].store(IN_LINE, Ordering::Relaxed);
+        }
+        line.push_back((Arc::clone(&flight.lane), flight.place));
+        drop(line);
+        InLine { line: Arc::clone(self), watch: Arc::clone(watch), flight }
+    }
+}
+
+impl InLine {
+    pub(crate) fn flight(&self) -> &Flight {
+        &self.flight
+    }
+}
+
+impl Drop for InLine {
+    fn drop(&mut self) {
+        let mut line = lock(&self.line.0);
+        line.retain(|other| !self.flight.is_at(other));
+        if let Some((lane, place)) = line.front() {
+            let (now, set, get) = (self.watch.moment(), Ordering::Relaxed, Ordering::Relaxed);
+            // One that was dropped out of turn leaves the first as it is.
+            let _ = lane.since[*place].compare_exchange(IN_LINE, now, set, get);
+        }
     }
 }
 

@@ -96,4 +96,14 @@ where
         drop(device);
         drop(flight);
     }
+
+    fn lost(self: Box<Self>, error: DriveError) {
+        let Reading { device, flight, place, memory, then } = *self;
+        std::mem::forget(memory);
+        device.read_failed(place.extent.blob, &error);
+        // As of a drive that was set aside: there is no memory to be told of.
+        drop(then);
+        drop(device);
+        drop(flight);
+    }
 }

@@ -11,7 +11,7 @@ use drive::{AlignedBuffer, DriveError, ExtentId, QueuedExtent, WriteOperation, W
 use crate::arena::CellBuffer;
 use crate::drives::{Device, Present, count};
 use crate::gather::lock;
-use crate::lane::Flight;
+use crate::lane::{Flight, InLine, Line};
 use crate::order::Wanted;
 use crate::slow::Kind;
 
@@ -30,6 +30,8 @@ pub(crate) struct ShardStream {
     /// The lock is held as long as a step takes that blocks: nothing that is asked while a drive hangs may
     /// need it.
     progress: Mutex<Progress>,
+    /// The steps that the drive has.
+    line: Arc<Line>,
     /// Bytes of the appends that are over, the one that failed among them: what is still on its way says
     /// nothing of the room that the drive lacks.
     appended: AtomicU64,
@@ -108,6 +110,7 @@ impl ShardStream {
             queued: AtomicU64::new(0),
             queued_bytes: AtomicU64::new(0),
             progress: Mutex::default(),
+            line: Arc::default(),
             appended: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             sealed: AtomicBool::new(false),
@@ -229,7 +232,8 @@ impl<T: FnOnce() + Send + 'static> QueuedStep<T> {
         };
         let is_last = matches!(self.step, Step::Seal);
         stream.ended.fetch_or(is_last, Ordering::Relaxed);
-        let operation = Box::new(Writing { queued: self, device: Arc::clone(device), flight });
+        let turn = stream.line.join(flight, &device.watch);
+        let operation = Box::new(Writing { queued: self, device: Arc::clone(device), turn });
         if is_last && is_planted(Bug::MissingPoolSync) {
             drop(open);
             return operation.done(Ok(()));
@@ -245,7 +249,7 @@ impl<T: FnOnce() + Send + 'static> QueuedStep<T> {
 struct Writing<T> {
     queued: QueuedStep<T>,
     device: Arc<Device>,
-    flight: Flight,
+    turn: InLine,
 }
 
 impl<T: FnOnce() + Send> WriteOperation for Writing<T> {
@@ -258,14 +262,25 @@ impl<T: FnOnce() + Send> WriteOperation for Writing<T> {
     }
 
     fn done(self: Box<Self>, result: Result<(), DriveError>) {
-        let Writing { queued, device, flight } = *self;
+        self.over(result, drop);
+    }
+
+    fn lost(self: Box<Self>, error: DriveError) {
+        self.over(Err(error), std::mem::forget);
+    }
+}
+
+impl<T: FnOnce() + Send> Writing<T> {
+    /// `free` does away with the memory.
+    fn over(self, result: Result<(), DriveError>, free: fn(Step)) {
+        let Writing { queued, device, turn } = self;
         let QueuedStep { pending, step, then, .. } = queued;
         let stream = &pending.stream;
         let bytes = if let Step::Append(bytes) = &step { bytes.bytes().len() } else { 0 };
         stream.appended.fetch_add(bytes as u64, Ordering::Relaxed);
         if result.is_ok() {
             let kind = if matches!(step, Step::Append(_)) { Kind::Append } else { Kind::Sync };
-            device.took(kind, &flight);
+            device.took(kind, turn.flight());
         }
         match (result, &step) {
             (Err(error), _) => stream.failed_on(&device, &error),
@@ -277,12 +292,12 @@ impl<T: FnOnce() + Send> WriteOperation for Writing<T> {
             }
         }
         // The memory is free again before anybody is told.
-        drop(step);
+        free(step);
         pending.over();
         then();
         // Nothing of the drive is held when its place is free: who waits for that may close it.
         drop(device);
-        drop(flight);
+        drop(turn);
     }
 }
 

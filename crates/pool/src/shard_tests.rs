@@ -1,12 +1,15 @@
 //! Tests of a stream of which a drive drops steps, or that finds another drive in the place of its own.
 
-use base::{BlobId, Uuid};
-use drive::{DirectIo, DirectoryDrive, ObjectDrive, PAGE};
+use std::time::Duration;
+
+use base::{BlobId, ManualClock, Timestamp, Uuid};
+use drive::{DirectIo, DirectoryDrive, DriveQueue, ObjectDrive, PAGE, QueueEngine, ReadOperation};
 use threads::mpsc::sync_channel;
 
 use super::*;
 use crate::drives::PoolDrive;
 use crate::gather::Gather;
+use crate::lane::Lane;
 use crate::watch::Watch;
 
 const INSTANCE: Uuid = Uuid([1; 16]);
@@ -156,4 +159,110 @@ fn to_end_an_extent_to_which_nothing_was_to_be_appended_is_no_failure() {
     let present = place.present().expect("it is there");
     assert!(counts(&stream, &present, Step::Seal));
     assert!(!stream.is_sealed() && drive.length(EXTENT).is_err(), "nothing was made");
+}
+
+/// A queue that keeps what it is handed.
+#[derive(Clone, Default)]
+struct Keeps(Arc<Mutex<Vec<Box<dyn WriteOperation>>>>);
+
+impl DriveQueue for Keeps {
+    fn depth(&self) -> usize {
+        4
+    }
+
+    fn engine(&self) -> QueueEngine {
+        QueueEngine::Own
+    }
+
+    fn read(&self, _: Box<dyn ReadOperation>) {
+        panic!("nothing is read");
+    }
+
+    fn extent(&self, _: ExtentId, _: ByteCount, _: bool) -> Box<dyn QueuedExtent> {
+        Box::new(self.clone())
+    }
+}
+
+impl QueuedExtent for Keeps {
+    fn submit(&mut self, operation: Box<dyn WriteOperation>) {
+        lock(&self.0).push(operation);
+    }
+}
+
+/// Story: a seal behind appends and a sync that took their time had the age of all of them, and its drive was
+/// set aside although it had ended something a second before.
+#[test]
+fn a_step_behind_others_of_its_extent_begins_when_the_one_before_it_has_ended() {
+    let (_directory, drive) = drive();
+    let (clock, watch) = (Arc::new(ManualClock::new(Timestamp(0))), Arc::new(Watch::default()));
+    clock.advance(Duration::from_secs(60));
+    watch.set_clock(Arc::clone(&clock) as Arc<dyn base::Clock>);
+    let (kept, lane) = (Keeps::default(), Lane::new(4));
+    let mut device = Device::new(drive, Arc::default(), Arc::clone(&watch));
+    Arc::get_mut(&mut device).expect("nobody else has it").queue = Arc::new(kept.clone());
+    let stream = stream();
+    for (number, step) in (0..).zip([page(1), page(2), Step::Sync, Step::Seal]) {
+        let pending = Pending { stream: Arc::clone(&stream), is_over: false };
+        QueuedStep { pending, number, step, then: || () }.begin(&device, lane.enter(&watch));
+    }
+    let age = || watch.now().since(lane.oldest(&watch).expect("something is under way"));
+    for left in (0..4).rev() {
+        clock.advance(Duration::from_secs(20));
+        assert_eq!(age(), Duration::from_secs(20), "{left} behind it");
+        let first = lock(&kept.0).remove(0);
+        first.done(Ok(()));
+        assert_eq!(lane.under_way(), left);
+    }
+    assert!(stream.is_sealed() && lane.oldest(&watch).is_none());
+}
+
+/// As of a queue whose connection broke: what is dropped untold makes way, too.
+#[test]
+fn a_step_begins_when_those_before_it_were_dropped() {
+    let clock = Arc::new(ManualClock::new(Timestamp(0)));
+    let (watch, lane, line) = (Arc::new(Watch::default()), Lane::new(4), Arc::new(Line::default()));
+    clock.advance(Duration::from_secs(60));
+    watch.set_clock(Arc::clone(&clock) as Arc<dyn base::Clock>);
+    let [first, second, third] = std::array::from_fn(|_| line.join(lane.enter(&watch), &watch));
+    clock.advance(Duration::from_secs(5));
+    let age = || watch.now().since(lane.oldest(&watch).expect("something is under way"));
+    drop(second);
+    assert_eq!((age(), third.flight().since()), (Duration::from_secs(5), None));
+    drop(first);
+    assert_eq!((age(), third.flight().since()), (Duration::ZERO, Some(watch.now())));
+    drop(third);
+    assert!(lane.under_way() == 0 && lane.oldest(&watch).is_none());
+}
+
+/// Story: when a drive's queue broke, the places of what it had were never free again, and the pool could not
+/// close.
+#[test]
+fn what_a_queue_has_lost_fails_and_gives_its_place_back() {
+    let (_directory, drive) = drive();
+    let (watch, lane, kept, stream) = (Arc::new(Watch::default()), Lane::new(4), Keeps::default(), stream());
+    let mut device = Device::new(drive, Arc::default(), Arc::clone(&watch));
+    Arc::get_mut(&mut device).expect("nobody else has it").queue = Arc::new(kept.clone());
+    let (sender, told) = sync_channel(1);
+    let memory = Arc::new(AlignedBuffer::new(PAGE));
+    let step = Step::Append(Outgoing::Shared(Arc::clone(&memory), PAGE));
+    let pending = Pending { stream: Arc::clone(&stream), is_over: false };
+    let then = move || sender.send(()).expect("the test listens");
+    QueuedStep { pending, number: 0, step, then }.begin(&device, lane.enter(&watch));
+    let source = std::io::Error::other("its queue broke");
+    let error = DriveError::Io { drive: DRIVE, extent: EXTENT, operation: "write", source };
+    let kept = lock(&kept.0).remove(0);
+    kept.lost(error);
+    told.recv().expect("it is told");
+    assert!(stream.has_failed() && lane.under_way() == 0);
+    assert_eq!(Arc::strong_count(&memory), 2, "the drive may read it still");
+    assert!(!device.health().is_up());
+
+    let place = crate::reading::ReadPlace::whole(EXTENT, 0, PAGE);
+    let (sender, told) = sync_channel::<()>(1);
+    let then = move |_: &Device, _, _| drop(sender);
+    let (flight, memory) = (lane.enter(&watch), AlignedBuffer::new(PAGE));
+    let read = Box::new(crate::reading::Reading { device, flight, place, memory, then });
+    let source = std::io::Error::other("its queue broke");
+    read.lost(DriveError::Io { drive: DRIVE, extent: EXTENT, operation: "reading", source });
+    assert!(told.recv().is_err() && lane.under_way() == 0, "whoever waits for it knows");
 }

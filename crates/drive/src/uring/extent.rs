@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base::ByteCount;
 use base::planted::{Bug, is_planted};
+use base::{ByteCount, DriveId};
 
 use crate::files::Files;
 use crate::object::ExtentWriter;
 use crate::queue::{QueuedExtent, WriteOperation, WriteStep};
-use crate::uring::ring::Work;
+use crate::uring::ring::{self, Work};
 use crate::uring::write::Writing;
 use crate::uring::{Parts, Told};
 use crate::writer::FileExtentWriter;
@@ -17,10 +17,11 @@ use crate::{DriveError, ExtentId};
 
 pub(crate) struct UringExtent(Arc<Extent>);
 
+/// Of the drive it holds what its progress holds.
 pub(crate) struct Extent {
-    files: Arc<Files>,
-    parts: Arc<Parts>,
+    drive: DriveId,
     id: ExtentId,
+    parts: Arc<Parts>,
     state: Mutex<State>,
 }
 
@@ -28,10 +29,26 @@ struct State {
     /// What was handed over behind the step that is under way.
     waiting: VecDeque<Box<dyn WriteOperation>>,
     progress: Progress,
+    /// Nothing more is handed over.
+    is_given_up: bool,
+}
+
+impl State {
+    /// No step follows the one that is under way.
+    fn is_last(&self) -> bool {
+        self.is_given_up && self.waiting.is_empty()
+    }
+
+    /// Ends it if no step follows and none is under way; gives what it held.
+    fn let_go_at_the_end(&mut self) -> Option<Progress> {
+        let ends = self.is_last() && !matches!(self.progress, Progress::Busy);
+        ends.then(|| std::mem::replace(&mut self.progress, Progress::Ended))
+    }
 }
 
 enum Progress {
     New {
+        files: Arc<Files>,
         preallocate: ByteCount,
         replaces: bool,
     },
@@ -50,9 +67,21 @@ impl UringExtent {
         preallocate: ByteCount,
         replaces: bool,
     ) -> Self {
-        let progress = Progress::New { preallocate, replaces };
-        let state = Mutex::new(State { waiting: VecDeque::new(), progress });
-        UringExtent(Arc::new(Extent { files, parts, id, state }))
+        let drive = files.shared.id;
+        let progress = Progress::New { files, preallocate, replaces };
+        let state = Mutex::new(State { waiting: VecDeque::new(), progress, is_given_up: false });
+        UringExtent(Arc::new(Extent { drive, id, parts, state }))
+    }
+}
+
+impl Drop for UringExtent {
+    fn drop(&mut self) {
+        let held = {
+            let mut state = self.0.state();
+            state.is_given_up = true;
+            state.let_go_at_the_end()
+        };
+        self.0.let_go(held);
     }
 }
 
@@ -68,6 +97,15 @@ impl Extent {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Drops what was held of the drive. The last of a file is closed, and may be removed, with it: that
+    /// blocks, and nothing else may wait for it.
+    fn let_go(&self, held: Option<Progress>) {
+        match held {
+            Some(held @ Progress::Open(_)) if ring::is_here() => self.parts.workers.run(move || drop(held)),
+            held => drop(held),
+        }
+    }
+
     /// Begins the next step, if none is under way.
     fn go_on(self: &Arc<Self>) {
         let mut state = self.state();
@@ -78,27 +116,25 @@ impl Extent {
         let before = std::mem::replace(&mut state.progress, Progress::Busy);
         drop(state);
         match before {
-            Progress::New { preallocate, replaces } => {
+            Progress::New { files, preallocate, replaces } => {
                 let extent = Arc::clone(self);
-                self.parts.workers.run(move || extent.create(preallocate, replaces, operation));
+                self.parts.workers.run(move || {
+                    let made = match replaces {
+                        true => files.replace(extent.id, preallocate),
+                        false => files.create(extent.id, preallocate),
+                    };
+                    drop(files);
+                    match made {
+                        Ok(writer) => extent.step(Box::new(writer), operation),
+                        Err(error) => extent.over(None, operation, Err(error)),
+                    }
+                });
             }
             Progress::Open(writer) => self.step(writer, operation),
             Progress::Busy | Progress::Ended => {
-                let (drive, extent) = (self.files.shared.id, self.id);
+                let (drive, extent) = (self.drive, self.id);
                 self.over(None, operation, Err(DriveError::Poisoned { drive, extent }));
             }
-        }
-    }
-
-    /// Makes the extent, then begins its first step; blocks.
-    fn create(self: Arc<Self>, preallocate: ByteCount, replaces: bool, operation: Box<dyn WriteOperation>) {
-        let made = match replaces {
-            true => self.files.replace(self.id, preallocate),
-            false => self.files.create(self.id, preallocate),
-        };
-        match made {
-            Ok(writer) => self.step(Box::new(writer), operation),
-            Err(error) => self.over(None, operation, Err(error)),
         }
     }
 
@@ -152,6 +188,20 @@ impl Extent {
         });
     }
 
+    /// Likewise, and the kernel may still have the bytes of the step.
+    pub(crate) fn lost(
+        self: &Arc<Self>,
+        writer: Box<FileExtentWriter>,
+        operation: Box<dyn WriteOperation>,
+        error: DriveError,
+    ) {
+        let extent = Arc::clone(self);
+        self.parts.workers.run(move || {
+            drop(writer);
+            extent.tell(None, || operation.lost(error));
+        });
+    }
+
     /// Tells what came of a step, then begins the next. Without a writer the extent has ended.
     pub(crate) fn over(
         self: &Arc<Self>,
@@ -159,9 +209,21 @@ impl Extent {
         operation: Box<dyn WriteOperation>,
         result: Told,
     ) {
+        // Who is told of the last step finds nothing of the drive held.
+        if writer.is_some() && self.state().is_last() {
+            let extent = Arc::clone(self);
+            return self.parts.workers.run(move || {
+                drop(writer);
+                extent.tell(None, || operation.done(result));
+            });
+        }
+        self.tell(writer, || operation.done(result));
+    }
+
+    fn tell(self: &Arc<Self>, writer: Option<Box<FileExtentWriter>>, tell: impl FnOnce()) {
         // While the step still counts as under way, so that none is told before it.
         let after = After { extent: self, progress: Some(writer.map_or(Progress::Ended, Progress::Open)) };
-        operation.done(result);
+        tell();
         after.told();
         self.go_on();
     }
@@ -177,7 +239,13 @@ struct After<'a> {
 impl After<'_> {
     fn told(mut self) {
         if let Some(progress) = self.progress.take() {
-            self.extent.state().progress = progress;
+            let held = {
+                let mut state = self.extent.state();
+                state.progress = progress;
+                // It may have been given up by who was told.
+                state.let_go_at_the_end()
+            };
+            self.extent.let_go(held);
         }
     }
 }
@@ -191,6 +259,7 @@ impl Drop for After<'_> {
                 std::mem::take(&mut state.waiting)
             };
             drop(waiting);
+            self.extent.let_go(self.progress.take());
         }
     }
 }
@@ -227,9 +296,11 @@ mod tests {
         let files = Arc::new(files);
         let queue = UringQueue::open(Arc::clone(&files), 4).ok()?;
         assert_eq!(queue.depth(), 4);
-        let state = State { waiting: VecDeque::new(), progress: Progress::Open(Box::new(writer)) };
+        let progress = Progress::Open(Box::new(writer));
+        let state = State { waiting: VecDeque::new(), progress, is_given_up: false };
         let (id, parts) = (ExtentId { blob: base::BlobId(1), stripe: 0, shard: 0 }, Arc::clone(&queue.parts));
-        let mut extent = UringExtent(Arc::new(Extent { files, parts, id, state: Mutex::new(state) }));
+        let drive = shared.id;
+        let mut extent = UringExtent(Arc::new(Extent { drive, id, parts, state: Mutex::new(state) }));
         let (sender, told) = mpsc::channel();
         for step in [WriteStep::Append(&[0; PAGE]), WriteStep::Sync, WriteStep::Append(&[0; PAGE])] {
             extent.submit(Box::new(Write(step, sender.clone())));

@@ -16,7 +16,7 @@ use crate::files::Files;
 use crate::queue::{DriveQueue, QueueEngine, QueuedExtent, ReadOperation};
 use crate::uring::extent::UringExtent;
 use crate::uring::read::Reading;
-use crate::uring::ring::{Inbox, Work};
+use crate::uring::ring::{Inbox, OPERATIONS, Work};
 use crate::uring::workers::Workers;
 use crate::{DriveError, ExtentId};
 
@@ -56,10 +56,23 @@ impl UringQueue {
     pub(crate) fn open(files: Arc<Files>, depth: usize) -> io::Result<Self> {
         assert!(depth > 0, "a queue has a place");
         let name = format!("io-{}", files.shared.id);
-        let inbox = ring::start(&name, 2 * depth)?;
+        let inbox = ring::start(&name, 2 * depth, OPERATIONS)?;
         let workers = Workers::start(&name, depth).inspect_err(|_| inbox.close())?;
         Ok(UringQueue { files, parts: Arc::new(Parts { inbox, workers }), depth })
     }
+
+    /// An error if it does nothing more: its ring broke, or somebody panicked who was told of an end.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        self.parts.inbox.has_ended().map_or(Ok(()), |why| {
+            let next = "restart the server, with io = \"threads\" in [pool] if it happens again";
+            Err(io::Error::other(format!("its io_uring queue has ended ({why}): {next}")))
+        })
+    }
+}
+
+/// What is not done any more.
+fn has_ended() -> io::Error {
+    io::Error::other("the io_uring queue of the drive has ended")
 }
 
 impl DriveQueue for UringQueue {
@@ -72,7 +85,7 @@ impl DriveQueue for UringQueue {
     }
 
     fn read(&self, read: Box<dyn ReadOperation>) {
-        let reading = Reading::new(Arc::clone(&self.files), read);
+        let reading = Reading::new(Arc::clone(&self.files), Arc::clone(&self.parts), read);
         self.parts.inbox.push(Work::Read(reading));
     }
 

@@ -14,10 +14,11 @@ use crate::DriveError;
 use crate::files::Files;
 use crate::queue::ReadOperation;
 use crate::uring::ring::Next;
-use crate::uring::{Told, answer, transfer_length};
+use crate::uring::{Parts, Told, answer, has_ended, transfer_length};
 
 pub(crate) struct Reading {
     files: Arc<Files>,
+    parts: Arc<Parts>,
     operation: Box<dyn ReadOperation>,
     /// What the kernel opens.
     name: CString,
@@ -29,7 +30,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    pub(crate) fn new(files: Arc<Files>, operation: Box<dyn ReadOperation>) -> Self {
+    pub(crate) fn new(files: Arc<Files>, parts: Arc<Parts>, operation: Box<dyn ReadOperation>) -> Self {
         let path = files.file(operation.extent());
         let (name, result) = match CString::new(path.as_os_str().as_bytes()) {
             Ok(name) => (name, Ok(())),
@@ -38,7 +39,7 @@ impl Reading {
                 (CString::default(), Err(files.not_opened(operation.extent(), refused)))
             }
         };
-        Reading { files, operation, name, file: None, number: 0, filled: 0, result }
+        Reading { files, parts, operation, name, file: None, number: 0, filled: 0, result }
     }
 
     pub(crate) fn next(&mut self) -> Next {
@@ -107,9 +108,33 @@ impl Reading {
     }
 
     pub(crate) fn tell(self) {
-        let Reading { files, operation, file, result, .. } = self;
+        let Reading { files, parts, operation, file, result, .. } = self;
         // Nothing of the drive is held when somebody is told.
         drop((file, files));
-        operation.done(result);
+        match result {
+            Ok(()) => operation.done(Ok(())),
+            // Whoever is told of an error may look at the drive, which blocks.
+            Err(error) => parts.workers.run(move || operation.done(Err(error))),
+        }
+    }
+
+    /// The queue has ended.
+    pub(crate) fn give_up(mut self) {
+        self.result = Err(self.abandoned());
+        self.tell();
+    }
+
+    /// The kernel may still fill the memory, and read the name.
+    pub(crate) fn lose(mut self) {
+        let error = self.abandoned();
+        let Reading { files, parts, operation, name, file, .. } = self;
+        std::mem::forget(name);
+        drop((file, files));
+        parts.workers.run(move || operation.lost(error));
+    }
+
+    fn abandoned(&mut self) -> DriveError {
+        self.files.shared.mark_suspect();
+        self.not_read(has_ended())
     }
 }

@@ -70,7 +70,7 @@ impl Workers {
     fn start_one(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
         let workers = Arc::clone(self);
         thread::Builder::new().name(self.name.clone()).spawn(move || {
-            let present = Present(&workers);
+            let present = Present(Arc::clone(&workers));
             while let Some(job) = workers.next() {
                 job();
             }
@@ -102,10 +102,15 @@ impl Workers {
 }
 
 /// Counts a thread until it has ended, maybe with a panic.
-struct Present<'a>(&'a Workers);
+struct Present(Arc<Workers>);
 
-impl Drop for Present<'_> {
+impl Drop for Present {
     fn drop(&mut self) {
-        self.0.state().threads -= 1;
+        let mut state = self.0.state();
+        state.threads -= 1;
+        // After a panic, what waits is for another one.
+        if state.threads == 0 && !state.jobs.is_empty() {
+            let _ = self.0.start_one(&mut state);
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::AlignedBuffer;
 use crate::queue::{WriteOperation, WriteStep};
 use crate::uring::extent::Extent;
 use crate::uring::ring::Next;
-use crate::uring::{answer, transfer_length};
+use crate::uring::{answer, has_ended, transfer_length};
 use crate::writer::FileExtentWriter;
 
 pub(crate) struct Writing {
@@ -66,6 +66,21 @@ impl Writing {
         match writer.end_append(length, result) {
             Ok(()) => extent.over(Some(writer), operation, Ok(())),
             Err(error) => extent.failed(writer, operation, error),
+        }
+    }
+
+    /// The queue has ended.
+    pub(crate) fn give_up(mut self) {
+        self.result = Err(has_ended());
+        self.tell();
+    }
+
+    /// The kernel may still read the bytes.
+    pub(crate) fn lose(self) {
+        let Writing { extent, mut writer, operation, copy, .. } = self;
+        std::mem::forget(copy);
+        if let Err(error) = writer.end_append(0, Err(has_ended())) {
+            extent.lost(writer, operation, error);
         }
     }
 }
