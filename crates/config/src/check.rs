@@ -12,7 +12,7 @@ use catalogue::{CLASS_COPIES_MAX, LABEL_BYTES_MAX};
 use drive::{DriveIo, DriveLocation};
 use toml::Spanned;
 
-use super::file::{Class, Config, Library, Pool, PoolDrive, Tape, TapePool};
+use super::file::{Class, Config, Library, Pool, Tape, TapePool};
 use super::value::Residency;
 use super::{FORMAT, identity, keys, libraries, mounts, s3, server};
 
@@ -245,8 +245,8 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
     Ok(())
 }
 
-/// The groups of drives, and none that is only named. One that lacks drives gets nothing: they are added while the
-/// server runs.
+/// The groups of drives, and none that is only named. One that lacks drives gets nothing: they are added
+/// while the server runs.
 fn check_groups(pool: &Pool) -> Result<(), Finding> {
     if let Some((name, _)) = pool.groups.iter().nth(archive::POOL_GROUPS_MAX) {
         let message = format!("a pool has at most {} groups of drives", archive::POOL_GROUPS_MAX);

@@ -59,7 +59,8 @@ impl GroupClaims {
     }
 }
 
-/// Room in a group that is somebody's until this is dropped: what was written there is told by the drives then.
+/// Room in a group that is somebody's until this is dropped: what was written there is told by the drives
+/// then.
 pub(crate) struct GroupClaim {
     pool: Arc<Pool>,
     group: DriveGroup,
@@ -89,15 +90,15 @@ impl Pool {
     }
 
     /// Whether a group has room for a striped blob of so many bytes, without being fuller afterwards than its
-    /// high water: on as many drives as a stripe needs for a stripe, and on all of them for all of it. What is
-    /// claimed by who writes there counts as taken.
+    /// high water: on as many drives as a stripe needs for a stripe, and on all of them for all of it. What
+    /// is claimed by who writes there counts as taken.
     #[must_use]
     pub fn has_room_in(&self, group: DriveGroup, bytes: ByteCount) -> bool {
         self.room_in(group, bytes, self.group_claims().of(group)).is_some()
     }
 
-    /// Claims room in a group for so many bytes of a striped blob, if it has some: as long as the claim is held
-    /// it is nobody else's.
+    /// Claims room in a group for so many bytes of a striped blob, if it has some: as long as the claim is
+    /// held it is nobody else's.
     pub(crate) fn claim_in(self: &Arc<Self>, group: DriveGroup, bytes: ByteCount) -> Option<GroupClaim> {
         let mut claims = self.group_claims();
         let raw = self.room_in(group, bytes, claims.of(group))?;

@@ -292,8 +292,9 @@ fn of_group(group: &GroupInfo) -> Option<String> {
     let (name, taking, needed) = (&group.name, group.room.takers, group.code.width());
     (taking < needed).then(|| {
         format!(
-            "group {name} gets nothing: {taking} of its drives take files, and {} needs {needed}; what its classes \
-             get goes to the drives in no group: see kist pool show and kist pool drive add --group {name}",
+            "group {name} gets nothing: {taking} of its drives take files, and {} needs {needed}; what its \
+             classes get goes to the drives in no group: see kist pool show and kist pool drive add --group \
+             {name}",
             group.code
         )
     })
