@@ -447,7 +447,7 @@ fn a_drive_is_rebuilt_from_all_others() {
         let (began, before) = (simulated::now(), read(&pool));
         let mut rebuilt = 0;
         for blob in &blobs {
-            let bad = blob.stripes.iter().zip(0u32..).flat_map(|(set, stripe)| {
+            let bad = blob.stripes.iter().zip(0u32..).filter_map(|(set, stripe)| {
                 let at = set.drives.iter().position(|drive| *drive == lost);
                 at.map(|shard| BadShard { stripe, shard: shard as u8, drive: lost })
             });
