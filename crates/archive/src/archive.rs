@@ -359,11 +359,7 @@ fn open_pool(
     let drives =
         drives.into_iter().map(|(id, drive)| (id, drive.filter(|_| !removed.contains(&id)))).collect();
     let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
-    let group = |group: &ground::GroupSettings| pool::PoolGroup {
-        code: group.code,
-        high_percent: group.water.high_percent,
-    };
-    let groups = settings.pool.groups.iter().map(group).collect();
+    let groups = settings.pool.groups.iter().map(|group| group.code).collect();
     let arena = settings.pool.arena;
     let config = PoolConfig { arena, groups, ..PoolConfig::new(instance, settings.pool.code) };
     let config = PoolConfig {

@@ -77,15 +77,6 @@ const _: () = assert!(HEDGE_DEFAULT.as_nanos() <= HEDGE_MAX.as_nanos());
 /// that does not belong to its row could not be told afterwards from the parity that speaks against it.
 pub(crate) const WITNESSES_MIN: usize = 2;
 
-/// A group of drives.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PoolGroup {
-    /// The code of what it gets.
-    pub code: StripeCode,
-    /// It gets nothing new while it is fuller than this.
-    pub high_percent: u8,
-}
-
 /// The settings of a pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolConfig {
@@ -93,8 +84,8 @@ pub struct PoolConfig {
     pub instance: Uuid,
     /// The code of new striped blobs, but for those that a group of drives gets.
     pub code: StripeCode,
-    /// The groups of drives, from [`DriveGroup`] 1 on.
-    pub groups: Vec<PoolGroup>,
+    /// The codes of the groups of drives, from [`DriveGroup`] 1 on.
+    pub groups: Vec<StripeCode>,
     /// Drives that hold each new segment of small values; usually one more than the losses the code bears.
     pub segment_copies: u8,
     /// The largest small value; at most 256 KiB.
@@ -161,7 +152,7 @@ impl PoolConfig {
     #[must_use]
     pub fn code_of(&self, group: DriveGroup) -> StripeCode {
         let at = usize::from(group.0).checked_sub(1);
-        at.and_then(|at| self.groups.get(at)).map_or(self.code, |group| group.code)
+        at.and_then(|at| self.groups.get(at)).copied().unwrap_or(self.code)
     }
 
     /// How many drives may fail whatever they hold of new striped blobs.
@@ -178,7 +169,7 @@ impl PoolConfig {
 
     /// All codes of new blobs.
     pub(crate) fn codes(&self) -> impl Iterator<Item = StripeCode> {
-        self.groups.iter().map(|group| group.code).chain([self.code])
+        self.groups.iter().copied().chain([self.code])
     }
 
     /// Cells of a row in the widest of the codes.

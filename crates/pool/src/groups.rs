@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base::{BlobDescription, ByteCount, DriveGroup, DriveId};
 use cluster::DriveEntry;
 
-use crate::config::{GROUPS_MAX, PoolGroup};
+use crate::config::GROUPS_MAX;
 use crate::drives::PoolDrive;
 use crate::pool::Pool;
 use crate::status::DriveSpace;
@@ -89,9 +89,8 @@ impl Pool {
         sum
     }
 
-    /// Whether a group has room for a striped blob of so many bytes, without being fuller afterwards than its
-    /// high water: on as many drives as a stripe needs for a stripe, and on all of them for all of it. What
-    /// is claimed by who writes there counts as taken.
+    /// Whether a group has room for a striped blob of so many bytes: on as many drives as a stripe needs for a
+    /// stripe, and on all of them for all of it. What is claimed by who writes there counts as taken.
     #[must_use]
     pub fn has_room_in(&self, group: DriveGroup, bytes: ByteCount) -> bool {
         self.room_in(group, bytes, self.group_claims().of(group)).is_some()
@@ -109,17 +108,10 @@ impl Pool {
     /// What so many bytes take of the drives of a group, parity included, if they have room for it.
     fn room_in(&self, group: DriveGroup, bytes: ByteCount, claimed: u64) -> Option<u64> {
         let at = usize::from(group.0).checked_sub(1)?;
-        let PoolGroup { code, high_percent } = self.config().groups.get(at).copied()?;
-        assert!(high_percent <= 100, "a mark is a part of the whole");
+        let code = self.config().groups.get(at).copied()?;
         let mut drives = self.spaces();
         drives.retain(|drive| drive.group == group && drive.health.is_up());
-        let sum = |of: fn(&DriveSpace) -> u64| drives.iter().map(of).map(u128::from).sum::<u128>();
         let raw = u128::from(bytes.0) * code.width() as u128 / u128::from(code.data.max(1));
-        let taken = sum(|drive| drive.capacity.0.saturating_sub(drive.free.0)) + u128::from(claimed);
-        // What is above the mark leaves again: nothing new comes to it.
-        if taken + raw > sum(|drive| drive.capacity.0) * u128::from(high_percent) / 100 {
-            return None;
-        }
         let each = claimed / (drives.len() as u64).max(1);
         let stripe = self.geometry(code).extent_bytes(bytes.0.max(1), 0).saturating_add(each);
         drives.retain(|drive| drive.room_for_files().0 >= stripe);

@@ -56,7 +56,7 @@ pub use blob::Use;
 pub use blobs::PoolBlobs;
 pub use cell::CellDamage;
 pub use code::{survives, survives_one_more};
-pub use config::{ConfigError, GROUPS_MAX, PoolConfig, PoolGroup};
+pub use config::{ConfigError, GROUPS_MAX, PoolConfig};
 pub use error::PoolError;
 pub use gathering::GatheringReport;
 pub use groups::GroupRoom;

@@ -85,6 +85,8 @@ fn what_is_used_stands_on_the_group_and_what_is_not_on_the_others() {
     let instance = grouped();
     let clock = instance.clock();
     let archive = instance.start(&clock);
+    // An hour has just begun: uses are known to the hour, and what is left of it would decide.
+    clock.advance(Duration::from_secs(3_660 - clock.now().0 as u64 / 1_000_000_000 % 3_600));
     let ticking = Ticking::begin(&clock);
     let (one, other) = (bytes(1, LENGTH), bytes(2, 600_000));
     put(&archive, "/t/one", &one);

@@ -99,15 +99,22 @@ fn of_migration(archive: &Archive, file: &str, line: &str) -> Vec<Shown> {
     shown
 }
 
-/// Waits until the first screen says `kind`; then all of them have to, in the same words.
+/// Waits until the first screen says `kind`; then all of them have to, in the same words. What waits may
+/// change between two screens: then they are looked at once more.
 fn agree(kind: &str, screens: impl Fn() -> Vec<Shown>) {
     wait_until(kind, || screens().first().is_some_and(|(_, reason)| reason.kind() == kind));
-    let shown = screens();
+    let first = screens();
+    let shown = if is_one(&first) { first } else { screens() };
     let first = &shown[0].1;
     for (screen, reason) in &shown {
         assert_eq!(reason.to_string(), first.to_string(), "{screen}: {shown:#?}");
         assert_eq!(reason.kind(), kind, "{screen}: {shown:#?}");
     }
+}
+
+/// Whether all screens say the same.
+fn is_one(shown: &[Shown]) -> bool {
+    shown.iter().all(|(_, reason)| reason.to_string() == shown[0].1.to_string())
 }
 
 /// Two files on tape only, no tape in a drive: from one that is there they would be read at once.
