@@ -89,8 +89,8 @@ impl Pool {
         sum
     }
 
-    /// Whether a group has room for a striped blob of so many bytes: on as many drives as a stripe needs for a
-    /// stripe, and on all of them for all of it. What is claimed by who writes there counts as taken.
+    /// Whether a group has room for a striped blob of so many bytes: on as many drives as a stripe needs for
+    /// a stripe, and on all of them for all of it. What is claimed by who writes there counts as taken.
     #[must_use]
     pub fn has_room_in(&self, group: DriveGroup, bytes: ByteCount) -> bool {
         self.room_in(group, bytes, self.group_claims().of(group)).is_some()
