@@ -47,12 +47,30 @@ impl StripeCode {
         usize::from(self.global) + usize::from(self.local > 0)
     }
 
+    /// What so many bytes of blobs take of the drives, parity included; headers not counted.
+    #[must_use]
+    pub fn raw(self, bytes: ByteCount) -> ByteCount {
+        scaled(bytes, self.width(), self.data.into())
+    }
+
+    /// The bytes of blobs that so many bytes of the drives hold.
+    #[must_use]
+    pub fn of_raw(self, raw: ByteCount) -> ByteCount {
+        scaled(raw, self.data.into(), self.width())
+    }
+
     /// Whether there is such a code: data, no more local parity than data, at most
     /// [`StripeCode::SHARDS_MAX`] shards.
     #[must_use]
     pub fn exists(self) -> bool {
         self.data > 0 && self.local <= self.data && self.width() <= Self::SHARDS_MAX
     }
+}
+
+/// So many times as much, by a part that is at least one.
+fn scaled(bytes: ByteCount, times: usize, part: usize) -> ByteCount {
+    let scaled = u128::from(bytes.0) * times as u128 / part.max(1) as u128;
+    ByteCount(u64::try_from(scaled).unwrap_or(u64::MAX))
 }
 
 impl fmt::Display for StripeCode {

@@ -12,8 +12,8 @@ use catalogue::{CLASS_COPIES_MAX, LABEL_BYTES_MAX};
 use drive::{DriveIo, DriveLocation};
 use toml::Spanned;
 
-use super::file::{Class, Config, Library, Pool, Tape, TapePool};
-use super::value::Residency;
+use super::file::{Class, Config, Group, Library, Pool, Tape, TapePool};
+use super::value::{Percent, Residency};
 use super::{FORMAT, identity, keys, libraries, mounts, s3, server};
 
 /// The longest configuration that is read.
@@ -165,9 +165,8 @@ pub(super) fn check_library(library: &Library) -> Result<(), Finding> {
 }
 
 fn check_pool(pool: &Pool) -> Result<(), Finding> {
-    let [data, local, global] =
-        [&pool.data, &pool.local_parity, &pool.parity].map(|shards| *shards.get_ref());
-    let code = StripeCode { data, local, global };
+    let code = pool.code();
+    let StripeCode { data, local, .. } = code;
     if data == 0 {
         return Err((pool.data.span(), "a stripe needs at least one data shard".to_owned()));
     }
@@ -179,7 +178,7 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
         let message = format!("data and parity are together at most {WIDTH_MAX}");
         return Err((pool.data.span(), message));
     }
-    let main = pool.drives.iter().filter(|drive| drive.group.is_none()).count();
+    let main = drives_in_no_group(pool);
     if main < code.width() {
         let of_group = if main < pool.drives.len() { " that are in no group" } else { "" };
         let message = format!(
@@ -188,12 +187,8 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
         );
         return Err((pool.data.span(), message));
     }
-    let codes = pool.groups.values().map(|group| {
-        let (data, local, global) = (&group.data, &group.local_parity, &group.parity);
-        let shards = |count: &Spanned<u8>| usize::from(*count.get_ref());
-        shards(data) + shards(local) + shards(global)
-    });
-    let widest = codes.chain([code.width()]).max().unwrap_or(0) as u64;
+    let codes = pool.groups.values().map(Group::code).chain([code]);
+    let widest = codes.map(StripeCode::width).max().unwrap_or(0) as u64;
     // Five rows of cells of 1 MiB, each with a page for its header.
     let needed = ByteCount(5 * widest * ((1 << 20) + 4096));
     if pool.arena.get_ref().0 < needed {
@@ -215,12 +210,7 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
         (None, Some(low)) => {
             return Err((low.span(), "low_water is nothing without high_water: give both".to_owned()));
         }
-        (Some(high), Some(low)) if low.get_ref() >= high.get_ref() => {
-            return Err((
-                low.span(),
-                format!("low_water, {}, is to be below high_water, {}", low.get_ref(), high.get_ref()),
-            ));
-        }
+        (Some(high), Some(low)) => check_water(high, low)?,
         _ => {}
     }
     check_groups(pool)?;
@@ -254,11 +244,7 @@ fn check_groups(pool: &Pool) -> Result<(), Finding> {
     }
     for (name, group) in &pool.groups {
         check_label(&name.span(), name.get_ref())?;
-        let code = StripeCode {
-            data: *group.data.get_ref(),
-            local: *group.local_parity.get_ref(),
-            global: *group.parity.get_ref(),
-        };
+        let code = group.code();
         if !code.exists() || code.width() > WIDTH_MAX {
             let message = format!(
                 "{code} is no code: at least one data shard, no more local parity than data, at most \
@@ -267,7 +253,7 @@ fn check_groups(pool: &Pool) -> Result<(), Finding> {
             return Err((group.data.span(), message));
         }
         // What the group has no room for, or no drive left, goes to these.
-        let main = pool.drives.iter().filter(|drive| drive.group.is_none()).count();
+        let main = drives_in_no_group(pool);
         if main < code.width() {
             let message = format!(
                 "{code} shards need {} drives in no group too, for what group '{}' has no room \
@@ -277,18 +263,25 @@ fn check_groups(pool: &Pool) -> Result<(), Finding> {
             );
             return Err((group.data.span(), message));
         }
-        let (high, low) = (&group.high_water, &group.low_water);
-        if low.get_ref() >= high.get_ref() {
-            let message =
-                format!("low_water, {}, is to be below high_water, {}", low.get_ref(), high.get_ref());
-            return Err((low.span(), message));
-        }
+        check_water(&group.high_water, &group.low_water)?;
     }
     let unknown = |group: &&Spanned<String>| !pool.groups.contains_key(group.get_ref().as_str());
     match pool.drives.iter().filter_map(|drive| drive.group.as_ref()).find(unknown) {
         Some(group) => Err(no_group(group)),
         None => Ok(()),
     }
+}
+
+fn drives_in_no_group(pool: &Pool) -> usize {
+    pool.drives.iter().filter(|drive| drive.group.is_none()).count()
+}
+
+fn check_water(high: &Spanned<Percent>, low: &Spanned<Percent>) -> Result<(), Finding> {
+    if low.get_ref() < high.get_ref() {
+        return Ok(());
+    }
+    let message = format!("low_water, {}, is to be below high_water, {}", low.get_ref(), high.get_ref());
+    Err((low.span(), message))
 }
 
 fn no_group(group: &Spanned<String>) -> Finding {

@@ -1,6 +1,6 @@
 //! From `kist.toml` to the settings of the engine.
 
-use base::{ByteCount, StripeCode};
+use base::ByteCount;
 use std::path::Path;
 use std::time::Duration;
 
@@ -55,19 +55,7 @@ impl Config {
             keep_age: catalogue.keep_age.0,
         };
         // How the pool is kept is told the engine apart: see `upkeep`.
-        let Pool {
-            data,
-            parity,
-            local_parity,
-            arena,
-            io,
-            unknown_kept,
-            drives,
-            groups,
-            high_water,
-            low_water,
-            ..
-        } = pool;
+        let Pool { arena, io, unknown_kept, drives, groups, high_water, low_water, .. } = pool;
         let high = high_water.as_ref().map(|high| high.get_ref().0);
         let low = low_water.as_ref().map(|low| low.get_ref().0);
         let library_settings = |library: &Library| library_settings(library, directory);
@@ -85,11 +73,7 @@ impl Config {
             catalogue_map_size: map_size.get_ref().0,
             change_log,
             pool: PoolSettings {
-                code: StripeCode {
-                    data: *data.get_ref(),
-                    local: *local_parity.get_ref(),
-                    global: *parity.get_ref(),
-                },
+                code: pool.code(),
                 groups: groups.iter().map(|(name, group)| group_settings(name.get_ref(), group)).collect(),
                 arena: arena.get_ref().0,
                 // What is none was refused when the file was checked.
@@ -135,10 +119,11 @@ impl Config {
 }
 
 fn group_settings(name: &str, group: &Group) -> GroupSettings {
-    let Group { data, parity, local_parity, high_water, low_water } = group;
+    // The first three are its code.
+    let Group { data: _, parity: _, local_parity: _, high_water, low_water } = group;
     GroupSettings {
         name: name.to_owned(),
-        code: StripeCode { data: *data.get_ref(), local: *local_parity.get_ref(), global: *parity.get_ref() },
+        code: group.code(),
         water: Water { high_percent: high_water.get_ref().0, low_percent: low_water.get_ref().0 },
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use archive::ChangeLogSettings;
+use base::StripeCode;
 use drive::DriveIo;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -163,6 +164,17 @@ pub struct Pool {
     pub drives: Vec<PoolDrive>,
 }
 
+impl Pool {
+    /// The code of new stripes, possible or not.
+    pub fn code(&self) -> StripeCode {
+        code_of(&self.data, &self.local_parity, &self.parity)
+    }
+}
+
+fn code_of(data: &Spanned<u8>, local: &Spanned<u8>, global: &Spanned<u8>) -> StripeCode {
+    StripeCode { data: *data.get_ref(), local: *local.get_ref(), global: *global.get_ref() }
+}
+
 /// `[pool.groups.NAME]`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -180,6 +192,13 @@ pub struct Group {
     /// It moves down to this.
     #[serde(default = "group_low")]
     pub low_water: Spanned<Percent>,
+}
+
+impl Group {
+    /// The code of what it gets, possible or not.
+    pub fn code(&self) -> StripeCode {
+        code_of(&self.data, &self.local_parity, &self.parity)
+    }
 }
 
 fn group_high() -> Spanned<Percent> {

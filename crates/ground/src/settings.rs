@@ -93,8 +93,12 @@ impl PoolSettings {
         if name.is_empty() {
             return Some(DriveGroup::MAIN);
         }
-        let at = self.groups.iter().position(|group| group.name == name)?;
-        u8::try_from(at + 1).ok().map(DriveGroup)
+        self.numbered_groups().find(|(_, group)| group.name == name).map(|(number, _)| number)
+    }
+
+    /// The groups, with their numbers.
+    pub fn numbered_groups(&self) -> impl Iterator<Item = (DriveGroup, &GroupSettings)> {
+        (1..).map(DriveGroup).zip(&self.groups)
     }
 
     /// The name of a group; of the drives that are in none it is empty.

@@ -26,7 +26,7 @@ impl Ground {
             Ok(()) => None,
             Err(error) if error.is_full() => Some(HealthProblem::PoolFull),
             Err(_) => {
-                let (config, drives) = (self.pool.config(), self.spaces());
+                let (config, drives) = (self.pool.config(), self.pool.spaces_of(DriveGroup::MAIN));
                 let writable = drives.iter().filter(|drive| drive.takes_files()).count();
                 let takes_small = writable >= usize::from(config.segment_copies);
                 Some(HealthProblem::DrivesAway { writable, needed: config.code.width(), takes_small })
@@ -113,22 +113,12 @@ impl Ground {
         self.blob_room(left_for_recalls)
     }
 
-    /// Room on the drives in no group: it is what the pool's room is measured by. The groups are beside it,
-    /// full of what is used or not.
-    pub fn spaces(&self) -> Vec<DriveSpace> {
-        let mut spaces = self.pool.spaces();
-        spaces.retain(|drive| drive.group == DriveGroup::MAIN);
-        spaces
-    }
-
     /// About the bytes of files that stand in groups of drives, as known by at most a second ago.
     pub fn bytes_in_groups(&self) -> ByteCount {
-        let of = |(number, group): (u8, &crate::GroupSettings)| {
-            let used = u128::from(self.pool.group_room(DriveGroup(number)).used.0);
-            used * u128::from(group.code.data) / group.code.width().max(1) as u128
+        let of = |(group, settings): (DriveGroup, &crate::GroupSettings)| {
+            settings.code.of_raw(self.pool.group_room(group).used).0
         };
-        let sum = (1u8..).zip(&self.settings.pool.groups).map(of).sum::<u128>();
-        ByteCount(u64::try_from(sum).unwrap_or(u64::MAX))
+        ByteCount(self.settings.pool.numbered_groups().map(of).fold(0, u64::saturating_add))
     }
 
     /// The group of drives that gets the files of a class.
@@ -138,9 +128,11 @@ impl Ground {
         group.unwrap_or(DriveGroup::MAIN)
     }
 
+    /// The groups of drives are beside the pool, full of what is used or not: its room is measured by the
+    /// drives that are in none.
     fn blob_room(&self, of: impl Fn(&DriveSpace) -> u64) -> BlobRoom {
         let config = self.pool.config();
-        BlobRoom::of(&self.spaces(), config.code, config.extent_size, of)
+        BlobRoom::of(&self.pool.spaces_of(DriveGroup::MAIN), config.code, config.extent_size, of)
     }
 
     /// What is free for recalls now, as known by at most a second ago.
@@ -197,7 +189,7 @@ impl Ground {
             BlobFault::Full => true,
             BlobFault::NoPlace => {
                 let lacks = |drive: &DriveSpace| drive.refuses_from.is_some() || left_for_recalls(drive) == 0;
-                self.spaces().iter().any(|drive| drive.health.is_up() && lacks(drive))
+                self.pool.spaces_of(DriveGroup::MAIN).iter().any(|drive| drive.health.is_up() && lacks(drive))
             }
             BlobFault::Unreadable(_) | BlobFault::Shortage | BlobFault::Other => false,
         }

@@ -142,12 +142,8 @@ impl PartUpload {
             self.small.extend_from_slice(bytes);
             return Ok(());
         }
-        let pool = &self.ingest.0.pool;
-        let writer = match self.length {
-            Some(length) => pool.create_sized(length)?,
-            None => pool.create()?,
-        };
-        let mut writer = writer.on(self.group)?.used_by_client_of(&self.who).with_checksums();
+        let writer = self.ingest.0.pool.create_on(self.group, self.length)?;
+        let mut writer = writer.used_by_client_of(&self.who).with_checksums();
         writer.write(&self.small)?;
         writer.write(bytes)?;
         self.small = Vec::new();

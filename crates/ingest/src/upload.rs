@@ -112,9 +112,7 @@ impl Ingest {
             Err(error) => Err(error),
         }
     }
-}
 
-impl Ingest {
     /// The drives that get the bytes of a file that comes to stand below a directory, as far as that can be
     /// told before all of it is there.
     pub(crate) fn group_below(&self, named: Option<&str>, directory: DirId, size: ByteCount) -> DriveGroup {
@@ -190,14 +188,9 @@ impl Upload {
             self.small.extend_from_slice(bytes);
             return Ok(());
         }
-        let pool = &self.ingest.0.pool;
-        let mut writer = match self.options.length {
-            Some(length) => pool.create_sized(length)?,
-            None => pool.create()?,
-        }
-        .on(self.group())?
-        .used_by_client_of(self.options.who.as_deref().unwrap_or_default())
-        .with_checksums();
+        let writer = self.ingest.0.pool.create_on(self.group(), self.options.length)?;
+        let who = self.options.who.as_deref().unwrap_or_default();
+        let mut writer = writer.used_by_client_of(who).with_checksums();
         writer.write(&self.small)?;
         writer.write(bytes)?;
         self.small = Vec::new();

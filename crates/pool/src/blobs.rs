@@ -35,11 +35,7 @@ impl Pool {
 impl BlobStore for PoolBlobs {
     fn create(&self, new: NewBlob) -> Result<Box<dyn BlobSink>, BlobError> {
         let NewBlob { length, whose, group } = new;
-        let writer = match length {
-            Some(length) => self.0.create_sized(length)?,
-            None => self.0.create()?,
-        };
-        Ok(Box::new(writer.on(group)?.used_by(whose)))
+        Ok(Box::new(self.0.create_on(group, length)?.used_by(whose)))
     }
 
     fn read(

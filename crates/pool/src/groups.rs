@@ -80,11 +80,19 @@ impl Drop for GroupClaim {
 }
 
 impl Pool {
+    /// As [`Pool::spaces`], of the drives of a group.
+    #[must_use]
+    pub fn spaces_of(&self, group: DriveGroup) -> Vec<DriveSpace> {
+        let mut spaces = self.spaces();
+        spaces.retain(|drive| drive.group == group);
+        spaces
+    }
+
     /// Room on the drives of a group, as known by at most a second ago.
     #[must_use]
     pub fn group_room(&self, group: DriveGroup) -> GroupRoom {
         let mut sum = GroupRoom::default();
-        self.spaces().iter().filter(|drive| drive.group == group).for_each(|drive| sum.add(drive));
+        self.spaces_of(group).iter().for_each(|drive| sum.add(drive));
         assert!(sum.takers <= sum.drives && sum.used <= sum.capacity, "a part is no more than the whole");
         sum
     }
@@ -109,15 +117,15 @@ impl Pool {
     fn room_in(&self, group: DriveGroup, bytes: ByteCount, claimed: u64) -> Option<u64> {
         let at = usize::from(group.0).checked_sub(1)?;
         let code = self.config().groups.get(at).copied()?;
-        let mut drives = self.spaces();
-        drives.retain(|drive| drive.group == group && drive.health.is_up());
-        let raw = u128::from(bytes.0) * code.width() as u128 / u128::from(code.data.max(1));
+        let mut drives = self.spaces_of(group);
+        drives.retain(|drive| drive.health.is_up());
+        let raw = code.raw(bytes).0;
         let each = claimed / (drives.len() as u64).max(1);
         let stripe = self.geometry(code).extent_bytes(bytes.0.max(1), 0).saturating_add(each);
         drives.retain(|drive| drive.room_for_files().0 >= stripe);
         let room = drives.iter().map(|drive| u128::from(drive.room_for_files().0)).sum::<u128>();
-        let fits = drives.len() >= code.width() && u128::from(claimed) + raw <= room;
-        fits.then(|| u64::try_from(raw).unwrap_or(u64::MAX))
+        let fits = drives.len() >= code.width() && u128::from(claimed) + u128::from(raw) <= room;
+        fits.then_some(raw)
     }
 
     /// The group on whose drives most of a blob stands; of one of which nothing does the main one.

@@ -167,6 +167,19 @@ impl Pool {
         BlobWriter::new(Arc::clone(self), BlobNames::of_new(self.next_id()?), Some(length))
     }
 
+    /// Begins a striped blob, of a length that is known or not, on a group of drives in the code of that. A
+    /// group without room for it gets nothing of it; what comes to no room later goes to drives in no group.
+    ///
+    /// # Errors
+    /// As [`Pool::create`].
+    pub fn create_on(
+        self: &Arc<Self>,
+        group: DriveGroup,
+        length: Option<ByteCount>,
+    ) -> Result<BlobWriter, PoolError> {
+        BlobWriter::new(Arc::clone(self), BlobNames::of_new(self.next_id()?), length)?.on(group)
+    }
+
     /// Begins to write a striped blob anew, to a group of drives in its code of today, and under another id
     /// on drives; to the catalogue it stays the same blob. [`BlobWriter::finish`] gives how it stands then.
     ///
@@ -483,8 +496,7 @@ impl Pool {
     /// [`PoolError::Full`] if enough drives are up and too few have room; [`PoolError::Placement`] if too few
     /// are up.
     pub fn takes_files(&self) -> Result<(), PoolError> {
-        let mut spaces = self.spaces();
-        spaces.retain(|drive| drive.group == DriveGroup::MAIN);
+        let spaces = self.spaces_of(DriveGroup::MAIN);
         let width = self.config.code.width();
         let count = |of: fn(&DriveSpace) -> bool| spaces.iter().filter(|drive| of(drive)).count();
         let (up, writable) =

@@ -277,8 +277,8 @@ impl Pool {
     /// How many drives in no group take new files, but for one: what comes off any drive finds room there.
     #[must_use]
     pub fn taking_files_without(&self, id: DriveId) -> usize {
-        let takes = |drive: &&DriveSpace| drive.group == DriveGroup::MAIN && drive.takes_files();
-        self.spaces().iter().filter(takes).filter(|drive| drive.id != id).count()
+        let main = self.spaces_of(DriveGroup::MAIN);
+        main.iter().filter(|drive| drive.id != id && drive.takes_files()).count()
     }
 
     /// The drives that are to be emptied.

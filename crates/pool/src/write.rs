@@ -95,14 +95,9 @@ impl BlobWriter {
         })
     }
 
-    /// Has it written to a group of drives, in the code of that: to be asked for before the first byte. A
-    /// group without room for it gets nothing of it; what comes to no room later goes to drives in no group.
-    ///
-    /// # Errors
-    /// [`PoolError::Code`].
-    pub fn on(mut self, group: DriveGroup) -> Result<Self, PoolError> {
+    /// Has it written to a group of drives, before the first byte: see [`Pool::create_on`].
+    pub(crate) fn on(mut self, group: DriveGroup) -> Result<Self, PoolError> {
         assert!(self.length == 0, "asked for before the first byte");
-        let code = self.pool.config().code_of(group);
         if group == DriveGroup::MAIN {
             return Ok(self);
         }
@@ -115,6 +110,7 @@ impl BlobWriter {
             None if !self.pool.has_room_in(group, ByteCount(0)) => return Ok(self),
             None => {}
         }
+        let code = self.pool.config().code_of(group);
         self.code = self.pool.code(code)?;
         (self.group, self.geometry) = (group, self.pool.geometry(code));
         Ok(self)

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use base::{BlobDescription, BlobId, ByteCount, ClassId, FileId, Layout, Timestamp};
+use base::{BlobDescription, BlobId, ByteCount, ClassId, DriveGroup, FileId, Layout, Timestamp};
 use catalogue::{
     BULK_FILES, BlobRecord, Command, Counter, FileRecord, Garbage, ReadError, Tally, UseHour, View, Work,
 };
@@ -711,7 +711,7 @@ fn tell_used_again(room: &Tape, files: &[FileId]) {
 
 /// Whether so many drives work that a new file has its places: what is free of the others says nothing.
 fn takes_files(room: &Tape) -> bool {
-    let working = room.spaces().iter().filter(|drive| drive.health.is_up()).count();
+    let working = room.pool.spaces_of(DriveGroup::MAIN).iter().filter(|drive| drive.health.is_up()).count();
     working >= room.pool.config().code.width()
 }
 

@@ -1,20 +1,56 @@
 //! A blob that is written anew on other drives or in another code, and stays the same blob to everybody who
 //! refers to it: how that is begun, and told to the catalogue when all of it is written.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::planted::{Bug, is_planted};
-use base::{BlobDescription, ByteCount, DriveGroup};
+use base::{BlobDescription, BlobId, ByteCount, DriveGroup, Duration};
 use catalogue::Command;
 use pool::{BlobRewrite, PoolError};
 
+use crate::Upkeep;
 use crate::left_behind::OldShards;
 use crate::pool_rebuild::shards_on;
+use crate::rebalance::REBUILD_FIRST;
 use crate::scrub::{Scrubber, pace};
 use ground::{ArchiveError, HeldBlobs};
 
 /// What was written anew, and is still read as it was before, may take so much of the room for files.
 const STILL_READ_PART: u64 = 20;
+/// A blob that could not is left alone for so long, twice as long each time,
+const FAILED_REST_MIN: Duration = Duration::from_secs(60);
+/// up to this; and so many are remembered.
+const FAILED_REST_MAX: Duration = Duration::from_secs(7 * 86_400);
+const FAILED_MAX: usize = 10_000;
+/// Why it waits.
+const QUARANTINE_FIRST: &str = "since a restore there may be extents that the catalogue does not \
+                                           name: kist pool quarantine --end first, when the restore is \
+                                           settled";
+
+/// Blobs that could not be written anew, when each is tried again, and after which rest: what is lost in one
+/// is not found before all in front of it was written.
+#[derive(Default)]
+pub(crate) struct Failed(BTreeMap<BlobId, (Duration, Duration)>);
+
+impl Failed {
+    /// A blob is left alone for a while, twice as long each time.
+    pub(crate) fn note(&mut self, id: BlobId, now: Duration) {
+        if self.0.len() < FAILED_MAX || self.0.contains_key(&id) {
+            let rest = self.0.get(&id).map_or(FAILED_REST_MIN, |(_, rest)| (*rest * 2).min(FAILED_REST_MAX));
+            self.0.insert(id, (now.saturating_add(rest), rest));
+        }
+    }
+
+    pub(crate) fn is_tried(&self, id: BlobId, now: Duration) -> bool {
+        self.0.get(&id).is_none_or(|(due, _)| *due <= now)
+    }
+
+    /// It was written.
+    pub(crate) fn is_done(&mut self, id: BlobId) {
+        self.0.remove(&id);
+    }
+}
 
 /// One that is being written, and what keeps what it reads.
 pub(crate) struct WrittenAnew {
@@ -29,7 +65,26 @@ impl WrittenAnew {
     }
 }
 
+impl Upkeep {
+    /// Whether drives of a group have room for a blob that is written anew there.
+    pub(crate) fn has_room_anew(&self, group: DriveGroup, bytes: ByteCount) -> bool {
+        match group {
+            DriveGroup::MAIN => self.blob_room_for_files().takes(bytes),
+            group => self.pool.has_room_in(group, bytes),
+        }
+    }
+}
+
 impl Scrubber {
+    /// What comes before anything is written anew: meanwhile drives may be replaced, which nobody looks
+    /// through for what no record names yet, and what the catalogue does not name is kept.
+    pub(crate) fn anew_waits_for(&self) -> Result<Option<&'static str>, ArchiveError> {
+        if self.rebuild_is_due() {
+            return Ok(Some(REBUILD_FIRST));
+        }
+        Ok(self.upkeep.read(|view| view.quarantine())?.map(|_| QUARANTINE_FIRST))
+    }
+
     /// Whether what was written anew, and is still read as it was before, takes so much room that nothing
     /// more is begun: it comes back with the last byte of a download.
     pub(crate) fn still_reads_much(&mut self) -> bool {

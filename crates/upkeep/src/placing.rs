@@ -15,9 +15,7 @@ use catalogue::{ReadError, UseHour, View};
 use ground::{ArchiveError, Class, GroupInfo, GroupSettings, PoolWork};
 
 use crate::Upkeep;
-use crate::anew::WrittenAnew;
-use crate::rebalance::REBUILD_FIRST;
-use crate::recode::{Failed, QUARANTINE_FIRST};
+use crate::anew::{Failed, WrittenAnew};
 use crate::scrub::Scrubber;
 
 /// How often it looks what is to move, if nothing moves.
@@ -51,6 +49,7 @@ struct Move {
 }
 
 /// What is known of such moves.
+#[derive(Default)]
 pub(crate) struct Placing {
     /// Up to where in the order of use of a class all that is to leave a group was looked at.
     passed: BTreeMap<(DriveGroup, ClassId), (UseHour, FileId)>,
@@ -69,20 +68,6 @@ pub(crate) struct Placing {
 }
 
 impl Placing {
-    pub(crate) fn new() -> Self {
-        Placing {
-            passed: BTreeMap::new(),
-            whole_at: Duration::ZERO,
-            due: Duration::ZERO,
-            found: VecDeque::new(),
-            current: None,
-            failed: Failed::default(),
-            left: (VecDeque::new(), String::new()),
-            left_due: Duration::ZERO,
-            came: BTreeMap::new(),
-        }
-    }
-
     fn has_found(&self, blob: BlobId) -> bool {
         self.found.iter().any(|found| found.blob == blob)
     }
@@ -160,9 +145,7 @@ impl Scrubber {
         }
         let waits = match first {
             Some(first) => Some(first),
-            None if self.rebuild_is_due() => Some(REBUILD_FIRST),
-            None if upkeep.read(|view| view.quarantine())?.is_some() => Some(QUARANTINE_FIRST),
-            None => None,
+            None => self.anew_waits_for()?,
         };
         if let Some(why) = waits {
             // Drives may be replaced meanwhile, which nobody looks through for what no record names yet: it
@@ -181,7 +164,7 @@ impl Scrubber {
         }
         self.me.does("moving blobs between groups of drives");
         self.phase("placing");
-        let mut placing = std::mem::replace(&mut self.placing, Placing::new());
+        let mut placing = std::mem::take(&mut self.placing);
         let done = self.place_some(&mut placing);
         self.placing = placing;
         self.phase("idle");
@@ -252,14 +235,9 @@ impl Scrubber {
             placing.note_left(step, || "it could not be written anew, and is tried again later".to_owned());
             return Ok(true);
         }
-        let has_room = match step.to {
-            DriveGroup::MAIN => upkeep.blob_room_for_files().takes(blob.length),
-            group => {
-                let settings = upkeep.settings.pool.settings_of(group);
-                settings.is_some_and(|settings| upkeep.has_spare(group, settings, blob.length.0))
-                    && upkeep.pool.has_room_in(group, blob.length)
-            }
-        };
+        let comes_to = upkeep.settings.pool.settings_of(step.to);
+        let is_spare = comes_to.is_none_or(|settings| upkeep.has_spare(step.to, settings, blob.length));
+        let has_room = is_spare && upkeep.has_room_anew(step.to, blob.length);
         if !has_room {
             // What comes back finds room or not; what is to leave is tried again.
             if step.to == DriveGroup::MAIN {
@@ -290,9 +268,8 @@ impl Scrubber {
             placing.whole_at = now.saturating_add(WHOLE_LOOK_EVERY);
         }
         let (mut is_through, mut lacks_room) = (true, false);
-        for at in 0..upkeep.settings.pool.groups.len() {
-            let group = DriveGroup(u8::try_from(at + 1).unwrap_or(u8::MAX));
-            let excess = upkeep.excess(group);
+        for (group, settings) in upkeep.settings.pool.numbered_groups() {
+            let excess = upkeep.excess(group, settings);
             lacks_room |= excess > 0;
             is_through &= upkeep.find_old(placing, group, excess)?;
         }
@@ -378,25 +355,20 @@ impl Upkeep {
     }
 
     /// Bytes of blobs that a group has above its low water, if it is above its high water.
-    fn excess(&self, group: DriveGroup) -> u64 {
-        let Some(settings) = self.settings.pool.settings_of(group) else { return 0 };
+    fn excess(&self, group: DriveGroup, settings: &GroupSettings) -> u64 {
         let room = self.pool.group_room(group);
-        let percent = |of: u8| u128::from(room.capacity.0) * u128::from(of) / 100;
-        let used = u128::from(room.used.0);
-        if used <= percent(settings.water.high_percent) {
+        if room.used <= part(room.capacity, settings.water.high_percent) {
             return 0;
         }
-        let (data, width) = (u128::from(settings.code.data), settings.code.width().max(1) as u128);
-        let raw = used.saturating_sub(percent(settings.water.low_percent));
-        u64::try_from(raw * data / width).unwrap_or(u64::MAX)
+        let raw = room.used.0.saturating_sub(part(room.capacity, settings.water.low_percent).0);
+        settings.code.of_raw(ByteCount(raw)).0
     }
 
     /// Whether a group has room for more without being above its low water.
-    fn has_spare(&self, group: DriveGroup, settings: &GroupSettings, bytes: u64) -> bool {
+    fn has_spare(&self, group: DriveGroup, settings: &GroupSettings, bytes: ByteCount) -> bool {
         let room = self.pool.group_room(group);
-        let (data, width) = (u128::from(settings.code.data.max(1)), settings.code.width() as u128);
-        let after = u128::from(room.used.0) + u128::from(bytes) * width / data;
-        after <= u128::from(room.capacity.0) * u128::from(settings.water.low_percent) / 100
+        let after = room.used.0.saturating_add(settings.code.raw(bytes).0);
+        ByteCount(after) <= part(room.capacity, settings.water.low_percent)
     }
 
     /// Finds what comes to a group since it is used again.
@@ -407,7 +379,7 @@ impl Upkeep {
             let Some(settings) = self.settings.pool.settings_of(group) else { continue };
             for blob in self.read(|view| striped(view, file))? {
                 let step = Move { blob: blob.id, group, to: group };
-                let comes = self.is_to_move(&blob, step) && self.has_spare(group, settings, blob.length.0);
+                let comes = self.is_to_move(&blob, step) && self.has_spare(group, settings, blob.length);
                 if comes && !placing.has_found(blob.id) && placing.found.len() < 2 * FOUND_MAX {
                     placing.found.push_back(step);
                 }
@@ -438,9 +410,11 @@ impl Upkeep {
     /// The groups of drives: how full each is, and what has moved since the start.
     #[must_use]
     pub fn group_infos(&self) -> Vec<GroupInfo> {
-        let info = |(at, settings): (usize, &GroupSettings)| {
-            let group = DriveGroup(u8::try_from(at + 1).unwrap_or(u8::MAX));
-            let (left, came) = self.placed().moved.get(&group).copied().unwrap_or_default();
+        let placed = self.placed();
+        let (state, moved) = (placed.state.clone(), placed.moved.clone());
+        drop(placed);
+        let info = |(group, settings): (DriveGroup, &GroupSettings)| {
+            let (left, came) = moved.get(&group).copied().unwrap_or_default();
             GroupInfo {
                 name: settings.name.clone(),
                 code: settings.code,
@@ -448,11 +422,16 @@ impl Upkeep {
                 room: self.pool.group_room(group),
                 left,
                 came,
-                state: self.placed().state.clone(),
+                state: state.clone(),
             }
         };
-        self.settings.pool.groups.iter().enumerate().map(info).collect()
+        self.settings.pool.numbered_groups().map(info).collect()
     }
+}
+
+/// So many percent of a size.
+fn part(of: ByteCount, percent: u8) -> ByteCount {
+    ByteCount(u64::try_from(u128::from(of.0) * u128::from(percent) / 100).unwrap_or(u64::MAX))
 }
 
 /// The striped blobs of a file.

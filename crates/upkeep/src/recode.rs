@@ -6,16 +6,15 @@
 //! them any more. It gives way to rebuilds and to drives that are emptied. Small values stay as they are
 //! until they leave the pool.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::{BlobDescription, BlobId, ByteCount, DriveGroup, Duration, Layout, StripeCode, Timestamp};
+use base::{BlobDescription, BlobId, ByteCount, Duration, Layout, StripeCode, Timestamp};
 use catalogue::{BlobRecord, Command, RecodingRecord};
 
 use crate::Upkeep;
-use crate::anew::WrittenAnew;
+use crate::anew::{Failed, WrittenAnew};
 use crate::pool_work::Progress;
-use crate::rebalance::REBUILD_FIRST;
 use crate::scrub::Scrubber;
 use ground::{ArchiveError, PoolWork, RecodingInfo};
 
@@ -25,41 +24,8 @@ const PAGE: usize = 256;
 const REST_MIN: Duration = Duration::from_secs(5);
 /// up to this.
 const REST_MAX: Duration = Duration::from_secs(600);
-/// A blob that could not is left alone for so long, twice as long each time,
-const FAILED_REST_MIN: Duration = Duration::from_secs(60);
-/// up to this; and so many are remembered.
-const FAILED_REST_MAX: Duration = Duration::from_secs(7 * 86_400);
-const FAILED_MAX: usize = 10_000;
-/// Why it waits.
-pub(crate) const QUARANTINE_FIRST: &str = "since a restore there may be extents that the catalogue does not \
-                                           name: kist pool quarantine --end first, when the restore is \
-                                           settled";
 /// Why it has ended.
 const BY_OPERATOR: &str = "an operator has ended it: what was written anew stays so";
-
-/// Blobs that could not be written anew, when each is tried again, and after which rest: what is lost in one
-/// is not found before all in front of it was written.
-#[derive(Default)]
-pub(crate) struct Failed(BTreeMap<BlobId, (Duration, Duration)>);
-
-impl Failed {
-    /// A blob is left alone for a while, twice as long each time.
-    pub(crate) fn note(&mut self, id: BlobId, now: Duration) {
-        if self.0.len() < FAILED_MAX || self.0.contains_key(&id) {
-            let rest = self.0.get(&id).map_or(FAILED_REST_MIN, |(_, rest)| (*rest * 2).min(FAILED_REST_MAX));
-            self.0.insert(id, (now.saturating_add(rest), rest));
-        }
-    }
-
-    pub(crate) fn is_tried(&self, id: BlobId, now: Duration) -> bool {
-        self.0.get(&id).is_none_or(|(due, _)| *due <= now)
-    }
-
-    /// It was written.
-    pub(crate) fn is_done(&mut self, id: BlobId) {
-        self.0.remove(&id);
-    }
-}
 
 /// A change of code under way.
 pub(crate) struct Recode {
@@ -174,13 +140,7 @@ impl Scrubber {
                  then kist pool recode"
             )));
         }
-        if self.rebuild_is_due() {
-            return Ok(Some(REBUILD_FIRST.to_owned()));
-        }
-        if self.upkeep.read(|view| view.quarantine())?.is_some() {
-            return Ok(Some(QUARANTINE_FIRST.to_owned()));
-        }
-        Ok(None)
+        Ok(self.anew_waits_for()?.map(str::to_owned))
     }
 
     /// Does the next small thing; `false` if it rests or has ended.
@@ -244,10 +204,7 @@ impl Scrubber {
         }
         recode.found.pop_front();
         let group = upkeep.pool.group_of_blob(&blob);
-        let has_room = match group {
-            DriveGroup::MAIN => upkeep.blob_room_for_files().takes(blob.length),
-            group => upkeep.pool.has_room_in(group, blob.length),
-        };
+        let has_room = upkeep.has_room_anew(group, blob.length);
         if !has_room {
             recode.lacks_room = recode.lacks_room.max(Some(blob.length));
             recode.note_left("no room");

@@ -278,7 +278,7 @@ pub(crate) fn run(upkeep: &Arc<Upkeep>, me: &Arc<Worker>) {
         drain: None,
         rebalance: None,
         recode: None,
-        placing: Placing::new(),
+        placing: Placing::default(),
         tally: pool_rebuild::Tally::default(),
     };
     while !upkeep.stopping() {

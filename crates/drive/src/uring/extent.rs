@@ -181,11 +181,7 @@ impl Extent {
         operation: Box<dyn WriteOperation>,
         error: DriveError,
     ) {
-        let extent = Arc::clone(self);
-        self.parts.workers.run(move || {
-            drop(writer);
-            extent.over(None, operation, Err(error));
-        });
+        self.end(writer, move || operation.done(Err(error)));
     }
 
     /// Likewise, and the kernel may still have the bytes of the step.
@@ -195,11 +191,7 @@ impl Extent {
         operation: Box<dyn WriteOperation>,
         error: DriveError,
     ) {
-        let extent = Arc::clone(self);
-        self.parts.workers.run(move || {
-            drop(writer);
-            extent.tell(None, || operation.lost(error));
-        });
+        self.end(writer, move || operation.lost(error));
     }
 
     /// Tells what came of a step, then begins the next. Without a writer the extent has ended.
@@ -209,15 +201,21 @@ impl Extent {
         operation: Box<dyn WriteOperation>,
         result: Told,
     ) {
-        // Who is told of the last step finds nothing of the drive held.
-        if writer.is_some() && self.state().is_last() {
-            let extent = Arc::clone(self);
-            return self.parts.workers.run(move || {
-                drop(writer);
-                extent.tell(None, || operation.done(result));
-            });
+        let tell = move || operation.done(result);
+        match writer {
+            // Who is told of the last step finds nothing of the drive held.
+            Some(writer) if self.state().is_last() => self.end(writer, tell),
+            writer => self.tell(writer, tell),
         }
-        self.tell(writer, || operation.done(result));
+    }
+
+    /// Lets the writer go and then tells of the last step, on a thread that may block.
+    fn end(self: &Arc<Self>, writer: Box<FileExtentWriter>, tell: impl FnOnce() + Send + 'static) {
+        let extent = Arc::clone(self);
+        self.parts.workers.run(move || {
+            drop(writer);
+            extent.tell(None, tell);
+        });
     }
 
     fn tell(self: &Arc<Self>, writer: Option<Box<FileExtentWriter>>, tell: impl FnOnce()) {

@@ -170,6 +170,20 @@ impl ObjectDrive for HardDisk {
     }
 }
 
+/// So many disks, and no more of a tape library than there has to be.
+fn machines(disks: u16, disk_capacity: ByteCount) -> SimMachines {
+    let config = MachineConfig {
+        disks,
+        disk_capacity,
+        tape_drives: 1,
+        robots: 1,
+        tapes: 1,
+        tape_capacity: ByteCount::mib(8),
+        ..MachineConfig::default()
+    };
+    SimMachines::new(&config, Arc::new(RuntimePace))
+}
+
 fn open(machines: &SimMachines, code: StripeCode) -> Arc<Pool> {
     let entry = |id: DriveId| DriveEntry {
         id,
@@ -222,16 +236,7 @@ struct Got {
 
 fn run(has_streams: bool, has_clients: bool, reserves: bool) -> Got {
     let outcome = simulated::run(11, move || {
-        let config = MachineConfig {
-            disks: DISKS,
-            disk_capacity: ByteCount::gib(1),
-            tape_drives: 1,
-            robots: 1,
-            tapes: 1,
-            tape_capacity: ByteCount::mib(8),
-            ..MachineConfig::default()
-        };
-        let machines = SimMachines::new(&config, Arc::new(RuntimePace));
+        let machines = machines(DISKS, ByteCount::gib(1));
         let pool = open(&machines, StripeCode::reed_solomon(8, 2));
         let is_over = Arc::new(AtomicBool::new(false));
         let read = Arc::new(AtomicU64::new(0));
@@ -347,16 +352,7 @@ const PUT_FILE: u64 = 8 << 20;
 
 fn run_writers(streams: usize, clients: usize) -> Written {
     let outcome = simulated::run(11, move || {
-        let config = MachineConfig {
-            disks: WRITTEN_DISKS,
-            disk_capacity: ByteCount::gib(4),
-            tape_drives: 1,
-            robots: 1,
-            tapes: 1,
-            tape_capacity: ByteCount::mib(8),
-            ..MachineConfig::default()
-        };
-        let machines = SimMachines::new(&config, Arc::new(RuntimePace));
+        let machines = machines(WRITTEN_DISKS, ByteCount::gib(4));
         let pool = open(&machines, StripeCode::reed_solomon(2, 1));
         let is_over = Arc::new(AtomicBool::new(false));
         let (streamed, put) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -429,16 +425,7 @@ fn recalls_write_in_runs_beside_clients() {
 fn a_drive_is_rebuilt_from_all_others() {
     let _one = crate::alone();
     let outcome = simulated::run(13, || {
-        let config = MachineConfig {
-            disks: 24,
-            disk_capacity: ByteCount::gib(1),
-            tape_drives: 1,
-            robots: 1,
-            tapes: 1,
-            tape_capacity: ByteCount::mib(8),
-            ..MachineConfig::default()
-        };
-        let machines = SimMachines::new(&config, Arc::new(RuntimePace));
+        let machines = machines(24, ByteCount::gib(1));
         let pool = open(&machines, StripeCode::reed_solomon(8, 2));
         let blobs: Vec<BlobDescription> = (0..12).map(|_| fill(&pool, 192 << 20)).collect();
         let lost = machines.disks()[3].id();
