@@ -46,6 +46,9 @@ const GARBAGE_MAX: usize = 20_000;
 const REST_MIN: Duration = Duration::from_secs(10);
 /// ... up to this.
 const REST_MAX: Duration = Duration::from_secs(600);
+/// How often what waits for a tape is written before its time, since something waits for room: a mount for
+/// what little has come meanwhile would wear the tape.
+const MIGRATE_FOR_ROOM_EVERY: Duration = Duration::from_secs(300);
 
 /// What the thread has done, and is to do.
 #[derive(Default)]
@@ -80,6 +83,8 @@ struct Rounds {
     ages_reached: BTreeMap<ClassId, (UseHour, FileId)>,
     /// When the first retention ends that kept a file from leaving in the last round.
     hold_ends: Option<Timestamp>,
+    /// When what waits for a tape was last written before its time.
+    migrated_at: Option<Duration>,
 }
 
 /// What is to come of a round.
@@ -107,6 +112,7 @@ pub(crate) fn run(room: &Tape, me: &Worker) {
         reached: BTreeMap::new(),
         ages_reached: BTreeMap::new(),
         hold_ends: None,
+        migrated_at: None,
     };
     let mut has_failed = false;
     while !room.stopping() {
@@ -204,12 +210,28 @@ impl Rounds {
         }
         self.make_room(room, causes.put_refused)?;
         let lacks_index = room.ask_for_indexes()?;
-        room.leaving.set_room_comes(may_come(room, lacks_index));
+        let goes_to_tape = room.goes_to_tape()?;
+        if goes_to_tape && room.room_waits() {
+            self.migrate_for_room(room)?;
+        }
+        room.leaving.set_room_comes(may_come(room, lacks_index || goes_to_tape));
         if room.steady() >= self.ages_at {
             self.evict_unused(room)?;
             // It goes on soon where it was not through.
             let rest = if self.ages_reached.is_empty() { REST_MAX } else { Duration::ZERO };
             self.ages_at = room.steady().saturating_add(rest);
+        }
+        Ok(())
+    }
+
+    /// What waits for a tape goes there without waiting for more bytes or age: nothing that is on tapes may
+    /// leave, and something waits for room.
+    fn migrate_for_room(&mut self, room: &Tape) -> Result<(), ArchiveError> {
+        let now = room.steady();
+        if self.migrated_at.is_none_or(|at| at.saturating_add(MIGRATE_FOR_ROOM_EVERY) <= now) {
+            self.migrated_at = Some(now);
+            tracing::info!("what waits for a tape is written now: something waits for room in the pool");
+            room.hasten(None)?;
         }
         Ok(())
     }
@@ -716,15 +738,15 @@ fn takes_files(room: &Tape) -> bool {
 }
 
 /// Whether room comes by itself, or may: until it was looked in vain, files may leave; and what is written
-/// now leaves under its index.
-fn may_come(room: &Tape, lacks_index: bool) -> bool {
+/// now, or is to be (`comes_to_tapes`), leaves under its index.
+fn may_come(room: &Tape, comes_to_tapes: bool) -> bool {
     let is_to_write = |state: &DriveState| match state {
         DriveState::Mounting { purpose, .. } => matches!(purpose, Purpose::Migration(_)),
         state => matches!(state, DriveState::Migrating { .. }),
     };
     let is_written = || room.scheduler().drives().any(|(_, state)| is_to_write(state));
     let may_leave = room.settings.pool.water.is_some() && takes_files(room);
-    may_leave && (!room.evictor.info().held_up || lacks_index || is_written())
+    may_leave && (!room.evictor.info().held_up || comes_to_tapes || is_written())
 }
 
 /// Goes on ordering files that are older than the order. Whether all stand in it.

@@ -2,7 +2,7 @@
 
 use base::{ClassId, Timestamp};
 use catalogue::Counter;
-use scheduler::Event;
+use scheduler::{Event, Reason};
 use std::collections::BTreeSet;
 
 use crate::room::Tape;
@@ -30,8 +30,27 @@ impl Tape {
         classes.filter(move |class| only.is_none_or(|only| only == *class))
     }
 
+    /// Whether something waits for a tape that comes there without an operator's doing.
+    pub(crate) fn goes_to_tape(&self) -> Result<bool, ArchiveError> {
+        let now = self.now();
+        for class in self.classes.all() {
+            let waits_for_seal = self.read(|view| view.tally(Counter::Todo(class.id)))?.files > 0;
+            let (mut waits, mut is_kept) = (waits_for_seal && !class.copies.is_empty(), false);
+            for pool in &class.copies {
+                let reason = self.scheduler().why_migrating(*pool, now);
+                waits |= reason != Reason::NothingWaits;
+                // A file leaves the pool only when it is on all its tapes.
+                is_kept |= reason.needs_an_operator() || matches!(reason, Reason::Resting { .. });
+            }
+            if waits && !is_kept {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Has what is there now go to tape without waiting for more bytes or age.
-    fn hasten(&self, only: Option<ClassId>) -> Result<(), ArchiveError> {
+    pub(crate) fn hasten(&self, only: Option<ClassId>) -> Result<(), ArchiveError> {
         // Held until the time is set: a seal that ends meanwhile is not taken for one of what is there now.
         let mut haste = self.haste();
         let mut with_files = Vec::new();

@@ -39,11 +39,16 @@ impl Tape {
         self.own.room_indexes.lock().room_waits = room_waits;
     }
 
+    /// Whether something waits for room and too little may leave, as the last look found.
+    pub(crate) fn room_waits(&self) -> bool {
+        self.own.room_indexes.lock().room_waits
+    }
+
     /// Has tapes in drives that lack an index write one, if something waits for room; each as often as the
     /// rule allows. Whether any lacks one, whoever waits.
     pub(crate) fn ask_for_indexes(&self) -> Result<bool, ArchiveError> {
         let without_index = self.read(|view| without_index(view, 1))?;
-        if !self.own.room_indexes.lock().room_waits {
+        if !self.room_waits() {
             return Ok(!without_index.is_empty());
         }
         for (vid, _) in &without_index {
@@ -60,8 +65,7 @@ impl Tape {
     /// for room.
     pub(crate) fn room_waits_for_index(&self, vid: Vid) -> bool {
         let is_asked = self.maintenance().tapes.get(&vid).is_some_and(|tasks| tasks.index);
-        let room_waits = self.own.room_indexes.lock().room_waits;
-        is_asked || (room_waits && self.ask_for_index(vid))
+        is_asked || (self.room_waits() && self.ask_for_index(vid))
     }
 
     fn ask_for_index(&self, vid: Vid) -> bool {
@@ -92,7 +96,7 @@ impl Tape {
         // Who has just found none is heard with the next look.
         let told = self.leaving.pending();
         let is_told = told.put_refused.is_some() || told.recall_waits;
-        if !is_told && !self.own.room_indexes.lock().room_waits {
+        if !is_told && !self.room_waits() {
             return Ok(Vec::new());
         }
         self.read(|view| without_index(view, CONTAINERS_MAX))

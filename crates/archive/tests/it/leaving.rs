@@ -387,6 +387,47 @@ fn the_end_of_a_retention_ends_the_rest_of_a_look_that_found_nothing() {
     stop(archive);
 }
 
+/// Story: a tree larger than the pool was put into a new instance whose tape pools wait for more bytes than the
+/// pool holds: puts were refused as `pool-full`, and nothing went to tape for hours.
+#[test]
+fn who_waits_for_room_has_what_waits_for_a_tape_written() {
+    let instance = instance(|settings| {
+        settings.pool.water = Some(Water { high_percent: 99, low_percent: 40 });
+        settings.tape.dismount_delay = Duration::from_secs(3_600);
+        settings.tape_pools.iter_mut().for_each(|pool| {
+            (pool.mount_bytes, pool.mount_age) = (ByteCount::gib(900), Duration::from_secs(86_400));
+            pool.drives_max = 1;
+        });
+        settings.classes.iter_mut().for_each(|class| {
+            (class.pack_bytes, class.pack_age) = (ByteCount::gib(900), Duration::from_secs(86_400));
+            class.copies.truncate(1);
+        });
+    });
+    let (archive, tightness) = open_tight_on(&instance, Arc::new(SystemClock));
+    put_all(&archive);
+    let evictor = || archive.pool_info().unwrap().evictor;
+    let looks = evictor().looks;
+    archive.make_room_now();
+    wait_until("it was looked", || evictor().looks > looks + 1);
+    assert_eq!((archive.totals().unwrap().todo.files, archive.totals().unwrap().mounts), (FILES, 0));
+    tightness.capacity.store(100_000_000, Ordering::SeqCst);
+    tightness.free.store(4_000_000, Ordering::SeqCst);
+    let mut waited = 0;
+    wait_until("files have gone to tape and left", || {
+        let options = archive::PutOptions { length: Some(ByteCount(25_000_000)), ..Default::default() };
+        match archive.begin_put(&path("/large"), options) {
+            // As long as the pool does not know yet how little room there is.
+            Ok(_) => {}
+            Err(ArchiveError::RoomIsBeingMade { .. }) => waited += 1,
+            Err(error) => panic!("{error}"),
+        }
+        evictor().files > 0
+    });
+    assert!(waited > 0);
+    assert_eq!((archive.totals().unwrap().todo.files, archive.totals().unwrap().mounts), (0, 1));
+    stop(archive);
+}
+
 /// Story: all that a full pool had was on tape, and nothing of it under an index: puts and recalls waited for
 /// the unmount, an hour here, and `kist queue` said that nothing waits.
 #[test]
