@@ -164,12 +164,14 @@ fn check_floors(config: &Config, instance: &Instance) -> Outcome {
     let settings = config.settings(&instance.directory);
     let size = |drive: &archive::PoolDriveSettings| {
         let space = rustix::fs::statvfs(drive.at.directory()).ok()?;
-        Some(u128::from(space.f_blocks) * u128::from(space.f_frsize))
+        let group = settings.pool.groups.iter().find(|group| group.name == drive.group);
+        let code = group.map_or(settings.pool.code, |group| group.code);
+        Some(code.of_raw(ByteCount(space.f_blocks.saturating_mul(space.f_frsize))).0)
     };
-    let Some(raw) = settings.pool.drives.iter().map(size).sum::<Option<u128>>() else { return Ok(()) };
-    let code = settings.pool.code;
-    let most = raw * u128::from(code.data) / (code.width().max(1) as u128);
-    let most = ByteCount(u64::try_from(most).unwrap_or(u64::MAX));
+    let Some(sizes) = settings.pool.drives.iter().map(size).collect::<Option<Vec<u64>>>() else {
+        return Ok(());
+    };
+    let most = ByteCount(sizes.into_iter().fold(0, u64::saturating_add));
     match settings.classes.iter().find(|class| class.leaving.pool_min > most) {
         None => Ok(()),
         Some(class) => Err(Failure::usage(format!(

@@ -37,6 +37,11 @@ impl Geometry {
         self.data as u64 * self.cell_bytes as u64
     }
 
+    /// File bytes in a full stripe.
+    pub(crate) fn stripe_bytes(&self) -> ByteCount {
+        ByteCount(self.row_bytes().saturating_mul(self.rows_per_stripe))
+    }
+
     pub(crate) fn rows(&self, length: u64) -> u64 {
         length.div_ceil(self.row_bytes())
     }

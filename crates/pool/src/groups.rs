@@ -59,23 +59,39 @@ impl GroupClaims {
     }
 }
 
-/// Room in a group that is somebody's until this is dropped: what was written there is told by the drives
-/// then.
+/// Room in a group that is somebody's until it is written, or this is dropped.
 pub(crate) struct GroupClaim {
     pool: Arc<Pool>,
     group: DriveGroup,
     raw: u64,
 }
 
-impl Drop for GroupClaim {
-    fn drop(&mut self) {
+impl GroupClaim {
+    /// More of the same group becomes part of this one.
+    pub(crate) fn join(&mut self, mut more: GroupClaim) {
+        assert!(self.group == more.group, "a blob is written to one group");
+        self.raw = self.raw.saturating_add(std::mem::take(&mut more.raw));
+    }
+
+    /// So many bytes of the drives stand there now, or all that is left: the drives tell of them.
+    pub(crate) fn is_written(&mut self, raw: ByteCount) {
+        let raw = raw.0.min(self.raw);
+        if raw == 0 {
+            return;
+        }
+        self.raw -= raw;
         let of_group = self.pool.drives().filter(|drive| drive.group() == self.group);
         of_group.filter_map(PoolDrive::device).for_each(|device| device.forget_space());
-        let raw = self.raw;
         self.pool.group_claims().change(self.group, |claimed| {
             assert!(claimed >= raw, "what is given back was claimed");
             claimed - raw
         });
+    }
+}
+
+impl Drop for GroupClaim {
+    fn drop(&mut self) {
+        self.is_written(ByteCount(u64::MAX));
     }
 }
 

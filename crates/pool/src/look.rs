@@ -204,7 +204,7 @@ impl Pool {
     ) -> Result<PieceState, PoolError> {
         let Layout::Striped { code } = blob.layout else { return self.segment_state(blob) };
         let geometry = self.geometry(code);
-        let bytes = geometry.row_bytes().saturating_mul(geometry.rows_per_stripe);
+        let bytes = geometry.stripe_bytes().0;
         let begin = bytes.saturating_mul(stripe.into());
         let length = blob.length.0.checked_sub(begin).ok_or(PoolError::Description(blob.id))?.min(bytes);
         let piece = BlobPiece { blob: blob.id, offset: ByteCount(begin), length: ByteCount(length) };

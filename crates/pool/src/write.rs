@@ -23,8 +23,8 @@ use crate::stripe::{BlobNames, Stripe};
 pub struct BlobWriter {
     pool: Arc<Pool>,
     group: DriveGroup,
-    /// Room there that is kept for it.
-    claims: Vec<GroupClaim>,
+    /// Room there that is kept for what is not written yet.
+    claim: Option<GroupClaim>,
     names: BlobNames,
     geometry: Geometry,
     code: Arc<Code>,
@@ -75,7 +75,7 @@ impl BlobWriter {
         Ok(BlobWriter {
             pool,
             group: DriveGroup::MAIN,
-            claims: Vec::new(),
+            claim: None,
             names,
             geometry,
             code,
@@ -104,7 +104,7 @@ impl BlobWriter {
         // Of one of unknown length each stripe is claimed when it begins.
         match self.expected {
             Some(bytes) => match self.pool.claim_in(group, bytes) {
-                Some(claim) => self.claims.push(claim),
+                Some(claim) => self.claim = Some(claim),
                 None => return Ok(self),
             },
             None if !self.pool.has_room_in(group, ByteCount(0)) => return Ok(self),
@@ -370,10 +370,12 @@ impl BlobWriter {
         if self.group == DriveGroup::MAIN || self.expected.is_some() {
             return self.group;
         }
-        let stripe = ByteCount(self.geometry.row_bytes().saturating_mul(self.geometry.rows_per_stripe));
-        match self.pool.claim_in(self.group, stripe) {
-            Some(claim) => {
-                self.claims.push(claim);
+        match self.pool.claim_in(self.group, self.geometry.stripe_bytes()) {
+            Some(more) => {
+                match &mut self.claim {
+                    Some(claim) => claim.join(more),
+                    None => self.claim = Some(more),
+                }
                 self.group
             }
             None => DriveGroup::MAIN,
@@ -394,6 +396,9 @@ impl BlobWriter {
         let Some(stripe) = &mut self.closing else { return Ok(()) };
         self.pool.mend(stripe, &self.geometry, &self.code)?;
         assert!(stripe.shards.iter().all(|shard| shard.is_sealed()), "every shard is synced on its drive");
+        if let Some(claim) = &mut self.claim {
+            claim.is_written(self.geometry.code.raw(self.geometry.stripe_bytes()));
+        }
         self.done.push(stripe.set.clone());
         self.closing = None;
         Ok(())
