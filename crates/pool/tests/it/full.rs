@@ -221,12 +221,15 @@ fn room_that_is_claimed_in_a_group_is_given_back_as_it_is_written() {
     let mut bench = Bench::new(12);
     let config = PoolConfig { groups: vec![StripeCode::reed_solomon(4, 2)], ..small_cells() };
     let pool = bench.open(config, &[]);
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000_000_000)));
+    pool.set_clock(Arc::clone(&clock) as Arc<dyn Clock>);
     let group = DriveGroup(1);
     (6..12).for_each(|n| pool.set_group(DriveId(n), group));
     // Of each drive a fifth of what is free is not for files; and twelve share a file system.
     let free = |stripes: usize| {
         let each = 12 * (stripes * STRIPE / 4 * 5 / 4);
         bench.faults[6..].iter().for_each(|faults| faults.free.store(each as u64, Ordering::SeqCst));
+        clock.advance(Duration::from_secs(2));
     };
     free(14);
     let value = bytes(12 * STRIPE, 1);
