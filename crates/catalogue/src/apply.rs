@@ -186,6 +186,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::ValuesRemoved { values, pages } => segment::values_removed(draft, values, pages),
         Command::TrimChanges { through } => tidy::trim_changes(draft, *through, tidy::ROWS_MAX),
         Command::MoveStripe { blob, stripe, from, to } => stripe::moved(draft, *blob, *stripe, *from, to),
+        Command::CopySegment { blob, from, to } => stripe::copied(draft, *blob, *from, to),
         Command::PoolCopyLost { files } => lost::any_pool_copies_lost(draft, files),
         Command::PoolCopyFound { files } => lost::any_pool_copies_found(draft, files),
         Command::PoolCopiesLost { copies } => lost::pool_copies_lost(draft, copies),

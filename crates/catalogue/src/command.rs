@@ -419,6 +419,16 @@ pub enum Command {
         /// The set it stands on; recorded if new.
         to: StripeSet,
     },
+    /// A segment has further copies, synced: on the drives behind those of the set on which it stood, which
+    /// stay the first. Refused if it stands on another one, or is not in use.
+    CopySegment {
+        /// The segment.
+        blob: BlobId,
+        /// The set it stood on.
+        from: StripeSetId,
+        /// The set it stands on; recorded if new.
+        to: StripeSet,
+    },
     /// A striped blob was written anew, synced: its extents have another id now, which none had before, and
     /// perhaps another code. Refused if it stands as something else than `from`, or is not in use.
     BlobRecoded {

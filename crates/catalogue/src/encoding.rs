@@ -555,6 +555,7 @@ choice!(Command {
     161 = NoteUse { files },
     162 = BlobRecoded { from, to },
     163 = SetDriveDisk { drive, disk },
+    165 = CopySegment { blob, from, to },
     164 = SetTapeCapacity { vid, capacity },
 });
 

@@ -87,6 +87,7 @@ impl Command {
             | Command::GarbageRemoved { .. }
             | Command::TrimChanges { .. }
             | Command::MoveStripe { .. }
+            | Command::CopySegment { .. }
             | Command::PoolCopyLost { .. }
             | Command::PoolCopyFound { .. }
             | Command::PoolCopiesLost { .. }

@@ -246,6 +246,36 @@ impl StripeSets {
         self.intern(drives)
     }
 
+    /// A set of `width` drives: those of the model in their places, and further ones of no group behind them,
+    /// which take data and are not in `down`. The same widening always gives the same set.
+    ///
+    /// # Errors
+    /// [`PlacementError::TooFewDrives`], [`PlacementError::IdsExhausted`].
+    pub fn widen(
+        &mut self,
+        model: &StripeSet,
+        width: usize,
+        down: &BTreeSet<DriveId>,
+    ) -> Result<StripeSet, PlacementError> {
+        let used = BTreeMap::new();
+        let of_model = |drive: &&DriveEntry| model.drives.contains(&drive.id);
+        let mut chosen: Vec<&DriveEntry> = self.map.drives().iter().filter(of_model).collect();
+        let mut drives = model.drives.clone();
+        while drives.len() < width {
+            let salt = u64::from(model.id.0) << 16 | drives.len() as u64;
+            let others =
+                self.map.writable_in(DriveGroup::MAIN, down).filter(|drive| !drives.contains(&drive.id));
+            let best = rank::best(others, &chosen, &used, |drive| rank::score(self.seed, salt, drive));
+            let Some(next) = best else {
+                let writable = self.map.writable_in(DriveGroup::MAIN, down).count();
+                return Err(PlacementError::TooFewDrives { width, writable });
+            };
+            chosen.push(next);
+            drives.push(next.id);
+        }
+        self.intern(drives)
+    }
+
     /// Whether one of the sets, known or formed since, has this drive.
     #[must_use]
     pub fn names(&self, drive: DriveId) -> bool {

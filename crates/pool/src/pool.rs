@@ -590,6 +590,19 @@ impl Pool {
         Ok(set)
     }
 
+    /// A set with further drives behind those of the model.
+    pub(crate) fn widened_set(
+        &self,
+        model: &StripeSet,
+        width: usize,
+        avoid: &BTreeSet<DriveId>,
+    ) -> Result<StripeSet, PoolError> {
+        let wider = lock(&self.sets).widen(model, width, avoid);
+        let set = wider.map_err(|error| self.no_place(error, avoid))?;
+        assert!(set.drives.starts_with(&model.drives), "what stands on the others stays there");
+        Ok(set)
+    }
+
     /// A segment with room for so many bytes at least, and for more if drives have it and `is_roomy`.
     pub(crate) fn new_segment(&self, least: ByteCount, is_roomy: bool) -> Result<Segment, PoolError> {
         let set = self.choose_set(usize::from(self.config.segment_copies), least, Use::Engine)?;

@@ -11,6 +11,7 @@ use threads::{Mutex, MutexGuard};
 mod add_drive;
 mod anew;
 mod away;
+mod copies;
 mod disks;
 mod drain;
 mod findings;

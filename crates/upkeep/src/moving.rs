@@ -10,7 +10,7 @@ use base::{BlobDescription, BlobId, ByteCount, DriveId, Duration, StripeSet};
 use pool::{BadShard, Repaired};
 
 use crate::Upkeep;
-use crate::pool_rebuild::{record_moves, sealed_first};
+use crate::pool_rebuild::{record_moves, with_sealed};
 use crate::scrub::{Scrubber, pace};
 use ground::ArchiveError;
 
@@ -204,7 +204,7 @@ impl Scrubber {
         let Some(moving) = choose(&weighed)? else { return Ok(Moved::default()) };
         let blob = &weighed.blob;
         let mut pacing = |bytes: ByteCount| pace(&upkeep, bytes);
-        let written = sealed_first(&upkeep, || match &moving {
+        let written = with_sealed(&upkeep, || match &moving {
             Moving::Away(shards) => upkeep.pool.move_away(blob, shards, &mut pacing),
             Moving::To(shard, set) => upkeep.pool.move_to(blob, *shard, set, &mut pacing),
         })?;

@@ -50,7 +50,7 @@ pub(crate) fn repair(
         return Ok(Vec::new());
     }
     let mut pacing = |bytes: ByteCount| pace(upkeep, bytes);
-    let mut repaired = sealed_first(upkeep, || upkeep.pool.repair(blob, &bad, &mut pacing))?;
+    let mut repaired = with_sealed(upkeep, || upkeep.pool.repair(blob, &bad, &mut pacing))?;
     if lost_values > 0 {
         let why = format!("written anew, but {lost_values} of its values are whole in no copy");
         repaired.failed.extend(repaired.in_place.drain(..).map(|bad| (bad, why.clone())));
@@ -68,10 +68,10 @@ pub(crate) fn repair(
 }
 
 /// Writes shards anew; of a segment that is still written to, once it is sealed.
-pub(crate) fn sealed_first(
+pub(crate) fn with_sealed<T>(
     upkeep: &Upkeep,
-    mut write: impl FnMut() -> Result<Repaired, PoolError>,
-) -> Result<Repaired, PoolError> {
+    mut write: impl FnMut() -> Result<T, PoolError>,
+) -> Result<T, PoolError> {
     match write() {
         Err(PoolError::SegmentOpen(_)) => {
             upkeep.pool.seal_segments();

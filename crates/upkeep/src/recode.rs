@@ -3,8 +3,8 @@
 //!
 //! What lasts is the word in the catalogue; how far it has come is what the catalogue says of each blob. The
 //! new extents are synced before the commit that names them, and the old ones are removed when nobody reads
-//! them any more. It gives way to rebuilds and to drives that are emptied. Small values stay as they are
-//! until they leave the pool.
+//! them any more. It gives way to rebuilds and to drives that are emptied. Segments of small values get further
+//! copies if the code bears more losses by now; they keep those that they have if it bears fewer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use catalogue::{BlobRecord, Command, RecodingRecord};
 
 use crate::Upkeep;
 use crate::anew::{Failed, WrittenAnew};
+use crate::copies::Copies;
 use crate::pool_work::Progress;
 use crate::scrub::Scrubber;
 use ground::{ArchiveError, PoolWork, RecodingInfo};
@@ -75,10 +76,14 @@ impl Recode {
     }
 }
 
-/// Whether a blob has another code than the group of drives has on which it stands.
+/// Whether a blob has another code than the group of drives has on which it stands, or fewer copies than new
+/// segments get.
 fn is_in_another(upkeep: &Upkeep, blob: &BlobDescription) -> bool {
     let wanted = || upkeep.pool.config().code_of(upkeep.pool.group_of_blob(blob));
-    matches!(blob.layout, Layout::Striped { code } if code != wanted())
+    match blob.layout {
+        Layout::Striped { code } => code != wanted(),
+        segment @ Layout::Segment { .. } => upkeep.pool.lacks_copies(segment),
+    }
 }
 
 impl Scrubber {
@@ -203,6 +208,10 @@ impl Scrubber {
             return Ok(false);
         }
         recode.found.pop_front();
+        if matches!(blob.layout, Layout::Segment { .. }) {
+            drop(reading);
+            return self.recode_segment(recode, id);
+        }
         let group = upkeep.pool.group_of_blob(&blob);
         let has_room = upkeep.has_room_anew(group, blob.length);
         if !has_room {
@@ -226,6 +235,33 @@ impl Scrubber {
         Ok(true)
     }
 
+    /// Gives a segment the copies that it lacks.
+    fn recode_segment(&mut self, recode: &mut Recode, id: BlobId) -> Result<bool, ArchiveError> {
+        let upkeep = Arc::clone(&self.upkeep);
+        upkeep.recoding.note(|info| {
+            info.state = PoolWork::Working;
+            info.began = info.began.or(Some(upkeep.now()));
+        });
+        let live = upkeep.read(|view| view.blob_record(id))?.map_or(ByteCount(0), |record| record.live);
+        match self.copy_segment(id)? {
+            Copies::NotNeeded => {}
+            Copies::Written => {
+                recode.failed.is_done(id);
+                recode.rest = REST_MIN;
+                upkeep.recoding.note(|info| {
+                    info.blobs += 1;
+                    info.bytes.0 = info.bytes.0.saturating_add(live.0);
+                });
+            }
+            Copies::Failed(why) => {
+                tracing::warn!(segment = %id, why, "a segment of small files keeps the copies that it has for now");
+                recode.note_left(&why);
+                recode.failed.note(id, upkeep.steady());
+            }
+        }
+        Ok(true)
+    }
+
     /// Looks at the next blobs; at the end of all, what the round has come to.
     fn recode_look(&mut self, recode: &mut Recode) -> Result<bool, ArchiveError> {
         let upkeep = &self.upkeep;
@@ -240,7 +276,11 @@ impl Scrubber {
         if left == 0 {
             let groups =
                 if upkeep.settings.pool.groups.is_empty() { "" } else { ", in groups of drives theirs" };
-            let why = format!("what is striped has the code {}{groups}", recode.record.to);
+            let copies = upkeep.pool.config().segment_copies;
+            let why = format!(
+                "what is striped has the code {}{groups}, small files have {copies} copies or more",
+                recode.record.to
+            );
             upkeep.end_recoding(recode.record, &why)?;
             return Ok(false);
         }
@@ -267,13 +307,14 @@ fn in_another(
     let may_be = |record: &BlobRecord| match record.layout {
         // Which one it is to have depends on where it stands.
         Layout::Striped { code } => !config.groups.is_empty() || code != config.code,
-        Layout::Segment { .. } => false,
+        segment @ Layout::Segment { .. } => upkeep.pool.lacks_copies(segment),
     };
     let mut others = Vec::new();
-    for (id, _) in page.iter().filter(|(_, record)| may_be(record)) {
+    for (id, record) in page.iter().filter(|(_, record)| may_be(record)) {
         let blob = upkeep.read(|view| view.blob(*id))?;
         let other = blob.filter(|blob| is_in_another(upkeep, blob));
-        others.extend(other.map(|blob| (blob.id, blob.length)));
+        // The length of a segment is not recorded: what it has of values counts.
+        others.extend(other.map(|blob| (blob.id, blob.length.max(record.live))));
     }
     Ok(others)
 }

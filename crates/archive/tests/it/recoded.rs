@@ -81,6 +81,17 @@ fn with_code(instance: &mut Instance, code: StripeCode) {
     instance.settings.pool.code = code;
 }
 
+/// The fewest copies of a segment of small files, of a stopped instance.
+fn copies(instance: &Instance) -> usize {
+    let machines = Machines::open(&instance.settings, Arc::new(SystemClock)).unwrap();
+    let all = machines.catalogue.read(|view| {
+        let blobs = view.blobs(None, usize::MAX)?.into_iter();
+        let segments = blobs.filter(|(_, record)| matches!(record.layout, Layout::Segment { .. }));
+        segments.map(|(id, _)| Ok(view.blob(id)?.unwrap().drives().len())).collect::<Result<Vec<_>, _>>()
+    });
+    all.unwrap().into_iter().min().unwrap()
+}
+
 const LOCAL: StripeCode = StripeCode { data: 8, local: 2, global: 2 };
 
 /// From 4+2 to 8+2, from there to 8+2+2 and back, under puts, reads, sessions and removals, and over
@@ -126,6 +137,7 @@ fn what_is_stored_gets_the_code_of_today_under_load() {
         assert_eq!(wait_ended(&archive).blobs, 0);
         stop(archive);
         assert_eq!(codes(&instance), [code].into());
+        assert!(copies(&instance) > code.bears(), "{} copies", copies(&instance));
         assert_placed(&instance, code.width());
     }
     let archive = instance.open();

@@ -35,11 +35,46 @@ pub(super) fn moved(
         return Ok(Outcome::Done);
     }
     *set = to.id;
-    draft.put(Table::Blob, key::blob(id), &blob);
+    stands(draft, id, &blob)?;
+    Ok(Outcome::Done)
+}
+
+/// The copies that it had stay the first ones.
+pub(super) fn copied(
+    draft: &mut Draft<'_>,
+    id: BlobId,
+    from: StripeSetId,
+    to: &StripeSet,
+) -> Result<Outcome, Rejection> {
+    let blob = draft.view().blob_record(id)?.ok_or(Rejection::NotFound(Object::Blob(id)))?;
+    if !matches!(blob.layout, Layout::Segment { .. }) {
+        return Err(pool::malformed(id, "only a segment of small values has copies"));
+    }
+    if blob.stripes != [from] {
+        let needed = "on the set that it is copied from: look at it again";
+        return Err(Rejection::WrongState { object: Object::Blob(id), state: "on another set", needed });
+    }
+    let before = draft.view().describe(id, &blob)?;
+    let old = before.stripes.iter().flat_map(|set| &set.drives);
+    let copies =
+        u8::try_from(to.drives.len()).ok().filter(|copies| usize::from(*copies) > old.clone().count());
+    let Some(copies) = copies.filter(|_| old.zip(&to.drives).all(|(old, new)| old == new)) else {
+        return Err(pool::malformed(id, "further copies stand on drives behind those that it has"));
+    };
+    let layout = Layout::Segment { copies };
+    pool::check_set(id, layout, to)?;
+    pool::record_set(draft, to)?;
+    stands(draft, id, &BlobRecord { layout, stripes: vec![to.id], ..blob })?;
+    Ok(Outcome::Done)
+}
+
+/// Records where a blob stands now.
+fn stands(draft: &mut Draft<'_>, id: BlobId, blob: &BlobRecord) -> Result<(), Rejection> {
+    draft.put(Table::Blob, key::blob(id), blob);
     // Garbage among its values carries the description by which it is removed.
-    let description = draft.view().describe(id, &blob)?;
-    let stands_on = description.stripes.get(number as usize).map(|set| set.id);
-    assert_eq!(stands_on, Some(to.id), "garbage is removed where it stands now");
+    let description = draft.view().describe(id, blob)?;
+    let stands_on = description.stripes.iter().map(|set| set.id);
+    assert!(stands_on.eq(blob.stripes.iter().copied()), "garbage is removed where it stands now");
     let rows =
         draft.view().rows_within(Table::Garbage, &key::blob(id), None, usize::MAX, |_, key, value| {
             Ok((key.to_vec(), frame::open::<Garbage>(Table::Garbage, key, value)?))
@@ -49,7 +84,7 @@ pub(super) fn moved(
             draft.put(Table::Garbage, key, &Garbage::Value(description.clone(), piece));
         }
     }
-    Ok(Outcome::Done)
+    Ok(())
 }
 
 /// Whoever refers to the blob refers to the same bytes at the same places as before. The old extents are

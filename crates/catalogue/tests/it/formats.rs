@@ -485,6 +485,11 @@ fn disk_commands() -> Vec<Command> {
     ]
 }
 
+/// The command by which a segment gets further copies.
+fn copy_commands() -> Vec<Command> {
+    vec![Command::CopySegment { blob: BlobId(1 << 40 | 9), from: StripeSetId(1), to: set(301, 4) }]
+}
+
 /// The commands that move what is stored between drives of the pool.
 fn rebalance_commands() -> Vec<Command> {
     vec![Command::SetRebalance { to: None }, Command::SetRebalance { to: Some(PercentPoints(5)) }]
@@ -772,6 +777,7 @@ fn envelopes() -> Vec<Envelope> {
         .chain(rebalance_commands())
         .chain(recode_commands())
         .chain(disk_commands())
+        .chain(copy_commands())
         .map(|command| Envelope { at: Timestamp(1_795_292_940_000_000_000), command })
         .collect()
 }
@@ -781,7 +787,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 120, "one of each command");
+    assert_eq!(tags.len(), 121, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();

@@ -442,6 +442,47 @@ fn a_stripe_moves_with_the_garbage_of_its_segment() {
 }
 
 #[test]
+fn a_segment_gets_further_copies_behind_those_that_it_has() {
+    let mut bench = Bench::new();
+    let log = bench.new_blob();
+    for (file, offset) in [("kept", 0), ("gone", 4096)] {
+        let mut put = bench.new_put(DirId::ROOT, file, "s");
+        put.data = Some(PoolData { blobs: vec![segment(log)], pieces: vec![piece(log, offset, 1)] });
+        bench.ok(Command::PutFile(Box::new(put)));
+    }
+    bench.ok(Command::RemoveFile { parent: DirId::ROOT, name: name("gone") });
+    let large = bench.new_blob();
+    let mut put = bench.new_put(DirId::ROOT, "large", "large");
+    put.data = Some(PoolData { blobs: vec![striped(large, 5)], pieces: vec![piece(large, 0, 5)] });
+    bench.ok(Command::PutFile(Box::new(put)));
+    let old = bench.view().blob(BlobId(log)).unwrap().unwrap().stripes.remove(0);
+    let more = |id, more: &[u16]| {
+        let drives = old.drives.iter().copied().chain(more.iter().copied().map(DriveId)).collect();
+        StripeSet { id: StripeSetId(id), drives }
+    };
+    let copied =
+        |blob, from, to: &StripeSet| Command::CopySegment { blob: BlobId(blob), from, to: to.clone() };
+    let to = more(40, &[7, 8]);
+    assert!(bench.rejected(copied(log, StripeSetId(9), &to)).contains("another set"));
+    assert!(bench.rejected(copied(large, StripeSetId(1), &to)).contains("only a segment"));
+    for wrong in [
+        more(41, &[]),
+        more(42, &[old.drives[0].0]),
+        StripeSet { id: StripeSetId(43), drives: (10..15).map(DriveId).collect() },
+    ] {
+        bench.rejected(copied(log, old.id, &wrong));
+    }
+    bench.ok(copied(log, old.id, &to));
+    assert!(bench.rejected(copied(log, old.id, &to)).contains("another set"));
+    let blob = bench.view().blob(BlobId(log)).unwrap().unwrap();
+    assert_eq!((blob.layout, blob.stripes), (Layout::Segment { copies: 5 }, vec![to.clone()]));
+    let garbage = bench.view().garbage(9).unwrap();
+    assert!(matches!(&garbage[..], [Garbage::Value(blob, _)] if blob.stripes == [to]), "{garbage:?}");
+    assert_eq!(bench.view().check().unwrap(), []);
+    assert!(bench.replayed() == bench.store);
+}
+
+#[test]
 fn no_stripe_comes_to_stand_on_a_drive_that_was_taken_out() {
     let mut bench = Bench::new();
     let file = bench.put("kept", "content");

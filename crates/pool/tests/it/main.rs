@@ -6,6 +6,7 @@ mod added;
 mod blobs;
 mod codes;
 mod common;
+mod copies;
 mod flips;
 mod full;
 mod holes;

@@ -13,8 +13,7 @@ use super::{Length, Settings};
 use crate::random::Random;
 use crate::server::Server;
 
-/// Drives of the pool, and how many of them may be away at once.
-const DRIVES: u64 = 8;
+/// How many drives of the pool may be away at once: what its code bears, and that of the group.
 const PARITY: usize = 2;
 /// A run of at least so long has a middle third without kills, in which memory can be seen to stay flat.
 const CALM_FROM: Duration = Duration::from_secs(600);
@@ -170,7 +169,7 @@ impl Faults {
             .chain(self.away.iter().copied())
             .chain(self.operator.unusable())
             .collect();
-        let whole: Vec<u64> = (0..DRIVES).filter(|drive| !counted.contains(drive)).collect();
+        let whole: Vec<u64> = (0..super::DRIVES).filter(|drive| !counted.contains(drive)).collect();
         (counted.len() < PARITY).then(|| whole[self.random.below(whole.len() as u64) as usize])
     }
 

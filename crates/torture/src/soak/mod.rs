@@ -20,6 +20,9 @@ use world::World;
 
 pub use report::Report;
 
+/// Drives of the pool: eight in no group, and four in one of the code 2+2.
+const DRIVES: u64 = 12;
+
 /// How long a soak lasts.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Length {
@@ -73,7 +76,16 @@ impl Settings {
             &self.cartridge,
             "--pack-size",
             "8MiB",
+            "--drives",
+            &DRIVES.to_string(),
+            "--data",
+            "4",
+            "--parity",
+            "2",
         ];
+        // With its marks at the bottom all that a group gets moves to the other drives soon. Every other seed
+        // has the drives driven by io_uring.
+        let io = if self.seed.is_multiple_of(2) { "io = \"uring\"" } else { "io = \"threads\"" };
         Plan {
             options: options.iter().map(ToString::to_string).collect(),
             settings: vec![
@@ -82,6 +94,19 @@ impl Settings {
                 ("flush_bytes = \"256MiB\"", "flush_bytes = \"32MiB\""),
                 ("index_bytes = \"1GiB\"", "index_bytes = \"256MiB\""),
                 ("retry_delay = \"5s\"", "retry_delay = \"2s\""),
+                ("# io = \"auto\"", io),
+                ("path = \"pool/d8\"", "path = \"pool/d8\"\ngroup = \"fast\""),
+                ("path = \"pool/d9\"", "path = \"pool/d9\"\ngroup = \"fast\""),
+                ("path = \"pool/d10\"", "path = \"pool/d10\"\ngroup = \"fast\""),
+                ("path = \"pool/d11\"", "path = \"pool/d11\"\ngroup = \"fast\""),
+                (
+                    "[library]\n# `virtual`",
+                    concat!(
+                        "[pool.groups.fast]\ndata = 2\nparity = 2\nhigh_water = \"2%\"\nlow_water = \"1%\"\n\n",
+                        "[library]\n# `virtual`"
+                    ),
+                ),
+                ("name = \"medium\"", "name = \"medium\"\npool_group = \"fast\"\npool_group_for = \"1h\""),
             ],
         }
     }

@@ -116,6 +116,21 @@ impl Model {
                 }
                 *set = to.clone();
             }
+            Command::CopySegment { blob, from, to } => {
+                let blob = self.blobs.get_mut(blob).ok_or("NotFound")?;
+                if !matches!(blob.layout, Layout::Segment { .. }) {
+                    return Err("Malformed");
+                }
+                if blob.stripes[0].id != *from {
+                    return Err("WrongState");
+                }
+                let copies = blob.layout.width();
+                if to.drives.len() <= copies || to.drives[..copies] != blob.stripes[0].drives {
+                    return Err("Malformed");
+                }
+                blob.layout = Layout::Segment { copies: to.drives.len() as u8 };
+                blob.stripes = vec![to.clone()];
+            }
             Command::BlobRecoded { from, to } => {
                 let blob = self.blobs.get(&to.id).ok_or("NotFound")?;
                 if blob.stands_as != *from {
@@ -569,12 +584,32 @@ fn move_stripe(model: &Model, picks: &[u16; 6]) -> Command {
     };
     let from = if picks[1] % 10 == 9 { StripeSetId(9) } else { set };
     // Two sets for each width, so that a stripe can go and come back.
-    let is_first = matches!(set.0, 1 | 2);
-    let id = if width == 6 { 1 } else { 2 } + if is_first { 10 } else { 0 };
+    let is_first = set.0 < 10;
+    let id = if width == 6 { 1 } else { width.into() } + if is_first { 10 } else { 0 };
     let start = u16::from(width != 6) + if is_first { 20 } else { 0 };
     let drives = (start..start + width).map(DriveId).collect();
     let to = StripeSet { id: StripeSetId(id), drives };
     Command::MoveStripe { blob, stripe: u32::from(picks[2] % 8 == 7), from, to }
+}
+
+fn copy_segment(model: &Model, picks: &[u16; 6]) -> Command {
+    let is_segment = |blob: &&BlobDescription| matches!(blob.layout, Layout::Segment { .. });
+    let segments: Vec<_> = model.blobs.values().filter(is_segment).collect();
+    let (blob, set) = match among(&segments, picks[0]) {
+        Some(blob) if picks[1] % 10 != 8 => (blob.id, blob.stripes[0].clone()),
+        _ => (model.blobs.keys().next().copied().unwrap_or(BlobId(1)), striped(1, 1).stripes.remove(0)),
+    };
+    let from = if picks[1] % 10 == 9 { StripeSetId(9) } else { set.id };
+    // Those behind its own, as sets of that width are.
+    let last = set.drives[set.drives.len() - 1].0;
+    let more = [1, 1, 1, 0][usize::from(picks[2]) % 4].min(5 - set.drives.len().min(5) as u16);
+    let mut drives = set.drives;
+    drives.extend((last + 1..=last + more).map(DriveId));
+    let id = StripeSetId(set.id.0 + u32::from(more));
+    if picks[3] % 16 == 0 {
+        drives.swap(0, 1);
+    }
+    Command::CopySegment { blob, from, to: StripeSet { id, drives } }
 }
 
 fn recode(model: &Model, picks: &[u16; 6]) -> Command {
@@ -766,6 +801,7 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
                 Some(StripeCode { data: 12, local: 2, global: 2 }),
             ][usize::from(picks[1]) % 3],
         },
+        22 if picks[3] % 8 == 7 && picks[4] % 4 == 0 => copy_segment(model, picks),
         22 if picks[3] % 8 == 7 => recode(model, picks),
         22 if picks[3] % 8 == 3 => Command::SetRebalance {
             to: [None, Some(PercentPoints(5)), Some(PercentPoints(0))][usize::from(picks[1]) % 3],
