@@ -1,8 +1,9 @@
 //! Further copies of segments of small files, as a change of code asks for them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use base::{BlobDescription, BlobId, ByteCount, Layout};
+use base::{BlobDescription, BlobId, ByteCount, DriveId, Layout};
 use catalogue::Command;
 
 use crate::Upkeep;
@@ -40,10 +41,13 @@ impl Scrubber {
         }
         let Some(from) = blob.stripes.first().map(|set| set.id) else { return Ok(Copies::NotNeeded) };
         let copies = u8::try_from(copied.to.drives.len()).unwrap_or(u8::MAX);
+        let before = blob.drives();
         let anew =
             BlobDescription { layout: Layout::Segment { copies }, stripes: vec![copied.to.clone()], ..blob };
-        // A drive may have lost what it had synced.
-        let lacking = upkeep.pool.lacking(&anew, &anew.drives())?;
+        // A drive may have lost what it had synced. Those that had a copy before may have a shorter one, of a
+        // segment that was given up after a failed write.
+        let further: BTreeSet<DriveId> = anew.drives().difference(&before).copied().collect();
+        let lacking = upkeep.pool.lacking(&anew, &further)?;
         if !lacking.bad.is_empty() || lacking.unknown > 0 {
             let why = "a drive lacks its copy of the segment, or does not answer".to_owned();
             return Ok(Copies::Failed(why));
