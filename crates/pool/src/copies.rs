@@ -26,9 +26,9 @@ impl Pool {
         matches!(layout, Layout::Segment { copies } if copies < self.config().segment_copies)
     }
 
-    /// Writes further copies of a sealed segment, each synced on return, until it has as many as new ones get:
-    /// with every record that any copy has whole. The catalogue names them afterwards; until then they are
-    /// extents that nothing names.
+    /// Writes further copies of a sealed segment, each synced on return, until it has as many as new ones
+    /// get: with every record that any copy has whole. The catalogue names them afterwards; until then they
+    /// are extents that nothing names.
     ///
     /// # Errors
     /// [`PoolError::SegmentOpen`], [`PoolError::Description`]; too few drives, or none with room.

@@ -22,7 +22,8 @@ pub(crate) enum Copies {
 }
 
 impl Scrubber {
-    /// Gives a segment as many copies as new ones get. The catalogue is told of all together, when all are synced.
+    /// Gives a segment as many copies as new ones get. The catalogue is told of all together, when all are
+    /// synced.
     pub(crate) fn copy_segment(&mut self, id: BlobId) -> Result<Copies, ArchiveError> {
         let upkeep = Arc::clone(&self.upkeep);
         let _reading = upkeep.gate.enter();

@@ -3,8 +3,8 @@
 //!
 //! What lasts is the word in the catalogue; how far it has come is what the catalogue says of each blob. The
 //! new extents are synced before the commit that names them, and the old ones are removed when nobody reads
-//! them any more. It gives way to rebuilds and to drives that are emptied. Segments of small values get further
-//! copies if the code bears more losses by now; they keep those that they have if it bears fewer.
+//! them any more. It gives way to rebuilds and to drives that are emptied. Segments of small values get
+//! further copies if the code bears more losses by now; they keep those that they have if it bears fewer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -254,7 +254,7 @@ impl Scrubber {
                 });
             }
             Copies::Failed(why) => {
-                tracing::warn!(segment = %id, why, "a segment of small files keeps the copies that it has for now");
+                tracing::warn!(segment = %id, why, "a segment of small files keeps its copies for now");
                 recode.note_left(&why);
                 recode.failed.note(id, upkeep.steady());
             }

@@ -387,8 +387,8 @@ fn the_end_of_a_retention_ends_the_rest_of_a_look_that_found_nothing() {
     stop(archive);
 }
 
-/// Story: a tree larger than the pool was put into a new instance whose tape pools wait for more bytes than the
-/// pool holds: puts were refused as `pool-full`, and nothing went to tape for hours.
+/// Story: a tree larger than the pool was put into a new instance whose tape pools wait for more bytes than
+/// the pool holds: puts were refused as `pool-full`, and nothing went to tape for hours.
 #[test]
 fn who_waits_for_room_has_what_waits_for_a_tape_written() {
     let instance = instance(|settings| {

@@ -102,7 +102,8 @@ impl Settings {
                 (
                     "[library]\n# `virtual`",
                     concat!(
-                        "[pool.groups.fast]\ndata = 2\nparity = 2\nhigh_water = \"2%\"\nlow_water = \"1%\"\n\n",
+                        "[pool.groups.fast]\ndata = 2\nparity = 2\n",
+                        "high_water = \"2%\"\nlow_water = \"1%\"\n\n",
                         "[library]\n# `virtual`"
                     ),
                 ),
