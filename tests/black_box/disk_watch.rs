@@ -176,7 +176,8 @@ fn what_takes_the_place_of_a_lost_drive_is_said_and_on_a_recorded_machine_not_do
     // Another disk stands in its slot, and its empty file system is mounted.
     machine.disk(3, "naa.5000c500ffffff03");
     let other = watch(&instance, &machine, &[]);
-    assert!(told(&other, 3, "would").unwrap().contains("would take its place"), "{other:?}");
+    let would = "would take its place, once its burn-in (quick) is passed";
+    assert!(told(&other, 3, "would").unwrap().contains(would), "{other:?}");
     fs::write(path.join("somebody's"), "x").unwrap();
     let full = watch(&instance, &machine, &[]);
     assert!(waits(&full).contains("something stands on the file system"), "{full:?}");

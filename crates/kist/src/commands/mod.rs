@@ -17,6 +17,7 @@ mod disk_paths;
 mod disk_paths_keep;
 mod disk_tree;
 mod disk_watch;
+mod disk_watch_burn_in;
 mod disk_watch_pass;
 pub mod drive;
 pub mod evict;

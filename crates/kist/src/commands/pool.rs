@@ -285,11 +285,12 @@ fn add_named(args: &AddArgs, common: &Common) -> Outcome {
             return add(&client()?, &body, common.json);
         }
         let (path, size, id) = (place.as_path(), *size, burn_in::new_id()?);
-        let (destroy, is_shared, must_prove) = (None, *shared, !accept_burn_in);
+        let (destroy, is_shared) = (None, *shared);
+        let unless_proof = (!accept_burn_in).then_some("--accept-burn-in adds it all the same");
         return add_burnt_in(
             &client()?,
             body,
-            &Wanted { path, size, destroy, is_shared, must_prove, id },
+            &Wanted { path, size, destroy, is_shared, unless_proof, id },
             common,
         );
     };
