@@ -17,6 +17,7 @@
 pub mod bottleneck;
 pub mod constants;
 pub mod counters;
+pub mod drive_place;
 pub mod health;
 pub mod layout;
 mod machine;
