@@ -181,7 +181,8 @@ rebuild_after = "12h"
 # What is done about disks by itself, where "kist disk watch" runs beside the server. A disk that foretells
 # its failure: "tell", or "drain" its drive. A lost drive is replaced by the disk in its slot: "no", "mounted"
 # (an empty file system at its directory), "blank" (a blank disk gets one), once it has passed its burn-in:
-# "quick" (8 GiB, some minutes), "full" (all of it, two days for 20 TB), "off". A light shows which disk to pull.
+# "quick" (8 GiB, some minutes), "full" (all of it, two days for 20 TB), "off". A light shows which disk to
+# pull.
 predicted_failure = "tell"
 replace = "no"
 replace_burn_in = "quick"

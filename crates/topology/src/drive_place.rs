@@ -23,7 +23,10 @@ pub enum NoPlace {
     #[error("nothing of it is mounted, and {0}")]
     InUse(InUse),
     /// It is mounted at several places, or has several file systems.
-    #[error("it is mounted at {}: a drive has its disk for itself; name the directory if that is meant", .0.join(", "))]
+    #[error(
+        "it is mounted at {}: a drive has its disk for itself; name the directory if that is meant",
+        .0.join(", ")
+    )]
     Several(Vec<String>),
     /// A part of it is mounted: a partition, or a directory of its file system.
     #[error("only a part of it is mounted at {0}: name that directory if it is meant")]

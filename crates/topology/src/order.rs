@@ -1,12 +1,12 @@
-//! The order of names as people count them: `host2` before `host10`, `7:0:9:0` before `7:0:10:0`, `sdb` before
-//! `sdaa`.
+//! The order of names as people count them: `host2` before `host10`, `7:0:9:0` before `7:0:10:0`, `sdb`
+//! before `sdaa`.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// Compares two names. Numbers in them count as numbers, and of letters that begin alike the shorter run comes
-/// first, as the kernel counts disks. Addresses on PCI are hexadecimal and of one length: they are compared as they are.
-/// Only equal names are equal.
+/// Compares two names. Numbers in them count as numbers, and of letters that begin alike the shorter run
+/// comes first, as the kernel counts disks. Addresses on PCI are hexadecimal and of one length: they are
+/// compared as they are. Only equal names are equal.
 #[must_use]
 pub fn by_number(one: &str, other: &str) -> Ordering {
     if is_on_pci(one) && is_on_pci(other) {

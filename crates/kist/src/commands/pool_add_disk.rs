@@ -111,8 +111,7 @@ fn next(why: &NoPlace, is_blank: impl Fn(&str) -> Result<(), NotMade>) -> String
     let make = format!("mkfs.xfs /dev/{device}");
     let mount = format!("mount /dev/{device} DIRECTORY (in /etc/fstab by its UUID)");
     let again = "then add it again";
-    let by_itself =
-        "in the slot of a lost drive 'kist disk watch' does it by itself (pool.replace = \"blank\")";
+    let by_itself = "in the slot of a lost drive 'kist disk watch' does that (pool.replace = \"blank\")";
     match is_blank(device) {
         Ok(()) => format!(", and it is blank: {make}, {mount}, {again}; {by_itself}"),
         Err(NotMade::Standing(_, byte)) => format!(

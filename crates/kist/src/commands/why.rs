@@ -25,8 +25,8 @@ Examples:
   kist why vdrive0
   kist why d3            drive 3 of the pool, by its directory: its slot, and what is wrong")]
 pub struct Args {
-    /// A path, the number of a request, the VID of a tape, a tape pool, a storage class, a tape drive, or a drive of the pool (its
-    /// directory or the last part of that; its number where no request has it)
+    /// A path, the number of a request, the VID of a tape, a tape pool, a storage class, a tape drive, or a
+    /// drive of the pool (its directory or the last part of that; its number where no request has it)
     #[arg(value_name = "PATH|REQUEST|VID|TAPEPOOL|CLASS|DRIVE")]
     subject: String,
 }
