@@ -115,8 +115,8 @@ fn next(why: &NoPlace, is_blank: impl Fn(&str) -> Result<(), NotMade>) -> String
     match is_blank(device) {
         Ok(()) => format!(", and it is blank: {make}, {mount}, {again}; {by_itself}"),
         Err(NotMade::Standing(_, byte)) => format!(
-            ", and something stands at byte {byte}: if it is a file system, {mount}, {again}; if nobody wants \
-             it any more, wipefs -a /dev/{device}, {make} first"
+            ", and something stands at byte {byte}: if it is a file system, {mount}, {again}; if nobody \
+             wants it any more, wipefs -a /dev/{device}, {make} first"
         ),
         // Only root looks.
         Err(_) => {
