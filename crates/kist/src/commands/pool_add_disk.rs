@@ -169,7 +169,7 @@ mod tests {
             "{full}"
         );
         let unknown = next(&unmounted, |_| Err(NotMade::Small("sdd".into())));
-        assert!(unknown.contains("if nobody wants what is on it"), "{unknown}");
+        assert!(unknown.contains("if it is new and nobody wants what is on it"), "{unknown}");
         assert_eq!(next(&NoPlace::Part("/".into()), |_| unreachable!()), "");
     }
 
